@@ -1,0 +1,39 @@
+// core/arena.h -- memory with one lifetime, on any device.
+//
+// Three arenas live in the program: *model* (until unload), *run* (KV cache, adapters) and *step*
+// (activations of one forward pass: mark, compute, reset). Nothing is freed one by one.
+//
+//   struct arena a = { .backend = backend_cpu() };
+//   struct arena_mark m = arena_mark(&a);
+//   float *x = arena_alloc(&a, bytes);   // NULL when the device has no more
+//   arena_reset(&a, m);                  // x is gone, its memory is used again
+#ifndef CORE_ARENA_H
+#define CORE_ARENA_H
+
+#include <stddef.h>
+
+#include "kernels/backend.h"
+
+struct arena_chunk;
+
+struct arena {
+    const struct backend *backend;
+    struct arena_chunk *chunks; // newest first
+    size_t used, peak;          // bytes handed out now, and at most so far
+    size_t reserved;            // bytes taken from the device
+};
+
+struct arena_mark {
+    struct arena_chunk *chunk;
+    size_t offset, used;
+};
+
+// 64-byte aligned memory, not zeroed; NULL when there is none (size 0 gives a valid pointer).
+void *arena_alloc(struct arena *a, size_t size);
+struct arena_mark arena_mark(const struct arena *a);
+// Everything allocated since the mark is gone; its memory is kept for reuse.
+void arena_reset(struct arena *a, struct arena_mark mark);
+// Gives all memory back; the arena is empty and usable.
+void arena_release(struct arena *a);
+
+#endif

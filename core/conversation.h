@@ -1,0 +1,63 @@
+// core/conversation.h -- one conversation with a loaded model: messages, pictures, KV cache.
+//
+// The whole conversation is rendered to ids for every answer and compared with the ids whose keys
+// and values are in the cache: the common beginning is reused, only the rest is computed. New turns,
+// undo, regen, another system message all need nothing more than that comparison.
+#ifndef CORE_CONVERSATION_H
+#define CORE_CONVERSATION_H
+
+#include "core/event.h"
+#include "core/hooks.h"
+#include "core/message.h"
+#include "core/model.h"
+
+struct conversation {
+    const struct model *model; // NULL: nothing loaded; messages can still be there
+    const struct backend *backend;
+    struct message *messages;
+    size_t message_count;
+    struct picture *pictures;
+    size_t picture_count;
+    int *waiting; // pictures attached to the next message
+    size_t waiting_count;
+
+    struct kv kv;
+    struct sequence cached; // what the rows in kv are
+    struct arena step;      // activations
+};
+
+void conversation_init(struct conversation *c, const struct backend *backend);
+// Messages, pictures and caches are gone; the model stays.
+void conversation_clear(struct conversation *c);
+// Another model (or NULL): messages and pictures stay, everything computed is dropped.
+void conversation_set_model(struct conversation *c, const struct model *m);
+void conversation_release(struct conversation *c);
+
+// A picture for the next message: decoded, counted. Its index, or -1.
+int conversation_attach(struct conversation *c, const char *path, const void *bytes, size_t size,
+                        struct err *err);
+struct message *conversation_add(struct conversation *c, enum role role); // empty message
+// Takes the last `count` messages away (pictures used nowhere else too).
+void conversation_drop(struct conversation *c, size_t count);
+// Drops what a changed setting made stale.
+void conversation_stale(struct conversation *c, enum setting_stale stale);
+
+// Ids and places of the conversation as it stands, with a generation prompt or without.
+int conversation_sequence(const struct conversation *c, const struct settings *s,
+                          bool generation_prompt, struct sequence *sequence, struct err *err);
+
+struct answer_options {
+    bool forward_only; // prefill, no generation
+    bool all_logits;   // every row's logits (a probe asks)
+    bool whole;        // compute the prompt from its first row (a dump is armed)
+};
+
+// Answers the conversation as it stands (its last message is the user's): prefill, then tokens until
+// eos, sample.max_tokens, the context's end or cancel; emits EVENT_TOKEN and EVENT_ANSWER and appends
+// the assistant's message. On error the conversation is as before.
+int conversation_answer(struct conversation *c, const struct settings *settings,
+                        const struct hooks *hooks, const atomic_bool *cancel,
+                        const struct answer_options *options, const struct sinks *sinks,
+                        struct err *err);
+
+#endif

@@ -1,0 +1,61 @@
+// core/decoder.h -- the language model: layers of attention and gated FFN (Llama, Qwen2 shapes).
+#ifndef CORE_DECODER_H
+#define CORE_DECODER_H
+
+#include "core/checkpoint.h"
+#include "core/hooks.h"
+#include "core/kv.h"
+
+enum rope_kind { ROPE_PLAIN, ROPE_LLAMA3, ROPE_LINEAR };
+
+struct rope_config {
+    enum rope_kind kind;
+    double theta;
+    double factor, low_freq_factor, high_freq_factor, original_positions; // ROPE_LLAMA3
+    int sections[3]; // multimodal: frequencies per axis; zeros = one axis
+};
+
+struct decoder_config {
+    int layers;                             // L
+    int64_t hidden, heads, kv_heads, dim;   // D, H, Hkv, d
+    int64_t ffn, vocab, max_positions;
+    double eps;
+    struct rope_config rope;
+    bool qkv_bias, out_bias, mlp_bias, tied;
+};
+
+struct decoder_layer {
+    struct tensor input_norm, post_norm;  // [D]
+    struct tensor q, k, v, o;             // [H*d,D] [Hkv*d,D] [Hkv*d,D] [D,H*d]
+    struct tensor q_bias, k_bias, v_bias, o_bias; // data NULL when absent
+    struct tensor gate, up, down;         // [ffn,D] [ffn,D] [D,ffn]
+    struct tensor gate_bias, up_bias, down_bias;
+};
+
+struct decoder {
+    struct decoder_config config;
+    struct tensor embed; // [V,D]
+    struct tensor norm;  // [D]
+    struct tensor head;  // [V,D]; the same memory as embed when tied
+    struct decoder_layer *layer;
+};
+
+// Reads a llama or qwen2 config object (text_config or the whole config.json).
+int decoder_config_read(struct decoder_config *d, const cJSON *json, struct err *err);
+// Binds the tensors; `prefix` like "language_model.model." and the head's full name.
+int decoder_bind(struct decoder *d, const struct checkpoint *c, const char *prefix,
+                 const char *head, struct arena *arena, struct err *err);
+
+// Rotary frequencies [d/2] of the config (llama3 scaling applied).
+void rope_frequencies(const struct decoder_config *c, float *frequency);
+
+enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL };
+
+// Rows past.. of `s` through all layers. h [n,D] are their embeddings (n = s->n - past, past = rows
+// in kv); keys and values are appended to kv (kv_reserve was called). *logits = [1,V] or [n,V].
+// On failure or cancel kv keeps `past` rows.
+int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
+                    const struct sequence *s, struct tensor *h, enum logits_rows want,
+                    bool prefill, struct tensor **logits);
+
+#endif

@@ -1,0 +1,70 @@
+// core/engine.h -- what tui/ and commands/ see of the core: a model, a conversation, settings.
+//
+//   struct engine *e = engine_new(backend_cpu(), &sinks);
+//   engine_load(e, "/models/llava-1.5-7b-hf", &err);
+//   engine_attach(e, "cat.png", &err);
+//   engine_ask(e, "What is this?", &err);      // emits EVENT_TOKEN..., EVENT_ANSWER
+//
+// No tensors cross this border. Everything that happens is told to the sinks. A failed call leaves
+// model, conversation and settings as they were. engine_cancel may be called from a signal handler
+// or another thread; all else belongs to one thread.
+#ifndef CORE_ENGINE_H
+#define CORE_ENGINE_H
+
+#include "core/conversation.h"
+#include "core/settings.h"
+
+struct engine;
+
+struct engine *engine_new(const struct backend *backend, struct sinks *sinks);
+void engine_free(struct engine *e);
+
+// Model.
+int engine_load(struct engine *e, const char *name, struct err *err); // emits progress
+void engine_unload(struct engine *e);
+int engine_load_tokenizer(struct engine *e, const char *path, struct err *err);
+const struct model *engine_model(const struct engine *e);             // NULL when none is loaded
+// The model's tokenizer, or the one loaded alone; NULL when there is none.
+const struct tokenizer *engine_tokenizer(const struct engine *e);
+const struct conversation *engine_conversation(const struct engine *e);
+const struct backend *engine_backend(const struct engine *e);
+struct sinks *engine_sinks(struct engine *e);
+
+// Settings. A change emits EVENT_SETTING, and drops what it made stale with a notice.
+const struct settings *engine_settings(const struct engine *e);
+int engine_set(struct engine *e, const char *key, const char *value, struct err *err);
+int engine_reset(struct engine *e, const char *key, struct err *err); // key NULL: all
+
+// Conversation.
+int engine_attach(struct engine *e, const char *path, struct err *err); // "-" = standard input
+int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, size_t size,
+                        struct err *err);
+void engine_detach(struct engine *e); // pictures waiting for the next message
+int engine_system(struct engine *e, const char *text, struct err *err); // "" removes it
+// Appends a message as given (waiting pictures are not touched); `pictures` by attach index.
+int engine_add_message(struct engine *e, const struct message *m, struct err *err);
+// User text (with the waiting pictures) and an answer.
+int engine_ask(struct engine *e, const char *text, struct err *err);
+// An answer to what is there: the last message must be the user's.
+int engine_answer(struct engine *e, struct err *err);
+// As engine_ask without generation, and the conversation is as before afterwards.
+int engine_forward(struct engine *e, const char *text, struct err *err);
+// Ids as they are, then an answer.
+int engine_raw(struct engine *e, const int32_t *ids, size_t count, struct err *err);
+int engine_regenerate(struct engine *e, struct err *err); // the last answer anew
+int engine_undo(struct engine *e, struct err *err);       // the last question and its answer
+void engine_clear(struct engine *e);
+void engine_cancel(struct engine *e);
+
+// Tokens of the conversation as it stands, with the waiting pictures; before anything is computed.
+struct engine_context {
+    int64_t text, visual, waiting_visual; // tokens
+    int64_t cached;                       // already computed
+    int64_t limit;                        // ctx.max, resolved
+};
+int engine_context(struct engine *e, struct engine_context *context, struct err *err);
+
+// The next prefill (and its answer) writes the taps that match to a safetensors file.
+int engine_dump(struct engine *e, const char *patterns, const char *path, struct err *err);
+
+#endif

@@ -1,0 +1,120 @@
+// core/event.h -- what the engine and the commands say. They never print: they emit events to a
+// sink. Plain lines, JSON lines, the full screen and the session database are sinks.
+//
+//   emit(&(struct event){ .kind = EVENT_NOTICE, .text = "model loaded" }) ... via sinks_emit()
+//
+// Everything an event points to is borrowed for the duration of the call.
+#ifndef CORE_EVENT_H
+#define CORE_EVENT_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct message;
+
+enum event_kind {
+    EVENT_TOKEN,    // text, id: one generated token as it comes (text may be empty)
+    EVENT_ANSWER,   // answer: it is complete
+    EVENT_TEXT,     // text: lines for the person (help, info)
+    EVENT_IDS,      // ids: token ids
+    EVENT_TABLE,    // table
+    EVENT_HEATMAP,  // heatmap
+    EVENT_PROGRESS, // progress of a load (job 0) or a job
+    EVENT_SETTING,  // key, value: changed, or asked for
+    EVENT_NOTICE,   // text: something worth knowing
+    EVENT_ERROR,    // where, text
+    EVENT_DONE,     // ok: a line of input has been dealt with
+    // For the session database, shown to nobody:
+    EVENT_MODEL,   // text = folder, value = fingerprint
+    EVENT_MESSAGE, // message: said to the model, before the answer begins
+    EVENT_UNDO,    // count: that many last messages are taken back
+    EVENT_CLEAR,   // the conversation begins anew
+};
+
+struct event_answer {
+    const char *text;
+    const int32_t *ids; // generated ids, the end token not among them
+    size_t count;
+    int64_t prompt_tokens, visual_tokens; // of the whole prompt
+    int64_t computed_tokens;              // of the prompt, not found in the cache
+    double prefill_s, decode_s, vision_s;
+    const char *stop; // "eos", "length", "cancelled"
+};
+
+struct event_table {
+    const char *name;
+    const char *const *columns; // [column_count]
+    int column_count, row_count;
+    // [row_count * column_count], row by row; as shown. Numbers are recognised by json sinks through
+    // `numeric`.
+    const char *const *cells;
+    const bool *numeric; // [column_count]
+};
+
+struct event_heatmap {
+    const char *name;
+    int picture, layer, head, token; // -1 = all / mean
+    int rows, cols;
+    const float *values; // [rows * cols]
+    float min, max;
+};
+
+struct event_progress {
+    int64_t job;
+    const char *what; // "loading", "training"
+    double step, steps, loss, eta_s; // loss, eta_s: NaN when unknown
+};
+
+struct event {
+    enum event_kind kind;
+    const char *text, *where, *key, *value;
+    int32_t id;
+    int64_t count;
+    bool ok;
+    const int32_t *ids;
+    const struct event_answer *answer;
+    const struct event_table *table;
+    const struct event_heatmap *heatmap;
+    const struct event_progress *progress;
+    const struct message *message;
+};
+
+struct sink {
+    void (*emit)(void *self, const struct event *event);
+    void *self;
+};
+
+enum { SINKS_MAX = 8 };
+
+struct sinks {
+    struct sink list[SINKS_MAX];
+    int count;
+};
+
+void sinks_add(struct sinks *sinks, struct sink sink);
+void sinks_emit(const struct sinks *sinks, const struct event *event);
+void sinks_notice(const struct sinks *sinks, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void sinks_text(const struct sinks *sinks, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+// A table filled row by row:  table_begin(&t, "norms", 2, columns); table_add(&t, "%d", 3); ...
+struct table_builder {
+    const char *name;
+    const char *const *columns;
+    const bool *numeric;
+    int column_count;
+    char **cells;
+    size_t count, capacity;
+};
+
+void table_begin(struct table_builder *t, const char *name, int column_count,
+                 const char *const *columns, const bool *numeric);
+void table_add(struct table_builder *t, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+// Emits and frees it.
+void table_emit(struct table_builder *t, const struct sinks *sinks);
+
+#endif

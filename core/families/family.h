@@ -1,0 +1,30 @@
+// core/families/family.h -- a model family: everything that is particular to it, in one struct.
+//
+// A new family is one file core/families/NAME.c with one constant struct, and one line in list.h.
+// Nothing elsewhere tests a family's name.
+#ifndef CORE_FAMILIES_FAMILY_H
+#define CORE_FAMILIES_FAMILY_H
+
+#include "core/model.h"
+
+struct family {
+    const char *name;                 // "llava"
+    const char *const *architectures; // config.json "architectures" it answers to, NULL-terminated
+    const char *const *model_types;   // or, without architectures, "model_type"
+    // Configs from the folder's JSON files into m->vision.config, m->decoder.config, m->picture ...
+    int (*configure)(struct model *m, const struct checkpoint *c, struct err *err);
+    // Tensors from the checkpoint into the model (m->arena).
+    int (*bind)(struct model *m, const struct checkpoint *c, struct err *err);
+    // Visual tokens of a picture of that size: the one place that counts them. NULL: text only.
+    int64_t (*picture_tokens)(const struct model *m, int64_t width, int64_t height);
+    // Pixels to visual tokens [S,D] as they are spliced (SITE_PIXELS .. SITE_VISUAL run inside).
+    struct tensor *(*picture_encode)(struct graph *g, const struct model *m,
+                                     const struct image *image, int picture);
+    // Rotary positions of s; NULL: 0..n-1.
+    void (*positions)(const struct model *m, struct sequence *s);
+};
+
+extern const struct family *const families[]; // NULL-terminated
+const struct family *family_find(const cJSON *config, struct err *err);
+
+#endif

@@ -1,0 +1,60 @@
+// core/graph.h -- the context of one forward pass: where it computes, in what memory, who listens.
+//
+// The ops (core/ops.h) allocate their result in graph->arena, call the backend's kernel and return
+// the result, or NULL once anything has failed: a NULL input gives a NULL output and the first
+// message is kept in graph->err. So the forward pass reads straight down and is checked once per
+// stage:
+//
+//   struct tensor *x = op_rmsnorm(g, h, w->input_norm, eps);
+//   struct tensor *q = op_matmul(g, x, w->q, NULL);
+//   ...
+//   return graph_ok(g) ? 0 : -1;
+//
+// Training will add a tape here: each op then records its backward function when an input needs a
+// gradient. Every op is one function with all inputs named, so that is one line an op.
+#ifndef CORE_GRAPH_H
+#define CORE_GRAPH_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "core/arena.h"
+#include "core/err.h"
+#include "kernels/backend.h"
+
+struct hooks;
+struct settings;
+
+struct graph {
+    const struct backend *backend;
+    struct arena *arena;             // step arena: results of the ops
+    const struct hooks *hooks;       // who looks and who changes (core/hooks.h); NULL = nobody
+    const struct settings *settings; // snapshot for this step; NULL = defaults
+    enum matmul_mode matmul;         // from compute.matmul
+    const atomic_bool *cancel;       // set by another thread or a signal: stop at the next layer
+    bool failed, cancelled;
+    struct err err;                  // the first failure
+};
+
+// True while nothing has failed and nobody cancelled.
+bool graph_ok(const struct graph *g);
+// Notes a failure (the first one stays). Returns NULL for `return graph_fail(...)` in ops.
+void *graph_fail(struct graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// Looks at the cancel flag; true when the pass must stop now (graph_ok is false from then on).
+bool graph_stop(struct graph *g);
+
+// A tensor in the step arena, data not initialised. NULL when memory is short (noted).
+struct tensor *graph_new(struct graph *g, enum dtype dtype, int rank, const int64_t *shape);
+struct tensor *graph_new1(struct graph *g, enum dtype dtype, int64_t n);
+struct tensor *graph_new2(struct graph *g, enum dtype dtype, int64_t n, int64_t m);
+struct tensor *graph_new3(struct graph *g, enum dtype dtype, int64_t n, int64_t m, int64_t k);
+// The same memory under another shape of as many elements.
+struct tensor *graph_view(struct graph *g, struct tensor *t, int rank, const int64_t *shape);
+struct tensor *graph_view3(struct graph *g, struct tensor *t, int64_t n, int64_t m, int64_t k);
+// Rows [from, from+count) of t, same memory.
+struct tensor *graph_rows(struct graph *g, struct tensor *t, int64_t from, int64_t count);
+// A tensor in the step arena with a copy of host data.
+struct tensor *graph_upload(struct graph *g, enum dtype dtype, int rank, const int64_t *shape,
+                            const void *host);
+
+#endif

@@ -1,0 +1,74 @@
+// core/hooks.h -- sites of the forward pass: who may look, who may change, in which order.
+//
+// The forward pass is straight-line code that calls hooks_run(g, SITE_X, &args) where something may
+// be seen or changed. A method (core/methods/) may change what passes; a probe (core/probes/) only
+// reads and runs after all methods. A site nobody listens to costs one branch; attention
+// probabilities are written out only when somebody listens at SITE_ATTN of that layer.
+#ifndef CORE_HOOKS_H
+#define CORE_HOOKS_H
+
+#include <stdbool.h>
+
+#include "core/graph.h"
+#include "core/sequence.h"
+
+// X(name, what site_args.x holds there). `index` is the layer, or the picture, or both are set.
+#define SITES(X)                                                                                   \
+    X(PIXELS, "[3,H,W] normalised pixels of a picture (tile)")                                     \
+    X(VISION_LAYER, "[S',Dv] input of vision block `layer`; layer = depth: output of the last")    \
+    X(VISION, "[S,Dv] what the projector reads")                                                   \
+    X(PROJECTED, "[S,D] visual tokens after the projector, sequence order")                        \
+    X(VISUAL, "[S,D] visual tokens as spliced: methods may change them")                           \
+    X(EMBED, "[N,D] h[0]: embeddings after splicing")                                              \
+    X(LAYER_IN, "[N,D] h[layer]")                                                                  \
+    X(VALUES, "[P,Hkv,d] value states of all keys, before attention: methods may change new rows") \
+    X(ATTN, "[H,N,P] attention probabilities; q, k, v beside")                                     \
+    X(FFN_IN, "[N,D] x: residual stream before the FFN's norm")                                    \
+    X(FFN, "methods may put the FFN's residual output into `out`: then the FFN is not computed")   \
+    X(FFN_OUT, "[N,D] y: residual stream after the FFN")                                           \
+    X(LAYER_OUT, "[N,D] h[layer+1]: methods may drop rows (x and rows change)")                    \
+    X(FINAL, "[N,D] h[L], before the final norm")                                                  \
+    X(LOGITS, "[n,V] logits of the rows asked for")                                                \
+    X(STEP_LOGITS, "[1,V] logits that choose a generated token")
+
+enum site {
+#define X(name, what) SITE_##name,
+    SITES(X)
+#undef X
+    SITE_COUNT
+};
+
+// What a site offers. Fields that do not apply are NULL / -1.
+struct site_args {
+    int layer, picture;
+    struct tensor *x;         // see SITES
+    struct tensor *q, *k, *v; // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d]
+    struct tensor *out;       // SITE_FFN
+    int64_t past;             // keys in the cache before this pass: row i is key past+i
+    const struct sequence *sequence; // of the whole conversation so far (row i here = past+i there)
+    const int32_t *rows;      // [N] positions in `sequence` of the rows alive here; NULL = all
+    bool prefill;             // false while single tokens are generated
+};
+
+struct hook {
+    // Does it listen at this site (layer -1: any)? Called often: must be cheap.
+    bool (*wants)(void *self, enum site site, int layer);
+    // 0, or -1 after graph_fail.
+    int (*run)(void *self, struct graph *g, enum site site, struct site_args *args);
+    void *self;
+};
+
+enum { HOOKS_MAX = 16 };
+
+// Methods in the order of methods/list.h, then probes.
+struct hooks {
+    struct hook list[HOOKS_MAX];
+    int count;
+};
+
+void hooks_add(struct hooks *hooks, const struct hook *hook);
+bool hooks_wanted(const struct graph *g, enum site site, int layer);
+// Runs the listeners of this site in order; nothing when nobody listens.
+int hooks_run(struct graph *g, enum site site, struct site_args *args);
+
+#endif

@@ -1,0 +1,38 @@
+// core/image.h -- a picture file to RGB pixels, safely.
+//
+// PNG, JPEG, BMP and PPM through stb_image, in a forked child with limits on memory and time, so
+// that a hostile file costs a message. Size and area are capped before decoding. GIF, WebP, HEIC and
+// AVIF are named in the message together with how to convert them. EXIF rotation is applied, 16-bit
+// and grey are widened; alpha is kept as a fourth channel for the family to lay over its background.
+#ifndef CORE_IMAGE_H
+#define CORE_IMAGE_H
+
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/mem.h"
+
+struct image {
+    int64_t width, height;
+    int channels;    // 3 or 4
+    uint8_t *pixels; // [height, width, channels]; image_release
+};
+
+enum {
+    IMAGE_MAX_SIDE = 20000,              // pixels
+    IMAGE_MAX_AREA = 100 * 1000 * 1000,  // pixels
+    IMAGE_MAX_FILE = 256 * 1024 * 1024,  // bytes
+};
+
+// `name` is for messages: the path, or "standard input".
+int image_decode(struct image *image, const void *bytes, size_t size, const char *name,
+                 struct err *err);
+// What the child runs: decoding in this process (tests, fuzzing).
+int image_decode_here(struct image *image, const void *bytes, size_t size, const char *name,
+                      struct err *err);
+void image_release(struct image *image);
+// Lays alpha over a background colour (0..255 each): t = s a + bg (255-a) + 128, (t + (t>>8)) >> 8,
+// as Pillow composites. Does nothing to 3 channels.
+void image_flatten(struct image *image, const uint8_t background[3]);
+
+#endif

@@ -1,0 +1,33 @@
+// core/json.h -- reading JSON files (cJSON) with messages that name the file, the key and the place.
+#ifndef CORE_JSON_H
+#define CORE_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cjson/cJSON.h>
+
+#include "core/err.h"
+
+// Whole file into memory (NUL-terminated, *size without it), at most `limit` bytes. NULL on error;
+// free() it.
+char *file_read(const char *path, size_t limit, size_t *size, struct err *err);
+// Parsed file or text; NULL on error ("config.json: line 3: ..."). cJSON_Delete it.
+cJSON *json_read(const char *path, size_t limit, struct err *err);
+cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err);
+
+// Optional members: `otherwise` when the key is absent or null; -1 with a message when the type or
+// range is wrong. `object` may be NULL (then all keys are absent).
+int json_int(const cJSON *object, const char *key, int64_t min, int64_t max, int64_t otherwise,
+             int64_t *value, struct err *err);
+int json_real(const cJSON *object, const char *key, double otherwise, double *value,
+              struct err *err);
+int json_bool(const cJSON *object, const char *key, bool otherwise, bool *value, struct err *err);
+// Borrowed from the object.
+int json_text(const cJSON *object, const char *key, const char *otherwise, const char **value,
+              struct err *err);
+// NULL when absent, null, or object is NULL.
+const cJSON *json_get(const cJSON *object, const char *key);
+
+#endif

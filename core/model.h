@@ -1,0 +1,48 @@
+// core/model.h -- a loaded model: mapped files, configs, encoder, projector, decoder, tokenizer.
+#ifndef CORE_MODEL_H
+#define CORE_MODEL_H
+
+#include "core/checkpoint.h"
+#include "core/decoder.h"
+#include "core/preprocess.h"
+#include "core/projector.h"
+#include "core/template.h"
+#include "core/tokenizer.h"
+#include "core/vision.h"
+
+struct family;
+
+struct model {
+    char *name;                       // folder as given by the user
+    struct checkpoint *checkpoint;    // the weights are mapped from here
+    const struct family *family;
+    struct arena arena;               // small tensors, widened vectors
+    struct tokenizer *tokenizer;
+    const struct layout *layout;      // of prompts, found from the folder
+    struct decoder decoder;
+    struct vision vision;             // config.layers 0: text only
+    struct projector projector;
+    struct picture_config picture;
+    int32_t placeholder;              // id at visual places, -1 for text-only models
+    struct ids eos;                   // ids that end an answer
+};
+
+// On failure nothing remains; NULL and a message that names the folder.
+struct model *model_load(const char *name, const struct backend *backend,
+                         const struct load_progress *progress, struct err *err);
+void model_free(struct model *m);
+
+bool model_sees(const struct model *m); // has a vision encoder
+
+// Parameters by part: "vision encoder", "projector", "embedding", "decoder", "head". A tied head
+// counts once. Also from a config alone (no weights): what `vlmsh new --dry` prints.
+struct model_part {
+    const char *name;
+    int64_t parameters;
+    uint64_t bytes;
+    enum dtype dtype;
+};
+enum { MODEL_PARTS = 5 };
+void model_count(const struct model *m, struct model_part parts[MODEL_PARTS]);
+
+#endif

@@ -1,0 +1,40 @@
+// core/ops.h -- the ops a forward pass is written in; each stands in core/ops/NAME.c.
+//
+// All take the graph first, check shapes and dtypes, allocate the result in the step arena and
+// return it; NULL in, NULL out (core/graph.h). The arithmetic's contract is in kernels/ops.h.
+// Names ending in _into write into memory the caller owns.
+#ifndef CORE_OPS_H
+#define CORE_OPS_H
+
+#include "core/graph.h"
+
+// x[N,K] w[M,K] bias[M] or NULL -> [N,M].
+struct tensor *op_matmul(struct graph *g, struct tensor *x, struct tensor *w, struct tensor *bias);
+// table[V,D], ids host array of n -> [n,D]; an id outside 0..V-1 is an error.
+struct tensor *op_embedding(struct graph *g, struct tensor *table, const int32_t *ids, int64_t n);
+struct tensor *op_rmsnorm(struct graph *g, struct tensor *x, struct tensor *gain, float eps);
+struct tensor *op_layernorm(struct graph *g, struct tensor *x, struct tensor *gain,
+                            struct tensor *bias, float eps);
+// x[N,H,d] turned by cos, sin [N,d/2]; in place (x is returned).
+struct tensor *op_rope(struct graph *g, struct tensor *x, struct tensor *cos, struct tensor *sin);
+// q[N,H,d] k,v[P,Hkv,d] -> [N,H,d]; row i sees keys first[i]..last[i]-1. first, last: i32 [N] or
+// NULL; probs: [H,N,P] or NULL.
+struct tensor *op_attention(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
+                            struct tensor *first, struct tensor *last, float scale,
+                            struct tensor *probs);
+struct tensor *op_swiglu(struct graph *g, struct tensor *gate, struct tensor *up);
+struct tensor *op_gelu(struct graph *g, struct tensor *x, enum gelu_form form);
+// a + b. Without a tape the sum is written over a, so that the residual stream stays in one place.
+struct tensor *op_add(struct graph *g, struct tensor *a, struct tensor *b);
+struct tensor *op_softmax(struct graph *g, struct tensor *x, float scale);
+struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *index, int64_t n);
+// Rows of x written to rows index[] of into; returns into.
+struct tensor *op_scatter_rows(struct graph *g, struct tensor *into, struct tensor *x,
+                               const int32_t *index);
+// pixels[C,H,W] -> [S, C*patch*patch].
+struct tensor *op_patches(struct graph *g, struct tensor *pixels, int64_t patch);
+struct tensor *op_widen(struct graph *g, struct tensor *x);
+// Copies x into rows [from, ...) of `into` (the KV cache). 0 or -1.
+int op_copy_rows_into(struct graph *g, struct tensor *into, int64_t from, struct tensor *x);
+
+#endif

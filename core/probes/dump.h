@@ -1,0 +1,19 @@
+// core/probes/dump.h -- the probe behind /dump: copies the taps that match, writes safetensors.
+#ifndef CORE_PROBES_DUMP_H
+#define CORE_PROBES_DUMP_H
+
+#include "core/probes/taps.h"
+
+struct dump;
+
+// patterns: tap names with * and ?, separated by commas or spaces. -1 when one can match nothing.
+struct dump *dump_new(const char *patterns, const char *path, struct err *err);
+struct hook dump_hook(struct dump *d);
+bool dump_wants_all_logits(const struct dump *d);
+// Ids and positions of the prompt, when asked for.
+void dump_sequence(struct dump *d, const struct sequence *s);
+// Writes the file (tensors in name order) and frees d. -1 when nothing was caught or writing failed.
+int dump_finish(struct dump *d, struct err *err);
+void dump_free(struct dump *d);
+
+#endif

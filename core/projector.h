@@ -1,0 +1,18 @@
+// core/projector.h -- features [S,Dv] to visual tokens [S,D]: one linear layer, or two with GELU.
+#ifndef CORE_PROJECTOR_H
+#define CORE_PROJECTOR_H
+
+#include "core/checkpoint.h"
+#include "core/graph.h"
+
+struct projector {
+    int layers; // 1 or 2
+    enum gelu_form act;
+    struct tensor w1, b1, w2, b2; // [D,Dv] [D] [D,D] [D]; biases may have data NULL
+};
+
+int projector_bind(struct projector *p, const struct checkpoint *c, const char *prefix,
+                   int64_t in, int64_t out, struct arena *arena, struct err *err);
+struct tensor *projector_forward(struct graph *g, const struct projector *p, struct tensor *x);
+
+#endif

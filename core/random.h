@@ -1,0 +1,18 @@
+// core/random.h -- counter-based random numbers: a draw depends on (seed, stream, place) alone.
+//
+// So a re-prefill, another device or another number of threads draws the same (sampling, random
+// scores, noise, shuffling). Each purpose has its own stream.
+#ifndef CORE_RANDOM_H
+#define CORE_RANDOM_H
+
+#include <stdint.h>
+
+enum random_stream { RANDOM_SAMPLE, RANDOM_WEIGHTS, RANDOM_SCORE, RANDOM_NOISE, RANDOM_SHUFFLE };
+
+uint64_t random_bits(uint64_t seed, enum random_stream stream, uint64_t place);
+// Uniform in [0, 1).
+double random_unit(uint64_t seed, enum random_stream stream, uint64_t place);
+// Standard normal.
+double random_normal(uint64_t seed, enum random_stream stream, uint64_t place);
+
+#endif

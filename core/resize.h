@@ -1,0 +1,22 @@
+// core/resize.h -- Pillow's resize on 8-bit pixels, bit for bit.
+//
+// Two passes of integer weights with 22 fractional bits; each pass rounds and clamps to 8 bits, so
+// the order of the passes matters: Pillow 13 goes vertical first when the picture shrinks much more
+// in height than in width, Pillow 12 always went horizontal first (image.resize_order).
+#ifndef CORE_RESIZE_H
+#define CORE_RESIZE_H
+
+#include "core/image.h"
+
+enum resample { RESAMPLE_NEAREST = 0, RESAMPLE_LANCZOS = 1, RESAMPLE_BILINEAR = 2,
+                RESAMPLE_BICUBIC = 3, RESAMPLE_BOX = 4, RESAMPLE_HAMMING = 5 }; // Pillow's numbers
+enum resize_order { RESIZE_PILLOW13, RESIZE_PILLOW12 };
+
+// to->pixels is new; from stays. Sizes must be 1..IMAGE_MAX_SIDE.
+int image_resize(struct image *to, const struct image *from, int64_t width, int64_t height,
+                 enum resample resample, enum resize_order order, struct err *err);
+// The rectangle [left, top, width, height] of from, parts outside filled with `fill`.
+int image_crop(struct image *to, const struct image *from, int64_t left, int64_t top,
+               int64_t width, int64_t height, const uint8_t fill[3], struct err *err);
+
+#endif

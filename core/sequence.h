@@ -1,0 +1,29 @@
+// core/sequence.h -- what stands where in the token sequence.
+//
+// One function per family says how many visual tokens a picture gives; from then on the places are
+// here, and the prompt, the context meter, the splice, pruning and training read them.
+#ifndef CORE_SEQUENCE_H
+#define CORE_SEQUENCE_H
+
+#include <stdint.h>
+
+#include "core/mem.h"
+
+// Row i of a sequence of n rows. Pictures are counted through the whole conversation.
+struct sequence {
+    int64_t n;
+    int32_t *ids;       // [n] token id; the placeholder id where a visual token stands
+    int32_t *picture;   // [n] index of the picture whose token stands here, -1 for text
+    int32_t *cell;      // [n] which visual token of that picture (sequence order), -1 for text
+    int32_t *positions; // [axes, n] rotary positions
+    int axes;           // 1, or 3 for multimodal rotary positions (t, h, w)
+};
+
+// Room for n rows; ids zero, picture and cell -1, positions 0..n-1 on every axis.
+void sequence_init(struct sequence *s, int64_t n, int axes);
+void sequence_copy(struct sequence *to, const struct sequence *from);
+void sequence_release(struct sequence *s);
+// Number of visual tokens in rows [from, n).
+int64_t sequence_visual_count(const struct sequence *s, int64_t from);
+
+#endif

@@ -1,0 +1,68 @@
+// core/settings.h -- every setting of the program: one table that commands, panels, scripts,
+// sessions, help and completion read.
+//
+// A setting is a row: key, type, range, default, unit, one sentence of help, and what a change makes
+// stale. General rows stand in core/settings.c; a method brings its own rows (core/methods/NAME.c).
+// The engine copies the values once per step, so a change takes effect at the next token.
+#ifndef CORE_SETTINGS_H
+#define CORE_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+enum setting_type {
+    SETTING_FLAG,    // on | off
+    SETTING_INTEGER, // min..max
+    SETTING_REAL,    // min..max
+    SETTING_CHOICE,  // one of choices
+    SETTING_TEXT,    // anything
+    SETTING_PATH,    // a folder or file, or "none"
+    SETTING_REALS,   // list of numbers "0.5,0.25", each min..max
+    SETTING_LAYERS,  // list of layers "2-5,22-29", percentages "60%-80%", or one of choices
+};
+
+// What a change makes stale, cheapest first. The conversation is computed again from there, once.
+enum setting_stale { STALE_NOTHING, STALE_STEP, STALE_KV, STALE_VISUAL, STALE_PROMPT };
+
+struct setting {
+    const char *key; // "sample.top_p"
+    enum setting_type type;
+    double min, max; // of numbers, inclusive
+    const char *def; // default as one would type it
+    const char *unit;            // "tokens", or NULL
+    const char *const *choices;  // NULL-terminated; for numbers: words accepted beside them
+    enum setting_stale stale;
+    const char *help; // one sentence
+};
+
+// All rows, in the order they are shown. settings_row NULL past the end.
+int settings_count(void);
+const struct setting *settings_row(int index);
+const struct setting *settings_find(const char *key); // NULL if unknown
+// The known key nearest to what was typed, for "did you mean"; NULL if none is near.
+const char *settings_nearest(const char *key);
+
+// A set of values; new ones hold the defaults. Copies are independent (immutable snapshots).
+struct settings;
+
+struct settings *settings_new(void);
+struct settings *settings_clone(const struct settings *s);
+void settings_free(struct settings *s);
+
+// Checks the value against the row and stores it in its plain spelling. -1 with a message that says
+// what is allowed; the former value stays.
+int settings_set(struct settings *s, const char *key, const char *value, struct err *err);
+void settings_reset(struct settings *s, const char *key);
+bool settings_changed(const struct settings *s, const char *key); // differs from the default
+
+// Values; the key must exist and have that type, else BUG. s == NULL reads the defaults.
+const char *settings_text(const struct settings *s, const char *key); // any type, as typed
+bool settings_flag(const struct settings *s, const char *key);
+int64_t settings_integer(const struct settings *s, const char *key);
+double settings_real(const struct settings *s, const char *key);
+// True when a number setting holds one of its words, or a choice holds this one.
+bool settings_is(const struct settings *s, const char *key, const char *word);
+
+#endif

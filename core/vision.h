@@ -1,0 +1,48 @@
+// core/vision.h -- vision transformers: pixels to features (CLIP and SigLIP shapes).
+#ifndef CORE_VISION_H
+#define CORE_VISION_H
+
+#include "core/checkpoint.h"
+#include "core/hooks.h"
+
+struct vision_config {
+    int layers;                        // blocks in the file
+    int64_t hidden, heads, ffn;        // Dv, heads, inner size
+    int64_t image_size, patch;         // pixels
+    double eps;                        // of its LayerNorms
+    enum gelu_form act;
+    bool class_token, patch_bias, pre_norm, post_norm; // what the file has
+    int feature_layer;                 // hidden_states index as in the config: -2, -1, 3 ...
+    bool drop_class;                   // strategy "default"
+};
+
+struct vision_layer {
+    struct tensor norm1_gain, norm1_bias, norm2_gain, norm2_bias; // [Dv]
+    struct tensor q, k, v, out;                                   // [Dv,Dv]
+    struct tensor q_bias, k_bias, v_bias, out_bias;               // [Dv]
+    struct tensor fc1, fc1_bias, fc2, fc2_bias;                   // [ffn,Dv] [ffn] [Dv,ffn] [Dv]
+};
+
+struct vision {
+    struct vision_config config;
+    struct tensor patch, patch_bias;   // [Dv, 3*p*p], [Dv]
+    struct tensor class_token;         // [1,Dv]
+    struct tensor position;            // [S', Dv], S' = patches (+1 with a class token)
+    struct tensor pre_gain, pre_bias;  // [Dv]
+    struct vision_layer *layer;        // [config.layers]
+};
+
+// Reads a vision_config object (clip_vision_model, siglip_vision_model) with the class defaults.
+int vision_config_read(struct vision_config *v, const cJSON *json, struct err *err);
+// Binds the tensors; prefix like "vision_tower.vision_model." Memory from `arena`.
+int vision_bind(struct vision *v, const struct checkpoint *c, const char *prefix,
+                struct arena *arena, struct err *err);
+// Blocks that must be computed to give config.feature_layer.
+int vision_depth(const struct vision_config *c);
+// Features per picture that the projector reads.
+int64_t vision_tokens(const struct vision_config *c);
+// pixels[3,H,W] -> features [S, Dv] (class token dropped if so configured). `picture` names taps.
+struct tensor *vision_forward(struct graph *g, const struct vision *v, struct tensor *pixels,
+                              int picture);
+
+#endif

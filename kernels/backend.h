@@ -1,0 +1,45 @@
+// kernels/backend.h -- a device: memory plus one function per op of ops.h.
+//
+//   const struct backend *b = backend_cpu();
+//   void *p = b->alloc(bytes);
+//   if (b->rmsnorm(&y, &x, &gain, 1e-5f) < 0) ... b->failure() ...
+//
+// The CPU is built in; other devices fill the same table. kernels/ calls nothing above itself.
+#ifndef KERNELS_BACKEND_H
+#define KERNELS_BACKEND_H
+
+#include "kernels/tensor.h"
+
+// How a matrix product may compute: exactly as f32 (weights widened), or with both sides rounded to
+// bf16 and f32 sums where the device multiplies bf16 (elsewhere as MATMUL_F32).
+enum matmul_mode { MATMUL_F32, MATMUL_BF16 };
+
+// erf: 0.5 x (1 + erf(x/sqrt 2)); tanh: the tanh approximation; quick: x sigmoid(1.702 x).
+enum gelu_form { GELU_ERF, GELU_TANH, GELU_QUICK };
+
+struct backend {
+    const char *name; // "cpu"
+    // Memory of the device, 64-byte aligned; NULL when there is none left.
+    void *(*alloc)(size_t bytes);
+    void (*release)(void *memory);
+    void (*upload)(void *device, const void *host, size_t bytes);
+    void (*download)(void *host, const void *device, size_t bytes);
+    // Number of compute threads from now on (CPU); 0 = one per core.
+    void (*set_threads)(int count);
+    int (*threads)(void);
+    // One line on what computes: "cpu, avx512 + bf16, 2 threads". The text stays valid.
+    const char *(*describe)(void);
+    // Why the last op on this thread returned -1.
+    const char *(*failure)(void);
+#define OP(name, arguments) int(*name) arguments;
+#include "kernels/ops.h"
+#undef OP
+};
+
+// The CPU device, its instruction set chosen at the first call from what the processor has.
+const struct backend *backend_cpu(void);
+// The CPU device held to one instruction set ("base", "avx2", "avx512"): for tests and benchmarks.
+// NULL when this processor lacks it.
+const struct backend *backend_cpu_isa(const char *isa);
+
+#endif

@@ -1,0 +1,50 @@
+// kernels/ops.h -- every arithmetic op a device offers: its name, its arguments, its contract.
+//
+// This file is a list, not a header of declarations: it is included with OP(name, (arguments))
+// defined, by backend.h (one slot an op) and by the tables of each device. An op NAME is written in
+// NAME.c for the CPU (forward and backward side by side) and NAME.cu for CUDA.
+//
+// Contract of every op:
+//  - the caller has checked shapes and dtypes (core/ops/ does) and allocated the outputs;
+//  - activations are f32; weights w are f32, f16 or bf16 unless said; vectors (gain, bias) are f32;
+//  - an output may be the same memory as an input only where "in place" is said;
+//  - returns 0, or -1 with backend->failure() set (no scratch memory, a device error).
+//
+// Letters: N rows, K inner, M outputs, D hidden size, H query heads, Hkv key/value heads, d head
+// dimension, P keys.
+
+// y[N,M] = x[N,K] w[M,K]^T (+ bias[M], may be NULL). One row reads the weights as they are stored.
+OP(matmul, (struct tensor *y, const struct tensor *x, const struct tensor *w,
+            const struct tensor *bias, enum matmul_mode mode))
+// y[N,D] = table[V,D] at rows ids[N] (i32, checked by the caller to lie in 0..V-1).
+OP(embedding, (struct tensor *y, const struct tensor *table, const struct tensor *ids))
+// y = x / sqrt(mean(x^2) + eps) * gain, per row of x[N,D]; in place allowed.
+OP(rmsnorm, (struct tensor *y, const struct tensor *x, const struct tensor *gain, float eps))
+// y = (x - mean) / sqrt(var + eps) * gain + bias, biased variance, per row; in place allowed.
+OP(layernorm, (struct tensor *y, const struct tensor *x, const struct tensor *gain,
+               const struct tensor *bias, float eps))
+// Turns x[N,H,d] in place by the angles whose cos and sin are [N,d/2], pairing element i with i+d/2.
+OP(rope, (struct tensor *x, const struct tensor *cos, const struct tensor *sin))
+// y[N,H,d] = softmax(q[N,H,d] k[P,Hkv,d]^T * scale) v[P,Hkv,d], query row i sees keys
+// first[i] .. last[i]-1 (i32 [N]; first NULL = 0, last NULL = P). probs [H,N,P] (may be NULL: then
+// no such matrix exists) receives the probabilities, and asking for them changes no bit of y.
+OP(attention, (struct tensor *y, const struct tensor *q, const struct tensor *k,
+               const struct tensor *v, const struct tensor *first, const struct tensor *last,
+               float scale, struct tensor *probs))
+// y = silu(gate) * up, elementwise; y may be gate or up.
+OP(swiglu, (struct tensor *y, const struct tensor *gate, const struct tensor *up))
+// y = gelu(x) in the given form; in place allowed.
+OP(gelu, (struct tensor *y, const struct tensor *x, enum gelu_form form))
+// y = a + b, elementwise; in place allowed.
+OP(add, (struct tensor *y, const struct tensor *a, const struct tensor *b))
+// y = softmax over the last dimension of x * scale; in place allowed.
+OP(softmax, (struct tensor *y, const struct tensor *x, float scale))
+// y row i = x row index[i] (i32 [N]); any dtype, y of the same; y may be x when index ascends.
+OP(gather_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index))
+// y row index[i] = x row i; other rows of y stay. Indices are distinct.
+OP(scatter_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index))
+// y[S, C*p*p] = the p x p patches of pixels[C,Ht,Wd], row-major over the grid, each patch in the
+// order of a convolution's weight [C,p,p]. Pixels right and below of whole patches are left out.
+OP(patches, (struct tensor *y, const struct tensor *pixels, int64_t patch))
+// y (f32) = x (any float dtype), elementwise.
+OP(widen, (struct tensor *y, const struct tensor *x))

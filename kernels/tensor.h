@@ -1,0 +1,48 @@
+// kernels/tensor.h -- what a tensor is: memory with a dtype and a shape.
+//
+// Plain data, row-major and contiguous, the last dimension fastest. The struct owns nothing: memory
+// belongs to an arena (core/arena.h) or to a mapped file. Shapes are written [rows, columns, ...].
+#ifndef KERNELS_TENSOR_H
+#define KERNELS_TENSOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum dtype { DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_I32, DTYPE_U8, DTYPE_COUNT };
+
+enum { TENSOR_MAX_RANK = 4 };
+
+struct tensor {
+    void *data;                     // in the memory of the backend that made it
+    enum dtype dtype;
+    int rank;                       // 0..TENSOR_MAX_RANK
+    int64_t shape[TENSOR_MAX_RANK]; // shape[0..rank-1]
+};
+
+// Bytes of one element.
+static inline size_t dtype_size(enum dtype dtype)
+{
+    static const size_t size[DTYPE_COUNT] = { 4, 2, 2, 4, 1 };
+    return size[dtype];
+}
+
+// Number of elements. The shape is trusted here: files are checked where they are read.
+static inline int64_t tensor_count(const struct tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->shape[i];
+    return n;
+}
+
+static inline size_t tensor_bytes(const struct tensor *t)
+{
+    return (size_t)tensor_count(t) * dtype_size(t->dtype);
+}
+
+// Elements in one row, a row being everything below the first dimension.
+static inline int64_t tensor_row(const struct tensor *t)
+{
+    return t->rank && t->shape[0] ? tensor_count(t) / t->shape[0] : 0;
+}
+
+#endif

@@ -1,0 +1,52 @@
+// sessions/store.h -- everything that is kept: one SQLite file (WAL).
+//
+//   struct store *s = store_open(path, &err);
+//   sinks_add(engine_sinks(e), store_sink(s));   // from now on every turn is on disk when it ends
+//   ... store_finish_turn errors are told through the notice callback of store_open ...
+//
+// A session begins by itself with the first message; nobody has to save, nothing is overwritten: undo
+// and clear mark rows, they delete none. Several programs may use the file at once.
+#ifndef SESSIONS_STORE_H
+#define SESSIONS_STORE_H
+
+#include "core/engine.h"
+
+struct store;
+
+// Creates folders and the file as needed; migrates forward (PRAGMA user_version). A file from a
+// newer version, a damaged or unwritable one: NULL with a message; path NULL = the default place,
+// $XDG_STATE_HOME/vlmsh/vlmsh.db.
+struct store *store_open(const char *path, struct err *err);
+void store_close(struct store *s);
+const char *store_path(const struct store *s);
+
+// Keeps what is told. When a write fails (disk full, locked for long), says so once through `sinks`
+// and goes on trying with the next turn.
+struct sink store_sink(struct store *s, struct sinks *sinks);
+
+// Name of the current session; NULL before its first message.
+const char *store_session(const struct store *s);
+// The next session gets this name (--session NAME: resumed when it exists).
+int store_use(struct store *s, struct engine *e, const char *name, struct err *err);
+int store_begin(struct store *s, const char *name, struct err *err); // new session, name may be NULL
+
+struct session_row {
+    char *name, *model, *began, *ended; // times as local text
+    int64_t turns, pictures;
+    char *title; // first words said
+};
+int store_list(struct store *s, struct session_row **rows, size_t *count, struct err *err);
+void store_list_free(struct session_row *rows, size_t count);
+
+// Model, settings, messages, pictures of a session into the engine (pictures from the kept bytes when
+// their file is gone or changed). On error the engine's conversation is as before.
+int store_resume(struct store *s, struct engine *e, const char *name, struct err *err);
+// A copy of the current session under a new name (NULL: made up), which becomes the current one.
+int store_fork(struct store *s, const char *name, struct err *err);
+int store_rename(struct store *s, const char *from, const char *to, struct err *err);
+int store_delete(struct store *s, const char *name, struct err *err);
+// FILE.md: a transcript; else a command script that replays the session to the same answers
+// (pictures of 8 MiB and less are written beside it).
+int store_export(struct store *s, const char *name, const char *path, struct err *err);
+
+#endif
