@@ -1,8 +1,9 @@
 // commands/command.h -- a command: one file, one constant struct, one line in list.h.
 //
-// To add a command NAME: write commands/NAME.c with `const struct command command_NAME`, add X(NAME)
-// to commands/list.h and a test tests/commands/NAME.sh. Help, completion and the manual page follow.
-// A command talks to people only through events (shell->engine's sinks), never by printing.
+// To add a command NAME: write commands/NAME.c with `const struct command command_NAME`, add
+// X(NAME) to commands/list.h and a test tests/commands/NAME.sh. Help, completion and the manual
+// page follow. A command talks to people only through events (shell->engine's sinks), never by
+// printing.
 #ifndef COMMANDS_COMMAND_H
 #define COMMANDS_COMMAND_H
 
@@ -20,16 +21,24 @@ struct shell {
     struct sinks *sinks; // the engine's
     struct variable *variables;
     size_t variable_count;
-    bool quit;           // /quit was said
-    bool interactive;    // a person types: a failed line does not end it
-    int depth;           // of /run
+    bool quit;        // /quit was said
+    bool interactive; // a person types: a failed line does not end it
+    int depth;        // of /run
 };
 
 enum command_needs { NEEDS_NOTHING = 0, NEEDS_MODEL = 1, NEEDS_TOKENIZER = 2, NEEDS_STORE = 4 };
 
 // What Tab offers for an argument.
-enum completion { COMPLETE_NOTHING, COMPLETE_PATH, COMPLETE_FOLDER, COMPLETE_COMMAND,
-                  COMPLETE_SETTING, COMPLETE_VALUE, COMPLETE_SESSION, COMPLETE_WORDS };
+enum completion {
+    COMPLETE_NOTHING,
+    COMPLETE_PATH,
+    COMPLETE_FOLDER,
+    COMPLETE_COMMAND,
+    COMPLETE_SETTING,
+    COMPLETE_VALUE,
+    COMPLETE_SESSION,
+    COMPLETE_WORDS
+};
 
 struct command {
     const char *name, *alias; // without the slash; alias may be NULL
@@ -41,15 +50,16 @@ struct command {
     unsigned needs;           // enum command_needs
     enum completion complete;
     const char *const *words; // COMPLETE_WORDS: subcommands
-    int (*run)(struct shell *shell, int argc, char **argv, struct err *err); // argv[0] = first argument
+    int (*run)(struct shell *shell, int argc, char **argv,
+               struct err *err); // argv[0] = first argument
 };
 
 const struct command *command_at(int index); // NULL past the end
 const struct command *command_find(const char *name);
 const char *command_nearest(const char *name); // for "did you mean"; NULL
 
-// Runs one line: empty or #comment, /command args, else text for the model. ${NAME} is replaced from
-// the variables or the environment. The caller reports *err.
+// Runs one line: empty or #comment, /command args, else text for the model. ${NAME} is replaced
+// from the variables or the environment. The caller reports *err.
 int shell_line(struct shell *shell, const char *line, struct err *err);
 // Runs a script file ("-" = standard input) up to the first error: "FILE:LINE: reason".
 int shell_script(struct shell *shell, const char *path, struct err *err);

@@ -15,12 +15,12 @@
 
 struct checkpoint {
     char *folder;
-    cJSON *config;       // config.json, always there
-    cJSON *generation;   // generation_config.json or NULL
-    cJSON *preprocessor; // preprocessor_config.json or NULL
-    cJSON *processor;    // processor_config.json or NULL
+    cJSON *config;           // config.json, always there
+    cJSON *generation;       // generation_config.json or NULL
+    cJSON *preprocessor;     // preprocessor_config.json or NULL
+    cJSON *processor;        // processor_config.json or NULL
     cJSON *tokenizer_config; // tokenizer_config.json or NULL
-    char *chat_template; // text of the folder's chat template (any of its three places) or NULL
+    char *chat_template;     // text of the folder's chat template (any of its three places) or NULL
     struct safetensors **shards;
     int shard_count;
     char fingerprint[65]; // hex SHA-256 over config, headers and samples of every tensor
@@ -32,9 +32,9 @@ struct load_progress {
     void *self;
 };
 
-// Turns what the user typed into a folder: an existing folder as it is, else `org/name` looked up in
-// the local hub cache ($HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/huggingface/hub; refs/main, else the
-// newest snapshot). A new string, or NULL with a message that says where it looked.
+// Turns what the user typed into a folder: an existing folder as it is, else `org/name` looked up
+// in the local hub cache ($HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/huggingface/hub; refs/main, else
+// the newest snapshot). A new string, or NULL with a message that says where it looked.
 char *checkpoint_locate(const char *name, struct err *err);
 
 // Opens and checks everything, maps the weights. A missing shard, a tensor in no shard, a broken

@@ -1,8 +1,8 @@
 // core/conversation.h -- one conversation with a loaded model: messages, pictures, KV cache.
 //
 // The whole conversation is rendered to ids for every answer and compared with the ids whose keys
-// and values are in the cache: the common beginning is reused, only the rest is computed. New turns,
-// undo, regen, another system message all need nothing more than that comparison.
+// and values are in the cache: the common beginning is reused, only the rest is computed. New
+// turns, undo, regen, another system message all need nothing more than that comparison.
 #ifndef CORE_CONVERSATION_H
 #define CORE_CONVERSATION_H
 
@@ -52,9 +52,9 @@ struct answer_options {
     bool whole;        // compute the prompt from its first row (a dump is armed)
 };
 
-// Answers the conversation as it stands (its last message is the user's): prefill, then tokens until
-// eos, sample.max_tokens, the context's end or cancel; emits EVENT_TOKEN and EVENT_ANSWER and appends
-// the assistant's message. On error the conversation is as before.
+// Answers the conversation as it stands (its last message is the user's): prefill, then tokens
+// until eos, sample.max_tokens, the context's end or cancel; emits EVENT_TOKEN and EVENT_ANSWER and
+// appends the assistant's message. On error the conversation is as before.
 int conversation_answer(struct conversation *c, const struct settings *settings,
                         const struct hooks *hooks, const atomic_bool *cancel,
                         const struct answer_options *options, const struct sinks *sinks,

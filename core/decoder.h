@@ -16,8 +16,8 @@ struct rope_config {
 };
 
 struct decoder_config {
-    int layers;                             // L
-    int64_t hidden, heads, kv_heads, dim;   // D, H, Hkv, d
+    int layers;                           // L
+    int64_t hidden, heads, kv_heads, dim; // D, H, Hkv, d
     int64_t ffn, vocab, max_positions;
     double eps;
     struct rope_config rope;
@@ -25,10 +25,10 @@ struct decoder_config {
 };
 
 struct decoder_layer {
-    struct tensor input_norm, post_norm;  // [D]
-    struct tensor q, k, v, o;             // [H*d,D] [Hkv*d,D] [Hkv*d,D] [D,H*d]
+    struct tensor input_norm, post_norm;          // [D]
+    struct tensor q, k, v, o;                     // [H*d,D] [Hkv*d,D] [Hkv*d,D] [D,H*d]
     struct tensor q_bias, k_bias, v_bias, o_bias; // data NULL when absent
-    struct tensor gate, up, down;         // [ffn,D] [ffn,D] [D,ffn]
+    struct tensor gate, up, down;                 // [ffn,D] [ffn,D] [D,ffn]
     struct tensor gate_bias, up_bias, down_bias;
 };
 
@@ -55,7 +55,7 @@ enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL };
 // in kv); keys and values are appended to kv (kv_reserve was called). *logits = [1,V] or [n,V].
 // On failure or cancel kv keeps `past` rows.
 int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
-                    const struct sequence *s, struct tensor *h, enum logits_rows want,
-                    bool prefill, struct tensor **logits);
+                    const struct sequence *s, struct tensor *h, enum logits_rows want, bool prefill,
+                    struct tensor **logits);
 
 #endif

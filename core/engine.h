@@ -23,7 +23,7 @@ void engine_free(struct engine *e);
 int engine_load(struct engine *e, const char *name, struct err *err); // emits progress
 void engine_unload(struct engine *e);
 int engine_load_tokenizer(struct engine *e, const char *path, struct err *err);
-const struct model *engine_model(const struct engine *e);             // NULL when none is loaded
+const struct model *engine_model(const struct engine *e); // NULL when none is loaded
 // The model's tokenizer, or the one loaded alone; NULL when there is none.
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 const struct conversation *engine_conversation(const struct engine *e);

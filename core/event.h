@@ -47,8 +47,8 @@ struct event_table {
     const char *name;
     const char *const *columns; // [column_count]
     int column_count, row_count;
-    // [row_count * column_count], row by row; as shown. Numbers are recognised by json sinks through
-    // `numeric`.
+    // [row_count * column_count], row by row; as shown. Numbers are recognised by json sinks
+    // through `numeric`.
     const char *const *cells;
     const bool *numeric; // [column_count]
 };
@@ -63,7 +63,7 @@ struct event_heatmap {
 
 struct event_progress {
     int64_t job;
-    const char *what; // "loading", "training"
+    const char *what;                // "loading", "training"
     double step, steps, loss, eta_s; // loss, eta_s: NaN when unknown
 };
 

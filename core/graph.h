@@ -33,7 +33,7 @@ struct graph {
     enum matmul_mode matmul;         // from compute.matmul
     const atomic_bool *cancel;       // set by another thread or a signal: stop at the next layer
     bool failed, cancelled;
-    struct err err;                  // the first failure
+    struct err err; // the first failure
 };
 
 // True while nothing has failed and nobody cancelled.

@@ -35,19 +35,19 @@ enum site {
 #define X(name, what) SITE_##name,
     SITES(X)
 #undef X
-    SITE_COUNT
+        SITE_COUNT
 };
 
 // What a site offers. Fields that do not apply are NULL / -1.
 struct site_args {
     int layer, picture;
-    struct tensor *x;         // see SITES
-    struct tensor *q, *k, *v; // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d]
-    struct tensor *out;       // SITE_FFN
-    int64_t past;             // keys in the cache before this pass: row i is key past+i
+    struct tensor *x;                // see SITES
+    struct tensor *q, *k, *v;        // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d]
+    struct tensor *out;              // SITE_FFN
+    int64_t past;                    // keys in the cache before this pass: row i is key past+i
     const struct sequence *sequence; // of the whole conversation so far (row i here = past+i there)
-    const int32_t *rows;      // [N] positions in `sequence` of the rows alive here; NULL = all
-    bool prefill;             // false while single tokens are generated
+    const int32_t *rows; // [N] positions in `sequence` of the rows alive here; NULL = all
+    bool prefill;        // false while single tokens are generated
 };
 
 struct hook {

@@ -1,9 +1,10 @@
 // core/image.h -- a picture file to RGB pixels, safely.
 //
 // PNG, JPEG, BMP and PPM through stb_image, in a forked child with limits on memory and time, so
-// that a hostile file costs a message. Size and area are capped before decoding. GIF, WebP, HEIC and
-// AVIF are named in the message together with how to convert them. EXIF rotation is applied, 16-bit
-// and grey are widened; alpha is kept as a fourth channel for the family to lay over its background.
+// that a hostile file costs a message. Size and area are capped before decoding. GIF, WebP, HEIC
+// and AVIF are named in the message together with how to convert them. EXIF rotation is applied,
+// 16-bit and grey are widened; alpha is kept as a fourth channel for the family to lay over its
+// background.
 #ifndef CORE_IMAGE_H
 #define CORE_IMAGE_H
 
@@ -19,9 +20,9 @@ struct image {
 };
 
 enum {
-    IMAGE_MAX_SIDE = 20000,              // pixels
-    IMAGE_MAX_AREA = 100 * 1000 * 1000,  // pixels
-    IMAGE_MAX_FILE = 256 * 1024 * 1024,  // bytes
+    IMAGE_MAX_SIDE = 20000,             // pixels
+    IMAGE_MAX_AREA = 100 * 1000 * 1000, // pixels
+    IMAGE_MAX_FILE = 256 * 1024 * 1024, // bytes
 };
 
 // `name` is for messages: the path, or "standard input".

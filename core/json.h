@@ -1,4 +1,5 @@
-// core/json.h -- reading JSON files (cJSON) with messages that name the file, the key and the place.
+// core/json.h -- reading JSON files (cJSON) with messages that name the file, the key and the
+// place.
 #ifndef CORE_JSON_H
 #define CORE_JSON_H
 

@@ -21,7 +21,8 @@ char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // product = a * b; true when it does not fit.
 bool mul_overflows(size_t a, size_t b, size_t *product);
 
-// Text (or bytes) that grows. Zero-initialised is empty; data is NUL-terminated once anything was added.
+// Text (or bytes) that grows. Zero-initialised is empty; data is NUL-terminated once anything was
+// added.
 struct buf {
     char *data;
     size_t length, capacity;

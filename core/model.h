@@ -13,18 +13,18 @@
 struct family;
 
 struct model {
-    char *name;                       // folder as given by the user
-    struct checkpoint *checkpoint;    // the weights are mapped from here
+    char *name;                    // folder as given by the user
+    struct checkpoint *checkpoint; // the weights are mapped from here
     const struct family *family;
-    struct arena arena;               // small tensors, widened vectors
+    struct arena arena; // small tensors, widened vectors
     struct tokenizer *tokenizer;
-    const struct layout *layout;      // of prompts, found from the folder
+    const struct layout *layout; // of prompts, found from the folder
     struct decoder decoder;
-    struct vision vision;             // config.layers 0: text only
+    struct vision vision; // config.layers 0: text only
     struct projector projector;
     struct picture_config picture;
-    int32_t placeholder;              // id at visual places, -1 for text-only models
-    struct ids eos;                   // ids that end an answer
+    int32_t placeholder; // id at visual places, -1 for text-only models
+    struct ids eos;      // ids that end an answer
 };
 
 // On failure nothing remains; NULL and a message that names the folder.

@@ -19,7 +19,7 @@ struct picture_config {
     bool resize, crop, rescale, normalize; // the do_* switches
     bool flatten;                          // do_convert_rgb: alpha over the background
     int64_t shortest;                      // FIT_SHORTEST_CROP
-    int64_t width, height;                 // of the result (FIT_EXACT: of the resize; else of the crop)
+    int64_t width, height; // of the result (FIT_EXACT: of the resize; else of the crop)
     enum resample resample;
     double rescale_factor;
     float mean[3], std[3];

@@ -11,8 +11,8 @@ struct projector {
     struct tensor w1, b1, w2, b2; // [D,Dv] [D] [D,D] [D]; biases may have data NULL
 };
 
-int projector_bind(struct projector *p, const struct checkpoint *c, const char *prefix,
-                   int64_t in, int64_t out, struct arena *arena, struct err *err);
+int projector_bind(struct projector *p, const struct checkpoint *c, const char *prefix, int64_t in,
+                   int64_t out, struct arena *arena, struct err *err);
 struct tensor *projector_forward(struct graph *g, const struct projector *p, struct tensor *x);
 
 #endif

@@ -8,15 +8,21 @@
 
 #include "core/image.h"
 
-enum resample { RESAMPLE_NEAREST = 0, RESAMPLE_LANCZOS = 1, RESAMPLE_BILINEAR = 2,
-                RESAMPLE_BICUBIC = 3, RESAMPLE_BOX = 4, RESAMPLE_HAMMING = 5 }; // Pillow's numbers
+enum resample {
+    RESAMPLE_NEAREST = 0,
+    RESAMPLE_LANCZOS = 1,
+    RESAMPLE_BILINEAR = 2,
+    RESAMPLE_BICUBIC = 3,
+    RESAMPLE_BOX = 4,
+    RESAMPLE_HAMMING = 5
+}; // Pillow's numbers
 enum resize_order { RESIZE_PILLOW13, RESIZE_PILLOW12 };
 
 // to->pixels is new; from stays. Sizes must be 1..IMAGE_MAX_SIDE.
 int image_resize(struct image *to, const struct image *from, int64_t width, int64_t height,
                  enum resample resample, enum resize_order order, struct err *err);
 // The rectangle [left, top, width, height] of from, parts outside filled with `fill`.
-int image_crop(struct image *to, const struct image *from, int64_t left, int64_t top,
-               int64_t width, int64_t height, const uint8_t fill[3], struct err *err);
+int image_crop(struct image *to, const struct image *from, int64_t left, int64_t top, int64_t width,
+               int64_t height, const uint8_t fill[3], struct err *err);
 
 #endif

@@ -55,7 +55,8 @@ void safetensors_writer_declare(struct safetensors_writer *w, const char *name, 
                                 int rank, const int64_t *shape);
 int safetensors_writer_data(struct safetensors_writer *w, const void *bytes, uint64_t size,
                             struct err *err);
-// Completes or abandons the file and frees the writer. -1 if anything went wrong or data is missing.
+// Completes or abandons the file and frees the writer. -1 if anything went wrong or data is
+// missing.
 int safetensors_writer_finish(struct safetensors_writer *w, struct err *err);
 void safetensors_writer_abandon(struct safetensors_writer *w);
 

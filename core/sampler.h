@@ -6,10 +6,12 @@
 #ifndef CORE_SAMPLER_H
 #define CORE_SAMPLER_H
 
+#include <stddef.h>
+
 #include "core/settings.h"
 
 // logits [vocab] are changed. history: ids so far, for the penalty. place: index of the new token.
-int32_t sampler_pick(const struct settings *s, float *logits, int64_t vocab,
-                     const int32_t *history, size_t history_count, uint64_t place);
+int32_t sampler_pick(const struct settings *s, float *logits, int64_t vocab, const int32_t *history,
+                     size_t history_count, uint64_t place);
 
 #endif

@@ -1,9 +1,10 @@
 // core/settings.h -- every setting of the program: one table that commands, panels, scripts,
 // sessions, help and completion read.
 //
-// A setting is a row: key, type, range, default, unit, one sentence of help, and what a change makes
-// stale. General rows stand in core/settings.c; a method brings its own rows (core/methods/NAME.c).
-// The engine copies the values once per step, so a change takes effect at the next token.
+// A setting is a row: key, type, range, default, unit, one sentence of help, and what a change
+// makes stale. General rows stand in core/settings.c; a method brings its own rows
+// (core/methods/NAME.c). The engine copies the values once per step, so a change takes effect at
+// the next token.
 #ifndef CORE_SETTINGS_H
 #define CORE_SETTINGS_H
 
@@ -29,10 +30,10 @@ enum setting_stale { STALE_NOTHING, STALE_STEP, STALE_KV, STALE_VISUAL, STALE_PR
 struct setting {
     const char *key; // "sample.top_p"
     enum setting_type type;
-    double min, max; // of numbers, inclusive
-    const char *def; // default as one would type it
-    const char *unit;            // "tokens", or NULL
-    const char *const *choices;  // NULL-terminated; for numbers: words accepted beside them
+    double min, max;            // of numbers, inclusive
+    const char *def;            // default as one would type it
+    const char *unit;           // "tokens", or NULL
+    const char *const *choices; // NULL-terminated; for numbers: words accepted beside them
     enum setting_stale stale;
     const char *help; // one sentence
 };

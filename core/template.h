@@ -25,11 +25,12 @@ const struct layout *layout_detect(const char *chat_template, const struct token
 
 struct prompt_options {
     const struct layout *layout;
-    const char *chat_template;  // the folder's own text (default system message is read from it) or NULL
-    const char *date;           // chat.date: "today" or text, for layouts that name the date
+    const char
+        *chat_template; // the folder's own text (default system message is read from it) or NULL
+    const char *date;   // chat.date: "today" or text, for layouts that name the date
     const char *picture_before, *picture_after; // around a picture's tokens ("" for LLaVA)
-    int32_t placeholder;        // token id at visual places
-    bool generation_prompt;     // end with what opens the assistant's answer
+    int32_t placeholder;                        // token id at visual places
+    bool generation_prompt;                     // end with what opens the assistant's answer
 };
 
 // The rendered text with one "<image>" per picture (transcripts, tests); belongs to the caller.
@@ -37,7 +38,7 @@ char *prompt_text(const struct message *messages, size_t count, const struct pro
 // Token ids of the whole conversation, pictures expanded to pictures[i].tokens placeholders each:
 // fills ids, picture and cell of `s` (positions are the family's).
 int prompt_sequence(const struct message *messages, size_t count, const struct picture *pictures,
-                    size_t picture_count, const struct tokenizer *t,
-                    const struct prompt_options *o, struct sequence *s, struct err *err);
+                    size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
+                    struct sequence *s, struct err *err);
 
 #endif

@@ -26,7 +26,8 @@ enum tokenize_flags {
 // Appends the ids of text (any bytes; invalid UTF-8 is replaced by U+FFFD) to `ids`.
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t length, int flags,
                      struct ids *ids, struct err *err);
-// Text of the ids, appended to `text`. skip_special leaves special tokens out. Unknown ids: nothing.
+// Text of the ids, appended to `text`. skip_special leaves special tokens out. Unknown ids:
+// nothing.
 void tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t count,
                       bool skip_special, struct buf *text);
 
@@ -34,9 +35,9 @@ void tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t coun
 // tokens cannot change. The concatenation equals tokenizer_decode of all ids at once.
 struct detokenizer {
     const struct tokenizer *tokenizer;
-    struct ids ids;   // of the whole answer
-    size_t emitted;   // bytes of the decoded text already given out
-    size_t start;     // first id of the window decoded again with each token
+    struct ids ids; // of the whole answer
+    size_t emitted; // bytes of the decoded text already given out
+    size_t start;   // first id of the window decoded again with each token
     bool skip_special;
 };
 

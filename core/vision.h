@@ -6,14 +6,14 @@
 #include "core/hooks.h"
 
 struct vision_config {
-    int layers;                        // blocks in the file
-    int64_t hidden, heads, ffn;        // Dv, heads, inner size
-    int64_t image_size, patch;         // pixels
-    double eps;                        // of its LayerNorms
+    int layers;                 // blocks in the file
+    int64_t hidden, heads, ffn; // Dv, heads, inner size
+    int64_t image_size, patch;  // pixels
+    double eps;                 // of its LayerNorms
     enum gelu_form act;
     bool class_token, patch_bias, pre_norm, post_norm; // what the file has
-    int feature_layer;                 // hidden_states index as in the config: -2, -1, 3 ...
-    bool drop_class;                   // strategy "default"
+    int feature_layer; // hidden_states index as in the config: -2, -1, 3 ...
+    bool drop_class;   // strategy "default"
 };
 
 struct vision_layer {
@@ -25,11 +25,11 @@ struct vision_layer {
 
 struct vision {
     struct vision_config config;
-    struct tensor patch, patch_bias;   // [Dv, 3*p*p], [Dv]
-    struct tensor class_token;         // [1,Dv]
-    struct tensor position;            // [S', Dv], S' = patches (+1 with a class token)
-    struct tensor pre_gain, pre_bias;  // [Dv]
-    struct vision_layer *layer;        // [config.layers]
+    struct tensor patch, patch_bias;  // [Dv, 3*p*p], [Dv]
+    struct tensor class_token;        // [1,Dv]
+    struct tensor position;           // [S', Dv], S' = patches (+1 with a class token)
+    struct tensor pre_gain, pre_bias; // [Dv]
+    struct vision_layer *layer;       // [config.layers]
 };
 
 // Reads a vision_config object (clip_vision_model, siglip_vision_model) with the class defaults.

@@ -18,7 +18,8 @@
 
 // Sets what backend->failure() says; returns -1.
 int cpu_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-// Scratch memory of the calling thread for kernels, grown as needed and kept; NULL when out of memory.
+// Scratch memory of the calling thread for kernels, grown as needed and kept; NULL when out of
+// memory.
 void *cpu_scratch(size_t bytes);
 
 #ifdef ISA

@@ -4,8 +4,8 @@
 //   sinks_add(engine_sinks(e), store_sink(s));   // from now on every turn is on disk when it ends
 //   ... store_finish_turn errors are told through the notice callback of store_open ...
 //
-// A session begins by itself with the first message; nobody has to save, nothing is overwritten: undo
-// and clear mark rows, they delete none. Several programs may use the file at once.
+// A session begins by itself with the first message; nobody has to save, nothing is overwritten:
+// undo and clear mark rows, they delete none. Several programs may use the file at once.
 #ifndef SESSIONS_STORE_H
 #define SESSIONS_STORE_H
 
@@ -28,7 +28,8 @@ struct sink store_sink(struct store *s, struct sinks *sinks);
 const char *store_session(const struct store *s);
 // The next session gets this name (--session NAME: resumed when it exists).
 int store_use(struct store *s, struct engine *e, const char *name, struct err *err);
-int store_begin(struct store *s, const char *name, struct err *err); // new session, name may be NULL
+int store_begin(struct store *s, const char *name,
+                struct err *err); // new session, name may be NULL
 
 struct session_row {
     char *name, *model, *began, *ended; // times as local text
@@ -38,8 +39,8 @@ struct session_row {
 int store_list(struct store *s, struct session_row **rows, size_t *count, struct err *err);
 void store_list_free(struct session_row *rows, size_t count);
 
-// Model, settings, messages, pictures of a session into the engine (pictures from the kept bytes when
-// their file is gone or changed). On error the engine's conversation is as before.
+// Model, settings, messages, pictures of a session into the engine (pictures from the kept bytes
+// when their file is gone or changed). On error the engine's conversation is as before.
 int store_resume(struct store *s, struct engine *e, const char *name, struct err *err);
 // A copy of the current session under a new name (NULL: made up), which becomes the current one.
 int store_fork(struct store *s, const char *name, struct err *err);

@@ -1,0 +1,151 @@
+# vlmsh -- a terminal workbench for vision-language models.
+#
+#   make            build ./vlmsh                 make test     everything that can be checked here
+#   make run        install what is missing,      make bench    measurements (results: README)
+#                   build, open the shell         make fuzz     libFuzzer on every reader of files
+#   make lint       clang-format, clang-tidy,     make install  PREFIX=/usr/local
+#                   cppcheck                      make clean
+#
+# Variables: SAN=1 builds and tests with ASan + UBSan (in build/san), WERROR=1 makes warnings errors,
+# FUZZ_SECONDS=20 is the time of each fuzzer.
+
+# --- what we build with, and why each is here ------------------------------------------------------
+# libdnnl-dev       oneDNN: matrix products on the CPU, generated for what the CPU has
+# libcjson-dev      JSON          libpcre2-dev      split patterns of tokenizers (\p{L}, look-ahead)
+# libutf8proc-dev   Unicode NFC   libstb-dev        picture decoders (stb_image)
+# libsqlite3-dev    sessions      libreadline-dev   line editing
+# libncurses-dev    the screen    libmd-dev         SHA-256 of pictures and weights
+# libcmocka-dev     unit tests
+PACKAGES = gcc make pkg-config libdnnl-dev libcjson-dev libpcre2-dev libutf8proc-dev libstb-dev \
+           libsqlite3-dev libreadline-dev libncurses-dev libmd-dev
+TEST_PACKAGES = $(PACKAGES) libcmocka-dev tmux jq python3
+LINT_PACKAGES = clang-format clang-tidy cppcheck
+FUZZ_PACKAGES = clang
+
+CC      ?= gcc
+PREFIX  ?= /usr/local
+SAN     ?= 0
+WERROR  ?= $(if $(CI),1,0)
+VERSION := 0.1.0
+
+B := build/$(if $(filter 1,$(SAN)),san,opt)
+
+WARN   := -Wall -Wextra -Wshadow -Wno-unused-parameter $(if $(filter 1,$(WERROR)),-Werror)
+COMMON := -std=c17 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I. -g $(WARN) -fopenmp -pthread -MMD -MP
+ifeq ($(SAN),1)
+COMMON += -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+endif
+CFLAGS_CORE   := $(COMMON) $(if $(filter 0,$(SAN)),-O2)
+# Kernels may reorder sums (vector code); NaN and infinity keep their meaning.
+CFLAGS_KERNEL := $(COMMON) $(if $(filter 0,$(SAN)),-O3) -fno-math-errno -fno-trapping-math \
+                 -fassociative-math -fno-signed-zeros
+LIBS := -ldnnl -lcjson -lpcre2-8 -lutf8proc -lsqlite3 -lreadline -lncursesw -lmd -lm
+
+# --- instruction sets: each kernel file is compiled once for each (kernels/isa.h) -------------------
+ISA_FLAGS_base   :=
+ISA_FLAGS_avx2   := -mavx2 -mfma -mf16c
+ISA_FLAGS_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c \
+                    -mprefer-vector-width=512
+ISAS := base $(if $(filter x86_64,$(shell uname -m)),avx2 avx512)
+
+KERNELS   := $(filter-out kernels/cpu.c,$(wildcard kernels/*.c))
+CORE      := $(wildcard core/*.c core/ops/*.c core/families/*.c core/methods/*.c core/probes/*.c)
+SHELL_SRC := $(filter-out tui/main.c,$(wildcard sessions/*.c commands/*.c tui/*.c))
+
+KERNEL_OBJ := $(B)/kernels/cpu.o $(foreach i,$(ISAS),$(KERNELS:%.c=$(B)/%.$(i).o))
+CORE_OBJ   := $(CORE:%.c=$(B)/%.o)
+SHELL_OBJ  := $(SHELL_SRC:%.c=$(B)/%.o)
+
+UNIT_TESTS  := $(wildcard tests/kernels/*.c tests/core/*.c tests/families/*.c tests/sessions/*.c tests/commands/*.c tests/tui/*.c)
+UNIT_BIN    := $(UNIT_TESTS:%.c=$(B)/%)
+SCRIPT_TESTS := $(wildcard tests/commands/*.sh tests/tui/*.sh)
+BENCHES     := $(wildcard tests/bench/*.c)
+BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
+FUZZERS     := $(wildcard tests/fuzz/*.c)
+
+.PHONY: all run test check bench fuzz lint format install uninstall clean packages deps-run deps-test deps-lint deps-fuzz
+.SECONDARY:
+all: vlmsh
+
+ifeq ($(SAN),1)
+vlmsh: $(B)/vlmsh
+else
+vlmsh: $(B)/vlmsh
+	@cp $< $@.tmp && mv $@.tmp $@
+endif
+
+$(B)/vlmsh: $(B)/tui/main.o $(B)/libshell.a $(B)/libvlmsh.a
+	$(CC) $(COMMON) -o $@ $^ $(LIBS)
+$(B)/libvlmsh.a: $(CORE_OBJ) $(KERNEL_OBJ)
+	@rm -f $@; ar rcs $@ $^
+$(B)/libshell.a: $(SHELL_OBJ)
+	@rm -f $@; ar rcs $@ $^
+
+$(B)/kernels/cpu.o: kernels/cpu.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_KERNEL) $(if $(filter avx2,$(ISAS)),-DHAVE_AVX) -c -o $@ $<
+define ISA_RULE
+$(B)/kernels/%.$(1).o: kernels/%.c
+	@mkdir -p $$(@D)
+	$$(CC) $$(CFLAGS_KERNEL) -DISA=$(1) -DISA_$(1)=1 $$(ISA_FLAGS_$(1)) -c -o $$@ $$<
+endef
+$(foreach i,$(ISAS),$(eval $(call ISA_RULE,$(i))))
+$(B)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_CORE) -c -o $@ $<
+$(B)/tests/%: $(B)/tests/%.o $(B)/libshell.a $(B)/libvlmsh.a
+	$(CC) $(COMMON) -o $@ $^ $(LIBS) -lcmocka
+
+# --- packages: installed only when missing, and said beforehand --------------------------------------
+deps-run:  ; @tools/packages.sh $(PACKAGES)
+deps-test: ; @tools/packages.sh $(TEST_PACKAGES)
+deps-lint: ; @tools/packages.sh $(PACKAGES) $(LINT_PACKAGES)
+deps-fuzz: ; @tools/packages.sh $(PACKAGES) $(FUZZ_PACKAGES)
+
+run: deps-run
+	@$(MAKE) --no-print-directory vlmsh
+	./vlmsh
+
+# --- tests -------------------------------------------------------------------------------------------
+test: deps-test
+	@$(MAKE) --no-print-directory check SAN=$(SAN)
+check: vlmsh $(UNIT_BIN)
+	@VLMSH=$(CURDIR)/$(B)/vlmsh tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS)
+
+bench: vlmsh $(BENCH_BIN)
+	@tests/bench/run.sh $(B)
+
+# --- fuzzing: libFuzzer needs clang; everything is compiled again with its coverage -------------------
+FUZZ_SECONDS ?= 600
+FUZZ_BIN := $(FUZZERS:tests/fuzz/%.c=build/fuzz/%)
+fuzz: deps-fuzz
+	@$(MAKE) --no-print-directory fuzz-run
+fuzz-run: $(FUZZ_BIN)
+	@tests/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZ_BIN)
+build/fuzz/%: tests/fuzz/%.c $(CORE) $(KERNELS) kernels/cpu.c $(SHELL_SRC)
+	@mkdir -p $(@D)
+	clang -std=c17 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I. -g -O1 -w -pthread \
+	  -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -DISA=base -DISA_base=1 \
+	  -o $@ $^ $(LIBS)
+
+# --- lint --------------------------------------------------------------------------------------------
+C_FILES = $(shell git ls-files '*.c' '*.h' '*.cu')
+lint: deps-lint
+	clang-format --dry-run -Werror $(C_FILES)
+	cppcheck --quiet --error-exitcode=1 --std=c11 --language=c -I. -D_GNU_SOURCE -DISA=base \
+	  --enable=warning,performance,portability --inline-suppr --suppress=missingIncludeSystem \
+	  --suppressions-list=tools/cppcheck.txt kernels core sessions commands tui
+	clang-tidy --quiet $(filter-out kernels/%,$(CORE) $(SHELL_SRC)) -- -std=c17 -D_GNU_SOURCE -I. -DVERSION='""'
+format:
+	clang-format -i $(C_FILES)
+
+install: vlmsh
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 755 vlmsh $(DESTDIR)$(PREFIX)/bin/vlmsh
+	install -m 644 vlmsh.1 $(DESTDIR)$(PREFIX)/share/man/man1/vlmsh.1
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/vlmsh $(DESTDIR)$(PREFIX)/share/man/man1/vlmsh.1
+clean:
+	rm -rf build vlmsh
+
+-include $(shell find build -name '*.d' 2>/dev/null)

@@ -1,0 +1,107 @@
+// core/arena.c -- chunks of device memory, handed out in order and taken back by marks.
+#include "core/arena.h"
+
+#include "core/mem.h"
+
+#include <stdlib.h>
+
+enum { ARENA_ALIGN = 64, ARENA_CHUNK = 1 << 20 };
+
+// The header is host memory; only `data` lies on the device.
+struct arena_chunk {
+    struct arena_chunk *older; // the one used before this
+    struct arena_chunk *spare; // chunks kept for reuse, on the newest chunk only
+    char *data;
+    size_t size, offset;
+};
+
+static void chunk_free(struct arena *a, struct arena_chunk *chunk)
+{
+    a->reserved -= chunk->size;
+    a->backend->release(chunk->data);
+    free(chunk);
+}
+
+// Takes the first spare chunk that is large enough; others stay.
+static struct arena_chunk *chunk_reuse(struct arena_chunk **spare, size_t size)
+{
+    for (; *spare; spare = &(*spare)->older)
+        if ((*spare)->size >= size) {
+            struct arena_chunk *found = *spare;
+            *spare = found->older;
+            return found;
+        }
+    return NULL;
+}
+
+static struct arena_chunk *chunk_new(struct arena *a, size_t size)
+{
+    struct arena_chunk *chunk = xcalloc(1, sizeof *chunk);
+    chunk->size = size > ARENA_CHUNK ? size : ARENA_CHUNK;
+    chunk->data = a->backend->alloc(chunk->size);
+    if (!chunk->data) {
+        free(chunk);
+        return NULL;
+    }
+    a->reserved += chunk->size;
+    return chunk;
+}
+
+void *arena_alloc(struct arena *a, size_t size)
+{
+    if (size > SIZE_MAX / 2) return NULL;
+    size = (size + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+    struct arena_chunk *top = a->chunks;
+    if (!top || top->size - top->offset < size) {
+        struct arena_chunk *spare = top ? top->spare : NULL;
+        struct arena_chunk *chunk = chunk_reuse(&spare, size);
+        if (!chunk) chunk = chunk_new(a, size);
+        if (!chunk) return NULL;
+        if (top) top->spare = NULL;
+        chunk->older = top;
+        chunk->spare = spare;
+        chunk->offset = 0;
+        a->chunks = top = chunk;
+    }
+    void *memory = top->data + top->offset;
+    top->offset += size;
+    a->used += size;
+    if (a->used > a->peak) a->peak = a->used;
+    return memory;
+}
+
+struct arena_mark arena_mark(const struct arena *a)
+{
+    return (struct arena_mark){ a->chunks, a->chunks ? a->chunks->offset : 0, a->used };
+}
+
+void arena_reset(struct arena *a, struct arena_mark mark)
+{
+    struct arena_chunk *spare = a->chunks ? a->chunks->spare : NULL;
+    // A mark taken while the arena was empty keeps its oldest chunk, emptied.
+    while (a->chunks != mark.chunk && a->chunks->older) {
+        struct arena_chunk *chunk = a->chunks;
+        a->chunks = chunk->older;
+        chunk->older = spare;
+        spare = chunk;
+    }
+    if (a->chunks) {
+        a->chunks->offset = mark.chunk ? mark.offset : 0;
+        a->chunks->spare = spare;
+    }
+    a->used = mark.used;
+}
+
+void arena_release(struct arena *a)
+{
+    arena_reset(a, (struct arena_mark){ 0 });
+    if (a->chunks) {
+        for (struct arena_chunk *c = a->chunks->spare, *next; c; c = next) {
+            next = c->older;
+            chunk_free(a, c);
+        }
+        chunk_free(a, a->chunks);
+    }
+    a->chunks = NULL;
+    a->used = 0;
+}

@@ -1,0 +1,52 @@
+// core/err.c -- error messages and the fatal end.
+#include "core/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void (*fatal_hook)(void);
+
+int err_set(struct err *err, const char *format, ...)
+{
+    if (err) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(err->text, sizeof err->text, format, args);
+        va_end(args);
+    }
+    return -1;
+}
+
+int err_in(struct err *err, const char *format, ...)
+{
+    if (!err) return -1;
+    char text[sizeof err->text];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (n < 0) return -1;
+    size_t used = strlen(text);
+    snprintf(text + used, sizeof text - used, ": %s", err->text);
+    memcpy(err->text, text, sizeof text);
+    return -1;
+}
+
+void fatal_set_hook(void (*hook)(void))
+{
+    fatal_hook = hook;
+}
+
+void fatal(const char *format, ...)
+{
+    if (fatal_hook) fatal_hook();
+    fputs("vlmsh: ", stderr);
+    va_list args;
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    abort();
+}

@@ -1,0 +1,99 @@
+// core/graph.c -- tensors of a step and the first failure of a pass.
+#include "core/graph.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+bool graph_ok(const struct graph *g)
+{
+    return !g->failed && !g->cancelled;
+}
+
+void *graph_fail(struct graph *g, const char *format, ...)
+{
+    if (!g->failed) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(g->err.text, sizeof g->err.text, format, args);
+        va_end(args);
+        g->failed = true;
+    }
+    return NULL;
+}
+
+bool graph_stop(struct graph *g)
+{
+    if (g->cancel && atomic_load_explicit(g->cancel, memory_order_relaxed)) g->cancelled = true;
+    return !graph_ok(g);
+}
+
+struct tensor *graph_new(struct graph *g, enum dtype dtype, int rank, const int64_t *shape)
+{
+    if (!graph_ok(g)) return NULL;
+    size_t bytes = dtype_size(dtype);
+    for (int i = 0; i < rank; i++)
+        if (shape[i] < 0 || __builtin_mul_overflow(bytes, (size_t)shape[i], &bytes))
+            return graph_fail(g, "a tensor of this step is too large to exist");
+    struct tensor *t = arena_alloc(g->arena, sizeof *t);
+    void *data = t ? arena_alloc(g->arena, bytes) : NULL;
+    if (!data)
+        return graph_fail(g, "out of memory: %.1f MB more are needed on %s", (double)bytes / 1e6,
+                          g->backend->name);
+    *t = (struct tensor){ .data = data, .dtype = dtype, .rank = rank };
+    memcpy(t->shape, shape, (size_t)rank * sizeof *shape);
+    return t;
+}
+
+struct tensor *graph_new1(struct graph *g, enum dtype dtype, int64_t n)
+{
+    return graph_new(g, dtype, 1, (int64_t[]){ n });
+}
+
+struct tensor *graph_new2(struct graph *g, enum dtype dtype, int64_t n, int64_t m)
+{
+    return graph_new(g, dtype, 2, (int64_t[]){ n, m });
+}
+
+struct tensor *graph_new3(struct graph *g, enum dtype dtype, int64_t n, int64_t m, int64_t k)
+{
+    return graph_new(g, dtype, 3, (int64_t[]){ n, m, k });
+}
+
+struct tensor *graph_view(struct graph *g, struct tensor *t, int rank, const int64_t *shape)
+{
+    if (!t || !graph_ok(g)) return NULL;
+    struct tensor *view = arena_alloc(g->arena, sizeof *view);
+    if (!view) return graph_fail(g, "out of memory on %s", g->backend->name);
+    *view = (struct tensor){ .data = t->data, .dtype = t->dtype, .rank = rank };
+    memcpy(view->shape, shape, (size_t)rank * sizeof *shape);
+    if (tensor_count(view) != tensor_count(t)) return graph_fail(g, "a view changes the size");
+    return view;
+}
+
+struct tensor *graph_view3(struct graph *g, struct tensor *t, int64_t n, int64_t m, int64_t k)
+{
+    return graph_view(g, t, 3, (int64_t[]){ n, m, k });
+}
+
+struct tensor *graph_rows(struct graph *g, struct tensor *t, int64_t from, int64_t count)
+{
+    if (!t || !graph_ok(g)) return NULL;
+    if (from < 0 || count < 0 || from > t->shape[0] - count)
+        return graph_fail(g, "rows %lld..%lld of a tensor with %lld", (long long)from,
+                          (long long)(from + count), (long long)t->shape[0]);
+    struct tensor *view = arena_alloc(g->arena, sizeof *view);
+    if (!view) return graph_fail(g, "out of memory on %s", g->backend->name);
+    *view = *t;
+    view->data = (char *)t->data + (size_t)(from * tensor_row(t)) * dtype_size(t->dtype);
+    view->shape[0] = count;
+    return view;
+}
+
+struct tensor *graph_upload(struct graph *g, enum dtype dtype, int rank, const int64_t *shape,
+                            const void *host)
+{
+    struct tensor *t = graph_new(g, dtype, rank, shape);
+    if (t) g->backend->upload(t->data, host, tensor_bytes(t));
+    return t;
+}

@@ -1,0 +1,128 @@
+// core/json.c -- files and JSON values, with messages for people.
+#include "core/json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/mem.h"
+
+// Reads until the end: works for pipes too, where no size is known beforehand.
+static char *read_all(FILE *f, const char *path, size_t limit, size_t *size, struct err *err)
+{
+    struct buf b = { 0 };
+    char block[65536];
+    size_t n;
+    while ((n = fread(block, 1, sizeof block, f)) > 0) {
+        if (b.length + n > limit) {
+            buf_release(&b);
+            err_set(err, "'%s' is larger than %zu MB, which cannot be right", path, limit >> 20);
+            return NULL;
+        }
+        buf_add(&b, block, n);
+    }
+    if (ferror(f)) {
+        err_set(err, "cannot read '%s': %s", path, strerror(errno));
+        buf_release(&b);
+        return NULL;
+    }
+    if (size) *size = b.length;
+    return buf_take(&b);
+}
+
+char *file_read(const char *path, size_t limit, size_t *size, struct err *err)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+        err_set(err, "cannot read '%s': it is a folder", path);
+        return NULL;
+    }
+    FILE *f = fopen(path, "rbe");
+    if (!f) {
+        err_set(err, "cannot open '%s': %s", path, strerror(errno));
+        return NULL;
+    }
+    char *text = read_all(f, path, limit, size, err);
+    fclose(f);
+    return text;
+}
+
+cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err)
+{
+    const char *end = NULL;
+    cJSON *json = cJSON_ParseWithLengthOpts(text, size, &end, false);
+    // What follows the value must be blank; a NUL inside would hide the rest.
+    for (const char *p = end; json && p && p < text + size; p++)
+        if (!strchr(" \t\r\n", *p) || !*p) {
+            cJSON_Delete(json);
+            json = NULL;
+            end = p;
+        }
+    if (json) return json;
+    int line = 1;
+    for (const char *p = text; end && p < end && p < text + size; p++) line += *p == '\n';
+    err_set(err, "'%s' is not valid JSON (near line %d)", name, line);
+    return NULL;
+}
+
+cJSON *json_read(const char *path, size_t limit, struct err *err)
+{
+    size_t size;
+    char *text = file_read(path, limit, &size, err);
+    if (!text) return NULL;
+    cJSON *json = json_parse(text, size, path, err);
+    free(text);
+    return json;
+}
+
+const cJSON *json_get(const cJSON *object, const char *key)
+{
+    const cJSON *item = object ? cJSON_GetObjectItemCaseSensitive(object, key) : NULL;
+    return item && !cJSON_IsNull(item) ? item : NULL;
+}
+
+int json_int(const cJSON *object, const char *key, int64_t min, int64_t max, int64_t otherwise,
+             int64_t *value, struct err *err)
+{
+    const cJSON *item = json_get(object, key);
+    if (!item) {
+        *value = otherwise;
+        return 0;
+    }
+    double x = cJSON_IsNumber(item) ? item->valuedouble : NAN;
+    if (!(x >= (double)min && x <= (double)max) || x != floor(x))
+        return err_set(err, "\"%s\" must be a whole number from %lld to %lld", key, (long long)min,
+                       (long long)max);
+    *value = (int64_t)x;
+    return 0;
+}
+
+int json_real(const cJSON *object, const char *key, double otherwise, double *value,
+              struct err *err)
+{
+    const cJSON *item = json_get(object, key);
+    *value = item ? item->valuedouble : otherwise;
+    if (item && (!cJSON_IsNumber(item) || !isfinite(*value)))
+        return err_set(err, "\"%s\" must be a number", key);
+    return 0;
+}
+
+int json_bool(const cJSON *object, const char *key, bool otherwise, bool *value, struct err *err)
+{
+    const cJSON *item = json_get(object, key);
+    *value = item ? cJSON_IsTrue(item) : otherwise;
+    if (item && !cJSON_IsBool(item)) return err_set(err, "\"%s\" must be true or false", key);
+    return 0;
+}
+
+int json_text(const cJSON *object, const char *key, const char *otherwise, const char **value,
+              struct err *err)
+{
+    const cJSON *item = json_get(object, key);
+    *value = item && cJSON_IsString(item) ? item->valuestring : otherwise;
+    if (item && !cJSON_IsString(item)) return err_set(err, "\"%s\" must be a text", key);
+    return 0;
+}

@@ -1,0 +1,45 @@
+// core/sequence.c -- places of text and visual tokens.
+#include "core/sequence.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void sequence_init(struct sequence *s, int64_t n, int axes)
+{
+    size_t rows = (size_t)n;
+    *s = (struct sequence){ .n = n, .axes = axes };
+    s->ids = xcalloc(rows, sizeof *s->ids);
+    s->picture = xreallocarray(NULL, rows, sizeof *s->picture);
+    s->cell = xreallocarray(NULL, rows, sizeof *s->cell);
+    s->positions = xreallocarray(NULL, rows * (size_t)axes, sizeof *s->positions);
+    for (int64_t i = 0; i < n; i++) s->picture[i] = s->cell[i] = -1;
+    for (int axis = 0; axis < axes; axis++)
+        for (int64_t i = 0; i < n; i++) s->positions[axis * n + i] = (int32_t)i;
+}
+
+void sequence_copy(struct sequence *to, const struct sequence *from)
+{
+    size_t bytes = (size_t)from->n * sizeof *from->ids;
+    sequence_init(to, from->n, from->axes);
+    if (!bytes) return;
+    memcpy(to->ids, from->ids, bytes);
+    memcpy(to->picture, from->picture, bytes);
+    memcpy(to->cell, from->cell, bytes);
+    memcpy(to->positions, from->positions, bytes * (size_t)from->axes);
+}
+
+void sequence_release(struct sequence *s)
+{
+    free(s->ids);
+    free(s->picture);
+    free(s->cell);
+    free(s->positions);
+    *s = (struct sequence){ 0 };
+}
+
+int64_t sequence_visual_count(const struct sequence *s, int64_t from)
+{
+    int64_t count = 0;
+    for (int64_t i = from; i < s->n; i++) count += s->picture[i] >= 0;
+    return count;
+}

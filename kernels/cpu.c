@@ -1,0 +1,154 @@
+// kernels/cpu.c -- the CPU device: memory, threads, and the choice of the instruction set.
+#include <omp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/isa.h"
+
+// The kernels of each instruction set the Makefile compiled.
+#define OP(name, arguments) int name##_base arguments;
+#include "kernels/ops.h"
+#undef OP
+#ifdef HAVE_AVX
+#define OP(name, arguments)    \
+    int name##_avx2 arguments; \
+    int name##_avx512 arguments;
+#include "kernels/ops.h"
+#undef OP
+#endif
+
+static _Thread_local char failure_text[256];
+
+int cpu_fail(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(failure_text, sizeof failure_text, format, args);
+    va_end(args);
+    return -1;
+}
+
+static const char *cpu_failure(void)
+{
+    return failure_text;
+}
+
+// Grows only; one per thread, for the life of the thread.
+void *cpu_scratch(size_t bytes)
+{
+    static _Thread_local void *memory;
+    static _Thread_local size_t size;
+    if (bytes <= size) return memory;
+    free(memory);
+    memory = NULL;
+    size = 0;
+    size_t rounded = (bytes + 4095) / 4096 * 4096;
+    if (rounded < bytes || !(memory = aligned_alloc(64, rounded))) {
+        cpu_fail("out of memory: a kernel needs %.1f MB of scratch", (double)bytes / 1e6);
+        return NULL;
+    }
+    size = rounded;
+    return memory;
+}
+
+static void *cpu_alloc(size_t bytes)
+{
+    size_t rounded = (bytes + 63) / 64 * 64;
+    return rounded < bytes ? NULL : aligned_alloc(64, rounded ? rounded : 64);
+}
+
+static void cpu_copy(void *to, const void *from, size_t bytes)
+{
+    if (bytes) memcpy(to, from, bytes);
+}
+
+static void cpu_set_threads(int count)
+{
+    omp_set_num_threads(count > 0 ? count : omp_get_num_procs());
+}
+
+static int cpu_threads(void)
+{
+    return omp_get_max_threads();
+}
+
+#ifdef HAVE_AVX
+static bool cpu_has_bf16(void)
+{
+    return __builtin_cpu_supports("avx512bf16");
+}
+#else
+static bool cpu_has_bf16(void)
+{
+    return false;
+}
+#endif
+
+static const char *cpu_describe_as(const char *isa)
+{
+    static char text[96];
+    snprintf(text, sizeof text, "cpu (%s%s, %d threads)", isa, cpu_has_bf16() ? " + bf16" : "",
+             cpu_threads());
+    return text;
+}
+
+#define CPU_DEVICE(isa)                     \
+    static const char *describe_##isa(void) \
+    {                                       \
+        return cpu_describe_as(#isa);       \
+    }                                       \
+    static const struct backend cpu_##isa
+#define CPU_COMMON                                                                                \
+    .name = "cpu", .alloc = cpu_alloc, .release = free, .upload = cpu_copy, .download = cpu_copy, \
+    .set_threads = cpu_set_threads, .threads = cpu_threads, .failure = cpu_failure
+
+CPU_DEVICE(base) = {
+    CPU_COMMON,
+    .describe = describe_base,
+#define OP(name, arguments) .name = name##_base,
+#include "kernels/ops.h"
+#undef OP
+};
+
+#ifdef HAVE_AVX
+CPU_DEVICE(avx2) = {
+    CPU_COMMON,
+    .describe = describe_avx2,
+#define OP(name, arguments) .name = name##_avx2,
+#include "kernels/ops.h"
+#undef OP
+};
+
+CPU_DEVICE(avx512) = {
+    CPU_COMMON,
+    .describe = describe_avx512,
+#define OP(name, arguments) .name = name##_avx512,
+#include "kernels/ops.h"
+#undef OP
+};
+#endif
+
+const struct backend *backend_cpu_isa(const char *isa)
+{
+    if (!strcmp(isa, "base")) return &cpu_base;
+#ifdef HAVE_AVX
+    if (!strcmp(isa, "avx2"))
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &cpu_avx2 : NULL;
+    if (!strcmp(isa, "avx512"))
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
+                   ? &cpu_avx512
+                   : NULL;
+#endif
+    return NULL;
+}
+
+const struct backend *backend_cpu(void)
+{
+    const struct backend *b = backend_cpu_isa("avx512");
+    if (!b) b = backend_cpu_isa("avx2");
+    return b ? b : &cpu_base;
+}
