@@ -54,6 +54,10 @@ int engine_raw(struct engine *e, const int32_t *ids, size_t count, struct err *e
 int engine_regenerate(struct engine *e, struct err *err); // the last answer anew
 int engine_undo(struct engine *e, struct err *err);       // the last question and its answer
 void engine_clear(struct engine *e);
+// Sets the conversation aside and begins an empty one that no session keeps (a batch of questions);
+// engine_unstash brings the old one back as it was. One level.
+void engine_stash(struct engine *e);
+void engine_unstash(struct engine *e);
 void engine_cancel(struct engine *e);
 
 // Tokens of the conversation as it stands, with the waiting pictures; before anything is computed.

@@ -41,6 +41,7 @@ struct event_answer {
     int64_t computed_tokens;              // of the prompt, not found in the cache
     double prefill_s, decode_s, vision_s;
     const char *stop; // "eos", "length", "cancelled"
+    bool kept;        // part of the conversation; false for a mere prefill or a batch of questions
 };
 
 struct event_table {
