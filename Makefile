@@ -117,16 +117,22 @@ bench: vlmsh $(BENCH_BIN)
 
 # --- fuzzing: libFuzzer needs clang; everything is compiled again with its coverage -------------------
 FUZZ_SECONDS ?= 600
-FUZZ_BIN := $(FUZZERS:tests/fuzz/%.c=build/fuzz/%)
+FUZZ_FLAGS := -std=c17 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I. -g -O1 -w -pthread -MMD -MP \
+              -fsanitize=address,undefined -fno-sanitize-recover=undefined
+FUZZ_BIN := $(FUZZERS:tests/fuzz/%.c=build/fuzz/bin/%)
+FUZZ_OBJ := $(patsubst %.c,build/fuzz/%.o,$(CORE) $(KERNELS) kernels/cpu.c $(SHELL_SRC))
 fuzz: deps-fuzz
 	@$(MAKE) --no-print-directory fuzz-run
 fuzz-run: $(FUZZ_BIN)
 	@tests/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZ_BIN)
-build/fuzz/%: tests/fuzz/%.c $(CORE) $(KERNELS) kernels/cpu.c $(SHELL_SRC)
+build/fuzz/%.o: %.c
 	@mkdir -p $(@D)
-	clang -std=c17 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I. -g -O1 -w -pthread \
-	  -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -DISA=base -DISA_base=1 \
-	  -o $@ $^ $(LIBS)
+	clang $(FUZZ_FLAGS) $(if $(filter $(KERNELS),$<),-DISA=base -DISA_base=1) -fsanitize=fuzzer-no-link -c -o $@ $<
+build/fuzz/libfuzz.a: $(FUZZ_OBJ)
+	@rm -f $@; ar rcs $@ $^
+build/fuzz/bin/%: tests/fuzz/%.c build/fuzz/libfuzz.a
+	@mkdir -p $(@D)
+	clang $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
 
 # --- lint --------------------------------------------------------------------------------------------
 C_FILES = $(shell git ls-files '*.c' '*.h' '*.cu')

@@ -1,0 +1,112 @@
+// commands/table.c -- the table of commands: finding one, what it needs, running it.
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/command.h"
+
+#define X(name) extern const struct command command_##name;
+#include "commands/list.h"
+#undef X
+
+static const struct command *const commands[] = {
+#define X(name) &command_##name,
+#include "commands/list.h"
+#undef X
+    NULL
+};
+
+const struct command *command_at(int index)
+{
+    const int count = (int)(sizeof commands / sizeof *commands) - 1;
+    return index >= 0 && index < count ? commands[index] : NULL;
+}
+
+bool command_has_alias(const struct command *command, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *p = command->alias; p && *p;) {
+        const size_t n = strcspn(p, " ");
+        if (n == length && !memcmp(p, name, n)) return true;
+        p += n + (p[n] == ' ');
+    }
+    return false;
+}
+
+const struct command *command_find(const char *name)
+{
+    for (int i = 0; commands[i]; i++)
+        if (!strcmp(commands[i]->name, name) || command_has_alias(commands[i], name))
+            return commands[i];
+    return NULL;
+}
+
+enum { NAME_LIMIT = 24 }; // no command's name is longer
+
+static int min3(int a, int b, int c)
+{
+    const int m = a < b ? a : b;
+    return m < c ? m : c;
+}
+
+// Letters to add, drop, replace or swap with their neighbour.
+static int distance(const char *a, const char *b)
+{
+    const int n = (int)strlen(a), m = (int)strlen(b);
+    int d[NAME_LIMIT + 1][NAME_LIMIT + 1];
+    if (n > NAME_LIMIT || m > NAME_LIMIT) return NAME_LIMIT;
+    for (int i = 0; i <= n; i++)
+        for (int j = 0; j <= m; j++) {
+            if (!i || !j) {
+                d[i][j] = i + j;
+                continue;
+            }
+            d[i][j] =
+                min3(d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                d[i - 2][j - 2] + 1 < d[i][j])
+                d[i][j] = d[i - 2][j - 2] + 1;
+        }
+    return d[n][m];
+}
+
+const char *command_nearest(const char *name)
+{
+    const char *near = NULL;
+    const size_t length = strlen(name);
+    int best = 3;
+    for (int i = 0; commands[i]; i++) {
+        const char *other = commands[i]->name;
+        int d = distance(name, other);
+        if (length > 1 && !strncmp(name, other, length)) d = 0;
+        // A short word must agree in more than half of its letters.
+        if (d < best && d * 2 < (int)strlen(other) && d * 2 <= (int)length) {
+            best = d;
+            near = other;
+        }
+    }
+    return near;
+}
+
+int command_check_needs(const struct shell *shell, unsigned needs, struct err *err)
+{
+    if (needs & NEEDS_MODEL && !engine_model(shell->engine))
+        return err_set(err, "no model is loaded: '/load MODEL' loads one (a folder, or org/name "
+                            "from the local hub cache)");
+    if (needs & NEEDS_TOKENIZER && !engine_tokenizer(shell->engine))
+        return err_set(err, "no tokenizer is loaded: '/load MODEL' brings one, '/tokenizer FILE' "
+                            "loads a tokenizer.json alone");
+    if (needs & NEEDS_STORE && !shell->store)
+        return err_set(err, "sessions are not kept now, because the database could not be opened: "
+                            "start vlmsh with --db FILE");
+    return 0;
+}
+
+int command_execute(const struct command *command, struct shell *shell, int argc, char **argv,
+                    struct err *err)
+{
+    const bool split = command->options && argc > 1; // the command checks its options itself
+    if (argc < command->min || (command->max >= 0 && argc > command->max && !split))
+        return err_set(err, "usage: %s", command->usage);
+    if (command_check_needs(shell, command->needs, err) < 0) return -1;
+    return command->run(shell, argc, argv, err);
+}
