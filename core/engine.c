@@ -144,7 +144,8 @@ static void setting_changed(struct engine *e, const struct setting *row)
 {
     tell(e, &(struct event){ .kind = EVENT_SETTING,
                              .key = row->key,
-                             .value = settings_text(e->settings, row->key) });
+                             .value = settings_text(e->settings, row->key),
+                             .ok = true });
     if (row->stale < STALE_KV || !e->conversation.cached.n) return;
     conversation_stale(&e->conversation, row->stale);
     sinks_notice(e->sinks, "%s changed: the conversation is computed again with the next answer",
