@@ -86,7 +86,10 @@ static void tell(struct engine *e, const struct event *event)
 // What the session keeps is not told while a batch runs in a conversation of its own.
 static void tell_session(struct engine *e, const struct event *event)
 {
-    if (!e->stash) tell(e, event);
+    if (e->stash) return;
+    struct event told = *event;
+    told.pictures = e->conversation.pictures;
+    tell(e, &told);
 }
 
 // --- model
