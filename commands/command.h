@@ -21,6 +21,9 @@ struct shell {
     struct sinks *sinks; // the engine's
     struct variable *variables;
     size_t variable_count;
+    // Opens a model when a line needs one and none is loaded; NULL: there is none to be had.
+    int (*want_model)(void *self, struct err *err);
+    void *want_self;
     bool quit;        // /quit was said
     bool interactive; // a person types: a failed line does not end it
     int depth;        // of /run

@@ -61,6 +61,9 @@ const char *command_nearest(const char *name)
 
 int command_check_needs(const struct shell *shell, unsigned needs, struct err *err)
 {
+    const bool missing = (needs & NEEDS_MODEL && !engine_model(shell->engine)) ||
+                         (needs & NEEDS_TOKENIZER && !engine_tokenizer(shell->engine));
+    if (missing && shell->want_model && shell->want_model(shell->want_self, err) < 0) return -1;
     if (needs & NEEDS_MODEL && !engine_model(shell->engine))
         return err_set(err, "no model is loaded: '/load MODEL' loads one (a folder, or org/name "
                             "from the local hub cache)");

@@ -86,7 +86,10 @@ static void tell(struct engine *e, const struct event *event)
 // What the session keeps is not told while a batch runs in a conversation of its own.
 static void tell_session(struct engine *e, const struct event *event)
 {
-    if (!e->stash) tell(e, event);
+    if (e->stash) return;
+    struct event told = *event;
+    told.pictures = e->conversation.pictures;
+    tell(e, &told);
 }
 
 // --- model
@@ -144,7 +147,8 @@ static void setting_changed(struct engine *e, const struct setting *row)
 {
     tell(e, &(struct event){ .kind = EVENT_SETTING,
                              .key = row->key,
-                             .value = settings_text(e->settings, row->key) });
+                             .value = settings_text(e->settings, row->key),
+                             .ok = true });
     if (row->stale < STALE_KV || !e->conversation.cached.n) return;
     conversation_stale(&e->conversation, row->stale);
     sinks_notice(e->sinks, "%s changed: the conversation is computed again with the next answer",
