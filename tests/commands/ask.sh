@@ -56,9 +56,9 @@ same "broken line" "$(jq -r 'select(.id == 1).error' "$work/lines.jsonl")" "line
 cp "$work/data.json" "$work/mine.json"
 printf 'my notes' >"$work/notes"
 lines "${setup[@]}" "/ask --data $work/data.json --out $work/mine.json" "/ask --data $work/data.json --out $work/notes" \
-    "/ask --data $work/none.json --out $work/x.jsonl" "/ask --data $work/data.json" "/ask --data $work/data.json --out $work" \
+    "/ask --data $work/notes --out $work/x.jsonl" "/ask --data $work/none.json --out $work/x.jsonl" "/ask --data $work/data.json" "/ask --data $work/data.json --out $work" \
     "/ask --data $work/data.json --out $work/x.jsonl --limit 0" '/ask --nothing "x"'
-check "refused" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
+check "refused" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
 cmp "$work/mine.json" "$work/data.json" || fail "another file is not touched"
 same "notes" "$(cat "$work/notes")" "my notes"
 finish
