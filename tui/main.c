@@ -158,7 +158,8 @@ int main(int argc, char **argv)
     } else if (p.options.word) {
         status = run_word(&p.options, argc, argv);
     } else if (!(backend = device_find(p.options.device, &err))) {
-        status = bad_usage(&err);
+        fprintf(stderr, "vlmsh: %s\n", err.text);
+        status = STATUS_USAGE;
     } else {
         start(&p, backend);
         open_store(&p, &err);
