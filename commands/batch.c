@@ -19,8 +19,7 @@
 
 static const size_t file_limit = (size_t)8 << 30;
 
-// --- the data
-// --------------------------------------------------------------------------------------
+// --- the data ------------------------------------------------------------------------------------
 
 struct sample {
     cJSON *json;   // NULL: the line is no JSON, `broken` says why
@@ -111,8 +110,7 @@ static int read_data(struct data *d, const char *path, struct err *err)
     return status;
 }
 
-// --- what the output already has
-// --------------------------------------------------------------------
+// --- what the output already has -----------------------------------------------------------------
 
 struct output {
     int file;
@@ -221,8 +219,7 @@ static int64_t mark_done(struct data *d, const struct output *o)
     return marked;
 }
 
-// --- one sample
-// ------------------------------------------------------------------------------------
+// --- one sample ----------------------------------------------------------------------------------
 
 // Keeps the answer's event as the fields of the result line.
 struct capture {
@@ -333,8 +330,7 @@ static int run_sample(struct batch *b, const struct sample *s, struct err *err)
     return status;
 }
 
-// --- the run
-// ---------------------------------------------------------------------------------------
+// --- the run -------------------------------------------------------------------------------------
 
 static double seconds(void)
 {
@@ -358,7 +354,8 @@ static int run_samples(struct batch *b, int64_t skipped, struct err *err)
     const double begin = seconds();
     int status = 0;
     if (b->options->limit && b->options->limit < steps) steps = b->options->limit;
-    for (size_t i = 0; i < b->data.count && step < steps && !b->cancelled && status == 0; i++) {
+    for (size_t i = 0; i < b->data.count && step < steps && status == 0; i++) {
+        if (b->cancelled || b->shell->quit) break;
         if (b->data.list[i].done) continue;
         status = run_sample(b, &b->data.list[i], err);
         if (status == 0 && !b->cancelled) tell_progress(b, ++step, steps, begin);
@@ -383,16 +380,14 @@ int batch_run(struct shell *shell, const struct batch_options *options, struct e
     b.folder = options->images ? xstrdup(options->images) : path_folder(options->data);
     b.system = system_text(shell->engine);
     b.said = *shell->sinks;
-    engine_put_aside(shell->engine);
+    engine_stash(shell->engine);
     status = run_samples(&b, skipped, err);
-    *shell->sinks = (struct sinks){ 0 };
-    engine_put_back(shell->engine);
-    *shell->sinks = b.said;
+    engine_unstash(shell->engine);
     if (status == 0)
         sinks_notice(shell->sinks,
                      "%s%lld answered, %lld with errors, %lld were there already: '%s'",
-                     b.cancelled ? "stopped: " : "", (long long)b.answered, (long long)b.failed,
-                     (long long)skipped, options->out);
+                     b.cancelled || shell->quit ? "stopped: " : "", (long long)b.answered,
+                     (long long)b.failed, (long long)skipped, options->out);
 out:
     data_release(&b.data);
     output_release(&b.output);

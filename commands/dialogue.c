@@ -39,8 +39,7 @@ static int add_path(struct dialogue *d, const char *path, const char *folder)
     return (int)d->path_count++;
 }
 
-// --- messages
-// --------------------------------------------------------------------------------------
+// --- messages ------------------------------------------------------------------------------------
 
 static int read_part(struct dialogue *d, struct message *m, const cJSON *part, const char *folder,
                      struct err *err)
@@ -110,8 +109,7 @@ int dialogue_read_messages(struct dialogue *d, const cJSON *list, const char *fo
     return index ? 0 : err_set(err, "the list of messages is empty");
 }
 
-// --- samples
-// ---------------------------------------------------------------------------------------
+// --- samples -------------------------------------------------------------------------------------
 
 static const char mark[] = "<image>";
 

@@ -53,8 +53,7 @@ static void help_setting(const struct shell *shell, const struct setting *row)
     free(allowed);
 }
 
-// --- topics
-// ----------------------------------------------------------------------------------------
+// --- topics --------------------------------------------------------------------------------------
 
 static void topic_lines(const struct shell *shell)
 {

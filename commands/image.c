@@ -37,6 +37,7 @@ static int images_run(struct shell *shell, int argc, char **argv, struct err *er
     for (size_t i = 0; i < c->picture_count; i++) {
         const struct picture *p = &c->pictures[i];
         const int64_t message = message_with(c, (int)i);
+        if (!p->path) continue; // taken back
         table_add(&t, "%zu", i);
         table_add(&t, "%" PRId64, p->image.width);
         table_add(&t, "%" PRId64, p->image.height);

@@ -93,8 +93,7 @@ static int add_next(struct buf *to, const char **p, const struct shell *shell, s
     return 0;
 }
 
-// --- quoted strings
-// --------------------------------------------------------------------------------
+// --- quoted strings ------------------------------------------------------------------------------
 
 static int hex4(const char *p, uint32_t *value)
 {
@@ -177,8 +176,7 @@ static bool one_quoted(const char *text)
     return *text == '"' && !*skip_blanks(text + 1);
 }
 
-// --- text between """
-// ------------------------------------------------------------------------------
+// --- text between """ ----------------------------------------------------------------------------
 
 const char *triple_start(const char *line)
 {
@@ -209,8 +207,7 @@ static int triple_parse(struct words *w, const char *text, const struct shell *s
     return status;
 }
 
-// --- what callers use
-// ------------------------------------------------------------------------------
+// --- what callers use ----------------------------------------------------------------------------
 
 int text_parse(struct words *w, const char *text, const struct shell *shell, struct err *err)
 {

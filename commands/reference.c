@@ -38,24 +38,17 @@ char *setting_allowed(const struct setting *row)
     case SETTING_FLAG: buf_puts(&b, "on | off"); break;
     case SETTING_INTEGER:
     case SETTING_REAL: add_range(&b, row); break;
-    case SETTING_REALS:
-        add_range(&b, row);
-        buf_puts(&b, ", list");
-        break;
     case SETTING_CHOICE: add_choices(&b, row->choices, " | "); break;
-    case SETTING_LAYERS:
-        buf_puts(&b, "layers (2-5,22-29 or 60%-80%)");
+    case SETTING_TEXT:
+        buf_puts(&b, "text");
         add_choices(&b, row->choices, " | ");
         break;
-    case SETTING_TEXT: buf_puts(&b, "text"); break;
-    case SETTING_PATH: buf_puts(&b, "path | none"); break;
     }
     if (row->unit) buf_printf(&b, " %s", row->unit);
     return buf_take(&b);
 }
 
-// --- text that is safe in roff and in Markdown
-// ------------------------------------------------------
+// --- text that is safe in roff and in Markdown ---------------------------------------------------
 
 static void add_roff(struct buf *out, const char *text)
 {
@@ -81,8 +74,7 @@ static void add_cell(struct buf *out, const char *text)
     }
 }
 
-// --- the manual page
-// -------------------------------------------------------------------------------
+// --- the manual page -----------------------------------------------------------------------------
 
 static void man_entry(struct buf *out, const char *head, const char *values, const char *help)
 {
@@ -117,8 +109,7 @@ static void man_setting(struct buf *out, const struct setting *row, const char *
     free(values);
 }
 
-// --- Markdown
-// --------------------------------------------------------------------------------------
+// --- Markdown ------------------------------------------------------------------------------------
 
 static void markdown_row(struct buf *out, const char *code, const char *a, const char *b,
                          const char *c)

@@ -11,8 +11,7 @@
 
 enum { RUN_DEPTH = 16, LINE_LIMIT = 64 << 20 };
 
-// --- logical lines
-// ---------------------------------------------------------------------------------
+// --- logical lines -------------------------------------------------------------------------------
 
 // Ends in an odd number of backslashes: goes on, without the last one.
 static bool take_backslash(struct buf *text)
@@ -60,8 +59,7 @@ void line_reader_release(struct line_reader *r)
     *r = (struct line_reader){ 0 };
 }
 
-// --- one line
-// --------------------------------------------------------------------------------------
+// --- one line ------------------------------------------------------------------------------------
 
 static int unknown_command(const char *name, struct err *err)
 {
@@ -116,8 +114,7 @@ int shell_line(struct shell *shell, const char *line, struct err *err)
     return p[0] == '/' && p[1] != '/' ? run_command(shell, p, err) : run_text(shell, line, err);
 }
 
-// --- a file of lines
-// -------------------------------------------------------------------------------
+// --- a file of lines -----------------------------------------------------------------------------
 
 struct script {
     FILE *file;

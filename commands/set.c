@@ -45,6 +45,19 @@ static void show_changed(const struct shell *shell)
     if (!shown) sinks_text(shell->sinks, "every setting has its default; /settings lists them");
 }
 
+// The engine tells a change; a value that is there already is told here, so that a program always
+// sees an answer.
+static int set_value(const struct shell *shell, const char *key, const char *value, struct err *err)
+{
+    if (!settings_find(key)) return unknown_setting(key, err);
+    char *former = xstrdup(settings_text(engine_settings(shell->engine), key));
+    const int status = engine_set(shell->engine, key, value, err);
+    if (status == 0 && !strcmp(former, settings_text(engine_settings(shell->engine), key)))
+        show_setting(shell, key);
+    free(former);
+    return status;
+}
+
 // "KEY=VALUE", "KEY = VALUE" and "KEY VALUE ...": the value is the rest, joined by blanks.
 static int set_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
@@ -66,7 +79,7 @@ static int set_run(struct shell *shell, int argc, char **argv, struct err *err)
         if (value.length) buf_putc(&value, ' ');
         buf_puts(&value, argv[i]);
     }
-    const int status = engine_set(shell->engine, argv[0], value.data ? value.data : "", err);
+    const int status = set_value(shell, argv[0], value.data ? value.data : "", err);
     buf_release(&value);
     return status;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "commands/command.h"
+#include "core/mem.h"
 
 #define X(name) extern const struct command command_##name;
 #include "commands/list.h"
@@ -40,46 +41,17 @@ const struct command *command_find(const char *name)
     return NULL;
 }
 
-enum { NAME_LIMIT = 24 }; // no command's name is longer
-
-static int min3(int a, int b, int c)
-{
-    const int m = a < b ? a : b;
-    return m < c ? m : c;
-}
-
-// Letters to add, drop, replace or swap with their neighbour.
-static int distance(const char *a, const char *b)
-{
-    const int n = (int)strlen(a), m = (int)strlen(b);
-    int d[NAME_LIMIT + 1][NAME_LIMIT + 1];
-    if (n > NAME_LIMIT || m > NAME_LIMIT) return NAME_LIMIT;
-    for (int i = 0; i <= n; i++)
-        for (int j = 0; j <= m; j++) {
-            if (!i || !j) {
-                d[i][j] = i + j;
-                continue;
-            }
-            d[i][j] =
-                min3(d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                d[i - 2][j - 2] + 1 < d[i][j])
-                d[i][j] = d[i - 2][j - 2] + 1;
-        }
-    return d[n][m];
-}
-
 const char *command_nearest(const char *name)
 {
     const char *near = NULL;
     const size_t length = strlen(name);
-    int best = 3;
+    size_t best = 3;
     for (int i = 0; commands[i]; i++) {
         const char *other = commands[i]->name;
-        int d = distance(name, other);
+        size_t d = length < 2 * strlen(other) ? text_distance(name, other) : best;
         if (length > 1 && !strncmp(name, other, length)) d = 0;
         // A short word must agree in more than half of its letters.
-        if (d < best && d * 2 < (int)strlen(other) && d * 2 <= (int)length) {
+        if (d < best && d * 2 < strlen(other) && d * 2 <= length) {
             best = d;
             near = other;
         }

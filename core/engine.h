@@ -47,10 +47,6 @@ int engine_add_message(struct engine *e, const struct message *m, struct err *er
 // pictures never wait.
 int engine_add_messages(struct engine *e, const struct message *messages, size_t count,
                         const char *const *paths, size_t path_count, struct err *err);
-// Puts the conversation aside and begins an empty one with the same model and settings (for
-// /ask --data); engine_put_back drops that one and returns to the former. Not nested; no events.
-void engine_put_aside(struct engine *e);
-void engine_put_back(struct engine *e);
 // User text (with the waiting pictures) and an answer.
 int engine_ask(struct engine *e, const char *text, struct err *err);
 // An answer to what is there: the last message must be the user's.

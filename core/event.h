@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 struct message;
+struct picture;
 
 enum event_kind {
     EVENT_TOKEN,    // text, id: one generated token as it comes (text may be empty)
@@ -28,7 +29,7 @@ enum event_kind {
     EVENT_DONE,     // ok: a line of input has been dealt with
     // For the session database, shown to nobody:
     EVENT_MODEL,   // text = folder, value = fingerprint
-    EVENT_MESSAGE, // message: said to the model, before the answer begins
+    EVENT_MESSAGE, // message, pictures: said to the model, before the answer begins
     EVENT_UNDO,    // count: that many last messages are taken back
     EVENT_CLEAR,   // the conversation begins anew
 };
@@ -80,6 +81,7 @@ struct event {
     const struct event_heatmap *heatmap;
     const struct event_progress *progress;
     const struct message *message;
+    const struct picture *pictures; // what the message's parts count by
 };
 
 struct sink {
