@@ -44,8 +44,8 @@ class Dialogue:
         return self.p.wait(60), rest
 
 d = Dialogue(model)
-check(d.ask("/set sample.max_tokens 5")[0] ==
-      {"event": "setting", "key": "sample.max_tokens", "value": "5"}, "a setting")
+events = d.ask("/set sample.max_tokens 5")  # and what loading the model told
+check(events[-2] == {"event": "setting", "key": "sample.max_tokens", "value": "5"}, events)
 events = d.ask("Hello")
 check(events[-1] == {"event": "done", "ok": True}, events)
 tokens = [e for e in events if e["event"] == "token"]
