@@ -18,7 +18,7 @@
 #include "core/mem.h"
 
 enum {
-    CONFIG_LIMIT = 64 << 20, // bytes of a JSON file of the folder
+    CONFIG_LIMIT = 32 << 20, // bytes of a JSON file of the folder (the largest indexes have 16 MB)
     FETCH_STEP = 64 << 20,   // bytes made resident between two reports
     SAMPLE = 4096,           // bytes at each end of a tensor that go into the fingerprint
 };

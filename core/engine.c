@@ -147,7 +147,8 @@ static void setting_changed(struct engine *e, const struct setting *row)
 {
     tell(e, &(struct event){ .kind = EVENT_SETTING,
                              .key = row->key,
-                             .value = settings_text(e->settings, row->key) });
+                             .value = settings_text(e->settings, row->key),
+                             .ok = true });
     if (row->stale < STALE_KV || !e->conversation.cached.n) return;
     conversation_stale(&e->conversation, row->stale);
     sinks_notice(e->sinks, "%s changed: the conversation is computed again with the next answer",
@@ -257,6 +258,31 @@ int engine_add_message(struct engine *e, const struct message *m, struct err *er
     c->waiting_count = waiting;
     tell_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = m });
     return 0;
+}
+
+// The pictures of `messages` counted from the first one attached for them.
+static void add_shifted(struct engine *e, const struct message *from, int first)
+{
+    struct message m = { 0 };
+    message_copy(&m, from);
+    for (size_t i = 0; i < m.part_count; i++)
+        if (!m.parts[i].text) m.parts[i].picture += first;
+    engine_add_message(e, &m, NULL); // cannot fail: the pictures are there
+    message_release(&m);
+}
+
+int engine_add_messages(struct engine *e, const struct message *messages, size_t count,
+                        const char *const *paths, size_t path_count, struct err *err)
+{
+    struct conversation *c = &e->conversation;
+    const size_t waiting = c->waiting_count;
+    const int first = (int)c->picture_count;
+    int status = 0;
+    for (size_t i = 0; i < path_count && status == 0; i++) status = engine_attach(e, paths[i], err);
+    for (size_t i = 0; i < count && status == 0; i++) add_shifted(e, &messages[i], first);
+    c->waiting_count = waiting; // those of the person were first and still are
+    conversation_drop(c, 0);
+    return status;
 }
 
 // Runs an answer with the listeners of this moment (an armed dump).

@@ -23,7 +23,7 @@ enum event_kind {
     EVENT_TABLE,    // table
     EVENT_HEATMAP,  // heatmap
     EVENT_PROGRESS, // progress of a load (job 0) or a job
-    EVENT_SETTING,  // key, value: changed, or asked for
+    EVENT_SETTING,  // key, value: changed (ok is true), or asked for
     EVENT_NOTICE,   // text: something worth knowing
     EVENT_ERROR,    // where, text
     EVENT_DONE,     // ok: a line of input has been dealt with
