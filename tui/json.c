@@ -222,8 +222,7 @@ static void json_emit(void *self, const struct event *event)
     char *line = cJSON_PrintUnformatted(object);
     cJSON_Delete(object);
     if (!line) fatal("out of memory while writing an event");
-    fputs(line, j->out);
-    fputc('\n', j->out);
+    fprintf(j->out, "%s\n", line);
     fflush(j->out); // a failed write is noticed between lines (tui/lines.c)
     cJSON_free(line);
 }
