@@ -22,8 +22,7 @@ same "fields" "$(jq -c 'select(.id == "c") | [.question, (.ids | length), .visua
     '["Compare.",4,50,true,"length"]'
 same "reference" "$(jq -r 'select(.reference).reference' "$work/out.jsonl")" 'A scene.'
 check_has "summary" 'select(.event == "notice").text' "4 answered, 2 with errors"
-check "progress" '[select(.event == "progress" and .what == "answering").steps] | unique | tostring' \
-    "$(jq -r 'select(.event == "progress" and .what == "answering") | "[6]"' "$work/events")"
+check_has "progress" 'select(.event == "progress" and .what == "answering") | "\(.step) of \(.steps)"' "6 of 6"
 check "the answers are not shown" 'select(.event == "answer").ids | length' $'4\n4'
 check "the waiting picture still waits" 'select(.name == "images").rows[0][4]' "next message"
 check "the session has the person's turns only" 'select(.name == "sessions").rows[0][4]' 2
@@ -57,9 +56,9 @@ same "broken line" "$(jq -r 'select(.id == 1).error' "$work/lines.jsonl")" "line
 cp "$work/data.json" "$work/mine.json"
 printf 'my notes' >"$work/notes"
 lines "${setup[@]}" "/ask --data $work/data.json --out $work/mine.json" "/ask --data $work/data.json --out $work/notes" \
-    "/ask --data $work/none.json --out $work/x.jsonl" "/ask --data $work/data.json" "/ask --data $work/data.json --out $work" \
+    "/ask --data $work/notes --out $work/x.jsonl" "/ask --data $work/none.json --out $work/x.jsonl" "/ask --data $work/data.json" "/ask --data $work/data.json --out $work" \
     "/ask --data $work/data.json --out $work/x.jsonl --limit 0" '/ask --nothing "x"'
-check "refused" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
+check "refused" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
 cmp "$work/mine.json" "$work/data.json" || fail "another file is not touched"
 same "notes" "$(cat "$work/notes")" "my notes"
 finish

@@ -4,7 +4,7 @@
 lines "/load $llama" '/set sample.max_tokens 3' '/set sample.ignore_eos on' \
     "/dump logits layer.0.in $work/dump.safetensors" '/forward Hello there' '/context' '/raw 560 564 465' \
     '/undo' '/raw 560,564,465' '/raw 99999' '/raw x' "/dump logits" "/dump logits file.txt" "/dump nonsense.tap $work/x.safetensors"
-check "done" '[select(.event == "done").ok] | tostring' "$(printf '[true]\n%.0s' 1 2 3 4 5 6 7 8 9; printf '[false]\n%.0s' 1 2 3 4 5)"
+check "done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' 1 2 3 4 5 6 7 8 9; printf 'false\n%.0s' 1 2 3 4 5)"
 check "forward leaves the conversation" 'select(.name == "context").rows[0][0]' 0
 same "tensors" "$(python3 - "$work/dump.safetensors" <<'P'
 import json, struct, sys
@@ -14,7 +14,7 @@ print(sorted(k for k in header if k != "__metadata__"))
 P
 )" "['layer.0.in', 'logits']"
 same "raw twice" "$(jq -c 'select(.event == "answer" and (.ids | length) == 3) | [.ids, .prompt_tokens]' "$work/events" | sort -u | wc -l)" 1
-check "raw prompt" '[select(.event == "answer" and (.ids | length) == 3).prompt_tokens] | tostring' $'[3]\n[3]'
+check "raw prompt" 'select(.event == "answer" and (.ids | length) == 3).prompt_tokens' $'3\n3'
 check_has "unknown tap" 'select(.event == "error").message' "nonsense.tap"
 
 # A dump does not change the answer.

@@ -4,7 +4,7 @@
 lines "/load $llava" "/image $scene tests/goldens/pictures/tall.jpg" '/images' '/context' \
     '/image --clear' '/images' '/context'
 check_has "cost" 'select(.event == "notice").text' "25 visual tokens"
-check "two pictures" '[select(.name == "images").rows | length] | tostring' $'[2]\n[0]'
+check "two pictures" 'select(.name == "images").rows | length' $'2\n0'
 check "waiting" 'select(.name == "context").rows[0] | .[2] | tostring' $'50\n0'
 check "left" 'select(.name == "context").rows[0] | .[4] - .[0] - .[1] - .[2] == .[5]' $'true\ntrue'
 
@@ -23,8 +23,8 @@ echo text >"$work/x.txt"
 cp $scene "$work/my cat.png"
 lines "/load $llava" "/image $work/cut.png" "/image $work/x.webp" "/image $work/x.txt" "/image $work/none.png" \
     "/image \"$work/my cat.png\"" "/image $work/my\\ cat.png" '/images' "/load $llama" "/image $scene"
-check "bad pictures" '[select(.event == "done").ok] | tostring' \
-    $'[true]\n[false]\n[false]\n[false]\n[false]\n[true]\n[true]\n[true]\n[true]\n[false]'
+check "bad pictures" 'select(.event == "done").ok' \
+    $'true\nfalse\nfalse\nfalse\nfalse\ntrue\ntrue\ntrue\ntrue\nfalse'
 check "only the good ones stay" 'select(.name == "images").rows | length' 2
 for name in cut.png WebP x.txt none.png "text only"; do
     check_has "message on $name" 'select(.event == "error").message' "$name"

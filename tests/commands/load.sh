@@ -22,8 +22,8 @@ rm "$work"/shards/model-00002-of-00003.safetensors
 lines "/load $llama" '/set sample.max_tokens 4' '/set sample.ignore_eos on' 'hello' '/undo' \
     "/load $work/truncated" "/load $work/family" "/load $work/shape" "/load $work/config" \
     "/load $work/missing" "/load $work/shards" "/load $work/nothing" 'hello'
-check "what fails" '[select(.event == "done").ok] | tostring' \
-    "$(printf '[true]\n%.0s' 1 2 3 4 5; printf '[false]\n%.0s' 1 2 3 4 5 6 7; echo '[true]')"
+check "what fails" 'select(.event == "done").ok' \
+    "$(printf 'true\n%.0s' 1 2 3 4 5; printf 'false\n%.0s' 1 2 3 4 5 6 7; echo 'true')"
 same "same answer afterwards" \
     "$(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 1p)" \
     "$(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 2p)"
@@ -34,7 +34,7 @@ check_has "the unknown family is named" 'select(.event == "error").message' obod
 check_has "the missing shard is named" 'select(.event == "error").message' model-00002-of-00003
 
 lines 'hello' '/unload' "/load $llama" '/unload' '/info' 'hello'
-check "without a model" '[select(.event == "done").ok] | tostring' $'[false]\n[false]\n[true]\n[true]\n[true]\n[false]'
+check "without a model" 'select(.event == "done").ok' $'false\nfalse\ntrue\ntrue\ntrue\nfalse'
 check_has "says what to do" 'select(.event == "error").message' "/load MODEL"
 check_has "a loaded model is told" 'select(.event == "notice").text' "llama"
 

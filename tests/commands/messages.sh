@@ -37,7 +37,7 @@ bad() { # NAME JSON PART-OF-MESSAGE
     check_has "$1: message" 'select(.event == "error").message' "$3"
     check_has "$1: file" 'select(.event == "error").message' "bad.json"
     check "$1: nothing appended" 'select(.name == "context").rows[0] | .[0] + .[1], .[2]' $'0\n25'
-    check "$1: the waiting picture stays" '[select(.name == "images").rows[][4]] | tostring' '["next message"]'
+    check "$1: the waiting picture stays" 'select(.name == "images").rows[][4]' 'next message'
 }
 text='{"role": "user", "content": "hello"}'
 bad "no JSON" '[{"role":' "not valid JSON"

@@ -23,8 +23,8 @@ check "no errors" 'select(.event == "error")' ""
 
 lines '/set sample.top_k -1' '/set sample.topk 3' '/set nonsense.key 3' '/set sample.temperature warm' \
     '/set chat.template nobody' '/get nope' '/reset nope' '/settings nope' '/get sample.top_k'
-check "refused" '[select(.event == "done").ok] | tostring' \
-    $'[false]\n[false]\n[false]\n[false]\n[false]\n[false]\n[false]\n[false]\n[true]'
+check "refused" 'select(.event == "done").ok' \
+    $'false\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\ntrue'
 check_has "suggestion" 'select(.event == "error").message' "did you mean 'sample.top_k'?"
 check "the former value stays" 'select(.event == "setting").value' 0
 
@@ -32,7 +32,7 @@ lines '/settings' '/settings sample' '/settings sample.'
 check "all have defaults and help" \
     'select(.event == "table").rows | all(.[1] == .[2] and (.[3] | length > 0) and (.[4] | endswith(".")))' \
     $'true\ntrue\ntrue'
-check "a group" '[select(.event == "table").rows[][0] | startswith("sample.")] | unique | tostring' \
+check "a group" 'select(.event == "table") | [.rows[][0] | startswith("sample.")] | unique | tostring' \
     $'[false,true]\n[true]\n[true]'
 
 # A changed setting obeys at the next answer.

@@ -4,7 +4,8 @@
 for model in tests/goldens/*/golden.json; do
     folder=${model%/golden.json}
     # A line holds no zero byte: those cases belong to the unit tests.
-    jq -c '[.tokenizer.cases[] | select(.text | contains("\u0000") | not)]' "$model" >"$work/cases"
+    jq -c '[.tokenizer.cases[] | select(.text | explode | index(0) | not)]' "$model" >"$work/cases"
+    [ "$(jq length "$work/cases")" -gt 20 ] || fail "$folder: cases are missing"
     {
         echo "/tokenizer $folder/tokenizer.json"
         jq -r '.[].text | tojson | gsub("\\$"; "\\u0024")
@@ -14,7 +15,7 @@ for model in tests/goldens/*/golden.json; do
         "$(jq -c '.[] | .ids, .ids_no_special' "$work/cases" | md5sum)"
     check "$folder: no errors" 'select(.event == "error").message' ""
     jq -c '[.tokenizer.decode_cases[], (.tokenizer.cases[] | {ids: .ids_no_special, decoded})
-            | select((.ids | length) > 0 and (.decoded | contains("\u0000") | not))]' \
+            | select((.ids | length) > 0 and (.decoded | explode | index(0) | not))]' \
         "$model" >"$work/cases"
     {
         echo "/tokenizer $folder/tokenizer.json"
@@ -30,7 +31,7 @@ lines "/tokenizer $llama/tokenizer.json" '/tokenize Hello world' '/tokenize "Hel
 same "quoted and plain" "$(jq -c 'select(.event == "ids").ids' "$work/events" | sed -n 1p)" \
     "$(jq -c 'select(.event == "ids").ids' "$work/events" | sed -n 2p)"
 check "table" 'select(.event == "table") | .name, .columns[1], (.rows | length > 0)' $'tokens\nid\ntrue'
-check "lists" '[select(.event == "text").text] | length' $'1\n1'
+check "lists" 'select(.event == "text").text | length > 0' $'true\ntrue'
 check "errors" 'select(.event == "done").ok' \
     $'true\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse'
 check_has "range" 'select(.event == "error").message' "token id 999999 is not in the vocabulary"

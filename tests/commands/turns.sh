@@ -9,15 +9,15 @@ answers=$(jq -c 'select(.event == "answer").ids' "$work/events")
 same "regen gives the same" "$(sed -n 3p <<<"$answers")" "$(sed -n 2p <<<"$answers")"
 same "after undo the same" "$(sed -n 4p <<<"$answers")" "$(sed -n 2p <<<"$answers")"
 check "only new tokens are computed" \
-    '[select(.event == "answer") | .computed_tokens < .prompt_tokens] | tostring' \
-    $'[false]\n[true]\n[true]\n[true]'
-check "all is undone" '[select(.name == "context").rows[0] | .[0] + .[1]] | tostring | . == "[0]"' $'false\ntrue'
+    'select(.event == "answer") | .computed_tokens < .prompt_tokens' \
+    $'false\ntrue\ntrue\ntrue'
+check "all is undone" 'select(.name == "context").rows[0] | .[0] + .[1] == 0' $'false\ntrue'
 check "nothing to undo, nothing to give again" 'select(.event == "error").message | length > 0' $'true\ntrue'
 
 lines "${setup[@]}" 'Something else.' '/clear' "/image $scene" 'What is this?'
 same "clear begins anew" "$(jq -c 'select(.event == "answer").ids' "$work/events" | tail -1)" "$(sed -n 1p <<<"$answers")"
 lines "${setup[@]}" '/answer' '/set ctx.max 20' "/image $scene" 'What is this?' '/context'
-check "errors" '[select(.event == "done").ok] | tostring' $'[true]\n[true]\n[true]\n[false]\n[true]\n[true]\n[false]\n[true]'
+check "errors" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\ntrue\nfalse\ntrue'
 check_has "too long" 'select(.event == "error").message' "ctx.max"
 check "nothing was added" 'select(.name == "context").rows[0][0]' 0
 
