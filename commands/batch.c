@@ -87,6 +87,13 @@ static void read_lines(struct data *d, const char *text, size_t size)
     }
 }
 
+static bool any_object(const struct data *d)
+{
+    for (size_t i = 0; i < d->count; i++)
+        if (cJSON_IsObject(d->list[i].json)) return true;
+    return false;
+}
+
 static int read_data(struct data *d, const char *path, struct err *err)
 {
     size_t size;
@@ -104,6 +111,8 @@ static int read_data(struct data *d, const char *path, struct err *err)
         cJSON_Delete(list);
     } else {
         read_lines(d, text, size);
+        if (d->count && !any_object(d))
+            status = err_set(err, "'%s' is neither a JSON list of samples nor JSON lines", path);
     }
     free(text);
     if (status == 0 && !d->count) status = err_set(err, "'%s' holds no sample", path);

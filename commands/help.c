@@ -35,13 +35,13 @@ static void help_command(const struct shell *shell, const struct command *c)
 static const char *stale_text(enum setting_stale stale)
 {
     switch (stale) {
-    case STALE_NOTHING: break;
-    case STALE_STEP: return "takes effect at the next token";
+    case STALE_NOTHING:
+    case STALE_STEP: break;
     case STALE_KV: return "a change computes the conversation again";
     case STALE_VISUAL: return "a change computes pictures and conversation again";
     case STALE_PROMPT: return "a change writes and computes the prompt again";
     }
-    return "a change makes nothing stale";
+    return "takes effect at the next token";
 }
 
 static void help_setting(const struct shell *shell, const struct setting *row)

@@ -332,14 +332,17 @@ static int fetch_shards(const struct checkpoint *c, const struct load_progress *
     return 0;
 }
 
-static void fingerprint(struct checkpoint *c)
+static int fingerprint(struct checkpoint *c, struct err *err)
 {
     struct hash h;
+    size_t size;
+    char *path = path_in(c, "config.json");
+    char *config = file_read(path, CONFIG_LIMIT, &size, err);
+    free(path);
+    if (!config) return -1;
     hash_start(&h);
-    char *config = cJSON_PrintUnformatted(c->config);
-    if (!config) fatal("out of memory (config.json)");
-    hash_add(&h, config, strlen(config));
-    cJSON_free(config);
+    hash_add(&h, config, size);
+    free(config);
     for (int s = 0; s < c->shard_count; s++) {
         const struct safetensors *f = c->shards[s];
         hash_add(&h, f->map, f->header);
@@ -351,6 +354,7 @@ static void fingerprint(struct checkpoint *c)
         }
     }
     hash_end(&h, c->fingerprint);
+    return 0;
 }
 
 // --- opening and closing
@@ -366,7 +370,7 @@ struct checkpoint *checkpoint_open(const char *folder, const struct load_progres
     if (read_chat_template(c, err) < 0) goto out;
     if (open_weights(c, err) < 0) goto out;
     if (fetch_shards(c, progress, err) < 0) goto out;
-    fingerprint(c);
+    if (fingerprint(c, err) < 0) goto out;
     return c;
 out:
     checkpoint_close(c);

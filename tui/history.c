@@ -1,7 +1,6 @@
 // tui/history.c -- the history file.
 #include "tui/history.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,12 +59,14 @@ static void remember(const char *entry)
     add_history(entry);
 }
 
-static void write_entry(int file, const char *entry)
+// One write: lines of two shells do not mix.
+static bool write_entry(int file, const char *entry)
 {
     char *line = escape(entry);
-    // One write: lines of two shells do not mix. A full disk costs an entry, no more.
-    if (write(file, line, strlen(line)) < 0) errno = 0;
+    ssize_t length = (ssize_t)strlen(line);
+    bool written = write(file, line, (size_t)length) == length;
     free(line);
+    return written;
 }
 
 // Writes what is left after duplicates are gone, when the file has grown to twice of what is kept.
@@ -74,9 +75,10 @@ static void rewrite(const char *path)
     char *next = xasprintf("%s.%d", path, (int)getpid());
     int file = open(next, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file >= 0) {
-        for (int i = 0; i < history_length; i++)
-            write_entry(file, history_get(history_base + i)->line);
-        if (close(file) < 0 || rename(next, path) < 0) unlink(next);
+        bool written = true;
+        for (int i = 0; i < history_length && written; i++)
+            written = write_entry(file, history_get(history_base + i)->line);
+        if (close(file) < 0 || !written || rename(next, path) < 0) unlink(next);
     }
     free(next);
 }
@@ -128,6 +130,6 @@ void history_keep(struct history *h, const char *entry)
     if (same || !h->path) return;
     int file = open(h->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (file < 0) return;
-    write_entry(file, entry);
+    write_entry(file, entry); // a full disk costs an entry, no more
     close(file);
 }

@@ -140,9 +140,19 @@ static int run(struct program *p)
     if (p->options.step_count)
         return lines_steps(&p->lines, p->options.steps, p->options.step_count);
     if (p->front->for_programs) return lines_dialogue(&p->lines);
-    if (!p->interactive) return lines_script(&p->lines);
-    welcome(p);
-    return lines_prompt(&p->lines);
+    return p->interactive ? lines_prompt(&p->lines) : lines_script(&p->lines);
+}
+
+// Model and session, then lines. Who presses Ctrl-C during a long load wants to leave.
+static int begin_and_run(struct program *p, const struct err *no_store)
+{
+    signals_busy(true);
+    int status = begin(p, no_store);
+    if (status == 0 && p->interactive) welcome(p);
+    signals_busy(false);
+    if (signals_terminated()) return 128 + signals_terminated();
+    if (signals_interrupted()) return STATUS_INTERRUPTED;
+    return status < 0 ? STATUS_FAILED : run(p);
 }
 
 int main(int argc, char **argv)
@@ -158,13 +168,14 @@ int main(int argc, char **argv)
     } else if (p.options.word) {
         status = run_word(&p.options, argc, argv);
     } else if (!(backend = device_find(p.options.device, &err))) {
-        status = bad_usage(&err);
+        fprintf(stderr, "vlmsh: %s\n", err.text);
+        status = STATUS_USAGE;
     } else {
         start(&p, backend);
         open_store(&p, &err);
         open_front(&p);
         if (!p.options.model) default_model_offer(&p.shell);
-        status = begin(&p, &err) < 0 ? STATUS_FAILED : run(&p);
+        status = begin_and_run(&p, &err);
         finish(&p);
         return status;
     }
