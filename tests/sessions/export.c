@@ -188,6 +188,8 @@ static void test_refusals(void **state)
     free(export_text(s, "x"));
     assert_int_equal(store_export(s, NULL, path, &err), -1);
     assert_contains(err.text, "exists already");
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(store_export(s, NULL, path, &err), 0);
     assert_int_equal(store_export(s, NULL, "/dev/null/x", &err), -1);
     assert_contains(err.text, "/dev/null/x");
     // A picture that nobody has any more: no half-written script stays.
