@@ -136,10 +136,9 @@ static int normal_ranges(struct encoder *e, const struct typed *typed, const cha
         if (r.end <= start || r.start >= end) continue;
         size_t from = r.start > start ? r.start - start : 0;
         size_t to = (r.end < end ? r.end : end) - start;
-        bool continues = start == 0 && e->continues;
         struct text_range *n = &ranges[(*count)++];
-        if (normal_run(e, text + start, from, continues, &out, &n->start) < 0 ||
-            normal_run(e, text + start, to, continues, &out, &n->end) < 0)
+        if (normal_run(e, text + start, from, &out, &n->start) < 0 ||
+            normal_run(e, text + start, to, &out, &n->end) < 0)
             return -1;
     }
     return 0;
@@ -160,12 +159,11 @@ static int encode_stretch(struct encoder *e, const struct typed *typed, const ch
     }
     const char *normal;
     size_t length, from = 0, at, behind;
-    if (normal_run(e, text + start, end - start, start == 0 && e->continues, &normal, &length) < 0)
-        goto out;
+    if (normal_run(e, text + start, end - start, &normal, &length) < 0) goto out;
     for (const struct added *a; from < length; from = behind) {
         a = list->count ? added_next(list, &inside, normal, length, from, &at, &behind) : NULL;
         if (!a) at = behind = length;
-        if (split_run(e, normal + from, at - from, start == 0 && from == 0) < 0) goto out;
+        if (split_run(e, normal + from, at - from, from == 0) < 0) goto out;
         if (a) ids_add(e->ids, a->id);
     }
     status = 0;
@@ -174,72 +172,132 @@ out:
     return status;
 }
 
-static int encode_text(struct encoder *e, const struct typed *typed, const char *text,
-                       size_t length)
+// Text between two holes. `begins`: at the beginning of the whole text.
+static int encode_between(struct encoder *e, const struct typed *typed, const char *text,
+                          size_t start, size_t end, bool begins, bool continues)
 {
     const struct added_list *list = &e->t->added;
-    for (size_t from = 0, at, behind; from < length; from = behind) {
-        const struct added *a = added_next(list, typed, text, length, from, &at, &behind);
-        if (!a) at = behind = length;
+    for (size_t from = start, at, behind; from < end; from = behind) {
+        const struct added *a = added_next(list, typed, text, end, from, &at, &behind);
+        if (!a) at = behind = end;
+        e->begins = begins && from == start;
+        e->continues = continues && from == start;
         if (encode_stretch(e, typed, text, from, at) < 0) return -1;
         if (a) ids_add(e->ids, a->id);
     }
     return 0;
 }
 
-// Invalid UTF-8 is replaced, each range and each stretch between them by itself; `ranges` follow.
-static void repair(struct buf *out, const char *text, size_t length, const struct typed *typed,
-                   struct text_range *ranges)
+static int encode_text(struct encoder *e, const struct marked_text *m, bool continues)
 {
-    size_t done = 0;
-    for (size_t i = 0; i < typed->count; i++) {
-        struct text_range r = typed->ranges[i];
-        utf8_repair(out, text + done, r.start - done);
-        ranges[i].start = out->length;
-        utf8_repair(out, text + r.start, r.end - r.start);
-        ranges[i].end = out->length;
-        done = r.end;
+    struct typed typed = { m->typed, m->typed_count };
+    size_t from = 0;
+    bool begins = true;
+    for (size_t i = 0; i < m->hole_count; i++) {
+        const struct text_hole *hole = &m->holes[i];
+        if (encode_between(e, &typed, m->text, from, hole->at, begins, continues) < 0) return -1;
+        ids_add(e->ids, -1 - (int32_t)i);
+        from = hole->at;
+        begins = false;
+        continues = hole->continues;
     }
-    utf8_repair(out, text + done, length - done);
+    return encode_between(e, &typed, m->text, from, m->length, begins, continues);
 }
 
-int tokenizer_encode_typed(const struct tokenizer *t, const char *text, size_t length,
-                           const struct text_range *ranges, size_t range_count, int flags,
-                           struct ids *ids, struct err *err)
+// --- invalid UTF-8 -----------------------------------------------------------------------------
+
+// A text in which invalid bytes are replaced, with its marks moved.
+struct repaired {
+    struct buf text;
+    struct text_range *typed;
+    struct text_hole *holes;
+};
+
+static int compare_size(const void *a, const void *b)
 {
-    if (length > TEXT_MAX)
-        return err_set(err, "a text of %zu MB is too long to be tokenised", length >> 20);
-    struct encoder e = { .t = t, .ids = ids, .err = err };
-    struct typed typed = { ranges, range_count };
-    struct buf repaired = { 0 };
-    struct text_range *moved = NULL;
-    size_t count = ids->count;
-    if (!utf8_valid(text, length)) {
-        moved = xreallocarray(NULL, range_count + 1, sizeof *moved);
-        repair(&repaired, text, length, &typed, moved);
-        typed.ranges = moved;
-        text = repaired.data;
-        length = repaired.length;
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static size_t moved(const size_t *places, const size_t *lengths, size_t count, size_t place)
+{
+    const size_t *found = bsearch(&place, places, count, sizeof place, compare_size);
+    return lengths[found - places];
+}
+
+// Each stretch between two marks is repaired by itself, so that every mark has its place.
+static void repair(struct repaired *r, const struct marked_text *m)
+{
+    size_t count = 0, marks = 2 * m->typed_count + m->hole_count;
+    size_t *places = xreallocarray(NULL, marks + 1, sizeof *places);
+    size_t *lengths = xreallocarray(NULL, marks + 1, sizeof *lengths);
+    for (size_t i = 0; i < m->typed_count; i++) {
+        places[count++] = m->typed[i].start;
+        places[count++] = m->typed[i].end;
     }
-    e.continues = (flags & TOKENIZE_CONTINUATION) != 0;
-    search_start(&e.search, length);
-    bpe_start(&e, length);
-    if (flags & TOKENIZE_SPECIAL) ids_append(ids, t->before.data, t->before.count);
-    int status = encode_text(&e, &typed, text, length);
+    for (size_t i = 0; i < m->hole_count; i++) places[count++] = m->holes[i].at;
+    qsort(places, count, sizeof *places, compare_size);
+    size_t done = 0;
+    for (size_t i = 0; i < count; i++) {
+        utf8_repair(&r->text, m->text + done, places[i] - done);
+        lengths[i] = r->text.length;
+        done = places[i];
+    }
+    utf8_repair(&r->text, m->text + done, m->length - done);
+    r->typed = xreallocarray(NULL, m->typed_count + 1, sizeof *r->typed);
+    for (size_t i = 0; i < m->typed_count; i++)
+        r->typed[i] = (struct text_range){ moved(places, lengths, count, m->typed[i].start),
+                                           moved(places, lengths, count, m->typed[i].end) };
+    r->holes = xreallocarray(NULL, m->hole_count + 1, sizeof *r->holes);
+    for (size_t i = 0; i < m->hole_count; i++)
+        r->holes[i] = (struct text_hole){ moved(places, lengths, count, m->holes[i].at),
+                                          m->holes[i].continues };
+    free(places);
+    free(lengths);
+}
+
+int tokenizer_encode_marked(const struct tokenizer *t, const struct marked_text *m, int flags,
+                            struct ids *ids, struct err *err)
+{
+    if (m->length > TEXT_MAX)
+        return err_set(err, "a text of %zu MB is too long to be tokenised", m->length >> 20);
+    struct encoder e = { .t = t, .ids = ids, .err = err };
+    struct marked_text text = *m;
+    struct repaired r = { 0 };
+    size_t count = ids->count;
+    if (!utf8_valid(m->text, m->length)) {
+        repair(&r, m);
+        text.text = r.text.data;
+        text.length = r.text.length;
+        text.typed = r.typed;
+        text.holes = r.holes;
+    }
+    search_start(&e.search, text.length);
+    bpe_start(&e, text.length);
+    if (flags & TOKENIZE_SPECIAL) tokenizer_begin(t, ids);
+    int status = encode_text(&e, &text, (flags & TOKENIZE_CONTINUATION) != 0);
     if (status == 0 && flags & TOKENIZE_SPECIAL) ids_append(ids, t->after.data, t->after.count);
     if (status < 0) ids->count = count;
     encoder_release(&e);
-    buf_release(&repaired);
-    free(moved);
+    buf_release(&r.text);
+    free(r.typed);
+    free(r.holes);
     return status;
 }
 
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t length, int flags,
                      struct ids *ids, struct err *err)
 {
-    struct text_range all = { 0, length };
-    return tokenizer_encode_typed(t, text, length, &all, flags & TOKENIZE_PLAIN ? 1 : 0, flags, ids,
-                                  err);
+    const struct text_range all = { 0, length };
+    const struct marked_text m = {
+        .text = text, .length = length, .typed = &all, .typed_count = flags & TOKENIZE_PLAIN ? 1 : 0
+    };
+    return tokenizer_encode_marked(t, &m, flags, ids, err);
+}
+
+void tokenizer_begin(const struct tokenizer *t, struct ids *ids)
+{
+    ids_append(ids, t->before.data, t->before.count);
 }
 
 void encoder_release(struct encoder *e)

@@ -541,7 +541,7 @@ static int read_added_token(struct tokenizer *t, const cJSON *item, struct err *
     const char *normal;
     size_t length;
     search_start(&e.search, 0);
-    int status = normal_run(&e, text, strlen(text), false, &normal, &length);
+    int status = normal_run(&e, text, strlen(text), &normal, &length);
     if (status == 0 && length) list_added(&t->added_normal, a, xstrndup(normal, length));
     encoder_release(&e);
     return status;
