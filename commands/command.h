@@ -21,6 +21,9 @@ struct shell {
     struct sinks *sinks; // the engine's
     struct variable *variables;
     size_t variable_count;
+    // Opens a model when a line needs one and none is loaded; NULL: there is none to be had.
+    int (*want_model)(void *self, struct err *err);
+    void *want_self;
     bool quit;        // /quit was said
     bool interactive; // a person types: a failed line does not end it
     int depth;        // of /run
@@ -41,27 +44,39 @@ enum completion {
 };
 
 struct command {
-    const char *name, *alias; // without the slash; alias may be NULL
-    const char *usage;        // "/image FILE|- ...": arguments as shown in help
-    const char *help;         // one sentence; the first line of help
-    const char *details;      // further lines for `/help NAME`, or NULL
-    int min, max;             // number of arguments; max -1 = any
-    bool rest;                // one argument: the rest of the line as typed (or one quoted string)
-    unsigned needs;           // enum command_needs
+    const char *name;    // without the slash
+    const char *alias;   // other names, separated by blanks; may be NULL
+    const char *usage;   // "/image FILE|- ...": arguments as shown in help
+    const char *help;    // one sentence; the first line of help
+    const char *details; // further lines for `/help NAME`, or NULL
+    int min, max;        // number of arguments; max -1 = any
+    bool rest;           // one argument: the rest of the line as typed (or one quoted string)
+    bool options;        // with `rest`: a line that begins with "--word" is split as usual
+    unsigned needs;      // enum command_needs
     enum completion complete;
     const char *const *words; // COMPLETE_WORDS: subcommands
     int (*run)(struct shell *shell, int argc, char **argv,
                struct err *err); // argv[0] = first argument
 };
 
-const struct command *command_at(int index); // NULL past the end
-const struct command *command_find(const char *name);
-const char *command_nearest(const char *name); // for "did you mean"; NULL
+const struct command *command_at(int index);          // NULL past the end
+const struct command *command_find(const char *name); // by name or alias; NULL if unknown
+const char *command_nearest(const char *name);        // for "did you mean"; NULL if none is near
+// Is `name` an alias of this command?
+bool command_has_alias(const struct command *command, const char *name);
+// Is there what the command needs? -1 with a message that says what to do.
+int command_check_needs(const struct shell *shell, unsigned needs, struct err *err);
+// Checks what the command needs and how many arguments it takes, then runs it.
+int command_execute(const struct command *command, struct shell *shell, int argc, char **argv,
+                    struct err *err);
 
-// Runs one line: empty or #comment, /command args, else text for the model. ${NAME} is replaced
-// from the variables or the environment. The caller reports *err.
+// Runs one logical line (commands/script.h joins several physical ones): empty or #comment,
+// /command args, else text for the model. ${NAME} is replaced from the variables or the
+// environment. The caller reports *err.
 int shell_line(struct shell *shell, const char *line, struct err *err);
-// Runs a script file ("-" = standard input) up to the first error: "FILE:LINE: reason".
+// Runs a script file ("-" = standard input) up to the first error: "FILE:LINE: reason". Outside
+// /run each line dealt with ends with EVENT_DONE; for the line that fails the caller emits
+// EVENT_ERROR and EVENT_DONE.
 int shell_script(struct shell *shell, const char *path, struct err *err);
 
 #endif

@@ -1,2 +1,38 @@
-// commands/list.h -- X(NAME): commands/NAME.c defines `const struct command command_NAME`. Help and
-// completion show them in this order.
+// commands/list.h -- X(NAME): commands/NAME.c, or the file of its subject, defines
+// `const struct command command_NAME`. Help and completion show them in this order.
+
+// Model.
+X(load)
+X(unload)
+X(info)
+X(tokenizer)
+// Conversation.
+X(image)
+X(images)
+X(system)
+X(ask)
+X(regen)
+X(undo)
+X(clear)
+X(context)
+X(messages)
+X(answer)
+// Settings.
+X(set)
+X(get)
+X(reset)
+X(settings)
+// Sessions and scripts.
+X(session)
+X(save)
+X(run)
+// Looking inside.
+X(tokenize)
+X(detokenize)
+X(forward)
+X(raw)
+X(dump)
+// The program.
+X(help)
+X(version)
+X(quit)

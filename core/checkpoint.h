@@ -23,6 +23,8 @@ struct checkpoint {
     char *chat_template;     // text of the folder's chat template (any of its three places) or NULL
     struct safetensors **shards;
     int shard_count;
+    const struct safetensor **tensors; // of all shards, sorted by name
+    int64_t tensor_count;
     char fingerprint[65]; // hex SHA-256 over config, headers and samples of every tensor
 };
 

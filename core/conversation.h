@@ -37,7 +37,8 @@ void conversation_release(struct conversation *c);
 int conversation_attach(struct conversation *c, const char *path, const void *bytes, size_t size,
                         struct err *err);
 struct message *conversation_add(struct conversation *c, enum role role); // empty message
-// Takes the last `count` messages away (pictures used nowhere else too).
+// Takes the last `count` messages away. Their pictures keep their index, so that an index always
+// means the same picture; their memory is given back.
 void conversation_drop(struct conversation *c, size_t count);
 // Drops what a changed setting made stale.
 void conversation_stale(struct conversation *c, enum setting_stale stale);
@@ -46,10 +47,16 @@ void conversation_stale(struct conversation *c, enum setting_stale stale);
 int conversation_sequence(const struct conversation *c, const struct settings *s,
                           bool generation_prompt, struct sequence *sequence, struct err *err);
 
+// Tokens the conversation may hold: ctx.max, or the model's limit where that is auto.
+int64_t conversation_limit(const struct conversation *c, const struct settings *s);
+
 struct answer_options {
     bool forward_only; // prefill, no generation
     bool all_logits;   // every row's logits (a probe asks)
-    bool whole;        // compute the prompt from its first row (a dump is armed)
+    bool whole;        // compute the prompt and its pictures from their first row (a probe asks)
+    bool kept;         // for EVENT_ANSWER
+    void (*sequence)(void *self, const struct sequence *s); // told the prompt before it is computed
+    void *self;
 };
 
 // Answers the conversation as it stands (its last message is the user's): prefill, then tokens
@@ -58,6 +65,6 @@ struct answer_options {
 int conversation_answer(struct conversation *c, const struct settings *settings,
                         const struct hooks *hooks, const atomic_bool *cancel,
                         const struct answer_options *options, const struct sinks *sinks,
-                        struct err *err);
+                        bool *answered, struct err *err);
 
 #endif

@@ -43,6 +43,10 @@ void engine_detach(struct engine *e); // pictures waiting for the next message
 int engine_system(struct engine *e, const char *text, struct err *err); // "" removes it
 // Appends a message as given (waiting pictures are not touched); `pictures` by attach index.
 int engine_add_message(struct engine *e, const struct message *m, struct err *err);
+// Appends messages with their pictures, all or nothing. part.picture counts in `paths` here; these
+// pictures never wait.
+int engine_add_messages(struct engine *e, const struct message *messages, size_t count,
+                        const char *const *paths, size_t path_count, struct err *err);
 // User text (with the waiting pictures) and an answer.
 int engine_ask(struct engine *e, const char *text, struct err *err);
 // An answer to what is there: the last message must be the user's.
@@ -54,6 +58,10 @@ int engine_raw(struct engine *e, const int32_t *ids, size_t count, struct err *e
 int engine_regenerate(struct engine *e, struct err *err); // the last answer anew
 int engine_undo(struct engine *e, struct err *err);       // the last question and its answer
 void engine_clear(struct engine *e);
+// Sets the conversation aside and begins an empty one that no session keeps (a batch of questions);
+// engine_unstash brings the old one back as it was. One level.
+void engine_stash(struct engine *e);
+void engine_unstash(struct engine *e);
 void engine_cancel(struct engine *e);
 
 // Tokens of the conversation as it stands, with the waiting pictures; before anything is computed.

@@ -22,15 +22,17 @@ int err_set(struct err *err, const char *format, ...)
 int err_in(struct err *err, const char *format, ...)
 {
     if (!err) return -1;
-    char text[sizeof err->text];
+    char former[sizeof err->text];
+    memcpy(former, err->text, sizeof former);
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(text, sizeof text, format, args);
+    vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
-    if (n < 0) return -1;
-    size_t used = strlen(text);
-    snprintf(text + used, sizeof text - used, ": %s", err->text);
-    memcpy(err->text, text, sizeof text);
+    size_t used = strlen(err->text), room = sizeof err->text - used;
+    if (room > 2) {
+        memcpy(err->text + used, ": ", 3);
+        strncat(err->text, former, room - 3);
+    }
     return -1;
 }
 

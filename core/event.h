@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 struct message;
+struct picture;
 
 enum event_kind {
     EVENT_TOKEN,    // text, id: one generated token as it comes (text may be empty)
@@ -22,13 +23,13 @@ enum event_kind {
     EVENT_TABLE,    // table
     EVENT_HEATMAP,  // heatmap
     EVENT_PROGRESS, // progress of a load (job 0) or a job
-    EVENT_SETTING,  // key, value: changed, or asked for
+    EVENT_SETTING,  // key, value: changed (ok is true), or asked for
     EVENT_NOTICE,   // text: something worth knowing
     EVENT_ERROR,    // where, text
     EVENT_DONE,     // ok: a line of input has been dealt with
     // For the session database, shown to nobody:
     EVENT_MODEL,   // text = folder, value = fingerprint
-    EVENT_MESSAGE, // message: said to the model, before the answer begins
+    EVENT_MESSAGE, // message, pictures: said to the model, before the answer begins
     EVENT_UNDO,    // count: that many last messages are taken back
     EVENT_CLEAR,   // the conversation begins anew
 };
@@ -41,6 +42,7 @@ struct event_answer {
     int64_t computed_tokens;              // of the prompt, not found in the cache
     double prefill_s, decode_s, vision_s;
     const char *stop; // "eos", "length", "cancelled"
+    bool kept;        // part of the conversation; false for a mere prefill or a batch of questions
 };
 
 struct event_table {
@@ -79,6 +81,7 @@ struct event {
     const struct event_heatmap *heatmap;
     const struct event_progress *progress;
     const struct message *message;
+    const struct picture *pictures; // what the message's parts count by
 };
 
 struct sink {

@@ -93,7 +93,8 @@ int json_int(const cJSON *object, const char *key, int64_t min, int64_t max, int
         return 0;
     }
     double x = cJSON_IsNumber(item) ? item->valuedouble : NAN;
-    if (!(x >= (double)min && x <= (double)max) || x != floor(x))
+    // INT64_MAX as a double is 2^63, which no int64_t holds.
+    if (!(x >= (double)min && x <= (double)max && x < 0x1p63) || x != floor(x))
         return err_set(err, "\"%s\" must be a whole number from %lld to %lld", key, (long long)min,
                        (long long)max);
     *value = (int64_t)x;

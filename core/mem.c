@@ -18,6 +18,26 @@ static void *checked(void *memory, size_t size)
     return memory;
 }
 
+size_t text_distance(const char *a, const char *b)
+{
+    enum { LONGEST = 64 };
+    size_t n = strlen(a), m = strlen(b);
+    if (n > LONGEST || m > LONGEST) return LONGEST;
+    size_t d[LONGEST + 1][LONGEST + 1];
+    for (size_t i = 0; i <= n; i++) d[i][0] = i;
+    for (size_t j = 0; j <= m; j++) d[0][j] = j;
+    for (size_t i = 1; i <= n; i++)
+        for (size_t j = 1; j <= m; j++) {
+            size_t best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            if (d[i - 1][j] + 1 < best) best = d[i - 1][j] + 1;
+            if (d[i][j - 1] + 1 < best) best = d[i][j - 1] + 1;
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped && d[i - 2][j - 2] + 1 < best) best = d[i - 2][j - 2] + 1;
+            d[i][j] = best;
+        }
+    return d[n][m];
+}
+
 void *xmalloc(size_t size)
 {
     return checked(malloc(size ? size : 1), size);

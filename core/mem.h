@@ -18,6 +18,9 @@ char *xstrdup(const char *text);
 char *xstrndup(const char *text, size_t length);
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+// Number of letters to insert, delete, replace or swap to turn one word into the other.
+size_t text_distance(const char *a, const char *b);
+
 // product = a * b; true when it does not fit.
 bool mul_overflows(size_t a, size_t b, size_t *product);
 

@@ -10,6 +10,7 @@
 #ifndef CORE_SAFETENSORS_H
 #define CORE_SAFETENSORS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -25,6 +26,7 @@ struct safetensor {
     int64_t shape[SAFETENSORS_MAX_RANK];
     const void *data; // in the mapping, perhaps not aligned
     uint64_t bytes;
+    uint64_t offset; // of the data, counted from the first byte after the header
 };
 
 struct safetensors {
@@ -34,6 +36,8 @@ struct safetensors {
     struct safetensor *tensors; // sorted by name
     int64_t count;
     char **metadata; // key, value, key, value, ... NULL
+    uint64_t header; // bytes before the data: length field and header
+    bool borrowed;   // from safetensors_parse: `map` is not ours
 };
 
 struct safetensors *safetensors_open(const char *path, struct err *err);
@@ -43,6 +47,9 @@ struct safetensors *safetensors_parse(const void *bytes, uint64_t size, const ch
 void safetensors_close(struct safetensors *f);
 const struct safetensor *safetensors_find(const struct safetensors *f, const char *name);
 const char *safetensors_metadata(const struct safetensors *f, const char *key); // NULL if absent
+// A file cut short by another program while it is mapped kills the reader with SIGBUS. Called once
+// by the program: then it ends through the fatal hook, with a message that says so.
+void safetensors_guard(void);
 
 // Writing: tensors are declared first (name, dtype, shape), then the data follows in the order of
 // declaration, in as many pieces as one likes. The file appears under its name only when complete

@@ -43,3 +43,34 @@ int64_t sequence_visual_count(const struct sequence *s, int64_t from)
     for (int64_t i = from; i < s->n; i++) count += s->picture[i] >= 0;
     return count;
 }
+
+void sequence_append(struct sequence *s, int32_t id)
+{
+    int64_t n = s->n + 1;
+    struct sequence longer;
+    sequence_init(&longer, n, s->axes);
+    int32_t largest = -1;
+    for (int64_t i = 0; i < s->n * s->axes; i++)
+        if (s->positions[i] > largest) largest = s->positions[i];
+    for (int64_t i = 0; i < s->n; i++) {
+        longer.ids[i] = s->ids[i];
+        longer.picture[i] = s->picture[i];
+        longer.cell[i] = s->cell[i];
+    }
+    for (int axis = 0; axis < s->axes; axis++) {
+        for (int64_t i = 0; i < s->n; i++)
+            longer.positions[axis * n + i] = s->positions[axis * s->n + i];
+        longer.positions[axis * n + n - 1] = largest + 1;
+    }
+    longer.ids[n - 1] = id;
+    sequence_release(s);
+    *s = longer;
+}
+
+void sequence_trim(struct sequence *s, int64_t n)
+{
+    if (n >= s->n) return;
+    for (int axis = 1; axis < s->axes; axis++)
+        for (int64_t i = 0; i < n; i++) s->positions[axis * n + i] = s->positions[axis * s->n + i];
+    s->n = n;
+}

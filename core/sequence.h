@@ -21,6 +21,10 @@ struct sequence {
 
 // Room for n rows; ids zero, picture and cell -1, positions 0..n-1 on every axis.
 void sequence_init(struct sequence *s, int64_t n, int axes);
+// One text token more; its position is the largest so far + 1 on every axis.
+void sequence_append(struct sequence *s, int32_t id);
+// Only the first n rows stay.
+void sequence_trim(struct sequence *s, int64_t n);
 void sequence_copy(struct sequence *to, const struct sequence *from);
 void sequence_release(struct sequence *s);
 // Number of visual tokens in rows [from, n).

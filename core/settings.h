@@ -19,9 +19,6 @@ enum setting_type {
     SETTING_REAL,    // min..max
     SETTING_CHOICE,  // one of choices
     SETTING_TEXT,    // anything
-    SETTING_PATH,    // a folder or file, or "none"
-    SETTING_REALS,   // list of numbers "0.5,0.25", each min..max
-    SETTING_LAYERS,  // list of layers "2-5,22-29", percentages "60%-80%", or one of choices
 };
 
 // What a change makes stale, cheapest first. The conversation is computed again from there, once.

@@ -23,22 +23,36 @@ enum tokenize_flags {
     TOKENIZE_PLAIN = 4,        // text of a person: special tokens spelled in it stay text
 };
 
+// Bytes [start, end) of a text.
+struct text_range {
+    size_t start, end;
+};
+
 // Appends the ids of text (any bytes; invalid UTF-8 is replaced by U+FFFD) to `ids`.
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t length, int flags,
                      struct ids *ids, struct err *err);
+// The same for a text of which parts were typed by a person: as with TOKENIZE_PLAIN no special
+// token is recognised that touches one of the ranges (in order, apart from each other).
+int tokenizer_encode_typed(const struct tokenizer *t, const char *text, size_t length,
+                           const struct text_range *typed, size_t typed_count, int flags,
+                           struct ids *ids, struct err *err);
 // Text of the ids, appended to `text`. skip_special leaves special tokens out. Unknown ids:
 // nothing.
 void tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t count,
                       bool skip_special, struct buf *text);
 
-// One token after another, as they are generated: emits only whole UTF-8 characters and what later
-// tokens cannot change. The concatenation equals tokenizer_decode of all ids at once.
+// One token after another, as they are generated: gives out only whole UTF-8 characters and what
+// later tokens cannot change. All of it together equals tokenizer_decode of all ids at once. A
+// token costs its own length, whatever came before.
+enum { DETOKENIZER_STAGES = 16 };
+
 struct detokenizer {
     const struct tokenizer *tokenizer;
-    struct ids ids; // of the whole answer
-    size_t emitted; // bytes of the decoded text already given out
-    size_t start;   // first id of the window decoded again with each token
     bool skip_special;
+    struct detokenizer_stage { // of the file's decoder
+        struct buf held;       // what a later token may still change
+        int64_t seen;          // tokens or characters so far
+    } stages[DETOKENIZER_STAGES];
 };
 
 void detokenizer_start(struct detokenizer *d, const struct tokenizer *t, bool skip_special);

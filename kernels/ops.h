@@ -12,6 +12,7 @@
 //
 // Letters: N rows, K inner, M outputs, D hidden size, H query heads, Hkv key/value heads, d head
 // dimension, P keys.
+// clang-format off
 
 // y[N,M] = x[N,K] w[M,K]^T (+ bias[M], may be NULL). One row reads the weights as they are stored.
 OP(matmul, (struct tensor *y, const struct tensor *x, const struct tensor *w,
@@ -48,3 +49,4 @@ OP(scatter_rows, (struct tensor *y, const struct tensor *x, const struct tensor 
 OP(patches, (struct tensor *y, const struct tensor *pixels, int64_t patch))
 // y (f32) = x (any float dtype), elementwise.
 OP(widen, (struct tensor *y, const struct tensor *x))
+// clang-format on

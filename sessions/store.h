@@ -1,11 +1,13 @@
 // sessions/store.h -- everything that is kept: one SQLite file (WAL).
 //
 //   struct store *s = store_open(path, &err);
-//   sinks_add(engine_sinks(e), store_sink(s));   // from now on every turn is on disk when it ends
-//   ... store_finish_turn errors are told through the notice callback of store_open ...
+//   sinks_add(sinks, store_sink(s, sinks));      // from now on every turn is on disk when it ends
+//   ... a turn that cannot be written is told once as a notice and written with a later one ...
+//   store_close(s);                              // while the sinks still exist
 //
 // A session begins by itself with the first message; nobody has to save, nothing is overwritten:
-// undo and clear mark rows, they delete none. Several programs may use the file at once.
+// undo and clear mark rows, they delete none. Several programs may use the file at once; two that
+// continue the same session part ways: the second to write goes on in a copy of its own.
 #ifndef SESSIONS_STORE_H
 #define SESSIONS_STORE_H
 
@@ -17,37 +19,42 @@ struct store;
 // newer version, a damaged or unwritable one: NULL with a message; path NULL = the default place,
 // $XDG_STATE_HOME/vlmsh/vlmsh.db.
 struct store *store_open(const char *path, struct err *err);
+// Tries once more to write what is not written yet. NULL is fine.
 void store_close(struct store *s);
 const char *store_path(const struct store *s);
 
 // Keeps what is told. When a write fails (disk full, locked for long), says so once through `sinks`
-// and goes on trying with the next turn.
+// and goes on trying with the next turn. `sinks` must stay until store_close.
 struct sink store_sink(struct store *s, struct sinks *sinks);
 
 // Name of the current session; NULL before its first message.
 const char *store_session(const struct store *s);
-// The next session gets this name (--session NAME: resumed when it exists).
+// --session NAME: resumes it when it exists, else the next session begins under this name.
 int store_use(struct store *s, struct engine *e, const char *name, struct err *err);
-int store_begin(struct store *s, const char *name,
-                struct err *err); // new session, name may be NULL
+// The next message begins a new session, called `name` (NULL: a name is made up). The conversation
+// is not touched: engine_clear it.
+int store_begin(struct store *s, const char *name, struct err *err);
 
 struct session_row {
-    char *name, *model, *began, *ended; // times as local text
-    int64_t turns, pictures;
-    char *title; // first words said
+    char *name, *model, *began, *ended; // times as local text; model "" when unknown
+    int64_t turns, pictures;            // questions and pictures that are not taken back
+    char *title;                        // first words said
 };
+// The latest first.
 int store_list(struct store *s, struct session_row **rows, size_t *count, struct err *err);
 void store_list_free(struct session_row *rows, size_t count);
 
 // Model, settings, messages, pictures of a session into the engine (pictures from the kept bytes
-// when their file is gone or changed). On error the engine's conversation is as before.
+// when their file is gone or changed), which then becomes the current session. On error the
+// engine's conversation is as before.
 int store_resume(struct store *s, struct engine *e, const char *name, struct err *err);
 // A copy of the current session under a new name (NULL: made up), which becomes the current one.
 int store_fork(struct store *s, const char *name, struct err *err);
 int store_rename(struct store *s, const char *from, const char *to, struct err *err);
 int store_delete(struct store *s, const char *name, struct err *err);
-// FILE.md: a transcript; else a command script that replays the session to the same answers
-// (pictures of 8 MiB and less are written beside it).
+// name NULL: the current session. FILE.md: a transcript; else a command script that replays the
+// session to the same answers. Kept pictures are written beside it, into the folder PATH.files.
+// Nothing is overwritten: an existing file at `path` is an error.
 int store_export(struct store *s, const char *name, const char *path, struct err *err);
 
 #endif

@@ -10,8 +10,8 @@ struct dump;
 struct dump *dump_new(const char *patterns, const char *path, struct err *err);
 struct hook dump_hook(struct dump *d);
 bool dump_wants_all_logits(const struct dump *d);
-// Ids and positions of the prompt, when asked for.
-void dump_sequence(struct dump *d, const struct sequence *s);
+// Ids and positions of the prompt, when asked for. `self` is the dump (answer_options.sequence).
+void dump_sequence(void *self, const struct sequence *s);
 // Writes the file (tensors in name order) and frees d. -1 when nothing was caught or writing
 // failed.
 int dump_finish(struct dump *d, struct err *err);

@@ -1,0 +1,73 @@
+// commands/ask.c -- /ask: one question, or a file of them.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/batch.h"
+#include "commands/command.h"
+
+static int read_limit(const char *text, int64_t *limit, struct err *err)
+{
+    char *end;
+    errno = 0;
+    *limit = strtoll(text, &end, 10);
+    if (errno || *end || end == text || *limit < 1)
+        return err_set(err, "--limit must be a whole number from 1, not '%s'", text);
+    return 0;
+}
+
+static int read_options(struct batch_options *o, int argc, char **argv, struct err *err)
+{
+    for (int i = 0; i < argc; i += 2) {
+        const char *value = argv[i + 1]; // NULL-free: argc is even
+        if (!strcmp(argv[i], "--data"))
+            o->data = value;
+        else if (!strcmp(argv[i], "--out"))
+            o->out = value;
+        else if (!strcmp(argv[i], "--images"))
+            o->images = value;
+        else if (strcmp(argv[i], "--limit"))
+            return err_set(err,
+                           "'%s' is no option of /ask; a text that begins with '--' stands in "
+                           "double quotes",
+                           argv[i]);
+        else if (read_limit(value, &o->limit, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int ask_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct batch_options options = { 0 };
+    if (argc == 1) return engine_ask(shell->engine, argv[0], err);
+    if (argc % 2)
+        return err_set(err, "each option of /ask takes one value (after '%s' none is left)",
+                       argv[argc - 1]);
+    if (read_options(&options, argc, argv, err) < 0) return -1;
+    if (!options.data || !options.out)
+        return err_set(err, "usage: /ask --data FILE --out FILE.jsonl [--images DIR] [--limit N]");
+    return batch_run(shell, &options, err);
+}
+
+const struct command command_ask = {
+    .name = "ask",
+    .usage = "/ask TEXT | /ask --data FILE --out FILE.jsonl [--images DIR] [--limit N]",
+    .help = "Asks the model: TEXT like a plain line, or every question of a data file.",
+    .details =
+        "--data FILE    JSON list or JSON lines; a sample is {\"id\", \"image\", \"question\"},\n"
+        "               {\"id\", \"image\", \"conversations\": [{\"from\", \"value\"}]} or "
+        "{\"messages\"}\n"
+        "--out FILE     gets one JSON line per sample: id, question, answer, ids, tokens, times,\n"
+        "               or error; samples already there are skipped, so a run can be repeated\n"
+        "--images DIR   where relative picture paths begin (default: the folder of the data)\n"
+        "--limit N      stops after N new samples\n"
+        "Each sample is a conversation of its own, under the system message and the settings of\n"
+        "now; the person's conversation is as before afterwards.",
+    .min = 1,
+    .max = 1,
+    .rest = true,
+    .options = true,
+    .needs = NEEDS_MODEL,
+    .run = ask_run,
+};

@@ -1,0 +1,20 @@
+// commands/batch.h -- answers every sample of a data file in one loaded process (/ask --data).
+#ifndef COMMANDS_BATCH_H
+#define COMMANDS_BATCH_H
+
+#include <stdint.h>
+
+#include "commands/command.h"
+
+struct batch_options {
+    const char *data, *out;
+    const char *images; // folder of relative picture paths; NULL = that of data
+    int64_t limit;      // new samples; 0 = all
+};
+
+// One JSON line per sample is appended to out, flushed to disk at once. Samples that are there
+// already are skipped, a line cut off by a crash is written again. A broken sample becomes a line
+// with "error". Cancelling an answer ends the run; what is written stays.
+int batch_run(struct shell *shell, const struct batch_options *options, struct err *err);
+
+#endif

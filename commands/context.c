@@ -1,0 +1,35 @@
+// commands/context.c -- /context: how full the context is, before anything is computed.
+#include <inttypes.h>
+
+#include "commands/command.h"
+
+static int context_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    static const char *const columns[] = { "text",  "visual", "waiting", "cached",
+                                           "limit", "left",   "percent" };
+    static const bool numeric[] = { true, true, true, true, true, true, true };
+    struct engine_context c;
+    struct table_builder t;
+    if (engine_context(shell->engine, &c, err) < 0) return -1;
+    const int64_t used = c.text + c.visual + c.waiting_visual;
+    table_begin(&t, "context", 7, columns, numeric);
+    table_add(&t, "%" PRId64, c.text);
+    table_add(&t, "%" PRId64, c.visual);
+    table_add(&t, "%" PRId64, c.waiting_visual);
+    table_add(&t, "%" PRId64, c.cached);
+    table_add(&t, "%" PRId64, c.limit);
+    table_add(&t, "%" PRId64, c.limit - used);
+    table_add(&t, "%.1f", c.limit > 0 ? 100.0 * (double)used / (double)c.limit : 0.0);
+    table_emit(&t, shell->sinks);
+    return 0;
+}
+
+const struct command command_context = {
+    .name = "context",
+    .usage = "/context",
+    .help = "Shows the tokens of the conversation: text, visual, waiting, computed, left.",
+    .details = "text, visual: tokens of the conversation; waiting: of pictures attached to the\n"
+               "next message; cached: already computed; limit: setting ctx.max.",
+    .needs = NEEDS_MODEL,
+    .run = context_run,
+};

@@ -1,0 +1,74 @@
+// commands/forward.c -- /forward, /raw and /dump: the forward pass itself.
+#include <string.h>
+
+#include "commands/command.h"
+#include "commands/numbers.h"
+
+static int forward_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    return engine_forward(shell->engine, argv[0], err);
+}
+
+const struct command command_forward = {
+    .name = "forward",
+    .usage = "/forward TEXT",
+    .help = "Computes the prompt with TEXT as a question, without an answer (fires a dump).",
+    .details = "The conversation is as before afterwards.",
+    .min = 1,
+    .max = 1,
+    .rest = true,
+    .needs = NEEDS_MODEL,
+    .run = forward_run,
+};
+
+static int raw_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    const int64_t vocab = engine_model(shell->engine)->decoder.config.vocab;
+    struct ids ids = { 0 };
+    int status = numbers_read(&ids, argc, argv, vocab, err);
+    if (status == 0 && !ids.count) status = err_set(err, "no token id is given");
+    if (status == 0) status = engine_raw(shell->engine, ids.data, ids.count, err);
+    ids_release(&ids);
+    return status;
+}
+
+const struct command command_raw = {
+    .name = "raw",
+    .usage = "/raw ID...",
+    .help = "Feeds token ids as they are, without a prompt layout, and answers.",
+    .min = 1,
+    .max = -1,
+    .needs = NEEDS_MODEL,
+    .run = raw_run,
+};
+
+static const char ending[] = ".safetensors";
+
+static int dump_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    const char *path = argv[argc - 1];
+    const size_t length = strlen(path);
+    struct buf patterns = { 0 };
+    if (length <= strlen(ending) || strcmp(path + length - strlen(ending), ending))
+        return err_set(err, "the last argument names the file to write and ends in %s, not '%s'",
+                       ending, path);
+    for (int i = 0; i < argc - 1; i++) buf_printf(&patterns, "%s%s", i ? "," : "", argv[i]);
+    const int status = engine_dump(shell->engine, patterns.data, path, err);
+    if (status == 0)
+        sinks_notice(shell->sinks, "the next prompt writes %s to '%s'", patterns.data, path);
+    buf_release(&patterns);
+    return status;
+}
+
+const struct command command_dump = {
+    .name = "dump",
+    .usage = "/dump NAME... FILE.safetensors",
+    .help = "Makes the next answer (or /forward) write tensors of the forward pass to a file.",
+    .details = "NAMEs are tap names, * matches anything: layer.3.in, attn.*.probs, logits.\n"
+               "/help taps lists them.",
+    .min = 2,
+    .max = -1,
+    .needs = NEEDS_MODEL,
+    .complete = COMPLETE_PATH,
+    .run = dump_run,
+};

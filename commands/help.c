@@ -1,0 +1,142 @@
+// commands/help.c -- /help: commands, settings and topics, in the words of their tables.
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/command.h"
+#include "commands/reference.h"
+#include "core/probes/taps.h"
+
+static void help_commands(const struct shell *shell)
+{
+    static const char *const columns[] = { "command", "help" };
+    static const bool numeric[] = { false, false };
+    const struct command *c;
+    struct table_builder t;
+    table_begin(&t, "commands", 2, columns, numeric);
+    for (int i = 0; (c = command_at(i)); i++) {
+        table_add(&t, "/%s", c->name);
+        table_add(&t, "%s", c->help);
+    }
+    table_emit(&t, shell->sinks);
+    sinks_text(shell->sinks, "A line without '/' is a question to the model. /help COMMAND, /help "
+                             "SETTING; /help lines, taps, templates, settings.");
+}
+
+static void help_command(const struct shell *shell, const struct command *c)
+{
+    struct buf b = { 0 };
+    buf_printf(&b, "%s\n%s", c->usage, c->help);
+    if (c->details) buf_printf(&b, "\n%s", c->details);
+    if (c->alias) buf_printf(&b, "\nother names: %s", c->alias);
+    sinks_text(shell->sinks, "%s", b.data);
+    buf_release(&b);
+}
+
+static const char *stale_text(enum setting_stale stale)
+{
+    switch (stale) {
+    case STALE_NOTHING:
+    case STALE_STEP: break;
+    case STALE_KV: return "a change computes the conversation again";
+    case STALE_VISUAL: return "a change computes pictures and conversation again";
+    case STALE_PROMPT: return "a change writes and computes the prompt again";
+    }
+    return "takes effect at the next token";
+}
+
+static void help_setting(const struct shell *shell, const struct setting *row)
+{
+    char *allowed = setting_allowed(row);
+    sinks_text(shell->sinks, "%s = %s\n%s\nallowed: %s; default: %s; %s", row->key,
+               settings_text(engine_settings(shell->engine), row->key), row->help, allowed,
+               row->def[0] ? row->def : "(empty)", stale_text(row->stale));
+    free(allowed);
+}
+
+// --- topics --------------------------------------------------------------------------------------
+
+static void topic_lines(const struct shell *shell)
+{
+    sinks_text(
+        shell->sinks, "%s",
+        "A line that begins with '/' is a command, with '#' a comment; all else is text for the\n"
+        "model. A line that begins with '//' is text that begins with '/'.\n"
+        "Arguments stand between blanks. One in double quotes follows the escapes of JSON\n"
+        "strings: \"a\\nb\". Outside of quotes '\\ ' is a blank and '~/' the home folder.\n"
+        "${NAME} is replaced by what -D NAME=VALUE or the environment says; $${ writes '${'.\n"
+        "A line that ends in '\\' goes on in the next one. Text between \"\"\" and \"\"\" may "
+        "have\n"
+        "many lines: the first mark begins a line or the arguments of a command, the second\n"
+        "ends a line.");
+}
+
+static void topic_taps(const struct shell *shell)
+{
+    static const char *const columns[] = { "tap", "help" };
+    static const bool numeric[] = { false, false };
+    const struct tap *tap;
+    struct table_builder t;
+    table_begin(&t, "taps", 2, columns, numeric);
+    for (int i = 0; (tap = tap_at(i)); i++) {
+        struct buf name = { 0 };
+        for (const char *p = tap->name; *p; p++) {
+            const bool place = p[0] == '%' && (p[1] == 'L' || p[1] == 'I');
+            if (place) p++;
+            buf_putc(&name, place && *p == 'L' ? 'K' : *p);
+        }
+        table_add(&t, "%s", name.data ? name.data : "");
+        table_add(&t, "%s", tap->help);
+        buf_release(&name);
+    }
+    table_emit(&t, shell->sinks);
+}
+
+static void topic_templates(const struct shell *shell)
+{
+    struct buf b = { 0 };
+    const char *name;
+    for (int i = 0; (name = layout_name(i)); i++) buf_printf(&b, "%s%s", i ? ", " : "", name);
+    sinks_text(shell->sinks, "prompt layouts for chat.template: %s", b.data ? b.data : "none");
+    buf_release(&b);
+}
+
+static const struct topic {
+    const char *name;
+    void (*show)(const struct shell *shell);
+} topics[] = {
+    { "commands", help_commands },    { "lines", topic_lines }, { "scripts", topic_lines },
+    { "templates", topic_templates }, { "taps", topic_taps },
+};
+
+static int help_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    if (!argc) {
+        help_commands(shell);
+        return 0;
+    }
+    const char *what = argv[0][0] == '/' ? argv[0] + 1 : argv[0];
+    const struct command *c = command_find(what);
+    const struct setting *row = settings_find(what);
+    if (c) help_command(shell, c);
+    if (row) help_setting(shell, row);
+    if (c || row) return 0;
+    for (size_t i = 0; i < sizeof topics / sizeof *topics; i++)
+        if (!strcmp(topics[i].name, what)) {
+            topics[i].show(shell);
+            return 0;
+        }
+    const char *near = command_nearest(what);
+    if (!near) near = settings_nearest(what);
+    if (near) return err_set(err, "no help on '%s': did you mean '%s'?", what, near);
+    return err_set(err, "no help on '%s': /help lists the commands, /settings the settings", what);
+}
+
+const struct command command_help = {
+    .name = "help",
+    .alias = "? h",
+    .usage = "/help [COMMAND|SETTING|lines|taps|templates]",
+    .help = "Lists the commands, or explains one, a setting or a topic.",
+    .max = 1,
+    .complete = COMPLETE_COMMAND,
+    .run = help_run,
+};

@@ -1,0 +1,107 @@
+// commands/image.c -- /image and /images: pictures for the next message, and all so far.
+#include <inttypes.h>
+#include <string.h>
+
+#include "commands/command.h"
+
+static const char *picture_name(const struct picture *p)
+{
+    return strcmp(p->path, "-") ? p->path : "standard input";
+}
+
+// Which message has the picture; -1 when none has.
+static int64_t message_with(const struct conversation *c, int picture)
+{
+    for (size_t i = 0; i < c->message_count; i++)
+        for (size_t j = 0; j < c->messages[i].part_count; j++)
+            if (!c->messages[i].parts[j].text && c->messages[i].parts[j].picture == picture)
+                return (int64_t)i;
+    return -1;
+}
+
+static bool is_waiting(const struct conversation *c, int picture)
+{
+    for (size_t i = 0; i < c->waiting_count; i++)
+        if (c->waiting[i] == picture) return true;
+    return false;
+}
+
+static int images_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    static const char *const columns[] = { "picture", "width", "height", "tokens",
+                                           "where",   "file",  "sha256" };
+    static const bool numeric[] = { true, true, true, true, false, false, false };
+    const struct conversation *c = engine_conversation(shell->engine);
+    struct table_builder t;
+    table_begin(&t, "images", 7, columns, numeric);
+    for (size_t i = 0; i < c->picture_count; i++) {
+        const struct picture *p = &c->pictures[i];
+        const int64_t message = message_with(c, (int)i);
+        if (!p->path) continue; // taken back
+        table_add(&t, "%zu", i);
+        table_add(&t, "%" PRId64, p->image.width);
+        table_add(&t, "%" PRId64, p->image.height);
+        table_add(&t, "%" PRId64, p->tokens);
+        if (is_waiting(c, (int)i))
+            table_add(&t, "next message");
+        else if (message >= 0)
+            table_add(&t, "message %" PRId64, message);
+        else
+            table_add(&t, "not used");
+        table_add(&t, "%s", picture_name(p));
+        table_add(&t, "%.12s", p->sha256);
+    }
+    table_emit(&t, shell->sinks);
+    return 0;
+}
+
+const struct command command_images = {
+    .name = "images",
+    .usage = "/images",
+    .help = "Lists the pictures of the conversation with their size and token cost.",
+    .run = images_run,
+};
+
+// What the picture costs, before anything is sent.
+static void tell_attached(const struct shell *shell)
+{
+    const struct conversation *c = engine_conversation(shell->engine);
+    const struct picture *p = &c->pictures[c->picture_count - 1];
+    struct engine_context x;
+    if (engine_model(shell->engine) && engine_context(shell->engine, &x, NULL) == 0)
+        sinks_notice(shell->sinks,
+                     "attached %s: %" PRId64 " x %" PRId64 " pixels, %" PRId64
+                     " visual tokens; %" PRId64 " of %" PRId64 " tokens left",
+                     picture_name(p), p->image.width, p->image.height, p->tokens,
+                     x.limit - x.text - x.visual - x.waiting_visual, x.limit);
+    else
+        sinks_notice(shell->sinks, "attached %s: %" PRId64 " x %" PRId64 " pixels", picture_name(p),
+                     p->image.width, p->image.height);
+}
+
+static int image_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    if (!argc) return images_run(shell, argc, argv, err);
+    if (argc == 1 && !strcmp(argv[0], "--clear")) {
+        engine_detach(shell->engine);
+        return 0;
+    }
+    for (int i = 0; i < argc; i++) {
+        if (engine_attach(shell->engine, argv[i], err) < 0)
+            return i ? err_in(err, "(the %d before it %s attached)", i, i > 1 ? "are" : "is") : -1;
+        tell_attached(shell);
+    }
+    return 0;
+}
+
+const struct command command_image = {
+    .name = "image",
+    .usage = "/image [FILE...|-|--clear]",
+    .help = "Attaches pictures (PNG, JPEG, BMP, PPM) to the next message.",
+    .details = "Says what each costs in tokens and what is left of the context. \"-\" reads a\n"
+               "picture from standard input. A name with blanks stands in double quotes.\n"
+               "--clear takes the waiting pictures away again; no argument lists all pictures.",
+    .max = -1,
+    .complete = COMPLETE_PATH,
+    .run = image_run,
+};

@@ -1,0 +1,146 @@
+// commands/info.c -- /info: what is loaded, how large it is, what memory it takes.
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commands/command.h"
+#include "core/families/family.h"
+
+static const char *dtype_name(enum dtype dtype)
+{
+    static const char *const names[DTYPE_COUNT] = { "f32", "f16", "bf16", "i32", "u8" };
+    return names[dtype];
+}
+
+static void add_row(struct table_builder *t, const char *name, const char *value)
+{
+    table_add(t, "%s", name);
+    table_add(t, "%s", value);
+}
+
+static void add_number(struct table_builder *t, const char *name, int64_t value)
+{
+    table_add(t, "%s", name);
+    table_add(t, "%" PRId64, value);
+}
+
+static void add_vision(struct table_builder *t, const struct model *m)
+{
+    const struct vision_config *c = &m->vision.config;
+    table_add(t, "vision encoder");
+    table_add(t, "%d of %d layers, width %" PRId64 ", %" PRId64 " heads", vision_depth(c),
+              c->layers, c->hidden, c->heads);
+    table_add(t, "picture");
+    table_add(t, "%" PRId64 " pixels a side, patches of %" PRId64 ", %" PRId64 " visual tokens",
+              c->image_size, c->patch, vision_tokens(c));
+}
+
+static void show_model(const struct shell *shell, const struct model *m)
+{
+    static const char *const columns[] = { "what", "value" };
+    static const bool numeric[] = { false, false };
+    const struct decoder_config *d = &m->decoder.config;
+    const cJSON *names = json_get(m->checkpoint->config, "architectures");
+    const cJSON *first = cJSON_IsArray(names) ? cJSON_GetArrayItem(names, 0) : NULL;
+    struct table_builder t;
+    table_begin(&t, "model", 2, columns, numeric);
+    add_row(&t, "family", m->family->name);
+    if (cJSON_IsString(first)) add_row(&t, "architecture", first->valuestring);
+    add_row(&t, "folder", m->checkpoint->folder);
+    add_row(&t, "fingerprint", m->checkpoint->fingerprint);
+    if (model_sees(m)) add_vision(&t, m);
+    table_add(&t, "decoder");
+    table_add(&t,
+              "%d layers, width %" PRId64 ", %" PRId64 " heads, %" PRId64 " key-value heads, ffn "
+              "%" PRId64 "%s",
+              d->layers, d->hidden, d->heads, d->kv_heads, d->ffn, d->tied ? ", tied head" : "");
+    add_number(&t, "vocabulary", d->vocab);
+    add_number(&t, "positions", d->max_positions);
+    add_row(&t, "device", engine_backend(shell->engine)->describe());
+    table_emit(&t, shell->sinks);
+}
+
+static void show_parts(const struct shell *shell, const struct model *m)
+{
+    static const char *const columns[] = { "part", "parameters", "dtype", "bytes" };
+    static const bool numeric[] = { false, true, false, true };
+    struct model_part parts[MODEL_PARTS];
+    int64_t parameters = 0;
+    uint64_t bytes = 0;
+    struct table_builder t;
+    model_count(m, parts);
+    table_begin(&t, "parameters", 4, columns, numeric);
+    for (int i = 0; i < MODEL_PARTS; i++) {
+        if (!parts[i].parameters) continue;
+        table_add(&t, "%s", parts[i].name);
+        table_add(&t, "%" PRId64, parts[i].parameters);
+        table_add(&t, "%s", dtype_name(parts[i].dtype));
+        table_add(&t, "%" PRIu64, parts[i].bytes);
+        parameters += parts[i].parameters;
+        bytes += parts[i].bytes;
+    }
+    table_add(&t, "total");
+    table_add(&t, "%" PRId64, parameters);
+    table_add(&t, "%s", "");
+    table_add(&t, "%" PRIu64, bytes);
+    table_emit(&t, shell->sinks);
+}
+
+// Bytes of a line of /proc/self/status ("VmRSS"); 0 where there is none.
+static uint64_t process_bytes(const char *key)
+{
+    char line[256];
+    unsigned long long kb = 0;
+    FILE *f = fopen("/proc/self/status", "re");
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, key, strlen(key)) && sscanf(line + strlen(key), ": %llu", &kb) == 1)
+            break;
+    if (f) fclose(f);
+    return (uint64_t)kb * 1024;
+}
+
+static void add_memory(struct table_builder *t, const char *what, uint64_t bytes)
+{
+    table_add(t, "%s", what);
+    table_add(t, "%" PRIu64, bytes);
+    table_add(t, "%.1f MiB", (double)bytes / (1 << 20));
+}
+
+static void show_memory(const struct shell *shell, const struct model *m)
+{
+    static const char *const columns[] = { "memory", "bytes", "size" };
+    static const bool numeric[] = { false, true, false };
+    const struct conversation *c = engine_conversation(shell->engine);
+    struct table_builder t;
+    table_begin(&t, "memory", 3, columns, numeric);
+    if (m) {
+        add_memory(&t, "weights (mapped)", checkpoint_bytes(m->checkpoint));
+        add_memory(&t, "weights (converted)", m->arena.reserved);
+        add_memory(&t, "keys and values", kv_bytes(&c->kv));
+        add_memory(&t, "activations", c->step.reserved);
+    }
+    add_memory(&t, "resident", process_bytes("VmRSS"));
+    add_memory(&t, "resident at most", process_bytes("VmHWM"));
+    table_emit(&t, shell->sinks);
+}
+
+static int info_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    const struct model *m = engine_model(shell->engine);
+    if (m) {
+        show_model(shell, m);
+        show_parts(shell, m);
+    } else {
+        sinks_text(shell->sinks, "no model is loaded; device: %s",
+                   engine_backend(shell->engine)->describe());
+    }
+    show_memory(shell, m);
+    return 0;
+}
+
+const struct command command_info = {
+    .name = "info",
+    .usage = "/info",
+    .help = "Shows the model: family, parameters by part, number formats, memory, device.",
+    .run = info_run,
+};

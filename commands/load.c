@@ -1,0 +1,57 @@
+// commands/load.c -- /load and /unload: which model answers.
+#include <string.h>
+#include <time.h>
+
+#include "commands/command.h"
+#include "core/families/family.h"
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int load_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct model_part parts[MODEL_PARTS];
+    int64_t parameters = 0;
+    const double begin = seconds();
+    if (engine_load(shell->engine, argv[0], err) < 0) return -1;
+    const struct model *m = engine_model(shell->engine);
+    model_count(m, parts);
+    for (int i = 0; i < MODEL_PARTS; i++) parameters += parts[i].parameters;
+    sinks_notice(shell->sinks, "loaded '%s': %s, %.4g million parameters, %s, %.2f s", argv[0],
+                 m->family->name, (double)parameters / 1e6,
+                 model_sees(m) ? "sees pictures" : "text only", seconds() - begin);
+    return 0;
+}
+
+const struct command command_load = {
+    .name = "load",
+    .usage = "/load MODEL",
+    .help = "Loads a model folder as Hugging Face publishes it.",
+    .details =
+        "MODEL is a folder with config.json and *.safetensors, or org/name, which is looked\n"
+        "up in the local hub cache (HF_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub).\n"
+        "The conversation goes on with the new model. If loading fails, the former model\n"
+        "stays.",
+    .min = 1,
+    .max = 1,
+    .complete = COMPLETE_FOLDER,
+    .run = load_run,
+};
+
+static int unload_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    engine_unload(shell->engine);
+    return 0;
+}
+
+const struct command command_unload = {
+    .name = "unload",
+    .usage = "/unload",
+    .help = "Gives the model and its memory back; the conversation stays.",
+    .needs = NEEDS_MODEL,
+    .run = unload_run,
+};

@@ -1,0 +1,47 @@
+// commands/messages.c -- /messages: a conversation from a JSON file, all of it or nothing.
+#include <stdlib.h>
+
+#include "commands/command.h"
+#include "commands/dialogue.h"
+
+enum { FILE_LIMIT = 256 << 20 };
+
+static int messages_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct dialogue d = { 0 };
+    char *folder = NULL;
+    int status = -1;
+    cJSON *json = json_read(argv[0], FILE_LIMIT, err);
+    if (!json) return -1;
+    folder = path_folder(argv[0]);
+    if (dialogue_read_messages(&d, json, folder, err) < 0 ||
+        engine_add_messages(shell->engine, d.messages, d.count, (const char *const *)d.paths,
+                            d.path_count, err) < 0) {
+        err_in(err, "%s", argv[0]);
+        goto out;
+    }
+    sinks_notice(shell->sinks, "%zu messages and %zu pictures appended from '%s'", d.count,
+                 d.path_count, argv[0]);
+    status = 0;
+out:
+    dialogue_release(&d);
+    cJSON_Delete(json);
+    free(folder);
+    return status;
+}
+
+const struct command command_messages = {
+    .name = "messages",
+    .usage = "/messages FILE.json",
+    .help = "Appends a conversation from a JSON file; /answer then answers it.",
+    .details =
+        "FILE holds a list of {\"role\": \"system\"|\"user\"|\"assistant\", \"content\": TEXT or "
+        "a\n"
+        "list of {\"type\": \"text\", \"text\": TEXT} and {\"type\": \"image\", \"path\": FILE}}.\n"
+        "Relative paths are taken from the folder of FILE. If anything in it is wrong,\n"
+        "nothing is appended.",
+    .min = 1,
+    .max = 1,
+    .complete = COMPLETE_PATH,
+    .run = messages_run,
+};

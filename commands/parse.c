@@ -1,0 +1,259 @@
+// commands/parse.c -- arguments of a line: blanks, quotes with JSON escapes, variables, """.
+//
+// Variables are replaced while the line is read, character by character: their values never turn
+// into blanks, quotes or commands.
+#include "commands/parse.h"
+
+#include <ctype.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/command.h"
+#include "core/mem.h"
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+const char *skip_blanks(const char *text)
+{
+    while (is_blank(*text)) text++;
+    return text;
+}
+
+const char *name_end(const char *text)
+{
+    while (*text && !is_blank(*text)) text++;
+    return text;
+}
+
+static void words_add(struct words *w, char *word)
+{
+    if (w->count == w->capacity) {
+        w->capacity = w->capacity ? w->capacity * 2 : 8;
+        w->list = xreallocarray(w->list, (size_t)w->capacity, sizeof *w->list);
+    }
+    w->list[w->count++] = word;
+}
+
+void words_release(struct words *w)
+{
+    for (int i = 0; i < w->count; i++) free(w->list[i]);
+    free(w->list);
+    *w = (struct words){ 0 };
+}
+
+// Takes the finished word, or drops it when its reading failed.
+static int words_take(struct words *w, struct buf *word, int status)
+{
+    if (status == 0) words_add(w, buf_take(word));
+    buf_release(word);
+    return status;
+}
+
+static const char *variable_value(const struct shell *shell, const char *name)
+{
+    for (size_t i = 0; i < shell->variable_count; i++)
+        if (!strcmp(shell->variables[i].name, name)) return shell->variables[i].value;
+    return getenv(name);
+}
+
+// *p at "${": appends the value, moves *p behind "}".
+static int add_variable(struct buf *to, const char **p, const struct shell *shell, struct err *err)
+{
+    const char *name = *p + 2, *end = name;
+    while (isalnum((unsigned char)*end) || *end == '_') end++;
+    if (*end != '}' || end == name || isdigit((unsigned char)*name))
+        return err_set(err, "'${' must be followed by a name and '}'; write $${ for the characters "
+                            "themselves");
+    char *copy = xstrndup(name, (size_t)(end - name));
+    const char *value = variable_value(shell, copy);
+    if (value)
+        buf_puts(to, value);
+    else
+        err_set(err,
+                "unknown variable '%s': give it with -D %s=VALUE or in the environment, or write "
+                "$${%s} for the characters themselves",
+                copy, copy, copy);
+    free(copy);
+    *p = end + 1;
+    return value ? 0 : -1;
+}
+
+// Appends the character at *p (a variable's value, "${" for "$${") and moves on.
+static int add_next(struct buf *to, const char **p, const struct shell *shell, struct err *err)
+{
+    if (!strncmp(*p, "${", 2)) return add_variable(to, p, shell, err);
+    if (!strncmp(*p, "$${", 3)) ++*p;
+    const size_t length = !strncmp(*p, "${", 2) ? 2 : 1;
+    buf_add(to, *p, length);
+    *p += length;
+    return 0;
+}
+
+// --- quoted strings ------------------------------------------------------------------------------
+
+static int hex4(const char *p, uint32_t *value)
+{
+    *value = 0;
+    for (int i = 0; i < 4; i++) {
+        if (!isxdigit((unsigned char)p[i])) return -1;
+        const int c = tolower((unsigned char)p[i]);
+        *value = *value * 16 + (uint32_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    return 0;
+}
+
+static void add_utf8(struct buf *to, uint32_t c)
+{
+    if (c < 0x80) {
+        buf_putc(to, (char)c);
+        return;
+    }
+    const int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    static const unsigned char lead[] = { 0, 0xc0, 0xe0, 0xf0 };
+    buf_putc(to, (char)(lead[more] | c >> (6 * more)));
+    for (int i = more - 1; i >= 0; i--) buf_putc(to, (char)(0x80 | (c >> (6 * i) & 0x3f)));
+}
+
+// *p behind "\u": one character, perhaps of two surrogates.
+static int add_unicode(struct buf *to, const char **p, struct err *err)
+{
+    uint32_t c, low;
+    if (hex4(*p, &c) < 0) return err_set(err, "four hexadecimal digits must follow \\u");
+    *p += 4;
+    if (c >= 0xd800 && c < 0xdc00 && (*p)[0] == '\\' && (*p)[1] == 'u' && hex4(*p + 2, &low) == 0 &&
+        low >= 0xdc00 && low < 0xe000) {
+        c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+        *p += 6;
+    }
+    if (c >= 0xd800 && c < 0xe000)
+        return err_set(err, "\\u%04x is half of a pair of surrogates: the other half is missing",
+                       (unsigned)c);
+    if (!c) return err_set(err, "\\u0000 cannot stand in a line");
+    add_utf8(to, c);
+    return 0;
+}
+
+// *p at a backslash.
+static int add_escape(struct buf *to, const char **p, struct err *err)
+{
+    static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
+    const char c = (*p)[1];
+    if (!c) return err_set(err, "the closing quote is missing");
+    *p += 2;
+    if (c == 'u') return add_unicode(to, p, err);
+    const char *found = strchr(from, c);
+    if (!found)
+        return err_set(err,
+                       "'\\%c' is no escape: in double quotes write \\\\ for a backslash, "
+                       "\\\" for a quote, \\n for a new line",
+                       c);
+    buf_putc(to, into[found - from]);
+    return 0;
+}
+
+// *p at the opening quote; moves it behind the closing one.
+static int add_quoted(struct buf *to, const char **p, const struct shell *shell, struct err *err)
+{
+    ++*p;
+    while (**p != '"') {
+        if (!**p) return err_set(err, "the closing quote is missing");
+        if ((**p == '\\' ? add_escape(to, p, err) : add_next(to, p, shell, err)) < 0) return -1;
+    }
+    ++*p;
+    return 0;
+}
+
+// Is all of this one quoted string?
+static bool one_quoted(const char *text)
+{
+    if (*text++ != '"') return false;
+    for (; *text && *text != '"'; text++)
+        if (*text == '\\' && text[1]) text++;
+    return *text == '"' && !*skip_blanks(text + 1);
+}
+
+// --- text between """ ----------------------------------------------------------------------------
+
+const char *triple_start(const char *line)
+{
+    const char *p = skip_blanks(line);
+    if (p[0] == '/' && p[1] != '/') p = skip_blanks(name_end(p));
+    return !strncmp(p, "\"\"\"", 3) ? p + 3 : NULL;
+}
+
+bool triple_closed(const char *text, size_t length)
+{
+    while (length && is_blank(text[length - 1])) length--;
+    return length >= 3 && !memcmp(text + length - 3, "\"\"\"", 3);
+}
+
+// `text` follows the opening """. Line ends beside the marks are not part of it.
+static int triple_parse(struct words *w, const char *text, const struct shell *shell,
+                        struct err *err)
+{
+    size_t length = strlen(text);
+    if (!triple_closed(text, length)) return err_set(err, "the closing \"\"\" is missing");
+    while (is_blank(text[length - 1])) length--;
+    length -= 3;
+    if (length && text[0] == '\n') text++, length--;
+    if (length && text[length - 1] == '\n') length--;
+    char *body = xstrndup(text, length);
+    const int status = text_parse(w, body, shell, err);
+    free(body);
+    return status;
+}
+
+// --- what callers use ----------------------------------------------------------------------------
+
+int text_parse(struct words *w, const char *text, const struct shell *shell, struct err *err)
+{
+    struct buf word = { 0 };
+    int status = 0;
+    for (const char *p = text; *p && status == 0;) status = add_next(&word, &p, shell, err);
+    return words_take(w, &word, status);
+}
+
+int rest_parse(struct words *w, const char *text, const struct shell *shell, struct err *err)
+{
+    const char *p = skip_blanks(text);
+    if (!*p) return 0;
+    if (!strncmp(p, "\"\"\"", 3)) return triple_parse(w, p + 3, shell, err);
+    if (!one_quoted(p)) return text_parse(w, p, shell, err);
+    struct buf word = { 0 };
+    return words_take(w, &word, add_quoted(&word, &p, shell, err));
+}
+
+// An argument without quotes: up to the next blank.
+static int add_plain(struct buf *to, const char **p, const struct shell *shell, struct err *err)
+{
+    const char *home = !strncmp(*p, "~/", 2) ? getenv("HOME") : NULL;
+    if (home) {
+        buf_puts(to, home);
+        ++*p;
+    }
+    while (**p && !is_blank(**p)) {
+        if ((*p)[0] == '\\' && (*p)[1] == ' ') ++*p;
+        if (add_next(to, p, shell, err) < 0) return -1;
+    }
+    return 0;
+}
+
+int words_parse(struct words *w, const char *text, const struct shell *shell, struct err *err)
+{
+    const char *p = skip_blanks(text);
+    if (!strncmp(p, "\"\"\"", 3)) return triple_parse(w, p + 3, shell, err);
+    for (; *p; p = skip_blanks(p)) {
+        struct buf word = { 0 };
+        const bool quoted = *p == '"';
+        const int status =
+            quoted ? add_quoted(&word, &p, shell, err) : add_plain(&word, &p, shell, err);
+        if (words_take(w, &word, status) < 0) return -1;
+        if (quoted && *p && !is_blank(*p))
+            return err_set(err, "a blank must follow the closing quote (before '%.20s')", p);
+    }
+    return 0;
+}

@@ -1,0 +1,16 @@
+// commands/quit.c -- /quit.
+#include "commands/command.h"
+
+static int quit_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    shell->quit = true;
+    return 0;
+}
+
+const struct command command_quit = {
+    .name = "quit",
+    .alias = "exit bye q",
+    .usage = "/quit",
+    .help = "Leaves; the session is kept.",
+    .run = quit_run,
+};

@@ -1,0 +1,154 @@
+// commands/reference.c -- the lists of the manual page and the README, written from the tables.
+#include "commands/reference.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/command.h"
+
+static void add_choices(struct buf *b, const char *const *choices, const char *between)
+{
+    for (int i = 0; choices && choices[i]; i++) {
+        if (b->length) buf_puts(b, between);
+        buf_puts(b, choices[i]);
+    }
+}
+
+// Ends beyond this are no limits a person would meet.
+static const double far = 1e9;
+
+static void add_range(struct buf *b, const struct setting *row)
+{
+    const bool from = row->min > -far, to = row->max < far;
+    if (from && to)
+        buf_printf(b, "%.10g..%.10g", row->min, row->max);
+    else if (from)
+        buf_printf(b, "%.10g or more", row->min);
+    else if (to)
+        buf_printf(b, "%.10g or less", row->max);
+    else
+        buf_puts(b, row->type == SETTING_INTEGER ? "whole number" : "number");
+    add_choices(b, row->choices, " | ");
+}
+
+char *setting_allowed(const struct setting *row)
+{
+    struct buf b = { 0 };
+    switch (row->type) {
+    case SETTING_FLAG: buf_puts(&b, "on | off"); break;
+    case SETTING_INTEGER:
+    case SETTING_REAL: add_range(&b, row); break;
+    case SETTING_CHOICE: add_choices(&b, row->choices, " | "); break;
+    case SETTING_TEXT:
+        buf_puts(&b, "text");
+        add_choices(&b, row->choices, " | ");
+        break;
+    }
+    if (row->unit) buf_printf(&b, " %s", row->unit);
+    return buf_take(&b);
+}
+
+// --- text that is safe in roff and in Markdown ---------------------------------------------------
+
+static void add_roff(struct buf *out, const char *text)
+{
+    bool start = true; // of a line: . and ' would be requests
+    for (; *text; text++) {
+        if (start && (*text == '.' || *text == '\'')) buf_puts(out, "\\&");
+        if (*text == '\\')
+            buf_puts(out, "\\e");
+        else if (*text == '-')
+            buf_puts(out, "\\-");
+        else
+            buf_putc(out, *text);
+        start = *text == '\n';
+    }
+}
+
+// Inside a table cell.
+static void add_cell(struct buf *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '|' || *text == '<' || *text == '*' || *text == '_') buf_putc(out, '\\');
+        buf_putc(out, *text == '\n' ? ' ' : *text);
+    }
+}
+
+// --- the manual page -----------------------------------------------------------------------------
+
+static void man_entry(struct buf *out, const char *head, const char *values, const char *help)
+{
+    buf_puts(out, ".TP\n.B ");
+    add_roff(out, head);
+    buf_putc(out, '\n');
+    add_roff(out, help);
+    buf_putc(out, '\n');
+    if (!values) return;
+    add_roff(out, values);
+    buf_putc(out, '\n');
+}
+
+static void man_command(struct buf *out, const struct command *c)
+{
+    man_entry(out, c->usage, NULL, c->help);
+    if (c->alias) {
+        buf_puts(out, "Also: ");
+        add_roff(out, c->alias);
+        buf_puts(out, ".\n");
+    }
+    if (!c->details) return;
+    buf_puts(out, ".sp 0.5\n.nf\n");
+    add_roff(out, c->details);
+    buf_puts(out, "\n.fi\n");
+}
+
+static void man_setting(struct buf *out, const struct setting *row, const char *allowed)
+{
+    char *values = xasprintf("(%s; default: %s)", allowed, row->def[0] ? row->def : "empty");
+    man_entry(out, row->key, values, row->help);
+    free(values);
+}
+
+// --- Markdown ------------------------------------------------------------------------------------
+
+static void markdown_row(struct buf *out, const char *code, const char *a, const char *b,
+                         const char *c)
+{
+    // In a table a bar ends the cell even inside a code span.
+    buf_puts(out, "| `");
+    for (const char *p = code; *p; p++) {
+        if (*p == '|') buf_putc(out, '\\');
+        buf_putc(out, *p);
+    }
+    buf_puts(out, "` | ");
+    add_cell(out, a);
+    for (const char *const *p = (const char *const[]){ b, c, NULL }; *p; p++) {
+        buf_puts(out, " | ");
+        add_cell(out, *p);
+    }
+    buf_puts(out, " |\n");
+}
+
+void reference_write(struct buf *out, enum reference_format format)
+{
+    const bool man = format == REFERENCE_MAN;
+    const struct command *c;
+    const struct setting *row;
+    buf_puts(out, man ? ".SH COMMANDS\n" : "| command | what it does |\n|---|---|\n");
+    for (int i = 0; (c = command_at(i)); i++) {
+        if (man)
+            man_command(out, c);
+        else
+            markdown_row(out, c->usage, c->help, NULL, NULL);
+    }
+    buf_puts(out, man ? ".SH SETTINGS\n"
+                      : "\n| setting | default | allowed | what it does |\n|---|---|---|---|\n");
+    for (int i = 0; (row = settings_row(i)); i++) {
+        char *allowed = setting_allowed(row);
+        if (man)
+            man_setting(out, row, allowed);
+        else
+            markdown_row(out, row->key, row->def, allowed, row->help);
+        free(allowed);
+    }
+}

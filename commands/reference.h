@@ -1,0 +1,16 @@
+// commands/reference.h -- commands and settings in words: for help, tables and the manual page.
+#ifndef COMMANDS_REFERENCE_H
+#define COMMANDS_REFERENCE_H
+
+#include "core/mem.h"
+#include "core/settings.h"
+
+enum reference_format { REFERENCE_MAN, REFERENCE_MARKDOWN };
+
+// All commands, then all settings, as they stand in the tables.
+void reference_write(struct buf *out, enum reference_format format);
+
+// What a setting takes: "on|off", "0..2", "0 or more, or auto"; belongs to the caller.
+char *setting_allowed(const struct setting *row);
+
+#endif

@@ -1,0 +1,196 @@
+// commands/script.c -- running lines: one typed line, or a file of them up to the first error.
+#include "commands/script.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/command.h"
+#include "commands/parse.h"
+
+enum { RUN_DEPTH = 16, LINE_LIMIT = 64 << 20 };
+
+// --- logical lines -------------------------------------------------------------------------------
+
+// Ends in an odd number of backslashes: goes on, without the last one.
+static bool take_backslash(struct buf *text)
+{
+    size_t n = 0;
+    while (n < text->length && text->data[text->length - 1 - n] == '\\') n++;
+    if (n % 2 == 0) return false;
+    text->data[--text->length] = 0;
+    return true;
+}
+
+bool line_reader_add(struct line_reader *r, const char *line)
+{
+    if (!r->open) {
+        buf_clear(&r->text);
+        r->triple = 0;
+        buf_puts(&r->text, line);
+        const char *start = triple_start(line);
+        if (start) r->triple = (size_t)(start - line);
+    } else {
+        buf_putc(&r->text, '\n');
+        buf_puts(&r->text, line);
+    }
+    if (r->triple)
+        r->open = !triple_closed(r->text.data + r->triple, r->text.length - r->triple);
+    else
+        r->open = *skip_blanks(r->text.data) != '#' && take_backslash(&r->text);
+    return !r->open;
+}
+
+bool line_reader_open(const struct line_reader *r)
+{
+    return r->open;
+}
+
+void line_reader_reset(struct line_reader *r)
+{
+    buf_clear(&r->text);
+    r->open = false;
+}
+
+void line_reader_release(struct line_reader *r)
+{
+    buf_release(&r->text);
+    *r = (struct line_reader){ 0 };
+}
+
+// --- one line ------------------------------------------------------------------------------------
+
+static int unknown_command(const char *name, struct err *err)
+{
+    const char *near = command_nearest(name);
+    if (near) return err_set(err, "unknown command '/%s': did you mean '/%s'?", name, near);
+    if (!*name || strchr(name, '/'))
+        return err_set(err,
+                       "unknown command '/%s': begin the line with '//' to send text that begins "
+                       "with '/', or attach a picture with /image FILE",
+                       name);
+    return err_set(err, "unknown command '/%s': /help lists the commands", name);
+}
+
+// `line` begins with the slash.
+static int run_command(struct shell *shell, const char *line, struct err *err)
+{
+    const char *end = name_end(line), *rest = skip_blanks(end);
+    struct words args = { 0 };
+    char *name = xstrndup(line + 1, (size_t)(end - line - 1));
+    const struct command *command = command_find(name);
+    int status;
+    if (!command)
+        status = unknown_command(name, err);
+    else if (command->rest && !(command->options && !strncmp(rest, "--", 2)))
+        status = rest_parse(&args, rest, shell, err);
+    else
+        status = words_parse(&args, rest, shell, err);
+    if (status == 0) status = command_execute(command, shell, args.count, args.list, err);
+    words_release(&args);
+    free(name);
+    return status;
+}
+
+static int run_text(struct shell *shell, const char *line, struct err *err)
+{
+    struct words args = { 0 };
+    const char *first = skip_blanks(line);
+    const bool marked = !strncmp(first, "\"\"\"", 3);
+    if (*first == '/') line = first + 1; // "//..."
+    int status = command_check_needs(shell, NEEDS_MODEL, err);
+    if (status == 0)
+        status = marked ? rest_parse(&args, line, shell, err) : text_parse(&args, line, shell, err);
+    if (status == 0) status = engine_ask(shell->engine, args.list[0], err);
+    words_release(&args);
+    return status;
+}
+
+int shell_line(struct shell *shell, const char *line, struct err *err)
+{
+    const char *p = skip_blanks(line);
+    if (!*p || *p == '#') return 0;
+    return p[0] == '/' && p[1] != '/' ? run_command(shell, p, err) : run_text(shell, line, err);
+}
+
+// --- a file of lines -----------------------------------------------------------------------------
+
+struct script {
+    FILE *file;
+    const char *name;  // for messages
+    struct buf line;   // physical
+    int number, first; // of the physical line, and of the first one of the logical line
+    struct line_reader reader;
+};
+
+// Next physical line without its end: 1, 0 at the end of the file, -1.
+static int read_physical(struct script *s, struct err *err)
+{
+    int c;
+    buf_clear(&s->line);
+    s->number++;
+    while ((c = getc(s->file)) != EOF && c != '\n') {
+        if (!c) return err_set(err, "the line contains a zero byte: this is no script");
+        if (s->line.length + s->reader.text.length > LINE_LIMIT)
+            return err_set(err, "the line is longer than %d MB", LINE_LIMIT >> 20);
+        buf_putc(&s->line, (char)c);
+    }
+    if (ferror(s->file)) return err_set(err, "cannot read on: %s", strerror(errno));
+    if (c == EOF && !s->line.length) return 0;
+    if (s->line.length && s->line.data[s->line.length - 1] == '\r')
+        s->line.data[--s->line.length] = 0;
+    return 1;
+}
+
+// The text of the physical line, without the mark some editors put before the first.
+static const char *physical_text(const struct script *s)
+{
+    const char *text = s->line.length ? s->line.data : "";
+    return s->number == 1 && !strncmp(text, "\xef\xbb\xbf", 3) ? text + 3 : text;
+}
+
+// Next logical line in s->reader.text: 1, 0 at the end, -1.
+static int read_logical(struct script *s, struct err *err)
+{
+    s->first = s->number + 1;
+    for (;;) {
+        const int got = read_physical(s, err);
+        if (got < 0) return -1;
+        if (!got && !line_reader_open(&s->reader)) return 0;
+        if (!got)
+            return err_set(err, s->reader.triple ? "the file ends before the closing \"\"\""
+                                                 : "the file ends after a line that goes on (\\)");
+        if (line_reader_add(&s->reader, physical_text(s))) return 1;
+    }
+}
+
+static int run_lines(struct shell *shell, struct script *s, struct err *err)
+{
+    while (!shell->quit) {
+        const int got = read_logical(s, err);
+        if (got == 0) break;
+        if (got < 0 || shell_line(shell, s->reader.text.data, err) < 0)
+            return err_in(err, "%s:%d", s->name, s->first);
+        if (!shell->depth)
+            sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_DONE, .ok = true });
+    }
+    return 0;
+}
+
+int shell_script(struct shell *shell, const char *path, struct err *err)
+{
+    struct script s = { .name = path };
+    if (shell->depth > RUN_DEPTH)
+        return err_set(err, "scripts run each other more than %d deep: '%s' seems to run itself",
+                       RUN_DEPTH, path);
+    const bool standard = !strcmp(path, "-");
+    if (standard) s.name = "stdin";
+    s.file = standard ? stdin : fopen(path, "re");
+    if (!s.file) return err_set(err, "cannot open the script '%s': %s", path, strerror(errno));
+    const int status = run_lines(shell, &s, err);
+    line_reader_release(&s.reader);
+    buf_release(&s.line);
+    if (!standard) fclose(s.file);
+    return status;
+}

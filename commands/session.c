@@ -1,0 +1,184 @@
+// commands/session.c -- /session and /save: the kept conversations.
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "commands/command.h"
+
+// The current session's name; NULL and a message before its first message.
+static const char *current(const struct shell *shell, struct err *err)
+{
+    const char *name = store_session(shell->store);
+    if (!name)
+        err_set(err, "no session has begun: it begins with the first message (/session list shows "
+                     "the others)");
+    return name;
+}
+
+static int show_current(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    const char *name = store_session(shell->store);
+    if (name)
+        sinks_text(shell->sinks, "session '%s' in %s", name, store_path(shell->store));
+    else
+        sinks_text(shell->sinks, "no session yet: it begins with the first message, in %s",
+                   store_path(shell->store));
+    return 0;
+}
+
+static void tell(const struct shell *shell, const char *what)
+{
+    const char *name = store_session(shell->store);
+    sinks_notice(shell->sinks, "%s '%s'", what, name ? name : "");
+}
+
+static const char *text_or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
+static int list(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    static const char *const columns[] = { "name",  "model",    "began", "ended",
+                                           "turns", "pictures", "title" };
+    static const bool numeric[] = { false, false, false, false, true, true, false };
+    struct session_row *rows = NULL;
+    size_t count = 0;
+    struct table_builder t;
+    if (store_list(shell->store, &rows, &count, err) < 0) return -1;
+    table_begin(&t, "sessions", 7, columns, numeric);
+    for (size_t i = 0; i < count; i++) {
+        table_add(&t, "%s", text_or_empty(rows[i].name));
+        table_add(&t, "%s", text_or_empty(rows[i].model));
+        table_add(&t, "%s", text_or_empty(rows[i].began));
+        table_add(&t, "%s", text_or_empty(rows[i].ended));
+        table_add(&t, "%" PRId64, rows[i].turns);
+        table_add(&t, "%" PRId64, rows[i].pictures);
+        table_add(&t, "%s", text_or_empty(rows[i].title));
+    }
+    table_emit(&t, shell->sinks);
+    store_list_free(rows, count);
+    return 0;
+}
+
+// The old session ends before the conversation is cleared, so that it keeps its messages.
+static int begin(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    if (store_begin(shell->store, argc ? argv[0] : NULL, err) < 0) return -1;
+    engine_clear(shell->engine);
+    sinks_notice(shell->sinks, "a new session begins with the next message");
+    return 0;
+}
+
+static int resume(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    if (store_resume(shell->store, shell->engine, argv[0], err) < 0) return -1;
+    tell(shell, "resumed");
+    return 0;
+}
+
+static int fork_session(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    if (!current(shell, err) || store_fork(shell->store, argc ? argv[0] : NULL, err) < 0) return -1;
+    tell(shell, "the conversation goes on in the copy");
+    return 0;
+}
+
+static int rename_session(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    const char *from = argc > 1 ? argv[0] : current(shell, err), *to = argv[argc - 1];
+    if (!from || store_rename(shell->store, from, to, err) < 0) return -1;
+    sinks_notice(shell->sinks, "renamed to '%s'", to);
+    return 0;
+}
+
+static int delete_session(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    if (store_delete(shell->store, argv[0], err) < 0) return -1;
+    sinks_notice(shell->sinks, "deleted '%s'", argv[0]);
+    return 0;
+}
+
+// Nothing is overwritten; an empty file (mktemp) may be filled.
+static int check_free(const char *path, struct err *err)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
+        return err_set(err, "'%s' exists: nothing is overwritten, choose another name", path);
+    return 0;
+}
+
+// FILE [NAME]
+static int export(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    const char *name = argc > 1 ? argv[1] : current(shell, err);
+    if (!name || check_free(argv[0], err) < 0) return -1;
+    if (store_export(shell->store, name, argv[0], err) < 0) return -1;
+    sinks_notice(shell->sinks, "session '%s' written to '%s'", name, argv[0]);
+    return 0;
+}
+
+static const struct action {
+    const char *name;
+    int min, max; // arguments after the name
+    int (*run)(struct shell *shell, int argc, char **argv, struct err *err);
+} actions[] = {
+    { "list", 0, 0, list },
+    { "new", 0, 1, begin },
+    { "resume", 1, 1, resume },
+    { "fork", 0, 1, fork_session },
+    { "rename", 1, 2, rename_session },
+    { "delete", 1, 1, delete_session },
+    { "export", 1, 2, export },
+};
+
+static const char *const words[] = { "list",   "new",    "resume", "fork",
+                                     "rename", "delete", "export", NULL };
+
+static int session_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    if (!argc) return show_current(shell, argc, argv, err);
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
+        const struct action *a = &actions[i];
+        if (strcmp(a->name, argv[0])) continue;
+        if (argc - 1 < a->min || argc - 1 > a->max)
+            return err_set(err, "wrong number of arguments for '/session %s': /help session",
+                           a->name);
+        return a->run(shell, argc - 1, argv + 1, err);
+    }
+    return err_set(err,
+                   "'%s' is no action of /session: list, new, resume, fork, rename, delete, export",
+                   argv[0]);
+}
+
+const struct command command_session = {
+    .name = "session",
+    .alias = "sessions",
+    .usage = "/session [list|new|resume|fork|rename|delete|export ...]",
+    .help = "Lists, resumes, copies, renames, deletes and exports sessions.",
+    .details = "/session                    the current one\n"
+               "/session list               all of them\n"
+               "/session new [NAME]         a fresh conversation in a new session\n"
+               "/session resume NAME        goes on where it ended: model, settings, pictures\n"
+               "/session fork [NAME]        goes on in a copy; the original stays as it is\n"
+               "/session rename [OLD] NEW\n"
+               "/session delete NAME        for good\n"
+               "/session export FILE [NAME] FILE.md: a transcript; else a script that replays it\n"
+               "Every turn is kept by itself when its answer ends.",
+    .max = 3,
+    .needs = NEEDS_STORE,
+    .complete = COMPLETE_WORDS,
+    .words = words,
+    .run = session_run,
+};
+
+const struct command command_save = {
+    .name = "save",
+    .usage = "/save FILE",
+    .help = "Exports the session: FILE.md is a transcript, else a script that replays it.",
+    .min = 1,
+    .max = 1,
+    .needs = NEEDS_STORE,
+    .complete = COMPLETE_PATH,
+    .run = export,
+};

@@ -1,0 +1,167 @@
+// commands/set.c -- /set, /get, /reset and /settings: the table of settings.
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/command.h"
+#include "commands/reference.h"
+#include "core/probes/taps.h"
+
+static void show_setting(const struct shell *shell, const char *key)
+{
+    const char *value = settings_text(engine_settings(shell->engine), key);
+    sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_SETTING, .key = key, .value = value });
+}
+
+static int unknown_setting(const char *key, struct err *err)
+{
+    const char *near = settings_nearest(key);
+    if (near) return err_set(err, "unknown setting '%s': did you mean '%s'?", key, near);
+    return err_set(err, "unknown setting '%s': /settings lists them", key);
+}
+
+// Shows every setting whose key matches; wildcards may match none.
+static int show_matching(const struct shell *shell, const char *pattern, struct err *err)
+{
+    int shown = 0;
+    const struct setting *row;
+    for (int i = 0; (row = settings_row(i)); i++)
+        if (tap_match(pattern, row->key)) {
+            show_setting(shell, row->key);
+            shown++;
+        }
+    return shown ? 0 : unknown_setting(pattern, err);
+}
+
+static void show_changed(const struct shell *shell)
+{
+    const struct settings *s = engine_settings(shell->engine);
+    const struct setting *row;
+    int shown = 0;
+    for (int i = 0; (row = settings_row(i)); i++)
+        if (settings_changed(s, row->key)) {
+            show_setting(shell, row->key);
+            shown++;
+        }
+    if (!shown) sinks_text(shell->sinks, "every setting has its default; /settings lists them");
+}
+
+// The engine tells a change; a value that is there already is told here, so that a program always
+// sees an answer.
+static int set_value(const struct shell *shell, const char *key, const char *value, struct err *err)
+{
+    if (!settings_find(key)) return unknown_setting(key, err);
+    char *former = xstrdup(settings_text(engine_settings(shell->engine), key));
+    const int status = engine_set(shell->engine, key, value, err);
+    if (status == 0 && !strcmp(former, settings_text(engine_settings(shell->engine), key)))
+        show_setting(shell, key);
+    free(former);
+    return status;
+}
+
+// "KEY=VALUE", "KEY = VALUE" and "KEY VALUE ...": the value is the rest, joined by blanks.
+static int set_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct buf value = { 0 };
+    if (!argc) {
+        show_changed(shell);
+        return 0;
+    }
+    char *equals = settings_find(argv[0]) ? NULL : strchr(argv[0], '=');
+    if (argc == 1 && !equals) return show_matching(shell, argv[0], err);
+    int next = 1;
+    if (equals) {
+        *equals = 0;
+        if (equals[1] || argc == 1) buf_puts(&value, equals + 1);
+    } else if (argc > 2 && !strcmp(argv[1], "=")) {
+        next = 2;
+    }
+    for (int i = next; i < argc; i++) {
+        if (value.length) buf_putc(&value, ' ');
+        buf_puts(&value, argv[i]);
+    }
+    const int status = set_value(shell, argv[0], value.data ? value.data : "", err);
+    buf_release(&value);
+    return status;
+}
+
+const struct command command_set = {
+    .name = "set",
+    .usage = "/set [KEY [VALUE]]",
+    .help = "Changes a setting; the next token already obeys.",
+    .details = "/set KEY shows it, /set alone shows what differs from the defaults.\n"
+               "/set KEY=VALUE is accepted too. /help KEY explains a setting.",
+    .max = -1,
+    .complete = COMPLETE_SETTING,
+    .run = set_run,
+};
+
+static int get_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    return show_matching(shell, argv[0], err);
+}
+
+const struct command command_get = {
+    .name = "get",
+    .usage = "/get KEY|PATTERN",
+    .help = "Shows the value of a setting, or of all that match (sample.*).",
+    .min = 1,
+    .max = 1,
+    .complete = COMPLETE_SETTING,
+    .run = get_run,
+};
+
+static int reset_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    const bool all = !argc || !strcmp(argv[0], "all");
+    if (!all && !settings_find(argv[0])) return unknown_setting(argv[0], err);
+    return engine_reset(shell->engine, all ? NULL : argv[0], err);
+}
+
+const struct command command_reset = {
+    .name = "reset",
+    .usage = "/reset [KEY|all]",
+    .help = "Gives a setting, or all of them, the default again.",
+    .max = 1,
+    .complete = COMPLETE_SETTING,
+    .run = reset_run,
+};
+
+// "sample" and "sample." name the group of "sample.top_p".
+static bool in_group(const char *key, const char *group)
+{
+    size_t n = strlen(group);
+    if (n && group[n - 1] == '.') n--;
+    return !strncmp(key, group, n) && (!key[n] || key[n] == '.');
+}
+
+static int settings_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    static const char *const columns[] = { "key", "value", "default", "allowed", "help" };
+    static const bool numeric[] = { false, false, false, false, false };
+    const struct settings *s = engine_settings(shell->engine);
+    const struct setting *row;
+    struct table_builder t;
+    table_begin(&t, "settings", 5, columns, numeric);
+    for (int i = 0; (row = settings_row(i)); i++) {
+        if (argc && !in_group(row->key, argv[0])) continue;
+        char *allowed = setting_allowed(row);
+        table_add(&t, "%s", row->key);
+        table_add(&t, "%s", settings_text(s, row->key));
+        table_add(&t, "%s", row->def);
+        table_add(&t, "%s", allowed);
+        table_add(&t, "%s", row->help);
+        free(allowed);
+    }
+    if (argc && !t.count) return unknown_setting(argv[0], err);
+    table_emit(&t, shell->sinks);
+    return 0;
+}
+
+const struct command command_settings = {
+    .name = "settings",
+    .usage = "/settings [GROUP]",
+    .help = "Lists the settings with value, default and what is allowed (/settings sample).",
+    .max = 1,
+    .complete = COMPLETE_SETTING,
+    .run = settings_run,
+};

@@ -1,0 +1,31 @@
+// commands/system.c -- /system: the system message.
+#include <stdlib.h>
+
+#include "commands/command.h"
+
+static int show_system(const struct shell *shell)
+{
+    const struct conversation *c = engine_conversation(shell->engine);
+    if (!c->message_count || c->messages[0].role != ROLE_SYSTEM) {
+        sinks_text(shell->sinks, "no system message (the prompt layout may have its own)");
+        return 0;
+    }
+    char *text = message_text(&c->messages[0]);
+    sinks_text(shell->sinks, "%s", text);
+    free(text);
+    return 0;
+}
+
+static int system_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    return argc ? engine_system(shell->engine, argv[0], err) : show_system(shell);
+}
+
+const struct command command_system = {
+    .name = "system",
+    .usage = "/system [TEXT]",
+    .help = "Sets the system message; without TEXT shows it, \"\" removes it.",
+    .max = 1,
+    .rest = true,
+    .run = system_run,
+};

@@ -1,0 +1,56 @@
+// commands/turns.c -- /regen, /undo, /clear and /answer: the turns of the conversation.
+#include "commands/command.h"
+
+static int regen_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    return engine_regenerate(shell->engine, err);
+}
+
+const struct command command_regen = {
+    .name = "regen",
+    .alias = "regenerate",
+    .usage = "/regen",
+    .help = "Answers the last question anew.",
+    .details = "With sample.temperature 0 the answer is the same unless a setting changed.",
+    .needs = NEEDS_MODEL,
+    .run = regen_run,
+};
+
+static int undo_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    return engine_undo(shell->engine, err);
+}
+
+const struct command command_undo = {
+    .name = "undo",
+    .usage = "/undo",
+    .help = "Takes the last question and its answer back.",
+    .details = "The session keeps what was taken back; it is only no longer part of the talk.",
+    .run = undo_run,
+};
+
+static int clear_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    engine_clear(shell->engine);
+    return 0;
+}
+
+const struct command command_clear = {
+    .name = "clear",
+    .usage = "/clear",
+    .help = "Begins the conversation anew: no messages, no pictures; the model stays.",
+    .run = clear_run,
+};
+
+static int answer_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    return engine_answer(shell->engine, err);
+}
+
+const struct command command_answer = {
+    .name = "answer",
+    .usage = "/answer",
+    .help = "Answers the conversation as it stands (after /messages).",
+    .needs = NEEDS_MODEL,
+    .run = answer_run,
+};

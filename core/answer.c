@@ -1,0 +1,280 @@
+// core/answer.c -- from a conversation to its answer: prefill what is not cached, then generate.
+//
+// In:  messages and pictures of the conversation, settings, listeners.
+// Out: EVENT_TOKEN for every token, EVENT_ANSWER, the assistant's message.
+// The step easy to get wrong: what is in the cache must always equal c->cached, also after a
+// failure or Ctrl-C in the middle of a pass.
+#include <stdlib.h>
+#include <time.h>
+
+#include "core/conversation.h"
+#include "core/families/family.h"
+#include "core/sampler.h"
+#include "core/splice.h"
+
+struct answering {
+    struct conversation *c;
+    const struct settings *settings;
+    const struct answer_options *options;
+    const struct sinks *sinks;
+    struct graph graph;
+    struct sequence sequence; // prompt, then the generated tokens
+    int64_t prompt;           // rows of the prompt
+    int64_t reused;           // of them found in the cache
+    float *logits;            // [V] of the newest row, host memory
+    struct ids ids;           // generated
+    double vision_s, prefill_s, decode_s;
+    const char *stop;
+};
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// Rows at the beginning of `s` whose keys and values are in the cache. The last row is always
+// computed, because its logits are wanted.
+static int64_t common_rows(const struct sequence *s, const struct sequence *cached)
+{
+    int64_t n = 0;
+    while (n < s->n - 1 && n < cached->n && s->ids[n] == cached->ids[n] &&
+           s->picture[n] == cached->picture[n] && s->cell[n] == cached->cell[n])
+        n++;
+    return n;
+}
+
+static int check_length(const struct answering *a, struct err *err)
+{
+    const struct conversation *c = a->c;
+    int64_t limit = conversation_limit(c, a->settings), n = a->sequence.n;
+    int64_t visual = sequence_visual_count(&a->sequence, 0);
+    if (!n) return err_set(err, "nothing to answer: say something first");
+    if (n + !a->options->forward_only <= limit) return 0;
+    return err_set(err,
+                   "the conversation has %lld tokens (%lld text, %lld visual) and no room for an "
+                   "answer in a context of %lld: shorten it, /undo, /clear, or raise ctx.max (the "
+                   "model's limit is %lld)",
+                   (long long)n, (long long)(n - visual), (long long)visual, (long long)limit,
+                   (long long)c->model->decoder.config.max_positions);
+}
+
+// Visual tokens of picture i, kept for later turns.
+static int encode_picture(struct answering *a, int i)
+{
+    struct conversation *c = a->c;
+    struct picture *p = &c->pictures[i];
+    struct graph *g = &a->graph;
+    struct arena_mark mark = arena_mark(&c->step);
+    struct tensor *v = c->model->family->picture_encode(g, c->model, &p->image, i);
+    if (v && graph_ok(g)) {
+        struct tensor kept = *v;
+        kept.data = c->backend->alloc(tensor_bytes(v));
+        if (!kept.data || v->shape[0] != p->tokens) {
+            c->backend->release(kept.data);
+            graph_fail(g,
+                       kept.data ? "picture %d gave %lld visual tokens, not %lld"
+                                 : "out of memory for picture %d (%lld of %lld visual tokens)",
+                       i, (long long)v->shape[0], (long long)p->tokens);
+        } else {
+            c->backend->download(kept.data, v->data, tensor_bytes(v));
+            p->visual = kept;
+        }
+    }
+    arena_reset(&c->step, mark);
+    return graph_ok(g) ? 0 : -1;
+}
+
+// Encodes the pictures of the rows that are computed anew.
+static int encode_pictures(struct answering *a)
+{
+    double start = seconds();
+    for (int64_t row = a->reused; row < a->sequence.n; row++) {
+        int i = a->sequence.picture[row];
+        if (i >= 0 && !a->c->pictures[i].visual.data && encode_picture(a, i) < 0) return -1;
+    }
+    a->vision_s = seconds() - start;
+    return 0;
+}
+
+// Computes rows kv.. of the sequence; the newest row's logits come to a->logits.
+static int forward(struct answering *a, bool prefill)
+{
+    struct conversation *c = a->c;
+    struct graph *g = &a->graph;
+    struct arena_mark mark = arena_mark(&c->step);
+    int64_t past = c->cached.n;
+    struct err err;
+    if (kv_reserve(&c->kv, a->sequence.n, &err) < 0) {
+        graph_fail(g, "%s", err.text);
+        return -1;
+    }
+    struct tensor **visual = xcalloc(c->picture_count, sizeof *visual);
+    for (size_t i = 0; i < c->picture_count; i++) visual[i] = &c->pictures[i].visual;
+    struct tensor *h =
+        splice(g, &c->model->decoder.embed, &a->sequence, past, visual, (int)c->picture_count);
+    free(visual);
+    enum logits_rows want = prefill && a->options->all_logits ? LOGITS_ALL : LOGITS_LAST;
+    struct tensor *logits = NULL;
+    if (h && decoder_forward(g, &c->model->decoder, &c->kv, &a->sequence, h, want, prefill,
+                             &logits) == 0) {
+        struct tensor *last = graph_rows(g, logits, logits->shape[0] - 1, 1);
+        struct site_args args = { .layer = -1,
+                                  .picture = -1,
+                                  .x = last,
+                                  .past = past,
+                                  .sequence = &a->sequence,
+                                  .prefill = prefill };
+        if (!a->options->forward_only) hooks_run(g, SITE_STEP_LOGITS, &args);
+        if (last) c->backend->download(a->logits, last->data, tensor_bytes(last));
+    }
+    arena_reset(&c->step, mark);
+    if (!graph_ok(g)) return -1;
+    sequence_release(&c->cached);
+    sequence_copy(&c->cached, &a->sequence);
+    return 0;
+}
+
+static int prefill(struct answering *a)
+{
+    struct conversation *c = a->c;
+    a->reused = a->options->whole ? 0 : common_rows(&a->sequence, &c->cached);
+    kv_trim(&c->kv, a->reused);
+    sequence_trim(&c->cached, a->reused);
+    if (a->options->whole) conversation_stale(c, STALE_VISUAL);
+    if (a->options->sequence) a->options->sequence(a->options->self, &a->sequence);
+    if (encode_pictures(a) < 0) return -1;
+    double start = seconds();
+    int status = forward(a, true);
+    a->prefill_s = seconds() - start;
+    return status;
+}
+
+static bool is_end(const struct model *m, int32_t id)
+{
+    for (size_t i = 0; i < m->eos.count; i++)
+        if (m->eos.data[i] == id) return true;
+    return false;
+}
+
+// Tokens one by one until something ends the answer; a->stop says what.
+static int generate(struct answering *a)
+{
+    const struct model *m = a->c->model;
+    int64_t vocab = m->decoder.config.vocab;
+    int64_t limit = conversation_limit(a->c, a->settings);
+    int64_t longest = settings_integer(a->settings, "sample.max_tokens");
+    bool ignore_eos = settings_flag(a->settings, "sample.ignore_eos");
+    struct detokenizer words;
+    struct buf text = { 0 };
+    int status = 0;
+    double start = seconds();
+    detokenizer_start(&words, m->tokenizer, true);
+    for (;;) {
+        if (graph_stop(&a->graph)) break;
+        int32_t id = sampler_pick(a->settings, a->logits, vocab, a->sequence.ids,
+                                  (size_t)a->sequence.n, (uint64_t)a->sequence.n);
+        if (!ignore_eos && is_end(m, id)) {
+            a->stop = "eos";
+            break;
+        }
+        ids_add(&a->ids, id);
+        detokenizer_push(&words, id, &text);
+        sinks_emit(
+            a->sinks,
+            &(struct event){ .kind = EVENT_TOKEN, .id = id, .text = text.data ? text.data : "" });
+        buf_clear(&text);
+        sequence_append(&a->sequence, id);
+        if ((int64_t)a->ids.count >= longest || a->sequence.n >= limit) {
+            a->stop = "length";
+            break;
+        }
+        if ((status = forward(a, false)) < 0) break;
+    }
+    if (a->graph.cancelled) {
+        a->stop = "cancelled";
+        status = 0;
+    }
+    detokenizer_finish(&words, &text);
+    if (text.length)
+        sinks_emit(a->sinks, &(struct event){ .kind = EVENT_TOKEN, .id = -1, .text = text.data });
+    buf_release(&text);
+    detokenizer_release(&words);
+    a->decode_s = seconds() - start;
+    return status;
+}
+
+// Tells the answer; with `keep` it becomes the assistant's message.
+static void conclude(struct answering *a, bool keep)
+{
+    struct buf text = { 0 };
+    tokenizer_decode(a->c->model->tokenizer, a->ids.data, a->ids.count, true, &text);
+    int64_t visual = 0;
+    for (int64_t i = 0; i < a->prompt; i++) visual += a->sequence.picture[i] >= 0;
+    const struct event_answer answer = {
+        .text = text.data ? text.data : "",
+        .ids = a->ids.data,
+        .count = a->ids.count,
+        .prompt_tokens = a->prompt,
+        .visual_tokens = visual,
+        .computed_tokens = a->prompt - a->reused,
+        .vision_s = a->vision_s,
+        .prefill_s = a->prefill_s,
+        .decode_s = a->decode_s,
+        .stop = a->stop,
+        .kept = keep && a->options->kept,
+    };
+    if (keep) {
+        struct message *m = conversation_add(a->c, ROLE_ASSISTANT);
+        message_add_text(m, answer.text);
+        m->generated = true;
+        ids_append(&m->ids, a->ids.data, a->ids.count);
+    }
+    sinks_emit(a->sinks, &(struct event){ .kind = EVENT_ANSWER, .answer = &answer });
+    buf_release(&text);
+}
+
+int conversation_answer(struct conversation *c, const struct settings *settings,
+                        const struct hooks *hooks, const atomic_bool *cancel,
+                        const struct answer_options *options, const struct sinks *sinks,
+                        bool *answered, struct err *err)
+{
+    struct answering a = {
+        .c = c,
+        .settings = settings,
+        .options = options,
+        .sinks = sinks,
+        .stop = "length",
+        .graph = { .backend = c->backend,
+                   .arena = &c->step,
+                   .hooks = hooks,
+                   .settings = settings,
+                   .matmul =
+                       settings_is(settings, "compute.matmul", "bf16") ? MATMUL_BF16 : MATMUL_F32,
+                   .cancel = cancel },
+    };
+    *answered = false;
+    int status = conversation_sequence(c, settings, true, &a.sequence, err);
+    if (status == 0) status = check_length(&a, err);
+    if (status < 0) goto out;
+    a.prompt = a.sequence.n;
+    a.logits = xreallocarray(NULL, (size_t)c->model->decoder.config.vocab, sizeof *a.logits);
+    status = prefill(&a);
+    if (status == 0 && !options->forward_only) status = generate(&a);
+    if (a.graph.cancelled) {
+        a.stop = "cancelled";
+        status = 0;
+    }
+    if (status < 0) {
+        err_set(err, "%s", a.graph.err.text);
+        goto out;
+    }
+    *answered = options->forward_only ? !a.graph.cancelled : a.ids.count || !a.graph.cancelled;
+    conclude(&a, *answered && !options->forward_only);
+out:
+    free(a.logits);
+    ids_release(&a.ids);
+    sequence_release(&a.sequence);
+    return status;
+}

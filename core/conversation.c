@@ -1,0 +1,191 @@
+// core/conversation.c -- messages, pictures and what of them is already computed.
+//
+// The answer itself (prefill, generation) is core/answer.c.
+#include "core/conversation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/families/family.h"
+#include "core/hash.h"
+
+void conversation_init(struct conversation *c, const struct backend *backend)
+{
+    *c = (struct conversation){ .backend = backend, .step = { .backend = backend } };
+}
+
+static void visual_drop(struct conversation *c, struct picture *p)
+{
+    c->backend->release(p->visual.data);
+    p->visual = (struct tensor){ 0 };
+}
+
+void conversation_clear(struct conversation *c)
+{
+    for (size_t i = 0; i < c->message_count; i++) message_release(&c->messages[i]);
+    free(c->messages);
+    for (size_t i = 0; i < c->picture_count; i++) {
+        visual_drop(c, &c->pictures[i]);
+        picture_release(&c->pictures[i]);
+    }
+    free(c->pictures);
+    free(c->waiting);
+    c->messages = NULL;
+    c->pictures = NULL;
+    c->waiting = NULL;
+    c->message_count = c->picture_count = c->waiting_count = 0;
+    kv_trim(&c->kv, 0);
+    sequence_release(&c->cached);
+}
+
+void conversation_release(struct conversation *c)
+{
+    conversation_clear(c);
+    kv_release(&c->kv);
+    arena_release(&c->step);
+}
+
+// Answers and raw ids of the former model mean nothing to another tokenizer: answers keep their
+// text.
+static void forget_ids(struct conversation *c)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < c->message_count; i++) {
+        struct message *m = &c->messages[i];
+        if (m->role == ROLE_RAW) {
+            message_release(m);
+            continue;
+        }
+        m->generated = false;
+        ids_clear(&m->ids);
+        c->messages[kept++] = *m;
+    }
+    c->message_count = kept;
+}
+
+static int64_t count_tokens(const struct model *m, const struct picture *p)
+{
+    if (!m || !m->family->picture_tokens) return 0;
+    return m->family->picture_tokens(m, p->image.width, p->image.height);
+}
+
+void conversation_set_model(struct conversation *c, const struct model *m)
+{
+    bool same =
+        m && c->model && !strcmp(m->checkpoint->fingerprint, c->model->checkpoint->fingerprint);
+    if (!same) forget_ids(c);
+    conversation_stale(c, STALE_VISUAL);
+    kv_release(&c->kv);
+    c->model = m;
+    if (m)
+        kv_init(&c->kv, c->backend, m->decoder.config.layers, m->decoder.config.kv_heads,
+                m->decoder.config.dim);
+    for (size_t i = 0; i < c->picture_count; i++)
+        c->pictures[i].tokens = count_tokens(m, &c->pictures[i]);
+}
+
+int conversation_attach(struct conversation *c, const char *path, const void *bytes, size_t size,
+                        struct err *err)
+{
+    if (c->model && !model_sees(c->model))
+        return err_set(err, "the model '%s' reads text only: it cannot see '%s'", c->model->name,
+                       path);
+    struct picture p = { 0 };
+    if (image_decode(&p.image, bytes, size, path, err) < 0) return -1;
+    p.path = xstrdup(path);
+    hash_hex(bytes, size, p.sha256);
+    p.bytes = xmalloc(size);
+    memcpy(p.bytes, bytes, size);
+    p.size = size;
+    p.tokens = count_tokens(c->model, &p);
+    c->pictures = xreallocarray(c->pictures, c->picture_count + 1, sizeof *c->pictures);
+    c->pictures[c->picture_count] = p;
+    c->waiting = xreallocarray(c->waiting, c->waiting_count + 1, sizeof *c->waiting);
+    c->waiting[c->waiting_count++] = (int)c->picture_count;
+    return (int)c->picture_count++;
+}
+
+struct message *conversation_add(struct conversation *c, enum role role)
+{
+    c->messages = xreallocarray(c->messages, c->message_count + 1, sizeof *c->messages);
+    struct message *m = &c->messages[c->message_count++];
+    *m = (struct message){ .role = role };
+    return m;
+}
+
+static bool picture_used(const struct conversation *c, int picture)
+{
+    for (size_t i = 0; i < c->waiting_count; i++)
+        if (c->waiting[i] == picture) return true;
+    for (size_t i = 0; i < c->message_count; i++)
+        for (size_t k = 0; k < c->messages[i].part_count; k++)
+            if (!c->messages[i].parts[k].text && c->messages[i].parts[k].picture == picture)
+                return true;
+    return false;
+}
+
+void conversation_drop(struct conversation *c, size_t count)
+{
+    while (count-- && c->message_count) message_release(&c->messages[--c->message_count]);
+    for (size_t i = 0; i < c->picture_count; i++) {
+        if (picture_used(c, (int)i)) continue;
+        visual_drop(c, &c->pictures[i]);
+        picture_release(&c->pictures[i]);
+    }
+}
+
+void conversation_stale(struct conversation *c, enum setting_stale stale)
+{
+    if (stale < STALE_KV) return;
+    kv_trim(&c->kv, 0);
+    sequence_release(&c->cached);
+    if (stale != STALE_VISUAL) return;
+    for (size_t i = 0; i < c->picture_count; i++) visual_drop(c, &c->pictures[i]);
+}
+
+int64_t conversation_limit(const struct conversation *c, const struct settings *s)
+{
+    if (!settings_is(s, "ctx.max", "auto")) return settings_integer(s, "ctx.max");
+    int64_t limit = c->model ? c->model->decoder.config.max_positions : 0;
+    return limit > 0 && limit < 8192 ? limit : 8192;
+}
+
+static int check_pictures(const struct conversation *c, struct err *err)
+{
+    if (model_sees(c->model)) return 0;
+    for (size_t i = 0; i < c->message_count; i++)
+        for (size_t k = 0; k < c->messages[i].part_count; k++)
+            if (!c->messages[i].parts[k].text)
+                return err_set(err,
+                               "the conversation has pictures and the model '%s' reads text only: "
+                               "/clear, or /load a model that sees",
+                               c->model->name);
+    return 0;
+}
+
+int conversation_sequence(const struct conversation *c, const struct settings *s,
+                          bool generation_prompt, struct sequence *sequence, struct err *err)
+{
+    const struct model *m = c->model;
+    if (!m) return err_set(err, "no model is loaded: /load MODEL");
+    if (check_pictures(c, err) < 0) return -1;
+    const char *name = settings_text(s, "chat.template");
+    const struct layout *layout = strcmp(name, "auto") ? layout_find(name) : m->layout;
+    if (!layout)
+        return err_set(err, "there is no prompt layout '%s' (see /help chat.template)", name);
+    bool raw = c->message_count && c->messages[c->message_count - 1].role == ROLE_RAW;
+    const struct prompt_options options = {
+        .layout = layout,
+        .chat_template = m->checkpoint->chat_template,
+        .date = settings_text(s, "chat.date"),
+        .picture_before = "",
+        .picture_after = "",
+        .placeholder = m->placeholder,
+        .generation_prompt = generation_prompt && !raw,
+    };
+    if (prompt_sequence(c->messages, c->message_count, c->pictures, c->picture_count, m->tokenizer,
+                        &options, sequence, err) < 0)
+        return -1;
+    if (m->family->positions) m->family->positions(m, sequence);
+    return 0;
+}

@@ -1,0 +1,37 @@
+// core/new_model.h -- writes a model folder with random weights in a real shape, for measuring and
+// trying without a download: `vlmsh new --like SHAPE FOLDER`.
+//
+//   struct new_model_counts n;
+//   new_model_count("llama-3.2-1b", &n, &err);                 // --dry: n.total is 1235814400
+//   new_model_write("tiny", "/tmp/tiny", 42, NULL, &err);
+//
+// The folder has the layout of the Hugging Face hub: config.json and its sisters, a byte-level
+// tokenizer.json of the real size, bf16 weights in safetensors files of at most 5 GB. The same
+// shape and seed give the same bytes everywhere.
+#ifndef CORE_NEW_MODEL_H
+#define CORE_NEW_MODEL_H
+
+#include "core/checkpoint.h"
+
+enum { NEW_MODEL_PARTS = 5 };
+
+struct new_model_counts {
+    struct {
+        const char *name; // "vision encoder", "projector", "embedding", "decoder", "head"
+        int64_t parameters;
+    } parts[NEW_MODEL_PARTS];
+    int64_t total;
+    uint64_t bytes; // of the weights
+};
+
+// Name and one line of help of each shape; NULL after the last (for completion and help).
+const char *new_model_shape(int index);
+const char *new_model_about(int index);
+
+int new_model_count(const char *shape, struct new_model_counts *counts, struct err *err);
+
+// `folder` must be absent or empty. On failure nothing that was written remains.
+int new_model_write(const char *shape, const char *folder, uint64_t seed,
+                    const struct load_progress *progress, struct err *err);
+
+#endif

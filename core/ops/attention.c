@@ -1,0 +1,46 @@
+// core/ops/attention.c -- grouped-query attention of q[N,H,d] over k, v[P,Hkv,d].
+#include "core/ops/check.h"
+
+// first or last: i32 [N], or NULL.
+static bool want_range(struct graph *g, const char *what, const struct tensor *t, int64_t rows)
+{
+    char text[96];
+    if (!t || (t->dtype == DTYPE_I32 && tensor_count(t) == rows)) return true;
+    graph_fail(g, "attention: %s is %s where [%lld] i32 is needed", what, op_shape(t, text),
+               (long long)rows);
+    return false;
+}
+
+static bool want_heads(struct graph *g, const struct tensor *q, const struct tensor *k,
+                       const struct tensor *v)
+{
+    char left[96], right[96];
+    if (!op_want_f32(g, "attention", "q", q) || !op_want_f32(g, "attention", "k", k) ||
+        !op_want_same(g, "attention", k, v))
+        return false;
+    if (q->rank == 3 && k->rank == 3 && q->shape[2] == k->shape[2] && k->shape[1] > 0 &&
+        q->shape[1] % k->shape[1] == 0)
+        return true;
+    graph_fail(g, "attention: queries %s do not fit keys %s", op_shape(q, left),
+               op_shape(k, right));
+    return false;
+}
+
+struct tensor *op_attention(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
+                            struct tensor *first, struct tensor *last, float scale,
+                            struct tensor *probs)
+{
+    if (!q || !k || !v || !graph_ok(g)) return NULL;
+    char text[96];
+    if (!want_heads(g, q, k, v) || !want_range(g, "first", first, q->shape[0]) ||
+        !want_range(g, "last", last, q->shape[0]))
+        return NULL;
+    if (probs && (probs->dtype != DTYPE_F32 || probs->rank != 3 || probs->shape[0] != q->shape[1] ||
+                  probs->shape[1] != q->shape[0] || probs->shape[2] != k->shape[0]))
+        return graph_fail(g, "attention: the probabilities are %s where [%lld,%lld,%lld] is needed",
+                          op_shape(probs, text), (long long)q->shape[1], (long long)q->shape[0],
+                          (long long)k->shape[0]);
+    struct tensor *y = graph_new(g, DTYPE_F32, q->rank, q->shape);
+    if (!y) return NULL;
+    return op_done(g, "attention", g->backend->attention(y, q, k, v, first, last, scale, probs), y);
+}

@@ -1,0 +1,27 @@
+// core/ops/check.h -- what the ops of this folder check with. Each notes the first failure in the
+// graph and says in its message which op it was.
+#ifndef CORE_OPS_CHECK_H
+#define CORE_OPS_CHECK_H
+
+#include "core/ops.h"
+
+// Elements of a row: everything below the first dimension (also when there are no rows).
+int64_t op_columns(const struct tensor *t);
+// Is t a float tensor of f32, f16 or bf16?
+bool op_is_float(const struct tensor *t);
+// t must be f32 activations of at least one dimension.
+bool op_want_f32(struct graph *g, const char *op, const char *what, const struct tensor *t);
+// t must be an f32 vector of n elements.
+bool op_want_vector(struct graph *g, const char *op, const char *what, const struct tensor *t,
+                    int64_t n);
+// a and b must have the same dtype and shape.
+bool op_want_same(struct graph *g, const char *op, const struct tensor *a, const struct tensor *b);
+// Every index must lie in 0..limit-1.
+bool op_want_indices(struct graph *g, const char *op, const int32_t *index, int64_t n,
+                     int64_t limit);
+// The result of a backend function: y, or NULL with its message noted.
+struct tensor *op_done(struct graph *g, const char *op, int result, struct tensor *y);
+// "[3,4] f32" into text; returns text.
+const char *op_shape(const struct tensor *t, char text[96]);
+
+#endif

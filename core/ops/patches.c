@@ -1,0 +1,16 @@
+// core/ops/patches.c -- pixels[C,H,W] -> one row per patch [S, C*patch*patch].
+#include "core/ops/check.h"
+
+struct tensor *op_patches(struct graph *g, struct tensor *pixels, int64_t patch)
+{
+    if (!pixels || !graph_ok(g)) return NULL;
+    char text[96];
+    if (!op_want_f32(g, "patches", "pixels", pixels)) return NULL;
+    if (pixels->rank != 3 || patch < 1 || pixels->shape[1] < patch || pixels->shape[2] < patch)
+        return graph_fail(g, "patches: pixels %s hold no patch of %lld", op_shape(pixels, text),
+                          (long long)patch);
+    int64_t count = (pixels->shape[1] / patch) * (pixels->shape[2] / patch);
+    struct tensor *y = graph_new2(g, DTYPE_F32, count, pixels->shape[0] * patch * patch);
+    if (!y) return NULL;
+    return op_done(g, "patches", g->backend->patches(y, pixels, patch), y);
+}

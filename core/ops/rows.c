@@ -1,0 +1,62 @@
+// core/ops/rows.c -- rows picked, put back, and copied into memory that outlives the step.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/ops/check.h"
+
+struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *index, int64_t n)
+{
+    if (!x || !graph_ok(g)) return NULL;
+    if (x->rank < 1) return graph_fail(g, "gather: x has no rows");
+    if (!op_want_indices(g, "gather", index, n, x->shape[0])) return NULL;
+    int64_t shape[TENSOR_MAX_RANK];
+    memcpy(shape, x->shape, sizeof shape);
+    shape[0] = n;
+    struct tensor *y = graph_new(g, x->dtype, x->rank, shape);
+    struct tensor *rows = graph_upload(g, DTYPE_I32, 1, &n, index);
+    if (!y || !rows) return NULL;
+    return op_done(g, "gather", g->backend->gather_rows(y, x, rows), y);
+}
+
+// Do the rows of x have the size and dtype of those of into?
+static bool want_rows(struct graph *g, const char *op, const struct tensor *into,
+                      const struct tensor *x)
+{
+    char left[96], right[96];
+    if (into->rank > 0 && x->rank > 0 && into->dtype == x->dtype &&
+        op_columns(into) == op_columns(x))
+        return true;
+    graph_fail(g, "%s: rows of %s do not fit into %s", op, op_shape(x, left),
+               op_shape(into, right));
+    return false;
+}
+
+struct tensor *op_scatter_rows(struct graph *g, struct tensor *into, struct tensor *x,
+                               const int32_t *index)
+{
+    if (!into || !x || !graph_ok(g)) return NULL;
+    if (!want_rows(g, "scatter", into, x) ||
+        !op_want_indices(g, "scatter", index, x->shape[0], into->shape[0]))
+        return NULL;
+    struct tensor *rows = graph_upload(g, DTYPE_I32, 1, &x->shape[0], index);
+    if (!rows) return NULL;
+    return op_done(g, "scatter", g->backend->scatter_rows(into, x, rows), into);
+}
+
+int op_copy_rows_into(struct graph *g, struct tensor *into, int64_t from, struct tensor *x)
+{
+    if (!into || !x || !graph_ok(g)) return -1;
+    if (!want_rows(g, "copy rows", into, x)) return -1;
+    int64_t n = x->shape[0];
+    if (from < 0 || from > into->shape[0] - n) {
+        graph_fail(g, "copy rows: rows %lld..%lld do not fit into %lld", (long long)from,
+                   (long long)(from + n), (long long)into->shape[0]);
+        return -1;
+    }
+    int32_t *index = xreallocarray(NULL, (size_t)n + 1, sizeof *index);
+    for (int64_t i = 0; i < n; i++) index[i] = (int32_t)(from + i);
+    struct tensor *done = op_scatter_rows(g, into, x, index);
+    free(index);
+    return done ? 0 : -1;
+}

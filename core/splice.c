@@ -1,0 +1,46 @@
+// core/splice.c -- where the picture enters the sentence.
+#include "core/splice.h"
+
+#include <stdlib.h>
+
+#include "core/ops.h"
+
+// The rows of picture `p` among rows from.. of s: their places in h[0] and in the picture's tokens.
+static int64_t rows_of(const struct sequence *s, int64_t from, int p, int32_t *place, int32_t *cell)
+{
+    int64_t n = 0;
+    for (int64_t i = from; i < s->n; i++)
+        if (s->picture[i] == p) {
+            place[n] = (int32_t)(i - from);
+            cell[n++] = s->cell[i];
+        }
+    return n;
+}
+
+struct tensor *splice(struct graph *g, const struct tensor *embed, const struct sequence *s,
+                      int64_t from, struct tensor *const *visual, int picture_count)
+{
+    int64_t n = s->n - from;
+    struct tensor table = *embed;
+    struct tensor *h = op_embedding(g, &table, s->ids + from, n); // [n,D]
+    int32_t *place = xreallocarray(NULL, (size_t)n, sizeof *place);
+    int32_t *cell = xreallocarray(NULL, (size_t)n, sizeof *cell);
+    for (int p = 0; h && p < picture_count; p++) {
+        int64_t count = rows_of(s, from, p, place, cell);
+        if (!count) continue;
+        if (!visual[p]->data) {
+            h = graph_fail(g, "picture %d has no visual tokens", p);
+            break;
+        }
+        // [count,D]: all tokens of the picture, or the rest of them when its beginning is cached.
+        struct tensor *rows = op_gather_rows(g, visual[p], cell, count);
+        h = op_scatter_rows(g, h, rows, place);
+    }
+    free(place);
+    free(cell);
+    struct site_args args = {
+        .layer = -1, .picture = -1, .x = h, .past = from, .sequence = s, .prefill = n > 1
+    };
+    if (h && hooks_wanted(g, SITE_EMBED, -1) && hooks_run(g, SITE_EMBED, &args) < 0) return NULL;
+    return args.x;
+}

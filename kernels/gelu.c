@@ -1,0 +1,56 @@
+// kernels/gelu.c -- GELU (Hendrycks and Gimpel 2016) in the three forms that models use.
+#include "kernels/vec.h"
+
+enum { PIECE = 4096 }; // elements a thread takes at a time
+
+// The share of a normal distribution below x. Its lower tail is e^(-x^2/2) t P(t) with
+// t = 1 / (1 + 0.28 |x|), P fitted to erfcx (relative error below 1e-7), so that it stays right
+// relative to its size; the upper half is 1 minus that.
+VEC_INLINE vf normal_below(vf x)
+{
+    vf size = vf_choose(x < vf_set(0), -x, x), t = vf_set(1) / (vf_set(1) + vf_set(0.28f) * size);
+    vf p = vf_set(0.02174108901f);
+    p = p * t + vf_set(-0.07844003158f);
+    p = p * t + vf_set(0.06000961519f);
+    p = p * t + vf_set(0.03151626044f);
+    p = p * t + vf_set(0.04625853609f);
+    p = p * t + vf_set(0.09489498467f);
+    p = p * t + vf_set(0.1002536786f);
+    p = p * t + vf_set(0.1120834614f);
+    p = p * t + vf_set(0.1116824236f);
+    vf tail = vf_exp(x * x * vf_set(-0.5f)) * (p * t);
+    return vf_choose(x < vf_set(0), tail, vf_set(1) - tail);
+}
+
+VEC_INLINE vf gelu_vec(vf x, enum gelu_form form)
+{
+    if (form == GELU_QUICK) return x * vf_sigmoid(x * vf_set(1.702f));
+    if (form == GELU_ERF) return x * normal_below(x);
+    // 0.5 (1 + tanh u) = sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3)
+    return x * vf_sigmoid(vf_set(1.5957691216f) * (x + vf_set(0.044715f) * x * x * x));
+}
+
+VEC_INLINE void gelu_piece(float *y, const float *x, int64_t n, enum gelu_form form)
+{
+    int64_t i = 0;
+    for (; i + VEC <= n; i += VEC) vf_store(y + i, gelu_vec(vf_load(x + i), form));
+    if (i < n) vf_store_part(y + i, gelu_vec(vf_load_part(x + i, n - i), form), n - i);
+}
+
+int KERNEL(gelu)(struct tensor *y, const struct tensor *x, enum gelu_form form)
+{
+    int64_t n = tensor_count(y);
+#pragma omp parallel for schedule(static) if (vec_worth_threads(4 * n))
+    for (int64_t i = 0; i < n; i += PIECE) {
+        float *to = (float *)y->data + i;
+        const float *from = (const float *)x->data + i;
+        int64_t count = n - i < PIECE ? n - i : PIECE;
+        if (form == GELU_ERF)
+            gelu_piece(to, from, count, GELU_ERF);
+        else if (form == GELU_TANH)
+            gelu_piece(to, from, count, GELU_TANH);
+        else
+            gelu_piece(to, from, count, GELU_QUICK);
+    }
+    return 0;
+}

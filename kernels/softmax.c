@@ -1,0 +1,44 @@
+// kernels/softmax.c -- softmax over the last dimension, the row's maximum taken off first.
+#include <math.h>
+
+#include "kernels/vec.h"
+
+static float row_highest(const float *x, int64_t n, float scale)
+{
+    vf top = vf_set(-INFINITY);
+    int64_t i = 0;
+    for (; i + VEC <= n; i += VEC) top = vf_max(vf_load(x + i) * vf_set(scale), top);
+    float highest = vf_highest(top);
+    for (; i < n; i++) highest = x[i] * scale > highest ? x[i] * scale : highest;
+    return highest;
+}
+
+static void softmax_row(float *y, const float *x, int64_t n, float scale)
+{
+    float highest = row_highest(x, n, scale);
+    vf sum = { 0 };
+    int64_t i = 0;
+    for (; i + VEC <= n; i += VEC) {
+        vf e = vf_exp(vf_load(x + i) * vf_set(scale) - vf_set(highest));
+        vf_store(y + i, e);
+        sum += e;
+    }
+    float total = vf_sum(sum);
+    if (i < n) {
+        vf e = vf_exp(vf_load_part(x + i, n - i) * vf_set(scale) - vf_set(highest));
+        vf_store_part(y + i, e, n - i);
+        for (int64_t j = 0; j < n - i; j++) total += e[j];
+    }
+    float share = 1 / total;
+    for (i = 0; i + VEC <= n; i += VEC) vf_store(y + i, vf_load(y + i) * vf_set(share));
+    for (; i < n; i++) y[i] *= share;
+}
+
+int KERNEL(softmax)(struct tensor *y, const struct tensor *x, float scale)
+{
+    int64_t width = x->shape[x->rank - 1], rows = width ? tensor_count(x) / width : 0;
+#pragma omp parallel for schedule(static) if (vec_worth_threads(4 * rows * width))
+    for (int64_t i = 0; i < rows; i++)
+        softmax_row((float *)y->data + i * width, (const float *)x->data + i * width, width, scale);
+    return 0;
+}

@@ -1,0 +1,210 @@
+// kernels/vec.h -- vectors of the instruction set a kernel is compiled for, and what kernels share.
+//
+// vf holds VEC floats (4, 8 or 16). The arithmetic operators of C work on it; a * b + c becomes one
+// fused instruction where there is one. Loads and stores need no alignment: weights lie in mapped
+// files at any even address.
+//
+//   for (; i + VEC <= n; i += VEC) vf_store(y + i, vf_load(x + i) * vf_set(2));
+//   if (i < n) vf_store_part(y + i, vf_load_part(x + i, n - i) * vf_set(2), n - i);
+#ifndef KERNELS_VEC_H
+#define KERNELS_VEC_H
+
+#include <omp.h>
+#include <stdbool.h>
+#include <string.h>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "kernels/isa.h"
+
+#if defined(__AVX512F__)
+#define VEC_BYTES 64
+#elif defined(__AVX2__)
+#define VEC_BYTES 32
+#else
+#define VEC_BYTES 16
+#endif
+
+enum { VEC = VEC_BYTES / 4 };
+
+typedef float vf __attribute__((vector_size(VEC_BYTES)));
+typedef int32_t vi __attribute__((vector_size(VEC_BYTES)));
+typedef uint32_t vu __attribute__((vector_size(VEC_BYTES)));
+typedef uint16_t vh __attribute__((vector_size(VEC_BYTES / 2)));
+
+#define VEC_INLINE static inline __attribute__((always_inline, unused))
+
+VEC_INLINE vf vf_set(float x)
+{
+    return x - (vf){ 0 };
+}
+
+VEC_INLINE vi vi_set(int32_t x)
+{
+    return x - (vi){ 0 };
+}
+
+VEC_INLINE vf vf_load(const void *p)
+{
+    vf v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+VEC_INLINE void vf_store(void *p, vf v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+// The first n < VEC lanes; the others are 0.
+VEC_INLINE vf vf_load_part(const void *p, int64_t n)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+#else
+    vf v = { 0 };
+    memcpy(&v, p, (size_t)n * sizeof(float));
+    return v;
+#endif
+}
+
+VEC_INLINE void vf_store_part(void *p, vf v, int64_t n)
+{
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+#else
+    memcpy(p, &v, (size_t)n * sizeof(float));
+#endif
+}
+
+// a where the mask lane is all ones, else b.
+VEC_INLINE vf vf_choose(vi mask, vf a, vf b)
+{
+    return (vf)((mask & (vi)a) | (~mask & (vi)b));
+}
+
+VEC_INLINE vf vf_max(vf a, vf b)
+{
+    return vf_choose(a > b, a, b);
+}
+
+VEC_INLINE float vf_sum(vf v)
+{
+#if defined(__AVX512F__)
+    return _mm512_reduce_add_ps((__m512)v);
+#elif defined(__AVX2__)
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+#else
+    return (v[0] + v[2]) + (v[1] + v[3]);
+#endif
+}
+
+VEC_INLINE float vf_highest(vf v)
+{
+#if defined(__AVX512F__)
+    return _mm512_reduce_max_ps((__m512)v);
+#else
+    float m = v[0];
+    for (int i = 1; i < VEC; i++) m = v[i] > m ? v[i] : m;
+    return m;
+#endif
+}
+
+// --- half precision ------------------------------------------------------------------------------
+
+VEC_INLINE vf vf_from_bf16(vh h)
+{
+    return (vf)(__builtin_convertvector(h, vu) << 16);
+}
+
+VEC_INLINE vf vf_from_f16(vh h)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_cvtph_ps((__m256i)h);
+#elif defined(__F16C__)
+    return (vf)_mm256_cvtph_ps((__m128i)h);
+#else
+    // The 5-bit exponent is put into the 8-bit field and scaled by 2^(127-15), which makes
+    // subnormals right as well; infinity and NaN then get the largest exponent.
+    vu u = __builtin_convertvector(h, vu), size = (u & 0x7fff) << 13;
+    vf scaled = (vf)size * vf_set(0x1p112f);
+    vu special = (vu)(size >= (0x7c00u << 13)) & 0x7f800000;
+    return (vf)((vu)scaled | special | (u & 0x8000) << 16);
+#endif
+}
+
+// Lanes i.. of memory in the given dtype, as f32. dtype should be known when compiling.
+VEC_INLINE vf vf_load_as(const void *p, int64_t i, enum dtype dtype)
+{
+    if (dtype == DTYPE_F32) return vf_load((const char *)p + 4 * i);
+    vh h;
+    memcpy(&h, (const char *)p + 2 * i, sizeof h);
+    return dtype == DTYPE_BF16 ? vf_from_bf16(h) : vf_from_f16(h);
+}
+
+VEC_INLINE vf vf_load_part_as(const void *p, int64_t i, int64_t n, enum dtype dtype)
+{
+    if (dtype == DTYPE_F32) return vf_load_part((const char *)p + 4 * i, n);
+    vh h = { 0 };
+    memcpy(&h, (const char *)p + 2 * i, (size_t)n * 2);
+    return dtype == DTYPE_BF16 ? vf_from_bf16(h) : vf_from_f16(h);
+}
+
+// y[0..n) = elements from.. of x as f32.
+VEC_INLINE void vec_widen_as(float *y, const void *x, int64_t from, int64_t n, enum dtype dtype)
+{
+    int64_t i = 0;
+    for (; i + VEC <= n; i += VEC) vf_store(y + i, vf_load_as(x, from + i, dtype));
+    if (i < n) vf_store_part(y + i, vf_load_part_as(x, from + i, n - i, dtype), n - i);
+}
+
+static inline __attribute__((unused)) void vec_widen(float *y, const void *x, int64_t from,
+                                                     int64_t n, enum dtype dtype)
+{
+    if (dtype == DTYPE_BF16)
+        vec_widen_as(y, x, from, n, DTYPE_BF16);
+    else if (dtype == DTYPE_F16)
+        vec_widen_as(y, x, from, n, DTYPE_F16);
+    else
+        memcpy(y, (const char *)x + 4 * from, (size_t)n * 4);
+}
+
+// --- functions -----------------------------------------------------------------------------------
+
+// e^x within 2 units in the last place; 0 below -87.3, infinity above 88.72. x = n ln2 + r, the
+// polynomial in r is that of Cephes' expf.
+VEC_INLINE vf vf_exp(vf x)
+{
+    const vf magic = vf_set(0x1.8p23f);
+    vf shifted = x * vf_set(0x1.715476p+0f) + magic, n = shifted - magic;
+    vf r = x - n * vf_set(0x1.63p-1f) - n * vf_set(-0x1.bd0106p-13f);
+    vf p = vf_set(1.9875691500e-4f);
+    p = p * r + vf_set(1.3981999507e-3f);
+    p = p * r + vf_set(8.3334519073e-3f);
+    p = p * r + vf_set(4.1665795894e-2f);
+    p = p * r + vf_set(1.6666665459e-1f);
+    p = p * r + vf_set(5.0000001201e-1f);
+    p = p * (r * r) + r + vf_set(1);
+    vf y = (vf)((vi)p + ((vi)shifted << 23));
+    y = vf_choose(x < vf_set(-87.3f), vf_set(0), y);
+    y = vf_choose(x > vf_set(88.72f), vf_set(__builtin_inff()), y);
+    return vf_choose(x == x, y, x);
+}
+
+VEC_INLINE vf vf_sigmoid(vf x)
+{
+    return vf_set(1) / (vf_set(1) + vf_exp(-x));
+}
+
+// --- threads -------------------------------------------------------------------------------------
+
+// Is this many elementary steps worth waking the other threads?
+VEC_INLINE bool vec_worth_threads(int64_t steps)
+{
+    return steps >= 32768;
+}
+
+#endif

@@ -1,0 +1,128 @@
+// sessions/export.c -- a session as a file: a command script, or a transcript for *.md.
+//
+// Pictures whose bytes are kept are written beside it, into the folder PATH.files, under names made
+// of their hash: the same picture is the same file, and exporting again rewrites it with what it
+// was.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/hash.h"
+#include "sessions/internal.h"
+
+static int write_all(int fd, const char *path, const char *bytes, size_t size, struct err *err)
+{
+    while (size) {
+        ssize_t n = write(fd, bytes, size);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
+        bytes += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+// Closes it; a full disk may show only now.
+static int finish_file(int fd, const char *path, int status, struct err *err)
+{
+    if (close(fd) < 0 && status == 0)
+        return err_set(err, "cannot write '%s': %s", path, strerror(errno));
+    return status;
+}
+
+// "9f86d081884c-cat.png": harmless characters only, whatever the path was.
+static char *name_beside(const char *name, const void *bytes, size_t size)
+{
+    char hex[HASH_HEX];
+    hash_hex(bytes, size, hex);
+    const char *slash = strrchr(name, '/');
+    const char *base = slash ? slash + 1 : name;
+    size_t length = strlen(base);
+    if (length > 60) base += length - 60;
+    struct buf b = { 0 };
+    buf_printf(&b, "%.12s-", hex);
+    for (const char *p = base; *p; p++)
+        buf_putc(&b, (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
+                             (*p >= '0' && *p <= '9') || *p == '.' || *p == '-'
+                         ? *p
+                         : '_');
+    return buf_take(&b);
+}
+
+char *export_beside(struct exporting *x, const char *name, const void *bytes, size_t size,
+                    struct err *err)
+{
+    if (mkdir(x->folder, 0777) < 0 && errno != EEXIST) {
+        err_set(err, "cannot make the folder '%s': %s", x->folder, strerror(errno));
+        return NULL;
+    }
+    char *base = name_beside(name, bytes, size);
+    char *path = xasprintf("%s/%s", x->folder, base);
+    free(base);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    int status = fd < 0 ? err_set(err, "cannot write '%s': %s", path, strerror(errno))
+                        : write_all(fd, path, bytes, size, err);
+    if (fd >= 0) status = finish_file(fd, path, status, err);
+    if (status == 0) return path;
+    free(path);
+    return NULL;
+}
+
+char *export_picture(struct exporting *x, int picture, struct err *err)
+{
+    const struct saved_picture *p = &x->saved->pictures[picture];
+    if (!p->kept && strcmp(p->path, "-")) return xstrdup(p->path);
+    char *bytes;
+    size_t size;
+    if (saved_bytes(x->store, p, &bytes, &size, err) < 0) return NULL;
+    const char *name = strcmp(p->path, "-") ? p->path : "standard-input";
+    char *path = export_beside(x, name, bytes, size, err);
+    free(bytes);
+    return path;
+}
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+static int export_to(struct store *s, const struct saved *saved, const char *path, int fd,
+                     struct err *err)
+{
+    char *real = realpath(path, NULL);
+    if (!real) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
+    struct exporting x = { .store = s, .saved = saved, .path = path };
+    x.folder = xasprintf("%s.files", real);
+    int status = ends_in(path, ".md") ? transcript_write(&x, err) : script_write(&x, err);
+    if (status == 0) status = write_all(fd, path, x.text.data, x.text.length, err);
+    buf_release(&x.text);
+    free(x.folder);
+    free(real);
+    return status;
+}
+
+int store_export(struct store *s, const char *name, const char *path, struct err *err)
+{
+    struct saved saved;
+    if (store_flush(s, err) < 0) return -1;
+    if (!name) name = s->current.name;
+    if (!name)
+        return err_set(err, "there is no session to export yet: it begins with the first message");
+    if (saved_read(s, name, &saved, err) < 0) return -1;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int status = fd >= 0 ? 0
+                         : err_set(err, "cannot write '%s': %s", path,
+                                   errno == EEXIST ? "it exists already; choose another name"
+                                                   : strerror(errno));
+    if (fd >= 0) {
+        status = finish_file(fd, path, export_to(s, &saved, path, fd, err), err);
+        if (status < 0) unlink(path);
+    }
+    saved_release(&saved);
+    return status;
+}

@@ -1,0 +1,240 @@
+// sessions/resume.c -- a kept session back into the engine.
+//
+// Everything that can fail is done first (the session read, its pictures found and decoded, its
+// model loaded); only then is the conversation replaced.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/message.h"
+#include "sessions/internal.h"
+
+struct loaded_picture {
+    char *bytes;
+    size_t size;
+};
+
+static void pictures_release(struct loaded_picture *list, size_t count)
+{
+    for (size_t i = 0; list && i < count; i++) free(list[i].bytes);
+    free(list);
+}
+
+// Bytes of every picture, each decoded once to know that it can be.
+static struct loaded_picture *pictures_read(struct store *s, const struct saved *saved,
+                                            struct err *err)
+{
+    struct loaded_picture *list = xcalloc(saved->picture_count + 1, sizeof *list);
+    for (size_t i = 0; i < saved->picture_count; i++) {
+        struct image image = { 0 };
+        const struct saved_picture *p = &saved->pictures[i];
+        if (saved_bytes(s, p, &list[i].bytes, &list[i].size, err) < 0 ||
+            image_decode(&image, list[i].bytes, list[i].size, p->path, err) < 0) {
+            pictures_release(list, saved->picture_count);
+            return NULL;
+        }
+        image_release(&image);
+    }
+    return list;
+}
+
+static const struct saved_entry *last_model(const struct saved *saved)
+{
+    const struct saved_entry *model = NULL;
+    for (size_t i = 0; i < saved->count; i++)
+        if (saved->list[i].kind == SAVED_MODEL) model = &saved->list[i];
+    return model;
+}
+
+// The session's model, unless the weights that are loaded are the same (their folder may have
+// moved).
+static int restore_model(struct store *s, struct engine *e, const struct saved *saved,
+                         struct err *err)
+{
+    const struct saved_entry *model = last_model(saved);
+    if (!model) return 0;
+    const struct model *now = engine_model(e);
+    if (now && s->fingerprint && !strcmp(s->fingerprint, model->value)) return 0;
+    bool loaded = now && s->folder && !strcmp(s->folder, model->key);
+    if (!loaded && engine_load(e, model->key, err) < 0)
+        return err_in(err,
+                      "the model of session '%s' (if it has moved, /load it from its new place "
+                      "first)",
+                      saved->name);
+    if (s->fingerprint && strcmp(s->fingerprint, model->value))
+        sinks_notice(engine_sinks(e),
+                     "the weights in '%s' have changed since session '%s': they were %.16s, they "
+                     "are %.16s; answers will differ",
+                     model->key, saved->name, model->value, s->fingerprint);
+    return 0;
+}
+
+// The value a setting had at the session's end; NULL: its default.
+static const char *saved_value(const struct saved *saved, const char *key)
+{
+    for (size_t i = saved->count; i-- > 0;)
+        if (saved->list[i].kind == SAVED_SETTING && !strcmp(saved->list[i].key, key))
+            return saved->list[i].value;
+    return NULL;
+}
+
+// A setting that cannot be restored (an adapter that is gone) keeps its value, and says so.
+static void restore_settings(struct engine *e, const struct saved *saved)
+{
+    for (int i = 0; i < settings_count(); i++) {
+        const struct setting *row = settings_row(i);
+        const char *value = saved_value(saved, row->key);
+        if (!value) value = row->def;
+        struct err err = { 0 };
+        if (!strcmp(settings_text(engine_settings(e), row->key), value)) continue;
+        if (engine_set(e, row->key, value, &err) < 0)
+            sinks_notice(engine_sinks(e), "%s stays %s: %s", row->key,
+                         settings_text(engine_settings(e), row->key), err.text);
+    }
+    for (size_t i = 0; i < saved->count; i++)
+        if (saved->list[i].kind == SAVED_SETTING && !settings_find(saved->list[i].key))
+            sinks_notice(engine_sinks(e), "this vlmsh has no setting %s (it was %s)",
+                         saved->list[i].key, saved->list[i].value);
+}
+
+// --- messages
+// --------------------------------------------------------------------------------------
+
+// Ids of another model than the last one mean nothing to it: such answers are their text, raw ids
+// are gone, as when the model was changed. Returns where the last model's part begins.
+static size_t same_model_from(const struct saved *saved, const char *fingerprint)
+{
+    size_t from = 0;
+    for (size_t i = 0; i < saved->count; i++)
+        if (saved->list[i].kind == SAVED_MODEL && strcmp(saved->list[i].value, fingerprint))
+            from = i + 1;
+    return from;
+}
+
+static bool ids_fit(const struct ids *ids, int64_t vocab)
+{
+    for (size_t i = 0; i < ids->count; i++)
+        if (ids->data[i] >= vocab) return false;
+    return true;
+}
+
+static int add_message(struct engine *e, const struct saved_entry *entry, bool same_model,
+                       int first_picture, struct err *err)
+{
+    struct message m = { 0 };
+    message_copy(&m, &entry->message);
+    for (size_t i = 0; i < m.part_count; i++)
+        if (!m.parts[i].text) m.parts[i].picture += first_picture;
+    int64_t vocab = engine_model(e) ? engine_model(e)->decoder.config.vocab : INT32_MAX;
+    bool usable = same_model && ids_fit(&m.ids, vocab);
+    if (!usable) {
+        m.generated = false;
+        ids_clear(&m.ids);
+    }
+    int status = m.role == ROLE_RAW && !usable ? 0 : engine_add_message(e, &m, err);
+    message_release(&m);
+    return status;
+}
+
+// The system message that holds is the last one set.
+static const struct saved_entry *system_message(const struct saved *saved)
+{
+    const struct saved_entry *last = NULL;
+    for (size_t i = 0; i < saved->count; i++)
+        if (saved->list[i].kind == SAVED_MESSAGE && saved->list[i].message.role == ROLE_SYSTEM)
+            last = &saved->list[i];
+    return last;
+}
+
+static int restore_messages(struct store *s, struct engine *e, const struct saved *saved,
+                            const struct loaded_picture *pictures, struct err *err)
+{
+    const struct saved_entry *model = last_model(saved);
+    size_t same = same_model_from(saved, model ? model->value : "");
+    int first = (int)engine_conversation(e)->picture_count;
+    for (size_t i = 0; i < saved->picture_count; i++)
+        if (engine_attach_bytes(e, saved->pictures[i].path, pictures[i].bytes, pictures[i].size,
+                                err) < 0)
+            return -1;
+    const struct saved_entry *system = system_message(saved);
+    free(s->system);
+    s->system = system ? message_text(&system->message) : NULL;
+    if (s->system && *s->system && engine_system(e, s->system, err) < 0) return -1;
+    for (size_t i = 0; i < saved->count; i++) {
+        const struct saved_entry *entry = &saved->list[i];
+        if (entry->kind != SAVED_MESSAGE || entry->message.role == ROLE_SYSTEM) continue;
+        if (add_message(e, entry, i >= same, first, err) < 0) return -1;
+    }
+    return 0;
+}
+
+static void tell_what_waits(struct engine *e)
+{
+    const struct conversation *c = engine_conversation(e);
+    if (c->message_count && c->messages[c->message_count - 1].role == ROLE_USER)
+        sinks_notice(engine_sinks(e), "the last question has no answer yet: /answer gives one");
+}
+
+// Where things are now other than the session says, the session is told.
+static void note_differences(struct store *s, struct engine *e, const struct saved *saved)
+{
+    const struct saved_entry *model = last_model(saved);
+    if (engine_model(e) && s->folder &&
+        (!model || strcmp(s->folder, model->key) || strcmp(s->fingerprint, model->value)))
+        store_note_model(s);
+    for (int i = 0; i < settings_count(); i++) {
+        const struct setting *row = settings_row(i);
+        const char *value = saved_value(saved, row->key);
+        const char *now = settings_text(engine_settings(e), row->key);
+        if (strcmp(now, value ? value : row->def)) store_note_setting(s, row->key, now);
+    }
+}
+
+static int resume(struct store *s, struct engine *e, const struct saved *saved,
+                  const struct loaded_picture *pictures, struct err *err)
+{
+    if (restore_model(s, e, saved, err) < 0) return -1;
+    if (saved->picture_count && engine_model(e) && !model_sees(engine_model(e)))
+        return err_set(err,
+                       "session '%s' has pictures and the model '%s' reads text only: /load a "
+                       "model that sees first",
+                       saved->name, engine_model(e)->name);
+    restore_settings(e, saved);
+    engine_clear(e);
+    return restore_messages(s, e, saved, pictures, err);
+}
+
+int store_resume(struct store *s, struct engine *e, const char *name, struct err *err)
+{
+    struct saved saved;
+    if (store_flush(s, err) < 0) return err_in(err, "the current session is not written yet");
+    if (saved_read(s, name, &saved, err) < 0) return -1;
+    struct loaded_picture *pictures = pictures_read(s, &saved, err);
+    int status = -1;
+    if (pictures) {
+        s->deaf = true;
+        status = resume(s, e, &saved, pictures, err);
+        s->deaf = false;
+    }
+    if (status == 0) {
+        position_set(&s->current, saved.id, saved.entries, saved.name);
+        s->begun = true;
+        free(s->next_name);
+        s->next_name = NULL;
+        note_differences(s, e, &saved);
+        tell_what_waits(e);
+    } else {
+        store_note_model(s); // it may be another one now
+    }
+    pictures_release(pictures, saved.picture_count);
+    saved_release(&saved);
+    return status;
+}
+
+int store_use(struct store *s, struct engine *e, const char *name, struct err *err)
+{
+    int64_t id;
+    if (name_check(name, err) < 0 ||
+        store_number(s, err, 0, &id, "SELECT id FROM sessions WHERE name = ?", "t", name) < 0)
+        return -1;
+    return id ? store_resume(s, e, name, err) : store_begin(s, name, err);
+}

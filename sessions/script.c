@@ -1,0 +1,318 @@
+// sessions/script.c -- a session as a command script that replays it to the same answers.
+//
+//   settings, /load, /system   where they came
+//   question with its answer   /image ..., then the text as a line, or /ask "..."
+//   given messages             /messages FILE beside the script; an answer to them: /answer
+//
+// Three things are pinned so that the prompt and the draws are the same: sample.seed, chat.date
+// (the day of each answer where it was "today"), and the length of an answer that was cancelled.
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/json.h"
+#include "core/message.h"
+#include "sessions/internal.h"
+
+struct script {
+    struct exporting *x;
+    struct buf *out;
+    cJSON *given;     // messages that wait to be written with /messages, or NULL
+    const char *date; // chat.date as the session has it
+    char *written;    // chat.date as the script has it
+    const char *max_tokens;
+    bool after_user; // the last message was the user's and not answered
+};
+
+// --- text as the command line reads it -----------------------------------------------------------
+
+void script_quote(struct buf *b, const char *text)
+{
+    buf_putc(b, '"');
+    for (const char *p = text; *p; p++) {
+        unsigned char c = (unsigned char)*p;
+        if (c == '"' || c == '\\')
+            buf_printf(b, "\\%c", c);
+        else if (c == '\n')
+            buf_puts(b, "\\n");
+        else if (c == '\t')
+            buf_puts(b, "\\t");
+        else if (c < ' ' || c == 0x7f || c == '$') // "${" would be a variable
+            buf_printf(b, "\\u%04x", c);
+        else
+            buf_putc(b, *p);
+    }
+    buf_putc(b, '"');
+}
+
+bool script_plain(const char *text)
+{
+    size_t length = strlen(text);
+    if (!length || strchr("/#\" ", text[0]) || strchr(" \\", text[length - 1])) return false;
+    for (const char *p = text; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7f || *p == '$') return false;
+    return true;
+}
+
+// One argument of a command.
+static void argument(struct buf *b, const char *text)
+{
+    static const char harmless[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._,%:/+-";
+    if (*text && strspn(text, harmless) == strlen(text))
+        buf_puts(b, text);
+    else
+        script_quote(b, text);
+}
+
+static void command(struct script *r, const char *name, const char *first, const char *second)
+{
+    buf_puts(r->out, name);
+    buf_putc(r->out, ' ');
+    argument(r->out, first);
+    if (second) {
+        buf_putc(r->out, ' ');
+        argument(r->out, second);
+    }
+    buf_putc(r->out, '\n');
+}
+
+static void comment(struct script *r, const char *before, const char *text)
+{
+    char *line = first_words(text, 300);
+    buf_printf(r->out, "# %s%s\n", before, line);
+    free(line);
+}
+
+// --- given messages
+// --------------------------------------------------------------------------------
+
+static int give(struct script *r, const struct message *m, struct err *err)
+{
+    if (!r->given) r->given = cJSON_CreateArray();
+    cJSON *object = cJSON_CreateObject(), *content = cJSON_CreateArray();
+    cJSON_AddStringToObject(object, "role", role_name(m->role));
+    cJSON_AddItemToObject(object, "content", content);
+    cJSON_AddItemToArray(r->given, object);
+    for (size_t i = 0; i < m->part_count; i++) {
+        cJSON *part = cJSON_CreateObject();
+        cJSON_AddItemToArray(content, part);
+        cJSON_AddStringToObject(part, "type", m->parts[i].text ? "text" : "image");
+        if (m->parts[i].text) {
+            cJSON_AddStringToObject(part, "text", m->parts[i].text);
+            continue;
+        }
+        char *path = export_picture(r->x, m->parts[i].picture, err);
+        if (!path) return -1;
+        cJSON_AddStringToObject(part, "path", path);
+        free(path);
+    }
+    return 0;
+}
+
+static int write_given(struct script *r, struct err *err)
+{
+    if (!r->given) return 0;
+    char *text = cJSON_Print(r->given);
+    cJSON_Delete(r->given);
+    r->given = NULL;
+    if (!text) fatal("out of memory (messages of a session)");
+    char *path = export_beside(r->x, "messages.json", text, strlen(text), err);
+    if (path) command(r, "/messages", path, NULL);
+    int status = path ? 0 : -1;
+    cJSON_free(text);
+    free(path);
+    return status;
+}
+
+// --- answers
+// ---------------------------------------------------------------------------------------
+
+// "26 Jul 2024": English whatever the locale, as the layouts that tell the date write it.
+static char *date_text(int64_t time)
+{
+    static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
+    time_t t = (time_t)time;
+    struct tm local;
+    if (!localtime_r(&t, &local) || local.tm_mon < 0 || local.tm_mon > 11) return xstrdup("today");
+    return xasprintf("%02d %s %d", local.tm_mday, months[local.tm_mon], local.tm_year + 1900);
+}
+
+static void pin_date(struct script *r, int64_t began)
+{
+    char *date = strcmp(r->date, "today") ? xstrdup(r->date) : date_text(began);
+    if (!r->written || strcmp(r->written, date)) command(r, "/set", "chat.date", date);
+    free(r->written);
+    r->written = date;
+}
+
+static bool is_answer(const struct saved_entry *e)
+{
+    return e->kind == SAVED_MESSAGE && e->message.role == ROLE_ASSISTANT && e->message.generated;
+}
+
+// An answer that was stopped by hand is as long as it was; `ask` writes what it answers.
+static int write_answered(struct script *r, const struct saved_entry *answer,
+                          int (*ask)(struct script *, const struct message *, struct err *),
+                          const struct message *question, struct err *err)
+{
+    bool cut = answer->stop && !strcmp(answer->stop, "cancelled");
+    char *length = xasprintf("%zu", answer->message.ids.count ? answer->message.ids.count : 1);
+    pin_date(r, answer->began);
+    if (cut) {
+        comment(r, "the answer was stopped by hand", "");
+        command(r, "/set", "sample.max_tokens", length);
+    }
+    int status = ask(r, question, err);
+    if (cut) command(r, "/set", "sample.max_tokens", r->max_tokens);
+    free(length);
+    r->after_user = false;
+    return status;
+}
+
+static int ask_again(struct script *r, const struct message *m, struct err *err)
+{
+    buf_puts(r->out, "/answer\n");
+    return 0;
+}
+
+static int ask_raw(struct script *r, const struct message *m, struct err *err)
+{
+    buf_puts(r->out, "/raw");
+    for (size_t i = 0; i < m->ids.count; i++) buf_printf(r->out, " %d", m->ids.data[i]);
+    buf_putc(r->out, '\n');
+    return 0;
+}
+
+static int ask_text(struct script *r, const struct message *m, struct err *err)
+{
+    for (size_t i = 0; i < m->part_count; i++) {
+        if (m->parts[i].text) continue;
+        char *path = export_picture(r->x, m->parts[i].picture, err);
+        if (!path) return -1;
+        command(r, "/image", path, NULL);
+        free(path);
+    }
+    const char *text = m->part_count ? m->parts[m->part_count - 1].text : NULL;
+    if (!text) return ask_again(r, m, err);
+    if (script_plain(text)) {
+        buf_printf(r->out, "%s\n", text);
+        return 0;
+    }
+    buf_puts(r->out, "/ask ");
+    script_quote(r->out, text);
+    buf_putc(r->out, '\n');
+    return 0;
+}
+
+// As a person gives it: pictures, then one text.
+static bool is_typed(const struct message *m)
+{
+    for (size_t i = 0; i + 1 < m->part_count; i++)
+        if (m->parts[i].text) return false;
+    return m->part_count > 0;
+}
+
+// --- entries
+// ---------------------------------------------------------------------------------------
+
+static int write_change(struct script *r, const struct saved_entry *e, struct err *err)
+{
+    if (write_given(r, err) < 0) return -1;
+    if (e->kind == SAVED_MODEL) {
+        comment(r, "weights ", e->value);
+        command(r, "/load", e->key, NULL);
+        return 0;
+    }
+    if (!strcmp(e->key, "sample.max_tokens")) r->max_tokens = e->value;
+    if (!strcmp(e->key, "chat.date"))
+        r->date = e->value; // written with the next answer
+    else
+        command(r, "/set", e->key, e->value);
+    return 0;
+}
+
+// Index of the answer that follows entry i, with nothing but changes between; 0 when there is none.
+static size_t find_answer(const struct saved *saved, size_t i)
+{
+    for (i++; i < saved->count; i++)
+        if (saved->list[i].kind == SAVED_MESSAGE) return is_answer(&saved->list[i]) ? i : 0;
+    return 0;
+}
+
+// A question and its answer; the changes between them come first. *i moves to the answer.
+static int write_question(struct script *r, size_t *i, size_t answer, struct err *err)
+{
+    const struct saved *saved = r->x->saved;
+    const struct message *m = &saved->list[*i].message;
+    bool raw = m->role == ROLE_RAW;
+    bool typed = raw || (is_typed(m) && !r->after_user);
+    if (!typed && give(r, m, err) < 0) return -1;
+    while (++*i < answer)
+        if (write_change(r, &saved->list[*i], err) < 0) return -1;
+    if (write_given(r, err) < 0) return -1;
+    return write_answered(r, &saved->list[answer],
+                          raw     ? ask_raw
+                          : typed ? ask_text
+                                  : ask_again,
+                          m, err);
+}
+
+static int write_message(struct script *r, size_t *i, struct err *err)
+{
+    const struct saved_entry *e = &r->x->saved->list[*i];
+    size_t answer = find_answer(r->x->saved, *i);
+    if (e->message.role == ROLE_SYSTEM) {
+        if (write_given(r, err) < 0) return -1;
+        char *text = message_text(&e->message);
+        buf_puts(r->out, "/system ");
+        script_quote(r->out, text);
+        buf_putc(r->out, '\n');
+        free(text);
+        return 0;
+    }
+    if (is_answer(e)) {
+        if (write_given(r, err) < 0) return -1;
+        return write_answered(r, e, ask_again, NULL, err);
+    }
+    if (answer && e->message.role != ROLE_ASSISTANT) return write_question(r, i, answer, err);
+    if (e->message.role == ROLE_RAW) {
+        comment(r, "token ids without an answer are left out", "");
+        return 0;
+    }
+    r->after_user = e->message.role == ROLE_USER;
+    return give(r, &e->message, err);
+}
+
+static void write_head(struct script *r)
+{
+    char *began = time_text(r->x->saved->began, "%Y-%m-%d %H:%M");
+    comment(r, "Session ", r->x->saved->name);
+    comment(r, "of ", began);
+    buf_puts(r->out, "# Replays it to the same answers: vlmsh -f THIS-FILE (from any folder).\n");
+    comment(r, "Its pictures stand in ", r->x->folder);
+    buf_puts(r->out, "# Paths are absolute: when the folder moves, change them.\n"
+                     "/clear\n/reset all\n");
+    const struct setting *seed = settings_find("sample.seed");
+    if (seed) command(r, "/set", "sample.seed", seed->def);
+    free(began);
+}
+
+int script_write(struct exporting *x, struct err *err)
+{
+    const struct setting *longest = settings_find("sample.max_tokens");
+    struct script r = {
+        .x = x, .out = &x->text, .date = "today", .max_tokens = longest ? longest->def : "512"
+    };
+    int status = 0;
+    write_head(&r);
+    for (size_t i = 0; i < x->saved->count && status == 0; i++) {
+        const struct saved_entry *e = &x->saved->list[i];
+        status = e->kind == SAVED_MESSAGE ? write_message(&r, &i, err) : write_change(&r, e, err);
+    }
+    if (status == 0) status = write_given(&r, err);
+    cJSON_Delete(r.given);
+    free(r.written);
+    return status;
+}

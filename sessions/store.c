@@ -1,0 +1,368 @@
+// sessions/store.c -- the database file: opening it safely, the schema and its versions, prepared
+// statements.
+//
+// Durable to the turn: WAL with synchronous = FULL, so that a committed turn survives kill -9 and a
+// power cut alike. A file that is not ours is never written to: an existing database must carry our
+// application_id.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sessions/internal.h"
+
+enum { APPLICATION_ID = 0x766c6d73 }; // "vlms"
+
+// Forward only: a released step is never changed, a new one is appended.
+static const char *const schema_steps[] = {
+    // Pictures are shared by their hash; the path is where one use of it came from.
+    "CREATE TABLE models("
+    "  id INTEGER PRIMARY KEY, folder TEXT NOT NULL, fingerprint TEXT NOT NULL,"
+    "  UNIQUE(folder, fingerprint));"
+    "CREATE TABLE sessions("
+    "  id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,"
+    "  began INTEGER NOT NULL, touched INTEGER NOT NULL, entries INTEGER NOT NULL);"
+    "CREATE TABLE messages("
+    "  id INTEGER PRIMARY KEY,"
+    "  session INTEGER NOT NULL REFERENCES sessions(id) ON DELETE CASCADE,"
+    "  place INTEGER NOT NULL, role TEXT NOT NULL, generated INTEGER NOT NULL, ids BLOB,"
+    "  said INTEGER NOT NULL, undone INTEGER, UNIQUE(session, place));"
+    "CREATE TABLE pictures("
+    "  id INTEGER PRIMARY KEY, sha256 TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, bytes BLOB);"
+    "CREATE TABLE parts("
+    "  message INTEGER NOT NULL REFERENCES messages(id) ON DELETE CASCADE,"
+    "  place INTEGER NOT NULL, text TEXT, picture INTEGER REFERENCES pictures(id), path TEXT,"
+    "  PRIMARY KEY(message, place));"
+    "CREATE INDEX parts_picture ON parts(picture) WHERE picture IS NOT NULL;"
+    "CREATE TABLE answers("
+    "  message INTEGER PRIMARY KEY REFERENCES messages(id) ON DELETE CASCADE,"
+    "  began INTEGER NOT NULL, prompt_tokens INTEGER NOT NULL, visual_tokens INTEGER NOT NULL,"
+    "  computed_tokens INTEGER NOT NULL, vision_s REAL NOT NULL, prefill_s REAL NOT NULL,"
+    "  decode_s REAL NOT NULL, stop TEXT NOT NULL);"
+    "CREATE TABLE settings_changes("
+    "  session INTEGER NOT NULL REFERENCES sessions(id) ON DELETE CASCADE,"
+    "  place INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,"
+    "  PRIMARY KEY(session, place));"
+    "CREATE TABLE model_changes("
+    "  session INTEGER NOT NULL REFERENCES sessions(id) ON DELETE CASCADE,"
+    "  place INTEGER NOT NULL, model INTEGER NOT NULL REFERENCES models(id),"
+    "  PRIMARY KEY(session, place));"
+    "CREATE INDEX model_changes_model ON model_changes(model);",
+};
+
+enum { SCHEMA_STEPS = sizeof schema_steps / sizeof schema_steps[0] };
+
+int store_version(void)
+{
+    return SCHEMA_STEPS;
+}
+
+// --- messages for people
+// ---------------------------------------------------------------------------
+
+static int explain(sqlite3 *db, const char *path, struct err *err)
+{
+    switch (sqlite3_errcode(db) & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return err_set(err,
+                       "the session database '%s' is locked by another program: end that, "
+                       "or name another file with --db",
+                       path);
+    case SQLITE_FULL:
+        return err_set(err, "the disk with the session database '%s' is full: make room on it",
+                       path);
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+        return err_set(err,
+                       "the session database '%s' cannot be written to: change its permissions, "
+                       "or name another file with --db",
+                       path);
+    case SQLITE_NOTADB:
+    case SQLITE_CORRUPT:
+        return err_set(err,
+                       "the session database '%s' is damaged or is no database (%s): move it "
+                       "away, or name another file with --db",
+                       path, sqlite3_errmsg(db));
+    case SQLITE_CANTOPEN: {
+        int reason = sqlite3_system_errno(db);
+        return err_set(err,
+                       "cannot open the session database '%s': %s; name another file with --db",
+                       path, reason ? strerror(reason) : sqlite3_errmsg(db));
+    }
+    default: return err_set(err, "session database '%s': %s", path, sqlite3_errmsg(db));
+    }
+}
+
+int store_failed(struct store *s, struct err *err)
+{
+    return explain(s->db, s->path, err);
+}
+
+// --- statements
+// ------------------------------------------------------------------------------------
+
+static int bind(sqlite3_stmt *q, const char *types, va_list args)
+{
+    int status = SQLITE_OK;
+    for (int i = 1; *types && status == SQLITE_OK; i++, types++) {
+        if (*types == 'i') {
+            status = sqlite3_bind_int64(q, i, va_arg(args, int64_t));
+        } else if (*types == 'd') {
+            status = sqlite3_bind_double(q, i, va_arg(args, double));
+        } else if (*types == 't') {
+            status = sqlite3_bind_text(q, i, va_arg(args, const char *), -1, SQLITE_TRANSIENT);
+        } else if (*types == 'b') {
+            const void *bytes = va_arg(args, const void *);
+            size_t size = va_arg(args, size_t);
+            status = sqlite3_bind_blob64(q, i, bytes, size, SQLITE_TRANSIENT);
+        } else {
+            BUG("statement with binding '%c'", *types);
+        }
+    }
+    return status;
+}
+
+static sqlite3_stmt *prepare(struct store *s, struct err *err, const char *sql, const char *types,
+                             va_list args)
+{
+    sqlite3_stmt *q = NULL;
+    if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) == SQLITE_OK &&
+        bind(q, types, args) == SQLITE_OK)
+        return q;
+    store_failed(s, err);
+    sqlite3_finalize(q);
+    return NULL;
+}
+
+sqlite3_stmt *store_query(struct store *s, struct err *err, const char *sql, const char *types, ...)
+{
+    va_list args;
+    va_start(args, types);
+    sqlite3_stmt *q = prepare(s, err, sql, types, args);
+    va_end(args);
+    return q;
+}
+
+int store_step(struct store *s, sqlite3_stmt *q, struct err *err)
+{
+    int status = sqlite3_step(q);
+    if (status == SQLITE_ROW) return 1;
+    return status == SQLITE_DONE ? 0 : store_failed(s, err);
+}
+
+int store_run(struct store *s, struct err *err, const char *sql, const char *types, ...)
+{
+    va_list args;
+    va_start(args, types);
+    sqlite3_stmt *q = prepare(s, err, sql, types, args);
+    va_end(args);
+    if (!q) return -1;
+    int status = store_step(s, q, err);
+    sqlite3_finalize(q);
+    return status < 0 ? -1 : 0;
+}
+
+int store_number(struct store *s, struct err *err, int64_t otherwise, int64_t *value,
+                 const char *sql, const char *types, ...)
+{
+    va_list args;
+    va_start(args, types);
+    sqlite3_stmt *q = prepare(s, err, sql, types, args);
+    va_end(args);
+    if (!q) return -1;
+    int row = store_step(s, q, err);
+    *value = row > 0 && sqlite3_column_type(q, 0) != SQLITE_NULL ? sqlite3_column_int64(q, 0)
+                                                                 : otherwise;
+    sqlite3_finalize(q);
+    return row < 0 ? -1 : 0;
+}
+
+char *column_text(sqlite3_stmt *q, int column)
+{
+    const unsigned char *text = sqlite3_column_text(q, column);
+    return xstrdup(text ? (const char *)text : "");
+}
+
+int store_lock(struct store *s, struct err *err)
+{
+    return store_run(s, err, "BEGIN IMMEDIATE", "");
+}
+
+int store_unlock(struct store *s, int status, struct err *err)
+{
+    if (status == 0) status = store_run(s, err, "COMMIT", "");
+    // Some errors (disk full) have rolled back already.
+    if (status < 0 && !sqlite3_get_autocommit(s->db))
+        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    return status;
+}
+
+// --- opening
+// ---------------------------------------------------------------------------------------
+
+static int read_number(sqlite3 *db, const char *sql, int64_t *value)
+{
+    sqlite3_stmt *q = NULL;
+    *value = 0;
+    int status = sqlite3_prepare_v2(db, sql, -1, &q, NULL);
+    if (status == SQLITE_OK) {
+        status = sqlite3_step(q);
+        if (status == SQLITE_ROW) *value = sqlite3_column_int64(q, 0);
+    }
+    sqlite3_finalize(q);
+    return status == SQLITE_ROW || status == SQLITE_DONE ? 0 : -1;
+}
+
+// Runs one step and raises the version with it, in the transaction that is open.
+static int run_step(sqlite3 *db, const char *step, int version)
+{
+    char pragma[64];
+    sqlite3_snprintf(sizeof pragma, pragma, "PRAGMA user_version = %d", version);
+    return sqlite3_exec(db, step, NULL, NULL, NULL) == SQLITE_OK &&
+                   sqlite3_exec(db, pragma, NULL, NULL, NULL) == SQLITE_OK
+               ? 0
+               : -1;
+}
+
+int store_migrate(sqlite3 *db, const char *const *steps, int count, const char *path,
+                  struct err *err)
+{
+    int64_t version;
+    if (read_number(db, "PRAGMA user_version", &version) < 0) return explain(db, path, err);
+    if (version == count) return 0;
+    // Looked at again under the lock: another program may be doing the same.
+    if (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
+        return explain(db, path, err);
+    int status = read_number(db, "PRAGMA user_version", &version);
+    if (status == 0 && (version < 0 || version > count)) {
+        sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+        return err_set(err,
+                       "the session database '%s' was written by a newer vlmsh (schema %lld, this "
+                       "one knows %d): update vlmsh, or name another file with --db",
+                       path, (long long)version, count);
+    }
+    for (int v = (int)version; v < count && status == 0; v++)
+        status = run_step(db, steps[v], v + 1);
+    if (status == 0 && sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK) return 0;
+    explain(db, path, err);
+    if (!sqlite3_get_autocommit(db)) sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+    return -1;
+}
+
+// Another program's database is not migrated into ours.
+static int check_owner(sqlite3 *db, const char *path, struct err *err)
+{
+    int64_t owner, tables;
+    if (read_number(db, "PRAGMA application_id", &owner) < 0 ||
+        read_number(db, "SELECT count(*) FROM sqlite_master", &tables) < 0)
+        return explain(db, path, err);
+    if (owner == APPLICATION_ID) return 0;
+    if (owner || tables)
+        return err_set(err,
+                       "'%s' is the database of another program, not one of vlmsh: name another "
+                       "file with --db",
+                       path);
+    char pragma[64];
+    sqlite3_snprintf(sizeof pragma, pragma, "PRAGMA application_id = %d", APPLICATION_ID);
+    return sqlite3_exec(db, pragma, NULL, NULL, NULL) == SQLITE_OK ? 0 : explain(db, path, err);
+}
+
+static int set_up(sqlite3 *db, const char *path, struct err *err)
+{
+    sqlite3_extended_result_codes(db, 1);
+    sqlite3_busy_timeout(db, WAIT_MS);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_limit(db, SQLITE_LIMIT_LENGTH, 64 << 20);
+    if (check_owner(db, path, err) < 0) return -1;
+    if (sqlite3_db_readonly(db, "main") == 1)
+        return err_set(err,
+                       "the session database '%s' is read-only: change its permissions, or name "
+                       "another file with --db",
+                       path);
+    // Where the file system cannot do WAL, SQLite stays with its journal: slower, as safe.
+    if (sqlite3_exec(db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL) != SQLITE_OK ||
+        sqlite3_exec(db, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON", NULL, NULL, NULL) !=
+            SQLITE_OK)
+        return explain(db, path, err);
+    return store_migrate(db, schema_steps, SCHEMA_STEPS, path, err);
+}
+
+// Makes the folders above `path`, for the user alone: conversations are private.
+static int make_folders(const char *path, struct err *err)
+{
+    char *copy = xstrdup(path);
+    int status = 0;
+    for (char *p = copy + 1; *p && status == 0; p++) {
+        if (*p != '/') continue;
+        *p = 0;
+        if (mkdir(copy, 0700) < 0 && errno != EEXIST)
+            status = err_set(err,
+                             "cannot make the folder '%s' for the session database: %s; name "
+                             "another file with --db",
+                             copy, strerror(errno));
+        *p = '/';
+    }
+    free(copy);
+    return status;
+}
+
+static char *default_path(void)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    if (state && *state == '/') return xasprintf("%s/vlmsh/vlmsh.db", state);
+    return xasprintf("%s/.local/state/vlmsh/vlmsh.db", home && *home ? home : "/tmp");
+}
+
+struct store *store_open(const char *path, struct err *err)
+{
+    struct store *s = xcalloc(1, sizeof *s);
+    s->path = path ? xstrdup(path) : default_path();
+    if (make_folders(s->path, err) < 0) goto out;
+    int fd = open(s->path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0) close(fd);
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX;
+    if (sqlite3_open_v2(s->path, &s->db, flags, NULL) != SQLITE_OK) {
+        explain(s->db, s->path, err);
+        goto out;
+    }
+    if (set_up(s->db, s->path, err) < 0) goto out;
+    return s;
+out:
+    store_close(s);
+    return NULL;
+}
+
+void store_close(struct store *s)
+{
+    if (!s) return;
+    store_flush(s, NULL);
+    entries_release(s);
+    sqlite3_close(s->db);
+    free(s->path);
+    free(s->current.name);
+    free(s->next_name);
+    free(s->folder);
+    free(s->fingerprint);
+    free(s->system);
+    for (size_t i = 0; i < s->setting_count; i++) {
+        free(s->settings[i].key);
+        free(s->settings[i].value);
+    }
+    free(s->settings);
+    free(s);
+}
+
+const char *store_path(const struct store *s)
+{
+    return s->path;
+}
+
+const char *store_session(const struct store *s)
+{
+    return s->current.name;
+}

@@ -1,0 +1,103 @@
+// sessions/transcript.c -- a session as Markdown, for people: model, settings, questions with their
+// pictures, answers with their times.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/message.h"
+#include "sessions/internal.h"
+
+static void line(struct buf *b, const char *before, const char *text, const char *after)
+{
+    char *words = first_words(text, 1000);
+    buf_printf(b, "%s%s%s\n", before, words, after);
+    free(words);
+}
+
+static void write_change(struct buf *b, const struct saved_entry *e)
+{
+    char *key = first_words(e->key, 1000), *value = first_words(e->value, 1000);
+    if (e->kind == SAVED_MODEL)
+        buf_printf(b, "- model `%s` (weights `%.16s`)\n", key, value);
+    else
+        buf_printf(b, "- `%s` = `%s`\n", key, value);
+    free(key);
+    free(value);
+}
+
+// The link is relative to the transcript, so that both can be moved together.
+static void write_picture(struct exporting *x, int picture)
+{
+    const struct saved_picture *p = &x->saved->pictures[picture];
+    char *path = p->kept ? export_picture(x, picture, NULL) : NULL;
+    const char *slash = strrchr(p->path, '/');
+    char *name = first_words(slash ? slash + 1 : p->path, 200);
+    char *link;
+    if (path) { // both names behind the folder's last slash
+        const char *folder = strrchr(x->folder, '/') + 1;
+        link = first_words(path + (folder - x->folder), 4000);
+    } else {
+        link = first_words(p->path, 4000);
+    }
+    buf_printf(&x->text, "![%s](<%s>)\n\n", name, link);
+    free(link);
+    free(name);
+    free(path);
+}
+
+static void write_times(struct buf *b, const struct saved_entry *e)
+{
+    const struct event_answer *a = &e->answer;
+    buf_printf(b, "*%lld prompt tokens", (long long)a->prompt_tokens);
+    if (a->visual_tokens) buf_printf(b, " (%lld of pictures)", (long long)a->visual_tokens);
+    buf_printf(b, ", %lld computed in %.2f s; %zu tokens in %.2f s", (long long)a->computed_tokens,
+               a->vision_s + a->prefill_s, a->count, a->decode_s);
+    if (a->decode_s > 0) buf_printf(b, " (%.1f a second)", (double)a->count / a->decode_s);
+    line(b, "; end: ", e->stop, "*\n");
+}
+
+static void write_message(struct exporting *x, const struct saved_entry *e)
+{
+    static const char *const titles[ROLE_COUNT] = { "System", "You", "Model", "Token ids" };
+    const struct message *m = &e->message;
+    buf_printf(&x->text, "## %s\n\n", titles[m->role]);
+    for (size_t i = 0; i < m->part_count; i++) {
+        if (m->parts[i].text)
+            buf_printf(&x->text, "%s\n\n", m->parts[i].text);
+        else
+            write_picture(x, m->parts[i].picture);
+    }
+    for (size_t i = 0; m->role == ROLE_RAW && i < m->ids.count; i++)
+        buf_printf(&x->text, "%d%s", m->ids.data[i], i + 1 < m->ids.count ? " " : "\n\n");
+    if (e->timed) write_times(&x->text, e);
+}
+
+static bool is_default(const struct saved_entry *e)
+{
+    const struct setting *row = settings_find(e->key);
+    return row && !strcmp(row->def, e->value);
+}
+
+int transcript_write(struct exporting *x, struct err *err)
+{
+    const struct saved *saved = x->saved;
+    char *began = time_text(saved->began, "%Y-%m-%d %H:%M");
+    char *ended = time_text(saved->touched, "%Y-%m-%d %H:%M");
+    line(&x->text, "# ", saved->name, "\n");
+    buf_printf(&x->text, "%s to %s\n\n", began, ended);
+    bool listing = true, said = false; // at the beginning, defaults need no line
+    for (size_t i = 0; i < saved->count; i++) {
+        const struct saved_entry *e = &saved->list[i];
+        bool message = e->kind == SAVED_MESSAGE;
+        if (!message && e->kind == SAVED_SETTING && !said && is_default(e)) continue;
+        if (message && listing) buf_putc(&x->text, '\n');
+        listing = !message;
+        said |= message;
+        if (message)
+            write_message(x, e);
+        else
+            write_change(&x->text, e);
+    }
+    free(began);
+    free(ended);
+    return 0;
+}

@@ -1,0 +1,497 @@
+// sessions/turns.c -- the sink: what is told becomes rows.
+//
+//   event -> entry in s->pending (a copy) -> store_flush: one transaction for all that waits
+//
+// The user's message is flushed when it is told, before its answer begins; the answer when it is
+// complete. A failed write leaves everything pending, in order, to be written with a later turn.
+// The system message is a row of each time it was set ("" = removed): the last one holds.
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/message.h"
+#include "sessions/internal.h"
+
+enum entry_kind { ENTRY_BEGIN, ENTRY_END, ENTRY_MODEL, ENTRY_SETTING, ENTRY_MESSAGE, ENTRY_UNDO };
+
+struct entry_part {
+    char *text; // NULL for a picture
+    char *path, *sha256;
+    void *bytes; // NULL when too large to be kept
+    size_t size;
+};
+
+struct entry {
+    enum entry_kind kind;
+    int64_t time;
+    // BEGIN: name (or NULL) and first words; MODEL: folder, fingerprint; SETTING: key, value
+    char *key, *value;
+    int64_t count; // UNDO
+    enum role role;
+    bool generated;
+    struct entry_part *parts;
+    size_t part_count;
+    struct ids ids;
+    bool answered;
+    struct event_answer answer; // numbers only
+    char *stop;
+};
+
+static void entry_release(struct entry *e)
+{
+    for (size_t i = 0; i < e->part_count; i++) {
+        free(e->parts[i].text);
+        free(e->parts[i].path);
+        free(e->parts[i].sha256);
+        free(e->parts[i].bytes);
+    }
+    free(e->parts);
+    free(e->key);
+    free(e->value);
+    free(e->stop);
+    ids_release(&e->ids);
+}
+
+void entries_release(struct store *s)
+{
+    for (size_t i = 0; i < s->pending_count; i++) entry_release(&s->pending[i]);
+    free(s->pending);
+    s->pending = NULL;
+    s->pending_count = s->pending_capacity = 0;
+}
+
+void position_set(struct position *p, int64_t session, int64_t entries, const char *name)
+{
+    p->session = session;
+    p->entries = entries;
+    if (name && p->name && !strcmp(name, p->name)) return; // somebody may hold the old text
+    char *copy = name ? xstrdup(name) : NULL;
+    free(p->name);
+    p->name = copy;
+}
+
+// --- writing
+// ---------------------------------------------------------------------------------------
+
+// The place of the next entry.
+static int take_place(struct store *s, struct position *at, int64_t time, int64_t *place,
+                      struct err *err)
+{
+    *place = at->entries + 1;
+    if (store_run(s, err, "UPDATE sessions SET entries = ?, touched = ? WHERE id = ?", "iii",
+                  *place, time, at->session) < 0)
+        return -1;
+    at->entries = *place;
+    return 0;
+}
+
+static int write_model(struct store *s, struct position *at, int64_t time, const char *folder,
+                       const char *fingerprint, struct err *err)
+{
+    int64_t place;
+    if (take_place(s, at, time, &place, err) < 0) return -1;
+    if (store_run(s, err, "INSERT OR IGNORE INTO models(folder, fingerprint) VALUES(?, ?)", "tt",
+                  folder, fingerprint) < 0)
+        return -1;
+    return store_run(s, err,
+                     "INSERT INTO model_changes(session, place, model) "
+                     "SELECT ?, ?, id FROM models WHERE folder = ? AND fingerprint = ?",
+                     "iitt", at->session, place, folder, fingerprint);
+}
+
+static int write_setting(struct store *s, struct position *at, int64_t time, const char *key,
+                         const char *value, struct err *err)
+{
+    int64_t place;
+    if (take_place(s, at, time, &place, err) < 0) return -1;
+    return store_run(s, err,
+                     "INSERT INTO settings_changes(session, place, key, value) VALUES(?, ?, ?, ?)",
+                     "iitt", at->session, place, key, value);
+}
+
+static int write_begin(struct store *s, struct position *at, int64_t time, const char *name,
+                       const char *words, struct err *err)
+{
+    char *wanted = name ? xstrdup(name) : name_make(time, words);
+    char *unique = name_unique(s, wanted, err);
+    int status = unique ? store_run(s, err,
+                                    "INSERT INTO sessions(name, began, touched, entries) "
+                                    "VALUES(?, ?, ?, 0)",
+                                    "tii", unique, time, time)
+                        : -1;
+    if (status == 0) position_set(at, sqlite3_last_insert_rowid(s->db), 0, unique);
+    free(unique);
+    free(wanted);
+    return status;
+}
+
+// A picture that was stored without its bytes gets them when they come again.
+static int write_part(struct store *s, int64_t message, size_t place, const struct entry_part *p,
+                      struct err *err)
+{
+    if (p->text)
+        return store_run(s, err, "INSERT INTO parts(message, place, text) VALUES(?, ?, ?)", "iit",
+                         message, (int64_t)place, p->text);
+    if (store_run(s, err,
+                  "INSERT INTO pictures(sha256, size, bytes) VALUES(?, ?, ?) "
+                  "ON CONFLICT(sha256) DO UPDATE SET bytes = excluded.bytes "
+                  "WHERE bytes IS NULL AND excluded.bytes IS NOT NULL",
+                  "tib", p->sha256, (int64_t)p->size, p->bytes, p->bytes ? p->size : (size_t)0) < 0)
+        return -1;
+    return store_run(s, err,
+                     "INSERT INTO parts(message, place, picture, path) "
+                     "SELECT ?, ?, id, ? FROM pictures WHERE sha256 = ?",
+                     "iitt", message, (int64_t)place, p->path, p->sha256);
+}
+
+static int write_answer(struct store *s, int64_t message, const struct entry *e, struct err *err)
+{
+    const struct event_answer *a = &e->answer;
+    double seconds = a->vision_s + a->prefill_s + a->decode_s;
+    return store_run(s, err,
+                     "INSERT INTO answers(message, began, prompt_tokens, visual_tokens, "
+                     "computed_tokens, vision_s, prefill_s, decode_s, stop) "
+                     "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                     "iiiiidddt", message, e->time - (int64_t)(seconds > 0 ? seconds : 0),
+                     a->prompt_tokens, a->visual_tokens, a->computed_tokens, a->vision_s,
+                     a->prefill_s, a->decode_s, e->stop);
+}
+
+static int write_message(struct store *s, struct position *at, const struct entry *e,
+                         struct err *err)
+{
+    int64_t place;
+    if (take_place(s, at, e->time, &place, err) < 0) return -1;
+    bool has_ids = e->generated || e->ids.count;
+    const void *ids = has_ids ? (e->ids.data ? (const void *)e->ids.data : "") : NULL;
+    if (store_run(s, err,
+                  "INSERT INTO messages(session, place, role, generated, ids, said) "
+                  "VALUES(?, ?, ?, ?, ?, ?)",
+                  "iitibi", at->session, place, role_name(e->role), (int64_t)e->generated, ids,
+                  e->ids.count * sizeof *e->ids.data, e->time) < 0)
+        return -1;
+    int64_t message = sqlite3_last_insert_rowid(s->db);
+    for (size_t i = 0; i < e->part_count; i++)
+        if (write_part(s, message, i, &e->parts[i], err) < 0) return -1;
+    return e->answered ? write_answer(s, message, e, err) : 0;
+}
+
+static int write_undo(struct store *s, struct position *at, const struct entry *e, struct err *err)
+{
+    int64_t place;
+    if (take_place(s, at, e->time, &place, err) < 0) return -1;
+    return store_run(s, err,
+                     "UPDATE messages SET undone = ? WHERE id IN ("
+                     "  SELECT id FROM messages WHERE session = ? AND undone IS NULL "
+                     "  AND role <> 'system' ORDER BY place DESC LIMIT ?)",
+                     "iii", place, at->session, e->count);
+}
+
+static int write_entry(struct store *s, struct position *at, const struct entry *e, struct err *err)
+{
+    switch (e->kind) {
+    case ENTRY_BEGIN: return write_begin(s, at, e->time, e->key, e->value, err);
+    case ENTRY_END: position_set(at, 0, 0, NULL); return 0;
+    case ENTRY_MODEL: return write_model(s, at, e->time, e->key, e->value, err);
+    case ENTRY_SETTING: return write_setting(s, at, e->time, e->key, e->value, err);
+    case ENTRY_MESSAGE: return write_message(s, at, e, err);
+    case ENTRY_UNDO: return write_undo(s, at, e, err);
+    }
+    BUG("entry of kind %d", (int)e->kind);
+}
+
+// Another program deleted the session: what follows goes into a new one under its name.
+static int begin_again(struct store *s, struct position *at, struct err *err)
+{
+    char *name = xstrdup(at->name);
+    int64_t now = time(NULL);
+    int status = write_begin(s, at, now, name, "", err);
+    if (status == 0 && s->folder) status = write_model(s, at, now, s->folder, s->fingerprint, err);
+    for (size_t i = 0; i < s->setting_count && status == 0; i++)
+        status = write_setting(s, at, now, s->settings[i].key, s->settings[i].value, err);
+    free(name);
+    return status;
+}
+
+// Has another program changed the session since our last write? `notice` gets what was done then.
+static int look_again(struct store *s, struct position *at, struct buf *notice, struct err *err)
+{
+    if (!at->session || s->pending[0].kind == ENTRY_END) return 0;
+    sqlite3_stmt *q =
+        store_query(s, err, "SELECT entries, name FROM sessions WHERE id = ?", "i", at->session);
+    if (!q) return -1;
+    int row = store_step(s, q, err);
+    int64_t entries = row > 0 ? sqlite3_column_int64(q, 0) : 0;
+    char *name = row > 0 ? column_text(q, 1) : NULL;
+    sqlite3_finalize(q);
+    int status = row < 0 ? -1 : 0;
+    if (row == 0) {
+        status = begin_again(s, at, err);
+        if (status == 0)
+            buf_printf(notice,
+                       "another program deleted this session: what follows is kept in a new one, "
+                       "'%s', without the earlier messages",
+                       at->name);
+    } else if (row > 0 && entries == at->entries) {
+        position_set(at, at->session, entries, name); // perhaps renamed
+    } else if (row > 0) {
+        char *unique = name_unique(s, name, err);
+        int64_t copy;
+        status = unique ? session_copy(s, at->session, at->entries, unique, &copy, err) : -1;
+        if (status == 0) {
+            position_set(at, copy, at->entries, unique);
+            buf_printf(notice,
+                       "another program continues the session '%s' too: this one goes on "
+                       "as '%s'",
+                       name, unique);
+        }
+        free(unique);
+    }
+    free(name);
+    return status;
+}
+
+int store_flush(struct store *s, struct err *err)
+{
+    if (!s->pending_count) return 0;
+    struct position at = { 0 };
+    struct buf notice = { 0 };
+    position_set(&at, s->current.session, s->current.entries, s->current.name);
+    int status = store_lock(s, err);
+    if (status == 0) {
+        status = look_again(s, &at, &notice, err);
+        for (size_t i = 0; i < s->pending_count && status == 0; i++)
+            status = write_entry(s, &at, &s->pending[i], err);
+        status = store_unlock(s, status, err);
+    }
+    if (status == 0) {
+        entries_release(s);
+        position_set(&s->current, at.session, at.entries, at.name);
+        if (notice.length && s->sinks) sinks_notice(s->sinks, "%s", notice.data);
+    }
+    free(at.name);
+    buf_release(&notice);
+    return status;
+}
+
+// --- hearing
+// ---------------------------------------------------------------------------------------
+
+static struct entry *add_entry(struct store *s, enum entry_kind kind)
+{
+    if (s->pending_count == s->pending_capacity) {
+        s->pending_capacity = s->pending_capacity ? s->pending_capacity * 2 : 16;
+        s->pending = xreallocarray(s->pending, s->pending_capacity, sizeof *s->pending);
+    }
+    struct entry *e = &s->pending[s->pending_count++];
+    *e = (struct entry){ .kind = kind, .time = time(NULL) };
+    return e;
+}
+
+static void add_pair(struct store *s, enum entry_kind kind, const char *key, const char *value)
+{
+    struct entry *e = add_entry(s, kind);
+    e->key = key ? xstrdup(key) : NULL;
+    e->value = xstrdup(value);
+}
+
+static struct entry_part *add_part(struct entry *e)
+{
+    e->parts = xreallocarray(e->parts, e->part_count + 1, sizeof *e->parts);
+    struct entry_part *p = &e->parts[e->part_count++];
+    *p = (struct entry_part){ 0 };
+    return p;
+}
+
+static void add_text(struct entry *e, const char *text)
+{
+    add_part(e)->text = xstrdup(text);
+}
+
+// Absolute where that is possible: a session may be resumed from another folder.
+static char *absolute(const char *path)
+{
+    char *real = strcmp(path, "-") ? realpath(path, NULL) : NULL;
+    return real ? real : xstrdup(path);
+}
+
+static void add_picture(struct entry *e, const struct picture *picture)
+{
+    struct entry_part *p = add_part(e);
+    p->path = absolute(picture->path);
+    p->sha256 = xstrdup(picture->sha256);
+    p->size = picture->size;
+    if (picture->size > KEPT_PICTURE || !picture->bytes) return;
+    p->bytes = xmalloc(picture->size);
+    memcpy(p->bytes, picture->bytes, picture->size);
+}
+
+static const char *first_text(const struct message *m)
+{
+    for (size_t i = 0; m && i < m->part_count; i++)
+        if (m->parts[i].text && *m->parts[i].text) return m->parts[i].text;
+    return "";
+}
+
+// The beginning of a session: its name, and the state that the first message finds.
+static void begin(struct store *s, const char *words)
+{
+    s->begun = true;
+    add_pair(s, ENTRY_BEGIN, s->next_name, words);
+    free(s->next_name);
+    s->next_name = NULL;
+    if (s->folder) add_pair(s, ENTRY_MODEL, s->folder, s->fingerprint);
+    for (size_t i = 0; i < s->setting_count; i++)
+        add_pair(s, ENTRY_SETTING, s->settings[i].key, s->settings[i].value);
+    if (!s->system || !*s->system) return;
+    struct entry *e = add_entry(s, ENTRY_MESSAGE);
+    e->role = ROLE_SYSTEM;
+    add_text(e, s->system);
+}
+
+static void hear_message(struct store *s, const struct event *event)
+{
+    const struct message *m = event->message;
+    if (m->role == ROLE_SYSTEM) {
+        free(s->system);
+        s->system = message_text(m);
+        if (!s->begun) return; // written with the first thing said
+    }
+    if (!s->begun) begin(s, first_text(m));
+    struct entry *e = add_entry(s, ENTRY_MESSAGE);
+    e->role = m->role;
+    e->generated = m->generated;
+    ids_append(&e->ids, m->ids.data, m->ids.count);
+    for (size_t i = 0; i < m->part_count; i++) {
+        if (m->parts[i].text)
+            add_text(e, m->parts[i].text);
+        else if (event->pictures)
+            add_picture(e, &event->pictures[m->parts[i].picture]);
+    }
+}
+
+static void hear_answer(struct store *s, const struct event_answer *answer)
+{
+    if (!s->begun) begin(s, answer->text);
+    struct entry *e = add_entry(s, ENTRY_MESSAGE);
+    e->role = ROLE_ASSISTANT;
+    e->generated = e->answered = true;
+    e->answer = *answer;
+    e->stop = xstrdup(answer->stop ? answer->stop : "");
+    ids_append(&e->ids, answer->ids, answer->count);
+    add_text(e, answer->text ? answer->text : "");
+}
+
+static struct store_setting *find_setting(const struct store *s, const char *key)
+{
+    for (size_t i = 0; i < s->setting_count; i++)
+        if (!strcmp(s->settings[i].key, key)) return &s->settings[i];
+    return NULL;
+}
+
+const char *tracked_setting(const struct store *s, const char *key)
+{
+    const struct store_setting *found = find_setting(s, key);
+    if (found) return found->value;
+    const struct setting *row = settings_find(key);
+    return row ? row->def : "";
+}
+
+// Remembers the value; false when nothing changed.
+static bool track_setting(struct store *s, const char *key, const char *value)
+{
+    if (!strcmp(tracked_setting(s, key), value)) return false;
+    struct store_setting *at = find_setting(s, key);
+    if (!at) {
+        s->settings = xreallocarray(s->settings, s->setting_count + 1, sizeof *s->settings);
+        at = &s->settings[s->setting_count++];
+        *at = (struct store_setting){ .key = xstrdup(key) };
+    }
+    free(at->value);
+    at->value = xstrdup(value);
+    return true;
+}
+
+static bool track_model(struct store *s, const char *folder, const char *fingerprint)
+{
+    char *path = absolute(folder);
+    bool same = s->folder && !strcmp(s->folder, path) && !strcmp(s->fingerprint, fingerprint);
+    free(s->folder);
+    free(s->fingerprint);
+    s->folder = path;
+    s->fingerprint = xstrdup(fingerprint);
+    return !same;
+}
+
+void store_note_setting(struct store *s, const char *key, const char *value)
+{
+    if (s->begun) add_pair(s, ENTRY_SETTING, key, value);
+}
+
+void store_note_model(struct store *s)
+{
+    if (s->begun && s->folder) add_pair(s, ENTRY_MODEL, s->folder, s->fingerprint);
+}
+
+static void hear_clear(struct store *s)
+{
+    if (s->begun) add_entry(s, ENTRY_END);
+    s->begun = false;
+    free(s->system);
+    s->system = NULL;
+}
+
+// What a resume tells is known already; only where model and settings stand is followed.
+static bool hear(struct store *s, const struct event *e)
+{
+    switch (e->kind) {
+    case EVENT_SETTING:
+        if (e->key && e->value && track_setting(s, e->key, e->value) && !s->deaf)
+            store_note_setting(s, e->key, e->value);
+        return true;
+    case EVENT_MODEL:
+        if (e->text && track_model(s, e->text, e->value ? e->value : "") && !s->deaf)
+            store_note_model(s);
+        return true;
+    case EVENT_MESSAGE:
+        if (s->deaf || !e->message) return false;
+        hear_message(s, e);
+        // Given answers wait for the question after them, or the end of the line.
+        return e->message->role == ROLE_USER || e->message->role == ROLE_RAW;
+    case EVENT_ANSWER:
+        if (s->deaf || !e->answer || !e->answer->kept) return false;
+        hear_answer(s, e->answer);
+        return true;
+    case EVENT_UNDO:
+        if (s->deaf || !s->begun) return false;
+        add_entry(s, ENTRY_UNDO)->count = e->count;
+        return true;
+    case EVENT_CLEAR:
+        if (!s->deaf) hear_clear(s);
+        return true;
+    case EVENT_DONE: return true;
+    default: return false;
+    }
+}
+
+static void store_emit(void *self, const struct event *event)
+{
+    struct store *s = self;
+    if (!hear(s, event)) return;
+    struct err err;
+    bool failed = store_flush(s, &err) < 0;
+    if (failed != s->failing) {
+        s->failing = failed;
+        sqlite3_busy_timeout(s->db, failed ? WAIT_AGAIN_MS : WAIT_MS);
+        if (failed)
+            sinks_notice(s->sinks, "not kept yet, tried again with every turn: %s", err.text);
+        else
+            sinks_notice(s->sinks, "kept in '%s' again, nothing is missing", s->path);
+    }
+}
+
+struct sink store_sink(struct store *s, struct sinks *sinks)
+{
+    s->sinks = sinks;
+    return (struct sink){ .emit = store_emit, .self = s };
+}

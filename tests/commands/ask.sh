@@ -1,0 +1,64 @@
+# tests/commands/ask.sh -- /ask --data: many questions, resumable, broken samples, the person's
+# conversation untouched.
+. tests/commands/common.bash
+setup=("/load $llava" '/set sample.max_tokens 4' '/set sample.ignore_eos on')
+cp $scene tests/goldens/pictures/tall.jpg "$work"
+cat >"$work/data.json" <<'J'
+[{"id": "a", "image": "scene.png", "conversations": [{"from": "human", "value": "<image>\nWhat is this?"}, {"from": "gpt", "value": "A scene."}]},
+ {"id": "b", "image": "none.png", "question": "What is this?"},
+ {"id": "c", "images": ["tall.jpg", "scene.png"], "question": "Compare."},
+ {"id": "a", "question": "No picture."},
+ {"question": 5},
+ {"id": 7, "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]}]
+J
+results() { jq -c "$1" "$work/out.jsonl" | tr '\n' ' '; }
+
+lines "${setup[@]}" 'First words.' "/image $scene" "/ask --data $work/data.json --out $work/out.jsonl" '/images' 'Second words.' '/session list'
+check "no error" 'select(.event == "error").message' ""
+same "ids" "$(results .id)" '"a" "b" "c" "a" 4 7 '
+same "answers and errors" "$(results 'has("answer") != has("error")')" 'true true true true true true '
+same "which fail" "$(results 'has("error")')" 'false true false false true false '
+same "fields" "$(jq -c 'select(.id == "c") | [.question, (.ids | length), .visual_tokens, (.prefill_s >= 0), .stop]' "$work/out.jsonl")" \
+    '["Compare.",4,50,true,"length"]'
+same "reference" "$(jq -r 'select(.reference).reference' "$work/out.jsonl")" 'A scene.'
+check_has "summary" 'select(.event == "notice").text' "4 answered, 2 with errors"
+check_has "progress" 'select(.event == "progress" and .what == "answering") | "\(.step) of \(.steps)"' "6 of 6"
+check "the answers are not shown" 'select(.event == "answer").ids | length' $'4\n4'
+check "the waiting picture still waits" 'select(.name == "images").rows[0][4]' "next message"
+check "the session has the person's turns only" 'select(.name == "sessions").rows[0][4]' 2
+check "their second turn uses the cache" 'select(.event == "answer") | .computed_tokens < .prompt_tokens' $'false\ntrue'
+
+# The same question typed gives the same answer.
+lines "${setup[@]}" "/image $scene" 'What is this?'
+same "same as typed" "$(jq -c 'select(.event == "answer").ids' "$work/events")" "$(jq -c .ids "$work/out.jsonl" | head -1)"
+
+# Again: nothing to do. With the last lines lost and one cut off: the same file again.
+stable() { jq -c 'del(.vision_s, .prefill_s, .decode_s)' "$1"; }
+cp "$work/out.jsonl" "$work/whole.jsonl"
+lines "${setup[@]}" "/ask --data $work/data.json --out $work/out.jsonl"
+cmp "$work/out.jsonl" "$work/whole.jsonl" || fail "a finished run is left as it is"
+head -3 "$work/whole.jsonl" >"$work/out.jsonl"
+sed -n 4p "$work/whole.jsonl" | head -c 40 >>"$work/out.jsonl"
+lines "${setup[@]}" "/ask --data $work/data.json --out $work/out.jsonl --limit 2" "/ask --data $work/data.json --out $work/out.jsonl"
+same "resumed" "$(stable "$work/out.jsonl")" "$(stable "$work/whole.jsonl")"
+check_has "limit" 'select(.event == "notice").text' "1 answered, 1 with errors, 3 were there already"
+
+# JSON lines, one of them broken; pictures elsewhere.
+mkdir "$work/elsewhere"
+jq -c '.[]' "$work/data.json" | sed '2s/.*/{broken/' >"$work/elsewhere/data.jsonl"
+lines "${setup[@]}" "/ask --data $work/elsewhere/data.jsonl --out $work/lines.jsonl --images $work"
+same "JSON lines" "$(jq -c 'select(.error | not) | del(.vision_s, .prefill_s, .decode_s)' "$work/lines.jsonl")" \
+    "$(stable "$work/whole.jsonl" | jq -c 'select(.error | not)')"
+check_has "JSON lines: summary" 'select(.event == "notice").text' "4 answered, 2 with errors"
+same "broken line" "$(jq -r 'select(.id == 1).error' "$work/lines.jsonl")" "line 2 of the data is not valid JSON"
+
+# What is no file of answers is not touched.
+cp "$work/data.json" "$work/mine.json"
+printf 'my notes' >"$work/notes"
+lines "${setup[@]}" "/ask --data $work/data.json --out $work/mine.json" "/ask --data $work/data.json --out $work/notes" \
+    "/ask --data $work/notes --out $work/x.jsonl" "/ask --data $work/none.json --out $work/x.jsonl" "/ask --data $work/data.json" "/ask --data $work/data.json --out $work" \
+    "/ask --data $work/data.json --out $work/x.jsonl --limit 0" '/ask --nothing "x"'
+check "refused" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
+cmp "$work/mine.json" "$work/data.json" || fail "another file is not touched"
+same "notes" "$(cat "$work/notes")" "my notes"
+finish

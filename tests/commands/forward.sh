@@ -1,0 +1,27 @@
+# tests/commands/forward.sh -- /forward, /raw, /dump: the forward pass alone, ids as they are.
+. tests/commands/common.bash
+
+lines "/load $llama" '/set sample.max_tokens 3' '/set sample.ignore_eos on' \
+    "/dump logits layer.0.in $work/dump.safetensors" '/forward Hello there' '/context' '/raw 560 564 465' \
+    '/undo' '/raw 560,564,465' '/raw 99999' '/raw x' "/dump logits" "/dump logits file.txt" "/dump nonsense.tap $work/x.safetensors"
+check "done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' 1 2 3 4 5 6 7 8 9; printf 'false\n%.0s' 1 2 3 4 5)"
+check "forward leaves the conversation" 'select(.name == "context").rows[0][0]' 0
+same "tensors" "$(python3 - "$work/dump.safetensors" <<'P'
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+header = json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]])
+print(sorted(k for k in header if k != "__metadata__"))
+P
+)" "['layer.0.in', 'logits']"
+same "raw twice" "$(jq -c 'select(.event == "answer" and (.ids | length) == 3) | [.ids, .prompt_tokens]' "$work/events" | sort -u | wc -l)" 1
+check "raw prompt" 'select(.event == "answer" and (.ids | length) == 3).prompt_tokens' $'3\n3'
+check_has "unknown tap" 'select(.event == "error").message' "nonsense.tap"
+
+# A dump does not change the answer.
+ask=("/load $llava" '/set sample.max_tokens 6' '/set sample.ignore_eos on' "/image $scene")
+lines "${ask[@]}" 'What is this?'
+plain=$(jq -c 'select(.event == "answer").ids' "$work/events")
+lines "${ask[@]}" "/dump * $work/all.safetensors" 'What is this?'
+same "answer while dumping" "$(jq -c 'select(.event == "answer").ids' "$work/events")" "$plain"
+[ -s "$work/all.safetensors" ] || fail "the dump is written"
+finish

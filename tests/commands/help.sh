@@ -1,0 +1,24 @@
+# tests/commands/help.sh -- /help, /version, /quit: from the tables; unknown names are suggested.
+. tests/commands/common.bash
+
+lines '/help' '/help load' '/help /load' '/help exit' '/help sample.top_p' '/help lines' '/help taps' '/help templates' '/? quit'
+check "no errors" 'select(.event == "error").message' ""
+check_has "commands" 'select(.name == "commands").rows[][0]' "/tokenize"
+check_has "a command" 'select(.event == "text").text' "/load MODEL"
+check_has "an alias" 'select(.event == "text").text' "/quit"
+check_has "a setting" 'select(.event == "text").text' "sample.top_p = 1"
+check_has "layouts" 'select(.event == "text").text' "vicuna"
+check_has "taps" 'select(.name == "taps").rows[][0]' "layer.K.in"
+
+lines '/help laod' '/help nothing-like-it' '/hlep' '/imgae x' '/' '/home/me/cat.png what is this?' '/quit' '/version'
+check_has "help on" 'select(.event == "error").message' "did you mean 'load'?"
+check_has "command" 'select(.event == "error").message' "did you mean '/help'?"
+check_has "path" 'select(.event == "error").message' "/image FILE"
+check "quit ends it" 'select(.event == "done").ok' $'false\nfalse\nfalse\nfalse\nfalse\nfalse\ntrue'
+for name in quit exit bye q; do
+    lines "/$name" '/version'
+    check "/$name" '.event' done
+done
+vlmsh -c '/version' </dev/null >"$work/out" || fail "version"
+grep -q '^vlmsh [0-9]' "$work/out" || fail "version: $(cat "$work/out")"
+finish

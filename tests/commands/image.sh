@@ -1,0 +1,36 @@
+# tests/commands/image.sh -- /image, /images, /context: costs before sending, bad pictures, "-".
+. tests/commands/common.bash
+
+lines "/load $llava" "/image $scene tests/goldens/pictures/tall.jpg" '/images' '/context' \
+    '/image --clear' '/images' '/context'
+check_has "cost" 'select(.event == "notice").text' "25 visual tokens"
+check "two pictures" 'select(.name == "images").rows | length' $'2\n0'
+check "waiting" 'select(.name == "context").rows[0] | .[2] | tostring' $'50\n0'
+check "left" 'select(.name == "context").rows[0] | .[4] - .[0] - .[1] - .[2] == .[5]' $'true\ntrue'
+
+# The greedy answer to the golden's question.
+lines "/load $llava" '/set sample.max_tokens 24' '/set sample.ignore_eos on' "/image $scene" \
+    'What is in the picture?' '/images' '/context'
+check "golden answer" 'select(.event == "answer").ids | tostring' "$(jq -c .forward.gen_ids $llava/golden.json)"
+check "visual tokens" 'select(.event == "answer") | .visual_tokens, .prompt_tokens' \
+    "$(jq '.chat[] | select(.name == "single") | .image_tokens, (.input_ids | length)' $llava/golden.json)"
+check "where it is" 'select(.name == "images").rows[0][4]' "message 0"
+check "context" 'select(.name == "context").rows[0][1]' 25
+
+head -c 200 $scene >"$work/cut.png"
+printf 'RIFF\0\0\0\0WEBPVP8 ' >"$work/x.webp"
+echo text >"$work/x.txt"
+cp $scene "$work/my cat.png"
+lines "/load $llava" "/image $work/cut.png" "/image $work/x.webp" "/image $work/x.txt" "/image $work/none.png" \
+    "/image \"$work/my cat.png\"" "/image $work/my\\ cat.png" '/images' "/load $llama" "/image $scene"
+check "bad pictures" 'select(.event == "done").ok' \
+    $'true\nfalse\nfalse\nfalse\nfalse\ntrue\ntrue\ntrue\ntrue\nfalse'
+check "only the good ones stay" 'select(.name == "images").rows | length' 2
+for name in cut.png WebP x.txt none.png "text only"; do
+    check_has "message on $name" 'select(.event == "error").message' "$name"
+done
+
+vlmsh --json -c "/load $llava" -c '/image -' -c '/images' <$scene >"$work/events"
+check "standard input" 'select(.name == "images").rows[0] | .[1], .[5]' \
+    "$(printf '%s\nstandard input' "$(python3 -c "import struct; print(struct.unpack('>I', open('$scene', 'rb').read(20)[16:20])[0])")")"
+finish

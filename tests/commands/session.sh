@@ -1,0 +1,36 @@
+# tests/commands/session.sh -- /session, /save: kept by itself, resumed, copied, exported, replayed.
+. tests/commands/common.bash
+setup=("/load $llava" '/set sample.max_tokens 5' '/set sample.ignore_eos on')
+
+lines '/session'
+check_has "not begun" 'select(.event == "text").text' "no session yet"
+lines "${setup[@]}" "/image $scene" 'What is this?' 'And "that"?' '/session rename first' '/session' '/session list'
+answers=$(jq -c 'select(.event == "answer").ids' "$work/events")
+check_has "current" 'select(.event == "text").text' "'first'"
+check_has "listed" 'select(.name == "sessions").rows[] | select(.[0] == "first") | "\(.[4]) turns"' "2 turns"
+
+lines '/session resume first' '/context' '/regen'
+same "resumed" "$(jq -c 'select(.event == "answer").ids' "$work/events")" "$(tail -1 <<<"$answers")"
+lines '/session resume first' '/session fork second' '/undo' '/undo' '/session list' '/session resume first' '/context'
+check "the original stays" 'select(.name == "context").rows[0][1]' '25'
+check_has "the copy is there" 'select(.name == "sessions").rows[][0]' second
+
+lines '/session resume first' "/session export $work/replay.vlmsh" "/save $work/talk.md" "/save $work/talk.md"
+check "nothing is overwritten" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse'
+vlmsh --json -f "$work/replay.vlmsh" >"$work/events" || fail "replay: exit status"
+same "replayed to the same answers" "$(jq -c 'select(.event == "answer").ids' "$work/events")" "$answers"
+grep -q 'What is this?' "$work/talk.md" || fail "transcript"
+
+lines '/session resume first' '/session new third' '/context' '/session delete second' '/session resume second' \
+    '/session nothing' '/session rename' '/session resume nobody'
+check "new is empty" 'select(.name == "context").rows[0] | .[0] + .[1]' 0
+check "errors" 'select(.event == "done").ok' \
+    $'true\ntrue\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse'
+lines '/session resume first' '/context'
+check "new did not clear the old one" 'select(.name == "context").rows[0][1]' 25
+
+# A database that cannot be opened: all but sessions works.
+mkdir "$work/folder.db"
+printf '/version\n/session list\n/version\n' | "$VLMSH" --db "$work/folder.db" --json >"$work/events"
+check "without a database" 'select(.event == "done").ok' $'true\nfalse\ntrue'
+finish

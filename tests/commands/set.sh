@@ -1,0 +1,41 @@
+# tests/commands/set.sh -- /set, /get, /reset, /settings.
+. tests/commands/common.bash
+
+lines '/set sample.top_k 7' '/set sample.top_k=8' '/set sample.top_k = 9' '/get sample.top_k' '/set sample.top_k' \
+    '/set chat.date 26 Jul 2024' '/set sample.top_k 9' '/set' '/reset sample.top_k' '/get sample.top_*' \
+    '/reset' '/get chat.date'
+check "values" 'select(.event == "setting") | .key + "=" + .value' \
+    'sample.top_k=7
+sample.top_k=8
+sample.top_k=9
+sample.top_k=9
+sample.top_k=9
+chat.date=26 Jul 2024
+sample.top_k=9
+sample.top_k=9
+chat.date=26 Jul 2024
+sample.top_k=0
+sample.top_k=0
+sample.top_p=1
+chat.date=today
+chat.date=today'
+check "no errors" 'select(.event == "error")' ""
+
+lines '/set sample.top_k -1' '/set sample.topk 3' '/set nonsense.key 3' '/set sample.temperature warm' \
+    '/set chat.template nobody' '/get nope' '/reset nope' '/settings nope' '/get sample.top_k'
+check "refused" 'select(.event == "done").ok' \
+    $'false\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\ntrue'
+check_has "suggestion" 'select(.event == "error").message' "did you mean 'sample.top_k'?"
+check "the former value stays" 'select(.event == "setting").value' 0
+
+lines '/settings' '/settings sample' '/settings sample.'
+check "all have defaults and help" \
+    'select(.event == "table").rows | all(.[1] == .[2] and (.[3] | length > 0) and (.[4] | endswith(".")))' \
+    $'true\ntrue\ntrue'
+check "a group" 'select(.event == "table") | [.rows[][0] | startswith("sample.")] | unique | tostring' \
+    $'[false,true]\n[true]\n[true]'
+
+# A changed setting obeys at the next answer.
+lines "/load $llama" '/set sample.ignore_eos on' '/set sample.max_tokens 3' 'hi' '/set sample.max_tokens 5' '/regen'
+check "lengths" 'select(.event == "answer").ids | length' $'3\n5'
+finish

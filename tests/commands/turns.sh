@@ -1,0 +1,28 @@
+# tests/commands/turns.sh -- /undo, /regen, /clear, /context: only new tokens are computed, and the
+# answers are those of a fresh conversation.
+. tests/commands/common.bash
+setup=("/load $llava" '/set sample.max_tokens 6' '/set sample.ignore_eos on')
+
+lines "${setup[@]}" "/image $scene" 'What is this?' 'And what else?' '/regen' '/undo' '/context' 'And what else?' \
+    '/undo' '/undo' '/context' '/undo' '/regen'
+answers=$(jq -c 'select(.event == "answer").ids' "$work/events")
+same "regen gives the same" "$(sed -n 3p <<<"$answers")" "$(sed -n 2p <<<"$answers")"
+same "after undo the same" "$(sed -n 4p <<<"$answers")" "$(sed -n 2p <<<"$answers")"
+check "only new tokens are computed" \
+    'select(.event == "answer") | .computed_tokens < .prompt_tokens' \
+    $'false\ntrue\ntrue\ntrue'
+check "all is undone" 'select(.name == "context").rows[0] | .[0] + .[1] == 0' $'false\ntrue'
+check "nothing to undo, nothing to give again" 'select(.event == "error").message | length > 0' $'true\ntrue'
+
+lines "${setup[@]}" 'Something else.' '/clear' "/image $scene" 'What is this?'
+same "clear begins anew" "$(jq -c 'select(.event == "answer").ids' "$work/events" | tail -1)" "$(sed -n 1p <<<"$answers")"
+lines "${setup[@]}" '/answer' '/set ctx.max 20' "/image $scene" 'What is this?' '/context'
+check "errors" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\ntrue\nfalse\ntrue'
+check_has "too long" 'select(.event == "error").message' "ctx.max"
+check "nothing was added" 'select(.name == "context").rows[0][0]' 0
+
+# A line that begins with // is text that begins with /.
+lines "${setup[@]}" '//load x' '/undo' '/ask "/load x"'
+same "slash text" "$(jq -c 'select(.event == "answer") | [.ids, .prompt_tokens]' "$work/events" | sed -n 1p)" \
+    "$(jq -c 'select(.event == "answer") | [.ids, .prompt_tokens]' "$work/events" | sed -n 2p)"
+finish

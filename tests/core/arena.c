@@ -1,0 +1,132 @@
+// tests/core/arena.c -- core/arena.c: marks, reuse, a device that has no more memory.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/arena.h"
+
+static size_t device_limit = SIZE_MAX, device_used;
+
+// Remembers the size in front of the block, so that device_used is what is out.
+static void *device_alloc(size_t bytes)
+{
+    if (bytes > device_limit - device_used) return NULL;
+    char *block = aligned_alloc(64, (bytes + 63) / 64 * 64 + 64);
+    if (!block) return NULL;
+    memcpy(block, &bytes, sizeof bytes);
+    device_used += bytes;
+    return block + 64;
+}
+
+static void device_release(void *memory)
+{
+    size_t bytes;
+    char *block = (char *)memory - 64;
+    memcpy(&bytes, block, sizeof bytes);
+    device_used -= bytes;
+    free(block);
+}
+
+static const struct backend device = { .name = "test",
+                                       .alloc = device_alloc,
+                                       .release = device_release };
+
+static void hands_out_aligned_memory(void **state)
+{
+    struct arena a = { .backend = &device };
+    char *last = NULL;
+    assert_non_null(arena_alloc(&a, 0));
+    for (size_t n = 1; n < 3000; n += 7) {
+        char *p = arena_alloc(&a, n);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % 64, 0);
+        assert_ptr_not_equal(p, last);
+        memset(p, (int)n, n);
+        last = p;
+    }
+    assert_true(a.used <= a.reserved && a.peak == a.used);
+    assert_int_equal(a.reserved, device_used);
+    arena_release(&a);
+    assert_int_equal(device_used, 0);
+    assert_int_equal(a.reserved, 0);
+    assert_non_null(arena_alloc(&a, 10)); // usable again
+    arena_release(&a);
+}
+
+static void reset_gives_the_same_memory_again(void **state)
+{
+    struct arena a = { .backend = &device };
+    char *kept = arena_alloc(&a, 1000);
+    memset(kept, 'k', 1000);
+    struct arena_mark mark = arena_mark(&a);
+    size_t used = a.used, reserved = 0;
+    char *first = arena_alloc(&a, 5000);
+    for (int round = 0; round < 50; round++) {
+        arena_reset(&a, mark);
+        assert_int_equal(a.used, used);
+        assert_ptr_equal(arena_alloc(&a, 5000), first);
+        for (int i = 0; i < 20; i++) memset(arena_alloc(&a, 400000), round, 400000);
+        if (round == 0) reserved = a.reserved;
+    }
+    assert_int_equal(a.reserved, reserved); // nothing more was taken from the device
+    for (int i = 0; i < 1000; i++) assert_int_equal(kept[i], 'k');
+    arena_release(&a);
+    assert_int_equal(device_used, 0);
+}
+
+static void marks_nest(void **state)
+{
+    struct arena a = { .backend = &device };
+    struct arena_mark empty = arena_mark(&a);
+    arena_alloc(&a, 3 << 20);
+    struct arena_mark outer = arena_mark(&a);
+    char *x = arena_alloc(&a, 2 << 20);
+    struct arena_mark inner = arena_mark(&a);
+    char *y = arena_alloc(&a, 1 << 20);
+    assert_non_null(y);
+    arena_reset(&a, inner);
+    assert_ptr_equal(arena_alloc(&a, 1 << 20), y);
+    memset(x, 1, 2 << 20);
+    arena_reset(&a, outer);
+    arena_reset(&a, empty);
+    assert_int_equal(a.used, 0);
+    size_t reserved = a.reserved;
+    assert_non_null(arena_alloc(&a, 3 << 20)); // from a chunk that is already there
+    assert_int_equal(a.reserved, reserved);
+    arena_release(&a);
+    assert_int_equal(device_used, 0);
+}
+
+static void says_no(void **state)
+{
+    struct arena a = { .backend = &device };
+    device_limit = 4 << 20;
+    assert_non_null(arena_alloc(&a, 3 << 20));
+    struct arena_mark mark = arena_mark(&a);
+    size_t used = a.used;
+    assert_null(arena_alloc(&a, 8 << 20));
+    assert_null(arena_alloc(&a, SIZE_MAX));
+    assert_null(arena_alloc(&a, SIZE_MAX - 63));
+    assert_int_equal(a.used, used);
+    assert_non_null(arena_alloc(&a, 1 << 20)); // a refusal changes nothing
+    arena_reset(&a, mark);
+    arena_release(&a);
+    device_limit = SIZE_MAX;
+    assert_int_equal(device_used, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hands_out_aligned_memory),
+        cmocka_unit_test(reset_gives_the_same_memory_again),
+        cmocka_unit_test(marks_nest),
+        cmocka_unit_test(says_no),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

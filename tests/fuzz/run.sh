@@ -1,0 +1,68 @@
+#!/bin/bash
+# Runs fuzzers one after another: tests/fuzz/run.sh SECONDS BIN...
+# Each starts from a few small files made from tests/goldens; one line a fuzzer. A crash, a hang of
+# 10 s or more than 2 GB of memory fails it; the input that did it is kept beside the binary.
+seconds=$1
+shift
+cd "$(dirname "$0")/../.." || exit 1
+goldens=tests/goldens
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+
+# One safetensors file: the header in $2, then $3 bytes.
+safetensors_seed() {
+    {
+        printf "\\x$(printf %02x $((${#2} % 256)))\\x$(printf %02x $((${#2} / 256)))\\0\\0\\0\\0\\0\\0"
+        printf %s "$2"
+        head -c "$3" /dev/zero
+    } >"$1"
+}
+
+make_seeds() { # NAME FOLDER
+    case $1 in
+    safetensors)
+        safetensors_seed "$2/empty" '{}' 0
+        safetensors_seed "$2/one" '{"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}' 24
+        safetensors_seed "$2/two" '{"__metadata__":{"format":"pt"},"b":{"dtype":"BF16","shape":[],"data_offsets":[4,6]},"\u00e9":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}  ' 6
+        safetensors_seed "$2/bits" '{"f":{"dtype":"F4","shape":[0,4],"data_offsets":[0,0]},"g":{"dtype":"F6_E2M3","shape":[4],"data_offsets":[0,3]}}' 3
+        ;;
+    config)
+        for d in "$goldens"/*/config.json; do
+            d=${d%/config.json}
+            for f in config preprocessor_config generation_config; do
+                cat "$d/$f.json" 2>/dev/null
+                printf '\0'
+            done >"$2/${d##*/}"
+        done
+        ;;
+    *tokenizer*)
+        for d in "$goldens"/*/tokenizer.json; do cp "$d" "$2/$(basename "$(dirname "$d")")"; done
+        ;;
+    *image* | *picture*)
+        find "$goldens/pictures" -size -64k \( -name '*.png' -o -name '*.jpg' -o -name '*.bmp' -o -name '*.ppm' \) \
+            -exec cp {} "$2" \;
+        ;;
+    *)
+        find tests demo -name '*.vlmsh' -size -64k -exec cp {} "$2" \; 2>/dev/null
+        printf '/set sample.seed 1\n# note\n/tokenize "a\\nb"\n"""\ntwo\nlines\n"""\n/get ${HOME}\n' >"$2/commands"
+        ;;
+    esac
+}
+
+failed=0
+for bin in "$@"; do
+    name=$(basename "$bin")
+    mkdir -p "$work/$name"
+    make_seeds "$name" "$work/$name"
+    "$bin" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
+        -dict=tests/fuzz/words.dict -artifact_prefix="$bin-" "$work/$name" >"$work/log" 2>&1
+    status=$?
+    if [ $status = 0 ]; then
+        echo "ok      fuzz $name ($(grep -o 'Done [0-9]* runs in [0-9]* second' "$work/log")s)"
+    else
+        failed=1
+        echo "FAILED  fuzz $name (exit $status)"
+        grep -v '^#' "$work/log" | tail -40 | sed 's/^/    /'
+    fi
+done
+exit $failed

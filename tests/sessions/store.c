@@ -1,0 +1,186 @@
+// tests/sessions/store.c -- sessions/store.c: opening, the schema's versions, files that are no
+// database of ours.
+#include "tests/sessions/fixture.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static void write_file(const char *path, const void *bytes, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    fclose(f);
+}
+
+static void refuses(const char *path, const char *reason)
+{
+    struct err err = { 0 };
+    assert_null(store_open(path, &err));
+    assert_contains(err.text, path);
+    assert_contains(err.text, reason);
+}
+
+static void test_creates(void **state)
+{
+    char path[160];
+    struct err err = { 0 };
+    struct stat st;
+    snprintf(path, sizeof path, "%s/a/b/vlmsh.db", folder);
+    struct store *s = store_open(path, &err);
+    assert_non_null(s);
+    assert_string_equal(store_path(s), path);
+    assert_null(store_session(s));
+    assert_int_equal(number(s, "PRAGMA user_version"), store_version());
+    assert_int_equal(number(s, "PRAGMA foreign_keys"), 1);
+    assert_int_equal(number(s, "PRAGMA synchronous"), 2);
+    assert_int_equal(number(s, "SELECT count(*) FROM sqlite_master WHERE name = 'sessions'"), 1);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 077, 0);
+    store_close(s);
+    s = store_open(path, &err);
+    assert_non_null(s);
+    store_close(s);
+}
+
+static void test_default_place(void **state)
+{
+    struct err err = { 0 };
+    char expected[160];
+    setenv("XDG_STATE_HOME", folder, 1);
+    struct store *s = store_open(NULL, &err);
+    assert_non_null(s);
+    snprintf(expected, sizeof expected, "%s/vlmsh/vlmsh.db", folder);
+    assert_string_equal(store_path(s), expected);
+    store_close(s);
+}
+
+static void test_migrates(void **state)
+{
+    const char *const steps[] = {
+        "CREATE TABLE t(a)",
+        "INSERT INTO t VALUES(1)",
+        "ALTER TABLE t ADD COLUMN b DEFAULT 7",
+    };
+    struct err err = { 0 };
+    for (int from = 0; from <= 3; from++) {
+        sqlite3 *db;
+        sqlite3_stmt *q;
+        assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
+        assert_int_equal(store_migrate(db, steps, from, "x.db", &err), 0);
+        assert_int_equal(store_migrate(db, steps, 3, "x.db", &err), 0);
+        assert_int_equal(sqlite3_prepare_v2(db, "SELECT sum(a), sum(b) FROM t", -1, &q, NULL), 0);
+        assert_int_equal(sqlite3_step(q), SQLITE_ROW);
+        assert_int_equal(sqlite3_column_int(q, 0), 1);
+        assert_int_equal(sqlite3_column_int(q, 1), 7);
+        sqlite3_finalize(q);
+        assert_int_equal(store_migrate(db, steps, 2, "x.db", &err), -1);
+        assert_contains(err.text, "newer");
+        sqlite3_close(db);
+    }
+}
+
+// A step that fails leaves the file in the version it had.
+static void test_migration_fails(void **state)
+{
+    const char *const steps[] = { "CREATE TABLE t(a)", "CREATE TABLE u(a); CREATE TABLE t(a)" };
+    struct err err = { 0 };
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
+    assert_int_equal(store_migrate(db, steps, 1, "x.db", &err), 0);
+    assert_int_equal(store_migrate(db, steps, 2, "x.db", &err), -1);
+    assert_contains(err.text, "x.db");
+    assert_int_equal(sqlite3_exec(db, "SELECT * FROM u", NULL, NULL, NULL), SQLITE_ERROR);
+    assert_int_equal(store_migrate(db, steps, 1, "x.db", &err), 0);
+    sqlite3_close(db);
+}
+
+static void test_newer(void **state)
+{
+    struct store *s = open_store();
+    assert_int_equal(sqlite3_exec(s->db, "PRAGMA user_version = 999", NULL, NULL, NULL), 0);
+    store_close(s);
+    refuses(database, "newer");
+}
+
+static void test_damaged(void **state)
+{
+    write_file(database, "this is not a database, it is a letter to somebody............", 60);
+    refuses(database, "damaged");
+}
+
+// Bytes overwritten in the middle: found when it is opened or read, with a message.
+static void test_damaged_inside(void **state)
+{
+    struct store *s = open_store();
+    for (int i = 0; i < 50; i++) say(ROLE_USER, "some words that fill a page of the database file");
+    char *name = xstrdup(store_session(s));
+    store_close(s);
+    size_t size;
+    char *bytes = file_read(database, 1 << 30, &size, NULL);
+    assert_non_null(bytes);
+    memset(bytes + 4096, 0x5a, size - 4096);
+    write_file(database, bytes, size);
+    free(bytes);
+    struct err err = { 0 };
+    struct saved saved;
+    s = store_open(database, &err);
+    if (s) {
+        assert_int_equal(saved_read(s, name, &saved, &err), -1);
+        store_close(s);
+    }
+    assert_contains(err.text, "damaged");
+    free(name);
+}
+
+static void test_foreign(void **state)
+{
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(database, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "CREATE TABLE bookmarks(a)", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    refuses(database, "another program");
+}
+
+static void test_unwritable(void **state)
+{
+    struct err err = { 0 };
+    assert_null(store_open("/dev/null/x/vlmsh.db", &err));
+    assert_contains(err.text, "cannot make the folder '/dev/null/x'");
+    assert_contains(err.text, "--db");
+    refuses(folder, "cannot open");
+    if (geteuid() == 0) return; // root may write everywhere
+    struct store *s = open_store();
+    store_close(s);
+    chmod(database, 0400);
+    refuses(database, "read-only");
+}
+
+static void test_open_while_locked(void **state)
+{
+    struct store *s = open_store();
+    struct err err = { 0 };
+    assert_int_equal(store_lock(s, &err), 0);
+    struct store *other = store_open(database, &err); // reading is enough for the same version
+    assert_non_null(other);
+    store_close(other);
+    store_unlock(s, 0, &err);
+    store_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_creates, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_default_place, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_migrates, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_migration_fails, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_newer, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_damaged, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_damaged_inside, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_foreign, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_unwritable, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_open_while_locked, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,72 @@
+// tests/tui/history.c -- tui/history.c: private, no duplicates, several lines in an entry.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <readline/history.h>
+
+#include "core/mem.h"
+#include "tui/history.h"
+
+static void expect_entries(int count, const char *const *entries)
+{
+    assert_int_equal(history_length, count);
+    for (int i = 0; i < count; i++)
+        assert_string_equal(history_get(history_base + i)->line, entries[i]);
+}
+
+static void test_kept(void **state)
+{
+    char folder[] = "/tmp/vlmsh-history-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    char *path = xasprintf("%s/a/b/history", folder);
+    struct history *h = history_open(path);
+    history_keep(h, "one");
+    history_keep(h, "two\nlines \\n here");
+    history_keep(h, " secret");
+    history_keep(h, "");
+    history_keep(h, "three");
+    history_keep(h, "one");
+    history_keep(h, "one");
+    const char *expected[] = { "two\nlines \\n here", "three", "one" };
+    expect_entries(3, expected);
+    history_close(h);
+    struct stat s;
+    assert_int_equal(stat(path, &s), 0);
+    assert_int_equal(s.st_mode & 0777, 0600);
+    h = history_open(path); // as it was, read from the file
+    expect_entries(3, expected);
+    history_close(h);
+    char *clean = xasprintf("rm -r %s", folder);
+    assert_int_equal(system(clean), 0);
+    free(clean);
+    free(path);
+}
+
+static void test_without_a_file(void **state)
+{
+    struct history *h = history_open("/proc/none/history");
+    history_keep(h, "one");
+    assert_int_equal(history_length, 1);
+    history_close(h);
+    h = history_open(NULL);
+    history_keep(h, "one");
+    history_close(h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_without_a_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,181 @@
+// tests/tui/json.c -- tui/json.c: every line is valid JSON whatever the events hold.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/json.h"
+#include "tui/json.h"
+
+// The line the sink writes for an event, without its end; NULL when it writes none.
+static char *line_of(const struct event *event)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    struct json_sink *j = json_sink_new(out);
+    struct sink sink = json_sink(j);
+    sink.emit(sink.self, event);
+    json_sink_free(j);
+    fclose(out);
+    if (!size) {
+        free(text);
+        return NULL;
+    }
+    assert_int_equal(text[size - 1], '\n');
+    text[size - 1] = '\0';
+    assert_null(strchr(text, '\n'));
+    return text;
+}
+
+static void expect(const struct event *event, const char *line)
+{
+    char *got = line_of(event);
+    assert_string_equal(got, line);
+    free(got);
+}
+
+static void test_texts(void **state)
+{
+    expect(&(struct event){ .kind = EVENT_TOKEN, .text = "", .id = 7 },
+           "{\"event\":\"token\",\"text\":\"\",\"id\":7}");
+    expect(&(struct event){ .kind = EVENT_NOTICE, .text = "a\n\"b\"\\\x01" },
+           "{\"event\":\"notice\",\"text\":\"a\\n\\\"b\\\"\\\\\\u0001\"}");
+    // A cut character, an overlong one, a surrogate, a stray byte.
+    expect(&(struct event){ .kind = EVENT_TEXT, .text = "x\xe2\x82y\xff" },
+           "{\"event\":\"text\",\"text\":\"x\xef\xbf\xbd\xef\xbf\xbdy\xef\xbf\xbd\"}");
+    expect(&(struct event){ .kind = EVENT_TEXT, .text = "\xc3\xa9\xf0\x9f\x90\xb1" },
+           "{\"event\":\"text\",\"text\":\"\xc3\xa9\xf0\x9f\x90\xb1\"}");
+    expect(&(struct event){ .kind = EVENT_ERROR, .where = "a.vlmsh:3", .text = "no" },
+           "{\"event\":\"error\",\"where\":\"a.vlmsh:3\",\"message\":\"no\"}");
+    expect(&(struct event){ .kind = EVENT_ERROR, .text = "no" },
+           "{\"event\":\"error\",\"where\":\"\",\"message\":\"no\"}");
+    expect(&(struct event){ .kind = EVENT_SETTING, .key = "sample.seed", .value = "3" },
+           "{\"event\":\"setting\",\"key\":\"sample.seed\",\"value\":\"3\"}");
+    expect(&(struct event){ .kind = EVENT_DONE, .ok = true }, "{\"event\":\"done\",\"ok\":true}");
+}
+
+static void test_answer(void **state)
+{
+    const int32_t ids[] = { 5, 2147483647 };
+    const struct event_answer answer = {
+        .text = "hi",
+        .ids = ids,
+        .count = 2,
+        .prompt_tokens = 600,
+        .visual_tokens = 576,
+        .computed_tokens = 24,
+        .prefill_s = 0.1,
+        .decode_s = 1e-7,
+        .vision_s = 0,
+        .stop = "eos",
+    };
+    expect(&(struct event){ .kind = EVENT_ANSWER, .answer = &answer },
+           "{\"event\":\"answer\",\"text\":\"hi\",\"ids\":[5,2147483647],\"prompt_tokens\":600,"
+           "\"visual_tokens\":576,\"computed_tokens\":24,\"vision_s\":0,\"prefill_s\":0.1,"
+           "\"decode_s\":1e-07,\"stop\":\"eos\"}");
+    const struct event_answer empty = { .text = "", .stop = "cancelled" };
+    char *line = line_of(&(struct event){ .kind = EVENT_ANSWER, .answer = &empty });
+    assert_non_null(strstr(line, "\"ids\":[]"));
+    free(line);
+}
+
+static void test_table(void **state)
+{
+    static const char *const columns[] = { "name", "value" };
+    static const bool numeric[] = { false, true };
+    static const char *const cells[] = {
+        "a", "12345678901234567", "1", "-0.5e3", "b", "", "c", "nan", "d", "1 MB"
+    };
+    const struct event_table table = { .name = "t",
+                                       .columns = columns,
+                                       .column_count = 2,
+                                       .row_count = 5,
+                                       .cells = cells,
+                                       .numeric = numeric };
+    expect(&(struct event){ .kind = EVENT_TABLE, .table = &table },
+           "{\"event\":\"table\",\"name\":\"t\",\"columns\":[\"name\",\"value\"],\"rows\":"
+           "[[\"a\",12345678901234567],[\"1\",-0.5e3],[\"b\",null],[\"c\",\"nan\"],"
+           "[\"d\",\"1 MB\"]]}");
+}
+
+// Every float comes back as it was; what JSON has no word for is null.
+static void test_heatmap(void **state)
+{
+    const float values[] = { 0.1f, 1.17549435e-38f, 3.4028235e38f, -1.0f / 3, NAN, 7 };
+    const struct event_heatmap map = { .name = "m",
+                                       .picture = 0,
+                                       .layer = 3,
+                                       .head = -1,
+                                       .token = -1,
+                                       .rows = 2,
+                                       .cols = 3,
+                                       .values = values,
+                                       .min = -1.0f / 3,
+                                       .max = INFINITY };
+    char *line = line_of(&(struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });
+    cJSON *object = cJSON_Parse(line);
+    assert_non_null(object);
+    const cJSON *list = json_get(object, "values");
+    assert_int_equal(cJSON_GetArraySize(list), 6);
+    for (int i = 0; i < 6; i++) {
+        const cJSON *value = cJSON_GetArrayItem(list, i);
+        if (i == 4)
+            assert_true(cJSON_IsNull(value));
+        else
+            assert_true((float)value->valuedouble == values[i]);
+    }
+    assert_true(cJSON_IsNull(cJSON_GetObjectItem(object, "max")));
+    cJSON_Delete(object);
+    free(line);
+}
+
+static void test_database_events_are_silent(void **state)
+{
+    assert_null(line_of(&(struct event){ .kind = EVENT_MODEL, .text = "m", .value = "f" }));
+    assert_null(line_of(&(struct event){ .kind = EVENT_UNDO, .count = 1 }));
+    assert_null(line_of(&(struct event){ .kind = EVENT_CLEAR }));
+}
+
+// A burst of progress becomes its first and its last line.
+static void test_progress_is_throttled(void **state)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    struct json_sink *j = json_sink_new(out);
+    struct sink sink = json_sink(j);
+    for (int i = 0; i <= 1000; i++) {
+        const struct event_progress p = {
+            .what = "loading", .step = i, .steps = 1000, .loss = NAN, .eta_s = NAN
+        };
+        sink.emit(sink.self, &(struct event){ .kind = EVENT_PROGRESS, .progress = &p });
+    }
+    fclose(out);
+    json_sink_free(j);
+    int lines = 0;
+    for (const char *c = text; *c; c++) lines += *c == '\n';
+    assert_in_range(lines, 2, 4);
+    assert_non_null(strstr(text, "\"step\":0,"));
+    assert_non_null(strstr(text, "\"step\":1000,\"steps\":1000,\"loss\":null"));
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_answer),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_heatmap),
+        cmocka_unit_test(test_database_events_are_silent),
+        cmocka_unit_test(test_progress_is_throttled),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

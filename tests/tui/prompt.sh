@@ -1,0 +1,128 @@
+# tests/tui/prompt.sh -- tui/input.c on a terminal: editing, history, completion, Ctrl-C, Ctrl-D.
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export XDG_STATE_HOME="$work/state" XDG_CACHE_HOME="$work/cache" VLMSH MODEL=tests/goldens/llava-1.5
+export PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1 WORK="$work"
+python3 - <<'END'
+import os, signal, stat, time
+from terminal import Terminal, check
+
+program, model, work = os.environ["VLMSH"], os.environ["MODEL"], os.environ["WORK"]
+prompt = r"vlmsh llava-1\.5> "
+
+def start(*more, env=None):
+    t = Terminal([program, "--plain", model, *more], env=env)
+    t.expect(r"vlmsh \S+: .*on cpu")
+    t.expect(prompt)
+    t.expect(r"\x1b\[\?2004h|$")
+    return t
+
+# An answer comes, with its measures; settings by completion; the prompt tells the waiting picture.
+t = start()
+t.type("/set sample.max_tok\t4\r")
+t.expect(r"sample\.max_tokens = 4")
+t.expect(prompt)
+t.type("Hello\r")
+t.expect(r"\[\d+ prompt tokens.*; \d+ tokens, .*\]")
+t.expect(prompt)
+t.type("/ima\t tests/goldens/pictures/squ\t\r")
+t.expect(r"tests/goldens/pictures/square\.png")
+t.expect(r"\[1 picture\] " + prompt)
+t.type("/nosuch\r")
+t.expect("error: unknown command '/nosuch'")
+t.expect(prompt)
+
+# Text between """, and a line that goes on: one message each. Ctrl-C leaves a text that was begun.
+t.type('"""one\r')
+t.expect(r"\.\.\. ")
+t.type('two"""\r')
+t.expect(r"prompt tokens")
+t.expect(prompt)
+t.type("three\\\r")
+t.expect(r"\.\.\. ")
+t.type("\x03")
+t.expect(r"\^C")
+t.expect(prompt)
+time.sleep(2.1)  # the next Ctrl-C is no second one
+
+# A paste with line ends is one message.
+t.type("\x1b[200~first line\nsecond line\n\x1b[201~")
+t.expect("second line")
+t.type("\r")
+t.expect(r"prompt tokens")
+t.expect(prompt)
+check(t.all.count("prompt tokens") == 3, "three answers", t)
+t.type(" not kept\x03")
+t.expect(prompt)
+t.type("\x04")
+check(t.wait() == 0, "Ctrl-D leaves with 0", t)
+
+# The history: private, newest last, no line twice; a line with a space in front is not in it.
+file = os.path.join(work, "state/vlmsh/history")
+check(stat.S_IMODE(os.stat(file).st_mode) == 0o600, "the history file is private")
+lines = open(file).read().split("\n")
+check("Hello" in lines and '"""one\\ntwo"""' in lines and "first line\\nsecond line" in lines,
+      "the history holds %r" % lines)
+check(not any("not kept" in l for l in lines), "a line with a space in front is kept")
+t = start()
+t.type("\x1b[A\x1b[A")
+t.expect("one")
+t.type("\x15\x04")
+check(t.wait() == 0, "Ctrl-D", t)
+
+# Ctrl-C during an answer stops it and the shell stays; at an idle prompt, twice: 130.
+t = start()
+t.type("/set sample.ignore_eos on\r")
+t.expect(prompt)
+t.type("/set ctx.max 1000000\r")
+t.expect(prompt)
+t.type("/set sample.max_tokens 1000000\r")
+t.expect(prompt)
+t.type("a slow question\r")
+t.expect("a slow question\r?\n")
+time.sleep(0.5)
+t.type("\x03")
+t.expect(r"; stopped\]")
+t.expect(prompt)
+t.type("/version\r")
+t.expect(r"vlmsh \d")
+t.expect(prompt)
+t.type("\x03")
+t.expect("Ctrl-C again")
+t.expect(prompt)
+t.type("\x03")
+check(t.wait() == 130, "Ctrl-C twice leaves with 130", t)
+
+# SIGTERM at the prompt ends it in order.
+t = start()
+t.signal(signal.SIGTERM)
+check(t.wait() == 128 + signal.SIGTERM, "SIGTERM", t)
+
+# No colours with NO_COLOR; Ctrl-G edits the line.
+editor = os.path.join(work, "editor")
+with open(editor, "w") as f:
+    f.write("#!/bin/sh\nprintf '/version' >\"$1\"\n")
+os.chmod(editor, 0o755)
+t = start(env={"NO_COLOR": "1", "VISUAL": editor})
+t.type("/nosuch\r")
+t.expect("error: unknown command")
+check("\x1b[31m" not in t.all, "no colours", t)
+t.type("draft\x07")
+t.expect("/version")
+t.type("\r")
+t.expect(r"vlmsh \d")
+t.expect(prompt)
+t.type("/quit\r")
+check(t.wait() == 0, "/quit", t)
+
+# A model that cannot be opened: told, and the shell opens without one.
+t = Terminal([program, "--plain", os.path.join(work, "none")])
+t.expect("error: ")
+t.expect("vlmsh> ")
+t.type("Hello\r")
+t.expect("/load MODEL")
+t.expect("vlmsh> ")
+t.type("\x04")
+check(t.wait() == 0, "leaves", t)
+END

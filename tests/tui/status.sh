@@ -1,0 +1,116 @@
+# tests/tui/status.sh -- tui/main.c, options.c, lines.c: what goes where, and the exit statuses.
+set -u
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export XDG_STATE_HOME="$work/state" XDG_CACHE_HOME="$work/cache"
+model=tests/goldens/llava-1.5
+failures=0
+
+# run STATUS ARGUMENT...: standard output in $work/out, standard error in $work/err.
+run() {
+    local want=$1 got
+    shift
+    timeout 100 "$VLMSH" "$@" >"$work/out" 2>"$work/err" </dev/null
+    got=$?
+    [ "$got" = "$want" ] || fail "exit $got, not $want: vlmsh $*"
+}
+fail() {
+    echo "failed: $*"
+    sed 's/^/  out: /' "$work/out"
+    sed 's/^/  err: /' "$work/err"
+    failures=$((failures + 1))
+}
+out() { grep -qE -- "$1" "$work/out" || fail "standard output lacks '$1'"; }
+err() { grep -qE -- "$1" "$work/err" || fail "standard error lacks '$1'"; }
+silent() { [ ! -s "$work/$1" ] || fail "$1 is not empty"; }
+
+# Bad usage.
+for bad in --foo -x "-c" "--threads 0" "--threads x" "--threads" "-D NOEQUALS" "-D =x" "--plain --json" \
+    "a b" "--plain=1" "--device gpu" "--device cuda" "--device cpu:1" "--session" \
+    "scenes" "job run 1" "bench" "new" "new --like tiny" "new --like nosuch DIR" "new --like tiny a b"; do
+    # shellcheck disable=SC2086
+    run 2 $bad
+    silent out
+    err '^vlmsh'
+done
+run 2 --device cuda
+err 'CPU'
+
+run 0 --version; out '^vlmsh [0-9]'; silent err
+run 0 version; out '^vlmsh [0-9]'
+run 0 --help; out '--threads N'; out 'new --like SHAPE DIR'; silent err
+run 0 help; out '--json'
+run 0 help image; out '/image'
+run 1 help nosuchthing; err 'nosuchthing'
+
+# Answers on standard output, news on standard error.
+run 0 "$model" -c '/set sample.max_tokens 3' -c '/get sample.max_tokens' -c 'Hello'
+[ "$(wc -l <"$work/out")" -ge 2 ] || fail "an answer and a setting"
+head -1 "$work/out" | grep -qx 'sample.max_tokens = 3' || fail "/get is output, /set is not"
+grep -q $'\033' "$work/out" "$work/err" && fail "escape sequences in a pipe"
+
+# Lines and files in the order given; the first failing line ends it.
+printf '# a comment\n\n/set sample.seed 5\n' >"$work/a"
+printf '/get sample.seed\n/nosuch\n/get sample.seed\n' >"$work/b"
+run 1 -c '/get sample.seed' -f "$work/a" -c '/get sample.seed' -f "$work/b" -c '/get sample.top_k'
+[ "$(cat "$work/out")" = $'sample.seed = 0\nsample.seed = 5\nsample.seed = 5' ] || fail "order"
+err "^$work/b:2: unknown command '/nosuch'"
+run 1 -c '/version' -c '/nosuch' -c '/version'
+err "^-c:2: unknown command"
+[ "$(wc -l <"$work/out")" = 1 ] || fail "goes on after an error"
+run 1 -f "$work/none"
+err "$work/none"
+
+# Variables: from -D, else from the environment.
+printf '/set sample.seed ${SEED}\n/get sample.seed\n' >"$work/v"
+run 0 -D SEED=9 -f "$work/v"; out '= 9$'
+run 0 -DSEED=8 -f "$work/v"; out '= 8$'
+SEED=7 run 0 -f "$work/v"; out '= 7$'
+
+# Standard input is a script.
+printf '/get sample.seed\n/nosuch\n/version\n' >"$work/in"
+timeout 100 "$VLMSH" <"$work/in" >"$work/out" 2>"$work/err"
+[ $? = 1 ] || fail "a script on standard input stops"
+err '^stdin:2: unknown'
+[ "$(wc -l <"$work/out")" = 1 ] || fail "goes on after an error"
+
+# No line needs a model: none is opened, and nothing is said about it.
+run 0 -c "/tokenizer $model/tokenizer.json" -c '/tokenize Hello'
+silent err
+[ ! -e "$work/cache" ] || fail "a model was written that nobody needed"
+# One that does opens a small one, and says what it is.
+run 0 -c '/set sample.max_tokens 2' -c 'Hello'
+err 'random weights'
+run 0 -c '/info'
+run 1 "$work/nomodel" -c '/version'; silent out; err "$work/nomodel"
+run 1 -c "/load $model" -c /unload -c Hello; err '^-c:3: .*/load'
+
+# A reader that leaves, a full device: the end, quietly.
+timeout 100 "$VLMSH" -c /settings -c /settings -c /settings 2>"$work/err" | head -1 >"$work/out"
+silent err
+timeout 100 "$VLMSH" -c /version >/dev/full 2>"$work/err"
+[ $? = 1 ] || fail "a full device is a failure"
+
+# A database that cannot be opened: said, and the rest works; a session of it cannot be had.
+run 0 --db /proc/none/x.db -c '/version'; out '^vlmsh'; err 'nothing is kept'
+run 1 --db /proc/none/x.db --session s -c '/version'; silent out
+
+# Interrupted: 130. SIGTERM: 143.
+for pair in INT:130 TERM:143; do
+    mkfifo "$work/fifo"
+    "$VLMSH" -f "$work/fifo" "$model" >"$work/out" 2>"$work/err" &
+    pid=$!
+    {
+        printf '/set sample.ignore_eos on\n/set ctx.max 1000000\n/set sample.max_tokens 1000000\n'
+        printf 'a slow question\n/version\n'
+        for _ in $(seq 100); do [ -s "$work/out" ] && break; sleep 0.1; done
+        sleep 0.3
+        kill -"${pair%:*}" $pid
+    } >"$work/fifo"
+    wait $pid
+    got=$?
+    [ $got = "${pair#*:}" ] || fail "exit $got after SIG${pair%:*}"
+    grep -q '^vlmsh' "$work/out" && fail "the script goes on after SIG${pair%:*}"
+    rm "$work/fifo"
+done
+[ $failures = 0 ]

@@ -1,0 +1,77 @@
+"""A program on a terminal of its own: what is typed, what appears.
+
+    t = Terminal(["./vlmsh", "MODEL"])
+    t.expect("> ")
+    t.type("/help\\r")
+    assert t.wait() == 0
+"""
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import fcntl
+import sys
+import termios
+import time
+
+
+class Terminal:
+    def __init__(self, argv, env=None, size=(24, 100)):
+        environment = dict(os.environ, TERM="xterm", INPUTRC="/dev/null", LC_ALL="C.UTF-8")
+        environment.pop("NO_COLOR", None)
+        environment.update(env or {})
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execvpe(argv[0], argv, environment)
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+        self.seen = ""  # not yet expected
+        self.all = ""
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def read(self, seconds):
+        """Takes what comes within the time; False at the end."""
+        if not select.select([self.fd], [], [], seconds)[0]:
+            return True
+        try:
+            data = os.read(self.fd, 65536)
+        except OSError:
+            return False
+        text = data.decode("utf-8", "replace")
+        self.seen += text
+        self.all += text
+        return bool(data)
+
+    def expect(self, pattern, seconds=30):
+        """Waits for the regular expression and forgets what came up to its end."""
+        end = time.time() + seconds
+        while True:
+            found = re.search(pattern, self.seen)
+            if found:
+                self.seen = self.seen[found.end():]
+                return found.group()
+            if time.time() > end or not self.read(0.2):
+                sys.exit("expected %r, the terminal showed:\n%s" % (pattern, self.all))
+
+    def signal(self, number):
+        os.kill(self.pid, number)
+
+    def wait(self, seconds=30):
+        """The exit status, or minus the signal that ended it."""
+        end = time.time() + seconds
+        while time.time() < end:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                return os.waitstatus_to_exitcode(status)
+            if not self.read(0.05):
+                time.sleep(0.05)
+        os.kill(self.pid, signal.SIGKILL)
+        sys.exit("it does not end; the terminal showed:\n" + self.all)
+
+
+def check(condition, what, terminal=None):
+    if not condition:
+        sys.exit("failed: %s\n%s" % (what, terminal.all if terminal else ""))

@@ -1,0 +1,126 @@
+// tui/complete.c -- what may stand where.
+#include "tui/complete.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+static void add(struct candidates *c, const char *prefix, const char *text)
+{
+    c->list = xreallocarray(c->list, c->count + 1, sizeof *c->list);
+    c->list[c->count++] = xasprintf("%s%s", prefix, text);
+}
+
+void candidates_release(struct candidates *c)
+{
+    for (size_t i = 0; i < c->count; i++) free(c->list[i]);
+    free(c->list);
+    *c = (struct candidates){ 0 };
+}
+
+static void add_commands(struct candidates *c, const char *prefix)
+{
+    const struct command *command;
+    for (int i = 0; (command = command_at(i)); i++) add(c, prefix, command->name);
+}
+
+static void add_settings(struct candidates *c)
+{
+    for (int i = 0; i < settings_count(); i++) add(c, "", settings_row(i)->key);
+}
+
+static void add_values(struct candidates *c, const char *key)
+{
+    const struct setting *row = settings_find(key);
+    if (!row) return;
+    if (row->type == SETTING_FLAG) {
+        add(c, "", "on");
+        add(c, "", "off");
+    }
+    for (int i = 0; row->choices && row->choices[i]; i++) add(c, "", row->choices[i]);
+    if (!c->count && c->paths == PATHS_NONE && row->def && *row->def) add(c, "", row->def);
+}
+
+static void add_sessions(const struct shell *shell, struct candidates *c)
+{
+    struct session_row *rows;
+    size_t count;
+    if (!shell->store || store_list(shell->store, &rows, &count, NULL) < 0) return;
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].name) add(c, "", rows[i].name);
+    store_list_free(rows, count);
+}
+
+// Subcommands first; what follows them is a session where sessions are dealt with, else a file.
+static void add_words(const struct shell *shell, const struct command *command, int index,
+                      struct candidates *c)
+{
+    if (index == 0) {
+        for (int i = 0; command->words && command->words[i]; i++) add(c, "", command->words[i]);
+    } else if (index == 1 && (command->needs & NEEDS_STORE)) {
+        add_sessions(shell, c);
+        c->paths = PATHS_ALL;
+    } else {
+        c->paths = PATHS_ALL;
+    }
+}
+
+static void add_arguments(const struct shell *shell, const struct command *command, int index,
+                          const char *first, struct candidates *c)
+{
+    switch (command->complete) {
+    case COMPLETE_NOTHING: break;
+    case COMPLETE_PATH: c->paths = PATHS_ALL; break;
+    case COMPLETE_FOLDER: c->paths = PATHS_FOLDERS; break;
+    case COMPLETE_COMMAND:
+        add_commands(c, "");
+        add_settings(c);
+        break;
+    case COMPLETE_SETTING:
+    case COMPLETE_VALUE:
+        if (index == 0)
+            add_settings(c);
+        else
+            add_values(c, first);
+        break;
+    case COMPLETE_SESSION: add_sessions(shell, c); break;
+    case COMPLETE_WORDS: add_words(shell, command, index, c); break;
+    }
+}
+
+// The word at *p, as it is typed; *p is behind it.
+static char *next_word(const char **p, const char *end)
+{
+    while (*p < end && strchr(" \t\n", **p)) ++*p;
+    const char *begin = *p;
+    bool quoted = *p < end && **p == '"';
+    if (quoted) ++*p;
+    while (*p < end && (quoted ? **p != '"' : !strchr(" \t\n", **p))) ++*p;
+    if (quoted && *p < end) ++*p;
+    return *p > begin ? xstrndup(begin, (size_t)(*p - begin)) : NULL;
+}
+
+void complete_find(const struct shell *shell, const char *line, size_t start,
+                   struct candidates *candidates)
+{
+    *candidates = (struct candidates){ 0 };
+    const char *end = line + start;
+    while (*line == ' ' || *line == '\t') line++;
+    if (line >= end) {
+        add_commands(candidates, "/");
+        return;
+    }
+    if (*line != '/') return; // text for the model
+    char *name = next_word(&line, end), *first = next_word(&line, end), *word = first;
+    const struct command *command = name ? command_find(name + 1) : NULL;
+    int index = 0;
+    while (word) {
+        index++;
+        if (word != first) free(word);
+        word = next_word(&line, end);
+    }
+    if (command) add_arguments(shell, command, index, first, candidates);
+    free(name);
+    free(first);
+}

@@ -1,0 +1,24 @@
+// tui/complete.h -- what Tab offers, from the tables of commands and settings.
+//
+//   struct candidates c = { 0 };
+//   complete_find(shell, line, start, &c);     // the word begins at line[start]
+//   ... c.list[0..count), and files or folders where c.paths says so ...
+#ifndef TUI_COMPLETE_H
+#define TUI_COMPLETE_H
+
+#include "commands/command.h"
+
+enum candidate_paths { PATHS_NONE, PATHS_ALL, PATHS_FOLDERS };
+
+struct candidates {
+    char **list; // owned
+    size_t count;
+    enum candidate_paths paths;
+};
+
+// All that may stand at this place of the line, whatever part of it is typed already.
+void complete_find(const struct shell *shell, const char *line, size_t start,
+                   struct candidates *candidates);
+void candidates_release(struct candidates *c);
+
+#endif

@@ -1,0 +1,110 @@
+// tui/default_model.c -- the demo model, else a small random one.
+#include "tui/default_model.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+#include "core/new_model.h"
+#include "tui/places.h"
+
+// --- where it is
+// ----------------------------------------------------------------------------------
+
+static bool is_model(const char *folder)
+{
+    char *config = xasprintf("%s/config.json", folder);
+    bool there = access(config, R_OK) == 0;
+    free(config);
+    return there;
+}
+
+// The demo model's folder, NULL when this installation has none.
+static char *find_demo(void)
+{
+    static const char *const places[] = { "demo/model", "../../demo/model",
+                                          "../share/vlmsh/demo/model" };
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char *folder = places_beside_program(places[i]);
+        if (folder && is_model(folder)) return folder;
+        free(folder);
+    }
+    return NULL;
+}
+
+// A folder of files only.
+static void remove_folder(const char *folder)
+{
+    DIR *d = opendir(folder);
+    const struct dirent *entry;
+    while (d && (entry = readdir(d)))
+        if (entry->d_name[0] != '.') unlinkat(dirfd(d), entry->d_name, 0);
+    if (d) closedir(d);
+    rmdir(folder);
+}
+
+// --- the small one with random weights
+// ------------------------------------------------------------
+
+static int write_tiny(const char *folder, struct err *err)
+{
+    if (places_make_parents(folder, err) < 0) return -1;
+    // Written beside and renamed: two programs that begin at once find a whole one.
+    char *next = xasprintf("%s.%d", folder, (int)getpid());
+    int status = new_model_write("tiny", next, 1, NULL, err);
+    if (status == 0 && rename(next, folder) < 0 && !is_model(folder))
+        status = err_set(err, "cannot rename '%s' to '%s': %s", next, folder, strerror(errno));
+    if (status == 0 && is_model(next)) remove_folder(next); // the other program was faster
+    free(next);
+    return status;
+}
+
+static int load_tiny(struct engine *e, struct err *err)
+{
+    char *folder = places_file("XDG_CACHE_HOME", ".cache", "tiny");
+    if (!folder)
+        return err_set(err, "no MODEL was given, and there is no home folder for a small one "
+                            "(set HOME, or name a model)");
+    int status = is_model(folder) ? 0 : write_tiny(folder, err);
+    if (status == 0 && engine_load(e, folder, err) < 0)
+        status =
+            err_in(err, "the small default model (remove '%s' to have it written anew)", folder);
+    if (status == 0)
+        sinks_notice(engine_sinks(e),
+                     "No MODEL was given: this is a small model with random weights, its answers "
+                     "are noise. A real one: download a folder from Hugging Face (for instance "
+                     "llava-hf/llava-1.5-7b-hf) and open it with /load FOLDER or 'vlmsh FOLDER'.");
+    free(folder);
+    return status;
+}
+
+// --- when
+// -----------------------------------------------------------------------------------------
+
+static int want_model(void *self, struct err *err)
+{
+    struct shell *shell = self;
+    shell->want_model = NULL; // one try
+    char *demo = find_demo();
+    int status = demo ? engine_load(shell->engine, demo, err) : load_tiny(shell->engine, err);
+    free(demo);
+    return status;
+}
+
+// Who has opened a model and closed it does not want another one unasked.
+static void notice_model(void *self, const struct event *event)
+{
+    struct shell *shell = self;
+    if (event->kind == EVENT_MODEL) shell->want_model = NULL;
+}
+
+void default_model_offer(struct shell *shell)
+{
+    shell->want_model = want_model;
+    shell->want_self = shell;
+    sinks_add(shell->sinks, (struct sink){ .emit = notice_model, .self = shell });
+}

@@ -1,0 +1,135 @@
+// tui/history.c -- the history file.
+#include "tui/history.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <readline/history.h>
+
+#include "core/mem.h"
+#include "tui/places.h"
+
+enum { ENTRIES_MAX = 5000 };
+
+struct history {
+    char *path; // NULL: none
+};
+
+static char *escape(const char *entry)
+{
+    struct buf b = { 0 };
+    for (; *entry; entry++) {
+        if (*entry == '\n')
+            buf_puts(&b, "\\n");
+        else if (*entry == '\\')
+            buf_puts(&b, "\\\\");
+        else
+            buf_putc(&b, *entry);
+    }
+    buf_putc(&b, '\n');
+    return buf_take(&b);
+}
+
+static void unescape(char *line)
+{
+    char *to = line;
+    for (const char *from = line; *from && *from != '\n'; from++) {
+        if (*from == '\\' && from[1] && from[1] != '\n')
+            *to++ = *++from == 'n' ? '\n' : *from;
+        else
+            *to++ = *from;
+    }
+    *to = '\0';
+}
+
+// Puts the entry at the end of readline's list; an equal one before is taken away.
+static void remember(const char *entry)
+{
+    for (int i = history_length - 1; i >= 0; i--) {
+        HIST_ENTRY *old = history_get(history_base + i);
+        if (old && strcmp(old->line, entry) == 0) {
+            free_history_entry(remove_history(i));
+            break;
+        }
+    }
+    add_history(entry);
+}
+
+// One write: lines of two shells do not mix.
+static bool write_entry(int file, const char *entry)
+{
+    char *line = escape(entry);
+    ssize_t length = (ssize_t)strlen(line);
+    bool written = write(file, line, (size_t)length) == length;
+    free(line);
+    return written;
+}
+
+// Writes what is left after duplicates are gone, when the file has grown to twice of what is kept.
+static void rewrite(const char *path)
+{
+    char *next = xasprintf("%s.%d", path, (int)getpid());
+    int file = open(next, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file >= 0) {
+        bool written = true;
+        for (int i = 0; i < history_length && written; i++)
+            written = write_entry(file, history_get(history_base + i)->line);
+        if (close(file) < 0 || !written || rename(next, path) < 0) unlink(next);
+    }
+    free(next);
+}
+
+static void read_entries(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    if (!file) return;
+    fchmod(fileno(file), 0600);
+    char *line = NULL;
+    size_t capacity = 0;
+    int count = 0;
+    while (getline(&line, &capacity, file) > 0) {
+        unescape(line);
+        if (*line) remember(line);
+        count++;
+    }
+    free(line);
+    fclose(file);
+    if (count > 2 * ENTRIES_MAX) rewrite(path);
+}
+
+struct history *history_open(const char *path)
+{
+    struct history *h = xcalloc(1, sizeof *h);
+    clear_history();
+    stifle_history(ENTRIES_MAX);
+    if (path && places_make_parents(path, NULL) == 0) {
+        h->path = xstrdup(path);
+        read_entries(path);
+    }
+    return h;
+}
+
+void history_close(struct history *h)
+{
+    if (!h) return;
+    clear_history();
+    free(h->path);
+    free(h);
+}
+
+void history_keep(struct history *h, const char *entry)
+{
+    if (!*entry || *entry == ' ' || *entry == '\n') return;
+    HIST_ENTRY *last = history_get(history_base + history_length - 1);
+    bool same = last && strcmp(last->line, entry) == 0;
+    remember(entry);
+    if (same || !h->path) return;
+    int file = open(h->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (file < 0) return;
+    write_entry(file, entry); // a full disk costs an entry, no more
+    close(file);
+}

@@ -1,0 +1,25 @@
+// tui/input.h -- lines from a person: readline with history, completion, multi-line text.
+//
+//   struct input *in = input_new(shell);
+//   while (input_read(in, &line) == INPUT_LINE) { ... free(line); }
+//   input_free(in);
+//
+// One at a time: readline itself exists once.
+#ifndef TUI_INPUT_H
+#define TUI_INPUT_H
+
+#include "commands/command.h"
+
+enum input_result {
+    INPUT_LINE, // *line is a logical line; free() it
+    INPUT_END,  // Ctrl-D, or the terminal is gone, or the program shall end
+    INPUT_LEAVE // Ctrl-C twice within two seconds
+};
+
+struct input *input_new(struct shell *shell);
+void input_free(struct input *in);
+enum input_result input_read(struct input *in, char **line);
+// Forgets pasted lines that have not been read yet (a Ctrl-C stops them too).
+void input_flush(struct input *in);
+
+#endif

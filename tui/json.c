@@ -1,0 +1,246 @@
+// tui/json.c -- events as JSON lines. One function per kind of event fills an object; the table
+// at the end names them.
+#include "tui/json.h"
+
+#include <cjson/cJSON.h>
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/err.h"
+#include "core/mem.h"
+#include "tui/text.h"
+#include "tui/throttle.h"
+
+struct json_sink {
+    FILE *out;
+    struct throttle throttle; // of progress
+};
+
+// --- values
+// ---------------------------------------------------------------------------------------
+
+static cJSON *text_value(const char *text)
+{
+    struct buf b = { 0 };
+    text_repair(&b, text ? text : "");
+    cJSON *value = cJSON_CreateString(b.data ? b.data : "");
+    buf_release(&b);
+    return value;
+}
+
+static void add_text(cJSON *object, const char *key, const char *text)
+{
+    cJSON_AddItemToObject(object, key, text_value(text));
+}
+
+static void add_integer(cJSON *object, const char *key, int64_t value)
+{
+    cJSON_AddNumberToObject(object, key, (double)value);
+}
+
+// Unknown (NaN) and infinite values are null: JSON has no word for them.
+static void add_real(cJSON *object, const char *key, double value)
+{
+    if (isfinite(value))
+        cJSON_AddNumberToObject(object, key, value);
+    else
+        cJSON_AddNullToObject(object, key);
+}
+
+static void add_ids(cJSON *object, const int32_t *ids, size_t count)
+{
+    struct buf b = { 0 };
+    buf_putc(&b, '[');
+    for (size_t i = 0; i < count; i++) buf_printf(&b, i ? ",%d" : "%d", ids[i]);
+    buf_putc(&b, ']');
+    cJSON_AddRawToObject(object, "ids", b.data);
+    buf_release(&b);
+}
+
+// Is the text a number as JSON spells it? Then it can stand as it is, with all its digits.
+static bool is_json_number(const char *p)
+{
+    if (*p == '-') p++;
+    if (!isdigit((unsigned char)*p)) return false;
+    if (p[0] == '0' && isdigit((unsigned char)p[1])) return false;
+    while (isdigit((unsigned char)*p)) p++;
+    if (*p == '.') {
+        if (!isdigit((unsigned char)*++p)) return false;
+        while (isdigit((unsigned char)*p)) p++;
+    }
+    if (*p == 'e' || *p == 'E') {
+        p++;
+        if (*p == '+' || *p == '-') p++;
+        if (!isdigit((unsigned char)*p)) return false;
+        while (isdigit((unsigned char)*p)) p++;
+    }
+    return !*p;
+}
+
+static cJSON *cell_value(const char *cell, bool numeric)
+{
+    if (!cell || (numeric && !*cell)) return cJSON_CreateNull();
+    if (!numeric) return text_value(cell);
+    return is_json_number(cell) ? cJSON_CreateRaw(cell) : text_value(cell);
+}
+
+// --- one function per event
+// -----------------------------------------------------------------------
+
+static void fill_token(cJSON *o, const struct event *e)
+{
+    add_text(o, "text", e->text);
+    add_integer(o, "id", e->id);
+}
+
+static void fill_answer(cJSON *o, const struct event *e)
+{
+    const struct event_answer *a = e->answer;
+    add_text(o, "text", a->text);
+    add_ids(o, a->ids, a->count);
+    add_integer(o, "prompt_tokens", a->prompt_tokens);
+    add_integer(o, "visual_tokens", a->visual_tokens);
+    add_integer(o, "computed_tokens", a->computed_tokens);
+    add_real(o, "vision_s", a->vision_s);
+    add_real(o, "prefill_s", a->prefill_s);
+    add_real(o, "decode_s", a->decode_s);
+    add_text(o, "stop", a->stop);
+}
+
+static void fill_text(cJSON *o, const struct event *e)
+{
+    add_text(o, "text", e->text);
+}
+
+static void fill_ids(cJSON *o, const struct event *e)
+{
+    add_ids(o, e->ids, (size_t)e->count);
+}
+
+static void fill_table(cJSON *o, const struct event *e)
+{
+    const struct event_table *t = e->table;
+    add_text(o, "name", t->name);
+    cJSON *columns = cJSON_AddArrayToObject(o, "columns");
+    for (int c = 0; c < t->column_count; c++)
+        cJSON_AddItemToArray(columns, text_value(t->columns[c]));
+    cJSON *rows = cJSON_AddArrayToObject(o, "rows");
+    for (int r = 0; r < t->row_count; r++) {
+        cJSON *row = cJSON_CreateArray();
+        for (int c = 0; c < t->column_count; c++) {
+            const char *cell = t->cells[(size_t)r * (size_t)t->column_count + (size_t)c];
+            cJSON_AddItemToArray(row, cell_value(cell, t->numeric && t->numeric[c]));
+        }
+        cJSON_AddItemToArray(rows, row);
+    }
+}
+
+static void fill_heatmap(cJSON *o, const struct event *e)
+{
+    const struct event_heatmap *h = e->heatmap;
+    add_text(o, "name", h->name);
+    add_integer(o, "picture", h->picture);
+    add_integer(o, "layer", h->layer);
+    add_integer(o, "head", h->head);
+    add_integer(o, "token", h->token);
+    add_integer(o, "rows", h->rows);
+    add_integer(o, "cols", h->cols);
+    struct buf b = { 0 };
+    buf_putc(&b, '[');
+    size_t count = (size_t)h->rows * (size_t)h->cols;
+    for (size_t i = 0; i < count; i++) {
+        if (i) buf_putc(&b, ',');
+        if (isfinite(h->values[i]))
+            buf_printf(&b, "%.9g", h->values[i]);
+        else
+            buf_puts(&b, "null");
+    }
+    buf_putc(&b, ']');
+    cJSON_AddRawToObject(o, "values", b.data);
+    buf_release(&b);
+    add_real(o, "min", h->min);
+    add_real(o, "max", h->max);
+}
+
+static void fill_progress(cJSON *o, const struct event *e)
+{
+    const struct event_progress *p = e->progress;
+    add_integer(o, "job", p->job);
+    add_text(o, "what", p->what);
+    add_real(o, "step", p->step);
+    add_real(o, "steps", p->steps);
+    add_real(o, "loss", p->loss);
+    add_real(o, "eta_s", p->eta_s);
+}
+
+static void fill_setting(cJSON *o, const struct event *e)
+{
+    add_text(o, "key", e->key);
+    add_text(o, "value", e->value);
+}
+
+static void fill_error(cJSON *o, const struct event *e)
+{
+    add_text(o, "where", e->where);
+    add_text(o, "message", e->text);
+}
+
+static void fill_done(cJSON *o, const struct event *e)
+{
+    cJSON_AddBoolToObject(o, "ok", e->ok);
+}
+
+static const struct kind {
+    const char *name;
+    void (*fill)(cJSON *object, const struct event *event);
+} kinds[] = {
+    [EVENT_TOKEN] = { "token", fill_token },
+    [EVENT_ANSWER] = { "answer", fill_answer },
+    [EVENT_TEXT] = { "text", fill_text },
+    [EVENT_IDS] = { "ids", fill_ids },
+    [EVENT_TABLE] = { "table", fill_table },
+    [EVENT_HEATMAP] = { "heatmap", fill_heatmap },
+    [EVENT_PROGRESS] = { "progress", fill_progress },
+    [EVENT_SETTING] = { "setting", fill_setting },
+    [EVENT_NOTICE] = { "notice", fill_text },
+    [EVENT_ERROR] = { "error", fill_error },
+    [EVENT_DONE] = { "done", fill_done },
+};
+
+// The database's events (EVENT_MODEL and after) have no row: programs do not see them.
+static void json_emit(void *self, const struct event *event)
+{
+    struct json_sink *j = self;
+    size_t kind = (size_t)event->kind;
+    if (kind >= sizeof kinds / sizeof kinds[0] || !kinds[kind].name) return;
+    if (event->kind == EVENT_PROGRESS && !throttle_pass(&j->throttle, event->progress)) return;
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "event", kinds[kind].name);
+    kinds[kind].fill(object, event);
+    char *line = cJSON_PrintUnformatted(object);
+    cJSON_Delete(object);
+    if (!line) fatal("out of memory while writing an event");
+    fputs(line, j->out);
+    fputc('\n', j->out);
+    fflush(j->out); // a failed write is noticed between lines (tui/lines.c)
+    cJSON_free(line);
+}
+
+struct json_sink *json_sink_new(FILE *out)
+{
+    struct json_sink *j = xcalloc(1, sizeof *j);
+    j->out = out;
+    return j;
+}
+
+void json_sink_free(struct json_sink *j)
+{
+    free(j);
+}
+
+struct sink json_sink(struct json_sink *j)
+{
+    return (struct sink){ .emit = json_emit, .self = j };
+}

@@ -1,0 +1,21 @@
+// tui/json.h -- the JSON lines sink: one object a line, as the command line's contract says.
+//
+//   struct json_sink *j = json_sink_new(stream);
+//   sinks_add(&sinks, json_sink(j));
+//
+// Every object has "event". Lines are valid JSON whatever the texts hold, and are flushed one by
+// one.
+#ifndef TUI_JSON_H
+#define TUI_JSON_H
+
+#include <stdio.h>
+
+#include "core/event.h"
+
+struct json_sink;
+
+struct json_sink *json_sink_new(FILE *out); // `out` stays the caller's
+void json_sink_free(struct json_sink *j);
+struct sink json_sink(struct json_sink *j);
+
+#endif

@@ -1,0 +1,198 @@
+// tui/lines.c -- running lines from -c, -f, standard input and the prompt.
+#include "tui/lines.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "commands/script.h"
+#include "core/mem.h"
+#include "tui/input.h"
+#include "tui/signals.h"
+
+// --- what stops everything
+// ------------------------------------------------------------------------
+
+static bool stopped(const struct lines *l)
+{
+    return (l->script && signals_interrupted()) || signals_terminated() || ferror(l->output);
+}
+
+static void watch(void *self, const struct event *event)
+{
+    struct lines *l = self;
+    if (!stopped(l)) return;
+    l->shell->quit = true;
+    engine_cancel(l->shell->engine);
+}
+
+void lines_watch(struct lines *l)
+{
+    sinks_add(l->shell->sinks, (struct sink){ .emit = watch, .self = l });
+}
+
+static int exit_status(const struct lines *l, int status)
+{
+    if (signals_terminated()) return 128 + signals_terminated();
+    if (l->script && signals_interrupted()) return STATUS_INTERRUPTED;
+    return ferror(l->output) ? STATUS_FAILED : status;
+}
+
+// --- one line, one file
+// ---------------------------------------------------------------------------
+
+static void tell_done(const struct lines *l, bool ok)
+{
+    sinks_emit(l->shell->sinks, &(struct event){ .kind = EVENT_DONE, .ok = ok });
+}
+
+void lines_tell_error(const struct lines *l, const char *where, const struct err *err)
+{
+    sinks_emit(l->shell->sinks,
+               &(struct event){ .kind = EVENT_ERROR, .where = where, .text = err->text });
+}
+
+// The line failed: told, unless it was Ctrl-C that ended it.
+static int failed(const struct lines *l, const char *where, const struct err *err)
+{
+    if (!stopped(l)) lines_tell_error(l, where, err);
+    tell_done(l, false);
+    return STATUS_FAILED;
+}
+
+static int run_line(struct lines *l, const char *line, const char *where)
+{
+    struct err err = { 0 };
+    signals_busy(true);
+    int status = shell_line(l->shell, line, &err);
+    signals_busy(false);
+    if (status < 0) return failed(l, where, &err);
+    tell_done(l, true);
+    return STATUS_OK;
+}
+
+// Parts "NAME:LINE: reason" of shell_script into where and reason.
+static char *take_place(struct err *err, const char *name)
+{
+    size_t n = strlen(name);
+    if (strncmp(err->text, name, n) != 0 || err->text[n] != ':') return xstrdup(name);
+    size_t digits = n + 1;
+    while (isdigit((unsigned char)err->text[digits])) digits++;
+    if (digits == n + 1 || strncmp(err->text + digits, ": ", 2) != 0) return xstrdup(name);
+    char *where = xstrndup(err->text, digits);
+    memmove(err->text, err->text + digits + 2, strlen(err->text + digits + 2) + 1);
+    return where;
+}
+
+static int run_file(struct lines *l, const char *path)
+{
+    struct err err = { 0 };
+    signals_busy(true);
+    int status = shell_script(l->shell, path, &err);
+    signals_busy(false);
+    if (status == 0) return STATUS_OK;
+    char *where = take_place(&err, strcmp(path, "-") ? path : "stdin");
+    status = failed(l, where, &err);
+    free(where);
+    return status;
+}
+
+// --- scripts
+// --------------------------------------------------------------------------------------
+
+int lines_steps(struct lines *l, const struct step *steps, size_t count)
+{
+    int status = STATUS_OK, number = 0;
+    for (size_t i = 0; i < count && status == STATUS_OK; i++) {
+        if (l->shell->quit || stopped(l)) break;
+        if (steps[i].kind == STEP_FILE) {
+            status = run_file(l, steps[i].text);
+        } else {
+            char *where = xasprintf("-c:%d", ++number);
+            status = run_line(l, steps[i].text, where);
+            free(where);
+        }
+    }
+    return exit_status(l, status);
+}
+
+int lines_script(struct lines *l)
+{
+    return exit_status(l, run_file(l, "-"));
+}
+
+// --- a dialogue with a program
+// --------------------------------------------------------------------
+
+static void add_physical(struct lines *l, struct line_reader *reader, char *line, size_t length,
+                         int number, int *first)
+{
+    if (length && line[length - 1] == '\n') line[--length] = '\0';
+    if (length && line[length - 1] == '\r') line[--length] = '\0';
+    if (!line_reader_open(reader)) *first = number;
+    char *where = xasprintf("stdin:%d", *first);
+    struct err err;
+    if (strlen(line) != length) {
+        err_set(&err, "the line contains a zero byte");
+        line_reader_reset(reader);
+        failed(l, where, &err);
+    } else if (line_reader_add(reader, line)) {
+        run_line(l, reader->text.data, where);
+    }
+    free(where);
+}
+
+int lines_dialogue(struct lines *l)
+{
+    struct line_reader reader = { 0 };
+    char *line = NULL;
+    size_t capacity = 0;
+    ssize_t length;
+    int number = 0, first = 1;
+    while (!l->shell->quit && !stopped(l) && (length = getline(&line, &capacity, stdin)) >= 0)
+        add_physical(l, &reader, line, (size_t)length, ++number, &first);
+    if (line_reader_open(&reader) && !l->shell->quit && !stopped(l)) {
+        struct err err;
+        char *where = xasprintf("stdin:%d", first);
+        err_set(&err, "the input ends within a line that goes on (a closing \"\"\" is missing, or "
+                      "there is a \\ at the end)");
+        failed(l, where, &err);
+        free(where);
+    }
+    free(line);
+    line_reader_release(&reader);
+    return exit_status(l, STATUS_OK);
+}
+
+// --- the prompt
+// -----------------------------------------------------------------------------------
+
+// What is typed while an answer comes waits for the next prompt without being written into it.
+static void set_echo(bool on)
+{
+    struct termios t;
+    if (tcgetattr(STDIN_FILENO, &t) < 0) return;
+    if (on)
+        t.c_lflag |= ECHO;
+    else
+        t.c_lflag &= ~(tcflag_t)ECHO;
+    tcsetattr(STDIN_FILENO, TCSANOW, &t);
+}
+
+int lines_prompt(struct lines *l)
+{
+    struct input *in = input_new(l->shell);
+    enum input_result result = INPUT_END;
+    char *line;
+    while (!l->shell->quit && !stopped(l) && (result = input_read(in, &line)) == INPUT_LINE) {
+        set_echo(false);
+        run_line(l, line, "");
+        set_echo(true);
+        if (signals_interrupted()) input_flush(in);
+        free(line);
+    }
+    input_free(in);
+    return exit_status(l, result == INPUT_LEAVE ? STATUS_INTERRUPTED : STATUS_OK);
+}

@@ -1,0 +1,184 @@
+// tui/main.c -- the program: reads its arguments, puts the parts together, runs lines, leaves.
+//
+// Order: options; device; database; front end; MODEL; session; then -c and -f in their order, or
+// standard input, or the prompt. Exit status: 0, 1 a script failed, 2 bad usage, 130 interrupted.
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tui/default_model.h"
+#include "tui/device.h"
+#include "tui/front.h"
+#include "tui/lines.h"
+#include "tui/options.h"
+#include "tui/signals.h"
+#include "tui/words.h"
+
+struct program {
+    struct options options;
+    const struct front *front;
+    void *front_state;
+    struct sinks sinks;
+    struct shell shell;
+    struct lines lines;
+    bool interactive; // a person types
+};
+
+static int bad_usage(const struct err *err)
+{
+    fprintf(stderr, "vlmsh: %s\n", err->text);
+    options_usage(stderr);
+    fputs("vlmsh --help tells more\n", stderr);
+    return STATUS_USAGE;
+}
+
+static int run_word(const struct options *o, int argc, char **argv)
+{
+    const struct word *word = word_find(o->word);
+    struct err err = { 0 };
+    int status = word->run(argc - o->rest, argv + o->rest, &err);
+    if (status != STATUS_OK) fprintf(stderr, "vlmsh %s: %s\n", word->name, err.text);
+    if (status == STATUS_USAGE) fprintf(stderr, "usage: vlmsh %s %s\n", word->name, word->usage);
+    return status;
+}
+
+// --- putting the parts together
+// -------------------------------------------------------------------
+
+// The database comes before the front end in the list of sinks: an answer that is shown is kept.
+static void open_store(struct program *p, struct err *err)
+{
+    p->shell.store = store_open(p->options.db, err);
+    if (p->shell.store) sinks_add(&p->sinks, store_sink(p->shell.store, &p->sinks));
+}
+
+static void open_front(struct program *p)
+{
+    struct sink sink;
+    p->front_state = p->front->open(p->interactive, &sink, &p->lines.output);
+    sinks_add(&p->sinks, sink);
+    lines_watch(&p->lines);
+}
+
+static enum signals_how how_signals(const struct program *p)
+{
+    if (p->interactive) return SIGNALS_PROMPT;
+    return p->lines.script ? SIGNALS_SCRIPT : SIGNALS_DIALOGUE;
+}
+
+static void start(struct program *p, const struct backend *backend)
+{
+    struct options *o = &p->options;
+    p->front = front_find(o->front);
+    bool steps = o->step_count > 0;
+    p->interactive = !steps && !p->front->for_programs && isatty(STDIN_FILENO);
+    if (o->threads) backend->set_threads(o->threads);
+    p->shell = (struct shell){
+        .engine = engine_new(backend, &p->sinks),
+        .sinks = &p->sinks,
+        .variables = o->variables,
+        .variable_count = o->variable_count,
+        .interactive = p->interactive,
+    };
+    p->lines.shell = &p->shell;
+    p->lines.script = steps || (!p->front->for_programs && !p->interactive);
+    signals_start(p->shell.engine, how_signals(p));
+    if (p->interactive) signals_save_terminal();
+    fatal_set_hook(signals_restore_terminal);
+}
+
+static void finish(struct program *p)
+{
+    signals_stop();
+    engine_free(p->shell.engine);
+    store_close(p->shell.store);
+    p->front->close(p->front_state, p->lines.output);
+    options_release(&p->options);
+}
+
+// --- before the first line
+// ------------------------------------------------------------------------
+
+// A model or a session that was asked for and cannot be had ends a script; a person goes on.
+static int begin(struct program *p, const struct err *no_store)
+{
+    const struct options *o = &p->options;
+    struct err err = { 0 };
+    if (!p->shell.store) sinks_notice(&p->sinks, "nothing is kept: %s", no_store->text);
+    if (o->model && engine_load(p->shell.engine, o->model, &err) < 0) {
+        lines_tell_error(&p->lines, "", &err);
+        if (!p->interactive) return -1;
+    }
+    if (!o->session) return 0;
+    int status = -1;
+    if (p->shell.store)
+        status = store_use(p->shell.store, p->shell.engine, o->session, &err);
+    else
+        err_set(&err, "session %s: there is no database", o->session);
+    if (status < 0) lines_tell_error(&p->lines, "", &err);
+    return p->interactive ? 0 : status;
+}
+
+static void welcome(struct program *p)
+{
+    struct err err = { 0 };
+    const struct engine *e = p->shell.engine;
+    if (!engine_model(e) && command_check_needs(&p->shell, NEEDS_MODEL, &err) < 0 &&
+        !p->options.model)
+        lines_tell_error(&p->lines, "", &err);
+    const struct model *m = engine_model(e);
+    sinks_text(&p->sinks, "vlmsh %s: %s on %s\n%s", VERSION, m ? m->name : "no model",
+               engine_backend(e)->describe(),
+               m ? "Type a question, /image FILE to show a picture, /help for the commands."
+                 : "/load MODEL opens a model folder, /help lists the commands.");
+}
+
+static int run(struct program *p)
+{
+    if (p->options.step_count)
+        return lines_steps(&p->lines, p->options.steps, p->options.step_count);
+    if (p->front->for_programs) return lines_dialogue(&p->lines);
+    return p->interactive ? lines_prompt(&p->lines) : lines_script(&p->lines);
+}
+
+// Model and session, then lines. Who presses Ctrl-C during a long load wants to leave.
+static int begin_and_run(struct program *p, const struct err *no_store)
+{
+    signals_busy(true);
+    int status = begin(p, no_store);
+    if (status == 0 && p->interactive) welcome(p);
+    signals_busy(false);
+    if (signals_terminated()) return 128 + signals_terminated();
+    if (signals_interrupted()) return STATUS_INTERRUPTED;
+    return status < 0 ? STATUS_FAILED : run(p);
+}
+
+int main(int argc, char **argv)
+{
+    struct program p = { 0 };
+    struct err err = { 0 };
+    const struct backend *backend;
+    setlocale(LC_ALL, "");
+    setlocale(LC_NUMERIC, "C"); // numbers in files and events have a point everywhere
+    int status = options_read(&p.options, argc, argv, &err);
+    if (status < 0) {
+        status = bad_usage(&err);
+    } else if (p.options.word) {
+        status = run_word(&p.options, argc, argv);
+    } else if (!(backend = device_find(p.options.device, &err))) {
+        fprintf(stderr, "vlmsh: %s\n", err.text);
+        status = STATUS_USAGE;
+    } else {
+        start(&p, backend);
+        open_store(&p, &err);
+        open_front(&p);
+        if (!p.options.model) default_model_offer(&p.shell);
+        status = begin_and_run(&p, &err);
+        finish(&p);
+        return status;
+    }
+    options_release(&p.options);
+    return status;
+}

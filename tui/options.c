@@ -1,0 +1,253 @@
+// tui/options.c -- reading argv through a table, and vlmsh's own table.
+#include "tui/options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "tui/words.h"
+
+// --- tables in general
+// ----------------------------------------------------------------------------
+
+// The row of this word, and where its argument stands if it is in the same word.
+static const struct option_row *find_row(const struct option_table *table, const char *word,
+                                         const char **value)
+{
+    *value = NULL;
+    for (const struct option_row *row = table->rows; row->name; row++) {
+        size_t n = strlen(row->name);
+        if (strncmp(word, row->name, n) != 0) continue;
+        if (!word[n]) return row;
+        bool is_long = row->name[1] == '-';
+        if (is_long && word[n] != '=') continue;
+        *value = word + n + (is_long ? 1 : 0);
+        return row;
+    }
+    return NULL;
+}
+
+static int read_option(const struct option_table *table, void *self, int argc, char **argv, int *at,
+                       struct err *err)
+{
+    const char *value, *word = argv[*at];
+    const struct option_row *row = find_row(table, word, &value);
+    if (!row || (value && !row->argument)) return err_set(err, "unknown option '%s'", word);
+    if (row->argument && !value) {
+        if (*at + 1 >= argc) return err_set(err, "%s needs %s", row->name, row->argument);
+        value = argv[++*at];
+    }
+    ++*at;
+    return row->take(self, value, err);
+}
+
+int option_table_read(const struct option_table *table, void *self, int argc, char **argv, int *at,
+                      struct err *err)
+{
+    bool options = true;
+    while (*at < argc) {
+        const char *word = argv[*at];
+        if (options && strcmp(word, "--") == 0) {
+            options = false;
+            ++*at;
+        } else if (options && word[0] == '-' && word[1]) {
+            if (read_option(table, self, argc, argv, at, err) < 0) return -1;
+        } else {
+            ++*at;
+            int status = table->positional(self, word, err);
+            if (status) return status < 0 ? -1 : 0;
+        }
+    }
+    return 0;
+}
+
+void option_table_print(const struct option_table *table, FILE *out)
+{
+    for (const struct option_row *row = table->rows; row->name; row++) {
+        int n = fprintf(out, "  %s%s%s", row->name, row->argument ? " " : "",
+                        row->argument ? row->argument : "");
+        fprintf(out, "%*s%s\n", n < 24 ? 24 - n : 1, "", row->help);
+    }
+}
+
+int option_integer(const char *text, long long min, long long max, long long *value,
+                   const char *what, struct err *err)
+{
+    char *end;
+    errno = 0;
+    *value = strtoll(text, &end, 10);
+    if (errno || end == text || *end || *value < min || *value > max)
+        return err_set(err, "%s must be a whole number from %lld to %lld, not '%s'", what, min, max,
+                       text);
+    return 0;
+}
+
+// --- vlmsh's own
+// ----------------------------------------------------------------------------------
+
+static void add_step(struct options *o, enum step_kind kind, const char *text)
+{
+    o->steps = xreallocarray(o->steps, o->step_count + 1, sizeof *o->steps);
+    o->steps[o->step_count++] = (struct step){ kind, text };
+}
+
+static int take_line(void *self, const char *value, struct err *err)
+{
+    add_step(self, STEP_LINE, value);
+    return 0;
+}
+
+static int take_file(void *self, const char *value, struct err *err)
+{
+    add_step(self, STEP_FILE, value);
+    return 0;
+}
+
+static int take_front(struct options *o, const char *name, struct err *err)
+{
+    if (o->front && strcmp(o->front, name) != 0)
+        return err_set(err, "--%s and --%s exclude each other", o->front, name);
+    o->front = name;
+    return 0;
+}
+
+static int take_plain(void *self, const char *value, struct err *err)
+{
+    return take_front(self, "plain", err);
+}
+
+static int take_json(void *self, const char *value, struct err *err)
+{
+    return take_front(self, "json", err);
+}
+
+static int take_device(void *self, const char *value, struct err *err)
+{
+    struct options *o = self;
+    o->device = value;
+    return 0;
+}
+
+static int take_threads(void *self, const char *value, struct err *err)
+{
+    struct options *o = self;
+    long long threads;
+    if (option_integer(value, 1, 1024, &threads, "--threads", err) < 0) return -1;
+    o->threads = (int)threads;
+    return 0;
+}
+
+static int take_db(void *self, const char *value, struct err *err)
+{
+    struct options *o = self;
+    if (!*value) return err_set(err, "--db needs a file name");
+    o->db = value;
+    return 0;
+}
+
+static int take_session(void *self, const char *value, struct err *err)
+{
+    struct options *o = self;
+    if (!*value) return err_set(err, "--session needs a name");
+    o->session = value;
+    return 0;
+}
+
+static int take_variable(void *self, const char *value, struct err *err)
+{
+    struct options *o = self;
+    const char *equals = strchr(value, '=');
+    if (!equals || equals == value) return err_set(err, "-D needs NAME=VALUE, not '%s'", value);
+    o->variables = xreallocarray(o->variables, o->variable_count + 1, sizeof *o->variables);
+    o->variables[o->variable_count++] = (struct variable){
+        .name = xstrndup(value, (size_t)(equals - value)),
+        .value = xstrdup(equals + 1),
+    };
+    return 0;
+}
+
+static int take_help(void *self, const char *value, struct err *err)
+{
+    struct options *o = self;
+    if (!o->word) o->word = "help";
+    return 0;
+}
+
+static int take_version(void *self, const char *value, struct err *err)
+{
+    struct options *o = self;
+    if (!o->word) o->word = "version";
+    return 0;
+}
+
+static const struct option_row rows[] = {
+    { "-c", "LINE", "run this line, then leave; may be repeated", take_line },
+    { "-f", "FILE", "run a script, then leave; may be repeated (- = standard input)", take_file },
+    { "--plain", NULL, "lines of text, no full screen", take_plain },
+    { "--json", NULL, "one JSON object a line on standard output", take_json },
+    { "--device", "cpu|cuda[:N]", "where to compute", take_device },
+    { "--threads", "N", "compute threads (default: one per core)", take_threads },
+    { "--db", "FILE", "keep sessions there ($XDG_STATE_HOME/vlmsh/vlmsh.db)", take_db },
+    { "--session", "NAME", "resume this session, or begin it", take_session },
+    { "-D", "NAME=VALUE", "what ${NAME} stands for in lines and scripts", take_variable },
+    { "--help", NULL, "show this", take_help },
+    { "-h", NULL, "the same", take_help },
+    { "--version", NULL, "show the version", take_version },
+    { 0 },
+};
+
+// MODEL, or a reserved word: what follows that one is its own.
+static int take_positional(void *self, const char *value, struct err *err)
+{
+    struct options *o = self;
+    if (o->model) return err_set(err, "one MODEL, please: '%s' and '%s'", o->model, value);
+    if (word_find(value)) {
+        o->word = value;
+        return 1;
+    }
+    if (!*value) return err_set(err, "MODEL is empty");
+    o->model = value;
+    return 0;
+}
+
+static const struct option_table table = { rows, take_positional };
+
+int options_read(struct options *o, int argc, char **argv, struct err *err)
+{
+    o->rest = 1;
+    return option_table_read(&table, o, argc, argv, &o->rest, err);
+}
+
+void options_release(struct options *o)
+{
+    for (size_t i = 0; i < o->variable_count; i++) {
+        free(o->variables[i].name);
+        free(o->variables[i].value);
+    }
+    free(o->variables);
+    free(o->steps);
+    *o = (struct options){ 0 };
+}
+
+void options_usage(FILE *out)
+{
+    fputs("usage: vlmsh [MODEL] [-c LINE]... [-f FILE] [--plain|--json] [--device cpu|cuda[:N]]\n"
+          "             [--threads N] [--db FILE] [--session NAME] [-D NAME=VALUE]\n",
+          out);
+}
+
+void options_print_help(FILE *out)
+{
+    options_usage(out);
+    fputs("\nTalk to a vision-language model. MODEL is a folder as Hugging Face publishes it, or\n"
+          "org/name from the local hub cache. Without -c and -f, lines are read from standard\n"
+          "input; a line that begins with / is a command (/help lists them).\n\n",
+          out);
+    option_table_print(&table, out);
+    fputs("\nFirst words of their own:\n", out);
+    words_print(out);
+    fputs("\nA model folder of such a name is written ./new. Exit status: 0; 1 when a line of a\n"
+          "script failed; 2 for bad usage; 130 when interrupted.\n",
+          out);
+}

@@ -1,0 +1,46 @@
+// tui/places.c -- XDG folders and the folder of the program.
+#include "tui/places.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+
+char *places_file(const char *variable, const char *otherwise, const char *name)
+{
+    const char *base = getenv(variable), *home = getenv("HOME");
+    if (base && *base == '/') return xasprintf("%s/vlmsh/%s", base, name);
+    if (home && *home == '/') return xasprintf("%s/%s/vlmsh/%s", home, otherwise, name);
+    return NULL;
+}
+
+int places_make_parents(const char *path, struct err *err)
+{
+    char *folder = xstrdup(path);
+    int status = 0;
+    for (char *slash = strchr(folder + 1, '/'); slash && status == 0;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(folder, 0700) < 0 && errno != EEXIST)
+            status = err_set(err, "cannot make the folder '%s': %s", folder, strerror(errno));
+        *slash = '/';
+    }
+    free(folder);
+    return status;
+}
+
+char *places_beside_program(const char *relative)
+{
+    char program[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (n <= 0) return NULL;
+    program[n] = '\0';
+    char *slash = strrchr(program, '/');
+    if (!slash) return NULL;
+    *slash = '\0';
+    return xasprintf("%s/%s", program, relative);
+}

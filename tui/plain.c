@@ -1,0 +1,340 @@
+// tui/plain.c -- events as lines of text.
+//
+// Three kinds of writing share a terminal: the answer, which grows in the middle of a line; the
+// progress line, which is drawn over itself; and whole lines. Before a whole line the progress line
+// is wiped and an unfinished answer line ended.
+#include "tui/plain.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+#include "tui/text.h"
+#include "tui/throttle.h"
+
+struct stream {
+    FILE *file;
+    bool terminal; // control characters are made visible
+    bool escapes;  // it understands cursor movements
+    bool colours;
+};
+
+struct plain {
+    struct stream out, err; // standard output and error
+    struct stream *note;    // notices, errors, progress: one of the two
+    bool interactive;
+    bool mid_line;  // the answer's last line is not ended
+    bool answering; // tokens of this answer came
+    bool progress;  // the progress line is on the screen
+    struct throttle throttle;
+};
+
+enum style { STYLE_PLAIN, STYLE_DIM, STYLE_BOLD, STYLE_ERROR };
+static const char *const escape_of[] = { "", "\033[2m", "\033[1m", "\033[31m" };
+
+static void stream_open(struct stream *s, FILE *file)
+{
+    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
+    s->file = file;
+    s->terminal = isatty(fileno(file));
+    s->escapes = s->terminal && term && *term && strcmp(term, "dumb") != 0;
+    s->colours = s->escapes && !(no_color && *no_color);
+}
+
+// Text as this stream can take it: pipes get the bytes as they are.
+static void put(const struct stream *s, enum style style, const char *text)
+{
+    bool styled = style != STYLE_PLAIN && s->colours;
+    if (styled) fputs(escape_of[style], s->file);
+    if (s->terminal) {
+        struct buf b = { 0 };
+        text_printable(&b, text);
+        fputs(b.data ? b.data : "", s->file);
+        buf_release(&b);
+    } else {
+        fputs(text, s->file);
+    }
+    if (styled) fputs("\033[0m", s->file);
+}
+
+static int stream_width(const struct stream *s)
+{
+    struct winsize w;
+    if (!s->terminal || ioctl(fileno(s->file), TIOCGWINSZ, &w) < 0 || !w.ws_col) return 0;
+    return w.ws_col;
+}
+
+static void wipe_progress(struct plain *p)
+{
+    if (!p->progress) return;
+    fputs("\r\033[K", p->note->file);
+    fflush(p->note->file);
+    p->progress = false;
+}
+
+// Before a whole line on `s`: at the left edge, if that is the same terminal as the answer's.
+static void begin_lines(struct plain *p, const struct stream *s)
+{
+    wipe_progress(p);
+    if (p->mid_line && (s == &p->out || (s->terminal && p->out.terminal))) {
+        fputc('\n', p->out.file);
+        p->mid_line = false;
+    }
+    fflush(p->out.file);
+}
+
+static void put_line(struct plain *p, struct stream *s, enum style style, const char *text)
+{
+    begin_lines(p, s);
+    put(s, style, text);
+    size_t length = strlen(text);
+    if (!length || text[length - 1] != '\n') fputc('\n', s->file);
+    fflush(s->file);
+}
+
+// --- the answer
+// -----------------------------------------------------------------------------------
+
+static void show_token(struct plain *p, const struct event *e)
+{
+    p->answering = true;
+    if (!e->text || !*e->text) return;
+    wipe_progress(p);
+    put(&p->out, STYLE_PLAIN, e->text);
+    p->mid_line = e->text[strlen(e->text) - 1] != '\n';
+    fflush(p->out.file);
+}
+
+// "[3 of 604 prompt tokens computed in 0.1 s (576 visual), 24 tokens in 2.1 s, 11.4 tokens/s]"
+static void show_measures(struct plain *p, const struct event_answer *a)
+{
+    struct buf b = { 0 };
+    buf_printf(&b, "[%lld prompt tokens", (long long)a->prompt_tokens);
+    if (a->visual_tokens) buf_printf(&b, " (%lld visual)", (long long)a->visual_tokens);
+    if (a->computed_tokens < a->prompt_tokens)
+        buf_printf(&b, ", %lld new", (long long)a->computed_tokens);
+    buf_printf(&b, ", %.1f s", a->prefill_s + a->vision_s);
+    buf_printf(&b, "; %zu tokens, %.1f s", a->count, a->decode_s);
+    if (a->decode_s > 0 && a->count) buf_printf(&b, ", %.1f/s", (double)a->count / a->decode_s);
+    if (strcmp(a->stop, "length") == 0) buf_puts(&b, "; stopped at the limit of tokens");
+    if (strcmp(a->stop, "cancelled") == 0) buf_puts(&b, "; stopped");
+    buf_putc(&b, ']');
+    put_line(p, p->note, STYLE_DIM, b.data);
+    buf_release(&b);
+}
+
+static void show_answer(struct plain *p, const struct event *e)
+{
+    const struct event_answer *a = e->answer;
+    if (!p->answering) {
+        put_line(p, &p->out, STYLE_PLAIN, a->text ? a->text : "");
+    } else {
+        if (p->mid_line || !a->text || !*a->text) fputc('\n', p->out.file);
+        p->mid_line = false;
+        fflush(p->out.file);
+    }
+    p->answering = false;
+    if (p->interactive) show_measures(p, a);
+}
+
+// --- tables and maps
+// ------------------------------------------------------------------------------
+
+// A cell on one line.
+static char *flat_cell(const char *cell)
+{
+    char *flat = xstrdup(cell ? cell : "");
+    for (char *c = flat; *c; c++)
+        if (*c == '\n' || *c == '\t' || *c == '\r') *c = ' ';
+    return flat;
+}
+
+static void put_spaces(struct buf *b, int count)
+{
+    for (; count > 0; count--) buf_putc(b, ' ');
+}
+
+// One row: numbers to the right, words to the left, the last column unpadded.
+static void put_row(struct plain *p, char *const *cells, const int *widths, const bool *numeric,
+                    int columns, enum style style)
+{
+    struct buf b = { 0 };
+    for (int c = 0; c < columns; c++) {
+        int space = widths[c] - text_width(cells[c]);
+        bool right = numeric && numeric[c];
+        if (c) buf_puts(&b, "  ");
+        if (right) put_spaces(&b, space);
+        buf_puts(&b, cells[c]);
+        if (!right && c + 1 < columns) put_spaces(&b, space);
+    }
+    int width = stream_width(&p->out);
+    const char *line = b.data ? b.data : "";
+    if (width && text_width(line) > width) {
+        struct buf cut = { 0 };
+        buf_add(&cut, line, text_fit(line, width - 1));
+        buf_puts(&cut, "\xE2\x80\xA6"); // an ellipsis: the terminal is too narrow
+        put_line(p, &p->out, style, cut.data);
+        buf_release(&cut);
+    } else {
+        put_line(p, &p->out, style, line);
+    }
+    buf_release(&b);
+}
+
+static void show_table(struct plain *p, const struct event *e)
+{
+    const struct event_table *t = e->table;
+    size_t columns = (size_t)t->column_count, rows = (size_t)t->row_count + 1;
+    char **cells = xreallocarray(NULL, rows * columns, sizeof *cells);
+    int *widths = xcalloc(columns, sizeof *widths);
+    for (size_t i = 0; i < rows * columns; i++) {
+        cells[i] = flat_cell(i < columns ? t->columns[i] : t->cells[i - columns]);
+        int width = text_width(cells[i]);
+        if (width > widths[i % columns]) widths[i % columns] = width;
+    }
+    for (size_t r = 0; r < rows; r++)
+        put_row(p, cells + r * columns, widths, t->numeric, t->column_count,
+                r ? STYLE_PLAIN : STYLE_BOLD);
+    for (size_t i = 0; i < rows * columns; i++) free(cells[i]);
+    free(cells);
+    free(widths);
+}
+
+static void show_heatmap(struct plain *p, const struct event *e)
+{
+    static const char shades[] = " .:-=+*#%@"; // ink grows to the right
+    const struct event_heatmap *h = e->heatmap;
+    struct buf b = { 0 };
+    buf_printf(&b, "%s", h->name);
+    if (h->layer >= 0) buf_printf(&b, ", layer %d", h->layer);
+    if (h->head >= 0) buf_printf(&b, ", head %d", h->head);
+    if (h->token >= 0) buf_printf(&b, ", token %d", h->token);
+    if (h->picture >= 0) buf_printf(&b, ", picture %d", h->picture);
+    buf_putc(&b, '\n');
+    float span = h->max - h->min;
+    for (int r = 0; r < h->rows; r++) {
+        for (int c = 0; c < h->cols; c++) {
+            float v = h->values[(size_t)r * (size_t)h->cols + (size_t)c];
+            float share = span > 0 && isfinite(v) ? (v - h->min) / span : 0;
+            int shade = (int)(fminf(fmaxf(share, 0), 1) * 9 + 0.5f);
+            buf_putc(&b, shades[shade]);
+            buf_putc(&b, shades[shade]); // a character is about twice as high as wide
+        }
+        buf_putc(&b, '\n');
+    }
+    buf_printf(&b, "'%c' = %.4g ... '%c' = %.4g\n", shades[0], h->min, shades[9], h->max);
+    put_line(p, &p->out, STYLE_PLAIN, b.data);
+    buf_release(&b);
+}
+
+// --- the rest
+// -------------------------------------------------------------------------------------
+
+static void show_ids(struct plain *p, const struct event *e)
+{
+    struct buf b = { 0 };
+    for (int64_t i = 0; i < e->count; i++) buf_printf(&b, i ? " %d" : "%d", e->ids[i]);
+    put_line(p, &p->out, STYLE_PLAIN, b.data ? b.data : "");
+    buf_release(&b);
+}
+
+static void show_text(struct plain *p, const struct event *e)
+{
+    put_line(p, &p->out, STYLE_PLAIN, e->text ? e->text : "");
+}
+
+static void show_notice(struct plain *p, const struct event *e)
+{
+    put_line(p, p->note, STYLE_DIM, e->text ? e->text : "");
+}
+
+// What was asked for is output, a change is news.
+static void show_setting(struct plain *p, const struct event *e)
+{
+    char *line = xasprintf("%s = %s", e->key, e->value);
+    put_line(p, e->ok ? p->note : &p->out, e->ok ? STYLE_DIM : STYLE_PLAIN, line);
+    free(line);
+}
+
+static void show_error(struct plain *p, const struct event *e)
+{
+    const char *where = p->interactive ? "error" : e->where && *e->where ? e->where : "vlmsh";
+    char *line = xasprintf("%s: %s", where, e->text);
+    p->answering = false;
+    put_line(p, p->note, STYLE_ERROR, line);
+    free(line);
+}
+
+// Drawn over itself on a terminal's last line; a load shorter than 0.3 s shows nothing.
+static void show_progress(struct plain *p, const struct event *e)
+{
+    const struct event_progress *g = e->progress;
+    if (!p->note->escapes || !throttle_pass(&p->throttle, g)) return;
+    if (!p->throttle.running) {
+        wipe_progress(p);
+        return;
+    }
+    if (throttle_now() - p->throttle.started < 0.3) return;
+    struct buf b = { 0 };
+    if (g->job) buf_printf(&b, "job %lld: ", (long long)g->job);
+    buf_puts(&b, g->what ? g->what : "working");
+    if (g->steps > 0) buf_printf(&b, " %.0f%%", 100 * g->step / g->steps);
+    if (isfinite(g->loss)) buf_printf(&b, ", loss %.4f", g->loss);
+    if (isfinite(g->eta_s) && g->eta_s > 0) buf_printf(&b, ", %.0f s left", g->eta_s);
+    int width = stream_width(p->note);
+    if (width) b.data[text_fit(b.data, width - 1)] = '\0';
+    begin_lines(p, p->note);
+    fputs("\r\033[K", p->note->file);
+    put(p->note, STYLE_DIM, b.data);
+    fflush(p->note->file);
+    p->progress = true;
+    buf_release(&b);
+}
+
+static void show_done(struct plain *p, const struct event *e)
+{
+    p->throttle = (struct throttle){ 0 };
+    begin_lines(p, p->note);
+    p->answering = false;
+}
+
+static void (*const show[])(struct plain *p, const struct event *e) = {
+    [EVENT_TOKEN] = show_token,       [EVENT_ANSWER] = show_answer,
+    [EVENT_TEXT] = show_text,         [EVENT_IDS] = show_ids,
+    [EVENT_TABLE] = show_table,       [EVENT_HEATMAP] = show_heatmap,
+    [EVENT_PROGRESS] = show_progress, [EVENT_SETTING] = show_setting,
+    [EVENT_NOTICE] = show_notice,     [EVENT_ERROR] = show_error,
+    [EVENT_DONE] = show_done,
+};
+
+static void plain_emit(void *self, const struct event *event)
+{
+    size_t kind = (size_t)event->kind;
+    if (kind < sizeof show / sizeof show[0] && show[kind]) show[kind](self, event);
+}
+
+struct plain *plain_new(bool interactive)
+{
+    struct plain *p = xcalloc(1, sizeof *p);
+    p->interactive = interactive;
+    stream_open(&p->out, stdout);
+    stream_open(&p->err, stderr);
+    p->note = interactive && p->out.terminal ? &p->out : &p->err;
+    return p;
+}
+
+void plain_free(struct plain *p)
+{
+    if (!p) return;
+    wipe_progress(p);
+    free(p);
+}
+
+struct sink plain_sink(struct plain *p)
+{
+    return (struct sink){ .emit = plain_emit, .self = p };
+}

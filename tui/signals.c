@@ -1,0 +1,142 @@
+// tui/signals.c -- signal handlers. They only set flags, cancel the engine (an atomic store), write
+// a byte to a pipe, or leave by _exit: nothing else is safe there.
+#include "tui/signals.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+// A handler has no argument of ours: the one place with state of the whole program.
+static struct {
+    struct engine *engine;
+    enum signals_how how;
+    volatile sig_atomic_t busy, interrupted, terminated;
+    _Atomic int64_t last; // when the last Ctrl-C came, milliseconds; 0 = none
+    int pipe[2];          // [0] = -1: none
+    struct termios terminal;
+    bool have_terminal;
+} state = { .pipe = { -1, -1 } };
+
+void signals_save_terminal(void)
+{
+    state.have_terminal = tcgetattr(STDIN_FILENO, &state.terminal) == 0;
+}
+
+void signals_restore_terminal(void)
+{
+    if (state.have_terminal) tcsetattr(STDIN_FILENO, TCSANOW, &state.terminal);
+}
+
+static void leave(int status)
+{
+    signals_restore_terminal();
+    _exit(status);
+}
+
+static void tell_prompt(int signal)
+{
+    char byte = (char)signal;
+    if (state.pipe[1] >= 0 && write(state.pipe[1], &byte, 1) < 0) return; // full: it will look
+}
+
+static void on_interrupt(int signal)
+{
+    int saved = errno;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + 1;
+    bool again = state.last && ms - state.last < 2000;
+    state.last = ms;
+    state.interrupted = 1;
+    if (state.engine) engine_cancel(state.engine);
+    if (again && (state.busy || state.how == SIGNALS_DIALOGUE)) leave(STATUS_INTERRUPTED);
+    if (state.how == SIGNALS_SCRIPT) alarm(5); // what does not look at the flag ends by force
+    if (state.how == SIGNALS_PROMPT && !state.busy) tell_prompt(signal);
+    errno = saved;
+}
+
+static void on_terminate(int signal)
+{
+    int saved = errno;
+    if (state.terminated) leave(128 + signal);
+    state.terminated = signal;
+    if (state.engine) engine_cancel(state.engine);
+    alarm(3);
+    tell_prompt(signal);
+    errno = saved;
+}
+
+static void on_alarm(int signal)
+{
+    leave(state.terminated ? 128 + state.terminated : STATUS_INTERRUPTED);
+}
+
+static void on_prompt(int signal)
+{
+    int saved = errno;
+    tell_prompt(signal);
+    errno = saved;
+}
+
+static void handle(int signal, void (*handler)(int), int flags)
+{
+    struct sigaction action = { .sa_handler = handler, .sa_flags = flags };
+    sigemptyset(&action.sa_mask);
+    sigaction(signal, &action, NULL);
+}
+
+void signals_start(struct engine *engine, enum signals_how how)
+{
+    state.engine = engine;
+    state.how = how;
+    if (how == SIGNALS_PROMPT && pipe2(state.pipe, O_CLOEXEC | O_NONBLOCK) < 0)
+        fatal("cannot make a pipe: %s", strerror(errno));
+    // A script that waits for input must wake up; a dialogue goes on reading.
+    handle(SIGINT, on_interrupt, how == SIGNALS_SCRIPT ? 0 : SA_RESTART);
+    handle(SIGTERM, on_terminate, 0);
+    handle(SIGHUP, on_terminate, 0);
+    handle(SIGALRM, on_alarm, SA_RESTART);
+    handle(SIGPIPE, SIG_IGN, 0);
+    if (how == SIGNALS_PROMPT) handle(SIGWINCH, on_prompt, SA_RESTART);
+}
+
+void signals_stop(void)
+{
+    alarm(0);
+    state.engine = NULL;
+}
+
+void signals_busy(bool busy)
+{
+    if (busy && state.how != SIGNALS_SCRIPT) state.interrupted = 0; // there it ends the script
+    if (busy) state.last = 0;
+    state.busy = busy;
+    // Ctrl-Z at the prompt must give the terminal back first; while a line runs it is as it was.
+    if (state.how == SIGNALS_PROMPT) handle(SIGTSTP, busy ? SIG_DFL : on_prompt, SA_RESTART);
+}
+
+bool signals_interrupted(void)
+{
+    return state.interrupted;
+}
+
+int signals_terminated(void)
+{
+    return state.terminated;
+}
+
+int signals_fd(void)
+{
+    return state.pipe[0];
+}
+
+int signals_next(void)
+{
+    char byte;
+    return state.pipe[0] >= 0 && read(state.pipe[0], &byte, 1) == 1 ? byte : 0;
+}

@@ -1,0 +1,92 @@
+// tui/text.c -- UTF-8 repair, control characters, width.
+#include "tui/text.h"
+
+#include <string.h>
+#include <utf8proc.h>
+
+static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
+
+// Length of the character at `p`, its code in *code; an invalid byte gives 1 and code -1.
+static int next_character(const char *p, size_t left, int32_t *code)
+{
+    utf8proc_ssize_t n =
+        utf8proc_iterate((const utf8proc_uint8_t *)p, (utf8proc_ssize_t)left, code);
+    if (n > 0) return (int)n;
+    *code = -1;
+    return 1;
+}
+
+static void add_visible(struct buf *to, int32_t code)
+{
+    if (code < 0x20 || code == 0x7f) {
+        buf_putc(to, '^');
+        buf_putc(to, (char)(code ^ 0x40));
+    } else {
+        buf_puts(to, replacement); // U+0080..U+009F: terminals read them as escapes
+    }
+}
+
+static bool is_control(int32_t code)
+{
+    if (code == '\n' || code == '\t') return false;
+    return code < 0x20 || (code >= 0x7f && code < 0xa0);
+}
+
+static void add_text(struct buf *to, const char *text, bool for_terminal)
+{
+    size_t left = strlen(text);
+    while (left) {
+        int32_t code;
+        int n = next_character(text, left, &code);
+        if (code < 0)
+            buf_puts(to, replacement);
+        else if (for_terminal && is_control(code))
+            add_visible(to, code);
+        else
+            buf_add(to, text, (size_t)n);
+        text += n;
+        left -= (size_t)n;
+    }
+}
+
+void text_repair(struct buf *to, const char *text)
+{
+    add_text(to, text, false);
+}
+
+void text_printable(struct buf *to, const char *text)
+{
+    add_text(to, text, true);
+}
+
+static int width_of(int32_t code)
+{
+    return code < 0 ? 1 : utf8proc_charwidth(code);
+}
+
+int text_width(const char *text)
+{
+    size_t left = strlen(text);
+    int columns = 0;
+    while (left) {
+        int32_t code;
+        int n = next_character(text, left, &code);
+        columns += width_of(code);
+        text += n;
+        left -= (size_t)n;
+    }
+    return columns;
+}
+
+size_t text_fit(const char *text, int columns)
+{
+    size_t at = 0, length = strlen(text);
+    while (at < length) {
+        int32_t code;
+        int n = next_character(text + at, length - at, &code);
+        columns -= width_of(code);
+        if (columns < 0) break;
+        at += (size_t)n;
+    }
+    return at;
+}

@@ -1,0 +1,20 @@
+// tui/words.h -- reserved first words: `vlmsh new ...`, `vlmsh version`. A table, one row a word.
+#ifndef TUI_WORDS_H
+#define TUI_WORDS_H
+
+#include <stdio.h>
+
+#include "core/err.h"
+
+struct word {
+    const char *name;
+    const char *usage; // what follows it
+    const char *help;  // one line
+    // argv: what follows the word. Returns an exit status; for 2 the caller prints err and usage.
+    int (*run)(int argc, char **argv, struct err *err);
+};
+
+const struct word *word_find(const char *name); // NULL
+void words_print(FILE *out);
+
+#endif
