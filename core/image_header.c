@@ -149,46 +149,82 @@ static int jpeg_frame(struct image_header *h, int marker, const uint8_t *p, size
                        "magick in.jpg out.png");
     h->height = big16(p + 1);
     h->width = big16(p + 3);
+    if (!h->width) return damaged(name, "its header gives no width or no height", err);
     return 0;
 }
 
+// Huffman tables: class and number, 16 counts of codes, the codes' symbols. Some versions of
+// stb_image believe the counts.
+static bool jpeg_tables_fit(const uint8_t *p, size_t length)
+{
+    while (length > 0) {
+        size_t symbols = 0;
+        if (length < 17) return false;
+        for (int i = 1; i <= 16; i++) symbols += p[i];
+        if (symbols > 256 || symbols > length - 17) return false;
+        p += 17 + symbols;
+        length -= 17 + symbols;
+    }
+    return true;
+}
+
+// One segment, its length taken off.
+static int jpeg_segment(struct image_header *h, int marker, const uint8_t *p, size_t length,
+                        const char *name, struct err *err)
+{
+    enum { SOF0 = 0xc0, DHT = 0xc4, JPG = 0xc8, DAC = 0xcc, SOF15 = 0xcf, SOS = 0xda, APP1 = 0xe1 };
+    if (marker == DHT) {
+        if (!jpeg_tables_fit(p, length))
+            return damaged(name, "the JPEG's Huffman tables are damaged", err);
+    } else if (marker >= SOF0 && marker <= SOF15 && marker != JPG && marker != DAC) {
+        if (h->width) return damaged(name, "the JPEG has two frame headers", err);
+        return jpeg_frame(h, marker, p, length, name, err);
+    } else if (marker == SOS && !h->width) {
+        return damaged(name, "the JPEG's pixels come before their size", err);
+    } else if (marker == APP1 && h->orientation == 1 && starts(p, length, 0, "Exif\0\0", 6)) {
+        h->orientation = image_exif_orientation(p + 6, length - 6);
+    }
+    return 0;
+}
+
+// Behind the coded pixels of a scan, where 0xff is followed by 0 or a restart marker.
+static size_t jpeg_skip_scan(const uint8_t *bytes, size_t size, size_t at)
+{
+    while (at + 2 <= size) {
+        const uint8_t *next = memchr(bytes + at, 0xff, size - at - 1);
+        if (!next) return size;
+        at = (size_t)(next - bytes);
+        if (next[1] != 0 && next[1] != 0xff && (next[1] < 0xd0 || next[1] > 0xd7)) return at;
+        at += next[1] == 0xff ? 1 : 2;
+    }
+    return size;
+}
+
+// All segments up to the end marker: what stb_image will meet, in the order in which it does.
 static int jpeg_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
                      struct err *err)
 {
-    enum { APP1 = 0xe1, SOS = 0xda, EOI = 0xd9, DHT = 0xc4, JPG = 0xc8, DAC = 0xcc };
+    enum { SOI = 0xd8, EOI = 0xd9, RST0 = 0xd0, SOS = 0xda };
+    bool pixels = false;
     h->format = IMAGE_JPEG;
-    bool exif = false, frame = false;
-    size_t at = 2;
-    while (at + 4 <= size) {
+    for (size_t at = 2; at + 2 <= size;) {
         int marker = bytes[at + 1];
         if (bytes[at] != 0xff || marker == 0xff) {
             at++; // padding, or rubbish between segments
             continue;
         }
-        if (marker <= 1 || (marker >= 0xd0 && marker <= 0xd8)) {
-            at += 2;
-            continue;
-        }
-        if (marker == SOS || marker == EOI) break;
-        size_t length = (size_t)big16(bytes + at + 2);
-        if (length < 2 || length > size - at - 2) break;
-        const uint8_t *p = bytes + at + 4;
-        if (marker >= 0xc0 && marker <= 0xcf && marker != DHT && marker != JPG && marker != DAC) {
-            if (frame) return damaged(name, "the JPEG has two frame headers", err);
-            if (jpeg_frame(h, marker, p, length - 2, name, err) < 0) return -1;
-            frame = true;
-        } else if (marker == APP1 && !exif && starts(p, length - 2, 0, "Exif\0\0", 6)) {
-            h->orientation = image_exif_orientation(p + 6, length - 8);
-            exif = true;
-        }
-        at += length + 2;
+        if (marker == EOI) return pixels ? 0 : damaged(name, "the JPEG holds no pixels", err);
+        at += 2;
+        if (marker <= 1 || (marker >= RST0 && marker <= SOI)) continue;
+        size_t length = size - at >= 2 ? (size_t)big16(bytes + at) : 0;
+        if (length < 2 || length > size - at) break;
+        if (jpeg_segment(h, marker, bytes + at + 2, length - 2, name, err) < 0) return -1;
+        at += length;
+        if (marker != SOS) continue;
+        pixels = true;
+        at = jpeg_skip_scan(bytes, size, at);
     }
-    if (!frame || at + 4 > size || bytes[at + 1] != SOS)
-        return damaged(name, "the JPEG is cut off or damaged before its pixels", err);
-    // Inside the coded pixels 0xff is always followed by 0 or a restart marker.
-    if (!memmem(bytes + at, size - at, "\xff\xd9", 2))
-        return damaged(name, "the JPEG is cut off before its end", err);
-    return 0;
+    return damaged(name, "the JPEG is cut off or damaged before its end", err);
 }
 
 static int bmp_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,

@@ -103,7 +103,7 @@ static void widen_fancy(uint8_t *out, const uint8_t *near, const uint8_t *far, i
     for (int64_t x = 0; x < width; x++) {
         int64_t n = x + 1 < width ? x + 1 : x;
         int next = far ? 3 * near[n] + far[n] : near[n];
-        // The outermost samples stand alone: (4 now + bias).
+        // The outermost samples stand alone: 4 now + bias.
         out[2 * x] = (uint8_t)((3 * now + (x ? last : now) + left) >> shift);
         out[2 * x + 1] = (uint8_t)((3 * now + next + right) >> shift);
         last = now;
@@ -111,7 +111,7 @@ static void widen_fancy(uint8_t *out, const uint8_t *near, const uint8_t *far, i
     }
 }
 
-// Row y of the picture, at least `width` samples (the last may be written twice over, see room).
+// Row y of the picture, `width` samples or one more.
 static void plane_row(uint8_t *out, const struct plane *p, int64_t y, int64_t width)
 {
     int64_t row = y / p->down;
