@@ -220,6 +220,23 @@ struct repaired {
     struct text_hole *holes;
 };
 
+static bool inside_character(const struct marked_text *m, size_t at)
+{
+    return at < m->length && ((uint8_t)m->text[at] & 0xC0) == 0x80;
+}
+
+// Every stretch between two marks must be UTF-8 by itself.
+static bool all_valid(const struct marked_text *m)
+{
+    if (!utf8_valid(m->text, m->length)) return false;
+    for (size_t i = 0; i < m->typed_count; i++)
+        if (inside_character(m, m->typed[i].start) || inside_character(m, m->typed[i].end))
+            return false;
+    for (size_t i = 0; i < m->hole_count; i++)
+        if (inside_character(m, m->holes[i].at)) return false;
+    return true;
+}
+
 static int compare_size(const void *a, const void *b)
 {
     size_t x = *(const size_t *)a, y = *(const size_t *)b;
@@ -272,7 +289,7 @@ int tokenizer_encode_marked(const struct tokenizer *t, const struct marked_text 
     struct marked_text text = *m;
     struct repaired r = { 0 };
     size_t count = ids->count;
-    if (!utf8_valid(m->text, m->length)) {
+    if (!all_valid(m)) {
         repair(&r, m);
         text.text = r.text.data;
         text.length = r.text.length;
