@@ -221,9 +221,10 @@ static void json_emit(void *self, const struct event *event)
     kinds[kind].fill(object, event);
     char *line = cJSON_PrintUnformatted(object);
     cJSON_Delete(object);
-    if (!line) fatal("out of memory while writing an event");
-    fputs(line, j->out);
-    fputc('\n', j->out);
+    if (line)
+        fprintf(j->out, "%s\n", line);
+    else
+        fatal("out of memory while writing an event");
     fflush(j->out); // a failed write is noticed between lines (tui/lines.c)
     cJSON_free(line);
 }
