@@ -78,10 +78,12 @@ static const struct added *added_at(const struct added_list *list, const struct 
     return found;
 }
 
+// Letters, marks, digits, connectors and joiners.
 static bool is_word(int32_t c)
 {
     utf8proc_category_t k = utf8proc_category(c);
-    return (k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_PC);
+    return (k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_NL) || k == UTF8PROC_CATEGORY_PC ||
+           c == 0x200C || c == 0x200D;
 }
 
 static bool stands_alone(const char *text, size_t length, size_t start, size_t end)
@@ -91,35 +93,39 @@ static bool stands_alone(const char *text, size_t length, size_t start, size_t e
     return end == length || (utf8_next(text + end, length - end, &c), !is_word(c));
 }
 
-// The next added token in text[from, length) and what it takes of the text: with the white space
-// beside it if it says so.
-static const struct added *added_next(const struct added_list *list, const struct typed *typed,
-                                      const char *text, size_t length, size_t from, size_t *start,
-                                      size_t *end)
+// Where an added token was found.
+struct found {
+    const struct added *token;
+    size_t start, end; // what it takes of the text: with the white space beside it if it says so
+    size_t next;       // where to look for the next one, which may lie in that white space
+};
+
+// The next added token in text[at, length); the text before `from` is used up.
+static bool added_next(const struct added_list *list, const struct typed *typed, const char *text,
+                       size_t length, size_t from, size_t at, struct found *f)
 {
-    for (size_t at = from; at < length; at++) {
+    for (; at < length; at++) {
         uint8_t byte = (uint8_t)text[at];
         if (list->first[byte] == list->first[byte + 1]) continue;
         const struct added *a = added_at(list, typed, text, length, at);
         if (!a) continue;
-        *start = at;
-        *end = at + a->length;
-        if (a->single_word && !stands_alone(text, length, *start, *end)) {
-            at = *end - 1; // its text is passed over
+        *f = (struct found){ a, at, at + a->length, at + a->length };
+        if (a->single_word && !stands_alone(text, length, f->start, f->end)) {
+            at = f->end - 1; // its text is passed over
             continue;
         }
         int32_t c;
-        for (size_t n; a->lstrip && *start > from; *start -= n) {
-            n = utf8_before(text, *start, &c);
-            if (!is_white(c) || n > *start - from) break;
+        for (size_t n; a->lstrip && f->start > from; f->start -= n) {
+            n = utf8_before(text, f->start, &c);
+            if (!is_white(c) || n > f->start - from) break;
         }
-        for (size_t n; a->rstrip && *end < length; *end += n) {
-            n = utf8_next(text + *end, length - *end, &c);
+        for (size_t n; a->rstrip && f->end < length; f->end += n) {
+            n = utf8_next(text + f->end, length - f->end, &c);
             if (!is_white(c)) break;
         }
-        return a;
+        return true;
     }
-    return NULL;
+    return false;
 }
 
 // --- encoding ----------------------------------------------------------------------------------
@@ -148,7 +154,6 @@ static int normal_ranges(struct encoder *e, const struct typed *typed, const cha
 static int encode_stretch(struct encoder *e, const struct typed *typed, const char *text,
                           size_t start, size_t end)
 {
-    if (start == end) return 0;
     const struct added_list *list = &e->t->added_normal;
     struct text_range *ranges = NULL;
     struct typed inside = { 0 };
@@ -158,15 +163,15 @@ static int encode_stretch(struct encoder *e, const struct typed *typed, const ch
         if (normal_ranges(e, typed, text, start, end, ranges, &inside.count) < 0) goto out;
     }
     const char *normal;
-    size_t length, from = 0, at, behind;
+    size_t length, from = 0;
+    struct found f = { 0 };
     if (normal_run(e, text + start, end - start, &normal, &length) < 0) goto out;
-    for (const struct added *a; from < length; from = behind) {
-        a = list->count ? added_next(list, &inside, normal, length, from, &at, &behind) : NULL;
-        if (!a) at = behind = length;
-        if (split_run(e, normal + from, at - from, from == 0) < 0) goto out;
-        if (a) ids_add(e->ids, a->id);
+    while (list->count && added_next(list, &inside, normal, length, from, f.next, &f)) {
+        if (f.start > from && split_run(e, normal + from, f.start - from, from == 0) < 0) goto out;
+        ids_add(e->ids, f.token->id);
+        from = f.end;
     }
-    status = 0;
+    status = from < length ? split_run(e, normal + from, length - from, from == 0) : 0;
 out:
     free(ranges);
     return status;
@@ -177,13 +182,15 @@ static int encode_between(struct encoder *e, const struct typed *typed, const ch
                           size_t start, size_t end, bool begins, bool continues)
 {
     const struct added_list *list = &e->t->added;
-    for (size_t from = start, at, behind; from < end; from = behind) {
-        const struct added *a = added_next(list, typed, text, end, from, &at, &behind);
-        if (!a) at = behind = end;
+    struct found f = { .next = start };
+    bool more = true;
+    for (size_t from = start; more; from = f.end) {
+        more = added_next(list, typed, text, end, from, f.next, &f);
         e->begins = begins && from == start;
         e->continues = continues && from == start;
-        if (encode_stretch(e, typed, text, from, at) < 0) return -1;
-        if (a) ids_add(e->ids, a->id);
+        size_t stop = more ? f.start : end;
+        if (from < stop && encode_stretch(e, typed, text, from, stop) < 0) return -1;
+        if (more) ids_add(e->ids, f.token->id);
     }
     return 0;
 }
@@ -212,6 +219,23 @@ struct repaired {
     struct text_range *typed;
     struct text_hole *holes;
 };
+
+static bool inside_character(const struct marked_text *m, size_t at)
+{
+    return at < m->length && ((uint8_t)m->text[at] & 0xC0) == 0x80;
+}
+
+// Every stretch between two marks must be UTF-8 by itself.
+static bool all_valid(const struct marked_text *m)
+{
+    if (!utf8_valid(m->text, m->length)) return false;
+    for (size_t i = 0; i < m->typed_count; i++)
+        if (inside_character(m, m->typed[i].start) || inside_character(m, m->typed[i].end))
+            return false;
+    for (size_t i = 0; i < m->hole_count; i++)
+        if (inside_character(m, m->holes[i].at)) return false;
+    return true;
+}
 
 static int compare_size(const void *a, const void *b)
 {
@@ -265,7 +289,7 @@ int tokenizer_encode_marked(const struct tokenizer *t, const struct marked_text 
     struct marked_text text = *m;
     struct repaired r = { 0 };
     size_t count = ids->count;
-    if (!utf8_valid(m->text, m->length)) {
+    if (!all_valid(m)) {
         repair(&r, m);
         text.text = r.text.data;
         text.length = r.text.length;

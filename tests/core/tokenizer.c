@@ -285,6 +285,17 @@ static void test_continuation(void **state)
     assert_string_equal(tokenizer_token(t, ids.data[i + 3]), "a");
     assert_int_equal(ids.count, i + 4);
     ids_release(&ids);
+
+    // A hole inside a character leaves two broken ones.
+    const struct text_hole inside = { 1, true };
+    const struct marked_text cut = { "\xC3\xA9", 2, NULL, 0, &inside, 1 };
+    struct buf text = { 0 };
+    ids = (struct ids){ 0 };
+    assert_int_equal(tokenizer_encode_marked(t, &cut, 0, &ids, NULL), 0);
+    tokenizer_decode(t, ids.data, ids.count, false, &text);
+    assert_string_equal(text.data, "\xEF\xBF\xBD\xEF\xBF\xBD");
+    buf_release(&text);
+    ids_release(&ids);
     tokenizer_free(t);
 }
 
