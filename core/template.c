@@ -8,6 +8,7 @@
 // picture into a prompt by spelling it.
 #include "core/template.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -155,10 +156,12 @@ static void put_parts(struct rendering *r, const struct message *m)
     }
 }
 
-static void put_message(struct rendering *r, const struct message *m)
+// An answer to raw ids stands directly behind them, as they do: nothing is written around either.
+static void put_message(struct rendering *r, const struct message *m, const struct message *before)
 {
     const struct layout *l = r->options->layout;
-    if (m->role == ROLE_RAW) {
+    bool bare = m->generated && before && before->role == ROLE_RAW;
+    if (m->role == ROLE_RAW || bare) {
         put_hole(r, -1, m);
         return;
     }
@@ -182,7 +185,10 @@ static void put_date(struct rendering *r)
     if (!strcmp(date, "today")) {
         time_t now = time(NULL);
         struct tm t;
-        if (localtime_r(&now, &t)) strftime(today, sizeof today, "%d %b %Y", &t);
+        // English whatever the locale: the date is read by a model.
+        if (localtime_r(&now, &t))
+            snprintf(today, sizeof today, "%02d %.3s %d", t.tm_mday,
+                     &"JanFebMarAprMayJunJulAugSepOctNovDec"[3 * t.tm_mon], t.tm_year + 1900);
         date = today;
     }
     put(r, "Cutting Knowledge Date: December 2023\nToday Date: ");
@@ -276,7 +282,7 @@ static void render(struct rendering *r, const struct message *messages, size_t c
         put(r, l->begin);
         i = put_system(r, messages, count);
     }
-    for (; i < count; i++) put_message(r, &messages[i]);
+    for (; i < count; i++) put_message(r, &messages[i], i ? &messages[i - 1] : NULL);
     if (r->options->generation_prompt) put(r, l->generation);
 }
 
