@@ -27,6 +27,8 @@ PREFIX  ?= /usr/local
 SAN     ?= 0
 WERROR  ?= $(if $(CI),1,0)
 VERSION := 0.1.0
+# V=1 shows whole command lines.
+say = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' $(1) $@;)
 
 B := build/$(if $(filter 1,$(SAN)),san,opt)
 
@@ -75,7 +77,7 @@ vlmsh: $(B)/vlmsh
 endif
 
 $(B)/vlmsh: $(B)/tui/main.o $(B)/libshell.a $(B)/libvlmsh.a
-	$(CC) $(COMMON) -o $@ $^ $(LIBS)
+	$(call say,LINK) $(CC) $(COMMON) -o $@ $^ $(LIBS)
 $(B)/libvlmsh.a: $(CORE_OBJ) $(KERNEL_OBJ)
 	@rm -f $@; ar rcs $@ $^
 $(B)/libshell.a: $(SHELL_OBJ)
@@ -83,18 +85,18 @@ $(B)/libshell.a: $(SHELL_OBJ)
 
 $(B)/kernels/cpu.o: kernels/cpu.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_KERNEL) $(if $(filter avx2,$(ISAS)),-DHAVE_AVX) -c -o $@ $<
+	$(call say,CC) $(CC) $(CFLAGS_KERNEL) $(if $(filter avx2,$(ISAS)),-DHAVE_AVX) -c -o $@ $<
 define ISA_RULE
 $(B)/kernels/%.$(1).o: kernels/%.c
 	@mkdir -p $$(@D)
-	$$(CC) $$(CFLAGS_KERNEL) -DISA=$(1) -DISA_$(1)=1 $$(ISA_FLAGS_$(1)) -c -o $$@ $$<
+	$$(call say,CC) $$(CC) $$(CFLAGS_KERNEL) -DISA=$(1) -DISA_$(1)=1 $$(ISA_FLAGS_$(1)) -c -o $$@ $$<
 endef
 $(foreach i,$(ISAS),$(eval $(call ISA_RULE,$(i))))
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_CORE) -c -o $@ $<
+	$(call say,CC) $(CC) $(CFLAGS_CORE) -c -o $@ $<
 $(B)/tests/%: $(B)/tests/%.o $(B)/libshell.a $(B)/libvlmsh.a
-	$(CC) $(COMMON) -o $@ $^ $(LIBS) -lcmocka
+	$(call say,LINK) $(CC) $(COMMON) -o $@ $^ $(LIBS) -lcmocka
 
 # --- packages: installed only when missing, and said beforehand --------------------------------------
 deps-run:  ; @tools/packages.sh $(PACKAGES)
@@ -127,12 +129,12 @@ fuzz-run: $(FUZZ_BIN)
 	@tests/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZ_BIN)
 build/fuzz/%.o: %.c
 	@mkdir -p $(@D)
-	clang $(FUZZ_FLAGS) $(if $(filter $(KERNELS),$<),-DISA=base -DISA_base=1) -fsanitize=fuzzer-no-link -c -o $@ $<
+	$(call say,CLANG) clang $(FUZZ_FLAGS) $(if $(filter $(KERNELS),$<),-DISA=base -DISA_base=1) -fsanitize=fuzzer-no-link -c -o $@ $<
 build/fuzz/libfuzz.a: $(FUZZ_OBJ)
 	@rm -f $@; ar rcs $@ $^
 build/fuzz/bin/%: tests/fuzz/%.c build/fuzz/libfuzz.a
 	@mkdir -p $(@D)
-	clang $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
+	$(call say,CLANG) clang $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
 
 # --- lint --------------------------------------------------------------------------------------------
 C_FILES = $(shell git ls-files '*.c' '*.h' '*.cu')
