@@ -98,17 +98,17 @@ run 1 --db /proc/none/x.db --session s -c '/version'; silent out
 # Interrupted: 130. SIGTERM: 143.
 for pair in INT:130 TERM:143; do
     mkfifo "$work/fifo"
-    "$VLMSH" -f "$work/fifo" "$model" >"$work/out" 2>"$work/err" &
+    exec 9<>"$work/fifo" # open on both sides: nobody waits for the other
+    "$VLMSH" -f "$work/fifo" "$model" >"$work/out" 2>"$work/err" 9>&- &
     pid=$!
-    {
-        printf '/set sample.ignore_eos on\n/set ctx.max 1000000\n/set sample.max_tokens 1000000\n'
-        printf 'a slow question\n/version\n'
-        for _ in $(seq 100); do [ -s "$work/out" ] && break; sleep 0.1; done
-        sleep 0.3
-        kill -"${pair%:*}" $pid
-    } >"$work/fifo"
+    printf '/set sample.ignore_eos on\n/set ctx.max 1000000\n/set sample.max_tokens 1000000\n' >&9
+    printf 'a slow question\n/version\n' >&9
+    for _ in $(seq 100); do [ -s "$work/out" ] && break; sleep 0.1; done
+    sleep 0.3
+    kill -"${pair%:*}" $pid
     wait $pid
     got=$?
+    exec 9>&-
     [ $got = "${pair#*:}" ] || fail "exit $got after SIG${pair%:*}"
     grep -q '^vlmsh' "$work/out" && fail "the script goes on after SIG${pair%:*}"
     rm "$work/fifo"
