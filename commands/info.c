@@ -1,6 +1,7 @@
 // commands/info.c -- /info: what is loaded, how large it is, what memory it takes.
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "commands/command.h"
@@ -45,7 +46,7 @@ static void show_model(const struct shell *shell, const struct model *m)
     struct table_builder t;
     table_begin(&t, "model", 2, columns, numeric);
     add_row(&t, "family", m->family->name);
-    if (cJSON_IsString(first)) add_row(&t, "architecture", first->valuestring);
+    if (first && cJSON_IsString(first)) add_row(&t, "architecture", first->valuestring);
     add_row(&t, "folder", m->checkpoint->folder);
     add_row(&t, "fingerprint", m->checkpoint->fingerprint);
     if (model_sees(m)) add_vision(&t, m);
@@ -90,13 +91,15 @@ static void show_parts(const struct shell *shell, const struct model *m)
 static uint64_t process_bytes(const char *key)
 {
     char line[256];
-    unsigned long long kb = 0;
+    uint64_t kb = 0;
     FILE *f = fopen("/proc/self/status", "re");
     while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, key, strlen(key)) && sscanf(line + strlen(key), ": %llu", &kb) == 1)
+        if (!strncmp(line, key, strlen(key)) && line[strlen(key)] == ':') {
+            kb = strtoull(line + strlen(key) + 1, NULL, 10);
             break;
+        }
     if (f) fclose(f);
-    return (uint64_t)kb * 1024;
+    return kb * 1024;
 }
 
 static void add_memory(struct table_builder *t, const char *what, uint64_t bytes)

@@ -120,13 +120,6 @@ static int forward(struct answering *a, bool prefill)
     if (h && decoder_forward(g, &c->model->decoder, &c->kv, &a->sequence, h, want, prefill,
                              &logits) == 0) {
         struct tensor *last = graph_rows(g, logits, logits->shape[0] - 1, 1);
-        struct site_args args = { .layer = -1,
-                                  .picture = -1,
-                                  .x = last,
-                                  .past = past,
-                                  .sequence = &a->sequence,
-                                  .prefill = prefill };
-        if (!a->options->forward_only) hooks_run(g, SITE_STEP_LOGITS, &args);
         if (last) c->backend->download(a->logits, last->data, tensor_bytes(last));
     }
     arena_reset(&c->step, mark);

@@ -1,19 +1,15 @@
 // core/decoder.h -- the language model: layers of attention and gated FFN (Llama, Qwen2 shapes).
+//
+//   kv_reserve(&kv, s.n, &err);
+//   struct tensor *h = splice_embed(&g, &m->decoder, &s, past, pictures, picture_count), *logits;
+//   decoder_forward(&g, &m->decoder, &kv, &s, h, LOGITS_LAST, true, &logits);
 #ifndef CORE_DECODER_H
 #define CORE_DECODER_H
 
 #include "core/checkpoint.h"
 #include "core/hooks.h"
 #include "core/kv.h"
-
-enum rope_kind { ROPE_PLAIN, ROPE_LLAMA3, ROPE_LINEAR };
-
-struct rope_config {
-    enum rope_kind kind;
-    double theta;
-    double factor, low_freq_factor, high_freq_factor, original_positions; // ROPE_LLAMA3
-    int sections[3]; // multimodal: frequencies per axis; zeros = one axis
-};
+#include "core/rope.h"
 
 struct decoder_config {
     int layers;                           // L
@@ -45,9 +41,9 @@ int decoder_config_read(struct decoder_config *d, const cJSON *json, struct err 
 // Binds the tensors; `prefix` like "language_model.model." and the head's full name.
 int decoder_bind(struct decoder *d, const struct checkpoint *c, const char *prefix,
                  const char *head, struct arena *arena, struct err *err);
-
-// Rotary frequencies [d/2] of the config (llama3 scaling applied).
-void rope_frequencies(const struct decoder_config *c, float *frequency);
+void decoder_release(struct decoder *d); // not the weights: they belong to checkpoint and arena
+// Parameters of the layers and the final norm; the embedding has vocab x hidden, so has the head.
+int64_t decoder_count(const struct decoder_config *c);
 
 enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL };
 

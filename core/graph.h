@@ -57,4 +57,10 @@ struct tensor *graph_rows(struct graph *g, struct tensor *t, int64_t from, int64
 struct tensor *graph_upload(struct graph *g, enum dtype dtype, int rank, const int64_t *shape,
                             const void *host);
 
+// A weight as an input of ops; NULL for one the model does not have (a bias).
+static inline struct tensor *graph_weight(const struct tensor *w)
+{
+    return w->data ? (struct tensor *)w : NULL;
+}
+
 #endif

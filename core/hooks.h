@@ -18,7 +18,7 @@
     X(VISION_LAYER, "[S',Dv] input of vision block `layer`; layer = depth: output of the last")    \
     X(VISION, "[S,Dv] what the projector reads")                                                   \
     X(PROJECTED, "[S,D] visual tokens after the projector, sequence order")                        \
-    X(VISUAL, "[S,D] visual tokens as spliced: methods may change them")                           \
+    X(VISUAL, "[S,D] visual tokens as spliced: methods may put others into x; v holds the former") \
     X(EMBED, "[N,D] h[0]: embeddings after splicing")                                              \
     X(LAYER_IN, "[N,D] h[layer]")                                                                  \
     X(VALUES, "[P,Hkv,d] value states of all keys, before attention: methods may change new rows") \

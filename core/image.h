@@ -1,10 +1,10 @@
 // core/image.h -- a picture file to RGB pixels, safely.
 //
-// PNG, JPEG, BMP and PPM through stb_image, in a forked child with limits on memory and time, so
-// that a hostile file costs a message. Size and area are capped before decoding. GIF, WebP, HEIC
-// and AVIF are named in the message together with how to convert them. EXIF rotation is applied,
-// 16-bit and grey are widened; alpha is kept as a fourth channel for the family to lay over its
-// background.
+// PNG, JPEG, BMP (stb_image) and PPM, in a forked child with limits on memory and time, so that a
+// hostile file costs a message. Size and area are capped before decoding. GIF, WebP, HEIC, AVIF and
+// others are named in the message together with how to convert them. EXIF rotation is applied, 16
+// bits become 8, grey becomes RGB, and JPEG pixels equal libjpeg's (Pillow's). Alpha is kept as a
+// fourth channel for the family to lay over its background.
 #ifndef CORE_IMAGE_H
 #define CORE_IMAGE_H
 

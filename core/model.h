@@ -34,15 +34,24 @@ void model_free(struct model *m);
 
 bool model_sees(const struct model *m); // has a vision encoder
 
-// Parameters by part: "vision encoder", "projector", "embedding", "decoder", "head". A tied head
-// counts once. Also from a config alone (no weights): what `vlmsh new --dry` prints.
+// Parameters by part, as the file holds them (SigLIP's unused pooling head included); a tied head
+// counts once, as the embedding.
+enum model_part_kind {
+    PART_VISION,
+    PART_PROJECTOR,
+    PART_EMBEDDING,
+    PART_DECODER,
+    PART_HEAD,
+    MODEL_PARTS
+};
+
 struct model_part {
-    const char *name;
+    const char *name; // "vision encoder", "projector", "embedding", "decoder", "head"
     int64_t parameters;
     uint64_t bytes;
-    enum dtype dtype;
+    enum dtype dtype; // of its largest tensor
 };
-enum { MODEL_PARTS = 5 };
+
 void model_count(const struct model *m, struct model_part parts[MODEL_PARTS]);
 
 #endif

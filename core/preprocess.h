@@ -19,7 +19,13 @@ struct picture_config {
     bool resize, crop, rescale, normalize; // the do_* switches
     bool flatten;                          // do_convert_rgb: alpha over the background
     int64_t shortest;                      // FIT_SHORTEST_CROP
-    int64_t width, height; // of the result (FIT_EXACT: of the resize; else of the crop)
+    int64_t width,
+        height; // of the result: of the crop when there is one, else of FIT_EXACT's resize
+    // FIT_EXACT and a crop (CLIP with size as {height,width}): what is resized to before the crop;
+    // 0 otherwise.
+    int64_t exact_width, exact_height;
+    bool square; // LLaVA's do_pad: first to a square, the picture in the middle of `border`
+    uint8_t border[3];
     enum resample resample;
     double rescale_factor;
     float mean[3], std[3];

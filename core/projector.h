@@ -6,13 +6,16 @@
 #include "core/graph.h"
 
 struct projector {
-    int layers; // 1 or 2
+    int layers; // 1 or 2, as the file has them
     enum gelu_form act;
+    bool bias;                    // multimodal_projector_bias
     struct tensor w1, b1, w2, b2; // [D,Dv] [D] [D,D] [D]; biases may have data NULL
 };
 
+// act and bias are set by the family before.
 int projector_bind(struct projector *p, const struct checkpoint *c, const char *prefix, int64_t in,
                    int64_t out, struct arena *arena, struct err *err);
+int64_t projector_count(const struct projector *p, int64_t in, int64_t out); // parameters
 struct tensor *projector_forward(struct graph *g, const struct projector *p, struct tensor *x);
 
 #endif

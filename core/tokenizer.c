@@ -78,10 +78,12 @@ static const struct added *added_at(const struct added_list *list, const struct 
     return found;
 }
 
+// Letters, marks, digits, connectors and joiners.
 static bool is_word(int32_t c)
 {
     utf8proc_category_t k = utf8proc_category(c);
-    return (k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_PC);
+    return (k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_NL) || k == UTF8PROC_CATEGORY_PC ||
+           c == 0x200C || c == 0x200D;
 }
 
 static bool stands_alone(const char *text, size_t length, size_t start, size_t end)
@@ -91,35 +93,39 @@ static bool stands_alone(const char *text, size_t length, size_t start, size_t e
     return end == length || (utf8_next(text + end, length - end, &c), !is_word(c));
 }
 
-// The next added token in text[from, length) and what it takes of the text: with the white space
-// beside it if it says so.
-static const struct added *added_next(const struct added_list *list, const struct typed *typed,
-                                      const char *text, size_t length, size_t from, size_t *start,
-                                      size_t *end)
+// Where an added token was found.
+struct found {
+    const struct added *token;
+    size_t start, end; // what it takes of the text: with the white space beside it if it says so
+    size_t next;       // where to look for the next one, which may lie in that white space
+};
+
+// The next added token in text[at, length); the text before `from` is used up.
+static bool added_next(const struct added_list *list, const struct typed *typed, const char *text,
+                       size_t length, size_t from, size_t at, struct found *f)
 {
-    for (size_t at = from; at < length; at++) {
+    for (; at < length; at++) {
         uint8_t byte = (uint8_t)text[at];
         if (list->first[byte] == list->first[byte + 1]) continue;
         const struct added *a = added_at(list, typed, text, length, at);
         if (!a) continue;
-        *start = at;
-        *end = at + a->length;
-        if (a->single_word && !stands_alone(text, length, *start, *end)) {
-            at = *end - 1; // its text is passed over
+        *f = (struct found){ a, at, at + a->length, at + a->length };
+        if (a->single_word && !stands_alone(text, length, f->start, f->end)) {
+            at = f->end - 1; // its text is passed over
             continue;
         }
         int32_t c;
-        for (size_t n; a->lstrip && *start > from; *start -= n) {
-            n = utf8_before(text, *start, &c);
-            if (!is_white(c) || n > *start - from) break;
+        for (size_t n; a->lstrip && f->start > from; f->start -= n) {
+            n = utf8_before(text, f->start, &c);
+            if (!is_white(c) || n > f->start - from) break;
         }
-        for (size_t n; a->rstrip && *end < length; *end += n) {
-            n = utf8_next(text + *end, length - *end, &c);
+        for (size_t n; a->rstrip && f->end < length; f->end += n) {
+            n = utf8_next(text + f->end, length - f->end, &c);
             if (!is_white(c)) break;
         }
-        return a;
+        return true;
     }
-    return NULL;
+    return false;
 }
 
 // --- encoding ----------------------------------------------------------------------------------
@@ -136,10 +142,9 @@ static int normal_ranges(struct encoder *e, const struct typed *typed, const cha
         if (r.end <= start || r.start >= end) continue;
         size_t from = r.start > start ? r.start - start : 0;
         size_t to = (r.end < end ? r.end : end) - start;
-        bool continues = start == 0 && e->continues;
         struct text_range *n = &ranges[(*count)++];
-        if (normal_run(e, text + start, from, continues, &out, &n->start) < 0 ||
-            normal_run(e, text + start, to, continues, &out, &n->end) < 0)
+        if (normal_run(e, text + start, from, &out, &n->start) < 0 ||
+            normal_run(e, text + start, to, &out, &n->end) < 0)
             return -1;
     }
     return 0;
@@ -149,7 +154,6 @@ static int normal_ranges(struct encoder *e, const struct typed *typed, const cha
 static int encode_stretch(struct encoder *e, const struct typed *typed, const char *text,
                           size_t start, size_t end)
 {
-    if (start == end) return 0;
     const struct added_list *list = &e->t->added_normal;
     struct text_range *ranges = NULL;
     struct typed inside = { 0 };
@@ -159,87 +163,165 @@ static int encode_stretch(struct encoder *e, const struct typed *typed, const ch
         if (normal_ranges(e, typed, text, start, end, ranges, &inside.count) < 0) goto out;
     }
     const char *normal;
-    size_t length, from = 0, at, behind;
-    if (normal_run(e, text + start, end - start, start == 0 && e->continues, &normal, &length) < 0)
-        goto out;
-    for (const struct added *a; from < length; from = behind) {
-        a = list->count ? added_next(list, &inside, normal, length, from, &at, &behind) : NULL;
-        if (!a) at = behind = length;
-        if (split_run(e, normal + from, at - from, start == 0 && from == 0) < 0) goto out;
-        if (a) ids_add(e->ids, a->id);
+    size_t length, from = 0;
+    struct found f = { 0 };
+    if (normal_run(e, text + start, end - start, &normal, &length) < 0) goto out;
+    while (list->count && added_next(list, &inside, normal, length, from, f.next, &f)) {
+        if (f.start > from && split_run(e, normal + from, f.start - from, from == 0) < 0) goto out;
+        ids_add(e->ids, f.token->id);
+        from = f.end;
     }
-    status = 0;
+    status = from < length ? split_run(e, normal + from, length - from, from == 0) : 0;
 out:
     free(ranges);
     return status;
 }
 
-static int encode_text(struct encoder *e, const struct typed *typed, const char *text,
-                       size_t length)
+// Text between two holes. `begins`: at the beginning of the whole text.
+static int encode_between(struct encoder *e, const struct typed *typed, const char *text,
+                          size_t start, size_t end, bool begins, bool continues)
 {
     const struct added_list *list = &e->t->added;
-    for (size_t from = 0, at, behind; from < length; from = behind) {
-        const struct added *a = added_next(list, typed, text, length, from, &at, &behind);
-        if (!a) at = behind = length;
-        if (encode_stretch(e, typed, text, from, at) < 0) return -1;
-        if (a) ids_add(e->ids, a->id);
+    struct found f = { .next = start };
+    bool more = true;
+    for (size_t from = start; more; from = f.end) {
+        more = added_next(list, typed, text, end, from, f.next, &f);
+        e->begins = begins && from == start;
+        e->continues = continues && from == start;
+        size_t stop = more ? f.start : end;
+        if (from < stop && encode_stretch(e, typed, text, from, stop) < 0) return -1;
+        if (more) ids_add(e->ids, f.token->id);
     }
     return 0;
 }
 
-// Invalid UTF-8 is replaced, each range and each stretch between them by itself; `ranges` follow.
-static void repair(struct buf *out, const char *text, size_t length, const struct typed *typed,
-                   struct text_range *ranges)
+static int encode_text(struct encoder *e, const struct marked_text *m, bool continues)
 {
-    size_t done = 0;
-    for (size_t i = 0; i < typed->count; i++) {
-        struct text_range r = typed->ranges[i];
-        utf8_repair(out, text + done, r.start - done);
-        ranges[i].start = out->length;
-        utf8_repair(out, text + r.start, r.end - r.start);
-        ranges[i].end = out->length;
-        done = r.end;
+    struct typed typed = { m->typed, m->typed_count };
+    size_t from = 0;
+    bool begins = true;
+    for (size_t i = 0; i < m->hole_count; i++) {
+        const struct text_hole *hole = &m->holes[i];
+        if (encode_between(e, &typed, m->text, from, hole->at, begins, continues) < 0) return -1;
+        ids_add(e->ids, -1 - (int32_t)i);
+        from = hole->at;
+        begins = false;
+        continues = hole->continues;
     }
-    utf8_repair(out, text + done, length - done);
+    return encode_between(e, &typed, m->text, from, m->length, begins, continues);
 }
 
-int tokenizer_encode_typed(const struct tokenizer *t, const char *text, size_t length,
-                           const struct text_range *ranges, size_t range_count, int flags,
-                           struct ids *ids, struct err *err)
+// --- invalid UTF-8 -----------------------------------------------------------------------------
+
+// A text in which invalid bytes are replaced, with its marks moved.
+struct repaired {
+    struct buf text;
+    struct text_range *typed;
+    struct text_hole *holes;
+};
+
+static bool inside_character(const struct marked_text *m, size_t at)
 {
-    if (length > TEXT_MAX)
-        return err_set(err, "a text of %zu MB is too long to be tokenised", length >> 20);
-    struct encoder e = { .t = t, .ids = ids, .err = err };
-    struct typed typed = { ranges, range_count };
-    struct buf repaired = { 0 };
-    struct text_range *moved = NULL;
-    size_t count = ids->count;
-    if (!utf8_valid(text, length)) {
-        moved = xreallocarray(NULL, range_count + 1, sizeof *moved);
-        repair(&repaired, text, length, &typed, moved);
-        typed.ranges = moved;
-        text = repaired.data;
-        length = repaired.length;
+    return at < m->length && ((uint8_t)m->text[at] & 0xC0) == 0x80;
+}
+
+// Every stretch between two marks must be UTF-8 by itself.
+static bool all_valid(const struct marked_text *m)
+{
+    if (!utf8_valid(m->text, m->length)) return false;
+    for (size_t i = 0; i < m->typed_count; i++)
+        if (inside_character(m, m->typed[i].start) || inside_character(m, m->typed[i].end))
+            return false;
+    for (size_t i = 0; i < m->hole_count; i++)
+        if (inside_character(m, m->holes[i].at)) return false;
+    return true;
+}
+
+static int compare_size(const void *a, const void *b)
+{
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static size_t moved(const size_t *places, const size_t *lengths, size_t count, size_t place)
+{
+    const size_t *found = bsearch(&place, places, count, sizeof place, compare_size);
+    return lengths[found - places];
+}
+
+// Each stretch between two marks is repaired by itself, so that every mark has its place.
+static void repair(struct repaired *r, const struct marked_text *m)
+{
+    size_t count = 0, marks = 2 * m->typed_count + m->hole_count;
+    size_t *places = xreallocarray(NULL, marks + 1, sizeof *places);
+    size_t *lengths = xreallocarray(NULL, marks + 1, sizeof *lengths);
+    for (size_t i = 0; i < m->typed_count; i++) {
+        places[count++] = m->typed[i].start;
+        places[count++] = m->typed[i].end;
     }
-    e.continues = (flags & TOKENIZE_CONTINUATION) != 0;
-    search_start(&e.search, length);
-    bpe_start(&e, length);
-    if (flags & TOKENIZE_SPECIAL) ids_append(ids, t->before.data, t->before.count);
-    int status = encode_text(&e, &typed, text, length);
+    for (size_t i = 0; i < m->hole_count; i++) places[count++] = m->holes[i].at;
+    qsort(places, count, sizeof *places, compare_size);
+    size_t done = 0;
+    for (size_t i = 0; i < count; i++) {
+        utf8_repair(&r->text, m->text + done, places[i] - done);
+        lengths[i] = r->text.length;
+        done = places[i];
+    }
+    utf8_repair(&r->text, m->text + done, m->length - done);
+    r->typed = xreallocarray(NULL, m->typed_count + 1, sizeof *r->typed);
+    for (size_t i = 0; i < m->typed_count; i++)
+        r->typed[i] = (struct text_range){ moved(places, lengths, count, m->typed[i].start),
+                                           moved(places, lengths, count, m->typed[i].end) };
+    r->holes = xreallocarray(NULL, m->hole_count + 1, sizeof *r->holes);
+    for (size_t i = 0; i < m->hole_count; i++)
+        r->holes[i] = (struct text_hole){ moved(places, lengths, count, m->holes[i].at),
+                                          m->holes[i].continues };
+    free(places);
+    free(lengths);
+}
+
+int tokenizer_encode_marked(const struct tokenizer *t, const struct marked_text *m, int flags,
+                            struct ids *ids, struct err *err)
+{
+    if (m->length > TEXT_MAX)
+        return err_set(err, "a text of %zu MB is too long to be tokenised", m->length >> 20);
+    struct encoder e = { .t = t, .ids = ids, .err = err };
+    struct marked_text text = *m;
+    struct repaired r = { 0 };
+    size_t count = ids->count;
+    if (!all_valid(m)) {
+        repair(&r, m);
+        text.text = r.text.data;
+        text.length = r.text.length;
+        text.typed = r.typed;
+        text.holes = r.holes;
+    }
+    search_start(&e.search, text.length);
+    bpe_start(&e, text.length);
+    if (flags & TOKENIZE_SPECIAL) tokenizer_begin(t, ids);
+    int status = encode_text(&e, &text, (flags & TOKENIZE_CONTINUATION) != 0);
     if (status == 0 && flags & TOKENIZE_SPECIAL) ids_append(ids, t->after.data, t->after.count);
     if (status < 0) ids->count = count;
     encoder_release(&e);
-    buf_release(&repaired);
-    free(moved);
+    buf_release(&r.text);
+    free(r.typed);
+    free(r.holes);
     return status;
 }
 
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t length, int flags,
                      struct ids *ids, struct err *err)
 {
-    struct text_range all = { 0, length };
-    return tokenizer_encode_typed(t, text, length, &all, flags & TOKENIZE_PLAIN ? 1 : 0, flags, ids,
-                                  err);
+    const struct text_range all = { 0, length };
+    const struct marked_text m = {
+        .text = text, .length = length, .typed = &all, .typed_count = flags & TOKENIZE_PLAIN ? 1 : 0
+    };
+    return tokenizer_encode_marked(t, &m, flags, ids, err);
+}
+
+void tokenizer_begin(const struct tokenizer *t, struct ids *ids)
+{
+    ids_append(ids, t->before.data, t->before.count);
 }
 
 void encoder_release(struct encoder *e)

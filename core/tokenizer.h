@@ -23,19 +23,35 @@ enum tokenize_flags {
     TOKENIZE_PLAIN = 4,        // text of a person: special tokens spelled in it stay text
 };
 
-// Bytes [start, end) of a text.
+// A text that is not of one piece: parts of it were typed by a person, and ids of another origin
+// stand in it (visual tokens, a generated answer).
 struct text_range {
-    size_t start, end;
+    size_t start, end; // bytes
+};
+
+struct text_hole {
+    size_t at;      // between which bytes
+    bool continues; // what follows goes on after text: no leading U+2581 (after a generated answer)
+};
+
+struct marked_text {
+    const char *text;
+    size_t length;
+    const struct text_range *typed; // in order, apart from each other; special tokens that touch
+    size_t typed_count;             // one of them stay text
+    const struct text_hole *holes;  // in order
+    size_t hole_count;
 };
 
 // Appends the ids of text (any bytes; invalid UTF-8 is replaced by U+FFFD) to `ids`.
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t length, int flags,
                      struct ids *ids, struct err *err);
-// The same for a text of which parts were typed by a person: as with TOKENIZE_PLAIN no special
-// token is recognised that touches one of the ranges (in order, apart from each other).
-int tokenizer_encode_typed(const struct tokenizer *t, const char *text, size_t length,
-                           const struct text_range *typed, size_t typed_count, int flags,
-                           struct ids *ids, struct err *err);
+// The same for such a text. Hole number i gives the id -1 - i; text is cut there, as a special
+// token cuts it, and no token reaches across.
+int tokenizer_encode_marked(const struct tokenizer *t, const struct marked_text *m, int flags,
+                            struct ids *ids, struct err *err);
+// Appends what TOKENIZE_SPECIAL puts before a text (BOS, mostly).
+void tokenizer_begin(const struct tokenizer *t, struct ids *ids);
 // Text of the ids, appended to `text`. skip_special leaves special tokens out. Unknown ids:
 // nothing.
 void tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t count,

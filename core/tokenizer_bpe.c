@@ -221,8 +221,10 @@ static void merge_word(struct encoder *e, const char *word, size_t length)
     size_t start = e->ids->count;
     characters(t, word, length, e->ids);
     size_t n = e->ids->count - start;
-    int32_t *id = e->ids->data + start;
-    if (n > 1) n = n <= SHORT_WORD ? merge_short(t, id, n) : merge_long(e, id, n);
+    if (n > 1) {
+        int32_t *id = e->ids->data + start;
+        n = n <= SHORT_WORD ? merge_short(t, id, n) : merge_long(e, id, n);
+    }
     e->ids->count = start + n;
 }
 
@@ -252,7 +254,7 @@ static void cached_word(struct encoder *e, const char *word, size_t length)
     w->length = (uint8_t)length;
     w->count = (uint8_t)count;
     memcpy(w->word, word, length);
-    memcpy(w->ids, e->ids->data + start, count * sizeof *w->ids);
+    if (count) memcpy(w->ids, e->ids->data + start, count * sizeof *w->ids);
 }
 
 static void whole_word(struct encoder *e, const char *word, size_t length)

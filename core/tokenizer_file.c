@@ -529,7 +529,9 @@ static int read_added_token(struct tokenizer *t, const cJSON *item, struct err *
         json_bool(item, "single_word", false, &a.single_word, err) < 0)
         return -1;
     if (!*text) return 0;
-    a.id = (int32_t)json_get(item, "id")->valuedouble;
+    // A token of the vocabulary keeps its id there, as in the reference.
+    a.id = vocabulary_find(t, text, strlen(text));
+    if (a.id < 0) a.id = (int32_t)json_get(item, "id")->valuedouble;
     const char *former = tokenizer_token(t, a.id);
     if (!former || strcmp(former, text) != 0) set_text(t, a.id, text);
     t->flags[a.id] |= (uint8_t)(TOKEN_ADDED | (a.special ? TOKEN_SPECIAL : 0));
@@ -541,7 +543,7 @@ static int read_added_token(struct tokenizer *t, const cJSON *item, struct err *
     const char *normal;
     size_t length;
     search_start(&e.search, 0);
-    int status = normal_run(&e, text, strlen(text), false, &normal, &length);
+    int status = normal_run(&e, text, strlen(text), &normal, &length);
     if (status == 0 && length) list_added(&t->added_normal, a, xstrndup(normal, length));
     encoder_release(&e);
     return status;

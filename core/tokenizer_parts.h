@@ -202,7 +202,8 @@ struct encoder {
     struct ids *ids; // result
     struct err *err;
     struct search search;
-    bool continues; // the text follows earlier tokens
+    bool begins;    // the stretch stands at the beginning of the whole text
+    bool continues; // the stretch follows tokens of a text: nothing is put before it
     struct buf normal[2], split[STAGES_MAX];
     struct symbol *symbols; // room of long words
     uint64_t *heap;
@@ -212,11 +213,10 @@ struct encoder {
 
 void encoder_release(struct encoder *e);
 
-// Runs the normaliser; *out points into the text or into the encoder. `begins`: the piece stands at
-// the beginning of a text that follows earlier tokens.
-int normal_run(struct encoder *e, const char *text, size_t length, bool continues, const char **out,
+// Runs the normaliser; *out points into the text or into the encoder.
+int normal_run(struct encoder *e, const char *text, size_t length, const char **out,
                size_t *out_length);
-// Runs the pre-tokenizer and gives every word to bpe_word. `first`: at the beginning of the text.
+// Runs the pre-tokenizer and gives every word to bpe_word. `first`: at the start of the stretch.
 int split_run(struct encoder *e, const char *text, size_t length, bool first);
 void bpe_word(struct encoder *e, const char *word, size_t length);
 // The words of long texts are remembered.

@@ -30,6 +30,7 @@ enum {
     "\\x{0}-\\x{8}\\x{e}-\\x{1f}!-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}" \
     "\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}"            \
     "\\x{3001}-\\x{d7ff}\\x{e000}-\\x{10ffff}"
+#define ANY  "\\x{0}-\\x{d7ff}\\x{e000}-\\x{10ffff}"
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 #define HEX  "0-9a-fA-F"
 
@@ -148,7 +149,7 @@ static int rewrite_intersection(struct rewrite *r, struct set *s, int depth)
     return status;
 }
 
-// A set inside a set: a union when it is plain, else it must stand alone (behind &&).
+// A set inside a set: a union when it is plain, else it must stand alone on its side of &&.
 static int rewrite_nested(struct rewrite *r, struct set *s, int depth)
 {
     struct set inner = { 0 };
@@ -160,11 +161,11 @@ static int rewrite_nested(struct rewrite *r, struct set *s, int depth)
     if (rewrite_set(r, &inner, depth + 1) < 0) goto out;
     if (!inner.negated && !inner.guards.length) {
         buf_add(&s->items, inner.items.data, inner.items.length);
-    } else if (!s->items.length && !s->guards.length && !s->negated && r->at < r->end &&
-               *r->at == ']') {
-        struct set swap = *s;
-        *s = inner;
-        inner = swap;
+    } else if (!s->items.length && !s->negated && r->at < r->end && strchr("]&", *r->at)) {
+        buf_puts(&s->guards, "(?=");
+        set_write(&inner, &s->guards);
+        buf_putc(&s->guards, ')');
+        buf_puts(&s->items, ANY);
     } else {
         err_set(r->err, "%s: sets of characters are nested in a way that is not known", r->where);
         goto out;

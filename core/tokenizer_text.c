@@ -110,12 +110,12 @@ static void strip(const struct normal *n, const char *text, size_t length, struc
 }
 
 static int normal_step(struct encoder *e, const struct normal *n, const char *text, size_t length,
-                       bool continues, struct buf *out)
+                       struct buf *out)
 {
     switch (n->kind) {
     case NORMAL_UNICODE: return unicode(n->form, text, length, out, e->err);
     case NORMAL_PREPEND:
-        if (length && !continues) buf_puts(out, n->text);
+        if (length && !e->continues) buf_puts(out, n->text);
         buf_add(out, text, length);
         return 0;
     case NORMAL_REPLACE:
@@ -127,14 +127,14 @@ static int normal_step(struct encoder *e, const struct normal *n, const char *te
     return 0;
 }
 
-int normal_run(struct encoder *e, const char *text, size_t length, bool continues, const char **out,
+int normal_run(struct encoder *e, const char *text, size_t length, const char **out,
                size_t *out_length)
 {
     for (int i = 0; i < e->t->normal_count; i++) {
         struct buf *b = &e->normal[i % 2];
         buf_clear(b);
         buf_puts(b, "");
-        if (normal_step(e, &e->t->normals[i], text, length, continues, b) < 0) return -1;
+        if (normal_step(e, &e->t->normals[i], text, length, b) < 0) return -1;
         text = b->data;
         length = b->length;
     }
@@ -223,7 +223,8 @@ static int split_metaspace(struct encoder *e, const struct split *p, int step, c
     size_t mark = strlen(p->text);
     buf_clear(b);
     bool marked = text[0] == ' ' || (length >= mark && !memcmp(text, p->text, mark));
-    bool prepend = p->prepend == PREPEND_ALWAYS || (p->prepend == PREPEND_FIRST && first);
+    bool prepend =
+        p->prepend == PREPEND_ALWAYS || (p->prepend == PREPEND_FIRST && first && e->begins);
     if (prepend && !marked && !(first && e->continues)) buf_puts(b, p->text);
     replace_all(&e->search, &space, p->text, text, length, b, e->err);
     if (!p->pattern.literal) return split_step(e, step + 1, b->data, b->length, first);

@@ -32,11 +32,19 @@ struct vision {
     struct vision_layer *layer;       // [config.layers]
 };
 
-// Reads a vision_config object (clip_vision_model, siglip_vision_model) with the class defaults.
+// Reads a vision_config object (clip_vision_model, siglip_vision_model) with the class defaults;
+// json NULL: the encoder of LLaVA-1.5. The family sets feature_layer and drop_class.
 int vision_config_read(struct vision_config *v, const cJSON *json, struct err *err);
+// The GELU that an activation's name means ("gelu", "gelu_pytorch_tanh", "quick_gelu" ...).
+int gelu_form_read(enum gelu_form *form, const cJSON *json, const char *key, const char *otherwise,
+                   struct err *err);
 // Binds the tensors; prefix like "vision_tower.vision_model." Memory from `arena`.
 int vision_bind(struct vision *v, const struct checkpoint *c, const char *prefix,
                 struct arena *arena, struct err *err);
+void vision_release(struct vision *v); // not the weights
+// Parameters of the encoder with its last norm; SigLIP's pooling head, which nothing here reads, is
+// not among them.
+int64_t vision_count(const struct vision_config *c);
 // Blocks that must be computed to give config.feature_layer.
 int vision_depth(const struct vision_config *c);
 // Features per picture that the projector reads.

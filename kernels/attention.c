@@ -1,67 +1,355 @@
 // kernels/attention.c -- softmax(q k^T * scale) v with grouped queries, one pass over the keys.
 //
 // A running maximum and sum per query row (Milakov and Gimelshein 2018) let the keys be taken block
-// by block, so that no matrix of queries by keys exists. Probabilities, when asked for, are written
-// in a pass of their own from the final maximum and sum, which changes no bit of y.
+// by block, so that no matrix of queries by keys exists:
+//   high' = max(high, scores of the block),  fade = e^(high - high')
+//   sum' = sum fade + sum of e^(score - high'),  out' = out fade + those times v;  y = out / sum
+//
+// A task is one key/value head with some query rows: all heads of its group read the same keys.
+// Few rows (one token) take dot products with the keys as they lie; many rows take products of
+// tiles (kernels/tile.h) with a block of keys turned once for all of them.
+//
+// Probabilities, when asked for, are written in a pass of their own from the final maximum and sum:
+// no bit of y changes.
 #include <math.h>
 
-#include "kernels/vec.h"
+#include "kernels/tile.h"
 
-enum { BLOCK = 128 }; // keys at a time
+enum {
+    BLOCK = 128,    // keys at a time; a multiple of TILE_COLS
+    FEW_ROWS = 8,   // rows of a task up to which dot products are taken
+    TASK_ROWS = 192 // rows of a task aimed at: they share the work of turning the keys
+};
+
+// The call, and one of its tasks: heads of one group, tokens from..to.
+struct call {
+    float *y;
+    const float *q, *k, *v;
+    const int32_t *first, *last; // [tokens] or NULL
+    float scale;
+    float *probs;                          // [heads, tokens, keys] or NULL
+    int64_t tokens, heads, keys, kv_heads; // N, H, P, Hkv
+    int64_t width, padded;                 // d, and d rounded up to whole tiles
+    int64_t group;                         // H / Hkv: heads that share keys
+    int64_t task_tokens, task_rows;        // tokens of a task; its rows, rounded up to whole tiles
+};
+
+// Row r of a task is head r % group of token from + r / group.
+struct task {
+    int64_t head, from, rows; // kv head, first token, rows
+    float *high, *sum;        // [rows]
+    float *out;               // [rows, padded]
+};
+
+static int64_t row_first(const struct call *c, const struct task *t, int64_t r)
+{
+    int64_t first = c->first ? c->first[t->from + r / c->group] : 0;
+    return first > 0 ? first : 0;
+}
+
+static int64_t row_last(const struct call *c, const struct task *t, int64_t r)
+{
+    int64_t last = c->last ? c->last[t->from + r / c->group] : c->keys;
+    return last < c->keys ? last : c->keys;
+}
+
+// Offset of row r in q and y.
+static int64_t row_at(const struct call *c, const struct task *t, int64_t r)
+{
+    return ((t->from + r / c->group) * c->heads + t->head * c->group + r % c->group) * c->width;
+}
+
+// Numbers from one key to the next, and where the task's first key or value lies.
+static int64_t key_step(const struct call *c)
+{
+    return c->kv_heads * c->width;
+}
 
 static float dot(const float *a, const float *b, int64_t n)
 {
-    vf s = { 0 };
+    vf s0 = { 0 }, s1 = { 0 };
     int64_t i = 0;
-    for (; i + VEC <= n; i += VEC) s += vf_load(a + i) * vf_load(b + i);
-    if (i < n) s += vf_load_part(a + i, n - i) * vf_load_part(b + i, n - i);
-    return vf_sum(s);
+    for (; i + 2 * VEC <= n; i += 2 * VEC) {
+        s0 += vf_load(a + i) * vf_load(b + i);
+        s1 += vf_load(a + i + VEC) * vf_load(b + i + VEC);
+    }
+    for (; i < n; i += VEC) {
+        int64_t some = n - i < VEC ? n - i : VEC;
+        s0 += vf_load_part(a + i, some) * vf_load_part(b + i, some);
+    }
+    return vf_sum(s0 + s1);
 }
 
-// One query row of one head; keys and values of its head start at k, v, `step` floats apart.
-static void attend(float *y, const float *q, const float *k, const float *v, int64_t step,
-                   int64_t width, int64_t first, int64_t last, float scale, float *probs,
-                   int64_t keys)
+// scores[BLOCK] -> e^(score - high'), outside 0; updates maximum and sum. Returns the fade. Places
+// from..to of the block are seen.
+static float soften(float *scores, int64_t from, int64_t to, float *high, float *sum)
 {
-    float highest = -INFINITY, sum = 0, s[BLOCK];
-    memset(y, 0, (size_t)width * sizeof *y);
-    for (int64_t j = first; j < last; j += BLOCK) {
-        int64_t count = last - j < BLOCK ? last - j : BLOCK;
-        float top = highest;
-        for (int64_t i = 0; i < count; i++) {
-            s[i] = dot(q, k + (j + i) * step, width) * scale;
-            top = s[i] > top ? s[i] : top;
+    for (int64_t i = 0; i < from; i++) scores[i] = -INFINITY;
+    for (int64_t i = to; i < BLOCK; i++) scores[i] = -INFINITY;
+    vf top = vf_load(scores);
+    for (int64_t i = VEC; i < BLOCK; i += VEC) top = vf_max(vf_load(scores + i), top);
+    float highest = vf_highest(top);
+    if (highest < *high) highest = *high;
+    vf total = { 0 };
+    for (int64_t i = 0; i < BLOCK; i += VEC) {
+        vf e = vf_exp(vf_load(scores + i) - vf_set(highest));
+        vf_store(scores + i, e);
+        total += e;
+    }
+    float fade = *high == highest ? 1 : vf_exp(vf_set(*high - highest))[0];
+    *high = highest;
+    *sum = *sum * fade + vf_sum(total);
+    return fade;
+}
+
+// --- few rows
+// --------------------------------------------------------------------------------------
+
+// out = out * fade + weight[0..n) times the rows of v.
+static void add_values(float *out, const float *v, int64_t step, int64_t width, const float *weight,
+                       int64_t n, float fade)
+{
+    for (int64_t c = 0; c < width; c += 4 * VEC) {
+        int64_t some = width - c;
+        if (some >= 4 * VEC) {
+            vf s[4] = { { 0 } };
+            for (int64_t i = 0; i < n; i++)
+                for (int j = 0; j < 4; j++)
+                    s[j] += vf_set(weight[i]) * vf_load(v + i * step + c + j * VEC);
+            for (int j = 0; j < 4; j++)
+                vf_store(out + c + j * VEC, vf_load(out + c + j * VEC) * vf_set(fade) + s[j]);
+            continue;
         }
-        float fade = expf(highest - top);
-        highest = top;
-        sum *= fade;
-        for (int64_t c = 0; c < width; c++) y[c] *= fade;
-        for (int64_t i = 0; i < count; i++) {
-            float p = expf(s[i] - top);
-            sum += p;
-            for (int64_t c = 0; c < width; c++) y[c] += p * v[(j + i) * step + c];
+        for (int64_t j = 0; j < some; j += VEC) {
+            int64_t part = some - j < VEC ? some - j : VEC;
+            vf s = { 0 };
+            for (int64_t i = 0; i < n; i++)
+                s += vf_set(weight[i]) * vf_load_part(v + i * step + c + j, part);
+            vf_store(out + c + j, vf_load(out + c + j) * vf_set(fade) + s);
         }
     }
-    for (int64_t c = 0; c < width && sum > 0; c++) y[c] /= sum;
-    for (int64_t j = 0; probs && j < keys; j++)
-        probs[j] =
-            j < first || j >= last ? 0 : expf(dot(q, k + j * step, width) * scale - highest) / sum;
+}
+
+static void attend_few(const struct call *c, const struct task *t, float *scores)
+{
+    int64_t step = key_step(c);
+    const float *k = c->k + t->head * c->width, *v = c->v + t->head * c->width;
+    for (int64_t j = 0; j < c->keys; j += BLOCK)
+        for (int64_t r = 0; r < t->rows; r++) {
+            int64_t from = row_first(c, t, r) - j, to = row_last(c, t, r) - j;
+            from = from > 0 ? from : 0;
+            to = to < BLOCK ? to : BLOCK;
+            if (from >= to) continue;
+            const float *q = c->q + row_at(c, t, r);
+            for (int64_t i = from; i < to; i++)
+                scores[i] = dot(q, k + (j + i) * step, c->width) * c->scale;
+            float fade = soften(scores, from, to, &t->high[r], &t->sum[r]);
+            add_values(t->out + r * c->padded, v + (j + from) * step, step, c->width, scores + from,
+                       to - from, fade);
+        }
+}
+
+// --- many rows
+// -------------------------------------------------------------------------------------
+
+// What a task of many rows needs beside its results.
+struct room {
+    float *q;      // [tile][d][rows of the tile], scaled
+    float *keys;   // a block: [BLOCK / TILE_COLS][d][TILE_COLS]
+    float *values; // a block: [padded / TILE_COLS][BLOCK][TILE_COLS]
+    float *scores; // [TILE_ROWS][BLOCK]
+};
+
+// c[rows, .. + TILE_COLS] = a b, rows <= TILE_ROWS.
+VEC_INLINE void put_tile(float *c, int64_t ld, const float *fade, const float *a, int64_t row_step,
+                         int64_t step, const float *b, int64_t inner, const int rows)
+{
+    vf s[TILE_ROWS][2];
+    tile_sum(s, a, row_step, step, b, inner, rows);
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++, c += ld) {
+        if (fade) {
+            s[r][0] += vf_load(c) * vf_set(fade[r]);
+            s[r][1] += vf_load(c + VEC) * vf_set(fade[r]);
+        }
+        vf_store(c, s[r][0]);
+        vf_store(c + VEC, s[r][1]);
+    }
+}
+
+static void pack_queries(const struct call *c, const struct task *t, float *to)
+{
+    for (int64_t r = 0; r < t->rows; r++) {
+        const float *q = c->q + row_at(c, t, r);
+        float *column = to + r / TILE_ROWS * TILE_ROWS * c->width + r % TILE_ROWS;
+        for (int64_t i = 0; i < c->width; i++) column[i * TILE_ROWS] = q[i] * c->scale;
+    }
+}
+
+// Keys and values j.. of the task's head; places past the end are 0.
+static void pack_block(const struct call *c, const struct task *t, const struct room *room,
+                       int64_t j)
+{
+    int64_t step = key_step(c), n = c->keys - j < BLOCK ? c->keys - j : BLOCK;
+    const float *k = c->k + j * step + t->head * c->width;
+    const float *v = c->v + j * step + t->head * c->width;
+    for (int64_t i = 0; i < BLOCK; i += TILE_COLS)
+        panel_pack_as(room->keys + i * c->width, (const char *)(k + i * step),
+                      (size_t)step * sizeof *k, i < n ? n - i : 0, 0, c->width, DTYPE_F32);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t e = 0; e < c->width; e += VEC) {
+            int64_t some = c->width - e < VEC ? c->width - e : VEC;
+            float *to = room->values + (e / TILE_COLS * BLOCK + i) * TILE_COLS + e % TILE_COLS;
+            vf_store(to, vf_load_part(v + i * step + e, some));
+        }
+    for (int64_t e = 0; e < c->padded; e += TILE_COLS)
+        memset(room->values + (e * BLOCK + n * TILE_COLS), 0,
+               (size_t)((BLOCK - n) * TILE_COLS) * sizeof(float));
+}
+
+// Rows r.. of the task, one tile, against the packed block of keys from j.
+static void attend_tile(const struct call *c, const struct task *t, const struct room *room,
+                        int64_t r, int64_t j)
+{
+    int64_t rows = t->rows - r < TILE_ROWS ? t->rows - r : TILE_ROWS, lowest = BLOCK, highest = 0;
+    int64_t from[TILE_ROWS], to[TILE_ROWS];
+    float fade[TILE_ROWS];
+    for (int64_t i = 0; i < TILE_ROWS; i++) {
+        from[i] = to[i] = 0;
+        fade[i] = 1;
+        if (i >= rows) continue;
+        int64_t a = row_first(c, t, r + i) - j, b = row_last(c, t, r + i) - j;
+        from[i] = a > 0 ? a : 0;
+        to[i] = b < BLOCK ? b : BLOCK;
+        if (from[i] >= to[i]) continue;
+        lowest = from[i] < lowest ? from[i] : lowest;
+        highest = to[i] > highest ? to[i] : highest;
+    }
+    if (lowest >= highest) return;
+    lowest = lowest / TILE_COLS * TILE_COLS;
+    const float *q = room->q + r * c->width;
+    for (int64_t i = lowest; i < highest; i += TILE_COLS)
+        put_tile(room->scores + i, BLOCK, NULL, q, 1, TILE_ROWS, room->keys + i * c->width,
+                 c->width, TILE_ROWS);
+    for (int64_t i = 0; i < TILE_ROWS; i++) {
+        float *scores = room->scores + i * BLOCK;
+        if (from[i] < to[i])
+            fade[i] = soften(scores, from[i], to[i], &t->high[r + i], &t->sum[r + i]);
+        else
+            memset(scores, 0, BLOCK * sizeof *scores);
+    }
+    for (int64_t e = 0; e < c->padded; e += TILE_COLS)
+        put_tile(t->out + r * c->padded + e, c->padded, fade, room->scores + lowest, BLOCK, 1,
+                 room->values + e * BLOCK + lowest * TILE_COLS, highest - lowest, TILE_ROWS);
+}
+
+static void attend_many(const struct call *c, const struct task *t, float *scratch)
+{
+    struct room room = { .q = scratch };
+    room.keys = room.q + c->task_rows * c->width;
+    room.values = room.keys + BLOCK * c->width;
+    room.scores = room.values + BLOCK * c->padded;
+    memset(room.q, 0, (size_t)(c->task_rows * c->width) * sizeof(float));
+    memset(room.values, 0, (size_t)(BLOCK * c->padded) * sizeof(float));
+    pack_queries(c, t, room.q);
+    int64_t first = c->keys, last = 0;
+    for (int64_t r = 0; r < t->rows; r++) {
+        first = row_first(c, t, r) < first ? row_first(c, t, r) : first;
+        last = row_last(c, t, r) > last ? row_last(c, t, r) : last;
+    }
+    for (int64_t j = first / BLOCK * BLOCK; j < last; j += BLOCK) {
+        pack_block(c, t, &room, j);
+        for (int64_t r = 0; r < t->rows; r += TILE_ROWS) attend_tile(c, t, &room, r, j);
+    }
+}
+
+// --- the call
+// --------------------------------------------------------------------------------------
+
+static void write_row(const struct call *c, const struct task *t, int64_t r)
+{
+    float *y = c->y + row_at(c, t, r), share = t->sum[r] > 0 ? 1 / t->sum[r] : 0;
+    if (t->sum[r] != t->sum[r]) share = t->sum[r]; // NaN stays visible
+    for (int64_t i = 0; i < c->width; i++) y[i] = t->out[r * c->padded + i] * share;
+}
+
+static void write_probs(const struct call *c, const struct task *t, int64_t r)
+{
+    int64_t head = t->head * c->group + r % c->group, token = t->from + r / c->group;
+    float *to = c->probs + (head * c->tokens + token) * c->keys;
+    const float *q = c->q + row_at(c, t, r), *k = c->k + t->head * c->width;
+    int64_t first = row_first(c, t, r), last = row_last(c, t, r), step = key_step(c);
+    memset(to, 0, (size_t)c->keys * sizeof *to);
+    for (int64_t j = first; j < last; j++) to[j] = dot(q, k + j * step, c->width) * c->scale;
+    for (int64_t j = first; j < last; j += VEC) {
+        int64_t some = last - j < VEC ? last - j : VEC;
+        vf e = vf_exp(vf_load_part(to + j, some) - vf_set(t->high[r]));
+        vf_store_part(to + j, e / vf_set(t->sum[r]), some);
+    }
+}
+
+static void run_task(const struct call *c, int64_t number, float *scratch)
+{
+    struct task t = { .head = number % c->kv_heads, .from = number / c->kv_heads * c->task_tokens };
+    int64_t tokens = c->tokens - t.from < c->task_tokens ? c->tokens - t.from : c->task_tokens;
+    t.rows = tokens * c->group;
+    t.high = scratch;
+    t.sum = t.high + c->task_rows;
+    t.out = t.sum + c->task_rows;
+    scratch = t.out + c->task_rows * c->padded;
+    for (int64_t r = 0; r < c->task_rows; r++) {
+        t.high[r] = -INFINITY;
+        t.sum[r] = 0;
+    }
+    memset(t.out, 0, (size_t)(c->task_rows * c->padded) * sizeof(float));
+    if (t.rows <= FEW_ROWS)
+        attend_few(c, &t, scratch);
+    else
+        attend_many(c, &t, scratch);
+    for (int64_t r = 0; r < t.rows; r++) {
+        write_row(c, &t, r);
+        if (c->probs) write_probs(c, &t, r);
+    }
+}
+
+// Floats of scratch a task needs: see run_task and attend_many.
+static size_t task_scratch(const struct call *c)
+{
+    int64_t results = c->task_rows * (2 + c->padded);
+    int64_t room = (c->task_rows + BLOCK) * c->width + BLOCK * c->padded + TILE_ROWS * BLOCK;
+    return (size_t)((results + room + 15) / 16 * 16);
 }
 
 int KERNEL(attention)(struct tensor *y, const struct tensor *q, const struct tensor *k,
                       const struct tensor *v, const struct tensor *first, const struct tensor *last,
                       float scale, struct tensor *probs)
 {
-    int64_t rows = q->shape[0], heads = q->shape[1], width = q->shape[2], keys = k->shape[0];
-    int64_t kv_heads = k->shape[1], step = kv_heads * width;
-#pragma omp parallel for schedule(dynamic) if (vec_worth_threads(rows * heads * keys * width))
-    for (int64_t t = 0; t < rows * heads; t++) {
-        int64_t i = t / heads, h = t % heads, at = h / (heads / kv_heads) * width;
-        attend((float *)y->data + t * width, (const float *)q->data + t * width,
-               (const float *)k->data + at, (const float *)v->data + at, step, width,
-               first ? ((const int32_t *)first->data)[i] : 0,
-               last ? ((const int32_t *)last->data)[i] : keys, scale,
-               probs ? (float *)probs->data + (h * rows + i) * keys : NULL, keys);
-    }
+    struct call c = { .y = y->data,
+                      .q = q->data,
+                      .k = k->data,
+                      .v = v->data,
+                      .first = first ? first->data : NULL,
+                      .last = last ? last->data : NULL,
+                      .scale = scale,
+                      .probs = probs ? probs->data : NULL,
+                      .tokens = q->shape[0],
+                      .heads = q->shape[1],
+                      .keys = k->shape[0],
+                      .kv_heads = k->shape[1],
+                      .width = q->shape[2] };
+    if (!tensor_count(q)) return 0;
+    c.padded = (c.width + TILE_COLS - 1) / TILE_COLS * TILE_COLS;
+    c.group = c.heads / c.kv_heads;
+    c.task_tokens = c.group < TASK_ROWS ? TASK_ROWS / c.group : 1;
+    if (c.task_tokens > c.tokens) c.task_tokens = c.tokens;
+    c.task_rows = (c.task_tokens * c.group + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
+    int64_t tasks = (c.tokens + c.task_tokens - 1) / c.task_tokens * c.kv_heads;
+    size_t size = task_scratch(&c);
+    float *scratch = cpu_scratch(size * (size_t)omp_get_max_threads() * sizeof(float));
+    if (!scratch) return -1;
+#pragma omp parallel for schedule( \
+    dynamic) if (tasks > 1 && vec_worth_threads(c.tokens * c.heads * c.keys * c.width))
+    for (int64_t i = 0; i < tasks; i++)
+        run_task(&c, i, scratch + size * (size_t)omp_get_thread_num());
     return 0;
 }

@@ -1,84 +1,256 @@
 // kernels/matmul.c -- y[N,M] = x[N,K] w[M,K]^T + bias[M].
 //
 // Few rows: dot products that read the weights as they are stored; the memory bus is the limit.
-// Many rows: a block of weight rows is widened to f32 by all threads, then oneDNN multiplies.
-#include <dnnl.h>
-
-#include "kernels/vec.h"
+//
+// Many rows, the memory bus no longer is:
+//   x is packed once, tile by tile of TILE_ROWS rows, cut into pieces of INNER along K
+//   each thread takes a group of panels (TILE_COLS weight rows); for every piece of K and panel:
+//     the weights are widened to f32 and turned into a panel that stays in the first cache
+//     the panel is multiplied with every tile of x, the sums added to y
+// So weights are widened in passing, and a row of y has the same bits however many rows there are.
+#include "kernels/tile.h"
 
 enum {
-    FEW_ROWS = 4,     // up to here the weights are read directly
-    BLOCK_ROWS = 1024 // weight rows widened at a time
+    FEW_ROWS = VEC == 16 ? 8 : 4, // up to here the weights are read directly
+    INNER = 512,                  // numbers along K taken at a time
+    GROUP = 16                    // panels a thread takes at a time at most
 };
 
-// y[n,m] for one weight row and `rows` rows of x.
-VEC_INLINE void dots(float *y, const float *x, const char *w, int64_t k, int64_t ld_y, int64_t rows,
-                     float bias, enum dtype dtype)
+// One product and how it is cut up.
+struct product {
+    float *y;
+    const char *w;
+    const float *bias; // or NULL
+    int64_t rows, k, m;
+    enum dtype dtype;
+    float *x;      // packed: for each piece of K, for each tile, [piece][rows of the tile]
+    int64_t tiles; // of rows; their sizes differ by one at most
+    float *panels; // [threads][INNER * TILE_COLS]
+};
+
+// --- few rows
+// --------------------------------------------------------------------------------------
+
+// Column i of y: one weight row with each of `rows` rows of x. Two sums a row; their order does not
+// depend on how many rows there are.
+VEC_INLINE void dots(const struct product *p, const float *x, int64_t i, const int rows,
+                     enum dtype dtype)
 {
-    for (int64_t n = 0; n < rows; n++) {
-        const float *a = x + n * k;
-        vf s0 = { 0 }, s1 = { 0 };
-        int64_t i = 0;
-        for (; i + 2 * VEC <= k; i += 2 * VEC) {
-            s0 += vf_load(a + i) * vf_load_as(w, i, dtype);
-            s1 += vf_load(a + i + VEC) * vf_load_as(w, i + VEC, dtype);
+    const char *w = p->w + (size_t)(i * p->k) * dtype_size(dtype);
+    int64_t n = p->k, k = 0;
+    vf s[FEW_ROWS][2];
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) s[r][0] = s[r][1] = (vf){ 0 };
+    for (; k + 2 * VEC <= n; k += 2 * VEC) {
+        vf a = vf_load_as(w, k, dtype), b = vf_load_as(w, k + VEC, dtype);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+            s[r][0] += vf_load(x + r * n + k) * a;
+            s[r][1] += vf_load(x + r * n + k + VEC) * b;
         }
-        for (; i + VEC <= k; i += VEC) s0 += vf_load(a + i) * vf_load_as(w, i, dtype);
-        if (i < k) s1 += vf_load_part(a + i, k - i) * vf_load_part_as(w, i, k - i, dtype);
-        y[n * ld_y] = vf_sum(s0 + s1) + bias;
     }
+    for (; k < n; k += VEC) {
+        int64_t some = n - k < VEC ? n - k : VEC;
+        vf a = vf_load_part_as(w, k, some, dtype);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) s[r][0] += vf_load_part(x + r * n + k, some) * a;
+    }
+    float bias = p->bias ? p->bias[i] : 0;
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) p->y[r * p->m + i] = vf_sum(s[r][0] + s[r][1]) + bias;
 }
 
-static void few_rows(float *y, const float *x, const char *w, const float *bias, int64_t rows,
-                     int64_t k, int64_t m, enum dtype dtype)
+VEC_INLINE void few_columns(const struct product *p, const float *x, int64_t from, int64_t to,
+                            const int rows)
 {
-#pragma omp parallel for schedule(static) if (vec_worth_threads(k * m))
-    for (int64_t i = 0; i < m; i++) {
-        const char *row = w + (size_t)(i * k) * dtype_size(dtype);
-        float b = bias ? bias[i] : 0;
-        if (dtype == DTYPE_BF16)
-            dots(y + i, x, row, k, m, rows, b, DTYPE_BF16);
-        else if (dtype == DTYPE_F16)
-            dots(y + i, x, row, k, m, rows, b, DTYPE_F16);
+    for (int64_t i = from; i < to; i++) {
+        if (p->dtype == DTYPE_BF16)
+            dots(p, x, i, rows, DTYPE_BF16);
+        else if (p->dtype == DTYPE_F16)
+            dots(p, x, i, rows, DTYPE_F16);
         else
-            dots(y + i, x, row, k, m, rows, b, DTYPE_F32);
+            dots(p, x, i, rows, DTYPE_F32);
     }
 }
 
-static int many_rows(float *y, const float *x, const char *w, const float *bias, int64_t rows,
-                     int64_t k, int64_t m, enum dtype dtype)
+static void few_rows(const struct product *p, const float *x)
 {
-    float *wide = NULL;
-    if (dtype != DTYPE_F32) {
-        int64_t most = m < BLOCK_ROWS ? m : BLOCK_ROWS;
-        if (!(wide = cpu_scratch((size_t)(most * k) * sizeof(float)))) return -1;
-    }
-    for (int64_t n = 0; bias && n < rows; n++) memcpy(y + n * m, bias, (size_t)m * sizeof *y);
-    for (int64_t from = 0; from < m; from += BLOCK_ROWS) {
-        int64_t count = m - from < BLOCK_ROWS ? m - from : BLOCK_ROWS;
-        const float *block = wide ? wide : (const float *)w + from * k;
-        if (wide) {
-#pragma omp parallel for schedule(static) if (vec_worth_threads(count * k))
-            for (int64_t i = 0; i < count; i++)
-                vec_widen(wide + i * k, w, (from + i) * k, k, dtype);
+    // One stretch of the weights for each thread: the memory likes to be read in order.
+#pragma omp parallel if (vec_worth_threads(p->k * p->m))
+    {
+        int64_t threads = omp_get_num_threads(), me = omp_get_thread_num();
+        int64_t from = p->m * me / threads, to = p->m * (me + 1) / threads;
+        switch (p->rows) {
+        case 1: few_columns(p, x, from, to, 1); break;
+        case 2: few_columns(p, x, from, to, 2); break;
+        case 3: few_columns(p, x, from, to, 3); break;
+        case 4: few_columns(p, x, from, to, 4); break;
+#if VEC_BYTES == 64
+        case 5: few_columns(p, x, from, to, 5); break;
+        case 6: few_columns(p, x, from, to, 6); break;
+        case 7: few_columns(p, x, from, to, 7); break;
+        case 8: few_columns(p, x, from, to, 8); break;
+#endif
+        default: break;
         }
-        if (dnnl_sgemm('N', 'T', rows, count, k, 1, x, k, block, k, bias ? 1 : 0, y + from, m) !=
-            dnnl_success)
-            return cpu_fail("oneDNN could not multiply %lld x %lld by %lld", (long long)rows,
-                            (long long)k, (long long)m);
     }
+}
+
+// --- many rows
+// -------------------------------------------------------------------------------------
+
+// First row of a tile.
+static int64_t tile_start(const struct product *p, int64_t tile)
+{
+    int64_t small = p->rows / p->tiles, large = p->rows % p->tiles;
+    return tile * small + (tile < large ? tile : large);
+}
+
+// Rows of a tile, numbers 0..n of each (ld apart), to [n][rows].
+static void pack_tile(float *to, const float *x, int64_t ld, int64_t rows, int64_t n)
+{
+    for (int64_t k = 0; k < n; k += VEC) {
+        int64_t count = n - k < VEC ? n - k : VEC;
+        for (int64_t from = 0; from < rows; from += VEC) {
+            int64_t some = rows - from < VEC ? rows - from : VEC;
+            vf v[VEC];
+            for (int64_t i = 0; i < VEC; i++)
+                v[i] = i >= some      ? (vf){ 0 }
+                       : count == VEC ? vf_load(x + (from + i) * ld + k)
+                                      : vf_load_part(x + (from + i) * ld + k, count);
+            vec_turn(v);
+            for (int64_t i = 0; i < count; i++)
+                vf_store_part(to + (k + i) * rows + from, v[i], some);
+        }
+    }
+}
+
+static void pack_x(const struct product *p, const float *x)
+{
+#pragma omp parallel for schedule(static) if (vec_worth_threads(p->rows * p->k))
+    for (int64_t t = 0; t < p->tiles; t++) {
+        int64_t from = tile_start(p, t), rows = tile_start(p, t + 1) - from;
+        for (int64_t k = 0; k < p->k; k += INNER) {
+            int64_t inner = p->k - k < INNER ? p->k - k : INNER;
+            pack_tile(p->x + k * p->rows + inner * from, x + from * p->k + k, p->k, rows, inner);
+        }
+    }
+}
+
+// What one tile adds: to y (first piece of K: replaces), columns 0..cols.
+struct target {
+    float *y;
+    int64_t ld, cols, inner;
+    const float *bias; // of the first column; used with the first piece
+    bool first;
+};
+
+VEC_INLINE void tile_put(const struct target *t, float *y, vf left, vf right, int64_t a, int64_t b)
+{
+    if (!t->first) {
+        left += vf_load_part(y, a);
+        right += vf_load_part(y + a, b);
+    } else if (t->bias) {
+        left += vf_load_part(t->bias, a);
+        right += vf_load_part(t->bias + a, b);
+    }
+    vf_store_part(y, left, a);
+    vf_store_part(y + a, right, b);
+}
+
+VEC_INLINE void tile_rows(const struct target *t, const float *x, const float *panel,
+                          const int rows)
+{
+    vf s[TILE_ROWS][2];
+    float *y = t->y;
+    tile_sum(s, x, 1, rows, panel, t->inner, rows);
+    if (t->cols == TILE_COLS && !t->first) {
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++, y += t->ld) {
+            vf_store(y, vf_load(y) + s[r][0]);
+            vf_store(y + VEC, vf_load(y + VEC) + s[r][1]);
+        }
+        return;
+    }
+    int64_t a = t->cols < VEC ? t->cols : VEC;
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++, y += t->ld) tile_put(t, y, s[r][0], s[r][1], a, t->cols - a);
+}
+
+static void tile(const struct target *t, const float *x, const float *panel, int64_t rows)
+{
+    switch (rows) {
+    case 1: tile_rows(t, x, panel, 1); break;
+    case 2: tile_rows(t, x, panel, 2); break;
+    case 3: tile_rows(t, x, panel, 3); break;
+    case 4: tile_rows(t, x, panel, 4); break;
+    case 5: tile_rows(t, x, panel, 5); break;
+    case 6: tile_rows(t, x, panel, 6); break;
+#if VEC_BYTES == 64
+    case 7: tile_rows(t, x, panel, 7); break;
+    case 8: tile_rows(t, x, panel, 8); break;
+    case 9: tile_rows(t, x, panel, 9); break;
+    case 10: tile_rows(t, x, panel, 10); break;
+    case 11: tile_rows(t, x, panel, 11); break;
+    case 12: tile_rows(t, x, panel, 12); break;
+#endif
+    default: break;
+    }
+}
+
+// Weight rows from..to, all rows of x.
+static void multiply_group(const struct product *p, int64_t from, int64_t to, float *panel)
+{
+    size_t row_bytes = (size_t)p->k * dtype_size(p->dtype);
+    for (int64_t k = 0; k < p->k; k += INNER) {
+        int64_t inner = p->k - k < INNER ? p->k - k : INNER;
+        for (int64_t m = from; m < to; m += TILE_COLS) {
+            int64_t cols = to - m < TILE_COLS ? to - m : TILE_COLS;
+            panel_pack(panel, p->w + (size_t)m * row_bytes, row_bytes, cols, k, inner, p->dtype);
+            for (int64_t t = 0; t < p->tiles; t++) {
+                int64_t row = tile_start(p, t);
+                struct target target = { .y = p->y + row * p->m + m,
+                                         .ld = p->m,
+                                         .cols = cols,
+                                         .inner = inner,
+                                         .bias = p->bias ? p->bias + m : NULL,
+                                         .first = k == 0 };
+                tile(&target, p->x + k * p->rows + inner * row, panel, tile_start(p, t + 1) - row);
+            }
+        }
+    }
+}
+
+static int many_rows(struct product *p, const float *x)
+{
+    int64_t threads = omp_get_max_threads();
+    int64_t panels = (p->m + TILE_COLS - 1) / TILE_COLS, group = panels / (threads * 4);
+    group = (group < 1 ? 1 : group > GROUP ? GROUP : group) * TILE_COLS;
+    p->tiles = (p->rows + TILE_ROWS - 1) / TILE_ROWS;
+    size_t panel_size = (size_t)INNER * TILE_COLS, x_size = (size_t)(p->rows * p->k + 15) / 16 * 16;
+    p->x = cpu_scratch((x_size + panel_size * (size_t)threads) * sizeof(float));
+    if (!p->x) return -1;
+    p->panels = p->x + x_size;
+    pack_x(p, x);
+#pragma omp parallel for schedule(dynamic) if (vec_worth_threads(p->k * p->m))
+    for (int64_t m = 0; m < p->m; m += group)
+        multiply_group(p, m, m + group < p->m ? m + group : p->m,
+                       p->panels + panel_size * (size_t)omp_get_thread_num());
     return 0;
 }
 
 int KERNEL(matmul)(struct tensor *y, const struct tensor *x, const struct tensor *w,
                    const struct tensor *bias, enum matmul_mode mode)
 {
-    int64_t m = w->shape[0], k = tensor_row(w), rows = m ? tensor_count(y) / m : 0;
-    if (!rows || !m) return 0;
-    const float *b = bias ? bias->data : NULL;
-    if (rows <= FEW_ROWS) {
-        few_rows(y->data, x->data, w->data, b, rows, k, m, w->dtype);
-        return 0;
-    }
-    return many_rows(y->data, x->data, w->data, b, rows, k, m, w->dtype);
+    struct product p = { .y = y->data,
+                         .w = w->data,
+                         .bias = bias ? bias->data : NULL,
+                         .m = w->shape[0],
+                         .k = tensor_row(w),
+                         .dtype = w->dtype };
+    p.rows = p.m ? tensor_count(y) / p.m : 0;
+    if (!p.rows) return 0;
+    if (p.rows > FEW_ROWS) return many_rows(&p, x->data);
+    few_rows(&p, x->data);
+    return 0;
 }

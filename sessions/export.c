@@ -106,22 +106,34 @@ static int export_to(struct store *s, const struct saved *saved, const char *pat
     return status;
 }
 
+// A new file, or an empty one that waits to be filled (mktemp): nothing is overwritten.
+static int open_new(const char *path, bool *made, struct err *err)
+{
+    struct stat st;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    *made = fd >= 0;
+    if (fd >= 0) return fd;
+    if (errno != EEXIST) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && !st.st_size)
+        fd = open(path, O_WRONLY | O_CLOEXEC);
+    return fd >= 0
+               ? fd
+               : err_set(err, "cannot write '%s': it exists already; choose another name", path);
+}
+
 int store_export(struct store *s, const char *name, const char *path, struct err *err)
 {
     struct saved saved;
+    bool made;
     if (store_flush(s, err) < 0) return -1;
     if (!name) name = s->current.name;
     if (!name)
         return err_set(err, "there is no session to export yet: it begins with the first message");
     if (saved_read(s, name, &saved, err) < 0) return -1;
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    int status = fd >= 0 ? 0
-                         : err_set(err, "cannot write '%s': %s", path,
-                                   errno == EEXIST ? "it exists already; choose another name"
-                                                   : strerror(errno));
+    int fd = open_new(path, &made, err), status = -1;
     if (fd >= 0) {
         status = finish_file(fd, path, export_to(s, &saved, path, fd, err), err);
-        if (status < 0) unlink(path);
+        if (status < 0 && made) unlink(path);
     }
     saved_release(&saved);
     return status;

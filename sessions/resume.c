@@ -104,9 +104,13 @@ static void restore_settings(struct engine *e, const struct saved *saved)
 static size_t same_model_from(const struct saved *saved, const char *fingerprint)
 {
     size_t from = 0;
-    for (size_t i = 0; i < saved->count; i++)
-        if (saved->list[i].kind == SAVED_MODEL && strcmp(saved->list[i].value, fingerprint))
-            from = i + 1;
+    bool other = false;
+    for (size_t i = 0; i < saved->count; i++) {
+        if (saved->list[i].kind != SAVED_MODEL) continue;
+        bool same = !strcmp(saved->list[i].value, fingerprint);
+        if (other && same) from = i;
+        other = !same;
+    }
     return from;
 }
 

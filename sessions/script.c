@@ -116,7 +116,7 @@ static int write_given(struct script *r, struct err *err)
     char *text = cJSON_Print(r->given);
     cJSON_Delete(r->given);
     r->given = NULL;
-    if (!text) fatal("out of memory (messages of a session)");
+    if (!text) return err_set(err, "out of memory for the messages of a session");
     char *path = export_beside(r->x, "messages.json", text, strlen(text), err);
     if (path) command(r, "/messages", path, NULL);
     int status = path ? 0 : -1;

@@ -277,7 +277,6 @@ static int set_up(sqlite3 *db, const char *path, struct err *err)
     sqlite3_busy_timeout(db, WAIT_MS);
     sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    sqlite3_limit(db, SQLITE_LIMIT_LENGTH, 64 << 20);
     if (check_owner(db, path, err) < 0) return -1;
     if (sqlite3_db_readonly(db, "main") == 1)
         return err_set(err,
@@ -311,18 +310,20 @@ static int make_folders(const char *path, struct err *err)
     return status;
 }
 
-static char *default_path(void)
+static char *default_path(struct err *err)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     if (state && *state == '/') return xasprintf("%s/vlmsh/vlmsh.db", state);
-    return xasprintf("%s/.local/state/vlmsh/vlmsh.db", home && *home ? home : "/tmp");
+    if (home && *home == '/') return xasprintf("%s/.local/state/vlmsh/vlmsh.db", home);
+    err_set(err, "HOME is not set, so the session database has no place: name a file with --db");
+    return NULL;
 }
 
 struct store *store_open(const char *path, struct err *err)
 {
     struct store *s = xcalloc(1, sizeof *s);
-    s->path = path ? xstrdup(path) : default_path();
-    if (make_folders(s->path, err) < 0) goto out;
+    s->path = path ? xstrdup(path) : default_path(err);
+    if (!s->path || make_folders(s->path, err) < 0) goto out;
     int fd = open(s->path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     if (fd >= 0) close(fd);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX;

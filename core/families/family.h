@@ -15,6 +15,8 @@ struct family {
     int (*configure)(struct model *m, const struct checkpoint *c, struct err *err);
     // Tensors from the checkpoint into the model (m->arena).
     int (*bind)(struct model *m, const struct checkpoint *c, struct err *err);
+    // Which part a tensor of the file belongs to, by its name.
+    enum model_part_kind (*part)(const char *tensor);
     // Visual tokens of a picture of that size: the one place that counts them. NULL: text only.
     int64_t (*picture_tokens)(const struct model *m, int64_t width, int64_t height);
     // Pixels to visual tokens [S,D] as they are spliced (SITE_PIXELS .. SITE_VISUAL run inside).

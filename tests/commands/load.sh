@@ -33,8 +33,8 @@ done
 check_has "the unknown family is named" 'select(.event == "error").message' obody
 check_has "the missing shard is named" 'select(.event == "error").message' model-00002-of-00003
 
-lines 'hello' '/unload' "/load $llama" '/unload' '/info' 'hello'
-check "without a model" 'select(.event == "done").ok' $'false\nfalse\ntrue\ntrue\ntrue\nfalse'
+lines "/load $llama" '/unload' '/info' 'hello' '/unload' "/load $llama"
+check "without a model" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\nfalse\ntrue'
 check_has "says what to do" 'select(.event == "error").message' "/load MODEL"
 check_has "a loaded model is told" 'select(.event == "notice").text' "llama"
 

@@ -6,7 +6,7 @@ expect() { # NAME STATUS STDERR-PART COMMAND...
     shift 3
     "$@" >"$work/out" 2>"$work/err" </dev/null
     same "$name: exit status" $? "$status"
-    grep -qF -- "$part" "$work/err" || fail "$name: '$(cat "$work/err")' does not contain '$part'"
+    [ -z "$part" ] || grep -qF -- "$part" "$work/err" || fail "$name: '$(cat "$work/err")' does not contain '$part'"
 }
 printf '# comment\n\n/version\n/lod x\n/version\n' >"$work/bad.vlmsh"
 expect "first error" 1 "$work/bad.vlmsh:4: unknown command '/lod': did you mean '/load'?" vlmsh -f "$work/bad.vlmsh"

@@ -41,6 +41,6 @@ head -c 300 $llama/tokenizer.json >"$work/tokenizer.json"
 lines "/tokenizer $llama/tokenizer.json" "/tokenizer $work/tokenizer.json" '/tokenize Hello'
 check_has "broken file" 'select(.event == "error").message' "$work/tokenizer.json"
 check "former tokenizer" 'select(.event == "ids") | .ids | length > 0' true
-lines '/tokenize x'
+lines "/load $llama" '/unload' '/tokenize x'
 check_has "no tokenizer" 'select(.event == "error").message' "/tokenizer FILE"
 finish

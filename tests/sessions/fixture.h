@@ -22,7 +22,7 @@ static char folder[64], database[80];
 static struct buf notices;
 static struct sinks sinks;
 
-static void note(void *self, const struct event *e)
+static inline void note(void *self, const struct event *e)
 {
     if (e->kind == EVENT_NOTICE) buf_printf(&notices, "%s\n", e->text);
 }
@@ -45,7 +45,7 @@ static int teardown(void **state)
 }
 
 // The database with its sink the only one, beside one that keeps the notices.
-static struct store *open_store(void)
+static inline struct store *open_store(void)
 {
     struct err err = { 0 };
     struct store *s = store_open(database, &err);

@@ -53,6 +53,10 @@ static void test_default_place(void **state)
     snprintf(expected, sizeof expected, "%s/vlmsh/vlmsh.db", folder);
     assert_string_equal(store_path(s), expected);
     store_close(s);
+    unsetenv("XDG_STATE_HOME");
+    unsetenv("HOME");
+    assert_null(store_open(NULL, &err));
+    assert_contains(err.text, "--db");
 }
 
 static void test_migrates(void **state)

@@ -1,0 +1,38 @@
+// core/bind.h -- weights by name into a model's structs, straight down, checked once at the end.
+//
+//   struct binder b = { .checkpoint = c, .prefix = "model.", .arena = arena, .err = err };
+//   bind_matrix(&b, &d->embed, V, D, "embed_tokens.weight");
+//   bind_vector(&b, &d->norm, D, "norm.weight");
+//   return b.failed ? -1 : 0;
+//
+// After the first failure nothing more is done and its message stays. Every shape is checked
+// against what the config says (checkpoint_tensor).
+#ifndef CORE_BIND_H
+#define CORE_BIND_H
+
+#include "core/checkpoint.h"
+
+struct binder {
+    const struct checkpoint *checkpoint;
+    const char *prefix; // before every name
+    struct arena *arena;
+    struct err *err;
+    bool failed;
+};
+
+// A weight of [rows, columns], left as it is stored.
+void bind_matrix(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
+                 const char *format, ...) __attribute__((format(printf, 5, 6)));
+// A gain or bias of [n], widened to f32.
+void bind_vector(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+// The weight of a convolution over square patches, [rows, 3, patch, patch], as a matrix.
+void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patch,
+                  const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+bool bind_has(const struct checkpoint *c, const char *prefix, const char *name);
+// The first prefix under which the file has `name`; the first of all when none has, so that the
+// message about what is missing uses the hub's spelling. NULL-terminated list.
+const char *bind_prefix(const struct checkpoint *c, const char *const *prefixes, const char *name);
+
+#endif

@@ -1,0 +1,390 @@
+// core/decoder.c -- the language model: embeddings h[0] [n,D] to logits, layer by layer.
+//
+//   h -> rmsnorm -> q k v -> rope -> attention over the cache -> o -> + h
+//   h -> rmsnorm -> gate, up -> silu(gate) * up -> down            -> + h      (each layer)
+//   h -> rmsnorm -> head -> logits
+//
+// h, the residual stream, stays in one place; everything else of a stage is scratch that is given
+// back when the stage ends. What is as wide as the FFN, and what a product needs only row by row,
+// runs over blocks of BLOCK_ROWS rows, so that a long prompt costs memory for h, q and the
+// attention output alone. The blocks do not depend on who listens: a probe changes no bit of an
+// answer.
+//
+// n rows are computed now, `past` keys are in the cache, P = past + n.
+#include "core/decoder.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bind.h"
+#include "core/mem.h"
+#include "core/ops.h"
+
+enum { BLOCK_ROWS = 1024 };
+
+// --- config ------------------------------------------------------------------------------------
+
+// Class defaults of transformers; hub files leave out keys that equal them.
+static const struct decoder_kind {
+    const char *model_type, *architecture;
+    int64_t ffn, vocab, max_positions;
+    bool qkv_bias; // always there, whatever attention_bias says
+} kinds[] = {
+    { "llama", "LlamaForCausalLM", 11008, 32000, 2048, false },
+    { "qwen2", "Qwen2ForCausalLM", 22016, 151936, 32768, true },
+};
+
+// By model_type; without one by architecture, else a llama, as the reference takes it.
+static const struct decoder_kind *kind_find(const cJSON *json, struct err *err)
+{
+    const char *type, *architecture = "";
+    const cJSON *first = cJSON_GetArrayItem(json_get(json, "architectures"), 0);
+    if (first && cJSON_IsString(first)) architecture = first->valuestring;
+    if (json_text(json, "model_type", NULL, &type, err) < 0) return NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(type ? type : architecture,
+                   type ? kinds[i].model_type : kinds[i].architecture) == 0)
+            return &kinds[i];
+    if (!type) return &kinds[0];
+    err_set(err, "language model \"%s\" is not supported (known: llama, qwen2)", type);
+    return NULL;
+}
+
+// A window shorter than the context in any layer would need masks that nobody here makes.
+static int check_window(const struct decoder_config *d, const cJSON *json, struct err *err)
+{
+    bool use;
+    int64_t window, from;
+    if (json_bool(json, "use_sliding_window", false, &use, err) < 0) return -1;
+    if (!use) return 0;
+    if (json_int(json, "sliding_window", 1, INT32_MAX, 4096, &window, err) < 0 ||
+        json_int(json, "max_window_layers", 0, INT32_MAX, 28, &from, err) < 0)
+        return -1;
+    if (window < d->max_positions && from < d->layers)
+        return err_set(err,
+                       "\"use_sliding_window\": attention over a window of %lld tokens is not "
+                       "supported",
+                       (long long)window);
+    return 0;
+}
+
+static int read_sizes(struct decoder_config *d, const struct decoder_kind *kind, const cJSON *json,
+                      struct err *err)
+{
+    int64_t layers;
+    if (json_int(json, "num_hidden_layers", 1, 1000, 32, &layers, err) < 0 ||
+        json_int(json, "hidden_size", 1, 1000000, 4096, &d->hidden, err) < 0 ||
+        json_int(json, "intermediate_size", 1, 10000000, kind->ffn, &d->ffn, err) < 0 ||
+        json_int(json, "num_attention_heads", 1, 10000, 32, &d->heads, err) < 0 ||
+        json_int(json, "num_key_value_heads", 1, 10000, d->heads, &d->kv_heads, err) < 0 ||
+        json_int(json, "head_dim", 2, 10000, d->hidden / d->heads, &d->dim, err) < 0 ||
+        json_int(json, "vocab_size", 1, 100000000, kind->vocab, &d->vocab, err) < 0 ||
+        json_int(json, "max_position_embeddings", 1, 1000000000, kind->max_positions,
+                 &d->max_positions, err) < 0)
+        return -1;
+    d->layers = (int)layers;
+    if (!json_get(json, "head_dim") && d->hidden % d->heads)
+        return err_set(err,
+                       "\"hidden_size\" %lld is not a multiple of \"num_attention_heads\" %lld",
+                       (long long)d->hidden, (long long)d->heads);
+    if (d->dim % 2 || d->dim < 2)
+        return err_set(err, "heads of %lld numbers cannot be rotated: an even number is needed",
+                       (long long)d->dim);
+    if (d->heads % d->kv_heads)
+        return err_set(err,
+                       "\"num_attention_heads\" %lld is not a multiple of \"num_key_value_heads\" "
+                       "%lld",
+                       (long long)d->heads, (long long)d->kv_heads);
+    return 0;
+}
+
+int decoder_config_read(struct decoder_config *d, const cJSON *json, struct err *err)
+{
+    *d = (struct decoder_config){ 0 };
+    const struct decoder_kind *kind = kind_find(json, err);
+    if (!kind || read_sizes(d, kind, json, err) < 0) return -1;
+
+    const char *act;
+    bool bias = false;
+    if (json_real(json, "rms_norm_eps", 1e-6, &d->eps, err) < 0 ||
+        json_text(json, "hidden_act", "silu", &act, err) < 0 ||
+        json_bool(json, "tie_word_embeddings", false, &d->tied, err) < 0 ||
+        rope_config_read(&d->rope, json, 10000, err) < 0 || check_window(d, json, err) < 0)
+        return -1;
+    if (strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0)
+        return err_set(err, "\"hidden_act\" \"%s\" is not supported (known: silu)", act);
+    if (d->eps < 0 || d->eps > 1) return err_set(err, "\"rms_norm_eps\" must lie in 0..1");
+
+    d->qkv_bias = kind->qkv_bias;
+    if (kind->qkv_bias) return 0;
+    if (json_bool(json, "attention_bias", false, &bias, err) < 0 ||
+        json_bool(json, "mlp_bias", false, &d->mlp_bias, err) < 0)
+        return -1;
+    d->qkv_bias = d->out_bias = bias;
+    return 0;
+}
+
+int64_t decoder_count(const struct decoder_config *c)
+{
+    int64_t D = c->hidden, q = c->heads * c->dim, kv = c->kv_heads * c->dim;
+    int64_t layer = 2 * D + D * q + 2 * D * kv + q * D + 3 * D * c->ffn;
+    if (c->qkv_bias) layer += q + 2 * kv;
+    if (c->out_bias) layer += D;
+    if (c->mlp_bias) layer += 2 * c->ffn + D;
+    return c->layers * layer + D;
+}
+
+// --- weights -----------------------------------------------------------------------------------
+
+static void bind_layer(struct binder *b, struct decoder_layer *w, const struct decoder_config *c,
+                       int l)
+{
+    int64_t D = c->hidden, q = c->heads * c->dim, kv = c->kv_heads * c->dim;
+    bind_vector(b, &w->input_norm, D, "layers.%d.input_layernorm.weight", l);
+    bind_matrix(b, &w->q, q, D, "layers.%d.self_attn.q_proj.weight", l);
+    bind_matrix(b, &w->k, kv, D, "layers.%d.self_attn.k_proj.weight", l);
+    bind_matrix(b, &w->v, kv, D, "layers.%d.self_attn.v_proj.weight", l);
+    bind_matrix(b, &w->o, D, q, "layers.%d.self_attn.o_proj.weight", l);
+    bind_vector(b, &w->post_norm, D, "layers.%d.post_attention_layernorm.weight", l);
+    bind_matrix(b, &w->gate, c->ffn, D, "layers.%d.mlp.gate_proj.weight", l);
+    bind_matrix(b, &w->up, c->ffn, D, "layers.%d.mlp.up_proj.weight", l);
+    bind_matrix(b, &w->down, D, c->ffn, "layers.%d.mlp.down_proj.weight", l);
+    if (c->qkv_bias) {
+        bind_vector(b, &w->q_bias, q, "layers.%d.self_attn.q_proj.bias", l);
+        bind_vector(b, &w->k_bias, kv, "layers.%d.self_attn.k_proj.bias", l);
+        bind_vector(b, &w->v_bias, kv, "layers.%d.self_attn.v_proj.bias", l);
+    }
+    if (c->out_bias) bind_vector(b, &w->o_bias, D, "layers.%d.self_attn.o_proj.bias", l);
+    if (c->mlp_bias) {
+        bind_vector(b, &w->gate_bias, c->ffn, "layers.%d.mlp.gate_proj.bias", l);
+        bind_vector(b, &w->up_bias, c->ffn, "layers.%d.mlp.up_proj.bias", l);
+        bind_vector(b, &w->down_bias, D, "layers.%d.mlp.down_proj.bias", l);
+    }
+}
+
+int decoder_bind(struct decoder *d, const struct checkpoint *c, const char *prefix,
+                 const char *head, struct arena *arena, struct err *err)
+{
+    const struct decoder_config *config = &d->config;
+    struct binder b = { .checkpoint = c, .prefix = prefix, .arena = arena, .err = err };
+    d->layer = xcalloc((size_t)config->layers, sizeof *d->layer);
+    bind_matrix(&b, &d->embed, config->vocab, config->hidden, "embed_tokens.weight");
+    for (int l = 0; l < config->layers; l++) bind_layer(&b, &d->layer[l], config, l);
+    bind_vector(&b, &d->norm, config->hidden, "norm.weight");
+    // A tied file may hold a stray head: the reference does not look at it.
+    d->head = d->embed;
+    b.prefix = "";
+    if (!config->tied) bind_matrix(&b, &d->head, config->vocab, config->hidden, "%s", head);
+    return b.failed ? -1 : 0;
+}
+
+void decoder_release(struct decoder *d)
+{
+    free(d->layer);
+    *d = (struct decoder){ 0 };
+}
+
+// --- forward -----------------------------------------------------------------------------------
+
+// What every layer of a pass shares.
+struct pass {
+    const struct decoder_config *config;
+    const struct sequence *sequence;
+    struct tensor *cos, *sin; // [n, d/2]
+    int64_t n;                // rows computed now
+    bool prefill;
+};
+
+static struct site_args site_of(const struct pass *p, int layer, int64_t past, struct tensor *x)
+{
+    return (struct site_args){ .layer = layer,
+                               .picture = -1,
+                               .x = x,
+                               .past = past,
+                               .sequence = p->sequence,
+                               .prefill = p->prefill };
+}
+
+// Runs the listeners of a site that offers x; gives x back, which a method may have replaced.
+static struct tensor *site_run(struct graph *g, enum site site, const struct pass *p, int layer,
+                               int64_t past, struct tensor *x)
+{
+    struct site_args args = site_of(p, layer, past, x);
+    return hooks_run(g, site, &args) < 0 ? NULL : args.x;
+}
+
+static int64_t block_rows(int64_t n, int64_t from)
+{
+    return n - from < BLOCK_ROWS ? n - from : BLOCK_ROWS;
+}
+
+// Rotated queries into q [n,H,d]; rotated keys and values into the cache behind its `past` rows.
+static void project_qkv(struct graph *g, const struct pass *p, const struct decoder_layer *w,
+                        struct kv_layer *cache, struct tensor *h, struct tensor *q)
+{
+    const struct decoder_config *c = p->config;
+    for (int64_t i = 0, m; i < p->n && graph_ok(g); i += m) {
+        m = block_rows(p->n, i);
+        struct arena_mark scratch = arena_mark(g->arena);
+        struct tensor *cos = graph_rows(g, p->cos, i, m); // [m, d/2]
+        struct tensor *sin = graph_rows(g, p->sin, i, m);
+
+        struct tensor *x = graph_rows(g, h, i, m); // [m, D]
+        x = op_rmsnorm(g, x, graph_weight(&w->input_norm), (float)c->eps);
+        struct tensor *xq = op_matmul(g, x, graph_weight(&w->q), graph_weight(&w->q_bias));
+        struct tensor *xk = op_matmul(g, x, graph_weight(&w->k), graph_weight(&w->k_bias));
+        struct tensor *xv = op_matmul(g, x, graph_weight(&w->v), graph_weight(&w->v_bias));
+        xq = graph_view3(g, xq, m, c->heads, c->dim);    // [m, H, d]
+        xk = graph_view3(g, xk, m, c->kv_heads, c->dim); // [m, Hkv, d]
+        xv = graph_view3(g, xv, m, c->kv_heads, c->dim);
+        xq = op_rope(g, xq, cos, sin);
+        xk = op_rope(g, xk, cos, sin);
+
+        op_copy_rows_into(g, q, i, xq);
+        op_copy_rows_into(g, &cache->k, cache->rows + i, xk);
+        op_copy_rows_into(g, &cache->v, cache->rows + i, xv);
+        arena_reset(g->arena, scratch);
+    }
+}
+
+// One past the last key that each row sees. Causal: itself and all before.
+static struct tensor *last_keys(struct graph *g, int64_t past, int64_t n)
+{
+    int32_t *last = xreallocarray(NULL, (size_t)n, sizeof *last);
+    for (int64_t i = 0; i < n; i++) last[i] = (int32_t)(past + i + 1);
+    struct tensor *t = graph_upload(g, DTYPE_I32, 1, &n, last); // [n]
+    free(last);
+    return t;
+}
+
+// h += o(attention(rmsnorm(h))), keys and values of the new rows go behind the cached ones.
+static void attention_stage(struct graph *g, const struct pass *p, int layer,
+                            const struct decoder_layer *w, struct kv_layer *cache, struct tensor *h)
+{
+    const struct decoder_config *c = p->config;
+    int64_t n = p->n, past = cache->rows, keys = past + n;
+    struct arena_mark scratch = arena_mark(g->arena);
+
+    struct tensor *q = graph_new3(g, DTYPE_F32, n, c->heads, c->dim); // [n, H, d]
+    project_qkv(g, p, w, cache, h, q);
+    struct tensor *k = graph_rows(g, &cache->k, 0, keys); // [P, Hkv, d]
+    struct tensor *v = graph_rows(g, &cache->v, 0, keys); // [P, Hkv, d]
+
+    struct site_args args = site_of(p, layer, past, v);
+    args.q = q, args.k = k, args.v = v;
+    hooks_run(g, SITE_VALUES, &args);
+
+    struct tensor *probs = NULL; // [H, n, P], only where somebody looks
+    if (hooks_wanted(g, SITE_ATTN, layer)) probs = graph_new3(g, DTYPE_F32, c->heads, n, keys);
+    struct tensor *a = op_attention(g, q, k, v, NULL, last_keys(g, past, n),
+                                    1 / sqrtf((float)c->dim), probs); // [n, H, d]
+    args.x = probs;
+    if (probs) hooks_run(g, SITE_ATTN, &args);
+
+    a = graph_view(g, a, 2, (int64_t[]){ n, c->heads * c->dim }); // [n, H*d]
+    for (int64_t i = 0, m; i < n && graph_ok(g); i += m) {
+        m = block_rows(n, i);
+        struct arena_mark block = arena_mark(g->arena);
+        struct tensor *y = op_matmul(g, graph_rows(g, a, i, m), graph_weight(&w->o),
+                                     graph_weight(&w->o_bias)); // [m, D]
+        op_add(g, graph_rows(g, h, i, m), y);                   // written over the rows of h
+        arena_reset(g->arena, block);
+    }
+    arena_reset(g->arena, scratch);
+}
+
+// h += down(silu(gate) * up), or what a method puts in its place.
+static void ffn_stage(struct graph *g, const struct pass *p, int layer,
+                      const struct decoder_layer *w, int64_t past, struct tensor *h)
+{
+    struct arena_mark scratch = arena_mark(g->arena);
+    struct site_args args = site_of(p, layer, past, h);
+    hooks_run(g, SITE_FFN, &args);
+    if (args.out) op_add(g, h, args.out);
+
+    for (int64_t i = 0, m; !args.out && i < p->n && graph_ok(g); i += m) {
+        m = block_rows(p->n, i);
+        struct arena_mark block = arena_mark(g->arena);
+        struct tensor *rows = graph_rows(g, h, i, m); // [m, D]
+        struct tensor *x = op_rmsnorm(g, rows, graph_weight(&w->post_norm), (float)p->config->eps);
+        struct tensor *gate = op_matmul(g, x, graph_weight(&w->gate), graph_weight(&w->gate_bias));
+        struct tensor *up = op_matmul(g, x, graph_weight(&w->up), graph_weight(&w->up_bias));
+        struct tensor *y = op_swiglu(g, gate, up); // [m, ffn]
+        y = op_matmul(g, y, graph_weight(&w->down), graph_weight(&w->down_bias));
+        op_add(g, rows, y); // [m, D], written over the rows of h
+        arena_reset(g->arena, block);
+    }
+    arena_reset(g->arena, scratch);
+}
+
+// Final norm and head. The last row, which chooses the next token, is always computed alone: it is
+// the same to the bit whether all rows are asked for or not.
+static struct tensor *head_stage(struct graph *g, const struct pass *p, const struct decoder *d,
+                                 int64_t past, struct tensor *h, enum logits_rows want)
+{
+    float eps = (float)d->config.eps;
+    struct tensor *x = graph_rows(g, h, p->n - 1, 1); // [1, D]
+    x = op_rmsnorm(g, x, graph_weight(&d->norm), eps);
+    struct tensor *last = op_matmul(g, x, graph_weight(&d->head), NULL); // [1, V]
+    struct tensor *logits = last;
+    if (want == LOGITS_ALL) {
+        x = op_rmsnorm(g, h, graph_weight(&d->norm), eps);      // [n, D]
+        logits = op_matmul(g, x, graph_weight(&d->head), NULL); // [n, V]
+        op_copy_rows_into(g, logits, p->n - 1, last);
+    }
+    if (p->prefill) logits = site_run(g, SITE_LOGITS, p, -1, past, logits);
+    last = graph_ok(g) ? graph_rows(g, logits, logits->shape[0] - 1, 1) : NULL;
+    site_run(g, SITE_STEP_LOGITS, p, -1, past, last);
+    return logits;
+}
+
+// What the pass relies on; a conversation keeps to all of it.
+static int check_input(struct graph *g, const struct decoder *d, const struct kv *kv,
+                       const struct sequence *s, const struct tensor *h)
+{
+    const struct decoder_config *c = &d->config;
+    if (!h || !graph_ok(g)) return -1;
+    if (kv->layers != c->layers || kv->heads != c->kv_heads || kv->dim != c->dim)
+        BUG("a KV cache of another model");
+    if (h->rank != 2 || h->shape[1] != c->hidden || h->shape[0] < 1 || h->shape[0] > s->n)
+        BUG("embeddings do not fit the sequence");
+    for (int l = 0; l < kv->layers; l++)
+        if (kv->layer[l].k.shape[0] - kv->layer[l].rows < h->shape[0] ||
+            kv->layer[l].v.shape[0] - kv->layer[l].rows < h->shape[0])
+            BUG("no room in the KV cache");
+    if (c->rope.kind == ROPE_DYNAMIC && s->n > c->max_positions)
+        graph_fail(g,
+                   "the rotary scaling \"dynamic\" is supported up to %lld tokens, and here are "
+                   "%lld; /clear, or /set ctx.max to that",
+                   (long long)c->max_positions, (long long)s->n);
+    return graph_ok(g) ? 0 : -1;
+}
+
+int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
+                    const struct sequence *s, struct tensor *h, enum logits_rows want, bool prefill,
+                    struct tensor **logits)
+{
+    *logits = NULL;
+    if (check_input(g, d, kv, s, h) < 0) return -1;
+    struct pass p = { .config = &d->config, .sequence = s, .n = h->shape[0], .prefill = prefill };
+    int64_t past = s->n - p.n;
+    if (rope_angles(g, &d->config.rope, d->config.dim, s, past, &p.cos, &p.sin) < 0) return -1;
+
+    for (int l = 0; l < d->config.layers && !graph_stop(g); l++) {
+        const struct decoder_layer *w = &d->layer[l];
+        h = site_run(g, SITE_LAYER_IN, &p, l, past, h); // [n, D] = h[l]
+        attention_stage(g, &p, l, w, &kv->layer[l], h);
+        h = site_run(g, SITE_FFN_IN, &p, l, past, h); // [n, D] = x
+        ffn_stage(g, &p, l, w, past, h);
+        h = site_run(g, SITE_FFN_OUT, &p, l, past, h); // [n, D] = y
+        h = site_run(g, SITE_LAYER_OUT, &p, l, past, h);
+    }
+    h = site_run(g, SITE_FINAL, &p, -1, past, h); // [n, D] = h[L]
+    if (want != LOGITS_NONE && h) *logits = head_stage(g, &p, d, past, h, want);
+    if (graph_stop(g)) return -1;
+
+    // Only now the new rows count: whatever failed before, the cache is as it was.
+    for (int l = 0; l < kv->layers; l++) kv->layer[l].rows += p.n;
+    return 0;
+}

@@ -1,0 +1,197 @@
+// core/families/llava.c -- LLaVA: a CLIP or SigLIP encoder, a projector, a Llama or Qwen2 decoder.
+//
+// A picture is one square of pixels; its features of one layer go through the projector and stand
+// in the prompt where the placeholder is, row by row of the grid. Positions are those of plain
+// text.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bind.h"
+#include "core/families/text.h"
+#include "core/ops.h"
+
+static int read_feature_layer(struct vision_config *v, const cJSON *config, struct err *err)
+{
+    const char *strategy;
+    int64_t layer;
+    if (cJSON_IsArray(json_get(config, "vision_feature_layer")))
+        return err_set(err,
+                       "\"vision_feature_layer\": features of several layers are not supported");
+    if (json_int(config, "vision_feature_layer", -1001, 1000, -2, &layer, err) < 0 ||
+        json_text(config, "vision_feature_select_strategy", "default", &strategy, err) < 0)
+        return -1;
+    v->feature_layer = (int)layer;
+    if (vision_depth(v) < 0 || vision_depth(v) > v->layers)
+        return err_set(err, "\"vision_feature_layer\" %lld: the encoder has %d layers",
+                       (long long)layer, v->layers);
+    if (strcmp(strategy, "default") != 0 && strcmp(strategy, "full") != 0)
+        return err_set(
+            err,
+            "\"vision_feature_select_strategy\" \"%s\" is not supported (known: default, "
+            "full)",
+            strategy);
+    // "default" leaves the first row out, whatever it is.
+    v->drop_class = strcmp(strategy, "default") == 0;
+    return vision_tokens(v) > 0 ? 0 : err_set(err, "a picture gives no visual token");
+}
+
+static int read_projector(struct projector *p, const cJSON *config, struct err *err)
+{
+    if (json_bool(config, "multimodal_projector_bias", true, &p->bias, err) < 0) return -1;
+    return gelu_form_read(&p->act, config, "projector_hidden_act", "gelu", err);
+}
+
+static int read_placeholder(struct model *m, const cJSON *config, struct err *err)
+{
+    const char *key =
+        json_get(config, "image_token_index") ? "image_token_index" : "image_token_id";
+    int64_t id;
+    if (json_int(config, key, 0, INT32_MAX, 32000, &id, err) < 0) return -1;
+    m->placeholder = (int32_t)id;
+    return 0;
+}
+
+// The class defaults of the image processor that goes with the encoder.
+static struct picture_config processor_defaults(const struct vision_config *v)
+{
+    struct picture_config p = {
+        .fit = v->class_token ? FIT_SHORTEST_CROP : FIT_EXACT,
+        .resize = true,
+        .crop = v->class_token,
+        .rescale = true,
+        .normalize = true,
+        .flatten = true,
+        .shortest = v->image_size,
+        .width = v->image_size,
+        .height = v->image_size,
+        .resample = RESAMPLE_BICUBIC,
+        .rescale_factor = 1 / 255.0,
+        .mean = { 0.5f, 0.5f, 0.5f },
+        .std = { 0.5f, 0.5f, 0.5f },
+        .background = { 255, 255, 255 },
+    };
+    static const float clip_mean[3] = { 0.48145466f, 0.4578275f, 0.40821073f };
+    static const float clip_std[3] = { 0.26862954f, 0.26130258f, 0.27577711f };
+    if (v->class_token) {
+        memcpy(p.mean, clip_mean, sizeof clip_mean);
+        memcpy(p.std, clip_std, sizeof clip_std);
+    }
+    return p;
+}
+
+static int read_pictures(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    const struct vision_config *v = &m->vision.config;
+    const struct picture_config defaults = processor_defaults(v);
+    if (picture_config_read(&m->picture, c->preprocessor, &defaults, err) < 0)
+        return err_in(err, "preprocessor_config.json");
+    if (m->picture.width != v->image_size || m->picture.height != v->image_size)
+        return err_set(err,
+                       "preprocessor_config.json: pictures become %lld x %lld pixels, but the "
+                       "encoder reads %lld x %lld",
+                       (long long)m->picture.width, (long long)m->picture.height,
+                       (long long)v->image_size, (long long)v->image_size);
+    return 0;
+}
+
+static int llava_configure(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    const cJSON *text = json_get(c->config, "text_config");
+    bool tied;
+    if (decoder_config_read(&m->decoder.config, text, err) < 0) return err_in(err, "text_config");
+    // transformers takes the flag from either level.
+    if (json_bool(c->config, "tie_word_embeddings", false, &tied, err) < 0) return -1;
+    m->decoder.config.tied |= tied;
+    if (vision_config_read(&m->vision.config, json_get(c->config, "vision_config"), err) < 0)
+        return err_in(err, "vision_config");
+    if (read_feature_layer(&m->vision.config, c->config, err) < 0 ||
+        read_projector(&m->projector, c->config, err) < 0 ||
+        read_placeholder(m, c->config, err) < 0)
+        return -1;
+    return read_pictures(m, c, err);
+}
+
+// The hub's names, and those that newer versions of transformers write.
+static const char *const text_prefixes[] = { "language_model.model.", "model.language_model.",
+                                             NULL };
+static const char *const head_prefixes[] = { "language_model.", "", "model.", NULL };
+static const char *const vision_prefixes[] = { "vision_tower.vision_model.",
+                                               "model.vision_tower.vision_model.",
+                                               "model.vision_tower.", "vision_tower.", NULL };
+static const char *const projector_prefixes[] = { "multi_modal_projector.",
+                                                  "model.multi_modal_projector.", NULL };
+
+static int llava_bind(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    const char *text = bind_prefix(c, text_prefixes, "embed_tokens.weight");
+    const char *vision = bind_prefix(c, vision_prefixes, "embeddings.patch_embedding.weight");
+    const char *projector = bind_prefix(c, projector_prefixes, "linear_1.weight");
+    char head[64];
+    snprintf(head, sizeof head, "%slm_head.weight",
+             bind_prefix(c, head_prefixes, "lm_head.weight"));
+    if (decoder_bind(&m->decoder, c, text, head, &m->arena, err) < 0 ||
+        vision_bind(&m->vision, c, vision, &m->arena, err) < 0)
+        return -1;
+    return projector_bind(&m->projector, c, projector, m->vision.config.hidden,
+                          m->decoder.config.hidden, &m->arena, err);
+}
+
+static enum model_part_kind llava_part(const char *tensor)
+{
+    if (strstr(tensor, "vision_tower.")) return PART_VISION;
+    return strstr(tensor, "multi_modal_projector.") ? PART_PROJECTOR : text_part(tensor);
+}
+
+static int64_t llava_picture_tokens(const struct model *m, int64_t width, int64_t height)
+{
+    return vision_tokens(&m->vision.config); // every picture becomes the same square
+}
+
+// The picture as the encoder reads it: [3, image_size, image_size].
+static struct tensor *picture_pixels(struct graph *g, const struct model *m,
+                                     const struct image *image)
+{
+    bool pillow12 = settings_is(g->settings, "image.resize_order", "pillow12");
+    struct image square = { 0 };
+    struct err err;
+    if (preprocess_bytes(&square, image, &m->picture, pillow12 ? RESIZE_PILLOW12 : RESIZE_PILLOW13,
+                         &err) < 0)
+        return graph_fail(g, "%s", err.text);
+    size_t count = 3 * (size_t)square.width * (size_t)square.height;
+    float *floats = xreallocarray(NULL, count, sizeof *floats);
+    preprocess_floats(floats, &square, &m->picture);
+    int64_t shape[3] = { 3, square.height, square.width };
+    struct tensor *pixels = graph_upload(g, DTYPE_F32, 3, shape, floats);
+    free(floats);
+    image_release(&square);
+    return pixels;
+}
+
+static struct tensor *site(struct graph *g, enum site where, int picture, struct tensor *x)
+{
+    struct site_args args = { .layer = -1, .picture = picture, .x = x, .v = x, .prefill = true };
+    if (!x || hooks_run(g, where, &args) < 0) return NULL;
+    return args.x;
+}
+
+static struct tensor *llava_picture_encode(struct graph *g, const struct model *m,
+                                           const struct image *image, int picture)
+{
+    struct tensor *pixels = site(g, SITE_PIXELS, picture, picture_pixels(g, m, image)); // [3,H,W]
+    struct tensor *features = vision_forward(g, &m->vision, pixels, picture);           // [S,Dv]
+    struct tensor *tokens = projector_forward(g, &m->projector, features);              // [S,D]
+    tokens = site(g, SITE_PROJECTED, picture, tokens);
+    return site(g, SITE_VISUAL, picture, tokens);
+}
+
+const struct family family_llava = {
+    .name = "llava",
+    .architectures = (const char *const[]){ "LlavaForConditionalGeneration", NULL },
+    .model_types = (const char *const[]){ "llava", NULL },
+    .configure = llava_configure,
+    .bind = llava_bind,
+    .part = llava_part,
+    .picture_tokens = llava_picture_tokens,
+    .picture_encode = llava_picture_encode,
+};

@@ -1,0 +1,26 @@
+// core/families/text.c -- what the text-only families share.
+#include "core/families/text.h"
+
+#include <string.h>
+
+#include "core/bind.h"
+
+int text_configure(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    m->placeholder = -1;
+    return decoder_config_read(&m->decoder.config, c->config, err);
+}
+
+int text_bind(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    // Base models are also published without the causal head's level.
+    static const char *const prefixes[] = { "model.", "", NULL };
+    const char *prefix = bind_prefix(c, prefixes, "embed_tokens.weight");
+    return decoder_bind(&m->decoder, c, prefix, "lm_head.weight", &m->arena, err);
+}
+
+enum model_part_kind text_part(const char *tensor)
+{
+    if (strstr(tensor, "embed_tokens.")) return PART_EMBEDDING;
+    return strstr(tensor, "lm_head.") ? PART_HEAD : PART_DECODER;
+}

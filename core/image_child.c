@@ -1,0 +1,197 @@
+// core/image_child.c -- decoding in a forked child, so that a hostile picture costs a message.
+//
+// Parent and child share one anonymous mapping: a report, then room for the pixels. The child has
+// limits on memory and time, no files, no terminal; it ends by _exit, so nothing of the parent's
+// (stdio buffers, exit handlers) runs twice. The parent believes nothing in the report: a child
+// that was taken over can at worst deliver a wrong picture.
+//
+// After fork only this thread lives in the child; decoding needs malloc (glibc keeps it usable) and
+// takes no lock of another thread.
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/image_parts.h"
+
+enum { CHILD_SECONDS = 20 };
+
+struct report {
+    bool done;
+    struct image image; // without the pixels
+    struct err err;     // when image.channels is 0
+    _Alignas(64) uint8_t pixels[];
+};
+
+// The address sanitizer reserves terabytes: no limit on address space can be set under it.
+#if defined(__SANITIZE_ADDRESS__)
+enum { ADDRESS_SANITIZER = 1 };
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+enum { ADDRESS_SANITIZER = 1 };
+#else
+enum { ADDRESS_SANITIZER = 0 };
+#endif
+#else
+enum { ADDRESS_SANITIZER = 0 };
+#endif
+
+// Address space in use, for the model mapped by the parent counts in the child as well.
+static rlim_t address_space(void)
+{
+    char text[64] = "";
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0) close(fd);
+    return n <= 0 ? 0 : (rlim_t)strtoull(text, NULL, 10) * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+static void limit(int resource, rlim_t value)
+{
+    struct rlimit now;
+    if (getrlimit(resource, &now) < 0) return;
+    if (now.rlim_max != RLIM_INFINITY && value > now.rlim_max) value = now.rlim_max;
+    setrlimit(resource, &(struct rlimit){ .rlim_cur = value, .rlim_max = value });
+}
+
+static void child_confine(const struct image_header *h, size_t size, int notify)
+{
+    // Largest need: 16-bit RGBA inflated and unfiltered, then 8 bits of it, upright; or the
+    // coefficients of a progressive JPEG beside its planes.
+    rlim_t need = (rlim_t)(h->width * h->height) * 32 + 4 * (rlim_t)size + (64 << 20);
+    rlim_t used = address_space();
+    if (used && !ADDRESS_SANITIZER) limit(RLIMIT_AS, used + need);
+    limit(RLIMIT_CPU, CHILD_SECONDS);
+    limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_FSIZE, 0);
+    // What a decoder's abort would print must not reach the screen.
+    int null = open("/dev/null", O_RDWR);
+    for (int fd = 0; fd < 3 && null >= 0; fd++) dup2(null, fd);
+    if (notify != 3) dup2(notify, 3);
+    close_range(4, ~0U, 0);
+}
+
+static void child_signals(pid_t parent)
+{
+    // Ctrl-C goes to the whole group; the parent decides what it means.
+    static const int ours[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTERM, SIGXCPU };
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) signal(ours[i], SIG_DFL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
+    sigset_t open;
+    sigemptyset(&open);
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) sigaddset(&open, ours[i]);
+    sigprocmask(SIG_UNBLOCK, &open, NULL);
+}
+
+static _Noreturn void child_run(struct report *report, const struct image_header *h,
+                                const uint8_t *bytes, size_t size, const char *name, int notify)
+{
+    child_confine(h, size, notify);
+    struct image image;
+    if (image_decode_here(&image, bytes, size, name, &report->err) == 0) {
+        size_t count = (size_t)image.width * (size_t)image.height * (size_t)image.channels;
+        memcpy(report->pixels, image.pixels, count);
+        report->image = image;
+    }
+    report->done = true;
+    _exit(0);
+}
+
+static int64_t milliseconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+// Until the child closes its end of the pipe, which ending does in any case; then reaps it.
+// Returns its wait status, -1 when it had to be killed.
+static int child_wait(pid_t child, int pipe_end)
+{
+    int64_t until = milliseconds() + CHILD_SECONDS * 1000;
+    bool late = false;
+    for (;;) {
+        int64_t left = until - milliseconds();
+        struct pollfd p = { .fd = pipe_end, .events = POLLIN };
+        int n = left > 0 ? poll(&p, 1, (int)left) : 0;
+        if (n > 0 || (n < 0 && errno != EINTR)) break;
+        if (n == 0 && left <= 0) {
+            late = true;
+            break;
+        }
+    }
+    if (late) kill(child, SIGKILL);
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR) return 0; // nobody to reap (SIGCHLD ignored): the report counts
+    return late ? -1 : status;
+}
+
+static int report_take(struct image *image, const struct report *report, size_t area, int status,
+                       const char *name, struct err *err)
+{
+    if (status == -1 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU))
+        return err_set(err, "'%s' cannot be read: decoding took more than %d seconds", name,
+                       CHILD_SECONDS);
+    if (status != 0 || !report->done)
+        return err_set(err, "'%s' cannot be read: it made the decoder fail (%s); it is damaged",
+                       name, WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "early end");
+    struct image got = report->image;
+    if (got.channels == 0) {
+        struct err message = report->err;
+        message.text[sizeof message.text - 1] = 0;
+        return err_set(err, "%s", message.text);
+    }
+    // `area` pixels of the header, sides perhaps exchanged.
+    if ((got.channels != 3 && got.channels != 4) || got.width < 1 || got.height < 1 ||
+        got.width > IMAGE_MAX_SIDE || got.height > IMAGE_MAX_SIDE ||
+        (size_t)got.width * (size_t)got.height != area)
+        return err_set(err, "'%s' cannot be read: the decoder failed; it is damaged", name);
+    got.pixels = malloc(area * (size_t)got.channels);
+    if (!got.pixels) return err_set(err, "out of memory for the pixels of '%s'", name);
+    memcpy(got.pixels, report->pixels, area * (size_t)got.channels);
+    *image = got;
+    return 0;
+}
+
+int image_decode_child(struct image *image, const struct image_header *h, const uint8_t *bytes,
+                       size_t size, const char *name, struct err *err)
+{
+    size_t area = (size_t)h->width * (size_t)h->height, room = sizeof(struct report) + 4 * area;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_set(err, "cannot start the picture decoder: %s", strerror(errno));
+    struct report *report =
+        mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (report == MAP_FAILED) {
+        close(ends[0]), close(ends[1]);
+        return err_set(err, "out of memory for the pixels of '%s'", name);
+    }
+    // All signals wait until the child has put away the parent's handlers.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        child_signals(parent);
+        child_run(report, h, bytes, size, name, ends[1]);
+    }
+    int why = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    close(ends[1]);
+    int rc = child < 0 ? err_set(err, "cannot start the picture decoder: %s", strerror(why))
+                       : report_take(image, report, area, child_wait(child, ends[0]), name, err);
+    close(ends[0]);
+    munmap(report, room);
+    return rc;
+}

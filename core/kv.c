@@ -1,0 +1,85 @@
+// core/kv.c -- the cache of keys and values: one pair of growing tables per layer.
+#include "core/kv.h"
+
+#include <stdlib.h>
+
+#include "core/mem.h"
+
+enum { KV_STEP = 256 }; // rows
+
+void kv_init(struct kv *kv, const struct backend *backend, int layers, int64_t heads, int64_t dim)
+{
+    *kv = (struct kv){ .backend = backend, .layers = layers, .heads = heads, .dim = dim };
+    kv->layer = xcalloc((size_t)layers, sizeof *kv->layer);
+    for (int i = 0; i < layers; i++) {
+        struct tensor empty = { .dtype = DTYPE_F32, .rank = 3, .shape = { 0, heads, dim } };
+        kv->layer[i].k = kv->layer[i].v = empty;
+    }
+}
+
+void kv_release(struct kv *kv)
+{
+    for (int i = 0; i < kv->layers; i++) {
+        if (kv->layer[i].k.data) kv->backend->release(kv->layer[i].k.data);
+        if (kv->layer[i].v.data) kv->backend->release(kv->layer[i].v.data);
+    }
+    free(kv->layer);
+    *kv = (struct kv){ 0 };
+}
+
+// Moves the `used` rows of t into a table of `capacity` rows.
+static int table_grow(const struct backend *b, struct tensor *t, int64_t used, int64_t capacity)
+{
+    struct tensor larger = *t;
+    size_t bytes = sizeof(float);
+    larger.shape[0] = capacity;
+    for (int i = 0; i < larger.rank; i++)
+        if (mul_overflows(bytes, (size_t)larger.shape[i], &bytes)) return -1;
+    larger.data = b->alloc(bytes);
+    if (!larger.data) return -1;
+
+    struct tensor to = larger, from = *t;
+    to.shape[0] = from.shape[0] = used;
+    // Widening f32 to f32 is a copy on the device.
+    if (used && b->widen(&to, &from) < 0) {
+        b->release(larger.data);
+        return -1;
+    }
+    if (t->data) b->release(t->data);
+    *t = larger;
+    return 0;
+}
+
+int kv_reserve(struct kv *kv, int64_t rows, struct err *err)
+{
+    for (int i = 0; i < kv->layers; i++) {
+        struct kv_layer *l = &kv->layer[i];
+        // Both tables are looked at: growing one may have failed before.
+        struct tensor *table[] = { &l->k, &l->v };
+        for (int t = 0; t < 2; t++) {
+            int64_t have = table[t]->shape[0], capacity = have + have / 2 + KV_STEP;
+            if (have >= rows) continue;
+            if (have == 0 || capacity < rows) capacity = rows;
+            if (table_grow(kv->backend, table[t], l->rows, capacity) < 0)
+                return err_set(err,
+                               "out of memory: no room for the keys and values of %lld tokens; "
+                               "/set ctx.max to less, or /clear",
+                               (long long)rows);
+        }
+    }
+    return 0;
+}
+
+void kv_trim(struct kv *kv, int64_t rows)
+{
+    for (int i = 0; i < kv->layers; i++)
+        if (kv->layer[i].rows > rows) kv->layer[i].rows = rows;
+}
+
+uint64_t kv_bytes(const struct kv *kv)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < kv->layers; i++)
+        bytes += tensor_bytes(&kv->layer[i].k) + tensor_bytes(&kv->layer[i].v);
+    return bytes;
+}

@@ -1,0 +1,257 @@
+// core/probes/dump.c -- the probe behind /dump.
+//
+// Tensors are copied to host memory when they pass; the file is written when the answer is there.
+// After the prompt's pass only the generated tokens' logits are still taken.
+#include "core/probes/dump.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/safetensors.h"
+
+struct caught {
+    char name[TAP_NAME_SIZE];
+    struct tensor tensor; // data in host memory, ours
+};
+
+struct dump {
+    char *path;
+    char **patterns;
+    size_t pattern_count;
+    struct caught *caught;
+    size_t count, capacity;
+    bool prompt_done;
+};
+
+static bool wanted(const struct dump *d, const char *name)
+{
+    for (size_t i = 0; i < d->pattern_count; i++)
+        if (tap_match(d->patterns[i], name)) return true;
+    return false;
+}
+
+// Numbers to try in a tap's place for layers or pictures: more than any model or prompt has.
+enum { LAYERS_TRIED = 1001, PICTURES_TRIED = 100 };
+
+// Does any tensor of this tap match, at this layer (-1: any) and any picture?
+static bool tap_wanted(const struct dump *d, const struct tap *tap, int layer)
+{
+    bool layers = strstr(tap->name, "%L") && layer < 0, pictures = strstr(tap->name, "%I");
+    char name[TAP_NAME_SIZE];
+    for (int l = 0; l < (layers ? LAYERS_TRIED : 1); l++)
+        for (int p = 0; p < (pictures ? PICTURES_TRIED : 1); p++) {
+            tap_name(tap, layer < 0 ? l : layer, p, name);
+            if (wanted(d, name)) return true;
+        }
+    return false;
+}
+
+static int check_patterns(const struct dump *d, struct err *err)
+{
+    for (size_t i = 0; i < d->pattern_count; i++) {
+        const struct dump one = { .patterns = &d->patterns[i], .pattern_count = 1 };
+        bool some = false;
+        for (int t = 0; tap_at(t) && !some; t++) some = tap_wanted(&one, tap_at(t), -1);
+        if (!some)
+            return err_set(err, "no tensor is called '%s' (/help taps lists the names)",
+                           d->patterns[i]);
+    }
+    return d->pattern_count ? 0 : err_set(err, "nothing to dump was named (/help taps)");
+}
+
+struct dump *dump_new(const char *patterns, const char *path, struct err *err)
+{
+    struct dump *d = xcalloc(1, sizeof *d);
+    d->path = xstrdup(path);
+    for (const char *p = patterns; *p;) {
+        size_t length = strcspn(p, ", \t");
+        if (length) {
+            d->patterns = xreallocarray(d->patterns, d->pattern_count + 1, sizeof *d->patterns);
+            d->patterns[d->pattern_count++] = xstrndup(p, length);
+        }
+        p += length + (p[length] != 0);
+    }
+    if (check_patterns(d, err) == 0) return d;
+    dump_free(d);
+    return NULL;
+}
+
+void dump_free(struct dump *d)
+{
+    if (!d) return;
+    for (size_t i = 0; i < d->count; i++) free(d->caught[i].tensor.data);
+    for (size_t i = 0; i < d->pattern_count; i++) free(d->patterns[i]);
+    free(d->caught);
+    free(d->patterns);
+    free(d->path);
+    free(d);
+}
+
+bool dump_wants_all_logits(const struct dump *d)
+{
+    return wanted(d, "logits");
+}
+
+// Room for a tensor under that name; an earlier one of the name is replaced (an answer that was
+// stopped and asked for again). NULL when memory is short.
+static struct tensor *keep(struct dump *d, const char *name, enum dtype dtype, int rank,
+                           const int64_t *shape)
+{
+    struct caught *c = NULL;
+    for (size_t i = 0; i < d->count && !c; i++)
+        if (!strcmp(d->caught[i].name, name)) c = &d->caught[i];
+    if (!c) {
+        if (d->count == d->capacity) {
+            d->capacity = d->capacity ? 2 * d->capacity : 64;
+            d->caught = xreallocarray(d->caught, d->capacity, sizeof *d->caught);
+        }
+        c = &d->caught[d->count++];
+        *c = (struct caught){ 0 };
+        snprintf(c->name, sizeof c->name, "%s", name);
+    }
+    free(c->tensor.data);
+    c->tensor = (struct tensor){ .dtype = dtype, .rank = rank };
+    memcpy(c->tensor.shape, shape, (size_t)rank * sizeof *shape);
+    size_t bytes = tensor_bytes(&c->tensor);
+    c->tensor.data = malloc(bytes ? bytes : 1);
+    return c->tensor.data ? &c->tensor : NULL;
+}
+
+void dump_sequence(void *self, const struct sequence *s)
+{
+    struct dump *d = self;
+    d->prompt_done = false;
+    struct tensor *t;
+    if (wanted(d, "ids") && (t = keep(d, "ids", DTYPE_I32, 1, &s->n)))
+        memcpy(t->data, s->ids, tensor_bytes(t));
+    // One axis is [N], several are [axes,N].
+    int64_t shape[2] = { s->axes, s->n };
+    int skip = s->axes == 1;
+    if (wanted(d, "positions") && (t = keep(d, "positions", DTYPE_I32, 2 - skip, shape + skip)))
+        memcpy(t->data, s->positions, tensor_bytes(t));
+}
+
+// --- at the sites
+// ----------------------------------------------------------------------------------
+
+static bool dump_wants(void *self, enum site site, int layer)
+{
+    const struct dump *d = self;
+    if (site == SITE_STEP_LOGITS) return true; // it ends the prompt's pass
+    if (d->prompt_done) return false;
+    for (int t = 0; tap_at(t); t++)
+        if (tap_at(t)->site == site && tap_wanted(d, tap_at(t), layer)) return true;
+    return false;
+}
+
+// [P,Hkv,d] on the device to [Hkv,P,d] in host memory.
+static void download_heads_first(struct graph *g, struct tensor *to, const struct tensor *from)
+{
+    int64_t rows = from->shape[0], heads = from->shape[1], width = from->shape[2];
+    float *host = xmalloc(tensor_bytes(from)), *out = to->data;
+    g->backend->download(host, from->data, tensor_bytes(from));
+    for (int64_t h = 0; h < heads; h++)
+        for (int64_t i = 0; i < rows; i++)
+            memcpy(out + (h * rows + i) * width, host + (i * heads + h) * width,
+                   (size_t)width * sizeof *out);
+    free(host);
+}
+
+// Adds the rows of x to what was caught under the name before.
+static bool keep_rows(struct graph *g, struct dump *d, const char *name, const struct tensor *x)
+{
+    struct caught *c = NULL;
+    for (size_t i = 0; i < d->count; i++)
+        if (!strcmp(d->caught[i].name, name)) c = &d->caught[i];
+    if (!d->prompt_done || !c) {
+        struct tensor *t = keep(d, name, x->dtype, x->rank, x->shape);
+        if (t) g->backend->download(t->data, x->data, tensor_bytes(x));
+        return t;
+    }
+    size_t have = tensor_bytes(&c->tensor), more = tensor_bytes(x);
+    void *data = realloc(c->tensor.data, have + more);
+    if (!data) return false;
+    c->tensor.data = data;
+    g->backend->download((char *)data + have, x->data, more);
+    c->tensor.shape[0] += x->shape[0];
+    return true;
+}
+
+static bool take(struct graph *g, struct dump *d, const struct tap *tap, const char *name,
+                 const struct site_args *args)
+{
+    const struct tensor *x = tap->source == TAP_HEADS_FIRST ? args->v : args->x;
+    if (tap->source == TAP_CHANGED && args->x == args->v) return true;
+    if (tap->source == TAP_ROWS) return keep_rows(g, d, name, x);
+    int64_t shape[TENSOR_MAX_RANK];
+    memcpy(shape, x->shape, sizeof shape);
+    if (tap->source == TAP_HEADS_FIRST) {
+        shape[0] = x->shape[1];
+        shape[1] = x->shape[0];
+    }
+    struct tensor *t = keep(d, name, x->dtype, x->rank, shape);
+    if (!t) return false;
+    if (tap->source == TAP_HEADS_FIRST)
+        download_heads_first(g, t, x);
+    else
+        g->backend->download(t->data, x->data, tensor_bytes(x));
+    return true;
+}
+
+static int dump_run(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    struct dump *d = self;
+    char name[TAP_NAME_SIZE];
+    for (int t = 0; tap_at(t); t++) {
+        const struct tap *tap = tap_at(t);
+        if (tap->site != site) continue;
+        tap_name(tap, args->layer, args->picture, name);
+        if (wanted(d, name) && !take(g, d, tap, name, args)) {
+            graph_fail(g, "out of memory: no room to keep %s for the dump", name);
+            return -1;
+        }
+    }
+    if (site == SITE_STEP_LOGITS) d->prompt_done = true;
+    return 0;
+}
+
+struct hook dump_hook(struct dump *d)
+{
+    return (struct hook){ .wants = dump_wants, .run = dump_run, .self = d };
+}
+
+// --- the file
+// --------------------------------------------------------------------------------------
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct caught *)a)->name, ((const struct caught *)b)->name);
+}
+
+int dump_finish(struct dump *d, struct err *err)
+{
+    int status = 0;
+    if (!d->count) {
+        status = err_set(err, "nothing of what was to be dumped came by");
+        dump_free(d);
+        return status;
+    }
+    qsort(d->caught, d->count, sizeof *d->caught, by_name);
+    struct safetensors_writer *w = safetensors_writer_new(d->path);
+    for (size_t i = 0; i < d->count; i++) {
+        const struct tensor *t = &d->caught[i].tensor;
+        safetensors_writer_declare(w, d->caught[i].name, t->dtype, t->rank, t->shape);
+    }
+    for (size_t i = 0; i < d->count && status == 0; i++) {
+        const struct tensor *t = &d->caught[i].tensor;
+        status = safetensors_writer_data(w, t->data, tensor_bytes(t), err);
+    }
+    if (status == 0)
+        status = safetensors_writer_finish(w, err);
+    else
+        safetensors_writer_abandon(w);
+    dump_free(d);
+    return status;
+}

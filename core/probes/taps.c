@@ -1,0 +1,66 @@
+// core/probes/taps.c -- the table of taps.
+#include "core/probes/taps.h"
+
+#include <stdio.h>
+
+static const struct tap taps[] = {
+    { "ids", SITE_COUNT, TAP_IDS, "[N] token ids, the placeholder at visual places (int32)" },
+    { "positions", SITE_COUNT, TAP_POSITIONS, "[N] or [3,N] rotary positions (int32)" },
+    { "pixels.%I", SITE_PIXELS, TAP_X, "[3,H,W] pixels of a picture as the encoder reads them" },
+    { "vision.layer.%L.%I", SITE_VISION_LAYER, TAP_X,
+      "[S',Dv] what enters an encoder block; one past the last: what leaves it" },
+    { "vision.%I", SITE_VISION, TAP_X, "[S,Dv] what the projector reads" },
+    { "visual.%I", SITE_PROJECTED, TAP_X, "[S,D] visual tokens after the projector" },
+    { "visual_aligned.%I", SITE_VISUAL, TAP_CHANGED,
+      "[S,D] visual tokens as spliced, where a method changed them" },
+    { "embed", SITE_EMBED, TAP_X, "[N,D] what enters the decoder" },
+    { "layer.%L.in", SITE_LAYER_IN, TAP_X, "[N,D] residual stream entering a layer" },
+    { "layer.out", SITE_FINAL, TAP_X, "[N,D] residual stream after the last layer" },
+    { "attn.%L.probs", SITE_ATTN, TAP_X, "[H,N,N] attention probabilities" },
+    { "attn.%L.value", SITE_VALUES, TAP_HEADS_FIRST, "[Hkv,N,d] values that attention uses" },
+    { "ffn.%L.in", SITE_FFN_IN, TAP_X, "[N,D] residual stream entering an FFN, before its norm" },
+    { "ffn.%L.out", SITE_FFN_OUT, TAP_X, "[N,D] residual stream after an FFN" },
+    { "logits", SITE_LOGITS, TAP_X, "[N,V] logits of every prompt position" },
+    { "step.logits", SITE_STEP_LOGITS, TAP_ROWS, "[n,V] logits that chose each generated token" },
+};
+
+const struct tap *tap_at(int index)
+{
+    return index >= 0 && index < (int)(sizeof taps / sizeof *taps) ? &taps[index] : NULL;
+}
+
+void tap_name(const struct tap *tap, int layer, int picture, char name[TAP_NAME_SIZE])
+{
+    int used = 0;
+    name[0] = 0;
+    for (const char *p = tap->name; *p && used < TAP_NAME_SIZE - 16; p++) {
+        bool place = p[0] == '%';
+        if (place) p++;
+        if (place)
+            used += snprintf(name + used, 16, "%d", *p == 'L' ? layer : picture);
+        else
+            used += snprintf(name + used, 2, "%c", *p);
+    }
+}
+
+bool tap_match(const char *pattern, const char *name)
+{
+    // On a mismatch go back to the last star and let it take one character more.
+    const char *star = NULL, *resume = NULL;
+    while (*name) {
+        if (*pattern == '*') {
+            star = pattern++;
+            resume = name;
+        } else if (*pattern == '?' || *pattern == *name) {
+            pattern++;
+            name++;
+        } else if (star) {
+            pattern = star + 1;
+            name = ++resume;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*') pattern++;
+    return !*pattern;
+}

@@ -1,0 +1,283 @@
+// core/vision.c -- vision transformers: pixels [3,H,W] to features [S,Dv].
+//
+//   pixels -> patches -> linear -> (class token in front) -> + positions -> (norm: CLIP)
+//          -> blocks: h += out(attention(norm1 h)), h += fc2(gelu(fc1(norm2 h)))
+//          -> features: the stream after `depth` blocks, class token dropped
+//
+// The feature layer counts hidden states as the reference does: 0 enters the first block, -1 leaves
+// the last one, -2 the one before. The encoder's last norm is never applied to them, so blocks
+// after the feature layer are computed only for a listener that asks for what leaves them.
+//
+// S' rows in the encoder (patches and class token), S features.
+#include "core/vision.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bind.h"
+#include "core/mem.h"
+#include "core/ops.h"
+
+// --- config ------------------------------------------------------------------------------------
+
+int gelu_form_read(enum gelu_form *form, const cJSON *json, const char *key, const char *otherwise,
+                   struct err *err)
+{
+    static const struct {
+        const char *name;
+        enum gelu_form form;
+    } known[] = { { "gelu", GELU_ERF },
+                  { "gelu_pytorch_tanh", GELU_TANH },
+                  { "gelu_new", GELU_TANH },
+                  { "quick_gelu", GELU_QUICK } };
+    const char *name;
+    if (json_text(json, key, otherwise, &name, err) < 0) return -1;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(name, known[i].name) == 0) {
+            *form = known[i].form;
+            return 0;
+        }
+    return err_set(err,
+                   "\"%s\" \"%s\" is not supported (known: gelu, gelu_pytorch_tanh, gelu_new, "
+                   "quick_gelu)",
+                   key, name);
+}
+
+// Class defaults of transformers; hub files leave out keys that equal them.
+static const struct vision_kind {
+    const char *model_type, *act;
+    int64_t patch;
+    double eps;
+    bool class_token, patch_bias, pre_norm;
+} kinds[] = {
+    { "clip_vision_model", "quick_gelu", 32, 1e-5, true, false, true },
+    { "siglip_vision_model", "gelu_pytorch_tanh", 16, 1e-6, false, true, false },
+};
+
+static const struct vision_kind *kind_find(const cJSON *json, struct err *err)
+{
+    const char *type;
+    if (json_text(json, "model_type", kinds[0].model_type, &type, err) < 0) return NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(type, kinds[i].model_type) == 0) return &kinds[i];
+    err_set(err,
+            "vision encoder \"%s\" is not supported (known: clip_vision_model, "
+            "siglip_vision_model)",
+            type);
+    return NULL;
+}
+
+static int read_sizes(struct vision_config *v, const struct vision_kind *kind, const cJSON *json,
+                      struct err *err)
+{
+    int64_t layers, channels;
+    if (json_int(json, "num_hidden_layers", 1, 1000, 12, &layers, err) < 0 ||
+        json_int(json, "hidden_size", 1, 100000, 768, &v->hidden, err) < 0 ||
+        json_int(json, "intermediate_size", 1, 1000000, 3072, &v->ffn, err) < 0 ||
+        json_int(json, "num_attention_heads", 1, 10000, 12, &v->heads, err) < 0 ||
+        json_int(json, "num_channels", 1, 100, 3, &channels, err) < 0 ||
+        json_int(json, "image_size", 1, 10000, 224, &v->image_size, err) < 0 ||
+        json_int(json, "patch_size", 1, 1000, kind->patch, &v->patch, err) < 0)
+        return -1;
+    v->layers = (int)layers;
+    if (channels != 3) return err_set(err, "\"num_channels\" must be 3");
+    if (v->hidden % v->heads)
+        return err_set(err,
+                       "\"hidden_size\" %lld is not a multiple of \"num_attention_heads\" %lld",
+                       (long long)v->hidden, (long long)v->heads);
+    if (v->patch > v->image_size)
+        return err_set(err, "\"patch_size\" %lld is larger than \"image_size\" %lld",
+                       (long long)v->patch, (long long)v->image_size);
+    return 0;
+}
+
+int vision_config_read(struct vision_config *v, const cJSON *json, struct err *err)
+{
+    *v = (struct vision_config){ 0 };
+    const struct vision_kind *kind = kind_find(json, err);
+    if (!kind || read_sizes(v, kind, json, err) < 0 ||
+        gelu_form_read(&v->act, json, "hidden_act", kind->act, err) < 0 ||
+        json_real(json, "layer_norm_eps", kind->eps, &v->eps, err) < 0)
+        return -1;
+    if (v->eps < 0 || v->eps > 1) return err_set(err, "\"layer_norm_eps\" must lie in 0..1");
+    if (!json) { // ViT-L/14 at 336 pixels
+        v->layers = 24, v->hidden = 1024, v->heads = 16, v->ffn = 4096;
+        v->image_size = 336, v->patch = 14;
+    }
+    v->class_token = kind->class_token;
+    v->patch_bias = kind->patch_bias;
+    v->pre_norm = kind->pre_norm;
+    v->post_norm = true;
+    v->feature_layer = -1;
+    return 0;
+}
+
+int vision_depth(const struct vision_config *c)
+{
+    return c->feature_layer < 0 ? c->layers + 1 + c->feature_layer : c->feature_layer;
+}
+
+// Rows in the encoder: whole patches only, what is left at the right and below is not seen.
+static int64_t vision_rows(const struct vision_config *c)
+{
+    int64_t side = c->image_size / c->patch;
+    return side * side + c->class_token;
+}
+
+int64_t vision_tokens(const struct vision_config *c)
+{
+    return vision_rows(c) - c->drop_class;
+}
+
+int64_t vision_count(const struct vision_config *c)
+{
+    int64_t Dv = c->hidden;
+    int64_t block = 4 * (Dv * Dv + Dv) + 2 * Dv * c->ffn + c->ffn + Dv + 4 * Dv;
+    int64_t count = 3 * c->patch * c->patch * Dv + vision_rows(c) * Dv + c->layers * block;
+    return count + (c->patch_bias + c->class_token + 2 * c->pre_norm + 2 * c->post_norm) * Dv;
+}
+
+// --- weights -----------------------------------------------------------------------------------
+
+static void bind_block(struct binder *b, struct vision_layer *w, const struct vision_config *c,
+                       int l)
+{
+    int64_t Dv = c->hidden;
+    bind_vector(b, &w->norm1_gain, Dv, "encoder.layers.%d.layer_norm1.weight", l);
+    bind_vector(b, &w->norm1_bias, Dv, "encoder.layers.%d.layer_norm1.bias", l);
+    bind_matrix(b, &w->q, Dv, Dv, "encoder.layers.%d.self_attn.q_proj.weight", l);
+    bind_vector(b, &w->q_bias, Dv, "encoder.layers.%d.self_attn.q_proj.bias", l);
+    bind_matrix(b, &w->k, Dv, Dv, "encoder.layers.%d.self_attn.k_proj.weight", l);
+    bind_vector(b, &w->k_bias, Dv, "encoder.layers.%d.self_attn.k_proj.bias", l);
+    bind_matrix(b, &w->v, Dv, Dv, "encoder.layers.%d.self_attn.v_proj.weight", l);
+    bind_vector(b, &w->v_bias, Dv, "encoder.layers.%d.self_attn.v_proj.bias", l);
+    bind_matrix(b, &w->out, Dv, Dv, "encoder.layers.%d.self_attn.out_proj.weight", l);
+    bind_vector(b, &w->out_bias, Dv, "encoder.layers.%d.self_attn.out_proj.bias", l);
+    bind_vector(b, &w->norm2_gain, Dv, "encoder.layers.%d.layer_norm2.weight", l);
+    bind_vector(b, &w->norm2_bias, Dv, "encoder.layers.%d.layer_norm2.bias", l);
+    bind_matrix(b, &w->fc1, c->ffn, Dv, "encoder.layers.%d.mlp.fc1.weight", l);
+    bind_vector(b, &w->fc1_bias, c->ffn, "encoder.layers.%d.mlp.fc1.bias", l);
+    bind_matrix(b, &w->fc2, Dv, c->ffn, "encoder.layers.%d.mlp.fc2.weight", l);
+    bind_vector(b, &w->fc2_bias, Dv, "encoder.layers.%d.mlp.fc2.bias", l);
+}
+
+int vision_bind(struct vision *v, const struct checkpoint *c, const char *prefix,
+                struct arena *arena, struct err *err)
+{
+    struct vision_config *config = &v->config;
+    struct binder b = { .checkpoint = c, .prefix = prefix, .arena = arena, .err = err };
+    int64_t Dv = config->hidden;
+    bind_patches(&b, &v->patch, Dv, config->patch, "embeddings.patch_embedding.weight");
+    if (config->patch_bias) bind_vector(&b, &v->patch_bias, Dv, "embeddings.patch_embedding.bias");
+    bind_matrix(&b, &v->position, vision_rows(config), Dv, "embeddings.position_embedding.weight");
+    if (config->class_token) {
+        bind_vector(&b, &v->class_token, Dv, "embeddings.class_embedding");
+        v->class_token.rank = 2;
+        v->class_token.shape[0] = 1;
+        v->class_token.shape[1] = Dv;
+    }
+    if (config->pre_norm) { // spelled so in every file
+        bind_vector(&b, &v->pre_gain, Dv, "pre_layrnorm.weight");
+        bind_vector(&b, &v->pre_bias, Dv, "pre_layrnorm.bias");
+    }
+    v->layer = xcalloc((size_t)config->layers, sizeof *v->layer);
+    for (int l = 0; l < config->layers; l++) bind_block(&b, &v->layer[l], config, l);
+
+    config->post_norm = bind_has(c, prefix, "post_layernorm.weight");
+    return b.failed ? -1 : 0;
+}
+
+void vision_release(struct vision *v)
+{
+    free(v->layer);
+    *v = (struct vision){ 0 };
+}
+
+// --- forward -----------------------------------------------------------------------------------
+
+// Pixels to the stream that enters the first block.
+static struct tensor *embed_stage(struct graph *g, const struct vision *v, struct tensor *pixels)
+{
+    const struct vision_config *c = &v->config;
+    struct tensor *x = op_patches(g, pixels, c->patch);                         // [patches, 3*p*p]
+    x = op_matmul(g, x, graph_weight(&v->patch), graph_weight(&v->patch_bias)); // [patches, Dv]
+
+    struct tensor *h = x;
+    if (c->class_token) {
+        h = graph_new2(g, DTYPE_F32, vision_rows(c), c->hidden); // [S', Dv]
+        op_copy_rows_into(g, h, 0, graph_weight(&v->class_token));
+        op_copy_rows_into(g, h, 1, x);
+    }
+    h = op_add(g, h, op_widen(g, graph_weight(&v->position)));
+    if (c->pre_norm)
+        h = op_layernorm(g, h, graph_weight(&v->pre_gain), graph_weight(&v->pre_bias),
+                         (float)c->eps);
+    return h;
+}
+
+// One block; h [S', Dv] is changed in place, all else is scratch. Every row sees every row.
+static void block_stage(struct graph *g, const struct vision_config *c,
+                        const struct vision_layer *w, struct tensor *h)
+{
+    int64_t rows = vision_rows(c), dim = c->hidden / c->heads;
+    struct arena_mark scratch = arena_mark(g->arena);
+
+    struct tensor *x = op_layernorm(g, h, graph_weight(&w->norm1_gain),
+                                    graph_weight(&w->norm1_bias), (float)c->eps);
+    struct tensor *q = op_matmul(g, x, graph_weight(&w->q), graph_weight(&w->q_bias));
+    struct tensor *k = op_matmul(g, x, graph_weight(&w->k), graph_weight(&w->k_bias));
+    struct tensor *v = op_matmul(g, x, graph_weight(&w->v), graph_weight(&w->v_bias));
+    q = graph_view3(g, q, rows, c->heads, dim); // [S', heads, dim]
+    k = graph_view3(g, k, rows, c->heads, dim);
+    v = graph_view3(g, v, rows, c->heads, dim);
+    x = op_attention(g, q, k, v, NULL, NULL, 1 / sqrtf((float)dim), NULL);
+    x = graph_view(g, x, 2, (int64_t[]){ rows, c->hidden });
+    x = op_matmul(g, x, graph_weight(&w->out), graph_weight(&w->out_bias)); // [S', Dv]
+    op_add(g, h, x);                                                        // written over h
+
+    x = op_layernorm(g, h, graph_weight(&w->norm2_gain), graph_weight(&w->norm2_bias),
+                     (float)c->eps);
+    x = op_matmul(g, x, graph_weight(&w->fc1), graph_weight(&w->fc1_bias)); // [S', ffn]
+    x = op_gelu(g, x, c->act);
+    x = op_matmul(g, x, graph_weight(&w->fc2), graph_weight(&w->fc2_bias)); // [S', Dv]
+    op_add(g, h, x);
+    arena_reset(g->arena, scratch);
+}
+
+// A copy of the rows that the projector reads.
+static struct tensor *select_features(struct graph *g, const struct vision_config *c,
+                                      struct tensor *h)
+{
+    int64_t count = vision_tokens(c);
+    int32_t *rows = xreallocarray(NULL, (size_t)count, sizeof *rows);
+    for (int64_t i = 0; i < count; i++) rows[i] = (int32_t)(i + c->drop_class);
+    struct tensor *features = op_gather_rows(g, h, rows, count); // [S, Dv]
+    free(rows);
+    return features;
+}
+
+// How many blocks to compute: those before the feature layer, and more for who listens later.
+static int blocks_wanted(const struct graph *g, const struct vision_config *c)
+{
+    for (int l = c->layers; l > vision_depth(c); l--)
+        if (hooks_wanted(g, SITE_VISION_LAYER, l)) return l;
+    return vision_depth(c);
+}
+
+struct tensor *vision_forward(struct graph *g, const struct vision *v, struct tensor *pixels,
+                              int picture)
+{
+    const struct vision_config *c = &v->config;
+    struct tensor *features = NULL, *h = embed_stage(g, v, pixels); // [S', Dv]
+    int blocks = blocks_wanted(g, c);
+    for (int l = 0; !graph_stop(g); l++) {
+        struct site_args args = { .layer = l, .picture = picture, .x = h, .prefill = true };
+        hooks_run(g, SITE_VISION_LAYER, &args);
+        if (l == vision_depth(c)) features = select_features(g, c, h);
+        if (l == blocks) break;
+        block_stage(g, c, &v->layer[l], h);
+    }
+    struct site_args args = { .layer = -1, .picture = picture, .x = features, .prefill = true };
+    return hooks_run(g, SITE_VISION, &args) < 0 ? NULL : args.x; // [S, Dv]
+}

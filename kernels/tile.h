@@ -1,0 +1,146 @@
+// kernels/tile.h -- the inner piece of matrix products: a tile of results held in registers.
+//
+// A tile is up to TILE_ROWS rows by TILE_COLS columns of c = a b. b is a panel [inner][TILE_COLS]
+// (a weight block widened and turned by panel_pack), so each step of the inner dimension loads two
+// vectors of b and multiplies them with one number of each row of a. A result is one chain of fused
+// additions over the inner dimension: it does not depend on how many rows are computed together.
+#ifndef KERNELS_TILE_H
+#define KERNELS_TILE_H
+
+#include "kernels/vec.h"
+
+// As many results as fit the registers (32 of AVX-512, else 16) beside two vectors of b.
+enum { TILE_ROWS = VEC == 16 ? 12 : 6, TILE_COLS = 2 * VEC };
+
+// Sums of `rows` rows over `inner` steps. Number k of row r of a stands at a[r * row_step + k *
+// step]; rows and, if possible, the steps are known when compiling, so that s stays in registers.
+VEC_INLINE void tile_sum(vf s[TILE_ROWS][2], const float *a, int64_t row_step, int64_t step,
+                         const float *b, int64_t inner, const int rows)
+{
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++) s[r][0] = s[r][1] = (vf){ 0 };
+    for (int64_t k = 0; k < inner; k++, b += TILE_COLS, a += step) {
+        vf left = vf_load(b), right = vf_load(b + VEC);
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++) {
+            vf x = vf_set(a[r * row_step]);
+            s[r][0] += x * left;
+            s[r][1] += x * right;
+        }
+    }
+}
+
+// --- panels
+// ----------------------------------------------------------------------------------------
+
+#if defined(__AVX512F__)
+// Rows 0..15 of 16 become columns.
+VEC_INLINE void vec_turn(vf *v)
+{
+    __m512 a[16], b[16];
+    for (int i = 0; i < 16; i += 2) {
+        a[i] = _mm512_unpacklo_ps((__m512)v[i], (__m512)v[i + 1]);
+        a[i + 1] = _mm512_unpackhi_ps((__m512)v[i], (__m512)v[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4)
+        for (int j = 0; j < 2; j++) {
+            __m512d x = (__m512d)a[i + j], y = (__m512d)a[i + j + 2];
+            b[i + 2 * j] = (__m512)_mm512_unpacklo_pd(x, y);
+            b[i + 2 * j + 1] = (__m512)_mm512_unpackhi_pd(x, y);
+        }
+    for (int i = 0; i < 4; i++) {
+        __m512 x = _mm512_shuffle_f32x4(b[i], b[i + 4], 0x88);
+        __m512 y = _mm512_shuffle_f32x4(b[i], b[i + 4], 0xdd);
+        __m512 z = _mm512_shuffle_f32x4(b[i + 8], b[i + 12], 0x88);
+        __m512 w = _mm512_shuffle_f32x4(b[i + 8], b[i + 12], 0xdd);
+        v[i] = (vf)_mm512_shuffle_f32x4(x, z, 0x88);
+        v[i + 8] = (vf)_mm512_shuffle_f32x4(x, z, 0xdd);
+        v[i + 4] = (vf)_mm512_shuffle_f32x4(y, w, 0x88);
+        v[i + 12] = (vf)_mm512_shuffle_f32x4(y, w, 0xdd);
+    }
+}
+#elif defined(__AVX2__)
+// Rows 0..7 of 8 become columns.
+VEC_INLINE void vec_turn(vf *v)
+{
+    __m256 a[8], b[8];
+    for (int i = 0; i < 8; i += 2) {
+        a[i] = _mm256_unpacklo_ps((__m256)v[i], (__m256)v[i + 1]);
+        a[i + 1] = _mm256_unpackhi_ps((__m256)v[i], (__m256)v[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int j = 0; j < 2; j++) {
+            b[i + 2 * j] = _mm256_shuffle_ps(a[i + j], a[i + j + 2], 0x44);
+            b[i + 2 * j + 1] = _mm256_shuffle_ps(a[i + j], a[i + j + 2], 0xee);
+        }
+    for (int i = 0; i < 4; i++) {
+        v[i] = (vf)_mm256_permute2f128_ps(b[i], b[i + 4], 0x20);
+        v[i + 4] = (vf)_mm256_permute2f128_ps(b[i], b[i + 4], 0x31);
+    }
+}
+#else
+VEC_INLINE void vec_turn(vf *v)
+{
+    vf t[VEC];
+    for (int i = 0; i < VEC; i++)
+        for (int j = 0; j < VEC; j++) t[i][j] = v[j][i];
+    memcpy(v, t, sizeof t);
+}
+#endif
+
+// The pairs of bf16 in each lane (number 2k below, 2k+1 above) as two f32 vectors.
+VEC_INLINE void vec_split_bf16(vf v, vf *even, vf *odd)
+{
+    *even = (vf)((vu)v << 16);
+    *odd = (vf)((vu)v & 0xffff0000u);
+}
+
+// panel[inner][TILE_COLS] = numbers from..from+inner of `rows` <= TILE_COLS rows of w, `row_bytes`
+// apart, as f32; missing rows are 0. Pairs of bf16 are turned together and then taken apart.
+VEC_INLINE void panel_pack_as(float *panel, const char *w, size_t row_bytes, int64_t rows,
+                              int64_t from, int64_t inner, enum dtype dtype)
+{
+    const int pair = dtype == DTYPE_BF16 ? 2 : 1, chunk = VEC * pair;
+    for (int64_t half = 0; half < TILE_COLS; half += VEC)
+        for (int64_t k = 0; k < inner; k += chunk) {
+            int64_t n = inner - k < chunk ? inner - k : chunk;
+            vf v[VEC], even, odd;
+            for (int i = 0; i < VEC; i++) {
+                v[i] = (vf){ 0 };
+                const char *row = w + (size_t)(half + i) * row_bytes;
+                if (half + i >= rows) continue;
+                if (n == chunk)
+                    v[i] = pair == 2 ? vf_load(row + 2 * (from + k))
+                                     : vf_load_as(row, from + k, dtype);
+                else if (pair == 2)
+                    memcpy(&v[i], row + 2 * (from + k), (size_t)n * 2);
+                else
+                    v[i] = vf_load_part_as(row, from + k, n, dtype);
+            }
+            vec_turn(v);
+            float *to = panel + k * TILE_COLS + half;
+            for (int i = 0; i * pair < n; i++, to += pair * TILE_COLS) {
+                if (pair == 1) {
+                    vf_store(to, v[i]);
+                    continue;
+                }
+                vec_split_bf16(v[i], &even, &odd);
+                vf_store(to, even);
+                if (i * 2 + 1 < n) vf_store(to + TILE_COLS, odd);
+            }
+        }
+}
+
+static inline __attribute__((unused)) void panel_pack(float *panel, const char *w, size_t row_bytes,
+                                                      int64_t rows, int64_t from, int64_t inner,
+                                                      enum dtype dtype)
+{
+    if (dtype == DTYPE_BF16)
+        panel_pack_as(panel, w, row_bytes, rows, from, inner, DTYPE_BF16);
+    else if (dtype == DTYPE_F16)
+        panel_pack_as(panel, w, row_bytes, rows, from, inner, DTYPE_F16);
+    else
+        panel_pack_as(panel, w, row_bytes, rows, from, inner, DTYPE_F32);
+}
+
+#endif

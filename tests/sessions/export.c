@@ -1,0 +1,218 @@
+// tests/sessions/export.c -- sessions/export.c, script.c, transcript.c: what stands in the files.
+// That a script replays to the same answers is tested with a model elsewhere.
+#include "tests/sessions/fixture.h"
+
+#include <sys/stat.h>
+
+static char *export_text(struct store *s, const char *file)
+{
+    struct err err = { 0 };
+    char *path = xasprintf("%s/%s", folder, file);
+    if (store_export(s, NULL, path, &err) < 0) fail_msg("%s", err.text);
+    char *text = file_read(path, 1 << 24, NULL, &err);
+    assert_non_null(text);
+    free(path);
+    return text;
+}
+
+// The lines after "/set sample.seed 0", with the day's date and the folder taken out.
+static char *export_commands(struct store *s, const char *file)
+{
+    char *text = export_text(s, file), *real = realpath(folder, NULL);
+    char *from = strstr(text, "/set sample.seed 0\n");
+    assert_non_null(from);
+    struct buf b = { 0 };
+    for (char *p = from + strlen("/set sample.seed 0\n"); *p;) {
+        if (!strncmp(p, "/set chat.date \"", 16)) {
+            buf_puts(&b, "/set chat.date DAY");
+            p = strchr(p, '\n');
+        } else if (!strncmp(p, real, strlen(real))) {
+            buf_puts(&b, "DIR");
+            p += strlen(real);
+        } else {
+            buf_putc(&b, *p++);
+        }
+    }
+    free(real);
+    free(text);
+    return buf_take(&b);
+}
+
+static void test_quoting(void **state)
+{
+    static const char *const texts[] = {
+        "",          " ",         "/help", "# no comment", "two\nlines",
+        "tab\there", "trailing ", "end\\", "\"quoted\"",   "${HOME} $${X}",
+        "\x01\x7f",  "猫\\n\"",   "\r",    "\"\"\"",
+    };
+    struct err err;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct buf b = { 0 };
+        assert_false(script_plain(texts[i]) && i != 11);
+        script_quote(&b, texts[i]);
+        assert_null(strpbrk(b.data, "\n\r$"));
+        cJSON *json = json_parse(b.data, b.length, "quoted", &err);
+        assert_non_null(json);
+        assert_string_equal(cJSON_GetStringValue(json), texts[i]);
+        cJSON_Delete(json);
+        buf_release(&b);
+    }
+    assert_true(script_plain("What is this?"));
+    assert_true(script_plain("a \"b\" /c #d \\e 猫"));
+}
+
+static void test_script(void **state)
+{
+    struct store *s = open_store();
+    model("/models/a b", "f00d");
+    set("sample.temperature", "0.7");
+    say(ROLE_SYSTEM, "Be brief.");
+    say_picture("/gone/my cat.png", "bytes", 5, "What is this?");
+    reply("A cat.");
+    set("sample.seed", "4");
+    say(ROLE_USER, "/not a command\n${HOME}");
+    set("sample.top_k", "2");
+    reply("Right.");
+    char *text = export_commands(s, "one.vlmsh");
+    assert_string_equal(text, "# weights f00d\n"
+                              "/load \"/models/a b\"\n"
+                              "/set sample.temperature 0.7\n"
+                              "/system \"Be brief.\"\n"
+                              "/set chat.date DAY\n"
+                              "/image DIR/one.vlmsh.files/277089d91c0b-my_cat.png\n"
+                              "What is this?\n"
+                              "/set sample.seed 4\n"
+                              "/set sample.top_k 2\n"
+                              "/ask \"/not a command\\n\\u0024{HOME}\"\n");
+    free(text);
+    char *path = xasprintf("%s/one.vlmsh.files/277089d91c0b-my_cat.png", folder);
+    size_t size;
+    char *bytes = file_read(path, 100, &size, NULL);
+    assert_non_null(bytes);
+    assert_int_equal(size, 5);
+    assert_memory_equal(bytes, "bytes", 5);
+    free(bytes);
+    free(path);
+    store_close(s);
+}
+
+static void test_given(void **state)
+{
+    static const int32_t raw[] = { 1, 22, 333 };
+    struct store *s = open_store();
+    struct message m = { .role = ROLE_RAW, .ids = { (int32_t *)raw, 3, 3 } };
+    say(ROLE_USER, "a");
+    say(ROLE_ASSISTANT, "b");
+    say(ROLE_USER, "c");
+    reply("d");
+    set("chat.date", "26 Jul 2024");
+    tell(&(struct event){ .kind = EVENT_MESSAGE, .message = &m });
+    reply("e");
+    say(ROLE_USER, "unanswered");
+    char *text = export_commands(s, "x");
+    const char *line = strstr(text, "DIR/x.files/");
+    assert_non_null(line);
+    assert_memory_equal(text, "/messages DIR/x.files/", 22);
+    assert_contains(text, "-messages.json\n/set chat.date DAY\nc\n/set chat.date DAY\n"
+                          "/raw 1 22 333\n/messages DIR/x.files/");
+    char *path = xasprintf("%s%.*s", folder, (int)strcspn(line + 3, "\n"), line + 3);
+    cJSON *json = json_read(path, 10000, NULL);
+    char *given = cJSON_PrintUnformatted(json);
+    assert_string_equal(given,
+                        "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}]},"
+                        "{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":"
+                        "\"b\"}]}]");
+    cJSON_free(given);
+    cJSON_Delete(json);
+    free(path);
+    free(text);
+    store_close(s);
+}
+
+// An answer stopped by hand is made as long as it was; an answer given again follows its question.
+static void test_cut_and_again(void **state)
+{
+    static const int32_t ids[] = { 5, 6 };
+    const struct event_answer cut = {
+        .text = "x", .ids = ids, .count = 2, .stop = "cancelled", .kept = true
+    };
+    struct store *s = open_store();
+    set("sample.max_tokens", "100");
+    say(ROLE_USER, "one");
+    reply("1");
+    tell(&(struct event){ .kind = EVENT_UNDO, .count = 1 });
+    set("sample.temperature", "1");
+    tell(&(struct event){ .kind = EVENT_ANSWER, .answer = &cut });
+    char *text = export_commands(s, "x");
+    assert_string_equal(text, "/set sample.max_tokens 100\n"
+                              "/set sample.temperature 1\n"
+                              "/set chat.date DAY\n"
+                              "# the answer was stopped by hand\n"
+                              "/set sample.max_tokens 2\n"
+                              "one\n"
+                              "/set sample.max_tokens 100\n");
+    free(text);
+    store_close(s);
+}
+
+static void test_transcript(void **state)
+{
+    struct store *s = open_store();
+    model("/models/a", "f00d");
+    set("sample.temperature", "0.5");
+    say_picture("/gone/cat.png", "bytes", 5, "What is this?");
+    reply("A **cat**.");
+    set("sample.temperature", "0");
+    char *text = export_text(s, "one.md");
+    assert_contains(text, "-what-is-this\n");
+    assert_contains(text, "- model `/models/a` (weights `f00d`)\n- `sample.temperature` = `0.5`\n");
+    assert_contains(text, "## You\n\n![cat.png](<one.md.files/277089d91c0b-cat.png>)\n\n"
+                          "What is this?\n\n## Model\n\nA **cat**.\n\n"
+                          "*40 prompt tokens (16 of pictures), 24 computed in 0.50 s; 3 tokens in "
+                          "0.25 s (12.0 a second); end: eos*\n\n"
+                          "- `sample.temperature` = `0`\n");
+    free(text);
+    store_close(s);
+}
+
+static void test_refusals(void **state)
+{
+    struct err err = { 0 };
+    struct store *s = open_store();
+    char *path = xasprintf("%s/x", folder), *large = xcalloc(KEPT_PICTURE + 1, 1);
+    assert_int_equal(store_export(s, NULL, path, &err), -1);
+    assert_contains(err.text, "first message");
+    assert_int_equal(store_export(s, "none", path, &err), -1);
+    assert_contains(err.text, "no session 'none'");
+    say(ROLE_USER, "hi");
+    free(export_text(s, "x"));
+    assert_int_equal(store_export(s, NULL, path, &err), -1);
+    assert_contains(err.text, "exists already");
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(store_export(s, NULL, path, &err), 0);
+    assert_int_equal(store_export(s, NULL, "/dev/null/x", &err), -1);
+    assert_contains(err.text, "/dev/null/x");
+    // A picture that nobody has any more: no half-written script stays.
+    say_picture("-", large, KEPT_PICTURE + 1, "one");
+    free(path);
+    path = xasprintf("%s/y", folder);
+    assert_int_equal(store_export(s, NULL, path, &err), -1);
+    assert_contains(err.text, "standard input");
+    assert_int_equal(access(path, F_OK), -1);
+    free(large);
+    free(path);
+    store_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_quoting, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_script, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_given, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cut_and_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_transcript, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,358 @@
+// tests/sessions/resume.c -- sessions/resume.c and saved.c: a kept session comes back as it was, or
+// nothing changes.
+//
+// The engine here is a small one that notes what it is told, so that every failure can be made to
+// happen; the whole way with a model is tested in tests/sessions/replay.c.
+#include "tests/sessions/fixture.h"
+
+struct engine {
+    struct model model;
+    bool loaded, fails;
+    const char *fingerprint; // that the next load finds
+    struct conversation c;
+    struct settings *settings;
+    struct buf calls;
+};
+
+int engine_load(struct engine *e, const char *name, struct err *err)
+{
+    if (e->fails) return err_set(err, "load %s: no such folder", name);
+    buf_printf(&e->calls, "load %s\n", name);
+    e->loaded = true;
+    model(name, e->fingerprint);
+    return 0;
+}
+
+const struct model *engine_model(const struct engine *e)
+{
+    return e->loaded ? &e->model : NULL;
+}
+
+bool model_sees(const struct model *m)
+{
+    return m->vision.config.layers > 0;
+}
+
+const struct conversation *engine_conversation(const struct engine *e)
+{
+    return &e->c;
+}
+
+const struct settings *engine_settings(const struct engine *e)
+{
+    return e->settings;
+}
+
+struct sinks *engine_sinks(struct engine *e)
+{
+    return &sinks;
+}
+
+int engine_set(struct engine *e, const char *key, const char *value, struct err *err)
+{
+    if (settings_set(e->settings, key, value, err) < 0) return -1;
+    set(key, settings_text(e->settings, key));
+    return 0;
+}
+
+static void told(struct engine *e, const struct message *m)
+{
+    tell(&(struct event){ .kind = EVENT_MESSAGE, .message = m, .pictures = e->c.pictures });
+}
+
+int engine_add_message(struct engine *e, const struct message *m, struct err *err)
+{
+    struct conversation *c = &e->c;
+    c->messages = xreallocarray(c->messages, c->message_count + 1, sizeof *c->messages);
+    message_copy(&c->messages[c->message_count++], m);
+    told(e, m);
+    return 0;
+}
+
+int engine_system(struct engine *e, const char *text, struct err *err)
+{
+    struct message m = { .role = ROLE_SYSTEM };
+    message_add_text(&m, text);
+    engine_add_message(e, &m, err);
+    message_release(&m);
+    return 0;
+}
+
+int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, size_t size,
+                        struct err *err)
+{
+    struct conversation *c = &e->c;
+    c->pictures = xreallocarray(c->pictures, c->picture_count + 1, sizeof *c->pictures);
+    c->pictures[c->picture_count] = (struct picture){ .path = xstrdup(path), .size = size };
+    hash_hex(bytes, size, c->pictures[c->picture_count++].sha256);
+    return 0;
+}
+
+void engine_clear(struct engine *e)
+{
+    struct conversation *c = &e->c;
+    for (size_t i = 0; i < c->message_count; i++) message_release(&c->messages[i]);
+    for (size_t i = 0; i < c->picture_count; i++) free(c->pictures[i].path);
+    free(c->messages);
+    free(c->pictures);
+    *c = (struct conversation){ 0 };
+    tell(&(struct event){ .kind = EVENT_CLEAR });
+}
+
+static void engine_begin(struct engine *e)
+{
+    *e = (struct engine){ .settings = settings_new(), .fingerprint = "f00d" };
+    e->model.decoder.config.vocab = 100;
+    e->model.vision.config.layers = 1;
+    e->model.name = "fake";
+}
+
+static void engine_end(struct engine *e)
+{
+    engine_clear(e);
+    settings_free(e->settings);
+    buf_release(&e->calls);
+}
+
+// "user[0]:hi assistant(3):ho": pictures by index, number of ids.
+static void assert_conversation(const struct engine *e, const char *expected)
+{
+    struct buf b = { 0 };
+    for (size_t i = 0; i < e->c.message_count; i++) {
+        const struct message *m = &e->c.messages[i];
+        buf_printf(&b, "%s%s", i ? " " : "", role_name(m->role));
+        for (size_t k = 0; k < m->part_count; k++)
+            if (!m->parts[k].text) buf_printf(&b, "[%d]", m->parts[k].picture);
+        if (m->generated || m->ids.count) buf_printf(&b, "(%zu)", m->ids.count);
+        char *text = message_text(m);
+        buf_printf(&b, ":%s", text);
+        free(text);
+    }
+    assert_string_equal(b.data ? b.data : "", expected);
+    buf_release(&b);
+}
+
+static const char *const picture_file = "tests/goldens/pictures/tiny.png";
+
+// A session "old" of a model in /m, with a picture under a path that is gone.
+static void make_session(const char *picture_path)
+{
+    size_t size;
+    struct err err = { 0 };
+    char *bytes = file_read(picture_file, 1 << 20, &size, &err);
+    assert_non_null(bytes);
+    struct store *s = open_store();
+    assert_int_equal(store_begin(s, "old", &err), 0);
+    model("/m", "f00d");
+    set("sample.top_k", "9");
+    say(ROLE_SYSTEM, "Be brief.");
+    say_picture(picture_path, bytes, size, "What is this?");
+    reply("A cat.");
+    set("sample.top_k", "7");
+    set("sample.top_p", "0.5");
+    free(bytes);
+    store_close(s);
+}
+
+static void test_resumes(void **state)
+{
+    struct engine e;
+    struct err err = { 0 };
+    make_session("/gone/tiny.png");
+    struct store *s = open_store();
+    engine_begin(&e);
+    engine_set(&e, "sample.min_p", "0.25", &err);
+    say(ROLE_USER, "something else");
+    assert_int_equal(store_use(s, &e, "old", &err), 0);
+    assert_string_equal(e.calls.data, "load /m\n");
+    assert_conversation(&e, "system:Be brief. user[0]:What is this? assistant(3):A cat.");
+    assert_int_equal(e.c.messages[2].ids.data[1], 6);
+    assert_string_equal(e.c.pictures[0].path, "/gone/tiny.png");
+    assert_int_equal(settings_integer(e.settings, "sample.top_k"), 7);
+    assert_true(settings_real(e.settings, "sample.top_p") == 0.5);
+    assert_true(settings_real(e.settings, "sample.min_p") == 0);
+    assert_string_equal(store_session(s), "old");
+    // The session goes on; resuming wrote nothing.
+    say(ROLE_USER, "more");
+    assert_kept("old", "/m=f00d sample.top_k=9 system:Be brief. user:What is this? "
+                       "assistant:A cat. sample.top_k=7 sample.top_p=0.5 user:more");
+    engine_end(&e);
+    store_close(s);
+}
+
+static void test_use_begins(void **state)
+{
+    struct engine e;
+    struct err err = { 0 };
+    struct store *s = open_store();
+    engine_begin(&e);
+    assert_int_equal(store_use(s, &e, "new", &err), 0);
+    say(ROLE_USER, "hi");
+    assert_string_equal(store_session(s), "new");
+    assert_int_equal(store_use(s, &e, "a\nb", &err), -1);
+    engine_end(&e);
+    store_close(s);
+}
+
+// Same weights from another place: used as they are. Other weights in the same place: said.
+static void test_models(void **state)
+{
+    struct engine e;
+    struct err err = { 0 };
+    make_session("/gone/tiny.png");
+    struct store *s = open_store();
+    engine_begin(&e);
+    assert_int_equal(engine_load(&e, "/moved", &err), 0);
+    assert_int_equal(store_resume(s, &e, "old", &err), 0);
+    assert_string_equal(e.calls.data, "load /moved\n");
+    assert_null(notices.length ? notices.data : NULL);
+    engine_end(&e);
+    store_close(s);
+
+    s = open_store();
+    engine_begin(&e);
+    e.fingerprint = "beef";
+    assert_int_equal(store_resume(s, &e, "old", &err), 0);
+    assert_contains(notices.data, "f00d");
+    assert_contains(notices.data, "beef");
+    assert_conversation(&e, "system:Be brief. user[0]:What is this? assistant(3):A cat.");
+    engine_end(&e);
+    store_close(s);
+}
+
+// Answers of a model before the last one are text; raw ids of it are gone.
+static void test_model_changed(void **state)
+{
+    static const int32_t ids[] = { 1, 2 };
+    struct message raw = { .role = ROLE_RAW, .generated = true, .ids = { (int32_t *)ids, 2, 2 } };
+    struct engine e;
+    struct err err = { 0 };
+    struct store *s = open_store();
+    engine_begin(&e);
+    assert_int_equal(store_begin(s, "old", &err), 0);
+    model("/a", "aaaa");
+    tell(&(struct event){ .kind = EVENT_MESSAGE, .message = &raw });
+    reply("1");
+    model("/b", "f00d");
+    tell(&(struct event){ .kind = EVENT_MESSAGE, .message = &raw });
+    reply("2");
+    assert_int_equal(store_begin(s, NULL, &err), 0);
+    assert_int_equal(store_resume(s, &e, "old", &err), 0);
+    assert_conversation(&e, "assistant:1 raw(2): assistant(3):2");
+    e.model.decoder.config.vocab = 7; // id 7 of the answer is not one of this model
+    assert_int_equal(store_resume(s, &e, "old", &err), 0);
+    assert_conversation(&e, "assistant:1 raw(2): assistant:2");
+    engine_end(&e);
+    store_close(s);
+}
+
+static void test_failures(void **state)
+{
+    struct engine e;
+    struct err err = { 0 };
+    make_session("/gone/tiny.png");
+    struct store *s = open_store();
+    engine_begin(&e);
+    assert_int_equal(engine_load(&e, "/other", &err), 0);
+    model("/other", "0000");
+    struct message m = { .role = ROLE_USER };
+    message_add_text(&m, "before");
+    engine_add_message(&e, &m, &err);
+    message_release(&m);
+
+    assert_int_equal(store_resume(s, &e, "none", &err), -1);
+    assert_contains(err.text, "no session 'none'");
+    e.fails = true;
+    assert_int_equal(store_resume(s, &e, "old", &err), -1);
+    assert_contains(err.text, "/m");
+    e.fails = false;
+    e.model.vision.config.layers = 0;
+    assert_int_equal(store_resume(s, &e, "old", &err), -1);
+    assert_contains(err.text, "text only");
+    e.model.vision.config.layers = 1;
+    // The kept bytes are damaged and the file is gone.
+    assert_int_equal(store_run(s, &err, "UPDATE pictures SET bytes = x'00'", ""), 0);
+    assert_int_equal(store_resume(s, &e, "old", &err), -1);
+    assert_contains(err.text, "/gone/tiny.png");
+    static const char *const damages[][2] = {
+        { "UPDATE messages SET ids = x'0102030405' WHERE ids IS NOT NULL", "broken length" },
+        { "UPDATE messages SET ids = x'ffffffff' WHERE ids IS NOT NULL", "negative" },
+        { "UPDATE messages SET role = 'king' WHERE generated", "unknown role" },
+        { "UPDATE pictures SET size = -1", "impossible" },
+    };
+    for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
+        assert_int_equal(store_lock(s, &err), 0);
+        assert_int_equal(store_run(s, &err, damages[i][0], ""), 0);
+        store_unlock(s, 0, &err);
+        assert_int_equal(store_resume(s, &e, "old", &err), -1);
+        assert_contains(err.text, damages[i][1]);
+        if (i == 2)
+            store_run(s, &err, "UPDATE messages SET role = 'assistant' WHERE generated", "");
+        if (i < 2) store_run(s, &err, "UPDATE messages SET ids = x'' WHERE generated", "");
+    }
+    assert_conversation(&e, "user:before");
+    assert_string_equal(store_session(s) + 10, "-before");
+    engine_end(&e);
+    store_close(s);
+}
+
+// The kept bytes are gone: the file itself, when it is still the same.
+static void test_picture_from_file(void **state)
+{
+    struct engine e;
+    struct err err = { 0 };
+    char *copy = xasprintf("%s/tiny.png", folder);
+    char *command = xasprintf("cp %s %s", picture_file, copy);
+    assert_int_equal(system(command), 0);
+    make_session(copy);
+    struct store *s = open_store();
+    engine_begin(&e);
+    assert_int_equal(store_run(s, &err, "UPDATE pictures SET bytes = NULL", ""), 0);
+    assert_int_equal(store_resume(s, &e, "old", &err), 0);
+    assert_string_equal(e.c.pictures[0].path, copy);
+    engine_clear(&e);
+    FILE *f = fopen(copy, "ab");
+    assert_non_null(f);
+    fputs("more", f);
+    fclose(f);
+    assert_int_equal(store_resume(s, &e, "old", &err), -1);
+    assert_contains(err.text, "changed");
+    unlink(copy);
+    assert_int_equal(store_resume(s, &e, "old", &err), -1);
+    assert_contains(err.text, "No such file");
+    free(command);
+    free(copy);
+    engine_end(&e);
+    store_close(s);
+}
+
+static void test_unanswered(void **state)
+{
+    struct engine e;
+    struct err err = { 0 };
+    struct store *s = open_store();
+    engine_begin(&e);
+    assert_int_equal(store_begin(s, "old", &err), 0);
+    say(ROLE_USER, "question");
+    store_close(s);
+    s = open_store();
+    assert_int_equal(store_resume(s, &e, "old", &err), 0);
+    assert_conversation(&e, "user:question");
+    assert_contains(notices.data, "/answer");
+    engine_end(&e);
+    store_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_resumes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_use_begins, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_models, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_model_changed, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_failures, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_picture_from_file, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_unanswered, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
