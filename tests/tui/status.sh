@@ -76,7 +76,7 @@ err '^stdin:2: unknown'
 
 # No line needs a model: none is opened, and nothing is said about it.
 run 0 -c "/tokenizer $model/tokenizer.json" -c '/tokenize Hello'
-silent err
+grep -q random "$work/err" && fail "a model was opened that nobody needed"
 [ ! -e "$work/cache" ] || fail "a model was written that nobody needed"
 # One that does opens a small one, and says what it is.
 run 0 -c '/set sample.max_tokens 2' -c 'Hello'
