@@ -16,7 +16,7 @@
 # libsqlite3-dev    sessions      libreadline-dev   line editing
 # libncurses-dev    the screen    libmd-dev         SHA-256 of pictures and weights
 # libcmocka-dev     unit tests
-PACKAGES = gcc make pkg-config libdnnl-dev libcjson-dev libpcre2-dev libutf8proc-dev libstb-dev \
+PACKAGES = gcc make libdnnl-dev libcjson-dev libpcre2-dev libutf8proc-dev libstb-dev \
            libsqlite3-dev libreadline-dev libncurses-dev libmd-dev
 TEST_PACKAGES = $(PACKAGES) libcmocka-dev tmux jq python3
 LINT_PACKAGES = clang-format clang-tidy cppcheck

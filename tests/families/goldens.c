@@ -1,0 +1,306 @@
+// tests/families/goldens.c -- the whole path (tokenizer, prompt, pixels, encoder, projector,
+// decoder, generation) of every family against tensors that Hugging Face transformers computed.
+//
+// Each stage is read through /dump's taps and compared within the tolerance golden.json gives it.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/engine.h"
+#include "core/json.h"
+
+static const char *const folders[] = { "llava-1.5", "llava-siglip-llama3", "llama-3.2", "qwen2" };
+
+struct golden {
+    const char *name;
+    cJSON *json;
+    struct safetensors *tensors;
+    struct sinks sinks;
+    struct engine *engine;
+    struct ids answer; // of the last EVENT_ANSWER
+    char dump[64];
+};
+
+static void must(int status, const struct err *err)
+{
+    if (status < 0) fail_msg("%s", err->text);
+}
+
+static void hear(void *self, const struct event *e)
+{
+    struct golden *g = self;
+    if (e->kind != EVENT_ANSWER) return;
+    ids_clear(&g->answer);
+    ids_append(&g->answer, e->answer->ids, e->answer->count);
+}
+
+static void golden_open(struct golden *g, const char *name)
+{
+    struct err err = { 0 };
+    char path[256];
+    *g = (struct golden){ .name = name };
+    snprintf(g->dump, sizeof g->dump, "/tmp/vlmsh-golden-%d.safetensors", (int)getpid());
+    snprintf(path, sizeof path, "tests/goldens/%s/golden.json", name);
+    if (!(g->json = json_read(path, 1 << 24, &err))) fail_msg("%s", err.text);
+    snprintf(path, sizeof path, "tests/goldens/%s/golden.safetensors", name);
+    if (!(g->tensors = safetensors_open(path, &err))) fail_msg("%s", err.text);
+    sinks_add(&g->sinks, (struct sink){ hear, g });
+    g->engine = engine_new(backend_cpu(), &g->sinks);
+    snprintf(path, sizeof path, "tests/goldens/%s", name);
+    must(engine_load(g->engine, path, &err), &err);
+    must(engine_set(g->engine, "sample.ignore_eos", "on", &err), &err);
+    must(engine_set(g->engine, "chat.date", "26 Jul 2024", &err), &err);
+}
+
+static void golden_close(struct golden *g)
+{
+    engine_free(g->engine);
+    safetensors_close(g->tensors);
+    cJSON_Delete(g->json);
+    ids_release(&g->answer);
+    unlink(g->dump);
+}
+
+static double tolerance(const struct golden *g, const char *tensor)
+{
+    const cJSON *entry = json_get(json_get(g->json, "tensors"), tensor);
+    return json_get(entry, "tol")->valuedouble;
+}
+
+// Elements [from, from + count) of a golden tensor against a dumped one.
+static void compare(const struct golden *g, const struct safetensor *ours, const char *name,
+                    int64_t from, int64_t count)
+{
+    const struct safetensor *theirs = safetensors_find(g->tensors, name);
+    assert_non_null(theirs);
+    double worst = 0, allowed = tolerance(g, name);
+    assert_int_equal(ours->bytes, (uint64_t)count * 4);
+    assert_true((uint64_t)(from + count) * 4 <= theirs->bytes);
+    for (int64_t i = 0; i < count; i++) {
+        double a, b;
+        if (ours->dtype == DTYPE_I32) {
+            a = ((const int32_t *)ours->data)[i];
+            b = ((const int32_t *)theirs->data)[from + i];
+        } else {
+            a = ((const float *)ours->data)[i];
+            b = ((const float *)theirs->data)[from + i];
+        }
+        double d = fabs(a - b);
+        if (!(d <= worst)) worst = d;
+    }
+    if (!(worst <= allowed))
+        fail_msg("%s: %s differs from %s by %g, allowed is %g", g->name, ours->name, name, worst,
+                 allowed);
+}
+
+static void compare_all(const struct golden *g, const struct safetensors *f, const char *ours,
+                        const char *theirs)
+{
+    const struct safetensor *t = safetensors_find(f, ours);
+    const struct safetensor *r = safetensors_find(g->tensors, theirs);
+    if (!t || !r) fail_msg("%s: no %s or no %s", g->name, ours, theirs);
+    compare(g, t, theirs, 0, (int64_t)r->bytes / 4);
+}
+
+// Slice `index` along the first dimension of a golden tensor, where the golden has such a tensor.
+static void compare_slice(const struct golden *g, const struct safetensors *f, const char *format,
+                          int index, const char *theirs, int64_t slice)
+{
+    char ours[64];
+    snprintf(ours, sizeof ours, format, index);
+    const struct safetensor *t = safetensors_find(f, ours);
+    const struct safetensor *r = safetensors_find(g->tensors, theirs);
+    if (!r) return;
+    if (!t) fail_msg("%s: no %s in the dump", g->name, ours);
+    int64_t count = (int64_t)r->bytes / 4 / r->shape[0];
+    compare(g, t, theirs, slice * count, count);
+}
+
+// Appends the messages of a chat of golden.json, pictures from tests/goldens/pictures.
+static void say(struct golden *g, const cJSON *chat)
+{
+    const cJSON *message, *part;
+    struct err err = { 0 };
+    cJSON_ArrayForEach(message, json_get(chat, "messages"))
+    {
+        struct message m = { .role =
+                                 (enum role)role_parse(json_get(message, "role")->valuestring) };
+        const cJSON *content = json_get(message, "content");
+        if (cJSON_IsString(content)) message_add_text(&m, content->valuestring);
+        cJSON_ArrayForEach(part, content)
+        {
+            const cJSON *picture = json_get(part, "picture");
+            if (!picture) {
+                message_add_text(&m, json_get(part, "text")->valuestring);
+                continue;
+            }
+            char path[256];
+            const char *kind = strcmp(picture->valuestring, "tall") ? "png" : "jpg";
+            snprintf(path, sizeof path, "tests/goldens/pictures/%s.%s", picture->valuestring, kind);
+            must(engine_attach(g->engine, path, &err), &err);
+            message_add_picture(&m, (int)engine_conversation(g->engine)->picture_count - 1);
+        }
+        must(engine_add_message(g->engine, &m, &err), &err);
+        message_release(&m);
+    }
+}
+
+static const cJSON *chat_named(const struct golden *g, const char *name)
+{
+    const cJSON *chat;
+    cJSON_ArrayForEach(chat,
+                       json_get(g->json, "chat")) if (!strcmp(json_get(chat, "name")->valuestring,
+                                                              name)) return chat;
+    fail_msg("%s has no chat %s", g->name, name);
+    return NULL;
+}
+
+// Answers a chat with `taps` dumped; the file is open afterwards.
+static struct safetensors *answer(struct golden *g, const cJSON *chat, int tokens, const char *taps)
+{
+    struct err err = { 0 };
+    char count[16];
+    engine_clear(g->engine);
+    say(g, chat);
+    snprintf(count, sizeof count, "%d", tokens);
+    must(engine_set(g->engine, "sample.max_tokens", count, &err), &err);
+    must(engine_dump(g->engine, taps, g->dump, &err), &err);
+    must(engine_answer(g->engine, &err), &err);
+    struct safetensors *f = safetensors_open(g->dump, &err);
+    if (!f) fail_msg("%s", err.text);
+    return f;
+}
+
+static void check_vision(const struct golden *g, const struct safetensors *f, const char *picture)
+{
+    char theirs[64], ours[64];
+    snprintf(theirs, sizeof theirs, "pix.%s", picture);
+    compare_all(g, f, "pixels.0", theirs);
+    compare_all(g, f, "vision.0", "fwd.projector_in");
+    compare_all(g, f, "visual.0", "fwd.visual_tokens");
+    for (int l = 0; l <= engine_model(g->engine)->vision.config.layers; l++) {
+        snprintf(ours, sizeof ours, "vision.layer.%d.0", l);
+        snprintf(theirs, sizeof theirs, "fwd.vision.h%d", l);
+        compare_all(g, f, ours, theirs);
+    }
+}
+
+static void check_decoder(const struct golden *g, const struct safetensors *f)
+{
+    int layers = engine_model(g->engine)->decoder.config.layers;
+    compare_all(g, f, "ids", "fwd.input_ids");
+    compare_all(g, f, "positions", "fwd.position_ids");
+    compare_slice(g, f, "embed", 0, "fwd.h", 0);
+    for (int l = 0; l < layers; l++) {
+        compare_slice(g, f, "layer.%d.in", l, "fwd.h", l);
+        compare_slice(g, f, "attn.%d.probs", l, "fwd.attn", l);
+        compare_slice(g, f, "attn.%d.value", l, "fwd.value", l);
+        compare_slice(g, f, "ffn.%d.out", l, "fwd.h", l + 1);
+    }
+    compare_slice(g, f, "layer.out", 0, "fwd.h", layers);
+    if (safetensors_find(g->tensors, "fwd.ffn_in")) compare_all(g, f, "ffn.1.in", "fwd.ffn_in");
+    compare_all(g, f, "logits", "fwd.logits");
+}
+
+static void check_generated(const struct golden *g, const char *name)
+{
+    const struct safetensor *t = safetensors_find(g->tensors, name);
+    assert_non_null(t);
+    assert_int_equal(g->answer.count, t->bytes / 4);
+    assert_memory_equal(g->answer.data, t->data, t->bytes);
+}
+
+static void every_stage_equals_the_reference(void **state)
+{
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        struct golden g;
+        golden_open(&g, folders[i]);
+        const cJSON *forward = json_get(g.json, "forward");
+        const cJSON *picture = json_get(forward, "picture");
+        const cJSON *chat = chat_named(&g, json_get(forward, "prompt")->valuestring);
+        struct safetensors *f = answer(&g, chat, 24, "*");
+        if (picture) check_vision(&g, f, picture->valuestring);
+        check_decoder(&g, f);
+        check_generated(&g, "gen.ids");
+        compare_all(&g, f, "step.logits", "gen.logits");
+        safetensors_close(f);
+        golden_close(&g);
+    }
+}
+
+// The last row of `logits` against fwd_NAME.logits_last.
+static void check_last(const struct golden *g, const struct safetensors *f, const char *name)
+{
+    struct safetensor last = *safetensors_find(f, "logits");
+    last.bytes = (uint64_t)last.shape[1] * 4;
+    last.data = (const float *)last.data + (last.shape[0] - 1) * last.shape[1];
+    compare(g, &last, name, 0, last.shape[1]);
+}
+
+// Other prompts: several pictures, several turns, text only.
+static void every_chat_equals_the_reference(void **state)
+{
+    int checked = 0;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        struct golden g;
+        const cJSON *chat;
+        golden_open(&g, folders[i]);
+        cJSON_ArrayForEach(chat, json_get(g.json, "chat"))
+        {
+            char name[80];
+            const char *chat_name = json_get(chat, "name")->valuestring;
+            snprintf(name, sizeof name, "fwd_%s.input_ids", chat_name);
+            if (!safetensors_find(g.tensors, name)) continue;
+            struct safetensors *f = answer(&g, chat, 8, "ids positions logits");
+            compare_all(&g, f, "ids", name);
+            snprintf(name, sizeof name, "fwd_%s.position_ids", chat_name);
+            compare_all(&g, f, "positions", name);
+            snprintf(name, sizeof name, "fwd_%s.logits_last", chat_name);
+            check_last(&g, f, name);
+            snprintf(name, sizeof name, "fwd_%s.gen_ids", chat_name);
+            if (safetensors_find(g.tensors, name)) check_generated(&g, name);
+            safetensors_close(f);
+            checked++;
+        }
+        golden_close(&g);
+    }
+    assert_true(checked >= 12);
+}
+
+// Looking changes nothing: the logits of all steps are the same to the bit.
+static void a_probe_never_changes_an_answer(void **state)
+{
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        struct golden g;
+        golden_open(&g, folders[i]);
+        const cJSON *chat =
+            chat_named(&g, json_get(json_get(g.json, "forward"), "prompt")->valuestring);
+        struct safetensors *all = answer(&g, chat, 24, "*");
+        struct safetensors *one = answer(&g, chat, 24, "step.logits");
+        const struct safetensor *a = safetensors_find(all, "step.logits");
+        const struct safetensor *b = safetensors_find(one, "step.logits");
+        assert_int_equal(one->count, 1);
+        assert_int_equal(a->bytes, b->bytes);
+        assert_memory_equal(a->data, b->data, a->bytes);
+        safetensors_close(all);
+        safetensors_close(one);
+        golden_close(&g);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_stage_equals_the_reference),
+        cmocka_unit_test(every_chat_equals_the_reference),
+        cmocka_unit_test(a_probe_never_changes_an_answer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
