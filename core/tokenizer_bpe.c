@@ -9,7 +9,7 @@
 
 #include "core/tokenizer_parts.h"
 
-enum { SHORT_WORD = 48 }; // bytes
+enum { SHORT_WORD = 96 }; // characters
 static const uint32_t NO_MERGE = UINT32_MAX;
 
 static uint32_t hash_bytes(const char *text, size_t length)

@@ -68,7 +68,7 @@ static void bytes_push(struct decoding *r, int stage, const char *text, size_t l
         }
         buf_putc(held, (char)byte);
     }
-    size_t settled = utf8_settled(held->data ? held->data : "", held->length);
+    size_t settled = held->data ? utf8_settled(held->data, held->length) : 0;
     if (!settled) return;
     struct buf ready = { 0 };
     utf8_repair(&ready, held->data, settled);
