@@ -10,13 +10,12 @@
 # FUZZ_SECONDS=20 is the time of each fuzzer.
 
 # --- what we build with, and why each is here ------------------------------------------------------
-# libdnnl-dev       oneDNN: matrix products on the CPU, generated for what the CPU has
 # libcjson-dev      JSON          libpcre2-dev      split patterns of tokenizers (\p{L}, look-ahead)
 # libutf8proc-dev   Unicode NFC   libstb-dev        picture decoders (stb_image)
 # libsqlite3-dev    sessions      libreadline-dev   line editing
 # libncurses-dev    the screen    libmd-dev         SHA-256 of pictures and weights
 # libcmocka-dev     unit tests
-PACKAGES = gcc make libdnnl-dev libcjson-dev libpcre2-dev libutf8proc-dev libstb-dev \
+PACKAGES = gcc make libcjson-dev libpcre2-dev libutf8proc-dev libstb-dev \
            libsqlite3-dev libreadline-dev libncurses-dev libmd-dev
 TEST_PACKAGES = $(PACKAGES) libcmocka-dev tmux jq python3
 LINT_PACKAGES = clang-format clang-tidy cppcheck
@@ -41,7 +40,7 @@ CFLAGS_CORE   := $(COMMON) $(if $(filter 0,$(SAN)),-O2)
 # Kernels say themselves in which order they sum (kernels/vec.h); a*b+c may be one instruction.
 CFLAGS_KERNEL := $(COMMON) $(if $(filter 0,$(SAN)),-O3) -fno-math-errno -fno-trapping-math \
                  -ffp-contract=fast
-LIBS := -ldnnl -lcjson -lpcre2-8 -lutf8proc -lsqlite3 -lreadline -lncursesw -lmd -lm
+LIBS := -lcjson -lpcre2-8 -lutf8proc -lsqlite3 -lreadline -lncursesw -lmd -lm
 
 # --- instruction sets: each kernel file is compiled once for each (kernels/isa.h) -------------------
 ISA_FLAGS_base   :=

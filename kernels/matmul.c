@@ -5,9 +5,12 @@
 // Many rows, the memory bus no longer is:
 //   x is packed once, tile by tile of TILE_ROWS rows, cut into pieces of INNER along K
 //   each thread takes a group of panels (TILE_COLS weight rows); for every piece of K and panel:
-//     the weights are widened to f32 and turned into a panel that stays in the first cache
+//     the weights are widened to f32 and turned into a panel that stays in the near caches
 //     the panel is multiplied with every tile of x, the sums added to y
 // So weights are widened in passing, and a row of y has the same bits however many rows there are.
+//
+// With AVX512-BF16 and MATMUL_BF16, pairs of bf16 take the place of floats in the packed x and in
+// the panels, and one instruction adds both products; the rest is the same.
 #include "kernels/tile.h"
 
 enum {
@@ -23,9 +26,11 @@ struct product {
     const float *bias; // or NULL
     int64_t rows, k, m;
     enum dtype dtype;
-    float *x;      // packed: for each piece of K, for each tile, [piece][rows of the tile]
-    int64_t tiles; // of rows; their sizes differ by one at most
-    float *panels; // [threads][INNER * TILE_COLS]
+    size_t row_bytes; // of w
+    bool pairs;       // x and w are pairs of bf16, k counts pairs, dtype is that of as many bytes
+    float *x;         // packed: for each piece of K, for each tile, [piece][rows of the tile]
+    int64_t tiles;    // of rows; their sizes differ by one at most
+    float *panels;    // [threads][INNER * TILE_COLS]
 };
 
 // --- few rows
@@ -36,7 +41,7 @@ struct product {
 VEC_INLINE void dots(const struct product *p, const float *x, int64_t i, const int rows,
                      enum dtype dtype)
 {
-    const char *w = p->w + (size_t)(i * p->k) * dtype_size(dtype);
+    const char *w = p->w + (size_t)i * p->row_bytes;
     int64_t n = p->k, k = 0;
     vf s[FEW_ROWS][2];
 #pragma GCC unroll 8
@@ -158,12 +163,9 @@ VEC_INLINE void tile_put(const struct target *t, float *y, vf left, vf right, in
     vf_store_part(y + a, right, b);
 }
 
-VEC_INLINE void tile_rows(const struct target *t, const float *x, const float *panel,
-                          const int rows)
+VEC_INLINE void tile_add(const struct target *t, vf (*s)[2], const int rows)
 {
-    vf s[TILE_ROWS][2];
     float *y = t->y;
-    tile_sum(s, x, 1, rows, panel, t->inner, rows);
     if (t->cols == TILE_COLS && !t->first) {
 #pragma GCC unroll 12
         for (int r = 0; r < rows; r++, y += t->ld) {
@@ -177,36 +179,95 @@ VEC_INLINE void tile_rows(const struct target *t, const float *x, const float *p
     for (int r = 0; r < rows; r++, y += t->ld) tile_put(t, y, s[r][0], s[r][1], a, t->cols - a);
 }
 
-static void tile(const struct target *t, const float *x, const float *panel, int64_t rows)
+VEC_INLINE void tile_rows(const struct target *t, const float *x, const float *panel,
+                          const int rows)
 {
-    switch (rows) {
-    case 1: tile_rows(t, x, panel, 1); break;
-    case 2: tile_rows(t, x, panel, 2); break;
-    case 3: tile_rows(t, x, panel, 3); break;
-    case 4: tile_rows(t, x, panel, 4); break;
-    case 5: tile_rows(t, x, panel, 5); break;
-    case 6: tile_rows(t, x, panel, 6); break;
-#if VEC_BYTES == 64
-    case 7: tile_rows(t, x, panel, 7); break;
-    case 8: tile_rows(t, x, panel, 8); break;
-    case 9: tile_rows(t, x, panel, 9); break;
-    case 10: tile_rows(t, x, panel, 10); break;
-    case 11: tile_rows(t, x, panel, 11); break;
-    case 12: tile_rows(t, x, panel, 12); break;
-#endif
-    default: break;
-    }
+    vf s[TILE_ROWS][2];
+    tile_sum(s, x, 1, rows, panel, t->inner, rows);
+    tile_add(t, s, rows);
 }
+
+// A function NAME that computes a tile of 1..TILE_ROWS rows by ROWS(t, x, panel, constant).
+#if VEC_BYTES == 64
+#define TILE_MORE(ROWS)                    \
+    case 7: ROWS(t, x, panel, 7); break;   \
+    case 8: ROWS(t, x, panel, 8); break;   \
+    case 9: ROWS(t, x, panel, 9); break;   \
+    case 10: ROWS(t, x, panel, 10); break; \
+    case 11: ROWS(t, x, panel, 11); break; \
+    case 12:                               \
+        ROWS(t, x, panel, 12);             \
+        break;
+#else
+#define TILE_MORE(ROWS)
+#endif
+#define TILE_FUNCTION(NAME, ROWS)                                                              \
+    static void NAME(const struct target *t, const float *x, const float *panel, int64_t rows) \
+    {                                                                                          \
+        switch (rows) {                                                                        \
+        case 1: ROWS(t, x, panel, 1); break;                                                   \
+        case 2: ROWS(t, x, panel, 2); break;                                                   \
+        case 3: ROWS(t, x, panel, 3); break;                                                   \
+        case 4: ROWS(t, x, panel, 4); break;                                                   \
+        case 5: ROWS(t, x, panel, 5); break;                                                   \
+        case 6:                                                                                \
+            ROWS(t, x, panel, 6);                                                              \
+            break;                                                                             \
+            TILE_MORE(ROWS)                                                                    \
+        default: break;                                                                        \
+        }                                                                                      \
+    }
+
+TILE_FUNCTION(tile, tile_rows)
+
+#if VEC_BYTES == 64 && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC target("avx512bf16")
+
+VEC_INLINE void tile_rows_pairs(const struct target *t, const float *x, const float *panel,
+                                const int rows)
+{
+    __m512 s[TILE_ROWS][2];
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++) s[r][0] = s[r][1] = _mm512_setzero_ps();
+    for (int64_t k = 0; k < t->inner; k++, panel += TILE_COLS, x += rows) {
+        __m512bh left = (__m512bh)_mm512_loadu_ps(panel);
+        __m512bh right = (__m512bh)_mm512_loadu_ps(panel + VEC);
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++) {
+            __m512bh pair = (__m512bh)_mm512_set1_ps(x[r]);
+            s[r][0] = _mm512_dpbf16_ps(s[r][0], pair, left);
+            s[r][1] = _mm512_dpbf16_ps(s[r][1], pair, right);
+        }
+    }
+    tile_add(t, (vf(*)[2])s, rows);
+}
+
+TILE_FUNCTION(tile_pairs, tile_rows_pairs)
+#pragma GCC pop_options
+
+static bool has_pairs(void)
+{
+    return __builtin_cpu_supports("avx512bf16");
+}
+#else
+#define tile_pairs tile
+
+static bool has_pairs(void)
+{
+    return false;
+}
+#endif
 
 // Weight rows from..to, all rows of x.
 static void multiply_group(const struct product *p, int64_t from, int64_t to, float *panel)
 {
-    size_t row_bytes = (size_t)p->k * dtype_size(p->dtype);
     for (int64_t k = 0; k < p->k; k += INNER) {
         int64_t inner = p->k - k < INNER ? p->k - k : INNER;
         for (int64_t m = from; m < to; m += TILE_COLS) {
             int64_t cols = to - m < TILE_COLS ? to - m : TILE_COLS;
-            panel_pack(panel, p->w + (size_t)m * row_bytes, row_bytes, cols, k, inner, p->dtype);
+            panel_pack(panel, p->w + (size_t)m * p->row_bytes, p->row_bytes, cols, k, inner,
+                       p->dtype);
             for (int64_t t = 0; t < p->tiles; t++) {
                 int64_t row = tile_start(p, t);
                 struct target target = { .y = p->y + row * p->m + m,
@@ -215,22 +276,52 @@ static void multiply_group(const struct product *p, int64_t from, int64_t to, fl
                                          .inner = inner,
                                          .bias = p->bias ? p->bias + m : NULL,
                                          .first = k == 0 };
-                tile(&target, p->x + k * p->rows + inner * row, panel, tile_start(p, t + 1) - row);
+                const float *x = p->x + k * p->rows + inner * row;
+                int64_t rows = tile_start(p, t + 1) - row;
+                if (p->pairs)
+                    tile_pairs(&target, x, panel, rows);
+                else
+                    tile(&target, x, panel, rows);
             }
         }
     }
 }
 
-static int many_rows(struct product *p, const float *x)
+// The nearest bf16, ties to even.
+static void narrow(uint16_t *to, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t u;
+        memcpy(&u, x + i, sizeof u);
+        uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, nan = u >> 16 | 0x40;
+        to[i] = (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+    }
+}
+
+// Takes rows of x and w as pairs of bf16; x as bf16 goes to `narrowed`.
+static const float *make_pairs(struct product *p, const float *x, void *narrowed)
+{
+#pragma omp parallel for schedule(static) if (vec_worth_threads(p->rows * p->k))
+    for (int64_t r = 0; r < p->rows; r++)
+        narrow((uint16_t *)narrowed + r * p->k, x + r * p->k, p->k);
+    p->pairs = true;
+    p->dtype = DTYPE_F32;
+    p->k /= 2;
+    return narrowed;
+}
+
+static int many_rows(struct product *p, const float *x, bool pairs)
 {
     int64_t threads = omp_get_max_threads();
     int64_t panels = (p->m + TILE_COLS - 1) / TILE_COLS, group = panels / (threads * 4);
     group = (group < 1 ? 1 : group > GROUP ? GROUP : group) * TILE_COLS;
     p->tiles = (p->rows + TILE_ROWS - 1) / TILE_ROWS;
     size_t panel_size = (size_t)INNER * TILE_COLS, x_size = (size_t)(p->rows * p->k + 15) / 16 * 16;
+    // In pairs x and its narrowed copy take half as much each.
     p->x = cpu_scratch((x_size + panel_size * (size_t)threads) * sizeof(float));
     if (!p->x) return -1;
     p->panels = p->x + x_size;
+    if (pairs) x = make_pairs(p, x, p->x + p->rows * (p->k / 2));
     pack_x(p, x);
 #pragma omp parallel for schedule(dynamic) if (vec_worth_threads(p->k * p->m))
     for (int64_t m = 0; m < p->m; m += group)
@@ -249,8 +340,12 @@ int KERNEL(matmul)(struct tensor *y, const struct tensor *x, const struct tensor
                          .k = tensor_row(w),
                          .dtype = w->dtype };
     p.rows = p.m ? tensor_count(y) / p.m : 0;
+    p.row_bytes = (size_t)p.k * dtype_size(p.dtype);
     if (!p.rows) return 0;
-    if (p.rows > FEW_ROWS) return many_rows(&p, x->data);
-    few_rows(&p, x->data);
-    return 0;
+    if (p.rows <= FEW_ROWS) {
+        few_rows(&p, x->data);
+        return 0;
+    }
+    bool pairs = mode == MATMUL_BF16 && p.dtype == DTYPE_BF16 && p.k % 2 == 0 && has_pairs();
+    return many_rows(&p, x->data, pairs);
 }

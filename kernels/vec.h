@@ -188,7 +188,7 @@ VEC_INLINE vf vf_exp(vf x)
     p = p * r + vf_set(1.6666665459e-1f);
     p = p * r + vf_set(5.0000001201e-1f);
     p = p * (r * r) + r + vf_set(1);
-    vf y = (vf)((vi)p + ((vi)shifted << 23));
+    vf y = (vf)((vu)p + ((vu)shifted << 23));
     y = vf_choose(x < vf_set(-87.3f), vf_set(0), y);
     y = vf_choose(x > vf_set(88.72f), vf_set(__builtin_inff()), y);
     return vf_choose(x == x, y, x);

@@ -1,0 +1,157 @@
+// tests/kernels/attention.c -- kernels/attention.c against sums in double: grouped heads, ranges of
+// keys, one row and many, probabilities.
+#include "tests/kernels/close.h"
+
+// Shapes and data of one call.
+struct shape {
+    int64_t n, p, heads, kv_heads, d;
+};
+
+struct call {
+    struct tensor q, k, v, y, first, last, probs;
+};
+
+// What each row sees.
+enum ranges { ALL, CAUSAL, WINDOW, SOME_EMPTY, RANGES };
+
+static struct call call_new(struct shape s, enum ranges ranges)
+{
+    struct call c = {
+        .q = noise_tensor(3, s.n, s.heads, s.d, 1),
+        .k = noise_tensor(3, s.p, s.kv_heads, s.d, 2),
+        .v = noise_tensor(3, s.p, s.kv_heads, s.d, 3),
+        .y = tensor_of(DTYPE_F32, 3, s.n, s.heads, s.d),
+        .first = tensor_of(DTYPE_I32, 1, s.n, 0, 0),
+        .last = tensor_of(DTYPE_I32, 1, s.n, 0, 0),
+        .probs = tensor_of(DTYPE_F32, 3, s.heads, s.n, s.p),
+    };
+    int32_t *first = c.first.data, *last = c.last.data;
+    for (int64_t i = 0; i < s.n; i++) {
+        int64_t end = ranges == ALL ? s.p : s.p - s.n + i + 1;
+        if (end < 0) end = 0;
+        first[i] = (int32_t)(ranges >= WINDOW && end > 5 ? end - 5 : 0);
+        last[i] = (int32_t)(ranges == SOME_EMPTY && i % 3 == 1 ? first[i] : end);
+    }
+    return c;
+}
+
+static void call_free(struct call *c)
+{
+    struct tensor *all[] = { &c->q, &c->k, &c->v, &c->y, &c->first, &c->last, &c->probs };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]->data);
+}
+
+// Probabilities and output of head h, row i.
+static void plain(const struct call *c, int64_t i, int64_t h, float scale, double *y, double *probs)
+{
+    int64_t heads = c->q.shape[1], d = c->q.shape[2], kv_heads = c->k.shape[1];
+    const float *q = (float *)c->q.data + (i * heads + h) * d, *k = c->k.data, *v = c->v.data;
+    int64_t first = ((int32_t *)c->first.data)[i], last = ((int32_t *)c->last.data)[i];
+    int64_t at = h / (heads / kv_heads);
+    double highest = -INFINITY, sum = 0;
+    for (int64_t j = first; j < last; j++) {
+        for (int64_t e = 0; e < d; e++) probs[j] += (double)q[e] * k[(j * kv_heads + at) * d + e];
+        probs[j] *= scale;
+        highest = fmax(highest, probs[j]);
+    }
+    for (int64_t j = first; j < last; j++) sum += probs[j] = exp(probs[j] - highest);
+    for (int64_t j = first; j < last; j++) {
+        probs[j] /= sum;
+        for (int64_t e = 0; e < d; e++) y[e] += probs[j] * v[(j * kv_heads + at) * d + e];
+    }
+}
+
+static void check(const struct backend *b, struct shape s, enum ranges ranges)
+{
+    struct call c = call_new(s, ranges);
+    float scale = 3 / sqrtf((float)s.d);
+    double *y = doubles(s.n * s.heads * s.d), *probs = doubles(s.heads * s.n * s.p);
+    for (int64_t i = 0; i < s.n; i++)
+        for (int64_t h = 0; h < s.heads; h++)
+            plain(&c, i, h, scale, y + (i * s.heads + h) * s.d, probs + (h * s.n + i) * s.p);
+    char what[160];
+    snprintf(what, sizeof what, "%s: N %d P %d H %d/%d d %d ranges %d", b->describe(), (int)s.n,
+             (int)s.p, (int)s.heads, (int)s.kv_heads, (int)s.d, (int)ranges);
+    struct tensor *first = ranges == ALL ? NULL : &c.first, *last = ranges == ALL ? NULL : &c.last;
+    assert_int_equal(b->attention(&c.y, &c.q, &c.k, &c.v, first, last, scale, NULL), 0);
+    close_check(what, c.y.data, y, tensor_count(&c.y), 3e-6, 0);
+    // Asking for the probabilities, and other threads, change no bit.
+    struct tensor again = tensor_of(DTYPE_F32, 3, s.n, s.heads, s.d);
+    b->set_threads(1);
+    assert_int_equal(b->attention(&again, &c.q, &c.k, &c.v, first, last, scale, &c.probs), 0);
+    b->set_threads(0);
+    assert_memory_equal(again.data, c.y.data, tensor_bytes(&again));
+    close_check(what, c.probs.data, probs, tensor_count(&c.probs), 1e-6, 2e-6);
+    free(again.data);
+    free(y);
+    free(probs);
+    call_free(&c);
+}
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    static const struct shape shapes[] = {
+        { 1, 1, 1, 1, 12 },   { 1, 130, 4, 2, 64 },  { 1, 300, 7, 1, 80 },   { 2, 2, 2, 2, 16 },
+        { 3, 50, 6, 3, 12 },  { 7, 7, 5, 5, 80 },    { 33, 33, 4, 1, 64 },   { 33, 170, 6, 2, 16 },
+        { 65, 65, 2, 2, 72 }, { 140, 140, 3, 3, 8 }, { 200, 333, 4, 2, 20 }, { 1, 40, 16, 1, 64 },
+        { 2, 9, 200, 1, 4 },  { 5, 5, 3, 1, 33 },
+    };
+    FOR_EACH_ISA(b)
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int ranges = 0; ranges < RANGES; ranges++) check(b, shapes[i], ranges);
+}
+
+static void test_no_rows(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(b) check(b, (struct shape){ 0, 4, 2, 1, 8 }, ALL);
+}
+
+// A row that sees nothing gives zeros, also when no row sees anything or there are no keys.
+static void test_empty(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(b)
+    for (int64_t n = 1; n < 100; n += 49)
+        for (int64_t p = 0; p < 10; p += 9) {
+            struct call c = call_new((struct shape){ n, p, 2, 2, 16 }, ALL);
+            memset(c.last.data, 0, tensor_bytes(&c.last));
+            assert_int_equal(b->attention(&c.y, &c.q, &c.k, &c.v, NULL, &c.last, 1, &c.probs), 0);
+            for (int64_t i = 0; i < tensor_count(&c.y); i++)
+                assert_true(((float *)c.y.data)[i] == 0);
+            for (int64_t i = 0; i < tensor_count(&c.probs); i++)
+                assert_true(((float *)c.probs.data)[i] == 0);
+            call_free(&c);
+        }
+}
+
+// Scores far apart: the greatest takes all, nothing overflows.
+static void test_far(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(b)
+    for (int64_t n = 1; n < 40; n += 30) {
+        struct call c = call_new((struct shape){ n, 300, 2, 1, 16 }, ALL);
+        for (int64_t i = 0; i < tensor_count(&c.q); i++) ((float *)c.q.data)[i] = 100;
+        for (int64_t j = 0; j < 300; j++)
+            for (int e = 0; e < 16; e++)
+                ((float *)c.k.data)[j * 16 + e] = j == 217 ? 10 : j == 30 ? -10 : 0.5f;
+        assert_int_equal(b->attention(&c.y, &c.q, &c.k, &c.v, NULL, NULL, 1, NULL), 0);
+        for (int64_t i = 0; i < n * 2; i++)
+            assert_memory_equal((float *)c.y.data + i * 16, (float *)c.v.data + 217 * 16,
+                                16 * sizeof(float));
+        call_free(&c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_no_rows),
+        cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_far),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

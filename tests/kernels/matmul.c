@@ -1,0 +1,188 @@
+// tests/kernels/matmul.c -- kernels/matmul.c against sums in double, for every dtype of weights.
+#include "tests/kernels/close.h"
+
+// A weight matrix [m,k] in its dtype at an address that is only even, and its values.
+struct weights {
+    struct tensor t;
+    char *memory;
+    double *value;
+};
+
+static struct weights weights_new(enum dtype dtype, int64_t m, int64_t k, uint32_t seed)
+{
+    struct weights w = { .t = { .dtype = dtype, .rank = 2, .shape = { m, k } } };
+    w.memory = malloc(tensor_bytes(&w.t) + 2);
+    w.value = doubles(m * k);
+    w.t.data = w.memory + 2;
+    for (int64_t i = 0; i < m * k; i++) {
+        float f = noise(&seed);
+        uint32_t u;
+        memcpy(&u, &f, sizeof u);
+        // any half in -2..2: the exponent's upper bit off
+        uint16_t h = dtype == DTYPE_BF16 ? (uint16_t)(u >> 16) : (uint16_t)(u >> 9 & 0xbfff);
+        w.value[i] = dtype == DTYPE_F32    ? (double)f
+                     : dtype == DTYPE_BF16 ? bf16_value(h)
+                                           : half_value(h);
+        memcpy((char *)w.t.data + (size_t)i * dtype_size(dtype),
+               dtype == DTYPE_F32 ? (void *)&f : &h, dtype_size(dtype));
+    }
+    return w;
+}
+
+static void weights_free(struct weights *w)
+{
+    free(w->memory);
+    free(w->value);
+}
+
+static double *product(const struct tensor *x, const struct weights *w, const float *bias)
+{
+    int64_t n = x->shape[0], k = x->shape[1], m = w->t.shape[0];
+    double *y = doubles(n * m);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < m; j++) {
+            double s = bias ? bias[j] : 0;
+            for (int64_t e = 0; e < k; e++)
+                s += (double)((float *)x->data)[i * k + e] * w->value[j * k + e];
+            y[i * m + j] = s;
+        }
+    return y;
+}
+
+static void check(const struct backend *b, enum dtype dtype, int64_t n, int64_t k, int64_t m,
+                  bool with_bias, enum matmul_mode mode)
+{
+    struct tensor x = noise_tensor(2, n, k, 0, 5), y = tensor_of(DTYPE_F32, 2, n, m, 0);
+    struct tensor bias = noise_tensor(1, m, 0, 0, 6);
+    struct weights w = weights_new(dtype, m, k, 7);
+    double *want = product(&x, &w, with_bias ? bias.data : NULL);
+    char what[128];
+    snprintf(what, sizeof what, "%s, dtype %d: [%d,%d] x [%d,%d]", b->describe(), (int)dtype,
+             (int)n, (int)k, (int)m, (int)k);
+    assert_int_equal(b->matmul(&y, &x, &w.t, with_bias ? &bias : NULL, mode), 0);
+    double size = sqrt((double)k) * (mode == MATMUL_BF16 ? 8e-3 : 1e-6);
+    close_check(what, y.data, want, n * m, size, 2e-6);
+    free(x.data);
+    free(y.data);
+    free(bias.data);
+    free(want);
+    weights_free(&w);
+}
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    static const int64_t rows[] = { 1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 33 };
+    static const int64_t inner[] = { 1, 7, 16, 37, 64, 515 }, outer[] = { 1, 5, 32, 33, 67 };
+    FOR_EACH_ISA(b)
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t j = 0; j < sizeof inner / sizeof *inner; j++)
+            for (size_t k = 0; k < sizeof outer / sizeof *outer; k++)
+                for (int bias = 0; bias < 2; bias++) {
+                    check(b, DTYPE_F32, rows[i], inner[j], outer[k], bias, MATMUL_F32);
+                    check(b, DTYPE_F16, rows[i], inner[j], outer[k], bias, MATMUL_F32);
+                    check(b, DTYPE_BF16, rows[i], inner[j], outer[k], bias, MATMUL_F32);
+                    check(b, DTYPE_BF16, rows[i], inner[j], outer[k], bias, MATMUL_BF16);
+                }
+}
+
+// Large enough for several threads, groups of panels and pieces along K.
+static void test_large(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(b)
+    {
+        check(b, DTYPE_BF16, 50, 1100, 700, true, MATMUL_F32);
+        check(b, DTYPE_BF16, 50, 1100, 700, true, MATMUL_BF16);
+        check(b, DTYPE_F16, 1, 1100, 700, true, MATMUL_F32);
+    }
+}
+
+static void test_no_rows(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(b) check(b, DTYPE_BF16, 0, 16, 16, false, MATMUL_F32);
+}
+
+// In bf16 mode both sides are rounded: with numbers that are bf16 already nothing is lost.
+static void test_bf16_exact(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(b)
+    {
+        struct weights w = weights_new(DTYPE_BF16, 40, 64, 3);
+        struct tensor x = noise_tensor(2, 20, 64, 0, 4), y = tensor_of(DTYPE_F32, 2, 20, 40, 0);
+        for (int64_t i = 0; i < 20 * 64; i++) {
+            uint32_t u;
+            memcpy(&u, (float *)x.data + i, sizeof u);
+            u &= 0xffff0000;
+            memcpy((float *)x.data + i, &u, sizeof u);
+        }
+        double *want = product(&x, &w, NULL);
+        assert_int_equal(b->matmul(&y, &x, &w.t, NULL, MATMUL_BF16), 0);
+        close_check("bf16 mode on bf16 numbers", y.data, want, 20 * 40, 1e-5, 1e-5);
+        free(x.data);
+        free(y.data);
+        free(want);
+        weights_free(&w);
+    }
+}
+
+// y of [n,k] by [m,k] with the given number of threads.
+static struct tensor run(const struct backend *b, int64_t n, int threads, enum matmul_mode mode)
+{
+    struct weights w = weights_new(DTYPE_BF16, 300, 700, 1);
+    struct tensor x = noise_tensor(2, 40, 700, 0, 2), y = tensor_of(DTYPE_F32, 2, n, 300, 0);
+    x.shape[0] = n;
+    b->set_threads(threads);
+    assert_int_equal(b->matmul(&y, &x, &w.t, NULL, mode), 0);
+    b->set_threads(0);
+    free(x.data);
+    weights_free(&w);
+    return y;
+}
+
+// The bits depend neither on the number of threads nor, from nine rows on, on how many rows there
+// are; up to four they agree as well.
+static void test_same_bits(void **state)
+{
+    (void)state;
+    static const int64_t pairs[][2] = { { 1, 1 }, { 40, 40 }, { 9, 40 }, { 17, 40 }, { 1, 4 } };
+    FOR_EACH_ISA(b)
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        for (int mode = 0; mode < 2; mode++) {
+            struct tensor few = run(b, pairs[i][0], 1, mode), many = run(b, pairs[i][1], 2, mode);
+            assert_memory_equal(few.data, many.data, tensor_bytes(&few));
+            free(few.data);
+            free(many.data);
+        }
+}
+
+// Infinity and NaN in a weight reach exactly the column of that weight row.
+static void test_special(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(b)
+    for (int64_t n = 1; n < 40; n += 19) {
+        struct tensor x = noise_tensor(2, n, 50, 0, 8), y = tensor_of(DTYPE_F32, 2, n, 40, 0);
+        struct weights w = weights_new(DTYPE_BF16, 40, 50, 9);
+        uint16_t nan = 0x7fc0;
+        memcpy((char *)w.t.data + 2 * (7 * 50 + 49), &nan, 2);
+        assert_int_equal(b->matmul(&y, &x, &w.t, NULL, MATMUL_F32), 0);
+        for (int64_t i = 0; i < n * 40; i++)
+            assert_int_equal(isnan(((float *)y.data)[i]) != 0, i % 40 == 7);
+        free(x.data);
+        free(y.data);
+        weights_free(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_large),
+        cmocka_unit_test(test_no_rows),   cmocka_unit_test(test_bf16_exact),
+        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_special),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

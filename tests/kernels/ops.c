@@ -1,0 +1,382 @@
+// tests/kernels/ops.c -- every other op of kernels/ops.h against its definition in double; and that
+// no op of that list is without a check.
+#include <unistd.h>
+
+#include "tests/kernels/close.h"
+
+static const int64_t widths[] = { 1, 2, 7, 12, 16, 33, 64, 80, 131 };
+static const int64_t heights[] = { 1, 2, 3, 7, 33 };
+
+// Runs a check on each shape, and once on one that is worth several threads.
+static void each_shape(const struct backend *b,
+                       void (*check)(const struct backend *b, int64_t n, int64_t d))
+{
+    for (size_t i = 0; i < sizeof heights / sizeof *heights; i++)
+        for (size_t j = 0; j < sizeof widths / sizeof *widths; j++) check(b, heights[i], widths[j]);
+    check(b, 41, 1027);
+    check(b, 0, 16);
+}
+
+// Compares and frees a result.
+static void finish(const struct backend *b, const char *op, struct tensor *y, double *want,
+                   double absolute, double relative)
+{
+    char what[128];
+    snprintf(what, sizeof what, "%s on %s [%d,%d]", op, b->describe(), (int)y->shape[0],
+             (int)y->shape[1]);
+    close_check(what, y->data, want, tensor_count(y), absolute, relative);
+    free(y->data);
+    free(want);
+}
+
+static void check_rmsnorm(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor x = noise_tensor(2, n, d, 0, 1), gain = noise_tensor(1, d, 0, 0, 2);
+    double *want = doubles(n * d);
+    for (int64_t i = 0; i < n; i++) {
+        float *row = (float *)x.data + i * d;
+        double sum = 0;
+        for (int64_t e = 0; e < d; e++) sum += (double)row[e] * row[e];
+        for (int64_t e = 0; e < d; e++)
+            want[i * d + e] = row[e] / sqrt(sum / (double)d + 1e-5) * ((float *)gain.data)[e];
+    }
+    assert_int_equal(b->rmsnorm(&x, &x, &gain, 1e-5f), 0);
+    finish(b, "rmsnorm", &x, want, 1e-6, 2e-6);
+    free(gain.data);
+}
+
+static void check_layernorm(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor x = noise_tensor(2, n, d, 0, 1), gain = noise_tensor(1, d, 0, 0, 2);
+    struct tensor bias = noise_tensor(1, d, 0, 0, 3);
+    double *want = doubles(n * d);
+    for (int64_t i = 0; i < n; i++) {
+        float *row = (float *)x.data + i * d;
+        double mean = 0, variance = 0;
+        for (int64_t e = 0; e < d; e++) row[e] += 5; // far from zero: squares alone would lose it
+        for (int64_t e = 0; e < d; e++) mean += row[e] / (double)d;
+        for (int64_t e = 0; e < d; e++) variance += (row[e] - mean) * (row[e] - mean) / (double)d;
+        for (int64_t e = 0; e < d; e++)
+            want[i * d + e] = (row[e] - mean) / sqrt(variance + 1e-5) * ((float *)gain.data)[e] +
+                              ((float *)bias.data)[e];
+    }
+    assert_int_equal(b->layernorm(&x, &x, &gain, &bias, 1e-5f), 0);
+    // the mean of numbers around 5 is right to about 3e-7, which a small variance enlarges
+    finish(b, "layernorm", &x, want, d > 2 ? 1e-5 : 3e-4, 1e-5);
+    free(gain.data);
+    free(bias.data);
+}
+
+static void check_add(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor x = noise_tensor(2, n, d, 0, 1), y = noise_tensor(2, n, d, 0, 2);
+    double *want = doubles(n * d);
+    for (int64_t i = 0; i < n * d; i++) want[i] = ((float *)x.data)[i] + ((float *)y.data)[i];
+    assert_int_equal(b->add(&x, &x, &y), 0);
+    finish(b, "add", &x, want, 0, 0);
+    free(y.data);
+}
+
+static void check_swiglu(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor x = noise_tensor(2, n, d, 0, 1), up = noise_tensor(2, n, d, 0, 2);
+    double *want = doubles(n * d);
+    for (int64_t i = 0; i < n * d; i++) {
+        float *gate = (float *)x.data + i;
+        *gate *= i % 5 ? 8 : 120;
+        want[i] = *gate / (1 + exp(-(double)*gate)) * ((float *)up.data)[i];
+    }
+    assert_int_equal(b->swiglu(&x, &x, &up), 0);
+    finish(b, "swiglu", &x, want, 1e-30, 2e-6);
+    free(up.data);
+}
+
+static double gelu_plain(double x, int form)
+{
+    if (form == GELU_ERF) return 0.5 * x * erfc(-x / sqrt(2));
+    if (form == GELU_TANH) return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    return x / (1 + exp(-1.702 * x));
+}
+
+static void check_gelu(const struct backend *b, int64_t n, int64_t d)
+{
+    for (int form = GELU_ERF; form <= GELU_QUICK; form++) {
+        struct tensor x = noise_tensor(2, n, d, 0, 1);
+        double *want = doubles(n * d);
+        for (int64_t i = 0; i < n * d; i++) {
+            float *at = (float *)x.data + i;
+            *at *= i % 3 ? 6 : 40;
+            want[i] = gelu_plain(*at, form);
+        }
+        assert_int_equal(b->gelu(&x, &x, (enum gelu_form)form), 0);
+        finish(b, "gelu", &x, want, 1.5e-7, 5e-7);
+    }
+}
+
+static void check_softmax(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor x = noise_tensor(2, n, d, 0, 1);
+    double *want = doubles(n * d);
+    for (int64_t i = 0; i < n; i++) {
+        float *row = (float *)x.data + i * d;
+        double highest = -INFINITY, sum = 0;
+        for (int64_t e = 0; e < d; e++) row[e] *= 300;
+        for (int64_t e = 0; e < d; e++) highest = fmax(highest, 0.25 * row[e]);
+        for (int64_t e = 0; e < d; e++) sum += want[i * d + e] = exp(0.25 * row[e] - highest);
+        for (int64_t e = 0; e < d; e++) want[i * d + e] /= sum;
+    }
+    assert_int_equal(b->softmax(&x, &x, 0.25f), 0);
+    finish(b, "softmax", &x, want, 1e-37, 2e-5);
+}
+
+// Heads of width 2 d, three of them.
+static void check_rope(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor x = noise_tensor(3, n, 3, 2 * d, 1);
+    struct tensor cosine = tensor_of(DTYPE_F32, 2, n, d, 0),
+                  sine = tensor_of(DTYPE_F32, 2, n, d, 0);
+    double *want = doubles(n * 6 * d);
+    for (int64_t i = 0; i < n * d; i++) {
+        ((float *)cosine.data)[i] = cosf((float)i);
+        ((float *)sine.data)[i] = sinf((float)i);
+    }
+    for (int64_t i = 0; i < n * 3 * 2 * d; i++) {
+        int64_t e = i % (2 * d), angle = i / (6 * d) * d + e % d;
+        double c = ((float *)cosine.data)[angle], s = ((float *)sine.data)[angle];
+        double other = ((float *)x.data)[e < d ? i + d : i - d];
+        want[i] = ((float *)x.data)[i] * c + (e < d ? -other : other) * s;
+    }
+    assert_int_equal(b->rope(&x, &cosine, &sine), 0);
+    finish(b, "rope", &x, want, 2e-7, 0);
+    free(cosine.data);
+    free(sine.data);
+}
+
+// Every half and every bf16 there is; NaN stays NaN, infinity infinity, subnormals are right.
+static void check_widen(const struct backend *b, int64_t n, int64_t d)
+{
+    for (int dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
+        int64_t count = d > 1000 ? 65536 : n * d;
+        struct tensor x = tensor_of((enum dtype)dtype, 1, count, 0, 0);
+        struct tensor y = tensor_of(DTYPE_F32, 1, count, 0, 0);
+        double *want = doubles(count);
+        for (int64_t i = 0; i < count; i++) {
+            uint16_t h = (uint16_t)i;
+            if (dtype == DTYPE_F32)
+                want[i] = ((float *)x.data)[i] = (float)i / 3;
+            else
+                want[i] = dtype == DTYPE_F16 ? half_value(h) : bf16_value(h);
+            if (dtype != DTYPE_F32) ((uint16_t *)x.data)[i] = h;
+        }
+        assert_int_equal(b->widen(&y, &x), 0);
+        finish(b, "widen", &y, want, 0, 0);
+        free(x.data);
+    }
+}
+
+// A table in each dtype, at an address that is only even.
+static void check_embedding(const struct backend *b, int64_t n, int64_t d)
+{
+    static const int64_t vocab = 19;
+    for (int dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
+        struct tensor table = { .dtype = (enum dtype)dtype, .rank = 2, .shape = { vocab, d } };
+        char *memory = malloc(tensor_bytes(&table) + 2);
+        table.data = memory + 2;
+        struct tensor ids = tensor_of(DTYPE_I32, 1, n, 0, 0), y = tensor_of(DTYPE_F32, 2, n, d, 0);
+        double *want = doubles(n * d), *value = doubles(vocab * d);
+        for (int64_t i = 0; i < vocab * d; i++) {
+            uint16_t h = (uint16_t)(i % 1000 + 0x3c00);
+            float f = (float)i;
+            value[i] = dtype == DTYPE_F32   ? (double)f
+                       : dtype == DTYPE_F16 ? half_value(h)
+                                            : bf16_value(h);
+            memcpy(memory + 2 + (size_t)i * dtype_size(table.dtype),
+                   dtype == DTYPE_F32 ? (void *)&f : &h, dtype_size(table.dtype));
+        }
+        for (int64_t i = 0; i < n; i++) ((int32_t *)ids.data)[i] = (int32_t)(i * 7 % vocab);
+        for (int64_t i = 0; i < n * d; i++) want[i] = value[i / d * 7 % vocab * d + i % d];
+        assert_int_equal(b->embedding(&y, &table, &ids), 0);
+        finish(b, "embedding", &y, want, 0, 0);
+        free(memory);
+        free(ids.data);
+        free(value);
+    }
+}
+
+// Rows of i32, u8 and f32; then in place with an ascending index.
+static void check_gather_rows(const struct backend *b, int64_t n, int64_t d)
+{
+    static const enum dtype dtypes[] = { DTYPE_I32, DTYPE_U8, DTYPE_F32, DTYPE_BF16 };
+    for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++) {
+        int64_t picked = (n + 1) / 2;
+        struct tensor x = tensor_of(dtypes[k], 2, n, d, 0),
+                      y = tensor_of(dtypes[k], 2, picked, d, 0);
+        struct tensor index = tensor_of(DTYPE_I32, 1, picked, 0, 0);
+        size_t row = (size_t)d * dtype_size(dtypes[k]);
+        for (size_t i = 0; i < tensor_bytes(&x); i++)
+            ((uint8_t *)x.data)[i] = (uint8_t)(i * 31 >> 3);
+        for (int64_t i = 0; i < picked; i++) ((int32_t *)index.data)[i] = (int32_t)(n - 1 - 2 * i);
+        assert_int_equal(b->gather_rows(&y, &x, &index), 0);
+        for (int64_t i = 0; i < picked; i++)
+            assert_memory_equal((char *)y.data + (size_t)i * row,
+                                (char *)x.data + (size_t)(n - 1 - 2 * i) * row, row);
+        for (int64_t i = 0; i < picked; i++) ((int32_t *)index.data)[i] = (int32_t)(2 * i);
+        assert_int_equal(b->gather_rows(&y, &x, &index), 0);
+        assert_int_equal(b->gather_rows(&x, &x, &index), 0);
+        assert_memory_equal(x.data, y.data, tensor_bytes(&y));
+        free(x.data);
+        free(y.data);
+        free(index.data);
+    }
+}
+
+static void check_scatter_rows(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor x = noise_tensor(2, n, d, 0, 1), y = noise_tensor(2, 2 * n, d, 0, 2);
+    struct tensor index = tensor_of(DTYPE_I32, 1, n, 0, 0);
+    double *want = doubles(2 * n * d);
+    for (int64_t i = 0; i < n; i++) ((int32_t *)index.data)[i] = (int32_t)(2 * (n - 1 - i) + 1);
+    for (int64_t i = 0; i < 2 * n * d; i++) {
+        int64_t row = i / d, from = n - 1 - row / 2;
+        want[i] = row % 2 ? ((float *)x.data)[from * d + i % d] : ((float *)y.data)[i];
+    }
+    assert_int_equal(b->scatter_rows(&y, &x, &index), 0);
+    finish(b, "scatter_rows", &y, want, 0, 0);
+    free(x.data);
+    free(index.data);
+}
+
+// Three channels; pixels right and below of whole patches are left out.
+static void check_patches(const struct backend *b, int64_t n, int64_t d)
+{
+    for (int64_t p = 1; p < 15 && p <= n && p <= d; p += 6) {
+        struct tensor x = noise_tensor(3, 3, n, d, 1);
+        int64_t across = d / p, count = n / p * across;
+        struct tensor y = tensor_of(DTYPE_F32, 2, count, 3 * p * p, 0);
+        double *want = doubles(count * 3 * p * p);
+        for (int64_t i = 0; i < count * 3 * p * p; i++) {
+            int64_t s = i / (3 * p * p), e = i % (3 * p * p), c = e / (p * p);
+            int64_t row = s / across * p + e % (p * p) / p, column = s % across * p + e % p;
+            want[i] = ((float *)x.data)[(c * n + row) * d + column];
+        }
+        assert_int_equal(b->patches(&y, &x, p), 0);
+        finish(b, "patches", &y, want, 0, 0);
+        free(x.data);
+    }
+}
+
+static const struct {
+    const char *op;
+    void (*check)(const struct backend *b, int64_t n, int64_t d);
+} checks[] = {
+    { "rmsnorm", check_rmsnorm },
+    { "layernorm", check_layernorm },
+    { "add", check_add },
+    { "swiglu", check_swiglu },
+    { "gelu", check_gelu },
+    { "softmax", check_softmax },
+    { "rope", check_rope },
+    { "widen", check_widen },
+    { "embedding", check_embedding },
+    { "gather_rows", check_gather_rows },
+    { "scatter_rows", check_scatter_rows },
+    { "patches", check_patches },
+};
+
+static void test_each(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(b)
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) each_shape(b, checks[i].check);
+}
+
+// An op is checked in the table above or in a file of its name.
+static void test_all_listed(void **state)
+{
+    (void)state;
+    static const char *const ops[] = {
+#define OP(name, arguments) #name,
+#include "kernels/ops.h"
+#undef OP
+    };
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        bool found = false;
+        for (size_t j = 0; j < sizeof checks / sizeof *checks; j++)
+            found = found || !strcmp(ops[i], checks[j].op);
+        char path[128];
+        snprintf(path, sizeof path, "tests/kernels/%s.c", ops[i]);
+        if (!found && access(path, R_OK) != 0) fail_msg("no check of the op '%s'", ops[i]);
+    }
+}
+
+// e^x shows in softmax([0, x]): right over the range of normal numbers, 0 far below.
+static void test_exp(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(b)
+    for (float x = -84; x < 0; x += 0.0137f) {
+        float in[40] = { 0 }, out[40];
+        for (int i = 20; i < 40; i++) in[i] = i % 2 ? x : -200;
+        struct tensor from = { in, DTYPE_F32, 2, { 1, 40 } }, to = { out, DTYPE_F32, 2, { 1, 40 } };
+        assert_int_equal(b->softmax(&to, &from, 1), 0);
+        double sum = 20 + 10 * exp((double)x), want[2] = { 0, exp((double)x) / sum };
+        close_check("e^-200", out + 20, want, 1, 0, 0);
+        close_check("e^x", out + 21, want + 1, 1, 0, 5e-7);
+    }
+}
+
+// NaN in, NaN out, in that row only; infinities as the formula says.
+static void test_special(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(b)
+    {
+        float in[40] = { [3] = NAN, [20] = INFINITY, [21] = -INFINITY }, out[40];
+        struct tensor x = { in, DTYPE_F32, 2, { 1, 40 } }, y = { out, DTYPE_F32, 2, { 1, 40 } };
+        for (int form = GELU_ERF; form <= GELU_QUICK; form++) {
+            assert_int_equal(b->gelu(&y, &x, (enum gelu_form)form), 0);
+            assert_true(isnan(out[3]) && out[20] > 1e30f && out[4] == 0);
+        }
+        struct tensor rows = { in, DTYPE_F32, 2, { 2, 20 } }, to = { out, DTYPE_F32, 2, { 2, 20 } };
+        in[20] = 4;
+        assert_int_equal(b->softmax(&to, &rows, 1), 0);
+        assert_true(isnan(out[0]) && out[21] == 0 && out[20] > 0.7f);
+    }
+}
+
+// Other threads change no bit.
+static void test_threads(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(b)
+    for (int op = 0; op < 3; op++) {
+        struct tensor result[2], gain = noise_tensor(1, 1111, 0, 0, 4);
+        for (int threads = 1; threads <= 2; threads++) {
+            struct tensor x = noise_tensor(2, 60, 1111, 0, 3), *y = &result[threads - 1];
+            *y = tensor_of(DTYPE_F32, 2, 60, 1111, 0);
+            b->set_threads(threads);
+            if (op == 0)
+                b->rmsnorm(y, &x, &gain, 1e-6f);
+            else if (op == 1)
+                b->gelu(y, &x, GELU_ERF);
+            else
+                b->softmax(y, &x, 1);
+            free(x.data);
+        }
+        b->set_threads(0);
+        assert_memory_equal(result[0].data, result[1].data, tensor_bytes(&result[0]));
+        free(result[0].data);
+        free(result[1].data);
+        free(gain.data);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each),    cmocka_unit_test(test_all_listed),
+        cmocka_unit_test(test_exp),     cmocka_unit_test(test_special),
+        cmocka_unit_test(test_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
