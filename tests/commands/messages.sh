@@ -8,6 +8,8 @@ cp tests/goldens/pictures/*.png tests/goldens/pictures/*.jpg "$work/chats"
 suffix() { (cd "$work/chats" && ls "$1".*); }
 for model in tests/goldens/*/golden.json; do
     folder=${model%/golden.json}
+    jq -c '{chat}' "$model" >"$work/chats.golden" # the whole file is large
+    model=$work/chats.golden
     for name in $(jq -r '.chat[] | select(.add_generation_prompt).name' "$model"); do
         jq --arg name "$name" '[.chat[] | select(.name == $name).messages[]
             | .content |= if type == "string" then . else
