@@ -64,8 +64,8 @@ BENCHES     := $(wildcard tests/bench/*.c)
 BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: all run test check bench fuzz lint format install uninstall clean packages deps-run deps-test deps-lint deps-fuzz
-.SECONDARY:
+.PHONY: all run test check bench fuzz fuzz-run lint man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
+.PRECIOUS: $(B)/%.o
 all: vlmsh
 
 ifeq ($(SAN),1)
@@ -110,7 +110,8 @@ run: deps-run
 # --- tests -------------------------------------------------------------------------------------------
 test: deps-test
 	@$(MAKE) --no-print-directory check SAN=$(SAN)
-check: vlmsh $(UNIT_BIN)
+check: $(B)/vlmsh $(UNIT_BIN)
+	@VLMSH=$(B)/vlmsh tools/man.sh --check
 	@VLMSH=$(CURDIR)/$(B)/vlmsh tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS)
 
 bench: vlmsh $(BENCH_BIN)
@@ -143,6 +144,8 @@ lint: deps-lint
 	  --enable=warning,performance,portability --inline-suppr --suppress=missingIncludeSystem \
 	  --suppressions-list=tools/cppcheck.txt kernels core sessions commands tui
 	clang-tidy --quiet $(filter-out kernels/%,$(CORE) $(SHELL_SRC)) -- -std=c17 -D_GNU_SOURCE -I. -DVERSION='""'
+man: vlmsh
+	tools/man.sh
 format:
 	clang-format -i $(C_FILES)
 
