@@ -5,6 +5,7 @@
 // The step easy to get wrong: what is in the cache must always equal c->cached, also after a
 // failure or Ctrl-C in the middle of a pass.
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "core/conversation.h"
@@ -231,6 +232,9 @@ static void conclude(struct answering *a, bool keep)
         ids_append(&m->ids, a->ids.data, a->ids.count);
     }
     sinks_emit(a->sinks, &(struct event){ .kind = EVENT_ANSWER, .answer = &answer });
+    if (a->options->forward_only && strcmp(a->stop, "cancelled"))
+        sinks_notice(a->sinks, "computed %lld tokens (%lld visual) in %.2f s, generated none",
+                     (long long)a->prompt, (long long)visual, a->vision_s + a->prefill_s);
     buf_release(&text);
 }
 
