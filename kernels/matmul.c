@@ -34,8 +34,7 @@ struct product {
     float *panels;    // [threads][INNER * TILE_COLS]
 };
 
-// --- few rows
-// --------------------------------------------------------------------------------------
+// --- few rows -----------------------------------------------------------------------------------
 
 // Column i of y: one weight row with each of `rows` rows of x. Two sums for each number of y; their
 // order does not depend on how many rows there are.
@@ -106,8 +105,7 @@ static void few_rows(const struct product *p, const float *x)
     }
 }
 
-// --- many rows
-// -------------------------------------------------------------------------------------
+// --- many rows ----------------------------------------------------------------------------------
 
 // First row of a tile.
 static int64_t tile_start(const struct product *p, int64_t tile)
