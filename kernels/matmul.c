@@ -17,7 +17,7 @@ enum {
     FEW_ROWS = VEC == 16 ? 8 : 4, // up to here the weights are read directly
     AHEAD = 4096,                 // bytes of weights asked for in advance
     INNER = 512,                  // numbers along K taken at a time
-    GROUP = 16                    // panels a thread takes at a time at most
+    GROUP = 512 / TILE_COLS       // panels a thread takes at a time at most
 };
 
 // One product and how it is cut up.
