@@ -17,7 +17,7 @@ enum {
     FEW_ROWS = VEC == 16 ? 8 : 4, // up to here the weights are read directly
     AHEAD = 4096,                 // bytes of weights asked for in advance
     INNER = 512,                  // numbers along K taken at a time
-    GROUP = 16                    // panels a thread takes at a time at most
+    GROUP = 512 / TILE_COLS       // panels a thread takes at a time at most
 };
 
 // One product and how it is cut up.
@@ -34,8 +34,7 @@ struct product {
     float *panels;    // [threads][INNER * TILE_COLS]
 };
 
-// --- few rows
-// --------------------------------------------------------------------------------------
+// --- few rows -----------------------------------------------------------------------------------
 
 // Column i of y: one weight row with each of `rows` rows of x. Two sums for each number of y; their
 // order does not depend on how many rows there are.
@@ -106,8 +105,7 @@ static void few_rows(const struct product *p, const float *x)
     }
 }
 
-// --- many rows
-// -------------------------------------------------------------------------------------
+// --- many rows ----------------------------------------------------------------------------------
 
 // First row of a tile.
 static int64_t tile_start(const struct product *p, int64_t tile)

@@ -84,8 +84,7 @@ static double median(const double *t)
     return sorted[ROUNDS / 2];
 }
 
-// --- products
-// --------------------------------------------------------------------------------------
+// --- products -----------------------------------------------------------------------------------
 
 enum side { OURS, OURS_BF16, DNNL, OPENBLAS, SIDES };
 
@@ -181,8 +180,7 @@ static double bench_products(const struct backend *b, const struct libraries *l,
     return best(all[OURS]);
 }
 
-// --- one token
-// -------------------------------------------------------------------------------------
+// --- one token ----------------------------------------------------------------------------------
 
 static volatile uint64_t sink;
 
@@ -223,8 +221,7 @@ static void bench_one_row(const struct backend *b, int64_t k, int64_t m)
     free(w.data);
 }
 
-// --- the rest of a layer
-// ---------------------------------------------------------------------------
+// --- the rest of a layer ------------------------------------------------------------------------
 
 enum other { ATTENTION, NORMS, ROPE, SWIGLU, ADDS, OTHERS };
 
