@@ -134,7 +134,7 @@ build/fuzz/libfuzz.a: $(FUZZ_OBJ)
 	@rm -f $@; ar rcs $@ $^
 build/fuzz/bin/%: tests/fuzz/%.c build/fuzz/libfuzz.a
 	@mkdir -p $(@D)
-	$(call say,CLANG) clang $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
+	$(call say,CLANG) clang $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< build/fuzz/libfuzz.a $(LIBS) -lgomp
 
 # --- lint --------------------------------------------------------------------------------------------
 C_FILES = $(shell git ls-files '*.c' '*.h' '*.cu')

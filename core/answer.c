@@ -5,6 +5,7 @@
 // The step easy to get wrong: what is in the cache must always equal c->cached, also after a
 // failure or Ctrl-C in the middle of a pass.
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "core/conversation.h"
@@ -24,7 +25,7 @@ struct answering {
     float *logits;            // [V] of the newest row, host memory
     struct ids ids;           // generated
     double vision_s, prefill_s, decode_s;
-    const char *stop;
+    const char *stop; // what ended the answer
 };
 
 static double seconds(void)
@@ -151,6 +152,13 @@ static bool is_end(const struct model *m, int32_t id)
     return false;
 }
 
+static void tell_token(const struct answering *a, int32_t id, struct buf *text)
+{
+    const char *shown = text->data ? text->data : "";
+    sinks_emit(a->sinks, &(struct event){ .kind = EVENT_TOKEN, .id = id, .text = shown });
+    buf_clear(text);
+}
+
 // Tokens one by one until something ends the answer; a->stop says what.
 static int generate(struct answering *a)
 {
@@ -173,13 +181,13 @@ static int generate(struct answering *a)
             break;
         }
         ids_add(&a->ids, id);
-        detokenizer_push(&words, id, &text);
-        sinks_emit(
-            a->sinks,
-            &(struct event){ .kind = EVENT_TOKEN, .id = id, .text = text.data ? text.data : "" });
-        buf_clear(&text);
         sequence_append(&a->sequence, id);
-        if ((int64_t)a->ids.count >= longest || a->sequence.n >= limit) {
+        bool last = (int64_t)a->ids.count >= longest || a->sequence.n >= limit;
+        detokenizer_push(&words, id, &text);
+        // The last token of all shows the rest, half characters too.
+        if (last) detokenizer_finish(&words, &text);
+        tell_token(a, id, &text);
+        if (last) {
             a->stop = "length";
             break;
         }
@@ -189,9 +197,8 @@ static int generate(struct answering *a)
         a->stop = "cancelled";
         status = 0;
     }
-    detokenizer_finish(&words, &text);
-    if (text.length)
-        sinks_emit(a->sinks, &(struct event){ .kind = EVENT_TOKEN, .id = -1, .text = text.data });
+    detokenizer_finish(&words, &text); // gives nothing a second time
+    if (text.length) tell_token(a, -1, &text);
     buf_release(&text);
     detokenizer_release(&words);
     a->decode_s = seconds() - start;
@@ -225,6 +232,9 @@ static void conclude(struct answering *a, bool keep)
         ids_append(&m->ids, a->ids.data, a->ids.count);
     }
     sinks_emit(a->sinks, &(struct event){ .kind = EVENT_ANSWER, .answer = &answer });
+    if (a->options->forward_only && strcmp(a->stop, "cancelled"))
+        sinks_notice(a->sinks, "computed %lld tokens (%lld visual) in %.2f s, generated none",
+                     (long long)a->prompt, (long long)visual, a->vision_s + a->prefill_s);
     buf_release(&text);
 }
 

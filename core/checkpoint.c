@@ -323,7 +323,8 @@ static int fetch_shards(const struct checkpoint *c, const struct load_progress *
             uint64_t size = f->size - at < FETCH_STEP ? f->size - at : FETCH_STEP;
             if (fetch((const char *)f->map + at, size, f->path, err) < 0) return -1;
             done += size;
-            if (progress) progress->report(progress->self, done, total);
+            if (progress && !progress->report(progress->self, done, total))
+                return err_set(err, "cancelled");
         }
     }
     return 0;

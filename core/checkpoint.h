@@ -30,7 +30,8 @@ struct checkpoint {
 
 // Reports how far a long load is: done of total bytes. May be NULL.
 struct load_progress {
-    void (*report)(void *self, uint64_t done, uint64_t total);
+    // False stops what is under way: it fails with "cancelled".
+    bool (*report)(void *self, uint64_t done, uint64_t total);
     void *self;
 };
 

@@ -94,7 +94,7 @@ static void tell_session(struct engine *e, const struct event *event)
 
 // --- model ---------------------------------------------------------------------------------------
 
-static void report_loading(void *self, uint64_t done, uint64_t total)
+static bool report_loading(void *self, uint64_t done, uint64_t total)
 {
     struct engine *e = self;
     const struct event_progress progress = { .what = "loading",
@@ -103,11 +103,13 @@ static void report_loading(void *self, uint64_t done, uint64_t total)
                                              .loss = __builtin_nan(""),
                                              .eta_s = __builtin_nan("") };
     tell(e, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
+    return !atomic_load(&e->cancel);
 }
 
 int engine_load(struct engine *e, const char *name, struct err *err)
 {
     const struct load_progress progress = { .report = report_loading, .self = e };
+    atomic_store(&e->cancel, false);
     struct model *m = model_load(name, e->backend, &progress, err);
     if (!m) return -1;
     struct model *former = e->model;
@@ -299,7 +301,7 @@ static int answer(struct engine *e, bool forward_only, bool *answered, struct er
     int status = conversation_answer(&e->conversation, e->settings, &hooks, &e->cancel, &options,
                                      e->sinks, answered, err);
     if (status == 0 && *answered && e->dump) {
-        status = dump_finish(e->dump, err);
+        status = dump_finish(e->dump, e->sinks, err);
         e->dump = NULL;
     }
     return status;

@@ -341,7 +341,8 @@ static int write_tensor(struct job *j, struct safetensors_writer *w, const struc
         uint64_t bytes = (uint64_t)n * sizeof *j->piece;
         if (safetensors_writer_data(w, j->piece, bytes, err) < 0) return -1;
         j->done += bytes;
-        if (j->progress) j->progress->report(j->progress->self, j->done, j->total);
+        if (j->progress && !j->progress->report(j->progress->self, j->done, j->total))
+            return err_set(err, "cancelled");
     }
     *place += ((uint64_t)count + 3) / 4 * 4;
     return 0;

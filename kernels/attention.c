@@ -102,7 +102,7 @@ static float soften(float *scores, int64_t from, int64_t to, float *high, float 
     return fade;
 }
 
-// --- few rows ------------------------------------------------------------------------------------
+// --- few rows -----------------------------------------------------------------------------------
 
 // out = out * fade + weight[0..n) times the rows of v.
 static void add_values(float *out, const float *v, int64_t step, int64_t width, const float *weight,
@@ -148,7 +148,7 @@ static void attend_few(const struct call *c, const struct task *t, float *scores
         }
 }
 
-// --- many rows -----------------------------------------------------------------------------------
+// --- many rows ----------------------------------------------------------------------------------
 
 // What a task of many rows needs beside its results.
 struct room {
@@ -261,7 +261,7 @@ static void attend_many(const struct call *c, const struct task *t, float *scrat
     }
 }
 
-// --- the call ------------------------------------------------------------------------------------
+// --- the call -----------------------------------------------------------------------------------
 
 static void write_row(const struct call *c, const struct task *t, int64_t r)
 {

@@ -90,8 +90,8 @@ static bool cpu_has_bf16(void)
 static const char *cpu_describe_as(const char *isa)
 {
     static char text[96];
-    snprintf(text, sizeof text, "cpu (%s%s, %d threads)", isa, cpu_has_bf16() ? " + bf16" : "",
-             cpu_threads());
+    snprintf(text, sizeof text, "cpu (%s%s, %d threads)", isa,
+             !strcmp(isa, "avx512") && cpu_has_bf16() ? " + bf16" : "", cpu_threads());
     return text;
 }
 

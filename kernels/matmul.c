@@ -15,8 +15,9 @@
 
 enum {
     FEW_ROWS = VEC == 16 ? 8 : 4, // up to here the weights are read directly
+    AHEAD = 4096,                 // bytes of weights asked for in advance
     INNER = 512,                  // numbers along K taken at a time
-    GROUP = 16                    // panels a thread takes at a time at most
+    GROUP = 512 / TILE_COLS       // panels a thread takes at a time at most
 };
 
 // One product and how it is cut up.
@@ -33,19 +34,24 @@ struct product {
     float *panels;    // [threads][INNER * TILE_COLS]
 };
 
-// --- few rows ------------------------------------------------------------------------------------
+// --- few rows -----------------------------------------------------------------------------------
 
-// Column i of y: one weight row with each of `rows` rows of x. Two sums a row; their order does not
-// depend on how many rows there are.
+// Column i of y: one weight row with each of `rows` rows of x. Two sums for each number of y; their
+// order does not depend on how many rows there are.
 VEC_INLINE void dots(const struct product *p, const float *x, int64_t i, const int rows,
                      enum dtype dtype)
 {
     const char *w = p->w + (size_t)i * p->row_bytes;
+    const int64_t step = 2 * VEC, step_bytes = step * (dtype == DTYPE_F32 ? 4 : 2);
     int64_t n = p->k, k = 0;
     vf s[FEW_ROWS][2];
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++) s[r][0] = s[r][1] = (vf){ 0 };
-    for (; k + 2 * VEC <= n; k += 2 * VEC) {
+    for (; k + step <= n; k += step) {
+        // The next rows follow in memory; left alone the processor stops looking ahead at each
+        // 4 KiB. (Asking for what lies past the end does no harm.)
+        for (int64_t byte = 0; byte < step_bytes; byte += 64)
+            __builtin_prefetch(w + k / step * step_bytes + byte + AHEAD);
         vf a = vf_load_as(w, k, dtype), b = vf_load_as(w, k + VEC, dtype);
 #pragma GCC unroll 8
         for (int r = 0; r < rows; r++) {
@@ -67,14 +73,13 @@ VEC_INLINE void dots(const struct product *p, const float *x, int64_t i, const i
 VEC_INLINE void few_columns(const struct product *p, const float *x, int64_t from, int64_t to,
                             const int rows)
 {
-    for (int64_t i = from; i < to; i++) {
+    for (int64_t i = from; i < to; i++)
         if (p->dtype == DTYPE_BF16)
             dots(p, x, i, rows, DTYPE_BF16);
         else if (p->dtype == DTYPE_F16)
             dots(p, x, i, rows, DTYPE_F16);
         else
             dots(p, x, i, rows, DTYPE_F32);
-    }
 }
 
 static void few_rows(const struct product *p, const float *x)
@@ -100,7 +105,7 @@ static void few_rows(const struct product *p, const float *x)
     }
 }
 
-// --- many rows -----------------------------------------------------------------------------------
+// --- many rows ----------------------------------------------------------------------------------
 
 // First row of a tile.
 static int64_t tile_start(const struct product *p, int64_t tile)

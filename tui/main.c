@@ -169,6 +169,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "vlmsh: %s\n", err.text);
         status = STATUS_USAGE;
     } else {
+        safetensors_guard();
         start(&p, backend);
         open_store(&p, &err);
         open_front(&p);

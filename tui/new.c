@@ -10,6 +10,7 @@
 #include "tui/lines.h"
 #include "tui/options.h"
 #include "tui/plain.h"
+#include "tui/signals.h"
 
 struct new_options {
     const char *shape, *folder;
@@ -86,12 +87,13 @@ static void show_counts(const struct sinks *sinks, const struct new_model_counts
     sinks_text(sinks, "%.2f GB of bf16 weights", (double)n->bytes / 1e9);
 }
 
-static void report(void *self, uint64_t done, uint64_t total)
+static bool report(void *self, uint64_t done, uint64_t total)
 {
     const struct event_progress progress = {
         .what = "writing", .step = (double)done, .steps = (double)total, .loss = NAN, .eta_s = NAN
     };
     sinks_emit(self, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
+    return !signals_interrupted();
 }
 
 static int write_model(const struct new_options *o, struct sinks *sinks, struct err *err)
@@ -101,8 +103,10 @@ static int write_model(const struct new_options *o, struct sinks *sinks, struct 
     if (new_model_count(o->shape, &counts, err) < 0) return STATUS_FAILED;
     show_counts(sinks, &counts);
     if (o->dry) return STATUS_OK;
-    if (new_model_write(o->shape, o->folder, (uint64_t)o->seed, &progress, err) < 0)
-        return STATUS_FAILED;
+    signals_start(NULL, SIGNALS_SCRIPT);
+    int status = new_model_write(o->shape, o->folder, (uint64_t)o->seed, &progress, err);
+    signals_stop();
+    if (status < 0) return signals_interrupted() ? STATUS_INTERRUPTED : STATUS_FAILED;
     sinks_text(sinks, "written to %s; open it with: vlmsh %s", o->folder, o->folder);
     return STATUS_OK;
 }

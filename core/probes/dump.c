@@ -228,7 +228,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct caught *)a)->name, ((const struct caught *)b)->name);
 }
 
-int dump_finish(struct dump *d, struct err *err)
+int dump_finish(struct dump *d, const struct sinks *sinks, struct err *err)
 {
     int status = 0;
     if (!d->count) {
@@ -250,6 +250,7 @@ int dump_finish(struct dump *d, struct err *err)
         status = safetensors_writer_finish(w, err);
     else
         safetensors_writer_abandon(w);
+    if (status == 0) sinks_notice(sinks, "wrote %zu tensors to '%s'", d->count, d->path);
     dump_free(d);
     return status;
 }

@@ -2,6 +2,7 @@
 #ifndef CORE_PROBES_DUMP_H
 #define CORE_PROBES_DUMP_H
 
+#include "core/event.h"
 #include "core/probes/taps.h"
 
 struct dump;
@@ -14,7 +15,7 @@ bool dump_wants_all_logits(const struct dump *d);
 void dump_sequence(void *self, const struct sequence *s);
 // Writes the file (tensors in name order) and frees d. -1 when nothing was caught or writing
 // failed.
-int dump_finish(struct dump *d, struct err *err);
+int dump_finish(struct dump *d, const struct sinks *sinks, struct err *err);
 void dump_free(struct dump *d);
 
 #endif

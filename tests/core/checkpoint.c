@@ -51,11 +51,25 @@ struct seen {
     int calls;
 };
 
-static void on_progress(void *self, uint64_t done, uint64_t total)
+static bool on_progress(void *self, uint64_t done, uint64_t total)
 {
     struct seen *s = self;
     assert_true(done > s->done && done <= total);
     *s = (struct seen){ done, total, s->calls + 1 };
+    return true;
+}
+
+static bool stop(void *self, uint64_t done, uint64_t total)
+{
+    return false;
+}
+
+static void a_load_can_be_stopped(void **state)
+{
+    struct err err;
+    struct load_progress progress = { stop, NULL };
+    assert_null(checkpoint_open("tests/goldens/llava-1.5", &progress, &err));
+    assert_non_null(strstr(err.text, "cancelled"));
 }
 
 static void opens_single_file(void **state)
@@ -370,6 +384,7 @@ static void locates_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_load_can_be_stopped),
         cmocka_unit_test(opens_single_file),
         cmocka_unit_test(opens_shards),
         cmocka_unit_test(fingerprint_sees_changes),

@@ -1,0 +1,175 @@
+// tests/bench/model.c -- the whole program on the shape of Llama-3.2-1B with random bf16 weights:
+// time to load, prefill of 576 tokens, one-token decode, resident memory, each beside its limit
+// measured in the same run (the decoder's products by the libraries alone; a loop that only reads
+// the weights).
+//
+//   build/opt/tests/bench/model [FOLDER]     FOLDER is written when it is not there (2.5 GB)
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "core/engine.h"
+#include "core/new_model.h"
+#include "tests/bench/limits.h"
+
+enum { PROMPT = 576, TOKENS = 25, ROUNDS = 5 };
+
+// Seconds of each round. The limits take turns with the program, so that whatever else the machine
+// does disturbs both sides alike.
+struct measured {
+    double prefill[ROUNDS], token[ROUNDS];
+    double library[ROUNDS], reading[ROUNDS]; // limits: all products of a prefill; all weights once
+    int round;
+};
+
+static void hear(void *self, const struct event *e)
+{
+    struct measured *m = self;
+    if (e->kind != EVENT_ANSWER || m->round < 0) return;
+    m->prefill[m->round] = e->answer->prefill_s;
+    // The first token comes with the prefill.
+    m->token[m->round] = e->answer->decode_s / (double)(e->answer->count - 1);
+}
+
+static void must(int status, const struct err *err)
+{
+    if (status == 0) return;
+    fprintf(stderr, "%s\n", err->text);
+    exit(1);
+}
+
+// One round: the prompt, then TOKENS tokens, in an empty conversation.
+static void answer(struct engine *e, struct err *err)
+{
+    int32_t ids[PROMPT];
+    for (int i = 0; i < PROMPT; i++) ids[i] = 100 + i * 7919 % 20000;
+    engine_clear(e);
+    must(engine_raw(e, ids, PROMPT, err), err);
+}
+
+// All products of a prefill by the faster library, weights already f32.
+static double library_seconds(const struct libraries *l, const struct decoder_config *c)
+{
+    const int64_t shapes[][2] = { { c->heads * c->dim, c->hidden },
+                                  { c->kv_heads * c->dim, c->hidden },
+                                  { c->kv_heads * c->dim, c->hidden },
+                                  { c->hidden, c->heads * c->dim },
+                                  { c->ffn, c->hidden },
+                                  { c->ffn, c->hidden },
+                                  { c->hidden, c->ffn } };
+    size_t widest = (size_t)(c->ffn > c->hidden ? c->ffn : c->hidden);
+    float *x = calloc(PROMPT * widest, sizeof *x), *y = calloc(PROMPT * widest, sizeof *y);
+    float *w = calloc(widest * widest, sizeof *w);
+    double best = 0;
+    for (int library = 0; library < 2; library++) {
+        if (library ? !l->openblas : !l->dnnl) continue;
+        // Twice: the first time touches the memory and lets the library make its code.
+        for (int twice = 0; twice < 2; twice++) {
+            double start = omp_get_wtime();
+            for (int i = 0; i < (int)(sizeof shapes / sizeof *shapes); i++)
+                (library ? libraries_openblas : libraries_dnnl)(l, y, x, w, PROMPT, shapes[i][0],
+                                                                shapes[i][1]);
+            double time = (omp_get_wtime() - start) * c->layers;
+            if (!best || time < best) best = time;
+        }
+    }
+    free(x);
+    free(y);
+    free(w);
+    return best;
+}
+
+// Reads every weight once.
+static double reading_seconds(const struct model *m)
+{
+    static volatile uint64_t sink; // so that the reading is not optimised away
+    double start = omp_get_wtime();
+    for (int i = 0; i < m->checkpoint->shard_count; i++)
+        sink += read_bytes(m->checkpoint->shards[i]->map, m->checkpoint->shards[i]->size);
+    return omp_get_wtime() - start;
+}
+
+static void measure(struct engine *e, struct measured *m, const char *mode,
+                    const struct libraries *l)
+{
+    struct err err;
+    must(engine_set(e, "compute.matmul", mode, &err), &err);
+    for (m->round = -1; m->round < ROUNDS; m->round++) { // the first warms up
+        answer(e, &err);
+        if (m->round < 0) continue;
+        m->reading[m->round] = reading_seconds(engine_model(e));
+        if (l) m->library[m->round] = library_seconds(l, &engine_model(e)->decoder.config);
+    }
+    m->round = -1;
+}
+
+static long resident_kb(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+}
+
+static void print_row(const char *what, const char *mode, double work, const double *ours,
+                      const double *limit)
+{
+    double a[ROUNDS], b[ROUNDS], ratio[ROUNDS];
+    for (int i = 0; i < ROUNDS; i++) {
+        a[i] = ours[i];
+        b[i] = limit[i];
+        ratio[i] = limit[i] / ours[i];
+    }
+    printf("| %s, compute.matmul %s | %.1f tokens/s | %.1f tokens/s | %.2f |\n", what, mode,
+           work / median_of(a, ROUNDS), work / median_of(b, ROUNDS), median_of(ratio, ROUNDS));
+}
+
+int main(int argc, char **argv)
+{
+    const char *folder = argc > 1 ? argv[1] : "build/bench/llama-3.2-1b";
+    struct measured f32 = { .round = -1 }, bf16 = { .round = -1 };
+    struct sinks sinks = { 0 };
+    struct stat st;
+    struct err err;
+    mkdir("build/bench", 0777);
+    if (stat(folder, &st) < 0) must(new_model_write("llama-3.2-1b", folder, 1, NULL, &err), &err);
+    const struct backend *b = backend_cpu();
+    struct engine *e = engine_new(b, &sinks);
+    must(engine_load(e, folder, &err), &err); // into the page cache
+    engine_free(e);
+    e = engine_new(b, &sinks);
+    double start = omp_get_wtime();
+    must(engine_load(e, folder, &err), &err);
+    double load = omp_get_wtime() - start;
+    must(engine_set(e, "sample.ignore_eos", "on", &err), &err);
+    char tokens[16];
+    snprintf(tokens, sizeof tokens, "%d", TOKENS);
+    must(engine_set(e, "sample.max_tokens", tokens, &err), &err);
+
+    struct libraries libraries = libraries_open(b->threads());
+    sinks_add(&sinks, (struct sink){ hear, &f32 });
+    answer(e, &err);
+    long resident = resident_kb(); // before the limits take memory of their own
+    measure(e, &f32, "f32", &libraries);
+    sinks.list[0].self = &bf16;
+    measure(e, &bf16, "bf16", &libraries);
+
+    printf("## Whole model: %s, shape of Llama-3.2-1B, bf16 weights, %d tokens\n\n", b->describe(),
+           PROMPT);
+    printf("| | vlmsh | limit | ratio |\n|---|---|---|---|\n");
+    print_row("prefill", "f32", PROMPT, f32.prefill, f32.library);
+    print_row("decode", "f32", 1, f32.token, f32.reading);
+    print_row("prefill", "bf16", PROMPT, bf16.prefill, bf16.library);
+    print_row("decode", "bf16", 1, bf16.token, bf16.reading);
+    uint64_t weights = checkpoint_bytes(engine_model(e)->checkpoint);
+    uint64_t cache = kv_bytes(&engine_conversation(e)->kv);
+    printf(
+        "\nLimits: the same products by the faster of oneDNN's and OpenBLAS's f32 sgemm alone; a "
+        "loop that only reads the weights.\nLoad of %.2f GB (cached): %.2f s. Resident at most: "
+        "%.2f GB = weights + KV cache + %.1f%%.\n",
+        (double)weights / 1e9, load, (double)resident * 1024 / 1e9,
+        ((double)resident * 1024 - (double)weights - (double)cache) / (double)weights * 100);
+    engine_free(e);
+    return 0;
+}

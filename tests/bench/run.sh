@@ -1,0 +1,26 @@
+#!/bin/sh
+# Runs every benchmark of tests/bench/*.c from BUILD_DIR; prints Markdown. Nothing is asserted.
+#
+# With PEERS=PYTHON (an interpreter that has torch, transformers, gguf and llama-cpp-python) llama.cpp
+# and transformers are measured on the same folder in the same run, in turn with vlmsh.
+set -eu
+build=${1:?usage: tests/bench/run.sh BUILD_DIR}
+cd "$(dirname "$0")/../.."
+folder=build/bench/llama-3.2-1b
+printf '%s, %s cores, load %s\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
+    "$(nproc)" "$(cut -d ' ' -f 1 /proc/loadavg)"
+for source in tests/bench/*.c; do
+    printf '\n'
+    "$build/${source%.c}"
+done
+[ -n "${PEERS:-}" ] || exit 0
+peers=tests/bench/peers
+[ -f "$folder.gguf" ] || "$PEERS" $peers/to_gguf.py "$folder" "$folder.gguf" >/dev/null 2>&1
+printf '\n## Peers on the same folder\n\n'
+for round in 1 2 3; do
+    "$build/tests/bench/model" "$folder" | grep '^| [pd]'
+    "$PEERS" $peers/llamacpp_bench.py "$folder.gguf" --threads "$(nproc)" 2>/dev/null
+done
+for dtype in f32 bf16; do
+    "$PEERS" $peers/hf_bench.py "$folder" --dtype $dtype --threads "$(nproc)" 2>/dev/null
+done
