@@ -21,7 +21,9 @@ TEST_PACKAGES = $(PACKAGES) libcmocka-dev tmux jq python3
 LINT_PACKAGES = clang-format clang-tidy cppcheck
 FUZZ_PACKAGES = clang
 
-CC      ?= gcc
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
 PREFIX  ?= /usr/local
 SAN     ?= 0
 WERROR  ?= $(if $(CI),1,0)
@@ -114,7 +116,7 @@ test: deps-test
 	@$(MAKE) --no-print-directory $(JOBS) check SAN=$(SAN)
 check: $(B)/vlmsh $(UNIT_BIN)
 	@VLMSH=$(B)/vlmsh tools/man.sh --check
-	@VLMSH=$(CURDIR)/$(B)/vlmsh tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS)
+	@VLMSH="$(CURDIR)/$(B)/vlmsh" tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS)
 
 bench: vlmsh $(BENCH_BIN)
 	@tests/bench/run.sh $(B)

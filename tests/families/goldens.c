@@ -25,7 +25,7 @@ struct golden {
     struct sinks sinks;
     struct engine *engine;
     struct ids answer; // of the last EVENT_ANSWER
-    char dump[64];
+    char dump[256];
 };
 
 static void must(int status, const struct err *err)
@@ -46,7 +46,9 @@ static void golden_open(struct golden *g, const char *name)
     struct err err = { 0 };
     char path[256];
     *g = (struct golden){ .name = name };
-    snprintf(g->dump, sizeof g->dump, "/tmp/vlmsh-golden-%d.safetensors", (int)getpid());
+    const char *base = getenv("TMPDIR");
+    snprintf(g->dump, sizeof g->dump, "%s/vlmsh-golden-%d.safetensors", base ? base : "/tmp",
+             (int)getpid());
     snprintf(path, sizeof path, "tests/goldens/%s/golden.json", name);
     if (!(g->json = json_read(path, 1 << 24, &err))) fail_msg("%s", err.text);
     snprintf(path, sizeof path, "tests/goldens/%s/golden.safetensors", name);
