@@ -67,9 +67,13 @@ static int read_configs(struct checkpoint *c, struct err *err)
     if (read_optional(c, "preprocessor_config.json", &c->preprocessor, err) < 0) return -1;
     if (read_optional(c, "processor_config.json", &c->processor, err) < 0) return -1;
     if (read_optional(c, "tokenizer_config.json", &c->tokenizer_config, err) < 0) return -1;
-    // Newer folders keep the picture settings inside processor_config.json.
+    // Newer folders keep the picture settings inside processor_config.json; an older file beside it
+    // no longer counts.
     const cJSON *nested = json_get(c->processor, "image_processor");
-    if (!c->preprocessor && cJSON_IsObject(nested)) c->preprocessor = cJSON_Duplicate(nested, true);
+    if (cJSON_IsObject(nested)) {
+        cJSON_Delete(c->preprocessor);
+        c->preprocessor = cJSON_Duplicate(nested, true);
+    }
     return 0;
 }
 
