@@ -39,6 +39,7 @@ struct decoder {
 // Reads a llama or qwen2 config object (text_config or the whole config.json).
 int decoder_config_read(struct decoder_config *d, const cJSON *json, struct err *err);
 // Binds the tensors; `prefix` like "language_model.model." and the head's full name.
+// Clears config.tied when the file holds a head that differs from the embedding.
 int decoder_bind(struct decoder *d, const struct checkpoint *c, const char *prefix,
                  const char *head, struct arena *arena, struct err *err);
 void decoder_release(struct decoder *d); // not the weights: they belong to checkpoint and arena

@@ -124,6 +124,35 @@ static void windows_are_refused_where_a_layer_has_one(void **state)
     scratch_remove(folder);
 }
 
+// --- rotary settings ---------------------------------------------------------------------------
+
+// Old keys, new ones, and both: the old ones count where both are, as in transformers.
+static void rotary_settings_stand_in_two_places(void **state)
+{
+#define LINEAR "{\"rope_type\": \"linear\", \"factor\": 2.0, \"rope_theta\": 20000}"
+    static const struct {
+        const char *json;
+        enum rope_kind kind;
+        double theta;
+    } cases[] = {
+        { "{\"rope_theta\": 500, \"rope_scaling\": null}", ROPE_PLAIN, 500 },
+        { "{\"rope_theta\": 500, \"rope_parameters\": " LINEAR "}", ROPE_LINEAR, 20000 },
+        { "{\"rope_scaling\": {}, \"rope_parameters\": " LINEAR "}", ROPE_LINEAR, 20000 },
+        { "{\"rope_theta\": 500, \"rope_scaling\": {\"type\": \"dynamic\"}, "
+          "\"rope_parameters\": " LINEAR "}",
+          ROPE_DYNAMIC, 500 },
+        { "{}", ROPE_PLAIN, 10000 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rope_config r;
+        cJSON *json = cJSON_Parse(cases[i].json);
+        assert_int_equal(rope_config_read(&r, json, 10000, NULL), 0);
+        assert_int_equal(r.kind, cases[i].kind);
+        assert_true(r.theta == cases[i].theta);
+        cJSON_Delete(json);
+    }
+}
+
 // --- picture processors ------------------------------------------------------------------------
 
 static void copy_siglip(const char *folder)
@@ -209,6 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_head_that_differs_is_not_tied),
         cmocka_unit_test(windows_are_refused_where_a_layer_has_one),
+        cmocka_unit_test(rotary_settings_stand_in_two_places),
         cmocka_unit_test(the_processor_named_gives_the_defaults),
         cmocka_unit_test(a_picture_of_another_size_is_refused),
         cmocka_unit_test(activations_have_several_names),
