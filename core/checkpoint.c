@@ -36,8 +36,7 @@ static bool file_exists(const struct checkpoint *c, const char *name)
     return exists;
 }
 
-// --- JSON files
-// -----------------------------------------------------------------------------------
+// --- JSON files ----------------------------------------------------------------------------------
 
 // *json stays NULL when the file is absent.
 static int read_optional(const struct checkpoint *c, const char *name, cJSON **json,
@@ -112,8 +111,7 @@ static int read_chat_template(struct checkpoint *c, struct err *err)
     return status;
 }
 
-// --- shards
-// ---------------------------------------------------------------------------------------
+// --- shards --------------------------------------------------------------------------------------
 
 static int open_shard(struct checkpoint *c, const char *name, struct err *err)
 {
@@ -295,8 +293,7 @@ static int open_weights(struct checkpoint *c, struct err *err)
     return status < 0 ? -1 : merge_shards(c, err);
 }
 
-// --- pages and fingerprint
-// ------------------------------------------------------------------------
+// --- pages and fingerprint -----------------------------------------------------------------------
 
 // Brings `size` bytes of a mapping into memory: the kernel maps whole ranges in one call (Linux
 // 5.14); on an older one a byte of each page is touched.
@@ -362,8 +359,7 @@ static int fingerprint(struct checkpoint *c, struct err *err)
     return 0;
 }
 
-// --- opening and closing
-// --------------------------------------------------------------------------
+// --- opening and closing -------------------------------------------------------------------------
 
 struct checkpoint *checkpoint_open(const char *folder, const struct load_progress *progress,
                                    struct err *err)
@@ -398,8 +394,7 @@ void checkpoint_close(struct checkpoint *c)
     free(c);
 }
 
-// --- tensors
-// --------------------------------------------------------------------------------------
+// --- tensors -------------------------------------------------------------------------------------
 
 const struct safetensor *checkpoint_find(const struct checkpoint *c, const char *name)
 {

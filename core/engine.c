@@ -92,8 +92,7 @@ static void tell_session(struct engine *e, const struct event *event)
     tell(e, &told);
 }
 
-// --- model
-// -----------------------------------------------------------------------------------------
+// --- model ---------------------------------------------------------------------------------------
 
 static bool report_loading(void *self, uint64_t done, uint64_t total)
 {
@@ -141,8 +140,7 @@ int engine_load_tokenizer(struct engine *e, const char *path, struct err *err)
     return 0;
 }
 
-// --- settings
-// --------------------------------------------------------------------------------------
+// --- settings ------------------------------------------------------------------------------------
 
 // Tells the new value and drops what it made stale.
 static void setting_changed(struct engine *e, const struct setting *row)
@@ -192,8 +190,7 @@ int engine_reset(struct engine *e, const char *key, struct err *err)
     return 0;
 }
 
-// --- conversation
-// ----------------------------------------------------------------------------------
+// --- conversation --------------------------------------------------------------------------------
 
 int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, size_t size,
                         struct err *err)

@@ -31,8 +31,7 @@ int store_begin(struct store *s, const char *name, struct err *err)
     return 0;
 }
 
-// --- list
-// ------------------------------------------------------------------------------------------
+// --- list ----------------------------------------------------------------------------------------
 
 static int list_rows(struct store *s, sqlite3_stmt *q, struct session_row **rows, size_t *count,
                      struct err *err)
@@ -96,8 +95,7 @@ void store_list_free(struct session_row *rows, size_t count)
     free(rows);
 }
 
-// --- fork, rename, delete
-// --------------------------------------------------------------------------
+// --- fork, rename, delete ------------------------------------------------------------------------
 
 // Messages are told apart by their place: it is the same in the copy.
 static const char *const copy_rows[] = {

@@ -40,8 +40,7 @@ struct input {
 // Readline's callbacks have no argument of ours; there is one readline.
 static struct input *current;
 
-// --- the prompt
-// -----------------------------------------------------------------------------------
+// --- the prompt ----------------------------------------------------------------------------------
 
 static void add_model(struct buf *prompt, const struct model *m)
 {
@@ -76,8 +75,7 @@ static char *make_prompt(const struct input *in)
     return buf_take(&prompt);
 }
 
-// --- completion
-// -----------------------------------------------------------------------------------
+// --- completion ----------------------------------------------------------------------------------
 
 static char *next_folder(const char *text, int state)
 {
@@ -120,8 +118,7 @@ static char **complete(const char *text, int start, int end)
     return matches;
 }
 
-// --- $EDITOR on Ctrl-G
-// ----------------------------------------------------------------------------
+// --- $EDITOR on Ctrl-G ---------------------------------------------------------------------------
 
 // Runs the editor on the file and waits for it.
 static int run_editor(const char *path)
@@ -172,8 +169,7 @@ static int edit_line(int count, int key)
     return 0;
 }
 
-// --- reading
-// --------------------------------------------------------------------------------------
+// --- reading -------------------------------------------------------------------------------------
 
 static void on_line(char *line)
 {
@@ -257,8 +253,7 @@ static enum wait read_line(struct input *in)
     return in->end ? WAIT_END : WAIT_LINE;
 }
 
-// --- physical to logical lines
-// --------------------------------------------------------------------
+// --- physical to logical lines -------------------------------------------------------------------
 
 static bool goes_on(const char *line, size_t length)
 {
@@ -338,8 +333,7 @@ enum input_result input_read(struct input *in, char **line)
     }
 }
 
-// --- life
-// -----------------------------------------------------------------------------------------
+// --- life ----------------------------------------------------------------------------------------
 
 struct input *input_new(struct shell *shell)
 {

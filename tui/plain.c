@@ -96,8 +96,7 @@ static void put_line(struct plain *p, struct stream *s, enum style style, const 
     fflush(s->file);
 }
 
-// --- the answer
-// -----------------------------------------------------------------------------------
+// --- the answer ----------------------------------------------------------------------------------
 
 static void show_token(struct plain *p, const struct event *e)
 {
@@ -141,8 +140,7 @@ static void show_answer(struct plain *p, const struct event *e)
     if (p->interactive) show_measures(p, a);
 }
 
-// --- tables and maps
-// ------------------------------------------------------------------------------
+// --- tables and maps -----------------------------------------------------------------------------
 
 // A cell on one line.
 static char *flat_cell(const char *cell)
@@ -231,8 +229,7 @@ static void show_heatmap(struct plain *p, const struct event *e)
     buf_release(&b);
 }
 
-// --- the rest
-// -------------------------------------------------------------------------------------
+// --- the rest ------------------------------------------------------------------------------------
 
 static void show_ids(struct plain *p, const struct event *e)
 {

@@ -133,8 +133,7 @@ void dump_sequence(void *self, const struct sequence *s)
         memcpy(t->data, s->positions, tensor_bytes(t));
 }
 
-// --- at the sites
-// ----------------------------------------------------------------------------------
+// --- at the sites --------------------------------------------------------------------------------
 
 static bool dump_wants(void *self, enum site site, int layer)
 {
@@ -222,8 +221,7 @@ struct hook dump_hook(struct dump *d)
     return (struct hook){ .wants = dump_wants, .run = dump_run, .self = d };
 }
 
-// --- the file
-// --------------------------------------------------------------------------------------
+// --- the file ------------------------------------------------------------------------------------
 
 static int by_name(const void *a, const void *b)
 {
