@@ -172,7 +172,8 @@ int engine_set(struct engine *e, const char *key, const char *value, struct err 
     const struct setting *row = settings_find(key);
     char *former = row ? xstrdup(settings_text(e->settings, key)) : NULL;
     int status = settings_set(e->settings, key, value, err);
-    if (status == 0 && strcmp(former, settings_text(e->settings, key))) setting_changed(e, row);
+    if (status == 0 && former && strcmp(former, settings_text(e->settings, key)))
+        setting_changed(e, row);
     free(former);
     return status;
 }

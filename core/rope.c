@@ -111,8 +111,8 @@ int rope_angles(struct graph *g, const struct rope_config *r, int64_t dim, const
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < half; j++) {
             float angle = (float)s->positions[from + i] * frequency[j];
-            angle_cos[i * half + j] = (float)cos(angle);
-            angle_sin[i * half + j] = (float)sin(angle);
+            angle_cos[i * half + j] = (float)cos((double)angle);
+            angle_sin[i * half + j] = (float)sin((double)angle);
         }
     *cos_out = graph_upload(g, DTYPE_F32, 2, (int64_t[]){ n, half }, angle_cos);
     *sin_out = graph_upload(g, DTYPE_F32, 2, (int64_t[]){ n, half }, angle_sin);

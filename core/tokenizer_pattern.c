@@ -388,7 +388,7 @@ int search_next(struct search *s, const struct pattern *p, const char *text, siz
 int replace_all(struct search *s, const struct pattern *p, const char *content, const char *text,
                 size_t length, struct buf *out, struct err *err)
 {
-    size_t done = 0, from = 0, start, end;
+    size_t done = 0, from = 0, start = 0, end = 0;
     while (from <= length) {
         int found = search_next(s, p, text, length, from, &start, &end, err);
         if (found < 0) return -1;

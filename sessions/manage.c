@@ -140,7 +140,7 @@ int store_fork(struct store *s, const char *name, struct err *err)
     if (name && check_free(s, name, err) < 0) return -1;
     if (store_lock(s, err) < 0) return -1;
     char *unique = name_unique(s, name ? name : s->current.name, err);
-    int64_t copy;
+    int64_t copy = 0;
     int status =
         unique ? session_copy(s, s->current.session, s->current.entries, unique, &copy, err) : -1;
     status = store_unlock(s, status, err);
