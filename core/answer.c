@@ -224,6 +224,7 @@ static void conclude(struct answering *a, bool keep)
         .decode_s = a->decode_s,
         .stop = a->stop,
         .kept = keep && a->options->kept,
+        .again = a->options->again,
     };
     if (keep) {
         struct message *m = conversation_add(a->c, ROLE_ASSISTANT);

@@ -43,6 +43,7 @@ struct event_answer {
     double prefill_s, decode_s, vision_s;
     const char *stop; // "eos", "length", "cancelled"
     bool kept;        // part of the conversation; false for a mere prefill or a batch of questions
+    bool again;       // it takes the place of the answer that was the last message
 };
 
 struct event_table {
