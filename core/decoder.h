@@ -42,8 +42,6 @@ int decoder_config_read(struct decoder_config *d, const cJSON *json, struct err 
 int decoder_bind(struct decoder *d, const struct checkpoint *c, const char *prefix,
                  const char *head, struct arena *arena, struct err *err);
 void decoder_release(struct decoder *d); // not the weights: they belong to checkpoint and arena
-// Parameters of the layers and the final norm; the embedding has vocab x hidden, so has the head.
-int64_t decoder_count(const struct decoder_config *c);
 
 enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL };
 
