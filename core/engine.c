@@ -431,6 +431,13 @@ int engine_answer(struct engine *e, struct err *err)
     return answer(e, (struct answer_options){ 0 }, &answered, err);
 }
 
+static int set_seed(struct engine *e, int64_t seed, struct err *err)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)seed);
+    return engine_set(e, "sample.seed", text, err);
+}
+
 int engine_regenerate(struct engine *e, struct err *err)
 {
     struct conversation *c = &e->conversation;
@@ -438,13 +445,10 @@ int engine_regenerate(struct engine *e, struct err *err)
     if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
     if (!m || m->role != ROLE_ASSISTANT)
         return err_set(err, "there is no answer to give again: say something first");
-    if (settings_real(e->settings, "sample.temperature") > 0) {
-        // Another draw, told and kept like any change of a setting, so that it can be repeated.
-        char seed[32];
-        snprintf(seed, sizeof seed, "%lld",
-                 (long long)settings_integer(e->settings, "sample.seed") + 1);
-        if (engine_set(e, "sample.seed", seed, err) < 0) return -1;
-    }
+    const int64_t seed = settings_integer(e->settings, "sample.seed");
+    const bool draws = settings_real(e->settings, "sample.temperature") > 0;
+    // Another draw, told and kept like any change of a setting, so that it can be repeated.
+    if (draws && set_seed(e, seed + 1, err) < 0) return -1;
     struct message former = *m;
     c->message_count--;
     bool answered;
@@ -454,6 +458,7 @@ int engine_regenerate(struct engine *e, struct err *err)
         return 0;
     }
     *conversation_add(c, former.role) = former;
+    if (draws) set_seed(e, seed, NULL); // cannot fail: it was the value before
     return status;
 }
 
