@@ -1,7 +1,7 @@
 // core/decoder.h -- the language model: layers of attention and gated FFN (Llama, Qwen2 shapes).
 //
 //   kv_reserve(&kv, s.n, &err);
-//   struct tensor *h = splice_embed(&g, &m->decoder, &s, past, pictures, picture_count), *logits;
+//   struct tensor *h = splice(&g, &m->decoder.embed, &s, past, visual, picture_count), *logits;
 //   decoder_forward(&g, &m->decoder, &kv, &s, h, LOGITS_LAST, true, &logits);
 #ifndef CORE_DECODER_H
 #define CORE_DECODER_H

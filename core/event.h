@@ -1,7 +1,7 @@
 // core/event.h -- what the engine and the commands say. They never print: they emit events to a
 // sink. Plain lines, JSON lines, the full screen and the session database are sinks.
 //
-//   emit(&(struct event){ .kind = EVENT_NOTICE, .text = "model loaded" }) ... via sinks_emit()
+//   sinks_emit(sinks, &(struct event){ .kind = EVENT_NOTICE, .text = "model loaded" });
 //
 // Everything an event points to is borrowed for the duration of the call.
 #ifndef CORE_EVENT_H
