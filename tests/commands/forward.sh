@@ -26,4 +26,19 @@ plain=$(jq -c 'select(.event == "answer").ids' "$work/events")
 lines "${ask[@]}" "/dump * $work/all.safetensors" 'What is this?'
 same "answer while dumping" "$(jq -c 'select(.event == "answer").ids' "$work/events")" "$plain"
 [ -s "$work/all.safetensors" ] || fail "the dump is written"
+
+# Damaged weights are no answer.
+cp -r tests/goldens/qwen2 "$work/nan"
+python3 - "$work/nan/model.safetensors" <<'P'
+import json, struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+start = 8 + struct.unpack("<Q", data[:8])[0]
+begin, end = (start + at for at in json.loads(data[8:start])["model.norm.weight"]["data_offsets"])
+data[begin:end] = b"\xff" * (end - begin)
+open(sys.argv[1], "wb").write(data)
+P
+lines "/load $work/nan" 'Hello' '/context'
+check "no answer of NaN" 'select(.event == "done").ok' $'true\nfalse\ntrue'
+check_has "NaN is named" 'select(.event == "error").message' "NaN"
+check "nothing was said" 'select(.name == "context").rows[0][0]' 0
 finish
