@@ -4,6 +4,7 @@
 // Out: EVENT_TOKEN for every token, EVENT_ANSWER, the assistant's message.
 // The step easy to get wrong: what is in the cache must always equal c->cached, also after a
 // failure or Ctrl-C in the middle of a pass.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -159,6 +160,20 @@ static void tell_token(const struct answering *a, int32_t id, struct buf *text)
     buf_clear(text);
 }
 
+// Damaged weights give NaN everywhere; drawing from that would be an answer made of token 0.
+static int check_logits(struct answering *a, int64_t vocab)
+{
+    for (int64_t i = 0; i < vocab; i++)
+        if (isnan(a->logits[i])) {
+            graph_fail(&a->graph,
+                       "the model computed no numbers (NaN) for token %lld: its weights "
+                       "are damaged, or its config.json is of another model",
+                       (long long)a->sequence.n);
+            return -1;
+        }
+    return 0;
+}
+
 // Tokens one by one until something ends the answer; a->stop says what.
 static int generate(struct answering *a)
 {
@@ -174,6 +189,7 @@ static int generate(struct answering *a)
     detokenizer_start(&words, m->tokenizer, true);
     for (;;) {
         if (graph_stop(&a->graph)) break;
+        if ((status = check_logits(a, vocab)) < 0) break;
         int32_t id = sampler_pick(a->settings, a->logits, vocab, a->sequence.ids,
                                   (size_t)a->sequence.n, (uint64_t)a->sequence.n);
         if (!ignore_eos && is_end(m, id)) {
@@ -224,6 +240,7 @@ static void conclude(struct answering *a, bool keep)
         .decode_s = a->decode_s,
         .stop = a->stop,
         .kept = keep && a->options->kept,
+        .again = a->options->again,
     };
     if (keep) {
         struct message *m = conversation_add(a->c, ROLE_ASSISTANT);

@@ -59,7 +59,7 @@ static int read_configs(struct checkpoint *c, struct err *err)
                        "publishes it%s",
                        c->folder,
                        file_exists(c, "adapter_config.json")
-                           ? " but an adapter; load the model, then set 'adapter' to this folder"
+                           ? " but an adapter, which belongs to a model; load that"
                            : "");
     if (read_optional(c, "config.json", &c->config, err) < 0) return -1;
     if (read_optional(c, "generation_config.json", &c->generation, err) < 0) return -1;

@@ -141,16 +141,6 @@ int decoder_config_read(struct decoder_config *d, const cJSON *json, struct err 
     return 0;
 }
 
-int64_t decoder_count(const struct decoder_config *c)
-{
-    int64_t D = c->hidden, q = c->heads * c->dim, kv = c->kv_heads * c->dim;
-    int64_t layer = 2 * D + D * q + 2 * D * kv + q * D + 3 * D * c->ffn;
-    if (c->qkv_bias) layer += q + 2 * kv;
-    if (c->out_bias) layer += D;
-    if (c->mlp_bias) layer += 2 * c->ffn + D;
-    return c->layers * layer + D;
-}
-
 // --- weights -----------------------------------------------------------------------------------
 
 static void bind_layer(struct binder *b, struct decoder_layer *w, const struct decoder_config *c,

@@ -12,7 +12,5 @@ enum random_stream { RANDOM_SAMPLE, RANDOM_WEIGHTS, RANDOM_SCORE, RANDOM_NOISE, 
 uint64_t random_bits(uint64_t seed, enum random_stream stream, uint64_t place);
 // Uniform in [0, 1).
 double random_unit(uint64_t seed, enum random_stream stream, uint64_t place);
-// Standard normal.
-double random_normal(uint64_t seed, enum random_stream stream, uint64_t place);
 
 #endif

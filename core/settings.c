@@ -139,7 +139,7 @@ static char *spell_number(const struct setting *row, const char *value, struct e
         buf_puts(&b, " or ");
         words_list(&b, row->choices);
     }
-    err_set(err, "%s cannot be '%s': it takes a %s from %.15g to %.15g%s", row->key, value,
+    err_set(err, "%s cannot be '%s': it takes a %s from %.16g to %.16g%s", row->key, value,
             whole ? "whole number" : "number", row->min, row->max, b.data ? b.data : "");
     buf_release(&b);
     return NULL;

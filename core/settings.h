@@ -2,9 +2,9 @@
 // sessions, help and completion read.
 //
 // A setting is a row: key, type, range, default, unit, one sentence of help, and what a change
-// makes stale. General rows stand in core/settings.c; a method brings its own rows
-// (core/methods/NAME.c). The engine copies the values once per step, so a change takes effect at
-// the next token.
+// makes stale. The rows stand in core/settings.c. A value is read where it is needed: those of the
+// sampler at every token, the others when an answer begins. A set belongs to one thread; another
+// one gets a copy.
 #ifndef CORE_SETTINGS_H
 #define CORE_SETTINGS_H
 
@@ -21,8 +21,13 @@ enum setting_type {
     SETTING_TEXT,    // anything
 };
 
-// What a change makes stale, cheapest first. The conversation is computed again from there, once.
-enum setting_stale { STALE_NOTHING, STALE_STEP, STALE_KV, STALE_VISUAL, STALE_PROMPT };
+// What a change makes stale. The conversation is computed again from there with the next answer.
+enum setting_stale {
+    STALE_NOTHING,
+    STALE_KV,     // keys and values
+    STALE_VISUAL, // visual tokens, and with them keys and values
+    STALE_PROMPT, // the prompt's text, and with it keys and values
+};
 
 struct setting {
     const char *key; // "sample.top_p"

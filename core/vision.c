@@ -129,14 +129,6 @@ int64_t vision_tokens(const struct vision_config *c)
     return vision_rows(c) - c->drop_class;
 }
 
-int64_t vision_count(const struct vision_config *c)
-{
-    int64_t Dv = c->hidden;
-    int64_t block = 4 * (Dv * Dv + Dv) + 2 * Dv * c->ffn + c->ffn + Dv + 4 * Dv;
-    int64_t count = 3 * c->patch * c->patch * Dv + vision_rows(c) * Dv + c->layers * block;
-    return count + (c->patch_bias + c->class_token + 2 * c->pre_norm + 2 * c->post_norm) * Dv;
-}
-
 // --- weights -----------------------------------------------------------------------------------
 
 static void bind_block(struct binder *b, struct vision_layer *w, const struct vision_config *c,

@@ -4,9 +4,11 @@
 // After the prompt's pass only the generated tokens' logits are still taken.
 #include "core/probes/dump.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/mem.h"
 #include "core/safetensors.h"
@@ -61,6 +63,17 @@ static int check_patterns(const struct dump *d, struct err *err)
     return d->pattern_count ? 0 : err_set(err, "nothing to dump was named (/help taps)");
 }
 
+// A file that cannot be written must not show after a long answer only.
+static int check_folder(const char *path, struct err *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
+    int status = access(folder, W_OK | X_OK);
+    if (status < 0) err_set(err, "cannot write '%s': %s", path, strerror(errno));
+    free(folder);
+    return status;
+}
+
 struct dump *dump_new(const char *patterns, const char *path, struct err *err)
 {
     struct dump *d = xcalloc(1, sizeof *d);
@@ -73,7 +86,7 @@ struct dump *dump_new(const char *patterns, const char *path, struct err *err)
         }
         p += length + (p[length] != 0);
     }
-    if (check_patterns(d, err) == 0) return d;
+    if (check_patterns(d, err) == 0 && check_folder(path, err) == 0) return d;
     dump_free(d);
     return NULL;
 }

@@ -43,6 +43,7 @@ static void bad_values_are_refused_and_change_nothing(void **state)
     struct err err;
     assert_int_equal(settings_set(s, "sample.top_p", "0.5", &err), 0);
     refuse(s, "sample.top_p", "1.5", "from 0 to 1");
+    refuse(s, "sample.seed", "1e17", "from 0 to 9007199254740991");
     refuse(s, "sample.top_p", "nan", "number");
     refuse(s, "sample.top_p", "", "number");
     refuse(s, "sample.top_p", "0.5x", "number");
