@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/clock.h"
 #include "core/conversation.h"
 #include "core/families/family.h"
 #include "core/sampler.h"
@@ -28,13 +28,6 @@ struct answering {
     double vision_s, prefill_s, decode_s;
     const char *stop; // what ended the answer
 };
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 // Rows at the beginning of `s` whose keys and values are in the cache. The last row is always
 // computed, because its logits are wanted.
@@ -91,12 +84,12 @@ static int encode_picture(struct answering *a, int i)
 // Encodes the pictures of the rows that are computed anew.
 static int encode_pictures(struct answering *a)
 {
-    double start = seconds();
+    double start = clock_seconds();
     for (int64_t row = a->reused; row < a->sequence.n; row++) {
         int i = a->sequence.picture[row];
         if (i >= 0 && !a->c->pictures[i].visual.data && encode_picture(a, i) < 0) return -1;
     }
-    a->vision_s = seconds() - start;
+    a->vision_s = clock_seconds() - start;
     return 0;
 }
 
@@ -140,9 +133,9 @@ static int prefill(struct answering *a)
     if (a->options->whole) conversation_stale(c, STALE_VISUAL);
     if (a->options->sequence) a->options->sequence(a->options->self, &a->sequence);
     if (encode_pictures(a) < 0) return -1;
-    double start = seconds();
+    double start = clock_seconds();
     int status = forward(a, true);
-    a->prefill_s = seconds() - start;
+    a->prefill_s = clock_seconds() - start;
     return status;
 }
 
@@ -185,7 +178,7 @@ static int generate(struct answering *a)
     struct detokenizer words;
     struct buf text = { 0 };
     int status = 0;
-    double start = seconds();
+    double start = clock_seconds();
     detokenizer_start(&words, m->tokenizer, true);
     for (;;) {
         if (graph_stop(&a->graph)) break;
@@ -217,7 +210,7 @@ static int generate(struct answering *a)
     if (text.length) tell_token(a, -1, &text);
     buf_release(&text);
     detokenizer_release(&words);
-    a->decode_s = seconds() - start;
+    a->decode_s = clock_seconds() - start;
     return status;
 }
 

@@ -436,20 +436,18 @@ static const struct safetensor *find_checked(const struct checkpoint *c, const c
 {
     const struct safetensor *s = checkpoint_find(c, name);
     if (!s) {
-        err_set(err, "'%s': tensor '%s' is missing", c->folder, name);
+        err_set(err, "tensor '%s' is missing", name);
         return NULL;
     }
     if (s->dtype != DTYPE_F32 && s->dtype != DTYPE_F16 && s->dtype != DTYPE_BF16) {
-        err_set(err, "'%s': tensor '%s' has type %s; weights must be F32, F16 or BF16", c->folder,
-                name, s->type);
+        err_set(err, "tensor '%s' has type %s; weights must be F32, F16 or BF16", name, s->type);
         return NULL;
     }
     bool same = s->rank == rank;
     for (int i = 0; same && i < rank; i++) same = shape[i] < 0 || shape[i] == s->shape[i];
     if (same) return s;
     char *have = shape_text(s->rank, s->shape), *want = shape_text(rank, shape);
-    err_set(err, "'%s': tensor '%s' has shape %s, config.json asks for %s", c->folder, name, have,
-            want);
+    err_set(err, "tensor '%s' has shape %s, config.json asks for %s", name, have, want);
     free(have);
     free(want);
     return NULL;

@@ -112,6 +112,12 @@ int engine_load(struct engine *e, const char *name, struct err *err)
     atomic_store(&e->cancel, false);
     struct model *m = model_load(name, e->backend, &progress, err);
     if (!m) return -1;
+    if (tokenizer_size(m->tokenizer) > m->decoder.config.vocab)
+        sinks_notice(
+            e->sinks,
+            "the tokenizer knows %d tokens, the model %lld: do tokenizer.json and config.json "
+            "belong together?",
+            tokenizer_size(m->tokenizer), (long long)m->decoder.config.vocab);
     struct model *former = e->model;
     e->model = m;
     conversation_set_model(&e->conversation, m);
@@ -180,8 +186,7 @@ int engine_set(struct engine *e, const char *key, const char *value, struct err 
 
 int engine_reset(struct engine *e, const char *key, struct err *err)
 {
-    if (key && !settings_find(key))
-        return err_set(err, "there is no setting '%s' (/settings lists them)", key);
+    if (key && !settings_find(key)) return settings_unknown(key, err);
     for (int i = 0; i < settings_count(); i++) {
         const struct setting *row = settings_row(i);
         if ((key && strcmp(key, row->key)) || !settings_changed(e->settings, row->key)) continue;
@@ -203,6 +208,8 @@ int engine_attach(struct engine *e, const char *path, struct err *err)
 {
     bool standard_input = !strcmp(path, "-");
     size_t size;
+    if (strstr(path, "://"))
+        return err_set(err, "'%s' is an address: nothing is downloaded, give a file", path);
     char *bytes = file_read(standard_input ? "/dev/stdin" : path, IMAGE_MAX_FILE, &size, err);
     if (!bytes) return -1;
     int status = engine_attach_bytes(e, path, bytes, size, err);

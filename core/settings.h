@@ -46,12 +46,13 @@ const struct setting *settings_row(int index);
 const struct setting *settings_find(const char *key); // NULL if unknown
 // The known key nearest to what was typed, for "did you mean"; NULL if none is near.
 const char *settings_nearest(const char *key);
+// Says that there is no such setting, and which one may be meant. Returns -1.
+int settings_unknown(const char *key, struct err *err);
 
 // A set of values; new ones hold the defaults. Copies are independent (immutable snapshots).
 struct settings;
 
 struct settings *settings_new(void);
-struct settings *settings_clone(const struct settings *s);
 void settings_free(struct settings *s);
 
 // Checks the value against the row and stores it in its plain spelling. -1 with a message that says

@@ -17,6 +17,7 @@
 #include <readline/readline.h>
 
 #include "commands/script.h"
+#include "core/clock.h"
 #include "core/mem.h"
 #include "tui/complete.h"
 #include "tui/history.h"
@@ -189,7 +190,7 @@ static void drop_typed(struct input *in)
 // nothing to take away, leave.
 static bool interrupt(struct input *in)
 {
-    double now = throttle_now();
+    double now = clock_seconds();
     bool empty = !rl_end && !line_reader_open(&in->reader);
     bool again = empty && in->interrupted > 0 && now - in->interrupted < 2;
     in->interrupted = empty ? now : 0;

@@ -101,16 +101,25 @@ static int read_pictures(struct model *m, const struct checkpoint *c, struct err
     return 0;
 }
 
+// A part of config.json: absent (then NULL: the class defaults) or an object.
+static int read_part(const cJSON *config, const char *key, const cJSON **part, struct err *err)
+{
+    *part = json_get(config, key);
+    return !*part || cJSON_IsObject(*part) ? 0 : err_set(err, "\"%s\" must be an object", key);
+}
+
 static int llava_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
-    const cJSON *text = json_get(c->config, "text_config");
+    const cJSON *text, *vision;
     bool tied;
+    if (read_part(c->config, "text_config", &text, err) < 0 ||
+        read_part(c->config, "vision_config", &vision, err) < 0)
+        return -1;
     if (decoder_config_read(&m->decoder.config, text, err) < 0) return err_in(err, "text_config");
     // transformers takes the flag from either level.
     if (json_bool(c->config, "tie_word_embeddings", false, &tied, err) < 0) return -1;
     m->decoder.config.tied |= tied;
-    if (vision_config_read(&m->vision.config, json_get(c->config, "vision_config"), err) < 0)
-        return err_in(err, "vision_config");
+    if (vision_config_read(&m->vision.config, vision, err) < 0) return err_in(err, "vision_config");
     if (read_feature_layer(&m->vision.config, c->config, err) < 0 ||
         read_projector(&m->projector, c->config, err) < 0 ||
         read_placeholder(m, c->config, err) < 0)
