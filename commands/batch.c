@@ -12,10 +12,10 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "commands/dialogue.h"
+#include "core/clock.h"
 
 static const size_t file_limit = (size_t)8 << 30;
 
@@ -341,16 +341,10 @@ static int run_sample(struct batch *b, const struct sample *s, struct err *err)
 
 // --- the run -------------------------------------------------------------------------------------
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static void tell_progress(const struct batch *b, int64_t step, int64_t steps, double begin)
 {
-    const double eta = step ? (seconds() - begin) / (double)step * (double)(steps - step) : NAN;
+    const double eta =
+        step ? (clock_seconds() - begin) / (double)step * (double)(steps - step) : NAN;
     const struct event_progress p = {
         .what = "answering", .step = (double)step, .steps = (double)steps, .loss = NAN, .eta_s = eta
     };
@@ -360,7 +354,7 @@ static void tell_progress(const struct batch *b, int64_t step, int64_t steps, do
 static int run_samples(struct batch *b, int64_t skipped, struct err *err)
 {
     int64_t steps = (int64_t)b->data.count - skipped, step = 0;
-    const double begin = seconds();
+    const double begin = clock_seconds();
     int status = 0;
     if (b->options->limit && b->options->limit < steps) steps = b->options->limit;
     for (size_t i = 0; i < b->data.count && step < steps && status == 0; i++) {

@@ -29,7 +29,7 @@ struct graph {
     const struct backend *backend;
     struct arena *arena;             // step arena: results of the ops
     const struct hooks *hooks;       // who looks and who changes (core/hooks.h); NULL = nobody
-    const struct settings *settings; // snapshot for this step; NULL = defaults
+    const struct settings *settings; // they do not change during a pass; NULL = defaults
     enum matmul_mode matmul;         // from compute.matmul
     const atomic_bool *cancel;       // set by another thread or a signal: stop at the next layer
     bool failed, cancelled;

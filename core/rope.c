@@ -40,10 +40,12 @@ static int read_llama3(struct rope_config *r, const cJSON *scaling, struct err *
 
 int rope_config_read(struct rope_config *r, const cJSON *json, double theta, struct err *err)
 {
-    // transformers 5 keeps everything in rope_parameters; older files have two keys.
-    const cJSON *scaling = json_get(json, "rope_parameters");
+    // transformers 5 keeps everything in rope_parameters; older files have two keys, which go first
+    // where both are.
+    const cJSON *scaling = json_get(json, "rope_scaling");
+    if (!scaling || (cJSON_IsObject(scaling) && !scaling->child))
+        scaling = json_get(json, "rope_parameters");
     const cJSON *place = json_get(scaling, "rope_theta") ? scaling : json;
-    if (!scaling) scaling = json_get(json, "rope_scaling");
     if (scaling && !cJSON_IsObject(scaling))
         return err_set(err, "\"rope_scaling\" must be an object or null");
 

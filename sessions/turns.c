@@ -371,6 +371,7 @@ static void hear_message(struct store *s, const struct event *event)
 static void hear_answer(struct store *s, const struct event_answer *answer)
 {
     if (!s->begun) begin(s, answer->text);
+    if (answer->again) add_entry(s, ENTRY_UNDO)->count = 1; // the former stays until now
     struct entry *e = add_entry(s, ENTRY_MESSAGE);
     e->role = ROLE_ASSISTANT;
     e->generated = e->answered = true;

@@ -17,6 +17,7 @@
 #include <readline/readline.h>
 
 #include "commands/script.h"
+#include "core/clock.h"
 #include "core/mem.h"
 #include "tui/complete.h"
 #include "tui/history.h"
@@ -185,15 +186,16 @@ static void drop_typed(struct input *in)
     buf_clear(&in->typed);
 }
 
-// Ctrl-C at the prompt: an empty line, outside of any text begun. True: the second, leave.
+// Ctrl-C at the prompt: an empty line, outside of any text begun. True: the second where there was
+// nothing to take away, leave.
 static bool interrupt(struct input *in)
 {
-    double now = throttle_now();
-    bool again = in->interrupted > 0 && now - in->interrupted < 2;
-    in->interrupted = now;
+    double now = clock_seconds();
     bool empty = !rl_end && !line_reader_open(&in->reader);
+    bool again = empty && in->interrupted > 0 && now - in->interrupted < 2;
+    in->interrupted = empty ? now : 0;
+    fputs("^C\n", rl_outstream); // before readline goes to the left edge
     rl_callback_handler_remove();
-    fputs("^C\n", rl_outstream);
     if (!again && empty) fputs("(Ctrl-C again, or Ctrl-D, to leave)\n", rl_outstream);
     fflush(rl_outstream);
     drop_typed(in);

@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/mem.h"
 #include "tui/text.h"
 #include "tui/throttle.h"
@@ -275,7 +276,7 @@ static void show_progress(struct plain *p, const struct event *e)
         wipe_progress(p);
         return;
     }
-    if (throttle_now() - p->throttle.started < 0.3) return;
+    if (clock_seconds() - p->throttle.started < 0.3) return;
     struct buf b = { 0 };
     if (g->job) buf_printf(&b, "job %lld: ", (long long)g->job);
     buf_puts(&b, g->what ? g->what : "working");
