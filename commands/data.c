@@ -168,28 +168,35 @@ static int64_t count_problem(const struct data_check *c, int problem)
     return n;
 }
 
-static void show_problem(const struct shell *shell, const struct data_check *c, int problem)
+static void add_problem(struct table_builder *t, const struct data_check *c, int problem)
 {
-    static const char *const columns[] = { "problem", "id", "line", "why" };
-    static const bool numeric[] = { false, false, true, false };
-    const int64_t all = count_problem(c, problem);
-    int64_t shown = 0;
-    struct table_builder t;
-    if (!all) return;
-    table_begin(&t, "data problems", 4, columns, numeric);
+    int shown = 0;
     for (size_t i = 0; i < c->finding_count && shown < SHOWN; i++) {
         const struct data_finding *f = &c->findings[i];
         if ((int)f->problem != problem) continue;
-        table_add(&t, "%s", data_problem_name(f->problem));
-        table_add(&t, "%s", f->id);
-        table_add(&t, "%" PRId64, f->line);
-        table_add(&t, "%s", f->why);
+        table_add(t, "%s", data_problem_name(f->problem));
+        table_add(t, "%s", f->id);
+        table_add(t, "%" PRId64, f->line);
+        table_add(t, "%s", f->why);
         shown++;
     }
+}
+
+static void show_problems(const struct shell *shell, const struct data_check *c)
+{
+    static const char *const columns[] = { "problem", "id", "line", "why" };
+    static const bool numeric[] = { false, false, true, false };
+    struct table_builder t;
+    if (!c->finding_count) return;
+    table_begin(&t, "data problems", 4, columns, numeric);
+    for (int i = 0; i < DATA_PROBLEMS; i++) add_problem(&t, c, i);
     table_emit(&t, shell->sinks);
-    if (all > shown)
-        sinks_notice(shell->sinks, "%s: and %" PRId64 " more (--out FILE.csv has all of them)",
-                     data_problem_name((enum data_problem)problem), all - shown);
+    for (int i = 0; i < DATA_PROBLEMS; i++) {
+        const int64_t more = count_problem(c, i) - SHOWN;
+        if (more > 0)
+            sinks_notice(shell->sinks, "%s: and %" PRId64 " more (--out FILE.csv has all of them)",
+                         data_problem_name((enum data_problem)i), more);
+    }
 }
 
 // --- CSV -----------------------------------------------------------------------------------------
@@ -263,7 +270,7 @@ static void show(const struct shell *shell, const struct data_check *c,
                  const struct data_options *o, const struct dataset *d)
 {
     show_counts(shell, c);
-    for (int i = 0; i < DATA_PROBLEMS; i++) show_problem(shell, c, i);
+    show_problems(shell, c);
     sinks_notice(
         shell->sinks,
         "'%s': %" PRId64 " of %" PRId64 " samples can be trained on%s; %zu picture files%s",

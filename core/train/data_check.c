@@ -193,9 +193,8 @@ static void check_index(struct checking *k, int64_t index)
     struct sample s;
     struct err err;
     const int status = dataset_read(k->d, index, &s, &err);
-    to->chosen = is_chosen(k->o, s.kind);
-    // What is no sample has no kind to be left out by.
-    if (status < 0 && !*s.kind) to->chosen = true;
+    // What is broken has no kind to be left out by.
+    to->chosen = s.broken || is_chosen(k->o, s.kind);
     to->kind = (int32_t)names_add(&k->c->kinds, s.kind, NULL);
     if (to->chosen && status < 0)
         find(k->c, s.dialogue.marks_differ ? DATA_MARKS : DATA_UNREADABLE, &s, err.text);

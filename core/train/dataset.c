@@ -280,7 +280,7 @@ int dataset_read(const struct dataset *d, int64_t index, struct sample *s, struc
     if (json)
         status = sample_read(s, json, d->folder, err);
     else
-        *s = (struct sample){ .kind = xstrdup("") };
+        *s = (struct sample){ .broken = true, .kind = xstrdup("") };
     s->index = index;
     s->line = d->entries[index].line;
     cJSON_Delete(json);

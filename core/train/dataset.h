@@ -31,6 +31,7 @@ struct dataset {
 };
 
 struct sample {
+    bool broken; // no JSON
     int64_t index, line;
     char *id;                 // as text; NULL when the sample has none
     char *kind;               // "kind", "type" or "category" of the sample; "" when it has none
