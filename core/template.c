@@ -508,7 +508,11 @@ static bool find_by_cuts(const struct rendering *r, const struct tokenizer *t,
 static int find_places(const struct rendering *r, const struct tokenizer *t,
                        const struct ids *whole, size_t *places, struct err *err)
 {
+    enum { MOST = 1 << 27 }; // bytes to tokenise: seconds
     if (find_by_cuts(r, t, whole, places)) return 0;
+    if (r->answer_count > MOST / (r->text.length + 1))
+        return err_set(err, "%zu answers in a text of %zu bytes: too many to find their tokens",
+                       r->answer_count, r->text.length);
     for (size_t i = 0; i < r->answer_count; i++) {
         const struct text_range *a = &r->answers[i];
         if (ids_before(r, t, whole, a->start, true, &places[2 * i], err) < 0 ||

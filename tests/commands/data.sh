@@ -49,7 +49,7 @@ same "golden's tokens" "$(jq -r 'select(.name == "data tokens").rows[] | "\(.[1]
 # A sample that would be cut inside its picture; the model that does not see.
 lines "/load $llava" '/set ctx.max 20' "/data check $work/one.jsonl --images $pictures" "/load $llama" "/data check $work/one.jsonl --images $pictures"
 check_has "inside a picture" 'select(.name == "data problems").rows[0][3]' "49 tokens, the context holds 20 and would end inside a picture"
-check_has "text only" 'select(.name == "data problems").rows[0][3]' "reads text only"
+check_has "text only" 'select(.name == "data problems").rows[0] | "\(.[0]): \(.[3])"' "not readable: it has a picture, and the model"
 
 # Twenty names, all of them in the file.
 for i in $(seq 30); do echo "{\"id\": \"n\\\"$i,\", \"image\": \"gone$i.png\", \"question\": \"q\", \"answer\": \"r\"}"; done >"$work/many.jsonl"
@@ -63,6 +63,19 @@ lines "/load $llava" '/data' '/data chek x' '/data check' "/data check $work/non
     "/data check $work/one.jsonl --kind" "/data check $work/one.jsonl --kind ," "/data check $work/one.jsonl --what 5" "/data check a b"
 check "refused" 'select(.event == "done").ok' $'true\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
 check_has "no such kind" 'select(.event == "error").message' "has no sample of such a kind"
+# Ctrl-C stops it.
+yes '{"question": "What is there to be seen?", "answer": "Nothing at all."}' | head -1000000 >"$work/long.jsonl"
+"$VLMSH" --db "$work/vlmsh.db" $llava --json -c "/data check $work/long.jsonl" >"$work/events" 2>"$work/said" &
+child=$!
+for _ in $(seq 200); do
+    grep -q '"checking"' "$work/events" && break
+    sleep 0.1
+done
+kill -INT $child
+wait $child
+same "stopped" $? 130
+check "nothing is shown then" 'select(.event == "table").name' ""
+
 printf '%s\n' "/unload" "/data check $work/one.jsonl" | vlmsh $llava --json >"$work/events"
 check_has "needs a model" 'select(.event == "error").message' "model"
 finish
