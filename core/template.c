@@ -421,7 +421,7 @@ int prompt_sequence(const struct message *messages, size_t count, const struct p
 {
     struct rendering r = { .options = o };
     struct ids ids = { 0 };
-    size_t begin;
+    size_t begin = 0;
     const bool raw = count && messages[0].role == ROLE_RAW;
     render(&r, messages, count);
     int status = make_sequence(&r, t, raw, pictures, picture_count, &ids, &begin, s, err);
@@ -554,7 +554,7 @@ int prompt_answers(const struct message *messages, size_t count, const struct pi
 {
     struct rendering r = { .options = o };
     struct ids ids = { 0 };
-    size_t begin;
+    size_t begin = 0;
     const bool raw = count && messages[0].role == ROLE_RAW;
     render(&r, messages, count);
     // The last answer ends with the whole text.
