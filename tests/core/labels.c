@@ -218,6 +218,15 @@ static void test_turns(void **state)
     check_turns("qwen2", NULL, "Yes.", "Yes.<|im_end|>\n|No.<|im_end|>\n");
 }
 
+static void test_layouts(void **state)
+{
+    check_turns("llava-1.5", "llama-2", "Yes.", "Yes. </s>|No. </s>");
+    check_turns("llava-1.5", "chatml", "Yes.", "Yes.<|im_end|>\n|No.<|im_end|>\n");
+    check_turns("llava-1.5", "plain", "Yes.", "Yes.</s>|No.</s>");
+    check_turns("llava-1.5", "glm-4v", "Yes.", "Yes.|No.");
+    check_turns("qwen2", "llava-onevision", "Yes.", " \nYes.<|im_end|>| \nNo.<|im_end|>");
+}
+
 // A token that reaches over the border of an answer: the ids stay those of the whole text.
 static void test_borders(void **state)
 {
@@ -292,8 +301,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_goldens),   cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_borders),   cmocka_unit_test(test_same_rows),
-        cmocka_unit_test(test_no_answer), cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_layouts),   cmocka_unit_test(test_borders),
+        cmocka_unit_test(test_same_rows), cmocka_unit_test(test_no_answer),
+        cmocka_unit_test(test_pictures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
