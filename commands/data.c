@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "commands/command.h"
+#include "core/clock.h"
 #include "core/train/data_check.h"
 
 enum { SHOWN = 20, KINDS_MAX = 64 };
@@ -240,17 +240,10 @@ struct progress {
     double begin, told;
 };
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static bool report(void *self, int64_t done, int64_t count)
 {
     struct progress *p = self;
-    const double now = seconds();
+    const double now = clock_seconds();
     if (now - p->told >= 0.2) {
         const struct event_progress progress = {
             .what = "checking",
@@ -285,7 +278,7 @@ static int check(struct shell *shell, const struct data_options *o, struct err *
     struct data_check c;
     engine_uncancel(e);
     if (dataset_open(&d, o->file, o->images, err) < 0) return -1;
-    struct progress p = { .engine = e, .begin = seconds(), .told = seconds() };
+    struct progress p = { .engine = e, .begin = clock_seconds(), .told = clock_seconds() };
     const struct data_check_options options = {
         .kinds = o->kinds,
         .kind_count = o->kind_count,
