@@ -7,7 +7,14 @@
 
 #include <stdint.h>
 
-enum random_stream { RANDOM_SAMPLE, RANDOM_WEIGHTS, RANDOM_SCORE, RANDOM_NOISE, RANDOM_SHUFFLE, RANDOM_SCENE };
+enum random_stream {
+    RANDOM_SAMPLE,
+    RANDOM_WEIGHTS,
+    RANDOM_SCORE,
+    RANDOM_NOISE,
+    RANDOM_SHUFFLE,
+    RANDOM_SCENE
+};
 
 uint64_t random_bits(uint64_t seed, enum random_stream stream, uint64_t place);
 // Uniform in [0, 1).

@@ -68,7 +68,7 @@ static const struct word words[] = {
       new_run },
     { "help", "[COMMAND|SETTING|--man|--markdown]", "show this, or help on one thing", run_help },
     { "version", "", "show the version", run_version },
-    { "scenes", "N DIR [--seed S] [--size P] [--kind K]", "write N pictures with questions",
+    { "scenes", "N DIR [--seed S] [--size P] [--kind K]...", "write N pictures with questions",
       scenes_run },
     { "job", "...", "(not in this build)", run_missing },
     { "bench", "...", "(not in this build)", run_missing },

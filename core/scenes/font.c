@@ -59,7 +59,7 @@ bool glyph_covers(char glyph, int64_t x, int64_t y, int64_t radius)
     for (size_t i = 0; i < sizeof font / sizeof *font; i++)
         if (font[i].glyph == glyph) p = font[i].strokes;
     if (!p) return false;
-    const int64_t half = radius * 16 / 100, reach = radius - half;
+    const int64_t half = radius * 19 / 100, reach = radius - half;
     int64_t from[2], to[2];
     bool down = false;
     for (; *p; p += p[2] ? 3 : 2) {

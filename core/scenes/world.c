@@ -25,6 +25,7 @@ void dice_shuffle(struct dice *d, int *list, int count)
 {
     for (int i = 0; i < count; i++) {
         const int j = dice_roll(d, i + 1);
+        list[i] = i;
         list[i] = list[j];
         list[j] = i;
     }
@@ -71,7 +72,7 @@ static void jitter(uint8_t to[3], const uint8_t from[3], int by, struct dice *d)
 static void draw_body(struct object *o, struct dice *d)
 {
     enum { PIXEL = SCENE_SIDE / 96, CELL = SCENE_SIDE / 3 };
-    static const int least[SIZES] = { 13, 20, 29 }, free_way[SIZES] = { 7, 5, 3 };
+    static const int least[SIZES] = { 13, 20, 29 }, free_way[SIZES] = { 7, 6, 5 };
     if (o->is.glyph && !o->is.size) o->is.size = 1; // a small one cannot be read
     const int way = free_way[o->is.size] * PIXEL;
     o->radius = (least[o->is.size] * PIXEL + dice_roll(d, 3 * PIXEL)) / 2;
