@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "commands/dialogue.h"
+#include "core/dialogue.h"
 #include "core/hash.h"
 #include "core/image.h"
 #include "core/scenes.h"
