@@ -78,6 +78,16 @@ void engine_cancel(struct engine *e)
     atomic_store(&e->cancel, true);
 }
 
+void engine_uncancel(struct engine *e)
+{
+    atomic_store(&e->cancel, false);
+}
+
+bool engine_cancelled(const struct engine *e)
+{
+    return atomic_load(&e->cancel);
+}
+
 static void tell(struct engine *e, const struct event *event)
 {
     sinks_emit(e->sinks, event);

@@ -63,6 +63,9 @@ void engine_clear(struct engine *e);
 void engine_stash(struct engine *e);
 void engine_unstash(struct engine *e);
 void engine_cancel(struct engine *e);
+// For long work outside the engine: forget an earlier cancel, then ask for one now and then.
+void engine_uncancel(struct engine *e);
+bool engine_cancelled(const struct engine *e);
 
 // Tokens of the conversation as it stands, with the waiting pictures; before anything is computed.
 struct engine_context {

@@ -7,7 +7,8 @@
 
 #include <stdint.h>
 
-enum random_stream { RANDOM_SAMPLE, RANDOM_WEIGHTS };
+// Numbers never change: what was drawn once must be drawn again.
+enum random_stream { RANDOM_SAMPLE = 0, RANDOM_WEIGHTS = 1, RANDOM_SCENE = 5 };
 
 uint64_t random_bits(uint64_t seed, enum random_stream stream, uint64_t place);
 // Uniform in [0, 1).

@@ -11,6 +11,7 @@
 #include "tui/new.h"
 #include "tui/options.h"
 #include "tui/plain.h"
+#include "tui/scenes.h"
 
 static int run_missing(int argc, char **argv, struct err *err)
 {
@@ -67,7 +68,8 @@ static const struct word words[] = {
       new_run },
     { "help", "[COMMAND|SETTING|--man|--markdown]", "show this, or help on one thing", run_help },
     { "version", "", "show the version", run_version },
-    { "scenes", "...", "(not in this build)", run_missing },
+    { "scenes", "N DIR [--seed S] [--size P] [--kind K]...", "write N pictures with questions",
+      scenes_run },
     { "job", "...", "(not in this build)", run_missing },
     { "bench", "...", "(not in this build)", run_missing },
 };

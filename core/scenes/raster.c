@@ -1,0 +1,141 @@
+// core/scenes/raster.c -- a scene to pixels, owners, boxes. Each pixel is sampled 4 x 4 times; all
+// arithmetic is in integers, so that every machine paints the same.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/scenes/scene.h"
+
+enum { FINE = 4, SAMPLES = FINE * FINE };
+
+void raster_init(struct raster *r, int size)
+{
+    const size_t count = (size_t)size * (size_t)size;
+    *r = (struct raster){ .size = size,
+                          .pixels = xreallocarray(NULL, count, 3),
+                          .owner = xmalloc(count) };
+}
+
+void raster_release(struct raster *r)
+{
+    free(r->pixels);
+    free(r->owner);
+    *r = (struct raster){ 0 };
+}
+
+// Even-odd rule; corners in 1/1000 of the radius.
+static bool in_polygon(const int16_t (*corner)[2], int count, int64_t x, int64_t y, int64_t radius)
+{
+    bool inside = false;
+    for (int i = 0, j = count - 1; i < count; j = i++) {
+        const int64_t ax = corner[i][0] * radius, ay = corner[i][1] * radius;
+        const int64_t bx = corner[j][0] * radius, by = corner[j][1] * radius;
+        const int64_t qx = x * 1000, qy = y * 1000;
+        if ((ay > qy) == (by > qy)) continue;
+        const int64_t side = (qx - ax) * (by - ay) - (bx - ax) * (qy - ay);
+        if ((side < 0) == (by > ay)) inside = !inside;
+    }
+    return inside;
+}
+
+static bool covers(const struct object *o, int64_t x, int64_t y, int64_t r)
+{
+    // cos and sin of the tenths of a turn, outer radius 1.05, inner 0.45; a little below the
+    // middle.
+    static const int16_t star[10][2] = {
+        { 0, -1000 }, { 265, -314 }, { 999, -274 }, { 428, 189 },   { 617, 899 },
+        { 0, 500 },   { -617, 899 }, { -428, 189 }, { -999, -274 }, { -265, -314 },
+    };
+    static const int16_t triangle[3][2] = { { 0, -930 }, { 1000, 870 }, { -1000, 870 } };
+    const int64_t ax = x < 0 ? -x : x, ay = y < 0 ? -y : y, away = x * x + y * y;
+    switch (o->is.shape) {
+    case SHAPE_CIRCLE: return away <= r * r;
+    case SHAPE_RING: return away <= r * r && away * 100 >= r * r * 34;
+    case SHAPE_SQUARE: return ax * 100 <= r * 88 && ay * 100 <= r * 88;
+    case SHAPE_DIAMOND: return ax * 100 + ay * 68 <= r * 68;
+    case SHAPE_CROSS: return (ax <= r && ay * 100 <= r * 32) || (ay <= r && ax * 100 <= r * 32);
+    case SHAPE_BAR:
+        return o->upright ? ay <= r && ax * 100 <= r * 30 : ax <= r && ay * 100 <= r * 30;
+    case SHAPE_STAR: return in_polygon(star, 10, x, y, r);
+    case SHAPE_TRIANGLE: return in_polygon(triangle, 3, x, y, r);
+    default: return glyph_covers(o->is.glyph, x, y, r);
+    }
+}
+
+// Samples of pixel (px, py) that the object covers, 0..16. FINE * size steps make up the side.
+static int coverage(const struct object *o, int px, int py, int64_t size)
+{
+    // Twice as many steps, so that samples lie in the middle of theirs.
+    const int64_t steps = (int64_t)2 * FINE * size;
+    const int64_t cx = o->x * steps / SCENE_SIDE, cy = o->y * steps / SCENE_SIDE;
+    const int64_t radius = o->radius * steps / SCENE_SIDE;
+    int count = 0;
+    for (int i = 0; i < SAMPLES; i++)
+        count += covers(o, (int64_t)2 * (px * FINE + i % FINE) + 1 - cx,
+                        (int64_t)2 * (py * FINE + i / FINE) + 1 - cy, radius);
+    return count;
+}
+
+static void blend(uint8_t *pixel, const uint8_t rgb[3], int covered)
+{
+    for (int c = 0; c < 3; c++)
+        pixel[c] =
+            (uint8_t)((pixel[c] * (SAMPLES - covered) + rgb[c] * covered + SAMPLES / 2) / SAMPLES);
+}
+
+static int clamp(int64_t value, int size)
+{
+    return value < 0 ? 0 : value > size ? size : (int)value;
+}
+
+static void paint_object(struct raster *r, const struct object *o, int index)
+{
+    const int64_t size = r->size;
+    const int left = clamp((o->x - o->radius) * size / SCENE_SIDE - 1, r->size);
+    const int right = clamp((o->x + o->radius) * size / SCENE_SIDE + 2, r->size);
+    const int top = clamp((o->y - o->radius) * size / SCENE_SIDE - 1, r->size);
+    const int bottom = clamp((o->y + o->radius) * size / SCENE_SIDE + 2, r->size);
+    for (int y = top; y < bottom; y++)
+        for (int x = left; x < right; x++) {
+            const int covered = coverage(o, x, y, size);
+            const size_t at = (size_t)y * (size_t)size + (size_t)x;
+            if (!covered) continue;
+            blend(r->pixels + 3 * at, o->rgb, covered);
+            if (covered < SAMPLES / 2) continue;
+            r->area[index]++;
+            r->owner[at] = (uint8_t)(index + 1);
+        }
+}
+
+// What can be seen: counted, and boxed.
+static void measure(struct raster *r)
+{
+    int end[OBJECTS_MAX][2] = { 0 };
+    memset(r->seen, 0, sizeof r->seen);
+    for (int i = 0; i < OBJECTS_MAX; i++) r->box[i][0] = r->box[i][1] = r->size;
+    for (int y = 0; y < r->size; y++)
+        for (int x = 0; x < r->size; x++) {
+            const int i = r->owner[y * r->size + x] - 1;
+            if (i < 0) continue;
+            r->seen[i]++;
+            if (x < r->box[i][0]) r->box[i][0] = x;
+            if (y < r->box[i][1]) r->box[i][1] = y;
+            if (x >= end[i][0]) end[i][0] = x + 1;
+            if (y >= end[i][1]) end[i][1] = y + 1;
+        }
+    for (int i = 0; i < OBJECTS_MAX; i++) {
+        r->box[i][2] = end[i][0] - r->box[i][0];
+        r->box[i][3] = end[i][1] - r->box[i][1];
+    }
+}
+
+void raster_paint(struct raster *r, const struct scene *s)
+{
+    const size_t count = (size_t)r->size * (size_t)r->size;
+    for (size_t i = 0; i < count; i++) memcpy(r->pixels + 3 * i, s->rgb, 3);
+    memset(r->owner, 0, count);
+    memset(r->area, 0, sizeof r->area);
+    for (int layer = 0; layer < s->count; layer++)
+        for (int i = 0; i < s->count; i++)
+            if (s->objects[i].layer == layer) paint_object(r, &s->objects[i], i);
+    measure(r);
+}

@@ -1,0 +1,142 @@
+// core/scenes/scene.h -- a scene, the words for it, its pixels; what the files of core/scenes
+// share.
+//
+//   world.c draws a scene by dice, raster.c paints it, names.c names what is in it;
+//   tell.c, ask.c, exist.c, reason.c make turns (a question and its answer) of it.
+#ifndef CORE_SCENES_SCENE_H
+#define CORE_SCENES_SCENE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/mem.h"
+
+enum shape_kind {
+    SHAPE_CIRCLE,
+    SHAPE_SQUARE,
+    SHAPE_TRIANGLE,
+    SHAPE_STAR,
+    SHAPE_CROSS,
+    SHAPE_RING,
+    SHAPE_BAR,
+    SHAPE_DIAMOND,
+    SHAPE_DIGIT,
+    SHAPE_LETTER,
+    SHAPES,
+    PLAIN_SHAPES = SHAPE_DIGIT
+};
+enum { COLOURS = 8, SIZES = 3, PLACES = 9, BACKGROUNDS = 4, OBJECTS_MAX = 7 };
+
+extern const char *const shape_names[SHAPES], *const colour_names[COLOURS];
+extern const char *const size_names[SIZES], *const place_names[PLACES];
+extern const char *const background_names[BACKGROUNDS];
+
+// What an object is called by.
+struct traits {
+    int shape, colour, size, place;
+    char glyph; // of a digit or letter; else 0
+};
+
+// Lengths are in 1/6144 of the picture's side.
+enum { SCENE_SIDE = 6144 };
+
+struct object {
+    struct traits is;
+    int x, y, radius; // centre; half the extent
+    bool upright;     // a bar's direction
+    uint8_t rgb[3];
+    int layer; // 0 is painted first
+};
+
+struct scene {
+    int background;
+    uint8_t rgb[3];
+    int count;
+    struct object objects[OBJECTS_MAX]; // in reading order
+};
+
+// --- dice: draws in a row ---------------------------------------------------------------------
+
+struct dice {
+    uint64_t seed, place;
+};
+
+int dice_roll(struct dice *d, int sides); // 0..sides-1
+static inline bool dice_chance(struct dice *d, int percent)
+{
+    return dice_roll(d, 100) < percent;
+}
+void dice_shuffle(struct dice *d, int *list, int count); // list becomes 0..count-1 in any order
+
+// --- world.c ------------------------------------------------------------------------------------
+
+// The shape that is `common` in each colour: what people of this world would guess.
+int common_shape(int colour);
+// Any scene; it is for the caller to refuse it.
+void scene_draw(struct scene *s, struct dice *d);
+bool scene_in_world(const struct scene *s, int world);
+
+// --- raster.c ----------------------------------------------------------------------------------
+
+struct raster {
+    int size;
+    uint8_t *pixels;           // [size, size, 3]
+    uint8_t *owner;            // [size, size]: 1 + object seen there, 0: none
+    int64_t seen[OBJECTS_MAX]; // pixels of the object that can be seen
+    int64_t area[OBJECTS_MAX]; // pixels it would have alone
+    int box[OBJECTS_MAX][4];   // x, y, width, height of what can be seen
+};
+
+void raster_init(struct raster *r, int size);
+void raster_release(struct raster *r);
+void raster_paint(struct raster *r, const struct scene *s);
+bool glyph_covers(char glyph, int64_t x, int64_t y, int64_t radius); // font.c
+enum { DIGITS = 10, LETTERS = 15 };
+extern const char glyph_digits[DIGITS + 1], glyph_letters[LETTERS + 1];
+
+// --- names.c -----------------------------------------------------------------------------------
+
+// A query names objects by some of their traits: "large red circles", "object at the top left".
+enum { HAS_SHAPE = 1, HAS_GLYPH = 2, HAS_COLOUR = 4, HAS_SIZE = 8, HAS_PLACE = 16 };
+struct query {
+    unsigned has;
+    struct traits is;
+};
+
+bool query_matches(const struct query *q, const struct object *o);
+int query_count(const struct query *q, const struct scene *s);
+void put_query(struct buf *b, const struct query *q, bool plural);
+void put_article(struct buf *b, const struct query *q); // "a red circle", "an orange ..."
+void put_counted(struct buf *b, const struct query *q, int number); // "2 red circles"
+void put_place(struct buf *b, int place);                           // "at the top left"
+struct query object_query(const struct object *o, unsigned has);
+// A query that only object `index` answers, without the traits of `hidden`. False: there is none.
+bool referent(const struct scene *s, int index, unsigned hidden, struct dice *d, struct query *q);
+void put_description(struct buf *b, const struct scene *s);
+
+// --- turns -------------------------------------------------------------------------------------
+
+enum { TURNS_MAX = 8 };
+
+struct turn {
+    const char *kind, *metric, *strategy; // strategy: of yes/no, else NULL
+    struct buf question, answer, key;     // key: what the metric looks for, when not the answer
+};
+
+struct turns {
+    struct turn list[TURNS_MAX];
+    int count;
+};
+
+struct turn *turns_add(struct turns *t, const char *kind, const char *metric);
+void turns_clear(struct turns *t);
+void turns_release(struct turns *t);
+
+void tell_caption(struct turns *t, const struct scene *s, struct dice *d);
+void tell_dense(struct turns *t, const struct scene *s, struct dice *d);
+void tell_detail(struct turns *t, const struct scene *s, struct dice *d);
+void ask_questions(struct turns *t, const struct scene *s, struct dice *d); // up to 6
+void ask_existence(struct turns *t, const struct scene *s, struct dice *d); // 6, three of them yes
+void ask_reasons(struct turns *t, const struct scene *s, struct dice *d);   // up to 3
+
+#endif

@@ -1,0 +1,71 @@
+// core/scenes/tell.c -- what a scene looks like: a caption, every place, a paragraph.
+#include "core/scenes/scene.h"
+
+enum { NAME = HAS_SHAPE | HAS_GLYPH | HAS_COLOUR, FULL_NAME = NAME | HAS_SIZE };
+
+static const char *pick(const char *const *list, int count, struct dice *d)
+{
+    return list[dice_roll(d, count)];
+}
+
+// "a red circle, 2 blue stars and a green digit 7": each name once, in reading order.
+void tell_caption(struct turns *t, const struct scene *s, struct dice *d)
+{
+    static const char *const asks[] = { "What is in the picture?", "Describe the picture briefly.",
+                                        "Give a short caption.", "What do you see?" };
+    struct turn *turn = turns_add(t, "caption", "exact");
+    buf_puts(&turn->question, pick(asks, 4, d));
+    int names = 0, named = 0;
+    struct query list[OBJECTS_MAX];
+    for (int i = 0; i < s->count; i++) {
+        bool known = false;
+        for (int k = 0; k < names; k++) known |= query_matches(&list[k], &s->objects[i]);
+        if (!known) list[names++] = object_query(&s->objects[i], NAME);
+    }
+    for (; named < names; named++) {
+        const int count = query_count(&list[named], s);
+        buf_puts(&turn->answer, !named ? "" : named + 1 == names ? " and " : ", ");
+        if (count == 1)
+            put_article(&turn->answer, &list[named]);
+        else
+            put_counted(&turn->answer, &list[named], count);
+    }
+}
+
+void tell_dense(struct turns *t, const struct scene *s, struct dice *d)
+{
+    static const char *const asks[] = { "Name what is at every place.", "List all places.",
+                                        "What is at each place of the picture?" };
+    struct turn *turn = turns_add(t, "dense", "exact");
+    buf_puts(&turn->question, pick(asks, 3, d));
+    for (int place = 0, i = 0; place < PLACES; place++) {
+        buf_printf(&turn->answer, "%s%s: ", place ? "; " : "", place_names[place]);
+        if (i == s->count || s->objects[i].is.place != place) {
+            buf_puts(&turn->answer, "nothing");
+            continue;
+        }
+        const struct query q = object_query(&s->objects[i++], FULL_NAME);
+        put_query(&turn->answer, &q, false);
+    }
+}
+
+void tell_detail(struct turns *t, const struct scene *s, struct dice *d)
+{
+    static const char *const asks[] = { "Describe the picture in detail.",
+                                        "Describe everything you see.",
+                                        "Write a detailed description." };
+    const struct query any = { 0 };
+    struct turn *turn = turns_add(t, "detail", "exact");
+    buf_puts(&turn->question, pick(asks, 3, d));
+    buf_printf(&turn->answer, "The background is %s. The picture has ",
+               background_names[s->background]);
+    put_counted(&turn->answer, &any, s->count);
+    buf_putc(&turn->answer, '.');
+    for (int i = 0; i < s->count; i++) {
+        const struct query q = object_query(&s->objects[i], FULL_NAME);
+        buf_puts(&turn->answer, q.is.place == PLACES / 2 ? " In the " : " At the ");
+        buf_printf(&turn->answer, "%s is ", place_names[q.is.place]);
+        put_article(&turn->answer, &q);
+        buf_putc(&turn->answer, '.');
+    }
+}
