@@ -41,9 +41,12 @@ ifeq ($(SAN),1)
 COMMON += -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 endif
 CFLAGS_CORE   := $(COMMON) $(if $(filter 0,$(SAN)),-O2)
+# GCC 13 and newer leave out some of them in sums, here and not there: then a row's result would
+# depend on how many rows are computed with it. (clang has no such option and no need of it.)
+FMA_ALWAYS    := $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),,--param=avoid-fma-max-bits=0)
 # Kernels say themselves in which order they sum (kernels/vec.h); a*b+c may be one instruction.
 CFLAGS_KERNEL := $(COMMON) $(if $(filter 0,$(SAN)),-O3) -fno-math-errno -fno-trapping-math \
-                 -ffp-contract=fast
+                 -ffp-contract=fast $(FMA_ALWAYS)
 LIBS := -lcjson -lpcre2-8 -lutf8proc -lsqlite3 -lreadline -lncursesw -lmd -lm
 
 # --- instruction sets: each kernel file is compiled once for each (kernels/isa.h) -------------------

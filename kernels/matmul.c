@@ -281,8 +281,8 @@ static void multiply_group(const struct product *p, int64_t from, int64_t to, fl
                                          .first = k == 0 };
                 const float *x = p->x + k * p->rows + inner * row;
                 int64_t rows = tile_start(p, t + 1) - row;
-                if (p->pairs) // NOLINT(bugprone-branch-clone): the same only where pairs are not
-                              // had
+                // NOLINTNEXTLINE(bugprone-branch-clone): the same only where pairs are not had
+                if (p->pairs)
                     tile_pairs(&target, x, panel, rows);
                 else
                     tile(&target, x, panel, rows);
