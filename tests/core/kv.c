@@ -1,0 +1,116 @@
+// tests/core/kv.c -- core/kv.c: rows survive growing, failing to grow and trimming.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/kv.h"
+
+enum { LAYERS = 3, HEADS = 2, DIM = 4, ROW = HEADS * DIM };
+
+static float value(int layer, int table, int64_t i)
+{
+    return (float)(layer * 100000 + table * 50000 + i);
+}
+
+static void fill(struct kv *kv, int64_t from, int64_t to)
+{
+    for (int l = 0; l < LAYERS; l++) {
+        for (int64_t i = from * ROW; i < to * ROW; i++) {
+            ((float *)kv->layer[l].k.data)[i] = value(l, 0, i);
+            ((float *)kv->layer[l].v.data)[i] = value(l, 1, i);
+        }
+        kv->layer[l].rows = to;
+    }
+}
+
+static void check(const struct kv *kv, int64_t rows)
+{
+    for (int l = 0; l < LAYERS; l++) {
+        assert_int_equal(kv->layer[l].rows, rows);
+        for (int64_t i = 0; i < rows * ROW; i++) {
+            assert_true(((float *)kv->layer[l].k.data)[i] == value(l, 0, i));
+            assert_true(((float *)kv->layer[l].v.data)[i] == value(l, 1, i));
+        }
+    }
+}
+
+static void rows_survive_growing_and_trimming(void **state)
+{
+    struct kv kv;
+    struct err err = { 0 };
+    kv_init(&kv, backend_cpu(), LAYERS, HEADS, DIM);
+    assert_int_equal(kv_bytes(&kv), 0);
+    assert_int_equal(kv_reserve(&kv, 10, &err), 0);
+    assert_int_equal(kv_bytes(&kv), 2 * LAYERS * 10 * ROW * sizeof(float));
+    fill(&kv, 0, 10);
+    assert_int_equal(kv_reserve(&kv, 11, &err), 0);
+    check(&kv, 10);
+    fill(&kv, 10, 11);
+    const void *before = kv.layer[1].k.data;
+    assert_int_equal(kv_reserve(&kv, 12, &err), 0); // there was room for more than one row
+    assert_ptr_equal(kv.layer[1].k.data, before);
+    assert_int_equal(kv_reserve(&kv, 5000, &err), 0);
+    check(&kv, 11);
+    kv_trim(&kv, 20);
+    check(&kv, 11);
+    kv_trim(&kv, 4);
+    check(&kv, 4);
+    kv_release(&kv);
+    kv_release(&kv); // of an empty one
+}
+
+static int allowed; // allocations until memory is short
+
+static void *scarce(size_t bytes)
+{
+    return allowed-- > 0 ? backend_cpu()->alloc(bytes) : NULL;
+}
+
+// Wherever memory ends, what was there stays and a later try works.
+static void rows_survive_want_of_memory(void **state)
+{
+    struct backend backend = *backend_cpu();
+    backend.alloc = scarce;
+    for (int room = 0; room < 2 * LAYERS; room++) {
+        struct kv kv;
+        struct err err = { 0 };
+        kv_init(&kv, &backend, LAYERS, HEADS, DIM);
+        allowed = 100;
+        assert_int_equal(kv_reserve(&kv, 7, &err), 0);
+        fill(&kv, 0, 7);
+        allowed = room;
+        assert_int_equal(kv_reserve(&kv, 1000, &err), -1);
+        assert_true(err.text[0]);
+        check(&kv, 7);
+        allowed = 100;
+        assert_int_equal(kv_reserve(&kv, 1000, &err), 0);
+        check(&kv, 7);
+        for (int l = 0; l < LAYERS; l++) {
+            assert_true(kv.layer[l].k.shape[0] >= 1000);
+            assert_true(kv.layer[l].v.shape[0] >= 1000);
+        }
+        kv_release(&kv);
+    }
+}
+
+static void sizes_that_overflow_are_refused(void **state)
+{
+    struct kv kv;
+    struct err err = { 0 };
+    kv_init(&kv, backend_cpu(), 1, 1 << 20, 1 << 20);
+    assert_int_equal(kv_reserve(&kv, INT64_MAX / 2, &err), -1);
+    kv_release(&kv);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_survive_growing_and_trimming),
+        cmocka_unit_test(rows_survive_want_of_memory),
+        cmocka_unit_test(sizes_that_overflow_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
