@@ -66,9 +66,16 @@ static void room_give(struct tape *t, struct grad *d)
     d->data = NULL;
 }
 
-void tape_release(struct tape *t)
+void tape_clear(struct tape *t)
 {
     while (t->count) room_give(t, t->steps[--t->count].made);
+    t->touched = t->recomputing = false;
+    t->paused = 0;
+}
+
+void tape_release(struct tape *t)
+{
+    tape_clear(t);
     for (size_t i = 0; i < t->spare_count; i++) t->backend->release(t->spare[i].data);
     free(t->spare);
     free(t->steps);
@@ -214,10 +221,7 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
 
 int tape_backward(struct graph *g)
 {
-    struct tape *t = g->tape;
     int status = run_back(g, 0);
-    // What a failed or stopped pass left goes back to the pool.
-    while (t->count) room_give(t, t->steps[--t->count].made);
-    t->touched = false;
+    tape_clear(g->tape); // what a failed or stopped pass left
     return status;
 }

@@ -69,6 +69,9 @@ struct tape {
 // Frees what the tape holds; zeroed, it can be used again.
 void tape_release(struct tape *t);
 
+// Forgets the steps of a pass that failed; buffers go back to the pool.
+void tape_clear(struct tape *t);
+
 // A weight's gradient of `count` zeros; NULL when memory is short. Freed by grad_free (backend's).
 struct grad *grad_new(const struct backend *b, int64_t count);
 void grad_free(const struct backend *b, struct grad *d);

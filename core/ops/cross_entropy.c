@@ -1,4 +1,5 @@
-// core/ops/cross_entropy.c -- the loss at chosen rows, and its gradient while the logits are there.
+// core/ops/cross_entropy.c -- the loss of rows whose next tokens are known, and its gradient while the
+// logits are there.
 //
 // Rows go through head and softmax a few at a time: for a vocabulary of 128k and a thousand answer
 // tokens the logits alone would be 0.5 GB, their gradient as much again.
@@ -41,37 +42,28 @@ static bool want_head(struct graph *g, const struct tensor *x, const struct tens
     return false;
 }
 
-int op_cross_entropy(struct graph *g, struct tensor *x, struct tensor *w, const int32_t *index,
-                     const int32_t *target, int64_t n, double weight, double *loss)
+int op_cross_entropy(struct graph *g, struct tensor *x, struct tensor *w, const int32_t *target,
+                     double weight, double *loss)
 {
     *loss = 0;
     if (!x || !w || !graph_ok(g)) return -1;
-    if (!want_head(g, x, w) || !op_want_indices(g, "cross entropy", index, n, x->shape[0]) ||
-        !op_want_indices(g, "cross entropy target", target, n, w->shape[0]))
+    if (!want_head(g, x, w) ||
+        !op_want_indices(g, "cross entropy", target, x->shape[0], w->shape[0]))
         return -1;
     struct tensor dx, dw;
     bool want_x = tape_on(g) && tape_grad(g, x, &dx), want_w = tape_on(g) && tape_grad(g, w, &dw);
     int64_t rows = CHUNK_NUMBERS / (w->shape[0] + 1);
     rows = rows > CHUNK_ROWS ? CHUNK_ROWS : rows < CHUNK_LEAST ? CHUNK_LEAST : rows;
-    for (int64_t i = 0; i < n && !graph_stop(g); i += rows) {
-        int64_t m = n - i < rows ? n - i : rows;
+    for (int64_t i = 0; i < x->shape[0] && !graph_stop(g); i += rows) {
+        int64_t m = x->shape[0] - i < rows ? x->shape[0] - i : rows;
         struct arena_mark mark = arena_mark(g->arena);
-        struct tensor *rows_of_x = graph_new2(g, DTYPE_F32, m, x->shape[1]);
-        struct tensor *d = graph_new2(g, DTYPE_F32, m, x->shape[1]);
-        struct tensor *at = graph_upload(g, DTYPE_I32, 1, &m, index + i);
-        struct chunk c = { .x = rows_of_x,
+        struct chunk c = { .x = graph_rows(g, x, i, m),
                            .w = w,
                            .target = graph_upload(g, DTYPE_I32, 1, &m, target + i),
-                           .dx = want_x ? d : NULL,
+                           .dx = want_x ? graph_rows(g, &dx, i, m) : NULL,
                            .dw = want_w ? &dw : NULL,
                            .weight = (float)weight };
-        if (!graph_ok(g)) return -1;
-        const struct backend *b = g->backend;
-        if (b->gather_rows(rows_of_x, x, at) < 0 || b->fill(d, 0) < 0)
-            return op_back(g, "cross entropy", -1);
-        if (chunk_loss(g, &c, loss) < 0) return -1;
-        if (want_x && b->gather_rows_backward(&dx, d, at) < 0)
-            return op_back(g, "cross entropy", -1);
+        if (!graph_ok(g) || chunk_loss(g, &c, loss) < 0) return -1;
         arena_reset(g->arena, mark);
     }
     return graph_ok(g) ? 0 : -1;
