@@ -5,10 +5,10 @@
 //   h -> rmsnorm -> head -> logits
 //
 // h, the residual stream, stays in one place (with a tape each sum has its own); everything else of
-// a stage is scratch that is given back when the stage ends. What is as wide as the FFN, and what a product needs only row by row,
-// runs over blocks of BLOCK_ROWS rows, so that a long prompt costs memory for h, q and the
-// attention output alone. The blocks do not depend on who listens: a probe changes no bit of an
-// answer.
+// a stage is scratch that is given back when the stage ends. What is as wide as the FFN, and what a
+// product needs only row by row, runs over blocks of BLOCK_ROWS rows, so that a long prompt costs
+// memory for h, q and the attention output alone. The blocks do not depend on who listens: a probe
+// changes no bit of an answer.
 //
 // n rows are computed now, `past` keys are in the cache, P = past + n.
 #include "core/decoder.h"
@@ -227,7 +227,8 @@ static int64_t block_rows(int64_t n, int64_t from)
     return n - from < BLOCK_ROWS ? n - from : BLOCK_ROWS;
 }
 
-// Rotated queries into q [n,H,d]; rotated keys, and values, behind the `past` rows of k, v [P,Hkv,d].
+// Rotated queries into q [n,H,d]; rotated keys, and values, behind the `past` rows of k, v
+// [P,Hkv,d].
 static void project_qkv(struct graph *g, const struct pass *p, const struct decoder_layer *w,
                         struct tensor *h, struct tensor *q, struct tensor *k, struct tensor *v)
 {
@@ -286,8 +287,8 @@ static struct tensor *attention_stage(struct graph *g, const struct layer *layer
     struct arena_mark scratch = graph_scratch_begin(g);
 
     struct tensor *q = graph_new3(g, DTYPE_F32, n, c->heads, c->dim); // [n, H, d]
-    struct tensor *k = key_rows(g, layer, false); // [P, Hkv, d]
-    struct tensor *v = key_rows(g, layer, true);  // [P, Hkv, d]
+    struct tensor *k = key_rows(g, layer, false);                     // [P, Hkv, d]
+    struct tensor *v = key_rows(g, layer, true);                      // [P, Hkv, d]
     project_qkv(g, p, w, h, q, k, v);
 
     struct site_args args = site_of(p, layer->number, v);
@@ -295,7 +296,8 @@ static struct tensor *attention_stage(struct graph *g, const struct layer *layer
     hooks_run(g, SITE_VALUES, &args);
 
     struct tensor *probs = NULL; // [H, n, P], only where somebody looks
-    if (hooks_wanted(g, SITE_ATTN, layer->number)) probs = graph_new3(g, DTYPE_F32, c->heads, n, keys);
+    if (hooks_wanted(g, SITE_ATTN, layer->number))
+        probs = graph_new3(g, DTYPE_F32, c->heads, n, keys);
     struct tensor *a = op_attention(g, q, k, v, NULL, last_keys(g, past, n),
                                     1 / sqrtf((float)c->dim), probs); // [n, H, d]
     args.x = probs;

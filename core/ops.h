@@ -31,8 +31,8 @@ struct tensor *op_add_rows(struct graph *g, struct tensor *a, int64_t from, stru
 struct tensor *op_softmax(struct graph *g, struct tensor *x, float scale);
 struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *index, int64_t n);
 // Rows of x written to rows index[] of into; returns into. With a tape: `into` is no view, the rows
-// it held are needed by no earlier op's backward (embedding rows, memory not yet used), and views of
-// it are taken afterwards.
+// it held are needed by no earlier op's backward (embedding rows, memory not yet used), and views
+// of it are taken afterwards.
 struct tensor *op_scatter_rows(struct graph *g, struct tensor *into, struct tensor *x,
                                const int32_t *index);
 // pixels[C,H,W] -> [S, C*patch*patch].
@@ -42,8 +42,8 @@ struct tensor *op_widen(struct graph *g, struct tensor *x);
 int op_copy_rows_into(struct graph *g, struct tensor *into, int64_t from, struct tensor *x);
 
 // The loss of the rows of x[N,D] whose next tokens are target[N]: with logits = x w^T, w[V,D], the
-// sum of -log softmax(logits)[target] over the rows, into *loss. The logits exist for a few rows at a
-// time only. With a tape, `weight` times its gradient is added to those of x and w at once: it is
+// sum of -log softmax(logits)[target] over the rows, into *loss. The logits exist for a few rows at
+// a time only. With a tape, `weight` times its gradient is added to those of x and w at once: it is
 // where going back begins. 0 or -1.
 int op_cross_entropy(struct graph *g, struct tensor *x, struct tensor *w, const int32_t *target,
                      double weight, double *loss);

@@ -167,8 +167,7 @@ static int block_backward(struct graph *g, const struct tape_step *s)
     struct tensor *y = s->block(g, s->self, s->in[0]), to, d;
     t->recomputing = nested;
     // The gradient of the result is that of the first computation's.
-    if (y && tape_grad(g, y, &to) && tape_grad(g, s->out, &d) &&
-        g->backend->add(&to, &to, &d) < 0)
+    if (y && tape_grad(g, y, &to) && tape_grad(g, s->out, &d) && g->backend->add(&to, &to, &d) < 0)
         graph_fail(g, "add: %s", g->backend->failure());
     run_back(g, from);
     arena_reset(g->arena, mark);

@@ -42,9 +42,9 @@ struct tape_step {
     tape_backward_fn backward;
     struct tensor *in[TAPE_INPUTS]; // those that may have a gradient, and what backward reads
     struct tensor *out;
-    float real;      // eps, scale
-    int64_t integer; // form, patch, first row
-    struct grad *made; // the gradient of a result first written here
+    float real;           // eps, scale
+    int64_t integer;      // form, patch, first row
+    struct grad *made;    // the gradient of a result first written here
     graph_block_fn block; // of a part to be computed again
     void *self;
 };
@@ -58,9 +58,9 @@ struct tape {
     // The tape's own.
     struct tape_step *steps;
     size_t count, capacity;
-    int paused;        // inside a block that will be computed again: nothing is recorded
-    bool touched;      // ... but it was noted that some op there has a gradient
-    bool recomputing;  // listeners of hooks may look: they hear a block a second time
+    int paused;              // inside a block that will be computed again: nothing is recorded
+    bool touched;            // ... but it was noted that some op there has a gradient
+    bool recomputing;        // listeners of hooks may look: they hear a block a second time
     struct tape_room *spare; // buffers for gradients of results, to be used again
     size_t spare_count;
     uint64_t bytes, peak; // of these buffers
@@ -79,7 +79,8 @@ void grad_free(const struct backend *b, struct grad *d);
 // From the last step to the first; the tape is empty afterwards, also on failure. 0 or -1 (g->err).
 int tape_backward(struct graph *g);
 
-// --- for ops ---------------------------------------------------------------------------------------
+// --- for ops
+// ---------------------------------------------------------------------------------------
 
 // Records how y was made if one of step->in has a gradient, and gives y one. Returns y; NULL in,
 // NULL out. `step->out` is set here.

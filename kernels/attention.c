@@ -359,7 +359,7 @@ int KERNEL(attention)(struct tensor *y, const struct tensor *q, const struct ten
 // A task is a whole key/value head, so that dk and dv are added up by one thread.
 
 enum {
-    PIECE = 8 * TILE_ROWS,                                // rows of a task at a time
+    PIECE = 8 * TILE_ROWS,                                 // rows of a task at a time
     KEYS = (BLOCK + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS // a block in whole tiles of keys
 };
 
@@ -492,8 +492,9 @@ static void piece_sum(const struct call *c, const struct task *t, int64_t r, int
         bool any = false;
         for (int64_t k = tile; i == tile && k < tile + TILE_ROWS; k++)
             any |= row_sees(c, t, r + k, j, &from, &to);
-        if (any) piece_scores(c, room->p + i * KEYS, room->q_turned + i * c->width,
-                              room->keys_turned, j);
+        if (any)
+            piece_scores(c, room->p + i * KEYS, room->q_turned + i * c->width, room->keys_turned,
+                         j);
         if (row_sees(c, t, r + i, j, &from, &to))
             soften(room->p + i * KEYS, from, to, &room->high[i], &room->sum[i]);
     }
@@ -610,8 +611,8 @@ int KERNEL(attention_backward)(struct tensor *dq, struct tensor *dk, struct tens
     int64_t threads = omp_get_max_threads() < c.kv_heads ? omp_get_max_threads() : c.kv_heads;
     float *scratch = cpu_scratch(size * (size_t)threads * sizeof(float));
     if (!scratch) return -1;
-#pragma omp parallel for schedule(dynamic) num_threads(threads) if (vec_worth_threads( \
-        c.tokens * c.heads * c.keys * c.width))
+#pragma omp parallel for schedule(dynamic) \
+    num_threads(threads) if (vec_worth_threads(c.tokens * c.heads * c.keys * c.width))
     for (int64_t i = 0; i < c.kv_heads; i++)
         head_backward(&c, &g, i, scratch + size * (size_t)omp_get_thread_num());
     return 0;

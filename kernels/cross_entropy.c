@@ -1,5 +1,6 @@
-// kernels/cross_entropy.c -- the loss of next-token prediction and its gradient in one pass over the
-// logits, written over them: loss = log sum e^x - x[target], dx = softmax(x) - (1 at the target).
+// kernels/cross_entropy.c -- the loss of next-token prediction and its gradient in one pass over
+// the logits, written over them: loss = log sum e^x - x[target], dx = softmax(x) - (1 at the
+// target).
 #include <math.h>
 
 #include "kernels/vec.h"
@@ -36,7 +37,7 @@ int KERNEL(cross_entropy)(struct tensor *loss, struct tensor *logits, const stru
     int64_t rows = logits->shape[0], n = logits->shape[1];
 #pragma omp parallel for schedule(static) if (vec_worth_threads(4 * rows * n))
     for (int64_t i = 0; i < rows; i++)
-        ((float *)loss->data)[i] = row_loss((float *)logits->data + i * n, n,
-                                            ((const int32_t *)target->data)[i], weight);
+        ((float *)loss->data)[i] =
+            row_loss((float *)logits->data + i * n, n, ((const int32_t *)target->data)[i], weight);
     return 0;
 }

@@ -25,8 +25,7 @@ int KERNEL(gather_rows_backward)(struct tensor *dx, const struct tensor *dy,
 #pragma omp parallel for schedule(static) if (vec_worth_threads(n * width))
     for (int64_t c = 0; c < width; c += COLUMNS)
         for (int64_t i = 0; i < n; i++)
-            vec_add((float *)dx->data + row[i] * width + c,
-                    (const float *)dy->data + i * width + c,
+            vec_add((float *)dx->data + row[i] * width + c, (const float *)dy->data + i * width + c,
                     width - c < COLUMNS ? width - c : COLUMNS);
     return 0;
 }

@@ -387,8 +387,8 @@ int KERNEL(matmul)(struct tensor *y, const struct tensor *x, const struct tensor
 }
 
 // --- backward ------------------------------------------------------------------------------------
-// The same product with other sides turned: dx = dy w sums over the M rows of w, dw = dy^T x over the
-// N rows of x.
+// The same product with other sides turned: dx = dy w sums over the M rows of w, dw = dy^T x over
+// the N rows of x.
 
 int KERNEL(matmul_dx)(struct tensor *dx, const struct tensor *dy, const struct tensor *w)
 {

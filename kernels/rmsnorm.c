@@ -39,8 +39,8 @@ int KERNEL(rmsnorm)(struct tensor *y, const struct tensor *x, const struct tenso
 }
 
 // --- backward ------------------------------------------------------------------------------------
-// With s = 1 / sqrt(mean(x^2) + eps): dx = s dy gain - x s^3 / n * sum(dy gain x), dgain = the sum of
-// s dy x over the rows.
+// With s = 1 / sqrt(mean(x^2) + eps): dx = s dy gain - x s^3 / n * sum(dy gain x), dgain = the sum
+// of s dy x over the rows.
 
 enum { COLUMNS = 256 }; // columns whose gains a thread adds up at a time
 

@@ -20,15 +20,16 @@ struct tensor *op_swiglu(struct graph *g, struct tensor *gate, struct tensor *up
     struct tensor *y = graph_new(g, DTYPE_F32, gate->rank, gate->shape);
     if (!y) return NULL;
     y = op_done(g, "swiglu", g->backend->swiglu(y, gate, up), y);
-    return tape_record(g, y, &(struct tape_step){ .backward = swiglu_backward, .in = { gate, up } });
+    return tape_record(g, y,
+                       &(struct tape_step){ .backward = swiglu_backward, .in = { gate, up } });
 }
 
 static int gelu_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor dx, dy;
     if (!tape_grad(g, s->in[0], &dx) || !tape_grad(g, s->out, &dy)) return -1;
-    return op_back(
-        g, "gelu", g->backend->gelu_backward(&dx, &dy, s->in[0], (enum gelu_form)s->integer));
+    return op_back(g, "gelu",
+                   g->backend->gelu_backward(&dx, &dy, s->in[0], (enum gelu_form)s->integer));
 }
 
 struct tensor *op_gelu(struct graph *g, struct tensor *x, enum gelu_form form)
@@ -38,7 +39,8 @@ struct tensor *op_gelu(struct graph *g, struct tensor *x, enum gelu_form form)
     struct tensor *y = graph_new(g, DTYPE_F32, x->rank, x->shape);
     if (!y) return NULL;
     y = op_done(g, "gelu", g->backend->gelu(y, x, form), y);
-    return tape_record(g, y, &(struct tape_step){ .backward = gelu_backward, .in = { x }, .integer = form });
+    return tape_record(
+        g, y, &(struct tape_step){ .backward = gelu_backward, .in = { x }, .integer = form });
 }
 
 // in: a, b; integer: the row of a where b begins.
@@ -93,7 +95,8 @@ struct tensor *op_softmax(struct graph *g, struct tensor *x, float scale)
     struct tensor *y = graph_new(g, DTYPE_F32, x->rank, x->shape);
     if (!y) return NULL;
     y = op_done(g, "softmax", g->backend->softmax(y, x, scale), y);
-    return tape_record(g, y, &(struct tape_step){ .backward = softmax_backward, .in = { x }, .real = scale });
+    return tape_record(
+        g, y, &(struct tape_step){ .backward = softmax_backward, .in = { x }, .real = scale });
 }
 
 static int widen_backward(struct graph *g, const struct tape_step *s)

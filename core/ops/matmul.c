@@ -26,6 +26,6 @@ struct tensor *op_matmul(struct graph *g, struct tensor *x, struct tensor *w, st
     struct tensor *y = graph_new2(g, DTYPE_F32, x->shape[0], w->shape[0]);
     if (!y) return NULL;
     y = op_done(g, "matmul", g->backend->matmul(y, x, w, bias, g->matmul), y);
-    return tape_record(
-        g, y, &(struct tape_step){ .backward = matmul_backward, .in = { x, w, bias } });
+    return tape_record(g, y,
+                       &(struct tape_step){ .backward = matmul_backward, .in = { x, w, bias } });
 }

@@ -19,9 +19,9 @@ static int layernorm_backward(struct graph *g, const struct tape_step *s)
     bool want_bias = tape_grad(g, s->in[2], &dbias);
     if (!tape_grad(g, s->out, &dy)) return -1;
     return op_back(g, "layernorm",
-                   g->backend->layernorm_backward(
-                       want_x ? &dx : NULL, want_gain ? &dgain : NULL, want_bias ? &dbias : NULL,
-                       &dy, x, gain, s->real));
+                   g->backend->layernorm_backward(want_x ? &dx : NULL, want_gain ? &dgain : NULL,
+                                                  want_bias ? &dbias : NULL, &dy, x, gain,
+                                                  s->real));
 }
 
 struct tensor *op_rmsnorm(struct graph *g, struct tensor *x, struct tensor *gain, float eps)
@@ -33,8 +33,7 @@ struct tensor *op_rmsnorm(struct graph *g, struct tensor *x, struct tensor *gain
     if (!y) return NULL;
     y = op_done(g, "rmsnorm", g->backend->rmsnorm(y, x, gain, eps), y);
     return tape_record(
-        g, y,
-        &(struct tape_step){ .backward = rmsnorm_backward, .in = { x, gain }, .real = eps });
+        g, y, &(struct tape_step){ .backward = rmsnorm_backward, .in = { x, gain }, .real = eps });
 }
 
 struct tensor *op_layernorm(struct graph *g, struct tensor *x, struct tensor *gain,
@@ -49,7 +48,7 @@ struct tensor *op_layernorm(struct graph *g, struct tensor *x, struct tensor *ga
     struct tensor *y = graph_new(g, DTYPE_F32, x->rank, x->shape);
     if (!y) return NULL;
     y = op_done(g, "layernorm", g->backend->layernorm(y, x, gain, bias, eps), y);
-    return tape_record(
-        g, y,
-        &(struct tape_step){ .backward = layernorm_backward, .in = { x, gain, bias }, .real = eps });
+    return tape_record(g, y,
+                       &(struct tape_step){
+                           .backward = layernorm_backward, .in = { x, gain, bias }, .real = eps });
 }

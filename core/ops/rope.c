@@ -26,6 +26,6 @@ struct tensor *op_rope(struct graph *g, struct tensor *x, struct tensor *cos, st
         if (!y || !op_done(g, "rope", g->backend->widen(y, x), y)) return NULL;
     }
     y = op_done(g, "rope", g->backend->rope(y, cos, sin), y);
-    return tape_record(
-        g, y, &(struct tape_step){ .backward = rope_backward, .in = { x, cos, sin } });
+    return tape_record(g, y,
+                       &(struct tape_step){ .backward = rope_backward, .in = { x, cos, sin } });
 }

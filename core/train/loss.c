@@ -3,8 +3,8 @@
 //   pictures -> encoder -> projector -> visual tokens -> splice -> layers -> h[L]
 //   h[L], the rows before labelled tokens only -> final norm -> head and cross entropy in chunks
 //
-// The step easy to get wrong: where an answer begins. The prompt with a generation prompt need not be
-// the beginning of the conversation's ids (a template may write one blank more), so labels begin
+// The step easy to get wrong: where an answer begins. The prompt with a generation prompt need not
+// be the beginning of the conversation's ids (a template may write one blank more), so labels begin
 // where the two first differ.
 #include "core/train/loss.h"
 
@@ -117,8 +117,7 @@ static struct tensor *embed(struct graph *g, const struct model *m, struct pictu
             visual[i] = m->family->picture_encode(g, m, &pictures[i].image, i); // [S, D]
     }
     struct tensor *h = NULL;
-    if (graph_ok(g))
-        h = splice(g, &m->decoder.embed, &s->sequence, 0, visual, (int)picture_count);
+    if (graph_ok(g)) h = splice(g, &m->decoder.embed, &s->sequence, 0, visual, (int)picture_count);
     free(visual);
     return h;
 }
@@ -137,8 +136,7 @@ static int head_loss(struct graph *g, const struct decoder *d, struct tensor *h,
         }
     struct tensor *x = op_gather_rows(g, h, row, n); // [labelled, D]
     x = op_rmsnorm(g, x, graph_weight(&d->norm), (float)d->config.eps);
-    int status =
-        op_cross_entropy(g, x, graph_weight(&d->head), target, share / (double)n, loss);
+    int status = op_cross_entropy(g, x, graph_weight(&d->head), target, share / (double)n, loss);
     *loss /= (double)n;
     free(row);
     free(target);
@@ -153,7 +151,8 @@ int sample_loss(struct graph *g, const struct model *m, struct picture *pictures
     if (!s->labelled) graph_fail(g, "no token of this sample is learned: it has no answer");
     struct tensor *h = embed(g, m, pictures, picture_count, s), *last = NULL;
     int status = -1;
-    if (h && decoder_forward(g, &m->decoder, NULL, &s->sequence, h, LOGITS_HIDDEN, true, &last) == 0)
+    if (h &&
+        decoder_forward(g, &m->decoder, NULL, &s->sequence, h, LOGITS_HIDDEN, true, &last) == 0)
         status = head_loss(g, &m->decoder, last, s, share, loss);
     if (g->tape && status == 0) status = tape_backward(g);
     if (g->tape && status < 0) tape_clear(g->tape);

@@ -6,9 +6,9 @@
 //   sample_loss(&graph, model, conversation.pictures, n, &s, 1.0 / samples, &loss);
 //   ... once per sample of the step; gradients add up ...
 //
-// Learned are the answers: what the template writes after the generation prompt, the end of the turn
-// included. The loss of a sample is the mean over its labelled tokens, that of a step the mean over
-// its samples (not over all tokens).
+// Learned are the answers: what the template writes after the generation prompt, the end of the
+// turn included. The loss of a sample is the mean over its labelled tokens, that of a step the mean
+// over its samples (not over all tokens).
 #ifndef CORE_TRAIN_LOSS_H
 #define CORE_TRAIN_LOSS_H
 
@@ -29,9 +29,9 @@ int sample_read(struct sample *s, const struct conversation *c, const struct set
 void sample_release(struct sample *s);
 
 // Loss of the sample; with a tape, `share` times its gradient is added to the gradients of the
-// weights that have one, and the tape is empty afterwards. Pictures whose visual tokens are computed
-// already are taken as they are (no gradient: encoder and projector are frozen), the others encoded.
-// The step arena is as before. 0 or -1 (g->err, or cancelled).
+// weights that have one, and the tape is empty afterwards. Pictures whose visual tokens are
+// computed already are taken as they are (no gradient: encoder and projector are frozen), the
+// others encoded. The step arena is as before. 0 or -1 (g->err, or cancelled).
 int sample_loss(struct graph *g, const struct model *m, struct picture *pictures,
                 size_t picture_count, const struct sample *s, double share, double *loss);
 

@@ -13,9 +13,9 @@
 enum { INPUTS = 3 };
 
 struct check {
-    const char *op;         // name in core/ops.h after "op_"
-    const char *kernels[3]; // of kernels/ops.h that its backward function uses
-    int variant;            // of the op: a form of GELU, with or without ranges ...
+    const char *op;                      // name in core/ops.h after "op_"
+    const char *kernels[3];              // of kernels/ops.h that its backward function uses
+    int variant;                         // of the op: a form of GELU, with or without ranges ...
     int64_t in[INPUTS][TENSOR_MAX_RANK]; // shapes; [0][0] = 0: no such input
     int64_t out;                         // numbers of the result
     void (*plain)(const struct check *c, double *const *in, double *out);
@@ -78,8 +78,7 @@ static void plain_layernorm(const struct check *c, double *const *in, double *ou
         for (int64_t e = 0; e < d; e++) mean += in[0][i * d + e] / (double)d;
         for (int64_t e = 0; e < d; e++) var += pow(in[0][i * d + e] - mean, 2) / (double)d;
         for (int64_t e = 0; e < d; e++)
-            out[i * d + e] =
-                (in[0][i * d + e] - mean) / sqrt(var + 1e-2) * in[1][e] + in[2][e];
+            out[i * d + e] = (in[0][i * d + e] - mean) / sqrt(var + 1e-2) * in[1][e] + in[2][e];
     }
 }
 
@@ -153,8 +152,8 @@ static struct tensor *run_attention(const struct check *c, struct graph *g,
     struct tensor *first = graph_new1(g, DTYPE_I32, n), *last = graph_new1(g, DTYPE_I32, n);
     for (int64_t i = 0; i < n; i++)
         range_of(c, i, (int32_t *)first->data + i, (int32_t *)last->data + i);
-    return op_attention(g, in[0], in[1], in[2], c->variant ? first : NULL,
-                        c->variant ? last : NULL, 0.7f, NULL);
+    return op_attention(g, in[0], in[1], in[2], c->variant ? first : NULL, c->variant ? last : NULL,
+                        0.7f, NULL);
 }
 
 static void plain_swiglu(const struct check *c, double *const *in, double *out)
@@ -504,9 +503,8 @@ static void test_cross_entropy(void **state)
         double loss, want;
         fixture_open(&f, c, b);
         double *slope[2] = { differences(&f, c, &weight, 0), differences(&f, c, &weight, 1) };
-        assert_int_equal(op_cross_entropy(&f.g, f.given[0], f.given[1], target, (double)weight,
-                                          &loss),
-                         0);
+        assert_int_equal(
+            op_cross_entropy(&f.g, f.given[0], f.given[1], target, (double)weight, &loss), 0);
         double *in[INPUTS] = { doubles(35), doubles(133) };
         for (int i = 0; i < 2; i++)
             for (int64_t k = 0; k < count_of(c->in[i]); k++) in[i][k] = ((float *)f.in[i].data)[k];
@@ -536,7 +534,8 @@ static struct tensor *some_block(struct graph *g, void *self, struct tensor *h)
     return h;
 }
 
-static const struct check blocks = { "block", { 0 }, 0, { { 5, 9 }, { 9, 9 }, { 9 } }, 45, NULL, NULL };
+static const struct check blocks = { "block", { 0 }, 0,   { { 5, 9 }, { 9, 9 }, { 9 } },
+                                     45,      NULL,  NULL };
 
 static void run_blocks(struct fixture *f, bool recompute, const float *weights, size_t *steps)
 {

@@ -353,7 +353,8 @@ static void test_exp(void **state)
     for (float x = -84; x < 0; x += 0.0137f) {
         float in[40] = { 0 }, out[40];
         for (int i = 20; i < 40; i++) in[i] = i % 2 ? x : -200;
-        struct tensor from = { .data = in, .dtype = DTYPE_F32, .rank = 2, .shape = { 1, 40 } }, to = { .data = out, .dtype = DTYPE_F32, .rank = 2, .shape = { 1, 40 } };
+        struct tensor from = { .data = in, .dtype = DTYPE_F32, .rank = 2, .shape = { 1, 40 } },
+                      to = { .data = out, .dtype = DTYPE_F32, .rank = 2, .shape = { 1, 40 } };
         assert_int_equal(b->softmax(&to, &from, 1), 0);
         double sum = 20 + 10 * exp((double)x), want[2] = { 0, exp((double)x) / sum };
         close_check("e^-200", out + 20, want, 1, 0, 0);
@@ -368,12 +369,14 @@ static void test_special(void **state)
     FOR_EACH_ISA(b)
     {
         float in[40] = { [3] = NAN, [20] = INFINITY, [21] = -INFINITY }, out[40];
-        struct tensor x = { .data = in, .dtype = DTYPE_F32, .rank = 2, .shape = { 1, 40 } }, y = { .data = out, .dtype = DTYPE_F32, .rank = 2, .shape = { 1, 40 } };
+        struct tensor x = { .data = in, .dtype = DTYPE_F32, .rank = 2, .shape = { 1, 40 } },
+                      y = { .data = out, .dtype = DTYPE_F32, .rank = 2, .shape = { 1, 40 } };
         for (int form = GELU_ERF; form <= GELU_QUICK; form++) {
             assert_int_equal(b->gelu(&y, &x, (enum gelu_form)form), 0);
             assert_true(isnan(out[3]) && out[20] > 1e30f && out[4] == 0);
         }
-        struct tensor rows = { .data = in, .dtype = DTYPE_F32, .rank = 2, .shape = { 2, 20 } }, to = { .data = out, .dtype = DTYPE_F32, .rank = 2, .shape = { 2, 20 } };
+        struct tensor rows = { .data = in, .dtype = DTYPE_F32, .rank = 2, .shape = { 2, 20 } },
+                      to = { .data = out, .dtype = DTYPE_F32, .rank = 2, .shape = { 2, 20 } };
         in[20] = 4;
         assert_int_equal(b->softmax(&to, &rows, 1), 0);
         assert_true(isnan(out[0]) && out[21] == 0 && out[20] > 0.7f);
