@@ -12,37 +12,32 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "commands/dialogue.h"
+#include "core/clock.h"
+#include "core/train/dataset.h"
 
 static const size_t file_limit = (size_t)8 << 30;
 
 // --- the data ------------------------------------------------------------------------------------
 
-struct sample {
-    cJSON *json;   // NULL: the line is no JSON, `broken` says why
-    char *broken;  //
+struct question {
     char *key;     // id as JSON
     int64_t index; // in the data
     bool done;     // stands in the output
 };
 
 struct data {
-    struct sample *list;
-    size_t count, capacity;
+    struct dataset set;
+    struct question *list; // [set.count]
 };
 
 static void data_release(struct data *d)
 {
-    for (size_t i = 0; i < d->count; i++) {
-        cJSON_Delete(d->list[i].json);
-        free(d->list[i].broken);
-        free(d->list[i].key);
-    }
+    for (int64_t i = 0; d->list && i < d->set.count; i++) free(d->list[i].key);
     free(d->list);
-    *d = (struct data){ 0 };
+    dataset_close(&d->set);
+    d->list = NULL;
 }
 
 // The id as it is written in the output: "question_id" is LLaVA's name for it in evaluation files.
@@ -56,67 +51,16 @@ static char *sample_key(const cJSON *json, int64_t index)
     return key;
 }
 
-static void data_add(struct data *d, cJSON *json, const char *broken)
+static int read_data(struct data *d, const char *path, const char *images, struct err *err)
 {
-    if (d->count == d->capacity) {
-        d->capacity = d->capacity ? d->capacity * 2 : 256;
-        d->list = xreallocarray(d->list, d->capacity, sizeof *d->list);
+    if (dataset_open(&d->set, path, images, err) < 0) return -1;
+    d->list = xcalloc((size_t)d->set.count, sizeof *d->list);
+    for (int64_t i = 0; i < d->set.count; i++) {
+        cJSON *json = dataset_json(&d->set, i, NULL);
+        d->list[i] = (struct question){ .key = sample_key(json, i), .index = i };
+        cJSON_Delete(json);
     }
-    const int64_t index = (int64_t)d->count;
-    d->list[d->count++] = (struct sample){ .json = json,
-                                           .broken = broken ? xstrdup(broken) : NULL,
-                                           .key = sample_key(json, index),
-                                           .index = index };
-}
-
-static void read_lines(struct data *d, const char *text, size_t size)
-{
-    const char *end = text + size;
-    int line = 1;
-    for (const char *p = text, *next; p < end; p = next, line++) {
-        const char *stop = memchr(p, '\n', (size_t)(end - p));
-        next = stop ? stop + 1 : end;
-        const size_t length = (size_t)((stop ? stop : end) - p);
-        size_t blank = 0;
-        while (blank < length && strchr(" \t\r", p[blank]) && p[blank]) blank++;
-        if (blank == length) continue;
-        char *why = xasprintf("line %d of the data is not valid JSON", line);
-        cJSON *json = json_parse(p, length, "data", NULL);
-        data_add(d, json, json ? NULL : why);
-        free(why);
-    }
-}
-
-static bool any_object(const struct data *d)
-{
-    for (size_t i = 0; i < d->count; i++)
-        if (cJSON_IsObject(d->list[i].json)) return true;
-    return false;
-}
-
-static int read_data(struct data *d, const char *path, struct err *err)
-{
-    size_t size;
-    char *text = file_read(path, file_limit, &size, err);
-    if (!text) return -1;
-    const char *p = text + strspn(text, " \t\r\n");
-    int status = 0;
-    if (*p == '[') {
-        cJSON *list = json_parse(text, size, path, err), *item;
-        status = list ? 0 : -1;
-        while (list && (item = list->child)) {
-            cJSON_DetachItemViaPointer(list, item);
-            data_add(d, item, NULL);
-        }
-        cJSON_Delete(list);
-    } else {
-        read_lines(d, text, size);
-        if (d->count && !any_object(d))
-            status = err_set(err, "'%s' is neither a JSON list of samples nor JSON lines", path);
-    }
-    free(text);
-    if (status == 0 && !d->count) status = err_set(err, "'%s' holds no sample", path);
-    return status;
+    return 0;
 }
 
 // --- what the output already has -----------------------------------------------------------------
@@ -203,7 +147,7 @@ static void output_release(struct output *o)
 
 static int compare_samples(const void *a, const void *b)
 {
-    const struct sample *x = *(struct sample *const *)a, *y = *(struct sample *const *)b;
+    const struct question *x = *(struct question *const *)a, *y = *(struct question *const *)b;
     const int c = strcmp(x->key, y->key);
     return c ? c : (x->index > y->index) - (x->index < y->index);
 }
@@ -211,11 +155,12 @@ static int compare_samples(const void *a, const void *b)
 // Marks, of every id, as many samples as the output has lines of it. Returns how many.
 static int64_t mark_done(struct data *d, const struct output *o)
 {
-    struct sample **sorted = xreallocarray(NULL, d->count, sizeof *sorted);
+    const size_t count = (size_t)d->set.count;
+    struct question **sorted = xreallocarray(NULL, count, sizeof *sorted);
     int64_t marked = 0;
-    for (size_t i = 0; i < d->count; i++) sorted[i] = &d->list[i];
-    qsort(sorted, d->count, sizeof *sorted, compare_samples);
-    for (size_t i = 0, j = 0; i < d->count && j < o->count;) {
+    for (size_t i = 0; i < count; i++) sorted[i] = &d->list[i];
+    qsort(sorted, count, sizeof *sorted, compare_samples);
+    for (size_t i = 0, j = 0; i < count && j < o->count;) {
         const int c = strcmp(sorted[i]->key, o->keys[j]);
         if (c == 0) {
             sorted[i]->done = true;
@@ -259,7 +204,6 @@ struct batch {
     const struct batch_options *options;
     struct data data;
     struct output output;
-    char *folder;      // of relative picture paths
     char *system;      // the person's system message or NULL
     struct sinks said; // where events went before
     int64_t answered, failed;
@@ -279,12 +223,13 @@ static int answer_dialogue(struct batch *b, const struct dialogue *d, struct err
 }
 
 // Answers into c->line. -1 with why not.
-static int answer_sample(struct batch *b, const struct sample *s, struct capture *c,
+static int answer_sample(struct batch *b, const struct question *q, struct capture *c,
                          struct err *err)
 {
     struct dialogue d = { 0 };
-    if (!s->json) return err_set(err, "%s", s->broken);
-    int status = dialogue_read_sample(&d, s->json, b->folder, err);
+    cJSON *json = dataset_json(&b->data.set, q->index, err);
+    if (!json) return -1;
+    int status = dialogue_read_sample(&d, json, b->data.set.folder, err);
     if (status == 0) {
         char *question = message_text(&d.messages[d.count - 1]);
         cJSON_AddStringToObject(c->line, "question", question);
@@ -294,6 +239,7 @@ static int answer_sample(struct batch *b, const struct sample *s, struct capture
     }
     if (status == 0 && !c->answered) status = err_set(err, "no answer was given");
     dialogue_release(&d);
+    cJSON_Delete(json);
     return status;
 }
 
@@ -320,15 +266,15 @@ static int write_line(const struct output *o, const cJSON *line, struct err *err
     return status;
 }
 
-static int run_sample(struct batch *b, const struct sample *s, struct err *err)
+static int run_sample(struct batch *b, const struct question *q, struct err *err)
 {
     struct err why = { 0 };
     struct capture c = { .line = cJSON_CreateObject() };
     struct sinks *sinks = b->shell->sinks;
-    cJSON_AddRawToObject(c.line, "id", s->key);
+    cJSON_AddRawToObject(c.line, "id", q->key);
     *sinks = (struct sinks){ 0 };
     sinks_add(sinks, (struct sink){ capture_emit, &c });
-    const int answered = answer_sample(b, s, &c, &why);
+    const int answered = answer_sample(b, q, &c, &why);
     *sinks = b->said;
     if (answered < 0) cJSON_AddStringToObject(c.line, "error", why.text);
     b->cancelled = c.cancelled;
@@ -341,16 +287,10 @@ static int run_sample(struct batch *b, const struct sample *s, struct err *err)
 
 // --- the run -------------------------------------------------------------------------------------
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static void tell_progress(const struct batch *b, int64_t step, int64_t steps, double begin)
 {
-    const double eta = step ? (seconds() - begin) / (double)step * (double)(steps - step) : NAN;
+    const double eta =
+        step ? (clock_seconds() - begin) / (double)step * (double)(steps - step) : NAN;
     const struct event_progress p = {
         .what = "answering", .step = (double)step, .steps = (double)steps, .loss = NAN, .eta_s = eta
     };
@@ -359,11 +299,11 @@ static void tell_progress(const struct batch *b, int64_t step, int64_t steps, do
 
 static int run_samples(struct batch *b, int64_t skipped, struct err *err)
 {
-    int64_t steps = (int64_t)b->data.count - skipped, step = 0;
-    const double begin = seconds();
+    int64_t steps = b->data.set.count - skipped, step = 0;
+    const double begin = clock_seconds();
     int status = 0;
     if (b->options->limit && b->options->limit < steps) steps = b->options->limit;
-    for (size_t i = 0; i < b->data.count && step < steps && status == 0; i++) {
+    for (int64_t i = 0; i < b->data.set.count && step < steps && status == 0; i++) {
         if (b->cancelled || b->shell->quit) break;
         if (b->data.list[i].done) continue;
         status = run_sample(b, &b->data.list[i], err);
@@ -383,10 +323,9 @@ int batch_run(struct shell *shell, const struct batch_options *options, struct e
 {
     struct batch b = { .shell = shell, .options = options, .output = { .file = -1 } };
     int status = -1;
-    if (read_data(&b.data, options->data, err) < 0) goto out;
+    if (read_data(&b.data, options->data, options->images, err) < 0) goto out;
     if (open_output(&b.output, options->out, err) < 0) goto out;
     const int64_t skipped = mark_done(&b.data, &b.output);
-    b.folder = options->images ? xstrdup(options->images) : path_folder(options->data);
     b.system = system_text(shell->engine);
     b.said = *shell->sinks;
     engine_stash(shell->engine);
@@ -400,7 +339,6 @@ int batch_run(struct shell *shell, const struct batch_options *options, struct e
 out:
     data_release(&b.data);
     output_release(&b.output);
-    free(b.folder);
     free(b.system);
     return status;
 }

@@ -35,8 +35,7 @@ static void help_command(const struct shell *shell, const struct command *c)
 static const char *stale_text(enum setting_stale stale)
 {
     switch (stale) {
-    case STALE_NOTHING:
-    case STALE_STEP: break;
+    case STALE_NOTHING: break;
     case STALE_KV: return "a change computes the conversation again";
     case STALE_VISUAL: return "a change computes pictures and conversation again";
     case STALE_PROMPT: return "a change writes and computes the prompt again";

@@ -26,6 +26,8 @@ X(settings)
 X(session)
 X(save)
 X(run)
+// Data and training.
+X(data)
 // Looking inside.
 X(tokenize)
 X(detokenize)

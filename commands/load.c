@@ -1,29 +1,22 @@
 // commands/load.c -- /load and /unload: which model answers.
 #include <string.h>
-#include <time.h>
 
 #include "commands/command.h"
+#include "core/clock.h"
 #include "core/families/family.h"
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static int load_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct model_part parts[MODEL_PARTS];
     int64_t parameters = 0;
-    const double begin = seconds();
+    const double begin = clock_seconds();
     if (engine_load(shell->engine, argv[0], err) < 0) return -1;
     const struct model *m = engine_model(shell->engine);
     model_count(m, parts);
     for (int i = 0; i < MODEL_PARTS; i++) parameters += parts[i].parameters;
     sinks_notice(shell->sinks, "loaded '%s': %s, %.4g million parameters, %s, %.2f s", argv[0],
                  m->family->name, (double)parameters / 1e6,
-                 model_sees(m) ? "sees pictures" : "text only", seconds() - begin);
+                 model_sees(m) ? "sees pictures" : "text only", clock_seconds() - begin);
     return 0;
 }
 

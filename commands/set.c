@@ -12,13 +12,6 @@ static void show_setting(const struct shell *shell, const char *key)
     sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_SETTING, .key = key, .value = value });
 }
 
-static int unknown_setting(const char *key, struct err *err)
-{
-    const char *near = settings_nearest(key);
-    if (near) return err_set(err, "unknown setting '%s': did you mean '%s'?", key, near);
-    return err_set(err, "unknown setting '%s': /settings lists them", key);
-}
-
 // Shows every setting whose key matches; wildcards may match none.
 static int show_matching(const struct shell *shell, const char *pattern, struct err *err)
 {
@@ -29,7 +22,7 @@ static int show_matching(const struct shell *shell, const char *pattern, struct 
             show_setting(shell, row->key);
             shown++;
         }
-    return shown ? 0 : unknown_setting(pattern, err);
+    return shown ? 0 : settings_unknown(pattern, err);
 }
 
 static void show_changed(const struct shell *shell)
@@ -49,7 +42,7 @@ static void show_changed(const struct shell *shell)
 // sees an answer.
 static int set_value(const struct shell *shell, const char *key, const char *value, struct err *err)
 {
-    if (!settings_find(key)) return unknown_setting(key, err);
+    if (!settings_find(key)) return settings_unknown(key, err);
     char *former = xstrdup(settings_text(engine_settings(shell->engine), key));
     const int status = engine_set(shell->engine, key, value, err);
     if (status == 0 && !strcmp(former, settings_text(engine_settings(shell->engine), key)))
@@ -113,7 +106,7 @@ const struct command command_get = {
 static int reset_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const bool all = !argc || !strcmp(argv[0], "all");
-    if (!all && !settings_find(argv[0])) return unknown_setting(argv[0], err);
+    if (!all && !settings_find(argv[0])) return settings_unknown(argv[0], err);
     return engine_reset(shell->engine, all ? NULL : argv[0], err);
 }
 
@@ -152,7 +145,7 @@ static int settings_run(struct shell *shell, int argc, char **argv, struct err *
         table_add(&t, "%s", row->help);
         free(allowed);
     }
-    if (argc && !t.count) return unknown_setting(argv[0], err);
+    if (argc && !t.count) return settings_unknown(argv[0], err);
     table_emit(&t, shell->sinks);
     return 0;
 }

@@ -4,10 +4,11 @@
 // Out: EVENT_TOKEN for every token, EVENT_ANSWER, the assistant's message.
 // The step easy to get wrong: what is in the cache must always equal c->cached, also after a
 // failure or Ctrl-C in the middle of a pass.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/clock.h"
 #include "core/conversation.h"
 #include "core/families/family.h"
 #include "core/sampler.h"
@@ -27,13 +28,6 @@ struct answering {
     double vision_s, prefill_s, decode_s;
     const char *stop; // what ended the answer
 };
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 // Rows at the beginning of `s` whose keys and values are in the cache. The last row is always
 // computed, because its logits are wanted.
@@ -90,12 +84,12 @@ static int encode_picture(struct answering *a, int i)
 // Encodes the pictures of the rows that are computed anew.
 static int encode_pictures(struct answering *a)
 {
-    double start = seconds();
+    double start = clock_seconds();
     for (int64_t row = a->reused; row < a->sequence.n; row++) {
         int i = a->sequence.picture[row];
         if (i >= 0 && !a->c->pictures[i].visual.data && encode_picture(a, i) < 0) return -1;
     }
-    a->vision_s = seconds() - start;
+    a->vision_s = clock_seconds() - start;
     return 0;
 }
 
@@ -139,9 +133,9 @@ static int prefill(struct answering *a)
     if (a->options->whole) conversation_stale(c, STALE_VISUAL);
     if (a->options->sequence) a->options->sequence(a->options->self, &a->sequence);
     if (encode_pictures(a) < 0) return -1;
-    double start = seconds();
+    double start = clock_seconds();
     int status = forward(a, true);
-    a->prefill_s = seconds() - start;
+    a->prefill_s = clock_seconds() - start;
     return status;
 }
 
@@ -159,6 +153,20 @@ static void tell_token(const struct answering *a, int32_t id, struct buf *text)
     buf_clear(text);
 }
 
+// Damaged weights give NaN everywhere; drawing from that would be an answer made of token 0.
+static int check_logits(struct answering *a, int64_t vocab)
+{
+    for (int64_t i = 0; i < vocab; i++)
+        if (isnan(a->logits[i])) {
+            graph_fail(&a->graph,
+                       "the model computed no numbers (NaN) for token %lld: its weights "
+                       "are damaged, or its config.json is of another model",
+                       (long long)a->sequence.n);
+            return -1;
+        }
+    return 0;
+}
+
 // Tokens one by one until something ends the answer; a->stop says what.
 static int generate(struct answering *a)
 {
@@ -170,10 +178,11 @@ static int generate(struct answering *a)
     struct detokenizer words;
     struct buf text = { 0 };
     int status = 0;
-    double start = seconds();
+    double start = clock_seconds();
     detokenizer_start(&words, m->tokenizer, true);
     for (;;) {
         if (graph_stop(&a->graph)) break;
+        if ((status = check_logits(a, vocab)) < 0) break;
         int32_t id = sampler_pick(a->settings, a->logits, vocab, a->sequence.ids,
                                   (size_t)a->sequence.n, (uint64_t)a->sequence.n);
         if (!ignore_eos && is_end(m, id)) {
@@ -201,7 +210,7 @@ static int generate(struct answering *a)
     if (text.length) tell_token(a, -1, &text);
     buf_release(&text);
     detokenizer_release(&words);
-    a->decode_s = seconds() - start;
+    a->decode_s = clock_seconds() - start;
     return status;
 }
 
@@ -224,6 +233,7 @@ static void conclude(struct answering *a, bool keep)
         .decode_s = a->decode_s,
         .stop = a->stop,
         .kept = keep && a->options->kept,
+        .again = a->options->again,
     };
     if (keep) {
         struct message *m = conversation_add(a->c, ROLE_ASSISTANT);

@@ -36,8 +36,7 @@ static bool file_exists(const struct checkpoint *c, const char *name)
     return exists;
 }
 
-// --- JSON files
-// -----------------------------------------------------------------------------------
+// --- JSON files ----------------------------------------------------------------------------------
 
 // *json stays NULL when the file is absent.
 static int read_optional(const struct checkpoint *c, const char *name, cJSON **json,
@@ -60,16 +59,20 @@ static int read_configs(struct checkpoint *c, struct err *err)
                        "publishes it%s",
                        c->folder,
                        file_exists(c, "adapter_config.json")
-                           ? " but an adapter; load the model, then set 'adapter' to this folder"
+                           ? " but an adapter, which belongs to a model; load that"
                            : "");
     if (read_optional(c, "config.json", &c->config, err) < 0) return -1;
     if (read_optional(c, "generation_config.json", &c->generation, err) < 0) return -1;
     if (read_optional(c, "preprocessor_config.json", &c->preprocessor, err) < 0) return -1;
     if (read_optional(c, "processor_config.json", &c->processor, err) < 0) return -1;
     if (read_optional(c, "tokenizer_config.json", &c->tokenizer_config, err) < 0) return -1;
-    // Newer folders keep the picture settings inside processor_config.json.
+    // Newer folders keep the picture settings inside processor_config.json; an older file beside it
+    // no longer counts.
     const cJSON *nested = json_get(c->processor, "image_processor");
-    if (!c->preprocessor && cJSON_IsObject(nested)) c->preprocessor = cJSON_Duplicate(nested, true);
+    if (cJSON_IsObject(nested)) {
+        cJSON_Delete(c->preprocessor);
+        c->preprocessor = cJSON_Duplicate(nested, true);
+    }
     return 0;
 }
 
@@ -108,8 +111,7 @@ static int read_chat_template(struct checkpoint *c, struct err *err)
     return status;
 }
 
-// --- shards
-// ---------------------------------------------------------------------------------------
+// --- shards --------------------------------------------------------------------------------------
 
 static int open_shard(struct checkpoint *c, const char *name, struct err *err)
 {
@@ -291,8 +293,7 @@ static int open_weights(struct checkpoint *c, struct err *err)
     return status < 0 ? -1 : merge_shards(c, err);
 }
 
-// --- pages and fingerprint
-// ------------------------------------------------------------------------
+// --- pages and fingerprint -----------------------------------------------------------------------
 
 // Brings `size` bytes of a mapping into memory: the kernel maps whole ranges in one call (Linux
 // 5.14); on an older one a byte of each page is touched.
@@ -358,8 +359,7 @@ static int fingerprint(struct checkpoint *c, struct err *err)
     return 0;
 }
 
-// --- opening and closing
-// --------------------------------------------------------------------------
+// --- opening and closing -------------------------------------------------------------------------
 
 struct checkpoint *checkpoint_open(const char *folder, const struct load_progress *progress,
                                    struct err *err)
@@ -394,8 +394,7 @@ void checkpoint_close(struct checkpoint *c)
     free(c);
 }
 
-// --- tensors
-// --------------------------------------------------------------------------------------
+// --- tensors -------------------------------------------------------------------------------------
 
 const struct safetensor *checkpoint_find(const struct checkpoint *c, const char *name)
 {
@@ -437,20 +436,18 @@ static const struct safetensor *find_checked(const struct checkpoint *c, const c
 {
     const struct safetensor *s = checkpoint_find(c, name);
     if (!s) {
-        err_set(err, "'%s': tensor '%s' is missing", c->folder, name);
+        err_set(err, "tensor '%s' is missing", name);
         return NULL;
     }
     if (s->dtype != DTYPE_F32 && s->dtype != DTYPE_F16 && s->dtype != DTYPE_BF16) {
-        err_set(err, "'%s': tensor '%s' has type %s; weights must be F32, F16 or BF16", c->folder,
-                name, s->type);
+        err_set(err, "tensor '%s' has type %s; weights must be F32, F16 or BF16", name, s->type);
         return NULL;
     }
     bool same = s->rank == rank;
     for (int i = 0; same && i < rank; i++) same = shape[i] < 0 || shape[i] == s->shape[i];
     if (same) return s;
     char *have = shape_text(s->rank, s->shape), *want = shape_text(rank, shape);
-    err_set(err, "'%s': tensor '%s' has shape %s, config.json asks for %s", c->folder, name, have,
-            want);
+    err_set(err, "tensor '%s' has shape %s, config.json asks for %s", name, have, want);
     free(have);
     free(want);
     return NULL;

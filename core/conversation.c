@@ -169,20 +169,9 @@ int conversation_sequence(const struct conversation *c, const struct settings *s
     const struct model *m = c->model;
     if (!m) return err_set(err, "no model is loaded: /load MODEL");
     if (check_pictures(c, err) < 0) return -1;
-    const char *name = settings_text(s, "chat.template");
-    const struct layout *layout = strcmp(name, "auto") ? layout_find(name) : m->layout;
-    if (!layout)
-        return err_set(err, "there is no prompt layout '%s' (see /help chat.template)", name);
+    struct prompt_options options;
     bool raw = c->message_count && c->messages[c->message_count - 1].role == ROLE_RAW;
-    const struct prompt_options options = {
-        .layout = layout,
-        .chat_template = m->checkpoint->chat_template,
-        .date = settings_text(s, "chat.date"),
-        .picture_before = "",
-        .picture_after = "",
-        .placeholder = m->placeholder,
-        .generation_prompt = generation_prompt && !raw,
-    };
+    if (model_prompt(m, s, generation_prompt && !raw, &options, err) < 0) return -1;
     if (prompt_sequence(c->messages, c->message_count, c->pictures, c->picture_count, m->tokenizer,
                         &options, sequence, err) < 0)
         return -1;

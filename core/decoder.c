@@ -14,6 +14,7 @@
 #include "core/decoder.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,16 +52,31 @@ static const struct decoder_kind *kind_find(const cJSON *json, struct err *err)
     return NULL;
 }
 
+// Index of the first layer whose type is a window; past all layers if none.
+static int64_t first_sliding(const cJSON *types)
+{
+    int64_t layer = 0;
+    const cJSON *type;
+    cJSON_ArrayForEach(type, types)
+    {
+        if (cJSON_IsString(type) && !strcmp(type->valuestring, "sliding_attention")) return layer;
+        layer++;
+    }
+    return INT32_MAX;
+}
+
 // A window shorter than the context in any layer would need masks that nobody here makes.
 static int check_window(const struct decoder_config *d, const cJSON *json, struct err *err)
 {
     bool use;
     int64_t window, from;
+    const cJSON *types = json_get(json, "layer_types"); // newer files say it layer by layer
     if (json_bool(json, "use_sliding_window", false, &use, err) < 0) return -1;
     if (!use) return 0;
     if (json_int(json, "sliding_window", 1, INT32_MAX, 4096, &window, err) < 0 ||
         json_int(json, "max_window_layers", 0, INT32_MAX, 28, &from, err) < 0)
         return -1;
+    if (cJSON_IsArray(types)) from = first_sliding(types);
     if (window < d->max_positions && from < d->layers)
         return err_set(err,
                        "\"use_sliding_window\": attention over a window of %lld tokens is not "
@@ -125,16 +141,6 @@ int decoder_config_read(struct decoder_config *d, const cJSON *json, struct err 
     return 0;
 }
 
-int64_t decoder_count(const struct decoder_config *c)
-{
-    int64_t D = c->hidden, q = c->heads * c->dim, kv = c->kv_heads * c->dim;
-    int64_t layer = 2 * D + D * q + 2 * D * kv + q * D + 3 * D * c->ffn;
-    if (c->qkv_bias) layer += q + 2 * kv;
-    if (c->out_bias) layer += D;
-    if (c->mlp_bias) layer += 2 * c->ffn + D;
-    return c->layers * layer + D;
-}
-
 // --- weights -----------------------------------------------------------------------------------
 
 static void bind_layer(struct binder *b, struct decoder_layer *w, const struct decoder_config *c,
@@ -163,16 +169,29 @@ static void bind_layer(struct binder *b, struct decoder_layer *w, const struct d
     }
 }
 
+// A file that says its head is tied may hold one of its own all the same. The reference then
+// believes the weights: only equal ones are tied.
+static void settle_ties(struct decoder_config *config, const struct checkpoint *c,
+                        const char *prefix, const char *head)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%sembed_tokens.weight", prefix);
+    const struct safetensor *a = checkpoint_find(c, name), *b = checkpoint_find(c, head);
+    if (!config->tied || !a || !b) return;
+    if (a->dtype != b->dtype || a->bytes != b->bytes || memcmp(a->data, b->data, a->bytes) != 0)
+        config->tied = false;
+}
+
 int decoder_bind(struct decoder *d, const struct checkpoint *c, const char *prefix,
                  const char *head, struct arena *arena, struct err *err)
 {
     const struct decoder_config *config = &d->config;
     struct binder b = { .checkpoint = c, .prefix = prefix, .arena = arena, .err = err };
     d->layer = xcalloc((size_t)config->layers, sizeof *d->layer);
+    settle_ties(&d->config, c, prefix, head);
     bind_matrix(&b, &d->embed, config->vocab, config->hidden, "embed_tokens.weight");
     for (int l = 0; l < config->layers; l++) bind_layer(&b, &d->layer[l], config, l);
     bind_vector(&b, &d->norm, config->hidden, "norm.weight");
-    // A tied file may hold a stray head: the reference does not look at it.
     d->head = d->embed;
     b.prefix = "";
     if (!config->tied) bind_matrix(&b, &d->head, config->vocab, config->hidden, "%s", head);

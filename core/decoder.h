@@ -1,7 +1,7 @@
 // core/decoder.h -- the language model: layers of attention and gated FFN (Llama, Qwen2 shapes).
 //
 //   kv_reserve(&kv, s.n, &err);
-//   struct tensor *h = splice_embed(&g, &m->decoder, &s, past, pictures, picture_count), *logits;
+//   struct tensor *h = splice(&g, &m->decoder.embed, &s, past, visual, picture_count), *logits;
 //   decoder_forward(&g, &m->decoder, &kv, &s, h, LOGITS_LAST, true, &logits);
 #ifndef CORE_DECODER_H
 #define CORE_DECODER_H
@@ -39,11 +39,10 @@ struct decoder {
 // Reads a llama or qwen2 config object (text_config or the whole config.json).
 int decoder_config_read(struct decoder_config *d, const cJSON *json, struct err *err);
 // Binds the tensors; `prefix` like "language_model.model." and the head's full name.
+// Clears config.tied when the file holds a head that differs from the embedding.
 int decoder_bind(struct decoder *d, const struct checkpoint *c, const char *prefix,
                  const char *head, struct arena *arena, struct err *err);
 void decoder_release(struct decoder *d); // not the weights: they belong to checkpoint and arena
-// Parameters of the layers and the final norm; the embedding has vocab x hidden, so has the head.
-int64_t decoder_count(const struct decoder_config *c);
 
 // LOGITS_HIDDEN: not logits but h[L] [n,D], before the final norm (training: core/train/loss.h).
 enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL, LOGITS_HIDDEN };

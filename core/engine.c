@@ -78,6 +78,16 @@ void engine_cancel(struct engine *e)
     atomic_store(&e->cancel, true);
 }
 
+void engine_uncancel(struct engine *e)
+{
+    atomic_store(&e->cancel, false);
+}
+
+bool engine_cancelled(const struct engine *e)
+{
+    return atomic_load(&e->cancel);
+}
+
 static void tell(struct engine *e, const struct event *event)
 {
     sinks_emit(e->sinks, event);
@@ -92,8 +102,7 @@ static void tell_session(struct engine *e, const struct event *event)
     tell(e, &told);
 }
 
-// --- model
-// -----------------------------------------------------------------------------------------
+// --- model ---------------------------------------------------------------------------------------
 
 static bool report_loading(void *self, uint64_t done, uint64_t total)
 {
@@ -113,6 +122,12 @@ int engine_load(struct engine *e, const char *name, struct err *err)
     atomic_store(&e->cancel, false);
     struct model *m = model_load(name, e->backend, &progress, err);
     if (!m) return -1;
+    if (tokenizer_size(m->tokenizer) > m->decoder.config.vocab)
+        sinks_notice(
+            e->sinks,
+            "the tokenizer knows %d tokens, the model %lld: do tokenizer.json and config.json "
+            "belong together?",
+            tokenizer_size(m->tokenizer), (long long)m->decoder.config.vocab);
     struct model *former = e->model;
     e->model = m;
     conversation_set_model(&e->conversation, m);
@@ -141,8 +156,7 @@ int engine_load_tokenizer(struct engine *e, const char *path, struct err *err)
     return 0;
 }
 
-// --- settings
-// --------------------------------------------------------------------------------------
+// --- settings ------------------------------------------------------------------------------------
 
 // Tells the new value and drops what it made stale.
 static void setting_changed(struct engine *e, const struct setting *row)
@@ -174,15 +188,15 @@ int engine_set(struct engine *e, const char *key, const char *value, struct err 
     const struct setting *row = settings_find(key);
     char *former = row ? xstrdup(settings_text(e->settings, key)) : NULL;
     int status = settings_set(e->settings, key, value, err);
-    if (status == 0 && strcmp(former, settings_text(e->settings, key))) setting_changed(e, row);
+    if (status == 0 && former && strcmp(former, settings_text(e->settings, key)))
+        setting_changed(e, row);
     free(former);
     return status;
 }
 
 int engine_reset(struct engine *e, const char *key, struct err *err)
 {
-    if (key && !settings_find(key))
-        return err_set(err, "there is no setting '%s' (/settings lists them)", key);
+    if (key && !settings_find(key)) return settings_unknown(key, err);
     for (int i = 0; i < settings_count(); i++) {
         const struct setting *row = settings_row(i);
         if ((key && strcmp(key, row->key)) || !settings_changed(e->settings, row->key)) continue;
@@ -192,8 +206,7 @@ int engine_reset(struct engine *e, const char *key, struct err *err)
     return 0;
 }
 
-// --- conversation
-// ----------------------------------------------------------------------------------
+// --- conversation --------------------------------------------------------------------------------
 
 int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, size_t size,
                         struct err *err)
@@ -205,6 +218,8 @@ int engine_attach(struct engine *e, const char *path, struct err *err)
 {
     bool standard_input = !strcmp(path, "-");
     size_t size;
+    if (strstr(path, "://"))
+        return err_set(err, "'%s' is an address: nothing is downloaded, give a file", path);
     char *bytes = file_read(standard_input ? "/dev/stdin" : path, IMAGE_MAX_FILE, &size, err);
     if (!bytes) return -1;
     int status = engine_attach_bytes(e, path, bytes, size, err);
@@ -288,10 +303,10 @@ int engine_add_messages(struct engine *e, const struct message *messages, size_t
 }
 
 // Runs an answer with the listeners of this moment (an armed dump).
-static int answer(struct engine *e, bool forward_only, bool *answered, struct err *err)
+static int answer(struct engine *e, struct answer_options options, bool *answered, struct err *err)
 {
     struct hooks hooks = { 0 };
-    struct answer_options options = { .forward_only = forward_only, .kept = !e->stash };
+    options.kept = !e->stash;
     if (e->dump) {
         struct hook hook = dump_hook(e->dump);
         hooks_add(&hooks, &hook);
@@ -383,7 +398,7 @@ static int say_and_answer(struct engine *e, enum role role, const char *text, co
     if (before.added) tell_session(e, &(struct event){ .kind = EVENT_UNDO, .count = 1 });
     tell_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = last_message(e) });
     bool answered;
-    int status = answer(e, false, &answered, err);
+    int status = answer(e, (struct answer_options){ 0 }, &answered, err);
     if (status < 0 || !answered) {
         go_back(e, &before);
         tell_session(e, &(struct event){ .kind = EVENT_UNDO, .count = 1 });
@@ -416,7 +431,7 @@ int engine_forward(struct engine *e, const char *text, struct err *err)
     remember(e, ROLE_USER, &before);
     say(e, ROLE_USER, text, NULL, 0);
     bool answered;
-    int status = answer(e, true, &answered, err);
+    int status = answer(e, (struct answer_options){ .forward_only = true }, &answered, err);
     go_back(e, &before);
     forget(&before);
     return status;
@@ -431,7 +446,14 @@ int engine_answer(struct engine *e, struct err *err)
         return err_set(err, "nothing waits for an answer: say something, or /messages FILE");
     if (c->waiting_count) return say_and_answer(e, ROLE_USER, NULL, NULL, 0, err);
     bool answered;
-    return answer(e, false, &answered, err);
+    return answer(e, (struct answer_options){ 0 }, &answered, err);
+}
+
+static int set_seed(struct engine *e, int64_t seed, struct err *err)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)seed);
+    return engine_set(e, "sample.seed", text, err);
 }
 
 int engine_regenerate(struct engine *e, struct err *err)
@@ -441,24 +463,20 @@ int engine_regenerate(struct engine *e, struct err *err)
     if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
     if (!m || m->role != ROLE_ASSISTANT)
         return err_set(err, "there is no answer to give again: say something first");
-    if (settings_real(e->settings, "sample.temperature") > 0) {
-        // Another draw, told and kept like any change of a setting, so that it can be repeated.
-        char seed[32];
-        snprintf(seed, sizeof seed, "%lld",
-                 (long long)settings_integer(e->settings, "sample.seed") + 1);
-        if (engine_set(e, "sample.seed", seed, err) < 0) return -1;
-    }
+    const int64_t seed = settings_integer(e->settings, "sample.seed");
+    const bool draws = settings_real(e->settings, "sample.temperature") > 0;
+    // Another draw, told and kept like any change of a setting, so that it can be repeated.
+    if (draws && set_seed(e, seed + 1, err) < 0) return -1;
     struct message former = *m;
     c->message_count--;
-    tell_session(e, &(struct event){ .kind = EVENT_UNDO, .count = 1 });
     bool answered;
-    int status = answer(e, false, &answered, err);
+    int status = answer(e, (struct answer_options){ .again = true }, &answered, err);
     if (status == 0 && answered) {
         message_release(&former);
         return 0;
     }
     *conversation_add(c, former.role) = former;
-    tell_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = last_message(e) });
+    if (draws) set_seed(e, seed, NULL); // cannot fail: it was the value before
     return status;
 }
 

@@ -5,9 +5,9 @@
 //   engine_attach(e, "cat.png", &err);
 //   engine_ask(e, "What is this?", &err);      // emits EVENT_TOKEN..., EVENT_ANSWER
 //
-// No tensors cross this border. Everything that happens is told to the sinks. A failed call leaves
-// model, conversation and settings as they were. engine_cancel may be called from a signal handler
-// or another thread; all else belongs to one thread.
+// No tensor is read or computed with beyond this border. Everything that happens is told to the
+// sinks. A failed call leaves model, conversation and settings as they were. engine_cancel may be
+// called from a signal handler or another thread; all else belongs to one thread.
 #ifndef CORE_ENGINE_H
 #define CORE_ENGINE_H
 
@@ -63,6 +63,9 @@ void engine_clear(struct engine *e);
 void engine_stash(struct engine *e);
 void engine_unstash(struct engine *e);
 void engine_cancel(struct engine *e);
+// For long work outside the engine: forget an earlier cancel, then ask for one now and then.
+void engine_uncancel(struct engine *e);
+bool engine_cancelled(const struct engine *e);
 
 // Tokens of the conversation as it stands, with the waiting pictures; before anything is computed.
 struct engine_context {

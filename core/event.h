@@ -1,7 +1,7 @@
 // core/event.h -- what the engine and the commands say. They never print: they emit events to a
 // sink. Plain lines, JSON lines, the full screen and the session database are sinks.
 //
-//   emit(&(struct event){ .kind = EVENT_NOTICE, .text = "model loaded" }) ... via sinks_emit()
+//   sinks_emit(sinks, &(struct event){ .kind = EVENT_NOTICE, .text = "model loaded" });
 //
 // Everything an event points to is borrowed for the duration of the call.
 #ifndef CORE_EVENT_H
@@ -43,6 +43,7 @@ struct event_answer {
     double prefill_s, decode_s, vision_s;
     const char *stop; // "eos", "length", "cancelled"
     bool kept;        // part of the conversation; false for a mere prefill or a batch of questions
+    bool again;       // it takes the place of the answer that was the last message
 };
 
 struct event_table {

@@ -34,7 +34,7 @@ struct graph {
     struct arena *arena;             // step arena: results of the ops
     struct tape *tape;               // records the pass for gradients (core/tape.h); NULL = no
     const struct hooks *hooks;       // who looks and who changes (core/hooks.h); NULL = nobody
-    const struct settings *settings; // snapshot for this step; NULL = defaults
+    const struct settings *settings; // they do not change during a pass; NULL = defaults
     enum matmul_mode matmul;         // from compute.matmul
     const atomic_bool *cancel;       // set by another thread or a signal: stop at the next layer
     bool failed, cancelled;

@@ -60,7 +60,7 @@ struct hook {
 
 enum { HOOKS_MAX = 16 };
 
-// Methods in the order of methods/list.h, then probes.
+// Methods, then probes: they run in the order in which they were added.
 struct hooks {
     struct hook list[HOOKS_MAX];
     int count;

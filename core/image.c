@@ -31,6 +31,17 @@ int image_decode(struct image *image, const void *bytes, size_t size, const char
     return image_decode_child(image, &h, bytes, size, name, err);
 }
 
+int image_size(const void *bytes, size_t size, const char *name, int64_t *width, int64_t *height,
+               struct err *err)
+{
+    struct image_header h;
+    if (image_header_read(&h, bytes, size, name, err) < 0) return -1;
+    const bool turned = h.orientation >= 5; // its sides change places
+    *width = turned ? h.height : h.width;
+    *height = turned ? h.width : h.height;
+    return 0;
+}
+
 void image_release(struct image *image)
 {
     free(image->pixels);

@@ -31,6 +31,9 @@ int image_decode(struct image *image, const void *bytes, size_t size, const char
 // What the child runs: decoding in this process (tests, fuzzing).
 int image_decode_here(struct image *image, const void *bytes, size_t size, const char *name,
                       struct err *err);
+// Width and height as decoding gives them, from the header alone.
+int image_size(const void *bytes, size_t size, const char *name, int64_t *width, int64_t *height,
+               struct err *err);
 void image_release(struct image *image);
 // Lays alpha over a background colour (0..255 each): t = s a + bg (255-a) + 128, (t + (t>>8)) >> 8,
 // as Pillow composites. Does nothing to 3 channels.

@@ -18,9 +18,9 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/image_parts.h"
 
 enum { CHILD_SECONDS = 20 };
@@ -107,23 +107,16 @@ static _Noreturn void child_run(struct report *report, const struct image_header
     _exit(0);
 }
 
-static int64_t milliseconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 // Until the child closes its end of the pipe, which ending does in any case; then reaps it.
 // Returns its wait status, -1 when it had to be killed.
 static int child_wait(pid_t child, int pipe_end)
 {
-    int64_t until = milliseconds() + CHILD_SECONDS * 1000;
+    double until = clock_seconds() + CHILD_SECONDS;
     bool late = false;
     for (;;) {
-        int64_t left = until - milliseconds();
+        int left = (int)(1000 * (until - clock_seconds()));
         struct pollfd p = { .fd = pipe_end, .events = POLLIN };
-        int n = left > 0 ? poll(&p, 1, (int)left) : 0;
+        int n = left > 0 ? poll(&p, 1, left) : 0;
         if (n > 0 || (n < 0 && errno != EINTR)) break;
         if (n == 0 && left <= 0) {
             late = true;

@@ -108,7 +108,6 @@ static int not_a_picture(const uint8_t *bytes, size_t size, const char *name, st
 static int png_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
                     struct err *err)
 {
-    enum { PNG_RGB = 2 };
     h->format = IMAGE_PNG;
     if (starts(bytes, size, 12, "CgBI", 4))
         return err_set(err, "'%s' is a PNG in Apple's own variant: convert it, e.g. `%s`", name,
@@ -117,8 +116,7 @@ static int png_read(struct image_header *h, const uint8_t *bytes, size_t size, c
         return damaged(name, "the PNG is cut off or does not begin with its header", err);
     h->width = big32(bytes + 16);
     h->height = big32(bytes + 20);
-    // A colour key (tRNS) in an RGB picture is no alpha channel: Pillow leaves the mode RGB.
-    h->alpha = bytes[25] != PNG_RGB;
+    h->alpha = true; // of a colour key (tRNS) too: the reference lays those over white as well
     bool pixels = false;
     for (size_t at = 8; size - at >= 12;) {
         size_t length = big32(bytes + at);

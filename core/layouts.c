@@ -19,6 +19,7 @@ const struct layout layouts[] = {
         .part_close = " ",
         .picture_end = "\n",
         .pictures_first = true,
+        .bare_answers = true,
     },
     {
         .name = "llama-3.2",
@@ -117,6 +118,7 @@ const struct layout layouts[] = {
         .open = { "", "", "" },
         .close = { "", "", "" },
         .generation = "",
+        .bare_answers = true,
     },
     { 0 },
 };

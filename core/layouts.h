@@ -25,6 +25,7 @@ struct layout {
     const char *picture_end;            // behind each picture
     bool pictures_first;                // before the texts of their message
     bool trim;                          // white space around a text is dropped
+    bool bare_answers; // nothing ends an answer: in training the model's end token does
     enum system_place place;
     const char *system; // the system message when there is none, NULL: see template.h
 };

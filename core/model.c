@@ -88,6 +88,25 @@ bool model_sees(const struct model *m)
     return m->family->picture_tokens != NULL;
 }
 
+int model_prompt(const struct model *m, const struct settings *s, bool generation_prompt,
+                 struct prompt_options *options, struct err *err)
+{
+    const char *name = settings_text(s, "chat.template");
+    const struct layout *layout = strcmp(name, "auto") ? layout_find(name) : m->layout;
+    if (!layout)
+        return err_set(err, "there is no prompt layout '%s' (see /help chat.template)", name);
+    *options = (struct prompt_options){
+        .layout = layout,
+        .chat_template = m->checkpoint->chat_template,
+        .date = settings_text(s, "chat.date"),
+        .picture_before = "",
+        .picture_after = "",
+        .placeholder = m->placeholder,
+        .generation_prompt = generation_prompt,
+    };
+    return 0;
+}
+
 void model_count(const struct model *m, struct model_part parts[MODEL_PARTS])
 {
     static const char *const names[MODEL_PARTS] = { "vision encoder", "projector", "embedding",

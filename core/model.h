@@ -34,6 +34,10 @@ void model_free(struct model *m);
 
 bool model_sees(const struct model *m); // has a vision encoder
 
+// How prompts are written for this model under these settings (chat.template, chat.date).
+int model_prompt(const struct model *m, const struct settings *s, bool generation_prompt,
+                 struct prompt_options *options, struct err *err);
+
 // Parameters by part, as the file holds them (SigLIP's unused pooling head included); a tied head
 // counts once, as the embedding.
 enum model_part_kind {

@@ -41,8 +41,7 @@ struct job {
     int written_count;
 };
 
-// --- shapes and counts
-// ------------------------------------------------------------------------------
+// --- shapes and counts ---------------------------------------------------------------------------
 
 const char *new_model_shape(int index)
 {
@@ -76,8 +75,7 @@ int new_model_count(const char *shape, struct new_model_counts *counts, struct e
     return 0;
 }
 
-// --- files and their undoing
-// ------------------------------------------------------------------------
+// --- files and their undoing ---------------------------------------------------------------------
 
 // The path of a file of the folder, noted for undoing; owned by the job.
 static const char *note_file(struct job *j, const char *name)
@@ -132,8 +130,7 @@ static void undo(struct job *j)
     if (j->made_folder) rmdir(j->folder);
 }
 
-// --- configs
-// ----------------------------------------------------------------------------------------
+// --- configs -------------------------------------------------------------------------------------
 
 static void put_text_config(struct buf *b, const struct shape *s, const struct new_tokenizer *t,
                             const char *indent)
@@ -285,8 +282,7 @@ static int write_texts(struct job *j, struct err *err)
     return status;
 }
 
-// --- weights
-// ----------------------------------------------------------------------------------------
+// --- weights -------------------------------------------------------------------------------------
 
 static uint16_t to_bf16(double value)
 {

@@ -57,8 +57,7 @@ struct learned {
     int merge_count;
 };
 
-// --- learning merges
-// --------------------------------------------------------------------------------
+// --- learning merges -----------------------------------------------------------------------------
 
 static bool byte_prints_as_itself(int byte)
 {
@@ -162,8 +161,7 @@ static void learned_free(struct learned *l)
     free(l);
 }
 
-// --- special tokens
-// ---------------------------------------------------------------------------------
+// --- special tokens ------------------------------------------------------------------------------
 
 struct special {
     int64_t id;
@@ -233,8 +231,7 @@ static const char *special_text(const struct specials *s, int64_t id)
     return "";
 }
 
-// --- the files
-// --------------------------------------------------------------------------------------
+// --- the files -----------------------------------------------------------------------------------
 
 void new_tokenizer_quote(struct buf *b, const char *text)
 {

@@ -20,13 +20,6 @@ int projector_bind(struct projector *p, const struct checkpoint *c, const char *
     return b.failed ? -1 : 0;
 }
 
-int64_t projector_count(const struct projector *p, int64_t in, int64_t out)
-{
-    int64_t count = in * out + (p->bias ? out : 0);
-    if (p->layers == 2) count += out * out + (p->bias ? out : 0);
-    return count;
-}
-
 struct tensor *projector_forward(struct graph *g, const struct projector *p, struct tensor *x)
 {
     x = op_matmul(g, x, graph_weight(&p->w1), graph_weight(&p->b1)); // [S, D]

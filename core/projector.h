@@ -15,7 +15,6 @@ struct projector {
 // act and bias are set by the family before.
 int projector_bind(struct projector *p, const struct checkpoint *c, const char *prefix, int64_t in,
                    int64_t out, struct arena *arena, struct err *err);
-int64_t projector_count(const struct projector *p, int64_t in, int64_t out); // parameters
 struct tensor *projector_forward(struct graph *g, const struct projector *p, struct tensor *x);
 
 #endif

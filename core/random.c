@@ -1,8 +1,6 @@
 // core/random.c -- counter-based draws: a bijective mixer over (seed, stream, place).
 #include "core/random.h"
 
-#include <math.h>
-
 // Finaliser of SplitMix64 (Steele, Lea, Flood 2014): every input bit changes every output bit.
 static uint64_t mix(uint64_t x)
 {
@@ -20,12 +18,4 @@ uint64_t random_bits(uint64_t seed, enum random_stream stream, uint64_t place)
 double random_unit(uint64_t seed, enum random_stream stream, uint64_t place)
 {
     return (double)(random_bits(seed, stream, place) >> 11) * 0x1p-53;
-}
-
-double random_normal(uint64_t seed, enum random_stream stream, uint64_t place)
-{
-    // Box-Muller; 1 - u lies in (0, 1], so that the logarithm is finite.
-    double u = 1 - random_unit(seed, stream, 2 * place);
-    double angle = 6.283185307179586 * random_unit(seed, stream, 2 * place + 1);
-    return sqrt(-2 * log(u)) * cos(angle);
 }

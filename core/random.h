@@ -7,12 +7,10 @@
 
 #include <stdint.h>
 
-enum random_stream { RANDOM_SAMPLE, RANDOM_WEIGHTS, RANDOM_SCORE, RANDOM_NOISE, RANDOM_SHUFFLE };
+enum random_stream { RANDOM_SAMPLE, RANDOM_WEIGHTS };
 
 uint64_t random_bits(uint64_t seed, enum random_stream stream, uint64_t place);
 // Uniform in [0, 1).
 double random_unit(uint64_t seed, enum random_stream stream, uint64_t place);
-// Standard normal.
-double random_normal(uint64_t seed, enum random_stream stream, uint64_t place);
 
 #endif

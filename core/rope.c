@@ -40,10 +40,12 @@ static int read_llama3(struct rope_config *r, const cJSON *scaling, struct err *
 
 int rope_config_read(struct rope_config *r, const cJSON *json, double theta, struct err *err)
 {
-    // transformers 5 keeps everything in rope_parameters; older files have two keys.
-    const cJSON *scaling = json_get(json, "rope_parameters");
+    // transformers 5 keeps everything in rope_parameters; older files have two keys, which go first
+    // where both are.
+    const cJSON *scaling = json_get(json, "rope_scaling");
+    if (!scaling || (cJSON_IsObject(scaling) && !scaling->child))
+        scaling = json_get(json, "rope_parameters");
     const cJSON *place = json_get(scaling, "rope_theta") ? scaling : json;
-    if (!scaling) scaling = json_get(json, "rope_scaling");
     if (scaling && !cJSON_IsObject(scaling))
         return err_set(err, "\"rope_scaling\" must be an object or null");
 
@@ -109,8 +111,8 @@ int rope_angles(struct graph *g, const struct rope_config *r, int64_t dim, const
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < half; j++) {
             float angle = (float)s->positions[from + i] * frequency[j];
-            angle_cos[i * half + j] = (float)cos(angle);
-            angle_sin[i * half + j] = (float)sin(angle);
+            angle_cos[i * half + j] = (float)cos((double)angle);
+            angle_sin[i * half + j] = (float)sin((double)angle);
         }
     *cos_out = graph_upload(g, DTYPE_F32, 2, (int64_t[]){ n, half }, angle_cos);
     *sin_out = graph_upload(g, DTYPE_F32, 2, (int64_t[]){ n, half }, angle_sin);

@@ -92,13 +92,6 @@ struct settings *settings_new(void)
     return s;
 }
 
-struct settings *settings_clone(const struct settings *from)
-{
-    struct settings *s = xcalloc(1, sizeof *s);
-    for (int i = 0; i < ROWS; i++) s->text[i] = xstrdup(from->text[i]);
-    return s;
-}
-
 void settings_free(struct settings *s)
 {
     for (int i = 0; s && i < ROWS; i++) free(s->text[i]);
@@ -139,7 +132,7 @@ static char *spell_number(const struct setting *row, const char *value, struct e
         buf_puts(&b, " or ");
         words_list(&b, row->choices);
     }
-    err_set(err, "%s cannot be '%s': it takes a %s from %.15g to %.15g%s", row->key, value,
+    err_set(err, "%s cannot be '%s': it takes a %s from %.16g to %.16g%s", row->key, value,
             whole ? "whole number" : "number", row->min, row->max, b.data ? b.data : "");
     buf_release(&b);
     return NULL;
@@ -167,14 +160,17 @@ static char *spell(const struct setting *row, const char *value, struct err *err
     BUG("setting %s has no type", row->key);
 }
 
+int settings_unknown(const char *key, struct err *err)
+{
+    const char *near = settings_nearest(key);
+    return near ? err_set(err, "there is no setting '%s': did you mean '%s'?", key, near)
+                : err_set(err, "there is no setting '%s' (/settings lists them)", key);
+}
+
 int settings_set(struct settings *s, const char *key, const char *value, struct err *err)
 {
     const struct setting *row = settings_find(key);
-    if (!row) {
-        const char *near = settings_nearest(key);
-        return near ? err_set(err, "there is no setting '%s': did you mean %s?", key, near)
-                    : err_set(err, "there is no setting '%s' (/settings lists them)", key);
-    }
+    if (!row) return settings_unknown(key, err);
     char *text = spell(row, value, err);
     if (!text) return -1;
     free(s->text[row - rows]);

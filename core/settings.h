@@ -2,9 +2,9 @@
 // sessions, help and completion read.
 //
 // A setting is a row: key, type, range, default, unit, one sentence of help, and what a change
-// makes stale. General rows stand in core/settings.c; a method brings its own rows
-// (core/methods/NAME.c). The engine copies the values once per step, so a change takes effect at
-// the next token.
+// makes stale. The rows stand in core/settings.c. A value is read where it is needed: those of the
+// sampler at every token, the others when an answer begins. A set belongs to one thread; another
+// one gets a copy.
 #ifndef CORE_SETTINGS_H
 #define CORE_SETTINGS_H
 
@@ -21,8 +21,13 @@ enum setting_type {
     SETTING_TEXT,    // anything
 };
 
-// What a change makes stale, cheapest first. The conversation is computed again from there, once.
-enum setting_stale { STALE_NOTHING, STALE_STEP, STALE_KV, STALE_VISUAL, STALE_PROMPT };
+// What a change makes stale. The conversation is computed again from there with the next answer.
+enum setting_stale {
+    STALE_NOTHING,
+    STALE_KV,     // keys and values
+    STALE_VISUAL, // visual tokens, and with them keys and values
+    STALE_PROMPT, // the prompt's text, and with it keys and values
+};
 
 struct setting {
     const char *key; // "sample.top_p"
@@ -41,12 +46,13 @@ const struct setting *settings_row(int index);
 const struct setting *settings_find(const char *key); // NULL if unknown
 // The known key nearest to what was typed, for "did you mean"; NULL if none is near.
 const char *settings_nearest(const char *key);
+// Says that there is no such setting, and which one may be meant. Returns -1.
+int settings_unknown(const char *key, struct err *err);
 
 // A set of values; new ones hold the defaults. Copies are independent (immutable snapshots).
 struct settings;
 
 struct settings *settings_new(void);
-struct settings *settings_clone(const struct settings *s);
 void settings_free(struct settings *s);
 
 // Checks the value against the row and stores it in its plain spelling. -1 with a message that says

@@ -126,8 +126,7 @@ int64_t shape_tensor_count(const struct shape_tensor *t)
     return n;
 }
 
-// --- the list of tensors
-// ----------------------------------------------------------------------------
+// --- the list of tensors -------------------------------------------------------------------------
 
 struct listing {
     void (*each)(void *self, const struct shape_tensor *t);

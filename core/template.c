@@ -62,7 +62,8 @@ struct rendering {
     struct text_range *typed;
     struct text_hole *holes;
     struct filling *fillings;
-    size_t typed_count, hole_count;
+    struct text_range *answers; // given ones: what follows the generation prompt
+    size_t typed_count, hole_count, answer_count;
 };
 
 static void rendering_release(struct rendering *r)
@@ -71,6 +72,7 @@ static void rendering_release(struct rendering *r)
     free(r->typed);
     free(r->holes);
     free(r->fillings);
+    free(r->answers);
 }
 
 static void put(struct rendering *r, const char *text)
@@ -156,11 +158,28 @@ static void put_parts(struct rendering *r, const struct message *m)
     }
 }
 
+// A message has been written from `from` on. Its answer begins where its text leaves that of a
+// generation prompt ("ASSISTANT:", and the blank belongs to the answer), and ends with the turn;
+// when nothing ends the turn, with what was typed.
+static void note_answer(struct rendering *r, size_t from, size_t typed_count)
+{
+    const struct layout *l = r->options->layout;
+    const char *text = r->text.data + from;
+    size_t n = 0;
+    while (l->generation[n] && text[n] == l->generation[n]) n++;
+    struct text_range answer = { from + n, r->text.length };
+    if (l->bare_answers)
+        answer.end = r->typed_count > typed_count ? r->typed[r->typed_count - 1].end : answer.start;
+    r->answers = xreallocarray(r->answers, r->answer_count + 1, sizeof *r->answers);
+    r->answers[r->answer_count++] = answer;
+}
+
 // An answer to raw ids stands directly behind them, as they do: nothing is written around either.
 static void put_message(struct rendering *r, const struct message *m, const struct message *before)
 {
     const struct layout *l = r->options->layout;
     bool bare = m->generated && before && before->role == ROLE_RAW;
+    const size_t from = r->text.length, typed_count = r->typed_count;
     if (m->role == ROLE_RAW || bare) {
         put_hole(r, -1, m);
         return;
@@ -174,6 +193,7 @@ static void put_message(struct rendering *r, const struct message *m, const stru
         put_parts(r, m);
     }
     put(r, l->close[m->role]);
+    if (m->role == ROLE_ASSISTANT && !m->generated) note_answer(r, from, typed_count);
 }
 
 // --- the system message ------------------------------------------------------------------------
@@ -368,27 +388,193 @@ static int fill(const struct rendering *r, const struct ids *ids, const struct p
     return 0;
 }
 
+static struct marked_text marked(const struct rendering *r)
+{
+    return (struct marked_text){
+        .text = r->text.data,
+        .length = r->text.length,
+        .typed = r->typed,
+        .typed_count = r->typed_count,
+        .holes = r->holes,
+        .hole_count = r->hole_count,
+    };
+}
+
+// *begin: how many of the ids stand before those of the text.
+static int make_sequence(const struct rendering *r, const struct tokenizer *t, bool raw,
+                         const struct picture *pictures, size_t picture_count, struct ids *ids,
+                         size_t *begin, struct sequence *s, struct err *err)
+{
+    const struct marked_text text = marked(r);
+    *s = (struct sequence){ 0 };
+    if (tokenizer_encode_marked(t, &text, 0, ids, err) < 0) return err_in(err, "prompt");
+    *begin = ids->count;
+    if (!raw) add_begin(t, ids);
+    *begin = ids->count - *begin;
+    if (fill(r, ids, pictures, picture_count, s, err) < 0) return err_in(err, "prompt");
+    return 0;
+}
+
 int prompt_sequence(const struct message *messages, size_t count, const struct picture *pictures,
                     size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
                     struct sequence *s, struct err *err)
 {
     struct rendering r = { .options = o };
     struct ids ids = { 0 };
+    size_t begin = 0;
+    const bool raw = count && messages[0].role == ROLE_RAW;
     render(&r, messages, count);
-    const struct marked_text text = {
-        .text = r.text.data,
-        .length = r.text.length,
-        .typed = r.typed,
-        .typed_count = r.typed_count,
-        .holes = r.holes,
-        .hole_count = r.hole_count,
-    };
-    *s = (struct sequence){ 0 };
-    int status = tokenizer_encode_marked(t, &text, 0, &ids, err);
-    if (status == 0 && !(count && messages[0].role == ROLE_RAW)) add_begin(t, &ids);
-    if (status == 0) status = fill(&r, &ids, pictures, picture_count, s, err);
-    if (status < 0) err_in(err, "prompt");
+    int status = make_sequence(&r, t, raw, pictures, picture_count, &ids, &begin, s, err);
     ids_release(&ids);
+    rendering_release(&r);
+    return status;
+}
+
+// --- where the answers are ---------------------------------------------------------------------
+//
+// Tokens know no places in the text. Tokenised again with a cut at both ends of every answer, the
+// ids are mostly the same, and the cuts stand among them. Where a token reaches across a cut, what
+// comes before is tokenised alone: the common ids are those before the place.
+
+// Ids before `at` in `ids` (without the begin tokens).
+static int ids_before(const struct rendering *r, const struct tokenizer *t, const struct ids *ids,
+                      size_t at, bool holes_too, size_t *n, struct err *err)
+{
+    struct marked_text text = marked(r);
+    struct ids part = { 0 };
+    struct text_range *typed = xreallocarray(NULL, r->typed_count + 1, sizeof *typed);
+    size_t kept = 0;
+    for (; kept < r->typed_count && r->typed[kept].start < at; kept++) {
+        typed[kept] = r->typed[kept];
+        if (typed[kept].end > at) typed[kept].end = at;
+    }
+    while (text.hole_count && (r->holes[text.hole_count - 1].at > at ||
+                               (r->holes[text.hole_count - 1].at == at && !holes_too)))
+        text.hole_count--;
+    text.length = at;
+    text.typed = typed;
+    text.typed_count = kept;
+    int status = tokenizer_encode_marked(t, &text, 0, &part, err);
+    for (*n = 0; *n < part.count && *n < ids->count && part.data[*n] == ids->data[*n];) ++*n;
+    free(typed);
+    ids_release(&part);
+    return status;
+}
+
+// places [2 * answers]: ids before the start and the end of every answer. False when the cuts
+// change what the text is tokenised to.
+static bool find_by_cuts(const struct rendering *r, const struct tokenizer *t,
+                         const struct ids *whole, size_t *places)
+{
+    struct marked_text text = marked(r);
+    const size_t cuts = 2 * r->answer_count, room = r->hole_count + cuts;
+    struct text_hole *holes = xreallocarray(NULL, room + 1, sizeof *holes);
+    int32_t *origin = xreallocarray(NULL, room + 1, sizeof *origin); // hole, or -1 - cut
+    struct ids ids = { 0 };
+    size_t n = 0, hole = 0, seen = 0, found = 0;
+    for (size_t cut = 0; cut <= cuts; cut++) {
+        // At one place: the end of an answer, then pictures, then the start of the next.
+        const struct text_range *a = cut < cuts ? &r->answers[cut / 2] : NULL;
+        const size_t at = !a ? r->text.length : cut % 2 ? a->end : a->start;
+        const size_t before = a && cut % 2 ? at : at + 1;
+        for (; hole < r->hole_count && r->holes[hole].at < before; hole++, n++) {
+            holes[n] = r->holes[hole];
+            origin[n] = (int32_t)hole;
+        }
+        if (!a) break;
+        holes[n] = (struct text_hole){ at, true };
+        origin[n++] = -1 - (int32_t)cut;
+    }
+    text.holes = holes;
+    text.hole_count = n;
+    bool same = tokenizer_encode_marked(t, &text, 0, &ids, NULL) == 0;
+    for (size_t i = 0; same && i < ids.count; i++) {
+        int32_t id = ids.data[i];
+        if (id < 0) id = origin[-1 - id];
+        if (ids.data[i] < 0 && id < 0) {
+            places[-1 - id] = seen;
+            found++;
+            continue;
+        }
+        if (ids.data[i] < 0) id = -1 - id;
+        same = seen < whole->count && whole->data[seen++] == id;
+    }
+    free(holes);
+    free(origin);
+    ids_release(&ids);
+    return same && seen == whole->count && found == cuts;
+}
+
+static int find_places(const struct rendering *r, const struct tokenizer *t,
+                       const struct ids *whole, size_t *places, struct err *err)
+{
+    enum { MOST = 1 << 27 }; // bytes to tokenise: seconds
+    if (find_by_cuts(r, t, whole, places)) return 0;
+    if (r->answer_count > MOST / (r->text.length + 1))
+        return err_set(err, "%zu answers in a text of %zu bytes: too many to find their tokens",
+                       r->answer_count, r->text.length);
+    for (size_t i = 0; i < r->answer_count; i++) {
+        const struct text_range *a = &r->answers[i];
+        if (ids_before(r, t, whole, a->start, true, &places[2 * i], err) < 0 ||
+            ids_before(r, t, whole, a->end, false, &places[2 * i + 1], err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+// Places among the ids become rows; `begin` tokens stand before them.
+static void places_to_rows(const struct rendering *r, const struct ids *ids, size_t begin,
+                           const struct picture *pictures, const size_t *places,
+                           struct prompt_answer *answers)
+{
+    int64_t row = 0, *rows = xreallocarray(NULL, ids->count + 1, sizeof *rows);
+    for (size_t i = 0; i <= ids->count; i++) {
+        int64_t n = 1;
+        rows[i] = row;
+        if (i < ids->count && ids->data[i] < 0) {
+            const struct filling *f = &r->fillings[-1 - ids->data[i]];
+            n = f->message ? (int64_t)f->message->ids.count : pictures[f->picture].tokens;
+        }
+        row += n;
+    }
+    for (size_t i = 0; i < r->answer_count; i++) {
+        struct prompt_answer *a = &answers[i];
+        a->first = rows[begin + places[2 * i]];
+        a->end = rows[begin + places[2 * i + 1]];
+        if (a->end < a->first) a->end = a->first;
+        a->open = r->options->layout->bare_answers;
+    }
+    free(rows);
+}
+
+int prompt_answers(const struct message *messages, size_t count, const struct picture *pictures,
+                   size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
+                   struct sequence *s, struct prompt_answer **answers, size_t *answer_count,
+                   struct err *err)
+{
+    struct rendering r = { .options = o };
+    struct ids ids = { 0 };
+    size_t begin = 0;
+    const bool raw = count && messages[0].role == ROLE_RAW;
+    render(&r, messages, count);
+    // The last answer ends with the whole text.
+    if (r.answer_count && messages[count - 1].role == ROLE_ASSISTANT)
+        r.answers[r.answer_count - 1].end = r.text.length;
+    size_t *places = xcalloc(2 * r.answer_count + 1, sizeof *places);
+    *answers = NULL;
+    *answer_count = 0;
+    int status = make_sequence(&r, t, raw, pictures, picture_count, &ids, &begin, s, err);
+    const struct ids text = { .data = ids.data + begin, .count = ids.count - begin };
+    if (status == 0) status = find_places(&r, t, &text, places, err);
+    if (status == 0) {
+        *answer_count = r.answer_count;
+        *answers = xcalloc(r.answer_count + 1, sizeof **answers);
+        places_to_rows(&r, &ids, begin, pictures, places, *answers);
+    } else {
+        sequence_release(s);
+    }
+    ids_release(&ids);
+    free(places);
     rendering_release(&r);
     return status;
 }

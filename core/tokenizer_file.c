@@ -325,7 +325,7 @@ static int size_tables(struct tokenizer *t, const cJSON *vocab, const cJSON *add
     size_t slots = 16;
     while (slots < 2 * entries) slots *= 2;
     for (item = added ? added->child : NULL; item; item = item->next) entries++;
-    int32_t id;
+    int32_t id = -1;
     for (item = vocab->child; item; item = item->next) {
         if (check_id(item, entries, &id, err) < 0) return err_in(err, "vocab");
         if (id >= t->size) t->size = id + 1;
@@ -403,7 +403,7 @@ static int read_merge(struct tokenizer *t, const cJSON *item, uint32_t rank, str
         right = space + 1;
     } else {
         const cJSON *a = cJSON_IsArray(item) ? item->child : NULL, *b = a ? a->next : NULL;
-        if (!cJSON_IsString(a) || !cJSON_IsString(b) || b->next)
+        if (!b || b->next || !cJSON_IsString(a) || !cJSON_IsString(b))
             return err_set(err, "it is not two tokens");
         left = a->valuestring;
         left_length = strlen(left);

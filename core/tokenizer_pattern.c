@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/clock.h"
 #include "core/tokenizer_parts.h"
 
 enum {
@@ -308,17 +308,10 @@ void pattern_release(struct pattern *p)
     *p = (struct pattern){ 0 };
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 // An honest pattern reads megabytes in a second.
 void search_start(struct search *s, size_t text_length)
 {
-    s->deadline = now() + 5 + (double)text_length / 2e5;
+    s->deadline = clock_seconds() + 5 + (double)text_length / 2e5;
 }
 
 void search_release(struct search *s)
@@ -371,7 +364,7 @@ int search_next(struct search *s, const struct pattern *p, const char *text, siz
     if (search_open(s, err) < 0) return -1;
     int rc = match(s, p->code, text, length, from);
     if (rc == PCRE2_ERROR_NOMATCH) return 0;
-    if (rc < 0 || ((++s->count & 63) == 0 && now() > s->deadline)) {
+    if (rc < 0 || ((++s->count & 63) == 0 && clock_seconds() > s->deadline)) {
         char why[128] = "it takes too long";
         if (rc < 0) pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
         return err_set(err, "a pattern of the tokenizer fails on this text (byte %zu of %zu): %s",
@@ -388,7 +381,7 @@ int search_next(struct search *s, const struct pattern *p, const char *text, siz
 int replace_all(struct search *s, const struct pattern *p, const char *content, const char *text,
                 size_t length, struct buf *out, struct err *err)
 {
-    size_t done = 0, from = 0, start, end;
+    size_t done = 0, from = 0, start = 0, end = 0;
     while (from <= length) {
         int found = search_next(s, p, text, length, from, &start, &end, err);
         if (found < 0) return -1;

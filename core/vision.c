@@ -27,10 +27,9 @@ int gelu_form_read(enum gelu_form *form, const cJSON *json, const char *key, con
     static const struct {
         const char *name;
         enum gelu_form form;
-    } known[] = { { "gelu", GELU_ERF },
-                  { "gelu_pytorch_tanh", GELU_TANH },
-                  { "gelu_new", GELU_TANH },
-                  { "quick_gelu", GELU_QUICK } };
+    } known[] = { { "gelu", GELU_ERF },        { "gelu_pytorch_tanh", GELU_TANH },
+                  { "gelu_new", GELU_TANH },   { "gelu_fast", GELU_TANH },
+                  { "gelu_python", GELU_ERF }, { "quick_gelu", GELU_QUICK } };
     const char *name;
     if (json_text(json, key, otherwise, &name, err) < 0) return -1;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -40,7 +39,7 @@ int gelu_form_read(enum gelu_form *form, const cJSON *json, const char *key, con
         }
     return err_set(err,
                    "\"%s\" \"%s\" is not supported (known: gelu, gelu_pytorch_tanh, gelu_new, "
-                   "quick_gelu)",
+                   "gelu_fast, gelu_python, quick_gelu)",
                    key, name);
 }
 
@@ -128,14 +127,6 @@ static int64_t vision_rows(const struct vision_config *c)
 int64_t vision_tokens(const struct vision_config *c)
 {
     return vision_rows(c) - c->drop_class;
-}
-
-int64_t vision_count(const struct vision_config *c)
-{
-    int64_t Dv = c->hidden;
-    int64_t block = 4 * (Dv * Dv + Dv) + 2 * Dv * c->ffn + c->ffn + Dv + 4 * Dv;
-    int64_t count = 3 * c->patch * c->patch * Dv + vision_rows(c) * Dv + c->layers * block;
-    return count + (c->patch_bias + c->class_token + 2 * c->pre_norm + 2 * c->post_norm) * Dv;
 }
 
 // --- weights -----------------------------------------------------------------------------------

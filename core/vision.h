@@ -42,9 +42,6 @@ int gelu_form_read(enum gelu_form *form, const cJSON *json, const char *key, con
 int vision_bind(struct vision *v, const struct checkpoint *c, const char *prefix,
                 struct arena *arena, struct err *err);
 void vision_release(struct vision *v); // not the weights
-// Parameters of the encoder with its last norm; SigLIP's pooling head, which nothing here reads, is
-// not among them.
-int64_t vision_count(const struct vision_config *c);
 // Blocks that must be computed to give config.feature_layer.
 int vision_depth(const struct vision_config *c);
 // Features per picture that the projector reads.

@@ -127,7 +127,7 @@ static void pack_tile(float *to, const float *x, int64_t ld, int64_t rows, int64
             int64_t some = rows - from < VEC ? rows - from : VEC;
             vf v[VEC];
             for (int64_t i = 0; i < VEC; i++)
-                v[i] = i >= some      ? (vf){ 0 }
+                v[i] = i >= some      ? vf_set(0)
                        : count == VEC ? vf_load(x + (from + i) * ld + k)
                                       : vf_load_part(x + (from + i) * ld + k, count);
             vec_turn(v);
@@ -312,7 +312,8 @@ static void multiply_group(const struct product *p, int64_t from, int64_t to, fl
                                          .first = k == 0 && !p->add };
                 const float *x = p->x + k * p->rows + inner * row;
                 int64_t rows = tile_start(p, t + 1) - row;
-                if (p->pairs)
+                if (p->pairs) // NOLINT(bugprone-branch-clone): the same only where pairs are not
+                              // had
                     tile_pairs(&target, x, panel, rows);
                 else
                     tile(&target, x, panel, rows);

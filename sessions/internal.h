@@ -54,8 +54,7 @@ struct store {
     bool deaf;    // what is told is a session being resumed: not new
 };
 
-// --- store.c
-// ---------------------------------------------------------------------------------------
+// --- store.c -------------------------------------------------------------------------------------
 
 // One step for each version: steps[v] leads from version v to v + 1.
 int store_migrate(sqlite3 *db, const char *const *steps, int count, const char *path,
@@ -78,8 +77,7 @@ int store_lock(struct store *s, struct err *err); // BEGIN IMMEDIATE: waits for 
 // Ends the transaction: commits when status is 0, else rolls back. Returns the status.
 int store_unlock(struct store *s, int status, struct err *err);
 
-// --- turns.c
-// ---------------------------------------------------------------------------------------
+// --- turns.c -------------------------------------------------------------------------------------
 
 int store_flush(struct store *s, struct err *err); // writes what waits
 void position_set(struct position *p, int64_t session, int64_t entries, const char *name);
@@ -89,8 +87,7 @@ void store_note_setting(struct store *s, const char *key, const char *value);
 void store_note_model(struct store *s);
 void entries_release(struct store *s);
 
-// --- names.c
-// ---------------------------------------------------------------------------------------
+// --- names.c -------------------------------------------------------------------------------------
 
 int name_check(const char *name, struct err *err);
 // "2026-11-21-what-is-this" from a time and the first words said; belongs to the caller.
@@ -100,16 +97,14 @@ char *name_unique(struct store *s, const char *name, struct err *err);
 char *first_words(const char *text, size_t limit); // one line, at most `limit` bytes of UTF-8
 char *time_text(int64_t time, const char *format); // local time
 
-// --- manage.c
-// --------------------------------------------------------------------------------------
+// --- manage.c ------------------------------------------------------------------------------------
 
 int session_find(struct store *s, const char *name, int64_t *id, struct err *err);
 // Copies a session as it was after `upto` entries. Inside a transaction.
 int session_copy(struct store *s, int64_t from, int64_t upto, const char *name, int64_t *id,
                  struct err *err);
 
-// --- saved.c
-// ---------------------------------------------------------------------------------------
+// --- saved.c -------------------------------------------------------------------------------------
 
 enum saved_kind { SAVED_MESSAGE, SAVED_SETTING, SAVED_MODEL };
 
@@ -147,8 +142,7 @@ void saved_release(struct saved *saved);
 int saved_bytes(struct store *s, const struct saved_picture *p, char **bytes, size_t *size,
                 struct err *err);
 
-// --- export.c and what it is made of
-// -----------------------------------------------------------------
+// --- export.c and what it is made of -------------------------------------------------------------
 
 struct exporting {
     struct store *store;

@@ -31,8 +31,7 @@ int store_begin(struct store *s, const char *name, struct err *err)
     return 0;
 }
 
-// --- list
-// ------------------------------------------------------------------------------------------
+// --- list ----------------------------------------------------------------------------------------
 
 static int list_rows(struct store *s, sqlite3_stmt *q, struct session_row **rows, size_t *count,
                      struct err *err)
@@ -96,8 +95,7 @@ void store_list_free(struct session_row *rows, size_t count)
     free(rows);
 }
 
-// --- fork, rename, delete
-// --------------------------------------------------------------------------
+// --- fork, rename, delete ------------------------------------------------------------------------
 
 // Messages are told apart by their place: it is the same in the copy.
 static const char *const copy_rows[] = {
@@ -142,7 +140,7 @@ int store_fork(struct store *s, const char *name, struct err *err)
     if (name && check_free(s, name, err) < 0) return -1;
     if (store_lock(s, err) < 0) return -1;
     char *unique = name_unique(s, name ? name : s->current.name, err);
-    int64_t copy;
+    int64_t copy = 0;
     int status =
         unique ? session_copy(s, s->current.session, s->current.entries, unique, &copy, err) : -1;
     status = store_unlock(s, status, err);

@@ -88,7 +88,7 @@ char *first_words(const char *text, size_t limit)
     bool gap = false;
     for (const char *p = text; *p; p += length) {
         utf8proc_int32_t c = character(p, &length);
-        if (c < 0 || c <= ' ' || c == 0x7f) {
+        if (c <= ' ' || c == 0x7f) { // also what is no UTF-8: negative
             gap = b.length > 0;
             continue;
         }

@@ -96,8 +96,7 @@ static void restore_settings(struct engine *e, const struct saved *saved)
                          saved->list[i].key, saved->list[i].value);
 }
 
-// --- messages
-// --------------------------------------------------------------------------------------
+// --- messages ------------------------------------------------------------------------------------
 
 // Ids of another model than the last one mean nothing to it: such answers are their text, raw ids
 // are gone, as when the model was changed. Returns where the last model's part begins.

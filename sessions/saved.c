@@ -212,8 +212,7 @@ int saved_read(struct store *s, const char *name, struct saved *saved, struct er
     return status;
 }
 
-// --- pictures
-// --------------------------------------------------------------------------------------
+// --- pictures ------------------------------------------------------------------------------------
 
 static bool is_picture(const struct saved_picture *p, const char *bytes, size_t size)
 {

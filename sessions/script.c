@@ -84,8 +84,7 @@ static void comment(struct script *r, const char *before, const char *text)
     free(line);
 }
 
-// --- given messages
-// --------------------------------------------------------------------------------
+// --- given messages ------------------------------------------------------------------------------
 
 static int give(struct script *r, const struct message *m, struct err *err)
 {
@@ -125,8 +124,7 @@ static int write_given(struct script *r, struct err *err)
     return status;
 }
 
-// --- answers
-// ---------------------------------------------------------------------------------------
+// --- answers -------------------------------------------------------------------------------------
 
 // "26 Jul 2024": English whatever the locale, as the layouts that tell the date write it.
 static char *date_text(int64_t time)
@@ -214,8 +212,7 @@ static bool is_typed(const struct message *m)
     return m->part_count > 0;
 }
 
-// --- entries
-// ---------------------------------------------------------------------------------------
+// --- entries -------------------------------------------------------------------------------------
 
 static int write_change(struct script *r, const struct saved_entry *e, struct err *err)
 {

@@ -60,8 +60,7 @@ int store_version(void)
     return SCHEMA_STEPS;
 }
 
-// --- messages for people
-// ---------------------------------------------------------------------------
+// --- messages for people -------------------------------------------------------------------------
 
 static int explain(sqlite3 *db, const char *path, struct err *err)
 {
@@ -102,8 +101,7 @@ int store_failed(struct store *s, struct err *err)
     return explain(s->db, s->path, err);
 }
 
-// --- statements
-// ------------------------------------------------------------------------------------
+// --- statements ----------------------------------------------------------------------------------
 
 static int bind(sqlite3_stmt *q, const char *types, va_list args)
 {
@@ -201,8 +199,7 @@ int store_unlock(struct store *s, int status, struct err *err)
     return status;
 }
 
-// --- opening
-// ---------------------------------------------------------------------------------------
+// --- opening -------------------------------------------------------------------------------------
 
 static int read_number(sqlite3 *db, const char *sql, int64_t *value)
 {

@@ -70,8 +70,7 @@ void position_set(struct position *p, int64_t session, int64_t entries, const ch
     p->name = copy;
 }
 
-// --- writing
-// ---------------------------------------------------------------------------------------
+// --- writing -------------------------------------------------------------------------------------
 
 // The place of the next entry.
 static int take_place(struct store *s, struct position *at, int64_t time, int64_t *place,
@@ -274,8 +273,7 @@ int store_flush(struct store *s, struct err *err)
     return status;
 }
 
-// --- hearing
-// ---------------------------------------------------------------------------------------
+// --- hearing -------------------------------------------------------------------------------------
 
 static struct entry *add_entry(struct store *s, enum entry_kind kind)
 {
@@ -373,6 +371,7 @@ static void hear_message(struct store *s, const struct event *event)
 static void hear_answer(struct store *s, const struct event_answer *answer)
 {
     if (!s->begun) begin(s, answer->text);
+    if (answer->again) add_entry(s, ENTRY_UNDO)->count = 1; // the former stays until now
     struct entry *e = add_entry(s, ENTRY_MESSAGE);
     e->role = ROLE_ASSISTANT;
     e->generated = e->answered = true;

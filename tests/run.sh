@@ -4,7 +4,15 @@
 passed=0 failed=0
 export CMOCKA_MESSAGE_OUTPUT=stdout
 cd "$(dirname "$0")/.." || exit 1
-log=$(mktemp)
+# A home of their own: no test sees the user's files, and nothing of theirs is left.
+home=$(mktemp -d) || exit 1
+trap 'rm -rf "$home"' EXIT
+mkdir "$home/tmp"
+export HOME=$home TMPDIR=$home/tmp XDG_STATE_HOME=$home/state XDG_CACHE_HOME=$home/cache LC_ALL=C.UTF-8
+# On a busy machine threads that spin while they wait cost far more than the work of these tests.
+export OMP_WAIT_POLICY=passive
+unset XDG_CONFIG_HOME XDG_DATA_HOME HF_HOME INPUTRC NO_COLOR
+log=$home/log
 for t in "$@"; do
     case $t in
     *.sh) timeout "${TEST_TIMEOUT:-300}" bash "$t" >"$log" 2>&1 ;;
@@ -23,6 +31,5 @@ for t in "$@"; do
         sed 's/^/    /' "$log" | tail -40
     fi
 done
-rm -f "$log"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -19,4 +19,4 @@ if [ "$(id -u)" != 0 ]; then
 fi
 echo "Installing missing packages with apt-get:$missing"
 # shellcheck disable=SC2086
-$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing >/dev/null
+$sudo apt-get update -qq && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null

@@ -12,8 +12,7 @@
 #include "core/new_model.h"
 #include "tui/places.h"
 
-// --- where it is
-// ----------------------------------------------------------------------------------
+// --- where it is ---------------------------------------------------------------------------------
 
 static bool is_model(const char *folder)
 {
@@ -47,8 +46,7 @@ static void remove_folder(const char *folder)
     rmdir(folder);
 }
 
-// --- the small one with random weights
-// ------------------------------------------------------------
+// --- the small one with random weights -----------------------------------------------------------
 
 static int write_tiny(const char *folder, struct err *err)
 {
@@ -82,8 +80,7 @@ static int load_tiny(struct engine *e, struct err *err)
     return status;
 }
 
-// --- when
-// -----------------------------------------------------------------------------------------
+// --- when ----------------------------------------------------------------------------------------
 
 static int want_model(void *self, struct err *err)
 {

@@ -17,6 +17,7 @@
 #include <readline/readline.h>
 
 #include "commands/script.h"
+#include "core/clock.h"
 #include "core/mem.h"
 #include "tui/complete.h"
 #include "tui/history.h"
@@ -40,8 +41,7 @@ struct input {
 // Readline's callbacks have no argument of ours; there is one readline.
 static struct input *current;
 
-// --- the prompt
-// -----------------------------------------------------------------------------------
+// --- the prompt ----------------------------------------------------------------------------------
 
 static void add_model(struct buf *prompt, const struct model *m)
 {
@@ -76,8 +76,7 @@ static char *make_prompt(const struct input *in)
     return buf_take(&prompt);
 }
 
-// --- completion
-// -----------------------------------------------------------------------------------
+// --- completion ----------------------------------------------------------------------------------
 
 static char *next_folder(const char *text, int state)
 {
@@ -120,8 +119,7 @@ static char **complete(const char *text, int start, int end)
     return matches;
 }
 
-// --- $EDITOR on Ctrl-G
-// ----------------------------------------------------------------------------
+// --- $EDITOR on Ctrl-G ---------------------------------------------------------------------------
 
 // Runs the editor on the file and waits for it.
 static int run_editor(const char *path)
@@ -172,8 +170,7 @@ static int edit_line(int count, int key)
     return 0;
 }
 
-// --- reading
-// --------------------------------------------------------------------------------------
+// --- reading -------------------------------------------------------------------------------------
 
 static void on_line(char *line)
 {
@@ -189,15 +186,16 @@ static void drop_typed(struct input *in)
     buf_clear(&in->typed);
 }
 
-// Ctrl-C at the prompt: an empty line, outside of any text begun. True: the second, leave.
+// Ctrl-C at the prompt: an empty line, outside of any text begun. True: the second where there was
+// nothing to take away, leave.
 static bool interrupt(struct input *in)
 {
-    double now = throttle_now();
-    bool again = in->interrupted > 0 && now - in->interrupted < 2;
-    in->interrupted = now;
+    double now = clock_seconds();
     bool empty = !rl_end && !line_reader_open(&in->reader);
+    bool again = empty && in->interrupted > 0 && now - in->interrupted < 2;
+    in->interrupted = empty ? now : 0;
+    fputs("^C\n", rl_outstream); // before readline goes to the left edge
     rl_callback_handler_remove();
-    fputs("^C\n", rl_outstream);
     if (!again && empty) fputs("(Ctrl-C again, or Ctrl-D, to leave)\n", rl_outstream);
     fflush(rl_outstream);
     drop_typed(in);
@@ -257,8 +255,7 @@ static enum wait read_line(struct input *in)
     return in->end ? WAIT_END : WAIT_LINE;
 }
 
-// --- physical to logical lines
-// --------------------------------------------------------------------
+// --- physical to logical lines -------------------------------------------------------------------
 
 static bool goes_on(const char *line, size_t length)
 {
@@ -338,8 +335,7 @@ enum input_result input_read(struct input *in, char **line)
     }
 }
 
-// --- life
-// -----------------------------------------------------------------------------------------
+// --- life ----------------------------------------------------------------------------------------
 
 struct input *input_new(struct shell *shell)
 {

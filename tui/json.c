@@ -18,8 +18,7 @@ struct json_sink {
     struct throttle throttle; // of progress
 };
 
-// --- values
-// ---------------------------------------------------------------------------------------
+// --- values --------------------------------------------------------------------------------------
 
 static cJSON *text_value(const char *text)
 {
@@ -86,8 +85,7 @@ static cJSON *cell_value(const char *cell, bool numeric)
     return is_json_number(cell) ? cJSON_CreateRaw(cell) : text_value(cell);
 }
 
-// --- one function per event
-// -----------------------------------------------------------------------
+// --- one function per event ----------------------------------------------------------------------
 
 static void fill_token(cJSON *o, const struct event *e)
 {

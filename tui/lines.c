@@ -12,8 +12,7 @@
 #include "tui/input.h"
 #include "tui/signals.h"
 
-// --- what stops everything
-// ------------------------------------------------------------------------
+// --- what stops everything -----------------------------------------------------------------------
 
 static bool stopped(const struct lines *l)
 {
@@ -40,8 +39,7 @@ static int exit_status(const struct lines *l, int status)
     return ferror(l->output) ? STATUS_FAILED : status;
 }
 
-// --- one line, one file
-// ---------------------------------------------------------------------------
+// --- one line, one file --------------------------------------------------------------------------
 
 static void tell_done(const struct lines *l, bool ok)
 {
@@ -99,8 +97,7 @@ static int run_file(struct lines *l, const char *path)
     return status;
 }
 
-// --- scripts
-// --------------------------------------------------------------------------------------
+// --- scripts -------------------------------------------------------------------------------------
 
 int lines_steps(struct lines *l, const struct step *steps, size_t count)
 {
@@ -123,8 +120,7 @@ int lines_script(struct lines *l)
     return exit_status(l, run_file(l, "-"));
 }
 
-// --- a dialogue with a program
-// --------------------------------------------------------------------
+// --- a dialogue with a program -------------------------------------------------------------------
 
 static void add_physical(struct lines *l, struct line_reader *reader, char *line, size_t length,
                          int number, int *first)
@@ -166,8 +162,7 @@ int lines_dialogue(struct lines *l)
     return exit_status(l, STATUS_OK);
 }
 
-// --- the prompt
-// -----------------------------------------------------------------------------------
+// --- the prompt ----------------------------------------------------------------------------------
 
 // What is typed while an answer comes waits for the next prompt without being written into it.
 static void set_echo(bool on)

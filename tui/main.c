@@ -44,8 +44,7 @@ static int run_word(const struct options *o, int argc, char **argv)
     return status;
 }
 
-// --- putting the parts together
-// -------------------------------------------------------------------
+// --- putting the parts together ------------------------------------------------------------------
 
 // The database comes before the front end in the list of sinks: an answer that is shown is kept.
 static void open_store(struct program *p, struct err *err)
@@ -98,8 +97,7 @@ static void finish(struct program *p)
     options_release(&p->options);
 }
 
-// --- before the first line
-// ------------------------------------------------------------------------
+// --- before the first line -----------------------------------------------------------------------
 
 // A model or a session that was asked for and cannot be had ends a script; a person goes on.
 static int begin(struct program *p, const struct err *no_store)

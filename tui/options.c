@@ -8,8 +8,7 @@
 #include "core/mem.h"
 #include "tui/words.h"
 
-// --- tables in general
-// ----------------------------------------------------------------------------
+// --- tables in general ---------------------------------------------------------------------------
 
 // The row of this word, and where its argument stands if it is in the same word.
 static const struct option_row *find_row(const struct option_table *table, const char *word,
@@ -83,8 +82,7 @@ int option_integer(const char *text, long long min, long long max, long long *va
     return 0;
 }
 
-// --- vlmsh's own
-// ----------------------------------------------------------------------------------
+// --- vlmsh's own ---------------------------------------------------------------------------------
 
 static void add_step(struct options *o, enum step_kind kind, const char *text)
 {

@@ -13,8 +13,7 @@
 
 #include "commands/command.h"
 
-// --- tables in general
-// ----------------------------------------------------------------------------
+// --- tables in general ---------------------------------------------------------------------------
 
 struct option_row {
     const char *name;     // "--threads", or "-c"
@@ -40,8 +39,7 @@ void option_table_print(const struct option_table *table, FILE *out);
 int option_integer(const char *text, long long min, long long max, long long *value,
                    const char *what, struct err *err);
 
-// --- vlmsh's own
-// ----------------------------------------------------------------------------------
+// --- vlmsh's own ---------------------------------------------------------------------------------
 
 enum step_kind { STEP_LINE, STEP_FILE };
 

@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/mem.h"
 #include "tui/text.h"
 #include "tui/throttle.h"
@@ -96,8 +97,7 @@ static void put_line(struct plain *p, struct stream *s, enum style style, const 
     fflush(s->file);
 }
 
-// --- the answer
-// -----------------------------------------------------------------------------------
+// --- the answer ----------------------------------------------------------------------------------
 
 static void show_token(struct plain *p, const struct event *e)
 {
@@ -141,8 +141,7 @@ static void show_answer(struct plain *p, const struct event *e)
     if (p->interactive) show_measures(p, a);
 }
 
-// --- tables and maps
-// ------------------------------------------------------------------------------
+// --- tables and maps -----------------------------------------------------------------------------
 
 // A cell on one line.
 static char *flat_cell(const char *cell)
@@ -231,8 +230,7 @@ static void show_heatmap(struct plain *p, const struct event *e)
     buf_release(&b);
 }
 
-// --- the rest
-// -------------------------------------------------------------------------------------
+// --- the rest ------------------------------------------------------------------------------------
 
 static void show_ids(struct plain *p, const struct event *e)
 {
@@ -278,7 +276,7 @@ static void show_progress(struct plain *p, const struct event *e)
         wipe_progress(p);
         return;
     }
-    if (throttle_now() - p->throttle.started < 0.3) return;
+    if (clock_seconds() - p->throttle.started < 0.3) return;
     struct buf b = { 0 };
     if (g->job) buf_printf(&b, "job %lld: ", (long long)g->job);
     buf_puts(&b, g->what ? g->what : "working");

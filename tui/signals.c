@@ -13,7 +13,7 @@
 
 // A handler has no argument of ours: the one place with state of the whole program.
 static struct {
-    struct engine *engine;
+    struct engine *_Atomic engine;
     enum signals_how how;
     volatile sig_atomic_t busy, interrupted, terminated;
     _Atomic int64_t last; // when the last Ctrl-C came, milliseconds; 0 = none
@@ -102,6 +102,7 @@ void signals_start(struct engine *engine, enum signals_how how)
     handle(SIGHUP, on_terminate, 0);
     handle(SIGALRM, on_alarm, SA_RESTART);
     handle(SIGPIPE, SIG_IGN, 0);
+    handle(SIGXFSZ, SIG_IGN, 0); // a file at its limit: writing fails instead
     if (how == SIGNALS_PROMPT) handle(SIGWINCH, on_prompt, SA_RESTART);
 }
 

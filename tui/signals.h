@@ -10,7 +10,7 @@
 //   dialogue  twice within two seconds: the end, 130
 //   prompt    signals_fd() becomes readable, the prompt decides
 // SIGTERM and SIGHUP cancel what runs and end the program in order, after three seconds in any way.
-// SIGPIPE is ignored: writing fails instead.
+// SIGPIPE and SIGXFSZ are ignored: writing fails instead.
 #ifndef TUI_SIGNALS_H
 #define TUI_SIGNALS_H
 

@@ -15,7 +15,5 @@ struct throttle {
 };
 
 bool throttle_pass(struct throttle *t, const struct event_progress *progress);
-// Seconds of a clock that only goes forward.
-double throttle_now(void);
 
 #endif

@@ -52,13 +52,15 @@ static int read_placeholder(struct model *m, const cJSON *config, struct err *er
     return 0;
 }
 
-// The class defaults of the image processor that goes with the encoder.
-static struct picture_config processor_defaults(const struct vision_config *v)
+// The class defaults of the image processor: of the named one, else of the one that goes with the
+// encoder.
+static struct picture_config processor_defaults(const struct vision_config *v, const char *type)
 {
+    bool clip = strncmp(type, "Siglip", 6) != 0 && (v->class_token || !strncmp(type, "CLIP", 4));
     struct picture_config p = {
-        .fit = v->class_token ? FIT_SHORTEST_CROP : FIT_EXACT,
+        .fit = clip ? FIT_SHORTEST_CROP : FIT_EXACT,
         .resize = true,
-        .crop = v->class_token,
+        .crop = clip,
         .rescale = true,
         .normalize = true,
         .flatten = true,
@@ -73,7 +75,7 @@ static struct picture_config processor_defaults(const struct vision_config *v)
     };
     static const float clip_mean[3] = { 0.48145466f, 0.4578275f, 0.40821073f };
     static const float clip_std[3] = { 0.26862954f, 0.26130258f, 0.27577711f };
-    if (v->class_token) {
+    if (clip) {
         memcpy(p.mean, clip_mean, sizeof clip_mean);
         memcpy(p.std, clip_std, sizeof clip_std);
     }
@@ -83,7 +85,11 @@ static struct picture_config processor_defaults(const struct vision_config *v)
 static int read_pictures(struct model *m, const struct checkpoint *c, struct err *err)
 {
     const struct vision_config *v = &m->vision.config;
-    const struct picture_config defaults = processor_defaults(v);
+    const char *type; // older files name a feature extractor
+    if (json_text(c->preprocessor, "feature_extractor_type", "", &type, err) < 0 ||
+        json_text(c->preprocessor, "image_processor_type", type, &type, err) < 0)
+        return err_in(err, "preprocessor_config.json");
+    const struct picture_config defaults = processor_defaults(v, type);
     if (picture_config_read(&m->picture, c->preprocessor, &defaults, err) < 0)
         return err_in(err, "preprocessor_config.json");
     if (m->picture.width != v->image_size || m->picture.height != v->image_size)
@@ -95,16 +101,25 @@ static int read_pictures(struct model *m, const struct checkpoint *c, struct err
     return 0;
 }
 
+// A part of config.json: absent (then NULL: the class defaults) or an object.
+static int read_part(const cJSON *config, const char *key, const cJSON **part, struct err *err)
+{
+    *part = json_get(config, key);
+    return !*part || cJSON_IsObject(*part) ? 0 : err_set(err, "\"%s\" must be an object", key);
+}
+
 static int llava_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
-    const cJSON *text = json_get(c->config, "text_config");
+    const cJSON *text, *vision;
     bool tied;
+    if (read_part(c->config, "text_config", &text, err) < 0 ||
+        read_part(c->config, "vision_config", &vision, err) < 0)
+        return -1;
     if (decoder_config_read(&m->decoder.config, text, err) < 0) return err_in(err, "text_config");
     // transformers takes the flag from either level.
     if (json_bool(c->config, "tie_word_embeddings", false, &tied, err) < 0) return -1;
     m->decoder.config.tied |= tied;
-    if (vision_config_read(&m->vision.config, json_get(c->config, "vision_config"), err) < 0)
-        return err_in(err, "vision_config");
+    if (vision_config_read(&m->vision.config, vision, err) < 0) return err_in(err, "vision_config");
     if (read_feature_layer(&m->vision.config, c->config, err) < 0 ||
         read_projector(&m->projector, c->config, err) < 0 ||
         read_placeholder(m, c->config, err) < 0)
@@ -158,6 +173,16 @@ static struct tensor *picture_pixels(struct graph *g, const struct model *m,
     if (preprocess_bytes(&square, image, &m->picture, pillow12 ? RESIZE_PILLOW12 : RESIZE_PILLOW13,
                          &err) < 0)
         return graph_fail(g, "%s", err.text);
+    if (square.width != m->picture.width || square.height != m->picture.height) {
+        int64_t width = square.width, height = square.height;
+        image_release(&square);
+        return graph_fail(g,
+                          "a picture becomes %lld x %lld pixels, but the encoder reads %lld x "
+                          "%lld: cut it to a square first, or let preprocessor_config.json say "
+                          "do_resize and do_center_crop",
+                          (long long)width, (long long)height, (long long)m->picture.width,
+                          (long long)m->picture.height);
+    }
     size_t count = 3 * (size_t)square.width * (size_t)square.height;
     float *floats = xreallocarray(NULL, count, sizeof *floats);
     preprocess_floats(floats, &square, &m->picture);

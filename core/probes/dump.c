@@ -4,9 +4,12 @@
 // After the prompt's pass only the generated tokens' logits are still taken.
 #include "core/probes/dump.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/mem.h"
 #include "core/safetensors.h"
@@ -61,6 +64,32 @@ static int check_patterns(const struct dump *d, struct err *err)
     return d->pattern_count ? 0 : err_set(err, "nothing to dump was named (/help taps)");
 }
 
+// A file that cannot be written must not show after a long answer only.
+static int check_folder(const char *path, struct err *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
+    int status = access(folder, W_OK | X_OK);
+    if (status < 0) err_set(err, "cannot write '%s': %s", path, strerror(errno));
+    free(folder);
+    return status;
+}
+
+// What marks a file as one of ours, in its metadata.
+static const char mark_key[] = "made_by", mark_value[] = "vlmsh /dump";
+
+// An earlier dump may be written over, nothing else: not the weights of a model.
+static int check_former(const char *path, struct err *err)
+{
+    struct stat st;
+    if (stat(path, &st) < 0 || st.st_size == 0) return 0;
+    struct safetensors *f = safetensors_open(path, NULL);
+    const char *mark = f ? safetensors_metadata(f, mark_key) : NULL;
+    bool ours = mark && !strcmp(mark, mark_value);
+    safetensors_close(f);
+    return ours ? 0 : err_set(err, "'%s' is there and is no dump: choose another name", path);
+}
+
 struct dump *dump_new(const char *patterns, const char *path, struct err *err)
 {
     struct dump *d = xcalloc(1, sizeof *d);
@@ -73,7 +102,8 @@ struct dump *dump_new(const char *patterns, const char *path, struct err *err)
         }
         p += length + (p[length] != 0);
     }
-    if (check_patterns(d, err) == 0) return d;
+    if (check_patterns(d, err) == 0 && check_folder(path, err) == 0 && check_former(path, err) == 0)
+        return d;
     dump_free(d);
     return NULL;
 }
@@ -133,8 +163,7 @@ void dump_sequence(void *self, const struct sequence *s)
         memcpy(t->data, s->positions, tensor_bytes(t));
 }
 
-// --- at the sites
-// ----------------------------------------------------------------------------------
+// --- at the sites --------------------------------------------------------------------------------
 
 static bool dump_wants(void *self, enum site site, int layer)
 {
@@ -222,8 +251,7 @@ struct hook dump_hook(struct dump *d)
     return (struct hook){ .wants = dump_wants, .run = dump_run, .self = d };
 }
 
-// --- the file
-// --------------------------------------------------------------------------------------
+// --- the file ------------------------------------------------------------------------------------
 
 static int by_name(const void *a, const void *b)
 {
@@ -240,6 +268,7 @@ int dump_finish(struct dump *d, const struct sinks *sinks, struct err *err)
     }
     qsort(d->caught, d->count, sizeof *d->caught, by_name);
     struct safetensors_writer *w = safetensors_writer_new(d->path);
+    safetensors_writer_metadata(w, mark_key, mark_value);
     for (size_t i = 0; i < d->count; i++) {
         const struct tensor *t = &d->caught[i].tensor;
         safetensors_writer_declare(w, d->caught[i].name, t->dtype, t->rank, t->shape);

@@ -3,8 +3,9 @@
 
 lines "/load $llama" '/set sample.max_tokens 3' '/set sample.ignore_eos on' \
     "/dump logits layer.0.in $work/dump.safetensors" '/forward Hello there' '/context' '/raw 560 564 465' \
-    '/undo' '/raw 560,564,465' '/raw 99999' '/raw x' "/dump logits" "/dump logits file.txt" "/dump nonsense.tap $work/x.safetensors"
-check "done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' 1 2 3 4 5 6 7 8 9; printf 'false\n%.0s' 1 2 3 4 5)"
+    '/undo' '/raw 560,564,465' '/raw 99999' '/raw x' "/dump logits" "/dump logits file.txt" "/dump nonsense.tap $work/x.safetensors" \
+    "/dump logits $work/nowhere/x.safetensors"
+check "done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' 1 2 3 4 5 6 7 8 9; printf 'false\n%.0s' 1 2 3 4 5 6)"
 check "forward leaves the conversation" 'select(.name == "context").rows[0][0]' 0
 same "tensors" "$(python3 - "$work/dump.safetensors" <<'P'
 import json, struct, sys
@@ -16,6 +17,7 @@ P
 same "raw twice" "$(jq -c 'select(.event == "answer" and (.ids | length) == 3) | [.ids, .prompt_tokens]' "$work/events" | sort -u | wc -l)" 1
 check "raw prompt" 'select(.event == "answer" and (.ids | length) == 3).prompt_tokens' $'3\n3'
 check_has "unknown tap" 'select(.event == "error").message' "nonsense.tap"
+check_has "no such folder, told at once" 'select(.event == "error").message' "nowhere/x.safetensors': No such file"
 
 # A dump does not change the answer.
 ask=("/load $llava" '/set sample.max_tokens 6' '/set sample.ignore_eos on' "/image $scene")
@@ -24,4 +26,19 @@ plain=$(jq -c 'select(.event == "answer").ids' "$work/events")
 lines "${ask[@]}" "/dump * $work/all.safetensors" 'What is this?'
 same "answer while dumping" "$(jq -c 'select(.event == "answer").ids' "$work/events")" "$plain"
 [ -s "$work/all.safetensors" ] || fail "the dump is written"
+
+# Damaged weights are no answer.
+cp -r tests/goldens/qwen2 "$work/nan"
+python3 - "$work/nan/model.safetensors" <<'P'
+import json, struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+start = 8 + struct.unpack("<Q", data[:8])[0]
+begin, end = (start + at for at in json.loads(data[8:start])["model.norm.weight"]["data_offsets"])
+data[begin:end] = b"\xff" * (end - begin)
+open(sys.argv[1], "wb").write(data)
+P
+lines "/load $work/nan" 'Hello' '/context'
+check "no answer of NaN" 'select(.event == "done").ok' $'true\nfalse\ntrue'
+check_has "NaN is named" 'select(.event == "error").message' "NaN"
+check "nothing was said" 'select(.name == "context").rows[0][0]' 0
 finish

@@ -2,36 +2,49 @@
 # wrong file appends nothing.
 . tests/commands/common.bash
 
-# Our form of a golden's chat, pictures beside it under a relative path.
+# Our form of the goldens' chats, pictures beside them under a relative path; all in one run.
 mkdir "$work/chats"
 cp tests/goldens/pictures/*.png tests/goldens/pictures/*.jpg "$work/chats"
-suffix() { (cd "$work/chats" && ls "$1".*); }
-for model in tests/goldens/*/golden.json; do
-    folder=${model%/golden.json}
-    jq -c '{chat}' "$model" >"$work/chats.golden" # the whole file is large
-    model=$work/chats.golden
-    for name in $(jq -r '.chat[] | select(.add_generation_prompt).name' "$model"); do
-        jq --arg name "$name" '[.chat[] | select(.name == $name).messages[]
-            | .content |= if type == "string" then . else
-                map(if .type == "image" then {type, path: .picture} else . end) end]' "$model" >"$work/chats/$name.json"
-        for picture in $(jq -r '.. | .path? // empty' "$work/chats/$name.json"); do
-            sed -i "s/\"path\": \"$picture\"/\"path\": \"$(suffix "$picture")\"/" "$work/chats/$name.json"
-        done
-        lines "/load $folder" '/set chat.date 26 Jul 2024' '/set sample.max_tokens 1' \
-            "/dump ids $work/ids.safetensors" "/messages $work/chats/$name.json" '/answer'
-        check "$folder $name" 'select(.event == "answer").prompt_tokens' \
-            "$(jq --arg name "$name" '.chat[] | select(.name == $name).input_ids | length' "$model")"
-        same "$folder $name ids" "$(python3 - "$work/ids.safetensors" <<'P'
-import json, struct, sys
-data = open(sys.argv[1], "rb").read()
-n = struct.unpack("<Q", data[:8])[0]
-begin, end = json.loads(data[8:8 + n])["ids"]["data_offsets"]
-print(json.dumps(list(struct.unpack("<%di" % ((end - begin) // 4), data[8 + n + begin:8 + n + end])), separators=(",", ":")))
+export work
+python3 - "$VLMSH" <<'P' || failed=1
+import glob, json, os, struct, subprocess, sys
+
+chats = os.environ["work"] + "/chats/"
+pictures = {os.path.splitext(name)[0]: name for name in os.listdir(chats)}
+
+def part(p):
+    return {"type": "image", "path": pictures[p["picture"]]} if p["type"] == "image" else p
+
+wanted, lines = [], ["/set chat.date 26 Jul 2024"]
+for golden in sorted(glob.glob("tests/goldens/*/golden.json")):
+    folder = os.path.dirname(golden)
+    for chat in json.load(open(golden, encoding="utf-8"))["chat"]:
+        if not chat["add_generation_prompt"]:
+            continue
+        messages = [dict(m, content=m["content"] if isinstance(m["content"], str)
+                         else [part(p) for p in m["content"]]) for m in chat["messages"]]
+        file = chats + str(len(wanted))
+        json.dump(messages, open(file + ".json", "w"))
+        lines += ["/clear", "/load " + folder, "/set sample.max_tokens 1", "/dump ids %s.safetensors" % file,
+                  "/messages %s.json" % file, "/answer"]
+        wanted.append((folder + " " + chat["name"], file + ".safetensors", chat["input_ids"]))
+
+run = subprocess.run([sys.argv[1], "--db", chats + "db", "--json"], input="\n".join(lines) + "\n",
+                     stdout=subprocess.PIPE, encoding="utf-8")
+events = [json.loads(line) for line in run.stdout.splitlines()]
+answers = [e for e in events if e["event"] == "answer"]
+failed = ["%(where)s: %(message)s" % e for e in events if e["event"] == "error"]
+if len(wanted) < 20 or len(answers) != len(wanted):
+    failed.append("%d answers to %d chats" % (len(answers), len(wanted)))
+for (name, file, want), answer in zip(wanted, answers):
+    data = open(file, "rb").read()
+    n = struct.unpack("<Q", data[:8])[0]
+    begin, end = json.loads(data[8:8 + n])["ids"]["data_offsets"]
+    got = list(struct.unpack("<%di" % ((end - begin) // 4), data[8 + n + begin:8 + n + end]))
+    if got != want or answer["prompt_tokens"] != len(want):
+        failed.append("%s: got %s, not %s" % (name, got, want))
+sys.exit("\n".join(failed) if failed else 0)
 P
-)" "$(jq -c --arg name "$name" '.chat[] | select(.name == $name).input_ids' "$model")"
-        rm -f "$work/ids.safetensors"
-    done
-done
 
 bad() { # NAME JSON PART-OF-MESSAGE
     printf '%s' "$2" >"$work/chats/bad.json"

@@ -56,12 +56,14 @@ struct fixture {
     struct sinks sinks;
     struct buf said;
     struct shell shell;
-    char path[64];
+    char path[256];
 };
 
 static void fixture_begin(struct fixture *f, const char *script)
 {
-    *f = (struct fixture){ .path = "/tmp/vlmsh-script-XXXXXX" };
+    const char *base = getenv("TMPDIR");
+    *f = (struct fixture){ 0 };
+    snprintf(f->path, sizeof f->path, "%s/vlmsh-script-XXXXXX", base ? base : "/tmp");
     const int file = mkstemp(f->path);
     assert_true(file >= 0);
     assert_int_equal(write(file, script, strlen(script)), (ssize_t)strlen(script));

@@ -237,6 +237,7 @@ static void nested_picture_settings(void **state)
     const char *names[] = { "a" };
     scratch_text(folder, "config.json", "{}");
     scratch_text(folder, "processor_config.json", "{\"image_processor\": {\"resample\": 3}}");
+    scratch_text(folder, "preprocessor_config.json", "{\"resample\": 0}"); // which counts less
     write_weights(folder, "model.safetensors", names, 1);
     struct checkpoint *c = checkpoint_open(folder, NULL, NULL);
     assert_non_null(c);

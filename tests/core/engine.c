@@ -181,6 +181,11 @@ static void sampling_again_draws_anew_and_repeats_with_its_seed(void **state)
     assert_int_equal(engine_regenerate(b->e, &err), 0);
     assert_memory_not_equal(b->heard.ids.data, first.data, first.count * sizeof *first.data);
     assert_int_equal(settings_integer(engine_settings(b->e), "sample.seed"), 1);
+    // One that cannot be given leaves the seed too.
+    set(b, "ctx.max", "2");
+    assert_int_equal(engine_regenerate(b->e, &err), -1);
+    assert_int_equal(settings_integer(engine_settings(b->e), "sample.seed"), 1);
+    set(b, "ctx.max", "auto");
     set(b, "sample.seed", "0");
     assert_int_equal(engine_undo(b->e, &err), 0);
     ask(b, "Hello");

@@ -37,7 +37,7 @@ static const struct small {
     { "1-bit.png", 9, 7, 3, 0x4ad8f65d },
     { "palette.png", 9, 7, 3, 0x3e152833 },
     { "transparent-palette.png", 9, 7, 4, 0xbb275ebf },
-    { "rgb-colour-key.png", 9, 7, 3, 0x2869d150 },
+    { "rgb-colour-key.png", 9, 7, 4, 0xa6ee050a },
     { "16-bit-rgb.png", 5, 4, 3, 0x6bda5b18 },
     { "16-bit-grey.png", 5, 4, 3, 0x3944b624 },
     { "rgb.bmp", 9, 7, 3, 0x2869d150 },

@@ -25,7 +25,7 @@ struct golden {
     struct sinks sinks;
     struct engine *engine;
     struct ids answer; // of the last EVENT_ANSWER
-    char dump[64];
+    char dump[256];
 };
 
 static void must(int status, const struct err *err)
@@ -41,22 +41,29 @@ static void hear(void *self, const struct event *e)
     ids_append(&g->answer, e->answer->ids, e->answer->count);
 }
 
-static void golden_open(struct golden *g, const char *name)
+static void golden_open_on(struct golden *g, const char *name, const struct backend *backend)
 {
     struct err err = { 0 };
     char path[256];
     *g = (struct golden){ .name = name };
-    snprintf(g->dump, sizeof g->dump, "/tmp/vlmsh-golden-%d.safetensors", (int)getpid());
+    const char *base = getenv("TMPDIR");
+    snprintf(g->dump, sizeof g->dump, "%s/vlmsh-golden-%d.safetensors", base ? base : "/tmp",
+             (int)getpid());
     snprintf(path, sizeof path, "tests/goldens/%s/golden.json", name);
     if (!(g->json = json_read(path, 1 << 24, &err))) fail_msg("%s", err.text);
     snprintf(path, sizeof path, "tests/goldens/%s/golden.safetensors", name);
     if (!(g->tensors = safetensors_open(path, &err))) fail_msg("%s", err.text);
     sinks_add(&g->sinks, (struct sink){ hear, g });
-    g->engine = engine_new(backend_cpu(), &g->sinks);
+    g->engine = engine_new(backend, &g->sinks);
     snprintf(path, sizeof path, "tests/goldens/%s", name);
     must(engine_load(g->engine, path, &err), &err);
     must(engine_set(g->engine, "sample.ignore_eos", "on", &err), &err);
     must(engine_set(g->engine, "chat.date", "26 Jul 2024", &err), &err);
+}
+
+static void golden_open(struct golden *g, const char *name)
+{
+    golden_open_on(g, name, backend_cpu());
 }
 
 static void golden_close(struct golden *g)
@@ -217,11 +224,11 @@ static void check_generated(const struct golden *g, const char *name)
     assert_memory_equal(g->answer.data, t->data, t->bytes);
 }
 
-static void every_stage_equals_the_reference(void **state)
+static void check_every_stage(const struct backend *backend)
 {
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         struct golden g;
-        golden_open(&g, folders[i]);
+        golden_open_on(&g, folders[i], backend);
         const cJSON *forward = json_get(g.json, "forward");
         const cJSON *picture = json_get(forward, "picture");
         const cJSON *chat = chat_named(&g, json_get(forward, "prompt")->valuestring);
@@ -232,6 +239,16 @@ static void every_stage_equals_the_reference(void **state)
         compare_all(&g, f, "step.logits", "gen.logits");
         safetensors_close(f);
         golden_close(&g);
+    }
+}
+
+// On each instruction set that this processor has.
+static void every_stage_equals_the_reference(void **state)
+{
+    static const char *const sets[] = { "base", "avx2", "avx512" };
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        const struct backend *backend = backend_cpu_isa(sets[i]);
+        if (backend) check_every_stage(backend);
     }
 }
 

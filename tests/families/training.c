@@ -1,5 +1,5 @@
-// tests/families/training.c -- core/train/loss.c over the whole model: labels, losses and gradients
-// of the two training samples against those that PyTorch computed.
+// tests/families/training.c -- core/train/loss.c over the whole model: losses and gradients of the
+// two training samples against those that PyTorch computed.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 // after those it needs
 #include <cmocka.h>
 
-#include "core/engine.h"
+#include "core/conversation.h"
 #include "core/json.h"
 #include "core/safetensors.h"
 #include "core/tape.h"
@@ -174,7 +174,7 @@ static void add_message(struct conversation *c, const cJSON *json)
     }
 }
 
-static void open_sample(struct fixture *f, char which, struct conversation *c, struct sample *s)
+static void open_sample(struct fixture *f, char which, struct conversation *c, struct labels *l)
 {
     char name[32];
     struct err err;
@@ -188,24 +188,27 @@ static void open_sample(struct fixture *f, char which, struct conversation *c, s
         cJSON_ArrayForEach(message, json_get(chat, "messages")) add_message(c, message);
     }
     assert_int_equal(c->message_count, 2);
-    must(sample_read(s, c, f->settings, &err), &err);
+    int64_t tokens[] = { c->picture_count ? c->pictures[0].tokens : 0 };
+    must(labels_make(l, c->messages, c->message_count, tokens, c->picture_count, c->model,
+                     f->settings, &err),
+         &err);
 }
 
 // Adds `share` of the gradients of a sample's loss.
 static double run(struct fixture *f, char which, double share, bool recompute)
 {
     struct conversation c;
-    struct sample s;
+    struct labels l;
     double loss;
-    open_sample(f, which, &c, &s);
+    open_sample(f, which, &c, &l);
     f->tape.recompute = recompute;
     struct graph g = { .backend = backend_cpu(), .arena = &f->step, .settings = f->settings };
     if (f->count) g.tape = &f->tape;
-    if (sample_loss(&g, f->model, c.pictures, c.picture_count, &s, share, &loss) < 0)
+    if (loss_sample(&g, f->model, c.pictures, c.picture_count, &l, share, &loss) < 0)
         fail_msg("%s", g.err.text);
     assert_int_equal(f->step.used, 0);
     assert_int_equal(f->tape.count, 0);
-    sample_release(&s);
+    labels_release(&l);
     conversation_release(&c);
     return loss;
 }
@@ -240,28 +243,6 @@ static const char *const folders[] = { "llava-1.5", "llava-siglip-llama3" };
     for (size_t folder_ = 0; folder_ < sizeof folders / sizeof *folders; folder_++) \
         for (bool open_ = (open_model(&(f), folders[folder_]), true); open_;        \
              open_ = false, close_model(&(f)))
-
-static void test_labels(void **state)
-{
-    (void)state;
-    struct fixture f;
-    FOR_EACH_MODEL(f)
-    for (char which = 'a'; which <= 'b'; which++) {
-        struct conversation c;
-        struct sample s;
-        char name[64];
-        double allowed;
-        open_sample(&f, which, &c, &s);
-        snprintf(name, sizeof name, "train.%c.input_ids", which);
-        const struct safetensor *ids = golden(&f, name, &allowed);
-        assert_int_equal(ids->bytes, (uint64_t)s.sequence.n * sizeof(int32_t));
-        assert_memory_equal(ids->data, s.sequence.ids, ids->bytes);
-        snprintf(name, sizeof name, "train.%c.labels", which);
-        assert_memory_equal(golden(&f, name, &allowed)->data, s.labels, ids->bytes);
-        sample_release(&s);
-        conversation_release(&c);
-    }
-}
 
 // Without a tape, and with one, kept or computed again, whatever is trained.
 static void test_loss(void **state)
@@ -392,19 +373,19 @@ static void test_no_answer(void **state)
     (void)state;
     struct fixture f;
     struct conversation c;
-    struct sample s;
+    struct labels l;
     struct err err;
     double loss;
     open_model(&f, "llava-1.5");
     conversation_init(&c, backend_cpu());
     conversation_set_model(&c, f.model);
     message_add_text(conversation_add(&c, ROLE_USER), "What?");
-    must(sample_read(&s, &c, f.settings, &err), &err);
-    assert_int_equal(s.labelled, 0);
+    must(labels_make(&l, c.messages, c.message_count, NULL, 0, c.model, f.settings, &err), &err);
+    assert_int_equal(l.trained, 0);
     struct graph g = { .backend = backend_cpu(), .arena = &f.step, .settings = f.settings };
-    assert_int_equal(sample_loss(&g, f.model, NULL, 0, &s, 1, &loss), -1);
+    assert_int_equal(loss_sample(&g, f.model, NULL, 0, &l, 1, &loss), -1);
     assert_non_null(strstr(g.err.text, "no token"));
-    sample_release(&s);
+    labels_release(&l);
     conversation_release(&c);
     close_model(&f);
 }
@@ -412,10 +393,9 @@ static void test_no_answer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_labels),     cmocka_unit_test(test_loss),
-        cmocka_unit_test(test_norms_only), cmocka_unit_test(test_layernorm),
-        cmocka_unit_test(test_full),       cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_no_answer),
+        cmocka_unit_test(test_loss),      cmocka_unit_test(test_norms_only),
+        cmocka_unit_test(test_layernorm), cmocka_unit_test(test_full),
+        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_no_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

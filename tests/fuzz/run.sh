@@ -35,6 +35,10 @@ make_seeds() { # NAME FOLDER
             done >"$2/${d##*/}"
         done
         ;;
+    dataset)
+        printf '[{"id": "a", "kind": "detail", "image": "x.png", "conversations": [{"from": "human", "value": "<image>\\n?"}, {"from": "gpt", "value": "\\"]"}]},\n {"id": 7, "question": "q", "answer": "r", "choices": ["r"], "metric": "letter"}]\n' >"$2/list"
+        printf '{"messages": [{"role": "user", "content": "<image> q <image>"}], "images": ["x", "y"]}\n[{"role": "user", "content": [{"type": "image", "path": "z"}, {"type": "text", "text": "q"}]}]\n{broken\n' >"$2/lines"
+        ;;
     *tokenizer*)
         for d in "$goldens"/*/tokenizer.json; do cp "$d" "$2/$(basename "$(dirname "$d")")"; done
         ;;

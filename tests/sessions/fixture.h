@@ -18,7 +18,7 @@
 #include "core/message.h"
 #include "sessions/internal.h"
 
-static char folder[64], database[80];
+static char folder[256], database[272];
 static struct buf notices;
 static struct sinks sinks;
 
@@ -29,7 +29,8 @@ static inline void note(void *self, const struct event *e)
 
 static int setup(void **state)
 {
-    strcpy(folder, "/tmp/vlmsh-sessions-XXXXXX");
+    const char *base = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%s/vlmsh-sessions-XXXXXX", base ? base : "/tmp");
     assert_non_null(mkdtemp(folder));
     snprintf(database, sizeof database, "%s/vlmsh.db", folder);
     buf_clear(&notices);
@@ -39,7 +40,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     buf_release(&notices);
-    char command[128];
+    char command[272];
     snprintf(command, sizeof command, "rm -rf '%s'", folder);
     return system(command);
 }

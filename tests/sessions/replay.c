@@ -115,11 +115,42 @@ static void test_replay(void **state)
     free(db);
 }
 
+// An answer that could not be given again stands where it was: before the setting that was at
+// fault.
+static void test_failed_regen(void **state)
+{
+    struct program a, b, c;
+    struct err err = { 0 };
+    char *script = xasprintf("%s/session.vlmsh", folder), *db = xasprintf("%s/b.db", folder);
+    begin_program(&a, database);
+    line(&a, "/load tests/goldens/llava-1.5");
+    line(&a, "/set sample.max_tokens 6");
+    line(&a, "What is this?");
+    line(&a, "/set ctx.max 2");
+    assert_int_equal(shell_line(&a.shell, "/regen", &err), -1);
+    line(&a, "/reset ctx.max");
+    line(&a, "And then?");
+    if (store_export(a.shell.store, NULL, script, &err) < 0) fail_msg("%s", err.text);
+    begin_program(&b, db);
+    if (shell_script(&b.shell, script, &err) < 0) fail_msg("%s", err.text);
+    assert_same(&a, &b);
+    begin_program(&c, database);
+    if (store_resume(c.shell.store, c.shell.engine, store_session(a.shell.store), &err) < 0)
+        fail_msg("%s", err.text);
+    assert_same(&a, &c);
+    end_program(&a);
+    end_program(&b);
+    end_program(&c);
+    free(script);
+    free(db);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_resume, setup, teardown),
         cmocka_unit_test_setup_teardown(test_replay, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_failed_regen, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

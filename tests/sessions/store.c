@@ -23,7 +23,7 @@ static void refuses(const char *path, const char *reason)
 
 static void test_creates(void **state)
 {
-    char path[160];
+    char path[512];
     struct err err = { 0 };
     struct stat st;
     snprintf(path, sizeof path, "%s/a/b/vlmsh.db", folder);
@@ -46,7 +46,7 @@ static void test_creates(void **state)
 static void test_default_place(void **state)
 {
     struct err err = { 0 };
-    char expected[160];
+    char expected[512];
     setenv("XDG_STATE_HOME", folder, 1);
     struct store *s = store_open(NULL, &err);
     assert_non_null(s);

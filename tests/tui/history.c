@@ -25,7 +25,8 @@ static void expect_entries(int count, const char *const *entries)
 
 static void test_kept(void **state)
 {
-    char folder[] = "/tmp/vlmsh-history-XXXXXX";
+    const char *base = getenv("TMPDIR");
+    char *folder = xasprintf("%s/vlmsh-history-XXXXXX", base ? base : "/tmp");
     assert_non_null(mkdtemp(folder));
     char *path = xasprintf("%s/a/b/history", folder);
     struct history *h = history_open(path);
@@ -49,6 +50,7 @@ static void test_kept(void **state)
     assert_int_equal(system(clean), 0);
     free(clean);
     free(path);
+    free(folder);
 }
 
 static void test_without_a_file(void **state)

@@ -44,7 +44,11 @@ t.expect(r"\.\.\. ")
 t.type("\x03")
 t.expect(r"\^C")
 t.expect(prompt)
-time.sleep(2.1)  # the next Ctrl-C is no second one
+t.type(" four")
+t.expect(" four")
+t.type("\x03")  # no second one: there was text to take away
+t.expect(r"\^C")
+t.expect(prompt)
 
 # A paste with line ends is one message.
 t.type("\x1b[200~first line\nsecond line\n\x1b[201~")

@@ -1,11 +1,11 @@
-// commands/dialogue.h -- conversations written in JSON: messages files and LLaVA-style samples.
+// core/dialogue.h -- conversations written in JSON: messages files and LLaVA-style samples.
 //
 //   struct dialogue d = { 0 };
 //   if (dialogue_read_messages(&d, json, "/data", &err) == 0)
 //       engine_add_messages(engine, d.messages, d.count, d.paths, d.path_count, &err);
 //   dialogue_release(&d);
-#ifndef COMMANDS_DIALOGUE_H
-#define COMMANDS_DIALOGUE_H
+#ifndef CORE_DIALOGUE_H
+#define CORE_DIALOGUE_H
 
 #include "core/json.h"
 #include "core/message.h"
@@ -15,16 +15,22 @@ struct dialogue {
     size_t count;
     char **paths;
     size_t path_count;
-    char *reference; // what the data gives as the answer to the last question, or NULL
+    char *reference;   // what the data gives as the answer to the last question, or NULL
+    size_t placed;     // pictures of a sample that stand where a text marks them
+    bool marks_differ; // reading failed, or would have to guess, for marks that match no picture
 };
 
 // A list of {"role", "content": text | [{"type": "text", "text"} | {"type": "image", "path"}]}.
 // Relative paths are taken from `folder`. Messages name the place: "message 2: \"content\" ...".
 int dialogue_read_messages(struct dialogue *d, const cJSON *list, const char *folder,
                            struct err *err);
-// One sample of a data set: {"conversations": [{"from", "value"}], "image"}, {"question", "image" |
-// "images"} or {"messages": [...]}. It ends with the question: an answer after it becomes
-// `reference`. "<image>" in a text is where the next picture stands.
+// One sample of a data set, answers included: {"conversations": [{"from", "value"}], "image"},
+// {"question", "answer", "image" | "images"}, {"messages": [...], "images"} or a list of messages.
+// "<image>" in a text is where the next picture stands; pictures without any mark stand before the
+// first question.
+int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const char *folder,
+                               struct err *err);
+// The same to be answered: it ends with the question, an answer after it becomes `reference`.
 int dialogue_read_sample(struct dialogue *d, const cJSON *sample, const char *folder,
                          struct err *err);
 void dialogue_release(struct dialogue *d);

@@ -1,0 +1,244 @@
+// core/train/data_check.c -- every sample once: read, pictures, rows and targets as training makes
+// them. A picture file that many samples show is looked at once.
+#include "core/train/data_check.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/train/labels.h"
+
+const char *data_problem_name(enum data_problem problem)
+{
+    static const char *const names[DATA_PROBLEMS] = {
+        "not readable", "marks differ", "picture missing", "picture broken",
+        "too long",     "no answer",    "same id",
+    };
+    return names[problem];
+}
+
+// What is known of a picture file.
+struct picture_file {
+    int64_t tokens;
+    char *why; // NULL: it is fine
+    enum data_problem problem;
+};
+
+struct checking {
+    struct data_check *c;
+    const struct dataset *d;
+    const struct model *m;
+    const struct settings *s;
+    const struct data_check_options *o;
+    struct names ids, paths;
+    struct picture_file *files; // [paths.count]
+    size_t file_capacity;
+};
+
+static void find(struct data_check *c, enum data_problem problem, const struct sample *s,
+                 const char *why)
+{
+    if (c->finding_count == c->finding_capacity) {
+        c->finding_capacity = c->finding_capacity ? 2 * c->finding_capacity : 64;
+        c->findings = xreallocarray(c->findings, c->finding_capacity, sizeof *c->findings);
+    }
+    c->findings[c->finding_count++] = (struct data_finding){
+        .problem = problem,
+        .index = s->index,
+        .line = s->line,
+        .id = s->id ? xstrdup(s->id) : xasprintf("#%lld", (long long)s->index),
+        .why = xstrdup(why),
+    };
+}
+
+// --- pictures ------------------------------------------------------------------------------------
+
+static void look_at_bytes(struct picture_file *f, const struct checking *k, const char *path,
+                          const void *bytes, size_t size)
+{
+    struct err err;
+    struct image image;
+    f->problem = DATA_PICTURE_BROKEN;
+    if (labels_picture_tokens(k->m, bytes, size, path, &f->tokens, &err) < 0 ||
+        (k->o->decode && image_decode(&image, bytes, size, path, &err) < 0))
+        f->why = xstrdup(err.text);
+    else if (k->o->decode)
+        image_release(&image);
+}
+
+static void look_at_file(struct picture_file *f, const struct checking *k, const char *path)
+{
+    struct stat st;
+    struct err err;
+    size_t size;
+    *f = (struct picture_file){ .problem = DATA_PICTURE_MISSING };
+    if (stat(path, &st) < 0) {
+        f->why = xasprintf("'%s': %s", path, strerror(errno));
+        return;
+    }
+    f->problem = DATA_PICTURE_BROKEN;
+    if (!S_ISREG(st.st_mode)) {
+        f->why = xasprintf("'%s' is no plain file", path);
+        return;
+    }
+    char *bytes = file_read(path, IMAGE_MAX_FILE, &size, &err);
+    if (bytes)
+        look_at_bytes(f, k, path, bytes, size);
+    else
+        f->why = xstrdup(err.text);
+    free(bytes);
+}
+
+static const struct picture_file *look_at(struct checking *k, const char *path)
+{
+    bool known;
+    const size_t i = names_add(&k->paths, path, &known);
+    if (known) return &k->files[i];
+    if (i >= k->file_capacity) {
+        k->file_capacity = k->file_capacity ? 2 * k->file_capacity : 64;
+        k->files = xreallocarray(k->files, k->file_capacity, sizeof *k->files);
+    }
+    look_at_file(&k->files[i], k, path);
+    return &k->files[i];
+}
+
+// Tokens of the sample's pictures; -1 when one of them cannot be seen (it has been noted).
+static int look_at_all(struct checking *k, const struct sample *s, int64_t *tokens)
+{
+    for (size_t i = 0; i < s->dialogue.path_count; i++) {
+        const struct picture_file *f = look_at(k, s->dialogue.paths[i]);
+        if (f->why) {
+            find(k->c, f->problem, s, f->why);
+            return -1;
+        }
+        tokens[i] = f->tokens;
+    }
+    return 0;
+}
+
+// --- samples -------------------------------------------------------------------------------------
+
+static bool is_chosen(const struct data_check_options *o, const char *kind)
+{
+    for (size_t i = 0; i < o->kind_count; i++)
+        if (!strcmp(o->kinds[i], kind)) return true;
+    return o->kind_count == 0;
+}
+
+static bool fits(struct checking *k, const struct sample *s, const struct sequence *q)
+{
+    const int64_t limit = k->o->limit;
+    if (q->n <= limit) return true;
+    const bool inside = limit > 0 && q->picture[limit] >= 0 && q->cell[limit] > 0;
+    char *why = xasprintf("%lld tokens, the context holds %lld%s", (long long)q->n,
+                          (long long)limit, inside ? " and would end inside a picture" : "");
+    find(k->c, DATA_TOO_LONG, s, why);
+    free(why);
+    return false;
+}
+
+// Rows and targets as training would make them.
+static bool check_rows(struct checking *k, const struct sample *s, const int64_t *tokens,
+                       struct data_sample *to)
+{
+    const struct dialogue *d = &s->dialogue;
+    struct labels l;
+    struct err err;
+    if (labels_make(&l, d->messages, d->count, tokens, d->path_count, k->m, k->s, &err) < 0) {
+        find(k->c, DATA_UNREADABLE, s, err.text);
+        return false;
+    }
+    to->visual = (int32_t)sequence_visual_count(&l.sequence, 0);
+    to->text = (int32_t)l.sequence.n - to->visual;
+    to->trained = (int32_t)l.trained;
+    to->counted = true;
+    bool good = fits(k, s, &l.sequence);
+    if (!l.trained || !labels_answered(d->messages, d->count)) {
+        find(k->c, DATA_NO_ANSWER, s, "no answer says anything");
+        good = false;
+    }
+    labels_release(&l);
+    return good;
+}
+
+static void note_id(struct checking *k, const struct sample *s)
+{
+    bool known = false;
+    if (s->id) names_add(&k->ids, s->id, &known);
+    if (known) find(k->c, DATA_SAME_ID, s, "an earlier sample has the same id");
+}
+
+static void check_sample(struct checking *k, const struct sample *s, struct data_sample *to)
+{
+    const struct dialogue *d = &s->dialogue;
+    for (size_t i = 0; i < d->count; i++) to->answers += d->messages[i].role == ROLE_ASSISTANT;
+    to->pictures = (int32_t)d->path_count;
+    note_id(k, s);
+    if (d->marks_differ) {
+        char *why = xasprintf("%zu pictures, and \"<image>\" stands for %zu of them", d->path_count,
+                              d->placed);
+        find(k->c, DATA_MARKS, s, why);
+        free(why);
+        return;
+    }
+    int64_t *tokens = xcalloc(d->path_count + 1, sizeof *tokens);
+    // A model that reads text only counts no pictures; making the rows says so.
+    if (!model_sees(k->m) || look_at_all(k, s, tokens) == 0)
+        to->usable = check_rows(k, s, tokens, to);
+    free(tokens);
+}
+
+static void check_index(struct checking *k, int64_t index)
+{
+    struct data_sample *to = &k->c->samples[index];
+    struct sample s;
+    struct err err;
+    const int status = dataset_read(k->d, index, &s, &err);
+    // What is broken has no kind to be left out by.
+    to->chosen = s.broken || is_chosen(k->o, s.kind);
+    to->kind = (int32_t)names_add(&k->c->kinds, s.kind, NULL);
+    if (to->chosen && status < 0)
+        find(k->c, s.dialogue.marks_differ ? DATA_MARKS : DATA_UNREADABLE, &s, err.text);
+    else if (to->chosen)
+        check_sample(k, &s, to);
+    k->c->chosen += to->chosen;
+    k->c->usable += to->usable;
+    sample_release(&s);
+}
+
+int data_check_run(struct data_check *c, const struct dataset *d, const struct model *m,
+                   const struct settings *s, const struct data_check_options *o, struct err *err)
+{
+    struct checking k = { .c = c, .d = d, .m = m, .s = s, .o = o };
+    struct prompt_options prompt;
+    int status = 0;
+    *c = (struct data_check){ .count = d->count };
+    if (model_prompt(m, s, false, &prompt, err) < 0) return -1;
+    c->samples = xcalloc((size_t)d->count + 1, sizeof *c->samples);
+    for (int64_t i = 0; i < d->count && status == 0; i++) {
+        check_index(&k, i);
+        if (o->report && !o->report(o->self, i + 1, d->count))
+            status = err_set(err, "stopped after %lld of %lld samples", (long long)(i + 1),
+                             (long long)d->count);
+    }
+    c->picture_files = k.paths.count;
+    for (size_t i = 0; i < k.paths.count; i++) free(k.files[i].why);
+    free(k.files);
+    names_release(&k.paths);
+    names_release(&k.ids);
+    if (status < 0) data_check_release(c);
+    return status;
+}
+
+void data_check_release(struct data_check *c)
+{
+    for (size_t i = 0; i < c->finding_count; i++) {
+        free(c->findings[i].id);
+        free(c->findings[i].why);
+    }
+    free(c->findings);
+    free(c->samples);
+    names_release(&c->kinds);
+    *c = (struct data_check){ 0 };
+}

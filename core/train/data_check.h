@@ -1,0 +1,68 @@
+// core/train/data_check.h -- goes through a data set before anything is trained on it: what can be
+// used, how long it is, what is wrong with the rest.
+//
+//   struct data_check c;
+//   if (data_check_run(&c, &dataset, model, settings, &options, &err) < 0) ...   // or stopped
+//   for (int64_t i = 0; i < c.count; i++) if (c.samples[i].usable) ...           // train on i
+//   data_check_release(&c);
+//
+// Nothing is ever cut: a sample that is longer than the context is refused whole.
+#ifndef CORE_TRAIN_DATA_CHECK_H
+#define CORE_TRAIN_DATA_CHECK_H
+
+#include "core/model.h"
+#include "core/names.h"
+#include "core/train/dataset.h"
+
+enum data_problem {
+    DATA_UNREADABLE,      // no sample at all
+    DATA_MARKS,           // "<image>" marks and pictures do not match
+    DATA_PICTURE_MISSING, // no such file
+    DATA_PICTURE_BROKEN,  // not readable as a picture
+    DATA_TOO_LONG,        // longer than the context
+    DATA_NO_ANSWER,       // nothing to train on
+    DATA_SAME_ID,         // another sample has this id (it is used all the same)
+    DATA_PROBLEMS
+};
+
+const char *data_problem_name(enum data_problem problem);
+
+struct data_finding {
+    enum data_problem problem;
+    int64_t index, line;
+    char *id, *why; // id: as text, or "#INDEX"
+};
+
+struct data_sample {
+    bool chosen;  // of a kind that was asked for
+    bool usable;  // chosen, and nothing is wrong with it
+    int32_t kind; // in kinds.list
+    int32_t answers, pictures;
+    int32_t text, visual, trained; // tokens, when `counted`
+    bool counted;
+};
+
+struct data_check {
+    struct data_sample *samples; // [count], as in the data set
+    int64_t count, chosen, usable;
+    struct names kinds;
+    struct data_finding *findings;
+    size_t finding_count, finding_capacity;
+    size_t picture_files; // different ones
+};
+
+struct data_check_options {
+    const char *const *kinds; // [kind_count] only these; kind_count 0: all
+    size_t kind_count;
+    bool decode;   // pictures whole, not only their headers
+    int64_t limit; // tokens of the context
+    // Told after each sample; false stops the check. May be NULL.
+    bool (*report)(void *self, int64_t done, int64_t count);
+    void *self;
+};
+
+int data_check_run(struct data_check *c, const struct dataset *d, const struct model *m,
+                   const struct settings *s, const struct data_check_options *o, struct err *err);
+void data_check_release(struct data_check *c);
+
+#endif

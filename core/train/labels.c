@@ -1,0 +1,97 @@
+// core/train/labels.c -- conversations to rows and targets.
+#include "core/train/labels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/families/family.h"
+
+static int check_ids(const struct sequence *s, const struct model *m, struct err *err)
+{
+    for (int64_t i = 0; i < s->n; i++)
+        if (s->ids[i] < 0 || s->ids[i] >= m->decoder.config.vocab)
+            return err_set(err, "the tokenizer gives token %d, but the model has %lld", s->ids[i],
+                           (long long)m->decoder.config.vocab);
+    return 0;
+}
+
+// The rows of an answer are what the rows before them predict.
+static void mark_answer(struct labels *l, const struct prompt_answer *a, int32_t end_token)
+{
+    const struct sequence *s = &l->sequence;
+    for (int64_t i = a->first > 0 ? a->first : 1; i < a->end; i++)
+        if (s->picture[i] < 0) l->target[i - 1] = s->ids[i];
+    if (a->open && end_token >= 0 && a->end > a->first) l->target[a->end - 1] = end_token;
+}
+
+static int make_rows(struct labels *l, const struct message *messages, size_t count,
+                     const struct picture *pictures, size_t picture_count, const struct model *m,
+                     const struct settings *settings, struct prompt_answer **answers,
+                     size_t *answer_count, struct err *err)
+{
+    struct prompt_options options;
+    if (model_prompt(m, settings, false, &options, err) < 0) return -1;
+    if (prompt_answers(messages, count, pictures, picture_count, m->tokenizer, &options,
+                       &l->sequence, answers, answer_count, err) < 0)
+        return -1;
+    struct sequence *s = &l->sequence;
+    const struct prompt_answer *last = *answer_count ? &(*answers)[*answer_count - 1] : NULL;
+    if (last && last->open && last->end == s->n && m->eos.count) sequence_append(s, m->eos.data[0]);
+    if (check_ids(s, m, err) < 0) return -1;
+    if (m->family->positions) m->family->positions(m, s);
+    return 0;
+}
+
+int labels_make(struct labels *l, const struct message *messages, size_t count,
+                const int64_t *picture_tokens, size_t picture_count, const struct model *m,
+                const struct settings *s, struct err *err)
+{
+    struct prompt_answer *answers = NULL;
+    size_t answer_count = 0;
+    *l = (struct labels){ 0 };
+    if (picture_count && !model_sees(m))
+        return err_set(err, "it has a picture, and the model '%s' reads text only", m->name);
+    struct picture *pictures = xcalloc(picture_count + 1, sizeof *pictures);
+    for (size_t i = 0; i < picture_count; i++) pictures[i].tokens = picture_tokens[i];
+    int status =
+        make_rows(l, messages, count, pictures, picture_count, m, s, &answers, &answer_count, err);
+    if (status == 0) {
+        l->target = xreallocarray(NULL, (size_t)l->sequence.n + 1, sizeof *l->target);
+        for (int64_t i = 0; i < l->sequence.n; i++) l->target[i] = -1;
+        for (size_t i = 0; i < answer_count; i++)
+            mark_answer(l, &answers[i], m->eos.count ? m->eos.data[0] : -1);
+        for (int64_t i = 0; i < l->sequence.n; i++) l->trained += l->target[i] >= 0;
+    } else {
+        labels_release(l);
+    }
+    free(answers);
+    free(pictures);
+    return status;
+}
+
+void labels_release(struct labels *l)
+{
+    sequence_release(&l->sequence);
+    free(l->target);
+    *l = (struct labels){ 0 };
+}
+
+bool labels_answered(const struct message *messages, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; messages[i].role == ROLE_ASSISTANT && k < messages[i].part_count; k++) {
+            const char *text = messages[i].parts[k].text;
+            if (text && text[strspn(text, " \t\r\n")]) return true;
+        }
+    return false;
+}
+
+int labels_picture_tokens(const struct model *m, const void *bytes, size_t size, const char *name,
+                          int64_t *tokens, struct err *err)
+{
+    int64_t width, height;
+    if (!model_sees(m)) return err_set(err, "the model '%s' reads text only", m->name);
+    if (image_size(bytes, size, name, &width, &height, err) < 0) return -1;
+    *tokens = m->family->picture_tokens(m, width, height);
+    return 0;
+}
