@@ -4,11 +4,11 @@
 //   h -> rmsnorm -> gate, up -> silu(gate) * up -> down            -> + h      (each layer)
 //   h -> rmsnorm -> head -> logits
 //
-// h, the residual stream, stays in one place; everything else of a stage is scratch that is given
-// back when the stage ends. What is as wide as the FFN, and what a product needs only row by row,
-// runs over blocks of BLOCK_ROWS rows, so that a long prompt costs memory for h, q and the
-// attention output alone. The blocks do not depend on who listens: a probe changes no bit of an
-// answer.
+// h, the residual stream, stays in one place (with a tape each sum has its own); everything else of
+// a stage is scratch that is given back when the stage ends. What is as wide as the FFN, and what a
+// product needs only row by row, runs over blocks of BLOCK_ROWS rows, so that a long prompt costs
+// memory for h, q and the attention output alone. The blocks do not depend on who listens: a probe
+// changes no bit of an answer.
 //
 // n rows are computed now, `past` keys are in the cache, P = past + n.
 #include "core/decoder.h"
@@ -211,25 +211,33 @@ struct pass {
     const struct decoder_config *config;
     const struct sequence *sequence;
     struct tensor *cos, *sin; // [n, d/2]
-    int64_t n;                // rows computed now
+    int64_t n, past;          // rows computed now, rows in the cache
     bool prefill;
 };
 
-static struct site_args site_of(const struct pass *p, int layer, int64_t past, struct tensor *x)
+// A layer as graph_block runs it.
+struct layer {
+    struct pass pass;
+    int number;
+    const struct decoder_layer *w;
+    struct kv_layer *cache; // NULL: the layer sees the rows of this pass alone
+};
+
+static struct site_args site_of(const struct pass *p, int layer, struct tensor *x)
 {
     return (struct site_args){ .layer = layer,
                                .picture = -1,
                                .x = x,
-                               .past = past,
+                               .past = p->past,
                                .sequence = p->sequence,
                                .prefill = p->prefill };
 }
 
 // Runs the listeners of a site that offers x; gives x back, which a method may have replaced.
 static struct tensor *site_run(struct graph *g, enum site site, const struct pass *p, int layer,
-                               int64_t past, struct tensor *x)
+                               struct tensor *x)
 {
-    struct site_args args = site_of(p, layer, past, x);
+    struct site_args args = site_of(p, layer, x);
     return hooks_run(g, site, &args) < 0 ? NULL : args.x;
 }
 
@@ -238,14 +246,16 @@ static int64_t block_rows(int64_t n, int64_t from)
     return n - from < BLOCK_ROWS ? n - from : BLOCK_ROWS;
 }
 
-// Rotated queries into q [n,H,d]; rotated keys and values into the cache behind its `past` rows.
+// Rotated queries into q [n,H,d]; rotated keys, and values, behind the `past` rows of k, v
+// [P,Hkv,d].
 static void project_qkv(struct graph *g, const struct pass *p, const struct decoder_layer *w,
-                        struct kv_layer *cache, struct tensor *h, struct tensor *q)
+                        struct tensor *h, struct tensor *q, struct tensor *k, struct tensor *v)
 {
+    int64_t past = p->past;
     const struct decoder_config *c = p->config;
     for (int64_t i = 0, m; i < p->n && graph_ok(g); i += m) {
         m = block_rows(p->n, i);
-        struct arena_mark scratch = arena_mark(g->arena);
+        struct arena_mark scratch = graph_scratch_begin(g);
         struct tensor *cos = graph_rows(g, p->cos, i, m); // [m, d/2]
         struct tensor *sin = graph_rows(g, p->sin, i, m);
 
@@ -261,9 +271,9 @@ static void project_qkv(struct graph *g, const struct pass *p, const struct deco
         xk = op_rope(g, xk, cos, sin);
 
         op_copy_rows_into(g, q, i, xq);
-        op_copy_rows_into(g, &cache->k, cache->rows + i, xk);
-        op_copy_rows_into(g, &cache->v, cache->rows + i, xv);
-        arena_reset(g->arena, scratch);
+        op_copy_rows_into(g, k, past + i, xk);
+        op_copy_rows_into(g, v, past + i, xv);
+        graph_scratch_end(g, scratch);
     }
 }
 
@@ -277,25 +287,36 @@ static struct tensor *last_keys(struct graph *g, int64_t past, int64_t n)
     return t;
 }
 
-// h += o(attention(rmsnorm(h))), keys and values of the new rows go behind the cached ones.
-static void attention_stage(struct graph *g, const struct pass *p, int layer,
-                            const struct decoder_layer *w, struct kv_layer *cache, struct tensor *h)
+// Room for all keys, or values, of a layer: in the cache, or of this pass alone.
+static struct tensor *key_rows(struct graph *g, const struct layer *layer, bool values)
 {
+    const struct pass *p = &layer->pass;
+    struct kv_layer *cache = layer->cache;
+    if (cache) return graph_rows(g, values ? &cache->v : &cache->k, 0, p->past + p->n);
+    return graph_new3(g, DTYPE_F32, p->n, p->config->kv_heads, p->config->dim);
+}
+
+// h += o(attention(rmsnorm(h))), keys and values of the new rows go behind the cached ones.
+static struct tensor *attention_stage(struct graph *g, const struct layer *layer, struct tensor *h)
+{
+    const struct pass *p = &layer->pass;
     const struct decoder_config *c = p->config;
-    int64_t n = p->n, past = cache->rows, keys = past + n;
-    struct arena_mark scratch = arena_mark(g->arena);
+    const struct decoder_layer *w = layer->w;
+    int64_t n = p->n, past = p->past, keys = past + n;
+    struct arena_mark scratch = graph_scratch_begin(g);
 
     struct tensor *q = graph_new3(g, DTYPE_F32, n, c->heads, c->dim); // [n, H, d]
-    project_qkv(g, p, w, cache, h, q);
-    struct tensor *k = graph_rows(g, &cache->k, 0, keys); // [P, Hkv, d]
-    struct tensor *v = graph_rows(g, &cache->v, 0, keys); // [P, Hkv, d]
+    struct tensor *k = key_rows(g, layer, false);                     // [P, Hkv, d]
+    struct tensor *v = key_rows(g, layer, true);                      // [P, Hkv, d]
+    project_qkv(g, p, w, h, q, k, v);
 
-    struct site_args args = site_of(p, layer, past, v);
+    struct site_args args = site_of(p, layer->number, v);
     args.q = q, args.k = k, args.v = v;
     hooks_run(g, SITE_VALUES, &args);
 
     struct tensor *probs = NULL; // [H, n, P], only where somebody looks
-    if (hooks_wanted(g, SITE_ATTN, layer)) probs = graph_new3(g, DTYPE_F32, c->heads, n, keys);
+    if (hooks_wanted(g, SITE_ATTN, layer->number))
+        probs = graph_new3(g, DTYPE_F32, c->heads, n, keys);
     struct tensor *a = op_attention(g, q, k, v, NULL, last_keys(g, past, n),
                                     1 / sqrtf((float)c->dim), probs); // [n, H, d]
     args.x = probs;
@@ -304,43 +325,59 @@ static void attention_stage(struct graph *g, const struct pass *p, int layer,
     a = graph_view(g, a, 2, (int64_t[]){ n, c->heads * c->dim }); // [n, H*d]
     for (int64_t i = 0, m; i < n && graph_ok(g); i += m) {
         m = block_rows(n, i);
-        struct arena_mark block = arena_mark(g->arena);
+        struct arena_mark block = graph_scratch_begin(g);
         struct tensor *y = op_matmul(g, graph_rows(g, a, i, m), graph_weight(&w->o),
                                      graph_weight(&w->o_bias)); // [m, D]
-        op_add(g, graph_rows(g, h, i, m), y);                   // written over the rows of h
-        arena_reset(g->arena, block);
+        h = op_add_rows(g, h, i, y);
+        graph_scratch_end(g, block);
     }
-    arena_reset(g->arena, scratch);
+    graph_scratch_end(g, scratch);
+    return h;
 }
 
 // h += down(silu(gate) * up), or what a method puts in its place.
-static void ffn_stage(struct graph *g, const struct pass *p, int layer,
-                      const struct decoder_layer *w, int64_t past, struct tensor *h)
+static struct tensor *ffn_stage(struct graph *g, const struct layer *layer, struct tensor *h)
 {
-    struct arena_mark scratch = arena_mark(g->arena);
-    struct site_args args = site_of(p, layer, past, h);
+    const struct pass *p = &layer->pass;
+    const struct decoder_layer *w = layer->w;
+    struct arena_mark scratch = graph_scratch_begin(g);
+    struct site_args args = site_of(p, layer->number, h);
     hooks_run(g, SITE_FFN, &args);
-    if (args.out) op_add(g, h, args.out);
+    if (args.out) h = op_add(g, h, args.out);
 
     for (int64_t i = 0, m; !args.out && i < p->n && graph_ok(g); i += m) {
         m = block_rows(p->n, i);
-        struct arena_mark block = arena_mark(g->arena);
+        struct arena_mark block = graph_scratch_begin(g);
         struct tensor *rows = graph_rows(g, h, i, m); // [m, D]
         struct tensor *x = op_rmsnorm(g, rows, graph_weight(&w->post_norm), (float)p->config->eps);
         struct tensor *gate = op_matmul(g, x, graph_weight(&w->gate), graph_weight(&w->gate_bias));
         struct tensor *up = op_matmul(g, x, graph_weight(&w->up), graph_weight(&w->up_bias));
         struct tensor *y = op_swiglu(g, gate, up); // [m, ffn]
         y = op_matmul(g, y, graph_weight(&w->down), graph_weight(&w->down_bias));
-        op_add(g, rows, y); // [m, D], written over the rows of h
-        arena_reset(g->arena, block);
+        h = op_add_rows(g, h, i, y); // [n, D]
+        graph_scratch_end(g, block);
     }
-    arena_reset(g->arena, scratch);
+    graph_scratch_end(g, scratch);
+    return h;
+}
+
+// One layer of h [n, D].
+static struct tensor *layer_stage(struct graph *g, void *self, struct tensor *h)
+{
+    const struct layer *layer = self;
+    const struct pass *p = &layer->pass;
+    h = site_run(g, SITE_LAYER_IN, p, layer->number, h); // [n, D] = h[l]
+    h = attention_stage(g, layer, h);
+    h = site_run(g, SITE_FFN_IN, p, layer->number, h); // [n, D] = x
+    h = ffn_stage(g, layer, h);
+    h = site_run(g, SITE_FFN_OUT, p, layer->number, h); // [n, D] = y
+    return site_run(g, SITE_LAYER_OUT, p, layer->number, h);
 }
 
 // Final norm and head. The last row, which chooses the next token, is always computed alone: it is
 // the same to the bit whether all rows are asked for or not.
 static struct tensor *head_stage(struct graph *g, const struct pass *p, const struct decoder *d,
-                                 int64_t past, struct tensor *h, enum logits_rows want)
+                                 struct tensor *h, enum logits_rows want)
 {
     float eps = (float)d->config.eps;
     struct tensor *x = graph_rows(g, h, p->n - 1, 1); // [1, D]
@@ -352,9 +389,9 @@ static struct tensor *head_stage(struct graph *g, const struct pass *p, const st
         logits = op_matmul(g, x, graph_weight(&d->head), NULL); // [n, V]
         op_copy_rows_into(g, logits, p->n - 1, last);
     }
-    if (p->prefill) logits = site_run(g, SITE_LOGITS, p, -1, past, logits);
+    if (p->prefill) logits = site_run(g, SITE_LOGITS, p, -1, logits);
     last = graph_ok(g) ? graph_rows(g, logits, logits->shape[0] - 1, 1) : NULL;
-    site_run(g, SITE_STEP_LOGITS, p, -1, past, last);
+    site_run(g, SITE_STEP_LOGITS, p, -1, last);
     return logits;
 }
 
@@ -364,11 +401,12 @@ static int check_input(struct graph *g, const struct decoder *d, const struct kv
 {
     const struct decoder_config *c = &d->config;
     if (!h || !graph_ok(g)) return -1;
-    if (kv->layers != c->layers || kv->heads != c->kv_heads || kv->dim != c->dim)
+    if (!kv && h->shape[0] != s->n) BUG("a pass without a cache begins at the first row");
+    if (kv && (kv->layers != c->layers || kv->heads != c->kv_heads || kv->dim != c->dim))
         BUG("a KV cache of another model");
     if (h->rank != 2 || h->shape[1] != c->hidden || h->shape[0] < 1 || h->shape[0] > s->n)
         BUG("embeddings do not fit the sequence");
-    for (int l = 0; l < kv->layers; l++)
+    for (int l = 0; kv && l < kv->layers; l++)
         if (kv->layer[l].k.shape[0] - kv->layer[l].rows < h->shape[0] ||
             kv->layer[l].v.shape[0] - kv->layer[l].rows < h->shape[0])
             BUG("no room in the KV cache");
@@ -387,23 +425,21 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
     *logits = NULL;
     if (check_input(g, d, kv, s, h) < 0) return -1;
     struct pass p = { .config = &d->config, .sequence = s, .n = h->shape[0], .prefill = prefill };
-    int64_t past = s->n - p.n;
-    if (rope_angles(g, &d->config.rope, d->config.dim, s, past, &p.cos, &p.sin) < 0) return -1;
+    p.past = s->n - p.n;
+    if (rope_angles(g, &d->config.rope, d->config.dim, s, p.past, &p.cos, &p.sin) < 0) return -1;
 
     for (int l = 0; l < d->config.layers && !graph_stop(g); l++) {
-        const struct decoder_layer *w = &d->layer[l];
-        h = site_run(g, SITE_LAYER_IN, &p, l, past, h); // [n, D] = h[l]
-        attention_stage(g, &p, l, w, &kv->layer[l], h);
-        h = site_run(g, SITE_FFN_IN, &p, l, past, h); // [n, D] = x
-        ffn_stage(g, &p, l, w, past, h);
-        h = site_run(g, SITE_FFN_OUT, &p, l, past, h); // [n, D] = y
-        h = site_run(g, SITE_LAYER_OUT, &p, l, past, h);
+        struct layer layer = { p, l, &d->layer[l], kv ? &kv->layer[l] : NULL };
+        h = graph_block(g, layer_stage, &layer, sizeof layer, h);
     }
-    h = site_run(g, SITE_FINAL, &p, -1, past, h); // [n, D] = h[L]
-    if (want != LOGITS_NONE && h) *logits = head_stage(g, &p, d, past, h, want);
+    h = site_run(g, SITE_FINAL, &p, -1, h); // [n, D] = h[L]
+    if (want == LOGITS_HIDDEN)
+        *logits = h;
+    else if (want != LOGITS_NONE && h)
+        *logits = head_stage(g, &p, d, h, want);
     if (graph_stop(g)) return -1;
 
     // Only now the new rows count: whatever failed before, the cache is as it was.
-    for (int l = 0; l < kv->layers; l++) kv->layer[l].rows += p.n;
+    for (int l = 0; kv && l < kv->layers; l++) kv->layer[l].rows += p.n;
     return 0;
 }

@@ -44,11 +44,14 @@ int decoder_bind(struct decoder *d, const struct checkpoint *c, const char *pref
                  const char *head, struct arena *arena, struct err *err);
 void decoder_release(struct decoder *d); // not the weights: they belong to checkpoint and arena
 
-enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL };
+// LOGITS_HIDDEN: not logits but h[L] [n,D], before the final norm (training: core/train/loss.h).
+enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL, LOGITS_HIDDEN };
 
 // Rows past.. of `s` through all layers. h [n,D] are their embeddings (n = s->n - past, past = rows
 // in kv); keys and values are appended to kv (kv_reserve was called). *logits = [1,V] or [n,V].
-// On failure or cancel kv keeps `past` rows.
+// On failure or cancel kv keeps `past` rows. kv NULL: all rows of s at once and none are kept; with
+// a tape that is the only way, as gradients do not flow into a cache, and s lives until it ran
+// back.
 int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
                     const struct sequence *s, struct tensor *h, enum logits_rows want, bool prefill,
                     struct tensor **logits);

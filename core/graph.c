@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/tape.h"
+
 bool graph_ok(const struct graph *g)
 {
     return !g->failed && !g->cancelled;
@@ -60,6 +62,20 @@ struct tensor *graph_new3(struct graph *g, enum dtype dtype, int64_t n, int64_t 
     return graph_new(g, dtype, 3, (int64_t[]){ n, m, k });
 }
 
+// The gradient of a view is the same part of the whole's.
+static bool share_grad(struct graph *g, struct tensor *view, const struct tensor *t, int64_t from)
+{
+    view->grad = NULL;
+    if (!t->grad || !g->tape) return true;
+    struct grad *whole = t->grad->whole ? t->grad->whole : t->grad;
+    view->grad = arena_alloc(g->arena, sizeof *view->grad);
+    if (!view->grad) return graph_fail(g, "out of memory on %s", g->backend->name);
+    *view->grad = (struct grad){ .count = tensor_count(view),
+                                 .whole = whole,
+                                 .offset = t->grad->offset + from };
+    return true;
+}
+
 struct tensor *graph_view(struct graph *g, struct tensor *t, int rank, const int64_t *shape)
 {
     if (!t || !graph_ok(g)) return NULL;
@@ -68,7 +84,7 @@ struct tensor *graph_view(struct graph *g, struct tensor *t, int rank, const int
     *view = (struct tensor){ .data = t->data, .dtype = t->dtype, .rank = rank };
     memcpy(view->shape, shape, (size_t)rank * sizeof *shape);
     if (tensor_count(view) != tensor_count(t)) return graph_fail(g, "a view changes the size");
-    return view;
+    return share_grad(g, view, t, 0) ? view : NULL;
 }
 
 struct tensor *graph_view3(struct graph *g, struct tensor *t, int64_t n, int64_t m, int64_t k)
@@ -87,7 +103,7 @@ struct tensor *graph_rows(struct graph *g, struct tensor *t, int64_t from, int64
     *view = *t;
     view->data = (char *)t->data + (size_t)(from * tensor_row(t)) * dtype_size(t->dtype);
     view->shape[0] = count;
-    return view;
+    return share_grad(g, view, t, from * tensor_row(t)) ? view : NULL;
 }
 
 struct tensor *graph_upload(struct graph *g, enum dtype dtype, int rank, const int64_t *shape,
@@ -96,4 +112,14 @@ struct tensor *graph_upload(struct graph *g, enum dtype dtype, int rank, const i
     struct tensor *t = graph_new(g, dtype, rank, shape);
     if (t) g->backend->upload(t->data, host, tensor_bytes(t));
     return t;
+}
+
+struct arena_mark graph_scratch_begin(const struct graph *g)
+{
+    return arena_mark(g->arena);
+}
+
+void graph_scratch_end(struct graph *g, struct arena_mark mark)
+{
+    if (!tape_on(g)) arena_reset(g->arena, mark);
 }

@@ -10,8 +10,11 @@
 //   ...
 //   return graph_ok(g) ? 0 : -1;
 //
-// Training will add a tape here: each op then records its backward function when an input needs a
-// gradient. Every op is one function with all inputs named, so that is one line an op.
+// With a tape (core/tape.h) each op also records how to go back when an input has a gradient. What
+// the forward code has to know of it:
+//  - scratch is given back between graph_scratch_begin and graph_scratch_end, which a tape keeps;
+//  - the result of an op is what it returns, also where it writes over its input without a tape;
+//  - parts that can be computed again (a layer) are run through graph_block.
 #ifndef CORE_GRAPH_H
 #define CORE_GRAPH_H
 
@@ -24,10 +27,12 @@
 
 struct hooks;
 struct settings;
+struct tape;
 
 struct graph {
     const struct backend *backend;
     struct arena *arena;             // step arena: results of the ops
+    struct tape *tape;               // records the pass for gradients (core/tape.h); NULL = no
     const struct hooks *hooks;       // who looks and who changes (core/hooks.h); NULL = nobody
     const struct settings *settings; // they do not change during a pass; NULL = defaults
     enum matmul_mode matmul;         // from compute.matmul
@@ -56,6 +61,16 @@ struct tensor *graph_rows(struct graph *g, struct tensor *t, int64_t from, int64
 // A tensor in the step arena with a copy of host data.
 struct tensor *graph_upload(struct graph *g, enum dtype dtype, int rank, const int64_t *shape,
                             const void *host);
+
+// Memory taken between the two is given back at the end, unless a tape needs what lies there.
+struct arena_mark graph_scratch_begin(const struct graph *g);
+void graph_scratch_end(struct graph *g, struct arena_mark mark);
+
+// A part of the pass: h to a result of the same shape, which without a tape may be h itself. `self`
+// (copied, `size` bytes) and what it points to last as long as the tape's steps.
+typedef struct tensor *(*graph_block_fn)(struct graph *g, void *self, struct tensor *h);
+struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self, size_t size,
+                           struct tensor *h);
 
 // A weight as an input of ops; NULL for one the model does not have (a bias).
 static inline struct tensor *graph_weight(const struct tensor *w)

@@ -15,7 +15,7 @@ struct tensor *op_embedding(struct graph *g, struct tensor *table, const int32_t
 struct tensor *op_rmsnorm(struct graph *g, struct tensor *x, struct tensor *gain, float eps);
 struct tensor *op_layernorm(struct graph *g, struct tensor *x, struct tensor *gain,
                             struct tensor *bias, float eps);
-// x[N,H,d] turned by cos, sin [N,d/2]; in place (x is returned).
+// x[N,H,d] turned by cos, sin [N,d/2]; in place without a tape. Use what is returned.
 struct tensor *op_rope(struct graph *g, struct tensor *x, struct tensor *cos, struct tensor *sin);
 // q[N,H,d] k,v[P,Hkv,d] -> [N,H,d]; row i sees keys first[i]..last[i]-1. first, last: i32 [N] or
 // NULL; probs: [H,N,P] or NULL.
@@ -26,15 +26,26 @@ struct tensor *op_swiglu(struct graph *g, struct tensor *gate, struct tensor *up
 struct tensor *op_gelu(struct graph *g, struct tensor *x, enum gelu_form form);
 // a + b. Without a tape the sum is written over a, so that the residual stream stays in one place.
 struct tensor *op_add(struct graph *g, struct tensor *a, struct tensor *b);
+// The same with b[m,D] added to rows [from, from+m) of a[N,D].
+struct tensor *op_add_rows(struct graph *g, struct tensor *a, int64_t from, struct tensor *b);
 struct tensor *op_softmax(struct graph *g, struct tensor *x, float scale);
 struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *index, int64_t n);
-// Rows of x written to rows index[] of into; returns into.
+// Rows of x written to rows index[] of into; returns into. With a tape: `into` is no view, the rows
+// it held are needed by no earlier op's backward (embedding rows, memory not yet used), and views
+// of it are taken afterwards.
 struct tensor *op_scatter_rows(struct graph *g, struct tensor *into, struct tensor *x,
                                const int32_t *index);
 // pixels[C,H,W] -> [S, C*patch*patch].
 struct tensor *op_patches(struct graph *g, struct tensor *pixels, int64_t patch);
 struct tensor *op_widen(struct graph *g, struct tensor *x);
-// Copies x into rows [from, ...) of `into` (the KV cache). 0 or -1.
+// Copies x into rows [from, ...) of `into` (as op_scatter_rows; the KV cache). 0 or -1.
 int op_copy_rows_into(struct graph *g, struct tensor *into, int64_t from, struct tensor *x);
+
+// The loss of the rows of x[N,D] whose next tokens are target[N]: with logits = x w^T, w[V,D], the
+// sum of -log softmax(logits)[target] over the rows, into *loss. The logits exist for a few rows at
+// a time only. With a tape, `weight` times its gradient is added to those of x and w at once: it is
+// where going back begins. 0 or -1.
+int op_cross_entropy(struct graph *g, struct tensor *x, struct tensor *w, const int32_t *target,
+                     double weight, double *loss);
 
 #endif

@@ -21,8 +21,7 @@ struct tensor *splice(struct graph *g, const struct tensor *embed, const struct 
                       int64_t from, struct tensor *const *visual, int picture_count)
 {
     int64_t n = s->n - from;
-    struct tensor table = *embed;
-    struct tensor *h = op_embedding(g, &table, s->ids + from, n); // [n,D]
+    struct tensor *h = op_embedding(g, graph_weight(embed), s->ids + from, n); // [n,D]
     int32_t *place = xreallocarray(NULL, (size_t)n, sizeof *place);
     int32_t *cell = xreallocarray(NULL, (size_t)n, sizeof *cell);
     for (int p = 0; h && p < picture_count; p++) {

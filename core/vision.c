@@ -207,12 +207,19 @@ static struct tensor *embed_stage(struct graph *g, const struct vision *v, struc
     return h;
 }
 
-// One block; h [S', Dv] is changed in place, all else is scratch. Every row sees every row.
-static void block_stage(struct graph *g, const struct vision_config *c,
-                        const struct vision_layer *w, struct tensor *h)
+// What a block is computed with.
+struct block {
+    const struct vision_config *config;
+    const struct vision_layer *w;
+};
+
+// One block of h [S', Dv]; all else is scratch. Every row sees every row.
+static struct tensor *block_stage(struct graph *g, void *self, struct tensor *h)
 {
+    const struct vision_config *c = ((struct block *)self)->config;
+    const struct vision_layer *w = ((struct block *)self)->w;
     int64_t rows = vision_rows(c), dim = c->hidden / c->heads;
-    struct arena_mark scratch = arena_mark(g->arena);
+    struct arena_mark scratch = graph_scratch_begin(g);
 
     struct tensor *x = op_layernorm(g, h, graph_weight(&w->norm1_gain),
                                     graph_weight(&w->norm1_bias), (float)c->eps);
@@ -225,15 +232,16 @@ static void block_stage(struct graph *g, const struct vision_config *c,
     x = op_attention(g, q, k, v, NULL, NULL, 1 / sqrtf((float)dim), NULL);
     x = graph_view(g, x, 2, (int64_t[]){ rows, c->hidden });
     x = op_matmul(g, x, graph_weight(&w->out), graph_weight(&w->out_bias)); // [S', Dv]
-    op_add(g, h, x);                                                        // written over h
+    h = op_add(g, h, x);
 
     x = op_layernorm(g, h, graph_weight(&w->norm2_gain), graph_weight(&w->norm2_bias),
                      (float)c->eps);
     x = op_matmul(g, x, graph_weight(&w->fc1), graph_weight(&w->fc1_bias)); // [S', ffn]
     x = op_gelu(g, x, c->act);
     x = op_matmul(g, x, graph_weight(&w->fc2), graph_weight(&w->fc2_bias)); // [S', Dv]
-    op_add(g, h, x);
-    arena_reset(g->arena, scratch);
+    h = op_add(g, h, x);
+    graph_scratch_end(g, scratch);
+    return h;
 }
 
 // A copy of the rows that the projector reads.
@@ -267,7 +275,8 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v, struct te
         hooks_run(g, SITE_VISION_LAYER, &args);
         if (l == vision_depth(c)) features = select_features(g, c, h);
         if (l == blocks) break;
-        block_stage(g, c, &v->layer[l], h);
+        struct block block = { .config = c, .w = &v->layer[l] };
+        h = graph_block(g, block_stage, &block, sizeof block, h);
     }
     struct site_args args = { .layer = -1, .picture = picture, .x = features, .prefill = true };
     return hooks_run(g, SITE_VISION, &args) < 0 ? NULL : args.x; // [S, Dv]

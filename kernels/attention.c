@@ -350,3 +350,270 @@ int KERNEL(attention)(struct tensor *y, const struct tensor *q, const struct ten
         run_task(&c, i, scratch + size * (size_t)omp_get_thread_num());
     return 0;
 }
+
+// --- backward ------------------------------------------------------------------------------------
+// Probabilities are computed again, a piece of rows by a block of keys at a time, from each row's
+// maximum and sum (Dao et al. 2022). With s = q k scale, p = softmax(s), delta = dy . y:
+//   dp = dy v^T,  ds = p (dp - delta),  dv += p^T dy,  dk += ds^T q scale,  dq += ds k scale
+//
+// A task is a whole key/value head, so that dk and dv are added up by one thread.
+
+enum {
+    PIECE = 8 * TILE_ROWS,                                 // rows of a task at a time
+    KEYS = (BLOCK + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS // a block in whole tiles of keys
+};
+
+// The call's gradients: each may be NULL.
+struct gradients {
+    float *dq, *dk, *dv;
+    const float *dy;
+};
+
+// What a head needs. "turned": [tile][d][rows of the tile]; "panels": [padded / TILE_COLS][rows]
+// [TILE_COLS].
+struct head_room {
+    float *keys_turned, *values_turned; // all keys, tiles of TILE_COLS
+    float *keys;                        // all keys, panels for each block
+    float *dk, *dv;                     // [keys in blocks + TILE_ROWS, padded]
+    float *q_turned, *dy_turned;        // a piece, tiles of TILE_ROWS; q is scaled
+    float *q, *dy;                      // a piece, panels
+    float *p, *ds;                      // [PIECE, KEYS]
+    float *dq;                          // [PIECE, padded]
+    float *high, *sum, *delta;          // [PIECE]
+};
+
+// Hands out the parts of a head's scratch; its size when `memory` is NULL.
+static size_t head_room(struct head_room *room, const struct call *c, float *memory)
+{
+    int64_t blocks = (c->keys + BLOCK - 1) / BLOCK * BLOCK, width = c->width, padded = c->padded;
+    struct {
+        float **part;
+        int64_t size;
+    } parts[] = {
+        { &room->keys_turned, blocks * width },
+        { &room->values_turned, blocks * width },
+        { &room->keys, blocks * padded },
+        { &room->dk, (blocks + TILE_ROWS) * padded },
+        { &room->dv, (blocks + TILE_ROWS) * padded },
+        { &room->q_turned, PIECE * width },
+        { &room->dy_turned, PIECE * width },
+        { &room->q, PIECE * padded },
+        { &room->dy, PIECE * padded },
+        { &room->p, PIECE * KEYS },
+        { &room->ds, PIECE * KEYS },
+        { &room->dq, PIECE * padded },
+        { &room->high, PIECE },
+        { &room->sum, PIECE },
+        { &room->delta, PIECE },
+    };
+    size_t size = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (memory) *parts[i].part = memory + size;
+        size += (size_t)(parts[i].size + 15) / 16 * 16;
+    }
+    return size;
+}
+
+// Keys and values of the head in the two orders that the products read; places past the end are 0.
+static void head_pack(const struct call *c, int64_t head, const struct head_room *room)
+{
+    int64_t step = key_step(c), blocks = (c->keys + BLOCK - 1) / BLOCK * BLOCK;
+    const float *k = c->k + head * c->width, *v = c->v + head * c->width;
+    for (int64_t i = 0; i < blocks; i += TILE_COLS) {
+        int64_t some = i < c->keys ? c->keys - i : 0;
+        panel_pack_as(room->keys_turned + i * c->width, (const char *)(k + i * step),
+                      (size_t)step * sizeof *k, some, 0, c->width, DTYPE_F32);
+        panel_pack_as(room->values_turned + i * c->width, (const char *)(v + i * step),
+                      (size_t)step * sizeof *v, some, 0, c->width, DTYPE_F32);
+    }
+    memset(room->keys, 0, (size_t)(blocks * c->padded) * sizeof(float));
+    for (int64_t j = 0; j < c->keys; j++)
+        for (int64_t e = 0; e < c->width; e++)
+            room->keys[j / BLOCK * BLOCK * c->padded +
+                       (e / TILE_COLS * BLOCK + j % BLOCK) * TILE_COLS + e % TILE_COLS] =
+                k[j * step + e];
+    memset(room->dk, 0, (size_t)((blocks + TILE_ROWS) * c->padded) * sizeof(float));
+    memset(room->dv, 0, (size_t)((blocks + TILE_ROWS) * c->padded) * sizeof(float));
+}
+
+// Rows r.. of the head: queries and dy in both orders, delta.
+static void piece_pack(const struct call *c, const struct gradients *g, const struct task *t,
+                       int64_t r, const struct head_room *room)
+{
+    int64_t rows = t->rows - r < PIECE ? t->rows - r : PIECE;
+    memset(room->q_turned, 0, (size_t)(PIECE * c->width) * sizeof(float));
+    memset(room->dy_turned, 0, (size_t)(PIECE * c->width) * sizeof(float));
+    memset(room->q, 0, (size_t)(PIECE * c->padded) * sizeof(float));
+    memset(room->dy, 0, (size_t)(PIECE * c->padded) * sizeof(float));
+    memset(room->dq, 0, (size_t)(PIECE * c->padded) * sizeof(float));
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t at = row_at(c, t, r + i), tile = i / TILE_ROWS * TILE_ROWS * c->width;
+        room->delta[i] = dot(g->dy + at, c->y + at, c->width);
+        room->high[i] = -INFINITY;
+        room->sum[i] = 0;
+        for (int64_t e = 0; e < c->width; e++) {
+            int64_t turned = tile + e * TILE_ROWS + i % TILE_ROWS;
+            int64_t panel = (e / TILE_COLS * PIECE + i) * TILE_COLS + e % TILE_COLS;
+            room->q_turned[turned] = room->q[panel] = c->q[at + e] * c->scale;
+            room->dy_turned[turned] = room->dy[panel] = g->dy[at + e];
+        }
+    }
+}
+
+// Places of block j that row r of the head sees.
+static bool row_sees(const struct call *c, const struct task *t, int64_t r, int64_t j,
+                     int64_t *from, int64_t *to)
+{
+    if (r >= t->rows) return false;
+    *from = row_first(c, t, r) - j;
+    *to = row_last(c, t, r) - j;
+    if (*from < 0) *from = 0;
+    if (*to > BLOCK) *to = BLOCK;
+    return *from < *to;
+}
+
+// scores[TILE_ROWS, KEYS] = a tile of turned rows times block j of turned keys or values.
+static void piece_scores(const struct call *c, float *scores, const float *rows, const float *keys,
+                         int64_t j)
+{
+    for (int64_t i = 0; i < BLOCK; i += TILE_COLS)
+        put_tile(scores + i, KEYS, NULL, rows, 1, TILE_ROWS, keys + (j + i) * c->width, c->width,
+                 TILE_ROWS);
+}
+
+// Adds block j to maximum and sum of the rows r.. of a piece.
+static void piece_sum(const struct call *c, const struct task *t, int64_t r, int64_t j,
+                      const struct head_room *room)
+{
+    int64_t from, to;
+    for (int64_t i = 0; i < PIECE; i++) {
+        // scores of a tile are computed when its first row that sees anything comes
+        int64_t tile = i / TILE_ROWS * TILE_ROWS;
+        bool any = false;
+        for (int64_t k = tile; i == tile && k < tile + TILE_ROWS; k++)
+            any |= row_sees(c, t, r + k, j, &from, &to);
+        if (any)
+            piece_scores(c, room->p + i * KEYS, room->q_turned + i * c->width, room->keys_turned,
+                         j);
+        if (row_sees(c, t, r + i, j, &from, &to))
+            soften(room->p + i * KEYS, from, to, &room->high[i], &room->sum[i]);
+    }
+}
+
+// p and ds of row i of a piece, whose scores and dp stand there; 0 where it sees nothing.
+static void row_slopes(const struct head_room *room, int64_t i, int64_t from, int64_t to)
+{
+    float *p = room->p + i * KEYS, *ds = room->ds + i * KEYS;
+    vf high = vf_set(room->high[i]), share = vf_set(1 / room->sum[i]);
+    vf delta = vf_set(room->delta[i]);
+    for (int64_t k = from / VEC * VEC; k < to; k += VEC) {
+        vf e = vf_exp(vf_load(p + k) - high) * share;
+        vf_store(p + k, e);
+        vf_store(ds + k, e * (vf_load(ds + k) - delta));
+    }
+    memset(p, 0, (size_t)from * sizeof *p);
+    memset(ds, 0, (size_t)from * sizeof *ds);
+    memset(p + to, 0, (size_t)(KEYS - to) * sizeof *p);
+    memset(ds + to, 0, (size_t)(KEYS - to) * sizeof *ds);
+}
+
+// Block j for the rows r.. of a piece: adds to dq of the piece, to dk and dv of the block.
+static void piece_backward(const struct call *c, const struct task *t, int64_t r, int64_t j,
+                           const struct head_room *room)
+{
+    float keep[TILE_ROWS];
+    bool seen = false;
+    for (int i = 0; i < TILE_ROWS; i++) keep[i] = 1;
+    for (int64_t i = 0; i < PIECE; i += TILE_ROWS) {
+        int64_t from[TILE_ROWS], to[TILE_ROWS];
+        bool sees[TILE_ROWS], any = false;
+        for (int64_t k = 0; k < TILE_ROWS; k++)
+            any |= sees[k] = row_sees(c, t, r + i + k, j, &from[k], &to[k]);
+        if (any) {
+            piece_scores(c, room->p + i * KEYS, room->q_turned + i * c->width, room->keys_turned,
+                         j);
+            piece_scores(c, room->ds + i * KEYS, room->dy_turned + i * c->width,
+                         room->values_turned, j);
+        }
+        for (int64_t k = 0; k < TILE_ROWS; k++)
+            if (sees[k]) {
+                row_slopes(room, i + k, from[k], to[k]);
+            } else {
+                memset(room->p + (i + k) * KEYS, 0, KEYS * sizeof(float));
+                memset(room->ds + (i + k) * KEYS, 0, KEYS * sizeof(float));
+            }
+        seen |= any;
+    }
+    if (!seen) return;
+    for (int64_t e = 0; e < c->padded; e += TILE_COLS) {
+        for (int64_t i = 0; i < PIECE; i += TILE_ROWS)
+            put_tile(room->dq + i * c->padded + e, c->padded, keep, room->ds + i * KEYS, KEYS, 1,
+                     room->keys + j * c->padded + e * BLOCK, BLOCK, TILE_ROWS);
+        for (int64_t k = 0; k < KEYS; k += TILE_ROWS) {
+            int64_t at = (j + k) * c->padded + e;
+            put_tile(room->dv + at, c->padded, keep, room->p + k, 1, KEYS, room->dy + e * PIECE,
+                     PIECE, TILE_ROWS);
+            put_tile(room->dk + at, c->padded, keep, room->ds + k, 1, KEYS, room->q + e * PIECE,
+                     PIECE, TILE_ROWS);
+        }
+    }
+}
+
+static void head_backward(const struct call *c, const struct gradients *g, int64_t head,
+                          float *scratch)
+{
+    struct head_room room;
+    struct task t = { .head = head, .rows = c->tokens * c->group };
+    head_room(&room, c, scratch);
+    head_pack(c, head, &room);
+    for (int64_t r = 0; r < t.rows; r += PIECE) {
+        piece_pack(c, g, &t, r, &room);
+        for (int64_t j = 0; j < c->keys; j += BLOCK) piece_sum(c, &t, r, j, &room);
+        for (int64_t j = 0; j < c->keys; j += BLOCK) piece_backward(c, &t, r, j, &room);
+        for (int64_t i = 0; g->dq && i < PIECE && r + i < t.rows; i++)
+            for (int64_t e = 0; e < c->width; e++)
+                g->dq[row_at(c, &t, r + i) + e] += room.dq[i * c->padded + e] * c->scale;
+    }
+    for (int64_t j = 0; j < c->keys; j++) {
+        int64_t at = j * key_step(c) + head * c->width;
+        if (g->dk) vec_add(g->dk + at, room.dk + j * c->padded, c->width);
+        if (g->dv) vec_add(g->dv + at, room.dv + j * c->padded, c->width);
+    }
+}
+
+int KERNEL(attention_backward)(struct tensor *dq, struct tensor *dk, struct tensor *dv,
+                               const struct tensor *dy, const struct tensor *y,
+                               const struct tensor *q, const struct tensor *k,
+                               const struct tensor *v, const struct tensor *first,
+                               const struct tensor *last, float scale)
+{
+    struct gradients g = { .dq = dq ? dq->data : NULL,
+                           .dk = dk ? dk->data : NULL,
+                           .dv = dv ? dv->data : NULL,
+                           .dy = dy->data };
+    struct call c = { .y = y->data,
+                      .q = q->data,
+                      .k = k->data,
+                      .v = v->data,
+                      .first = first ? first->data : NULL,
+                      .last = last ? last->data : NULL,
+                      .scale = scale,
+                      .tokens = q->shape[0],
+                      .heads = q->shape[1],
+                      .keys = k->shape[0],
+                      .kv_heads = k->shape[1],
+                      .width = q->shape[2] };
+    if (!tensor_count(q) || !c.keys) return 0;
+    c.padded = (c.width + TILE_COLS - 1) / TILE_COLS * TILE_COLS;
+    c.group = c.heads / c.kv_heads;
+    struct head_room room;
+    size_t size = head_room(&room, &c, NULL);
+    int64_t threads = omp_get_max_threads() < c.kv_heads ? omp_get_max_threads() : c.kv_heads;
+    float *scratch = cpu_scratch(size * (size_t)threads * sizeof(float));
+    if (!scratch) return -1;
+#pragma omp parallel for schedule(dynamic) \
+    num_threads(threads) if (vec_worth_threads(c.tokens * c.heads * c.keys * c.width))
+    for (int64_t i = 0; i < c.kv_heads; i++)
+        head_backward(&c, &g, i, scratch + size * (size_t)omp_get_thread_num());
+    return 0;
+}

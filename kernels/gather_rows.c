@@ -1,7 +1,7 @@
 // kernels/gather_rows.c -- rows picked by index.
 #include <string.h>
 
-#include "kernels/isa.h"
+#include "kernels/vec.h"
 
 // In order and with memmove: y may be x when index ascends, as then no row is overwritten before
 // it was read.
@@ -12,5 +12,20 @@ int KERNEL(gather_rows)(struct tensor *y, const struct tensor *x, const struct t
     for (int64_t i = 0; i < tensor_count(index); i++)
         memmove((char *)y->data + (size_t)i * bytes, (const char *)x->data + (size_t)row[i] * bytes,
                 bytes);
+    return 0;
+}
+
+enum { COLUMNS = 512 }; // columns a thread takes: rows of the same index meet in one thread only
+
+int KERNEL(gather_rows_backward)(struct tensor *dx, const struct tensor *dy,
+                                 const struct tensor *index)
+{
+    const int32_t *row = index->data;
+    int64_t n = tensor_count(index), width = tensor_row(dx);
+#pragma omp parallel for schedule(static) if (vec_worth_threads(n * width))
+    for (int64_t c = 0; c < width; c += COLUMNS)
+        for (int64_t i = 0; i < n; i++)
+            vec_add((float *)dx->data + row[i] * width + c, (const float *)dy->data + i * width + c,
+                    width - c < COLUMNS ? width - c : COLUMNS);
     return 0;
 }

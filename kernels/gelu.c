@@ -54,3 +54,46 @@ int KERNEL(gelu)(struct tensor *y, const struct tensor *x, enum gelu_form form)
     }
     return 0;
 }
+
+VEC_INLINE vf gelu_slope(vf x, enum gelu_form form)
+{
+    const vf one = vf_set(1);
+    if (form == GELU_ERF) // the normal distribution's share and density
+        return normal_below(x) + x * vf_exp(x * x * vf_set(-0.5f)) * vf_set(0.3989422804f);
+    if (form == GELU_QUICK) {
+        vf s = vf_sigmoid(x * vf_set(1.702f));
+        return s + vf_set(1.702f) * x * s * (one - s);
+    }
+    const vf a = vf_set(1.5957691216f), b = vf_set(0.044715f);
+    vf s = vf_sigmoid(a * (x + b * x * x * x));
+    return s + x * s * (one - s) * a * (one + vf_set(3) * b * x * x);
+}
+
+VEC_INLINE void piece_backward(float *dx, const float *dy, const float *x, int64_t n,
+                               enum gelu_form form)
+{
+    for (int64_t i = 0; i < n; i += VEC) {
+        int64_t some = n - i < VEC ? n - i : VEC;
+        vf d = vf_load_part_n(dy + i, some) * gelu_slope(vf_load_part_n(x + i, some), form);
+        vf_store_part_n(dx + i, vf_load_part_n(dx + i, some) + d, some);
+    }
+}
+
+int KERNEL(gelu_backward)(struct tensor *dx, const struct tensor *dy, const struct tensor *x,
+                          enum gelu_form form)
+{
+    int64_t n = tensor_count(dy);
+#pragma omp parallel for schedule(static) if (vec_worth_threads(4 * n))
+    for (int64_t i = 0; i < n; i += PIECE) {
+        float *to = (float *)dx->data + i;
+        const float *d = (const float *)dy->data + i, *from = (const float *)x->data + i;
+        int64_t count = n - i < PIECE ? n - i : PIECE;
+        if (form == GELU_ERF)
+            piece_backward(to, d, from, count, GELU_ERF);
+        else if (form == GELU_TANH)
+            piece_backward(to, d, from, count, GELU_TANH);
+        else
+            piece_backward(to, d, from, count, GELU_QUICK);
+    }
+    return 0;
+}

@@ -52,3 +52,68 @@ int KERNEL(layernorm)(struct tensor *y, const struct tensor *x, const struct ten
                  bias->data, width, eps);
     return 0;
 }
+
+// --- backward ------------------------------------------------------------------------------------
+// With z = (x - mean) s, s = 1 / sqrt(var + eps) and e = dy gain:
+// dx = s (e - mean(e) - z mean(e z)), dgain = the sum of dy z over the rows, dbias that of dy.
+
+enum { COLUMNS = 256 }; // columns whose gains a thread adds up at a time
+
+static void row_backward(float *dx, const float *dy, const float *x, const float *gain, int64_t n,
+                         float mean, float scale)
+{
+    vf m = vf_set(mean), s = vf_set(scale), sum = { 0 }, products = { 0 };
+    for (int64_t i = 0; i < n; i += VEC) {
+        int64_t some = n - i < VEC ? n - i : VEC;
+        vf e = vf_load_part_n(dy + i, some) * vf_load_part_n(gain + i, some);
+        sum += e; // 0 in lanes past the end
+        products += e * (vf_load_part_n(x + i, some) - m) * s;
+    }
+    vf mean_e = vf_set(vf_sum(sum) / (float)n), mean_ez = vf_set(vf_sum(products) / (float)n);
+    for (int64_t i = 0; i < n; i += VEC) {
+        int64_t some = n - i < VEC ? n - i : VEC;
+        vf e = vf_load_part_n(dy + i, some) * vf_load_part_n(gain + i, some);
+        vf z = (vf_load_part_n(x + i, some) - m) * s;
+        vf_store_part_n(dx + i, vf_load_part_n(dx + i, some) + s * (e - mean_e - z * mean_ez),
+                        some);
+    }
+}
+
+// Columns c..c+count of the gradients of gain and bias (either may be NULL).
+static void columns_backward(float *dgain, float *dbias, const float *dy, const float *x,
+                             const float *stats, int64_t rows, int64_t n, int64_t c, int64_t count)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        const float *d = dy + r * n + c, *from = x + r * n + c;
+        float mean = stats[2 * r], scale = stats[2 * r + 1];
+        if (dgain)
+            for (int64_t i = 0; i < count; i++) dgain[c + i] += d[i] * ((from[i] - mean) * scale);
+        if (dbias)
+            for (int64_t i = 0; i < count; i++) dbias[c + i] += d[i];
+    }
+}
+
+int KERNEL(layernorm_backward)(struct tensor *dx, struct tensor *dgain, struct tensor *dbias,
+                               const struct tensor *dy, const struct tensor *x,
+                               const struct tensor *gain, float eps)
+{
+    int64_t n = tensor_count(gain), rows = n ? tensor_count(x) / n : 0;
+    const float *from = x->data, *d = dy->data;
+    float *stats = cpu_scratch((size_t)rows * 2 * sizeof *stats); // mean and scale of each row
+    if (!stats && rows) return -1;
+#pragma omp parallel for schedule(static) if (vec_worth_threads(rows * n))
+    for (int64_t i = 0; i < rows; i++) {
+        float mean = row_mean(from + i * n, n);
+        stats[2 * i] = mean;
+        stats[2 * i + 1] = 1 / sqrtf(row_variance(from + i * n, n, mean) + eps);
+        if (dx)
+            row_backward((float *)dx->data + i * n, d + i * n, from + i * n, gain->data, n, mean,
+                         stats[2 * i + 1]);
+    }
+    if (!dgain && !dbias) return 0;
+#pragma omp parallel for schedule(static) if (vec_worth_threads(rows * n))
+    for (int64_t c = 0; c < n; c += COLUMNS)
+        columns_backward(dgain ? dgain->data : NULL, dbias ? dbias->data : NULL, d, from, stats,
+                         rows, n, c, n - c < COLUMNS ? n - c : COLUMNS);
+    return 0;
+}

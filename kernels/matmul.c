@@ -29,6 +29,10 @@ struct product {
     enum dtype dtype;
     size_t row_bytes; // of w
     bool pairs;       // x and w are pairs of bf16, k counts pairs, dtype is that of as many bytes
+    int64_t ld;       // numbers from one row of x to the next
+    bool x_turned;    // x is given as [k][rows]
+    bool w_turned;    // w is given as [k][m]
+    bool add;         // to what y holds
     float *x;         // packed: for each piece of K, for each tile, [piece][rows of the tile]
     int64_t tiles;    // of rows; their sizes differ by one at most
     float *panels;    // [threads][INNER * TILE_COLS]
@@ -133,6 +137,16 @@ static void pack_tile(float *to, const float *x, int64_t ld, int64_t rows, int64
     }
 }
 
+// The same from rows that lie turned already.
+static void pack_turned(float *to, const float *x, int64_t ld, int64_t rows, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        for (int64_t from = 0; from < rows; from += VEC) {
+            int64_t some = rows - from < VEC ? rows - from : VEC;
+            vf_store_part_n(to + k * rows + from, vf_load_part_n(x + k * ld + from, some), some);
+        }
+}
+
 static void pack_x(const struct product *p, const float *x)
 {
 #pragma omp parallel for schedule(static) if (vec_worth_threads(p->rows * p->k))
@@ -140,7 +154,11 @@ static void pack_x(const struct product *p, const float *x)
         int64_t from = tile_start(p, t), rows = tile_start(p, t + 1) - from;
         for (int64_t k = 0; k < p->k; k += INNER) {
             int64_t inner = p->k - k < INNER ? p->k - k : INNER;
-            pack_tile(p->x + k * p->rows + inner * from, x + from * p->k + k, p->k, rows, inner);
+            float *to = p->x + k * p->rows + inner * from;
+            if (p->x_turned)
+                pack_turned(to, x + k * p->ld + from, p->ld, rows, inner);
+            else
+                pack_tile(to, x + from * p->ld + k, p->ld, rows, inner);
         }
     }
 }
@@ -262,6 +280,16 @@ static bool has_pairs(void)
 }
 #endif
 
+// Columns from..from+cols of rows k..k+inner of w, which lies as [k][m], to a panel.
+static void panel_copy(float *panel, const struct product *p, int64_t from, int64_t cols, int64_t k,
+                       int64_t inner)
+{
+    for (int64_t i = 0; i < inner; i++, panel += TILE_COLS) {
+        vec_widen(panel, p->w + (size_t)(k + i) * p->row_bytes, from, cols, p->dtype);
+        for (int64_t c = cols; c < TILE_COLS; c++) panel[c] = 0;
+    }
+}
+
 // Weight rows from..to, all rows of x.
 static void multiply_group(const struct product *p, int64_t from, int64_t to, float *panel)
 {
@@ -269,8 +297,11 @@ static void multiply_group(const struct product *p, int64_t from, int64_t to, fl
         int64_t inner = p->k - k < INNER ? p->k - k : INNER;
         for (int64_t m = from; m < to; m += TILE_COLS) {
             int64_t cols = to - m < TILE_COLS ? to - m : TILE_COLS;
-            panel_pack(panel, p->w + (size_t)m * p->row_bytes, p->row_bytes, cols, k, inner,
-                       p->dtype);
+            if (p->w_turned)
+                panel_copy(panel, p, m, cols, k, inner);
+            else
+                panel_pack(panel, p->w + (size_t)m * p->row_bytes, p->row_bytes, cols, k, inner,
+                           p->dtype);
             for (int64_t t = 0; t < p->tiles; t++) {
                 int64_t row = tile_start(p, t);
                 struct target target = { .y = p->y + row * p->m + m,
@@ -278,7 +309,7 @@ static void multiply_group(const struct product *p, int64_t from, int64_t to, fl
                                          .cols = cols,
                                          .inner = inner,
                                          .bias = p->bias ? p->bias + m : NULL,
-                                         .first = k == 0 };
+                                         .first = k == 0 && !p->add };
                 const float *x = p->x + k * p->rows + inner * row;
                 int64_t rows = tile_start(p, t + 1) - row;
                 // NOLINTNEXTLINE(bugprone-branch-clone): the same only where pairs are not had
@@ -311,6 +342,7 @@ static const float *make_pairs(struct product *p, const float *x, void *narrowed
     p->pairs = true;
     p->dtype = DTYPE_F32;
     p->k /= 2;
+    p->ld = p->k;
     return narrowed;
 }
 
@@ -342,6 +374,7 @@ int KERNEL(matmul)(struct tensor *y, const struct tensor *x, const struct tensor
                          .bias = bias ? bias->data : NULL,
                          .m = w->shape[0],
                          .k = tensor_row(w),
+                         .ld = tensor_row(w),
                          .dtype = w->dtype };
     p.rows = p.m ? tensor_count(y) / p.m : 0;
     p.row_bytes = (size_t)p.k * dtype_size(p.dtype);
@@ -352,4 +385,57 @@ int KERNEL(matmul)(struct tensor *y, const struct tensor *x, const struct tensor
     }
     bool pairs = mode == MATMUL_BF16 && p.dtype == DTYPE_BF16 && p.k % 2 == 0 && has_pairs();
     return many_rows(&p, x->data, pairs);
+}
+
+// --- backward ------------------------------------------------------------------------------------
+// The same product with other sides turned: dx = dy w sums over the M rows of w, dw = dy^T x over
+// the N rows of x.
+
+int KERNEL(matmul_dx)(struct tensor *dx, const struct tensor *dy, const struct tensor *w)
+{
+    struct product p = { .y = dx->data,
+                         .w = w->data,
+                         .m = tensor_row(w),
+                         .k = w->shape[0],
+                         .ld = w->shape[0],
+                         .dtype = w->dtype,
+                         .w_turned = true,
+                         .add = true };
+    p.rows = p.k ? tensor_count(dy) / p.k : 0;
+    p.row_bytes = (size_t)p.m * dtype_size(p.dtype);
+    return p.rows && p.m ? many_rows(&p, dy->data, false) : 0;
+}
+
+enum { BLOCK = 2048, COLUMNS = 512 }; // rows of dw, and columns of dy for the bias, at a time
+
+static void sum_columns(float *to, const float *dy, int64_t rows, int64_t m)
+{
+#pragma omp parallel for schedule(static) if (vec_worth_threads(rows * m))
+    for (int64_t c = 0; c < m; c += COLUMNS)
+        for (int64_t r = 0; r < rows; r++)
+            vec_add(to + c, dy + r * m + c, m - c < COLUMNS ? m - c : COLUMNS);
+}
+
+int KERNEL(matmul_dw)(struct tensor *dw, struct tensor *dbias, const struct tensor *dy,
+                      const struct tensor *x)
+{
+    int64_t rows = dy->shape[0], m = tensor_row(dy), width = tensor_row(x);
+    if (dbias) sum_columns(dbias->data, dy->data, rows, m);
+    if (!dw || !width) return 0;
+    // A block of dw's rows at a time, so that the turned dy stays small.
+    for (int64_t from = 0; from < m; from += BLOCK) {
+        struct product p = { .y = (float *)dw->data + from * width,
+                             .w = x->data,
+                             .rows = m - from < BLOCK ? m - from : BLOCK,
+                             .m = width,
+                             .k = rows,
+                             .ld = m,
+                             .row_bytes = (size_t)width * sizeof(float),
+                             .dtype = DTYPE_F32,
+                             .x_turned = true,
+                             .w_turned = true,
+                             .add = true };
+        if (many_rows(&p, (const float *)dy->data + from, false) < 0) return -1;
+    }
+    return 0;
 }

@@ -49,4 +49,47 @@ OP(scatter_rows, (struct tensor *y, const struct tensor *x, const struct tensor 
 OP(patches, (struct tensor *y, const struct tensor *pixels, int64_t patch))
 // y (f32) = x (any float dtype), elementwise.
 OP(widen, (struct tensor *y, const struct tensor *x))
+// y = value everywhere.
+OP(fill, (struct tensor *y, float value))
+
+// --- backward ------------------------------------------------------------------------------------
+// dy is the gradient of a forward op's result; gradients are f32 and are ADDED to what dx, dw ...
+// hold. One that is not wanted is NULL. The sums do not depend on the number of threads.
+
+// dx[N,K] += dy[N,M] w[M,K].
+OP(matmul_dx, (struct tensor *dx, const struct tensor *dy, const struct tensor *w))
+// dw[M,K] += dy[N,M]^T x[N,K]; dbias[M] += the column sums of dy.
+OP(matmul_dw, (struct tensor *dw, struct tensor *dbias, const struct tensor *dy,
+               const struct tensor *x))
+// x is what the forward op read.
+OP(rmsnorm_backward, (struct tensor *dx, struct tensor *dgain, const struct tensor *dy,
+                      const struct tensor *x, const struct tensor *gain, float eps))
+OP(layernorm_backward, (struct tensor *dx, struct tensor *dgain, struct tensor *dbias,
+                        const struct tensor *dy, const struct tensor *x, const struct tensor *gain,
+                        float eps))
+// dx += dy turned back.
+OP(rope_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *cos,
+                   const struct tensor *sin))
+// y is the forward op's result; no matrix of queries by keys exists.
+OP(attention_backward, (struct tensor *dq, struct tensor *dk, struct tensor *dv,
+                        const struct tensor *dy, const struct tensor *y, const struct tensor *q,
+                        const struct tensor *k, const struct tensor *v, const struct tensor *first,
+                        const struct tensor *last, float scale))
+OP(swiglu_backward, (struct tensor *dgate, struct tensor *dup, const struct tensor *dy,
+                     const struct tensor *gate, const struct tensor *up))
+OP(gelu_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *x,
+                   enum gelu_form form))
+// y is the forward op's result.
+OP(softmax_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *y,
+                      float scale))
+// dx row index[i] += dy row i; an index may occur several times (also: rows of an embedding table).
+OP(gather_rows_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *index))
+// dx row i += dy row index[i], and those rows of dy become 0: what stood there was overwritten.
+OP(scatter_rows_backward, (struct tensor *dx, struct tensor *dy, const struct tensor *index))
+OP(patches_backward, (struct tensor *dpixels, const struct tensor *dy, int64_t patch))
+// loss[i] = log sum e^logits - logits[target], for each row of logits[N,V] and target[N] (i32, in
+// 0..V-1); then logits = (softmax(logits) - one at the target) * weight, the gradient of weight *
+// the sum of the losses.
+OP(cross_entropy, (struct tensor *loss, struct tensor *logits, const struct tensor *target,
+                   float weight))
 // clang-format on

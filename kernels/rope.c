@@ -29,3 +29,28 @@ int KERNEL(rope)(struct tensor *x, const struct tensor *cos, const struct tensor
                       half);
     return 0;
 }
+
+// The inverse of a turn is the turn by the negative angle: dx += (dx' cos + dy' sin, dy' cos - dx'
+// sin).
+static void turn_back(float *dx, const float *dy, const float *cos, const float *sin, int64_t half)
+{
+    for (int64_t i = 0; i < half; i++) {
+        float a = dy[i], b = dy[half + i];
+        dx[i] += a * cos[i] + b * sin[i];
+        dx[half + i] += b * cos[i] - a * sin[i];
+    }
+}
+
+int KERNEL(rope_backward)(struct tensor *dx, const struct tensor *dy, const struct tensor *cos,
+                          const struct tensor *sin)
+{
+    int64_t rows = dy->shape[0], heads = dy->shape[1], width = dy->shape[2], half = width / 2;
+#pragma omp parallel for schedule(static) if (vec_worth_threads(rows * heads * width))
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t h = 0; h < heads; h++)
+            turn_back((float *)dx->data + (i * heads + h) * width,
+                      (const float *)dy->data + (i * heads + h) * width,
+                      (const float *)cos->data + i * half, (const float *)sin->data + i * half,
+                      half);
+    return 0;
+}

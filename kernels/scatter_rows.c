@@ -1,7 +1,7 @@
 // kernels/scatter_rows.c -- rows written to places given by index.
 #include <string.h>
 
-#include "kernels/isa.h"
+#include "kernels/vec.h"
 
 int KERNEL(scatter_rows)(struct tensor *y, const struct tensor *x, const struct tensor *index)
 {
@@ -10,5 +10,18 @@ int KERNEL(scatter_rows)(struct tensor *y, const struct tensor *x, const struct 
     for (int64_t i = 0; i < tensor_count(index); i++)
         memcpy((char *)y->data + (size_t)row[i] * bytes, (const char *)x->data + (size_t)i * bytes,
                bytes);
+    return 0;
+}
+
+int KERNEL(scatter_rows_backward)(struct tensor *dx, struct tensor *dy, const struct tensor *index)
+{
+    const int32_t *row = index->data;
+    int64_t n = tensor_count(index), width = tensor_row(dy);
+#pragma omp parallel for schedule(static) if (vec_worth_threads(n * width))
+    for (int64_t i = 0; i < n; i++) {
+        float *d = (float *)dy->data + row[i] * width;
+        if (dx) vec_add((float *)dx->data + i * width, d, width);
+        memset(d, 0, (size_t)width * sizeof *d);
+    }
     return 0;
 }

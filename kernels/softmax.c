@@ -42,3 +42,27 @@ int KERNEL(softmax)(struct tensor *y, const struct tensor *x, float scale)
         softmax_row((float *)y->data + i * width, (const float *)x->data + i * width, width, scale);
     return 0;
 }
+
+// dx += scale y (dy - sum(dy y)), row by row.
+int KERNEL(softmax_backward)(struct tensor *dx, const struct tensor *dy, const struct tensor *y,
+                             float scale)
+{
+    int64_t n = y->shape[y->rank - 1], rows = n ? tensor_count(y) / n : 0;
+#pragma omp parallel for schedule(static) if (vec_worth_threads(rows * n))
+    for (int64_t r = 0; r < rows; r++) {
+        float *to = (float *)dx->data + r * n;
+        const float *d = (const float *)dy->data + r * n, *p = (const float *)y->data + r * n;
+        vf products = { 0 };
+        for (int64_t i = 0; i < n; i += VEC) {
+            int64_t some = n - i < VEC ? n - i : VEC;
+            products += vf_load_part_n(d + i, some) * vf_load_part_n(p + i, some);
+        }
+        vf sum = vf_set(vf_sum(products)), s = vf_set(scale);
+        for (int64_t i = 0; i < n; i += VEC) {
+            int64_t some = n - i < VEC ? n - i : VEC;
+            vf change = s * vf_load_part_n(p + i, some) * (vf_load_part_n(d + i, some) - sum);
+            vf_store_part_n(to + i, vf_load_part_n(to + i, some) + change, some);
+        }
+    }
+    return 0;
+}

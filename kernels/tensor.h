@@ -12,11 +12,14 @@ enum dtype { DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_I32, DTYPE_U8, DTYPE_COUNT 
 
 enum { TENSOR_MAX_RANK = 4 };
 
+struct grad; // core/tape.h
+
 struct tensor {
     void *data; // in the memory of the backend that made it
     enum dtype dtype;
     int rank;                       // 0..TENSOR_MAX_RANK
     int64_t shape[TENSOR_MAX_RANK]; // shape[0..rank-1]
+    struct grad *grad;              // where its gradient is added up; NULL: none is wanted
 };
 
 // Bytes of one element.

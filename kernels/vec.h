@@ -78,6 +78,20 @@ VEC_INLINE void vf_store_part(void *p, vf v, int64_t n)
 #endif
 }
 
+// The first n <= VEC lanes; the others are 0.
+VEC_INLINE vf vf_load_part_n(const void *p, int64_t n)
+{
+    return n == VEC ? vf_load(p) : vf_load_part(p, n);
+}
+
+VEC_INLINE void vf_store_part_n(void *p, vf v, int64_t n)
+{
+    if (n == VEC)
+        vf_store(p, v);
+    else
+        vf_store_part(p, v, n);
+}
+
 // a where the mask lane is all ones, else b.
 VEC_INLINE vf vf_choose(vi mask, vf a, vf b)
 {
@@ -170,6 +184,14 @@ static inline __attribute__((unused)) void vec_widen(float *y, const void *x, in
         vec_widen_as(y, x, from, n, DTYPE_F16);
     else
         memcpy(y, (const char *)x + 4 * from, (size_t)n * 4);
+}
+
+// y[0..n) += x[0..n).
+static inline __attribute__((unused)) void vec_add(float *y, const float *x, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + VEC <= n; i += VEC) vf_store(y + i, vf_load(y + i) + vf_load(x + i));
+    if (i < n) vf_store_part(y + i, vf_load_part(y + i, n - i) + vf_load_part(x + i, n - i), n - i);
 }
 
 // --- functions -----------------------------------------------------------------------------------

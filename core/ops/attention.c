@@ -1,5 +1,6 @@
 // core/ops/attention.c -- grouped-query attention of q[N,H,d] over k, v[P,Hkv,d].
 #include "core/ops/check.h"
+#include "core/tape.h"
 
 // first or last: i32 [N], or NULL.
 static bool want_range(struct graph *g, const char *what, const struct tensor *t, int64_t rows)
@@ -26,6 +27,18 @@ static bool want_heads(struct graph *g, const struct tensor *q, const struct ten
     return false;
 }
 
+static int attention_backward(struct graph *g, const struct tape_step *s)
+{
+    struct tensor *const *in = s->in, dq, dk, dv, dy;
+    bool want_q = tape_grad(g, in[0], &dq), want_k = tape_grad(g, in[1], &dk);
+    bool want_v = tape_grad(g, in[2], &dv);
+    if (!tape_grad(g, s->out, &dy)) return -1;
+    return op_back(g, "attention",
+                   g->backend->attention_backward(want_q ? &dq : NULL, want_k ? &dk : NULL,
+                                                  want_v ? &dv : NULL, &dy, s->out, in[0], in[1],
+                                                  in[2], in[3], in[4], s->real));
+}
+
 struct tensor *op_attention(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
                             struct tensor *first, struct tensor *last, float scale,
                             struct tensor *probs)
@@ -42,5 +55,9 @@ struct tensor *op_attention(struct graph *g, struct tensor *q, struct tensor *k,
                           (long long)k->shape[0]);
     struct tensor *y = graph_new(g, DTYPE_F32, q->rank, q->shape);
     if (!y) return NULL;
-    return op_done(g, "attention", g->backend->attention(y, q, k, v, first, last, scale, probs), y);
+    y = op_done(g, "attention", g->backend->attention(y, q, k, v, first, last, scale, probs), y);
+    return tape_record(g, y,
+                       &(struct tape_step){ .backward = attention_backward,
+                                            .in = { q, k, v, first, last },
+                                            .real = scale });
 }

@@ -70,3 +70,9 @@ struct tensor *op_done(struct graph *g, const char *op, int result, struct tenso
 {
     return result < 0 ? graph_fail(g, "%s: %s", op, g->backend->failure()) : y;
 }
+
+int op_back(struct graph *g, const char *op, int result)
+{
+    if (result < 0) graph_fail(g, "gradient of %s: %s", op, g->backend->failure());
+    return graph_ok(g) ? 0 : -1;
+}

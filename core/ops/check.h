@@ -21,6 +21,8 @@ bool op_want_indices(struct graph *g, const char *op, const int32_t *index, int6
                      int64_t limit);
 // The result of a backend function: y, or NULL with its message noted.
 struct tensor *op_done(struct graph *g, const char *op, int result, struct tensor *y);
+// 0, or -1 with the message of a failed backend function noted: the end of a backward function.
+int op_back(struct graph *g, const char *op, int result);
 // "[3,4] f32" into text; returns text.
 const char *op_shape(const struct tensor *t, char text[96]);
 

@@ -1,5 +1,16 @@
 // core/ops/elementwise.c -- SwiGLU, GELU, sum, softmax, widening.
 #include "core/ops/check.h"
+#include "core/tape.h"
+
+static int swiglu_backward(struct graph *g, const struct tape_step *s)
+{
+    struct tensor *gate = s->in[0], *up = s->in[1], dgate, dup, dy;
+    bool want_gate = tape_grad(g, gate, &dgate), want_up = tape_grad(g, up, &dup);
+    if (!tape_grad(g, s->out, &dy)) return -1;
+    return op_back(g, "swiglu",
+                   g->backend->swiglu_backward(want_gate ? &dgate : NULL, want_up ? &dup : NULL,
+                                               &dy, gate, up));
+}
 
 struct tensor *op_swiglu(struct graph *g, struct tensor *gate, struct tensor *up)
 {
@@ -8,7 +19,17 @@ struct tensor *op_swiglu(struct graph *g, struct tensor *gate, struct tensor *up
         return NULL;
     struct tensor *y = graph_new(g, DTYPE_F32, gate->rank, gate->shape);
     if (!y) return NULL;
-    return op_done(g, "swiglu", g->backend->swiglu(y, gate, up), y);
+    y = op_done(g, "swiglu", g->backend->swiglu(y, gate, up), y);
+    return tape_record(g, y,
+                       &(struct tape_step){ .backward = swiglu_backward, .in = { gate, up } });
+}
+
+static int gelu_backward(struct graph *g, const struct tape_step *s)
+{
+    struct tensor dx, dy;
+    if (!tape_grad(g, s->in[0], &dx) || !tape_grad(g, s->out, &dy)) return -1;
+    return op_back(g, "gelu",
+                   g->backend->gelu_backward(&dx, &dy, s->in[0], (enum gelu_form)s->integer));
 }
 
 struct tensor *op_gelu(struct graph *g, struct tensor *x, enum gelu_form form)
@@ -17,14 +38,54 @@ struct tensor *op_gelu(struct graph *g, struct tensor *x, enum gelu_form form)
     if (!op_want_f32(g, "gelu", "x", x)) return NULL;
     struct tensor *y = graph_new(g, DTYPE_F32, x->rank, x->shape);
     if (!y) return NULL;
-    return op_done(g, "gelu", g->backend->gelu(y, x, form), y);
+    y = op_done(g, "gelu", g->backend->gelu(y, x, form), y);
+    return tape_record(
+        g, y, &(struct tape_step){ .backward = gelu_backward, .in = { x }, .integer = form });
+}
+
+// in: a, b; integer: the row of a where b begins.
+static int add_backward(struct graph *g, const struct tape_step *s)
+{
+    struct tensor *a = s->in[0], *b = s->in[1], da, db, dy;
+    bool want_a = tape_grad(g, a, &da), want_b = tape_grad(g, b, &db);
+    if (!tape_grad(g, s->out, &dy)) return -1;
+    if (want_a && g->backend->add(&da, &da, &dy) < 0) return op_back(g, "add", -1);
+    if (!want_b) return op_back(g, "add", 0);
+    dy.data = (float *)dy.data + s->integer * tensor_row(a);
+    return op_back(g, "add", g->backend->add(&db, &db, &dy));
+}
+
+struct tensor *op_add_rows(struct graph *g, struct tensor *a, int64_t from, struct tensor *b)
+{
+    if (!a || !b || !graph_ok(g)) return NULL;
+    char left[96], right[96];
+    if (!op_want_f32(g, "add", "a", a) || !op_want_f32(g, "add", "b", b)) return NULL;
+    if (op_columns(a) != op_columns(b) || from < 0 || from > a->shape[0] - b->shape[0])
+        return graph_fail(g, "add: %s and %s at row %lld", op_shape(a, left), op_shape(b, right),
+                          (long long)from);
+    struct tensor *y = a;
+    if (tape_on(g)) { // a stays as it is: widening f32 is a copy
+        y = graph_new(g, DTYPE_F32, a->rank, a->shape);
+        if (!y || !op_done(g, "add", g->backend->widen(y, a), y)) return NULL;
+    }
+    struct tensor rows = *b;
+    rows.data = (float *)y->data + from * op_columns(a);
+    y = op_done(g, "add", g->backend->add(&rows, &rows, b), y);
+    return tape_record(
+        g, y, &(struct tape_step){ .backward = add_backward, .in = { a, b }, .integer = from });
 }
 
 struct tensor *op_add(struct graph *g, struct tensor *a, struct tensor *b)
 {
     if (!a || !b || !graph_ok(g)) return NULL;
-    if (!op_want_f32(g, "add", "a", a) || !op_want_same(g, "add", a, b)) return NULL;
-    return op_done(g, "add", g->backend->add(a, a, b), a);
+    return op_want_same(g, "add", a, b) ? op_add_rows(g, a, 0, b) : NULL;
+}
+
+static int softmax_backward(struct graph *g, const struct tape_step *s)
+{
+    struct tensor dx, dy;
+    if (!tape_grad(g, s->in[0], &dx) || !tape_grad(g, s->out, &dy)) return -1;
+    return op_back(g, "softmax", g->backend->softmax_backward(&dx, &dy, s->out, s->real));
 }
 
 struct tensor *op_softmax(struct graph *g, struct tensor *x, float scale)
@@ -33,7 +94,16 @@ struct tensor *op_softmax(struct graph *g, struct tensor *x, float scale)
     if (!op_want_f32(g, "softmax", "x", x)) return NULL;
     struct tensor *y = graph_new(g, DTYPE_F32, x->rank, x->shape);
     if (!y) return NULL;
-    return op_done(g, "softmax", g->backend->softmax(y, x, scale), y);
+    y = op_done(g, "softmax", g->backend->softmax(y, x, scale), y);
+    return tape_record(
+        g, y, &(struct tape_step){ .backward = softmax_backward, .in = { x }, .real = scale });
+}
+
+static int widen_backward(struct graph *g, const struct tape_step *s)
+{
+    struct tensor dx, dy;
+    if (!tape_grad(g, s->in[0], &dx) || !tape_grad(g, s->out, &dy)) return -1;
+    return op_back(g, "widen", g->backend->add(&dx, &dx, &dy));
 }
 
 struct tensor *op_widen(struct graph *g, struct tensor *x)
@@ -43,5 +113,6 @@ struct tensor *op_widen(struct graph *g, struct tensor *x)
     if (!op_is_float(x)) return graph_fail(g, "widen: x is %s", op_shape(x, text));
     struct tensor *y = graph_new(g, DTYPE_F32, x->rank, x->shape);
     if (!y) return NULL;
-    return op_done(g, "widen", g->backend->widen(y, x), y);
+    y = op_done(g, "widen", g->backend->widen(y, x), y);
+    return tape_record(g, y, &(struct tape_step){ .backward = widen_backward, .in = { x } });
 }

@@ -1,5 +1,13 @@
 // core/ops/embedding.c -- token ids -> rows of the embedding table.
 #include "core/ops/check.h"
+#include "core/tape.h"
+
+static int embedding_backward(struct graph *g, const struct tape_step *s)
+{
+    struct tensor dtable, dy;
+    if (!tape_grad(g, s->in[0], &dtable) || !tape_grad(g, s->out, &dy)) return -1;
+    return op_back(g, "embedding", g->backend->gather_rows_backward(&dtable, &dy, s->in[1]));
+}
 
 struct tensor *op_embedding(struct graph *g, struct tensor *table, const int32_t *ids, int64_t n)
 {
@@ -11,5 +19,7 @@ struct tensor *op_embedding(struct graph *g, struct tensor *table, const int32_t
     struct tensor *index = graph_upload(g, DTYPE_I32, 1, &n, ids);
     struct tensor *y = graph_new2(g, DTYPE_F32, n, table->shape[1]);
     if (!index || !y) return NULL;
-    return op_done(g, "embedding", g->backend->embedding(y, table, index), y);
+    y = op_done(g, "embedding", g->backend->embedding(y, table, index), y);
+    return tape_record(
+        g, y, &(struct tape_step){ .backward = embedding_backward, .in = { table, index } });
 }

@@ -1,5 +1,18 @@
 // core/ops/matmul.c -- x[N,K] w[M,K]^T + bias[M] -> [N,M].
 #include "core/ops/check.h"
+#include "core/tape.h"
+
+static int matmul_backward(struct graph *g, const struct tape_step *s)
+{
+    struct tensor *x = s->in[0], *w = s->in[1], *bias = s->in[2], dx, dw, db, dy;
+    bool want_x = tape_grad(g, x, &dx), want_w = tape_grad(g, w, &dw);
+    bool want_bias = tape_grad(g, bias, &db);
+    if (!tape_grad(g, s->out, &dy)) return -1;
+    if (want_x && g->backend->matmul_dx(&dx, &dy, w) < 0) return op_back(g, "matmul", -1);
+    if (!want_w && !want_bias) return op_back(g, "matmul", 0);
+    return op_back(g, "matmul",
+                   g->backend->matmul_dw(want_w ? &dw : NULL, want_bias ? &db : NULL, &dy, x));
+}
 
 struct tensor *op_matmul(struct graph *g, struct tensor *x, struct tensor *w, struct tensor *bias)
 {
@@ -12,5 +25,7 @@ struct tensor *op_matmul(struct graph *g, struct tensor *x, struct tensor *w, st
     if (bias && !op_want_vector(g, "matmul", "bias", bias, w->shape[0])) return NULL;
     struct tensor *y = graph_new2(g, DTYPE_F32, x->shape[0], w->shape[0]);
     if (!y) return NULL;
-    return op_done(g, "matmul", g->backend->matmul(y, x, w, bias, g->matmul), y);
+    y = op_done(g, "matmul", g->backend->matmul(y, x, w, bias, g->matmul), y);
+    return tape_record(g, y,
+                       &(struct tape_step){ .backward = matmul_backward, .in = { x, w, bias } });
 }

@@ -1,5 +1,13 @@
 // core/ops/patches.c -- pixels[C,H,W] -> one row per patch [S, C*patch*patch].
 #include "core/ops/check.h"
+#include "core/tape.h"
+
+static int patches_backward(struct graph *g, const struct tape_step *s)
+{
+    struct tensor dpixels, dy;
+    if (!tape_grad(g, s->in[0], &dpixels) || !tape_grad(g, s->out, &dy)) return -1;
+    return op_back(g, "patches", g->backend->patches_backward(&dpixels, &dy, s->integer));
+}
 
 struct tensor *op_patches(struct graph *g, struct tensor *pixels, int64_t patch)
 {
@@ -12,5 +20,8 @@ struct tensor *op_patches(struct graph *g, struct tensor *pixels, int64_t patch)
     int64_t count = (pixels->shape[1] / patch) * (pixels->shape[2] / patch);
     struct tensor *y = graph_new2(g, DTYPE_F32, count, pixels->shape[0] * patch * patch);
     if (!y) return NULL;
-    return op_done(g, "patches", g->backend->patches(y, pixels, patch), y);
+    y = op_done(g, "patches", g->backend->patches(y, pixels, patch), y);
+    return tape_record(
+        g, y,
+        &(struct tape_step){ .backward = patches_backward, .in = { pixels }, .integer = patch });
 }

@@ -1,5 +1,13 @@
-// core/ops/rope.c -- rotary positions on queries or keys, in place.
+// core/ops/rope.c -- rotary positions on queries or keys; in place without a tape.
 #include "core/ops/check.h"
+#include "core/tape.h"
+
+static int rope_backward(struct graph *g, const struct tape_step *s)
+{
+    struct tensor dx, dy;
+    if (!tape_grad(g, s->in[0], &dx) || !tape_grad(g, s->out, &dy)) return -1;
+    return op_back(g, "rope", g->backend->rope_backward(&dx, &dy, s->in[1], s->in[2]));
+}
 
 struct tensor *op_rope(struct graph *g, struct tensor *x, struct tensor *cos, struct tensor *sin)
 {
@@ -12,5 +20,12 @@ struct tensor *op_rope(struct graph *g, struct tensor *x, struct tensor *cos, st
         cos->shape[1] * 2 != x->shape[2])
         return graph_fail(g, "rope: angles %s do not fit x %s", op_shape(cos, left),
                           op_shape(x, right));
-    return op_done(g, "rope", g->backend->rope(x, cos, sin), x);
+    struct tensor *y = x;
+    if (tape_on(g)) { // x stays as it is: widening f32 is a copy
+        y = graph_new(g, DTYPE_F32, x->rank, x->shape);
+        if (!y || !op_done(g, "rope", g->backend->widen(y, x), y)) return NULL;
+    }
+    y = op_done(g, "rope", g->backend->rope(y, cos, sin), y);
+    return tape_record(g, y,
+                       &(struct tape_step){ .backward = rope_backward, .in = { x, cos, sin } });
 }

@@ -4,6 +4,14 @@
 
 #include "core/mem.h"
 #include "core/ops/check.h"
+#include "core/tape.h"
+
+static int gather_backward(struct graph *g, const struct tape_step *s)
+{
+    struct tensor dx, dy;
+    if (!tape_grad(g, s->in[0], &dx) || !tape_grad(g, s->out, &dy)) return -1;
+    return op_back(g, "gather", g->backend->gather_rows_backward(&dx, &dy, s->in[1]));
+}
 
 struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *index, int64_t n)
 {
@@ -16,7 +24,8 @@ struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *
     struct tensor *y = graph_new(g, x->dtype, x->rank, shape);
     struct tensor *rows = graph_upload(g, DTYPE_I32, 1, &n, index);
     if (!y || !rows) return NULL;
-    return op_done(g, "gather", g->backend->gather_rows(y, x, rows), y);
+    y = op_done(g, "gather", g->backend->gather_rows(y, x, rows), y);
+    return tape_record(g, y, &(struct tape_step){ .backward = gather_backward, .in = { x, rows } });
 }
 
 // Do the rows of x have the size and dtype of those of into?
@@ -32,6 +41,16 @@ static bool want_rows(struct graph *g, const char *op, const struct tensor *into
     return false;
 }
 
+// in: x, the indices, into.
+static int scatter_backward(struct graph *g, const struct tape_step *s)
+{
+    struct tensor dx, dinto;
+    bool want_x = tape_grad(g, s->in[0], &dx);
+    if (!tape_grad(g, s->out, &dinto)) return -1;
+    return op_back(g, "scatter",
+                   g->backend->scatter_rows_backward(want_x ? &dx : NULL, &dinto, s->in[1]));
+}
+
 struct tensor *op_scatter_rows(struct graph *g, struct tensor *into, struct tensor *x,
                                const int32_t *index)
 {
@@ -41,7 +60,9 @@ struct tensor *op_scatter_rows(struct graph *g, struct tensor *into, struct tens
         return NULL;
     struct tensor *rows = graph_upload(g, DTYPE_I32, 1, &x->shape[0], index);
     if (!rows) return NULL;
-    return op_done(g, "scatter", g->backend->scatter_rows(into, x, rows), into);
+    into = op_done(g, "scatter", g->backend->scatter_rows(into, x, rows), into);
+    return tape_record(
+        g, into, &(struct tape_step){ .backward = scatter_backward, .in = { x, rows, into } });
 }
 
 int op_copy_rows_into(struct graph *g, struct tensor *into, int64_t from, struct tensor *x)

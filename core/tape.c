@@ -1,0 +1,226 @@
+// core/tape.c -- the steps of a pass in order, run backwards; gradients of results from a pool.
+//
+// The step easy to get wrong: a gradient of a result may be given back only when every step that
+// used the result has run. Steps run in reverse, so that is when the first step that wrote it is
+// done: tape_step.made.
+#include "core/tape.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+struct tape_room {
+    float *data;
+    int64_t count;
+};
+
+// --- gradients -----------------------------------------------------------------------------------
+
+static int fill_zero(const struct backend *b, float *data, int64_t count)
+{
+    struct tensor all = { .data = data, .dtype = DTYPE_F32, .rank = 1, .shape = { count } };
+    return b->fill(&all, 0);
+}
+
+struct grad *grad_new(const struct backend *b, int64_t count)
+{
+    float *data = b->alloc((size_t)count * sizeof *data);
+    if (!data || fill_zero(b, data, count) < 0) {
+        b->release(data);
+        return NULL;
+    }
+    struct grad *d = xmalloc(sizeof *d);
+    *d = (struct grad){ .data = data, .count = count, .kept = true };
+    return d;
+}
+
+void grad_free(const struct backend *b, struct grad *d)
+{
+    if (!d) return;
+    b->release(d->data);
+    free(d);
+}
+
+// A buffer of the pool that is not much too large, or a new one.
+static float *room_take(struct tape *t, int64_t count)
+{
+    for (size_t i = t->spare_count; i-- > 0;)
+        if (t->spare[i].count == count) {
+            float *data = t->spare[i].data;
+            t->spare[i] = t->spare[--t->spare_count];
+            return data;
+        }
+    float *data = t->backend->alloc((size_t)count * sizeof *data);
+    if (!data) return NULL;
+    t->bytes += (uint64_t)count * sizeof *data;
+    if (t->bytes > t->peak) t->peak = t->bytes;
+    return data;
+}
+
+static void room_give(struct tape *t, struct grad *d)
+{
+    if (!d || !d->data || d->kept) return;
+    t->spare = xreallocarray(t->spare, t->spare_count + 1, sizeof *t->spare);
+    t->spare[t->spare_count++] = (struct tape_room){ d->data, d->count };
+    d->data = NULL;
+}
+
+void tape_clear(struct tape *t)
+{
+    while (t->count) room_give(t, t->steps[--t->count].made);
+    t->touched = t->recomputing = false;
+    t->paused = 0;
+}
+
+void tape_release(struct tape *t)
+{
+    tape_clear(t);
+    for (size_t i = 0; i < t->spare_count; i++) t->backend->release(t->spare[i].data);
+    free(t->spare);
+    free(t->steps);
+    *t = (struct tape){ .backend = t->backend, .recompute = t->recompute };
+}
+
+bool tape_has_grad(const struct tensor *t)
+{
+    const struct grad *d = t ? t->grad : NULL;
+    if (d && d->whole) d = d->whole;
+    return d && d->data;
+}
+
+bool tape_grad(struct graph *g, const struct tensor *t, struct tensor *d)
+{
+    if (!t || !t->grad || !graph_ok(g)) return false;
+    struct grad *whole = t->grad->whole ? t->grad->whole : t->grad;
+    if (!whole->data) {
+        whole->data = room_take(g->tape, whole->count);
+        if (!whole->data || fill_zero(g->backend, whole->data, whole->count) < 0) {
+            graph_fail(g, "out of memory for a gradient: %.1f MB more are needed on %s",
+                       (double)whole->count * 4e-6, g->backend->name);
+            return false;
+        }
+    }
+    *d = *t;
+    d->data = whole->data + t->grad->offset;
+    d->dtype = DTYPE_F32;
+    d->grad = NULL;
+    return true;
+}
+
+// --- recording -----------------------------------------------------------------------------------
+
+static struct tape_step *step_add(struct tape *t)
+{
+    if (t->count == t->capacity) {
+        t->capacity = t->capacity ? 2 * t->capacity : 256;
+        t->steps = xreallocarray(t->steps, t->capacity, sizeof *t->steps);
+    }
+    return &t->steps[t->count++];
+}
+
+struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_step *step)
+{
+    struct tape *t = g->tape;
+    if (!t || !y || !graph_ok(g)) return y;
+    bool wanted = false;
+    for (int i = 0; i < TAPE_INPUTS; i++) wanted |= step->in[i] && step->in[i]->grad;
+    if (!wanted) return y;
+    t->touched = true;
+    if (t->paused) return y;
+
+    struct tape_step *s = step_add(t);
+    *s = *step;
+    s->out = y;
+    if (!y->grad) { // else a result written in several places
+        y->grad = arena_alloc(g->arena, sizeof *y->grad);
+        if (!y->grad) return graph_fail(g, "out of memory on %s", g->backend->name);
+        *y->grad = (struct grad){ .count = tensor_count(y) };
+        s->made = y->grad;
+    }
+    return y;
+}
+
+// --- blocks --------------------------------------------------------------------------------------
+
+// The steps after `from`, last first. A copy of each is taken: a block adds steps of its own.
+static int run_back(struct graph *g, size_t from)
+{
+    struct tape *t = g->tape;
+    while (t->count > from && !graph_stop(g)) {
+        struct tape_step s = t->steps[t->count - 1];
+        t->count--;
+        if (tape_has_grad(s.out) && s.backward(g, &s) < 0) break;
+        room_give(t, s.made);
+    }
+    return graph_ok(g) ? 0 : -1;
+}
+
+// Computes the block again, now with every step recorded, and runs these back.
+static int block_backward(struct graph *g, const struct tape_step *s)
+{
+    struct tape *t = g->tape;
+    struct arena_mark mark = arena_mark(g->arena);
+    bool nested = t->recomputing;
+    size_t from = t->count;
+    t->recomputing = true;
+    struct tensor *y = s->block(g, s->self, s->in[0]), to, d;
+    t->recomputing = nested;
+    // The gradient of the result is that of the first computation's.
+    if (y && tape_grad(g, y, &to) && tape_grad(g, s->out, &d) && g->backend->add(&to, &to, &d) < 0)
+        graph_fail(g, "add: %s", g->backend->failure());
+    run_back(g, from);
+    arena_reset(g->arena, mark);
+    return graph_ok(g) ? 0 : -1;
+}
+
+struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self, size_t size,
+                           struct tensor *h)
+{
+    struct tape *t = g->tape;
+    if (!h || !tape_on(g) || !t->recompute) {
+        // Inside another block the arguments live as long as they are needed.
+        return h ? run(g, (void *)self, h) : NULL;
+    }
+    struct tensor *y = graph_new(g, h->dtype, h->rank, h->shape);
+    void *kept = arena_alloc(g->arena, size);
+    if (!y) return NULL;
+    if (!kept) return graph_fail(g, "out of memory on %s", g->backend->name);
+    memcpy(kept, self, size);
+
+    // As without a tape, on a copy of h: everything but the result is given back at once.
+    struct arena_mark mark = arena_mark(g->arena);
+    bool touched = t->touched;
+    t->touched = false;
+    t->paused++;
+    struct tensor *out = g->backend->widen(y, h) < 0 ? NULL : run(g, kept, y);
+    t->paused--;
+    bool wanted = t->touched || h->grad;
+    t->touched |= touched;
+    if (!out) return graph_fail(g, "%s", g->backend->failure());
+    if (out != y && tensor_count(out) != tensor_count(y))
+        return graph_fail(g, "a block that is computed again must keep its shape");
+    if (out->data != y->data && g->backend->widen(y, out) < 0)
+        return graph_fail(g, "widen: %s", g->backend->failure());
+    arena_reset(g->arena, mark);
+    if (!wanted) return y;
+
+    struct tape_step *s = step_add(t);
+    y->grad = arena_alloc(g->arena, sizeof *y->grad);
+    if (!y->grad) return graph_fail(g, "out of memory on %s", g->backend->name);
+    *y->grad = (struct grad){ .count = tensor_count(y) };
+    *s = (struct tape_step){ .backward = block_backward,
+                             .in = { h },
+                             .out = y,
+                             .made = y->grad,
+                             .block = run,
+                             .self = kept };
+    return y;
+}
+
+int tape_backward(struct graph *g)
+{
+    int status = run_back(g, 0);
+    tape_clear(g->tape); // what a failed or stopped pass left
+    return status;
+}

@@ -1,0 +1,24 @@
+// core/train/loss.h -- the loss of one sample and its gradients.
+//
+//   struct labels l;                                 // rows and targets (core/train/labels.h)
+//   struct graph g = { ..., .arena = &step, .tape = &tape };   // tape NULL: the loss alone
+//   weight->grad = grad_new(backend, count);         // for each weight that is trained
+//   (core/tape.h) loss_sample(&g, model, pictures, n, &l, 1.0 / samples, &loss);
+//   ... once per sample of the step; gradients add up ...
+//
+// The loss of a sample is the mean over its trained tokens, that of a step the mean over its
+// samples (not over all tokens).
+#ifndef CORE_TRAIN_LOSS_H
+#define CORE_TRAIN_LOSS_H
+
+#include "core/hooks.h"
+#include "core/train/labels.h"
+
+// With a tape, `share` times the gradient is added to the gradients of the weights that have one,
+// and the tape is empty afterwards. Pictures whose visual tokens are computed already are taken as
+// they are (no gradient: encoder and projector are frozen), the others are encoded. The step arena
+// is as before. 0 or -1 (g->err, or cancelled); then gradients may hold a part of the sample.
+int loss_sample(struct graph *g, const struct model *m, struct picture *pictures,
+                size_t picture_count, const struct labels *l, double share, double *loss);
+
+#endif

@@ -1,0 +1,401 @@
+// tests/families/training.c -- core/train/loss.c over the whole model: losses and gradients of the
+// two training samples against those that PyTorch computed.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// after those it needs
+#include <cmocka.h>
+
+#include "core/conversation.h"
+#include "core/json.h"
+#include "core/safetensors.h"
+#include "core/tape.h"
+#include "core/train/loss.h"
+
+enum { WEIGHTS_MAX = 256 };
+
+// A model with its golden numbers; gradients stand in the order of names[].
+struct fixture {
+    const char *folder;
+    cJSON *json;
+    struct safetensors *golden;
+    struct settings *settings;
+    struct model *model;
+    struct tape tape;
+    struct arena step;
+    const char *names[WEIGHTS_MAX];
+    struct grad *grads[WEIGHTS_MAX];
+    int count;
+};
+
+static void must(int status, const struct err *err)
+{
+    if (status < 0) fail_msg("%s", err->text);
+}
+
+static void open_model(struct fixture *f, const char *name)
+{
+    struct err err;
+    char path[256];
+    *f = (struct fixture){ .folder = name,
+                           .tape = { .backend = backend_cpu() },
+                           .step = { .backend = backend_cpu() } };
+    snprintf(path, sizeof path, "tests/goldens/%s/golden.json", name);
+    if (!(f->json = json_read(path, 1 << 24, &err))) fail_msg("%s", err.text);
+    snprintf(path, sizeof path, "tests/goldens/%s/golden.safetensors", name);
+    if (!(f->golden = safetensors_open(path, &err))) fail_msg("%s", err.text);
+    snprintf(path, sizeof path, "tests/goldens/%s", name);
+    if (!(f->model = model_load(path, backend_cpu(), NULL, &err))) fail_msg("%s", err.text);
+    f->settings = settings_new();
+    must(settings_set(f->settings, "chat.date", "26 Jul 2024", &err), &err);
+}
+
+static void close_model(struct fixture *f)
+{
+    for (int i = 0; i < f->count; i++) grad_free(backend_cpu(), f->grads[i]);
+    tape_release(&f->tape);
+    arena_release(&f->step);
+    settings_free(f->settings);
+    model_free(f->model);
+    safetensors_close(f->golden);
+    cJSON_Delete(f->json);
+}
+
+// --- weights by name -----------------------------------------------------------------------------
+
+static struct tensor *layer_weight(struct decoder_layer *w, const char *name)
+{
+    const struct {
+        const char *name;
+        struct tensor *t;
+    } all[] = {
+        { "input_layernorm.weight", &w->input_norm },
+        { "post_attention_layernorm.weight", &w->post_norm },
+        { "self_attn.q_proj.weight", &w->q },
+        { "self_attn.k_proj.weight", &w->k },
+        { "self_attn.v_proj.weight", &w->v },
+        { "self_attn.o_proj.weight", &w->o },
+        { "mlp.gate_proj.weight", &w->gate },
+        { "mlp.up_proj.weight", &w->up },
+        { "mlp.down_proj.weight", &w->down },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(all[i].name, name) == 0) return all[i].t;
+    return NULL;
+}
+
+static struct tensor *weight(struct model *m, const char *name)
+{
+    struct projector *p = &m->projector;
+    struct tensor *t = NULL;
+    int layer, length = 0;
+    if (sscanf(name, "language_model.model.layers.%d.%n", &layer, &length) == 1 && length)
+        t = layer_weight(&m->decoder.layer[layer], name + length);
+    else if (strcmp(name, "multi_modal_projector.linear_1.weight") == 0)
+        t = &p->w1;
+    else if (strcmp(name, "multi_modal_projector.linear_1.bias") == 0)
+        t = &p->b1;
+    else if (strcmp(name, "multi_modal_projector.linear_2.weight") == 0)
+        t = &p->w2;
+    else if (strcmp(name, "multi_modal_projector.linear_2.bias") == 0)
+        t = &p->b2;
+    else if (strcmp(name, "language_model.model.embed_tokens.weight") == 0)
+        t = &m->decoder.embed;
+    else if (strcmp(name, "language_model.model.norm.weight") == 0)
+        t = &m->decoder.norm;
+    else if (strcmp(name, "language_model.lm_head.weight") == 0)
+        t = &m->decoder.head;
+    if (!t || !t->data) fail_msg("no weight is called %s", name);
+    return t;
+}
+
+// Gives the named weight a gradient.
+static void train(struct fixture *f, const char *name)
+{
+    struct tensor *w = weight(f->model, name);
+    assert_true(f->count < WEIGHTS_MAX);
+    w->grad = grad_new(backend_cpu(), tensor_count(w));
+    f->names[f->count] = name;
+    f->grads[f->count++] = w->grad;
+    struct decoder *d = &f->model->decoder;
+    if (d->config.tied && w == &d->embed) d->head.grad = w->grad;
+}
+
+static void train_list(struct fixture *f, const char *list)
+{
+    const cJSON *name;
+    cJSON_ArrayForEach(name, json_get(json_get(f->json, "training"), list))
+        train(f, name->valuestring);
+    assert_true(f->count > 0);
+}
+
+static void forget(struct fixture *f)
+{
+    for (int i = 0; i < f->count; i++)
+        memset(f->grads[i]->data, 0, (size_t)f->grads[i]->count * sizeof(float));
+}
+
+// --- samples -------------------------------------------------------------------------------------
+
+static int attach(struct conversation *c, const char *path)
+{
+    struct err err;
+    static char bytes[1 << 20];
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    int index = conversation_attach(c, path, bytes, size, &err);
+    must(index, &err);
+    return index;
+}
+
+static void add_message(struct conversation *c, const cJSON *json)
+{
+    struct message *m =
+        conversation_add(c, (enum role)role_parse(json_get(json, "role")->valuestring));
+    const cJSON *part;
+    cJSON_ArrayForEach(part, json_get(json, "content"))
+    {
+        const cJSON *picture = json_get(part, "picture");
+        if (!picture) {
+            message_add_text(m, json_get(part, "text")->valuestring);
+            continue;
+        }
+        char path[256];
+        snprintf(path, sizeof path, "tests/goldens/pictures/%s.%s", picture->valuestring,
+                 strcmp(picture->valuestring, "tall") ? "png" : "jpg");
+        message_add_picture(m, attach(c, path));
+        c->waiting_count = 0;
+    }
+}
+
+static void open_sample(struct fixture *f, char which, struct conversation *c, struct labels *l)
+{
+    char name[32];
+    struct err err;
+    const cJSON *chat, *message;
+    conversation_init(c, backend_cpu());
+    conversation_set_model(c, f->model);
+    snprintf(name, sizeof name, "train_%c", which);
+    cJSON_ArrayForEach(chat, json_get(f->json, "chat"))
+    {
+        if (strcmp(json_get(chat, "name")->valuestring, name) != 0) continue;
+        cJSON_ArrayForEach(message, json_get(chat, "messages")) add_message(c, message);
+    }
+    assert_int_equal(c->message_count, 2);
+    int64_t tokens[] = { c->picture_count ? c->pictures[0].tokens : 0 };
+    must(labels_make(l, c->messages, c->message_count, tokens, c->picture_count, c->model,
+                     f->settings, &err),
+         &err);
+}
+
+// Adds `share` of the gradients of a sample's loss.
+static double run(struct fixture *f, char which, double share, bool recompute)
+{
+    struct conversation c;
+    struct labels l;
+    double loss;
+    open_sample(f, which, &c, &l);
+    f->tape.recompute = recompute;
+    struct graph g = { .backend = backend_cpu(), .arena = &f->step, .settings = f->settings };
+    if (f->count) g.tape = &f->tape;
+    if (loss_sample(&g, f->model, c.pictures, c.picture_count, &l, share, &loss) < 0)
+        fail_msg("%s", g.err.text);
+    assert_int_equal(f->step.used, 0);
+    assert_int_equal(f->tape.count, 0);
+    labels_release(&l);
+    conversation_release(&c);
+    return loss;
+}
+
+// --- comparing -----------------------------------------------------------------------------------
+
+static const struct safetensor *golden(const struct fixture *f, const char *name, double *allowed)
+{
+    const struct safetensor *t = safetensors_find(f->golden, name);
+    if (!t) fail_msg("%s: no %s", f->folder, name);
+    *allowed = json_get(json_get(json_get(f->json, "tensors"), name), "tol")->valuedouble;
+    return t;
+}
+
+static void compare(const struct fixture *f, const char *name, const float *ours, int64_t count)
+{
+    double allowed, worst = 0;
+    const struct safetensor *t = golden(f, name, &allowed);
+    assert_int_equal(t->bytes, (uint64_t)count * sizeof *ours);
+    for (int64_t i = 0; i < count; i++) {
+        double d = fabs((double)((const float *)t->data)[i] - (double)ours[i]);
+        if (!(d <= worst)) worst = d;
+    }
+    if (!(worst <= allowed))
+        fail_msg("%s: %s differs by %g, allowed is %g", f->folder, name, worst, allowed);
+}
+
+static const char *const folders[] = { "llava-1.5", "llava-siglip-llama3" };
+
+// Each model in turn, closed again.
+#define FOR_EACH_MODEL(f)                                                           \
+    for (size_t folder_ = 0; folder_ < sizeof folders / sizeof *folders; folder_++) \
+        for (bool open_ = (open_model(&(f), folders[folder_]), true); open_;        \
+             open_ = false, close_model(&(f)))
+
+// Without a tape, and with one, kept or computed again, whatever is trained.
+static void test_loss(void **state)
+{
+    (void)state;
+    struct fixture f;
+    FOR_EACH_MODEL(f)
+    for (char which = 'a'; which <= 'b'; which++) {
+        char name[64];
+        snprintf(name, sizeof name, "train.%c.loss", which);
+        float loss = (float)run(&f, which, 1, false);
+        compare(&f, name, &loss, 1);
+        if (f.count == 0) train(&f, "language_model.model.layers.2.input_layernorm.weight");
+        loss = (float)run(&f, which, 1, false);
+        compare(&f, name, &loss, 1);
+        loss = (float)run(&f, which, 1, true);
+        compare(&f, name, &loss, 1);
+        for (int i = 0; i < f.count; i++) grad_free(backend_cpu(), f.grads[i]);
+        weight(f.model, "language_model.model.layers.2.input_layernorm.weight")->grad = NULL;
+        f.count = 0;
+    }
+}
+
+static void compare_sample(struct fixture *f, char which)
+{
+    for (int i = 0; i < f->count; i++) {
+        char name[256];
+        snprintf(name, sizeof name, "train.%c.grad.%s", which, f->names[i]);
+        if (safetensors_find(f->golden, name))
+            compare(f, name, f->grads[i]->data, f->grads[i]->count);
+    }
+}
+
+static void test_norms_only(void **state)
+{
+    (void)state;
+    struct fixture f;
+    FOR_EACH_MODEL(f)
+    {
+        train_list(&f, "layernorm-simple_trainable");
+        for (char which = 'a'; which <= 'b'; which++) {
+            forget(&f);
+            run(&f, which, 1, which == 'b');
+            compare_sample(&f, which);
+        }
+    }
+}
+
+// Norms, projector, embedding and head.
+static void test_layernorm(void **state)
+{
+    (void)state;
+    struct fixture f;
+    FOR_EACH_MODEL(f)
+    {
+        train_list(&f, "layernorm_trainable");
+        for (char which = 'a'; which <= 'b'; which++) {
+            forget(&f);
+            run(&f, which, 1, which == 'a');
+            compare_sample(&f, which);
+        }
+    }
+}
+
+// Everything but the encoder; gradients of the mean loss of both samples.
+static void test_full(void **state)
+{
+    (void)state;
+    struct fixture f;
+    FOR_EACH_MODEL(f)
+    {
+        float norms[WEIGHTS_MAX];
+        train_list(&f, "full_grad_norm_names");
+        run(&f, 'a', 0.5, false);
+        run(&f, 'b', 0.5, true);
+        for (int i = 0; i < f.count; i++) {
+            double sum = 0;
+            for (int64_t k = 0; k < f.grads[i]->count; k++)
+                sum += (double)f.grads[i]->data[k] * (double)f.grads[i]->data[k];
+            norms[i] = (float)sqrt(sum);
+        }
+        compare(&f, "train.full.grad_norms", norms, f.count);
+    }
+}
+
+// Computing layers again and other threads change no bit of any gradient, the encoder's too.
+static void test_same_bits(void **state)
+{
+    (void)state;
+    struct fixture f;
+    FOR_EACH_MODEL(f)
+    {
+        float *first[WEIGHTS_MAX];
+        struct vision *v = &f.model->vision;
+        struct tensor *encoder[] = { &v->patch, &v->position, &v->layer[0].q,
+                                     &v->layer[0].fc1_bias };
+        train_list(&f, "full_grad_norm_names");
+        for (size_t i = 0; i < sizeof encoder / sizeof *encoder; i++) {
+            encoder[i]->grad = grad_new(backend_cpu(), tensor_count(encoder[i]));
+            f.names[f.count] = "encoder";
+            f.grads[f.count++] = encoder[i]->grad;
+        }
+        run(&f, 'a', 1, false);
+        for (int i = 0; i < f.count; i++) {
+            size_t bytes = (size_t)f.grads[i]->count * sizeof(float);
+            first[i] = malloc(bytes);
+            memcpy(first[i], f.grads[i]->data, bytes);
+            double size = 0;
+            for (int64_t k = 0; k < f.grads[i]->count; k++) size += fabs((double)first[i][k]);
+            assert_true(size > 0);
+        }
+        for (int way = 0; way < 2; way++) {
+            forget(&f);
+            if (way == 0) backend_cpu()->set_threads(1);
+            run(&f, 'a', 1, way == 1);
+            backend_cpu()->set_threads(0);
+            for (int i = 0; i < f.count; i++)
+                assert_memory_equal(first[i], f.grads[i]->data,
+                                    (size_t)f.grads[i]->count * sizeof(float));
+        }
+        for (int i = 0; i < f.count; i++) free(first[i]);
+    }
+}
+
+// A sample without an answer is refused.
+static void test_no_answer(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct conversation c;
+    struct labels l;
+    struct err err;
+    double loss;
+    open_model(&f, "llava-1.5");
+    conversation_init(&c, backend_cpu());
+    conversation_set_model(&c, f.model);
+    message_add_text(conversation_add(&c, ROLE_USER), "What?");
+    must(labels_make(&l, c.messages, c.message_count, NULL, 0, c.model, f.settings, &err), &err);
+    assert_int_equal(l.trained, 0);
+    struct graph g = { .backend = backend_cpu(), .arena = &f.step, .settings = f.settings };
+    assert_int_equal(loss_sample(&g, f.model, NULL, 0, &l, 1, &loss), -1);
+    assert_non_null(strstr(g.err.text, "no token"));
+    labels_release(&l);
+    conversation_release(&c);
+    close_model(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_loss),      cmocka_unit_test(test_norms_only),
+        cmocka_unit_test(test_layernorm), cmocka_unit_test(test_full),
+        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_no_answer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
