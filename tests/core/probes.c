@@ -89,10 +89,12 @@ static void a_dump_holds_what_passed(void **state)
     struct sinks sinks = { 0 };
     float value[3 * 2 * 2], other[2] = { 8, 9 };
     for (int i = 0; i < 12; i++) value[i] = (float)i;
-    struct tensor v = { value, DTYPE_F32, 3, { 3, 2, 2 } }; // [P, Hkv, d]
-    struct tensor tokens = { value, DTYPE_F32, 2, { 1, 2 } };
-    struct tensor changed = { other, DTYPE_F32, 2, { 1, 2 } };
-    struct tensor row = { other, DTYPE_F32, 2, { 1, 2 } };
+    struct tensor v = {
+        .data = value, .dtype = DTYPE_F32, .rank = 3, .shape = { 3, 2, 2 }
+    }; // [P, Hkv, d]
+    struct tensor tokens = { .data = value, .dtype = DTYPE_F32, .rank = 2, .shape = { 1, 2 } };
+    struct tensor changed = { .data = other, .dtype = DTYPE_F32, .rank = 2, .shape = { 1, 2 } };
+    struct tensor row = { .data = other, .dtype = DTYPE_F32, .rank = 2, .shape = { 1, 2 } };
 
     struct dump *d = dump_new("ids positions attn.1.value visual* step.logits", path, &err);
     if (!d) fail_msg("%s", err.text);

@@ -12,7 +12,9 @@
 enum { D = 3, VOCAB = 6, PLACEHOLDER = 5 };
 
 static float table_data[VOCAB * D], first_data[2 * D], second_data[3 * D];
-static const struct tensor table = { table_data, DTYPE_F32, 2, { VOCAB, D } };
+static const struct tensor table = {
+    .data = table_data, .dtype = DTYPE_F32, .rank = 2, .shape = { VOCAB, D }
+};
 
 // Rows: text 1, picture 0 (2 tokens), text 2, picture 1 (3 tokens), text 5: the placeholder's id
 // where no picture stands is an ordinary token.
@@ -37,8 +39,10 @@ static void every_row_has_its_own(void **state)
     struct sequence s = make_sequence();
     struct arena step = { .backend = backend_cpu() };
     struct graph g = { .backend = backend_cpu(), .arena = &step };
-    struct tensor first = { first_data, DTYPE_F32, 2, { 2, D } };
-    struct tensor second = { second_data, DTYPE_F32, 2, { 3, D } };
+    struct tensor first = { .data = first_data, .dtype = DTYPE_F32, .rank = 2, .shape = { 2, D } };
+    struct tensor second = {
+        .data = second_data, .dtype = DTYPE_F32, .rank = 2, .shape = { 3, D }
+    };
     struct tensor *visual[] = { &first, &second };
     // Also where the beginning is cached, in the middle of a picture and behind it.
     for (int64_t from = 0; from < s.n; from++) {
@@ -62,7 +66,8 @@ static void a_picture_without_tokens_is_an_error(void **state)
     struct sequence s = make_sequence();
     struct arena step = { .backend = backend_cpu() };
     struct graph g = { .backend = backend_cpu(), .arena = &step };
-    struct tensor first = { first_data, DTYPE_F32, 2, { 2, D } }, none = { 0 };
+    struct tensor first = { .data = first_data, .dtype = DTYPE_F32, .rank = 2, .shape = { 2, D } },
+                  none = { 0 };
     struct tensor *visual[] = { &first, &none };
     assert_null(splice(&g, &table, &s, 0, visual, 2));
     assert_true(g.failed);
