@@ -231,7 +231,6 @@ static int passes_run(struct image *to, const struct image *from, const struct p
     }
     int64_t rows = down_first ? p->height : down->end - down->begin;
     int64_t columns = down_first ? across->end - across->begin : p->width;
-    // NOLINTNEXTLINE(clang-analyzer-optin.portability.UnixAPI): no side is empty
     uint8_t *middle = malloc((size_t)(rows * columns * depth));
     if (!middle) return -1;
     if (down_first) {

@@ -90,7 +90,7 @@ static void draw_body(struct object *o, struct dice *d)
 
 void scene_draw(struct scene *s, struct dice *d)
 {
-    int layers[OBJECTS_MAX], places[PLACES], leader = -1;
+    int layers[OBJECTS_MAX] = { 0 }, places[PLACES], leader = -1;
     *s = (struct scene){ .background = dice_roll(d, BACKGROUNDS), .count = draw_number(d) };
     jitter(s->rgb, background_rgb[s->background], 12, d);
     dice_shuffle(d, layers, s->count);
