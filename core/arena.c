@@ -22,16 +22,16 @@ static void chunk_free(struct arena *a, struct arena_chunk *chunk)
     free(chunk);
 }
 
-// Takes the first spare chunk that is large enough; others stay.
+// Takes the smallest spare chunk that is large enough: a small request must not use up a large one.
 static struct arena_chunk *chunk_reuse(struct arena_chunk **spare, size_t size)
 {
+    struct arena_chunk **best = NULL;
     for (; *spare; spare = &(*spare)->older)
-        if ((*spare)->size >= size) {
-            struct arena_chunk *found = *spare;
-            *spare = found->older;
-            return found;
-        }
-    return NULL;
+        if ((*spare)->size >= size && (!best || (*spare)->size < (*best)->size)) best = spare;
+    if (!best) return NULL;
+    struct arena_chunk *found = *best;
+    *best = found->older;
+    return found;
 }
 
 static struct arena_chunk *chunk_new(struct arena *a, size_t size)
