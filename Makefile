@@ -19,7 +19,7 @@ PACKAGES = gcc make libcjson-dev libpcre2-dev libutf8proc-dev libstb-dev \
            libsqlite3-dev libreadline-dev libncurses-dev libmd-dev
 TEST_PACKAGES = $(PACKAGES) libcmocka-dev tmux jq python3
 LINT_PACKAGES = clang-format clang-tidy cppcheck
-FUZZ_PACKAGES = clang
+FUZZ_PACKAGES = clang libclang-rt-dev
 
 ifeq ($(origin CC),default)
 CC      := gcc
