@@ -79,8 +79,7 @@ void grad_free(const struct backend *b, struct grad *d);
 // From the last step to the first; the tape is empty afterwards, also on failure. 0 or -1 (g->err).
 int tape_backward(struct graph *g);
 
-// --- for ops
-// ---------------------------------------------------------------------------------------
+// --- for ops ------------------------------------------------------------------------------------
 
 // Records how y was made if one of step->in has a gradient, and gives y one. Returns y; NULL in,
 // NULL out. `step->out` is set here.

@@ -221,8 +221,7 @@ static void a_pass_that_stops_leaves_the_cache(void **state)
     }
 }
 
-// --- a method in the FFN's place
-// -------------------------------------------------------------------
+// --- a method in the FFN's place ----------------------------------------------------------------
 
 enum { ROWS = 30, COLUMNS = 64 };
 
