@@ -13,17 +13,23 @@ static void full_name(const struct binder *b, char name[NAME_SIZE], const char *
     vsnprintf(name + n, (size_t)(NAME_SIZE - n), format, args);
 }
 
+// A weight in place as the file stores it.
+static void bind_stored(struct binder *b, struct tensor *t, int rank, const int64_t *shape,
+                        const char *format, va_list args)
+{
+    char name[NAME_SIZE];
+    if (b->failed) return;
+    full_name(b, name, format, args);
+    b->failed = checkpoint_tensor(b->checkpoint, name, rank, shape, b->arena, t, b->err) < 0;
+}
+
 void bind_matrix(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
                  const char *format, ...)
 {
-    char name[NAME_SIZE];
     va_list args;
-    if (b->failed) return;
     va_start(args, format);
-    full_name(b, name, format, args);
+    bind_stored(b, t, 2, (int64_t[]){ rows, columns }, format, args);
     va_end(args);
-    b->failed = checkpoint_tensor(b->checkpoint, name, 2, (int64_t[]){ rows, columns }, b->arena, t,
-                                  b->err) < 0;
 }
 
 void bind_vector(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
@@ -40,14 +46,10 @@ void bind_vector(struct binder *b, struct tensor *t, int64_t n, const char *form
 void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patch,
                   const char *format, ...)
 {
-    char name[NAME_SIZE];
     va_list args;
-    if (b->failed) return;
     va_start(args, format);
-    full_name(b, name, format, args);
+    bind_stored(b, t, 4, (int64_t[]){ rows, 3, patch, patch }, format, args);
     va_end(args);
-    b->failed = checkpoint_tensor(b->checkpoint, name, 4, (int64_t[]){ rows, 3, patch, patch },
-                                  b->arena, t, b->err) < 0;
     if (b->failed) return;
     t->rank = 2;
     t->shape[1] = 3 * patch * patch;
