@@ -13,7 +13,8 @@
     X(chat)    /* core/layouts.c */                                                                \
     X(ctx)     /* core/conversation.c */                                                           \
     X(image)   /* core/preprocess.c */                                                             \
-    X(compute) /* core/graph.c */
+    X(compute) /* core/graph.c */                                                                  \
+    X(job)     /* core/job.c */
 // clang-format on
 
 #define X(name) extern const struct setting name##_settings[];
