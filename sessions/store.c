@@ -346,7 +346,9 @@ struct store *store_open(const char *path, struct err *err)
     struct store *s = xcalloc(1, sizeof *s);
     s->path = path ? xstrdup(path) : default_path(err);
     if (!s->path || make_folders(s->path, err) < 0) goto out;
-    int fd = open(s->path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    // A file that is there is not touched: closing it would give back the locks of another
+    // connection of this process.
+    int fd = open(s->path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
     if (fd >= 0) close(fd);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX;
     if (sqlite3_open_v2(s->path, &s->db, flags, NULL) != SQLITE_OK) {
