@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { NAME_SIZE = 256 };
 
@@ -13,44 +14,77 @@ static void full_name(const struct binder *b, char name[NAME_SIZE], const char *
     vsnprintf(name + n, (size_t)(NAME_SIZE - n), format, args);
 }
 
-// A weight in place as the file stores it.
-static void bind_stored(struct binder *b, struct tensor *t, int rank, const int64_t *shape,
-                        const char *format, va_list args)
+// Notes what was bound; the entry is the newest.
+static struct weight *note(struct binder *b, const char *name, struct tensor *t)
 {
-    char name[NAME_SIZE];
-    if (b->failed) return;
-    full_name(b, name, format, args);
+    struct weight *w = weights_add(b->weights, name);
+    w->tensor = t;
+    w->rank = t->rank;
+    memcpy(w->shape, t->shape, sizeof w->shape);
+    return w;
+}
+
+// A weight in place as the file stores it; NULL on failure.
+static struct weight *bind_stored(struct binder *b, struct tensor *t, int rank,
+                                  const int64_t *shape, const char *name)
+{
+    if (b->failed) return NULL;
     b->failed = checkpoint_tensor(b->checkpoint, name, rank, shape, b->arena, t, b->err) < 0;
+    return b->failed ? NULL : note(b, name, t);
+}
+
+static void bind_widened(struct binder *b, struct tensor *t, int64_t n, const char *name)
+{
+    if (b->failed) return;
+    b->failed = checkpoint_vector(b->checkpoint, name, n, b->arena, t, b->err) < 0;
+    if (!b->failed) note(b, name, t);
 }
 
 void bind_matrix(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
                  const char *format, ...)
 {
+    char name[NAME_SIZE];
     va_list args;
     va_start(args, format);
-    bind_stored(b, t, 2, (int64_t[]){ rows, columns }, format, args);
+    full_name(b, name, format, args);
     va_end(args);
+    bind_stored(b, t, 2, (int64_t[]){ rows, columns }, name);
 }
 
 void bind_vector(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
 {
     char name[NAME_SIZE];
     va_list args;
-    if (b->failed) return;
     va_start(args, format);
     full_name(b, name, format, args);
     va_end(args);
-    b->failed = checkpoint_vector(b->checkpoint, name, n, b->arena, t, b->err) < 0;
+    bind_widened(b, t, n, name);
+}
+
+void bind_linear(struct binder *b, struct linear *w, int64_t out, int64_t in, bool bias,
+                 const char *format, ...)
+{
+    char layer[NAME_SIZE], name[NAME_SIZE + 8];
+    va_list args;
+    va_start(args, format);
+    full_name(b, layer, format, args);
+    va_end(args);
+    snprintf(name, sizeof name, "%s.weight", layer);
+    struct weight *noted = bind_stored(b, &w->weight, 2, (int64_t[]){ out, in }, name);
+    if (noted) noted->linear = w;
+    snprintf(name, sizeof name, "%s.bias", layer);
+    if (bias) bind_widened(b, &w->bias, out, name);
 }
 
 void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patch,
                   const char *format, ...)
 {
+    char name[NAME_SIZE];
     va_list args;
     va_start(args, format);
-    bind_stored(b, t, 4, (int64_t[]){ rows, 3, patch, patch }, format, args);
+    full_name(b, name, format, args);
     va_end(args);
-    if (b->failed) return;
+    if (!bind_stored(b, t, 4, (int64_t[]){ rows, 3, patch, patch }, name)) return;
     t->rank = 2;
     t->shape[1] = 3 * patch * patch;
 }

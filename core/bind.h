@@ -1,6 +1,7 @@
 // core/bind.h -- weights by name into a model's structs, straight down, checked once at the end.
 //
-//   struct binder b = { .checkpoint = c, .prefix = "model.", .arena = arena, .err = err };
+//   struct binder b = { .checkpoint = c, .prefix = "model.", .arena = &m->arena,
+//                       .weights = &m->weights, .err = err };
 //   bind_matrix(&b, &d->embed, V, D, "embed_tokens.weight");
 //   bind_vector(&b, &d->norm, D, "norm.weight");
 //   return b.failed ? -1 : 0;
@@ -11,11 +12,13 @@
 #define CORE_BIND_H
 
 #include "core/checkpoint.h"
+#include "core/weights.h"
 
 struct binder {
     const struct checkpoint *checkpoint;
     const char *prefix; // before every name
     struct arena *arena;
+    struct weights *weights; // every weight bound is noted here; its part is filled in later
     struct err *err;
     bool failed;
 };
@@ -26,6 +29,9 @@ void bind_matrix(struct binder *b, struct tensor *t, int64_t rows, int64_t colum
 // A gain or bias of [n], widened to f32.
 void bind_vector(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+// NAME.weight [out,in] and, with `bias`, NAME.bias [out].
+void bind_linear(struct binder *b, struct linear *w, int64_t out, int64_t in, bool bias,
+                 const char *format, ...) __attribute__((format(printf, 6, 7)));
 // The weight of a convolution over square patches, [rows, 3, patch, patch], as a matrix.
 void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patch,
                   const char *format, ...) __attribute__((format(printf, 5, 6)));

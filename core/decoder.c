@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/bind.h"
 #include "core/mem.h"
 #include "core/ops.h"
 
@@ -148,25 +147,14 @@ static void bind_layer(struct binder *b, struct decoder_layer *w, const struct d
 {
     int64_t D = c->hidden, q = c->heads * c->dim, kv = c->kv_heads * c->dim;
     bind_vector(b, &w->input_norm, D, "layers.%d.input_layernorm.weight", l);
-    bind_matrix(b, &w->q, q, D, "layers.%d.self_attn.q_proj.weight", l);
-    bind_matrix(b, &w->k, kv, D, "layers.%d.self_attn.k_proj.weight", l);
-    bind_matrix(b, &w->v, kv, D, "layers.%d.self_attn.v_proj.weight", l);
-    bind_matrix(b, &w->o, D, q, "layers.%d.self_attn.o_proj.weight", l);
+    bind_linear(b, &w->q, q, D, c->qkv_bias, "layers.%d.self_attn.q_proj", l);
+    bind_linear(b, &w->k, kv, D, c->qkv_bias, "layers.%d.self_attn.k_proj", l);
+    bind_linear(b, &w->v, kv, D, c->qkv_bias, "layers.%d.self_attn.v_proj", l);
+    bind_linear(b, &w->o, D, q, c->out_bias, "layers.%d.self_attn.o_proj", l);
     bind_vector(b, &w->post_norm, D, "layers.%d.post_attention_layernorm.weight", l);
-    bind_matrix(b, &w->gate, c->ffn, D, "layers.%d.mlp.gate_proj.weight", l);
-    bind_matrix(b, &w->up, c->ffn, D, "layers.%d.mlp.up_proj.weight", l);
-    bind_matrix(b, &w->down, D, c->ffn, "layers.%d.mlp.down_proj.weight", l);
-    if (c->qkv_bias) {
-        bind_vector(b, &w->q_bias, q, "layers.%d.self_attn.q_proj.bias", l);
-        bind_vector(b, &w->k_bias, kv, "layers.%d.self_attn.k_proj.bias", l);
-        bind_vector(b, &w->v_bias, kv, "layers.%d.self_attn.v_proj.bias", l);
-    }
-    if (c->out_bias) bind_vector(b, &w->o_bias, D, "layers.%d.self_attn.o_proj.bias", l);
-    if (c->mlp_bias) {
-        bind_vector(b, &w->gate_bias, c->ffn, "layers.%d.mlp.gate_proj.bias", l);
-        bind_vector(b, &w->up_bias, c->ffn, "layers.%d.mlp.up_proj.bias", l);
-        bind_vector(b, &w->down_bias, D, "layers.%d.mlp.down_proj.bias", l);
-    }
+    bind_linear(b, &w->gate, c->ffn, D, c->mlp_bias, "layers.%d.mlp.gate_proj", l);
+    bind_linear(b, &w->up, c->ffn, D, c->mlp_bias, "layers.%d.mlp.up_proj", l);
+    bind_linear(b, &w->down, D, c->ffn, c->mlp_bias, "layers.%d.mlp.down_proj", l);
 }
 
 // A file that says its head is tied may hold one of its own all the same. The reference then
@@ -182,20 +170,18 @@ static void settle_ties(struct decoder_config *config, const struct checkpoint *
         config->tied = false;
 }
 
-int decoder_bind(struct decoder *d, const struct checkpoint *c, const char *prefix,
-                 const char *head, struct arena *arena, struct err *err)
+int decoder_bind(struct decoder *d, struct binder *b, const char *head)
 {
     const struct decoder_config *config = &d->config;
-    struct binder b = { .checkpoint = c, .prefix = prefix, .arena = arena, .err = err };
     d->layer = xcalloc((size_t)config->layers, sizeof *d->layer);
-    settle_ties(&d->config, c, prefix, head);
-    bind_matrix(&b, &d->embed, config->vocab, config->hidden, "embed_tokens.weight");
-    for (int l = 0; l < config->layers; l++) bind_layer(&b, &d->layer[l], config, l);
-    bind_vector(&b, &d->norm, config->hidden, "norm.weight");
+    settle_ties(&d->config, b->checkpoint, b->prefix, head);
+    bind_matrix(b, &d->embed, config->vocab, config->hidden, "embed_tokens.weight");
+    for (int l = 0; l < config->layers; l++) bind_layer(b, &d->layer[l], config, l);
+    bind_vector(b, &d->norm, config->hidden, "norm.weight");
     d->head = d->embed;
-    b.prefix = "";
-    if (!config->tied) bind_matrix(&b, &d->head, config->vocab, config->hidden, "%s", head);
-    return b.failed ? -1 : 0;
+    b->prefix = "";
+    if (!config->tied) bind_matrix(b, &d->head, config->vocab, config->hidden, "%s", head);
+    return b->failed ? -1 : 0;
 }
 
 void decoder_release(struct decoder *d)
@@ -261,9 +247,9 @@ static void project_qkv(struct graph *g, const struct pass *p, const struct deco
 
         struct tensor *x = graph_rows(g, h, i, m); // [m, D]
         x = op_rmsnorm(g, x, graph_weight(&w->input_norm), (float)c->eps);
-        struct tensor *xq = op_matmul(g, x, graph_weight(&w->q), graph_weight(&w->q_bias));
-        struct tensor *xk = op_matmul(g, x, graph_weight(&w->k), graph_weight(&w->k_bias));
-        struct tensor *xv = op_matmul(g, x, graph_weight(&w->v), graph_weight(&w->v_bias));
+        struct tensor *xq = linear_forward(g, x, &w->q);
+        struct tensor *xk = linear_forward(g, x, &w->k);
+        struct tensor *xv = linear_forward(g, x, &w->v);
         xq = graph_view3(g, xq, m, c->heads, c->dim);    // [m, H, d]
         xk = graph_view3(g, xk, m, c->kv_heads, c->dim); // [m, Hkv, d]
         xv = graph_view3(g, xv, m, c->kv_heads, c->dim);
@@ -326,8 +312,7 @@ static struct tensor *attention_stage(struct graph *g, const struct layer *layer
     for (int64_t i = 0, m; i < n && graph_ok(g); i += m) {
         m = block_rows(n, i);
         struct arena_mark block = graph_scratch_begin(g);
-        struct tensor *y = op_matmul(g, graph_rows(g, a, i, m), graph_weight(&w->o),
-                                     graph_weight(&w->o_bias)); // [m, D]
+        struct tensor *y = linear_forward(g, graph_rows(g, a, i, m), &w->o); // [m, D]
         h = op_add_rows(g, h, i, y);
         graph_scratch_end(g, block);
     }
@@ -350,10 +335,10 @@ static struct tensor *ffn_stage(struct graph *g, const struct layer *layer, stru
         struct arena_mark block = graph_scratch_begin(g);
         struct tensor *rows = graph_rows(g, h, i, m); // [m, D]
         struct tensor *x = op_rmsnorm(g, rows, graph_weight(&w->post_norm), (float)p->config->eps);
-        struct tensor *gate = op_matmul(g, x, graph_weight(&w->gate), graph_weight(&w->gate_bias));
-        struct tensor *up = op_matmul(g, x, graph_weight(&w->up), graph_weight(&w->up_bias));
+        struct tensor *gate = linear_forward(g, x, &w->gate);
+        struct tensor *up = linear_forward(g, x, &w->up);
         struct tensor *y = op_swiglu(g, gate, up); // [m, ffn]
-        y = op_matmul(g, y, graph_weight(&w->down), graph_weight(&w->down_bias));
+        y = linear_forward(g, y, &w->down);
         h = op_add_rows(g, h, i, y); // [n, D]
         graph_scratch_end(g, block);
     }

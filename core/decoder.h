@@ -6,7 +6,7 @@
 #ifndef CORE_DECODER_H
 #define CORE_DECODER_H
 
-#include "core/checkpoint.h"
+#include "core/bind.h"
 #include "core/hooks.h"
 #include "core/kv.h"
 #include "core/rope.h"
@@ -21,11 +21,9 @@ struct decoder_config {
 };
 
 struct decoder_layer {
-    struct tensor input_norm, post_norm;          // [D]
-    struct tensor q, k, v, o;                     // [H*d,D] [Hkv*d,D] [Hkv*d,D] [D,H*d]
-    struct tensor q_bias, k_bias, v_bias, o_bias; // data NULL when absent
-    struct tensor gate, up, down;                 // [ffn,D] [ffn,D] [D,ffn]
-    struct tensor gate_bias, up_bias, down_bias;
+    struct tensor input_norm, post_norm; // [D]
+    struct linear q, k, v, o;            // [H*d,D] [Hkv*d,D] [Hkv*d,D] [D,H*d]
+    struct linear gate, up, down;        // [ffn,D] [ffn,D] [D,ffn]
 };
 
 struct decoder {
@@ -38,10 +36,9 @@ struct decoder {
 
 // Reads a llama or qwen2 config object (text_config or the whole config.json).
 int decoder_config_read(struct decoder_config *d, const cJSON *json, struct err *err);
-// Binds the tensors; `prefix` like "language_model.model." and the head's full name.
-// Clears config.tied when the file holds a head that differs from the embedding.
-int decoder_bind(struct decoder *d, const struct checkpoint *c, const char *prefix,
-                 const char *head, struct arena *arena, struct err *err);
+// Binds the tensors; b->prefix like "language_model.model." and the head's full name. Clears
+// config.tied when the file holds a head that differs from the embedding. 0 or -1 (b->err).
+int decoder_bind(struct decoder *d, struct binder *b, const char *head);
 void decoder_release(struct decoder *d); // not the weights: they belong to checkpoint and arena
 
 // LOGITS_HIDDEN: not logits but h[L] [n,D], before the final norm (training: core/train/loss.h).

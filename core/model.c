@@ -61,6 +61,8 @@ struct model *model_load(const char *name, const struct backend *backend,
         err_in(err, "cannot load '%s'", folder);
         goto out;
     }
+    for (size_t i = 0; i < m->weights.count; i++)
+        m->weights.list[i].part = m->family->part(m->weights.list[i].name);
     find_ends(m);
     free(folder);
     return m;
@@ -77,6 +79,7 @@ void model_free(struct model *m)
     vision_release(&m->vision);
     tokenizer_free(m->tokenizer);
     ids_release(&m->eos);
+    weights_release(&m->weights);
     arena_release(&m->arena);
     checkpoint_close(m->checkpoint);
     free(m->name);
@@ -86,6 +89,11 @@ void model_free(struct model *m)
 bool model_sees(const struct model *m)
 {
     return m->family->picture_tokens != NULL;
+}
+
+void model_weights_changed(struct model *m)
+{
+    if (m->decoder.config.tied) m->decoder.head = m->decoder.embed;
 }
 
 int model_prompt(const struct model *m, const struct settings *s, bool generation_prompt,
@@ -109,10 +117,9 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
 
 void model_count(const struct model *m, struct model_part parts[MODEL_PARTS])
 {
-    static const char *const names[MODEL_PARTS] = { "vision encoder", "projector", "embedding",
-                                                    "decoder", "head" };
     int64_t largest[MODEL_PARTS] = { 0 };
-    for (int i = 0; i < MODEL_PARTS; i++) parts[i] = (struct model_part){ .name = names[i] };
+    for (int i = 0; i < MODEL_PARTS; i++)
+        parts[i] = (struct model_part){ .name = part_name((enum model_part_kind)i) };
     for (int64_t i = 0; i < m->checkpoint->tensor_count; i++) {
         const struct safetensor *t = m->checkpoint->tensors[i];
         enum model_part_kind kind = m->family->part(t->name);

@@ -9,6 +9,7 @@
 #include "core/template.h"
 #include "core/tokenizer.h"
 #include "core/vision.h"
+#include "core/weights.h"
 
 struct family;
 
@@ -16,7 +17,8 @@ struct model {
     char *name;                    // folder as given by the user
     struct checkpoint *checkpoint; // the weights are mapped from here
     const struct family *family;
-    struct arena arena; // small tensors, widened vectors
+    struct arena arena;     // small tensors, widened vectors
+    struct weights weights; // everything bound, by name
     struct tokenizer *tokenizer;
     const struct layout *layout; // of prompts, found from the folder
     struct decoder decoder;
@@ -34,23 +36,18 @@ void model_free(struct model *m);
 
 bool model_sees(const struct model *m); // has a vision encoder
 
+// To be called after a weight's tensor was given other data or a gradient: what is made of it (a
+// tied head) follows.
+void model_weights_changed(struct model *m);
+
 // How prompts are written for this model under these settings (chat.template, chat.date).
 int model_prompt(const struct model *m, const struct settings *s, bool generation_prompt,
                  struct prompt_options *options, struct err *err);
 
 // Parameters by part, as the file holds them (SigLIP's unused pooling head included); a tied head
 // counts once, as the embedding.
-enum model_part_kind {
-    PART_VISION,
-    PART_PROJECTOR,
-    PART_EMBEDDING,
-    PART_DECODER,
-    PART_HEAD,
-    MODEL_PARTS
-};
-
 struct model_part {
-    const char *name; // "vision encoder", "projector", "embedding", "decoder", "head"
+    const char *name; // part_name
     int64_t parameters;
     uint64_t bytes;
     enum dtype dtype; // of its largest tensor

@@ -64,12 +64,11 @@ static void count_tensor(void *self, const struct shape_tensor *t)
 
 int new_model_count(const char *shape, struct new_model_counts *counts, struct err *err)
 {
-    static const char *const names[NEW_MODEL_PARTS] = { "vision encoder", "projector", "embedding",
-                                                        "decoder", "head" };
     const struct shape *s = shape_find(shape, err);
     if (!s) return -1;
     *counts = (struct new_model_counts){ 0 };
-    for (int i = 0; i < NEW_MODEL_PARTS; i++) counts->parts[i].name = names[i];
+    for (int i = 0; i < MODEL_PARTS; i++)
+        counts->parts[i].name = part_name((enum model_part_kind)i);
     shape_tensors(s, count_tensor, counts);
     counts->bytes = (uint64_t)counts->total * dtype_size(DTYPE_BF16);
     return 0;

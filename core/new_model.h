@@ -12,14 +12,13 @@
 #define CORE_NEW_MODEL_H
 
 #include "core/checkpoint.h"
-
-enum { NEW_MODEL_PARTS = 5 };
+#include "core/weights.h"
 
 struct new_model_counts {
     struct {
-        const char *name; // "vision encoder", "projector", "embedding", "decoder", "head"
+        const char *name; // part_name
         int64_t parameters;
-    } parts[NEW_MODEL_PARTS];
+    } parts[MODEL_PARTS];
     int64_t total;
     uint64_t bytes; // of the weights
 };

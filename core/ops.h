@@ -28,6 +28,8 @@ struct tensor *op_gelu(struct graph *g, struct tensor *x, enum gelu_form form);
 struct tensor *op_add(struct graph *g, struct tensor *a, struct tensor *b);
 // The same with b[m,D] added to rows [from, from+m) of a[N,D].
 struct tensor *op_add_rows(struct graph *g, struct tensor *a, int64_t from, struct tensor *b);
+// x * value.
+struct tensor *op_scale(struct graph *g, struct tensor *x, float value);
 struct tensor *op_softmax(struct graph *g, struct tensor *x, float scale);
 struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *index, int64_t n);
 // Rows of x written to rows index[] of into; returns into. With a tape: `into` is no view, the rows

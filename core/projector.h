@@ -2,19 +2,17 @@
 #ifndef CORE_PROJECTOR_H
 #define CORE_PROJECTOR_H
 
-#include "core/checkpoint.h"
-#include "core/graph.h"
+#include "core/bind.h"
 
 struct projector {
     int layers; // 1 or 2, as the file has them
     enum gelu_form act;
-    bool bias;                    // multimodal_projector_bias
-    struct tensor w1, b1, w2, b2; // [D,Dv] [D] [D,D] [D]; biases may have data NULL
+    bool bias;                        // multimodal_projector_bias
+    struct linear linear_1, linear_2; // [D,Dv] [D,D]
 };
 
 // act and bias are set by the family before.
-int projector_bind(struct projector *p, const struct checkpoint *c, const char *prefix, int64_t in,
-                   int64_t out, struct arena *arena, struct err *err);
+int projector_bind(struct projector *p, struct binder *b, int64_t in, int64_t out);
 struct tensor *projector_forward(struct graph *g, const struct projector *p, struct tensor *x);
 
 #endif

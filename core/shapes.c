@@ -131,7 +131,7 @@ int64_t shape_tensor_count(const struct shape_tensor *t)
 struct listing {
     void (*each)(void *self, const struct shape_tensor *t);
     void *self;
-    enum shape_part part;
+    enum model_part_kind part;
     char prefix[64]; // of the names
 };
 

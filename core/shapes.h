@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/err.h"
+#include "core/weights.h"
 
 enum shape_tower { TOWER_NONE, TOWER_CLIP, TOWER_SIGLIP };
 
@@ -34,11 +34,9 @@ struct shape {
 const struct shape *shape_at(int index); // NULL after the last
 const struct shape *shape_find(const char *name, struct err *err);
 
-enum shape_part { PART_VISION, PART_PROJECTOR, PART_EMBEDDING, PART_DECODER, PART_HEAD };
-
 struct shape_tensor {
     char name[128]; // as on the hub
-    enum shape_part part;
+    enum model_part_kind part;
     bool ones; // gain of a norm: 1; all others are drawn
     int rank;
     int64_t size[4];

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/bind.h"
 #include "core/mem.h"
 #include "core/ops.h"
 
@@ -137,46 +136,38 @@ static void bind_block(struct binder *b, struct vision_layer *w, const struct vi
     int64_t Dv = c->hidden;
     bind_vector(b, &w->norm1_gain, Dv, "encoder.layers.%d.layer_norm1.weight", l);
     bind_vector(b, &w->norm1_bias, Dv, "encoder.layers.%d.layer_norm1.bias", l);
-    bind_matrix(b, &w->q, Dv, Dv, "encoder.layers.%d.self_attn.q_proj.weight", l);
-    bind_vector(b, &w->q_bias, Dv, "encoder.layers.%d.self_attn.q_proj.bias", l);
-    bind_matrix(b, &w->k, Dv, Dv, "encoder.layers.%d.self_attn.k_proj.weight", l);
-    bind_vector(b, &w->k_bias, Dv, "encoder.layers.%d.self_attn.k_proj.bias", l);
-    bind_matrix(b, &w->v, Dv, Dv, "encoder.layers.%d.self_attn.v_proj.weight", l);
-    bind_vector(b, &w->v_bias, Dv, "encoder.layers.%d.self_attn.v_proj.bias", l);
-    bind_matrix(b, &w->out, Dv, Dv, "encoder.layers.%d.self_attn.out_proj.weight", l);
-    bind_vector(b, &w->out_bias, Dv, "encoder.layers.%d.self_attn.out_proj.bias", l);
+    bind_linear(b, &w->q, Dv, Dv, true, "encoder.layers.%d.self_attn.q_proj", l);
+    bind_linear(b, &w->k, Dv, Dv, true, "encoder.layers.%d.self_attn.k_proj", l);
+    bind_linear(b, &w->v, Dv, Dv, true, "encoder.layers.%d.self_attn.v_proj", l);
+    bind_linear(b, &w->out, Dv, Dv, true, "encoder.layers.%d.self_attn.out_proj", l);
     bind_vector(b, &w->norm2_gain, Dv, "encoder.layers.%d.layer_norm2.weight", l);
     bind_vector(b, &w->norm2_bias, Dv, "encoder.layers.%d.layer_norm2.bias", l);
-    bind_matrix(b, &w->fc1, c->ffn, Dv, "encoder.layers.%d.mlp.fc1.weight", l);
-    bind_vector(b, &w->fc1_bias, c->ffn, "encoder.layers.%d.mlp.fc1.bias", l);
-    bind_matrix(b, &w->fc2, Dv, c->ffn, "encoder.layers.%d.mlp.fc2.weight", l);
-    bind_vector(b, &w->fc2_bias, Dv, "encoder.layers.%d.mlp.fc2.bias", l);
+    bind_linear(b, &w->fc1, c->ffn, Dv, true, "encoder.layers.%d.mlp.fc1", l);
+    bind_linear(b, &w->fc2, Dv, c->ffn, true, "encoder.layers.%d.mlp.fc2", l);
 }
 
-int vision_bind(struct vision *v, const struct checkpoint *c, const char *prefix,
-                struct arena *arena, struct err *err)
+int vision_bind(struct vision *v, struct binder *b)
 {
     struct vision_config *config = &v->config;
-    struct binder b = { .checkpoint = c, .prefix = prefix, .arena = arena, .err = err };
     int64_t Dv = config->hidden;
-    bind_patches(&b, &v->patch, Dv, config->patch, "embeddings.patch_embedding.weight");
-    if (config->patch_bias) bind_vector(&b, &v->patch_bias, Dv, "embeddings.patch_embedding.bias");
-    bind_matrix(&b, &v->position, vision_rows(config), Dv, "embeddings.position_embedding.weight");
+    bind_patches(b, &v->patch.weight, Dv, config->patch, "embeddings.patch_embedding.weight");
+    if (config->patch_bias) bind_vector(b, &v->patch.bias, Dv, "embeddings.patch_embedding.bias");
+    bind_matrix(b, &v->position, vision_rows(config), Dv, "embeddings.position_embedding.weight");
     if (config->class_token) {
-        bind_vector(&b, &v->class_token, Dv, "embeddings.class_embedding");
+        bind_vector(b, &v->class_token, Dv, "embeddings.class_embedding");
         v->class_token.rank = 2;
         v->class_token.shape[0] = 1;
         v->class_token.shape[1] = Dv;
     }
     if (config->pre_norm) { // spelled so in every file
-        bind_vector(&b, &v->pre_gain, Dv, "pre_layrnorm.weight");
-        bind_vector(&b, &v->pre_bias, Dv, "pre_layrnorm.bias");
+        bind_vector(b, &v->pre_gain, Dv, "pre_layrnorm.weight");
+        bind_vector(b, &v->pre_bias, Dv, "pre_layrnorm.bias");
     }
     v->layer = xcalloc((size_t)config->layers, sizeof *v->layer);
-    for (int l = 0; l < config->layers; l++) bind_block(&b, &v->layer[l], config, l);
+    for (int l = 0; l < config->layers; l++) bind_block(b, &v->layer[l], config, l);
 
-    config->post_norm = bind_has(c, prefix, "post_layernorm.weight");
-    return b.failed ? -1 : 0;
+    config->post_norm = bind_has(b->checkpoint, b->prefix, "post_layernorm.weight");
+    return b->failed ? -1 : 0;
 }
 
 void vision_release(struct vision *v)
@@ -191,8 +182,8 @@ void vision_release(struct vision *v)
 static struct tensor *embed_stage(struct graph *g, const struct vision *v, struct tensor *pixels)
 {
     const struct vision_config *c = &v->config;
-    struct tensor *x = op_patches(g, pixels, c->patch);                         // [patches, 3*p*p]
-    x = op_matmul(g, x, graph_weight(&v->patch), graph_weight(&v->patch_bias)); // [patches, Dv]
+    struct tensor *x = op_patches(g, pixels, c->patch); // [patches, 3*p*p]
+    x = linear_forward(g, x, &v->patch);                // [patches, Dv]
 
     struct tensor *h = x;
     if (c->class_token) {
@@ -223,22 +214,22 @@ static struct tensor *block_stage(struct graph *g, void *self, struct tensor *h)
 
     struct tensor *x = op_layernorm(g, h, graph_weight(&w->norm1_gain),
                                     graph_weight(&w->norm1_bias), (float)c->eps);
-    struct tensor *q = op_matmul(g, x, graph_weight(&w->q), graph_weight(&w->q_bias));
-    struct tensor *k = op_matmul(g, x, graph_weight(&w->k), graph_weight(&w->k_bias));
-    struct tensor *v = op_matmul(g, x, graph_weight(&w->v), graph_weight(&w->v_bias));
+    struct tensor *q = linear_forward(g, x, &w->q);
+    struct tensor *k = linear_forward(g, x, &w->k);
+    struct tensor *v = linear_forward(g, x, &w->v);
     q = graph_view3(g, q, rows, c->heads, dim); // [S', heads, dim]
     k = graph_view3(g, k, rows, c->heads, dim);
     v = graph_view3(g, v, rows, c->heads, dim);
     x = op_attention(g, q, k, v, NULL, NULL, 1 / sqrtf((float)dim), NULL);
     x = graph_view(g, x, 2, (int64_t[]){ rows, c->hidden });
-    x = op_matmul(g, x, graph_weight(&w->out), graph_weight(&w->out_bias)); // [S', Dv]
+    x = linear_forward(g, x, &w->out); // [S', Dv]
     h = op_add(g, h, x);
 
     x = op_layernorm(g, h, graph_weight(&w->norm2_gain), graph_weight(&w->norm2_bias),
                      (float)c->eps);
-    x = op_matmul(g, x, graph_weight(&w->fc1), graph_weight(&w->fc1_bias)); // [S', ffn]
+    x = linear_forward(g, x, &w->fc1); // [S', ffn]
     x = op_gelu(g, x, c->act);
-    x = op_matmul(g, x, graph_weight(&w->fc2), graph_weight(&w->fc2_bias)); // [S', Dv]
+    x = linear_forward(g, x, &w->fc2); // [S', Dv]
     h = op_add(g, h, x);
     graph_scratch_end(g, scratch);
     return h;

@@ -2,7 +2,7 @@
 #ifndef CORE_VISION_H
 #define CORE_VISION_H
 
-#include "core/checkpoint.h"
+#include "core/bind.h"
 #include "core/hooks.h"
 
 struct vision_config {
@@ -18,14 +18,13 @@ struct vision_config {
 
 struct vision_layer {
     struct tensor norm1_gain, norm1_bias, norm2_gain, norm2_bias; // [Dv]
-    struct tensor q, k, v, out;                                   // [Dv,Dv]
-    struct tensor q_bias, k_bias, v_bias, out_bias;               // [Dv]
-    struct tensor fc1, fc1_bias, fc2, fc2_bias;                   // [ffn,Dv] [ffn] [Dv,ffn] [Dv]
+    struct linear q, k, v, out;                                   // [Dv,Dv]
+    struct linear fc1, fc2;                                       // [ffn,Dv] [Dv,ffn]
 };
 
 struct vision {
     struct vision_config config;
-    struct tensor patch, patch_bias;  // [Dv, 3*p*p], [Dv]
+    struct linear patch;              // [Dv, 3*p*p]
     struct tensor class_token;        // [1,Dv]
     struct tensor position;           // [S', Dv], S' = patches (+1 with a class token)
     struct tensor pre_gain, pre_bias; // [Dv]
@@ -38,9 +37,8 @@ int vision_config_read(struct vision_config *v, const cJSON *json, struct err *e
 // The GELU that an activation's name means ("gelu", "gelu_pytorch_tanh", "quick_gelu" ...).
 int gelu_form_read(enum gelu_form *form, const cJSON *json, const char *key, const char *otherwise,
                    struct err *err);
-// Binds the tensors; prefix like "vision_tower.vision_model." Memory from `arena`.
-int vision_bind(struct vision *v, const struct checkpoint *c, const char *prefix,
-                struct arena *arena, struct err *err);
+// Binds the tensors; b->prefix like "vision_tower.vision_model." 0 or -1 (b->err).
+int vision_bind(struct vision *v, struct binder *b);
 void vision_release(struct vision *v); // not the weights
 // Blocks that must be computed to give config.feature_layer.
 int vision_depth(const struct vision_config *c);

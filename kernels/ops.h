@@ -49,6 +49,8 @@ OP(scatter_rows, (struct tensor *y, const struct tensor *x, const struct tensor 
 OP(patches, (struct tensor *y, const struct tensor *pixels, int64_t patch))
 // y (f32) = x (any float dtype), elementwise.
 OP(widen, (struct tensor *y, const struct tensor *x))
+// y = x * value; in place allowed.
+OP(scale, (struct tensor *y, const struct tensor *x, float value))
 // y = value everywhere.
 OP(fill, (struct tensor *y, float value))
 
@@ -79,6 +81,8 @@ OP(swiglu_backward, (struct tensor *dgate, struct tensor *dup, const struct tens
                      const struct tensor *gate, const struct tensor *up))
 OP(gelu_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *x,
                    enum gelu_form form))
+// dx += dy * value.
+OP(scale_backward, (struct tensor *dx, const struct tensor *dy, float value))
 // y is the forward op's result.
 OP(softmax_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *y,
                       float scale))

@@ -76,7 +76,7 @@ static void show_counts(const struct sinks *sinks, const struct new_model_counts
     static const bool numeric[] = { false, true };
     struct table_builder t;
     table_begin(&t, "parameters", 2, columns, numeric);
-    for (int i = 0; i < NEW_MODEL_PARTS; i++) {
+    for (int i = 0; i < MODEL_PARTS; i++) {
         if (!n->parts[i].parameters) continue;
         table_add(&t, "%s", n->parts[i].name);
         table_add(&t, "%lld", (long long)n->parts[i].parameters);

@@ -145,11 +145,14 @@ static int llava_bind(struct model *m, const struct checkpoint *c, struct err *e
     char head[64];
     snprintf(head, sizeof head, "%slm_head.weight",
              bind_prefix(c, head_prefixes, "lm_head.weight"));
-    if (decoder_bind(&m->decoder, c, text, head, &m->arena, err) < 0 ||
-        vision_bind(&m->vision, c, vision, &m->arena, err) < 0)
-        return -1;
-    return projector_bind(&m->projector, c, projector, m->vision.config.hidden,
-                          m->decoder.config.hidden, &m->arena, err);
+    struct binder b = {
+        .checkpoint = c, .arena = &m->arena, .weights = &m->weights, .prefix = text, .err = err
+    };
+    if (decoder_bind(&m->decoder, &b, head) < 0) return -1;
+    b.prefix = vision;
+    if (vision_bind(&m->vision, &b) < 0) return -1;
+    b.prefix = projector;
+    return projector_bind(&m->projector, &b, m->vision.config.hidden, m->decoder.config.hidden);
 }
 
 static enum model_part_kind llava_part(const char *tensor)
@@ -206,8 +209,7 @@ static struct tensor *llava_picture_encode(struct graph *g, const struct model *
     struct tensor *pixels = site(g, SITE_PIXELS, picture, picture_pixels(g, m, image)); // [3,H,W]
     struct tensor *features = vision_forward(g, &m->vision, pixels, picture);           // [S,Dv]
     struct tensor *tokens = projector_forward(g, &m->projector, features);              // [S,D]
-    tokens = site(g, SITE_PROJECTED, picture, tokens);
-    return site(g, SITE_VISUAL, picture, tokens);
+    return site(g, SITE_PROJECTED, picture, tokens);
 }
 
 const struct family family_llava = {

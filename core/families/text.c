@@ -16,7 +16,10 @@ int text_bind(struct model *m, const struct checkpoint *c, struct err *err)
     // Base models are also published without the causal head's level.
     static const char *const prefixes[] = { "model.", "", NULL };
     const char *prefix = bind_prefix(c, prefixes, "embed_tokens.weight");
-    return decoder_bind(&m->decoder, c, prefix, "lm_head.weight", &m->arena, err);
+    struct binder b = {
+        .checkpoint = c, .arena = &m->arena, .weights = &m->weights, .prefix = prefix, .err = err
+    };
+    return decoder_bind(&m->decoder, &b, "lm_head.weight");
 }
 
 enum model_part_kind text_part(const char *tensor)

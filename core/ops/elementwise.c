@@ -1,4 +1,4 @@
-// core/ops/elementwise.c -- SwiGLU, GELU, sum, softmax, widening.
+// core/ops/elementwise.c -- SwiGLU, GELU, sum, multiple, softmax, widening.
 #include "core/ops/check.h"
 #include "core/tape.h"
 
@@ -79,6 +79,24 @@ struct tensor *op_add(struct graph *g, struct tensor *a, struct tensor *b)
 {
     if (!a || !b || !graph_ok(g)) return NULL;
     return op_want_same(g, "add", a, b) ? op_add_rows(g, a, 0, b) : NULL;
+}
+
+static int scale_backward(struct graph *g, const struct tape_step *s)
+{
+    struct tensor dx, dy;
+    if (!tape_grad(g, s->in[0], &dx) || !tape_grad(g, s->out, &dy)) return -1;
+    return op_back(g, "scale", g->backend->scale_backward(&dx, &dy, s->real));
+}
+
+struct tensor *op_scale(struct graph *g, struct tensor *x, float value)
+{
+    if (!x || !graph_ok(g)) return NULL;
+    if (!op_want_f32(g, "scale", "x", x)) return NULL;
+    struct tensor *y = graph_new(g, DTYPE_F32, x->rank, x->shape);
+    if (!y) return NULL;
+    y = op_done(g, "scale", g->backend->scale(y, x, value), y);
+    return tape_record(
+        g, y, &(struct tape_step){ .backward = scale_backward, .in = { x }, .real = value });
 }
 
 static int softmax_backward(struct graph *g, const struct tape_step *s)

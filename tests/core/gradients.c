@@ -199,6 +199,16 @@ static struct tensor *run_add_rows(const struct check *c, struct graph *g, struc
     return op_add_rows(g, in[0], c->variant, in[1]);
 }
 
+static void plain_scale(const struct check *c, double *const *in, double *out)
+{
+    for (int64_t i = 0; i < c->out; i++) out[i] = in[0][i] * -1.5;
+}
+
+static struct tensor *run_scale(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    return op_scale(g, in[0], -1.5f);
+}
+
 static void plain_softmax(const struct check *c, double *const *in, double *out)
 {
     int64_t d = c->in[0][1];
@@ -317,6 +327,7 @@ static const struct check checks[] = {
     { "gelu", { "gelu_backward" }, GELU_QUICK, { { 3, 11 } }, 33, plain_gelu, run_gelu },
     { "add", { 0 }, 0, { { 3, 11 }, { 3, 11 } }, 33, plain_add, run_add },
     { "add_rows", { 0 }, 2, { { 5, 11 }, { 2, 11 } }, 55, plain_add, run_add_rows },
+    { "scale", { "scale_backward" }, 0, { { 3, 11 } }, 33, plain_scale, run_scale },
     { "softmax", { "softmax_backward" }, 0, { { 3, 19 } }, 57, plain_softmax, run_softmax },
     { "embedding", { "gather_rows_backward" }, 0, { { 6, 9 } }, 45, plain_embedding, run_embedding },
     { "gather_rows", { "gather_rows_backward" }, 0, { { 6, 9 } }, 45, plain_embedding, run_gather },

@@ -22,7 +22,7 @@ static struct new_model_counts count(const char *shape)
     struct err err;
     if (new_model_count(shape, &n, &err) < 0) fail_msg("%s", err.text);
     int64_t sum = 0;
-    for (int i = 0; i < NEW_MODEL_PARTS; i++) sum += n.parts[i].parameters;
+    for (int i = 0; i < MODEL_PARTS; i++) sum += n.parts[i].parameters;
     assert_int_equal(sum, n.total);
     assert_int_equal(n.bytes, 2 * (uint64_t)n.total);
     return n;

@@ -67,50 +67,11 @@ static void close_model(struct fixture *f)
 
 // --- weights by name -----------------------------------------------------------------------------
 
-static struct tensor *layer_weight(struct decoder_layer *w, const char *name)
-{
-    const struct {
-        const char *name;
-        struct tensor *t;
-    } all[] = {
-        { "input_layernorm.weight", &w->input_norm },
-        { "post_attention_layernorm.weight", &w->post_norm },
-        { "self_attn.q_proj.weight", &w->q },
-        { "self_attn.k_proj.weight", &w->k },
-        { "self_attn.v_proj.weight", &w->v },
-        { "self_attn.o_proj.weight", &w->o },
-        { "mlp.gate_proj.weight", &w->gate },
-        { "mlp.up_proj.weight", &w->up },
-        { "mlp.down_proj.weight", &w->down },
-    };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (strcmp(all[i].name, name) == 0) return all[i].t;
-    return NULL;
-}
-
 static struct tensor *weight(struct model *m, const char *name)
 {
-    struct projector *p = &m->projector;
-    struct tensor *t = NULL;
-    int layer, length = 0;
-    if (sscanf(name, "language_model.model.layers.%d.%n", &layer, &length) == 1 && length)
-        t = layer_weight(&m->decoder.layer[layer], name + length);
-    else if (strcmp(name, "multi_modal_projector.linear_1.weight") == 0)
-        t = &p->w1;
-    else if (strcmp(name, "multi_modal_projector.linear_1.bias") == 0)
-        t = &p->b1;
-    else if (strcmp(name, "multi_modal_projector.linear_2.weight") == 0)
-        t = &p->w2;
-    else if (strcmp(name, "multi_modal_projector.linear_2.bias") == 0)
-        t = &p->b2;
-    else if (strcmp(name, "language_model.model.embed_tokens.weight") == 0)
-        t = &m->decoder.embed;
-    else if (strcmp(name, "language_model.model.norm.weight") == 0)
-        t = &m->decoder.norm;
-    else if (strcmp(name, "language_model.lm_head.weight") == 0)
-        t = &m->decoder.head;
-    if (!t || !t->data) fail_msg("no weight is called %s", name);
-    return t;
+    const struct weight *w = weights_find(&m->weights, name);
+    if (!w) fail_msg("no weight is called %s", name);
+    return w->tensor;
 }
 
 // Gives the named weight a gradient.
@@ -121,8 +82,7 @@ static void train(struct fixture *f, const char *name)
     w->grad = grad_new(backend_cpu(), tensor_count(w));
     f->names[f->count] = name;
     f->grads[f->count++] = w->grad;
-    struct decoder *d = &f->model->decoder;
-    if (d->config.tied && w == &d->embed) d->head.grad = w->grad;
+    model_weights_changed(f->model);
 }
 
 static void train_list(struct fixture *f, const char *list)
@@ -337,8 +297,8 @@ static void test_same_bits(void **state)
     {
         float *first[WEIGHTS_MAX];
         struct vision *v = &f.model->vision;
-        struct tensor *encoder[] = { &v->patch, &v->position, &v->layer[0].q,
-                                     &v->layer[0].fc1_bias };
+        struct tensor *encoder[] = { &v->patch.weight, &v->position, &v->layer[0].q.weight,
+                                     &v->layer[0].fc1.bias };
         train_list(&f, "full_grad_norm_names");
         for (size_t i = 0; i < sizeof encoder / sizeof *encoder; i++) {
             encoder[i]->grad = grad_new(backend_cpu(), tensor_count(encoder[i]));

@@ -77,6 +77,15 @@ static void check_add(const struct backend *b, int64_t n, int64_t d)
     free(y.data);
 }
 
+static void check_scale(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor x = noise_tensor(2, n, d, 0, 1);
+    double *want = doubles(n * d);
+    for (int64_t i = 0; i < n * d; i++) want[i] = ((float *)x.data)[i] * -1.5;
+    assert_int_equal(b->scale(&x, &x, -1.5f), 0);
+    finish(b, "scale", &x, want, 0, 1e-7);
+}
+
 static void check_swiglu(const struct backend *b, int64_t n, int64_t d)
 {
     struct tensor x = noise_tensor(2, n, d, 0, 1), up = noise_tensor(2, n, d, 0, 2);
@@ -301,6 +310,7 @@ static const struct {
     { "rmsnorm", check_rmsnorm },
     { "layernorm", check_layernorm },
     { "add", check_add },
+    { "scale", check_scale },
     { "swiglu", check_swiglu },
     { "gelu", check_gelu },
     { "softmax", check_softmax },
