@@ -320,27 +320,38 @@ static struct tensor *attention_stage(struct graph *g, const struct layer *layer
     return h;
 }
 
-// h += down(silu(gate) * up), or what a method puts in its place.
-static struct tensor *ffn_stage(struct graph *g, const struct layer *layer, struct tensor *h)
+// h [n, D] += down(silu(gate) * up).
+static struct tensor *ffn_rows(struct graph *g, const struct layer *layer, struct tensor *h)
 {
-    const struct pass *p = &layer->pass;
     const struct decoder_layer *w = layer->w;
-    struct arena_mark scratch = graph_scratch_begin(g);
-    struct site_args args = site_of(p, layer->number, h);
-    hooks_run(g, SITE_FFN, &args);
-    if (args.out) h = op_add(g, h, args.out);
-
-    for (int64_t i = 0, m; !args.out && i < p->n && graph_ok(g); i += m) {
-        m = block_rows(p->n, i);
+    const float eps = (float)layer->pass.config->eps;
+    for (int64_t i = 0, m, n = h ? h->shape[0] : 0; i < n && graph_ok(g); i += m) {
+        m = block_rows(n, i);
         struct arena_mark block = graph_scratch_begin(g);
         struct tensor *rows = graph_rows(g, h, i, m); // [m, D]
-        struct tensor *x = op_rmsnorm(g, rows, graph_weight(&w->post_norm), (float)p->config->eps);
+        struct tensor *x = op_rmsnorm(g, rows, graph_weight(&w->post_norm), eps);
         struct tensor *gate = linear_forward(g, x, &w->gate);
         struct tensor *up = linear_forward(g, x, &w->up);
         struct tensor *y = op_swiglu(g, gate, up); // [m, ffn]
         y = linear_forward(g, y, &w->down);
         h = op_add_rows(g, h, i, y); // [n, D]
         graph_scratch_end(g, block);
+    }
+    return h;
+}
+
+// The FFN of all rows, or of those that methods leave to it.
+static struct tensor *ffn_stage(struct graph *g, const struct layer *layer, struct tensor *h)
+{
+    struct arena_mark scratch = graph_scratch_begin(g);
+    struct site_args args = site_of(&layer->pass, layer->number, h);
+    hooks_run(g, SITE_FFN, &args);
+    h = args.x;
+    if (!args.only) {
+        h = ffn_rows(g, layer, h);
+    } else if (args.only_count) {
+        struct tensor *rows = op_gather_rows(g, h, args.only, args.only_count);
+        h = op_scatter_rows(g, h, ffn_rows(g, layer, rows), args.only);
     }
     graph_scratch_end(g, scratch);
     return h;

@@ -15,6 +15,7 @@
     X(image)   /* core/preprocess.c */                                                             \
     X(compute) /* core/graph.c */                                                                  \
     X(norm)    /* core/methods/norm_align.c */                                                     \
+    X(ffn)     /* core/methods/ffn_approx.c */                                                     \
     X(job)     /* core/job.c */
 // clang-format on
 

@@ -51,6 +51,8 @@ OP(patches, (struct tensor *y, const struct tensor *pixels, int64_t patch))
 OP(widen, (struct tensor *y, const struct tensor *x))
 // y = x * value; in place allowed.
 OP(scale, (struct tensor *y, const struct tensor *x, float value))
+// y[N,D] = x * w[D] (f32), each row; in place allowed.
+OP(scale_columns, (struct tensor *y, const struct tensor *x, const struct tensor *w))
 // y = value everywhere.
 OP(fill, (struct tensor *y, float value))
 
@@ -83,6 +85,8 @@ OP(gelu_backward, (struct tensor *dx, const struct tensor *dy, const struct tens
                    enum gelu_form form))
 // dx += dy * value.
 OP(scale_backward, (struct tensor *dx, const struct tensor *dy, float value))
+// dx += dy * w, each row; w is held fixed.
+OP(scale_columns_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *w))
 // y is the forward op's result.
 OP(softmax_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *y,
                       float scale))

@@ -209,6 +209,25 @@ static struct tensor *run_scale(const struct check *c, struct graph *g, struct t
     return op_scale(g, in[0], -1.5f);
 }
 
+// The second factor is held fixed.
+static float fixed_factor(int64_t column)
+{
+    return 0.5f - 0.25f * (float)column;
+}
+
+static void plain_scale_columns(const struct check *c, double *const *in, double *out)
+{
+    for (int64_t i = 0; i < c->out; i++) out[i] = in[0][i] * fixed_factor(i % c->in[0][1]);
+}
+
+static struct tensor *run_scale_columns(const struct check *c, struct graph *g,
+                                        struct tensor *const *in)
+{
+    struct tensor *w = graph_new1(g, DTYPE_F32, c->in[0][1]);
+    for (int64_t i = 0; i < c->in[0][1]; i++) ((float *)w->data)[i] = fixed_factor(i);
+    return op_scale_columns(g, in[0], w);
+}
+
 static void plain_softmax(const struct check *c, double *const *in, double *out)
 {
     int64_t d = c->in[0][1];
@@ -328,6 +347,7 @@ static const struct check checks[] = {
     { "add", { 0 }, 0, { { 3, 11 }, { 3, 11 } }, 33, plain_add, run_add },
     { "add_rows", { 0 }, 2, { { 5, 11 }, { 2, 11 } }, 55, plain_add, run_add_rows },
     { "scale", { "scale_backward" }, 0, { { 3, 11 } }, 33, plain_scale, run_scale },
+    { "scale_columns", { "scale_columns_backward" }, 0, { { 3, 11 } }, 33, plain_scale_columns, run_scale_columns },
     { "softmax", { "softmax_backward" }, 0, { { 3, 19 } }, 57, plain_softmax, run_softmax },
     { "embedding", { "gather_rows_backward" }, 0, { { 6, 9 } }, 45, plain_embedding, run_embedding },
     { "gather_rows", { "gather_rows_backward" }, 0, { { 6, 9 } }, 45, plain_embedding, run_gather },

@@ -86,6 +86,16 @@ static void check_scale(const struct backend *b, int64_t n, int64_t d)
     finish(b, "scale", &x, want, 0, 1e-7);
 }
 
+static void check_scale_columns(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor x = noise_tensor(2, n, d, 0, 1), w = noise_tensor(1, d, 0, 0, 2);
+    double *want = doubles(n * d);
+    for (int64_t i = 0; i < n * d; i++) want[i] = ((float *)x.data)[i] * ((float *)w.data)[i % d];
+    assert_int_equal(b->scale_columns(&x, &x, &w), 0);
+    finish(b, "scale_columns", &x, want, 0, 0);
+    free(w.data);
+}
+
 static void check_swiglu(const struct backend *b, int64_t n, int64_t d)
 {
     struct tensor x = noise_tensor(2, n, d, 0, 1), up = noise_tensor(2, n, d, 0, 2);
@@ -311,6 +321,7 @@ static const struct {
     { "layernorm", check_layernorm },
     { "add", check_add },
     { "scale", check_scale },
+    { "scale_columns", check_scale_columns },
     { "swiglu", check_swiglu },
     { "gelu", check_gelu },
     { "softmax", check_softmax },
