@@ -96,8 +96,8 @@ OP(gather_rows_backward, (struct tensor *dx, const struct tensor *dy, const stru
 OP(scatter_rows_backward, (struct tensor *dx, struct tensor *dy, const struct tensor *index))
 OP(patches_backward, (struct tensor *dpixels, const struct tensor *dy, int64_t patch))
 // loss[i] = log sum e^logits - logits[target], for each row of logits[N,V] and target[N] (i32, in
-// 0..V-1); then logits = (softmax(logits) - one at the target) * weight, the gradient of weight *
-// the sum of the losses.
+// 0..V-1); then logits = (softmax(logits) - one at the target) * weight[i], the gradient of the sum
+// of the losses times weight[N].
 OP(cross_entropy, (struct tensor *loss, struct tensor *logits, const struct tensor *target,
-                   float weight))
+                   const struct tensor *weight))
 // clang-format on

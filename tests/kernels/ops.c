@@ -296,7 +296,8 @@ static void check_fill(const struct backend *b, int64_t n, int64_t d)
 static void check_cross_entropy(const struct backend *b, int64_t n, int64_t d)
 {
     struct tensor x = noise_tensor(2, n, d, 0, 1), target = tensor_of(DTYPE_I32, 1, n, 0, 0);
-    struct tensor loss = tensor_of(DTYPE_F32, 2, n, 1, 0);
+    struct tensor loss = tensor_of(DTYPE_F32, 2, n, 1, 0),
+                  weight = tensor_of(DTYPE_F32, 1, n, 0, 0);
     double *want = doubles(n), *slopes = doubles(n * d);
     for (int64_t i = 0; i < n; i++) {
         float *row = (float *)x.data + i * d;
@@ -305,12 +306,15 @@ static void check_cross_entropy(const struct backend *b, int64_t n, int64_t d)
         for (int64_t e = 0; e < d; e++) sum += exp(row[e] = row[e] * 20 + 300);
         // cppcheck-suppress invalidFunctionArg
         want[i] = log(sum) - row[at];
-        for (int64_t e = 0; e < d; e++) slopes[i * d + e] = 0.5 * (exp(row[e]) / sum - (e == at));
+        float w = ((float *)weight.data)[i] = 0.5f - (float)(i % 3) * 0.125f;
+        for (int64_t e = 0; e < d; e++)
+            slopes[i * d + e] = (double)w * (exp(row[e]) / sum - (e == at));
     }
-    assert_int_equal(b->cross_entropy(&loss, &x, &target, 0.5f), 0);
+    assert_int_equal(b->cross_entropy(&loss, &x, &target, &weight), 0);
     finish(b, "cross_entropy", &loss, want, 3e-5, 1e-6);
     finish(b, "cross_entropy (gradient)", &x, slopes, 1e-7, 1e-6);
     free(target.data);
+    free(weight.data);
 }
 
 static const struct {
