@@ -8,6 +8,15 @@
 
 #include "core/families/family.h"
 #include "core/hash.h"
+#include "core/settings_list.h"
+
+static const char *const word_auto[] = { "auto", NULL };
+
+const struct setting ctx_settings[] = {
+    { "ctx.max", SETTING_INTEGER, 1, 1e8, "auto", "tokens", word_auto, STALE_NOTHING,
+      "Tokens a conversation may hold; auto is the smaller of the model's limit and 8192." },
+    { 0 },
+};
 
 void conversation_init(struct conversation *c, const struct backend *backend)
 {
