@@ -29,6 +29,13 @@ static void visual_drop(struct conversation *c, struct picture *p)
     p->visual = (struct tensor){ 0 };
 }
 
+void conversation_trim(struct conversation *c, int64_t rows)
+{
+    kv_trim(&c->kv, rows);
+    methods_trim(&c->methods, rows);
+    sequence_trim(&c->cached, rows);
+}
+
 void conversation_clear(struct conversation *c)
 {
     for (size_t i = 0; i < c->message_count; i++) message_release(&c->messages[i]);
@@ -43,14 +50,15 @@ void conversation_clear(struct conversation *c)
     c->pictures = NULL;
     c->waiting = NULL;
     c->message_count = c->picture_count = c->waiting_count = 0;
-    kv_trim(&c->kv, 0);
-    sequence_release(&c->cached);
+    conversation_trim(c, 0);
 }
 
 void conversation_release(struct conversation *c)
 {
     conversation_clear(c);
+    methods_release(&c->methods);
     kv_release(&c->kv);
+    sequence_release(&c->cached);
     arena_release(&c->step);
 }
 
@@ -84,6 +92,7 @@ void conversation_set_model(struct conversation *c, const struct model *m)
         m && c->model && !strcmp(m->checkpoint->fingerprint, c->model->checkpoint->fingerprint);
     if (!same) forget_ids(c);
     conversation_stale(c, STALE_VISUAL);
+    methods_release(&c->methods);
     kv_release(&c->kv);
     c->model = m;
     if (m)
@@ -146,8 +155,7 @@ void conversation_drop(struct conversation *c, size_t count)
 void conversation_stale(struct conversation *c, enum setting_stale stale)
 {
     if (stale < STALE_KV) return;
-    kv_trim(&c->kv, 0);
-    sequence_release(&c->cached);
+    conversation_trim(c, 0);
     if (stale != STALE_VISUAL) return;
     for (size_t i = 0; i < c->picture_count; i++) visual_drop(c, &c->pictures[i]);
 }

@@ -15,6 +15,7 @@
     X(image)   /* core/preprocess.c */                                                             \
     X(compute) /* core/graph.c */                                                                  \
     X(train)   /* core/train/settings.c */                                                         \
+    X(norm)    /* core/methods/norm_align.c */                                                     \
     X(job)     /* core/job.c */
 // clang-format on
 
