@@ -73,7 +73,15 @@ struct metric {
     int (*summary)(const struct metric_tally *t, struct metric_number *numbers);
 };
 
-extern const struct metric *const metrics[]; // NULL-terminated
+extern const struct metric *const metrics[]; // [METRIC_COUNT], and NULL
+
+enum {
+    METRIC_COUNT = 0
+#define X(name) +1
+#include "core/metrics/list.h"
+#undef X
+};
+
 const struct metric *metric_find(const char *name);
 // As metric_find, with a message that names those there are.
 const struct metric *metric_need(const char *name, struct err *err);

@@ -250,6 +250,7 @@ static int read_choices(struct sample *s, const cJSON *json, struct err *err)
     const cJSON *list = json_get(json, "choices"), *item;
     const char *key = list ? "choices" : "endings"; // the latter in HellaSwag
     if (!list) list = json_get(json, key);
+    s->endings = *key == 'e';
     if (!list) return 0;
     if (!cJSON_IsArray(list)) return err_set(err, "\"%s\" must be a list of texts", key);
     s->choices = xreallocarray(NULL, (size_t)cJSON_GetArraySize(list) + 1, sizeof *s->choices);

@@ -38,6 +38,7 @@ struct sample {
     char *metric;   // how its answer is scored; NULL
     char **choices; // "choices" or "endings": texts to choose from
     size_t choice_count;
+    bool endings; // they came as "endings": texts, never letters
     // What the last question is scored against, when the sample says so beside its turns: "answer",
     // "answers", "references", "captions", "caption" or "label" (a text, a number, a list of them).
     char **references;
