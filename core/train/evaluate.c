@@ -16,6 +16,7 @@ struct evaluating {
     struct settings *settings; // greedy
     struct evaluation *e;
     struct conversation c;
+    struct evaluate_passes passes;
     char **paths; // pictures of c, in order
     size_t path_count;
     void *corpus[METRIC_COUNT]; // by number in metrics[]
@@ -262,11 +263,29 @@ static int show_pictures(struct evaluating *v, const struct dialogue *d, struct 
     return 0;
 }
 
+// The methods that are on, and then who else listens.
+static int attach_methods(struct evaluating *v, struct hooks *hooks, struct err *err)
+{
+    const struct method_env env = { .model = v->r->model,
+                                    .backend = v->r->backend,
+                                    .settings = v->settings,
+                                    .tensors = v->r->tensors };
+    *hooks = (struct hooks){ 0 };
+    if (methods_attach(&v->c.methods, hooks, &env, err) < 0) return -1;
+    // A method may decide by the question what it keeps of a picture: nothing is taken over.
+    if (hooks->count) conversation_stale(&v->c, STALE_KV);
+    for (int i = 0; v->r->hooks && i < v->r->hooks->count; i++)
+        hooks_add(hooks, &v->r->hooks->list[i]);
+    v->passes = (struct evaluate_passes){
+        .settings = v->settings, .hooks = hooks, .cancel = v->r->cancel, .c = &v->c
+    };
+    return 0;
+}
+
 // The conversation up to the question.
 static void set_messages(struct evaluating *v, const struct dialogue *d, size_t question)
 {
     conversation_drop(&v->c, v->c.message_count);
-    if (v->r->fresh) conversation_stale(&v->c, STALE_KV);
     for (size_t i = 0; i <= question; i++)
         message_copy(conversation_add(&v->c, d->messages[i].role), &d->messages[i]);
 }
@@ -285,14 +304,16 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
 {
     static const struct answer_options options = { 0 };
     struct sinks sinks = { 0 };
+    struct hooks hooks;
     struct err err;
     char *answer = NULL;
     bool answered;
     int status = 0;
     sinks_add(&sinks, (struct sink){ capture, &answer });
     set_messages(v, &s->dialogue, q->message);
-    if (conversation_answer(&v->c, v->settings, v->r->hooks, v->r->cancel, &options, &sinks,
-                            &answered, &err) < 0) {
+    if (attach_methods(v, &hooks, &err) < 0 ||
+        conversation_answer(&v->c, v->settings, &hooks, v->r->cancel, &options, &sinks, &answered,
+                            &err) < 0) {
         skip(v, s, q, m, err.text);
         status = 1;
     } else if (!answer) {
@@ -348,8 +369,8 @@ static int rank(struct evaluating *v, const struct sample *s, const struct quest
     double *loglik = xcalloc(n + 1, sizeof *loglik);
     const bool as_letters =
         !s->endings && n <= LETTERS && !choices_are_letters(mc) && choices_by_label(mc);
+    struct hooks hooks;
     struct err err;
-    bool cancelled = false;
     int status = n < 2 ? err_set(&err, "fewer than two \"choices\"") : 0;
     set_messages(v, &s->dialogue, q->message);
     if (as_letters && !choices_listed(q->text)) list_choices(&v->c, mc);
@@ -357,16 +378,16 @@ static int rank(struct evaluating *v, const struct sample *s, const struct quest
         texts[i] = as_letters ? letters[i] : mc->choices[i];
         lengths[i] = characters(texts[i]);
     }
-    if (status == 0)
-        status = evaluate_rank(v->r, v->settings, &v->c, texts, n, loglik, &cancelled, &err);
+    if (status == 0) status = attach_methods(v, &hooks, &err);
+    if (status == 0) status = evaluate_rank(&v->passes, texts, n, loglik, &err);
     mc->loglik = loglik;
     mc->lengths = lengths;
-    if (cancelled)
-        v->stopped = true;
-    else if (status == 0)
-        status = note(v, s, q, m, mc);
-    else
+    if (status < 0)
         skip(v, s, q, m, err.text);
+    else if (v->passes.cancelled)
+        v->stopped = true;
+    else
+        status = note(v, s, q, m, mc);
     free(texts);
     free(lengths);
     free(loglik);
@@ -380,16 +401,16 @@ static int lose(struct evaluating *v, const struct sample *s, const struct metri
     const struct dialogue *d = &s->dialogue;
     struct metric_case mc = { .right = -1 };
     struct question q = { 0 };
+    struct hooks hooks;
     struct err err;
-    bool cancelled = false;
     int status = 1;
     // What is told is the last question; the loss is that of all answers.
     for (size_t i = d->count; i-- > 0 && !q.text;) question_at(s, i, &q);
     if (!q.text) q.text = xstrdup("");
-    if (evaluate_loss(v->r, v->settings, &v->c, d->messages, d->count, &mc.loss, &cancelled, &err) <
-        0)
+    if (attach_methods(v, &hooks, &err) < 0 ||
+        evaluate_loss(&v->passes, d->messages, d->count, &mc.loss, &err) < 0)
         skip(v, s, &q, m, err.text);
-    else if (cancelled)
+    else if (v->passes.cancelled)
         v->stopped = true;
     else
         status = note(v, s, &q, m, &mc);

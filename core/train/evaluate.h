@@ -13,12 +13,14 @@
 // Every question of a sample that has an answer in the data is asked, after the true former turns,
 // and answered greedily: the settings' prompt layout, context and sample.max_tokens hold, the other
 // ones of the sampler do not. Samples go one after another, so there is no batch a score could
-// depend on. A picture is encoded once for consecutive samples that show it, and what their prompts
-// begin with is computed once.
+// depend on. The methods that the settings switch on work as in a chat. A picture is encoded once
+// for consecutive samples that show it; what their prompts begin with is computed once, unless a
+// method is on (it may keep of a picture what the question asks for).
 #ifndef CORE_TRAIN_EVALUATE_H
 #define CORE_TRAIN_EVALUATE_H
 
 #include "core/hooks.h"
+#include "core/methods/method.h"
 #include "core/metrics/metric.h"
 #include "core/model.h"
 #include "core/names.h"
@@ -43,14 +45,13 @@ struct evaluate_request {
     const struct model *model;
     const struct backend *backend;
     const struct settings *settings; // a snapshot: nobody changes it meanwhile
-    const struct hooks *hooks;       // methods; NULL: none
+    const struct hooks *hooks;       // who listens besides, after the methods; NULL: nobody
+    struct method_tensors tensors;   // of the adapter, for methods that learn
     const struct dataset *data;
     const int64_t *indices; // [index_count] samples, in this order; NULL: all
     int64_t index_count;
     const char *const *kinds; // [kind_count] only samples of these kinds; 0: all
     size_t kind_count;
-    bool fresh; // compute every prompt from its first row: for methods that keep of a picture what
-                // the question asks for
     int64_t limit;               // at most this many samples; 0: all
     const struct metric *metric; // NULL: the one each sample names, loss where it names none
     // Told after each question; false stops as cancel does. May be NULL.

@@ -5,18 +5,21 @@
 #include "core/conversation.h"
 #include "core/train/evaluate.h"
 
-// A pass of the model outside of a conversation's answer: rows of `c` in c->step.
-struct graph evaluate_graph(const struct evaluate_request *r, const struct settings *s,
-                            struct conversation *c);
+// What the passes of a run share.
+struct evaluate_passes {
+    const struct settings *settings;
+    const struct hooks *hooks; // methods, then those of the request
+    const atomic_bool *cancel;
+    struct conversation *c; // messages, pictures, cache
+    bool cancelled;         // the last one gave nothing for that reason
+};
 
 // Log-likelihood of each choice as the answer to the conversation as it stands (its last message is
-// the user's). Its prompt is computed once. `s`: the run's settings. *cancelled: nothing was found.
-int evaluate_rank(const struct evaluate_request *r, const struct settings *s,
-                  struct conversation *c, const char *const *choices, size_t count, double *loglik,
-                  bool *cancelled, struct err *err);
-// Loss of the messages' answers; the pictures are those of `c`.
-int evaluate_loss(const struct evaluate_request *r, const struct settings *s,
-                  struct conversation *c, const struct message *messages, size_t count,
-                  double *loss, bool *cancelled, struct err *err);
+// the user's). Its prompt is computed once.
+int evaluate_rank(struct evaluate_passes *p, const char *const *choices, size_t count,
+                  double *loglik, struct err *err);
+// Loss of the messages' answers; the pictures are those of the conversation.
+int evaluate_loss(struct evaluate_passes *p, const struct message *messages, size_t count,
+                  double *loss, struct err *err);
 
 #endif

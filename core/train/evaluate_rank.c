@@ -19,29 +19,27 @@
 #include "core/train/evaluate_parts.h"
 #include "core/train/loss.h"
 
-struct graph evaluate_graph(const struct evaluate_request *r, const struct settings *s,
-                            struct conversation *c)
+static struct graph pass_graph(const struct evaluate_passes *p)
 {
-    const bool bf16 = settings_is(s, "compute.matmul", "bf16");
-    return (struct graph){ .backend = r->backend,
-                           .arena = &c->step,
-                           .hooks = r->hooks,
-                           .settings = s,
+    const bool bf16 = settings_is(p->settings, "compute.matmul", "bf16");
+    return (struct graph){ .backend = p->c->backend,
+                           .arena = &p->c->step,
+                           .hooks = p->hooks,
+                           .settings = p->settings,
                            .matmul = bf16 ? MATMUL_BF16 : MATMUL_F32,
-                           .cancel = r->cancel };
+                           .cancel = p->cancel };
 }
 
-static int failed(const struct graph *g, bool *cancelled, struct err *err)
+static int failed(const struct graph *g, struct evaluate_passes *p, struct err *err)
 {
-    *cancelled = g->cancelled;
+    p->cancelled = g->cancelled;
     return g->cancelled ? 0 : err_set(err, "%s", g->err.text);
 }
 
 // --- choices -------------------------------------------------------------------------------------
 
 struct ranking {
-    const struct evaluate_request *request;
-    const struct settings *settings;
+    struct evaluate_passes *passes;
     struct conversation *c;
     struct prompt_options options;
     struct sequence prompt; // with what opens the answer
@@ -136,46 +134,46 @@ static int rank_rows(struct graph *g, struct conversation *c, const struct seque
     return status;
 }
 
-static int rank_choice(const struct ranking *k, const char *choice, double *loglik, bool *cancelled,
-                       struct err *err)
+static int rank_choice(const struct ranking *k, const char *choice, double *loglik, struct err *err)
 {
     struct conversation *c = k->c;
+    const int64_t limit = conversation_limit(c, k->passes->settings);
     struct answered a;
     int status = add_choice(k, choice, &a, err);
     const int64_t p = status == 0 ? parting_row(&k->prompt, &a) : 0;
     if (status == 0 && (p < 1 || a.end <= p))
         status = err_set(err, "the choice '%.100s' has no token of its own", choice);
-    if (status == 0 && a.end > conversation_limit(c, k->settings))
+    if (status == 0 && a.end > limit)
         status = err_set(err, "%lld tokens with a choice, the context holds %lld", (long long)a.end,
-                         (long long)conversation_limit(c, k->settings));
+                         (long long)limit);
     if (status == 0) {
         sequence_trim(&a.sequence, a.end);
-        kv_trim(&c->kv, p - 1);
-        sequence_trim(&c->cached, p - 1);
+        conversation_trim(c, p - 1);
         status = kv_reserve(&c->kv, a.end, err);
     }
     if (status == 0) {
-        struct graph g = evaluate_graph(k->request, k->settings, c);
-        if (rank_rows(&g, c, &a.sequence, p, loglik) < 0) status = failed(&g, cancelled, err);
-        kv_trim(&c->kv, p - 1);
+        struct graph g = pass_graph(k->passes);
+        if (rank_rows(&g, c, &a.sequence, p, loglik) < 0) status = failed(&g, k->passes, err);
+        conversation_trim(c, p - 1);
     }
     sequence_release(&a.sequence);
     return status;
 }
 
-int evaluate_rank(const struct evaluate_request *r, const struct settings *s,
-                  struct conversation *c, const char *const *choices, size_t count, double *loglik,
-                  bool *cancelled, struct err *err)
+int evaluate_rank(struct evaluate_passes *p, const char *const *choices, size_t count,
+                  double *loglik, struct err *err)
 {
-    struct ranking k = { .request = r, .settings = s, .c = c };
-    const struct answer_options prefill = { .forward_only = true };
+    static const struct answer_options prefill = { .forward_only = true };
+    struct ranking k = { .passes = p, .c = p->c };
     bool done;
-    if (model_prompt(r->model, s, true, &k.options, err) < 0) return -1;
-    if (conversation_sequence(c, s, true, &k.prompt, err) < 0) return -1;
-    int status = conversation_answer(c, s, r->hooks, r->cancel, &prefill, NULL, &done, err);
-    *cancelled = status == 0 && !done;
-    for (size_t i = 0; i < count && status == 0 && !*cancelled; i++)
-        status = rank_choice(&k, choices[i], &loglik[i], cancelled, err);
+    p->cancelled = false;
+    if (model_prompt(p->c->model, p->settings, true, &k.options, err) < 0) return -1;
+    if (conversation_sequence(p->c, p->settings, true, &k.prompt, err) < 0) return -1;
+    int status =
+        conversation_answer(p->c, p->settings, p->hooks, p->cancel, &prefill, NULL, &done, err);
+    p->cancelled = status == 0 && !done;
+    for (size_t i = 0; i < count && status == 0 && !p->cancelled; i++)
+        status = rank_choice(&k, choices[i], &loglik[i], err);
     sequence_release(&k.prompt);
     return status;
 }
@@ -192,23 +190,25 @@ static int check_labels(const struct labels *l, const struct conversation *c,
                    (long long)limit);
 }
 
-int evaluate_loss(const struct evaluate_request *r, const struct settings *s,
-                  struct conversation *c, const struct message *messages, size_t count,
-                  double *loss, bool *cancelled, struct err *err)
+int evaluate_loss(struct evaluate_passes *p, const struct message *messages, size_t count,
+                  double *loss, struct err *err)
 {
-    struct graph g = evaluate_graph(r, s, c);
+    struct conversation *c = p->c;
+    struct graph g = pass_graph(p);
     struct labels l = { 0 };
     int64_t *tokens = xcalloc(c->picture_count + 1, sizeof *tokens);
+    p->cancelled = false;
     for (size_t i = 0; i < c->picture_count; i++) tokens[i] = c->pictures[i].tokens;
-    int status = labels_make(&l, messages, count, tokens, c->picture_count, r->model, s, err);
+    int status =
+        labels_make(&l, messages, count, tokens, c->picture_count, c->model, p->settings, err);
     if (status == 0 && !labels_answered(messages, count)) l.trained = 0;
-    if (status == 0) status = check_labels(&l, c, s, err);
+    if (status == 0) status = check_labels(&l, c, p->settings, err);
     if (status == 0) {
         bool good = true;
         for (size_t i = 0; i < c->picture_count && good; i++)
             good = conversation_encode(c, &g, (int)i) == 0;
-        if (!good || loss_sample(&g, r->model, c->pictures, c->picture_count, &l, 1, loss) < 0)
-            status = failed(&g, cancelled, err);
+        if (!good || loss_sample(&g, c->model, c->pictures, c->picture_count, &l, 1, loss) < 0)
+            status = failed(&g, p, err);
     }
     labels_release(&l);
     free(tokens);
