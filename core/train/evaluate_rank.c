@@ -91,7 +91,7 @@ static int add_choice(const struct ranking *k, const char *choice, struct answer
         const struct prompt_answer *last = &answers[count - 1];
         a->first = last->first;
         a->end = last->end;
-        if (!last->open) a->end -= closing_rows(k, &a->sequence, a->first, a->end);
+        a->end -= closing_rows(k, &a->sequence, a->first, a->end);
     }
     free(answers);
     return status;
