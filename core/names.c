@@ -46,6 +46,12 @@ size_t names_add(struct names *n, const char *name, bool *known)
     return *slot - 1;
 }
 
+size_t names_find(const struct names *n, const char *name)
+{
+    const size_t *slot = n->count ? find(n, name) : NULL;
+    return slot && *slot ? *slot - 1 : n->count;
+}
+
 void names_release(struct names *n)
 {
     for (size_t i = 0; i < n->count; i++) free(n->list[i]);

@@ -16,8 +16,8 @@ const struct setting train_settings[] = {
       "Another set than the method's, by names: \"lora:q_proj,v_proj:8; *layernorm*; "
       "@projector\"." },
     { "train.lr", SETTING_REAL, 0, 10, "auto", NULL, words_auto, STALE_NOTHING,
-      "Highest learning rate; auto is 1e-3 for norms or the connector alone, 2e-4 with LoRA, else "
-      "2e-5." },
+      "Highest learning rate; auto is 1e-3 for layernorm-simple and connector, 2e-4 for layernorm "
+      "and LoRA, else 2e-5." },
     { "train.lr.projector", SETTING_REAL, 0, 10, "auto", NULL, words_auto, STALE_NOTHING,
       "Rate of the projector (and of norm alignment); auto is train.lr." },
     { "train.lr.vision", SETTING_REAL, 0, 10, "auto", NULL, words_auto, STALE_NOTHING,
