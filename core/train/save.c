@@ -159,7 +159,7 @@ static int64_t *list_steps(const char *out, size_t *count)
     return steps;
 }
 
-static void remove_old(const char *out, int64_t keep)
+void save_trim(const char *out, int64_t keep)
 {
     size_t count;
     int64_t *steps = list_steps(out, &count);
@@ -238,7 +238,7 @@ int save_write(const char *out, const struct params *p, const struct save_place 
         else
             remove_folder(unfinished);
     }
-    if (status == 0) remove_old(out, keep);
+    if (status == 0) save_trim(out, keep);
     free(path);
     free(unfinished);
     return status < 0 ? err_in(err, "checkpoint of step %lld", (long long)at->step) : 0;

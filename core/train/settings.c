@@ -62,7 +62,7 @@ const struct setting train_settings[] = {
       "Steps between two validations; auto is a tenth of the run." },
     { "train.save_every", SETTING_INTEGER, 1, 1e12, "auto", "steps", words_auto, STALE_NOTHING,
       "Steps between two checkpoints; auto is about five minutes." },
-    { "train.keep", SETTING_INTEGER, 1, 1e6, "1", NULL, NULL, STALE_NOTHING,
-      "How many checkpoints are kept." },
+    { "train.keep", SETTING_INTEGER, 0, 1e6, "0", NULL, NULL, STALE_NOTHING,
+      "How many checkpoints are kept when the run is done; while it runs, the newest always is." },
     { 0 },
 };
