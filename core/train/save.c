@@ -284,7 +284,7 @@ static int check_identity(const struct safetensors *f, const struct save_identit
         free(is);
         return -1;
     }
-    if (strcmp(samples, id->samples) != 0)
+    if (id->samples && strcmp(samples, id->samples) != 0)
         return err_set(err, "other samples can be used than when the run began: pictures were lost "
                             "or changed; bring them back, or train into another folder");
     return 0;
@@ -301,17 +301,31 @@ static int read_place(const struct safetensors *f, struct save_place *at, struct
     return at->step >= 0 ? 0 : err_set(err, "'%s' is damaged", f->path);
 }
 
-int save_read(const char *out, struct params *p, struct save_place *at,
-              const struct save_identity *id, struct err *err)
+static struct safetensors *open_newest(const char *out, struct err *err)
 {
     char *path =
         xasprintf("%s/checkpoint-%lld/state.safetensors", out, (long long)save_newest(out));
     struct safetensors *f = safetensors_open(path, err);
+    free(path);
+    return f;
+}
+
+int save_check(const char *out, const struct save_identity *id, struct err *err)
+{
+    struct safetensors *f = open_newest(out, err);
+    int status = f ? check_identity(f, id, err) : -1;
+    safetensors_close(f);
+    return status < 0 ? err_in(err, "cannot go on with '%s'", out) : 0;
+}
+
+int save_read(const char *out, struct params *p, struct save_place *at,
+              const struct save_identity *id, struct err *err)
+{
+    struct safetensors *f = open_newest(out, err);
     int status = f ? check_identity(f, id, err) : -1;
     if (status == 0) status = read_place(f, at, err);
     if (status == 0) status = read_values(f, p, WHATS, err);
     safetensors_close(f);
-    free(path);
     return status < 0 ? err_in(err, "cannot go on with '%s'", out) : 0;
 }
 

@@ -34,6 +34,8 @@ int save_write(const char *out, const struct params *p, const struct save_place 
                const struct save_identity *id, int64_t keep, struct err *err);
 // Step of the newest checkpoint, -1: none. What an interrupted one left is removed.
 int64_t save_newest(const char *out);
+// Does the newest checkpoint belong to the same run? id->samples NULL: not known yet.
+int save_check(const char *out, const struct save_identity *id, struct err *err);
 // Only the newest `keep` stay.
 void save_trim(const char *out, int64_t keep);
 // Fills masters, moments and *at from the newest. -1 when it belongs to another run: says what

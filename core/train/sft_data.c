@@ -194,22 +194,26 @@ static void hash_samples(struct sft *t)
     hash_end(&h, t->samples_hash);
 }
 
-int sft_data_open(struct sft *t, struct err *err)
-{
-    t->settings = list_settings(t->job->settings);
-    if (save_hash(t->options.data, t->data_hash, err) < 0) return -1;
-    int status = open_set(t, &t->train, t->options.data, t->options.images, err);
-    if (status == 0) status = open_held(t, err);
-    if (status == 0) hash_samples(t);
-    return status;
-}
-
 struct save_identity sft_identity(const struct sft *t)
 {
     return (struct save_identity){ .settings = t->settings,
                                    .model = t->job->model->checkpoint->fingerprint,
                                    .data = t->data_hash,
                                    .samples = t->samples_hash };
+}
+
+int sft_data_open(struct sft *t, struct err *err)
+{
+    t->settings = list_settings(t->job->settings);
+    if (save_hash(t->options.data, t->data_hash, err) < 0) return -1;
+    // What can be refused is, before every picture is decoded.
+    struct save_identity id = sft_identity(t);
+    id.samples = NULL;
+    if (save_newest(t->out.path) >= 0 && save_check(t->out.path, &id, err) < 0) return -1;
+    int status = open_set(t, &t->train, t->options.data, t->options.images, err);
+    if (status == 0) status = open_held(t, err);
+    if (status == 0) hash_samples(t);
+    return status;
 }
 
 static void close_set(struct sft_set *set)
