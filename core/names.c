@@ -46,10 +46,11 @@ size_t names_add(struct names *n, const char *name, bool *known)
     return *slot - 1;
 }
 
-size_t names_find(const struct names *n, const char *name)
+bool names_find(const struct names *n, const char *name, size_t *number)
 {
-    const size_t *slot = n->count ? find(n, name) : NULL;
-    return slot && *slot ? *slot - 1 : n->count;
+    const size_t slot = n->slot_count ? *find(n, name) : 0;
+    if (slot) *number = slot - 1;
+    return slot != 0;
 }
 
 void names_release(struct names *n)

@@ -78,8 +78,8 @@ static void keep(struct feed *f, const char *path, const struct picture *p, bool
 
 static bool find(const struct feed *f, const char *path, struct picture *p)
 {
-    const size_t i = names_find(&f->paths, path);
-    if (i >= f->known_count) return false;
+    size_t i;
+    if (!names_find(&f->paths, path, &i)) return false;
     p->tokens = f->known[i].tokens;
     p->image = f->known[i].image;
     p->visual = f->known[i].visual;
