@@ -4,5 +4,6 @@
 #define CORE_JOBS_LIST_H
 
 #define JOB_KINDS(X) X(train)
+#define JOB_KINDS(X) X(evaluate)
 
 #endif
