@@ -219,6 +219,11 @@ const struct family family_llava = {
     .configure = llava_configure,
     .bind = llava_bind,
     .part = llava_part,
+    .module_prefix = { [PART_VISION] = "model.",
+                       [PART_PROJECTOR] = "model.",
+                       [PART_EMBEDDING] = "model.language_model.",
+                       [PART_DECODER] = "model.language_model.",
+                       [PART_HEAD] = "" },
     .picture_tokens = llava_picture_tokens,
     .picture_encode = llava_picture_encode,
 };
