@@ -100,7 +100,6 @@ OP(patches_backward, (struct tensor *dpixels, const struct tensor *dy, int64_t p
 // of the losses times weight[N].
 OP(cross_entropy, (struct tensor *loss, struct tensor *logits, const struct tensor *target,
                    const struct tensor *weight))
-                   float weight))
 
 // --- optimizer -----------------------------------------------------------------------------------
 

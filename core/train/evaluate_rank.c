@@ -126,7 +126,12 @@ static int rank_rows(struct graph *g, struct conversation *c, const struct seque
         for (int64_t i = 0; i < n; i++) row[i] = (int32_t)(x->shape[0] - n + i);
         x = op_gather_rows(g, x, row, n - 1); // [n-1, D]
         x = op_rmsnorm(g, x, graph_weight(&d->norm), (float)d->config.eps);
-        status = op_cross_entropy(g, x, graph_weight(&d->head), s->ids + p, 0, &sum);
+        float *loss = xcalloc((size_t)n, sizeof *loss);
+        float *weight = xcalloc((size_t)n, sizeof *weight); // no gradient is wanted
+        status = op_cross_entropy(g, x, graph_weight(&d->head), s->ids + p, weight, loss);
+        for (int64_t i = 0; i < n - 1; i++) sum += loss[i];
+        free(weight);
+        free(loss);
         free(row);
     }
     arena_reset(g->arena, mark);
