@@ -93,7 +93,6 @@ bool adapter_touches_vision(const struct adapter *a)
         const struct adapter_entry *e = &a->list[i];
         if (e->weight && (e->weight->part == PART_VISION || e->weight->part == PART_PROJECTOR))
             return true;
-        if (e->kind == ADAPTER_EXTRA && !strncmp(e->name, "norm_align.", 11)) return true;
     }
     return false;
 }

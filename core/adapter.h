@@ -65,7 +65,7 @@ void adapter_scale(struct adapter *a, double factor);
 // A method's tensor (f32) by its name; NULL: the adapter has none. NULL adapter: NULL.
 const struct tensor *adapter_find(const struct adapter *a, const char *extra);
 bool adapter_has(const struct adapter *a, enum adapter_kind kind);
-// Does it change what pictures become (encoder, projector, alignment), or only the decoder?
+// Does it change what encoder and projector make of a picture? (Methods act after them.)
 bool adapter_touches_vision(const struct adapter *a);
 int64_t adapter_parameters(const struct adapter *a);
 

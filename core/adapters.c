@@ -5,6 +5,18 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/settings_list.h"
+
+static const char *const word_none[] = { "none", NULL };
+
+const struct setting adapter_settings[] = {
+    { "adapter", SETTING_TEXT, 0, 0, "none", NULL, word_none, STALE_KV,
+      "Adapter on the model: its folder, or the name of one that /adapter list shows." },
+    { "adapter.scale", SETTING_REAL, -100, 100, "1", NULL, NULL, STALE_KV,
+      "Multiplies the scale of the adapter's LoRA; weights that it replaces whole are not "
+      "scaled." },
+    { 0 },
+};
 
 static bool same_folder(const char *a, const char *b)
 {

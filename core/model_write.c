@@ -7,6 +7,7 @@
 #include "core/model_write.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,8 +185,8 @@ static int check_head(const struct model *m, struct err *err)
                         "files hold one tensor for both: it can be used as an adapter only");
 }
 
-int model_write_into(const struct model *m, const struct adapter_part *parts, size_t count,
-                     const char *folder, struct err *err)
+static int write_into(const struct model *m, const struct adapter_part *parts, size_t count,
+                      const char *folder, struct err *err)
 {
     const struct checkpoint *c = m->checkpoint;
     if (check_head(m, err) < 0 || copy_others(m, folder, err) < 0) return -1;
@@ -199,7 +200,7 @@ int model_write(const struct model *m, const struct adapter_part *parts, size_t 
 {
     char *work = folder_begin(folder, err);
     if (!work) return -1;
-    if (model_write_into(m, parts, count, work, err) < 0) {
+    if (write_into(m, parts, count, work, err) < 0) {
         folder_abandon(work);
         return -1;
     }
@@ -241,7 +242,8 @@ static int attach_picture(struct conversation *c, struct err *err)
     return conversation_attach(c, "slopes.ppm", picture, (size_t)n, err);
 }
 
-float *model_fixed_logits(const struct model *m, int64_t *rows, struct err *err)
+// Logits of all rows of the prompt; the caller frees.
+static float *fixed_logits(const struct model *m, int64_t *rows, struct err *err)
 {
     struct capture capture = { 0 };
     struct hooks hooks = { 0 };
@@ -267,4 +269,35 @@ float *model_fixed_logits(const struct model *m, int64_t *rows, struct err *err)
     if (status == 0) return capture.logits;
     free(capture.logits);
     return NULL;
+}
+
+static int compare(const struct model *m, const char *folder, struct merge_report *r,
+                   struct err *err)
+{
+    int64_t rows = 0, vocab = m->decoder.config.vocab;
+    struct model *written = model_load(folder, m->arena.backend, NULL, err);
+    float *a = written ? fixed_logits(m, &r->rows, err) : NULL;
+    float *b = a ? fixed_logits(written, &rows, err) : NULL;
+    r->difference = r->largest = 0;
+    for (int64_t i = 0; b && i < rows * vocab; i++) {
+        r->difference = fmaxf(r->difference, fabsf(a[i] - b[i]));
+        r->largest = fmaxf(r->largest, fabsf(a[i]));
+    }
+    int status = b ? 0 : -1;
+    free(a);
+    free(b);
+    model_free(written);
+    return status;
+}
+
+int model_merge(const struct model *m, const struct adapter_part *parts, size_t count,
+                const char *folder, struct merge_report *report, struct err *err)
+{
+    char *work = folder_begin(folder, err);
+    if (!work) return -1;
+    if (write_into(m, parts, count, work, err) < 0 || compare(m, work, report, err) < 0) {
+        folder_abandon(work);
+        return -1;
+    }
+    return folder_commit(work, folder, err);
 }

@@ -14,12 +14,13 @@
 // extra.safetensors beside the model, which is then an adapter folder too.
 int model_write(const struct model *m, const struct adapter_part *parts, size_t count,
                 const char *folder, struct err *err);
-// The same into a folder that is there (core/folder.h).
-int model_write_into(const struct model *m, const struct adapter_part *parts, size_t count,
-                     const char *folder, struct err *err);
-
-// Logits of a model on a fixed prompt, with a picture where it sees: to compare a model with what
-// was written of it. All rows; the caller frees.
-float *model_fixed_logits(const struct model *m, int64_t *rows, struct err *err);
+// model_write, and what was written is loaded and compared with the model on a fixed prompt (with a
+// picture where it sees) before the folder gets its name.
+struct merge_report {
+    int64_t rows;              // of logits compared
+    float difference, largest; // max |a - b|, max |a|
+};
+int model_merge(const struct model *m, const struct adapter_part *parts, size_t count,
+                const char *folder, struct merge_report *report, struct err *err);
 
 #endif
