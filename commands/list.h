@@ -27,6 +27,7 @@ X(session)
 X(save)
 X(run)
 // Data and training.
+X(adapter)
 X(data)
 X(eval)
 X(jobs)
