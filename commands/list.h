@@ -4,6 +4,7 @@
 // Model.
 X(load)
 X(unload)
+X(new)
 X(info)
 X(tokenizer)
 // Conversation.
@@ -27,6 +28,7 @@ X(session)
 X(save)
 X(run)
 // Data and training.
+X(scenes)
 X(data)
 // Looking inside.
 X(tokenize)

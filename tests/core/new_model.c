@@ -85,7 +85,7 @@ static void agrees_with_published_shares(void **state)
 static void write_tiny(const char *folder, uint64_t seed)
 {
     struct err err = { "" };
-    if (new_model_write("tiny", folder, seed, NULL, &err) < 0) fail_msg("%s", err.text);
+    if (new_model_write("tiny", folder, seed, NULL, NULL, &err) < 0) fail_msg("%s", err.text);
 }
 
 static double mean_and_spread(const struct safetensor *t, double *spread)
@@ -220,7 +220,7 @@ static void tokenizers_are_sound(void **state)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct new_tokenizer t;
-        new_tokenizer_make(&t, shape_find(rows[i].shape, NULL));
+        new_tokenizer_make(&t, shape_find(rows[i].shape, NULL), NULL);
         assert_int_equal(t.image, rows[i].image);
         cJSON *json = json_parse(t.json, strlen(t.json), "tokenizer.json", NULL);
         assert_non_null(json);
@@ -241,14 +241,14 @@ static void refuses_a_folder_in_use(void **state)
     char *folder = scratch_new();
     struct err err;
     scratch_text(folder, "letter.txt", "dear");
-    assert_int_equal(new_model_write("tiny", folder, 1, NULL, &err), -1);
+    assert_int_equal(new_model_write("tiny", folder, 1, NULL, NULL, &err), -1);
     assert_non_null(strstr(err.text, "not empty"));
     char *path = xasprintf("%s/letter.txt", folder);
     assert_int_equal(access(path, F_OK), 0); // still there
-    assert_int_equal(new_model_write("tiny", path, 1, NULL, &err), -1);
-    assert_int_equal(new_model_write("no such", folder, 1, NULL, &err), -1);
+    assert_int_equal(new_model_write("tiny", path, 1, NULL, NULL, &err), -1);
+    assert_int_equal(new_model_write("no such", folder, 1, NULL, NULL, &err), -1);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(new_model_write("tiny", folder, 1, NULL, &err), 0); // empty now
+    assert_int_equal(new_model_write("tiny", folder, 1, NULL, NULL, &err), 0); // empty now
     free(path);
     scratch_remove(folder);
 }
@@ -264,7 +264,7 @@ static void undoes_a_failed_write(void **state)
     small = old;
     small.rlim_cur = 200000; // enough for the texts, not for the weights
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    int status = new_model_write("tiny", folder, 1, NULL, &err);
+    int status = new_model_write("tiny", folder, 1, NULL, NULL, &err);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_int_equal(status, -1);
     assert_non_null(strstr(err.text, "model.safetensors"));
