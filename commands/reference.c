@@ -38,6 +38,14 @@ char *setting_allowed(const struct setting *row)
     case SETTING_FLAG: buf_puts(&b, "on | off"); break;
     case SETTING_INTEGER:
     case SETTING_REAL: add_range(&b, row); break;
+    case SETTING_LIST:
+        buf_puts(&b, "layers as 3 or 2-5,22-29 or 60%-80%");
+        add_choices(&b, row->choices, " | ");
+        break;
+    case SETTING_REALS:
+        buf_puts(&b, "numbers as 0.5,0.25: ");
+        add_range(&b, row);
+        break;
     case SETTING_CHOICE: add_choices(&b, row->choices, " | "); break;
     case SETTING_TEXT:
         buf_puts(&b, "text");

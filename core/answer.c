@@ -128,8 +128,7 @@ static int prefill(struct answering *a)
 {
     struct conversation *c = a->c;
     a->reused = a->options->whole ? 0 : common_rows(&a->sequence, &c->cached);
-    kv_trim(&c->kv, a->reused);
-    sequence_trim(&c->cached, a->reused);
+    conversation_trim(c, a->reused);
     if (a->options->whole) conversation_stale(c, STALE_VISUAL);
     if (a->options->sequence) a->options->sequence(a->options->self, &a->sequence);
     if (encode_pictures(a) < 0) return -1;

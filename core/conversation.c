@@ -8,6 +8,15 @@
 
 #include "core/families/family.h"
 #include "core/hash.h"
+#include "core/settings_list.h"
+
+static const char *const word_auto[] = { "auto", NULL };
+
+const struct setting ctx_settings[] = {
+    { "ctx.max", SETTING_INTEGER, 1, 1e8, "auto", "tokens", word_auto, STALE_NOTHING,
+      "Tokens a conversation may hold; auto is the smaller of the model's limit and 8192." },
+    { 0 },
+};
 
 void conversation_init(struct conversation *c, const struct backend *backend)
 {
@@ -18,6 +27,13 @@ static void visual_drop(struct conversation *c, struct picture *p)
 {
     c->backend->release(p->visual.data);
     p->visual = (struct tensor){ 0 };
+}
+
+void conversation_trim(struct conversation *c, int64_t rows)
+{
+    kv_trim(&c->kv, rows);
+    methods_trim(&c->methods, rows);
+    sequence_trim(&c->cached, rows);
 }
 
 void conversation_clear(struct conversation *c)
@@ -34,14 +50,15 @@ void conversation_clear(struct conversation *c)
     c->pictures = NULL;
     c->waiting = NULL;
     c->message_count = c->picture_count = c->waiting_count = 0;
-    kv_trim(&c->kv, 0);
-    sequence_release(&c->cached);
+    conversation_trim(c, 0);
 }
 
 void conversation_release(struct conversation *c)
 {
     conversation_clear(c);
+    methods_release(&c->methods);
     kv_release(&c->kv);
+    sequence_release(&c->cached);
     arena_release(&c->step);
 }
 
@@ -75,6 +92,7 @@ void conversation_set_model(struct conversation *c, const struct model *m)
         m && c->model && !strcmp(m->checkpoint->fingerprint, c->model->checkpoint->fingerprint);
     if (!same) forget_ids(c);
     conversation_stale(c, STALE_VISUAL);
+    methods_release(&c->methods);
     kv_release(&c->kv);
     c->model = m;
     if (m)
@@ -137,8 +155,7 @@ void conversation_drop(struct conversation *c, size_t count)
 void conversation_stale(struct conversation *c, enum setting_stale stale)
 {
     if (stale < STALE_KV) return;
-    kv_trim(&c->kv, 0);
-    sequence_release(&c->cached);
+    conversation_trim(c, 0);
     if (stale != STALE_VISUAL) return;
     for (size_t i = 0; i < c->picture_count; i++) visual_drop(c, &c->pictures[i]);
 }

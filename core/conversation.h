@@ -7,8 +7,8 @@
 #define CORE_CONVERSATION_H
 
 #include "core/event.h"
-#include "core/hooks.h"
 #include "core/message.h"
+#include "core/methods/method.h"
 #include "core/model.h"
 
 struct conversation {
@@ -21,6 +21,7 @@ struct conversation {
     int *waiting; // pictures attached to the next message
     size_t waiting_count;
 
+    struct methods methods; // states of the methods that are on
     struct kv kv;
     struct sequence cached; // what the rows in kv are
     struct arena step;      // activations
@@ -40,6 +41,8 @@ struct message *conversation_add(struct conversation *c, enum role role); // emp
 // Takes the last `count` messages away. Their pictures keep their index, so that an index always
 // means the same picture; their memory is given back.
 void conversation_drop(struct conversation *c, size_t count);
+// Only the first `rows` of what is computed stay: in the cache, and in what methods keep.
+void conversation_trim(struct conversation *c, int64_t rows);
 // Drops what a changed setting made stale.
 void conversation_stale(struct conversation *c, enum setting_stale stale);
 

@@ -116,6 +116,31 @@ static bool report_loading(void *self, uint64_t done, uint64_t total)
     return !atomic_load(&e->cancel);
 }
 
+// What methods look at, under these settings.
+static struct method_env method_env(const struct engine *e, const struct settings *s)
+{
+    return (struct method_env){ .model = e->model, .backend = e->backend, .settings = s };
+}
+
+static void setting_changed(struct engine *e, const struct setting *row);
+
+// Settings made for another model that this one cannot obey go back to their defaults.
+static void settle_methods(struct engine *e)
+{
+    const struct method_env env = method_env(e, e->settings);
+    const struct method *m;
+    struct err err;
+    for (int i = 0; (m = method_at(i)); i++) {
+        if (methods_check(m, &env, &err) == 0) continue;
+        sinks_notice(e->sinks, "%s; these settings are at their defaults now", err.text);
+        for (const struct setting *row = m->settings; row->key; row++) {
+            if (!settings_changed(e->settings, row->key)) continue;
+            settings_reset(e->settings, row->key);
+            setting_changed(e, row);
+        }
+    }
+}
+
 int engine_load(struct engine *e, const char *name, struct err *err)
 {
     const struct load_progress progress = { .report = report_loading, .self = e };
@@ -137,6 +162,7 @@ int engine_load(struct engine *e, const char *name, struct err *err)
     tell(e, &(struct event){ .kind = EVENT_MODEL,
                              .text = m->checkpoint->folder,
                              .value = m->checkpoint->fingerprint });
+    settle_methods(e);
     return 0;
 }
 
@@ -171,10 +197,9 @@ static void setting_changed(struct engine *e, const struct setting *row)
                  row->key);
 }
 
-// Values that only the core can judge.
-static int check_value(const char *key, const char *value, struct err *err)
+static int check_template(const char *value, struct err *err)
 {
-    if (strcmp(key, "chat.template") || !strcmp(value, "auto") || layout_find(value)) return 0;
+    if (!strcmp(value, "auto") || layout_find(value)) return 0;
     struct buf b = { 0 };
     for (int i = 0; layout_name(i); i++) buf_printf(&b, ", %s", layout_name(i));
     err_set(err, "there is no prompt layout '%s': choose auto%s", value, b.data ? b.data : "");
@@ -182,9 +207,23 @@ static int check_value(const char *key, const char *value, struct err *err)
     return -1;
 }
 
+// Values that only the core can judge. Methods look at theirs as soon as there is a model.
+static int check_value(const struct engine *e, const char *key, const char *value, struct err *err)
+{
+    if (!strcmp(key, "chat.template")) return check_template(value, err);
+    const struct method *method = e->model ? method_of(key) : NULL;
+    if (!method) return 0;
+    struct settings *next = settings_copy(e->settings);
+    int status = settings_set(next, key, value, err);
+    const struct method_env env = method_env(e, next);
+    if (status == 0) status = methods_check(method, &env, err);
+    settings_free(next);
+    return status;
+}
+
 int engine_set(struct engine *e, const char *key, const char *value, struct err *err)
 {
-    if (check_value(key, value, err) < 0) return -1;
+    if (check_value(e, key, value, err) < 0) return -1;
     const struct setting *row = settings_find(key);
     char *former = row ? xstrdup(settings_text(e->settings, key)) : NULL;
     int status = settings_set(e->settings, key, value, err);
@@ -302,10 +341,12 @@ int engine_add_messages(struct engine *e, const struct message *messages, size_t
     return status;
 }
 
-// Runs an answer with the listeners of this moment (an armed dump).
+// Runs an answer with the methods and listeners of this moment (an armed dump).
 static int answer(struct engine *e, struct answer_options options, bool *answered, struct err *err)
 {
     struct hooks hooks = { 0 };
+    const struct method_env env = method_env(e, e->settings);
+    if (methods_attach(&e->conversation.methods, &hooks, &env, err) < 0) return -1;
     options.kept = !e->stash;
     if (e->dump) {
         struct hook hook = dump_hook(e->dump);

@@ -28,10 +28,17 @@ enum event_kind {
     EVENT_ERROR,    // where, text
     EVENT_DONE,     // ok: a line of input has been dealt with
     // For the session database, shown to nobody:
-    EVENT_MODEL,   // text = folder, value = fingerprint
-    EVENT_MESSAGE, // message, pictures: said to the model, before the answer begins
-    EVENT_UNDO,    // count: that many last messages are taken back
-    EVENT_CLEAR,   // the conversation begins anew
+    EVENT_MODEL,     // text = folder, value = fingerprint
+    EVENT_MESSAGE,   // message, pictures: said to the model, before the answer begins
+    EVENT_UNDO,      // count: that many last messages are taken back
+    EVENT_CLEAR,     // the conversation begins anew
+    EVENT_ANSWERING, // ok: an answer is being computed from now on / no longer
+    // What a job tells (core/job.h):
+    EVENT_METRIC, // key = series, count = step, real
+    EVENT_STEP,   // count: all of this step has been told; kept from here on
+    EVENT_REWIND, // count: it goes on with this step; what was told of it and later is forgotten
+    EVENT_RESULT, // key, value: what came out of it
+    EVENT_SCORE,  // score: one sample evaluated
 };
 
 struct event_answer {
@@ -70,17 +77,26 @@ struct event_progress {
     double step, steps, loss, eta_s; // loss, eta_s: NaN when unknown
 };
 
+struct event_score {
+    int64_t index;                                // of the sample; told again, it replaces
+    const char *id, *prompt, *answer, *reference; // NULL: none
+    const char *group;                            // "colour", "adversarial", or NULL
+    double score;                                 // 0..1, or what the metric gives
+};
+
 struct event {
     enum event_kind kind;
     const char *text, *where, *key, *value;
     int32_t id;
     int64_t count;
+    double real;
     bool ok;
     const int32_t *ids;
     const struct event_answer *answer;
     const struct event_table *table;
     const struct event_heatmap *heatmap;
     const struct event_progress *progress;
+    const struct event_score *score;
     const struct message *message;
     const struct picture *pictures; // what the message's parts count by
 };

@@ -5,7 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/settings_list.h"
 #include "core/tape.h"
+
+static const char *const matmul_modes[] = { "f32", "bf16", NULL };
+
+const struct setting compute_settings[] = {
+    { "compute.matmul", SETTING_CHOICE, 0, 0, "f32", NULL, matmul_modes, STALE_KV,
+      "Arithmetic of matrix products: f32, or bf16 where the CPU multiplies it (faster, "
+      "rounded)." },
+    { 0 },
+};
 
 bool graph_ok(const struct graph *g)
 {

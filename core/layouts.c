@@ -6,6 +6,20 @@
 
 #include <stddef.h>
 
+#include "core/settings_list.h"
+
+static const char *const word_auto[] = { "auto", NULL };
+static const char *const word_today[] = { "today", NULL };
+
+const struct setting chat_settings[] = {
+    { "chat.template", SETTING_TEXT, 0, 0, "auto", NULL, word_auto, STALE_PROMPT,
+      "Prompt layout: auto (the folder's own), vicuna, llama-3, llama-3.2, chatml, plain ..." },
+    { "chat.date", SETTING_TEXT, 0, 0, "today", NULL, word_today, STALE_PROMPT,
+      "Date for layouts that tell it to the model (Llama-3.2): today, or text as \"26 Jul "
+      "2024\"." },
+    { 0 },
+};
+
 #define HEADER(role) "<|start_header_id|>" role "<|end_header_id|>\n\n"
 #define IM(role)     "<|im_start|>" role "\n"
 

@@ -9,6 +9,16 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/settings_list.h"
+
+static const char *const resize_orders[] = { "pillow13", "pillow12", NULL };
+
+const struct setting image_settings[] = {
+    { "image.resize_order", SETTING_CHOICE, 0, 0, "pillow13", NULL, resize_orders, STALE_VISUAL,
+      "Which axis a picture is resized along first, as Pillow 13 or as Pillow 12 and older did." },
+    { 0 },
+};
+
 enum { PICTURE_MAX_SIDE = 8192 }; // of what a vision encoder reads
 
 // --- configuration -----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-// core/settings.c -- the table of settings, and sets of values.
+// core/settings.c -- the tables of settings as one, and sets of values.
 #include "core/settings.h"
 
 #include <math.h>
@@ -8,78 +8,76 @@
 #include <strings.h>
 
 #include "core/mem.h"
+#include "core/settings_list.h"
+#include "core/settings_values.h"
 
-static const char *const word_auto[] = { "auto", NULL };
-static const char *const word_today[] = { "today", NULL };
-static const char *const matmul_modes[] = { "f32", "bf16", NULL };
-static const char *const resize_orders[] = { "pillow13", "pillow12", NULL };
+#define X(name) name##_settings,
+static const struct setting *const lists[] = { SETTING_LISTS(X) };
+#undef X
 
-static const struct setting rows[] = {
-    { "sample.temperature", SETTING_REAL, 0, 100, "0", NULL, NULL, STALE_NOTHING,
-      "Randomness of the choice of each token; 0 always takes the likeliest (greedy)." },
-    { "sample.top_k", SETTING_INTEGER, 0, 1e9, "0", "tokens", NULL, STALE_NOTHING,
-      "Chooses among this many likeliest tokens; 0 among all." },
-    { "sample.top_p", SETTING_REAL, 0, 1, "1", NULL, NULL, STALE_NOTHING,
-      "Chooses among the fewest likeliest tokens whose probabilities reach this sum; 1 among "
-      "all." },
-    { "sample.min_p", SETTING_REAL, 0, 1, "0", NULL, NULL, STALE_NOTHING,
-      "Leaves out tokens less likely than this share of the likeliest one's probability." },
-    { "sample.repeat_penalty", SETTING_REAL, 0.01, 100, "1", NULL, NULL, STALE_NOTHING,
-      "Makes tokens that already stand in the context less likely; 1 changes nothing." },
-    { "sample.seed", SETTING_INTEGER, 0, 9007199254740991, "0", NULL, NULL, STALE_NOTHING,
-      "Same seed, same conversation, same answer; /regen raises it when tokens are drawn." },
-    { "sample.max_tokens", SETTING_INTEGER, 1, 1e9, "512", "tokens", NULL, STALE_NOTHING,
-      "Longest answer." },
-    { "sample.ignore_eos", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_NOTHING,
-      "Goes on where the model would end its answer, up to sample.max_tokens." },
-    { "chat.template", SETTING_TEXT, 0, 0, "auto", NULL, word_auto, STALE_PROMPT,
-      "Prompt layout: auto (the folder's own), vicuna, llama-3, llama-3.2, chatml, plain ..." },
-    { "chat.date", SETTING_TEXT, 0, 0, "today", NULL, word_today, STALE_PROMPT,
-      "Date for layouts that tell it to the model (Llama-3.2): today, or text as \"26 Jul "
-      "2024\"." },
-    { "ctx.max", SETTING_INTEGER, 1, 1e8, "auto", "tokens", word_auto, STALE_NOTHING,
-      "Tokens a conversation may hold; auto is the smaller of the model's limit and 8192." },
-    { "image.resize_order", SETTING_CHOICE, 0, 0, "pillow13", NULL, resize_orders, STALE_VISUAL,
-      "Which axis a picture is resized along first, as Pillow 13 or as Pillow 12 and older did." },
-    { "compute.matmul", SETTING_CHOICE, 0, 0, "f32", NULL, matmul_modes, STALE_KV,
-      "Arithmetic of matrix products: f32, or bf16 where the CPU multiplies it (faster, "
-      "rounded)." },
-};
-
-enum { ROWS = sizeof rows / sizeof rows[0] };
+enum { LISTS = sizeof lists / sizeof lists[0] };
 
 struct settings {
-    char *text[ROWS]; // plain spelling of each value
+    int count;
+    char *text[]; // plain spelling of each value
 };
-
-int settings_count(void)
-{
-    return ROWS;
-}
 
 const struct setting *settings_row(int index)
 {
-    return index >= 0 && index < ROWS ? &rows[index] : NULL;
+    if (index < 0) return NULL;
+    for (int i = 0; i < LISTS; i++)
+        for (const struct setting *row = lists[i]; row->key; row++)
+            if (!index--) return row;
+    return NULL;
+}
+
+int settings_count(void)
+{
+    int count = 0;
+    for (int i = 0; i < LISTS; i++)
+        for (const struct setting *row = lists[i]; row->key; row++) count++;
+    return count;
+}
+
+// Place of a key among all rows, -1 if unknown.
+static int find(const char *key, const struct setting **found)
+{
+    int index = 0;
+    for (int i = 0; i < LISTS; i++)
+        for (const struct setting *row = lists[i]; row->key; row++, index++)
+            if (!strcmp(row->key, key)) {
+                *found = row;
+                return index;
+            }
+    return -1;
+}
+
+// The place and row of a key that the program itself names.
+static int must_find(const char *key, const struct setting **row)
+{
+    const int index = find(key, row);
+    if (index < 0) BUG("no setting %s", key);
+    return index;
 }
 
 const struct setting *settings_find(const char *key)
 {
-    for (int i = 0; i < ROWS; i++)
-        if (!strcmp(rows[i].key, key)) return &rows[i];
-    return NULL;
+    const struct setting *row;
+    return find(key, &row) < 0 ? NULL : row;
 }
 
 const char *settings_nearest(const char *key)
 {
     const char *best = NULL;
     size_t best_distance = 4; // a longer way is no typing error
-    for (int i = 0; i < ROWS; i++) {
+    const struct setting *row;
+    for (int i = 0; (row = settings_row(i)); i++) {
         // The part after the group's name alone is near as well: "top_p".
-        const char *tail = strchr(rows[i].key, '.') + 1;
-        size_t distance = !strcasecmp(tail, key) ? 0 : text_distance(key, rows[i].key);
+        const char *dot = strchr(row->key, '.');
+        size_t distance = dot && !strcasecmp(dot + 1, key) ? 0 : text_distance(key, row->key);
         if (distance < best_distance) {
             best_distance = distance;
-            best = rows[i].key;
+            best = row->key;
         }
     }
     return best;
@@ -87,14 +85,26 @@ const char *settings_nearest(const char *key)
 
 struct settings *settings_new(void)
 {
-    struct settings *s = xcalloc(1, sizeof *s);
-    for (int i = 0; i < ROWS; i++) s->text[i] = xstrdup(rows[i].def);
+    const int count = settings_count();
+    struct settings *s = xmalloc(sizeof *s + (size_t)count * sizeof *s->text);
+    s->count = count;
+    for (int i = 0; i < count; i++) s->text[i] = xstrdup(settings_row(i)->def);
+    return s;
+}
+
+struct settings *settings_copy(const struct settings *from)
+{
+    struct settings *s = settings_new();
+    for (int i = 0; from && i < s->count; i++) {
+        free(s->text[i]);
+        s->text[i] = xstrdup(from->text[i]);
+    }
     return s;
 }
 
 void settings_free(struct settings *s)
 {
-    for (int i = 0; s && i < ROWS; i++) free(s->text[i]);
+    for (int i = 0; s && i < s->count; i++) free(s->text[i]);
     free(s);
 }
 
@@ -106,7 +116,7 @@ static const char *word_find(const char *const *words, const char *typed)
     return NULL;
 }
 
-static void words_list(struct buf *b, const char *const *words)
+void settings_words(struct buf *b, const char *const *words)
 {
     for (const char *const *w = words; *w; w++) buf_printf(b, "%s%s", w == words ? "" : ", ", *w);
 }
@@ -114,7 +124,7 @@ static void words_list(struct buf *b, const char *const *words)
 static int refuse_choice(const struct setting *row, const char *value, struct err *err)
 {
     struct buf b = { 0 };
-    words_list(&b, row->choices);
+    settings_words(&b, row->choices);
     err_set(err, "%s cannot be '%s': choose one of %s", row->key, value, b.data);
     buf_release(&b);
     return -1;
@@ -130,7 +140,7 @@ static char *spell_number(const struct setting *row, const char *value, struct e
     struct buf b = { 0 };
     if (row->choices) {
         buf_puts(&b, " or ");
-        words_list(&b, row->choices);
+        settings_words(&b, row->choices);
     }
     err_set(err, "%s cannot be '%s': it takes a %s from %.16g to %.16g%s", row->key, value,
             whole ? "whole number" : "number", row->min, row->max, b.data ? b.data : "");
@@ -156,6 +166,8 @@ static char *spell(const struct setting *row, const char *value, struct err *err
     case SETTING_REAL: return spell_number(row, value, err);
     case SETTING_CHOICE: refuse_choice(row, value, err); return NULL;
     case SETTING_TEXT: return xstrdup(value);
+    case SETTING_LIST: return list_spell(row, value, err);
+    case SETTING_REALS: return reals_spell(row, value, err);
     }
     BUG("setting %s has no type", row->key);
 }
@@ -169,35 +181,36 @@ int settings_unknown(const char *key, struct err *err)
 
 int settings_set(struct settings *s, const char *key, const char *value, struct err *err)
 {
-    const struct setting *row = settings_find(key);
-    if (!row) return settings_unknown(key, err);
+    const struct setting *row;
+    const int index = find(key, &row);
+    if (index < 0) return settings_unknown(key, err);
     char *text = spell(row, value, err);
     if (!text) return -1;
-    free(s->text[row - rows]);
-    s->text[row - rows] = text;
+    free(s->text[index]);
+    s->text[index] = text;
     return 0;
 }
 
 void settings_reset(struct settings *s, const char *key)
 {
-    const struct setting *row = settings_find(key);
-    if (!row) BUG("no setting %s", key);
-    free(s->text[row - rows]);
-    s->text[row - rows] = xstrdup(row->def);
+    const struct setting *row;
+    const int index = must_find(key, &row);
+    free(s->text[index]);
+    s->text[index] = xstrdup(row->def);
 }
 
 bool settings_changed(const struct settings *s, const char *key)
 {
-    const struct setting *row = settings_find(key);
-    if (!row) BUG("no setting %s", key);
-    return strcmp(s->text[row - rows], row->def) != 0;
+    const struct setting *row;
+    const int index = must_find(key, &row);
+    return strcmp(s->text[index], row->def) != 0;
 }
 
 const char *settings_text(const struct settings *s, const char *key)
 {
-    const struct setting *row = settings_find(key);
-    if (!row) BUG("no setting %s", key);
-    return s ? s->text[row - rows] : row->def;
+    const struct setting *row;
+    const int index = must_find(key, &row);
+    return s ? s->text[index] : row->def;
 }
 
 bool settings_is(const struct settings *s, const char *key, const char *word)

@@ -2,13 +2,15 @@
 // sessions, help and completion read.
 //
 // A setting is a row: key, type, range, default, unit, one sentence of help, and what a change
-// makes stale. The rows stand in core/settings.c. A value is read where it is needed: those of the
-// sampler at every token, the others when an answer begins. A set belongs to one thread; another
-// one gets a copy.
+// makes stale. Each subject (the sampler, a method, the jobs) has an array of rows, NAME_settings,
+// in its own file, and a line in core/settings_list.h. A value is read where it is needed: those of
+// the sampler at every token, the others when an answer begins. A set belongs to one thread;
+// another one gets a copy.
 #ifndef CORE_SETTINGS_H
 #define CORE_SETTINGS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -19,6 +21,8 @@ enum setting_type {
     SETTING_REAL,    // min..max
     SETTING_CHOICE,  // one of choices
     SETTING_TEXT,    // anything
+    SETTING_LIST,    // layers: 3 | 2-5,22-29 | 60%-80%
+    SETTING_REALS,   // numbers min..max: 0.5,0.25
 };
 
 // What a change makes stale. The conversation is computed again from there with the next answer.
@@ -35,7 +39,7 @@ struct setting {
     double min, max;            // of numbers, inclusive
     const char *def;            // default as one would type it
     const char *unit;           // "tokens", or NULL
-    const char *const *choices; // NULL-terminated; for numbers: words accepted beside them
+    const char *const *choices; // NULL-terminated; for others: words accepted beside values
     enum setting_stale stale;
     const char *help; // one sentence
 };
@@ -53,6 +57,7 @@ int settings_unknown(const char *key, struct err *err);
 struct settings;
 
 struct settings *settings_new(void);
+struct settings *settings_copy(const struct settings *s); // NULL: the defaults
 void settings_free(struct settings *s);
 
 // Checks the value against the row and stores it in its plain spelling. -1 with a message that says
@@ -68,5 +73,15 @@ int64_t settings_integer(const struct settings *s, const char *key);
 double settings_real(const struct settings *s, const char *key);
 // True when a number setting holds one of its words, or a choice holds this one.
 bool settings_is(const struct settings *s, const char *key, const char *word);
+
+// A SETTING_LIST for a model of that many layers; when it holds a word (settings_is), BUG. Layers
+// count from 0; A-B holds both ends; percentages of depth are rounded to layers, p% =
+// round(p layers), half to even, and P%-Q% ends before Q: 60%-80% of 16 layers is 10..12. Lists are
+// ascending without repetition. Sets the flags of those listed in set[layers]; returns how many
+// there are, or -1 with a message when a layer is outside of the model or listed twice.
+int settings_layers(const struct settings *s, const char *key, int64_t layers, bool *set,
+                    struct err *err);
+// The numbers of a SETTING_REALS in the order typed; belongs to the caller (free).
+double *settings_reals(const struct settings *s, const char *key, size_t *count);
 
 #endif

@@ -19,7 +19,7 @@ struct family {
     enum model_part_kind (*part)(const char *tensor);
     // Visual tokens of a picture of that size: the one place that counts them. NULL: text only.
     int64_t (*picture_tokens)(const struct model *m, int64_t width, int64_t height);
-    // Pixels to visual tokens [S,D] as they are spliced (SITE_PIXELS .. SITE_VISUAL run inside).
+    // Pixels to visual tokens [S,D] in sequence order (SITE_PIXELS .. SITE_PROJECTED run inside).
     struct tensor *(*picture_encode)(struct graph *g, const struct model *m,
                                      const struct image *image, int picture);
     // Rotary positions of s; NULL: 0..n-1.

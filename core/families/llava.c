@@ -209,8 +209,7 @@ static struct tensor *llava_picture_encode(struct graph *g, const struct model *
     struct tensor *pixels = site(g, SITE_PIXELS, picture, picture_pixels(g, m, image)); // [3,H,W]
     struct tensor *features = vision_forward(g, &m->vision, pixels, picture);           // [S,Dv]
     struct tensor *tokens = projector_forward(g, &m->projector, features);              // [S,D]
-    tokens = site(g, SITE_PROJECTED, picture, tokens);
-    return site(g, SITE_VISUAL, picture, tokens);
+    return site(g, SITE_PROJECTED, picture, tokens);
 }
 
 const struct family family_llava = {

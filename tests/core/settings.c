@@ -2,11 +2,12 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "core/settings.h"
+#include "core/settings_values.h"
 
 static void every_row_is_complete_and_accepts_its_default(void **state)
 {
@@ -88,6 +89,92 @@ static void a_reset_brings_the_default_back(void **state)
     settings_free(s);
 }
 
+static const char *const words[] = { "auto", NULL };
+static const struct setting layer_row = { .key = "x.layers",
+                                          .type = SETTING_LIST,
+                                          .choices = words };
+
+// What a list of layers is kept as, and which layers of a model it names ("" for an error).
+static void check_layers(const char *typed, const char *kept, int layers, const char *named)
+{
+    struct err err;
+    bool set[64];
+    struct buf b = { 0 };
+    char *text = list_spell(&layer_row, typed, &err);
+    if (!text) fail_msg("'%s': %s", typed, err.text);
+    assert_string_equal(text, kept);
+    const int count = list_layers("x.layers", text, layers, set, &err);
+    int listed = 0;
+    for (int i = 0; count >= 0 && i < layers; i++)
+        if (set[i]) {
+            buf_printf(&b, "%s%d", b.length ? " " : "", i);
+            listed++;
+        }
+    if (count >= 0) assert_int_equal(listed, count);
+    char *list = buf_take(&b);
+    assert_string_equal(count < 0 ? "refused" : list, named);
+    free(list);
+    free(text);
+}
+
+static void lists_of_layers_name_layers(void **state)
+{
+    check_layers("3", "3", 8, "3");
+    check_layers(" 2-4 , 7", "2-4,7", 8, "2 3 4 7");
+    check_layers("60%-80%", "60%-80%", 16, "10 11 12");
+    check_layers("60%-80%", "60%-80%", 32, "19 20 21 22 23 24 25");
+    check_layers("25%", "25%", 10, "2"); // half to even
+    check_layers("37.5%,75%-100%", "37.5%,75%-100%", 4, "2 3");
+    check_layers("37.5%,50%-100%", "37.5%,50%-100%", 4, "refused"); // 1.5 is 2: twice
+}
+
+static void lists_are_checked_against_the_model(void **state)
+{
+    check_layers("7-8", "7-8", 8, "refused");
+    check_layers("100%", "100%", 8, "refused");
+    check_layers("0,50%", "0,50%", 1, "refused"); // 50% of 1 is 0 again
+}
+
+static void bad_lists_are_refused(void **state)
+{
+    static const char *const bad[] = { "",    ",",   "1,",    ",1",      "x",    "-1",
+                                       "1.5", "5-2", "1-2-3", "10-80%",  "120%", "1e3",
+                                       "3,3", "5,2", "2-5,5", "50%-50%", "1;2",  "nan" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct err err;
+        char *text = list_spell(&layer_row, bad[i], &err);
+        if (text) fail_msg("'%s' was taken as '%s'", bad[i], text);
+        assert_non_null(strstr(err.text, "x.layers cannot be"));
+    }
+}
+
+static void lists_of_numbers_are_checked(void **state)
+{
+    const struct setting row = { .key = "x.keep", .type = SETTING_REALS, .min = 0, .max = 1 };
+    static const char *const bad[] = { "", "0.5,", "0.5 0.2", "1.5", "nan", "0.5,,1", "a" };
+    struct err err;
+    char *text = reals_spell(&row, "0.50 ,1e-1,1", &err);
+    assert_string_equal(text, "0.5,0.1,1");
+    free(text);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        text = reals_spell(&row, bad[i], &err);
+        if (text) fail_msg("'%s' was taken as '%s'", bad[i], text);
+        assert_non_null(strstr(err.text, "from 0 to 1"));
+    }
+}
+
+static void a_copy_is_independent(void **state)
+{
+    struct err err;
+    struct settings *s = settings_new();
+    assert_int_equal(settings_set(s, "sample.top_k", "7", &err), 0);
+    struct settings *copy = settings_copy(s);
+    settings_reset(s, "sample.top_k");
+    assert_int_equal(settings_integer(copy, "sample.top_k"), 7);
+    settings_free(copy);
+    settings_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -95,6 +182,11 @@ int main(void)
         cmocka_unit_test(bad_values_are_refused_and_change_nothing),
         cmocka_unit_test(values_are_read_in_their_type),
         cmocka_unit_test(a_reset_brings_the_default_back),
+        cmocka_unit_test(lists_of_layers_name_layers),
+        cmocka_unit_test(lists_are_checked_against_the_model),
+        cmocka_unit_test(bad_lists_are_refused),
+        cmocka_unit_test(lists_of_numbers_are_checked),
+        cmocka_unit_test(a_copy_is_independent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,131 @@
+// core/job.c -- the kinds of jobs, and what one tells.
+#include "core/job.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "core/jobs_list.h"
+#include "core/mem.h"
+#include "core/settings_list.h"
+
+static const char *const word_auto[] = { "auto", NULL };
+
+const struct setting job_settings[] = {
+    { "job.threads", SETTING_INTEGER, 1, 1024, "auto", "threads", word_auto, STALE_NOTHING,
+      "Threads of a job started from now on; auto is one per core." },
+    { "job.nice", SETTING_INTEGER, 0, 19, "15", NULL, NULL, STALE_NOTHING,
+      "How far a job started from now on stands back behind other programs; 0 not at all." },
+    { "job.pause_while_answering", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_NOTHING,
+      "Jobs stand still while this shell answers." },
+    { 0 },
+};
+
+#define X(name) extern const struct job_kind job_kind_##name;
+JOB_KINDS(X)
+#undef X
+
+#define X(name) &job_kind_##name,
+static const struct job_kind *const kinds[] = { JOB_KINDS(X) NULL };
+#undef X
+
+const struct job_kind *job_kind_at(int index)
+{
+    const int count = (int)(sizeof kinds / sizeof kinds[0]);
+    return index >= 0 && index < count ? kinds[index] : NULL;
+}
+
+const struct job_kind *job_kind_find(const char *name)
+{
+    const struct job_kind *kind;
+    for (int i = 0; (kind = job_kind_at(i)); i++)
+        if (!strcmp(kind->name, name)) return kind;
+    return NULL;
+}
+
+enum job_stop job_stopped(struct job *j)
+{
+    return j->ask ? j->ask(j) : JOB_GO;
+}
+
+// --- standing still ------------------------------------------------------------------------------
+
+// A shell that answers holds the lock, shared with other shells; the kernel drops it when the shell
+// dies. A signal interrupts the wait: the caller goes on and finds out at its next look.
+void job_breathe(struct job *j)
+{
+    if (j->answering < 0 || atomic_load(&j->cancel)) return;
+    if (flock(j->answering, LOCK_EX) == 0) flock(j->answering, LOCK_UN);
+}
+
+static bool breathe_wants(void *self, enum site site, int layer)
+{
+    return site == SITE_LAYER_IN || site == SITE_VISION_LAYER;
+}
+
+static int breathe_run(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    job_breathe(self);
+    return 0;
+}
+
+void job_hooks(struct job *j, struct hooks *hooks)
+{
+    hooks_add(hooks, &(struct hook){ .wants = breathe_wants, .run = breathe_run, .self = j });
+}
+
+// --- telling -------------------------------------------------------------------------------------
+
+void job_metric(struct job *j, const char *series, int64_t step, double value)
+{
+    sinks_emit(j->sinks, &(struct event){
+                             .kind = EVENT_METRIC, .key = series, .count = step, .real = value });
+}
+
+void job_step(struct job *j, int64_t step)
+{
+    sinks_emit(j->sinks, &(struct event){ .kind = EVENT_STEP, .count = step });
+}
+
+void job_rewind(struct job *j, int64_t step)
+{
+    sinks_emit(j->sinks, &(struct event){ .kind = EVENT_REWIND, .count = step });
+}
+
+void job_progress(struct job *j, double step, double steps, double loss, double eta_s)
+{
+    const struct event_progress progress = { .job = j->id,
+                                             .what = j->kind ? j->kind->name : "job",
+                                             .step = step,
+                                             .steps = steps,
+                                             .loss = loss,
+                                             .eta_s = eta_s };
+    sinks_emit(j->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
+}
+
+void job_log(struct job *j, const char *format, ...)
+{
+    struct buf b = { 0 };
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    sinks_emit(j->sinks, &(struct event){ .kind = EVENT_NOTICE, .text = b.data });
+    buf_release(&b);
+}
+
+void job_result(struct job *j, const char *key, const char *format, ...)
+{
+    struct buf b = { 0 };
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    sinks_emit(j->sinks, &(struct event){ .kind = EVENT_RESULT, .key = key, .value = b.data });
+    buf_release(&b);
+}
+
+void job_score(struct job *j, const struct event_score *score)
+{
+    sinks_emit(j->sinks, &(struct event){ .kind = EVENT_SCORE, .score = score });
+}

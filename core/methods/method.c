@@ -1,0 +1,111 @@
+// core/methods/method.c -- attaches the methods that are on to the sites of a pass.
+#include <string.h>
+
+#include "core/methods/list.h"
+
+#define X(name) &method_##name,
+static const struct method *const list[] = { METHODS(X) };
+#undef X
+
+enum { COUNT = sizeof list / sizeof list[0] };
+_Static_assert((int)COUNT <= (int)METHODS_MAX, "METHODS_MAX is too small");
+
+const struct method *method_at(int index)
+{
+    return index >= 0 && index < COUNT ? list[index] : NULL;
+}
+
+const struct method *method_of(const char *key)
+{
+    for (int i = 0; i < COUNT; i++)
+        for (const struct setting *row = list[i]->settings; row->key; row++)
+            if (!strcmp(row->key, key)) return list[i];
+    return NULL;
+}
+
+int methods_check(const struct method *method, const struct method_env *env, struct err *err)
+{
+    for (int i = 0; i < COUNT; i++)
+        if ((!method || method == list[i]) && list[i]->check && list[i]->check(env, err) < 0)
+            return -1;
+    return 0;
+}
+
+static bool slot_wants(void *self, enum site site, int layer)
+{
+    const struct method_slot *slot = self;
+    const struct method *m = slot->method;
+    return m->at[site] && (!m->wants || m->wants(slot->state, site, layer));
+}
+
+static int slot_run(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    const struct method_slot *slot = self;
+    return slot->method->at[site](slot->state, g, args);
+}
+
+static void slot_off(struct method_slot *slot)
+{
+    if (slot->on && slot->method->trim) slot->method->trim(slot->state, 0);
+    slot->on = false;
+}
+
+static int slot_start(struct method_slot *slot, const struct method *method,
+                      const struct method_env *env, struct err *err)
+{
+    slot->method = method;
+    slot->on = (!method->check || method->check(env, err) == 0) &&
+               method->start(&slot->state, env, err) == 0;
+    return slot->on ? 0 : -1;
+}
+
+int methods_attach(struct methods *m, struct hooks *hooks, const struct method_env *env,
+                   struct err *err)
+{
+    const int former = hooks->count;
+    for (int i = 0; i < COUNT; i++) {
+        struct method_slot *slot = &m->slot[i];
+        if (!list[i]->on(env->settings)) {
+            slot_off(slot);
+            continue;
+        }
+        if (slot_start(slot, list[i], env, err) < 0) {
+            hooks->count = former;
+            return -1;
+        }
+        const struct hook hook = { .wants = slot_wants, .run = slot_run, .self = slot };
+        hooks_add(hooks, &hook);
+    }
+    return 0;
+}
+
+void methods_trim(struct methods *m, int64_t rows)
+{
+    for (int i = 0; i < COUNT; i++) {
+        const struct method_slot *slot = &m->slot[i];
+        if (slot->on && slot->method->trim) slot->method->trim(slot->state, rows);
+    }
+}
+
+void methods_release(struct methods *m)
+{
+    for (int i = 0; i < COUNT; i++)
+        if (m->slot[i].state) m->slot[i].method->release(m->slot[i].state);
+    *m = (struct methods){ 0 };
+}
+
+void methods_params(struct methods *m, method_param_fn add, void *self)
+{
+    for (int i = 0; i < COUNT; i++) {
+        const struct method_slot *slot = &m->slot[i];
+        if (slot->on && slot->method->params) slot->method->params(slot->state, add, self);
+    }
+}
+
+void methods_progress(struct methods *m, double share)
+{
+    for (int i = 0; i < COUNT; i++) {
+        const struct method_slot *slot = &m->slot[i];
+        if (slot->on && slot->method->progress) slot->method->progress(slot->state, share);
+    }
+}

@@ -1,0 +1,95 @@
+// core/methods/method.h -- a method: something that changes how a model computes, while one talks
+// to it, trains it or evaluates it.
+//
+// A method is one file core/methods/NAME.c with one constant struct (its settings, what it does at
+// the sites of core/hooks.h, its state) and a line in core/methods/list.h. The forward pass names
+// none of them. Whoever runs passes attaches the methods that the settings switch on:
+//
+//   struct methods methods = { 0 };                    // one a conversation, a training run ...
+//   struct method_env env = { model, backend, settings, .tensors = adapter_tensors(...) };
+//   methods_attach(&methods, &hooks, &env, &err);      // before probes are added
+//   ... passes with g.hooks = &hooks, g.settings = settings ...
+//   methods_trim(&methods, rows);                      // when the KV cache loses rows
+//   methods_release(&methods);
+//
+// A method that is off adds no hook: the pass is the same to the bit and costs nothing.
+#ifndef CORE_METHODS_METHOD_H
+#define CORE_METHODS_METHOD_H
+
+#include "core/hooks.h"
+#include "core/model.h"
+#include "core/settings.h"
+
+// Trained tensors of methods ("norm_align.weight", "ira.3.head.bias"): f32 on the device, they
+// outlive the passes. find gives NULL where there is none; NULL itself when nothing was trained.
+struct method_tensors {
+    const struct tensor *(*find)(void *self, const char *name);
+    void *self;
+};
+
+// What a method is started with. `settings` (a snapshot) and the model last until the next start.
+struct method_env {
+    const struct model *model;
+    const struct backend *backend;
+    const struct settings *settings;
+    struct method_tensors tensors; // of the adapter
+    bool training;                 // parameters are made where none were trained
+};
+
+// Called once for each of a method's parameters; `t` belongs to the method's state.
+typedef void (*method_param_fn)(void *self, const char *name, struct tensor *t);
+
+struct method {
+    const char *name;               // "prune"
+    const struct setting *settings; // its rows, as named in core/settings_list.h
+    bool (*on)(const struct settings *s);
+    // Can it work with this model under these settings, on or off? Every value that is impossible
+    // in itself is refused even when off. Must be quick. May be NULL.
+    int (*check)(const struct method_env *env, struct err *err);
+    // Before the passes of an answer (a training run ...) while it is on. *state is NULL at first,
+    // afterwards what the last start left there: caches may be kept when model and settings allow.
+    // On failure *state is something that release accepts.
+    int (*start)(void **state, const struct method_env *env, struct err *err);
+    void (*release)(void *state);
+    // The KV cache keeps only its first `rows` rows: what was computed after them is forgotten. May
+    // be NULL.
+    void (*trim)(void *state, int64_t rows);
+    // Does it listen at this site and layer (-1: any)? NULL: wherever `at` has a function.
+    bool (*wants)(void *state, enum site site, int layer);
+    // What it does there: 0, or -1 after graph_fail.
+    int (*at[SITE_COUNT])(void *state, struct graph *g, struct site_args *args);
+    // Names its parameters, for training and adapters. NULL: it learns nothing.
+    void (*params)(void *state, method_param_fn add, void *self);
+    // In training: the share of the steps done, 0..1, before each step. May be NULL.
+    void (*progress)(void *state, double share);
+};
+
+enum { METHODS_MAX = 8 };
+
+// The states of all methods in one place: of a conversation, a training run, an evaluation.
+struct methods {
+    struct method_slot {
+        const struct method *method;
+        void *state; // NULL: it was never on with this model
+        bool on;
+    } slot[METHODS_MAX];
+};
+
+const struct method *method_at(int index); // in the order of the list; NULL past the end
+
+// Starts the methods that env->settings switch on and adds their hooks, in the order of the list;
+// the others forget what they cached. `m` is of one model (methods_release before another) and
+// must stay in place while the hooks are used. -1: none is attached.
+int methods_attach(struct methods *m, struct hooks *hooks, const struct method_env *env,
+                   struct err *err);
+void methods_trim(struct methods *m, int64_t rows);
+void methods_release(struct methods *m);
+void methods_params(struct methods *m, method_param_fn add, void *self);
+void methods_progress(struct methods *m, double share);
+
+// Whose setting is this? NULL: no method's.
+const struct method *method_of(const char *key);
+// Looks at the settings of one method (NULL: of all).
+int methods_check(const struct method *method, const struct method_env *env, struct err *err);
+
+#endif

@@ -1,0 +1,144 @@
+// core/methods/norm_align.c -- norm alignment: one LayerNorm on the visual tokens after the
+// projector, so that their norms are those of text (Li et al., "norm alignment"; methods page 1).
+//
+//   v' = (v - mean(v)) / sqrt(var(v) + 1e-5) * g + b            v [S,D], g, b [D]
+//
+// Untrained (norm.init text): g = T*/sqrt(D) in every dimension, b = 0, and then ||v'|| ~ T*, the
+// mean norm of the text embedding table's rows. A trained g, b comes from the adapter.
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/methods/list.h"
+#include "core/ops.h"
+#include "core/settings_list.h"
+
+static const char *const inits[] = { "text", "default", NULL };
+
+const struct setting norm_settings[] = {
+    { "norm.align", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_KV,
+      "Norm alignment: a LayerNorm gives visual tokens the norm of text embeddings." },
+    { "norm.init", SETTING_CHOICE, 0, 0, "text", NULL, inits, STALE_KV,
+      "Gain of an untrained norm alignment: text (the norm of text embeddings) or default (1)." },
+    { 0 },
+};
+
+static const float eps = 1e-5f;
+
+struct norm_align {
+    const struct backend *backend;
+    double target;            // T* of the model
+    struct tensor gain, bias; // [D], ours
+};
+
+static bool norm_on(const struct settings *s)
+{
+    return settings_flag(s, "norm.align");
+}
+
+static int norm_check(const struct method_env *env, struct err *err)
+{
+    if (!norm_on(env->settings) || model_sees(env->model)) return 0;
+    return err_set(err, "norm.align: the model '%s' reads text only and has no visual tokens",
+                   env->model->name);
+}
+
+static void norm_release(void *state)
+{
+    struct norm_align *n = state;
+    n->backend->release(n->gain.data);
+    n->backend->release(n->bias.data);
+    free(n);
+}
+
+// T*: the mean norm of the rows of the table [V,D] that are not zero (padding rows are).
+static int norm_target(const struct backend *b, const struct tensor *table, double *target,
+                       struct err *err)
+{
+    enum { ROWS = 256 };
+    struct arena scratch = { .backend = b };
+    struct graph g = { .backend = b, .arena = &scratch };
+    const int64_t rows = table->shape[0], width = table->shape[1];
+    float *host = xreallocarray(NULL, (size_t)(ROWS * width), sizeof *host);
+    double sum = 0;
+    int64_t count = 0;
+    for (int64_t i = 0; i < rows && graph_ok(&g); i += ROWS) {
+        struct arena_mark mark = arena_mark(&scratch);
+        const int64_t n = rows - i < ROWS ? rows - i : ROWS;
+        struct tensor *x = op_widen(&g, graph_rows(&g, (struct tensor *)table, i, n)); // [n,D]
+        if (x) b->download(host, x->data, tensor_bytes(x));
+        for (int64_t r = 0; x && r < n; r++) {
+            double squares = 0;
+            for (int64_t k = 0; k < width; k++)
+                squares += (double)host[r * width + k] * host[r * width + k];
+            if (sqrt(squares) > 1e-6) sum += sqrt(squares), count++;
+        }
+        arena_reset(&scratch, mark);
+    }
+    free(host);
+    arena_release(&scratch);
+    *target = count ? sum / (double)count : 0;
+    return graph_ok(&g) ? 0 : err_set(err, "%s", g.err.text);
+}
+
+// A parameter [n]: the trained tensor's numbers, or `value` everywhere.
+static int norm_fill(struct tensor *t, const struct method_env *env, const char *name, int64_t n,
+                     double value, struct err *err)
+{
+    const struct method_tensors *source = &env->tensors;
+    const struct tensor *trained = source->find ? source->find(source->self, name) : NULL;
+    if (trained && (trained->dtype != DTYPE_F32 || tensor_count(trained) != n))
+        return err_set(err, "%s of the adapter has %lld numbers, the model's tokens have %lld",
+                       name, (long long)tensor_count(trained), (long long)n);
+    float *host = xreallocarray(NULL, (size_t)n, sizeof *host);
+    for (int64_t i = 0; i < n; i++) host[i] = (float)value;
+    if (trained) env->backend->download(host, trained->data, tensor_bytes(trained));
+    t->dtype = DTYPE_F32;
+    t->rank = 1;
+    t->shape[0] = n;
+    if (!t->data) t->data = env->backend->alloc(tensor_bytes(t));
+    if (t->data) env->backend->upload(t->data, host, tensor_bytes(t));
+    free(host);
+    return t->data ? 0 : err_set(err, "out of memory for %s", name);
+}
+
+static int norm_start(void **state, const struct method_env *env, struct err *err)
+{
+    const struct model *m = env->model;
+    const int64_t width = m->decoder.config.hidden;
+    struct norm_align *n = *state;
+    if (!n) {
+        *state = n = xcalloc(1, sizeof *n);
+        n->backend = env->backend;
+    }
+    if (!(n->target > 0) && norm_target(env->backend, &m->decoder.embed, &n->target, err) < 0)
+        return -1;
+    const bool text = settings_is(env->settings, "norm.init", "text");
+    const double gain = text ? n->target / sqrt((double)width) : 1;
+    if (norm_fill(&n->gain, env, "norm_align.weight", width, gain, err) < 0) return -1;
+    return norm_fill(&n->bias, env, "norm_align.bias", width, 0, err);
+}
+
+static int norm_run(void *state, struct graph *g, struct site_args *args)
+{
+    struct norm_align *n = state;
+    args->x = op_layernorm(g, args->x, &n->gain, &n->bias, eps); // [S,D]
+    return args->x ? 0 : -1;
+}
+
+static void norm_params(void *state, method_param_fn add, void *self)
+{
+    struct norm_align *n = state;
+    add(self, "norm_align.weight", &n->gain);
+    add(self, "norm_align.bias", &n->bias);
+}
+
+const struct method method_norm_align = {
+    .name = "norm_align",
+    .settings = norm_settings,
+    .on = norm_on,
+    .check = norm_check,
+    .start = norm_start,
+    .release = norm_release,
+    .at = { [SITE_VISUAL] = norm_run },
+    .params = norm_params,
+};

@@ -1,0 +1,25 @@
+// core/settings_list.h -- whose settings there are, in the order in which they are shown.
+//
+// X(name): an array `const struct setting name_settings[]` that ends with a row without a key, in
+// the file of whatever obeys them.
+#ifndef CORE_SETTINGS_LIST_H
+#define CORE_SETTINGS_LIST_H
+
+#include "core/settings.h"
+
+// clang-format off
+#define SETTING_LISTS(X)                                                                           \
+    X(sample)  /* core/sampler.c */                                                                \
+    X(chat)    /* core/layouts.c */                                                                \
+    X(ctx)     /* core/conversation.c */                                                           \
+    X(image)   /* core/preprocess.c */                                                             \
+    X(compute) /* core/graph.c */                                                                  \
+    X(norm)    /* core/methods/norm_align.c */                                                     \
+    X(job)     /* core/job.c */
+// clang-format on
+
+#define X(name) extern const struct setting name##_settings[];
+SETTING_LISTS(X)
+#undef X
+
+#endif
