@@ -139,8 +139,7 @@ static int write_model(struct shell *shell, const struct new_options *o, struct 
     for (int i = 0; i < o->text_count && status == 0; i++)
         status = new_text_read(&text, o->texts[i], err);
     if (status == 0)
-        status =
-            new_model_write(o->shape, o->folder, (uint64_t)o->seed, text.data, &progress, err);
+        status = new_model_write(o->shape, o->folder, (uint64_t)o->seed, text.data, &progress, err);
     buf_release(&text);
     return status;
 }

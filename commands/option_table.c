@@ -2,6 +2,7 @@
 #include "commands/option_table.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

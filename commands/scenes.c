@@ -84,10 +84,9 @@ static int read_options(struct scenes_options *o, int argc, char **argv, struct 
     *o = (struct scenes_options){ .seed = 42, .size = 96, .most = SCENES_OBJECTS_MAX };
     if (option_table_read(&table, o, argc, argv, &at, err) < 0) return -1;
     if (!o->folder)
-        return err_set(err,
-                       o->count
-                           ? "DIR, the folder to write, is missing"
-                           : "N, the number of scenes, and DIR, the folder to write, are missing");
+        return err_set(
+            err, o->count ? "DIR, the folder to write, is missing"
+                          : "N, the number of scenes, and DIR, the folder to write, are missing");
     if (!o->parts) o->parts = SCENES_ALL;
     return 0;
 }

@@ -36,7 +36,7 @@ static const struct {
     [LIST_DETAIL] = { "detail.json", SCENES_CAPTIONS },
     [LIST_QUESTIONS] = { "questions.json", SCENES_QUESTIONS },
     [LIST_CONVERSATION] = { "conversation.json", SCENES_QUESTIONS },
-    [LIST_LESSONS] = { "lessons.json", SCENES_QUESTIONS },
+    [LIST_LESSONS] = { "lessons.json", SCENES_LESSONS },
     [LIST_REASONING] = { "reasoning.json", SCENES_QUESTIONS },
     [LIST_YESNO] = { "yesno.json", SCENES_YESNO },
 };
@@ -53,9 +53,20 @@ struct job {
     struct turns caption, dense, detail, questions, yesno, reasons;
 };
 
-static bool wanted(const struct job *j, int list)
+static bool wanted(const struct scenes_request *r, int list)
 {
-    return !lists[list].part || lists[list].part & j->request->parts;
+    return !lists[list].part || lists[list].part & r->parts;
+}
+
+bool scenes_written(const struct scenes_request *request)
+{
+    bool whole = true;
+    for (int i = 0; i < SCENES_FILES && whole; i++) {
+        char *path = xasprintf("%s/%s", request->folder, lists[i].name);
+        whole = !wanted(request, i) || access(path, F_OK) == 0;
+        free(path);
+    }
+    return whole;
 }
 
 // --- folder and files ----------------------------------------------------------------------------
@@ -87,7 +98,7 @@ static int prepare_folder(struct job *j, struct err *err)
 static int open_lists(struct job *j, struct err *err)
 {
     for (int i = 0; i < SCENES_FILES; i++) {
-        if (!wanted(j, i)) continue;
+        if (!wanted(j->request, i)) continue;
         char *part = xasprintf("%s/%s.part", j->request->folder, lists[i].name);
         j->files[i] = fopen(part, "wbe");
         if (!j->files[i]) err_set(err, "cannot create '%s': %s", part, strerror(errno));
@@ -125,7 +136,7 @@ static int close_lists(struct job *j, struct err *err)
         if (fclose(f) != 0) return tell_write(j, i, err);
     }
     for (int i = 0; i < SCENES_FILES; i++) {
-        if (!wanted(j, i)) continue;
+        if (!wanted(j->request, i)) continue;
         char *path = xasprintf("%s/%s", j->request->folder, lists[i].name);
         char *part = xasprintf("%s.part", path);
         j->renamed[i] = rename(part, path) == 0;
@@ -151,7 +162,7 @@ static void undo(struct job *j)
     for (int i = 0; j->made_pictures && i < SCENES_FILES; i++) {
         char *path =
             xasprintf("%s/%s%s", j->request->folder, lists[i].name, j->renamed[i] ? "" : ".part");
-        if (wanted(j, i)) unlink(path);
+        if (wanted(j->request, i)) unlink(path);
         free(path);
     }
     char *pictures = xasprintf("%s/pictures", j->request->folder);
@@ -296,7 +307,7 @@ static void find_scene(struct job *j, struct scene *s, struct dice *d)
 {
     const int world = (int)(j->request->seed % SCENES_WORLDS);
     for (bool good = false; !good;) {
-        scene_draw(s, d);
+        scene_draw(s, j->request->most, d);
         if (!scene_in_world(s, world)) continue;
         raster_paint(&j->raster, s);
         good = true;
@@ -341,6 +352,8 @@ static int check(const struct scenes_request *r, struct err *err)
     if (r->size < SCENES_SIZE_MIN || r->size > SCENES_SIZE_MAX)
         return err_set(err, "the size of pictures must be %d to %d", SCENES_SIZE_MIN,
                        SCENES_SIZE_MAX);
+    if (r->most < 1 || r->most > SCENES_OBJECTS_MAX)
+        return err_set(err, "a picture may have 1 to %d objects at most", SCENES_OBJECTS_MAX);
     return 0;
 }
 

@@ -23,7 +23,7 @@ enum { SCENES = 150, LIMIT = 1 << 28 };
 static void make(const char *folder, uint64_t seed, int size, unsigned parts)
 {
     const struct scenes_request request = {
-        .folder = folder, .count = SCENES, .seed = seed, .size = size, .parts = parts
+        .folder = folder, .count = SCENES, .seed = seed, .size = size, .most = 7, .parts = parts
     };
     struct scenes_report report;
     struct err err;
@@ -380,6 +380,30 @@ static void answers_are_true(void **state)
     scratch_remove(folder);
 }
 
+static void few_objects_when_asked(void **state)
+{
+    char *folder = scratch_new();
+    struct scenes_request request = { .folder = folder, .count = SCENES, .seed = 5, .size = 96 };
+    struct scenes_report report;
+    struct err err;
+    assert_int_equal(scenes_write(&request, NULL, &report, &err), -1); // none at all
+    request.most = 2;
+    assert_false(scenes_written(&request));
+    if (scenes_write(&request, NULL, &report, &err) < 0) fail_msg("%s", err.text);
+    assert_true(scenes_written(&request));
+    request.parts = SCENES_YESNO;
+    assert_false(scenes_written(&request));
+    cJSON *scenes = read_scenes(folder);
+    const cJSON *scene;
+    cJSON_ArrayForEach(scene, scenes)
+    {
+        assert_in_range(cJSON_GetArraySize(cJSON_GetObjectItem(scene, "objects")), 1, 2);
+    }
+    assert_in_range(report.objects, SCENES + 20, 2 * SCENES - 20);
+    cJSON_Delete(scenes);
+    scratch_remove(folder);
+}
+
 static void yes_and_no_balance(void **state)
 {
     static const char *const strategies[] = { "random", "popular", "adversarial" };
@@ -557,7 +581,7 @@ static void leaves_nothing_behind(void **state)
 {
     char *base = scratch_new(), *folder = xasprintf("%s/world", base);
     struct scenes_request request = {
-        .folder = folder, .count = 1000, .seed = 1, .size = 96, .parts = SCENES_ALL
+        .folder = folder, .count = 1000, .seed = 1, .size = 96, .most = 7, .parts = SCENES_ALL
     };
     const struct load_progress stop = { .report = stop_at_100 };
     struct scenes_report report;
@@ -597,9 +621,10 @@ static void leaves_nothing_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_are_true),          cmocka_unit_test(yes_and_no_balance),
-        cmocka_unit_test(masks_are_what_is_painted), cmocka_unit_test(is_the_same_everywhere),
-        cmocka_unit_test(worlds_are_apart),          cmocka_unit_test(leaves_nothing_behind),
+        cmocka_unit_test(answers_are_true),       cmocka_unit_test(few_objects_when_asked),
+        cmocka_unit_test(yes_and_no_balance),     cmocka_unit_test(masks_are_what_is_painted),
+        cmocka_unit_test(is_the_same_everywhere), cmocka_unit_test(worlds_are_apart),
+        cmocka_unit_test(leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
