@@ -41,6 +41,8 @@ static const struct {
     [LIST_YESNO] = { "yesno.json", SCENES_YESNO },
 };
 
+enum { LESSON_TURNS = 14 };
+
 struct job {
     const struct scenes_request *request;
     struct scenes_report *report;
@@ -262,18 +264,52 @@ static int write_singly(struct job *j, int list, const struct turns *turns, int6
 
 // All turns in one sample.
 static int write_together(struct job *j, int list, const char *kind,
-                          const struct turns *const groups[], int group_count, int64_t index,
+                          const struct turn *const turns[], int count, int64_t index,
                           struct err *err)
 {
-    bool first = true;
     if (!j->files[list]) return 0;
     begin_sample(j, list, index, 0, kind, "exact");
     buf_puts(&j->text, "\"conversations\": [");
-    for (int g = 0; g < group_count; g++)
-        for (int i = 0; i < groups[g]->count; i++, first = false)
-            put_turn(&j->text, &groups[g]->list[i], first);
+    for (int i = 0; i < count; i++) put_turn(&j->text, turns[i], !i);
     buf_puts(&j->text, "]}");
     return flush_text(j, list, err);
+}
+
+static int write_conversation(struct job *j, int64_t index, struct err *err)
+{
+    const struct turn *turns[TURNS_MAX];
+    for (int i = 0; i < j->questions.count; i++) turns[i] = &j->questions.list[i];
+    return write_together(j, LIST_CONVERSATION, "conversation", turns, j->questions.count, index,
+                          err);
+}
+
+// Adds the turns that do not ask what was asked before.
+static int add_turns(const struct turn *turns[], int count, const struct turns *more)
+{
+    for (int i = 0; i < more->count; i++) {
+        bool known = false;
+        for (int k = 0; k < count && !known; k++)
+            known = !strcmp(turns[k]->question.data, more->list[i].question.data);
+        if (!known) turns[count++] = &more->list[i];
+    }
+    return count;
+}
+
+// A text that tells of the whole picture and questions of all kinds, in any order. What stands
+// behind the text can be read off it, what stands before must be seen. In a third of the lessons it
+// comes first: from it a model that sees nothing yet learns most.
+static int write_lesson(struct job *j, int64_t index, struct dice *d, struct err *err)
+{
+    const struct turns *const asked[] = { &j->questions, &j->yesno, &j->reasons, &j->caption };
+    const struct turn *turns[5 * TURNS_MAX], *lesson[LESSON_TURNS];
+    int order[5 * TURNS_MAX], asked_count = 0, count = 0;
+    const struct turns *text = dice_chance(d, 75) ? &j->dense : &j->detail;
+    for (int i = 0; i < 4; i++) asked_count = add_turns(turns, asked_count, asked[i]);
+    dice_shuffle(d, order, asked_count);
+    const int many = asked_count < LESSON_TURNS ? asked_count + 1 : LESSON_TURNS;
+    const int place = dice_roll(d, 3) ? dice_roll(d, many) : 0;
+    for (int i = 0; i < many; i++) lesson[i] = i == place ? &text->list[0] : turns[order[count++]];
+    return write_together(j, LIST_LESSONS, "lesson", lesson, many, index, err);
 }
 
 static int write_samples(struct job *j, const struct scene *s, int64_t index, struct dice d,
@@ -288,13 +324,11 @@ static int write_samples(struct job *j, const struct scene *s, int64_t index, st
         turns_clear(made[i]);
         makers[i](made[i], s, &d);
     }
-    const struct turns *const lesson[] = { &j->dense, &j->questions, &j->yesno };
     if (write_singly(j, LIST_CAPTIONS, &j->caption, index, err) < 0 ||
         write_singly(j, LIST_DENSE, &j->dense, index, err) < 0 ||
         write_singly(j, LIST_DETAIL, &j->detail, index, err) < 0 ||
         write_singly(j, LIST_QUESTIONS, &j->questions, index, err) < 0 ||
-        write_together(j, LIST_CONVERSATION, "conversation", lesson + 1, 1, index, err) < 0 ||
-        write_together(j, LIST_LESSONS, "lesson", lesson, 3, index, err) < 0 ||
+        write_conversation(j, index, err) < 0 || write_lesson(j, index, &d, err) < 0 ||
         write_singly(j, LIST_REASONING, &j->reasons, index, err) < 0)
         return -1;
     return write_singly(j, LIST_YESNO, &j->yesno, index, err);
