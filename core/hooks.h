@@ -24,7 +24,7 @@
     X(VALUES, "[P,Hkv,d] value states of all keys, before attention: methods may change new rows") \
     X(ATTN, "[H,N,P] attention probabilities; q, k, v beside")                                     \
     X(FFN_IN, "[N,D] x: residual stream before the FFN's norm")                                    \
-    X(FFN, "methods may put the FFN's residual output into `out`: then the FFN is not computed")   \
+    X(FFN, "[N,D] x again: methods may put y of rows into x and name the other rows in `only`")    \
     X(FFN_OUT, "[N,D] y: residual stream after the FFN")                                           \
     X(LAYER_OUT, "[N,D] h[layer+1]: methods may drop rows (x and rows change)")                    \
     X(FINAL, "[N,D] h[L], before the final norm")                                                  \
@@ -41,14 +41,21 @@ enum site {
 // What a site offers. Fields that do not apply are NULL / -1.
 struct site_args {
     int layer, picture;
-    struct tensor *x;                // see SITES
-    struct tensor *q, *k, *v;        // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d]
-    struct tensor *out;              // SITE_FFN
-    int64_t past;                    // keys in the cache before this pass: row i is key past+i
+    struct tensor *x;         // see SITES
+    struct tensor *q, *k, *v; // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d]
+    const int32_t *only;      // SITE_FFN: rows the FFN is computed for, ascending; NULL = all
+    int64_t only_count;       // their number; they belong to the method, until the layer is done
+    int64_t past;             // keys in the cache before this pass: row i is key past+i
     const struct sequence *sequence; // of the whole conversation so far (row i here = past+i there)
     const int32_t *rows; // [N] positions in `sequence` of the rows alive here; NULL = all
     bool prefill;        // false while single tokens are generated
 };
+
+// Is row i of what the site offers a picture's token?
+static inline bool site_visual(const struct site_args *a, int64_t i)
+{
+    return a->sequence->picture[a->rows ? a->rows[i] : a->past + i] >= 0;
+}
 
 struct hook {
     // Does it listen at this site (layer -1: any)? Called often: must be cheap.
