@@ -16,6 +16,7 @@
     X(compute) /* core/graph.c */                                                                  \
     X(norm)    /* core/methods/norm_align.c */                                                     \
     X(ffn)     /* core/methods/ffn_approx.c */                                                     \
+    X(ira)     /* core/methods/ira.c */                                                            \
     X(job)     /* core/job.c */
 // clang-format on
 
