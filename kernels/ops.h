@@ -120,4 +120,13 @@ OP(patches_backward, (struct tensor *dpixels, const struct tensor *dy, int64_t p
 // of the losses times weight[N].
 OP(cross_entropy, (struct tensor *loss, struct tensor *logits, const struct tensor *target,
                    const struct tensor *weight))
+
+// --- optimizer -----------------------------------------------------------------------------------
+
+// *sum += the sum of the squares of x, in double; it does not depend on the number of threads.
+OP(sum_squares, (double *sum, const struct tensor *x))
+// One step of AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101) on w; all tensors f32 with as
+// many numbers. g = grad * step->scale is what is learned from; m, v are the running means.
+OP(adamw, (struct tensor *w, const struct tensor *grad, struct tensor *m, struct tensor *v,
+           const struct adamw_step *step))
 // clang-format on
