@@ -24,6 +24,8 @@ struct shell {
     // Opens a model when a line needs one and none is loaded; NULL: there is none to be had.
     int (*want_model)(void *self, struct err *err);
     void *want_self;
+    int64_t *jobs; // started here, their end not told yet (commands/jobs.h)
+    size_t job_count;
     bool quit;        // /quit was said
     bool interactive; // a person types: a failed line does not end it
     int depth;        // of /run
@@ -40,6 +42,7 @@ enum completion {
     COMPLETE_SETTING,
     COMPLETE_VALUE,
     COMPLETE_SESSION,
+    COMPLETE_JOB, // a job's number, then `words` if there are any
     COMPLETE_WORDS
 };
 
@@ -54,7 +57,7 @@ struct command {
     bool options;        // with `rest`: a line that begins with "--word" is split as usual
     unsigned needs;      // enum command_needs
     enum completion complete;
-    const char *const *words; // COMPLETE_WORDS: subcommands
+    const char *const *words; // COMPLETE_WORDS, COMPLETE_JOB: subcommands
     int (*run)(struct shell *shell, int argc, char **argv,
                struct err *err); // argv[0] = first argument
 };

@@ -28,6 +28,10 @@ X(save)
 X(run)
 // Data and training.
 X(data)
+X(jobs)
+X(job)
+X(wait)
+X(plot)
 // Looking inside.
 X(tokenize)
 X(detokenize)

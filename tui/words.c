@@ -7,6 +7,7 @@
 #include "commands/command.h"
 #include "commands/reference.h"
 #include "core/mem.h"
+#include "tui/job.h"
 #include "tui/lines.h"
 #include "tui/new.h"
 #include "tui/options.h"
@@ -70,7 +71,7 @@ static const struct word words[] = {
     { "version", "", "show the version", run_version },
     { "scenes", "N DIR [--seed S] [--size P] [--kind K]...", "write N pictures with questions",
       scenes_run },
-    { "job", "...", "(not in this build)", run_missing },
+    { "job", "run ID|list [--db FILE]", "run a job in this process, or list them", job_word_run },
     { "bench", "...", "(not in this build)", run_missing },
 };
 
