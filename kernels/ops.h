@@ -53,6 +53,11 @@ OP(widen, (struct tensor *y, const struct tensor *x))
 OP(scale, (struct tensor *y, const struct tensor *x, float value))
 // y = value everywhere.
 OP(fill, (struct tensor *y, float value))
+// y[n,H*d] row i, head h = probs[H,P] at (h, index[i]) times v[P,Hkv,d] at (index[i], h / (H/Hkv)).
+OP(weigh_values, (struct tensor *y, const struct tensor *probs, const struct tensor *v,
+                  const struct tensor *index))
+// y[N] = the L2 norm of each row of x[N,D].
+OP(row_norms, (struct tensor *y, const struct tensor *x))
 
 // --- backward ------------------------------------------------------------------------------------
 // dy is the gradient of a forward op's result; gradients are f32 and are ADDED to what dx, dw ...
