@@ -17,6 +17,7 @@ struct sequence {
     int32_t *cell;      // [n] which visual token of that picture (sequence order), -1 for text
     int32_t *positions; // [axes, n] rotary positions
     int axes;           // 1, or 3 for multimodal rotary positions (t, h, w)
+    int64_t prompt;     // rows up to the end of the newest generation prompt; 0: all of them
 };
 
 // Room for n rows; ids zero, picture and cell -1, positions 0..n-1 on every axis.
@@ -27,6 +28,8 @@ void sequence_append(struct sequence *s, int32_t id);
 void sequence_trim(struct sequence *s, int64_t n);
 void sequence_copy(struct sequence *to, const struct sequence *from);
 void sequence_release(struct sequence *s);
+// The last row of the newest generation prompt: what chooses an answer's first token.
+int64_t sequence_query(const struct sequence *s);
 // Number of visual tokens in rows [from, n).
 int64_t sequence_visual_count(const struct sequence *s, int64_t from);
 
