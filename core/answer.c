@@ -55,12 +55,10 @@ static int check_length(const struct answering *a, struct err *err)
                    (long long)c->model->decoder.config.max_positions);
 }
 
-// Visual tokens of picture i, kept for later turns.
-static int encode_picture(struct answering *a, int i)
+int conversation_encode(struct conversation *c, struct graph *g, int i)
 {
-    struct conversation *c = a->c;
     struct picture *p = &c->pictures[i];
-    struct graph *g = &a->graph;
+    if (p->visual.data) return 0;
     struct arena_mark mark = arena_mark(&c->step);
     struct tensor *v = c->model->family->picture_encode(g, c->model, &p->image, i);
     if (v && graph_ok(g)) {
@@ -87,7 +85,7 @@ static int encode_pictures(struct answering *a)
     double start = clock_seconds();
     for (int64_t row = a->reused; row < a->sequence.n; row++) {
         int i = a->sequence.picture[row];
-        if (i >= 0 && !a->c->pictures[i].visual.data && encode_picture(a, i) < 0) return -1;
+        if (i >= 0 && conversation_encode(a->c, &a->graph, i) < 0) return -1;
     }
     a->vision_s = clock_seconds() - start;
     return 0;

@@ -57,13 +57,13 @@ static void attend_some(struct graph *g, struct tensor *a, int64_t i, struct ten
 }
 
 struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
-                      int64_t past, const struct seen_keys *seen, struct tensor *probs)
+                      struct tensor *first, int64_t past, const struct seen_keys *seen, struct tensor *probs)
 {
     if (!q || !k || !v || !graph_ok(g)) return NULL;
     int64_t n = q->shape[0], plain = seen->keys ? seen->from : n;
     struct tensor *a;
     if (plain > 0 || probs)
-        a = op_attention(g, q, k, v, NULL, last_keys(g, past, n), scale_of(q), probs);
+        a = op_attention(g, q, k, v, first, last_keys(g, past, n), scale_of(q), probs);
     else
         a = graph_new(g, DTYPE_F32, q->rank, q->shape);
     for (int64_t i = plain; i < n && graph_ok(g); i++)

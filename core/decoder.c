@@ -282,6 +282,12 @@ static void project_qkv(struct graph *g, const struct layer *layer, struct tenso
     }
 }
 
+// The first key that each row sees: that of its sample. NULL where there is one sample.
+static struct tensor *first_keys(struct graph *g, const struct sequence *s)
+{
+    return s->start ? graph_upload(g, DTYPE_I32, 1, &s->n, s->start) : NULL; // [n]
+}
+
 // Room for all keys, or values, of a layer: in the cache, or of this pass alone.
 static struct tensor *key_rows(struct graph *g, const struct layer *layer, bool values)
 {
@@ -312,7 +318,8 @@ static struct tensor *attention_stage(struct graph *g, const struct layer *layer
     struct tensor *probs = NULL; // [H, n, P], only where somebody looks
     if (hooks_wanted(g, SITE_ATTN, layer->number))
         probs = graph_new3(g, DTYPE_F32, c->heads, n, keys);
-    struct tensor *a = attend(g, q, k, v, layer->past, &args.seen, probs); // [n, H, d]
+    struct tensor *a = attend(g, q, k, v, first_keys(g, p->sequence), layer->past, &args.seen,
+                              probs); // [n, H, d]
     args.x = probs;
     if (probs) hooks_run(g, SITE_ATTN, &args);
 
@@ -328,27 +335,38 @@ static struct tensor *attention_stage(struct graph *g, const struct layer *layer
     return h;
 }
 
-// h += down(silu(gate) * up), or what a method puts in its place.
-static struct tensor *ffn_stage(struct graph *g, const struct layer *layer, struct tensor *h)
+// h [n, D] += down(silu(gate) * up).
+static struct tensor *ffn_rows(struct graph *g, const struct layer *layer, struct tensor *h)
 {
-    const struct pass *p = &layer->pass;
     const struct decoder_layer *w = layer->w;
-    struct arena_mark scratch = graph_scratch_begin(g);
-    struct site_args args = layer_site(layer, h);
-    hooks_run(g, SITE_FFN, &args);
-    if (args.out) h = op_add(g, h, args.out);
-
-    for (int64_t i = 0, m; !args.out && i < p->n && graph_ok(g); i += m) {
-        m = block_rows(p->n, i);
+    const float eps = (float)layer->pass.config->eps;
+    for (int64_t i = 0, m, n = h ? h->shape[0] : 0; i < n && graph_ok(g); i += m) {
+        m = block_rows(n, i);
         struct arena_mark block = graph_scratch_begin(g);
         struct tensor *rows = graph_rows(g, h, i, m); // [m, D]
-        struct tensor *x = op_rmsnorm(g, rows, graph_weight(&w->post_norm), (float)p->config->eps);
+        struct tensor *x = op_rmsnorm(g, rows, graph_weight(&w->post_norm), eps);
         struct tensor *gate = linear_forward(g, x, &w->gate);
         struct tensor *up = linear_forward(g, x, &w->up);
         struct tensor *y = op_swiglu(g, gate, up); // [m, ffn]
         y = linear_forward(g, y, &w->down);
         h = op_add_rows(g, h, i, y); // [n, D]
         graph_scratch_end(g, block);
+    }
+    return h;
+}
+
+// The FFN of all rows, or of those that methods leave to it.
+static struct tensor *ffn_stage(struct graph *g, const struct layer *layer, struct tensor *h)
+{
+    struct arena_mark scratch = graph_scratch_begin(g);
+    struct site_args args = layer_site(layer, h);
+    hooks_run(g, SITE_FFN, &args);
+    h = args.x;
+    if (!args.only) {
+        h = ffn_rows(g, layer, h);
+    } else if (args.only_count) {
+        struct tensor *rows = op_gather_rows(g, h, args.only, args.only_count);
+        h = op_scatter_rows(g, h, ffn_rows(g, layer, rows), args.only);
     }
     graph_scratch_end(g, scratch);
     return h;
@@ -395,7 +413,8 @@ static struct tensor *layer_end(struct graph *g, const struct layer *layer, stru
     const int32_t *rows = args.rows;
     if (hooks_run(g, SITE_LAYER_OUT, &args) < 0 || !args.x) return NULL;
     if (args.rows == rows) return args.x;
-    if (g->tape) return graph_fail(g, "rows cannot be dropped while gradients are recorded");
+    if (g->tape || p->sequence->start)
+        BUG("rows are dropped while gradients are recorded or samples share a pass");
     int32_t *alive = xreallocarray(NULL, (size_t)args.x->shape[0], sizeof *alive);
     p->n = args.x->shape[0];
     for (int64_t i = 0; i < p->n; i++) alive[i] = args.rows[i];
@@ -436,15 +455,16 @@ static int check_input(struct graph *g, const struct decoder *d, const struct kv
     const struct decoder_config *c = &d->config;
     if (!h || !graph_ok(g)) return -1;
     if (!kv && h->shape[0] != s->n) BUG("a pass without a cache begins at the first row");
+    if (kv && s->start) BUG("several samples with one cache");
     if (kv && (kv->layers != c->layers || kv->heads != c->kv_heads || kv->dim != c->dim))
         BUG("a KV cache of another model");
     if (h->rank != 2 || h->shape[1] != c->hidden || h->shape[0] < 1 || h->shape[0] > s->n)
         BUG("embeddings do not fit the sequence");
-    if (c->rope.kind == ROPE_DYNAMIC && s->n > c->max_positions)
+    if (c->rope.kind == ROPE_DYNAMIC && sequence_longest(s) > c->max_positions)
         graph_fail(g,
                    "the rotary scaling \"dynamic\" is supported up to %lld tokens, and here are "
                    "%lld; /clear, or /set ctx.max to that",
-                   (long long)c->max_positions, (long long)s->n);
+                   (long long)c->max_positions, (long long)sequence_longest(s));
     return graph_ok(g) ? 0 : -1;
 }
 

@@ -357,8 +357,10 @@ static int answer(struct engine *e, struct answer_options options, bool *answere
         options.self = e->dump;
     }
     atomic_store(&e->cancel, false);
+    tell(e, &(struct event){ .kind = EVENT_ANSWERING, .ok = true });
     int status = conversation_answer(&e->conversation, e->settings, &hooks, &e->cancel, &options,
                                      e->sinks, answered, err);
+    tell(e, &(struct event){ .kind = EVENT_ANSWERING, .ok = false });
     if (status == 0 && *answered && e->dump) {
         status = dump_finish(e->dump, e->sinks, err);
         e->dump = NULL;

@@ -26,7 +26,7 @@ struct kv;
     X(VALUES, "[P,Hkv,d] value states of all keys, before attention: methods may change new rows") \
     X(ATTN, "[H,N,P] attention probabilities; q, k, v beside")                                     \
     X(FFN_IN, "[N,D] x: residual stream before the FFN's norm")                                    \
-    X(FFN, "methods may put the FFN's residual output into `out`: then the FFN is not computed")   \
+    X(FFN, "[N,D] x again: methods may put y of rows into x and name the other rows in `only`")    \
     X(FFN_OUT, "[N,D] y: residual stream after the FFN")                                           \
     X(LAYER_OUT, "[N,D] h[layer+1]: methods may put other rows into x and rows (decoder.h)")       \
     X(FINAL, "[N,D] h[L], before the final norm")                                                  \
@@ -54,7 +54,8 @@ struct site_args {
     int layer, picture;
     struct tensor *x;                // see SITES
     struct tensor *q, *k, *v;        // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d]
-    struct tensor *out;              // SITE_FFN
+    const int32_t *only;             // SITE_FFN: rows the FFN is computed for; NULL = all
+    int64_t only_count;              // their number; they belong to the method until the layer ends
     int64_t past;                    // keys of this layer before this pass: row i is key past+i
     const struct sequence *sequence; // of the whole conversation so far
     const int32_t *rows;             // [N] rows of `sequence` alive here; NULL: row i is past+i
@@ -73,6 +74,12 @@ static inline int64_t site_row(const struct site_args *args, int64_t i)
 static inline int64_t site_key(const struct site_args *args, int64_t i)
 {
     return args->keys ? args->keys[i] : i;
+}
+
+// Is row i of what the site offers a picture's token?
+static inline bool site_visual(const struct site_args *a, int64_t i)
+{
+    return a->sequence->picture[site_row(a, i)] >= 0;
 }
 
 struct hook {

@@ -30,6 +30,8 @@ struct tensor *op_add(struct graph *g, struct tensor *a, struct tensor *b);
 struct tensor *op_add_rows(struct graph *g, struct tensor *a, int64_t from, struct tensor *b);
 // x * value.
 struct tensor *op_scale(struct graph *g, struct tensor *x, float value);
+// x[N,D] times w[D] (f32, held fixed) in each row.
+struct tensor *op_scale_columns(struct graph *g, struct tensor *x, struct tensor *w);
 struct tensor *op_softmax(struct graph *g, struct tensor *x, float scale);
 struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *index, int64_t n);
 // Rows of x written to rows index[] of into; returns into. With a tape: `into` is no view, the rows
@@ -43,11 +45,11 @@ struct tensor *op_widen(struct graph *g, struct tensor *x);
 // Copies x into rows [from, ...) of `into` (as op_scatter_rows; the KV cache). 0 or -1.
 int op_copy_rows_into(struct graph *g, struct tensor *into, int64_t from, struct tensor *x);
 
-// The loss of the rows of x[N,D] whose next tokens are target[N]: with logits = x w^T, w[V,D], the
-// sum of -log softmax(logits)[target] over the rows, into *loss. The logits exist for a few rows at
-// a time only. With a tape, `weight` times its gradient is added to those of x and w at once: it is
-// where going back begins. 0 or -1.
+// The losses of the rows of x[N,D] whose next tokens are target[N]: with logits = x w^T, w[V,D],
+// loss[i] = -log softmax(logits)[target]. The logits exist for a few rows at a time only. With a
+// tape the gradient of the sum of weight[i] loss[i] is added to those of x and w at once: it is
+// where going back begins. target, weight and loss are host arrays of N. 0 or -1.
 int op_cross_entropy(struct graph *g, struct tensor *x, struct tensor *w, const int32_t *target,
-                     double weight, double *loss);
+                     const float *weight, float *loss);
 
 #endif

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/err.h"
+
 void sequence_init(struct sequence *s, int64_t n, int axes)
 {
     size_t rows = (size_t)n;
@@ -27,6 +29,41 @@ void sequence_copy(struct sequence *to, const struct sequence *from)
     memcpy(to->picture, from->picture, bytes);
     memcpy(to->cell, from->cell, bytes);
     memcpy(to->positions, from->positions, bytes * (size_t)from->axes);
+    if (!from->start) return;
+    to->start = xreallocarray(NULL, (size_t)from->n, sizeof *to->start);
+    memcpy(to->start, from->start, bytes);
+}
+
+void sequence_join(struct sequence *to, const struct sequence *const *samples,
+                   const size_t *pictures, size_t count)
+{
+    int64_t n = 0, at = 0;
+    size_t before = 0;
+    for (size_t k = 0; k < count; k++) n += samples[k]->n;
+    sequence_init(to, n, count ? samples[0]->axes : 1);
+    to->start = xreallocarray(NULL, (size_t)n, sizeof *to->start);
+    for (size_t k = 0; k < count; k++) {
+        const struct sequence *s = samples[k];
+        if (s->axes != to->axes) BUG("samples of different families in one pass");
+        for (int64_t i = 0; i < s->n; i++) {
+            to->ids[at + i] = s->ids[i];
+            to->picture[at + i] = s->picture[i] < 0 ? -1 : s->picture[i] + (int32_t)before;
+            to->cell[at + i] = s->cell[i];
+            to->start[at + i] = (int32_t)at;
+            for (int axis = 0; axis < s->axes; axis++)
+                to->positions[axis * n + at + i] = s->positions[axis * s->n + i];
+        }
+        at += s->n;
+        before += pictures[k];
+    }
+}
+
+int64_t sequence_longest(const struct sequence *s)
+{
+    int64_t longest = s->start ? 0 : s->n;
+    for (int64_t i = 0; s->start && i < s->n; i++)
+        if (i + 1 - s->start[i] > longest) longest = i + 1 - s->start[i];
+    return longest;
 }
 
 void sequence_release(struct sequence *s)
@@ -35,6 +72,7 @@ void sequence_release(struct sequence *s)
     free(s->picture);
     free(s->cell);
     free(s->positions);
+    free(s->start);
     *s = (struct sequence){ 0 };
 }
 
@@ -52,6 +90,7 @@ int64_t sequence_visual_count(const struct sequence *s, int64_t from)
 
 void sequence_append(struct sequence *s, int32_t id)
 {
+    if (s->start) BUG("a row behind several samples");
     int64_t n = s->n + 1;
     struct sequence longer;
     sequence_init(&longer, n, s->axes);

@@ -9,7 +9,9 @@
 
 #include "core/mem.h"
 
-// Row i of a sequence of n rows. Pictures are counted through the whole conversation.
+// Row i of a sequence of n rows. Pictures are counted through the whole conversation. In training
+// a sequence may hold several samples, one after the other (sequence_join): then a row sees only
+// rows of its own sample, from start[i] on, and pictures are counted through all of them.
 struct sequence {
     int64_t n;
     int32_t *ids;       // [n] token id; the placeholder id where a visual token stands
@@ -17,7 +19,11 @@ struct sequence {
     int32_t *cell;      // [n] which visual token of that picture (sequence order), -1 for text
     int32_t *positions; // [axes, n] rotary positions
     int axes;           // 1, or 3 for multimodal rotary positions (t, h, w)
+<<<<<<< HEAD
     int64_t prompt;     // rows up to the end of the newest generation prompt; 0: all of them
+=======
+    int32_t *start;     // [n] first row of the sample row i belongs to; NULL: there is one sample
+>>>>>>> main
 };
 
 // Room for n rows; ids zero, picture and cell -1, positions 0..n-1 on every axis.
@@ -27,9 +33,18 @@ void sequence_append(struct sequence *s, int32_t id);
 // Only the first n rows stay.
 void sequence_trim(struct sequence *s, int64_t n);
 void sequence_copy(struct sequence *to, const struct sequence *from);
+// The rows of `count` samples in one sequence; positions are those in the sample. pictures[k]: how
+// many pictures sample k has.
+void sequence_join(struct sequence *to, const struct sequence *const *samples,
+                   const size_t *pictures, size_t count);
 void sequence_release(struct sequence *s);
+<<<<<<< HEAD
 // The last row of the newest generation prompt: what chooses an answer's first token.
 int64_t sequence_query(const struct sequence *s);
+=======
+// Rows of the longest sample.
+int64_t sequence_longest(const struct sequence *s);
+>>>>>>> main
 // Number of visual tokens in rows [from, n).
 int64_t sequence_visual_count(const struct sequence *s, int64_t from);
 

@@ -14,7 +14,9 @@
     X(ctx)     /* core/conversation.c */                                                           \
     X(image)   /* core/preprocess.c */                                                             \
     X(compute) /* core/graph.c */                                                                  \
+    X(train)   /* core/train/settings.c */                                                         \
     X(norm)    /* core/methods/norm_align.c */                                                     \
+    X(ffn)     /* core/methods/ffn_approx.c */                                                     \
     X(job)     /* core/job.c */
 // clang-format on
 

@@ -47,5 +47,9 @@ int64_t vision_tokens(const struct vision_config *c);
 // pixels[3,H,W] -> features [S, Dv] (class token dropped if so configured). `picture` names taps.
 struct tensor *vision_forward(struct graph *g, const struct vision *v, struct tensor *pixels,
                               int picture);
+// Several pictures of one size in one pass: picture number[i] has pixels[i]; their features one
+// after the other [count*S, Dv]. What a listener at SITE_VISION puts into x is not looked at.
+struct tensor *vision_forward_all(struct graph *g, const struct vision *v,
+                                  struct tensor *const *pixels, const int *number, size_t count);
 
 #endif

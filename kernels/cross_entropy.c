@@ -34,12 +34,13 @@ static float row_loss(float *x, int64_t n, int32_t target, float weight)
 }
 
 int KERNEL(cross_entropy)(struct tensor *loss, struct tensor *logits, const struct tensor *target,
-                          float weight)
+                          const struct tensor *weight)
 {
     int64_t rows = logits->shape[0], n = logits->shape[1];
 #pragma omp parallel for schedule(static) if (vec_worth_threads(4 * rows * n))
     for (int64_t i = 0; i < rows; i++)
         ((float *)loss->data)[i] =
-            row_loss((float *)logits->data + i * n, n, ((const int32_t *)target->data)[i], weight);
+            row_loss((float *)logits->data + i * n, n, ((const int32_t *)target->data)[i],
+                     ((const float *)weight->data)[i]);
     return 0;
 }

@@ -51,6 +51,8 @@ OP(patches, (struct tensor *y, const struct tensor *pixels, int64_t patch))
 OP(widen, (struct tensor *y, const struct tensor *x))
 // y = x * value; in place allowed.
 OP(scale, (struct tensor *y, const struct tensor *x, float value))
+// y[N,D] = x * w[D] (f32), each row; in place allowed.
+OP(scale_columns, (struct tensor *y, const struct tensor *x, const struct tensor *w))
 // y = value everywhere.
 OP(fill, (struct tensor *y, float value))
 // y[n,H*d] row i, head h = probs[H,P] at (h, index[i]) times v[P,Hkv,d] at (index[i], h / (H/Hkv)).
@@ -88,6 +90,8 @@ OP(gelu_backward, (struct tensor *dx, const struct tensor *dy, const struct tens
                    enum gelu_form form))
 // dx += dy * value.
 OP(scale_backward, (struct tensor *dx, const struct tensor *dy, float value))
+// dx += dy * w, each row; w is held fixed.
+OP(scale_columns_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *w))
 // y is the forward op's result.
 OP(softmax_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *y,
                       float scale))
@@ -97,8 +101,17 @@ OP(gather_rows_backward, (struct tensor *dx, const struct tensor *dy, const stru
 OP(scatter_rows_backward, (struct tensor *dx, struct tensor *dy, const struct tensor *index))
 OP(patches_backward, (struct tensor *dpixels, const struct tensor *dy, int64_t patch))
 // loss[i] = log sum e^logits - logits[target], for each row of logits[N,V] and target[N] (i32, in
-// 0..V-1); then logits = (softmax(logits) - one at the target) * weight, the gradient of weight *
-// the sum of the losses.
+// 0..V-1); then logits = (softmax(logits) - one at the target) * weight[i], the gradient of the sum
+// of the losses times weight[N].
 OP(cross_entropy, (struct tensor *loss, struct tensor *logits, const struct tensor *target,
-                   float weight))
+                   const struct tensor *weight))
+
+// --- optimizer -----------------------------------------------------------------------------------
+
+// *sum += the sum of the squares of x, in double; it does not depend on the number of threads.
+OP(sum_squares, (double *sum, const struct tensor *x))
+// One step of AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101) on w; all tensors f32 with as
+// many numbers. g = grad * step->scale is what is learned from; m, v are the running means.
+OP(adamw, (struct tensor *w, const struct tensor *grad, struct tensor *m, struct tensor *v,
+           const struct adamw_step *step))
 // clang-format on

@@ -22,6 +22,11 @@ struct family {
     // Pixels to visual tokens [S,D] in sequence order (SITE_PIXELS .. SITE_PROJECTED run inside).
     struct tensor *(*picture_encode)(struct graph *g, const struct model *m,
                                      const struct image *image, int picture);
+    // The same for several pictures in one pass: tokens[i] of pictures[i], whose index is
+    // number[i]. NULL: they go one by one. 0 or -1 (g->err).
+    int (*pictures_encode)(struct graph *g, const struct model *m,
+                           const struct image *const *pictures, const int *number, size_t count,
+                           struct tensor **tokens);
     // Rotary positions of s; NULL: 0..n-1.
     void (*positions)(const struct model *m, struct sequence *s);
 };

@@ -212,6 +212,27 @@ static struct tensor *llava_picture_encode(struct graph *g, const struct model *
     return site(g, SITE_PROJECTED, picture, tokens);
 }
 
+// Pixels, features and visual tokens of all pictures; the sites offer each picture's own.
+static int llava_pictures_encode(struct graph *g, const struct model *m,
+                                 const struct image *const *pictures, const int *number,
+                                 size_t count, struct tensor **tokens)
+{
+    int64_t rows = vision_tokens(&m->vision.config);
+    struct tensor **pixels = xcalloc(count + 1, sizeof(struct tensor *)); // of [3,H,W]
+    for (size_t i = 0; i < count; i++)
+        pixels[i] = site(g, SITE_PIXELS, number[i], picture_pixels(g, m, pictures[i]));
+    struct tensor *x = NULL;
+    if (graph_ok(g)) x = vision_forward_all(g, &m->vision, pixels, number, count); // [B*S,Dv]
+    x = projector_forward(g, &m->projector, x);                                    // [B*S,D]
+    for (size_t i = 0; i < count && graph_ok(g); i++) {
+        tokens[i] = graph_rows(g, x, (int64_t)i * rows, rows); // [S,D]
+        tokens[i] = site(g, SITE_PROJECTED, number[i], tokens[i]);
+        tokens[i] = site(g, SITE_VISUAL, number[i], tokens[i]);
+    }
+    free((void *)pixels);
+    return graph_ok(g) ? 0 : -1;
+}
+
 const struct family family_llava = {
     .name = "llava",
     .architectures = (const char *const[]){ "LlavaForConditionalGeneration", NULL },
@@ -221,4 +242,5 @@ const struct family family_llava = {
     .part = llava_part,
     .picture_tokens = llava_picture_tokens,
     .picture_encode = llava_picture_encode,
+    .pictures_encode = llava_pictures_encode,
 };

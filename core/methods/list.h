@@ -8,7 +8,8 @@
 
 // clang-format off
 #define METHODS(X)                                                                                 \
-    X(norm_align)
+    X(norm_align)                                                                                  \
+    X(ffn_approx)
 // clang-format on
 
 #define X(name) extern const struct method method_##name;

@@ -8,14 +8,14 @@
 
 enum { CHUNK_NUMBERS = 1 << 23, CHUNK_ROWS = 256, CHUNK_LEAST = 16 }; // 32 MB of logits
 
-// One chunk: rows of x, their next tokens, and where the gradients go (NULL: not wanted).
+// One chunk: rows of x, their next tokens and weights, and where the gradients go (NULL: not
+// wanted).
 struct chunk {
-    struct tensor *x, *w, *target;
+    struct tensor *x, *w, *target, *weight;
     struct tensor *dx, *dw;
-    float weight;
 };
 
-static int chunk_loss(struct graph *g, const struct chunk *c, double *loss)
+static int chunk_loss(struct graph *g, const struct chunk *c, float *loss)
 {
     int64_t n = c->x->shape[0];
     struct tensor *logits = graph_new2(g, DTYPE_F32, n, c->w->shape[0]); // [n, V]
@@ -27,9 +27,7 @@ static int chunk_loss(struct graph *g, const struct chunk *c, double *loss)
         (c->dx && b->matmul_dx(c->dx, logits, c->w) < 0) ||
         (c->dw && b->matmul_dw(c->dw, NULL, logits, c->x) < 0))
         return op_back(g, "cross entropy", -1);
-    float host[CHUNK_ROWS];
-    b->download(host, losses->data, (size_t)n * sizeof *host);
-    for (int64_t i = 0; i < n; i++) *loss += (double)host[i];
+    b->download(loss, losses->data, (size_t)n * sizeof *loss);
     return 0;
 }
 
@@ -43,9 +41,8 @@ static bool want_head(struct graph *g, const struct tensor *x, const struct tens
 }
 
 int op_cross_entropy(struct graph *g, struct tensor *x, struct tensor *w, const int32_t *target,
-                     double weight, double *loss)
+                     const float *weight, float *loss)
 {
-    *loss = 0;
     if (!x || !w || !graph_ok(g)) return -1;
     if (!want_head(g, x, w) ||
         !op_want_indices(g, "cross entropy", target, x->shape[0], w->shape[0]))
@@ -60,10 +57,10 @@ int op_cross_entropy(struct graph *g, struct tensor *x, struct tensor *w, const 
         struct chunk c = { .x = graph_rows(g, x, i, m),
                            .w = w,
                            .target = graph_upload(g, DTYPE_I32, 1, &m, target + i),
+                           .weight = graph_upload(g, DTYPE_F32, 1, &m, weight + i),
                            .dx = want_x ? graph_rows(g, &dx, i, m) : NULL,
-                           .dw = want_w ? &dw : NULL,
-                           .weight = (float)weight };
-        if (!graph_ok(g) || chunk_loss(g, &c, loss) < 0) return -1;
+                           .dw = want_w ? &dw : NULL };
+        if (!graph_ok(g) || chunk_loss(g, &c, loss + i) < 0) return -1;
         arena_reset(g->arena, mark);
     }
     return graph_ok(g) ? 0 : -1;

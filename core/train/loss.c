@@ -1,7 +1,10 @@
-// core/train/loss.c -- the pass from a sample's rows to its loss and gradients.
+// core/train/loss.c -- the pass from samples' rows to their losses and gradients.
 //
 //   pictures -> encoder -> projector -> visual tokens -> splice -> layers -> h[L]
 //   h[L], the rows that must predict something -> final norm -> head and cross entropy in chunks
+//
+// Several samples are one long sequence in which every row sees its own sample only, so that
+// matrices are tall enough to be worth multiplying; one sample is the case of one.
 #include "core/train/loss.h"
 
 #include <stdlib.h>
@@ -11,61 +14,148 @@
 #include "core/splice.h"
 #include "core/tape.h"
 
+// The samples of a pass, joined.
+struct batch {
+    const struct loss_item *items;
+    size_t count;
+    const struct picture **pictures; // of all samples
+    size_t picture_count;
+    struct sequence joined; // of several samples
+    const struct sequence *sequence;
+};
+
+static void batch_init(struct batch *b, const struct loss_item *items, size_t count)
+{
+    *b = (struct batch){ .items = items, .count = count, .sequence = &items[0].labels->sequence };
+    const struct sequence **sequences = xcalloc(count, sizeof(const struct sequence *));
+    size_t *pictures = xcalloc(count, sizeof *pictures), at = 0;
+    for (size_t k = 0; k < count; k++) {
+        sequences[k] = &items[k].labels->sequence;
+        b->picture_count += pictures[k] = items[k].picture_count;
+    }
+    b->pictures = xcalloc(b->picture_count + 1, sizeof(const struct picture *));
+    for (size_t k = 0; k < count; k++)
+        for (size_t i = 0; i < items[k].picture_count; i++)
+            b->pictures[at++] = &items[k].pictures[i];
+    if (count > 1) {
+        sequence_join(&b->joined, sequences, pictures, count);
+        b->sequence = &b->joined;
+    }
+    free((void *)sequences);
+    free(pictures);
+}
+
+static void batch_release(struct batch *b)
+{
+    sequence_release(&b->joined);
+    free((void *)b->pictures);
+}
+
+// Visual tokens of the `count` pictures number[], which have none yet: together if the family can.
+static void encode(struct graph *g, const struct model *m, const struct batch *b, const int *number,
+                   size_t count, struct tensor **visual)
+{
+    if (!m->family->pictures_encode || count < 2) {
+        for (size_t i = 0; i < count && graph_ok(g); i++)
+            visual[number[i]] =
+                m->family->picture_encode(g, m, &b->pictures[number[i]]->image, number[i]);
+        return;
+    }
+    const struct image **images = xcalloc(count, sizeof(const struct image *));
+    struct tensor **tokens = xcalloc(count, sizeof(struct tensor *)); // [S, D] each
+    for (size_t i = 0; i < count; i++) images[i] = &b->pictures[number[i]]->image;
+    if (m->family->pictures_encode(g, m, images, number, count, tokens) == 0)
+        for (size_t i = 0; i < count; i++) visual[number[i]] = tokens[i];
+    free((void *)images);
+    free((void *)tokens);
+}
+
 // h[0] [n, D] with the pictures' visual tokens in their places.
-static struct tensor *embed(struct graph *g, const struct model *m, struct picture *pictures,
-                            size_t picture_count, const struct labels *l)
+static struct tensor *embed(struct graph *g, const struct model *m, const struct batch *b)
 {
     struct tensor none = { 0 };
-    struct tensor **visual = xcalloc(picture_count + 1, sizeof *visual);
-    for (size_t i = 0; i < picture_count; i++) visual[i] = &none;
-    for (int64_t row = 0; row < l->sequence.n && graph_ok(g); row++) {
-        int i = l->sequence.picture[row];
+    struct tensor **visual = xcalloc(b->picture_count + 1, sizeof(struct tensor *));
+    int *number = xcalloc(b->picture_count + 1, sizeof *number);
+    size_t count = 0;
+    for (size_t i = 0; i < b->picture_count; i++) visual[i] = &none;
+    for (int64_t row = 0; row < b->sequence->n; row++) {
+        int i = b->sequence->picture[row];
         if (i < 0 || visual[i] != &none) continue;
-        visual[i] = &pictures[i].visual;
-        if (!visual[i]->data)
-            visual[i] = m->family->picture_encode(g, m, &pictures[i].image, i); // [S, D]
+        visual[i] = (struct tensor *)&b->pictures[i]->visual;
+        if (!visual[i]->data) number[count++] = i;
     }
+    encode(g, m, b, number, count, visual);
     struct tensor *h = NULL;
-    if (graph_ok(g)) h = splice(g, &m->decoder.embed, &l->sequence, 0, visual, (int)picture_count);
-    free(visual);
+    if (graph_ok(g))
+        h = splice(g, &m->decoder.embed, b->sequence, 0, visual, (int)b->picture_count);
+    free((void *)visual);
+    free(number);
     return h;
 }
 
-// Mean loss over the trained tokens, from h[L] [n, D]: only the rows that predict them are looked
-// at.
+// Mean loss of each sample over its trained tokens, from h[L] [n, D]: only the rows that predict
+// them are looked at.
 static int head_loss(struct graph *g, const struct decoder *d, struct tensor *h,
-                     const struct labels *l, double share, double *loss)
+                     const struct batch *b, double share, double *losses)
 {
-    int32_t *row = xreallocarray(NULL, (size_t)l->trained + 1, sizeof *row);
-    int32_t *target = xreallocarray(NULL, (size_t)l->trained + 1, sizeof *target);
-    int64_t n = 0;
-    for (int64_t i = 0; i < l->sequence.n; i++)
-        if (l->target[i] >= 0) {
-            row[n] = (int32_t)i;
-            target[n++] = l->target[i];
+    int64_t trained = 0, n = 0, first = 0;
+    for (size_t k = 0; k < b->count; k++) trained += b->items[k].labels->trained;
+    int32_t *row = xreallocarray(NULL, (size_t)trained + 1, sizeof *row);
+    int32_t *target = xreallocarray(NULL, (size_t)trained + 1, sizeof *target);
+    float *weight = xreallocarray(NULL, (size_t)trained + 1, sizeof *weight);
+    float *loss = xreallocarray(NULL, (size_t)trained + 1, sizeof *loss);
+    for (size_t k = 0; k < b->count; k++) {
+        const struct labels *l = b->items[k].labels;
+        for (int64_t i = 0; i < l->sequence.n; i++) {
+            if (l->target[i] < 0) continue;
+            row[n] = (int32_t)(first + i);
+            target[n] = l->target[i];
+            weight[n++] = (float)(share / (double)l->trained);
         }
+        first += l->sequence.n;
+    }
     struct tensor *x = op_gather_rows(g, h, row, n); // [trained, D]
     x = op_rmsnorm(g, x, graph_weight(&d->norm), (float)d->config.eps);
-    int status = op_cross_entropy(g, x, graph_weight(&d->head), target, share / (double)n, loss);
-    *loss /= (double)n;
+    int status = op_cross_entropy(g, x, graph_weight(&d->head), target, weight, loss);
+    n = 0;
+    for (size_t k = 0; k < b->count && status == 0; k++) {
+        const struct labels *l = b->items[k].labels;
+        for (int64_t i = 0; i < l->trained; i++) losses[k] += (double)loss[n++];
+        losses[k] /= (double)l->trained;
+    }
     free(row);
     free(target);
+    free(weight);
+    free(loss);
+    return status;
+}
+
+int loss_batch(struct graph *g, const struct model *m, const struct loss_item *items, size_t count,
+               double share, double *losses)
+{
+    if (!count) return 0;
+    struct arena_mark mark = arena_mark(g->arena);
+    struct batch b;
+    batch_init(&b, items, count);
+    for (size_t k = 0; k < count; k++) {
+        losses[k] = 0;
+        if (!items[k].labels->trained)
+            graph_fail(g, "no token of this sample is trained: it has no answer");
+    }
+    struct tensor *h = graph_ok(g) ? embed(g, m, &b) : NULL, *last = NULL;
+    int status = -1;
+    if (h && decoder_forward(g, &m->decoder, NULL, b.sequence, h, LOGITS_HIDDEN, true, &last) == 0)
+        status = head_loss(g, &m->decoder, last, &b, share, losses);
+    if (g->tape && status == 0) status = tape_backward(g);
+    if (g->tape && status < 0) tape_clear(g->tape);
+    arena_reset(g->arena, mark);
+    batch_release(&b);
     return status;
 }
 
 int loss_sample(struct graph *g, const struct model *m, struct picture *pictures,
                 size_t picture_count, const struct labels *l, double share, double *loss)
 {
-    struct arena_mark mark = arena_mark(g->arena);
-    *loss = 0;
-    if (!l->trained) graph_fail(g, "no token of this sample is trained: it has no answer");
-    struct tensor *h = embed(g, m, pictures, picture_count, l), *last = NULL;
-    int status = -1;
-    if (h &&
-        decoder_forward(g, &m->decoder, NULL, &l->sequence, h, LOGITS_HIDDEN, true, &last) == 0)
-        status = head_loss(g, &m->decoder, last, l, share, loss);
-    if (g->tape && status == 0) status = tape_backward(g);
-    if (g->tape && status < 0) tape_clear(g->tape);
-    arena_reset(g->arena, mark);
-    return status;
+    const struct loss_item item = { pictures, picture_count, l };
+    return loss_batch(g, m, &item, 1, share, loss);
 }

@@ -1,10 +1,15 @@
-// core/train/loss.h -- the loss of one sample and its gradients.
+// core/train/loss.h -- the loss of samples and its gradients.
 //
 //   struct labels l;                                 // rows and targets (core/train/labels.h)
 //   struct graph g = { ..., .arena = &step, .tape = &tape };   // tape NULL: the loss alone
 //   weight->grad = grad_new(backend, count);         // for each weight that is trained
 //   (core/tape.h) loss_sample(&g, model, pictures, n, &l, 1.0 / samples, &loss);
 //   ... once per sample of the step; gradients add up ...
+//
+// Or several samples in one pass, which small models need to be fast; nothing is padded:
+//
+//   struct loss_item items[] = { { pictures_a, 1, &labels_a }, { pictures_b, 2, &labels_b } };
+//   loss_batch(&g, model, items, 2, 1.0 / samples, losses);    // the same to float accuracy
 //
 // The loss of a sample is the mean over its trained tokens, that of a step the mean over its
 // samples (not over all tokens).
@@ -20,5 +25,18 @@
 // is as before. 0 or -1 (g->err, or cancelled); then gradients may hold a part of the sample.
 int loss_sample(struct graph *g, const struct model *m, struct picture *pictures,
                 size_t picture_count, const struct labels *l, double share, double *loss);
+
+// A sample of a batch; all is borrowed.
+struct loss_item {
+    const struct picture *pictures;
+    size_t picture_count;
+    const struct labels *labels;
+};
+
+// The samples' rows go through encoder and decoder together, each row seeing its own sample alone.
+// `share` is that of each sample; losses[count]. Listeners at sites get the joined sequence
+// (sequence->start) and pictures counted through all samples.
+int loss_batch(struct graph *g, const struct model *m, const struct loss_item *items, size_t count,
+               double share, double *losses);
 
 #endif

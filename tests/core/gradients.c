@@ -209,6 +209,25 @@ static struct tensor *run_scale(const struct check *c, struct graph *g, struct t
     return op_scale(g, in[0], -1.5f);
 }
 
+// The second factor is held fixed.
+static float fixed_factor(int64_t column)
+{
+    return 0.5f - 0.25f * (float)column;
+}
+
+static void plain_scale_columns(const struct check *c, double *const *in, double *out)
+{
+    for (int64_t i = 0; i < c->out; i++) out[i] = in[0][i] * fixed_factor(i % c->in[0][1]);
+}
+
+static struct tensor *run_scale_columns(const struct check *c, struct graph *g,
+                                        struct tensor *const *in)
+{
+    struct tensor *w = graph_new1(g, DTYPE_F32, c->in[0][1]);
+    for (int64_t i = 0; i < c->in[0][1]; i++) ((float *)w->data)[i] = fixed_factor(i);
+    return op_scale_columns(g, in[0], w);
+}
+
 static void plain_softmax(const struct check *c, double *const *in, double *out)
 {
     int64_t d = c->in[0][1];
@@ -328,6 +347,7 @@ static const struct check checks[] = {
     { "add", { 0 }, 0, { { 3, 11 }, { 3, 11 } }, 33, plain_add, run_add },
     { "add_rows", { 0 }, 2, { { 5, 11 }, { 2, 11 } }, 55, plain_add, run_add_rows },
     { "scale", { "scale_backward" }, 0, { { 3, 11 } }, 33, plain_scale, run_scale },
+    { "scale_columns", { "scale_columns_backward" }, 0, { { 3, 11 } }, 33, plain_scale_columns, run_scale_columns },
     { "softmax", { "softmax_backward" }, 0, { { 3, 19 } }, 57, plain_softmax, run_softmax },
     { "embedding", { "gather_rows_backward" }, 0, { { 6, 9 } }, 45, plain_embedding, run_embedding },
     { "gather_rows", { "gather_rows_backward" }, 0, { { 6, 9 } }, 45, plain_embedding, run_gather },
@@ -482,6 +502,9 @@ static void test_each_alone(void **state)
 
 // --- the loss ------------------------------------------------------------------------------------
 
+static const float row_weights[5] = { 0.3f, 0.1f, 0, 0.7f, 0.2f };
+
+// The losses of the rows, each times its weight.
 static void plain_loss_rows(const struct check *c, double *const *in, double *out)
 {
     int64_t d = c->in[0][1], v = c->in[1][0];
@@ -495,7 +518,7 @@ static void plain_loss_rows(const struct check *c, double *const *in, double *ou
             if (k == 2 * i) at = x;
         }
         // cppcheck-suppress invalidFunctionArg
-        out[0] += log(sum) - at;
+        out[0] += (double)row_weights[i] * (log(sum) - at);
     }
 }
 
@@ -510,18 +533,20 @@ static void test_cross_entropy(void **state)
     {
         const struct check *c = &cross_entropy;
         const int32_t target[5] = { 0, 2, 4, 6, 8 };
-        const float weight = 0.3f;
+        const float one = 1;
+        float loss[5];
         struct fixture f;
-        double loss, want;
+        double sum = 0, want;
         fixture_open(&f, c, b);
-        double *slope[2] = { differences(&f, c, &weight, 0), differences(&f, c, &weight, 1) };
-        assert_int_equal(
-            op_cross_entropy(&f.g, f.given[0], f.given[1], target, (double)weight, &loss), 0);
+        double *slope[2] = { differences(&f, c, &one, 0), differences(&f, c, &one, 1) };
+        assert_int_equal(op_cross_entropy(&f.g, f.given[0], f.given[1], target, row_weights, loss),
+                         0);
+        for (int i = 0; i < 5; i++) sum += (double)(row_weights[i] * loss[i]);
         double *in[INPUTS] = { doubles(35), doubles(133) };
         for (int i = 0; i < 2; i++)
             for (int64_t k = 0; k < count_of(c->in[i]); k++) in[i][k] = ((float *)f.in[i].data)[k];
         plain_loss_rows(c, in, &want);
-        assert_true(fabs(loss - want) < 1e-5);
+        assert_true(fabs(sum - want) < 1e-5);
         close_check("cross entropy by x", f.in[0].grad->data, slope[0], 35, 1e-6, 1e-5);
         close_check("cross entropy by w", f.in[1].grad->data, slope[1], 133, 1e-6, 1e-5);
         for (int i = 0; i < 2; i++) {

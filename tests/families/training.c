@@ -288,6 +288,20 @@ static void test_full(void **state)
     }
 }
 
+// Weights of all kinds in the encoder.
+static void train_encoder(struct fixture *f)
+{
+    struct vision *v = &f->model->vision;
+    struct tensor *encoder[] = { &v->patch.weight, &v->position, &v->layer[0].q.weight,
+                                 &v->layer[0].fc1.bias, &v->class_token };
+    for (size_t i = 0; i < sizeof encoder / sizeof *encoder; i++) {
+        if (!encoder[i]->data) continue;
+        encoder[i]->grad = grad_new(backend_cpu(), tensor_count(encoder[i]));
+        f->names[f->count] = "encoder";
+        f->grads[f->count++] = encoder[i]->grad;
+    }
+}
+
 // Computing layers again and other threads change no bit of any gradient, the encoder's too.
 static void test_same_bits(void **state)
 {
@@ -296,15 +310,8 @@ static void test_same_bits(void **state)
     FOR_EACH_MODEL(f)
     {
         float *first[WEIGHTS_MAX];
-        struct vision *v = &f.model->vision;
-        struct tensor *encoder[] = { &v->patch.weight, &v->position, &v->layer[0].q.weight,
-                                     &v->layer[0].fc1.bias };
         train_list(&f, "full_grad_norm_names");
-        for (size_t i = 0; i < sizeof encoder / sizeof *encoder; i++) {
-            encoder[i]->grad = grad_new(backend_cpu(), tensor_count(encoder[i]));
-            f.names[f.count] = "encoder";
-            f.grads[f.count++] = encoder[i]->grad;
-        }
+        train_encoder(&f);
         run(&f, 'a', 1, false);
         for (int i = 0; i < f.count; i++) {
             size_t bytes = (size_t)f.grads[i]->count * sizeof(float);
@@ -324,6 +331,100 @@ static void test_same_bits(void **state)
                                     (size_t)f.grads[i]->count * sizeof(float));
         }
         for (int i = 0; i < f.count; i++) free(first[i]);
+    }
+}
+
+// The losses and gradients of both samples in one pass, each half. Every other pass has the
+// samples the other way round, and one of them twice.
+static void run_batch(struct fixture *f, bool recompute, bool turned, double *losses)
+{
+    struct conversation c[3];
+    struct labels l[3];
+    struct loss_item items[3];
+    int count = turned ? 3 : 2;
+    for (int i = 0; i < count; i++) {
+        open_sample(f, (i == 1) != turned ? 'b' : 'a', &c[i], &l[i]);
+        items[i] = (struct loss_item){ c[i].pictures, c[i].picture_count, &l[i] };
+    }
+    f->tape.recompute = recompute;
+    struct graph g = { .backend = backend_cpu(), .arena = &f->step, .settings = f->settings };
+    if (f->count) g.tape = &f->tape;
+    if (loss_batch(&g, f->model, items, (size_t)count, 0.5, losses) < 0) fail_msg("%s", g.err.text);
+    assert_int_equal(f->step.used, 0);
+    assert_int_equal(f->tape.count, 0);
+    for (int i = 0; i < count; i++) {
+        labels_release(&l[i]);
+        conversation_release(&c[i]);
+    }
+}
+
+static float *copy_gradients(const struct fixture *f)
+{
+    int64_t n = 0;
+    for (int i = 0; i < f->count; i++) n += f->grads[i]->count;
+    float *all = malloc((size_t)n * sizeof *all), *to = all;
+    for (int i = 0; i < f->count; i++) {
+        memcpy(to, f->grads[i]->data, (size_t)f->grads[i]->count * sizeof *to);
+        to += f->grads[i]->count;
+    }
+    return all;
+}
+
+// Are the gradients those of `want`, but for rounding?
+static void compare_gradients(const struct fixture *f, const float *want)
+{
+    for (int i = 0; i < f->count; i++) {
+        double difference = 0, size = 0;
+        for (int64_t k = 0; k < f->grads[i]->count; k++, want++) {
+            difference += pow((double)(f->grads[i]->data[k] - *want), 2);
+            size += pow((double)*want, 2);
+        }
+        assert_true(size > 0);
+        if (!(sqrt(difference) <= 1e-5 * sqrt(size)))
+            fail_msg("%s: gradient of %s differs by %g of %g", f->folder, f->names[i],
+                     sqrt(difference), sqrt(size));
+    }
+}
+
+// Samples joined in one pass give what they give one by one, the encoder's gradients too; and the
+// same bits each time, whatever is kept.
+static void test_batch(void **state)
+{
+    (void)state;
+    struct fixture f;
+    FOR_EACH_MODEL(f)
+    {
+        train_list(&f, "full_grad_norm_names");
+        train_encoder(&f);
+        double one[3], together[3], again[3];
+        one[0] = run(&f, 'a', 0.5, false);
+        one[1] = run(&f, 'b', 0.5, false);
+        float *want = copy_gradients(&f);
+        forget(&f);
+        run_batch(&f, false, false, together);
+        compare_gradients(&f, want);
+        free(want);
+        want = copy_gradients(&f);
+        for (int i = 0; i < 2; i++) assert_true(fabs(one[i] - together[i]) < 1e-5);
+        forget(&f);
+        run_batch(&f, true, false, again);
+        float *same = copy_gradients(&f);
+        for (int64_t i = 0, n = 0; i < f.count; n += f.grads[i++]->count)
+            assert_memory_equal(want + n, same + n, (size_t)f.grads[i]->count * sizeof(float));
+        free(want);
+        free(same);
+
+        forget(&f);
+        run(&f, 'a', 0.5, false);
+        run(&f, 'b', 0.5, false);
+        run(&f, 'b', 0.5, false);
+        want = copy_gradients(&f);
+        forget(&f);
+        run_batch(&f, false, true, together);
+        compare_gradients(&f, want);
+        free(want);
+        assert_true(fabs(together[0] - one[1]) < 1e-5 && fabs(together[1] - one[0]) < 1e-5);
+        assert_true(fabs(together[2] - one[1]) < 1e-5);
     }
 }
 
@@ -355,7 +456,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loss),      cmocka_unit_test(test_norms_only),
         cmocka_unit_test(test_layernorm), cmocka_unit_test(test_full),
-        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_no_answer),
+        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_no_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

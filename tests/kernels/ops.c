@@ -86,6 +86,16 @@ static void check_scale(const struct backend *b, int64_t n, int64_t d)
     finish(b, "scale", &x, want, 0, 1e-7);
 }
 
+static void check_scale_columns(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor x = noise_tensor(2, n, d, 0, 1), w = noise_tensor(1, d, 0, 0, 2);
+    double *want = doubles(n * d);
+    for (int64_t i = 0; i < n * d; i++) want[i] = ((float *)x.data)[i] * ((float *)w.data)[i % d];
+    assert_int_equal(b->scale_columns(&x, &x, &w), 0);
+    finish(b, "scale_columns", &x, want, 0, 0);
+    free(w.data);
+}
+
 static void check_swiglu(const struct backend *b, int64_t n, int64_t d)
 {
     struct tensor x = noise_tensor(2, n, d, 0, 1), up = noise_tensor(2, n, d, 0, 2);
@@ -286,7 +296,8 @@ static void check_fill(const struct backend *b, int64_t n, int64_t d)
 static void check_cross_entropy(const struct backend *b, int64_t n, int64_t d)
 {
     struct tensor x = noise_tensor(2, n, d, 0, 1), target = tensor_of(DTYPE_I32, 1, n, 0, 0);
-    struct tensor loss = tensor_of(DTYPE_F32, 2, n, 1, 0);
+    struct tensor loss = tensor_of(DTYPE_F32, 2, n, 1, 0),
+                  weight = tensor_of(DTYPE_F32, 1, n, 0, 0);
     double *want = doubles(n), *slopes = doubles(n * d);
     for (int64_t i = 0; i < n; i++) {
         float *row = (float *)x.data + i * d;
@@ -295,12 +306,15 @@ static void check_cross_entropy(const struct backend *b, int64_t n, int64_t d)
         for (int64_t e = 0; e < d; e++) sum += exp(row[e] = row[e] * 20 + 300);
         // cppcheck-suppress invalidFunctionArg
         want[i] = log(sum) - row[at];
-        for (int64_t e = 0; e < d; e++) slopes[i * d + e] = 0.5 * (exp(row[e]) / sum - (e == at));
+        float w = ((float *)weight.data)[i] = 0.5f - (float)(i % 3) * 0.125f;
+        for (int64_t e = 0; e < d; e++)
+            slopes[i * d + e] = (double)w * (exp(row[e]) / sum - (e == at));
     }
-    assert_int_equal(b->cross_entropy(&loss, &x, &target, 0.5f), 0);
+    assert_int_equal(b->cross_entropy(&loss, &x, &target, &weight), 0);
     finish(b, "cross_entropy", &loss, want, 3e-5, 1e-6);
     finish(b, "cross_entropy (gradient)", &x, slopes, 1e-7, 1e-6);
     free(target.data);
+    free(weight.data);
 }
 
 static void check_row_norms(const struct backend *b, int64_t n, int64_t d)
@@ -347,6 +361,7 @@ static const struct {
     { "layernorm", check_layernorm },
     { "add", check_add },
     { "scale", check_scale },
+    { "scale_columns", check_scale_columns },
     { "swiglu", check_swiglu },
     { "gelu", check_gelu },
     { "softmax", check_softmax },
