@@ -67,6 +67,11 @@ OP(ira_kl, (struct tensor *kl, const struct tensor *head, const struct tensor *p
 OP(ira_gate, (struct tensor *gate, const struct tensor *q, const struct tensor *k, float scale))
 // y = value everywhere.
 OP(fill, (struct tensor *y, float value))
+// y[n,H*d] row i, head h = probs[H,P] at (h, index[i]) times v[P,Hkv,d] at (index[i], h / (H/Hkv)).
+OP(weigh_values, (struct tensor *y, const struct tensor *probs, const struct tensor *v,
+                  const struct tensor *index))
+// y[N] = the L2 norm of each row of x[N,D].
+OP(row_norms, (struct tensor *y, const struct tensor *x))
 
 // --- backward ------------------------------------------------------------------------------------
 // dy is the gradient of a forward op's result; gradients are f32 and are ADDED to what dx, dw ...

@@ -387,6 +387,42 @@ static void check_cross_entropy(const struct backend *b, int64_t n, int64_t d)
     free(weight.data);
 }
 
+static void check_row_norms(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor x = noise_tensor(2, n, d, 0, 1), y = tensor_of(DTYPE_F32, 1, n, 0, 0);
+    double *want = doubles(n);
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t e = 0; e < d; e++)
+            want[i] += (double)((float *)x.data)[i * d + e] * ((float *)x.data)[i * d + e];
+        want[i] = sqrt(want[i]);
+    }
+    assert_int_equal(b->row_norms(&y, &x), 0);
+    finish(b, "row_norms", &y, want, 1e-7, 2e-6);
+    free(x.data);
+}
+
+// n tokens of n + 3 keys, four heads that share two; tokens in no order.
+static void check_weigh_values(const struct backend *b, int64_t n, int64_t d)
+{
+    int64_t keys = n + 3;
+    struct tensor v = noise_tensor(3, keys, 2, d, 1), probs = noise_tensor(2, 4, keys, 0, 2);
+    struct tensor index = tensor_of(DTYPE_I32, 1, n, 0, 0);
+    struct tensor y = tensor_of(DTYPE_F32, 2, n, 4 * d, 0);
+    double *want = doubles(n * 4 * d);
+    for (int64_t i = 0; i < n; i++) {
+        int32_t key = ((int32_t *)index.data)[i] = (int32_t)((i * 7 + 1) % keys);
+        for (int64_t h = 0; h < 4; h++)
+            for (int64_t e = 0; e < d; e++)
+                want[(i * 4 + h) * d + e] = (double)((float *)probs.data)[h * keys + key] *
+                                            ((float *)v.data)[(key * 2 + h / 2) * d + e];
+    }
+    assert_int_equal(b->weigh_values(&y, &probs, &v, &index), 0);
+    finish(b, "weigh_values", &y, want, 1e-7, 1e-6);
+    free(v.data);
+    free(probs.data);
+    free(index.data);
+}
+
 static const struct {
     const char *op;
     void (*check)(const struct backend *b, int64_t n, int64_t d);
@@ -409,6 +445,8 @@ static const struct {
     { "scatter_rows", check_scatter_rows },
     { "patches", check_patches },
     { "fill", check_fill },
+    { "weigh_values", check_weigh_values },
+    { "row_norms", check_row_norms },
     { "cross_entropy", check_cross_entropy },
 };
 
