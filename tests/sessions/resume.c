@@ -28,11 +28,6 @@ const struct model *engine_model(const struct engine *e)
     return e->loaded ? &e->model : NULL;
 }
 
-bool model_sees(const struct model *m)
-{
-    return m->vision.config.layers > 0;
-}
-
 const struct conversation *engine_conversation(const struct engine *e)
 {
     return &e->c;
