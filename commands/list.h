@@ -28,6 +28,7 @@ X(save)
 X(run)
 // Data and training.
 X(data)
+X(train)
 X(jobs)
 X(job)
 X(wait)
