@@ -91,6 +91,11 @@ bool engine_cancelled(const struct engine *e)
     return atomic_load(&e->cancel);
 }
 
+const atomic_bool *engine_cancel_flag(const struct engine *e)
+{
+    return &e->cancel;
+}
+
 static void tell(struct engine *e, const struct event *event)
 {
     sinks_emit(e->sinks, event);

@@ -79,6 +79,7 @@ void engine_cancel(struct engine *e);
 // For long work outside the engine: forget an earlier cancel, then ask for one now and then.
 void engine_uncancel(struct engine *e);
 bool engine_cancelled(const struct engine *e);
+const atomic_bool *engine_cancel_flag(const struct engine *e); // for passes of such work
 
 // Tokens of the conversation as it stands, with the waiting pictures; before anything is computed.
 struct engine_context {
