@@ -58,6 +58,8 @@ struct command {
     unsigned needs;      // enum command_needs
     enum completion complete;
     const char *const *words; // COMPLETE_WORDS, COMPLETE_JOB: subcommands
+    // Are the arguments well formed? Asked before anything else; may be NULL.
+    int (*check)(int argc, char **argv, struct err *err);
     int (*run)(struct shell *shell, int argc, char **argv,
                struct err *err); // argv[0] = first argument
 };
@@ -69,7 +71,7 @@ const char *command_nearest(const char *name);        // for "did you mean"; NUL
 bool command_has_alias(const struct command *command, const char *name);
 // Is there what the command needs? -1 with a message that says what to do.
 int command_check_needs(const struct shell *shell, unsigned needs, struct err *err);
-// Checks what the command needs and how many arguments it takes, then runs it.
+// Checks its arguments and what it needs, then runs it.
 int command_execute(const struct command *command, struct shell *shell, int argc, char **argv,
                     struct err *err);
 

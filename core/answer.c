@@ -98,11 +98,6 @@ static int forward(struct answering *a, bool prefill)
     struct graph *g = &a->graph;
     struct arena_mark mark = arena_mark(&c->step);
     int64_t past = c->cached.n;
-    struct err err;
-    if (kv_reserve(&c->kv, a->sequence.n, &err) < 0) {
-        graph_fail(g, "%s", err.text);
-        return -1;
-    }
     struct tensor **visual = xcalloc(c->picture_count, sizeof *visual);
     for (size_t i = 0; i < c->picture_count; i++) visual[i] = &c->pictures[i].visual;
     struct tensor *h =

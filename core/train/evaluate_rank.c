@@ -154,7 +154,6 @@ static int rank_choice(const struct ranking *k, const char *choice, double *logl
     if (status == 0) {
         sequence_trim(&a.sequence, a.end);
         conversation_trim(c, p - 1);
-        status = kv_reserve(&c->kv, a.end, err);
     }
     if (status == 0) {
         struct graph g = pass_graph(k->passes);
