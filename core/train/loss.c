@@ -149,6 +149,7 @@ int loss_batch(struct graph *g, const struct model *m, const struct loss_item *i
     if (g->tape && status == 0) status = tape_backward(g);
     if (g->tape && status < 0) tape_clear(g->tape);
     arena_reset(g->arena, mark);
+    arena_settle(g->arena);
     batch_release(&b);
     return status;
 }
