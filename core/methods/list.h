@@ -9,7 +9,8 @@
 // clang-format off
 #define METHODS(X)                                                                                 \
     X(norm_align)                                                                                  \
-    X(ffn_approx)
+    X(ffn_approx)                                                                                  \
+    X(prune)
 // clang-format on
 
 #define X(name) extern const struct method method_##name;
