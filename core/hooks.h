@@ -24,6 +24,8 @@ struct kv;
     X(EMBED, "[N,D] h[0]: embeddings after splicing")                                              \
     X(LAYER_IN, "[N,D] h[layer]")                                                                  \
     X(VALUES, "[P,Hkv,d] value states of all keys, before attention: methods may change new rows") \
+    X(NOISE, "[S,Hkv,d] noise that IRA draws for the pass's visual tokens; may be replaced")       \
+    X(KL, "[S,Hkv] divergence of the pass's visual tokens under IRA; v: their gate")               \
     X(ATTN, "[H,N,P] attention probabilities; q, k, v beside")                                     \
     X(FFN_IN, "[N,D] x: residual stream before the FFN's norm")                                    \
     X(FFN, "[N,D] x again: methods may put y of rows into x and name the other rows in `only`")    \

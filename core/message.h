@@ -41,9 +41,10 @@ struct picture {
     char sha256[65];
     void *bytes; // the file itself
     size_t size;
-    struct image image;   // decoded, alpha still there
-    int64_t tokens;       // visual tokens it costs in this model (the family's count)
-    struct tensor visual; // [tokens, D] after the projector, before methods; data NULL until computed
+    struct image image; // decoded, alpha still there
+    int64_t tokens;     // visual tokens it costs in this model (the family's count)
+    struct tensor
+        visual; // [tokens, D] after the projector, before methods; data NULL until computed
 };
 
 void picture_release(struct picture *p); // not the visual tokens: they belong to the conversation

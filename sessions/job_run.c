@@ -139,6 +139,8 @@ static int take_lock(struct runner *r, int64_t id, struct err *err)
 
 static int begin(struct runner *r, int64_t id, struct err *err)
 {
+    if (job_read_own(r->store, id, &r->row, err) < 0) return -1;
+    job_row_release(&r->row);
     if (job_folder_make(r->store, id, err) < 0) return -1;
     if (take_lock(r, id, err) < 0) return -1;
     // From here on nobody else writes the job's state.

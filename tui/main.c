@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "commands/jobs.h"
 #include "tui/default_model.h"
 #include "tui/device.h"
 #include "tui/front.h"
@@ -92,6 +93,7 @@ static void finish(struct program *p)
 {
     signals_stop();
     engine_free(p->shell.engine);
+    shell_jobs_release(&p->shell);
     store_close(p->shell.store);
     p->front->close(p->front_state, p->lines.output);
     options_release(&p->options);

@@ -227,7 +227,6 @@ static int llava_pictures_encode(struct graph *g, const struct model *m,
     for (size_t i = 0; i < count && graph_ok(g); i++) {
         tokens[i] = graph_rows(g, x, (int64_t)i * rows, rows); // [S,D]
         tokens[i] = site(g, SITE_PROJECTED, number[i], tokens[i]);
-        tokens[i] = site(g, SITE_VISUAL, number[i], tokens[i]);
     }
     free((void *)pixels);
     return graph_ok(g) ? 0 : -1;
@@ -245,6 +244,11 @@ const struct family family_llava = {
     .configure = llava_configure,
     .bind = llava_bind,
     .part = llava_part,
+    .module_prefix = { [PART_VISION] = "model.",
+                       [PART_PROJECTOR] = "model.",
+                       [PART_EMBEDDING] = "model.language_model.",
+                       [PART_DECODER] = "model.language_model.",
+                       [PART_HEAD] = "" },
     .picture_tokens = llava_picture_tokens,
     .picture_encode = llava_picture_encode,
     .phases = phases,

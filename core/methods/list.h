@@ -10,7 +10,11 @@
 #define METHODS(X)                                                                                 \
     X(norm_align)                                                                                  \
     X(ffn_approx)                                                                                  \
+<<<<<<< HEAD
     X(prune)
+=======
+    X(ira)
+>>>>>>> main
 // clang-format on
 
 #define X(name) extern const struct method method_##name;

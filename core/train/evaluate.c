@@ -156,6 +156,13 @@ static struct metric_tally *total_for(struct evaluation *e, const struct metric 
     return &e->totals[e->total_count++].tally;
 }
 
+void evaluation_note(struct evaluation *e, const struct metric *m, const char *kind, double score,
+                     int class)
+{
+    metric_tally_add(total_for(e, m, kind),
+                     &(struct metric_outcome){ .score = score, .class = class });
+}
+
 static void tell(struct evaluating *v, const struct evaluated *told)
 {
     if (v->r->report && !v->r->report(v->r->self, told)) v->stopped = true;
@@ -171,6 +178,7 @@ static struct evaluated told_of(const struct evaluating *v, const struct sample 
                                .answer = "",
                                .reference = "",
                                .score = NAN,
+                               .class = -1,
                                .done = v->done + 1,
                                .count = v->count };
 }
@@ -217,6 +225,7 @@ static int note(struct evaluating *v, const struct sample *s, const struct quest
     told.found = o.found;
     told.reference = q->reference_count ? q->references[0] : "";
     told.score = o.score;
+    told.class = o.class;
     tell(v, &told);
     free(id);
     free(o.found);
@@ -457,6 +466,7 @@ static bool evaluate_sample(struct evaluating *v, const struct sample *s)
 static void run_samples(struct evaluating *v)
 {
     const struct evaluate_request *r = v->r;
+    int64_t passed = 0;
     for (int64_t i = 0; i < sample_count(v) && !v->stopped; i++) {
         if (r->limit && v->done >= r->limit) break;
         if (r->cancel && atomic_load(r->cancel)) v->stopped = true;
@@ -464,7 +474,11 @@ static void run_samples(struct evaluating *v)
         struct err err;
         const int status = dataset_read(r->data, sample_at(v, i), &s, &err);
         // What cannot be read has no kind to be left out by.
-        if (!v->stopped && (s.broken || is_chosen(r, &s))) {
+        const bool chosen = s.broken || is_chosen(r, &s);
+        if (chosen && passed < r->first) {
+            passed++;
+            v->done++;
+        } else if (chosen && !v->stopped) {
             bool good = false;
             if (status < 0)
                 skip(v, &s, NULL, NULL, err.text);
@@ -525,7 +539,7 @@ static struct settings *greedy(const struct settings *s)
 int evaluate_run(const struct evaluate_request *r, struct evaluation *e, struct err *err)
 {
     struct evaluating v = { .r = r, .e = e };
-    *e = (struct evaluation){ 0 };
+    if (!r->first) *e = (struct evaluation){ 0 };
     v.settings = greedy(r->settings);
     v.count = sample_count(&v);
     if (r->limit && r->limit < v.count) v.count = r->limit;
@@ -558,4 +572,71 @@ void evaluation_release(struct evaluation *e)
 const struct evaluation_total *evaluation_main(const struct evaluation *e)
 {
     return e->total_count ? &e->totals[0] : NULL;
+}
+
+// --- in words ------------------------------------------------------------------------------------
+
+static char *number_text(double x)
+{
+    if (isnan(x)) return xstrdup("-");
+    return x == floor(x) && fabs(x) < 1e15 ? xasprintf("%.0f", x) : xasprintf("%.4f", x);
+}
+
+static char *total_text(const struct evaluation_total *t)
+{
+    const long long n = (long long)t->tally.n;
+    if (isnan(t->low)) return xasprintf("%.4f, n %lld", t->tally.mean, n);
+    return xasprintf("%.4f (95%%: %.4f to %.4f), n %lld", t->tally.mean, t->low, t->high, n);
+}
+
+struct telling {
+    void (*put)(void *self, const char *key, const char *value);
+    void *self;
+};
+
+// Takes the text.
+static void put(const struct telling *to, const char *key, char *value)
+{
+    to->put(to->self, key, value);
+    free(value);
+}
+
+static void put_main(const struct telling *to, const struct evaluation_total *t)
+{
+    put(to, "metric", xstrdup(t->metric->name));
+    put(to, "rule", xstrdup(t->metric->rule));
+    put(to, "score", xasprintf("%.6g", t->tally.mean));
+    put(to, "low", isnan(t->low) ? xstrdup("-") : xasprintf("%.6g", t->low));
+    put(to, "high", isnan(t->high) ? xstrdup("-") : xasprintf("%.6g", t->high));
+    put(to, "n", xasprintf("%lld", (long long)t->tally.n));
+    for (int i = 0; i < t->number_count; i++)
+        put(to, t->numbers[i].name, number_text(t->numbers[i].value));
+}
+
+void evaluation_tell(const struct evaluation *e,
+                     void (*put_line)(void *self, const char *key, const char *value), void *self)
+{
+    const struct telling to = { put_line, self };
+    for (size_t i = 0; i < e->total_count; i++) {
+        const struct evaluation_total *t = &e->totals[i];
+        if (i == 0) {
+            put_main(&to, t);
+            continue;
+        }
+        const bool other = t->metric != e->totals[0].metric;
+        char *key = !t->kind ? xasprintf("score %s", t->metric->name)
+                    : other  ? xasprintf("score %s %s", t->metric->name, t->kind)
+                             : xasprintf("score %s", *t->kind ? t->kind : "(no kind)");
+        put(&to, key, total_text(t));
+        free(key);
+        for (int k = 0; k < t->number_count; k++) {
+            key = xasprintf("%s %s", t->numbers[k].name, t->kind ? t->kind : t->metric->name);
+            put(&to, key, number_text(t->numbers[k].value));
+            free(key);
+        }
+    }
+    if (e->skipped)
+        put(&to, "skipped",
+            xasprintf("%lld of %lld samples, the first: %s", (long long)e->skipped,
+                      (long long)e->samples, e->why ? e->why : ""));
 }

@@ -38,6 +38,7 @@ struct evaluated {
     const char *reference;       // first of them
     double score;                // NaN when skipped
     const char *skipped;         // why it could not be scored; NULL: it was
+    int class;                   // of the metric's own cases, -1
     int64_t done, count;         // samples gone through with this one, and all
 };
 
@@ -52,6 +53,7 @@ struct evaluate_request {
     int64_t index_count;
     const char *const *kinds; // [kind_count] only samples of these kinds; 0: all
     size_t kind_count;
+    int64_t first;               // samples that were gone through before (a resumed run)
     int64_t limit;               // at most this many samples; 0: all
     const struct metric *metric; // NULL: the one each sample names, loss where it names none
     // Told after each question; false stops as cancel does. May be NULL.
@@ -80,11 +82,18 @@ struct evaluation {
     struct names kinds;       // owner of the names
 };
 
-// -1 when nothing could be scored (and it was not cancelled), or the model failed.
+// -1 when nothing could be scored and it was not cancelled. With r->first > 0, *e holds what
+// evaluation_note noted of the samples before; otherwise it is all new.
 int evaluate_run(const struct evaluate_request *r, struct evaluation *e, struct err *err);
+void evaluation_note(struct evaluation *e, const struct metric *m, const char *kind, double score,
+                     int class);
 void evaluation_release(struct evaluation *e);
 // The total that stands for the whole: that of the metric with most questions; NULL: cancelled
 // before the first.
 const struct evaluation_total *evaluation_main(const struct evaluation *e);
+// The totals as lines for people and for the results of a job: "metric", "rule", "score", "low",
+// "high", "n", what the metric counts besides; then "score METRIC" of others and "score KIND".
+void evaluation_tell(const struct evaluation *e,
+                     void (*put)(void *self, const char *key, const char *value), void *self);
 
 #endif

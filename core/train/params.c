@@ -164,18 +164,37 @@ static int add_weights(struct params *p, const struct selection *s, uint64_t see
     return 0;
 }
 
-int params_open(struct params *p, struct model *m, const struct settings *s, struct err *err)
+static int choose(struct selection *chosen, const struct settings *s,
+                  const struct select_item *items, size_t count, struct err *err)
 {
     const struct select_lora lora = { .rank = settings_integer(s, "train.lora.rank"),
                                       .alpha = settings_real(s, "train.lora.alpha") };
+    if (settings_is(s, "train.params", "none"))
+        return select_method(chosen, settings_text(s, "train.method"), &lora, items, count, err);
+    return select_spelled(chosen, settings_text(s, "train.params"), &lora, items, count, err);
+}
+
+int params_check(const struct model *m, const struct settings *s, struct err *err)
+{
+    struct selection chosen;
+    size_t count;
+    // "norm_align.*" and "ira.*" exist once the methods have started.
+    const char *rules = settings_text(s, "train.params");
+    if (strstr(rules, "norm_align") || strstr(rules, "ira.")) return 0;
+    struct select_item *items = params_items(m, NULL, 0, &count);
+    int status = choose(&chosen, s, items, count, err);
+    if (status == 0) selection_release(&chosen);
+    free(items);
+    return status;
+}
+
+int params_open(struct params *p, struct model *m, const struct settings *s, struct err *err)
+{
     struct selection chosen;
     size_t count;
     struct select_item *items = params_items(m, p->extra, p->extra_count, &count);
     p->model = m;
-    int status =
-        settings_is(s, "train.params", "none")
-            ? select_method(&chosen, settings_text(s, "train.method"), &lora, items, count, err)
-            : select_spelled(&chosen, settings_text(s, "train.params"), &lora, items, count, err);
+    int status = choose(&chosen, s, items, count, err);
     free(items);
     if (status == 0) {
         p->trained = chosen.trained;

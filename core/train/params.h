@@ -71,6 +71,9 @@ void params_extra(struct params *p, const struct param_extra *extra);
 // LoRA's A is drawn with train.seed (as PEFT: uniform in +-1/sqrt(in)), B is zero. On failure the
 // model is as it was and `p` is released.
 int params_open(struct params *p, struct model *m, const struct settings *s, struct err *err);
+// Can these settings choose something in this model? Quick, nothing is allocated for it. Parameters
+// of methods are not known yet: a rule of train.params that may mean them is not refused.
+int params_check(const struct model *m, const struct settings *s, struct err *err);
 void params_release(struct params *p);
 int params_clear(struct params *p, struct err *err);
 struct param *params_find(const struct params *p, const char *name); // NULL: none

@@ -11,21 +11,32 @@
 
 #include "core/mem.h"
 
-static const struct {
-    const char *name, *rules;
+static const struct method_row {
+    const char *name;
+    double rate; // where train.lr is auto
+    const char *rules;
 } methods[] = {
-    { "all", "@all" },
-    { "full", "@decoder; @embedding; @head; @projector" },
-    { "lora", "lora:*; @projector; @embedding; @head" },
-    { "qv", "@decoder:*.q_proj.*; @decoder:*.v_proj.*; @projector; @embedding; @head" },
-    { "mlp", "@decoder:*.gate_proj.*; @decoder:*.up_proj.*; @decoder:*.down_proj.*; @projector; "
-             "@embedding; @head" },
-    { "layernorm", "@decoder:*.input_layernorm.weight; "
-                   "@decoder:*.post_attention_layernorm.weight; @projector; @embedding; @head" },
-    { "layernorm-simple", "@decoder:*.input_layernorm.weight; "
-                          "@decoder:*.post_attention_layernorm.weight" },
-    { "connector", "@projector" },
+    { "all", 2e-5, "@all" },
+    { "full", 2e-5, "@decoder; @embedding; @head; @projector" },
+    { "lora", 2e-4, "lora:*; @projector; @embedding; @head" },
+    { "qv", 2e-5, "@decoder:*.q_proj.*; @decoder:*.v_proj.*; @projector; @embedding; @head" },
+    { "mlp", 2e-5,
+      "@decoder:*.gate_proj.*; @decoder:*.up_proj.*; @decoder:*.down_proj.*; @projector; "
+      "@embedding; @head" },
+    { "layernorm", 2e-4,
+      "@decoder:*.input_layernorm.weight; @decoder:*.post_attention_layernorm.weight; "
+      "@projector; @embedding; @head" },
+    { "layernorm-simple", 1e-3,
+      "@decoder:*.input_layernorm.weight; @decoder:*.post_attention_layernorm.weight" },
+    { "connector", 1e-3, "@projector" },
 };
+
+static const struct method_row *method_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (!strcmp(methods[i].name, name)) return &methods[i];
+    return NULL;
+}
 
 const char *select_method_name(int index)
 {
@@ -35,9 +46,15 @@ const char *select_method_name(int index)
 
 const char *select_method_rules(const char *name)
 {
-    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
-        if (!strcmp(methods[i].name, name)) return methods[i].rules;
-    return NULL;
+    const struct method_row *row = method_find(name);
+    return row ? row->rules : NULL;
+}
+
+double select_method_rate(const char *name)
+{
+    const struct method_row *row = method_find(name);
+    if (!row) BUG("no training method %s", name);
+    return row->rate;
 }
 
 static const char *const part_words[MODEL_PARTS] = {
@@ -263,6 +280,18 @@ static void sum_up(struct selection *s, const struct select_item *items)
     }
 }
 
+// A weight that is trained itself needs no LoRA, and results could hold only one of them.
+static int check_double(const struct selecting *k, struct err *err)
+{
+    for (size_t i = 0; i < k->s->count; i++)
+        if (k->s->item[i].rank && (k->s->item[i].trained || k->s->whole))
+            return err_set(err,
+                           "'%s' gets a LoRA beside weights that are trained whole: leave one "
+                           "of the two out",
+                           k->plain[i]);
+    return 0;
+}
+
 static int run(struct selection *s, const char *rules, bool typed, const struct select_lora *lora,
                const struct select_item *items, size_t count, struct err *err)
 {
@@ -277,7 +306,9 @@ static int run(struct selection *s, const char *rules, bool typed, const struct 
     if (status == 0) {
         add_extras(&k);
         sum_up(s, items);
-        if (!s->trained) status = err_set(err, "'%s' trains nothing in this model", rules);
+        status = check_double(&k, err);
+        if (status == 0 && !s->trained)
+            status = err_set(err, "'%s' trains nothing in this model", rules);
     }
     for (size_t i = 0; i < count; i++) free(k.plain[i]);
     free(k.plain);

@@ -56,6 +56,8 @@ struct select_lora {
 // The methods of train.method: name, and the set it stands for. NULL past the end.
 const char *select_method_name(int index);
 const char *select_method_rules(const char *name); // NULL: no such method
+// The learning rate where none is set.
+double select_method_rate(const char *name);
 
 // A method's parts may be missing in a model (no projector, a tied head); a rule that was typed and
 // means nothing is an error that names what is near, as is an empty set.

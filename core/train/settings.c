@@ -16,8 +16,8 @@ const struct setting train_settings[] = {
       "Another set than the method's, by names: \"lora:q_proj,v_proj:8; *layernorm*; "
       "@projector\"." },
     { "train.lr", SETTING_REAL, 0, 10, "auto", NULL, words_auto, STALE_NOTHING,
-      "Highest learning rate; auto is 1e-3 for norms or the connector alone, 2e-4 with LoRA, else "
-      "2e-5." },
+      "Highest learning rate; auto is 1e-3 for layernorm-simple and connector, 2e-4 for layernorm "
+      "and LoRA, else 2e-5." },
     { "train.lr.projector", SETTING_REAL, 0, 10, "auto", NULL, words_auto, STALE_NOTHING,
       "Rate of the projector (and of norm alignment); auto is train.lr." },
     { "train.lr.vision", SETTING_REAL, 0, 10, "auto", NULL, words_auto, STALE_NOTHING,
@@ -62,7 +62,7 @@ const struct setting train_settings[] = {
       "Steps between two validations; auto is a tenth of the run." },
     { "train.save_every", SETTING_INTEGER, 1, 1e12, "auto", "steps", words_auto, STALE_NOTHING,
       "Steps between two checkpoints; auto is about five minutes." },
-    { "train.keep", SETTING_INTEGER, 1, 1e6, "1", NULL, NULL, STALE_NOTHING,
-      "How many checkpoints are kept." },
+    { "train.keep", SETTING_INTEGER, 0, 1e6, "0", NULL, NULL, STALE_NOTHING,
+      "How many checkpoints are kept when the run is done; while it runs, the newest always is." },
     { 0 },
 };

@@ -46,7 +46,8 @@ int main(int argc, char **argv)
     struct stat st;
     struct err err;
     mkdir("build/bench", 0777);
-    if (stat(folder, &st) < 0) must(new_model_write("llama-3.2-1b", folder, 1, NULL, &err), &err);
+    if (stat(folder, &st) < 0)
+        must(new_model_write("llama-3.2-1b", folder, 1, NULL, NULL, &err), &err);
     struct model *m = model_load(folder, b, NULL, &err);
     must(m ? 0 : -1, &err);
     struct decoder *d = &m->decoder;
