@@ -15,11 +15,8 @@ enum random_stream {
     RANDOM_SHUFFLE = 6,
     RANDOM_LORA = 7,
     RANDOM_SPLIT = 8,
-<<<<<<< HEAD
+    RANDOM_IRA = 9,
     RANDOM_PRUNE = 10
-=======
-    RANDOM_IRA = 9
->>>>>>> main
 };
 
 uint64_t random_bits(uint64_t seed, enum random_stream stream, uint64_t place);

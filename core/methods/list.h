@@ -9,12 +9,9 @@
 // clang-format off
 #define METHODS(X)                                                                                 \
     X(norm_align)                                                                                  \
-    X(ffn_approx)                                                                                  \
-<<<<<<< HEAD
-    X(prune)
-=======
-    X(ira)
->>>>>>> main
+    X(ira) /* before pruning, which scores with the values that it changes */                      \
+    X(prune)                                                                                       \
+    X(ffn_approx)
 // clang-format on
 
 #define X(name) extern const struct method method_##name;
