@@ -3,7 +3,8 @@
 #ifndef CORE_JOBS_LIST_H
 #define CORE_JOBS_LIST_H
 
-#define JOB_KINDS(X) X(train)
-#define JOB_KINDS(X) X(evaluate)
+#define JOB_KINDS(X) \
+    X(train)         \
+    X(evaluate)
 
 #endif

@@ -84,8 +84,6 @@ static const struct word words[] = {
     { "scenes", "N DIR [--seed S] [--size P] [--kind K]...", "write N pictures with questions",
       run_scenes },
     { "job", "run ID|list [--db FILE]", "run a job in this process, or list them", job_word_run },
-      run_scenes },
-    { "job", "...", "(not in this build)", run_missing },
     { "bench", "...", "(not in this build)", run_missing },
 };
 
