@@ -248,11 +248,9 @@ static int64_t sample_start(const struct site_args *a, int64_t i)
     return a->sequence->start ? a->sequence->start[i] : 0;
 }
 
-// Is key j a visual token? Cached keys of a pruned layer are not told apart.
 static bool key_visual(const struct site_args *a, int64_t j)
 {
-    if (j >= a->past) return site_visual(a, j - a->past);
-    return !a->rows && a->sequence->picture[j] >= 0;
+    return a->sequence->picture[site_key(a, j)] >= 0;
 }
 
 // g of the visual tokens among new rows [from, to), one sample: from the text queries of these rows
