@@ -87,9 +87,11 @@ static bool eyes_frozen(const struct params *p)
 static int open_params(struct sft *t, struct err *err)
 {
     struct job *j = t->job;
-    const struct method_env env = {
-        .model = j->model, .backend = j->backend, .settings = j->settings, .training = true
-    };
+    const struct method_env env = { .model = j->model,
+                                    .backend = j->backend,
+                                    .settings = j->settings,
+                                    .tensors = { find_trained, t->base },
+                                    .training = true };
     t->params.backend = j->backend;
     job_hooks(j, &t->hooks);
     if (methods_attach(&t->methods, &t->hooks, &env, err) < 0) return -1;
@@ -128,7 +130,6 @@ static void set_graph(struct sft *t)
                                .arena = &t->arena,
                                .hooks = &t->hooks,
                                .settings = j->settings,
-                               .tensors = { find_trained, t->base },
                                .cancel = &j->cancel };
     if (settings_is(j->settings, "compute.matmul", "bf16")) t->graph.matmul = MATMUL_BF16;
 }
