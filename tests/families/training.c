@@ -425,6 +425,11 @@ static void test_batch(void **state)
         free(want);
         assert_true(fabs(together[0] - one[1]) < 1e-5 && fabs(together[1] - one[0]) < 1e-5);
         assert_true(fabs(together[2] - one[1]) < 1e-5);
+
+        // What only a long pass needed is given back when short ones follow.
+        uint64_t most = f.tape.bytes;
+        for (int i = 0; i < 4; i++) run(&f, 'a', 1, false);
+        assert_true(f.tape.bytes < most);
     }
 }
 
