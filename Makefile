@@ -57,7 +57,7 @@ ISA_FLAGS_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf1
 ISAS := base $(if $(filter x86_64,$(shell uname -m)),avx2 avx512)
 
 KERNELS   := $(filter-out kernels/cpu.c,$(wildcard kernels/*.c))
-CORE      := $(wildcard core/*.c core/ops/*.c core/families/*.c core/methods/*.c core/probes/*.c core/train/*.c core/scenes/*.c)
+CORE      := $(wildcard core/*.c core/ops/*.c core/families/*.c core/methods/*.c core/probes/*.c core/train/*.c core/scenes/*.c core/metrics/*.c)
 SHELL_SRC := $(filter-out tui/main.c,$(wildcard sessions/*.c commands/*.c tui/*.c))
 
 KERNEL_OBJ := $(B)/kernels/cpu.o $(foreach i,$(ISAS),$(KERNELS:%.c=$(B)/%.$(i).o))

@@ -24,6 +24,8 @@ struct shell {
     // Opens a model when a line needs one and none is loaded; NULL: there is none to be had.
     int (*want_model)(void *self, struct err *err);
     void *want_self;
+    int64_t *jobs; // started here, their end not told yet (commands/jobs.h)
+    size_t job_count;
     bool quit;        // /quit was said
     bool interactive; // a person types: a failed line does not end it
     int depth;        // of /run
@@ -40,6 +42,7 @@ enum completion {
     COMPLETE_SETTING,
     COMPLETE_VALUE,
     COMPLETE_SESSION,
+    COMPLETE_JOB, // a job's number, then `words` if there are any
     COMPLETE_WORDS
 };
 
@@ -54,7 +57,9 @@ struct command {
     bool options;        // with `rest`: a line that begins with "--word" is split as usual
     unsigned needs;      // enum command_needs
     enum completion complete;
-    const char *const *words; // COMPLETE_WORDS: subcommands
+    const char *const *words; // COMPLETE_WORDS, COMPLETE_JOB: subcommands
+    // Are the arguments well formed? Asked before anything else; may be NULL.
+    int (*check)(int argc, char **argv, struct err *err);
     int (*run)(struct shell *shell, int argc, char **argv,
                struct err *err); // argv[0] = first argument
 };
@@ -66,7 +71,7 @@ const char *command_nearest(const char *name);        // for "did you mean"; NUL
 bool command_has_alias(const struct command *command, const char *name);
 // Is there what the command needs? -1 with a message that says what to do.
 int command_check_needs(const struct shell *shell, unsigned needs, struct err *err);
-// Checks what the command needs and how many arguments it takes, then runs it.
+// Checks its arguments and what it needs, then runs it.
 int command_execute(const struct command *command, struct shell *shell, int argc, char **argv,
                     struct err *err);
 

@@ -4,6 +4,7 @@
 // Model.
 X(load)
 X(unload)
+X(new)
 X(info)
 X(tokenizer)
 // Conversation.
@@ -27,7 +28,15 @@ X(session)
 X(save)
 X(run)
 // Data and training.
+X(adapter)
+X(scenes)
 X(data)
+X(train)
+X(eval)
+X(jobs)
+X(job)
+X(wait)
+X(plot)
 // Looking inside.
 X(tokenize)
 X(detokenize)

@@ -82,6 +82,7 @@ int command_execute(const struct command *command, struct shell *shell, int argc
     const bool split = command->options && argc > 1; // the command checks its options itself
     if (argc < command->min || (command->max >= 0 && argc > command->max && !split))
         return err_set(err, "usage: %s", command->usage);
+    if (command->check && command->check(argc, argv, err) < 0) return -1;
     if (command_check_needs(shell, command->needs, err) < 0) return -1;
     return command->run(shell, argc, argv, err);
 }

@@ -55,12 +55,10 @@ static int check_length(const struct answering *a, struct err *err)
                    (long long)c->model->decoder.config.max_positions);
 }
 
-// Visual tokens of picture i, kept for later turns.
-static int encode_picture(struct answering *a, int i)
+int conversation_encode(struct conversation *c, struct graph *g, int i)
 {
-    struct conversation *c = a->c;
     struct picture *p = &c->pictures[i];
-    struct graph *g = &a->graph;
+    if (p->visual.data) return 0;
     struct arena_mark mark = arena_mark(&c->step);
     struct tensor *v = c->model->family->picture_encode(g, c->model, &p->image, i);
     if (v && graph_ok(g)) {
@@ -87,7 +85,7 @@ static int encode_pictures(struct answering *a)
     double start = clock_seconds();
     for (int64_t row = a->reused; row < a->sequence.n; row++) {
         int i = a->sequence.picture[row];
-        if (i >= 0 && !a->c->pictures[i].visual.data && encode_picture(a, i) < 0) return -1;
+        if (i >= 0 && conversation_encode(a->c, &a->graph, i) < 0) return -1;
     }
     a->vision_s = clock_seconds() - start;
     return 0;
@@ -100,11 +98,6 @@ static int forward(struct answering *a, bool prefill)
     struct graph *g = &a->graph;
     struct arena_mark mark = arena_mark(&c->step);
     int64_t past = c->cached.n;
-    struct err err;
-    if (kv_reserve(&c->kv, a->sequence.n, &err) < 0) {
-        graph_fail(g, "%s", err.text);
-        return -1;
-    }
     struct tensor **visual = xcalloc(c->picture_count, sizeof *visual);
     for (size_t i = 0; i < c->picture_count; i++) visual[i] = &c->pictures[i].visual;
     struct tensor *h =
@@ -127,7 +120,9 @@ static int forward(struct answering *a, bool prefill)
 static int prefill(struct answering *a)
 {
     struct conversation *c = a->c;
-    a->reused = a->options->whole ? 0 : common_rows(&a->sequence, &c->cached);
+    if (!a->options->whole)
+        a->reused =
+            methods_reusable(&c->methods, &c->cached, common_rows(&a->sequence, &c->cached));
     conversation_trim(c, a->reused);
     if (a->options->whole) conversation_stale(c, STALE_VISUAL);
     if (a->options->sequence) a->options->sequence(a->options->self, &a->sequence);
@@ -270,7 +265,7 @@ int conversation_answer(struct conversation *c, const struct settings *settings,
     int status = conversation_sequence(c, settings, true, &a.sequence, err);
     if (status == 0) status = check_length(&a, err);
     if (status < 0) goto out;
-    a.prompt = a.sequence.n;
+    a.prompt = a.sequence.prompt = a.sequence.n;
     a.logits = xreallocarray(NULL, (size_t)c->model->decoder.config.vocab, sizeof *a.logits);
     status = prefill(&a);
     if (status == 0 && !options->forward_only) status = generate(&a);

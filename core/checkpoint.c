@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/dtype.h"
 #include "core/hash.h"
 #include "core/mem.h"
 
@@ -477,40 +478,6 @@ int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, co
     return 0;
 }
 
-// IEEE half to single: the exponent is moved, subnormals are scaled by hand.
-static float half_to_float(uint16_t half)
-{
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31,
-             mantissa = half & 1023;
-    float value;
-    if (exponent == 0) {
-        value = (float)mantissa * 0x1p-24f;
-        return sign ? -value : value;
-    }
-    uint32_t bits = sign | (exponent == 31 ? 255 : exponent + 112) << 23 | mantissa << 13;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static void widen(float *to, const struct safetensor *s)
-{
-    const char *from = s->data;
-    size_t size = dtype_size((enum dtype)s->dtype), count = s->bytes / size;
-    if (s->dtype == DTYPE_F32) {
-        memcpy(to, from, s->bytes);
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        uint16_t half; // perhaps not aligned
-        memcpy(&half, from + 2 * i, sizeof half);
-        uint32_t bits = (uint32_t)half << 16;
-        if (s->dtype == DTYPE_F16)
-            to[i] = half_to_float(half);
-        else
-            memcpy(&to[i], &bits, sizeof bits);
-    }
-}
-
 int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, struct arena *arena,
                       struct tensor *t, struct err *err)
 {
@@ -519,7 +486,7 @@ int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, s
     size_t bytes = (size_t)s->shape[0] * sizeof(float);
     float *host = malloc(bytes ? bytes : 1), *data = host ? arena_alloc(arena, bytes) : NULL;
     if (data) {
-        widen(host, s);
+        floats_from(host, s->data, (enum dtype)s->dtype, (size_t)s->shape[0]);
         arena->backend->upload(data, host, bytes);
         *t = (struct tensor){
             .data = data, .dtype = DTYPE_F32, .rank = 1, .shape = { s->shape[0] }

@@ -31,7 +31,10 @@ static void visual_drop(struct conversation *c, struct picture *p)
 
 void conversation_trim(struct conversation *c, int64_t rows)
 {
-    kv_trim(&c->kv, rows);
+    if (rows)
+        kv_trim(&c->kv, rows);
+    else
+        kv_clear(&c->kv); // what comes next may need less memory
     methods_trim(&c->methods, rows);
     sequence_trim(&c->cached, rows);
 }

@@ -53,6 +53,10 @@ int conversation_sequence(const struct conversation *c, const struct settings *s
 // Tokens the conversation may hold: ctx.max, or the model's limit where that is auto.
 int64_t conversation_limit(const struct conversation *c, const struct settings *s);
 
+// Visual tokens of picture i, kept for later turns; nothing when they are there. g->arena is
+// c->step. 0 or -1 (g->err, or cancelled).
+int conversation_encode(struct conversation *c, struct graph *g, int i);
+
 struct answer_options {
     bool forward_only; // prefill, no generation
     bool all_logits;   // every row's logits (a probe asks)

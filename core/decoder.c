@@ -10,14 +10,15 @@
 // memory for h, q and the attention output alone. The blocks do not depend on who listens: a probe
 // changes no bit of an answer.
 //
-// n rows are computed now, `past` keys are in the cache, P = past + n.
+// n rows are computed now, `past` keys are in the layer's cache, P = past + n. Where a method drops
+// rows after a layer, the layers that follow compute fewer and cache fewer; positions stay.
 #include "core/decoder.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/attend.h"
 #include "core/mem.h"
 #include "core/ops.h"
 
@@ -196,8 +197,11 @@ void decoder_release(struct decoder *d)
 struct pass {
     const struct decoder_config *config;
     const struct sequence *sequence;
+    struct kv *kv;            // NULL: the layers see the rows of this pass alone
     struct tensor *cos, *sin; // [n, d/2]
-    int64_t n, past;          // rows computed now, rows in the cache
+    int64_t n;                // rows computed now
+    int32_t *rows;            // [n] of the sequence; NULL: its last n
+    bool replaced;            // a method chose these rows: they are all that the next layers hold
     bool prefill;
 };
 
@@ -205,8 +209,9 @@ struct pass {
 struct layer {
     struct pass pass;
     int number;
+    int64_t past; // rows in its cache that stay
     const struct decoder_layer *w;
-    struct kv_layer *cache; // NULL: the layer sees the rows of this pass alone
+    struct kv_layer *cache; // NULL: none
 };
 
 static struct site_args site_of(const struct pass *p, int layer, struct tensor *x)
@@ -214,16 +219,28 @@ static struct site_args site_of(const struct pass *p, int layer, struct tensor *
     return (struct site_args){ .layer = layer,
                                .picture = -1,
                                .x = x,
-                               .past = p->past,
+                               .past = p->sequence->n - p->n,
                                .sequence = p->sequence,
+                               .rows = p->rows,
+                               .keys = p->rows,
+                               .kv = p->kv,
                                .prefill = p->prefill };
 }
 
-// Runs the listeners of a site that offers x; gives x back, which a method may have replaced.
-static struct tensor *site_run(struct graph *g, enum site site, const struct pass *p, int layer,
-                               struct tensor *x)
+static struct site_args layer_site(const struct layer *layer, struct tensor *x)
 {
-    struct site_args args = site_of(p, layer, x);
+    struct site_args args = site_of(&layer->pass, layer->number, x);
+    args.past = layer->past;
+    if (layer->cache) {
+        args.rows = layer->cache->position + layer->past;
+        args.keys = layer->cache->position;
+    }
+    return args;
+}
+
+// Runs the listeners of a site that offers x; gives x back, which a method may have replaced.
+static struct tensor *site_run(struct graph *g, enum site site, struct site_args args)
+{
     return hooks_run(g, site, &args) < 0 ? NULL : args.x;
 }
 
@@ -258,16 +275,17 @@ static struct qkv project_rows(struct graph *g, const struct pass *p, const stru
 }
 
 // The same for all rows, block by block: q into its place, keys and values behind the `past` rows.
-static void project_blocks(struct graph *g, const struct pass *p, const struct decoder_layer *w,
-                           struct tensor *h, const struct qkv *all)
+static void project_blocks(struct graph *g, const struct layer *layer, struct tensor *h,
+                           const struct qkv *all)
 {
+    const struct pass *p = &layer->pass;
     for (int64_t i = 0, m; i < p->n && graph_ok(g); i += m) {
         m = block_rows(g, p->n, i);
         struct arena_mark scratch = graph_scratch_begin(g);
-        struct qkv rows = project_rows(g, p, w, h, i, m);
+        struct qkv rows = project_rows(g, p, layer->w, h, i, m);
         op_copy_rows_into(g, all->q, i, rows.q);
-        op_copy_rows_into(g, all->k, p->past + i, rows.k);
-        op_copy_rows_into(g, all->v, p->past + i, rows.v);
+        op_copy_rows_into(g, all->k, layer->past + i, rows.k);
+        op_copy_rows_into(g, all->v, layer->past + i, rows.v);
         graph_scratch_end(g, scratch);
     }
 }
@@ -278,22 +296,12 @@ static struct tensor *first_keys(struct graph *g, const struct sequence *s)
     return s->start ? graph_upload(g, DTYPE_I32, 1, &s->n, s->start) : NULL; // [n]
 }
 
-// One past the last key that each row sees. Causal: itself and all before.
-static struct tensor *last_keys(struct graph *g, int64_t past, int64_t n)
-{
-    int32_t *last = xreallocarray(NULL, (size_t)n, sizeof *last);
-    for (int64_t i = 0; i < n; i++) last[i] = (int32_t)(past + i + 1);
-    struct tensor *t = graph_upload(g, DTYPE_I32, 1, &n, last); // [n]
-    free(last);
-    return t;
-}
-
 // Room for all keys, or values, of a layer: in the cache, or of this pass alone.
 static struct tensor *key_rows(struct graph *g, const struct layer *layer, bool values)
 {
     const struct pass *p = &layer->pass;
     struct kv_layer *cache = layer->cache;
-    if (cache) return graph_rows(g, values ? &cache->v : &cache->k, 0, p->past + p->n);
+    if (cache) return graph_rows(g, values ? &cache->v : &cache->k, 0, layer->past + p->n);
     return graph_new3(g, DTYPE_F32, p->n, p->config->kv_heads, p->config->dim);
 }
 
@@ -305,7 +313,7 @@ static struct qkv project_qkv(struct graph *g, const struct layer *layer, struct
     struct qkv all = { .q = graph_new3(g, DTYPE_F32, p->n, p->config->heads, p->config->dim),
                        .k = key_rows(g, layer, false),
                        .v = key_rows(g, layer, true) };
-    project_blocks(g, p, layer->w, h, &all);
+    project_blocks(g, layer, h, &all);
     return all;
 }
 
@@ -315,21 +323,21 @@ static struct tensor *attention_stage(struct graph *g, const struct layer *layer
     const struct pass *p = &layer->pass;
     const struct decoder_config *c = p->config;
     const struct decoder_layer *w = layer->w;
-    int64_t n = p->n, past = p->past, keys = past + n;
+    int64_t n = p->n, keys = layer->past + n;
     struct arena_mark scratch = graph_scratch_begin(g);
 
     struct qkv all = project_qkv(g, layer, h);
     struct tensor *q = all.q, *k = all.k, *v = all.v; // [n, H, d] [P, Hkv, d] [P, Hkv, d]
 
-    struct site_args args = site_of(p, layer->number, v);
+    struct site_args args = layer_site(layer, v);
     args.q = q, args.k = k, args.v = v;
     hooks_run(g, SITE_VALUES, &args);
 
     struct tensor *probs = NULL; // [H, n, P], only where somebody looks
     if (hooks_wanted(g, SITE_ATTN, layer->number))
         probs = graph_new3(g, DTYPE_F32, c->heads, n, keys);
-    struct tensor *a = op_attention(g, q, k, v, first_keys(g, p->sequence), last_keys(g, past, n),
-                                    1 / sqrtf((float)c->dim), probs); // [n, H, d]
+    struct tensor *a = attend(g, q, k, v, first_keys(g, p->sequence), layer->past, &args.seen,
+                              probs); // [n, H, d]
     args.x = probs;
     if (probs) hooks_run(g, SITE_ATTN, &args);
 
@@ -345,27 +353,38 @@ static struct tensor *attention_stage(struct graph *g, const struct layer *layer
     return h;
 }
 
-// h += down(silu(gate) * up), or what a method puts in its place.
-static struct tensor *ffn_stage(struct graph *g, const struct layer *layer, struct tensor *h)
+// h [n, D] += down(silu(gate) * up).
+static struct tensor *ffn_rows(struct graph *g, const struct layer *layer, struct tensor *h)
 {
-    const struct pass *p = &layer->pass;
     const struct decoder_layer *w = layer->w;
-    struct arena_mark scratch = graph_scratch_begin(g);
-    struct site_args args = site_of(p, layer->number, h);
-    hooks_run(g, SITE_FFN, &args);
-    if (args.out) h = op_add(g, h, args.out);
-
-    for (int64_t i = 0, m; !args.out && i < p->n && graph_ok(g); i += m) {
-        m = block_rows(g, p->n, i);
+    const float eps = (float)layer->pass.config->eps;
+    for (int64_t i = 0, m, n = h ? h->shape[0] : 0; i < n && graph_ok(g); i += m) {
+        m = block_rows(g, n, i);
         struct arena_mark block = graph_scratch_begin(g);
         struct tensor *rows = graph_rows(g, h, i, m); // [m, D]
-        struct tensor *x = op_rmsnorm(g, rows, graph_weight(&w->post_norm), (float)p->config->eps);
+        struct tensor *x = op_rmsnorm(g, rows, graph_weight(&w->post_norm), eps);
         struct tensor *gate = linear_forward(g, x, &w->gate);
         struct tensor *up = linear_forward(g, x, &w->up);
         struct tensor *y = op_swiglu(g, gate, up); // [m, ffn]
         y = linear_forward(g, y, &w->down);
         h = op_add_rows(g, h, i, y); // [n, D]
         graph_scratch_end(g, block);
+    }
+    return h;
+}
+
+// The FFN of all rows, or of those that methods leave to it.
+static struct tensor *ffn_stage(struct graph *g, const struct layer *layer, struct tensor *h)
+{
+    struct arena_mark scratch = graph_scratch_begin(g);
+    struct site_args args = layer_site(layer, h);
+    hooks_run(g, SITE_FFN, &args);
+    h = args.x;
+    if (!args.only) {
+        h = ffn_rows(g, layer, h);
+    } else if (args.only_count) {
+        struct tensor *rows = op_gather_rows(g, h, args.only, args.only_count);
+        h = op_scatter_rows(g, h, ffn_rows(g, layer, rows), args.only);
     }
     graph_scratch_end(g, scratch);
     return h;
@@ -375,13 +394,55 @@ static struct tensor *ffn_stage(struct graph *g, const struct layer *layer, stru
 static struct tensor *layer_stage(struct graph *g, void *self, struct tensor *h)
 {
     const struct layer *layer = self;
-    const struct pass *p = &layer->pass;
-    h = site_run(g, SITE_LAYER_IN, p, layer->number, h); // [n, D] = h[l]
+    h = site_run(g, SITE_LAYER_IN, layer_site(layer, h)); // [n, D] = h[l]
     h = attention_stage(g, layer, h);
-    h = site_run(g, SITE_FFN_IN, p, layer->number, h); // [n, D] = x
+    h = site_run(g, SITE_FFN_IN, layer_site(layer, h)); // [n, D] = x
     h = ffn_stage(g, layer, h);
-    h = site_run(g, SITE_FFN_OUT, p, layer->number, h); // [n, D] = y
-    return site_run(g, SITE_LAYER_OUT, p, layer->number, h);
+    return site_run(g, SITE_FFN_OUT, layer_site(layer, h)); // [n, D] = y
+}
+
+// Room in the layer's cache behind the rows that stay, and which rows come there.
+static int layer_begin(struct graph *g, struct layer *layer)
+{
+    const struct pass *p = &layer->pass;
+    struct kv_layer *cache = layer->cache;
+    struct err err;
+    if (!cache) return 0;
+    if (p->replaced) cache->rows = 0;
+    if (p->prefill && !p->replaced && cache->rows != p->sequence->n - p->n)
+        BUG("layer %d has %d rows of the sequence", layer->number, (int)cache->rows);
+    layer->past = cache->rows;
+    cache->coming = layer->past + p->n;
+    if (kv_layer_reserve(p->kv, layer->number, cache->coming, &err) < 0) {
+        graph_fail(g, "%s", err.text);
+        return -1;
+    }
+    for (int64_t i = 0; i < p->n; i++)
+        cache->position[layer->past + i] =
+            p->rows ? p->rows[i] : (int32_t)(p->sequence->n - p->n + i);
+    return 0;
+}
+
+// The layer's end: a method may go on with other rows.
+static struct tensor *layer_end(struct graph *g, const struct layer *layer, struct pass *p,
+                                struct tensor *h)
+{
+    struct site_args args = layer_site(layer, h);
+    const int32_t *rows = args.rows;
+    if (hooks_run(g, SITE_LAYER_OUT, &args) < 0 || !args.x) return NULL;
+    if (args.rows == rows) return args.x;
+    if (g->tape || p->sequence->start)
+        BUG("rows are dropped while gradients are recorded or samples share a pass");
+    int32_t *alive = xreallocarray(NULL, (size_t)args.x->shape[0], sizeof *alive);
+    p->n = args.x->shape[0];
+    for (int64_t i = 0; i < p->n; i++) alive[i] = args.rows[i];
+    free(p->rows);
+    p->rows = alive;
+    p->replaced = true;
+    if (rope_angles(g, &p->config->rope, p->config->dim, p->sequence, alive, p->n, &p->cos,
+                    &p->sin) < 0)
+        return NULL;
+    return args.x;
 }
 
 // Final norm and head. The last row, which chooses the next token, is always computed alone: it is
@@ -399,9 +460,9 @@ static struct tensor *head_stage(struct graph *g, const struct pass *p, const st
         logits = op_matmul(g, x, graph_weight(&d->head), NULL); // [n, V]
         op_copy_rows_into(g, logits, p->n - 1, last);
     }
-    if (p->prefill) logits = site_run(g, SITE_LOGITS, p, -1, logits);
+    if (p->prefill) logits = site_run(g, SITE_LOGITS, site_of(p, -1, logits));
     last = graph_ok(g) ? graph_rows(g, logits, logits->shape[0] - 1, 1) : NULL;
-    site_run(g, SITE_STEP_LOGITS, p, -1, last);
+    site_run(g, SITE_STEP_LOGITS, site_of(p, -1, last));
     return logits;
 }
 
@@ -417,10 +478,6 @@ static int check_input(struct graph *g, const struct decoder *d, const struct kv
         BUG("a KV cache of another model");
     if (h->rank != 2 || h->shape[1] != c->hidden || h->shape[0] < 1 || h->shape[0] > s->n)
         BUG("embeddings do not fit the sequence");
-    for (int l = 0; kv && l < kv->layers; l++)
-        if (kv->layer[l].k.shape[0] - kv->layer[l].rows < h->shape[0] ||
-            kv->layer[l].v.shape[0] - kv->layer[l].rows < h->shape[0])
-            BUG("no room in the KV cache");
     if (c->rope.kind == ROPE_DYNAMIC && sequence_longest(s) > c->max_positions)
         graph_fail(g,
                    "the rotary scaling \"dynamic\" is supported up to %lld tokens, and here are "
@@ -435,22 +492,26 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
 {
     *logits = NULL;
     if (check_input(g, d, kv, s, h) < 0) return -1;
-    struct pass p = { .config = &d->config, .sequence = s, .n = h->shape[0], .prefill = prefill };
-    p.past = s->n - p.n;
-    if (rope_angles(g, &d->config.rope, d->config.dim, s, p.past, &p.cos, &p.sin) < 0) return -1;
+    struct pass p = { .config = &d->config, .sequence = s, .kv = kv, .prefill = prefill };
+    p.n = h->shape[0];
+    rope_angles(g, &d->config.rope, d->config.dim, s, NULL, p.n, &p.cos, &p.sin);
 
     for (int l = 0; l < d->config.layers && !graph_stop(g); l++) {
-        struct layer layer = { p, l, &d->layer[l], kv ? &kv->layer[l] : NULL };
+        struct layer layer = { p, l, 0, &d->layer[l], kv ? &kv->layer[l] : NULL };
+        if (layer_begin(g, &layer) < 0) break;
         h = graph_block(g, layer_stage, &layer, sizeof layer, h);
+        h = layer_end(g, &layer, &p, h);
     }
-    h = site_run(g, SITE_FINAL, &p, -1, h); // [n, D] = h[L]
+    if (graph_ok(g)) h = site_run(g, SITE_FINAL, site_of(&p, -1, h)); // [n, D] = h[L]
     if (want == LOGITS_HIDDEN)
         *logits = h;
-    else if (want != LOGITS_NONE && h)
+    else if (want != LOGITS_NONE && h && graph_ok(g))
         *logits = head_stage(g, &p, d, h, want);
+    free(p.rows);
     if (graph_stop(g)) return -1;
 
-    // Only now the new rows count: whatever failed before, the cache is as it was.
-    for (int l = 0; kv && l < kv->layers; l++) kv->layer[l].rows += p.n;
+    // Only now the new rows count: whatever failed before, the cache is as it was, or empty where
+    // other rows were to come.
+    for (int l = 0; kv && l < kv->layers; l++) kv->layer[l].rows = kv->layer[l].coming;
     return 0;
 }

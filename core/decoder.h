@@ -1,6 +1,5 @@
 // core/decoder.h -- the language model: layers of attention and gated FFN (Llama, Qwen2 shapes).
 //
-//   kv_reserve(&kv, s.n, &err);
 //   struct tensor *h = splice(&g, &m->decoder.embed, &s, past, visual, picture_count), *logits;
 //   decoder_forward(&g, &m->decoder, &kv, &s, h, LOGITS_LAST, true, &logits);
 #ifndef CORE_DECODER_H
@@ -45,10 +44,15 @@ void decoder_release(struct decoder *d); // not the weights: they belong to chec
 enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL, LOGITS_HIDDEN };
 
 // Rows past.. of `s` through all layers. h [n,D] are their embeddings (n = s->n - past, past = rows
-// in kv); keys and values are appended to kv (kv_reserve was called). *logits = [1,V] or [n,V].
-// On failure or cancel kv keeps `past` rows. kv NULL: all rows of s at once and none are kept; with
-// a tape that is the only way, as gradients do not flow into a cache, and s lives until it ran
-// back.
+// in kv's first layer); keys and values are appended to kv. *logits = [1,V] or [n,V]. On failure or
+// cancel kv keeps `past` rows. kv NULL: all rows of s at once and none are kept; with a tape that is
+// the only way, as gradients do not flow into a cache, and s lives until it ran back.
+//
+// A method at SITE_LAYER_OUT may put other rows of s into x and name them in args->rows (ascending;
+// its own memory, copied): those alone go on, at their positions, and are all that the layers after
+// it hold: what was cached there before is forgotten, also when the pass fails. [n,V] and [n,D] are
+// then the rows alive in the end. A prefill (n > 1 or the first row after a prompt) that finds
+// layers without some of the past rows must so replace them.
 int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
                     const struct sequence *s, struct tensor *h, enum logits_rows want, bool prefill,
                     struct tensor **logits);

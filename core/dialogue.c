@@ -266,9 +266,11 @@ static int end_with_question(struct dialogue *d, struct err *err)
 
 static int read_question(struct dialogue *d, const cJSON *sample, struct err *err)
 {
-    const char *question;
-    if (json_text(sample, "question", NULL, &question, err) < 0) return -1;
-    if (!question && json_text(sample, "text", NULL, &question, err) < 0) return -1;
+    // "text" in LLaVA's and POPE's evaluation files, "ctx" in HellaSwag.
+    static const char *const keys[] = { "question", "text", "ctx" };
+    const char *question = NULL;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && !question; i++)
+        if (json_text(sample, keys[i], NULL, &question, err) < 0) return -1;
     if (!question) return err_set(err, "needs \"question\", \"conversations\" or \"messages\"");
     if (add_marked(d, add_message(d, ROLE_USER), question, d->path_count, err) < 0) return -1;
     // Some evaluation files hold a number or a list there: no text to train on.

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/json.h"
+#include "core/model_write.h"
 #include "core/probes/dump.h"
 
 struct engine {
@@ -13,6 +14,7 @@ struct engine {
     struct sinks *sinks;
     struct settings *settings;
     struct model *model;
+    struct adapters adapters;    // of this model
     struct tokenizer *tokenizer; // loaded alone
     struct conversation conversation;
     struct conversation stashed;
@@ -36,6 +38,7 @@ void engine_free(struct engine *e)
     if (!e) return;
     engine_unstash(e);
     conversation_release(&e->conversation);
+    adapters_release(&e->adapters);
     model_free(e->model);
     tokenizer_free(e->tokenizer);
     settings_free(e->settings);
@@ -88,6 +91,11 @@ bool engine_cancelled(const struct engine *e)
     return atomic_load(&e->cancel);
 }
 
+const atomic_bool *engine_cancel_flag(const struct engine *e)
+{
+    return &e->cancel;
+}
+
 static void tell(struct engine *e, const struct event *event)
 {
     sinks_emit(e->sinks, event);
@@ -116,13 +124,25 @@ static bool report_loading(void *self, uint64_t done, uint64_t total)
     return !atomic_load(&e->cancel);
 }
 
-// What methods look at, under these settings.
-static struct method_env method_env(const struct engine *e, const struct settings *s)
+static const struct tensor *find_trained(void *self, const char *name)
 {
-    return (struct method_env){ .model = e->model, .backend = e->backend, .settings = s };
+    return adapter_find(((const struct engine *)self)->adapters.active, name);
 }
 
-static void setting_changed(struct engine *e, const struct setting *row);
+struct method_tensors engine_trained(struct engine *e)
+{
+    return (struct method_tensors){ find_trained, e };
+}
+
+// What methods look at, under these settings.
+static struct method_env method_env(struct engine *e, const struct settings *s)
+{
+    return (struct method_env){
+        .model = e->model, .backend = e->backend, .settings = s, .tensors = engine_trained(e)
+    };
+}
+
+static void setting_changed(struct engine *e, const struct setting *row, enum setting_stale stale);
 
 // Settings made for another model that this one cannot obey go back to their defaults.
 static void settle_methods(struct engine *e)
@@ -136,9 +156,26 @@ static void settle_methods(struct engine *e)
         for (const struct setting *row = m->settings; row->key; row++) {
             if (!settings_changed(e->settings, row->key)) continue;
             settings_reset(e->settings, row->key);
-            setting_changed(e, row);
+            setting_changed(e, row, row->stale);
         }
     }
+}
+
+// Puts the adapter of the settings on a model that was just loaded; one that does not fit is given
+// up.
+static void settle_adapter(struct engine *e)
+{
+    const char *folder = settings_text(e->settings, "adapter");
+    struct err err;
+    if (!strcmp(folder, "none")) return;
+    struct adapter *a = adapters_open(&e->adapters, folder, false, e->model, &err);
+    if (a) {
+        adapters_use(&e->adapters, a, settings_real(e->settings, "adapter.scale"));
+        return;
+    }
+    sinks_notice(e->sinks, "%s; no adapter is on the model now", err.text);
+    settings_reset(e->settings, "adapter");
+    setting_changed(e, settings_find("adapter"), STALE_NOTHING);
 }
 
 int engine_load(struct engine *e, const char *name, struct err *err)
@@ -154,6 +191,7 @@ int engine_load(struct engine *e, const char *name, struct err *err)
             "belong together?",
             tokenizer_size(m->tokenizer), (long long)m->decoder.config.vocab);
     struct model *former = e->model;
+    adapters_release(&e->adapters);
     e->model = m;
     conversation_set_model(&e->conversation, m);
     model_free(former);
@@ -162,6 +200,7 @@ int engine_load(struct engine *e, const char *name, struct err *err)
     tell(e, &(struct event){ .kind = EVENT_MODEL,
                              .text = m->checkpoint->folder,
                              .value = m->checkpoint->fingerprint });
+    settle_adapter(e);
     settle_methods(e);
     return 0;
 }
@@ -169,6 +208,7 @@ int engine_load(struct engine *e, const char *name, struct err *err)
 void engine_unload(struct engine *e)
 {
     conversation_set_model(&e->conversation, NULL);
+    adapters_release(&e->adapters);
     model_free(e->model);
     e->model = NULL;
 }
@@ -184,17 +224,26 @@ int engine_load_tokenizer(struct engine *e, const char *path, struct err *err)
 
 // --- settings ------------------------------------------------------------------------------------
 
+// Drops what a change of `what` made stale, of a conversation set aside too.
+static void went_stale(struct engine *e, const char *what, enum setting_stale stale)
+{
+    if (stale < STALE_KV) return;
+    if (e->stash) conversation_stale(&e->stashed, stale);
+    bool computed = e->conversation.cached.n > 0;
+    conversation_stale(&e->conversation, stale);
+    if (computed)
+        sinks_notice(e->sinks,
+                     "%s changed: the conversation is computed again with the next answer", what);
+}
+
 // Tells the new value and drops what it made stale.
-static void setting_changed(struct engine *e, const struct setting *row)
+static void setting_changed(struct engine *e, const struct setting *row, enum setting_stale stale)
 {
     tell(e, &(struct event){ .kind = EVENT_SETTING,
                              .key = row->key,
                              .value = settings_text(e->settings, row->key),
                              .ok = true });
-    if (row->stale < STALE_KV || !e->conversation.cached.n) return;
-    conversation_stale(&e->conversation, row->stale);
-    sinks_notice(e->sinks, "%s changed: the conversation is computed again with the next answer",
-                 row->key);
+    went_stale(e, row->key, stale);
 }
 
 static int check_template(const char *value, struct err *err)
@@ -208,7 +257,7 @@ static int check_template(const char *value, struct err *err)
 }
 
 // Values that only the core can judge. Methods look at theirs as soon as there is a model.
-static int check_value(const struct engine *e, const char *key, const char *value, struct err *err)
+static int check_value(struct engine *e, const char *key, const char *value, struct err *err)
 {
     if (!strcmp(key, "chat.template")) return check_template(value, err);
     const struct method *method = e->model ? method_of(key) : NULL;
@@ -221,14 +270,95 @@ static int check_value(const struct engine *e, const char *key, const char *valu
     return status;
 }
 
+// --- adapters ------------------------------------------------------------------------------------
+
+static enum setting_stale adapter_stale(const struct adapter *a)
+{
+    return a && adapter_touches_vision(a) ? STALE_VISUAL : STALE_KV;
+}
+
+// Puts `a` on the model, or none; its folder becomes the setting. `former`: what taking off the
+// one before makes stale.
+static void use_adapter(struct engine *e, struct adapter *a, const char *folder,
+                        enum setting_stale former)
+{
+    enum setting_stale stale = adapter_stale(a);
+    adapters_use(&e->adapters, a, settings_real(e->settings, "adapter.scale"));
+    // Methods may keep what they made of the former weights.
+    methods_release(&e->conversation.methods);
+    if (e->stash) methods_release(&e->stashed.methods);
+    settings_set(e->settings, "adapter", folder, NULL); // any text is allowed
+    setting_changed(e, settings_find("adapter"), former > stale ? former : stale);
+}
+
+// `anew`: the folder is read again when it is kept already.
+static int set_adapter(struct engine *e, const char *value, bool anew, struct err *err)
+{
+    bool none = !*value || !strcmp(value, "none") || !strcmp(value, "off");
+    struct adapter *a = NULL, *active = e->adapters.active;
+    enum setting_stale former = adapter_stale(active);
+    if (!none && !e->model && !adapter_is(value))
+        return err_set(err, "'%s' is not an adapter folder", value);
+    if (!none && e->model && !(a = adapters_open(&e->adapters, value, anew, e->model, err)))
+        return -1;
+    char *folder = xstrdup(none ? "none" : a ? a->folder : value);
+    // Read anew, the one that was on is gone.
+    if (a != e->adapters.active || active != e->adapters.active ||
+        strcmp(folder, settings_text(e->settings, "adapter")) != 0)
+        use_adapter(e, a, folder, former);
+    free(folder);
+    return 0;
+}
+
+int engine_adapter_load(struct engine *e, const char *folder, struct err *err)
+{
+    if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
+    return set_adapter(e, folder, true, err);
+}
+
+int engine_adapter_unload(struct engine *e, const char *name, struct err *err)
+{
+    struct adapter *a = name ? adapters_find(&e->adapters, name) : e->adapters.active;
+    if (!a && name) return err_set(err, "no adapter '%s' is loaded (/adapter list)", name);
+    if (!a) return err_set(err, "no adapter is on the model");
+    if (a == e->adapters.active) use_adapter(e, NULL, "none", adapter_stale(a));
+    if (name) adapters_drop(&e->adapters, a);
+    return 0;
+}
+
+const struct adapters *engine_adapters(const struct engine *e)
+{
+    return &e->adapters;
+}
+
+int engine_adapter_merge(struct engine *e, const char *folder, struct merge_report *report,
+                         struct err *err)
+{
+    return adapters_merge(&e->adapters, folder, report, err);
+}
+
+// --- settings ------------------------------------------------------------------------------------
+
+// What a change of the row's value makes stale; the change is made here where something must be
+// done at once.
+static enum setting_stale obey(struct engine *e, const struct setting *row)
+{
+    struct adapter *a = e->adapters.active;
+    if (strcmp(row->key, "adapter.scale") != 0) return row->stale;
+    if (!a || !adapter_has(a, ADAPTER_LORA)) return STALE_NOTHING;
+    adapter_scale(a, settings_real(e->settings, row->key));
+    return adapter_stale(a);
+}
+
 int engine_set(struct engine *e, const char *key, const char *value, struct err *err)
 {
+    if (!strcmp(key, "adapter")) return set_adapter(e, value, false, err);
     if (check_value(e, key, value, err) < 0) return -1;
     const struct setting *row = settings_find(key);
     char *former = row ? xstrdup(settings_text(e->settings, key)) : NULL;
     int status = settings_set(e->settings, key, value, err);
     if (status == 0 && former && strcmp(former, settings_text(e->settings, key)))
-        setting_changed(e, row);
+        setting_changed(e, row, obey(e, row));
     free(former);
     return status;
 }
@@ -239,8 +369,12 @@ int engine_reset(struct engine *e, const char *key, struct err *err)
     for (int i = 0; i < settings_count(); i++) {
         const struct setting *row = settings_row(i);
         if ((key && strcmp(key, row->key)) || !settings_changed(e->settings, row->key)) continue;
+        if (!strcmp(row->key, "adapter")) {
+            use_adapter(e, NULL, row->def, adapter_stale(e->adapters.active));
+            continue;
+        }
         settings_reset(e->settings, row->key);
-        setting_changed(e, row);
+        setting_changed(e, row, obey(e, row));
     }
     return 0;
 }
@@ -357,8 +491,10 @@ static int answer(struct engine *e, struct answer_options options, bool *answere
         options.self = e->dump;
     }
     atomic_store(&e->cancel, false);
+    tell(e, &(struct event){ .kind = EVENT_ANSWERING, .ok = true });
     int status = conversation_answer(&e->conversation, e->settings, &hooks, &e->cancel, &options,
                                      e->sinks, answered, err);
+    tell(e, &(struct event){ .kind = EVENT_ANSWERING, .ok = false });
     if (status == 0 && *answered && e->dump) {
         status = dump_finish(e->dump, e->sinks, err);
         e->dump = NULL;

@@ -11,7 +11,9 @@
 #ifndef CORE_ENGINE_H
 #define CORE_ENGINE_H
 
+#include "core/adapters.h"
 #include "core/conversation.h"
+#include "core/model_write.h"
 #include "core/settings.h"
 
 struct engine;
@@ -34,6 +36,17 @@ struct sinks *engine_sinks(struct engine *e);
 const struct settings *engine_settings(const struct engine *e);
 int engine_set(struct engine *e, const char *key, const char *value, struct err *err);
 int engine_reset(struct engine *e, const char *key, struct err *err); // key NULL: all
+
+// Adapters. The setting "adapter" (folder, or none) says which one is on the model; a failed load
+// leaves the former one.
+int engine_adapter_load(struct engine *e, const char *folder, struct err *err); // read anew
+// Takes it off; a named one is forgotten too. name NULL: the one that is on.
+int engine_adapter_unload(struct engine *e, const char *name, struct err *err);
+int engine_adapter_merge(struct engine *e, const char *folder, struct merge_report *report,
+                         struct err *err);
+const struct adapters *engine_adapters(const struct engine *e);
+// The tensors of the adapter that is on, for methods run outside the engine's conversation.
+struct method_tensors engine_trained(struct engine *e);
 
 // Conversation.
 int engine_attach(struct engine *e, const char *path, struct err *err); // "-" = standard input
@@ -66,6 +79,7 @@ void engine_cancel(struct engine *e);
 // For long work outside the engine: forget an earlier cancel, then ask for one now and then.
 void engine_uncancel(struct engine *e);
 bool engine_cancelled(const struct engine *e);
+const atomic_bool *engine_cancel_flag(const struct engine *e); // for passes of such work
 
 // Tokens of the conversation as it stands, with the waiting pictures; before anything is computed.
 struct engine_context {

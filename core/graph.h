@@ -29,6 +29,12 @@ struct hooks;
 struct settings;
 struct tape;
 
+// What a training pass knows of each of its samples (core/train/loss.h).
+struct graph_sample {
+    uint64_t number; // of this draw in the training: seeds noise
+    double penalty;  // what methods add to its loss
+};
+
 struct graph {
     const struct backend *backend;
     struct arena *arena;             // step arena: results of the ops
@@ -37,6 +43,8 @@ struct graph {
     const struct settings *settings; // they do not change during a pass; NULL = defaults
     enum matmul_mode matmul;         // from compute.matmul
     const atomic_bool *cancel;       // set by another thread or a signal: stop at the next layer
+    struct graph_sample *samples;    // of a pass that computes a loss, in order; NULL: no such pass
+    double share;                    // of a sample's loss in that of the step
     bool failed, cancelled;
     struct err err; // the first failure
 };

@@ -54,7 +54,7 @@ enum job_stop job_stopped(struct job *j)
 // dies. A signal interrupts the wait: the caller goes on and finds out at its next look.
 void job_breathe(struct job *j)
 {
-    if (j->answering < 0 || atomic_load(&j->cancel)) return;
+    if (j->answering < 0 || atomic_load(&j->hurry)) return;
     if (flock(j->answering, LOCK_EX) == 0) flock(j->answering, LOCK_UN);
 }
 

@@ -60,6 +60,7 @@ struct job {
     // Set when the job is to end at once (cancelled, or asked twice): for graph.cancel, which stops
     // the pass at the next layer. job_stopped says why.
     atomic_bool cancel;
+    atomic_bool hurry; // asked to stop: no standing still any more
     // Of the runner: is there a reason to stop? NULL: never.
     enum job_stop (*ask)(struct job *j);
     void *runner;

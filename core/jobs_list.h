@@ -3,6 +3,8 @@
 #ifndef CORE_JOBS_LIST_H
 #define CORE_JOBS_LIST_H
 
-#define JOB_KINDS(X)
+#define JOB_KINDS(X) \
+    X(train)         \
+    X(evaluate)
 
 #endif

@@ -17,12 +17,27 @@ void kv_init(struct kv *kv, const struct backend *backend, int layers, int64_t h
     }
 }
 
+static void layer_clear(struct kv *kv, struct kv_layer *l)
+{
+    struct tensor *table[] = { &l->k, &l->v };
+    for (int t = 0; t < 2; t++) {
+        if (table[t]->data) kv->backend->release(table[t]->data);
+        table[t]->data = NULL;
+        table[t]->shape[0] = 0;
+    }
+    free(l->position);
+    l->position = NULL;
+    l->rows = 0;
+}
+
+void kv_clear(struct kv *kv)
+{
+    for (int i = 0; i < kv->layers; i++) layer_clear(kv, &kv->layer[i]);
+}
+
 void kv_release(struct kv *kv)
 {
-    for (int i = 0; i < kv->layers; i++) {
-        if (kv->layer[i].k.data) kv->backend->release(kv->layer[i].k.data);
-        if (kv->layer[i].v.data) kv->backend->release(kv->layer[i].v.data);
-    }
+    kv_clear(kv);
     free(kv->layer);
     *kv = (struct kv){ 0 };
 }
@@ -50,30 +65,48 @@ static int table_grow(const struct backend *b, struct tensor *t, int64_t used, i
     return 0;
 }
 
+int kv_table_reserve(const struct backend *b, struct tensor *table, int64_t used, int64_t rows)
+{
+    int64_t have = table->shape[0], capacity = have + have / 2 + KV_STEP;
+    if (have >= rows) return 0;
+    if (have == 0 || capacity < rows) capacity = rows;
+    return table_grow(b, table, used, capacity);
+}
+
+int kv_layer_reserve(struct kv *kv, int layer, int64_t rows, struct err *err)
+{
+    struct kv_layer *l = &kv->layer[layer];
+    // Both tables are looked at: growing one may have failed before.
+    if (kv_table_reserve(kv->backend, &l->k, l->rows, rows) < 0 ||
+        kv_table_reserve(kv->backend, &l->v, l->rows, rows) < 0)
+        return err_set(err,
+                       "out of memory: no room for the keys and values of %lld tokens; /set "
+                       "ctx.max to less, or /clear",
+                       (long long)rows);
+    l->position = xreallocarray(l->position, (size_t)l->k.shape[0], sizeof *l->position);
+    return 0;
+}
+
 int kv_reserve(struct kv *kv, int64_t rows, struct err *err)
 {
-    for (int i = 0; i < kv->layers; i++) {
-        struct kv_layer *l = &kv->layer[i];
-        // Both tables are looked at: growing one may have failed before.
-        struct tensor *table[] = { &l->k, &l->v };
-        for (int t = 0; t < 2; t++) {
-            int64_t have = table[t]->shape[0], capacity = have + have / 2 + KV_STEP;
-            if (have >= rows) continue;
-            if (have == 0 || capacity < rows) capacity = rows;
-            if (table_grow(kv->backend, table[t], l->rows, capacity) < 0)
-                return err_set(err,
-                               "out of memory: no room for the keys and values of %lld tokens; "
-                               "/set ctx.max to less, or /clear",
-                               (long long)rows);
-        }
-    }
+    for (int i = 0; i < kv->layers; i++)
+        if (kv_layer_reserve(kv, i, rows, err) < 0) return -1;
     return 0;
 }
 
 void kv_trim(struct kv *kv, int64_t rows)
 {
-    for (int i = 0; i < kv->layers; i++)
-        if (kv->layer[i].rows > rows) kv->layer[i].rows = rows;
+    for (int i = 0; i < kv->layers; i++) {
+        struct kv_layer *l = &kv->layer[i];
+        while (l->rows && l->position[l->rows - 1] >= rows) l->rows--;
+    }
+}
+
+bool kv_whole(const struct kv *kv, int layer, int64_t rows)
+{
+    for (int i = layer; i < kv->layers; i++)
+        if (kv->layer[i].rows != rows) return false;
+    return true;
 }
 
 uint64_t kv_bytes(const struct kv *kv)

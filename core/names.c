@@ -46,6 +46,13 @@ size_t names_add(struct names *n, const char *name, bool *known)
     return *slot - 1;
 }
 
+bool names_find(const struct names *n, const char *name, size_t *number)
+{
+    const size_t slot = n->slot_count ? *find(n, name) : 0;
+    if (slot) *number = slot - 1;
+    return slot != 0;
+}
+
 void names_release(struct names *n)
 {
     for (size_t i = 0; i < n->count; i++) free(n->list[i]);

@@ -18,6 +18,8 @@ struct names {
 
 // Number of the name; *known says whether it was there already (known may be NULL).
 size_t names_add(struct names *n, const char *name, bool *known);
+// Is the name there? *number says which.
+bool names_find(const struct names *n, const char *name, size_t *number);
 void names_release(struct names *n);
 
 #endif

@@ -24,6 +24,7 @@
 #include "core/shapes.h"
 
 enum { PIECE = 8 << 20 }; // weights drawn and written at a time
+enum { QUANTILES = 4 };   // different spreads of a shape
 static const uint64_t SHARD_LIMIT = 5000000000u;
 
 struct job {
@@ -35,9 +36,14 @@ struct job {
     int count, capacity, shards;
     uint64_t seed, done, total; // bytes of weights
     const struct load_progress *progress;
-    uint16_t *quantiles; // [65536] bf16
-    uint16_t *piece;     // [PIECE]
-    char **written;      // paths, for undoing
+    struct {
+        double spread;
+        uint16_t *values; // [65536] bf16
+    } quantiles[QUANTILES];
+    int quantiles_count;
+    const char *text; // for the tokenizer
+    uint16_t *piece;  // [PIECE]
+    char **written;   // paths, for undoing
     int written_count;
 };
 
@@ -199,13 +205,14 @@ static int write_config(struct job *j, const struct new_tokenizer *t, struct err
     buf_printf(&b,
                "    \"intermediate_size\": %lld,\n    \"model_type\": \"%s\",\n"
                "    \"num_attention_heads\": %lld,\n    \"num_hidden_layers\": %lld,\n"
-               "    \"patch_size\": %lld\n  },\n",
+               "    \"patch_size\": %lld%s\n  },\n",
                (long long)s->tower_ffn, clip ? "clip_vision_model" : "siglip_vision_model",
-               (long long)s->tower_heads, (long long)s->tower_layers, (long long)s->patch);
+               (long long)s->tower_heads, (long long)s->tower_layers, (long long)s->patch,
+               s->no_pooling ? ",\n    \"vision_use_head\": false" : "");
     buf_printf(&b,
-               "  \"vision_feature_layer\": -2,\n"
+               "  \"vision_feature_layer\": %d,\n"
                "  \"vision_feature_select_strategy\": \"%s\"\n}\n",
-               clip ? "default" : "full");
+               s->feature_layer ? s->feature_layer : -2, clip ? "default" : "full");
     return write_text(j, "config.json", &b, err);
 }
 
@@ -269,7 +276,7 @@ static int write_taken(struct job *j, const char *name, const char *text, struct
 static int write_texts(struct job *j, struct err *err)
 {
     struct new_tokenizer t;
-    new_tokenizer_make(&t, j->shape);
+    new_tokenizer_make(&t, j->shape, j->text);
     int status = write_config(j, &t, err);
     if (status == 0) status = write_generation(j, &t, err);
     if (status == 0 && j->shape->tower) status = write_processor(j, err);
@@ -315,28 +322,43 @@ static uint16_t *make_quantiles(double spread)
     return table;
 }
 
+// A shape has few different spreads.
+static const uint16_t *find_quantiles(struct job *j, double spread)
+{
+    int i = 0;
+    while (i < j->quantiles_count && j->quantiles[i].spread != spread) i++;
+    if (i == QUANTILES) BUG();
+    if (i == j->quantiles_count) {
+        j->quantiles[i].spread = spread;
+        j->quantiles[i].values = make_quantiles(spread);
+        j->quantiles_count++;
+    }
+    return j->quantiles[i].values;
+}
+
 // Draws `count` weights that begin at the `place`th of the model; both are multiples of 4 but for
 // the last count of a tensor.
-static void draw(const struct job *j, uint64_t place, int64_t count)
+static void draw(const struct job *j, const uint16_t *quantiles, uint64_t place, int64_t count)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < count; i += 4) {
         uint64_t bits = random_bits(j->seed, RANDOM_WEIGHTS, (place + (uint64_t)i) / 4);
         for (int64_t k = i; k < i + 4 && k < count; k++, bits >>= 16)
-            j->piece[k] = j->quantiles[bits & 65535];
+            j->piece[k] = quantiles[bits & 65535];
     }
 }
 
 static int write_tensor(struct job *j, struct safetensors_writer *w, const struct shape_tensor *t,
                         uint64_t *place, struct err *err)
 {
+    const uint16_t *quantiles = t->ones ? NULL : find_quantiles(j, t->spread);
     int64_t count = shape_tensor_count(t);
     for (int64_t at = 0; at < count; at += PIECE) {
         int64_t n = count - at < PIECE ? count - at : PIECE;
         if (t->ones)
             for (int64_t i = 0; i < n; i++) j->piece[i] = to_bf16(1);
         else
-            draw(j, *place + (uint64_t)at, n);
+            draw(j, quantiles, *place + (uint64_t)at, n);
         uint64_t bytes = (uint64_t)n * sizeof *j->piece;
         if (safetensors_writer_data(w, j->piece, bytes, err) < 0) return -1;
         j->done += bytes;
@@ -420,7 +442,6 @@ static int write_weights(struct job *j, struct err *err)
 {
     uint64_t place = 0;
     int status = 0;
-    j->quantiles = make_quantiles(j->shape->spread);
     j->piece = xreallocarray(NULL, PIECE, sizeof *j->piece);
     for (int shard = 0; status == 0 && shard < j->shards; shard++)
         status = write_shard(j, shard, &place, err);
@@ -428,12 +449,27 @@ static int write_weights(struct job *j, struct err *err)
     return status;
 }
 
-int new_model_write(const char *shape, const char *folder, uint64_t seed,
+// The weights get their names last.
+bool new_model_written(const char *folder)
+{
+    static const char *const names[] = { "model.safetensors", "model.safetensors.index.json" };
+    bool found = false;
+    for (int i = 0; i < 2 && !found; i++) {
+        char *path = xasprintf("%s/%s", folder, names[i]);
+        found = access(path, F_OK) == 0;
+        free(path);
+    }
+    return found;
+}
+
+int new_model_write(const char *shape, const char *folder, uint64_t seed, const char *text,
                     const struct load_progress *progress, struct err *err)
 {
-    struct job j = {
-        .shape = shape_find(shape, err), .folder = folder, .seed = seed, .progress = progress
-    };
+    struct job j = { .shape = shape_find(shape, err),
+                     .folder = folder,
+                     .seed = seed,
+                     .text = text,
+                     .progress = progress };
     if (!j.shape) return -1;
     shape_tensors(j.shape, collect_tensor, &j);
     assign_shards(&j);
@@ -445,7 +481,7 @@ int new_model_write(const char *shape, const char *folder, uint64_t seed,
     free(j.written);
     free(j.tensors);
     free(j.shard_of);
-    free(j.quantiles);
+    for (int i = 0; i < j.quantiles_count; i++) free(j.quantiles[i].values);
     free(j.piece);
     return status;
 }

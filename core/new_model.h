@@ -3,7 +3,7 @@
 //
 //   struct new_model_counts n;
 //   new_model_count("llama-3.2-1b", &n, &err);                 // --dry: n.total is 1235814400
-//   new_model_write("tiny", "/tmp/tiny", 42, NULL, &err);
+//   new_model_write("tiny", "/tmp/tiny", 42, NULL, NULL, &err);
 //
 // The folder has the layout of the Hugging Face hub: config.json and its sisters, a byte-level
 // tokenizer.json of the real size, bf16 weights in safetensors files of at most 5 GB. The same
@@ -29,8 +29,12 @@ const char *new_model_about(int index);
 
 int new_model_count(const char *shape, struct new_model_counts *counts, struct err *err);
 
-// `folder` must be absent or empty. On failure nothing that was written remains.
-int new_model_write(const char *shape, const char *folder, uint64_t seed,
+// Does the folder hold a whole model already?
+bool new_model_written(const char *folder);
+
+// `folder` must be absent or empty. `text` is what the tokenizer's words are learned from besides
+// everyday ones (new_text_read); NULL: those alone. On failure nothing that was written remains.
+int new_model_write(const char *shape, const char *folder, uint64_t seed, const char *text,
                     const struct load_progress *progress, struct err *err);
 
 #endif

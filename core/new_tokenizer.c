@@ -1,6 +1,6 @@
-// core/new_tokenizer.c -- makes a tokenizer.json: 256 byte tokens, merges learned from a short
-// text, then `<|unused_N|>` up to the real size, then the family's special tokens at their real
-// ids.
+// core/new_tokenizer.c -- makes a tokenizer.json: 256 byte tokens, merges learned from a text and
+// a page of everyday words, then `<|unused_N|>` up to the real size, then the family's special
+// tokens at their real ids.
 //
 //   ids   [specials of Llama-2]  bytes  merged tokens  <|unused_N|> ...  further specials
 //
@@ -15,10 +15,12 @@
 
 #include <utf8proc.h>
 
+#include "core/names.h"
+
 enum { BYTES = 256, MERGES_MAX = 1000 };
 
 // What merges are learned from: the everyday words of a talk about pictures.
-static const char sample[] =
+static const char everyday[] =
     "What is in this picture? Describe the picture in a few words. The picture shows a small house "
     "on a green hill, and there is a red car in front of the house. In the background there are "
     "trees, mountains and a blue sky with white clouds. A man and a woman are standing near the "
@@ -77,38 +79,97 @@ static void learn_bytes(struct learned *l, int id_of_byte[BYTES])
         }
 }
 
-// The sample as ids, -1 between words (" word": the blank before belongs to it).
-static int encode_sample(const int id_of_byte[BYTES], int *symbols)
+// The words of a text and how often each comes.
+struct words {
+    struct names names;
+    int64_t *times; // [names.capacity]
+    size_t capacity;
+};
+
+static void count_word(struct words *w, const char *word, size_t length)
 {
-    int n = 0;
-    for (const char *p = sample; *p; p++) {
-        bool inside = isalpha((unsigned char)*p) &&
-                      (p > sample && (isalpha((unsigned char)p[-1]) || p[-1] == ' '));
-        if (!inside) symbols[n++] = -1;
-        symbols[n++] = id_of_byte[(unsigned char)*p];
+    char *name = xstrndup(word, length);
+    bool known;
+    const size_t i = names_add(&w->names, name, &known);
+    free(name);
+    if (i >= w->capacity) {
+        w->capacity = w->capacity ? 2 * w->capacity : 256;
+        w->times = xreallocarray(w->times, w->capacity, sizeof *w->times);
     }
-    return n;
+    if (!known) w->times[i] = 0;
+    w->times[i]++;
+}
+
+// A word is letters and the blank before them; all else stands alone, so that the split pattern
+// never cuts what was merged.
+static void count_words(struct words *w, const char *text)
+{
+    for (const char *p = text, *start = text; *p; p++) {
+        const bool next = isalpha((unsigned char)p[1]) && (isalpha((unsigned char)*p) || *p == ' ');
+        if (next) continue;
+        count_word(w, start, (size_t)(p + 1 - start));
+        start = p + 1;
+    }
+}
+
+// Different words one after another as ids, -1 before each; times[i]: how often symbol i comes.
+struct corpus {
+    int *symbols, count;
+    int64_t *times;
+    struct pair *pairs; // room for best_pair
+};
+
+struct pair {
+    int key;
+    int64_t times;
+};
+
+static void corpus_make(struct corpus *c, const struct words *w, const int id_of_byte[BYTES])
+{
+    size_t room = 0;
+    for (size_t i = 0; i < w->names.count; i++) room += strlen(w->names.list[i]) + 1;
+    *c = (struct corpus){ .symbols = xreallocarray(NULL, room + 1, sizeof *c->symbols),
+                          .times = xreallocarray(NULL, room + 1, sizeof *c->times),
+                          .pairs = xreallocarray(NULL, room + 1, sizeof *c->pairs) };
+    for (size_t i = 0; i < w->names.count; i++) {
+        c->symbols[c->count++] = -1;
+        for (const char *p = w->names.list[i]; *p; p++) {
+            c->times[c->count] = w->times[i];
+            c->symbols[c->count++] = id_of_byte[(unsigned char)*p];
+        }
+    }
+}
+
+static void corpus_release(struct corpus *c)
+{
+    free(c->symbols);
+    free(c->times);
+    free(c->pairs);
 }
 
 static int compare_key(const void *a, const void *b)
 {
-    return (*(const int *)a > *(const int *)b) - (*(const int *)a < *(const int *)b);
+    const int x = ((const struct pair *)a)->key, y = ((const struct pair *)b)->key;
+    return (x > y) - (x < y);
 }
 
 // The pair of neighbours seen most often; among equals that of the smaller ids. False when none
 // comes twice.
-static bool best_pair(const int *symbols, int n, int *keys, struct merge *best)
+static bool best_pair(const struct corpus *c, struct merge *best)
 {
-    int count = 0, most = 1;
-    for (int i = 0; i + 1 < n; i++)
-        if (symbols[i] >= 0 && symbols[i + 1] >= 0)
-            keys[count++] = symbols[i] << 12 | symbols[i + 1];
-    qsort(keys, (size_t)count, sizeof *keys, compare_key);
-    for (int i = 0, run = 0; i < count; i++) {
-        run = i && keys[i] == keys[i - 1] ? run + 1 : 1;
+    int count = 0;
+    int64_t most = 1, run = 0;
+    for (int i = 0; i + 1 < c->count; i++)
+        if (c->symbols[i] >= 0 && c->symbols[i + 1] >= 0)
+            c->pairs[count++] =
+                (struct pair){ c->symbols[i] << 12 | c->symbols[i + 1], c->times[i] };
+    qsort(c->pairs, (size_t)count, sizeof *c->pairs, compare_key);
+    for (int i = 0; i < count; i++) {
+        const bool same = i && c->pairs[i].key == c->pairs[i - 1].key;
+        run = c->pairs[i].times + (same ? run : 0);
         if (run <= most) continue;
         most = run;
-        *best = (struct merge){ keys[i] >> 12, keys[i] & 4095 };
+        *best = (struct merge){ c->pairs[i].key >> 12, c->pairs[i].key & 4095 };
     }
     return most > 1;
 }
@@ -124,34 +185,39 @@ static int token_id(struct learned *l, char *token)
     return l->count++;
 }
 
-static int apply_merge(int *symbols, int n, struct merge m, int id)
+static void apply_merge(struct corpus *c, struct merge m, int id)
 {
     int kept = 0;
-    for (int i = 0; i < n; i++) {
-        bool here = i + 1 < n && symbols[i] == m.left && symbols[i + 1] == m.right;
-        symbols[kept++] = here ? id : symbols[i];
+    for (int i = 0; i < c->count; i++, kept++) {
+        const bool here =
+            i + 1 < c->count && c->symbols[i] == m.left && c->symbols[i + 1] == m.right;
+        c->times[kept] = c->times[i];
+        c->symbols[kept] = here ? id : c->symbols[i];
         i += here;
     }
-    return kept;
+    c->count = kept;
 }
 
 // Up to `limit` tokens in all.
-static struct learned *learn(int64_t limit)
+static struct learned *learn(int64_t limit, const char *text)
 {
     struct learned *l = xcalloc(1, sizeof *l);
     int id_of_byte[BYTES];
-    int *symbols = xmalloc(2 * sizeof sample * sizeof *symbols);
-    int *keys = xmalloc(2 * sizeof sample * sizeof *keys);
+    struct words words = { 0 };
+    struct corpus corpus;
+    count_words(&words, everyday);
+    if (text) count_words(&words, text);
     learn_bytes(l, id_of_byte);
-    int n = encode_sample(id_of_byte, symbols);
+    corpus_make(&corpus, &words, id_of_byte);
     struct merge m;
-    while (l->merge_count < MERGES_MAX && l->count < limit && best_pair(symbols, n, keys, &m)) {
+    while (l->merge_count < MERGES_MAX && l->count < limit && best_pair(&corpus, &m)) {
         l->merges[l->merge_count++] = m;
-        n = apply_merge(symbols, n, m,
-                        token_id(l, xasprintf("%s%s", l->tokens[m.left], l->tokens[m.right])));
+        apply_merge(&corpus, m,
+                    token_id(l, xasprintf("%s%s", l->tokens[m.left], l->tokens[m.right])));
     }
-    free(symbols);
-    free(keys);
+    corpus_release(&corpus);
+    names_release(&words.names);
+    free(words.times);
     return l;
 }
 
@@ -383,7 +449,7 @@ static const char template_llama3[] =
     "{%- if add_generation_prompt %}"
     "{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{%- endif %}";
 
-void new_tokenizer_make(struct new_tokenizer *t, const struct shape *s)
+void new_tokenizer_make(struct new_tokenizer *t, const struct shape *s, const char *text)
 {
     struct specials specials = { 0 };
     struct buf map = { 0 };
@@ -393,7 +459,7 @@ void new_tokenizer_make(struct new_tokenizer *t, const struct shape *s)
         add_llama2(&specials, s, t);
     else
         add_llama3(&specials, s, t);
-    struct learned *l = learn(s->words - specials.bytes_at);
+    struct learned *l = learn(s->words - specials.bytes_at, text);
     t->chat_template = xstrdup(llama2 ? template_llama2 : template_llama3);
     t->json = make_json(s, &specials, l, t);
     t->config = make_config(s, &specials, t);

@@ -30,6 +30,8 @@ struct tensor *op_add(struct graph *g, struct tensor *a, struct tensor *b);
 struct tensor *op_add_rows(struct graph *g, struct tensor *a, int64_t from, struct tensor *b);
 // x * value.
 struct tensor *op_scale(struct graph *g, struct tensor *x, float value);
+// x[N,D] times w[D] (f32, held fixed) in each row.
+struct tensor *op_scale_columns(struct graph *g, struct tensor *x, struct tensor *w);
 struct tensor *op_softmax(struct graph *g, struct tensor *x, float scale);
 struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *index, int64_t n);
 // Rows of x written to rows index[] of into; returns into. With a tape: `into` is no view, the rows
@@ -37,6 +39,14 @@ struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *
 // of it are taken afterwards.
 struct tensor *op_scatter_rows(struct graph *g, struct tensor *into, struct tensor *x,
                                const int32_t *index);
+// Values of visual tokens under IRA, and their divergence from the prior (methods page, section 4).
+// v[S,Hkv,d], head[S*Hkv,d+1] (delta, log sigma_q^2), noise as v with gate[S,Hkv], or both NULL:
+// z = v + delta + gate * sigma_q * noise. gate and noise are held fixed.
+struct tensor *op_ira_values(struct graph *g, struct tensor *v, struct tensor *head,
+                             struct tensor *gate, struct tensor *noise);
+// prior[Hkv,d] (log sigma_p^2) -> [S,Hkv]; v and mean[Hkv,d] of a global prior, or both NULL.
+struct tensor *op_ira_kl(struct graph *g, struct tensor *head, struct tensor *prior,
+                         struct tensor *v, struct tensor *mean);
 // pixels[C,H,W] -> [S, C*patch*patch].
 struct tensor *op_patches(struct graph *g, struct tensor *pixels, int64_t patch);
 struct tensor *op_widen(struct graph *g, struct tensor *x);

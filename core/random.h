@@ -8,7 +8,16 @@
 #include <stdint.h>
 
 // Numbers never change: what was drawn once must be drawn again.
-enum random_stream { RANDOM_SAMPLE = 0, RANDOM_WEIGHTS = 1, RANDOM_SCENE = 5 };
+enum random_stream {
+    RANDOM_SAMPLE = 0,
+    RANDOM_WEIGHTS = 1,
+    RANDOM_SCENE = 5,
+    RANDOM_SHUFFLE = 6,
+    RANDOM_LORA = 7,
+    RANDOM_SPLIT = 8,
+    RANDOM_IRA = 9,
+    RANDOM_PRUNE = 10
+};
 
 uint64_t random_bits(uint64_t seed, enum random_stream stream, uint64_t place);
 // Uniform in [0, 1).

@@ -100,9 +100,9 @@ void rope_frequencies(const struct rope_config *r, int64_t dim, float *frequency
 }
 
 int rope_angles(struct graph *g, const struct rope_config *r, int64_t dim, const struct sequence *s,
-                int64_t from, struct tensor **cos_out, struct tensor **sin_out)
+                const int32_t *row, int64_t n, struct tensor **cos_out, struct tensor **sin_out)
 {
-    int64_t n = s->n - from, half = dim / 2;
+    int64_t half = dim / 2;
     size_t count = (size_t)n * (size_t)half;
     float *frequency = xreallocarray(NULL, (size_t)half, sizeof *frequency);
     float *angle_cos = xreallocarray(NULL, count, sizeof *angle_cos);
@@ -110,7 +110,8 @@ int rope_angles(struct graph *g, const struct rope_config *r, int64_t dim, const
     rope_frequencies(r, dim, frequency);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < half; j++) {
-            float angle = (float)s->positions[from + i] * frequency[j];
+            int32_t position = s->positions[row ? row[i] : s->n - n + i];
+            float angle = (float)position * frequency[j];
             angle_cos[i * half + j] = (float)cos((double)angle);
             angle_sin[i * half + j] = (float)sin((double)angle);
         }

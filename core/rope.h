@@ -2,7 +2,7 @@
 //
 //   struct rope_config r;
 //   rope_config_read(&r, text_config, 10000, &err);
-//   rope_angles(g, &r, dim, sequence, from, &cos, &sin);   // [n, dim/2] each, once per pass
+//   rope_angles(g, &r, dim, sequence, NULL, n, &cos, &sin);   // [n, dim/2] each, once per pass
 //   q = op_rope(g, q, cos, sin);
 #ifndef CORE_ROPE_H
 #define CORE_ROPE_H
@@ -26,8 +26,8 @@ struct rope_config {
 int rope_config_read(struct rope_config *r, const cJSON *json, double theta, struct err *err);
 // Radians per position of the dim/2 pairs.
 void rope_frequencies(const struct rope_config *r, int64_t dim, float *frequency);
-// cos and sin [s->n - from, dim/2] at the positions of rows from.. of s. 0 or -1.
+// cos and sin [n, dim/2] at the positions of rows row[0..n) of s; row NULL: its last n. 0 or -1.
 int rope_angles(struct graph *g, const struct rope_config *r, int64_t dim, const struct sequence *s,
-                int64_t from, struct tensor **cos_out, struct tensor **sin_out);
+                const int32_t *row, int64_t n, struct tensor **cos_out, struct tensor **sin_out);
 
 #endif

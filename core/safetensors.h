@@ -60,6 +60,9 @@ struct safetensors_writer *safetensors_writer_new(const char *path);
 void safetensors_writer_metadata(struct safetensors_writer *w, const char *key, const char *value);
 void safetensors_writer_declare(struct safetensors_writer *w, const char *name, enum dtype dtype,
                                 int rank, const int64_t *shape);
+// The same for any type as a file spells it ("I64"), `size` bytes an element.
+void safetensors_writer_declare_type(struct safetensors_writer *w, const char *name,
+                                     const char *type, size_t size, int rank, const int64_t *shape);
 int safetensors_writer_data(struct safetensors_writer *w, const void *bytes, uint64_t size,
                             struct err *err);
 // Completes or abandons the file and frees the writer. -1 if anything went wrong or data is

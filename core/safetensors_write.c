@@ -69,10 +69,16 @@ void safetensors_writer_declare(struct safetensors_writer *w, const char *name, 
                                 int rank, const int64_t *shape)
 {
     static const char *const type[DTYPE_COUNT] = { "F32", "F16", "BF16", "I32", "U8" };
+    safetensors_writer_declare_type(w, name, type[dtype], dtype_size(dtype), rank, shape);
+}
+
+void safetensors_writer_declare_type(struct safetensors_writer *w, const char *name,
+                                     const char *type, size_t size, int rank, const int64_t *shape)
+{
     if (w->begun) BUG("safetensors writer: declaration after data");
-    uint64_t bytes = dtype_size(dtype);
+    uint64_t bytes = size;
     add_text(&w->tensors, name);
-    buf_printf(&w->tensors, ":{\"dtype\":\"%s\",\"shape\":[", type[dtype]);
+    buf_printf(&w->tensors, ":{\"dtype\":\"%s\",\"shape\":[", type);
     for (int i = 0; i < rank; i++) {
         if (shape[i] < 0 || __builtin_mul_overflow(bytes, (uint64_t)shape[i], &bytes))
             BUG("safetensors writer: shape of '%s'", name);

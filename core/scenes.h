@@ -2,7 +2,7 @@
 // them, for training and measuring small models.
 //
 //   struct scenes_request request = { .folder = "/tmp/world", .count = 1000, .seed = 1,
-//                                     .size = 96, .parts = SCENES_ALL };
+//                                     .size = 96, .most = 7, .parts = SCENES_ALL };
 //   struct scenes_report report;
 //   scenes_write(&request, NULL, &report, &err);
 //
@@ -14,7 +14,7 @@
 //   detail.json           a paragraph                                           (captions)
 //   questions.json        one short question a sample; "kind" says about what   (questions)
 //   conversation.json     the same questions of a picture in one sample         (questions)
-//   lessons.json          dense text, then questions and yes/no, in one sample  (questions)
+//   lessons.json          dense text, questions and yes/no, in one sample       (lessons)
 //   reasoning.json        comparisons and sums, with the reason                 (questions)
 //   yesno.json            does it exist? six a picture, half of them yes        (yesno)
 // in LLaVA format ({"id", "image", "conversations"}) with "kind", "metric" (exact, yesno, contains)
@@ -34,15 +34,22 @@
 
 #include "core/checkpoint.h"
 
-enum { SCENES_CAPTIONS = 1, SCENES_QUESTIONS = 2, SCENES_YESNO = 4, SCENES_ALL = 7 };
+enum {
+    SCENES_CAPTIONS = 1,
+    SCENES_QUESTIONS = 2,
+    SCENES_YESNO = 4,
+    SCENES_LESSONS = 8,
+    SCENES_ALL = 15
+};
 enum { SCENES_COUNT_MAX = 1000000, SCENES_SIZE_MIN = 64, SCENES_SIZE_MAX = 1024 };
-enum { SCENES_WORLDS = 16, SCENES_FILES = 9 };
+enum { SCENES_WORLDS = 16, SCENES_FILES = 9, SCENES_OBJECTS_MAX = 7 };
 
 struct scenes_request {
     const char *folder; // absent or empty
     int64_t count;      // 1..SCENES_COUNT_MAX
     uint64_t seed;
     int size;       // pixels a side
+    int most;       // objects in a picture: 1..SCENES_OBJECTS_MAX
     unsigned parts; // SCENES_*; pictures and objects.jsonl are always written
 };
 
@@ -54,6 +61,8 @@ struct scenes_report {
     } files[SCENES_FILES];
 };
 
+// Does the folder hold all files of the request, whole?
+bool scenes_written(const struct scenes_request *request);
 // On failure nothing that was written remains.
 int scenes_write(const struct scenes_request *request, const struct load_progress *progress,
                  struct scenes_report *report, struct err *err);

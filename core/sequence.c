@@ -23,6 +23,7 @@ void sequence_copy(struct sequence *to, const struct sequence *from)
 {
     size_t bytes = (size_t)from->n * sizeof *from->ids;
     sequence_init(to, from->n, from->axes);
+    to->prompt = from->prompt;
     if (!bytes) return;
     memcpy(to->ids, from->ids, bytes);
     memcpy(to->picture, from->picture, bytes);
@@ -75,6 +76,11 @@ void sequence_release(struct sequence *s)
     *s = (struct sequence){ 0 };
 }
 
+int64_t sequence_query(const struct sequence *s)
+{
+    return (s->prompt > 0 && s->prompt < s->n ? s->prompt : s->n) - 1;
+}
+
 int64_t sequence_visual_count(const struct sequence *s, int64_t from)
 {
     int64_t count = 0;
@@ -88,6 +94,7 @@ void sequence_append(struct sequence *s, int32_t id)
     int64_t n = s->n + 1;
     struct sequence longer;
     sequence_init(&longer, n, s->axes);
+    longer.prompt = s->prompt;
     int32_t largest = -1;
     for (int64_t i = 0; i < s->n * s->axes; i++)
         if (s->positions[i] > largest) largest = s->positions[i];

@@ -20,6 +20,7 @@ struct sequence {
     int32_t *positions; // [axes, n] rotary positions
     int axes;           // 1, or 3 for multimodal rotary positions (t, h, w)
     int32_t *start;     // [n] first row of the sample row i belongs to; NULL: there is one sample
+    int64_t prompt;     // rows up to the end of the newest generation prompt; 0: all of them
 };
 
 // Room for n rows; ids zero, picture and cell -1, positions 0..n-1 on every axis.
@@ -36,6 +37,8 @@ void sequence_join(struct sequence *to, const struct sequence *const *samples,
 void sequence_release(struct sequence *s);
 // Rows of the longest sample.
 int64_t sequence_longest(const struct sequence *s);
+// The last row of the newest generation prompt: what chooses an answer's first token.
+int64_t sequence_query(const struct sequence *s);
 // Number of visual tokens in rows [from, n).
 int64_t sequence_visual_count(const struct sequence *s, int64_t from);
 

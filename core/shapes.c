@@ -4,6 +4,7 @@
 // against the published parameter counts.
 #include "core/shapes.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,6 +97,32 @@ static const struct shape shapes[] = {
       .patch = 12,
       .projector_layers = 2,
       .spread = 0.1 },
+    { .name = "demo",
+      .about = "a LLaVA of less than 10 MB to be trained in the demo world (demo/make.vlmsh)",
+      .layers = 8,
+      .hidden = 192,
+      .heads = 6,
+      .kv_heads = 3,
+      .head_size = 32,
+      .ffn = 448,
+      .context = 2048,
+      .vocab = 1024,
+      .words = 1022,
+      .tied = true,
+      .tokens = TOKENS_LLAMA2,
+      .rope_theta = 10000,
+      .tower = TOWER_SIGLIP,
+      .tower_layers = 4,
+      .tower_hidden = 192,
+      .tower_heads = 6,
+      .tower_ffn = 512,
+      .image = 96,
+      .patch = 8,
+      .no_pooling = true,
+      .feature_layer = -1,
+      .projector_layers = 2,
+      .spread = 0.02,
+      .fresh = true },
 };
 
 const struct shape *shape_at(int index)
@@ -131,9 +158,29 @@ int64_t shape_tensor_count(const struct shape_tensor *t)
 struct listing {
     void (*each)(void *self, const struct shape_tensor *t);
     void *self;
+    const struct shape *shape;
     enum model_part_kind part;
     char prefix[64]; // of the names
 };
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t length = strlen(text), n = strlen(end);
+    return length >= n && !strcmp(text + length - n, end);
+}
+
+static double tensor_spread(const struct listing *l, const char *name)
+{
+    static const char *const last[] = { "o_proj.weight", "down_proj.weight", "out_proj.weight",
+                                        "fc2.weight" };
+    const struct shape *s = l->shape;
+    if (s->fresh && ends_with(name, ".bias")) return 0;
+    for (size_t i = 0; s->fresh && i < sizeof last / sizeof *last; i++)
+        if (ends_with(name, last[i]))
+            return s->spread /
+                   sqrt(2.0 * (double)(l->part == PART_VISION ? s->tower_layers : s->layers));
+    return s->spread;
+}
 
 // One tensor [a, b]; b = 0: [a].
 __attribute__((format(printf, 4, 5))) static void add(struct listing *l, int64_t a, int64_t b,
@@ -146,6 +193,7 @@ __attribute__((format(printf, 4, 5))) static void add(struct listing *l, int64_t
     vsnprintf(t.name + used, sizeof t.name - used, format, args);
     va_end(args);
     t.ones = t.rank == 1 && strstr(t.name, "norm") && strstr(t.name, ".weight");
+    t.spread = tensor_spread(l, t.name);
     l->each(l->self, &t);
 }
 
@@ -193,7 +241,9 @@ static void list_decoder(const struct shape *s, struct listing *l)
 static void list_siglip_head(const struct shape *s, struct listing *l)
 {
     int64_t d = s->tower_hidden;
-    struct shape_tensor probe = { .part = l->part, .rank = 3, .size = { 1, 1, d } };
+    struct shape_tensor probe = {
+        .part = l->part, .spread = s->spread, .rank = 3, .size = { 1, 1, d }
+    };
     snprintf(probe.name, sizeof probe.name, "%shead.probe", l->prefix);
     l->each(l->self, &probe);
     add(l, 3 * d, d, "head.attention.in_proj_weight");
@@ -212,9 +262,9 @@ static void list_tower(const struct shape *s, struct listing *l)
     l->part = PART_VISION;
     snprintf(l->prefix, sizeof l->prefix, "%s", top);
     if (clip) add(l, d, 0, "embeddings.class_embedding");
-    struct shape_tensor patch = { .part = l->part,
-                                  .rank = 4,
-                                  .size = { d, 3, s->patch, s->patch } };
+    struct shape_tensor patch = {
+        .part = l->part, .spread = s->spread, .rank = 4, .size = { d, 3, s->patch, s->patch }
+    };
     snprintf(patch.name, sizeof patch.name, "%sembeddings.patch_embedding.weight", top);
     l->each(l->self, &patch);
     if (!clip) add(l, d, 0, "embeddings.patch_embedding.bias");
@@ -233,7 +283,7 @@ static void list_tower(const struct shape *s, struct listing *l)
     }
     snprintf(l->prefix, sizeof l->prefix, "%s", top);
     add_norm(l, d, "post_layernorm");
-    if (!clip) list_siglip_head(s, l);
+    if (!clip && !s->no_pooling) list_siglip_head(s, l);
 }
 
 static void list_projector(const struct shape *s, struct listing *l)
@@ -247,7 +297,7 @@ static void list_projector(const struct shape *s, struct listing *l)
 void shape_tensors(const struct shape *s, void (*each)(void *self, const struct shape_tensor *t),
                    void *self)
 {
-    struct listing l = { .each = each, .self = self };
+    struct listing l = { .each = each, .self = self, .shape = s };
     if (s->tower) {
         list_tower(s, &l);
         list_projector(s, &l);

@@ -27,8 +27,11 @@ struct shape {
     // Vision encoder and projector; none of it in a text-only model.
     enum shape_tower tower;
     int64_t tower_layers, tower_hidden, tower_heads, tower_ffn, image, patch;
+    bool no_pooling;   // a SigLIP without its pooling head
+    int feature_layer; // vision_feature_layer; 0: -2, as published
     int projector_layers;
     double spread; // standard deviation of the random weights
+    bool fresh;    // to be trained from here (shape_tensor.spread), not only to be measured
 };
 
 const struct shape *shape_at(int index); // NULL after the last
@@ -37,13 +40,15 @@ const struct shape *shape_find(const char *name, struct err *err);
 struct shape_tensor {
     char name[128]; // as on the hub
     enum model_part_kind part;
-    bool ones; // gain of a norm: 1; all others are drawn
+    bool ones;     // gain of a norm: 1; all others are drawn
+    double spread; // with this standard deviation
     int rank;
     int64_t size[4];
 };
 
 int64_t shape_tensor_count(const struct shape_tensor *t);
-// In the order in which they are written.
+// In the order in which they are written. A fresh shape begins as GPT-2 did: biases are 0, and what
+// ends a block is smaller by the square root of the number of blocks' ends, 2 L.
 void shape_tensors(const struct shape *s, void (*each)(void *self, const struct shape_tensor *t),
                    void *self);
 

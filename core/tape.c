@@ -134,6 +134,14 @@ bool tape_grad(struct graph *g, const struct tensor *t, struct tensor *d)
     return true;
 }
 
+int tape_seed(struct graph *g, const struct tensor *t, const struct tensor *w)
+{
+    struct tensor d;
+    if (!tape_on(g) || !tape_grad(g, t, &d)) return graph_ok(g) ? 0 : -1;
+    if (g->backend->add(&d, &d, w) < 0) graph_fail(g, "add: %s", g->backend->failure());
+    return graph_ok(g) ? 0 : -1;
+}
+
 // --- recording -----------------------------------------------------------------------------------
 
 static struct tape_step *step_add(struct tape *t)

@@ -83,6 +83,10 @@ void grad_free(const struct backend *b, struct grad *d);
 // From the last step to the first; the tape is empty afterwards, also on failure. 0 or -1 (g->err).
 int tape_backward(struct graph *g);
 
+// Going back begins at t too: adds w, of t's size, to its gradient. Nothing where none is wanted or
+// the pass is not being recorded. 0 or -1.
+int tape_seed(struct graph *g, const struct tensor *t, const struct tensor *w);
+
 // --- for ops ------------------------------------------------------------------------------------
 
 // Records how y was made if one of step->in has a gradient, and gives y one. Returns y; NULL in,

@@ -17,6 +17,13 @@ enum matmul_mode { MATMUL_F32, MATMUL_BF16 };
 // erf: 0.5 x (1 + erf(x/sqrt 2)); tanh: the tanh approximation; quick: x sigmoid(1.702 x).
 enum gelu_form { GELU_ERF, GELU_TANH, GELU_QUICK };
 
+// Numbers of one step of AdamW. `step` counts from 1; decay is that of weights, apart from the
+// gradient: w -= lr * decay * w.
+struct adamw_step {
+    double lr, beta1, beta2, eps, decay, scale;
+    int64_t step;
+};
+
 struct backend {
     const char *name; // "cpu"
     // Memory of the device, 64-byte aligned; NULL when there is none left.

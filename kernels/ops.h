@@ -51,8 +51,27 @@ OP(patches, (struct tensor *y, const struct tensor *pixels, int64_t patch))
 OP(widen, (struct tensor *y, const struct tensor *x))
 // y = x * value; in place allowed.
 OP(scale, (struct tensor *y, const struct tensor *x, float value))
+// y[N,D] = x * w[D] (f32), each row; in place allowed.
+OP(scale_columns, (struct tensor *y, const struct tensor *x, const struct tensor *w))
+// z = v[S,Hkv,d] + delta + gate * sigma * noise[S,Hkv,d], where head[S*Hkv,d+1] holds delta and
+// log sigma^2 of each row; gate[S,Hkv]. noise NULL: none (gate is not read); in place allowed.
+OP(ira_values, (struct tensor *z, const struct tensor *v, const struct tensor *head,
+                const struct tensor *gate, const struct tensor *noise))
+// kl[S,Hkv] = KL(N(m, sigma^2) || N(0, exp(prior[Hkv,d]))) summed over d; m = delta, or with mean
+// [Hkv,d] v + delta - mean. v and mean are both given or both NULL.
+OP(ira_kl, (struct tensor *kl, const struct tensor *head, const struct tensor *prior,
+            const struct tensor *v, const struct tensor *mean))
+// p[T,S] = softmax over the keys of q[T,H,d] k[S,Hkv,d]^T * scale, averaged over the heads of a
+// group; a[Hkv,S] = its mean over T; e[S] = the entropy of p[.,s] / sum, by log T (1 for T = 1),
+// averaged over Hkv. gate[S,Hkv] = e * (1 - a).
+OP(ira_gate, (struct tensor *gate, const struct tensor *q, const struct tensor *k, float scale))
 // y = value everywhere.
 OP(fill, (struct tensor *y, float value))
+// y[n,H*d] row i, head h = probs[H,P] at (h, index[i]) times v[P,Hkv,d] at (index[i], h / (H/Hkv)).
+OP(weigh_values, (struct tensor *y, const struct tensor *probs, const struct tensor *v,
+                  const struct tensor *index))
+// y[N] = the L2 norm of each row of x[N,D].
+OP(row_norms, (struct tensor *y, const struct tensor *x))
 
 // --- backward ------------------------------------------------------------------------------------
 // dy is the gradient of a forward op's result; gradients are f32 and are ADDED to what dx, dw ...
@@ -84,9 +103,19 @@ OP(gelu_backward, (struct tensor *dx, const struct tensor *dy, const struct tens
                    enum gelu_form form))
 // dx += dy * value.
 OP(scale_backward, (struct tensor *dx, const struct tensor *dy, float value))
+// dx += dy * w, each row; w is held fixed.
+OP(scale_columns_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *w))
 // y is the forward op's result.
 OP(softmax_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *y,
                       float scale))
+// gate and noise are held fixed.
+OP(ira_values_backward, (struct tensor *dv, struct tensor *dhead, const struct tensor *dz,
+                         const struct tensor *head, const struct tensor *gate,
+                         const struct tensor *noise))
+OP(ira_kl_backward, (struct tensor *dhead, struct tensor *dprior, struct tensor *dv,
+                     struct tensor *dmean, const struct tensor *dkl, const struct tensor *head,
+                     const struct tensor *prior, const struct tensor *v,
+                     const struct tensor *mean))
 // dx row index[i] += dy row i; an index may occur several times (also: rows of an embedding table).
 OP(gather_rows_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *index))
 // dx row i += dy row index[i], and those rows of dy become 0: what stood there was overwritten.
@@ -97,4 +126,13 @@ OP(patches_backward, (struct tensor *dpixels, const struct tensor *dy, int64_t p
 // of the losses times weight[N].
 OP(cross_entropy, (struct tensor *loss, struct tensor *logits, const struct tensor *target,
                    const struct tensor *weight))
+
+// --- optimizer -----------------------------------------------------------------------------------
+
+// *sum += the sum of the squares of x, in double; it does not depend on the number of threads.
+OP(sum_squares, (double *sum, const struct tensor *x))
+// One step of AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101) on w; all tensors f32 with as
+// many numbers. g = grad * step->scale is what is learned from; m, v are the running means.
+OP(adamw, (struct tensor *w, const struct tensor *grad, struct tensor *m, struct tensor *v,
+           const struct adamw_step *step))
 // clang-format on

@@ -50,8 +50,9 @@ struct store {
     size_t setting_count;
     struct entry *pending; // in the order told
     size_t pending_count, pending_capacity;
-    bool failing; // the last write failed and was told
-    bool deaf;    // what is told is a session being resumed: not new
+    bool failing;  // the last write failed and was told
+    bool deaf;     // what is told is a session being resumed: not new
+    int answering; // locked while an answer is computed and jobs stand still; 0 = not open
 };
 
 // --- store.c -------------------------------------------------------------------------------------
@@ -86,6 +87,11 @@ const char *tracked_setting(const struct store *s, const char *key); // as last 
 void store_note_setting(struct store *s, const char *key, const char *value);
 void store_note_model(struct store *s);
 void entries_release(struct store *s);
+
+// --- job_process.c -------------------------------------------------------------------------------
+
+// An answer is computed from now on, or no longer: with job.pause_while_answering jobs stand still.
+void answering_tell(struct store *s, bool begins);
 
 // --- names.c -------------------------------------------------------------------------------------
 

@@ -51,6 +51,31 @@ static const char *const schema_steps[] = {
     "  place INTEGER NOT NULL, model INTEGER NOT NULL REFERENCES models(id),"
     "  PRIMARY KEY(session, place));"
     "CREATE INDEX model_changes_model ON model_changes(model);",
+    // Jobs and what they tell. A metric's value is NULL where it is no number.
+    "CREATE TABLE jobs("
+    "  id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, arguments TEXT NOT NULL,"
+    "  settings TEXT NOT NULL, folder TEXT NOT NULL, model TEXT NOT NULL,"
+    "  fingerprint TEXT NOT NULL, device TEXT NOT NULL, state TEXT NOT NULL, request TEXT,"
+    "  message TEXT NOT NULL DEFAULT '', runs INTEGER NOT NULL, step REAL, steps REAL, loss REAL,"
+    "  eta REAL, asked INTEGER NOT NULL, created INTEGER NOT NULL, started INTEGER,"
+    "  ended INTEGER);"
+    "CREATE TABLE job_series("
+    "  id INTEGER PRIMARY KEY, job INTEGER NOT NULL REFERENCES jobs(id) ON DELETE CASCADE,"
+    "  name TEXT NOT NULL, UNIQUE(job, name));"
+    "CREATE TABLE metrics("
+    "  series INTEGER NOT NULL REFERENCES job_series(id) ON DELETE CASCADE,"
+    "  step INTEGER NOT NULL, value REAL, PRIMARY KEY(series, step)) WITHOUT ROWID;"
+    "CREATE TABLE job_log("
+    "  id INTEGER PRIMARY KEY, job INTEGER NOT NULL REFERENCES jobs(id) ON DELETE CASCADE,"
+    "  time INTEGER NOT NULL, text TEXT NOT NULL);"
+    "CREATE INDEX job_log_job ON job_log(job);"
+    "CREATE TABLE job_results("
+    "  id INTEGER PRIMARY KEY, job INTEGER NOT NULL REFERENCES jobs(id) ON DELETE CASCADE,"
+    "  key TEXT NOT NULL, value TEXT NOT NULL, UNIQUE(job, key));"
+    "CREATE TABLE job_scores("
+    "  job INTEGER NOT NULL REFERENCES jobs(id) ON DELETE CASCADE, place INTEGER NOT NULL,"
+    "  sample TEXT, prompt TEXT, answer TEXT, reference TEXT, part TEXT, score REAL,"
+    "  PRIMARY KEY(job, place)) WITHOUT ROWID;",
 };
 
 enum { SCHEMA_STEPS = sizeof schema_steps / sizeof schema_steps[0] };
@@ -321,7 +346,9 @@ struct store *store_open(const char *path, struct err *err)
     struct store *s = xcalloc(1, sizeof *s);
     s->path = path ? xstrdup(path) : default_path(err);
     if (!s->path || make_folders(s->path, err) < 0) goto out;
-    int fd = open(s->path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    // A file that is there is not touched: closing it would give back the locks of another
+    // connection of this process.
+    int fd = open(s->path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
     if (fd >= 0) close(fd);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX;
     if (sqlite3_open_v2(s->path, &s->db, flags, NULL) != SQLITE_OK) {
@@ -341,6 +368,7 @@ void store_close(struct store *s)
     store_flush(s, NULL);
     entries_release(s);
     sqlite3_close(s->db);
+    if (s->answering > 0) close(s->answering);
     free(s->path);
     free(s->current.name);
     free(s->next_name);

@@ -468,6 +468,7 @@ static bool hear(struct store *s, const struct event *e)
     case EVENT_CLEAR:
         if (!s->deaf) hear_clear(s);
         return true;
+    case EVENT_ANSWERING: answering_tell(s, e->ok); return false;
     case EVENT_DONE: return true;
     default: return false;
     }

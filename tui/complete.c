@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "sessions/jobs.h"
 
 static void add(struct candidates *c, const char *prefix, const char *text)
 {
@@ -52,6 +53,28 @@ static void add_sessions(const struct shell *shell, struct candidates *c)
     store_list_free(rows, count);
 }
 
+static void add_jobs(const struct shell *shell, struct candidates *c)
+{
+    struct job_row *rows;
+    size_t count;
+    if (!shell->store || store_jobs_read(shell->store, &rows, &count, NULL) < 0) return;
+    for (size_t i = 0; i < count; i++) {
+        char *number = xasprintf("%lld", (long long)rows[i].id);
+        add(c, "", number);
+        free(number);
+    }
+    job_rows_free(rows, count);
+}
+
+// A job's number, then subcommands.
+static void add_job_words(const struct shell *shell, const struct command *command, int index,
+                          struct candidates *c)
+{
+    if (index == 0) add_jobs(shell, c);
+    for (int i = 0; index == 1 && command->words && command->words[i]; i++)
+        add(c, "", command->words[i]);
+}
+
 // Subcommands first; what follows them is a session where sessions are dealt with, else a file.
 static void add_words(const struct shell *shell, const struct command *command, int index,
                       struct candidates *c)
@@ -85,6 +108,7 @@ static void add_arguments(const struct shell *shell, const struct command *comma
             add_values(c, first);
         break;
     case COMPLETE_SESSION: add_sessions(shell, c); break;
+    case COMPLETE_JOB: add_job_words(shell, command, index, c); break;
     case COMPLETE_WORDS: add_words(shell, command, index, c); break;
     }
 }

@@ -53,7 +53,7 @@ static int write_tiny(const char *folder, struct err *err)
     if (places_make_parents(folder, err) < 0) return -1;
     // Written beside and renamed: two programs that begin at once find a whole one.
     char *next = xasprintf("%s.%d", folder, (int)getpid());
-    int status = new_model_write("tiny", next, 1, NULL, err);
+    int status = new_model_write("tiny", next, 1, NULL, NULL, err);
     if (status == 0 && rename(next, folder) < 0 && !is_model(folder))
         status = err_set(err, "cannot rename '%s' to '%s': %s", next, folder, strerror(errno));
     if (status == 0 && is_model(next)) remove_folder(next); // the other program was faster

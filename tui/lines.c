@@ -7,6 +7,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "commands/jobs.h"
 #include "commands/script.h"
 #include "core/mem.h"
 #include "tui/input.h"
@@ -181,7 +182,9 @@ int lines_prompt(struct lines *l)
     struct input *in = input_new(l->shell);
     enum input_result result = INPUT_END;
     char *line;
-    while (!l->shell->quit && !stopped(l) && (result = input_read(in, &line)) == INPUT_LINE) {
+    while (!l->shell->quit && !stopped(l)) {
+        shell_job_news(l->shell);
+        if ((result = input_read(in, &line)) != INPUT_LINE) break;
         set_echo(false);
         run_line(l, line, "");
         set_echo(true);

@@ -8,12 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "commands/jobs.h"
 #include "tui/default_model.h"
 #include "tui/device.h"
 #include "tui/front.h"
 #include "tui/lines.h"
 #include "tui/options.h"
 #include "tui/signals.h"
+#include "tui/threads.h"
 #include "tui/words.h"
 
 struct program {
@@ -92,6 +94,7 @@ static void finish(struct program *p)
 {
     signals_stop();
     engine_free(p->shell.engine);
+    shell_jobs_release(&p->shell);
     store_close(p->shell.store);
     p->front->close(p->front_state, p->lines.output);
     options_release(&p->options);
@@ -158,6 +161,7 @@ int main(int argc, char **argv)
     struct program p = { 0 };
     struct err err = { 0 };
     const struct backend *backend;
+    threads_wait_asleep(argv);
     setlocale(LC_ALL, "");
     setlocale(LC_NUMERIC, "C"); // numbers in files and events have a point everywhere
     int status = options_read(&p.options, argc, argv, &err);

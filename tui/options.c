@@ -1,88 +1,11 @@
-// tui/options.c -- reading argv through a table, and vlmsh's own table.
+// tui/options.c -- vlmsh's own table of options.
 #include "tui/options.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/mem.h"
 #include "tui/words.h"
-
-// --- tables in general ---------------------------------------------------------------------------
-
-// The row of this word, and where its argument stands if it is in the same word.
-static const struct option_row *find_row(const struct option_table *table, const char *word,
-                                         const char **value)
-{
-    *value = NULL;
-    for (const struct option_row *row = table->rows; row->name; row++) {
-        size_t n = strlen(row->name);
-        if (strncmp(word, row->name, n) != 0) continue;
-        if (!word[n]) return row;
-        bool is_long = row->name[1] == '-';
-        if (is_long && word[n] != '=') continue;
-        *value = word + n + (is_long ? 1 : 0);
-        return row;
-    }
-    return NULL;
-}
-
-static int read_option(const struct option_table *table, void *self, int argc, char **argv, int *at,
-                       struct err *err)
-{
-    const char *value, *word = argv[*at];
-    const struct option_row *row = find_row(table, word, &value);
-    if (!row || (value && !row->argument)) return err_set(err, "unknown option '%s'", word);
-    if (row->argument && !value) {
-        if (*at + 1 >= argc) return err_set(err, "%s needs %s", row->name, row->argument);
-        value = argv[++*at];
-    }
-    ++*at;
-    return row->take(self, value, err);
-}
-
-int option_table_read(const struct option_table *table, void *self, int argc, char **argv, int *at,
-                      struct err *err)
-{
-    bool options = true;
-    while (*at < argc) {
-        const char *word = argv[*at];
-        if (options && strcmp(word, "--") == 0) {
-            options = false;
-            ++*at;
-        } else if (options && word[0] == '-' && word[1]) {
-            if (read_option(table, self, argc, argv, at, err) < 0) return -1;
-        } else {
-            ++*at;
-            int status = table->positional(self, word, err);
-            if (status) return status < 0 ? -1 : 0;
-        }
-    }
-    return 0;
-}
-
-void option_table_print(const struct option_table *table, FILE *out)
-{
-    for (const struct option_row *row = table->rows; row->name; row++) {
-        int n = fprintf(out, "  %s%s%s", row->name, row->argument ? " " : "",
-                        row->argument ? row->argument : "");
-        fprintf(out, "%*s%s\n", n < 24 ? 24 - n : 1, "", row->help);
-    }
-}
-
-int option_integer(const char *text, long long min, long long max, long long *value,
-                   const char *what, struct err *err)
-{
-    char *end;
-    errno = 0;
-    *value = strtoll(text, &end, 10);
-    if (errno || end == text || *end || *value < min || *value > max)
-        return err_set(err, "%s must be a whole number from %lld to %lld, not '%s'", what, min, max,
-                       text);
-    return 0;
-}
-
-// --- vlmsh's own ---------------------------------------------------------------------------------
 
 static void add_step(struct options *o, enum step_kind kind, const char *text)
 {
@@ -211,6 +134,15 @@ static int take_positional(void *self, const char *value, struct err *err)
 
 static const struct option_table table = { rows, take_positional };
 
+static void print_rows(FILE *out)
+{
+    for (const struct option_row *row = rows; row->name; row++) {
+        int n = fprintf(out, "  %s%s%s", row->name, row->argument ? " " : "",
+                        row->argument ? row->argument : "");
+        fprintf(out, "%*s%s\n", n < 24 ? 24 - n : 1, "", row->help);
+    }
+}
+
 int options_read(struct options *o, int argc, char **argv, struct err *err)
 {
     o->rest = 1;
@@ -242,7 +174,7 @@ void options_print_help(FILE *out)
           "org/name from the local hub cache. Without -c and -f, lines are read from standard\n"
           "input; a line that begins with / is a command (/help lists them).\n\n",
           out);
-    option_table_print(&table, out);
+    print_rows(out);
     fputs("\nFirst words of their own:\n", out);
     words_print(out);
     fputs("\nA model folder of such a name is written ./new. Exit status: 0; 1 when a line of a\n"

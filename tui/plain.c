@@ -252,6 +252,13 @@ static void show_notice(struct plain *p, const struct event *e)
     put_line(p, p->note, STYLE_DIM, e->text ? e->text : "");
 }
 
+static void show_result(struct plain *p, const struct event *e)
+{
+    char *line = xasprintf("%s: %s", e->key, e->value);
+    put_line(p, &p->out, STYLE_PLAIN, line);
+    free(line);
+}
+
 // What was asked for is output, a change is news.
 static void show_setting(struct plain *p, const struct event *e)
 {
@@ -308,7 +315,7 @@ static void (*const show[])(struct plain *p, const struct event *e) = {
     [EVENT_TABLE] = show_table,       [EVENT_HEATMAP] = show_heatmap,
     [EVENT_PROGRESS] = show_progress, [EVENT_SETTING] = show_setting,
     [EVENT_NOTICE] = show_notice,     [EVENT_ERROR] = show_error,
-    [EVENT_DONE] = show_done,
+    [EVENT_DONE] = show_done,         [EVENT_RESULT] = show_result,
 };
 
 static void plain_emit(void *self, const struct event *event)

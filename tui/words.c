@@ -7,11 +7,11 @@
 #include "commands/command.h"
 #include "commands/reference.h"
 #include "core/mem.h"
+#include "tui/job.h"
 #include "tui/lines.h"
-#include "tui/new.h"
 #include "tui/options.h"
 #include "tui/plain.h"
-#include "tui/scenes.h"
+#include "tui/signals.h"
 
 static int run_missing(int argc, char **argv, struct err *err)
 {
@@ -34,20 +34,33 @@ static int print_reference(enum reference_format format)
     return STATUS_OK;
 }
 
-// `vlmsh help X` is /help X of the shell.
-static int help_on(const char *topic, struct err *err)
+// A command of the shell, as plain lines.
+static int run_command(const char *name, int argc, char **argv, struct err *err)
 {
+    const struct command *command = command_find(name);
+    if (command->check && command->check(argc, argv, err) < 0) return STATUS_USAGE;
     struct sinks sinks = { 0 };
     struct plain *p = plain_new(false);
     sinks_add(&sinks, plain_sink(p));
     struct shell shell = { .engine = engine_new(backend_cpu(), &sinks), .sinks = &sinks };
-    char *arguments[] = { xstrdup(topic), NULL };
-    const struct command *help = command_find("help");
-    int status = command_execute(help, &shell, 1, arguments, err);
+    signals_start(shell.engine, SIGNALS_SCRIPT);
+    int status = STATUS_OK;
+    if (command_execute(command, &shell, argc, argv, err) < 0)
+        status = signals_interrupted() ? STATUS_INTERRUPTED : STATUS_FAILED;
+    signals_stop();
     engine_free(shell.engine);
     plain_free(p);
-    free(arguments[0]);
-    return status < 0 ? STATUS_FAILED : STATUS_OK;
+    return status;
+}
+
+static int run_new(int argc, char **argv, struct err *err)
+{
+    return run_command("new", argc, argv, err);
+}
+
+static int run_scenes(int argc, char **argv, struct err *err)
+{
+    return run_command("scenes", argc, argv, err);
 }
 
 static int run_help(int argc, char **argv, struct err *err)
@@ -58,19 +71,19 @@ static int run_help(int argc, char **argv, struct err *err)
     }
     if (argc && strcmp(argv[0], "--man") == 0) return print_reference(REFERENCE_MAN);
     if (argc && strcmp(argv[0], "--markdown") == 0) return print_reference(REFERENCE_MARKDOWN);
-    if (argc) return help_on(argv[0], err);
+    if (argc) return run_command("help", argc, argv, err);
     options_print_help(stdout);
     return STATUS_OK;
 }
 
 static const struct word words[] = {
     { "new", "--like SHAPE DIR [--dry] [--seed N]", "write a model folder with random weights",
-      new_run },
+      run_new },
     { "help", "[COMMAND|SETTING|--man|--markdown]", "show this, or help on one thing", run_help },
     { "version", "", "show the version", run_version },
     { "scenes", "N DIR [--seed S] [--size P] [--kind K]...", "write N pictures with questions",
-      scenes_run },
-    { "job", "...", "(not in this build)", run_missing },
+      run_scenes },
+    { "job", "run ID|list [--db FILE]", "run a job in this process, or list them", job_word_run },
     { "bench", "...", "(not in this build)", run_missing },
 };
 

@@ -1,7 +1,10 @@
 // core/families/family.c -- the list of families, and which one a config.json belongs to.
 #include "core/families/family.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "core/mem.h"
 
 #define X(name) extern const struct family family_##name;
 #include "core/families/list.h"
@@ -42,4 +45,14 @@ const struct family *family_find(const cJSON *config, struct err *err)
         err_set(err, "config.json names neither \"architectures\" nor a \"model_type\"");
     buf_release(&known);
     return NULL;
+}
+
+char *family_module_name(const struct family *f, const struct weight *w)
+{
+    char *plain = weight_plain_name(w->name), *dot = strrchr(plain, '.');
+    if (dot) *dot = 0;
+    const char *prefix = f->module_prefix[w->part];
+    char *name = xasprintf("%s%s", prefix ? prefix : "", plain);
+    free(plain);
+    return name;
 }

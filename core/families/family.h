@@ -7,6 +7,14 @@
 
 #include "core/model.h"
 
+// Layers of a known checkpoint at which the role of attention to pictures changes (CAPA, section
+// 4): where visual tokens are first read, where they stop mattering.
+struct phase_layers {
+    int layers; // the checkpoint's L and D
+    int64_t hidden;
+    int early, transition, late;
+};
+
 struct family {
     const char *name;                 // "llava"
     const char *const *architectures; // config.json "architectures" it answers to, NULL-terminated
@@ -17,6 +25,9 @@ struct family {
     int (*bind)(struct model *m, const struct checkpoint *c, struct err *err);
     // Which part a tensor of the file belongs to, by its name.
     enum model_part_kind (*part)(const char *tensor);
+    // What today's transformers put before the plain name (core/weights.h) of a tensor of each
+    // part.
+    const char *module_prefix[MODEL_PARTS];
     // Visual tokens of a picture of that size: the one place that counts them. NULL: text only.
     int64_t (*picture_tokens)(const struct model *m, int64_t width, int64_t height);
     // Pixels to visual tokens [S,D] in sequence order (SITE_PIXELS .. SITE_PROJECTED run inside).
@@ -27,9 +38,14 @@ struct family {
     int (*pictures_encode)(struct graph *g, const struct model *m,
                            const struct image *const *pictures, const int *number, size_t count,
                            struct tensor **tokens);
+    const struct phase_layers *phases; // ends with layers 0; NULL: none is known
     // Rotary positions of s; NULL: 0..n-1.
     void (*positions)(const struct model *m, struct sequence *s);
 };
+
+// The module a weight belongs to, as transformers' class of today names it (adapters):
+// "model.language_model.layers.0.mlp.up_proj". Belongs to the caller.
+char *family_module_name(const struct family *f, const struct weight *w);
 
 extern const struct family *const families[]; // NULL-terminated
 const struct family *family_find(const cJSON *config, struct err *err);

@@ -8,4 +8,5 @@ const struct family family_llama = {
     .configure = text_configure,
     .bind = text_bind,
     .part = text_part,
+    .module_prefix = { [PART_EMBEDDING] = "model.", [PART_DECODER] = "model.", [PART_HEAD] = "" },
 };

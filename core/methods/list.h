@@ -8,7 +8,10 @@
 
 // clang-format off
 #define METHODS(X)                                                                                 \
-    X(norm_align)
+    X(norm_align)                                                                                  \
+    X(ira) /* before pruning, which scores with the values that it changes */                      \
+    X(prune)                                                                                       \
+    X(ffn_approx)
 // clang-format on
 
 #define X(name) extern const struct method method_##name;

@@ -101,6 +101,29 @@ struct tensor *op_scale(struct graph *g, struct tensor *x, float value)
         g, y, &(struct tape_step){ .backward = scale_backward, .in = { x }, .real = value });
 }
 
+static int scale_columns_backward(struct graph *g, const struct tape_step *s)
+{
+    struct tensor dx, dy;
+    if (!tape_grad(g, s->in[0], &dx) || !tape_grad(g, s->out, &dy)) return -1;
+    return op_back(g, "scale columns", g->backend->scale_columns_backward(&dx, &dy, s->in[1]));
+}
+
+struct tensor *op_scale_columns(struct graph *g, struct tensor *x, struct tensor *w)
+{
+    if (!x || !w || !graph_ok(g)) return NULL;
+    if (!op_want_f32(g, "scale columns", "x", x) ||
+        !op_want_vector(g, "scale columns", "w", w, op_columns(x)))
+        return NULL;
+    struct tensor *y = graph_new(g, DTYPE_F32, x->rank, x->shape);
+    if (!y) return NULL;
+    y = op_done(g, "scale columns", g->backend->scale_columns(y, x, w), y);
+    // Of the two only x can have a gradient.
+    return x->grad ? tape_record(
+                         g, y,
+                         &(struct tape_step){ .backward = scale_columns_backward, .in = { x, w } })
+                   : y;
+}
+
 static int softmax_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor dx, dy;

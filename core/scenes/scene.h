@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "core/mem.h"
+#include "core/scenes.h"
 
 enum shape_kind {
     SHAPE_CIRCLE,
@@ -25,7 +26,7 @@ enum shape_kind {
     SHAPES,
     PLAIN_SHAPES = SHAPE_DIGIT
 };
-enum { COLOURS = 8, SIZES = 3, PLACES = 9, BACKGROUNDS = 4, OBJECTS_MAX = 7 };
+enum { COLOURS = 8, SIZES = 3, PLACES = 9, BACKGROUNDS = 4, OBJECTS_MAX = SCENES_OBJECTS_MAX };
 
 extern const char *const shape_names[SHAPES], *const colour_names[COLOURS];
 extern const char *const size_names[SIZES], *const place_names[PLACES];
@@ -72,8 +73,8 @@ void dice_shuffle(struct dice *d, int *list, int count); // list becomes 0..coun
 
 // The shape that is `common` in each colour: what people of this world would guess.
 int common_shape(int colour);
-// Any scene; it is for the caller to refuse it.
-void scene_draw(struct scene *s, struct dice *d);
+// Any scene of at most `most` objects; it is for the caller to refuse it.
+void scene_draw(struct scene *s, int most, struct dice *d);
 bool scene_in_world(const struct scene *s, int world);
 
 // --- raster.c ----------------------------------------------------------------------------------

@@ -36,10 +36,12 @@ int common_shape(int colour)
     return (colour + (colour >= COLOURS / 2)) % PLAIN_SHAPES;
 }
 
-static int draw_number(struct dice *d)
+static int draw_number(int most, struct dice *d)
 {
     static const int percent[OBJECTS_MAX] = { 11, 16, 20, 19, 15, 11, 8 };
-    int left = dice_roll(d, 100), number = 0;
+    int all = 0, number = 0;
+    for (int i = 0; i < most; i++) all += percent[i];
+    int left = dice_roll(d, all);
     while (left >= percent[number]) left -= percent[number++];
     return number + 1;
 }
@@ -88,10 +90,10 @@ static void draw_body(struct object *o, struct dice *d)
     jitter(o->rgb, colour_rgb[o->is.colour], 14, d);
 }
 
-void scene_draw(struct scene *s, struct dice *d)
+void scene_draw(struct scene *s, int most, struct dice *d)
 {
     int layers[OBJECTS_MAX] = { 0 }, places[PLACES], leader = -1;
-    *s = (struct scene){ .background = dice_roll(d, BACKGROUNDS), .count = draw_number(d) };
+    *s = (struct scene){ .background = dice_roll(d, BACKGROUNDS), .count = draw_number(most, d) };
     jitter(s->rgb, background_rgb[s->background], 12, d);
     dice_shuffle(d, layers, s->count);
     dice_shuffle(d, places, PLACES);

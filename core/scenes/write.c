@@ -36,10 +36,12 @@ static const struct {
     [LIST_DETAIL] = { "detail.json", SCENES_CAPTIONS },
     [LIST_QUESTIONS] = { "questions.json", SCENES_QUESTIONS },
     [LIST_CONVERSATION] = { "conversation.json", SCENES_QUESTIONS },
-    [LIST_LESSONS] = { "lessons.json", SCENES_QUESTIONS },
+    [LIST_LESSONS] = { "lessons.json", SCENES_LESSONS },
     [LIST_REASONING] = { "reasoning.json", SCENES_QUESTIONS },
     [LIST_YESNO] = { "yesno.json", SCENES_YESNO },
 };
+
+enum { LESSON_TURNS = 14 };
 
 struct job {
     const struct scenes_request *request;
@@ -53,9 +55,20 @@ struct job {
     struct turns caption, dense, detail, questions, yesno, reasons;
 };
 
-static bool wanted(const struct job *j, int list)
+static bool wanted(const struct scenes_request *r, int list)
 {
-    return !lists[list].part || lists[list].part & j->request->parts;
+    return !lists[list].part || lists[list].part & r->parts;
+}
+
+bool scenes_written(const struct scenes_request *request)
+{
+    bool whole = true;
+    for (int i = 0; i < SCENES_FILES && whole; i++) {
+        char *path = xasprintf("%s/%s", request->folder, lists[i].name);
+        whole = !wanted(request, i) || access(path, F_OK) == 0;
+        free(path);
+    }
+    return whole;
 }
 
 // --- folder and files ----------------------------------------------------------------------------
@@ -87,7 +100,7 @@ static int prepare_folder(struct job *j, struct err *err)
 static int open_lists(struct job *j, struct err *err)
 {
     for (int i = 0; i < SCENES_FILES; i++) {
-        if (!wanted(j, i)) continue;
+        if (!wanted(j->request, i)) continue;
         char *part = xasprintf("%s/%s.part", j->request->folder, lists[i].name);
         j->files[i] = fopen(part, "wbe");
         if (!j->files[i]) err_set(err, "cannot create '%s': %s", part, strerror(errno));
@@ -125,7 +138,7 @@ static int close_lists(struct job *j, struct err *err)
         if (fclose(f) != 0) return tell_write(j, i, err);
     }
     for (int i = 0; i < SCENES_FILES; i++) {
-        if (!wanted(j, i)) continue;
+        if (!wanted(j->request, i)) continue;
         char *path = xasprintf("%s/%s", j->request->folder, lists[i].name);
         char *part = xasprintf("%s.part", path);
         j->renamed[i] = rename(part, path) == 0;
@@ -151,7 +164,7 @@ static void undo(struct job *j)
     for (int i = 0; j->made_pictures && i < SCENES_FILES; i++) {
         char *path =
             xasprintf("%s/%s%s", j->request->folder, lists[i].name, j->renamed[i] ? "" : ".part");
-        if (wanted(j, i)) unlink(path);
+        if (wanted(j->request, i)) unlink(path);
         free(path);
     }
     char *pictures = xasprintf("%s/pictures", j->request->folder);
@@ -251,18 +264,52 @@ static int write_singly(struct job *j, int list, const struct turns *turns, int6
 
 // All turns in one sample.
 static int write_together(struct job *j, int list, const char *kind,
-                          const struct turns *const groups[], int group_count, int64_t index,
+                          const struct turn *const turns[], int count, int64_t index,
                           struct err *err)
 {
-    bool first = true;
     if (!j->files[list]) return 0;
     begin_sample(j, list, index, 0, kind, "exact");
     buf_puts(&j->text, "\"conversations\": [");
-    for (int g = 0; g < group_count; g++)
-        for (int i = 0; i < groups[g]->count; i++, first = false)
-            put_turn(&j->text, &groups[g]->list[i], first);
+    for (int i = 0; i < count; i++) put_turn(&j->text, turns[i], !i);
     buf_puts(&j->text, "]}");
     return flush_text(j, list, err);
+}
+
+static int write_conversation(struct job *j, int64_t index, struct err *err)
+{
+    const struct turn *turns[TURNS_MAX];
+    for (int i = 0; i < j->questions.count; i++) turns[i] = &j->questions.list[i];
+    return write_together(j, LIST_CONVERSATION, "conversation", turns, j->questions.count, index,
+                          err);
+}
+
+// Adds the turns that do not ask what was asked before.
+static int add_turns(const struct turn *turns[], int count, const struct turns *more)
+{
+    for (int i = 0; i < more->count; i++) {
+        bool known = false;
+        for (int k = 0; k < count && !known; k++)
+            known = !strcmp(turns[k]->question.data, more->list[i].question.data);
+        if (!known) turns[count++] = &more->list[i];
+    }
+    return count;
+}
+
+// A text that tells of the whole picture and questions of all kinds, in any order. What stands
+// behind the text can be read off it, what stands before must be seen. In a third of the lessons it
+// comes first: from it a model that sees nothing yet learns most.
+static int write_lesson(struct job *j, int64_t index, struct dice *d, struct err *err)
+{
+    const struct turns *const asked[] = { &j->questions, &j->yesno, &j->reasons, &j->caption };
+    const struct turn *turns[5 * TURNS_MAX], *lesson[LESSON_TURNS];
+    int order[5 * TURNS_MAX], asked_count = 0, count = 0;
+    const struct turns *text = dice_chance(d, 75) ? &j->dense : &j->detail;
+    for (int i = 0; i < 4; i++) asked_count = add_turns(turns, asked_count, asked[i]);
+    dice_shuffle(d, order, asked_count);
+    const int many = asked_count < LESSON_TURNS ? asked_count + 1 : LESSON_TURNS;
+    const int place = dice_roll(d, 3) ? dice_roll(d, many) : 0;
+    for (int i = 0; i < many; i++) lesson[i] = i == place ? &text->list[0] : turns[order[count++]];
+    return write_together(j, LIST_LESSONS, "lesson", lesson, many, index, err);
 }
 
 static int write_samples(struct job *j, const struct scene *s, int64_t index, struct dice d,
@@ -277,13 +324,11 @@ static int write_samples(struct job *j, const struct scene *s, int64_t index, st
         turns_clear(made[i]);
         makers[i](made[i], s, &d);
     }
-    const struct turns *const lesson[] = { &j->dense, &j->questions, &j->yesno };
     if (write_singly(j, LIST_CAPTIONS, &j->caption, index, err) < 0 ||
         write_singly(j, LIST_DENSE, &j->dense, index, err) < 0 ||
         write_singly(j, LIST_DETAIL, &j->detail, index, err) < 0 ||
         write_singly(j, LIST_QUESTIONS, &j->questions, index, err) < 0 ||
-        write_together(j, LIST_CONVERSATION, "conversation", lesson + 1, 1, index, err) < 0 ||
-        write_together(j, LIST_LESSONS, "lesson", lesson, 3, index, err) < 0 ||
+        write_conversation(j, index, err) < 0 || write_lesson(j, index, &d, err) < 0 ||
         write_singly(j, LIST_REASONING, &j->reasons, index, err) < 0)
         return -1;
     return write_singly(j, LIST_YESNO, &j->yesno, index, err);
@@ -296,7 +341,7 @@ static void find_scene(struct job *j, struct scene *s, struct dice *d)
 {
     const int world = (int)(j->request->seed % SCENES_WORLDS);
     for (bool good = false; !good;) {
-        scene_draw(s, d);
+        scene_draw(s, j->request->most, d);
         if (!scene_in_world(s, world)) continue;
         raster_paint(&j->raster, s);
         good = true;
@@ -341,6 +386,8 @@ static int check(const struct scenes_request *r, struct err *err)
     if (r->size < SCENES_SIZE_MIN || r->size > SCENES_SIZE_MAX)
         return err_set(err, "the size of pictures must be %d to %d", SCENES_SIZE_MIN,
                        SCENES_SIZE_MAX);
+    if (r->most < 1 || r->most > SCENES_OBJECTS_MAX)
+        return err_set(err, "a picture may have 1 to %d objects at most", SCENES_OBJECTS_MAX);
     return 0;
 }
 

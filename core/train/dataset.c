@@ -248,27 +248,60 @@ static char *read_name(const cJSON *json, const char *key)
 static int read_choices(struct sample *s, const cJSON *json, struct err *err)
 {
     const cJSON *list = json_get(json, "choices"), *item;
+    const char *key = list ? "choices" : "endings"; // the latter in HellaSwag
+    if (!list) list = json_get(json, key);
+    s->endings = *key == 'e';
     if (!list) return 0;
-    if (!cJSON_IsArray(list)) return err_set(err, "\"choices\" must be a list of texts");
+    if (!cJSON_IsArray(list)) return err_set(err, "\"%s\" must be a list of texts", key);
     s->choices = xreallocarray(NULL, (size_t)cJSON_GetArraySize(list) + 1, sizeof *s->choices);
     cJSON_ArrayForEach(item, list)
     {
-        if (!cJSON_IsString(item)) return err_set(err, "\"choices\" must be a list of texts");
+        if (!cJSON_IsString(item)) return err_set(err, "\"%s\" must be a list of texts", key);
         s->choices[s->choice_count++] = xstrdup(item->valuestring);
     }
     return 0;
+}
+
+static void add_reference(struct sample *s, const cJSON *item)
+{
+    if (cJSON_IsString(item)) {
+        s->references[s->reference_count++] = xstrdup(item->valuestring);
+    } else if (cJSON_IsNumber(item) || cJSON_IsBool(item)) {
+        char *printed = cJSON_PrintUnformatted(item);
+        if (printed) s->references[s->reference_count++] = xstrdup(printed);
+        cJSON_free(printed);
+    }
+}
+
+// Other things than texts and numbers (VQA's answers with confidences) are no references.
+static void read_references(struct sample *s, const cJSON *json)
+{
+    static const char *const keys[] = { "answer",   "answers", "references",
+                                        "captions", "caption", "label" };
+    const cJSON *found = NULL, *item;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && !found; i++)
+        found = json_get(json, keys[i]);
+    if (!found) return;
+    const int count = cJSON_IsArray(found) ? cJSON_GetArraySize(found) : 1;
+    s->references = xreallocarray(NULL, (size_t)count + 1, sizeof *s->references);
+    if (!cJSON_IsArray(found)) add_reference(s, found);
+    if (cJSON_IsArray(found)) cJSON_ArrayForEach(item, found) add_reference(s, item);
+    if (cJSON_IsNumber(found) && found->valuedouble >= 0 && found->valuedouble < INT32_MAX &&
+        found->valuedouble == (double)found->valueint)
+        s->right = found->valueint;
 }
 
 int sample_read(struct sample *s, const cJSON *json, const char *folder, struct err *err)
 {
     static const char *const ids[] = { "id", "question_id" }; // the latter in LLaVA's evaluations
     static const char *const kinds[] = { "kind", "type", "category" };
-    *s = (struct sample){ 0 };
+    *s = (struct sample){ .right = -1 };
     for (size_t i = 0; i < sizeof ids / sizeof *ids && !s->id; i++) s->id = read_name(json, ids[i]);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !s->kind; i++)
         s->kind = read_name(json, kinds[i]);
     if (!s->kind) s->kind = xstrdup("");
     s->metric = read_name(json, "metric");
+    read_references(s, json);
     if (read_choices(s, json, err) < 0) return -1;
     return dialogue_read_conversation(&s->dialogue, json, folder, err);
 }
@@ -280,7 +313,7 @@ int dataset_read(const struct dataset *d, int64_t index, struct sample *s, struc
     if (json)
         status = sample_read(s, json, d->folder, err);
     else
-        *s = (struct sample){ .broken = true, .kind = xstrdup("") };
+        *s = (struct sample){ .broken = true, .right = -1, .kind = xstrdup("") };
     s->index = index;
     s->line = d->entries[index].line;
     cJSON_Delete(json);
@@ -294,6 +327,8 @@ void sample_release(struct sample *s)
     free(s->metric);
     for (size_t i = 0; i < s->choice_count; i++) free(s->choices[i]);
     free(s->choices);
+    for (size_t i = 0; i < s->reference_count; i++) free(s->references[i]);
+    free(s->references);
     dialogue_release(&s->dialogue);
     *s = (struct sample){ 0 };
 }

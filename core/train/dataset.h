@@ -33,11 +33,17 @@ struct dataset {
 struct sample {
     bool broken; // no JSON
     int64_t index, line;
-    char *id;                 // as text; NULL when the sample has none
-    char *kind;               // "kind", "type" or "category" of the sample; "" when it has none
-    char *metric;             // how its answer is scored; NULL
-    char **choices;           // texts to choose from
-    size_t choice_count;      //
+    char *id;       // as text; NULL when the sample has none
+    char *kind;     // "kind", "type" or "category" of the sample; "" when it has none
+    char *metric;   // how its answer is scored; NULL
+    char **choices; // "choices" or "endings": texts to choose from
+    size_t choice_count;
+    bool endings; // they came as "endings": texts, never letters
+    // What the last question is scored against, when the sample says so beside its turns: "answer",
+    // "answers", "references", "captions", "caption" or "label" (a text, a number, a list of them).
+    char **references;
+    size_t reference_count;
+    int right;                // the choice it names by number, from 0; -1
     struct dialogue dialogue; // all turns, answers included
 };
 

@@ -22,6 +22,7 @@ struct batch {
     size_t picture_count;
     struct sequence joined; // of several samples
     const struct sequence *sequence;
+    struct graph_sample *samples;
 };
 
 static void batch_init(struct batch *b, const struct loss_item *items, size_t count)
@@ -37,6 +38,8 @@ static void batch_init(struct batch *b, const struct loss_item *items, size_t co
     for (size_t k = 0; k < count; k++)
         for (size_t i = 0; i < items[k].picture_count; i++)
             b->pictures[at++] = &items[k].pictures[i];
+    b->samples = xcalloc(count, sizeof *b->samples);
+    for (size_t k = 0; k < count; k++) b->samples[k].number = items[k].number;
     if (count > 1) {
         sequence_join(&b->joined, sequences, pictures, count);
         b->sequence = &b->joined;
@@ -49,6 +52,7 @@ static void batch_release(struct batch *b)
 {
     sequence_release(&b->joined);
     free((void *)b->pictures);
+    free(b->samples);
 }
 
 // Visual tokens of the `count` pictures number[], which have none yet: together if the family can.
@@ -142,12 +146,16 @@ int loss_batch(struct graph *g, const struct model *m, const struct loss_item *i
         if (!items[k].labels->trained)
             graph_fail(g, "no token of this sample is trained: it has no answer");
     }
+    g->samples = b.samples;
+    g->share = share;
     struct tensor *h = graph_ok(g) ? embed(g, m, &b) : NULL, *last = NULL;
     int status = -1;
     if (h && decoder_forward(g, &m->decoder, NULL, b.sequence, h, LOGITS_HIDDEN, true, &last) == 0)
         status = head_loss(g, &m->decoder, last, &b, share, losses);
+    for (size_t k = 0; k < count; k++) losses[k] += b.samples[k].penalty;
     if (g->tape && status == 0) status = tape_backward(g);
     if (g->tape && status < 0) tape_clear(g->tape);
+    g->samples = NULL;
     arena_reset(g->arena, mark);
     arena_settle(g->arena);
     batch_release(&b);
@@ -157,6 +165,6 @@ int loss_batch(struct graph *g, const struct model *m, const struct loss_item *i
 int loss_sample(struct graph *g, const struct model *m, struct picture *pictures,
                 size_t picture_count, const struct labels *l, double share, double *loss)
 {
-    const struct loss_item item = { pictures, picture_count, l };
+    const struct loss_item item = { pictures, picture_count, l, 0 };
     return loss_batch(g, m, &item, 1, share, loss);
 }

@@ -12,7 +12,7 @@
 //   loss_batch(&g, model, items, 2, 1.0 / samples, losses);    // the same to float accuracy
 //
 // The loss of a sample is the mean over its trained tokens, that of a step the mean over its
-// samples (not over all tokens).
+// samples (not over all tokens). What methods add (core/methods/ira.c) is in it.
 #ifndef CORE_TRAIN_LOSS_H
 #define CORE_TRAIN_LOSS_H
 
@@ -31,6 +31,7 @@ struct loss_item {
     const struct picture *pictures;
     size_t picture_count;
     const struct labels *labels;
+    uint64_t number; // of this draw of the sample in the training: seeds methods' noise
 };
 
 // The samples' rows go through encoder and decoder together, each row seeing its own sample alone.

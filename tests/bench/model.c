@@ -133,7 +133,8 @@ int main(int argc, char **argv)
     struct stat st;
     struct err err;
     mkdir("build/bench", 0777);
-    if (stat(folder, &st) < 0) must(new_model_write("llama-3.2-1b", folder, 1, NULL, &err), &err);
+    if (stat(folder, &st) < 0)
+        must(new_model_write("llama-3.2-1b", folder, 1, NULL, NULL, &err), &err);
     const struct backend *b = backend_cpu();
     struct engine *e = engine_new(b, &sinks);
     must(engine_load(e, folder, &err), &err); // into the page cache

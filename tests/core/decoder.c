@@ -241,8 +241,9 @@ static int put_ones(void *self, struct graph *g, enum site site, struct site_arg
     if (site == SITE_FFN_IN) memcpy(r->in, args->x->data, sizeof r->in);
     if (site == SITE_FFN_OUT) memcpy(r->out, args->x->data, sizeof r->out);
     if (site != SITE_FFN) return 0;
-    args->out = graph_new2(g, DTYPE_F32, ROWS, COLUMNS);
-    for (int i = 0; i < ROWS * COLUMNS; i++) ((float *)args->out->data)[i] = 1;
+    static const int32_t none[1];
+    for (int i = 0; i < ROWS * COLUMNS; i++) ((float *)args->x->data)[i] += 1;
+    args->only = none;
     return 0;
 }
 

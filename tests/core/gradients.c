@@ -10,7 +10,7 @@
 #include "core/tape.h"
 #include "tests/kernels/close.h"
 
-enum { INPUTS = 3 };
+enum { INPUTS = 4 };
 
 struct check {
     const char *op;                      // name in core/ops.h after "op_"
@@ -212,6 +212,68 @@ static struct tensor *run_scale(const struct check *c, struct graph *g, struct t
     return op_scale(g, in[0], -1.5f);
 }
 
+// The second factor is held fixed.
+static float fixed_factor(int64_t column)
+{
+    return 0.5f - 0.25f * (float)column;
+}
+
+// in: v, head; gate and noise are fixed. Variant 1: no noise.
+static void plain_ira_values(const struct check *c, double *const *in, double *out)
+{
+    const int64_t d = c->in[0][2];
+    for (int64_t i = 0; i < c->out; i++) {
+        const double *head = in[1] + i / d * (d + 1);
+        const double gate = fixed_factor(i / d), noise = fixed_factor(i % 7);
+        out[i] = in[0][i] + head[i % d];
+        if (!c->variant) out[i] += gate * exp(head[d] / 2) * noise;
+    }
+}
+
+static struct tensor *run_ira_values(const struct check *c, struct graph *g,
+                                     struct tensor *const *in)
+{
+    const int64_t *shape = c->in[0];
+    struct tensor *gate = graph_new2(g, DTYPE_F32, shape[0], shape[1]);
+    struct tensor *noise = graph_new3(g, DTYPE_F32, shape[0], shape[1], shape[2]);
+    for (int64_t i = 0; i < tensor_count(gate); i++) ((float *)gate->data)[i] = fixed_factor(i);
+    for (int64_t i = 0; i < c->out; i++) ((float *)noise->data)[i] = fixed_factor(i % 7);
+    return op_ira_values(g, in[0], in[1], c->variant ? NULL : gate, c->variant ? NULL : noise);
+}
+
+// in: head, prior, and with a global prior v, mean.
+static void plain_ira_kl(const struct check *c, double *const *in, double *out)
+{
+    const int64_t heads = c->in[1][0], d = c->in[1][1];
+    for (int64_t r = 0; r < c->out; r++) {
+        const double *head = in[0] + r * (d + 1), *prior = in[1] + r % heads * d;
+        out[r] = 0;
+        for (int64_t k = 0; k < d; k++) {
+            double m = head[k];
+            if (in[3]) m += in[2][r * d + k] - in[3][r % heads * d + k];
+            out[r] += ((m * m + exp(head[d])) / exp(prior[k]) - 1 + prior[k] - head[d]) / 2;
+        }
+    }
+}
+
+static struct tensor *run_ira_kl(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    return op_ira_kl(g, in[0], in[1], in[2], in[3]);
+}
+
+static void plain_scale_columns(const struct check *c, double *const *in, double *out)
+{
+    for (int64_t i = 0; i < c->out; i++) out[i] = in[0][i] * fixed_factor(i % c->in[0][1]);
+}
+
+static struct tensor *run_scale_columns(const struct check *c, struct graph *g,
+                                        struct tensor *const *in)
+{
+    struct tensor *w = graph_new1(g, DTYPE_F32, c->in[0][1]);
+    for (int64_t i = 0; i < c->in[0][1]; i++) ((float *)w->data)[i] = fixed_factor(i);
+    return op_scale_columns(g, in[0], w);
+}
+
 static void plain_softmax(const struct check *c, double *const *in, double *out)
 {
     int64_t d = c->in[0][1];
@@ -333,6 +395,11 @@ static const struct check checks[] = {
     { "add", { 0 }, 0, { { 3, 11 }, { 3, 11 } }, 33, plain_add, run_add },
     { "add_rows", { 0 }, 2, { { 5, 11 }, { 2, 11 } }, 55, plain_add, run_add_rows },
     { "scale", { "scale_backward" }, 0, { { 3, 11 } }, 33, plain_scale, run_scale },
+    { "ira_values", { "ira_values_backward" }, 0, { { 5, 3, 7 }, { 15, 8 } }, 105, plain_ira_values, run_ira_values },
+    { "ira_values", { "ira_values_backward" }, 1, { { 5, 3, 7 }, { 15, 8 } }, 105, plain_ira_values, run_ira_values },
+    { "ira_kl", { "ira_kl_backward" }, 0, { { 15, 8 }, { 3, 7 } }, 15, plain_ira_kl, run_ira_kl },
+    { "ira_kl", { "ira_kl_backward" }, 0, { { 15, 8 }, { 3, 7 }, { 5, 3, 7 }, { 3, 7 } }, 15, plain_ira_kl, run_ira_kl },
+    { "scale_columns", { "scale_columns_backward" }, 0, { { 3, 11 } }, 33, plain_scale_columns, run_scale_columns },
     { "softmax", { "softmax_backward" }, 0, { { 3, 19 } }, 57, plain_softmax, run_softmax },
     { "embedding", { "gather_rows_backward" }, 0, { { 6, 9 } }, 45, plain_embedding, run_embedding },
     { "gather_rows", { "gather_rows_backward" }, 0, { { 6, 9 } }, 45, plain_embedding, run_gather },
@@ -583,7 +650,7 @@ static void test_recompute(void **state)
     assert_int_equal(steps, 13);
     run_blocks(&again, true, weights, &steps);
     assert_int_equal(steps, 4);
-    for (int i = 0; i < INPUTS; i++)
+    for (int i = 0; i < INPUTS && blocks.in[i][0]; i++)
         assert_memory_equal(kept.in[i].grad->data, again.in[i].grad->data,
                             (size_t)count_of(blocks.in[i]) * sizeof(float));
     free(weights);

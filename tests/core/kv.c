@@ -22,6 +22,7 @@ static void fill(struct kv *kv, int64_t from, int64_t to)
             ((float *)kv->layer[l].k.data)[i] = value(l, 0, i);
             ((float *)kv->layer[l].v.data)[i] = value(l, 1, i);
         }
+        for (int64_t i = from; i < to; i++) kv->layer[l].position[i] = (int32_t)i;
         kv->layer[l].rows = to;
     }
 }

@@ -14,6 +14,7 @@
 #include "core/new_model.h"
 #include "core/new_tokenizer.h"
 #include "core/shapes.h"
+#include "core/tokenizer.h"
 #include "tests/core/scratch.h"
 
 static struct new_model_counts count(const char *shape)
@@ -85,7 +86,7 @@ static void agrees_with_published_shares(void **state)
 static void write_tiny(const char *folder, uint64_t seed)
 {
     struct err err = { "" };
-    if (new_model_write("tiny", folder, seed, NULL, &err) < 0) fail_msg("%s", err.text);
+    if (new_model_write("tiny", folder, seed, NULL, NULL, &err) < 0) fail_msg("%s", err.text);
 }
 
 static double mean_and_spread(const struct safetensor *t, double *spread)
@@ -220,7 +221,7 @@ static void tokenizers_are_sound(void **state)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct new_tokenizer t;
-        new_tokenizer_make(&t, shape_find(rows[i].shape, NULL));
+        new_tokenizer_make(&t, shape_find(rows[i].shape, NULL), NULL);
         assert_int_equal(t.image, rows[i].image);
         cJSON *json = json_parse(t.json, strlen(t.json), "tokenizer.json", NULL);
         assert_non_null(json);
@@ -236,19 +237,83 @@ static void tokenizers_are_sound(void **state)
     }
 }
 
+// As many tokens as the text has in it with the tokenizer learned from `learned`.
+static size_t length_in_tokens(const char *learned, const char *text)
+{
+    struct new_tokenizer t;
+    struct ids ids = { 0 };
+    struct err err;
+    new_tokenizer_make(&t, shape_find("demo", NULL), learned);
+    struct tokenizer *tokenizer = tokenizer_parse(t.json, strlen(t.json), "made", &err);
+    if (!tokenizer) fail_msg("%s", err.text);
+    assert_int_equal(tokenizer_size(tokenizer), 1024);
+    if (tokenizer_encode(tokenizer, text, strlen(text), 0, &ids, &err) < 0)
+        fail_msg("%s", err.text);
+    struct buf back = { 0 };
+    tokenizer_decode(tokenizer, ids.data, ids.count, false, &back);
+    assert_string_equal(back.data, text);
+    const size_t count = ids.count;
+    buf_release(&back);
+    ids_release(&ids);
+    tokenizer_free(tokenizer);
+    new_tokenizer_release(&t);
+    return count;
+}
+
+// Words that come twice become one token; the blank before belongs to them.
+static void words_are_learned_from_text(void **state)
+{
+    static const char seldom[] = "a quokka";
+    assert_true(length_in_tokens(NULL, seldom) > 4);
+    assert_int_equal(length_in_tokens("a quokka, a quokka", seldom), 2);
+    assert_int_equal(length_in_tokens("a quokka, a quokka", "a quokka; 2 quokka"), 6);
+    assert_int_equal(length_in_tokens("a quokka", seldom), length_in_tokens(NULL, seldom));
+}
+
+// What training starts from: no bias, small ends of blocks, no pooling head, the last block read.
+static void fresh_shapes_begin_small(void **state)
+{
+    char *base = scratch_new(), *folder = xasprintf("%s/demo", base);
+    struct err err = { "" };
+    assert_false(new_model_written(folder));
+    if (new_model_write("demo", folder, 3, "red red", NULL, &err) < 0) fail_msg("%s", err.text);
+    assert_true(new_model_written(folder));
+    struct checkpoint *c = checkpoint_open(folder, NULL, &err);
+    if (!c) fail_msg("%s", err.text);
+    assert_true(checkpoint_bytes(c) <= 10000000);
+    double spread;
+    const struct shape *s = shape_find("demo", NULL);
+    const char *end = "language_model.model.layers.7.mlp.down_proj.weight";
+    mean_and_spread(checkpoint_find(c, end), &spread);
+    assert_true(fabs(spread * sqrt(2.0 * (double)s->layers) / s->spread - 1) < 0.02);
+    end = "vision_tower.vision_model.encoder.layers.0.self_attn.out_proj.weight";
+    mean_and_spread(checkpoint_find(c, end), &spread);
+    assert_true(fabs(spread * sqrt(2.0 * (double)s->tower_layers) / s->spread - 1) < 0.02);
+    end = "language_model.model.layers.7.mlp.up_proj.weight";
+    mean_and_spread(checkpoint_find(c, end), &spread);
+    assert_true(fabs(spread / s->spread - 1) < 0.02);
+    end = "multi_modal_projector.linear_1.bias";
+    assert_true(mean_and_spread(checkpoint_find(c, end), &spread) == 0 && spread == 0);
+    assert_false(checkpoint_has(c, "vision_tower.vision_model.head.probe"));
+    assert_int_equal(json_get(c->config, "vision_feature_layer")->valueint, -1);
+    checkpoint_close(c);
+    scratch_remove(base);
+    free(folder);
+}
+
 static void refuses_a_folder_in_use(void **state)
 {
     char *folder = scratch_new();
     struct err err;
     scratch_text(folder, "letter.txt", "dear");
-    assert_int_equal(new_model_write("tiny", folder, 1, NULL, &err), -1);
+    assert_int_equal(new_model_write("tiny", folder, 1, NULL, NULL, &err), -1);
     assert_non_null(strstr(err.text, "not empty"));
     char *path = xasprintf("%s/letter.txt", folder);
     assert_int_equal(access(path, F_OK), 0); // still there
-    assert_int_equal(new_model_write("tiny", path, 1, NULL, &err), -1);
-    assert_int_equal(new_model_write("no such", folder, 1, NULL, &err), -1);
+    assert_int_equal(new_model_write("tiny", path, 1, NULL, NULL, &err), -1);
+    assert_int_equal(new_model_write("no such", folder, 1, NULL, NULL, &err), -1);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(new_model_write("tiny", folder, 1, NULL, &err), 0); // empty now
+    assert_int_equal(new_model_write("tiny", folder, 1, NULL, NULL, &err), 0); // empty now
     free(path);
     scratch_remove(folder);
 }
@@ -264,7 +329,7 @@ static void undoes_a_failed_write(void **state)
     small = old;
     small.rlim_cur = 200000; // enough for the texts, not for the weights
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    int status = new_model_write("tiny", folder, 1, NULL, &err);
+    int status = new_model_write("tiny", folder, 1, NULL, NULL, &err);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_int_equal(status, -1);
     assert_non_null(strstr(err.text, "model.safetensors"));
@@ -282,6 +347,8 @@ int main(void)
         cmocka_unit_test(writes_a_whole_folder),
         cmocka_unit_test(seed_decides),
         cmocka_unit_test(tokenizers_are_sound),
+        cmocka_unit_test(words_are_learned_from_text),
+        cmocka_unit_test(fresh_shapes_begin_small),
         cmocka_unit_test(refuses_a_folder_in_use),
         cmocka_unit_test(undoes_a_failed_write),
     };

@@ -72,7 +72,7 @@ static void angles_are_those_of_the_rows(void **state)
     struct tensor *cosines, *sines;
     sequence_init(&s, 5, 1);
     s.positions[3] = 7; // positions need not be the row's number
-    assert_int_equal(rope_angles(&g, &r, 4, &s, 2, &cosines, &sines), 0);
+    assert_int_equal(rope_angles(&g, &r, 4, &s, NULL, 3, &cosines, &sines), 0);
     assert_int_equal(cosines->shape[0], 3);
     assert_int_equal(cosines->shape[1], 2);
     static const double position[3] = { 2, 7, 4 };

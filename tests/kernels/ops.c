@@ -86,6 +86,86 @@ static void check_scale(const struct backend *b, int64_t n, int64_t d)
     finish(b, "scale", &x, want, 0, 1e-7);
 }
 
+static void check_scale_columns(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor x = noise_tensor(2, n, d, 0, 1), w = noise_tensor(1, d, 0, 0, 2);
+    double *want = doubles(n * d);
+    for (int64_t i = 0; i < n * d; i++) want[i] = ((float *)x.data)[i] * ((float *)w.data)[i % d];
+    assert_int_equal(b->scale_columns(&x, &x, &w), 0);
+    finish(b, "scale_columns", &x, want, 0, 0);
+    free(w.data);
+}
+
+// d: width of a head; 3 heads, n tokens. The divergence of equal distributions is 0.
+static void check_ira_values(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor v = noise_tensor(3, n, 3, d, 1), head = noise_tensor(2, 3 * n, d + 1, 0, 2);
+    struct tensor gate = noise_tensor(2, n, 3, 0, 3), noise = noise_tensor(3, n, 3, d, 4);
+    double *want = doubles(3 * n * d);
+    for (int64_t i = 0; i < 3 * n * d; i++) {
+        const float *row = (float *)head.data + i / d * (d + 1);
+        want[i] = (double)((float *)v.data)[i] + row[i % d] +
+                  ((float *)gate.data)[i / d] * exp(row[d] / 2) * ((float *)noise.data)[i];
+    }
+    assert_int_equal(b->ira_values(&v, &v, &head, &gate, &noise), 0);
+    finish(b, "ira_values", &v, want, 1e-6, 1e-6);
+    free(head.data), free(gate.data), free(noise.data);
+}
+
+static void check_ira_kl(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor head = noise_tensor(2, 3 * n, d + 1, 0, 1), prior = noise_tensor(2, 3, d, 0, 2);
+    struct tensor v = noise_tensor(3, n, 3, d, 3), mean = noise_tensor(2, 3, d, 0, 4);
+    struct tensor kl = noise_tensor(2, n, 3, 0, 5);
+    double *want = doubles(3 * n);
+    for (int64_t r = 0; r < 3 * n; r++)
+        for (int64_t k = 0; k < d; k++) {
+            const float *row = (float *)head.data + r * (d + 1);
+            const int64_t at = r % 3 * d + k;
+            const double p = ((float *)prior.data)[at];
+            const double m =
+                (double)row[k] + ((float *)v.data)[r * d + k] - ((float *)mean.data)[at];
+            want[r] += 0.5 * ((m * m + exp(row[d])) / exp(p) - 1 + p - row[d]);
+        }
+    assert_int_equal(b->ira_kl(&kl, &head, &prior, &v, &mean), 0);
+    finish(b, "ira_kl", &kl, want, 1e-5, 1e-6);
+    free(head.data), free(prior.data), free(v.data), free(mean.data);
+}
+
+// n keys, heads of width d: 2 key/value heads, 4 query heads, 5 queries.
+static void check_ira_gate(const struct backend *b, int64_t n, int64_t d)
+{
+    enum { T = 5, H = 4, KV = 2 };
+    struct tensor q = noise_tensor(3, T, H, d, 1), k = noise_tensor(3, n, KV, d, 2);
+    struct tensor gate = noise_tensor(2, n, KV, 0, 3);
+    double *p = doubles(T * KV * n), *one = doubles(n), *want = doubles(n * KV);
+    for (int64_t j = 0; j < T * H; j++) {
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++) {
+            double dot = 0;
+            for (int64_t e = 0; e < d; e++)
+                dot += (double)((float *)q.data)[j * d + e] *
+                       ((float *)k.data)[(i * KV + j % H / 2) * d + e];
+            sum += one[i] = exp(0.3 * dot);
+        }
+        for (int64_t i = 0; i < n; i++) p[(j / H * KV + j % H / 2) * n + i] += one[i] / sum / 2;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        double entropy = 0, mean[KV] = { 0 };
+        for (int h = 0; h < KV; h++) {
+            for (int64_t j = 0; j < T; j++) mean[h] += p[(j * KV + h) * n + i] / T;
+            for (int64_t j = 0; j < T; j++) {
+                const double share = p[(j * KV + h) * n + i] / (mean[h] * T);
+                entropy -= share * log(share) / log(T) / KV;
+            }
+        }
+        for (int h = 0; h < KV; h++) want[i * KV + h] = entropy * (1 - mean[h]);
+    }
+    assert_int_equal(b->ira_gate(&gate, &q, &k, 0.3f), 0);
+    finish(b, "ira_gate", &gate, want, 1e-5, 1e-5);
+    free(q.data), free(k.data), free(p), free(one);
+}
+
 static void check_swiglu(const struct backend *b, int64_t n, int64_t d)
 {
     struct tensor x = noise_tensor(2, n, d, 0, 1), up = noise_tensor(2, n, d, 0, 2);
@@ -307,6 +387,42 @@ static void check_cross_entropy(const struct backend *b, int64_t n, int64_t d)
     free(weight.data);
 }
 
+static void check_row_norms(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor x = noise_tensor(2, n, d, 0, 1), y = tensor_of(DTYPE_F32, 1, n, 0, 0);
+    double *want = doubles(n);
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t e = 0; e < d; e++)
+            want[i] += (double)((float *)x.data)[i * d + e] * ((float *)x.data)[i * d + e];
+        want[i] = sqrt(want[i]);
+    }
+    assert_int_equal(b->row_norms(&y, &x), 0);
+    finish(b, "row_norms", &y, want, 1e-7, 2e-6);
+    free(x.data);
+}
+
+// n tokens of n + 3 keys, four heads that share two; tokens in no order.
+static void check_weigh_values(const struct backend *b, int64_t n, int64_t d)
+{
+    int64_t keys = n + 3;
+    struct tensor v = noise_tensor(3, keys, 2, d, 1), probs = noise_tensor(2, 4, keys, 0, 2);
+    struct tensor index = tensor_of(DTYPE_I32, 1, n, 0, 0);
+    struct tensor y = tensor_of(DTYPE_F32, 2, n, 4 * d, 0);
+    double *want = doubles(n * 4 * d);
+    for (int64_t i = 0; i < n; i++) {
+        int32_t key = ((int32_t *)index.data)[i] = (int32_t)((i * 7 + 1) % keys);
+        for (int64_t h = 0; h < 4; h++)
+            for (int64_t e = 0; e < d; e++)
+                want[(i * 4 + h) * d + e] = (double)((float *)probs.data)[h * keys + key] *
+                                            ((float *)v.data)[(key * 2 + h / 2) * d + e];
+    }
+    assert_int_equal(b->weigh_values(&y, &probs, &v, &index), 0);
+    finish(b, "weigh_values", &y, want, 1e-7, 1e-6);
+    free(v.data);
+    free(probs.data);
+    free(index.data);
+}
+
 static const struct {
     const char *op;
     void (*check)(const struct backend *b, int64_t n, int64_t d);
@@ -315,6 +431,10 @@ static const struct {
     { "layernorm", check_layernorm },
     { "add", check_add },
     { "scale", check_scale },
+    { "scale_columns", check_scale_columns },
+    { "ira_values", check_ira_values },
+    { "ira_kl", check_ira_kl },
+    { "ira_gate", check_ira_gate },
     { "swiglu", check_swiglu },
     { "gelu", check_gelu },
     { "softmax", check_softmax },
@@ -325,6 +445,8 @@ static const struct {
     { "scatter_rows", check_scatter_rows },
     { "patches", check_patches },
     { "fill", check_fill },
+    { "weigh_values", check_weigh_values },
+    { "row_norms", check_row_norms },
     { "cross_entropy", check_cross_entropy },
 };
 

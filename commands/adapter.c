@@ -1,0 +1,236 @@
+// commands/adapter.c -- /adapter: what training changed, put on the model and taken off.
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/command.h"
+#include "core/names.h"
+
+// "LoRA 28, weight 4".
+static char *kinds_text(const struct adapter *a)
+{
+    struct buf b = { 0 };
+    for (int kind = 0; kind < ADAPTER_KINDS; kind++) {
+        int64_t n = 0;
+        for (size_t i = 0; i < a->count; i++) n += a->list[i].kind == (enum adapter_kind)kind;
+        if (n)
+            buf_printf(&b, "%s%s %" PRId64, b.length ? ", " : "",
+                       adapter_kind_name((enum adapter_kind)kind), n);
+    }
+    return buf_take(&b);
+}
+
+static void notice_loaded(const struct shell *shell, const struct adapter *a)
+{
+    char *kinds = kinds_text(a);
+    sinks_notice(shell->sinks, "adapter '%s' is on the model: %s, %" PRId64 " parameters", a->name,
+                 kinds, adapter_parameters(a));
+    free(kinds);
+    if (a->unused)
+        sinks_notice(shell->sinks,
+                     "%" PRId64 " of its tensors belong to parts that are not computed for an "
+                     "answer",
+                     a->unused);
+    if (adapter_find(a, "norm_align.weight") &&
+        !settings_flag(engine_settings(shell->engine), "norm.align"))
+        sinks_notice(shell->sinks, "it holds a trained norm alignment, which acts with "
+                                   "/set norm.align on");
+}
+
+static int load_run(struct shell *shell, const char *folder, struct err *err)
+{
+    if (!folder) return err_set(err, "/adapter load FOLDER: which folder?");
+    if (engine_adapter_load(shell->engine, folder, err) < 0) return -1;
+    notice_loaded(shell, engine_adapters(shell->engine)->active);
+    return 0;
+}
+
+static int unload_run(struct shell *shell, const char *name, struct err *err)
+{
+    return engine_adapter_unload(shell->engine, name, err);
+}
+
+static int list_run(struct shell *shell, const char *name, struct err *err)
+{
+    static const char *const columns[] = { "name", "active", "holds", "parameters", "folder" };
+    static const bool numeric[] = { false, false, false, true, false };
+    const struct adapters *s = engine_adapters(shell->engine);
+    struct table_builder t;
+    if (name) return err_set(err, "/adapter list takes no argument");
+    table_begin(&t, "adapters", 5, columns, numeric);
+    for (size_t i = 0; i < s->count; i++) {
+        const struct adapter *a = s->list[i];
+        char *kinds = kinds_text(a);
+        table_add(&t, "%s", a->name);
+        table_add(&t, "%s", a == s->active ? "yes" : "no");
+        table_add(&t, "%s", kinds);
+        table_add(&t, "%" PRId64, adapter_parameters(a));
+        table_add(&t, "%s", a->folder);
+        free(kinds);
+    }
+    table_emit(&t, shell->sinks);
+    return 0;
+}
+
+// --- show ----------------------------------------------------------------------------------------
+
+static const char *last_level(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? dot + 1 : name;
+}
+
+// LoRA by the kind of layer: "decoder q_proj" beside how many, of which rank.
+struct lora_group {
+    int64_t layers, parameters, low, high; // lowest and highest rank
+    double norm, scale;                    // sums over the layers
+};
+
+static char *group_name(const struct adapter_entry *e)
+{
+    char *module = xstrndup(e->name, strlen(e->name) - strlen(last_level(e->name)) - 1);
+    char *name = xasprintf("%s %s", part_name(e->weight->part), last_level(module));
+    free(module);
+    return name;
+}
+
+static void add_to_group(struct lora_group *g, const struct lora *lora)
+{
+    int64_t rank = lora->a.shape[0];
+    g->low = g->layers && g->low < rank ? g->low : rank;
+    g->high = g->high > rank ? g->high : rank;
+    g->layers++;
+    g->parameters += tensor_count(&lora->a) + tensor_count(&lora->b);
+    g->norm += adapter_lora_norm(lora);
+    g->scale += (double)lora->scale;
+}
+
+static void show_lora(const struct shell *shell, const struct adapter *a)
+{
+    static const char *const columns[] = { "LoRA on", "layers",     "rank",
+                                           "scale",   "parameters", "norm" };
+    static const bool numeric[] = { false, true, false, true, true, true };
+    struct names names = { 0 };
+    struct lora_group *groups = xcalloc(a->count, sizeof *groups);
+    struct table_builder t;
+    for (size_t i = 0; i < a->count; i++) {
+        if (a->list[i].kind != ADAPTER_LORA) continue;
+        char *name = group_name(&a->list[i]);
+        add_to_group(&groups[names_add(&names, name, NULL)], &a->list[i].lora);
+        free(name);
+    }
+    table_begin(&t, "adapter.lora", 6, columns, numeric);
+    for (size_t i = 0; i < names.count; i++) {
+        const struct lora_group *g = &groups[i];
+        table_add(&t, "%s", names.list[i]);
+        table_add(&t, "%" PRId64, g->layers);
+        if (g->low == g->high)
+            table_add(&t, "%" PRId64, g->low);
+        else
+            table_add(&t, "%" PRId64 "-%" PRId64, g->low, g->high);
+        table_add(&t, "%.6g", g->scale / (double)g->layers);
+        table_add(&t, "%" PRId64, g->parameters);
+        table_add(&t, "%.6g", g->norm / (double)g->layers);
+    }
+    table_emit(&t, shell->sinks);
+    names_release(&names);
+    free(groups);
+}
+
+// Methods page, section 1, Table 4: the L2 norm, the mean and the spread of |x|.
+static void show_tensors(const struct shell *shell, const struct adapter *a)
+{
+    static const char *const columns[] = { "tensor", "parameters", "norm", "mean |x|", "std |x|" };
+    static const bool numeric[] = { false, true, true, true, true };
+    struct table_builder t;
+    table_begin(&t, "adapter.tensors", 5, columns, numeric);
+    for (size_t i = 0; i < a->count; i++) {
+        const struct adapter_entry *e = &a->list[i];
+        if (e->kind == ADAPTER_LORA || !e->tensor.data) continue;
+        const struct adapter_numbers n = adapter_measure(&e->tensor);
+        table_add(&t, "%s", e->name);
+        table_add(&t, "%" PRId64, tensor_count(&e->tensor));
+        table_add(&t, "%.6g", n.norm);
+        table_add(&t, "%.6g", n.magnitude);
+        table_add(&t, "%.6g", n.spread);
+    }
+    table_emit(&t, shell->sinks);
+}
+
+static int show_run(struct shell *shell, const char *name, struct err *err)
+{
+    const struct adapters *s = engine_adapters(shell->engine);
+    const struct adapter *a = name ? adapters_find(s, name) : s->active;
+    if (!a && name) return err_set(err, "no adapter '%s' is loaded (/adapter list)", name);
+    if (!a) return err_set(err, "no adapter is on the model: /adapter load FOLDER");
+    char *kinds = kinds_text(a);
+    sinks_text(shell->sinks, "%s: %s, %" PRId64 " parameters; trained on '%s'; %s", a->folder,
+               kinds, adapter_parameters(a), *a->base ? a->base : "(not said)",
+               a->applied ? "on the model" : "not on the model");
+    free(kinds);
+    if (adapter_has(a, ADAPTER_LORA)) show_lora(shell, a);
+    if (adapter_has(a, ADAPTER_WEIGHT) || adapter_has(a, ADAPTER_EXTRA)) show_tensors(shell, a);
+    return 0;
+}
+
+// --- scale, merge --------------------------------------------------------------------------------
+
+static int scale_run(struct shell *shell, const char *factor, struct err *err)
+{
+    const struct adapter *a = engine_adapters(shell->engine)->active;
+    if (!factor) return err_set(err, "/adapter scale X: how much of the adapter?");
+    if (!a) return err_set(err, "no adapter is on the model: /adapter load FOLDER");
+    if (!adapter_has(a, ADAPTER_LORA))
+        return err_set(err, "adapter '%s' holds no LoRA: whole weights are not scaled", a->name);
+    return engine_set(shell->engine, "adapter.scale", factor, err);
+}
+
+static int merge_run(struct shell *shell, const char *folder, struct err *err)
+{
+    struct merge_report r;
+    if (!folder) return err_set(err, "/adapter merge FOLDER: into which folder?");
+    if (engine_adapter_merge(shell->engine, folder, &r, err) < 0) return -1;
+    sinks_notice(shell->sinks,
+                 "merged into '%s'; logits before and after (%" PRId64 " tokens of a fixed "
+                 "prompt): largest difference %.3g, largest logit %.3g",
+                 folder, r.rows, (double)r.difference, (double)r.largest);
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(struct shell *shell, const char *argument, struct err *err);
+} actions[] = {
+    { "load", load_run }, { "unload", unload_run }, { "list", list_run },
+    { "show", show_run }, { "scale", scale_run },   { "merge", merge_run },
+};
+
+static const char *const words[] = { "load", "unload", "list", "show", "scale", "merge", NULL };
+
+static int adapter_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+        if (!strcmp(argc ? argv[0] : "list", actions[i].name))
+            return actions[i].run(shell, argc > 1 ? argv[1] : NULL, err);
+    return err_set(err, "/adapter has no '%s': load, unload, list, show, scale or merge", argv[0]);
+}
+
+const struct command command_adapter = {
+    .name = "adapter",
+    .usage = "/adapter load FOLDER|unload [NAME]|list|show [NAME]|scale X|merge FOLDER",
+    .help = "Puts on, takes off, shows or merges what training changed of a model.",
+    .details =
+        "FOLDER is as PEFT writes it (LoRA, LN tuning, modules_to_save), perhaps with\n"
+        "extra.safetensors for what PEFT has no place for. The next token already obeys; the\n"
+        "setting adapter says which one is on, /set adapter none takes it off.\n"
+        "load reads the folder and puts it on; unload takes it off, unload NAME forgets it;\n"
+        "show gives ranks, counts and norms; scale X multiplies the scale of LoRA (weights that\n"
+        "are replaced whole are not scaled; the setting adapter.scale); merge writes a model\n"
+        "folder of its own, with the names and types of the original, and compares the logits\n"
+        "of both on a fixed prompt.",
+    .max = 2,
+    .needs = NEEDS_MODEL,
+    .complete = COMPLETE_WORDS,
+    .words = words,
+    .run = adapter_run,
+};

@@ -1,0 +1,337 @@
+// commands/eval.c -- /eval: how well the model answers a data set, and what it answered.
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/jobs.h"
+#include "core/clock.h"
+#include "core/train/evaluate_job.h"
+#include "sessions/jobs.h"
+
+enum { SHOWN = 20 };
+
+// --- tables --------------------------------------------------------------------------------------
+
+static void begin_totals(struct table_builder *t)
+{
+    static const char *const columns[] = { "what", "value" };
+    table_begin(t, "evaluation", 2, columns, NULL);
+}
+
+static void add_total(void *self, const char *key, const char *value)
+{
+    struct table_builder *t = self;
+    table_add(t, "%s", key);
+    table_add(t, "%s", value);
+}
+
+// Answers as rows of a table (the first of them) or lines of a CSV file (all).
+struct answers {
+    struct table_builder table;
+    FILE *csv;
+    bool wrong; // only those that score nothing
+    int64_t shown, chosen;
+};
+
+static const char *const answer_columns[] = { "number", "id",        "kind",    "score",
+                                              "answer", "reference", "question" };
+enum { ANSWER_COLUMNS = sizeof answer_columns / sizeof *answer_columns };
+
+static void begin_answers(struct answers *a)
+{
+    static const bool numeric[ANSWER_COLUMNS] = { true, false, false, true };
+    table_begin(&a->table, "answers", ANSWER_COLUMNS, answer_columns, numeric);
+}
+
+static void put_field(FILE *f, const char *text, char end)
+{
+    putc('"', f);
+    for (; *text; text++) {
+        if (*text == '"') putc('"', f);
+        putc(*text, f);
+    }
+    putc('"', f);
+    putc(end, f);
+}
+
+static const char *or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
+static int add_answer(void *self, const struct event_score *s, struct err *err)
+{
+    struct answers *a = self;
+    if (a->wrong && s->score > 0) return 0;
+    a->chosen++;
+    const char *const texts[] = { or_empty(s->answer), or_empty(s->reference),
+                                  or_empty(s->prompt) };
+    if (a->csv) {
+        fprintf(a->csv, "%" PRId64 ",", s->index);
+        put_field(a->csv, or_empty(s->id), ',');
+        put_field(a->csv, or_empty(s->group), ',');
+        fprintf(a->csv, "%.9g,", s->score);
+        for (int i = 0; i < 3; i++) put_field(a->csv, texts[i], i < 2 ? ',' : '\n');
+    } else if (a->shown < SHOWN) {
+        a->shown++;
+        table_add(&a->table, "%" PRId64, s->index);
+        table_add(&a->table, "%s", or_empty(s->id));
+        table_add(&a->table, "%s", or_empty(s->group));
+        table_add(&a->table, "%.4g", s->score);
+        for (int i = 0; i < 3; i++) table_add(&a->table, "%s", texts[i]);
+    }
+    return 0;
+}
+
+static void end_answers(struct answers *a, const struct shell *shell)
+{
+    if (a->table.count) table_emit(&a->table, shell->sinks);
+    if (a->chosen > a->shown)
+        sinks_notice(shell->sinks, "and %" PRId64 " more answers (--csv FILE has all of them)",
+                     a->chosen - a->shown);
+}
+
+// --- /eval show ----------------------------------------------------------------------------------
+
+struct show_options {
+    int64_t job; // 0: the last evaluation
+    const char *csv;
+    bool wrong;
+};
+
+static int read_show(struct show_options *o, int argc, char **argv, struct err *err)
+{
+    *o = (struct show_options){ 0 };
+    for (int i = 0; i < argc; i++) {
+        if (!strcmp(argv[i], "--wrong")) {
+            o->wrong = true;
+        } else if (!strcmp(argv[i], "--csv")) {
+            if (i + 1 == argc) return err_set(err, "--csv needs a file: --csv answers.csv");
+            o->csv = argv[++i];
+        } else if (!strncmp(argv[i], "--", 2) || o->job) {
+            return err_set(err, "/eval show [JOB] [--csv FILE] [--wrong]: '%s' is none of these",
+                           argv[i]);
+        } else if (job_number(argv[i], &o->job, err) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int last_evaluation(struct store *store, int64_t *id, struct err *err)
+{
+    struct job_row *rows;
+    size_t count;
+    if (store_jobs_read(store, &rows, &count, err) < 0) return -1;
+    for (size_t i = 0; i < count && !*id; i++)
+        if (!strcmp(rows[i].kind, "evaluate")) *id = rows[i].id;
+    job_rows_free(rows, count);
+    return *id ? 0 : err_set(err, "nothing has been evaluated yet: /eval DATA");
+}
+
+// What the evaluation came to, once it is done.
+static int show_totals(const struct shell *shell, const struct show_options *o, struct err *err)
+{
+    struct job_result *results;
+    struct table_builder t;
+    size_t count;
+    if (store_job_results(shell->store, o->job, &results, &count, err) < 0) return -1;
+    begin_totals(&t);
+    for (size_t i = 0; i < count; i++) add_total(&t, results[i].key, results[i].value);
+    if (count)
+        table_emit(&t, shell->sinks);
+    else
+        sinks_notice(shell->sinks,
+                     "job %" PRId64 " has no totals (yet): these are the answers so far", o->job);
+    job_results_free(results, count);
+    return 0;
+}
+
+static int show_table(const struct shell *shell, const struct show_options *o, struct err *err)
+{
+    struct answers a = { .wrong = o->wrong };
+    if (show_totals(shell, o, err) < 0) return -1;
+    begin_answers(&a);
+    const int status = store_job_scores(shell->store, o->job, add_answer, &a, err);
+    end_answers(&a, shell);
+    return status;
+}
+
+static int write_csv(const struct shell *shell, const struct show_options *o, struct err *err)
+{
+    struct answers a = { .wrong = o->wrong, .csv = fopen(o->csv, "wxe") };
+    if (!a.csv && errno == EEXIST)
+        return err_set(err, "'%s' exists: nothing is overwritten, choose another name", o->csv);
+    if (!a.csv) return err_set(err, "cannot write '%s': %s", o->csv, strerror(errno));
+    for (int i = 0; i < ANSWER_COLUMNS; i++)
+        fprintf(a.csv, "%s%c", answer_columns[i], i + 1 < ANSWER_COLUMNS ? ',' : '\n');
+    int status = store_job_scores(shell->store, o->job, add_answer, &a, err);
+    const bool failed = ferror(a.csv);
+    if ((fclose(a.csv) || failed) && status == 0)
+        status = err_set(err, "cannot write '%s': %s", o->csv, strerror(errno));
+    if (status == 0)
+        sinks_notice(shell->sinks, "'%s': %" PRId64 " answers of job %" PRId64, o->csv, a.chosen,
+                     o->job);
+    return status;
+}
+
+static int show(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct show_options o;
+    struct job_row row;
+    if (command_check_needs(shell, NEEDS_STORE, err) < 0) return -1;
+    if (read_show(&o, argc, argv, err) < 0) return -1;
+    if (!o.job && last_evaluation(shell->store, &o.job, err) < 0) return -1;
+    if (store_job_read(shell->store, o.job, &row, err) < 0) return -1;
+    const bool evaluation = !strcmp(row.kind, "evaluate");
+    int status = evaluation ? 0
+                            : err_set(err, "job %" PRId64 " is no evaluation (%s): /job %" PRId64,
+                                      o.job, row.kind, o.job);
+    job_row_release(&row);
+    if (status < 0) return -1;
+    return o.csv ? write_csv(shell, &o, err) : show_table(shell, &o, err);
+}
+
+// --- /eval --here --------------------------------------------------------------------------------
+
+struct here {
+    struct shell *shell;
+    double begin, told;
+    int64_t number;
+    struct answers answers;
+};
+
+static bool report(void *self, const struct evaluated *e)
+{
+    struct here *h = self;
+    const double now = clock_seconds();
+    if (e->metric && !e->skipped) {
+        const struct event_score score = { .index = h->number++,
+                                           .id = e->id,
+                                           .prompt = e->prompt,
+                                           .answer = *e->answer ? e->answer : e->found,
+                                           .reference = e->reference,
+                                           .group = e->kind,
+                                           .score = e->score };
+        add_answer(&h->answers, &score, NULL);
+    }
+    if (now - h->told >= 0.2) {
+        const double left = (double)(e->count - e->done) / (double)e->done;
+        const struct event_progress progress = { .what = "evaluating",
+                                                 .step = (double)e->done,
+                                                 .steps = (double)e->count,
+                                                 .loss = NAN,
+                                                 .eta_s = (now - h->begin) * left };
+        sinks_emit(h->shell->sinks,
+                   &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
+        h->told = now;
+    }
+    return !engine_cancelled(h->shell->engine);
+}
+
+static void show_here(struct here *h, const struct evaluation *e)
+{
+    struct table_builder t;
+    begin_totals(&t);
+    evaluation_tell(e, add_total, &t);
+    if (t.count) table_emit(&t, h->shell->sinks);
+    end_answers(&h->answers, h->shell);
+}
+
+static int evaluate_here(struct shell *shell, const struct evaluate_options *o, struct err *err)
+{
+    struct engine *engine = shell->engine;
+    struct evaluation e;
+    struct dataset data;
+    const double now = clock_seconds();
+    struct here h = { .shell = shell, .begin = now, .told = now };
+    if (command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
+    if (dataset_open(&data, o->data, o->images, err) < 0) return -1;
+    engine_uncancel(engine);
+    struct evaluate_request request = evaluate_options_request(o);
+    request.model = engine_model(engine);
+    request.backend = engine_backend(engine);
+    request.settings = engine_settings(engine);
+    request.data = &data;
+    request.report = report;
+    request.self = &h;
+    request.cancel = engine_cancel_flag(engine);
+    begin_answers(&h.answers);
+    int status = evaluate_run(&request, &e, err);
+    if (status == 0) {
+        show_here(&h, &e);
+        if (e.cancelled) status = err_set(err, "stopped after %" PRId64 " samples", e.samples);
+        evaluation_release(&e);
+    }
+    dataset_close(&data);
+    return status;
+}
+
+// --- the command ---------------------------------------------------------------------------------
+
+// Takes --here out of the words.
+static bool take_here(int *argc, char **argv)
+{
+    int kept = 0;
+    for (int i = 0; i < *argc; i++)
+        if (strcmp(argv[i], "--here") != 0) argv[kept++] = argv[i];
+    const bool here = kept < *argc;
+    *argc = kept;
+    return here;
+}
+
+static int eval_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct evaluate_options o;
+    if (!strcmp(argv[0], "show")) return show(shell, argc - 1, argv + 1, err);
+    char **words = xreallocarray(NULL, (size_t)argc, sizeof *words);
+    memcpy(words, argv, (size_t)argc * sizeof *words);
+    const bool here = take_here(&argc, words);
+    int status = evaluate_options_read(&o, argc, words, err);
+    if (status == 0 && here)
+        status = evaluate_here(shell, &o, err);
+    else if (status == 0 && (status = command_check_needs(shell, NEEDS_STORE, err)) == 0)
+        status = shell_start_job(shell, "evaluate", argc, words, err);
+    evaluate_options_release(&o);
+    free(words);
+    return status;
+}
+
+static const char *const words[] = { "show", NULL };
+
+const struct command command_eval = {
+    .name = "eval",
+    .usage = "/eval " EVALUATE_USAGE " [--here] | show [JOB] [--csv FILE] [--wrong]",
+    .help = "Scores the model on the questions of a data set, in a job.",
+    .details =
+        "DATA is as for /data check. Every question with an answer in the data is asked after its\n"
+        "true former turns and answered greedily, samples one after another, under the settings "
+        "of\n"
+        "now (methods too). References: \"answer\", \"answers\", \"references\", \"captions\" or\n"
+        "\"label\" of the sample for its last question, else the answers of its turns.\n"
+        "/eval starts a job (/jobs, /wait) and `/eval show` prints its totals and answers; --here\n"
+        "does it in this process. 95% intervals: Wilson's for shares, normal for means.\n"
+        "--metric M     for all samples (default: each sample's \"metric\", else loss):\n"
+        "   exact     the answer equals the reference, normalised as in VQA\n"
+        "   contains  the words of the reference stand in the answer\n"
+        "   yesno     the first yes or no; precision, recall, F1, share of yes (POPE)\n"
+        "   letter    the first letter of a choice that stands alone, else the choice's text\n"
+        "   loglik    the likeliest of \"choices\" or \"endings\": per character (acc_norm), and "
+        "acc.\n"
+        "             Where the answer names a choice by number or letter, the choices are listed\n"
+        "             as \"A. ...\" with \"Answer:\" behind, and the letters are ranked (MMLU)\n"
+        "   cider     CIDEr-D against all references, without stemming\n"
+        "   loss      nothing is generated: the loss of the data's answers\n"
+        "--limit N      only the first N samples\n"
+        "--images DIR   where relative picture paths begin (default: the folder of DATA)\n"
+        "--kind K,...   only samples whose \"kind\" (or \"type\", \"category\") is one of these\n"
+        "show: the last evaluation, or JOB's; --wrong only what scored 0; --csv FILE all answers",
+    .min = 1,
+    .max = -1,
+    .complete = COMPLETE_WORDS,
+    .words = words,
+    .run = eval_run,
+};

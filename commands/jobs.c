@@ -1,0 +1,436 @@
+// commands/jobs.c -- /jobs, /job and /wait: what runs beside the shell.
+#include "commands/jobs.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/plot.h"
+#include "sessions/jobs.h"
+
+// --- starting, and the end ----------------------------------------------------------------------
+
+int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv, struct err *err)
+{
+    const struct job_kind *k = job_kind_find(kind);
+    const struct model *m = engine_model(shell->engine);
+    int64_t id;
+    if (!k) BUG("no kind of job is called %s", kind);
+    if (k->needs_model && command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
+    if (k->needs_model) m = engine_model(shell->engine);
+    const struct settings *settings = engine_settings(shell->engine);
+    if (k->check && k->check(argc, argv, settings, m, err) < 0) return -1;
+    const struct job_order order = {
+        .kind = kind,
+        .argc = argc,
+        .argv = argv,
+        .settings = settings,
+        .model = m ? m->checkpoint->folder : NULL,
+        .fingerprint = m ? m->checkpoint->fingerprint : NULL,
+        .device = engine_backend(shell->engine)->name,
+    };
+    if (store_job_add(shell->store, &order, &id, err) < 0 ||
+        store_job_start(shell->store, id, err) < 0)
+        return -1;
+    shell->jobs = xreallocarray(shell->jobs, shell->job_count + 1, sizeof *shell->jobs);
+    shell->jobs[shell->job_count++] = id;
+    sinks_notice(shell->sinks, "job %" PRId64 ": %s started (/job %" PRId64 ", /wait %" PRId64 ")",
+                 id, kind, id, id);
+    return 0;
+}
+
+static void forget(struct shell *shell, int64_t id)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < shell->job_count; i++)
+        if (shell->jobs[i] != id) shell->jobs[kept++] = shell->jobs[i];
+    shell->job_count = kept;
+}
+
+// "job 3 is done", "job 3 failed: the disk is full"
+static char *end_text(const struct job_row *row)
+{
+    const char *hint = row->state == STATE_PAUSED || row->state == STATE_INTERRUPTED
+                           ? " (/job N resume goes on with it)"
+                           : "";
+    if (row->state == STATE_FAILED)
+        return xasprintf("job %" PRId64 " (%s) failed: %s", row->id, row->kind, row->message);
+    return xasprintf("job %" PRId64 " (%s) is %s%s", row->id, row->kind, job_state_name(row->state),
+                     hint);
+}
+
+void shell_job_news(struct shell *shell)
+{
+    for (size_t i = shell->job_count; i-- > 0;) {
+        struct job_row row;
+        if (!shell->store || store_job_read(shell->store, shell->jobs[i], &row, NULL) < 0) continue;
+        if (job_state_ended(row.state)) {
+            char *text = end_text(&row);
+            sinks_notice(shell->sinks, "%s", text);
+            free(text);
+            forget(shell, row.id);
+        }
+        job_row_release(&row);
+    }
+}
+
+void shell_jobs_release(struct shell *shell)
+{
+    free(shell->jobs);
+    shell->jobs = NULL;
+    shell->job_count = 0;
+}
+
+int job_number(const char *text, int64_t *id, struct err *err)
+{
+    char *end;
+    *id = strtoll(text, &end, 10);
+    if (end == text || *end || *id < 1 || *id > INT32_MAX)
+        return err_set(err, "'%s' is no number of a job (/jobs lists them)", text);
+    return 0;
+}
+
+// --- words for cells -----------------------------------------------------------------------------
+
+static char *arguments_text(const struct job_row *row)
+{
+    struct buf b = { 0 };
+    for (int i = 0; i < row->argc; i++) buf_printf(&b, "%s%s", i ? " " : "", row->argv[i]);
+    return buf_take(&b);
+}
+
+static char *real_text(double value, const char *format)
+{
+    if (isnan(value)) return xstrdup("");
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    return xasprintf(format, value);
+#pragma GCC diagnostic pop
+}
+
+static char *span_text(double seconds)
+{
+    if (!(seconds >= 0)) return xstrdup("");
+    if (seconds < 90) return xasprintf("%.0f s", seconds);
+    if (seconds < 5400) return xasprintf("%.0f min", seconds / 60);
+    return xasprintf("%.1f h", seconds / 3600);
+}
+
+static char *steps_text(const struct job_row *row)
+{
+    if (isnan(row->step) || !(row->steps > 0)) return xstrdup("");
+    return xasprintf("%.0f/%.0f", row->step, row->steps);
+}
+
+static char *moment_text(int64_t when)
+{
+    char text[64] = "";
+    const time_t t = (time_t)when;
+    struct tm local;
+    if (when && localtime_r(&t, &local)) strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
+    return xstrdup(text);
+}
+
+// Takes the text.
+static void cell(struct table_builder *t, char *text)
+{
+    table_add(t, "%s", text);
+    free(text);
+}
+
+// --- /jobs ---------------------------------------------------------------------------------------
+
+static int jobs_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    static const char *const columns[] = { "job",  "kind", "state",   "steps",
+                                           "loss", "left", "created", "arguments" };
+    static const bool numeric[] = { true, false, false, false, true, false, false, false };
+    struct job_row *rows;
+    size_t count;
+    struct table_builder t;
+    if (store_jobs_read(shell->store, &rows, &count, err) < 0) return -1;
+    table_begin(&t, "jobs", 8, columns, numeric);
+    for (size_t i = 0; i < count; i++) {
+        const struct job_row *row = &rows[i];
+        table_add(&t, "%" PRId64, row->id);
+        table_add(&t, "%s", row->kind);
+        table_add(&t, "%s", job_state_name(row->state));
+        cell(&t, steps_text(row));
+        cell(&t, real_text(row->loss, "%.4f"));
+        cell(&t, row->state == STATE_RUNNING ? span_text(row->eta_s) : xstrdup(""));
+        cell(&t, moment_text(row->created));
+        cell(&t, arguments_text(row));
+    }
+    table_emit(&t, shell->sinks);
+    job_rows_free(rows, count);
+    return 0;
+}
+
+const struct command command_jobs = {
+    .name = "jobs",
+    .usage = "/jobs",
+    .help = "Lists the jobs with state, steps, loss and the time that is left.",
+    .details =
+        "Jobs work in processes of their own: they go on when the shell ends, and every\n"
+        "shell with the same database sees them. \"interrupted\" means that a job's process\n"
+        "is gone without a word (kill -9, power cut); /job N resume goes on with it.",
+    .needs = NEEDS_STORE,
+    .run = jobs_run,
+};
+
+// --- /job ----------------------------------------------------------------------------------------
+
+static void pair(struct table_builder *t, const char *key, char *value)
+{
+    if (*value) {
+        table_add(t, "%s", key);
+        table_add(t, "%s", value);
+    }
+    free(value);
+}
+
+static char *settings_changes(const struct settings *s)
+{
+    struct buf b = { 0 };
+    const struct setting *row;
+    for (int i = 0; (row = settings_row(i)); i++)
+        if (settings_changed(s, row->key))
+            buf_printf(&b, "%s%s=%s", b.length ? " " : "", row->key, settings_text(s, row->key));
+    return buf_take(&b);
+}
+
+static int show_results(const struct shell *shell, int64_t id, struct table_builder *t,
+                        struct err *err)
+{
+    struct job_result *results;
+    size_t count;
+    if (store_job_results(shell->store, id, &results, &count, err) < 0) return -1;
+    for (size_t i = 0; i < count; i++) pair(t, results[i].key, xstrdup(results[i].value));
+    job_results_free(results, count);
+    return 0;
+}
+
+// The curve of the loss, if there is one.
+static int show_loss(const struct shell *shell, int64_t id, struct err *err)
+{
+    struct curve c;
+    if (store_curve(shell->store, id, "loss", &c, err) < 0) return -1;
+    if (c.count > 1) {
+        struct plot_line line = { .name = "loss", .count = c.count, .y = c.values };
+        line.x = xreallocarray(NULL, c.count, sizeof *line.x);
+        for (size_t i = 0; i < c.count; i++) line.x[i] = (double)c.steps[i];
+        struct buf b = { 0 };
+        plot_text(&b, &line, 1, 0, 12);
+        sinks_text(shell->sinks, "%s", b.data);
+        buf_release(&b);
+        free(line.x);
+    }
+    curve_release(&c);
+    return 0;
+}
+
+static int show(struct shell *shell, const struct job_row *row, int argc, char **argv,
+                struct err *err)
+{
+    static const char *const columns[] = { "what", "value" };
+    static const bool numeric[] = { false, false };
+    struct table_builder t;
+    table_begin(&t, "job", 2, columns, numeric);
+    pair(&t, "job", xasprintf("%" PRId64, row->id));
+    pair(&t, "kind", xstrdup(row->kind));
+    pair(&t, "state", xstrdup(job_state_name(row->state)));
+    pair(&t, "why", xstrdup(row->message));
+    pair(&t, "arguments", arguments_text(row));
+    pair(&t, "folder", xstrdup(row->folder));
+    pair(&t, "model", xstrdup(row->model));
+    pair(&t, "settings", settings_changes(row->settings));
+    pair(&t, "steps", steps_text(row));
+    pair(&t, "loss", real_text(row->loss, "%.5g"));
+    pair(&t, "left", row->state == STATE_RUNNING ? span_text(row->eta_s) : xstrdup(""));
+    pair(&t, "created", moment_text(row->created));
+    pair(&t, "started", moment_text(row->started));
+    pair(&t, "ended", moment_text(row->ended));
+    if (row->pid) pair(&t, "process", xasprintf("%ld", (long)row->pid));
+    const int status = show_results(shell, row->id, &t, err);
+    table_emit(&t, shell->sinks);
+    return status < 0 ? -1 : show_loss(shell, row->id, err);
+}
+
+static int show_log(struct shell *shell, const struct job_row *row, int argc, char **argv,
+                    struct err *err)
+{
+    struct buf b = { 0 };
+    char *end;
+    const long lines = argc ? strtol(argv[0], &end, 10) : 20;
+    if (argc && (*end || lines < 1)) return err_set(err, "'%s' is no number of lines", argv[0]);
+    if (store_job_log(shell->store, row->id, lines, &b, err) < 0) return -1;
+    sinks_text(shell->sinks, "%s", b.length ? b.data : "it has said nothing yet");
+    buf_release(&b);
+    return 0;
+}
+
+static int pause_job(struct shell *shell, const struct job_row *row, int argc, char **argv,
+                     struct err *err)
+{
+    return store_job_ask(shell->store, row->id, JOB_PAUSE, err);
+}
+
+static int cancel_job(struct shell *shell, const struct job_row *row, int argc, char **argv,
+                      struct err *err)
+{
+    return store_job_ask(shell->store, row->id, JOB_CANCEL, err);
+}
+
+static int resume_job(struct shell *shell, const struct job_row *row, int argc, char **argv,
+                      struct err *err)
+{
+    if (store_job_start(shell->store, row->id, err) < 0) return -1;
+    forget(shell, row->id);
+    shell->jobs = xreallocarray(shell->jobs, shell->job_count + 1, sizeof *shell->jobs);
+    shell->jobs[shell->job_count++] = row->id;
+    sinks_notice(shell->sinks, "job %" PRId64 " goes on", row->id);
+    return 0;
+}
+
+static int delete_job(struct shell *shell, const struct job_row *row, int argc, char **argv,
+                      struct err *err)
+{
+    if (store_job_delete(shell->store, row->id, err) < 0) return -1;
+    forget(shell, row->id);
+    sinks_notice(shell->sinks, "deleted job %" PRId64, row->id);
+    return 0;
+}
+
+static const struct action {
+    const char *name;
+    int max; // arguments after the name
+    int (*run)(struct shell *shell, const struct job_row *row, int argc, char **argv,
+               struct err *err);
+} actions[] = {
+    { "show", 0, show },         { "log", 1, show_log },      { "pause", 0, pause_job },
+    { "resume", 0, resume_job }, { "cancel", 0, cancel_job }, { "delete", 0, delete_job },
+};
+
+static const char *const words[] = { "show", "log", "pause", "resume", "cancel", "delete", NULL };
+
+static const struct action *find_action(const char *name)
+{
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+        if (!strcmp(actions[i].name, name)) return &actions[i];
+    return NULL;
+}
+
+static int job_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    int64_t id;
+    struct job_row row;
+    const char *name = argc > 1 ? argv[1] : "show";
+    const struct action *a = find_action(name);
+    if (job_number(argv[0], &id, err) < 0) return -1;
+    if (!a)
+        return err_set(err, "'%s' is no action of /job: show, log, pause, resume, cancel, delete",
+                       name);
+    if (argc - 2 > a->max)
+        return err_set(err, "too many arguments for '/job N %s': /help job", name);
+    if (store_job_read(shell->store, id, &row, err) < 0) return -1;
+    const int status = a->run(shell, &row, argc > 2 ? argc - 2 : 0, argv + 2, err);
+    job_row_release(&row);
+    return status;
+}
+
+const struct command command_job = {
+    .name = "job",
+    .usage = "/job N [show|log [LINES]|pause|resume|cancel|delete]",
+    .help = "Shows a job, its log, or pauses, resumes, ends or forgets it.",
+    .details = "/job N              what it is, how far it is, what came out, its loss\n"
+               "/job N log [LINES]  what it said (the last 20 lines)\n"
+               "/job N pause        it writes a checkpoint and its process ends\n"
+               "/job N resume       goes on with a paused, interrupted, failed or cancelled job\n"
+               "/job N cancel       ends it; the last checkpoint stays\n"
+               "/job N delete       forgets it and its curves; what it wrote into OUT stays",
+    .min = 1,
+    .max = 3,
+    .needs = NEEDS_STORE,
+    .complete = COMPLETE_JOB,
+    .words = words,
+    .run = job_run,
+};
+
+// --- /wait ---------------------------------------------------------------------------------------
+
+static void tell_progress(const struct shell *shell, const struct job_row *row)
+{
+    if (isnan(row->step)) return;
+    const struct event_progress progress = { .job = row->id,
+                                             .what = row->kind,
+                                             .step = row->step,
+                                             .steps = row->steps,
+                                             .loss = row->loss,
+                                             .eta_s = row->eta_s };
+    sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
+}
+
+static int tell_end(struct shell *shell, const struct job_row *row, struct err *err)
+{
+    char *text = end_text(row);
+    forget(shell, row->id);
+    if (row->state == STATE_DONE)
+        sinks_notice(shell->sinks, "%s", text);
+    else
+        err_set(err, "%s", text);
+    free(text);
+    return row->state == STATE_DONE ? 0 : -1;
+}
+
+// 1: the person would rather not wait.
+static int wait_for(struct shell *shell, int64_t id, struct err *err)
+{
+    const struct timespec moment = { .tv_nsec = 100000000 };
+    double shown = NAN;
+    for (;;) {
+        struct job_row row;
+        if (store_job_read(shell->store, id, &row, err) < 0) return -1;
+        if (row.step != shown) tell_progress(shell, &row);
+        shown = row.step;
+        const bool ended = job_state_ended(row.state);
+        const int status = ended ? tell_end(shell, &row, err) : 0;
+        job_row_release(&row);
+        if (ended) return status;
+        if (engine_cancelled(shell->engine)) {
+            sinks_notice(shell->sinks, "job %" PRId64 " goes on by itself", id);
+            return 1;
+        }
+        nanosleep(&moment, NULL); // a signal ends it early
+    }
+}
+
+// Without a number: the jobs that this shell started and has not heard of yet, else the newest.
+static int wait_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    int64_t id;
+    int status;
+    engine_uncancel(shell->engine);
+    if (argc) return job_number(argv[0], &id, err) < 0 || wait_for(shell, id, err) < 0 ? -1 : 0;
+    if (!shell->job_count) {
+        if (store_job_last(shell->store, &id, err) < 0) return -1;
+        if (!id) return err_set(err, "there is no job to wait for");
+        return wait_for(shell, id, err) < 0 ? -1 : 0;
+    }
+    do status = wait_for(shell, shell->jobs[0], err);
+    while (status == 0 && shell->job_count);
+    return status < 0 ? -1 : 0;
+}
+
+const struct command command_wait = {
+    .name = "wait",
+    .usage = "/wait [N]",
+    .help = "Waits for a job (without N: all that were started here); fails if the job failed.",
+    .details = "Ctrl-C stops the waiting, not the job. A job that was paused, cancelled or\n"
+               "interrupted fails the line too.",
+    .max = 1,
+    .needs = NEEDS_STORE,
+    .complete = COMPLETE_JOB,
+    .run = wait_run,
+};

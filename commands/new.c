@@ -1,0 +1,187 @@
+// commands/new.c -- /new and `vlmsh new`: counts a shape's parameters, writes a folder of that
+// shape.
+#include <math.h>
+#include <string.h>
+
+#include "commands/command.h"
+#include "commands/option_table.h"
+#include "core/new_model.h"
+#include "core/new_text.h"
+
+enum { TEXTS_MAX = 16 };
+
+struct new_options {
+    const char *shape, *folder, *texts[TEXTS_MAX];
+    int text_count;
+    long long seed;
+    bool dry, once;
+};
+
+// --- options -------------------------------------------------------------------------------------
+
+static int take_shape(void *self, const char *value, struct err *err)
+{
+    struct new_options *o = self;
+    o->shape = value;
+    return 0;
+}
+
+static int take_text(void *self, const char *value, struct err *err)
+{
+    struct new_options *o = self;
+    if (o->text_count == TEXTS_MAX) return err_set(err, "at most %d texts", TEXTS_MAX);
+    o->texts[o->text_count++] = value;
+    return 0;
+}
+
+static int take_seed(void *self, const char *value, struct err *err)
+{
+    struct new_options *o = self;
+    return option_integer(value, 0, INT64_MAX, &o->seed, "--seed", err);
+}
+
+static int take_dry(void *self, const char *value, struct err *err)
+{
+    struct new_options *o = self;
+    o->dry = true;
+    return 0;
+}
+
+static int take_once(void *self, const char *value, struct err *err)
+{
+    struct new_options *o = self;
+    o->once = true;
+    return 0;
+}
+
+static int take_folder(void *self, const char *value, struct err *err)
+{
+    struct new_options *o = self;
+    if (o->folder) return err_set(err, "one folder, please: '%s' and '%s'", o->folder, value);
+    o->folder = value;
+    return 0;
+}
+
+static const struct option_row rows[] = {
+    { "--like", "SHAPE", "which shape", take_shape },
+    { "--text", "FILE", "what the tokenizer's words are learned from", take_text },
+    { "--seed", "N", "of the random weights (default 42)", take_seed },
+    { "--dry", NULL, "count only, write nothing", take_dry },
+    { "--once", NULL, "nothing to do when DIR holds a model", take_once },
+    { 0 },
+};
+static const struct option_table table = { rows, take_folder };
+
+static int name_shapes(const char *problem, struct err *err)
+{
+    struct buf b = { 0 };
+    for (int i = 0; new_model_shape(i); i++) buf_printf(&b, i ? ", %s" : "%s", new_model_shape(i));
+    err_set(err, "%s; there are %s", problem, b.data ? b.data : "none");
+    buf_release(&b);
+    return -1;
+}
+
+static bool is_shape(const char *name)
+{
+    for (int i = 0; new_model_shape(i); i++)
+        if (!strcmp(new_model_shape(i), name)) return true;
+    return false;
+}
+
+static int read_options(struct new_options *o, int argc, char **argv, struct err *err)
+{
+    int at = 0;
+    *o = (struct new_options){ .seed = 42 };
+    if (option_table_read(&table, o, argc, argv, &at, err) < 0) return -1;
+    if (!o->shape) return name_shapes("--like SHAPE is missing", err);
+    if (!is_shape(o->shape)) return name_shapes("there is no such shape", err);
+    if (!o->folder && !o->dry) return err_set(err, "DIR, the folder to write, is missing");
+    return 0;
+}
+
+// --- the command ---------------------------------------------------------------------------------
+
+static void show_counts(const struct sinks *sinks, const struct new_model_counts *n)
+{
+    static const char *const columns[] = { "part", "parameters" };
+    static const bool numeric[] = { false, true };
+    const bool large = n->bytes >= 100000000;
+    struct table_builder t;
+    table_begin(&t, "parameters", 2, columns, numeric);
+    for (int i = 0; i < MODEL_PARTS; i++) {
+        if (!n->parts[i].parameters) continue;
+        table_add(&t, "%s", n->parts[i].name);
+        table_add(&t, "%lld", (long long)n->parts[i].parameters);
+    }
+    table_add(&t, "total");
+    table_add(&t, "%lld", (long long)n->total);
+    table_emit(&t, sinks);
+    sinks_text(sinks, large ? "%.2f GB of bf16 weights" : "%.2f MB of bf16 weights",
+               (double)n->bytes / (large ? 1e9 : 1e6));
+}
+
+static bool report(void *self, uint64_t done, uint64_t total)
+{
+    const struct event_progress progress = {
+        .what = "writing", .step = (double)done, .steps = (double)total, .loss = NAN, .eta_s = NAN
+    };
+    sinks_emit(engine_sinks(self),
+               &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
+    return !engine_cancelled(self);
+}
+
+static int write_model(struct shell *shell, const struct new_options *o, struct err *err)
+{
+    const struct load_progress progress = { .report = report, .self = shell->engine };
+    struct buf text = { 0 };
+    int status = 0;
+    engine_uncancel(shell->engine);
+    for (int i = 0; i < o->text_count && status == 0; i++)
+        status = new_text_read(&text, o->texts[i], err);
+    if (status == 0)
+        status = new_model_write(o->shape, o->folder, (uint64_t)o->seed, text.data, &progress, err);
+    buf_release(&text);
+    return status;
+}
+
+static int new_check(int argc, char **argv, struct err *err)
+{
+    struct new_options o;
+    return read_options(&o, argc, argv, err);
+}
+
+static int new_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct new_options o;
+    struct new_model_counts counts;
+    if (read_options(&o, argc, argv, err) < 0) return -1;
+    if (new_model_count(o.shape, &counts, err) < 0) return -1;
+    show_counts(shell->sinks, &counts);
+    if (o.dry) return 0;
+    if (o.once && new_model_written(o.folder)) {
+        sinks_notice(shell->sinks, "%s holds a model already: it stays as it is", o.folder);
+        return 0;
+    }
+    if (write_model(shell, &o, err) < 0) return -1;
+    sinks_text(shell->sinks, "written to %s; open it with: vlmsh %s", o.folder, o.folder);
+    return 0;
+}
+
+const struct command command_new = {
+    .name = "new",
+    .usage = "/new --like SHAPE DIR [--text FILE]... [--seed N] [--dry] [--once]",
+    .help = "Writes a model folder with random weights.",
+    .details =
+        "SHAPE is that of a published model (/new --like names them) or `demo`, a small one that\n"
+        "is meant to be trained. DIR must be absent or empty. `vlmsh new` does the same.\n"
+        "--text FILE   words of the tokenizer are learned from it, besides everyday ones: a data\n"
+        "              set (.json, .jsonl: what is said in it) or a text; may be repeated\n"
+        "--seed N      of the random weights (default 42)\n"
+        "--dry         counts only, writes nothing\n"
+        "--once        a folder that holds a model is left as it is, for scripts that run again",
+    .min = 0,
+    .max = -1,
+    .complete = COMPLETE_PATH,
+    .check = new_check,
+    .run = new_run,
+};

@@ -1,0 +1,171 @@
+// core/adapter.c -- an adapter's life on a model: on, off, scaled, asked, measured.
+//
+// The step easy to get wrong: a tied head. Where the file ties it, the model has no weight of that
+// name; it follows the embedding unless the adapter holds a head of its own.
+#include "core/adapter.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/dtype.h"
+#include "core/mem.h"
+
+// Only what the weight is made of: shape and gradient stay the model's.
+static void put(struct tensor *to, const struct tensor *from)
+{
+    to->data = from->data;
+    to->dtype = from->dtype;
+}
+
+void adapter_apply(struct adapter *a)
+{
+    struct tensor *head = &a->model->decoder.head;
+    const struct tensor former_head = *head;
+    if (a->applied) return;
+    for (size_t i = 0; i < a->count; i++) {
+        struct adapter_entry *e = &a->list[i];
+        if (e->kind == ADAPTER_LORA) e->weight->linear->lora = &e->lora;
+        if (e->kind != ADAPTER_WEIGHT || !e->weight) continue;
+        e->former = *e->weight->tensor;
+        put(e->weight->tensor, &e->tensor);
+    }
+    model_weights_changed(a->model);
+    for (size_t i = 0; i < a->count; i++)
+        if (a->list[i].kind == ADAPTER_WEIGHT && !a->list[i].weight)
+            put(head, a->list[i].tensor.data ? &a->list[i].tensor : &former_head);
+    a->applied = true;
+}
+
+void adapter_remove(struct adapter *a)
+{
+    if (!a->applied) return;
+    for (size_t i = a->count; i-- > 0;) {
+        struct adapter_entry *e = &a->list[i];
+        if (e->kind == ADAPTER_LORA) e->weight->linear->lora = NULL;
+        if (e->kind == ADAPTER_WEIGHT && e->weight) put(e->weight->tensor, &e->former);
+    }
+    model_weights_changed(a->model);
+    a->applied = false;
+}
+
+void adapter_scale(struct adapter *a, double factor)
+{
+    for (size_t i = 0; i < a->count; i++)
+        a->list[i].lora.scale = (float)(a->list[i].scale * factor);
+}
+
+void adapter_free(struct adapter *a)
+{
+    if (!a) return;
+    adapter_remove(a);
+    for (size_t i = 0; i < a->count; i++) free(a->list[i].name);
+    free(a->list);
+    safetensors_close(a->file);
+    safetensors_close(a->extra);
+    arena_release(&a->arena);
+    free(a->folder);
+    free(a->name);
+    free(a->base);
+    free(a);
+}
+
+// --- questions -----------------------------------------------------------------------------------
+
+const struct tensor *adapter_find(const struct adapter *a, const char *extra)
+{
+    for (size_t i = 0; a && i < a->count; i++)
+        if (a->list[i].kind == ADAPTER_EXTRA && !strcmp(a->list[i].name, extra))
+            return &a->list[i].tensor;
+    return NULL;
+}
+
+bool adapter_has(const struct adapter *a, enum adapter_kind kind)
+{
+    for (size_t i = 0; i < a->count; i++)
+        if (a->list[i].kind == kind) return true;
+    return false;
+}
+
+bool adapter_touches_vision(const struct adapter *a)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        const struct adapter_entry *e = &a->list[i];
+        if (e->weight && (e->weight->part == PART_VISION || e->weight->part == PART_PROJECTOR))
+            return true;
+    }
+    return false;
+}
+
+int64_t adapter_parameters(const struct adapter *a)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < a->count; i++) {
+        const struct adapter_entry *e = &a->list[i];
+        n += e->kind == ADAPTER_LORA ? tensor_count(&e->lora.a) + tensor_count(&e->lora.b)
+                                     : tensor_count(&e->tensor);
+    }
+    return n;
+}
+
+const char *adapter_kind_name(enum adapter_kind kind)
+{
+    static const char *const names[ADAPTER_KINDS] = { "LoRA", "weight", "extra" };
+    return names[kind];
+}
+
+// --- numbers -------------------------------------------------------------------------------------
+
+// Row `row` of t, widened.
+static void read_row(const struct tensor *t, int64_t row, int64_t width, float *to)
+{
+    const char *data = t->data;
+    floats_from(to, data + (size_t)(row * width) * dtype_size(t->dtype), t->dtype, (size_t)width);
+}
+
+struct adapter_numbers adapter_measure(const struct tensor *t)
+{
+    int64_t n = tensor_count(t), width = t->shape[t->rank - 1];
+    double squares = 0, sum = 0;
+    if (n <= 0) return (struct adapter_numbers){ 0 };
+    float *row = xreallocarray(NULL, (size_t)width, sizeof *row);
+    for (int64_t i = 0; i < n / width; i++) {
+        read_row(t, i, width, row);
+        for (int64_t k = 0; k < width; k++) {
+            squares += (double)row[k] * row[k];
+            sum += fabs((double)row[k]);
+        }
+    }
+    free(row);
+    double mean = sum / (double)n, variance = squares / (double)n - mean * mean;
+    return (struct adapter_numbers){ sqrt(squares), mean, sqrt(variance > 0 ? variance : 0) };
+}
+
+// g [r,r]: products of the rows of a [r,n], or of the columns of b [n,r].
+static void gram(const struct tensor *t, bool columns, double *g)
+{
+    int64_t r = t->shape[columns ? 1 : 0], n = t->shape[columns ? 0 : 1];
+    const float *x = t->data;
+    int64_t step = columns ? 1 : n, along = columns ? r : 1;
+    for (int64_t i = 0; i < r; i++)
+        for (int64_t j = 0; j <= i; j++) {
+            double sum = 0;
+            for (int64_t k = 0; k < n; k++)
+                sum += (double)x[i * step + k * along] * x[j * step + k * along];
+            g[i * r + j] = g[j * r + i] = sum;
+        }
+}
+
+// |B A|^2 = sum over i, j of (B^T B)_ij (A A^T)_ij, without the product [out,in].
+double adapter_lora_norm(const struct lora *lora)
+{
+    int64_t r = lora->a.shape[0];
+    double *a = xreallocarray(NULL, (size_t)(r * r), sizeof *a), sum = 0;
+    double *b = xreallocarray(NULL, (size_t)(r * r), sizeof *b);
+    gram(&lora->a, false, a);
+    gram(&lora->b, true, b);
+    for (int64_t i = 0; i < r * r; i++) sum += a[i] * b[i];
+    free(a);
+    free(b);
+    return fabs((double)lora->scale) * sqrt(sum > 0 ? sum : 0);
+}

@@ -1,0 +1,29 @@
+// core/folder.h -- folders that appear under their name only when they are complete.
+//
+//   char *work = folder_begin("out/adapter", &err);        // out/adapter.XXXXXX
+//   ... files into work ...
+//   if (folder_commit(work, "out/adapter", &err) < 0) ...  // on disk, then renamed; frees work
+//   folder_abandon(work);                                  // or: gone with what is in it; frees it
+#ifndef CORE_FOLDER_H
+#define CORE_FOLDER_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "core/err.h"
+
+// A new folder beside `target`, which must be absent or an empty folder. NULL on failure.
+char *folder_begin(const char *target, struct err *err);
+// On failure the folder is abandoned.
+int folder_commit(char *work, const char *target, struct err *err);
+void folder_abandon(char *work);
+
+// A new file of the folder, to be written with stdio; closing tells whether all of it is on disk.
+FILE *folder_create(const char *folder, const char *name, struct err *err);
+int folder_close(FILE *f, const char *folder, const char *name, struct err *err);
+// Whole files, on disk when it returns.
+int folder_write(const char *folder, const char *name, const void *bytes, size_t size,
+                 struct err *err);
+int folder_copy(const char *folder, const char *name, const char *from, struct err *err);
+
+#endif

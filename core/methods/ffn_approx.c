@@ -1,0 +1,185 @@
+// core/methods/ffn_approx.c -- CAPA's FFN approximation: in chosen layers the FFN of visual tokens
+// becomes a product number by number (methods page, section 3).
+//
+//   hadamard: y = alpha[l] * x      skip: y = x      x, y [n,D] rows of the residual stream
+//
+// Text rows keep the FFN, which is computed for them alone: that is what makes it cheaper. alpha
+// [L,D] and the redundancy [L] by which `ffn.layers auto` chooses come from a calibration file.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/calibration.h"
+#include "core/methods/list.h"
+#include "core/ops.h"
+#include "core/settings_list.h"
+
+static const char *const forms[] = { "off", "hadamard", "skip", NULL };
+static const char *const word_auto[] = { "auto", NULL };
+static const char *const word_none[] = { "none", NULL };
+
+const struct setting ffn_settings[] = {
+    { "ffn.calibration", SETTING_TEXT, 0, 0, "none", NULL, word_none, STALE_KV,
+      "File that /calibrate ffn wrote: alpha and redundancy of each layer." },
+    { "ffn.layers", SETTING_LIST, 0, 0, "auto", NULL, word_auto, STALE_KV,
+      "Layers whose FFN is approximated; auto takes those whose redundancy exceeds ffn.eta." },
+    { "ffn.eta", SETTING_REAL, -1, 1, "0.96", NULL, NULL, STALE_KV,
+      "ffn.layers auto takes layers of more redundancy than this, never the last one." },
+    { "ffn.approx", SETTING_CHOICE, 0, 0, "off", NULL, forms, STALE_KV,
+      "FFN of visual tokens: off computes it, hadamard multiplies by alpha, skip leaves it out." },
+    { 0 },
+};
+
+struct ffn_approx {
+    const struct backend *backend;
+    int layers;          // L
+    bool *chosen;        // [L]
+    struct tensor alpha; // [L,D]; data NULL: skip
+    // Rows of the pass by kind, found anew in each layer.
+    int32_t *text, *visual;
+    int64_t text_count, visual_count, room;
+};
+
+static bool ffn_on(const struct settings *s)
+{
+    return !settings_is(s, "ffn.approx", "off");
+}
+
+static void ffn_release(void *state)
+{
+    struct ffn_approx *f = state;
+    f->backend->release(f->alpha.data);
+    free(f->chosen);
+    free(f->text);
+    free(f->visual);
+    free(f);
+}
+
+// Layers of more visual redundancy than eta, but not the last.
+static int choose_auto(const struct method_env *env, const struct calibration *c, bool *chosen,
+                       struct err *err)
+{
+    const int64_t layers = env->model->decoder.config.layers;
+    if (!c->file)
+        return err_set(err, "ffn.layers is auto, which needs a calibration: /calibrate ffn DATA "
+                            "OUT makes one, /calibration load OUT uses it; or name the layers");
+    float *redundancy = calibration_numbers(c, "ffn.redundancy", 1, &layers, err);
+    if (!redundancy) return -1;
+    const double eta = settings_real(env->settings, "ffn.eta");
+    for (int64_t l = 0; l < layers; l++) chosen[l] = redundancy[l] > eta && l < layers - 1;
+    free(redundancy);
+    return 0;
+}
+
+// What the settings ask for: the layers, and alpha [L,D] on the host (NULL: skip). What is off is
+// looked at as far as it can be.
+static int ffn_read(const struct method_env *env, bool *chosen, float **alpha, struct err *err)
+{
+    const struct settings *s = env->settings;
+    const struct decoder_config *d = &env->model->decoder.config;
+    const char *path = settings_text(s, "ffn.calibration");
+    struct calibration c = { 0 };
+    int status = -1;
+    *alpha = NULL;
+    if (strcmp(path, "none") &&
+        (calibration_open(&c, path, err) < 0 || calibration_fits(&c, env->model, err) < 0))
+        goto out;
+    if (settings_is(s, "ffn.layers", "auto")) {
+        if (ffn_on(s) && choose_auto(env, &c, chosen, err) < 0) goto out;
+    } else if (settings_layers(s, "ffn.layers", d->layers, chosen, err) < 0) {
+        goto out;
+    }
+    if (settings_is(s, "ffn.approx", "hadamard")) {
+        if (!c.file) {
+            err_set(err, "ffn.approx hadamard needs a calibration: /calibrate ffn DATA OUT makes "
+                         "one, /calibration load OUT uses it; or choose skip");
+            goto out;
+        }
+        const int64_t shape[] = { d->layers, d->hidden };
+        if (!(*alpha = calibration_numbers(&c, "ffn.alpha", 2, shape, err))) goto out;
+    }
+    status = 0;
+out:
+    calibration_close(&c);
+    return status;
+}
+
+static int ffn_check(const struct method_env *env, struct err *err)
+{
+    float *alpha;
+    bool *chosen = xcalloc((size_t)env->model->decoder.config.layers, sizeof *chosen);
+    int status = ffn_read(env, chosen, &alpha, err);
+    free(chosen);
+    free(alpha);
+    return status;
+}
+
+static int ffn_start(void **state, const struct method_env *env, struct err *err)
+{
+    const struct decoder_config *d = &env->model->decoder.config;
+    struct ffn_approx *f = *state;
+    if (!f) {
+        *state = f = xcalloc(1, sizeof *f);
+        f->backend = env->backend;
+        f->layers = d->layers;
+        f->chosen = xcalloc((size_t)d->layers, sizeof *f->chosen);
+    }
+    float *alpha;
+    memset(f->chosen, 0, (size_t)f->layers * sizeof *f->chosen);
+    if (ffn_read(env, f->chosen, &alpha, err) < 0) return -1;
+    f->backend->release(f->alpha.data);
+    f->alpha = (struct tensor){ .rank = 2, .shape = { d->layers, d->hidden } };
+    if (!alpha) return 0;
+    f->alpha.data = f->backend->alloc(tensor_bytes(&f->alpha));
+    if (f->alpha.data) f->backend->upload(f->alpha.data, alpha, tensor_bytes(&f->alpha));
+    free(alpha);
+    return f->alpha.data ? 0 : err_set(err, "out of memory for alpha of the FFN approximation");
+}
+
+static bool ffn_wants(void *state, enum site site, int layer)
+{
+    const struct ffn_approx *f = state;
+    return layer < 0 || (layer < f->layers && f->chosen[layer]);
+}
+
+// Sorts the rows of the pass into text and visual.
+static void sort_rows(struct ffn_approx *f, const struct site_args *args)
+{
+    const int64_t n = args->x->shape[0];
+    if (n > f->room) {
+        f->text = xreallocarray(f->text, (size_t)n, sizeof *f->text);
+        f->visual = xreallocarray(f->visual, (size_t)n, sizeof *f->visual);
+        f->room = n;
+    }
+    f->text_count = f->visual_count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (site_visual(args, i))
+            f->visual[f->visual_count++] = (int32_t)i;
+        else
+            f->text[f->text_count++] = (int32_t)i;
+    }
+}
+
+static int ffn_run(void *state, struct graph *g, struct site_args *args)
+{
+    struct ffn_approx *f = state;
+    sort_rows(f, args);
+    if (!f->visual_count) return 0;
+    args->only = f->text;
+    args->only_count = f->text_count;
+    if (!f->alpha.data) return 0;                                    // y = x: the rows stay
+    struct tensor *alpha = graph_rows(g, &f->alpha, args->layer, 1); // [1,D]
+    struct tensor *x = op_gather_rows(g, args->x, f->visual, f->visual_count);
+    args->x = op_scatter_rows(g, args->x, op_scale_columns(g, x, alpha), f->visual);
+    return args->x ? 0 : -1;
+}
+
+const struct method method_ffn_approx = {
+    .name = "ffn_approx",
+    .settings = ffn_settings,
+    .on = ffn_on,
+    .check = ffn_check,
+    .start = ffn_start,
+    .release = ffn_release,
+    .wants = ffn_wants,
+    .at = { [SITE_FFN] = ffn_run },
+};

@@ -1,0 +1,449 @@
+// core/methods/ira.c -- information-regularized attention: in chosen layers the values of visual
+// tokens pass a learned bottleneck before attention uses them (methods page, section 4).
+//
+//   [delta, log sigma_q^2] = head(v)                         v [S,Hkv,d], one head a layer
+//   z = v + delta              + g sigma_q eps in training and with ira.sample
+//   loss += beta sum over layers of the mean over tokens and heads of g KL(q || p)
+//
+// g [S,Hkv] weighs each token by what the text of the same pass looks at (Eqs. 12-14); no gradient
+// flows through it. Several samples in one sequence are dealt with one by one. A fresh head (delta
+// 0) changes nothing.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/methods/list.h"
+#include "core/ops.h"
+#include "core/random.h"
+#include "core/settings_list.h"
+#include "core/tape.h"
+
+static const char *const priors[] = { "local", "global", NULL };
+
+const struct setting ira_settings[] = {
+    { "ira.layers", SETTING_LIST, 0, 0, "60%-80%", NULL, NULL, STALE_KV,
+      "Layers in which information-regularized attention changes the values of visual tokens." },
+    { "ira.on", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_KV,
+      "Information-regularized attention, with the parameters of the adapter." },
+    { "ira.sample", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_KV,
+      "Draws the noise of information-regularized attention in answers too, not in training "
+      "only." },
+    { "ira.gate", SETTING_FLAG, 0, 0, "on", NULL, NULL, STALE_KV,
+      "Weighs noise and penalty of each visual token by the attention of the text; off takes 1." },
+    { "ira.prior", SETTING_CHOICE, 0, 0, "local", NULL, priors, STALE_NOTHING,
+      "Mean of the prior in training: local (the token's own value) or global (one, learned)." },
+    { "ira.beta", SETTING_REAL, 0, 1e6, "0.0001", NULL, NULL, STALE_NOTHING,
+      "Weight of the divergence in the loss, once warm." },
+    { "ira.warmup", SETTING_REAL, 0, 1, "0.5", NULL, NULL, STALE_NOTHING,
+      "Share of the training steps over which ira.beta rises from 0." },
+    { 0 },
+};
+
+enum { HEAD, BIAS, PRIOR, MEAN, PARAMS };
+
+static const struct ira_param {
+    const char *name;
+    float fresh; // what it begins with; the last row of HEAD and BIAS apart
+} params[PARAMS] = {
+    [HEAD] = { "head.weight", 0 },
+    [BIAS] = { "head.bias", 0 },
+    [PRIOR] = { "prior.weight", -4 }, // log sigma_p^2
+    [MEAN] = { "prior_mean.weight", 0 },
+};
+
+static const float fresh_variance = -4; // log sigma_q^2: the last number of the bias
+
+struct ira_layer {
+    struct tensor param[PARAMS]; // [d+1,d] [d+1] [Hkv,d] [Hkv,d], ours
+    char name[PARAMS][48];
+};
+
+struct ira {
+    const struct backend *backend;
+    int layers; // L
+    bool *chosen;
+    struct ira_layer *layer; // [L]
+    bool training, noisy, gated, global;
+    double beta_most, warmup, beta; // at most, share of the steps, now
+    uint64_t seed;
+    // Rows of the pass, found anew in each layer.
+    int32_t *keys; // visual rows among the keys
+    int64_t key_room;
+};
+
+static bool ira_on(const struct settings *s)
+{
+    return settings_flag(s, "ira.on");
+}
+
+static void ira_release(void *state)
+{
+    struct ira *x = state;
+    for (int l = 0; l < x->layers; l++)
+        for (int p = 0; p < PARAMS; p++) x->backend->release(x->layer[l].param[p].data);
+    free(x->layer);
+    free(x->chosen);
+    free(x->keys);
+    free(x);
+}
+
+// --- parameters ----------------------------------------------------------------------------------
+
+static void param_name(char name[48], int layer, int p)
+{
+    snprintf(name, 48, "ira.%d.%s", layer, params[p].name);
+}
+
+static struct tensor param_shape(const struct decoder_config *c, int p)
+{
+    struct tensor t = { .dtype = DTYPE_F32, .rank = 2, .shape = { c->kv_heads, c->dim } };
+    if (p == HEAD) t.shape[0] = c->dim + 1;
+    if (p == BIAS) t.rank = 1, t.shape[0] = c->dim + 1;
+    return t;
+}
+
+// The trained tensor. 0 with *found NULL where there is none.
+static int find_param(const struct method_env *env, int layer, int p, const struct tensor **found,
+                      struct err *err)
+{
+    char name[48];
+    const struct tensor want = param_shape(&env->model->decoder.config, p);
+    param_name(name, layer, p);
+    const struct method_tensors *source = &env->tensors;
+    const struct tensor *t = *found = source->find ? source->find(source->self, name) : NULL;
+    if (!t || (t->dtype == DTYPE_F32 && t->rank == want.rank && t->shape[0] == want.shape[0] &&
+               (t->rank == 1 || t->shape[1] == want.shape[1])))
+        return 0;
+    return err_set(err,
+                   "%s of the adapter does not fit this model (%lld key/value heads of %lld): it "
+                   "was trained on another one",
+                   name, (long long)env->model->decoder.config.kv_heads,
+                   (long long)env->model->decoder.config.dim);
+}
+
+// Layers the settings name. Out of training each needs a trained head.
+static int read_layers(const struct method_env *env, bool *chosen, struct err *err)
+{
+    const int layers = env->model->decoder.config.layers;
+    const int count = settings_layers(env->settings, "ira.layers", layers, chosen, err);
+    if (count < 0 || !ira_on(env->settings)) return count;
+    if (!model_sees(env->model))
+        return err_set(err, "ira.on: the model '%s' reads text only and has no visual tokens",
+                       env->model->name);
+    if (!count)
+        return err_set(err, "ira.layers %s is no layer of this model's %d",
+                       settings_text(env->settings, "ira.layers"), layers);
+    for (int l = 0; l < layers; l++)
+        for (int p = 0; p < PARAMS && chosen[l]; p++) {
+            const struct tensor *t;
+            if (find_param(env, l, p, &t, err) < 0) return -1;
+            if (t || env->training || p == PRIOR || p == MEAN) continue;
+            return err_set(err,
+                           "ira.on needs trained parameters, and there is no ira.%d.%s: /set "
+                           "adapter DIR with one that has them (train.ira on trains them), or let "
+                           "ira.layers name the layers it was trained in",
+                           l, params[p].name);
+        }
+    return 0;
+}
+
+static int ira_check(const struct method_env *env, struct err *err)
+{
+    bool *chosen = xcalloc((size_t)env->model->decoder.config.layers, sizeof *chosen);
+    int status = read_layers(env, chosen, err);
+    free(chosen);
+    return status < 0 ? -1 : 0;
+}
+
+static int fill_param(struct ira *x, const struct method_env *env, int layer, int p,
+                      struct err *err)
+{
+    struct tensor *t = &x->layer[layer].param[p];
+    const struct tensor *trained;
+    void *data = t->data;
+    if (find_param(env, layer, p, &trained, err) < 0) return -1;
+    *t = param_shape(&env->model->decoder.config, p);
+    t->data = data ? data : x->backend->alloc(tensor_bytes(t));
+    if (!t->data) return err_set(err, "out of memory for the parameters of ira.layers");
+    float *host = xmalloc(tensor_bytes(t));
+    const int64_t count = tensor_count(t);
+    for (int64_t i = 0; i < count; i++) host[i] = params[p].fresh;
+    if (p == BIAS) host[count - 1] = fresh_variance;
+    if (trained) x->backend->download(host, trained->data, tensor_bytes(t));
+    x->backend->upload(t->data, host, tensor_bytes(t));
+    free(host);
+    param_name(x->layer[layer].name[p], layer, p);
+    return 0;
+}
+
+static void ira_progress(void *state, double share)
+{
+    struct ira *x = state;
+    const double warm = x->warmup > 0 ? fmin(share / x->warmup, 1) : 1;
+    x->beta = x->beta_most * 0.5 * (1 - cos(M_PI * warm)); // cosine from 0
+}
+
+static int ira_start(void **state, const struct method_env *env, struct err *err)
+{
+    const struct settings *s = env->settings;
+    struct ira *x = *state;
+    if (!x) {
+        *state = x = xcalloc(1, sizeof *x);
+        x->backend = env->backend;
+        x->layers = env->model->decoder.config.layers;
+        x->chosen = xcalloc((size_t)x->layers, sizeof *x->chosen);
+        x->layer = xcalloc((size_t)x->layers, sizeof *x->layer);
+    }
+    if (read_layers(env, x->chosen, err) < 0) return -1;
+    for (int l = 0; l < x->layers; l++)
+        for (int p = 0; p < PARAMS && x->chosen[l]; p++)
+            if (fill_param(x, env, l, p, err) < 0) return -1;
+    x->training = env->training;
+    x->noisy = env->training || settings_flag(s, "ira.sample");
+    x->gated = settings_flag(s, "ira.gate");
+    x->global = settings_is(s, "ira.prior", "global");
+    x->beta_most = settings_real(s, "ira.beta");
+    x->warmup = settings_real(s, "ira.warmup");
+    x->seed = (uint64_t)settings_integer(s, "sample.seed");
+    ira_progress(x, 0);
+    return 0;
+}
+
+static void ira_params(void *state, method_param_fn add, void *self)
+{
+    struct ira *x = state;
+    for (int l = 0; l < x->layers; l++)
+        for (int p = 0; p < PARAMS && x->chosen[l]; p++)
+            if (p != MEAN || x->global) add(self, x->layer[l].name[p], &x->layer[l].param[p]);
+}
+
+// --- the pass ------------------------------------------------------------------------------------
+
+static bool ira_wants(void *state, enum site site, int layer)
+{
+    const struct ira *x = state;
+    return layer < 0 || (layer < x->layers && x->chosen[layer]);
+}
+
+// What one pass through one layer works with.
+struct pass {
+    struct ira *x;
+    struct graph *g;
+    const struct site_args *args;
+    int64_t rows, heads, dim; // S visual tokens that are new here
+    float *gate;              // [S,Hkv] on the host
+};
+
+static void key_reserve(struct ira *x, int64_t n)
+{
+    if (n <= x->key_room) return;
+    x->keys = xreallocarray(x->keys, (size_t)n, sizeof *x->keys);
+    x->key_room = n;
+}
+
+// The first row of the sample that new row i belongs to.
+static int64_t sample_start(const struct site_args *a, int64_t i)
+{
+    return a->sequence->start ? a->sequence->start[site_row(a, i)] : 0;
+}
+
+// g of the visual tokens among new rows [from, to), one sample: from the text queries of these rows
+// and all visual keys of the sample. Their number is `count`, the last ones among the keys.
+static int gate_sample(struct pass *p, int64_t from, int64_t to, int64_t count, float *gate)
+{
+    const struct site_args *a = p->args;
+    struct graph *g = p->g;
+    const int64_t first = a->sequence->start ? from : 0, last = a->past + to;
+    int32_t *text = xreallocarray(NULL, (size_t)(to - from) + 1, sizeof *text);
+    int32_t *keys = xreallocarray(NULL, (size_t)(last - first) + 1, sizeof *keys);
+    int64_t queries = 0, key_count = 0;
+    for (int64_t i = from; i < to; i++)
+        if (!site_visual(a, i)) text[queries++] = (int32_t)i;
+    for (int64_t j = first; j < last; j++)
+        if (a->sequence->picture[site_key(a, j)] >= 0) keys[key_count++] = (int32_t)j;
+
+    struct tensor q = *a->q, k = *a->k; // without their gradients
+    q.grad = k.grad = NULL;
+    struct tensor *asking = op_gather_rows(g, &q, text, queries);  // [T, H, d]
+    struct tensor *asked = op_gather_rows(g, &k, keys, key_count); // [S', Hkv, d]
+    struct tensor *t = graph_new2(g, DTYPE_F32, key_count, p->heads);
+    free(text);
+    free(keys);
+    if (!asking || !asked || !t) return -1;
+    if (g->backend->ira_gate(t, asking, asked, 1 / sqrtf((float)p->dim)) < 0) {
+        graph_fail(g, "gate of ira: %s", g->backend->failure());
+        return -1;
+    }
+    t = graph_rows(g, t, key_count - count, count);
+    if (t) g->backend->download(gate, t->data, tensor_bytes(t));
+    return graph_ok(g) ? 0 : -1;
+}
+
+// Calls with each sample of the pass that has new visual tokens: its rows [from, to), the number of
+// its visual tokens, those of earlier samples, and its number.
+typedef int (*sample_fn)(struct pass *p, int64_t from, int64_t to, int64_t count, int64_t before,
+                         int number, void *self);
+
+static int each_sample(struct pass *p, sample_fn run, void *self)
+{
+    const int64_t n = p->args->q->shape[0];
+    int64_t before = 0;
+    int number = 0;
+    for (int64_t from = 0, to; from < n; from = to, number++) {
+        int64_t count = 0;
+        for (to = from; to < n && sample_start(p->args, to) == sample_start(p->args, from); to++)
+            count += site_visual(p->args, to);
+        if (count && run(p, from, to, count, before, number, self) < 0) return -1;
+        before += count;
+    }
+    return 0;
+}
+
+static int add_gate(struct pass *p, int64_t from, int64_t to, int64_t count, int64_t before,
+                    int number, void *self)
+{
+    return gate_sample(p, from, to, count, p->gate + before * p->heads);
+}
+
+// A standard normal number of one place (Box and Muller 1958).
+static float normal(uint64_t seed, uint64_t place)
+{
+    const double u = 1 - random_unit(seed, RANDOM_IRA, 2 * place);
+    const double w = random_unit(seed, RANDOM_IRA, 2 * place + 1);
+    return (float)(sqrt(-2 * log(u)) * cos(2 * M_PI * w));
+}
+
+// Noise of a sample's tokens: it depends on seed, sample, layer and place alone.
+static int add_noise(struct pass *p, int64_t from, int64_t to, int64_t count, int64_t before,
+                     int number, void *self)
+{
+    const struct site_args *a = p->args;
+    const int64_t width = p->heads * p->dim;
+    const uint64_t sample = p->g->samples ? p->g->samples[number].number : 0;
+    const uint64_t seed = random_bits(p->x->seed + (uint64_t)a->layer, RANDOM_IRA, sample);
+    float *noise = (float *)self + before * width;
+    for (int64_t i = from; i < to; i++) {
+        if (!site_visual(a, i)) continue;
+        const int64_t row = site_row(a, i) - sample_start(a, i);
+        for (int64_t k = 0; k < width; k++) *noise++ = normal(seed, (uint64_t)(row * width + k));
+    }
+    return 0;
+}
+
+static struct tensor *draw_noise(struct pass *p)
+{
+    const int64_t shape[] = { p->rows, p->heads, p->dim };
+    float *host = xmalloc((size_t)(p->rows * p->heads * p->dim) * sizeof *host);
+    each_sample(p, add_noise, host);
+    struct tensor *noise = graph_upload(p->g, DTYPE_F32, 3, shape, host);
+    free(host);
+    struct site_args args = *p->args;
+    args.x = noise;
+    if (!noise || hooks_run(p->g, SITE_NOISE, &args) < 0) return NULL;
+    return args.x;
+}
+
+// The divergence of each token and head, and where its penalty goes.
+struct penalty {
+    const float *kl; // [S,Hkv]
+    float *weight;   // [S,Hkv] of each number in the step's loss
+};
+
+static int add_penalty(struct pass *p, int64_t from, int64_t to, int64_t count, int64_t before,
+                       int number, void *self)
+{
+    const struct penalty *y = self;
+    struct graph *g = p->g;
+    const double mean = p->x->beta / (double)(count * p->heads);
+    double sum = 0;
+    for (int64_t i = before * p->heads; i < (before + count) * p->heads; i++) {
+        sum += (double)p->gate[i] * (double)y->kl[i];
+        y->weight[i] = (float)(g->share * mean * (double)p->gate[i]);
+    }
+    // A block that is computed again is counted once.
+    if (!g->tape || !g->tape->recomputing) g->samples[number].penalty += mean * sum;
+    return 0;
+}
+
+static int penalize(struct pass *p, struct tensor *kl)
+{
+    struct graph *g = p->g;
+    if (!kl) return -1;
+    float *host = xmalloc(2 * tensor_bytes(kl));
+    struct penalty y = { .kl = host, .weight = host + tensor_count(kl) };
+    g->backend->download(host, kl->data, tensor_bytes(kl));
+    each_sample(p, add_penalty, &y);
+    struct tensor *weight = graph_upload(g, DTYPE_F32, 2, kl->shape, y.weight);
+    free(host);
+    return weight ? tape_seed(g, kl, weight) : -1;
+}
+
+// Divergence for the loss and for who listens.
+static int diverge(struct pass *p, struct tensor *head, struct tensor *v, struct tensor *gate)
+{
+    struct graph *g = p->g;
+    const bool heard = hooks_wanted(g, SITE_KL, p->args->layer);
+    if (!g->samples && !heard) return 0;
+    struct ira_layer *w = &p->x->layer[p->args->layer];
+    const bool global = p->x->global;
+    struct tensor *kl = op_ira_kl(g, head, &w->param[PRIOR], global ? v : NULL,
+                                  global ? &w->param[MEAN] : NULL); // [S, Hkv]
+    if (g->samples && penalize(p, kl) < 0) return -1;
+    struct site_args args = *p->args;
+    args.x = kl, args.v = gate;
+    return kl && (!heard || hooks_run(g, SITE_KL, &args) == 0) ? 0 : -1;
+}
+
+// New visual rows of args->v [P,Hkv,d].
+static int change(struct pass *p, struct site_args *args, const int32_t *keys)
+{
+    struct ira *x = p->x;
+    struct graph *g = p->g;
+    struct ira_layer *w = &x->layer[args->layer];
+    const bool gated = x->noisy || g->samples || hooks_wanted(g, SITE_KL, args->layer);
+    struct tensor *v = op_gather_rows(g, args->v, keys, p->rows); // [S, Hkv, d]
+    struct tensor *flat = graph_view(g, v, 2, (int64_t[]){ p->rows * p->heads, p->dim });
+    struct tensor *head = op_matmul(g, flat, &w->param[HEAD], &w->param[BIAS]); // [S*Hkv, d+1]
+    struct tensor *gate = NULL, *noise = NULL;
+
+    if (gated) {
+        for (int64_t i = 0; i < p->rows * p->heads; i++) p->gate[i] = 1;
+        if (x->gated && each_sample(p, add_gate, NULL) < 0) return -1;
+        gate = graph_upload(g, DTYPE_F32, 2, (int64_t[]){ p->rows, p->heads }, p->gate);
+    }
+    if (x->noisy && !(noise = draw_noise(p))) return -1;
+    struct tensor *z = op_ira_values(g, v, head, gate, noise);
+    if (diverge(p, head, v, gate) < 0) return -1;
+    args->x = args->v = op_scatter_rows(g, args->v, z, keys);
+    return args->v ? 0 : -1;
+}
+
+static int ira_run(void *state, struct graph *g, struct site_args *args)
+{
+    struct ira *x = state;
+    const int64_t n = args->q->shape[0];
+    struct pass p = { .x = x, .g = g, .args = args, .heads = args->v->shape[1] };
+    p.dim = args->v->shape[2];
+    key_reserve(x, n);
+    for (int64_t i = 0; i < n; i++)
+        if (site_visual(args, i)) x->keys[p.rows++] = (int32_t)(args->past + i);
+    if (!p.rows) return 0;
+    p.gate = xreallocarray(NULL, (size_t)(p.rows * p.heads), sizeof *p.gate);
+    int status = change(&p, args, x->keys);
+    free(p.gate);
+    return status;
+}
+
+const struct method method_ira = {
+    .name = "ira",
+    .settings = ira_settings,
+    .on = ira_on,
+    .check = ira_check,
+    .start = ira_start,
+    .release = ira_release,
+    .wants = ira_wants,
+    .at = { [SITE_VALUES] = ira_run },
+    .params = ira_params,
+    .progress = ira_progress,
+};

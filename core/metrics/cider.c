@@ -1,0 +1,160 @@
+// core/metrics/cider.c -- CIDEr-D of a caption against several (Vedantam, Zitnick, Parikh 2015).
+//
+// For n = 1..4: vectors over n-grams, count * log(samples / samples whose references have it);
+//   sim_n = sum_w min(c_w, r_w) r_w / (|c| |r|) * exp(-(words of c - words of r)^2 / (2 * 6^2))
+// and 10 times the mean over the references and over n. Counts are not divided by the length, as in
+// the authors' program (in the paper they are; without the min that changes nothing). Words are
+// those of core/metrics/words.h; there is no stemmer. An n-gram that no reference has counts as if
+// one sample had it. The corpus is the references of all samples that were asked for.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/metrics/metric.h"
+#include "core/metrics/words.h"
+#include "core/names.h"
+
+enum { GRAMS = 4 };
+
+static const double sigma = 6;
+
+// n-grams of one text for one n: number in `names`, how often.
+struct counts {
+    struct names names;
+    double *count; // [names.count]
+    size_t capacity;
+};
+
+static void counts_release(struct counts *c)
+{
+    names_release(&c->names);
+    free(c->count);
+}
+
+static void counts_add(struct counts *c, const char *gram)
+{
+    bool known;
+    const size_t i = names_add(&c->names, gram, &known);
+    if (i >= c->capacity) {
+        c->capacity = c->capacity ? 2 * c->capacity : 32;
+        c->count = xreallocarray(c->count, c->capacity, sizeof *c->count);
+    }
+    c->count[i] = known ? c->count[i] + 1 : 1;
+}
+
+// Counts the n-grams of `words` (one blank between); how many words there are.
+static int64_t count_grams(struct counts *c, const char *words, int n)
+{
+    int64_t seen = 0;
+    const char *starts[GRAMS] = { NULL }; // of the last n words
+    for (const char *p = words; *p;) {
+        const char *end = strchrnul(p, ' ');
+        memmove(starts, starts + 1, (size_t)(n - 1) * sizeof *starts);
+        starts[n - 1] = p;
+        if (++seen >= n) {
+            char *gram = xstrndup(starts[0], (size_t)(end - starts[0]));
+            counts_add(c, gram);
+            free(gram);
+        }
+        p = *end ? end + 1 : end;
+    }
+    return seen;
+}
+
+// --- the corpus ----------------------------------------------------------------------------------
+
+struct corpus {
+    struct counts have; // of each n-gram: samples whose references have it
+    int64_t samples;
+};
+
+static void *corpus_new(void)
+{
+    return xcalloc(1, sizeof(struct corpus));
+}
+
+static void corpus_free(void *self)
+{
+    struct corpus *c = self;
+    if (c) counts_release(&c->have);
+    free(c);
+}
+
+static void corpus_add(void *self, const char *const *references, size_t count)
+{
+    struct corpus *c = self;
+    struct counts sample = { 0 };
+    for (size_t i = 0; i < count; i++) {
+        char *words = words_split(references[i]);
+        for (int n = 1; n <= GRAMS; n++) count_grams(&sample, words, n);
+        free(words);
+    }
+    for (size_t i = 0; i < sample.names.count; i++) counts_add(&c->have, sample.names.list[i]);
+    counts_release(&sample);
+    c->samples++;
+}
+
+static double rarity(const struct corpus *c, const char *gram)
+{
+    size_t i;
+    const double have = names_find(&c->have.names, gram, &i) ? c->have.count[i] : 1;
+    return log((double)(c->samples > 0 ? c->samples : 1)) - log(have);
+}
+
+// --- one caption ---------------------------------------------------------------------------------
+
+// Turns counts into the vector's elements; its length.
+static double weigh(struct counts *c, const struct corpus *corpus)
+{
+    double sum = 0;
+    for (size_t i = 0; i < c->names.count; i++) {
+        c->count[i] *= rarity(corpus, c->names.list[i]);
+        sum += c->count[i] * c->count[i];
+    }
+    return sqrt(sum);
+}
+
+static double similarity(const char *caption, const char *reference, int n,
+                         const struct corpus *corpus)
+{
+    struct counts a = { 0 }, b = { 0 };
+    const double apart = (double)(count_grams(&a, caption, n) - count_grams(&b, reference, n));
+    const double lengths = weigh(&a, corpus) * weigh(&b, corpus);
+    double sum = 0;
+    for (size_t i = 0, k; i < a.names.count; i++)
+        if (names_find(&b.names, a.names.list[i], &k))
+            sum += fmin(a.count[i], b.count[k]) * b.count[k];
+    counts_release(&a);
+    counts_release(&b);
+    if (lengths > 0) sum /= lengths;
+    return sum * exp(-apart * apart / (2 * sigma * sigma));
+}
+
+static int score(const struct metric_case *c, struct metric_outcome *o, struct err *err)
+{
+    if (!c->reference_count) return err_set(err, "the data give no caption to compare with");
+    double sum = 0;
+    char *caption = words_split(c->answer);
+    for (size_t i = 0; i < c->reference_count; i++) {
+        char *reference = words_split(c->references[i]);
+        for (int n = 1; n <= GRAMS; n++) sum += similarity(caption, reference, n, c->corpus);
+        free(reference);
+    }
+    *o = (struct metric_outcome){ .score = 10 * sum / GRAMS / (double)c->reference_count,
+                                  .class = -1,
+                                  .found = caption };
+    return 0;
+}
+
+const struct metric metric_cider = {
+    .name = "cider",
+    .help = "CIDEr-D of captions against the references, 0 to 10.",
+    .rule = "the whole answer as words (case and punctuation dropped, no stemming) against every "
+            "reference: tf-idf of 1- to 4-grams over the references of all samples, sigma 6",
+    .way = METRIC_ANSWERS,
+    .corpus_new = corpus_new,
+    .corpus_add = corpus_add,
+    .corpus_free = corpus_free,
+    .score = score,
+};

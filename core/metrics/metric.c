@@ -1,0 +1,78 @@
+// core/metrics/metric.c -- the table of metrics, sums of scores and their intervals.
+#include "core/metrics/metric.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+#define X(name) extern const struct metric metric_##name;
+#include "core/metrics/list.h"
+#undef X
+
+const struct metric *const metrics[] = {
+#define X(name) &metric_##name,
+#include "core/metrics/list.h"
+#undef X
+    NULL
+};
+
+const struct metric *metric_find(const char *name)
+{
+    for (int i = 0; metrics[i]; i++)
+        if (!strcmp(metrics[i]->name, name)) return metrics[i];
+    return NULL;
+}
+
+const struct metric *metric_need(const char *name, struct err *err)
+{
+    const struct metric *m = metric_find(name);
+    if (m) return m;
+    struct buf b = { 0 };
+    for (int i = 0; metrics[i]; i++) buf_printf(&b, "%s%s", i ? ", " : "", metrics[i]->name);
+    err_set(err, "there is no metric '%s': choose one of %s", name, b.data);
+    buf_release(&b);
+    return NULL;
+}
+
+void metric_tally_add(struct metric_tally *t, const struct metric_outcome *o)
+{
+    const double before = o->score - t->mean;
+    t->n++;
+    t->mean += before / (double)t->n;
+    t->squares += before * (o->score - t->mean);
+    if (o->class >= 0 && o->class < METRIC_CLASSES) t->classes[o->class]++;
+}
+
+void metric_tally_merge(struct metric_tally *t, const struct metric_tally *other)
+{
+    const double n = (double)t->n, m = (double)other->n, apart = other->mean - t->mean;
+    if (!other->n) return;
+    t->n += other->n;
+    t->mean += apart * m / (n + m);
+    t->squares += other->squares + apart * apart * n * m / (n + m);
+    for (int i = 0; i < METRIC_CLASSES; i++) t->classes[i] += other->classes[i];
+}
+
+static const double z = 1.959963984540054; // 97.5% of the normal distribution lie below
+
+// E. B. Wilson, 1927: the shares p for which the one seen is within z standard errors of p.
+static void wilson(double share, double n, double *low, double *high)
+{
+    const double base = 1 + z * z / n, centre = (share + z * z / (2 * n)) / base;
+    const double half = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / base;
+    *low = fmax(0, centre - half);
+    *high = fmin(1, centre + half);
+}
+
+void metric_interval(const struct metric *m, const struct metric_tally *t, double *low,
+                     double *high)
+{
+    const double n = (double)t->n;
+    *low = *high = NAN;
+    if (m->share && t->n) wilson(fmin(1, fmax(0, t->mean)), n, low, high);
+    if (m->share || t->n < 2) return;
+    const double half = z * sqrt(t->squares / (n - 1) / n);
+    *low = t->mean - half;
+    *high = t->mean + half;
+}

@@ -1,0 +1,95 @@
+// core/metrics/metric.h -- how an answer is scored: one constant struct per metric.
+//
+//   const struct metric *m = metric_find("yesno");
+//   struct metric_outcome o;
+//   if (m->score(&sample, &o, &err) < 0) ...        // this sample cannot be scored; err says why
+//   metric_tally_add(&tally, &o);
+//   metric_interval(m, &tally, &low, &high);        // 95%
+//
+// To add a metric NAME: core/metrics/NAME.c with `const struct metric metric_NAME`, X(NAME) in
+// list.h, its hand-computed cases in tests/core/metrics.c. Commands, help and jobs read the table.
+#ifndef CORE_METRICS_METRIC_H
+#define CORE_METRICS_METRIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+// What the metric needs from the model.
+enum metric_way {
+    METRIC_ANSWERS, // a generated answer to every question
+    METRIC_RANKS,   // the log-likelihood of each choice
+    METRIC_LOSS,    // the loss of the sample's own answers
+};
+
+// One question and what is known of it. All borrowed.
+struct metric_case {
+    const char *question;
+    const char *answer; // generated; METRIC_ANSWERS
+    const char *const *references;
+    size_t reference_count;
+    const char *const *choices;
+    size_t choice_count;
+    int right;              // choice the data gives by number, -1
+    const double *loglik;   // [choice_count] METRIC_RANKS
+    const int64_t *lengths; // [choice_count] characters of what was ranked
+    double loss;            // METRIC_LOSS
+    const void *corpus;     // what corpus_new made
+};
+
+enum { METRIC_CLASSES = 8, METRIC_NUMBERS = 8 };
+
+struct metric_outcome {
+    double score;
+    int class;   // which of the metric's own cases (true positive, ...), -1
+    char *found; // what the rule took from the answer, NULL: nothing; free()
+};
+
+// Sums over what was scored; zero-initialised is empty.
+struct metric_tally {
+    int64_t n, classes[METRIC_CLASSES];
+    double mean, squares; // of the scores; sum of squared distances from the mean (Welford)
+};
+
+struct metric_number {
+    const char *name;
+    double value; // NaN: not defined here (no positives for a precision)
+};
+
+struct metric {
+    const char *name, *help;
+    const char *rule; // how the answer is found and compared, one sentence
+    enum metric_way way;
+    bool share;   // scores are 0 or 1: the total is a share with a Wilson interval
+    bool smaller; // the better the smaller
+    // Statistics of all references, collected before the first score; NULL: none are needed.
+    void *(*corpus_new)(void);
+    void (*corpus_add)(void *corpus, const char *const *references, size_t count);
+    void (*corpus_free)(void *corpus);
+    int (*score)(const struct metric_case *c, struct metric_outcome *o, struct err *err);
+    // Numbers beside the score. How many (at most METRIC_NUMBERS); NULL: none.
+    int (*summary)(const struct metric_tally *t, struct metric_number *numbers);
+};
+
+extern const struct metric *const metrics[]; // [METRIC_COUNT], and NULL
+
+enum {
+    METRIC_COUNT = 0
+#define X(name) +1
+#include "core/metrics/list.h"
+#undef X
+};
+
+const struct metric *metric_find(const char *name);
+// As metric_find, with a message that names those there are.
+const struct metric *metric_need(const char *name, struct err *err);
+
+void metric_tally_add(struct metric_tally *t, const struct metric_outcome *o);
+void metric_tally_merge(struct metric_tally *t, const struct metric_tally *other);
+// 95%: Wilson's for shares; mean +- 1.96 standard errors otherwise, NaN for fewer than two scores.
+void metric_interval(const struct metric *m, const struct metric_tally *t, double *low,
+                     double *high);
+
+#endif

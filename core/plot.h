@@ -1,0 +1,33 @@
+// core/plot.h -- curves as text and as a picture: axes with numbers, several lines.
+//
+//   struct plot_line lines[] = { { .name = "3 loss", .x = steps, .y = values, .count = n } };
+//   plot_text(&b, lines, 1, 0, 16);                 // as wide as the terminal
+//   plot_png("loss.png", lines, 1, &err);
+#ifndef CORE_PLOT_H
+#define CORE_PLOT_H
+
+#include <stddef.h>
+
+#include "core/err.h"
+#include "core/mem.h"
+
+// Points that are not finite are gaps.
+struct plot_line {
+    const char *name;
+    double *x, *y; // [count]
+    size_t count;
+};
+
+enum { PLOT_LINES = 8 }; // that can be told apart
+
+// width 0: that of the terminal on standard output, else 80; height: lines of the drawing itself.
+void plot_text(struct buf *b, const struct plot_line *lines, size_t count, int width, int height);
+int plot_png(const char *path, const struct plot_line *lines, size_t count, struct err *err);
+// Each value becomes the mean of those at most window / 2 places away; gaps are passed over.
+void plot_smooth(double *y, size_t count, size_t window);
+
+// Where an axis from min to max has its numbers: at most `most` round values; returns how many.
+// *format prints them with as many digits as tell them apart.
+int plot_ticks(double min, double max, int most, double *ticks, char format[16]);
+
+#endif

@@ -1,0 +1,642 @@
+// core/train/evaluate.c -- a data set's questions one after another: asked, answered, scored.
+//
+// The conversation of the run lives as long as the run: a sample whose pictures are those of the
+// sample before keeps their visual tokens, and what its prompt begins with stays in the cache.
+#include "core/train/evaluate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/metrics/choices.h"
+#include "core/train/evaluate_parts.h"
+
+struct evaluating {
+    const struct evaluate_request *r;
+    struct settings *settings; // greedy
+    struct evaluation *e;
+    struct conversation c;
+    struct evaluate_passes passes;
+    char **paths; // pictures of c, in order
+    size_t path_count;
+    void *corpus[METRIC_COUNT]; // by number in metrics[]
+    int64_t done, count;
+    bool stopped;
+};
+
+static int64_t sample_at(const struct evaluating *v, int64_t i)
+{
+    return v->r->indices ? v->r->indices[i] : i;
+}
+
+static int64_t sample_count(const struct evaluating *v)
+{
+    return v->r->indices ? v->r->index_count : v->r->data->count;
+}
+
+static bool is_chosen(const struct evaluate_request *r, const struct sample *s)
+{
+    for (size_t i = 0; i < r->kind_count; i++)
+        if (!strcmp(r->kinds[i], s->kind)) return true;
+    return r->kind_count == 0;
+}
+
+// --- what is asked -------------------------------------------------------------------------------
+
+// A question of a sample, and what the data say is right.
+struct question {
+    size_t message; // of the sample: the user's
+    int turn;
+    char *text;
+    const char *const *references; // of the sample, or &reference
+    size_t reference_count;
+    char *reference;
+};
+
+static void question_release(struct question *q)
+{
+    free(q->text);
+    free(q->reference);
+    *q = (struct question){ 0 };
+}
+
+static bool is_last_question(const struct dialogue *d, size_t message)
+{
+    for (size_t i = message + 1; i < d->count; i++)
+        if (d->messages[i].role == ROLE_USER) return false;
+    return true;
+}
+
+// The question of message i with its references: those of the sample belong to its last question,
+// otherwise it is the answer that follows. False: not a question, or nothing is known of it.
+static bool question_at(const struct sample *s, size_t i, struct question *q)
+{
+    const struct dialogue *d = &s->dialogue;
+    *q = (struct question){ .message = i };
+    if (d->messages[i].role != ROLE_USER) return false;
+    const bool last = is_last_question(d, i);
+    for (size_t k = 0; k < i; k++) q->turn += d->messages[k].role == ROLE_USER;
+    q->text = message_text(&d->messages[i]);
+    if (last && s->reference_count) {
+        q->references = (const char *const *)s->references;
+        q->reference_count = s->reference_count;
+        return true;
+    }
+    if (i + 1 < d->count && d->messages[i + 1].role == ROLE_ASSISTANT) {
+        q->reference = message_text(&d->messages[i + 1]);
+        q->references = (const char *const *)&q->reference;
+        q->reference_count = 1;
+        return true;
+    }
+    if (last && s->choice_count && s->right >= 0) return true;
+    question_release(q);
+    return false;
+}
+
+static const struct metric *sample_metric(const struct evaluating *v, const struct sample *s,
+                                          struct err *err)
+{
+    if (v->r->metric) return v->r->metric;
+    const struct metric *m = metric_need(s->metric ? s->metric : "loss", err);
+    if (!m) err_in(err, "\"metric\"");
+    return m;
+}
+
+// --- the corpus of references --------------------------------------------------------------------
+
+static int metric_number_of(const struct metric *m)
+{
+    int i = 0;
+    while (metrics[i] != m) i++;
+    return i;
+}
+
+static void add_to_corpus(struct evaluating *v, const struct metric *m, void *corpus,
+                          const struct sample *s)
+{
+    struct question q;
+    for (size_t i = 0; i < s->dialogue.count; i++) {
+        if (!question_at(s, i, &q)) continue;
+        if (sample_metric(v, s, NULL) == m) m->corpus_add(corpus, q.references, q.reference_count);
+        question_release(&q);
+    }
+}
+
+// Goes once through the references of all samples, before the first score that needs them.
+static const void *corpus_of(struct evaluating *v, const struct metric *m)
+{
+    if (!m->corpus_new) return NULL;
+    const int number = metric_number_of(m);
+    if (v->corpus[number]) return v->corpus[number];
+    void *corpus = v->corpus[number] = m->corpus_new();
+    int64_t taken = 0;
+    for (int64_t i = 0; i < sample_count(v) && (!v->r->limit || taken < v->r->limit); i++) {
+        struct sample s;
+        const int status = dataset_read(v->r->data, sample_at(v, i), &s, NULL);
+        const bool chosen = is_chosen(v->r, &s);
+        if (status == 0 && chosen) add_to_corpus(v, m, corpus, &s);
+        taken += chosen;
+        sample_release(&s);
+    }
+    return corpus;
+}
+
+// --- totals --------------------------------------------------------------------------------------
+
+static struct metric_tally *total_for(struct evaluation *e, const struct metric *m,
+                                      const char *kind)
+{
+    for (size_t i = 0; i < e->total_count; i++)
+        if (e->totals[i].metric == m && !strcmp(e->totals[i].kind, kind))
+            return &e->totals[i].tally;
+    e->totals = xreallocarray(e->totals, e->total_count + 1, sizeof *e->totals);
+    const size_t number = names_add(&e->kinds, kind, NULL);
+    e->totals[e->total_count] =
+        (struct evaluation_total){ .metric = m, .kind = e->kinds.list[number] };
+    return &e->totals[e->total_count++].tally;
+}
+
+void evaluation_note(struct evaluation *e, const struct metric *m, const char *kind, double score,
+                     int class)
+{
+    metric_tally_add(total_for(e, m, kind),
+                     &(struct metric_outcome){ .score = score, .class = class });
+}
+
+static void tell(struct evaluating *v, const struct evaluated *told)
+{
+    if (v->r->report && !v->r->report(v->r->self, told)) v->stopped = true;
+}
+
+static struct evaluated told_of(const struct evaluating *v, const struct sample *s, const char *id)
+{
+    return (struct evaluated){ .index = s->index,
+                               .line = s->line,
+                               .id = id,
+                               .kind = s->kind,
+                               .prompt = "",
+                               .answer = "",
+                               .reference = "",
+                               .score = NAN,
+                               .class = -1,
+                               .done = v->done + 1,
+                               .count = v->count };
+}
+
+static char *name_of(const struct sample *s)
+{
+    return s->id ? xstrdup(s->id) : xasprintf("#%lld", (long long)s->index);
+}
+
+// What is wrong with a sample costs that sample only.
+static void skip(struct evaluating *v, const struct sample *s, const struct question *q,
+                 const struct metric *m, const char *why)
+{
+    char *id = name_of(s);
+    struct evaluated told = told_of(v, s, id);
+    told.metric = m;
+    told.skipped = why;
+    told.prompt = q ? q->text : "";
+    told.turn = q ? q->turn : 0;
+    told.reference = q && q->reference_count ? q->references[0] : "";
+    if (!v->e->why) v->e->why = xasprintf("sample %s: %s", id, why);
+    tell(v, &told);
+    free(id);
+}
+
+// Scores the case; 1 when it was skipped.
+static int note(struct evaluating *v, const struct sample *s, const struct question *q,
+                const struct metric *m, struct metric_case *mc)
+{
+    struct metric_outcome o;
+    struct err err;
+    mc->corpus = corpus_of(v, m);
+    if (m->score(mc, &o, &err) < 0) {
+        skip(v, s, q, m, err.text);
+        return 1;
+    }
+    metric_tally_add(total_for(v->e, m, s->kind), &o);
+    char *id = name_of(s);
+    struct evaluated told = told_of(v, s, id);
+    told.metric = m;
+    told.turn = q->turn;
+    told.prompt = q->text;
+    told.answer = mc->answer ? mc->answer : "";
+    told.found = o.found;
+    told.reference = q->reference_count ? q->references[0] : "";
+    told.score = o.score;
+    told.class = o.class;
+    tell(v, &told);
+    free(id);
+    free(o.found);
+    return 0;
+}
+
+// --- the model -----------------------------------------------------------------------------------
+
+static void forget_pictures(struct evaluating *v)
+{
+    conversation_clear(&v->c);
+    for (size_t i = 0; i < v->path_count; i++) free(v->paths[i]);
+    free(v->paths);
+    v->paths = NULL;
+    v->path_count = 0;
+}
+
+static bool same_pictures(const struct evaluating *v, const struct dialogue *d)
+{
+    if (v->path_count != d->path_count) return false;
+    for (size_t i = 0; i < d->path_count; i++)
+        if (strcmp(v->paths[i], d->paths[i]) != 0) return false;
+    return true;
+}
+
+// The sample's pictures in the conversation, where they wait, so that dropping messages leaves
+// them.
+static int show_pictures(struct evaluating *v, const struct dialogue *d, struct err *err)
+{
+    if (same_pictures(v, d)) return 0;
+    forget_pictures(v);
+    v->paths = xcalloc(d->path_count + 1, sizeof *v->paths);
+    for (size_t i = 0; i < d->path_count; i++) {
+        size_t size;
+        char *bytes = file_read(d->paths[i], IMAGE_MAX_FILE, &size, err);
+        const int index = bytes ? conversation_attach(&v->c, d->paths[i], bytes, size, err) : -1;
+        free(bytes);
+        if (index < 0) {
+            forget_pictures(v);
+            return -1;
+        }
+        v->paths[v->path_count++] = xstrdup(d->paths[i]);
+    }
+    return 0;
+}
+
+// The methods that are on, and then who else listens.
+static int attach_methods(struct evaluating *v, struct hooks *hooks, struct err *err)
+{
+    const struct method_env env = { .model = v->r->model,
+                                    .backend = v->r->backend,
+                                    .settings = v->settings,
+                                    .tensors = v->r->tensors };
+    *hooks = (struct hooks){ 0 };
+    if (methods_attach(&v->c.methods, hooks, &env, err) < 0) return -1;
+    // A method may decide by the question what it keeps of a picture: nothing is taken over.
+    if (hooks->count) conversation_stale(&v->c, STALE_KV);
+    for (int i = 0; v->r->hooks && i < v->r->hooks->count; i++)
+        hooks_add(hooks, &v->r->hooks->list[i]);
+    v->passes = (struct evaluate_passes){
+        .settings = v->settings, .hooks = hooks, .cancel = v->r->cancel, .c = &v->c
+    };
+    return 0;
+}
+
+// The conversation up to the question.
+static void set_messages(struct evaluating *v, const struct dialogue *d, size_t question)
+{
+    conversation_drop(&v->c, v->c.message_count);
+    for (size_t i = 0; i <= question; i++)
+        message_copy(conversation_add(&v->c, d->messages[i].role), &d->messages[i]);
+}
+
+static void capture(void *self, const struct event *event)
+{
+    char **text = self;
+    if (event->kind != EVENT_ANSWER) return;
+    free(*text);
+    // A half answer is none.
+    *text = strcmp(event->answer->stop, "cancelled") ? xstrdup(event->answer->text) : NULL;
+}
+
+static int ask(struct evaluating *v, const struct sample *s, const struct question *q,
+               const struct metric *m, struct metric_case *mc)
+{
+    static const struct answer_options options = { 0 };
+    struct sinks sinks = { 0 };
+    struct hooks hooks;
+    struct err err;
+    char *answer = NULL;
+    bool answered;
+    int status = 0;
+    sinks_add(&sinks, (struct sink){ capture, &answer });
+    set_messages(v, &s->dialogue, q->message);
+    if (attach_methods(v, &hooks, &err) < 0 ||
+        conversation_answer(&v->c, v->settings, &hooks, v->r->cancel, &options, &sinks, &answered,
+                            &err) < 0) {
+        skip(v, s, q, m, err.text);
+        status = 1;
+    } else if (!answer) {
+        v->stopped = true;
+    } else {
+        mc->answer = answer;
+        status = note(v, s, q, m, mc);
+    }
+    free(answer);
+    return status;
+}
+
+// --- choices -------------------------------------------------------------------------------------
+
+// MMLU's form, where the data name the right choice by number or letter and the question does not
+// list them: "QUESTION\nA. ...\nB. ...\nAnswer:", and the letters are ranked.
+static void list_choices(struct conversation *c, const struct metric_case *mc)
+{
+    struct message *m = &c->messages[c->message_count - 1];
+    struct part *last = NULL;
+    for (size_t i = 0; i < m->part_count; i++)
+        if (m->parts[i].text) last = &m->parts[i];
+    struct buf b = { 0 };
+    if (last) buf_puts(&b, last->text);
+    for (size_t i = 0; i < mc->choice_count; i++)
+        buf_printf(&b, "%s%c. %s", b.length ? "\n" : "", (char)('A' + i), mc->choices[i]);
+    buf_puts(&b, "\nAnswer:");
+    if (last) {
+        free(last->text);
+        last->text = buf_take(&b);
+        return;
+    }
+    message_add_text(m, b.data);
+    buf_release(&b);
+}
+
+static int64_t characters(const char *text)
+{
+    int64_t n = 0;
+    for (; *text; text++) n += ((unsigned char)*text & 0xC0) != 0x80;
+    return n;
+}
+
+static int rank(struct evaluating *v, const struct sample *s, const struct question *q,
+                const struct metric *m, struct metric_case *mc)
+{
+    static const char letters[LETTERS][2] = { "A", "B", "C", "D", "E", "F", "G", "H", "I",
+                                              "J", "K", "L", "M", "N", "O", "P", "Q", "R",
+                                              "S", "T", "U", "V", "W", "X", "Y", "Z" };
+    const size_t n = mc->choice_count;
+    const char **texts = xcalloc(n + 1, sizeof *texts);
+    int64_t *lengths = xcalloc(n + 1, sizeof *lengths);
+    double *loglik = xcalloc(n + 1, sizeof *loglik);
+    const bool as_letters =
+        !s->endings && n <= LETTERS && !choices_are_letters(mc) && choices_by_label(mc);
+    struct hooks hooks;
+    struct err err;
+    int status = n < 2 ? err_set(&err, "fewer than two \"choices\"") : 0;
+    set_messages(v, &s->dialogue, q->message);
+    if (as_letters && !choices_listed(q->text)) list_choices(&v->c, mc);
+    for (size_t i = 0; i < n; i++) {
+        texts[i] = as_letters ? letters[i] : mc->choices[i];
+        lengths[i] = characters(texts[i]);
+    }
+    if (status == 0) status = attach_methods(v, &hooks, &err);
+    if (status == 0) status = evaluate_rank(&v->passes, texts, n, loglik, &err);
+    mc->loglik = loglik;
+    mc->lengths = lengths;
+    if (status < 0)
+        skip(v, s, q, m, err.text);
+    else if (v->passes.cancelled)
+        v->stopped = true;
+    else
+        status = note(v, s, q, m, mc);
+    free(texts);
+    free(lengths);
+    free(loglik);
+    return status != 0;
+}
+
+// --- samples -------------------------------------------------------------------------------------
+
+static int lose(struct evaluating *v, const struct sample *s, const struct metric *m)
+{
+    const struct dialogue *d = &s->dialogue;
+    struct metric_case mc = { .right = -1 };
+    struct question q = { 0 };
+    struct hooks hooks;
+    struct err err;
+    int status = 1;
+    // What is told is the last question; the loss is that of all answers.
+    for (size_t i = d->count; i-- > 0 && !q.text;) question_at(s, i, &q);
+    if (!q.text) q.text = xstrdup("");
+    if (attach_methods(v, &hooks, &err) < 0 ||
+        evaluate_loss(&v->passes, d->messages, d->count, &mc.loss, &err) < 0)
+        skip(v, s, &q, m, err.text);
+    else if (v->passes.cancelled)
+        v->stopped = true;
+    else
+        status = note(v, s, &q, m, &mc);
+    question_release(&q);
+    return status;
+}
+
+// Every question of the sample; how many could not be scored.
+static int ask_all(struct evaluating *v, const struct sample *s, const struct metric *m)
+{
+    int skipped = 0, asked = 0;
+    for (size_t i = 0; i < s->dialogue.count && !v->stopped; i++) {
+        struct question q;
+        if (!question_at(s, i, &q)) continue;
+        const bool last = is_last_question(&s->dialogue, i);
+        struct metric_case mc = { .question = q.text,
+                                  .references = q.references,
+                                  .reference_count = q.reference_count,
+                                  .choices = (const char *const *)s->choices,
+                                  .choice_count = last ? s->choice_count : 0,
+                                  .right = last ? s->right : -1 };
+        // Choices belong to the last question.
+        if (m->way == METRIC_ANSWERS || last) {
+            asked++;
+            skipped += m->way == METRIC_RANKS ? rank(v, s, &q, m, &mc) : ask(v, s, &q, m, &mc);
+        }
+        question_release(&q);
+    }
+    if (!asked && !v->stopped) skip(v, s, NULL, m, "no question with an answer in the data");
+    return skipped + !asked;
+}
+
+static bool evaluate_sample(struct evaluating *v, const struct sample *s)
+{
+    struct err err;
+    const struct metric *m = sample_metric(v, s, &err);
+    if (!m || show_pictures(v, &s->dialogue, &err) < 0) {
+        skip(v, s, NULL, m, err.text);
+        return false;
+    }
+    return (m->way == METRIC_LOSS ? lose(v, s, m) : ask_all(v, s, m)) == 0;
+}
+
+static void run_samples(struct evaluating *v)
+{
+    const struct evaluate_request *r = v->r;
+    int64_t passed = 0;
+    for (int64_t i = 0; i < sample_count(v) && !v->stopped; i++) {
+        if (r->limit && v->done >= r->limit) break;
+        if (r->cancel && atomic_load(r->cancel)) v->stopped = true;
+        struct sample s;
+        struct err err;
+        const int status = dataset_read(r->data, sample_at(v, i), &s, &err);
+        // What cannot be read has no kind to be left out by.
+        const bool chosen = s.broken || is_chosen(r, &s);
+        if (chosen && passed < r->first) {
+            passed++;
+            v->done++;
+        } else if (chosen && !v->stopped) {
+            bool good = false;
+            if (status < 0)
+                skip(v, &s, NULL, NULL, err.text);
+            else
+                good = evaluate_sample(v, &s);
+            v->e->skipped += !good && !v->stopped;
+            v->done += !v->stopped;
+        }
+        sample_release(&s);
+    }
+}
+
+// --- the end -------------------------------------------------------------------------------------
+
+static void finish_total(struct evaluation_total *t)
+{
+    metric_interval(t->metric, &t->tally, &t->low, &t->high);
+    if (t->metric->summary) t->number_count = t->metric->summary(&t->tally, t->numbers);
+}
+
+static int compare_totals(const void *a, const void *b)
+{
+    const struct evaluation_total *x = a, *y = b;
+    if (x->tally.n != y->tally.n) return x->tally.n > y->tally.n ? -1 : 1;
+    return metric_number_of(x->metric) - metric_number_of(y->metric);
+}
+
+// For each metric the sum over its kinds, then the kinds where there are several.
+static void finish(struct evaluation *e)
+{
+    const size_t parts = e->total_count;
+    struct evaluation_total *all = xcalloc(2 * parts + 1, sizeof *all);
+    size_t n = 0;
+    for (size_t i = 0; i < parts; i++) {
+        size_t at = 0;
+        while (at < n && all[at].metric != e->totals[i].metric) at++;
+        if (at == n) all[n++] = (struct evaluation_total){ .metric = e->totals[i].metric };
+        metric_tally_merge(&all[at].tally, &e->totals[i].tally);
+    }
+    if (n) qsort(all, n, sizeof *all, compare_totals);
+    const size_t metric_count = n;
+    for (size_t i = 0; i < parts && parts > metric_count; i++) all[n++] = e->totals[i];
+    for (size_t i = 0; i < n; i++) finish_total(&all[i]);
+    free(e->totals);
+    e->totals = all;
+    e->total_count = n;
+}
+
+static struct settings *greedy(const struct settings *s)
+{
+    static const char *const keys[] = { "sample.temperature", "sample.repeat_penalty",
+                                        "sample.ignore_eos" };
+    struct settings *copy = settings_copy(s);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) settings_reset(copy, keys[i]);
+    return copy;
+}
+
+int evaluate_run(const struct evaluate_request *r, struct evaluation *e, struct err *err)
+{
+    struct evaluating v = { .r = r, .e = e };
+    if (!r->first) *e = (struct evaluation){ 0 };
+    v.settings = greedy(r->settings);
+    v.count = sample_count(&v);
+    if (r->limit && r->limit < v.count) v.count = r->limit;
+    conversation_init(&v.c, r->backend);
+    conversation_set_model(&v.c, r->model);
+    run_samples(&v);
+    forget_pictures(&v);
+    conversation_release(&v.c);
+    settings_free(v.settings);
+    for (int i = 0; metrics[i]; i++)
+        if (v.corpus[i]) metrics[i]->corpus_free(v.corpus[i]);
+    e->samples = v.done;
+    e->cancelled = v.stopped;
+    finish(e);
+    if (e->total_count || e->cancelled) return 0;
+    err_set(err, e->why ? "nothing could be scored: %s" : "no sample of such a kind%s",
+            e->why ? e->why : "");
+    evaluation_release(e);
+    return -1;
+}
+
+void evaluation_release(struct evaluation *e)
+{
+    free(e->totals);
+    free(e->why);
+    names_release(&e->kinds);
+    *e = (struct evaluation){ 0 };
+}
+
+const struct evaluation_total *evaluation_main(const struct evaluation *e)
+{
+    return e->total_count ? &e->totals[0] : NULL;
+}
+
+// --- in words ------------------------------------------------------------------------------------
+
+static char *number_text(double x)
+{
+    if (isnan(x)) return xstrdup("-");
+    return x == floor(x) && fabs(x) < 1e15 ? xasprintf("%.0f", x) : xasprintf("%.4f", x);
+}
+
+static char *total_text(const struct evaluation_total *t)
+{
+    const long long n = (long long)t->tally.n;
+    if (isnan(t->low)) return xasprintf("%.4f, n %lld", t->tally.mean, n);
+    return xasprintf("%.4f (95%%: %.4f to %.4f), n %lld", t->tally.mean, t->low, t->high, n);
+}
+
+struct telling {
+    void (*put)(void *self, const char *key, const char *value);
+    void *self;
+};
+
+// Takes the text.
+static void put(const struct telling *to, const char *key, char *value)
+{
+    to->put(to->self, key, value);
+    free(value);
+}
+
+static void put_main(const struct telling *to, const struct evaluation_total *t)
+{
+    put(to, "metric", xstrdup(t->metric->name));
+    put(to, "rule", xstrdup(t->metric->rule));
+    put(to, "score", xasprintf("%.6g", t->tally.mean));
+    put(to, "low", isnan(t->low) ? xstrdup("-") : xasprintf("%.6g", t->low));
+    put(to, "high", isnan(t->high) ? xstrdup("-") : xasprintf("%.6g", t->high));
+    put(to, "n", xasprintf("%lld", (long long)t->tally.n));
+    for (int i = 0; i < t->number_count; i++)
+        put(to, t->numbers[i].name, number_text(t->numbers[i].value));
+}
+
+void evaluation_tell(const struct evaluation *e,
+                     void (*put_line)(void *self, const char *key, const char *value), void *self)
+{
+    const struct telling to = { put_line, self };
+    for (size_t i = 0; i < e->total_count; i++) {
+        const struct evaluation_total *t = &e->totals[i];
+        if (i == 0) {
+            put_main(&to, t);
+            continue;
+        }
+        const bool other = t->metric != e->totals[0].metric;
+        char *key = !t->kind ? xasprintf("score %s", t->metric->name)
+                    : other  ? xasprintf("score %s %s", t->metric->name, t->kind)
+                             : xasprintf("score %s", *t->kind ? t->kind : "(no kind)");
+        put(&to, key, total_text(t));
+        free(key);
+        for (int k = 0; k < t->number_count; k++) {
+            key = xasprintf("%s %s", t->numbers[k].name, t->kind ? t->kind : t->metric->name);
+            put(&to, key, number_text(t->numbers[k].value));
+            free(key);
+        }
+    }
+    if (e->skipped)
+        put(&to, "skipped",
+            xasprintf("%lld of %lld samples, the first: %s", (long long)e->skipped,
+                      (long long)e->samples, e->why ? e->why : ""));
+}

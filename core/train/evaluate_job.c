@@ -1,0 +1,278 @@
+// core/train/evaluate_job.c -- the job `evaluate`: its words, its scores, its results.
+//
+// Every question is told as it is scored (EVENT_SCORE). A line in STATE/scores.jsonl holds what the
+// totals need of it, so that a resumed job goes on with the sample it was at: lines of the last
+// sample may be incomplete and are written again.
+#include "core/train/evaluate_job.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/job.h"
+
+// --- words ---------------------------------------------------------------------------------------
+
+static int read_kinds(struct evaluate_options *o, const char *list, struct err *err)
+{
+    char *rest = NULL;
+    free(o->kind_list);
+    o->kind_list = xstrdup(list);
+    o->kind_count = 0;
+    for (char *kind = strtok_r(o->kind_list, ",", &rest); kind; kind = strtok_r(NULL, ",", &rest)) {
+        if (o->kind_count == EVALUATE_KINDS)
+            return err_set(err, "--kind takes at most %d kinds", EVALUATE_KINDS);
+        o->kinds[o->kind_count++] = kind;
+    }
+    return o->kind_count ? 0 : err_set(err, "--kind needs a kind: --kind colour,shape");
+}
+
+static int read_limit(struct evaluate_options *o, const char *text, struct err *err)
+{
+    char *end;
+    o->limit = strtoll(text, &end, 10);
+    if (end != text && !*end && o->limit >= 1) return 0;
+    return err_set(err, "--limit takes a number of samples from 1 on, not '%s'", text);
+}
+
+static int read_option(struct evaluate_options *o, const char *word, const char *value,
+                       struct err *err)
+{
+    static const char *const known[] = { "--images", "--metric", "--limit", "--kind" };
+    int i = 0;
+    while (i < 4 && strcmp(word, known[i]) != 0) i++;
+    if (i == 4) return err_set(err, "'%s' is no option of /eval: %s", word, EVALUATE_USAGE);
+    if (!value) return err_set(err, "'%s' needs a value: %s", word, EVALUATE_USAGE);
+    if (i == 0) o->images = value;
+    if (i == 1) return (o->metric = metric_need(value, err)) ? 0 : -1;
+    if (i == 2) return read_limit(o, value, err);
+    return i == 3 ? read_kinds(o, value, err) : 0;
+}
+
+int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, struct err *err)
+{
+    *o = (struct evaluate_options){ 0 };
+    int status = 0;
+    for (int i = 0; i < argc && status == 0; i++) {
+        if (!strncmp(argv[i], "--", 2)) {
+            status = read_option(o, argv[i], i + 1 < argc ? argv[i + 1] : NULL, err);
+            i++;
+        } else if (o->data) {
+            status = err_set(err, "one DATA at a time, not '%s' as well", argv[i]);
+        } else {
+            o->data = argv[i];
+        }
+    }
+    if (status == 0 && !o->data) status = err_set(err, "which DATA? /eval %s", EVALUATE_USAGE);
+    if (status < 0) evaluate_options_release(o);
+    return status;
+}
+
+void evaluate_options_release(struct evaluate_options *o)
+{
+    free(o->kind_list);
+    *o = (struct evaluate_options){ 0 };
+}
+
+struct evaluate_request evaluate_options_request(const struct evaluate_options *o)
+{
+    return (struct evaluate_request){
+        .kinds = o->kinds, .kind_count = o->kind_count, .limit = o->limit, .metric = o->metric
+    };
+}
+
+// In the shell, before there is a job: a data set that cannot be read is told at once.
+static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
+                 struct err *err)
+{
+    struct evaluate_options o;
+    if (evaluate_options_read(&o, argc, argv, err) < 0) return -1;
+    const int status = access(o.data, R_OK) < 0
+                           ? err_set(err, "cannot read '%s': %s", o.data, strerror(errno))
+                           : 0;
+    evaluate_options_release(&o);
+    return status;
+}
+
+// --- the state -----------------------------------------------------------------------------------
+
+struct running {
+    struct job *job;
+    struct evaluation *e;
+    FILE *state;
+    int64_t number; // questions told so far: the index of the next score
+    int64_t first;  // samples of earlier processes
+    double begin;
+    bool stop;
+    struct err lost; // why the state cannot be written
+};
+
+// {"done", "metric", "kind", "score", "class"}; skipped ones have no metric.
+static void note_line(struct running *r, const cJSON *line)
+{
+    const cJSON *metric = json_get(line, "metric"), *kind = json_get(line, "kind"),
+                *score = json_get(line, "score"), *class = json_get(line, "class");
+    const struct metric *m = cJSON_IsString(metric) ? metric_find(metric->valuestring) : NULL;
+    if (m && cJSON_IsString(kind) && cJSON_IsNumber(score) && cJSON_IsNumber(class))
+        evaluation_note(r->e, m, kind->valuestring, score->valuedouble, class->valueint);
+    else
+        r->e->skipped++;
+}
+
+static int64_t done_of(const cJSON *line)
+{
+    const cJSON *done = json_get(line, "done");
+    return cJSON_IsNumber(done) && done->valuedouble >= 1 ? (int64_t)done->valuedouble : 0;
+}
+
+// Takes over the samples before the last of the lines, and cuts the file off behind them.
+static int read_state(struct running *r, const char *path, struct err *err)
+{
+    size_t size;
+    if (access(path, F_OK) < 0) return 0;
+    char *text = file_read(path, (size_t)1 << 32, &size, err), *p = text, *stop;
+    int64_t last = 0, done;
+    size_t kept = 0;
+    if (!text) return -1;
+    for (; (stop = memchr(p, '\n', size - (size_t)(p - text))); p = stop + 1) {
+        cJSON *line = json_parse(p, (size_t)(stop - p), path, NULL);
+        if ((done = done_of(line)) != last) kept = (size_t)(p - text);
+        if (done) last = done;
+        cJSON_Delete(line);
+        if (!done) break;
+    }
+    for (p = text; (size_t)(p - text) < kept; p = stop + 1, r->number++) {
+        stop = memchr(p, '\n', size - (size_t)(p - text));
+        cJSON *line = json_parse(p, (size_t)(stop - p), path, NULL);
+        r->first = done_of(line);
+        note_line(r, line);
+        cJSON_Delete(line);
+    }
+    free(text);
+    if (truncate(path, (off_t)kept) == 0) return 0;
+    return err_set(err, "cannot shorten '%s': %s", path, strerror(errno));
+}
+
+static int open_state(struct running *r, struct err *err)
+{
+    char *path = xasprintf("%s/scores.jsonl", r->job->state);
+    int status = r->job->resumed ? read_state(r, path, err) : 0;
+    if (status == 0 && !(r->state = fopen(path, r->job->resumed ? "ae" : "we")))
+        status = err_set(err, "cannot write '%s': %s", path, strerror(errno));
+    free(path);
+    return status;
+}
+
+static int write_state(struct running *r, const struct evaluated *e)
+{
+    cJSON *line = cJSON_CreateObject();
+    cJSON_AddNumberToObject(line, "done", (double)e->done);
+    if (!e->skipped) {
+        cJSON_AddStringToObject(line, "metric", e->metric->name);
+        cJSON_AddStringToObject(line, "kind", e->kind);
+        cJSON_AddNumberToObject(line, "score", e->score);
+        cJSON_AddNumberToObject(line, "class", e->class);
+    }
+    char *text = cJSON_PrintUnformatted(line);
+    cJSON_Delete(line);
+    const bool good = text && fprintf(r->state, "%s\n", text) > 0 && fflush(r->state) == 0;
+    cJSON_free(text);
+    return good ? 0 : err_set(&r->lost, "cannot write the job's state: %s", strerror(errno));
+}
+
+// --- telling -------------------------------------------------------------------------------------
+
+enum { LOGGED = 20 }; // samples that could not be scored
+
+static void tell_score(struct running *r, const struct evaluated *e)
+{
+    const struct event_score score = { .index = r->number,
+                                       .id = e->id,
+                                       .prompt = e->prompt,
+                                       .answer =
+                                           e->metric->way == METRIC_RANKS ? e->found : e->answer,
+                                       .reference = e->reference,
+                                       .group = *e->kind ? e->kind : NULL,
+                                       .score = e->score };
+    job_score(r->job, &score);
+}
+
+static bool report(void *self, const struct evaluated *e)
+{
+    struct running *r = self;
+    if (e->skipped && r->e->skipped < LOGGED)
+        job_log(r->job, "sample %s was not scored: %s", e->id, e->skipped);
+    else if (!e->skipped)
+        tell_score(r, e);
+    if (write_state(r, e) < 0) return false;
+    const double steps = (double)(e->done - r->first), rest = (double)(e->count - e->done);
+    job_progress(r->job, (double)e->done, (double)e->count, NAN,
+                 (clock_seconds() - r->begin) / steps * rest);
+    job_step(r->job, r->number++);
+    r->stop = job_stopped(r->job) != JOB_GO;
+    return !r->stop;
+}
+
+static void put_result(void *self, const char *key, const char *value)
+{
+    job_result(self, key, "%s", value);
+}
+
+// --- the job -------------------------------------------------------------------------------------
+
+static int evaluate(struct running *r, const struct evaluate_options *o, struct err *err)
+{
+    struct job *j = r->job;
+    struct dataset data;
+    struct hooks hooks = { 0 };
+    if (dataset_open(&data, o->data, o->images, err) < 0) return -1;
+    job_hooks(j, &hooks);
+    struct evaluate_request request = evaluate_options_request(o);
+    request.model = j->model;
+    request.backend = j->backend;
+    request.settings = j->settings;
+    request.hooks = &hooks;
+    request.data = &data;
+    request.first = r->first;
+    request.report = report;
+    request.self = r;
+    request.cancel = &j->cancel;
+    r->begin = clock_seconds();
+    job_rewind(j, r->number);
+    int status = evaluate_run(&request, r->e, err);
+    if (status == 0 && *r->lost.text)
+        status = err_set(err, "%s", r->lost.text);
+    else if (status == 0 && r->e->cancelled)
+        status = JOB_STOPPED;
+    else if (status == 0)
+        evaluation_tell(r->e, put_result, j);
+    dataset_close(&data);
+    return status;
+}
+
+static int run(struct job *j, struct err *err)
+{
+    struct evaluate_options o;
+    struct evaluation e = { 0 };
+    struct running r = { .job = j, .e = &e };
+    if (evaluate_options_read(&o, j->argc, j->argv, err) < 0) return -1;
+    int status = open_state(&r, err);
+    if (status == 0) status = evaluate(&r, &o, err);
+    if (r.state) fclose(r.state);
+    evaluation_release(&e);
+    evaluate_options_release(&o);
+    return status;
+}
+
+const struct job_kind job_kind_evaluate = {
+    .name = "evaluate",
+    .usage = EVALUATE_USAGE,
+    .help = "Scores the model on the questions of a data set.",
+    .needs_model = true,
+    .check = check,
+    .run = run,
+};

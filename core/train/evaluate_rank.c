@@ -1,0 +1,220 @@
+// core/train/evaluate_rank.c -- how likely the model finds given answers: choices of a question, or
+// the data's own.
+//
+// The prompt's rows are computed once and stay in the cache. For each choice the last of them and
+// the choice's own rows follow:
+//
+//   rows     0 .. p-2          p-1   p  ..  end-2
+//            in the cache      computed for each choice -> h[L] -> final norm -> head
+//   predict                    p    p+1 ..  end-1       the choice's tokens
+//
+// where p is the first row at which prompt and answered conversation differ.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/families/family.h"
+#include "core/layouts.h"
+#include "core/ops.h"
+#include "core/splice.h"
+#include "core/train/evaluate_parts.h"
+#include "core/train/loss.h"
+
+static struct graph pass_graph(const struct evaluate_passes *p)
+{
+    const bool bf16 = settings_is(p->settings, "compute.matmul", "bf16");
+    return (struct graph){ .backend = p->c->backend,
+                           .arena = &p->c->step,
+                           .hooks = p->hooks,
+                           .settings = p->settings,
+                           .matmul = bf16 ? MATMUL_BF16 : MATMUL_F32,
+                           .cancel = p->cancel };
+}
+
+static int failed(const struct graph *g, struct evaluate_passes *p, struct err *err)
+{
+    p->cancelled = g->cancelled;
+    return g->cancelled ? 0 : err_set(err, "%s", g->err.text);
+}
+
+// --- choices -------------------------------------------------------------------------------------
+
+struct ranking {
+    struct evaluate_passes *passes;
+    struct conversation *c;
+    struct prompt_options options;
+    struct sequence prompt; // with what opens the answer
+};
+
+// The answered conversation, and where the choice's tokens end: what the layout writes behind an
+// answer does not count.
+struct answered {
+    struct sequence sequence;
+    int64_t first, end;
+};
+
+// Rows at the end of [first, end) that are the layout's and not the answer's.
+static int64_t closing_rows(const struct ranking *k, const struct sequence *s, int64_t first,
+                            int64_t end)
+{
+    const struct layout *l = k->options.layout;
+    struct ids ids = { 0 };
+    struct buf text = { 0 };
+    buf_puts(&text, l->part_close ? l->part_close : "");
+    buf_puts(&text, l->close[ROLE_ASSISTANT]);
+    int64_t n = 0;
+    if (text.length && tokenizer_encode(k->c->model->tokenizer, text.data, text.length,
+                                        TOKENIZE_CONTINUATION, &ids, NULL) == 0)
+        n = (int64_t)ids.count;
+    if (n >= end - first || (n && memcmp(ids.data, s->ids + end - n, (size_t)n * sizeof *ids.data)))
+        n = 0;
+    ids_release(&ids);
+    buf_release(&text);
+    return n;
+}
+
+static int add_choice(const struct ranking *k, const char *choice, struct answered *a,
+                      struct err *err)
+{
+    struct conversation *c = k->c;
+    struct prompt_answer *answers = NULL;
+    size_t count = 0;
+    *a = (struct answered){ 0 };
+    message_add_text(conversation_add(c, ROLE_ASSISTANT), choice);
+    struct prompt_options options = k->options;
+    options.generation_prompt = false;
+    int status = prompt_answers(c->messages, c->message_count, c->pictures, c->picture_count,
+                                c->model->tokenizer, &options, &a->sequence, &answers, &count, err);
+    message_release(&c->messages[--c->message_count]);
+    if (status == 0 && !count) status = err_set(err, "the prompt layout shows no answer");
+    if (status == 0) {
+        if (c->model->family->positions) c->model->family->positions(c->model, &a->sequence);
+        const struct prompt_answer *last = &answers[count - 1];
+        a->first = last->first;
+        a->end = last->end;
+        a->end -= closing_rows(k, &a->sequence, a->first, a->end);
+    }
+    free(answers);
+    return status;
+}
+
+// First row at which they differ, at most that of the answer.
+static int64_t parting_row(const struct sequence *prompt, const struct answered *a)
+{
+    int64_t p = 0;
+    while (p < a->first && p < prompt->n && prompt->ids[p] == a->sequence.ids[p] &&
+           prompt->picture[p] == a->sequence.picture[p])
+        p++;
+    return p;
+}
+
+// Sum of log p over the tokens of rows p .. end-1; rows 0 .. p-2 are in the cache.
+static int rank_rows(struct graph *g, struct conversation *c, const struct sequence *s, int64_t p,
+                     double *loglik)
+{
+    const struct decoder *d = &c->model->decoder;
+    const int64_t n = s->n - (p - 1);
+    struct arena_mark mark = arena_mark(g->arena);
+    struct tensor **visual = xcalloc(c->picture_count + 1, sizeof *visual), *h, *x = NULL;
+    for (size_t i = 0; i < c->picture_count; i++) visual[i] = &c->pictures[i].visual;
+    h = splice(g, &d->embed, s, p - 1, visual, (int)c->picture_count); // [n, D]
+    free(visual);
+    double sum = 0;
+    int status = -1;
+    if (h && decoder_forward(g, d, &c->kv, s, h, LOGITS_HIDDEN, false, &x) == 0) {
+        // The last row predicts what is not there; methods may have dropped others in front.
+        int32_t *row = xreallocarray(NULL, (size_t)n, sizeof *row);
+        for (int64_t i = 0; i < n; i++) row[i] = (int32_t)(x->shape[0] - n + i);
+        x = op_gather_rows(g, x, row, n - 1); // [n-1, D]
+        x = op_rmsnorm(g, x, graph_weight(&d->norm), (float)d->config.eps);
+        float *loss = xcalloc((size_t)n, sizeof *loss);
+        float *weight = xcalloc((size_t)n, sizeof *weight); // no gradient is wanted
+        status = op_cross_entropy(g, x, graph_weight(&d->head), s->ids + p, weight, loss);
+        for (int64_t i = 0; i < n - 1; i++) sum += loss[i];
+        free(weight);
+        free(loss);
+        free(row);
+    }
+    arena_reset(g->arena, mark);
+    *loglik = -sum;
+    return status;
+}
+
+static int rank_choice(const struct ranking *k, const char *choice, double *loglik, struct err *err)
+{
+    struct conversation *c = k->c;
+    const int64_t limit = conversation_limit(c, k->passes->settings);
+    struct answered a;
+    int status = add_choice(k, choice, &a, err);
+    const int64_t p = status == 0 ? parting_row(&k->prompt, &a) : 0;
+    if (status == 0 && (p < 1 || a.end <= p))
+        status = err_set(err, "the choice '%.100s' has no token of its own", choice);
+    if (status == 0 && a.end > limit)
+        status = err_set(err, "%lld tokens with a choice, the context holds %lld", (long long)a.end,
+                         (long long)limit);
+    if (status == 0) {
+        sequence_trim(&a.sequence, a.end);
+        conversation_trim(c, p - 1);
+    }
+    if (status == 0) {
+        struct graph g = pass_graph(k->passes);
+        if (rank_rows(&g, c, &a.sequence, p, loglik) < 0) status = failed(&g, k->passes, err);
+        conversation_trim(c, p - 1);
+    }
+    sequence_release(&a.sequence);
+    return status;
+}
+
+int evaluate_rank(struct evaluate_passes *p, const char *const *choices, size_t count,
+                  double *loglik, struct err *err)
+{
+    static const struct answer_options prefill = { .forward_only = true };
+    struct ranking k = { .passes = p, .c = p->c };
+    bool done;
+    p->cancelled = false;
+    if (model_prompt(p->c->model, p->settings, true, &k.options, err) < 0) return -1;
+    if (conversation_sequence(p->c, p->settings, true, &k.prompt, err) < 0) return -1;
+    int status =
+        conversation_answer(p->c, p->settings, p->hooks, p->cancel, &prefill, NULL, &done, err);
+    p->cancelled = status == 0 && !done;
+    for (size_t i = 0; i < count && status == 0 && !p->cancelled; i++)
+        status = rank_choice(&k, choices[i], &loglik[i], err);
+    sequence_release(&k.prompt);
+    return status;
+}
+
+// --- the loss ------------------------------------------------------------------------------------
+
+static int check_labels(const struct labels *l, const struct conversation *c,
+                        const struct settings *s, struct err *err)
+{
+    const int64_t limit = conversation_limit(c, s);
+    if (!l->trained) return err_set(err, "no answer says anything");
+    if (l->sequence.n <= limit) return 0;
+    return err_set(err, "%lld tokens, the context holds %lld", (long long)l->sequence.n,
+                   (long long)limit);
+}
+
+int evaluate_loss(struct evaluate_passes *p, const struct message *messages, size_t count,
+                  double *loss, struct err *err)
+{
+    struct conversation *c = p->c;
+    struct graph g = pass_graph(p);
+    struct labels l = { 0 };
+    int64_t *tokens = xcalloc(c->picture_count + 1, sizeof *tokens);
+    p->cancelled = false;
+    for (size_t i = 0; i < c->picture_count; i++) tokens[i] = c->pictures[i].tokens;
+    int status =
+        labels_make(&l, messages, count, tokens, c->picture_count, c->model, p->settings, err);
+    if (status == 0 && !labels_answered(messages, count)) l.trained = 0;
+    if (status == 0) status = check_labels(&l, c, p->settings, err);
+    if (status == 0) {
+        bool good = true;
+        for (size_t i = 0; i < c->picture_count && good; i++)
+            good = conversation_encode(c, &g, (int)i) == 0;
+        if (!good || loss_sample(&g, c->model, c->pictures, c->picture_count, &l, 1, loss) < 0)
+            status = failed(&g, p, err);
+    }
+    labels_release(&l);
+    free(tokens);
+    return status;
+}

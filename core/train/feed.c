@@ -1,0 +1,156 @@
+// core/train/feed.c -- reads a sample, decodes its pictures or finds what is kept of them.
+#include "core/train/feed.h"
+
+#include <stdlib.h>
+
+#include "core/families/family.h"
+
+// What is kept of a picture file.
+struct feed_picture {
+    int64_t tokens;
+    struct image image;
+    struct tensor visual; // [tokens, D]
+};
+
+enum { ROOM = 512 << 20 };
+
+// --- pictures ------------------------------------------------------------------------------------
+
+static int decode(const struct feed *f, const char *path, struct picture *p, struct err *err)
+{
+    size_t size;
+    char *bytes = file_read(path, IMAGE_MAX_FILE, &size, err);
+    if (!bytes) return -1;
+    int status = labels_picture_tokens(f->model, bytes, size, path, &p->tokens, err);
+    if (status == 0) status = image_decode(&p->image, bytes, size, path, err);
+    free(bytes);
+    return status;
+}
+
+// The visual tokens instead of the pixels.
+static int encode(const struct feed *f, struct graph *g, struct picture *p, struct err *err)
+{
+    struct graph plain = *g; // the same place and listeners, but nothing is recorded
+    plain.tape = NULL;
+    struct arena_mark mark = arena_mark(g->arena);
+    struct tensor *v = f->model->family->picture_encode(&plain, f->model, &p->image, 0);
+    int status = 0;
+    if (v && graph_ok(&plain)) {
+        struct tensor kept = *v;
+        kept.grad = NULL;
+        kept.data = f->backend->alloc(tensor_bytes(v));
+        if (!kept.data)
+            status = err_set(err, "out of memory for the visual tokens of a picture");
+        else if (f->backend->widen(&kept, v) < 0)
+            status = err_set(err, "widen: %s", f->backend->failure());
+        p->visual = kept;
+        image_release(&p->image);
+    } else {
+        g->cancelled |= plain.cancelled;
+        status = err_set(err, "%s", plain.cancelled ? "cancelled" : plain.err.text);
+    }
+    arena_reset(g->arena, mark);
+    return status;
+}
+
+static void release_content(const struct feed *f, struct image *image, struct tensor *visual)
+{
+    image_release(image);
+    f->backend->release(visual->data);
+    visual->data = NULL;
+}
+
+// Keeps the picture if there is room; *ours says whose it is.
+static void keep(struct feed *f, const char *path, const struct picture *p, bool *ours)
+{
+    const struct image *image = &p->image;
+    uint64_t bytes = p->visual.data ? tensor_bytes(&p->visual) : 0;
+    if (image->pixels) bytes += (uint64_t)(image->width * image->height * image->channels);
+    *ours = f->used + bytes > (f->room ? f->room : ROOM);
+    if (*ours) return;
+    const size_t i = names_add(&f->paths, path, NULL);
+    f->known = xreallocarray(f->known, f->known_count + 1, sizeof *f->known);
+    f->known[f->known_count++] =
+        (struct feed_picture){ .tokens = p->tokens, .image = p->image, .visual = p->visual };
+    if (i != f->known_count - 1) BUG("a picture was kept twice");
+    f->used += bytes;
+}
+
+static bool find(const struct feed *f, const char *path, struct picture *p)
+{
+    size_t i;
+    if (!names_find(&f->paths, path, &i)) return false;
+    p->tokens = f->known[i].tokens;
+    p->image = f->known[i].image;
+    p->visual = f->known[i].visual;
+    return true;
+}
+
+static int read_picture(struct feed *f, struct graph *g, const char *path, struct picture *p,
+                        bool *ours, struct err *err)
+{
+    *ours = false;
+    if (find(f, path, p)) return 0;
+    *ours = true;
+    if (decode(f, path, p, err) < 0) return -1;
+    if (f->frozen && encode(f, g, p, err) < 0) return err_in(err, "picture '%s'", path);
+    keep(f, path, p, ours);
+    return 0;
+}
+
+// --- samples -------------------------------------------------------------------------------------
+
+static int read_item(struct feed *f, struct graph *g, const struct sample *s,
+                     struct feed_item *item, struct err *err)
+{
+    const struct dialogue *d = &s->dialogue;
+    int64_t *tokens = xcalloc(d->path_count + 1, sizeof *tokens);
+    item->pictures = xcalloc(d->path_count + 1, sizeof *item->pictures);
+    item->ours = xcalloc(d->path_count + 1, sizeof *item->ours);
+    item->picture_count = d->path_count;
+    int status = 0;
+    for (size_t i = 0; i < d->path_count && status == 0; i++) {
+        status = read_picture(f, g, d->paths[i], &item->pictures[i], &item->ours[i], err);
+        tokens[i] = item->pictures[i].tokens;
+    }
+    if (status == 0)
+        status = labels_make(&item->labels, d->messages, d->count, tokens, d->path_count, f->model,
+                             f->settings, err);
+    free(tokens);
+    return status;
+}
+
+int feed_read(struct feed *f, struct graph *g, int64_t index, struct feed_item *item,
+              struct err *err)
+{
+    struct sample s;
+    *item = (struct feed_item){ 0 };
+    int status = dataset_read(f->data, index, &s, err);
+    if (status == 0) status = read_item(f, g, &s, item, err);
+    if (status < 0) err_in(err, "sample %s", s.id ? s.id : "without id");
+    if (status < 0 && !s.id) err_in(err, "'%s', line %lld", f->data->path, (long long)s.line);
+    sample_release(&s);
+    if (status < 0) feed_item_release(f, item);
+    return status;
+}
+
+void feed_item_release(struct feed *f, struct feed_item *item)
+{
+    for (size_t i = 0; i < item->picture_count; i++)
+        if (item->ours[i]) release_content(f, &item->pictures[i].image, &item->pictures[i].visual);
+    free(item->pictures);
+    free(item->ours);
+    labels_release(&item->labels);
+    *item = (struct feed_item){ 0 };
+}
+
+void feed_release(struct feed *f)
+{
+    for (size_t i = 0; i < f->known_count; i++)
+        release_content(f, &f->known[i].image, &f->known[i].visual);
+    free(f->known);
+    names_release(&f->paths);
+    f->known = NULL;
+    f->known_count = 0;
+    f->used = 0;
+}

@@ -1,0 +1,49 @@
+// core/train/feed.h -- samples ready for the loss: rows, targets and pictures.
+//
+//   struct feed f = { .data = &dataset, .model = m, .settings = s, .backend = b, .frozen = true };
+//   struct feed_item item;
+//   if (feed_read(&f, &g, index, &item, &err) < 0) ...
+//   loss_sample(&g, m, item.pictures, item.picture_count, &item.labels, share, &loss);
+//   feed_item_release(&f, &item);
+//   feed_release(&f);
+//
+// Pictures are decoded in a forked child as everywhere (core/image.h); what was decoded is kept for
+// the next sample or epoch while there is room. While encoder and projector are frozen, visual
+// tokens are computed once and kept instead.
+#ifndef CORE_TRAIN_FEED_H
+#define CORE_TRAIN_FEED_H
+
+#include "core/names.h"
+#include "core/train/dataset.h"
+#include "core/train/labels.h"
+
+struct feed_picture;
+
+struct feed {
+    const struct dataset *data;
+    const struct model *model;
+    const struct settings *settings;
+    const struct backend *backend;
+    bool frozen;   // nothing of encoder and projector is trained
+    uint64_t room; // bytes of pictures to keep; 0: 512 MB
+    // The feed's own.
+    struct names paths;
+    struct feed_picture *known; // [known_count] as in paths
+    size_t known_count;
+    uint64_t used;
+};
+
+struct feed_item {
+    struct labels labels;
+    struct picture *pictures; // pixels or visual tokens; those that are kept belong to the feed
+    bool *ours;               // [picture_count] not kept: the item's own
+    size_t picture_count;
+};
+
+// `g`: for visual tokens, without a tape of its own. Zeroed, the item may be released in any case.
+int feed_read(struct feed *f, struct graph *g, int64_t index, struct feed_item *item,
+              struct err *err);
+void feed_item_release(struct feed *f, struct feed_item *item);
+void feed_release(struct feed *f);
+
+#endif

@@ -1,0 +1,109 @@
+// core/train/optimizer.c -- one step: the gradient's length, clipping, AdamW with each group's
+// rate.
+#include "core/train/optimizer.h"
+
+#include <math.h>
+
+#include "core/tape.h"
+
+double schedule_share(enum schedule schedule, int64_t step, int64_t steps, int64_t warmup)
+{
+    if (step < warmup) return (double)step / (double)(warmup > 1 ? warmup : 1);
+    if (schedule == SCHEDULE_CONSTANT) return 1;
+    const int64_t rest = steps - warmup > 1 ? steps - warmup : 1;
+    const double share = 0.5 * (1 + cos(acos(-1) * (double)(step - warmup) / (double)rest));
+    return share > 0 ? share : 0;
+}
+
+static double rate_or(const struct settings *s, const char *key, double otherwise)
+{
+    return settings_is(s, key, "auto") ? otherwise : settings_real(s, key);
+}
+
+// Where train.lr is auto: by method, or by what train.params spells.
+static double default_rate(const struct params *p, const struct settings *s)
+{
+    if (settings_is(s, "train.params", "none"))
+        return select_method_rate(settings_text(s, "train.method"));
+    return select_method_rate(p->lora ? "lora" : "full");
+}
+
+void optimizer_configure(struct optimizer *o, const struct params *p, const struct settings *s,
+                         int64_t steps)
+{
+    const double rate = rate_or(s, "train.lr", default_rate(p, s));
+    *o = (struct optimizer){
+        .rate = { [GROUP_BACKBONE] = rate,
+                  [GROUP_PROJECTOR] = rate_or(s, "train.lr.projector", rate),
+                  [GROUP_VISION] = rate_or(s, "train.lr.vision", rate),
+                  [GROUP_IRA] = rate_or(s, "train.lr.ira", 10 * rate) },
+        .beta1 = 0.9,
+        .beta2 = 0.999,
+        .eps = 1e-8,
+        .clip = settings_real(s, "train.clip"),
+        .schedule =
+            settings_is(s, "train.schedule", "cosine") ? SCHEDULE_COSINE : SCHEDULE_CONSTANT,
+        .warmup = (int64_t)ceil(settings_real(s, "train.warmup") * (double)steps),
+        .steps = steps,
+    };
+    for (int g = 0; g < PARAM_GROUPS; g++)
+        o->decay[g] =
+            settings_real(s, g == GROUP_IRA ? "train.weight_decay.ira" : "train.weight_decay");
+}
+
+static int gradient_norm(const struct params *p, double *norm, struct err *err)
+{
+    double sum = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        const struct tensor g = { .data = p->list[i].grad->data,
+                                  .dtype = DTYPE_F32,
+                                  .rank = 1,
+                                  .shape = { p->list[i].count } };
+        if (p->backend->sum_squares(&sum, &g) < 0)
+            return err_set(err, "sum_squares: %s", p->backend->failure());
+    }
+    *norm = sqrt(sum);
+    return 0;
+}
+
+static int update(const struct params *p, const struct param *one, const struct adamw_step *step,
+                  struct err *err)
+{
+    struct tensor t[4] = { { .data = one->tensor->data },
+                           { .data = one->grad->data },
+                           { .data = one->m },
+                           { .data = one->v } };
+    for (int i = 0; i < 4; i++) t[i].rank = 1, t[i].shape[0] = one->count;
+    if (p->backend->adamw(&t[0], &t[1], &t[2], &t[3], step) < 0)
+        return err_set(err, "adamw on '%s': %s", one->name, p->backend->failure());
+    return 0;
+}
+
+int optimizer_step(struct optimizer *o, struct params *p, struct optimizer_taken *taken,
+                   struct err *err)
+{
+    const double share = schedule_share(o->schedule, o->step, o->steps, o->warmup);
+    taken->rate = share * o->rate[GROUP_BACKBONE];
+    if (gradient_norm(p, &taken->norm, err) < 0) return -1;
+    if (!isfinite(taken->norm))
+        return err_set(err,
+                       "the gradient of step %lld is not finite: lower train.lr, or look for "
+                       "damaged weights",
+                       (long long)o->step);
+    // As torch's clip_grad_norm_.
+    const double clip = o->clip > 0 ? o->clip / (taken->norm + 1e-6) : 1;
+    o->step++;
+    for (size_t i = 0; i < p->count; i++) {
+        const struct param *one = &p->list[i];
+        const struct adamw_step step = { .lr = share * o->rate[one->group],
+                                         .beta1 = o->beta1,
+                                         .beta2 = o->beta2,
+                                         .eps = o->eps,
+                                         .decay = one->decay ? o->decay[one->group] : 0,
+                                         .scale = clip < 1 ? clip : 1,
+                                         .step = o->step };
+        if (update(p, one, &step, err) < 0) return -1;
+    }
+    model_weights_changed(p->model);
+    return 0;
+}

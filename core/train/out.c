@@ -1,0 +1,125 @@
+// core/train/out.c -- takes, locks and labels the folder of a training run.
+#include "core/train/out.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+
+enum { RECORD_MAX = 16 << 20 };
+
+// "running", "done"; NULL when there is no record. Belongs to the caller.
+static char *read_state(const char *path)
+{
+    char *name = xasprintf("%s/training.json", path);
+    cJSON *record = json_read(name, RECORD_MAX, NULL);
+    const char *state;
+    char *copy = NULL;
+    if (record && json_text(record, "state", "", &state, NULL) == 0) copy = xstrdup(state);
+    cJSON_Delete(record);
+    free(name);
+    return copy;
+}
+
+// Nothing is in it, or only what a record that was never finished left.
+static bool is_empty(const char *path)
+{
+    bool empty = true;
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));)
+        empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+                 !strcmp(e->d_name, "training.json.part");
+    if (d) closedir(d);
+    return empty;
+}
+
+static int look(const char *path, bool resume, struct out *o, struct err *err)
+{
+    struct stat st;
+    if (stat(path, &st) < 0) {
+        if (errno != ENOENT) return err_set(err, "cannot use '%s': %s", path, strerror(errno));
+        return 0;
+    }
+    if (!S_ISDIR(st.st_mode)) return err_set(err, "'%s' is no folder", path);
+    char *state = read_state(path);
+    int status = 0;
+    o->begun = state != NULL;
+    o->done = state && !strcmp(state, "done");
+    if (!state && !is_empty(path))
+        status = err_set(err, "'%s' holds other files: name a new folder", path);
+    else if (o->done && !resume)
+        status = err_set(err, "'%s' holds a finished training: name a new folder", path);
+    else if (state && !resume)
+        status = err_set(err,
+                         "'%s' holds an unfinished training: go on with --resume, or name a "
+                         "new folder",
+                         path);
+    free(state);
+    return status;
+}
+
+int out_check(const char *path, bool resume, struct err *err)
+{
+    struct out o = { 0 };
+    return look(path, resume, &o, err);
+}
+
+int out_open(struct out *o, const char *path, bool resume, struct err *err)
+{
+    *o = (struct out){ .path = xstrdup(path), .lock = -1 };
+    int status = look(path, resume, o, err);
+    if (status == 0 && mkdir(path, 0777) < 0 && errno != EEXIST)
+        status = err_set(err, "cannot create '%s': %s", path, strerror(errno));
+    if (status == 0) {
+        o->lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (o->lock < 0) status = err_set(err, "cannot open '%s': %s", path, strerror(errno));
+    }
+    if (status == 0 && flock(o->lock, LOCK_EX | LOCK_NB) < 0)
+        status = err_set(err, "another process trains into '%s'", path);
+    // What was there may have changed until the lock was held.
+    if (status == 0) status = look(path, resume, o, err);
+    if (status < 0) out_close(o);
+    return status;
+}
+
+static int write_text(const char *path, const char *text, struct err *err)
+{
+    FILE *f = fopen(path, "w");
+    if (!f) return err_set(err, "cannot create '%s': %s", path, strerror(errno));
+    const bool written =
+        fputs(text, f) >= 0 && fputc('\n', f) >= 0 && fflush(f) == 0 && fsync(fileno(f)) == 0;
+    const int why = errno;
+    if (fclose(f) == 0 && written) return 0;
+    return err_set(err, "cannot write '%s': %s", path, strerror(why));
+}
+
+int out_record(const struct out *o, const cJSON *record, struct err *err)
+{
+    char *path = xasprintf("%s/training.json", o->path), *unfinished = xasprintf("%s.part", path);
+    char *text = cJSON_Print(record);
+    int status = text ? write_text(unfinished, text, err) : err_set(err, "out of memory");
+    if (status == 0 && rename(unfinished, path) < 0)
+        status = err_set(err, "cannot rename '%s': %s", unfinished, strerror(errno));
+    if (status < 0)
+        unlink(unfinished);
+    else
+        fsync(o->lock);
+    cJSON_free(text);
+    free(path);
+    free(unfinished);
+    return status;
+}
+
+void out_close(struct out *o)
+{
+    if (o->path && o->lock >= 0) close(o->lock);
+    free(o->path);
+    *o = (struct out){ .lock = -1 };
+}

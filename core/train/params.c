@@ -1,0 +1,284 @@
+// core/train/params.c -- masters, gradients and moments of what is trained; LoRA beside layers.
+//
+// The step easy to get wrong: whatever happens, the model must be left as it was found. Every
+// parameter that is in the list has its tensor's former content in `stored`; release puts it back.
+#include "core/train/params.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/random.h"
+#include "core/tape.h"
+
+// --- what may be chosen --------------------------------------------------------------------------
+
+struct select_item *params_items(const struct model *m, const struct param_extra *extra,
+                                 size_t extra_count, size_t *count)
+{
+    const struct weights *w = &m->weights;
+    struct select_item *items = xcalloc(w->count + extra_count + 1, sizeof *items);
+    for (size_t i = 0; i < w->count; i++) {
+        items[i] = (struct select_item){ .name = w->list[i].name,
+                                         .part = w->list[i].part,
+                                         .rank = w->list[i].rank,
+                                         .linear = w->list[i].linear != NULL };
+        memcpy(items[i].shape, w->list[i].shape, sizeof items[i].shape);
+    }
+    for (size_t i = 0; i < extra_count; i++) {
+        struct select_item *item = &items[w->count + i];
+        *item = (struct select_item){ .name = extra[i].name,
+                                      .part = extra[i].part,
+                                      .rank = extra[i].tensor->rank,
+                                      .extra = true,
+                                      .with_part = extra[i].with_part,
+                                      .always = extra[i].always };
+        memcpy(item->shape, extra[i].tensor->shape, sizeof item->shape);
+    }
+    *count = w->count + extra_count;
+    return items;
+}
+
+void params_extra(struct params *p, const struct param_extra *extra)
+{
+    p->extra = xreallocarray(p->extra, p->extra_count + 1, sizeof *p->extra);
+    p->extra[p->extra_count++] = *extra;
+}
+
+// --- one parameter -------------------------------------------------------------------------------
+
+static enum param_group group_of(enum model_part_kind part)
+{
+    return part == PART_VISION      ? GROUP_VISION
+           : part == PART_PROJECTOR ? GROUP_PROJECTOR
+                                    : GROUP_BACKBONE;
+}
+
+static float *zeros(const struct params *p, int64_t count)
+{
+    float *data = p->backend->alloc((size_t)count * sizeof *data);
+    struct tensor t = { .data = data, .dtype = DTYPE_F32, .rank = 1, .shape = { count } };
+    if (data && p->backend->fill(&t, 0) == 0) return data;
+    p->backend->release(data);
+    return NULL;
+}
+
+// Puts a master in the place of the tensor's data. The name belongs to the parameter from now on.
+static int add(struct params *p, char *name, enum param_kind kind, enum param_group group,
+               const struct weight *weight, struct tensor *tensor, struct err *err)
+{
+    const int64_t count = tensor_count(tensor);
+    struct tensor master = *tensor;
+    p->list = xreallocarray(p->list, p->count + 1, sizeof *p->list);
+    struct param *one = &p->list[p->count++];
+    *one = (struct param){ .name = name,
+                           .kind = kind,
+                           .group = group,
+                           .weight = weight,
+                           .tensor = tensor,
+                           .stored = *tensor,
+                           .count = count,
+                           .decay = tensor->rank > 1 };
+    master.dtype = DTYPE_F32;
+    master.data = p->backend->alloc((size_t)count * sizeof(float));
+    one->grad = grad_new(p->backend, count);
+    one->m = zeros(p, count);
+    one->v = zeros(p, count);
+    if (!master.data || !one->grad || !one->m || !one->v) {
+        p->backend->release(master.data);
+        return err_set(err,
+                       "out of memory: training '%s' needs %.1f MB more on %s; train fewer weights "
+                       "(train.method) or use a larger machine",
+                       name, (double)count * 16e-6, p->backend->name);
+    }
+    // LoRA's tensors have no content yet.
+    if (tensor->data && p->backend->widen(&master, tensor) < 0) {
+        p->backend->release(master.data);
+        return err_set(err, "widen '%s': %s", name, p->backend->failure());
+    }
+    master.grad = one->grad;
+    *tensor = master;
+    return 0;
+}
+
+// Uniform in +-1/sqrt(in), as PEFT draws A (kaiming_uniform with a = sqrt 5).
+static void draw(const struct params *p, struct tensor *a, uint64_t seed, uint64_t place)
+{
+    const int64_t count = tensor_count(a);
+    const double bound = 1 / sqrt((double)a->shape[1]);
+    float *host = xreallocarray(NULL, (size_t)count, sizeof *host);
+    for (int64_t i = 0; i < count; i++)
+        host[i] =
+            (float)(bound * (2 * random_unit(seed, RANDOM_LORA, (place << 40) + (uint64_t)i) - 1));
+    p->backend->upload(a->data, host, (size_t)count * sizeof *host);
+    free(host);
+}
+
+static char *lora_name(const struct weight *w, const char *which)
+{
+    const size_t n = strlen(w->name), tail = strlen(".weight");
+    const bool known = n > tail && !strcmp(w->name + n - tail, ".weight");
+    return xasprintf("%.*s.lora_%s", (int)(known ? n - tail : n), w->name, which);
+}
+
+static int add_lora(struct params *p, const struct weight *w, const struct selected *chosen,
+                    uint64_t seed, uint64_t place, struct err *err)
+{
+    if (w->linear->lora)
+        return err_set(err,
+                       "'%s' has a LoRA already, from an adapter; merge or unload the adapter "
+                       "before training another",
+                       w->name);
+    struct lora *lora = xcalloc(1, sizeof *lora);
+    const int64_t r = chosen->rank, out = w->shape[0], in = w->shape[1];
+    lora->a = (struct tensor){ .dtype = DTYPE_F32, .rank = 2, .shape = { r, in } };
+    lora->b = (struct tensor){ .dtype = DTYPE_F32, .rank = 2, .shape = { out, r } };
+    lora->scale = (float)(chosen->alpha / (double)r);
+    w->linear->lora = lora; // freed with parameter A
+    const enum param_group group = group_of(w->part);
+    if (add(p, lora_name(w, "A"), PARAM_LORA_A, group, w, &lora->a, err) < 0 ||
+        add(p, lora_name(w, "B"), PARAM_LORA_B, group, w, &lora->b, err) < 0)
+        return -1;
+    draw(p, &lora->a, seed, place);
+    if (p->backend->fill(&lora->b, 0) < 0) return err_set(err, "fill: %s", p->backend->failure());
+    return 0;
+}
+
+// --- all of them ---------------------------------------------------------------------------------
+
+static int add_weights(struct params *p, const struct selection *s, uint64_t seed, struct err *err)
+{
+    const struct weights *w = &p->model->weights;
+    for (size_t i = 0; i < w->count; i++) {
+        const struct weight *one = &w->list[i];
+        if (s->item[i].trained && add(p, xstrdup(one->name), PARAM_WEIGHT, group_of(one->part), one,
+                                      one->tensor, err) < 0)
+            return -1;
+        if (s->item[i].rank && add_lora(p, one, &s->item[i], seed, i, err) < 0) return -1;
+    }
+    for (size_t i = 0; i < p->extra_count; i++)
+        if (s->item[w->count + i].trained &&
+            add(p, xstrdup(p->extra[i].name), PARAM_EXTRA, p->extra[i].group, NULL,
+                p->extra[i].tensor, err) < 0)
+            return -1;
+    return 0;
+}
+
+static int choose(struct selection *chosen, const struct settings *s,
+                  const struct select_item *items, size_t count, struct err *err)
+{
+    const struct select_lora lora = { .rank = settings_integer(s, "train.lora.rank"),
+                                      .alpha = settings_real(s, "train.lora.alpha") };
+    if (settings_is(s, "train.params", "none"))
+        return select_method(chosen, settings_text(s, "train.method"), &lora, items, count, err);
+    return select_spelled(chosen, settings_text(s, "train.params"), &lora, items, count, err);
+}
+
+int params_check(const struct model *m, const struct settings *s, struct err *err)
+{
+    struct selection chosen;
+    size_t count;
+    // "norm_align.*" and "ira.*" exist once the methods have started.
+    const char *rules = settings_text(s, "train.params");
+    if (strstr(rules, "norm_align") || strstr(rules, "ira.")) return 0;
+    struct select_item *items = params_items(m, NULL, 0, &count);
+    int status = choose(&chosen, s, items, count, err);
+    if (status == 0) selection_release(&chosen);
+    free(items);
+    return status;
+}
+
+int params_count(const struct model *m, const struct settings *s,
+                 struct params_count counted[MODEL_PARTS + 1], struct err *err)
+{
+    struct selection chosen;
+    size_t count;
+    memset(counted, 0, (MODEL_PARTS + 1) * sizeof *counted);
+    struct select_item *items = params_items(m, NULL, 0, &count);
+    int status = choose(&chosen, s, items, count, err);
+    for (size_t i = 0; i < count && status == 0; i++) {
+        struct params_count *c = &counted[items[i].part];
+        const int64_t thin = chosen.item[i].rank * (items[i].shape[0] + items[i].shape[1]);
+        const int64_t n = select_numbers(&items[i]);
+        c->total += n + thin;
+        c->trained += (chosen.item[i].trained ? n : 0) + thin;
+    }
+    if (status == 0) {
+        counted[MODEL_PARTS] =
+            (struct params_count){ .trained = chosen.trained, .total = chosen.total };
+        selection_release(&chosen);
+    }
+    free(items);
+    return status;
+}
+
+int params_open(struct params *p, struct model *m, const struct settings *s, struct err *err)
+{
+    struct selection chosen;
+    size_t count;
+    struct select_item *items = params_items(m, p->extra, p->extra_count, &count);
+    p->model = m;
+    int status = choose(&chosen, s, items, count, err);
+    free(items);
+    if (status == 0) {
+        p->trained = chosen.trained;
+        p->total = chosen.total;
+        p->lora = chosen.lora;
+        p->whole = chosen.whole;
+        status = add_weights(p, &chosen, (uint64_t)settings_integer(s, "train.seed"), err);
+        selection_release(&chosen);
+    }
+    if (status < 0)
+        params_release(p);
+    else
+        model_weights_changed(m);
+    return status;
+}
+
+static void release_one(struct params *p, struct param *one)
+{
+    if (one->tensor->grad == one->grad) { // else add() failed before
+        p->backend->release(one->tensor->data);
+        *one->tensor = one->stored;
+    }
+    grad_free(p->backend, one->grad);
+    p->backend->release(one->m);
+    p->backend->release(one->v);
+    free(one->name);
+}
+
+void params_release(struct params *p)
+{
+    // From the last: B goes before A, with which the LoRA itself is freed.
+    for (size_t i = p->count; i-- > 0;) {
+        struct param *one = &p->list[i];
+        struct linear *layer = one->kind == PARAM_LORA_A ? one->weight->linear : NULL;
+        release_one(p, one);
+        if (!layer) continue;
+        free(layer->lora);
+        layer->lora = NULL;
+    }
+    if (p->model) model_weights_changed(p->model);
+    free(p->list);
+    free(p->extra);
+    *p = (struct params){ .backend = p->backend };
+}
+
+int params_clear(struct params *p, struct err *err)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        struct tensor t = { .data = p->list[i].grad->data,
+                            .dtype = DTYPE_F32,
+                            .rank = 1,
+                            .shape = { p->list[i].count } };
+        if (p->backend->fill(&t, 0) < 0) return err_set(err, "fill: %s", p->backend->failure());
+    }
+    return 0;
+}
+
+struct param *params_find(const struct params *p, const char *name)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (!strcmp(p->list[i].name, name)) return &p->list[i];
+    return NULL;
+}

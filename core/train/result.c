@@ -1,0 +1,98 @@
+// core/train/result.c -- trained weights as a model folder or an adapter folder.
+//
+// Both are written into OUT/result.part, which appears when it is complete; then its files are
+// moved up. A run that is interrupted in between writes them again: its record (core/train/out.h)
+// says "done" only afterwards.
+#include "core/train/result.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/model_write.h"
+
+// The trained parameters as the writers take them; belongs to the caller.
+static struct adapter_part *list_parts(const struct params *p, bool extras_alone, size_t *count)
+{
+    struct adapter_part *parts = xcalloc(p->count + 1, sizeof *parts);
+    *count = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        const struct param *one = &p->list[i];
+        struct adapter_part part = { .weight = one->weight, .tensor = one->tensor };
+        if (one->kind == PARAM_LORA_B) continue; // with A
+        if (extras_alone && one->kind != PARAM_EXTRA) continue;
+        part.kind = one->kind == PARAM_EXTRA    ? ADAPTER_EXTRA
+                    : one->kind == PARAM_LORA_A ? ADAPTER_LORA
+                                                : ADAPTER_WEIGHT;
+        if (part.kind == ADAPTER_EXTRA) part.name = one->name;
+        if (part.kind == ADAPTER_LORA) {
+            part.lora = one->weight->linear->lora;
+            part.tensor = NULL;
+        }
+        parts[(*count)++] = part;
+    }
+    return parts;
+}
+
+// With what is left in it.
+static void clear_folder(const char *path)
+{
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            unlinkat(dirfd(d), e->d_name, 0);
+    if (d) closedir(d);
+    rmdir(path);
+}
+
+// What attempts that were cut off left: the folder, or one on the way to that name.
+static void clear_attempts(const char *out)
+{
+    DIR *d = opendir(out);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (strncmp(e->d_name, "result.part", strlen("result.part")) != 0) continue;
+        char *path = xasprintf("%s/%s", out, e->d_name);
+        clear_folder(path);
+        free(path);
+    }
+    if (d) closedir(d);
+}
+
+static int move_up(const char *from, const char *out, struct err *err)
+{
+    DIR *d = opendir(from);
+    if (!d) return err_set(err, "cannot read '%s': %s", from, strerror(errno));
+    int status = 0;
+    for (struct dirent *e; status == 0 && (e = readdir(d));) {
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
+        // The record of the run that made the model; ours says that we are not done yet.
+        if (!strcmp(e->d_name, "training.json")) continue;
+        char *source = xasprintf("%s/%s", from, e->d_name);
+        char *target = xasprintf("%s/%s", out, e->d_name);
+        if (rename(source, target) < 0)
+            status = err_set(err, "cannot move '%s' to '%s': %s", source, target, strerror(errno));
+        free(source);
+        free(target);
+    }
+    closedir(d);
+    return status;
+}
+
+int result_write(const char *out, const struct params *p, const char **what, struct err *err)
+{
+    size_t count;
+    struct adapter_part *parts = list_parts(p, p->whole, &count);
+    char *folder = xasprintf("%s/result.part", out);
+    *what = p->whole ? "model" : "adapter";
+    clear_attempts(out);
+    int status = p->whole ? model_write(p->model, parts, count, folder, err)
+                          : adapter_write(p->model, parts, count, folder, err);
+    if (status == 0) status = move_up(folder, out, err);
+    clear_attempts(out);
+    free(folder);
+    free(parts);
+    return status < 0 ? err_in(err, "writing the result") : 0;
+}

@@ -1,0 +1,12 @@
+// core/train/result.h -- what a training run leaves in its folder.
+#ifndef CORE_TRAIN_RESULT_H
+#define CORE_TRAIN_RESULT_H
+
+#include "core/train/params.h"
+
+// Where the whole language model was trained (params.whole): a model folder as on the hub
+// (core/model_write.h), parameters of methods beside it. Else an adapter folder (core/adapter.h).
+// The files are put into `out` beside what is there. *what: "model" or "adapter".
+int result_write(const char *out, const struct params *p, const char **what, struct err *err);
+
+#endif

@@ -1,0 +1,348 @@
+// core/train/save.c -- writes and reads checkpoints.
+#include "core/train/save.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/hash.h"
+#include "core/safetensors.h"
+
+static const char part[] = ".part"; // end of a name that is not finished
+
+// --- values --------------------------------------------------------------------------------------
+
+// "w.NAME", "m.NAME", "v.NAME" of a checkpoint; plain names where only masters are kept.
+enum what { MASTER, MEAN, SQUARE, WHATS };
+
+static float *values_of(const struct param *p, enum what what)
+{
+    return what == MASTER ? p->tensor->data : what == MEAN ? p->m : p->v;
+}
+
+static char *tensor_name(const struct param *p, enum what what, int whats)
+{
+    return whats == 1 ? xstrdup(p->name) : xasprintf("%c.%s", "wmv"[what], p -> name);
+}
+
+static int put_values(struct safetensors_writer *w, const struct params *p, int whats,
+                      struct err *err)
+{
+    enum { PIECE = 1 << 20 }; // numbers
+    float *host = xreallocarray(NULL, PIECE, sizeof *host);
+    int status = 0;
+    for (int what = 0; what < whats; what++)
+        for (size_t i = 0; i < p->count; i++) {
+            const float *from = values_of(&p->list[i], (enum what)what);
+            for (int64_t at = 0; at < p->list[i].count && status == 0; at += PIECE) {
+                const int64_t left = p->list[i].count - at, n = left < PIECE ? left : PIECE;
+                p->backend->download(host, from + at, (size_t)n * sizeof *host);
+                status = safetensors_writer_data(w, host, (uint64_t)n * sizeof *host, err);
+            }
+        }
+    free(host);
+    return status;
+}
+
+static int write_values(struct safetensors_writer *w, const struct params *p, int whats,
+                        struct err *err)
+{
+    for (int what = 0; what < whats; what++)
+        for (size_t i = 0; i < p->count; i++) {
+            const struct tensor *t = p->list[i].tensor;
+            char *name = tensor_name(&p->list[i], (enum what)what, whats);
+            safetensors_writer_declare(w, name, DTYPE_F32, t->rank, t->shape);
+            free(name);
+        }
+    if (put_values(w, p, whats, err) < 0) {
+        safetensors_writer_abandon(w);
+        return -1;
+    }
+    return safetensors_writer_finish(w, err);
+}
+
+static int read_values(const struct safetensors *f, struct params *p, int whats, struct err *err)
+{
+    for (int what = 0; what < whats; what++)
+        for (size_t i = 0; i < p->count; i++) {
+            const struct param *one = &p->list[i];
+            char *name = tensor_name(one, (enum what)what, whats);
+            const struct safetensor *t = safetensors_find(f, name);
+            const bool fits = t && t->dtype == DTYPE_F32 && t->bytes == (uint64_t)one->count * 4;
+            free(name);
+            if (!fits)
+                return err_set(err, "'%s' does not hold the parameter '%s'", f->path, one->name);
+        }
+    for (int what = 0; what < whats; what++)
+        for (size_t i = 0; i < p->count; i++) {
+            char *name = tensor_name(&p->list[i], (enum what)what, whats);
+            const struct safetensor *t = safetensors_find(f, name);
+            p->backend->upload(values_of(&p->list[i], (enum what)what), t->data, t->bytes);
+            free(name);
+        }
+    model_weights_changed(p->model);
+    return 0;
+}
+
+int save_values(const char *path, const struct params *p, struct err *err)
+{
+    return write_values(safetensors_writer_new(path), p, 1, err);
+}
+
+int save_values_read(const char *path, struct params *p, struct err *err)
+{
+    struct safetensors *f = safetensors_open(path, err);
+    int status = f ? read_values(f, p, 1, err) : -1;
+    safetensors_close(f);
+    return status;
+}
+
+// --- folders -------------------------------------------------------------------------------------
+
+// A folder of ours: its files, then itself.
+static void remove_folder(const char *path)
+{
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
+        unlinkat(dirfd(d), e->d_name, 0);
+    }
+    if (d) closedir(d);
+    rmdir(path);
+}
+
+// Step of a name like "checkpoint-40", -1 for another name; *unfinished: ".part" follows.
+static int64_t step_of(const char *name, bool *unfinished)
+{
+    static const char prefix[] = "checkpoint-";
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0) return -1;
+    const char *digits = name + sizeof prefix - 1;
+    char *end;
+    errno = 0;
+    const int64_t step = strtoll(digits, &end, 10);
+    *unfinished = !strcmp(end, part);
+    return end == digits || errno || step < 0 || (*end && !*unfinished) ? -1 : step;
+}
+
+static int descending(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x > y ? -1 : x < y;
+}
+
+// Steps of all checkpoints, newest first; belongs to the caller. Unfinished ones are removed.
+static int64_t *list_steps(const char *out, size_t *count)
+{
+    int64_t *steps = NULL;
+    DIR *d = opendir(out);
+    *count = 0;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        bool unfinished;
+        const int64_t step = step_of(e->d_name, &unfinished);
+        if (step < 0) continue;
+        if (unfinished) {
+            char *path = xasprintf("%s/%s", out, e->d_name);
+            remove_folder(path);
+            free(path);
+            continue;
+        }
+        steps = xreallocarray(steps, *count + 1, sizeof *steps);
+        steps[(*count)++] = step;
+    }
+    if (d) closedir(d);
+    if (steps) qsort(steps, *count, sizeof *steps, descending);
+    return steps;
+}
+
+void save_trim(const char *out, int64_t keep)
+{
+    size_t count;
+    int64_t *steps = list_steps(out, &count);
+    for (size_t i = (size_t)keep; i < count; i++) {
+        char *path = xasprintf("%s/checkpoint-%lld", out, (long long)steps[i]);
+        remove_folder(path);
+        free(path);
+    }
+    free(steps);
+}
+
+int64_t save_newest(const char *out)
+{
+    size_t count;
+    int64_t *steps = list_steps(out, &count);
+    const int64_t newest = count ? steps[0] : -1;
+    free(steps);
+    return newest;
+}
+
+static void sync_folder(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    fsync(fd);
+    close(fd);
+}
+
+// --- checkpoints ---------------------------------------------------------------------------------
+
+static void put_metadata(struct safetensors_writer *w, const char *key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void put_metadata(struct safetensors_writer *w, const char *key, const char *format, ...)
+{
+    struct buf b = { 0 };
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    safetensors_writer_metadata(w, key, b.data ? b.data : "");
+    buf_release(&b);
+}
+
+static int write_state(const char *folder, const struct params *p, const struct save_place *at,
+                       const struct save_identity *id, struct err *err)
+{
+    char *path = xasprintf("%s/state.safetensors", folder);
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    put_metadata(w, "step", "%lld", (long long)at->step);
+    put_metadata(w, "best", "%a", at->best);
+    put_metadata(w, "best_step", "%lld", (long long)at->best_step);
+    put_metadata(w, "settings", "%s", id->settings);
+    put_metadata(w, "model", "%s", id->model);
+    put_metadata(w, "data", "%s", id->data);
+    put_metadata(w, "samples", "%s", id->samples);
+    free(path);
+    return write_values(w, p, WHATS, err);
+}
+
+int save_write(const char *out, const struct params *p, const struct save_place *at,
+               const struct save_identity *id, int64_t keep, struct err *err)
+{
+    char *path = xasprintf("%s/checkpoint-%lld", out, (long long)at->step);
+    char *unfinished = xasprintf("%s%s", path, part);
+    struct stat st;
+    int status = 0;
+    if (stat(path, &st) < 0) {
+        remove_folder(unfinished);
+        if (mkdir(unfinished, 0777) < 0)
+            status = err_set(err, "cannot create '%s': %s", unfinished, strerror(errno));
+        if (status == 0) status = write_state(unfinished, p, at, id, err);
+        if (status == 0 && rename(unfinished, path) < 0)
+            status = err_set(err, "cannot rename '%s': %s", unfinished, strerror(errno));
+        if (status == 0)
+            sync_folder(out);
+        else
+            remove_folder(unfinished);
+    }
+    if (status == 0) save_trim(out, keep);
+    free(path);
+    free(unfinished);
+    return status < 0 ? err_in(err, "checkpoint of step %lld", (long long)at->step) : 0;
+}
+
+// The first line of `now` that is not the one of `then`; the caller frees both.
+static void first_difference(const char *then, const char *now, char **was, char **is)
+{
+    for (;;) {
+        const size_t a = strcspn(then, "\n"), b = strcspn(now, "\n");
+        if (a != b || memcmp(then, now, a) != 0 || !then[a] || !now[b]) {
+            *was = xstrndup(then, a);
+            *is = xstrndup(now, b);
+            return;
+        }
+        then += a + 1;
+        now += b + 1;
+    }
+}
+
+static int check_identity(const struct safetensors *f, const struct save_identity *id,
+                          struct err *err)
+{
+    const char *settings = safetensors_metadata(f, "settings");
+    const char *model = safetensors_metadata(f, "model"), *data = safetensors_metadata(f, "data");
+    const char *samples = safetensors_metadata(f, "samples");
+    if (!settings || !model || !data || !samples)
+        return err_set(err, "'%s' is no checkpoint of a training run", f->path);
+    if (strcmp(model, id->model) != 0)
+        return err_set(err, "the run began with another model (or its files have changed since); "
+                            "load that one, or train into another folder");
+    if (strcmp(data, id->data) != 0)
+        return err_set(err, "the data file has changed since the run began (its SHA-256 differs); "
+                            "bring the former back, or train into another folder");
+    if (strcmp(settings, id->settings) != 0) {
+        char *was, *is;
+        first_difference(settings, id->settings, &was, &is);
+        err_set(err,
+                "the run began with %s, but now it is %s: set it back, or train into another "
+                "folder",
+                *was ? was : "fewer settings", *is ? is : "without");
+        free(was);
+        free(is);
+        return -1;
+    }
+    if (id->samples && strcmp(samples, id->samples) != 0)
+        return err_set(err, "other samples can be used than when the run began: pictures were lost "
+                            "or changed; bring them back, or train into another folder");
+    return 0;
+}
+
+static int read_place(const struct safetensors *f, struct save_place *at, struct err *err)
+{
+    const char *step = safetensors_metadata(f, "step"), *best = safetensors_metadata(f, "best");
+    const char *best_step = safetensors_metadata(f, "best_step");
+    if (!step || !best || !best_step) return err_set(err, "'%s' is damaged", f->path);
+    at->step = strtoll(step, NULL, 10);
+    at->best = strtod(best, NULL);
+    at->best_step = strtoll(best_step, NULL, 10);
+    return at->step >= 0 ? 0 : err_set(err, "'%s' is damaged", f->path);
+}
+
+static struct safetensors *open_newest(const char *out, struct err *err)
+{
+    char *path =
+        xasprintf("%s/checkpoint-%lld/state.safetensors", out, (long long)save_newest(out));
+    struct safetensors *f = safetensors_open(path, err);
+    free(path);
+    return f;
+}
+
+int save_check(const char *out, const struct save_identity *id, struct err *err)
+{
+    struct safetensors *f = open_newest(out, err);
+    int status = f ? check_identity(f, id, err) : -1;
+    safetensors_close(f);
+    return status < 0 ? err_in(err, "cannot go on with '%s'", out) : 0;
+}
+
+int save_read(const char *out, struct params *p, struct save_place *at,
+              const struct save_identity *id, struct err *err)
+{
+    struct safetensors *f = open_newest(out, err);
+    int status = f ? check_identity(f, id, err) : -1;
+    if (status == 0) status = read_place(f, at, err);
+    if (status == 0) status = read_values(f, p, WHATS, err);
+    safetensors_close(f);
+    return status < 0 ? err_in(err, "cannot go on with '%s'", out) : 0;
+}
+
+int save_hash(const char *path, char hex[65], struct err *err)
+{
+    enum { BLOCK = 1 << 20 };
+    struct hash h;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return err_set(err, "cannot open '%s': %s", path, strerror(errno));
+    char *block = xmalloc(BLOCK);
+    ssize_t n;
+    hash_start(&h);
+    while ((n = read(fd, block, BLOCK)) > 0 || (n < 0 && errno == EINTR))
+        if (n > 0) hash_add(&h, block, (size_t)n);
+    const int why = errno;
+    hash_end(&h, hex);
+    free(block);
+    close(fd);
+    return n < 0 ? err_set(err, "cannot read '%s': %s", path, strerror(why)) : 0;
+}

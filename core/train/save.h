@@ -1,0 +1,53 @@
+// core/train/save.h -- checkpoints of a training run: everything that its next step depends on.
+//
+//   OUT/checkpoint-STEP/state.safetensors     masters, both moments, and in the metadata the step
+//   OUT/best.safetensors                      masters of the best validation so far
+//
+//   struct save_place at = { .step = 40, .best_step = -1 };
+//   if (save_write(out, &params, &at, &identity, keep, &err) < 0) ...
+//   if (save_newest(out) >= 0 && save_read(out, &params, &at, &identity, &err) < 0) ...
+//
+// A checkpoint appears under its name only when it is on disk (written beside, fsync, rename), and
+// older ones go only then. Order of samples and noise are drawn by counters (core/random.h), so the
+// step is all of the random state and of the position in the data.
+#ifndef CORE_TRAIN_SAVE_H
+#define CORE_TRAIN_SAVE_H
+
+#include "core/train/params.h"
+
+// What must be the same for a run to go on: else it would be another run.
+struct save_identity {
+    const char *settings; // "key=value" lines
+    const char *model;    // fingerprint
+    const char *data;     // SHA-256 of the data file
+    const char *samples;  // SHA-256 over which samples are used
+};
+
+struct save_place {
+    int64_t step;      // steps done
+    double best;       // validation loss
+    int64_t best_step; // -1: none yet
+};
+
+// Nothing is done when the checkpoint of this step exists. Keeps the newest `keep`.
+int save_write(const char *out, const struct params *p, const struct save_place *at,
+               const struct save_identity *id, int64_t keep, struct err *err);
+// Step of the newest checkpoint, -1: none. What an interrupted one left is removed.
+int64_t save_newest(const char *out);
+// Does the newest checkpoint belong to the same run? id->samples NULL: not known yet.
+int save_check(const char *out, const struct save_identity *id, struct err *err);
+// Only the newest `keep` stay.
+void save_trim(const char *out, int64_t keep);
+// Fills masters, moments and *at from the newest. -1 when it belongs to another run: says what
+// differs.
+int save_read(const char *out, struct params *p, struct save_place *at,
+              const struct save_identity *id, struct err *err);
+
+// Masters alone, under the parameters' names.
+int save_values(const char *path, const struct params *p, struct err *err);
+int save_values_read(const char *path, struct params *p, struct err *err);
+
+// SHA-256 of a file.
+int save_hash(const char *path, char hex[65], struct err *err);
+
+#endif

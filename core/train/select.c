@@ -1,0 +1,341 @@
+// core/train/select.c -- rules like "@projector; *layernorm*; lora:q_proj:8" over a list of names.
+//
+// The methods are rows of a table, each the rules it stands for (methods page, section 2), so that
+// a method and its spelling cannot differ.
+#include "core/train/select.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+static const struct method_row {
+    const char *name;
+    double rate; // where train.lr is auto
+    const char *rules;
+} methods[] = {
+    { "all", 2e-5, "@all" },
+    { "full", 2e-5, "@decoder; @embedding; @head; @projector" },
+    { "lora", 2e-4, "lora:*; @projector; @embedding; @head" },
+    { "qv", 2e-5, "@decoder:*.q_proj.*; @decoder:*.v_proj.*; @projector; @embedding; @head" },
+    { "mlp", 2e-5,
+      "@decoder:*.gate_proj.*; @decoder:*.up_proj.*; @decoder:*.down_proj.*; @projector; "
+      "@embedding; @head" },
+    { "layernorm", 2e-4,
+      "@decoder:*.input_layernorm.weight; @decoder:*.post_attention_layernorm.weight; "
+      "@projector; @embedding; @head" },
+    { "layernorm-simple", 1e-3,
+      "@decoder:*.input_layernorm.weight; @decoder:*.post_attention_layernorm.weight" },
+    { "connector", 1e-3, "@projector" },
+};
+
+static const struct method_row *method_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (!strcmp(methods[i].name, name)) return &methods[i];
+    return NULL;
+}
+
+const char *select_method_name(int index)
+{
+    return index >= 0 && index < (int)(sizeof methods / sizeof *methods) ? methods[index].name
+                                                                         : NULL;
+}
+
+const char *select_method_rules(const char *name)
+{
+    const struct method_row *row = method_find(name);
+    return row ? row->rules : NULL;
+}
+
+double select_method_rate(const char *name)
+{
+    const struct method_row *row = method_find(name);
+    if (!row) BUG("no training method %s", name);
+    return row->rate;
+}
+
+static const char *const part_words[MODEL_PARTS] = {
+    [PART_VISION] = "vision",   [PART_PROJECTOR] = "projector", [PART_EMBEDDING] = "embedding",
+    [PART_DECODER] = "decoder", [PART_HEAD] = "head",
+};
+
+struct selecting {
+    struct selection *s;
+    const struct select_item *items;
+    char **plain; // [count]
+    const struct select_lora *lora;
+    bool typed; // by a person: a rule that means nothing is a mistake
+};
+
+// --- names ---------------------------------------------------------------------------------------
+
+static bool matches(const struct selecting *k, size_t i, const char *pattern)
+{
+    return fnmatch(pattern, k->items[i].name, 0) == 0 || fnmatch(pattern, k->plain[i], 0) == 0;
+}
+
+// "self_attn.q_proj" of "layers.0.self_attn.q_proj.weight", for LoRA; else NULL. Belongs to the
+// caller.
+static char *layer_of(const char *plain)
+{
+    const size_t n = strlen(plain), tail = strlen(".weight");
+    return n > tail && !strcmp(plain + n - tail, ".weight") ? xstrndup(plain, n - tail) : NULL;
+}
+
+static bool layer_matches(const struct selecting *k, size_t i, const char *pattern)
+{
+    if (!k->items[i].linear) return false;
+    char *plain = layer_of(k->plain[i]), *full = layer_of(k->items[i].name);
+    bool found = false;
+    if (plain && strchr(pattern, '.')) {
+        found = fnmatch(pattern, plain, 0) == 0 || fnmatch(pattern, full, 0) == 0;
+    } else if (plain && k->items[i].part == PART_DECODER) {
+        const char *dot = strrchr(plain, '.');
+        found = fnmatch(pattern, dot ? dot + 1 : plain, 0) == 0;
+    }
+    free(plain);
+    free(full);
+    return found;
+}
+
+// How far a name is from what was typed: the last levels of both, as many as were typed, without
+// stars.
+static size_t distance(const char *pattern, const char *name)
+{
+    struct buf typed = { 0 };
+    size_t levels = 0;
+    for (const char *c = pattern; *c; c++)
+        if (*c != '*') buf_putc(&typed, *c);
+    const char *word = typed.data ? typed.data : "";
+    while (*word == '.') word++;
+    for (const char *c = word; *c; c++) levels += *c == '.';
+    const char *tail = name + strlen(name);
+    for (size_t seen = 0; tail > name; tail--)
+        if (tail[-1] == '.' && seen++ == levels) break;
+    const size_t d = text_distance(word, tail);
+    buf_release(&typed);
+    return d;
+}
+
+// "...: is 'X' meant?" by the nearest name.
+static int nothing_found(const struct selecting *k, const char *rule, const char *pattern,
+                         bool layers, struct err *err)
+{
+    const char *best = NULL;
+    char *layer = NULL;
+    size_t least = (size_t)-1;
+    for (size_t i = 0; i < k->s->count; i++) {
+        if (layers && !k->items[i].linear) continue;
+        char *shown = layers ? layer_of(k->plain[i]) : xstrdup(k->plain[i]);
+        // With a weight's name typed without ".weight", the layer is what is near.
+        char *shorter = layers || !shown ? NULL : layer_of(shown);
+        size_t d = shown ? distance(pattern, shown) : (size_t)-1;
+        if (shorter && distance(pattern, shorter) < d) d = distance(pattern, shorter);
+        if (d < least) {
+            least = d;
+            best = k->items[i].name;
+            free(layer);
+            layer = shown;
+            shown = NULL;
+        }
+        free(shown);
+        free(shorter);
+    }
+    err_set(err, "'%s' means no weight of this model%s%s%s", rule, best ? "; a near name is '" : "",
+            layer ? layer : "", best ? "' (\"*\" stands for any letters)" : "");
+    free(layer);
+    return -1;
+}
+
+// --- rules ---------------------------------------------------------------------------------------
+
+static bool part_named(const char *word, enum model_part_kind part)
+{
+    return !strcmp(word, "all") || !strcmp(word, part_words[part]);
+}
+
+// @PART or @PART:PATTERN
+static int apply_part(struct selecting *k, const char *rule, struct err *err)
+{
+    const char *colon = strchr(rule, ':');
+    char *word = colon ? xstrndup(rule + 1, (size_t)(colon - rule - 1)) : xstrdup(rule + 1);
+    bool known = !strcmp(word, "all"), found = false;
+    for (int part = 0; part < MODEL_PARTS; part++) known |= !strcmp(word, part_words[part]);
+    for (size_t i = 0; known && i < k->s->count; i++) {
+        if (k->items[i].extra || !part_named(word, k->items[i].part)) continue;
+        if (colon && !matches(k, i, colon + 1)) continue;
+        k->s->item[i].trained = found = true;
+    }
+    free(word);
+    if (!known)
+        return err_set(err,
+                       "'%s': the parts are @decoder, @embedding, @head, @projector, @vision and "
+                       "@all",
+                       rule);
+    if (colon && !found && k->typed) return nothing_found(k, rule, colon + 1, false, err);
+    return 0;
+}
+
+static int apply_pattern(struct selecting *k, const char *rule, struct err *err)
+{
+    bool found = false;
+    for (size_t i = 0; i < k->s->count; i++)
+        if (matches(k, i, rule)) k->s->item[i].trained = found = true;
+    return found || !k->typed ? 0 : nothing_found(k, rule, rule, false, err);
+}
+
+// LAYERS[:RANK], LAYERS separated by commas.
+static int apply_lora(struct selecting *k, const char *rule, struct err *err)
+{
+    const char *layers = rule + strlen("lora:"), *colon = strchr(layers, ':');
+    int64_t rank = k->lora->rank;
+    if (colon) {
+        char *end;
+        errno = 0;
+        rank = strtoll(colon + 1, &end, 10);
+        if (end == colon + 1 || *end || errno || rank < 1 || rank > 65536)
+            return err_set(err, "'%s': the rank behind ':' must be a whole number from 1 to 65536",
+                           rule);
+    }
+    char *list = colon ? xstrndup(layers, (size_t)(colon - layers)) : xstrdup(layers), *save;
+    int status = 0;
+    bool any = false;
+    for (char *one = strtok_r(list, ", \t", &save); one && status == 0;
+         one = strtok_r(NULL, ", \t", &save)) {
+        bool found = false;
+        for (size_t i = 0; i < k->s->count; i++)
+            if (layer_matches(k, i, one)) {
+                k->s->item[i].rank = rank;
+                k->s->item[i].alpha = k->lora->alpha / (double)k->lora->rank * (double)rank;
+                found = true;
+            }
+        any = true;
+        if (!found) status = nothing_found(k, rule, one, true, err);
+    }
+    if (status == 0 && !any)
+        status = err_set(err, "'%s' names no layer; write lora:q_proj,v_proj:8 or lora:*", rule);
+    free(list);
+    return status;
+}
+
+static int apply(struct selecting *k, const char *rule, struct err *err)
+{
+    if (!strncmp(rule, "lora:", 5)) return apply_lora(k, rule, err);
+    return *rule == '@' ? apply_part(k, rule, err) : apply_pattern(k, rule, err);
+}
+
+// The next rule of the list without blanks around it; NULL at the end. A comma goes on with the
+// layers of a lora rule until its rank.
+static char *next_rule(const char **rules)
+{
+    const char *at = *rules + strspn(*rules, " \t\r\n,;");
+    if (!*at) return NULL;
+    const bool lora = !strncmp(at, "lora:", 5);
+    const char *from = at;
+    bool ranked = false;
+    for (at += lora ? 5 : 0; *at && *at != ';' && (*at != ',' || (lora && !ranked)); at++)
+        ranked |= *at == ':';
+    *rules = at;
+    while (at > from && strchr(" \t\r\n", at[-1])) at--;
+    return xstrndup(from, (size_t)(at - from));
+}
+
+// --- sums ----------------------------------------------------------------------------------------
+
+int64_t select_numbers(const struct select_item *item)
+{
+    int64_t n = 1;
+    for (int r = 0; r < item->rank; r++) n *= item->shape[r];
+    return n;
+}
+
+// Parameters of methods that go with what was chosen.
+static void add_extras(struct selecting *k)
+{
+    bool part[MODEL_PARTS] = { false };
+    for (size_t i = 0; i < k->s->count; i++)
+        if (!k->items[i].extra && k->s->item[i].trained) part[k->items[i].part] = true;
+    for (size_t i = 0; i < k->s->count; i++) {
+        const struct select_item *item = &k->items[i];
+        if (item->extra && (item->always || (item->with_part && part[item->part])))
+            k->s->item[i].trained = true;
+    }
+}
+
+static void sum_up(struct selection *s, const struct select_item *items)
+{
+    s->whole = true;
+    for (size_t i = 0; i < s->count; i++) {
+        const int64_t n = select_numbers(&items[i]);
+        const int64_t thin = s->item[i].rank * (items[i].shape[0] + items[i].shape[1]);
+        s->total += n + thin;
+        s->trained += (s->item[i].trained ? n : 0) + thin;
+        s->lora |= s->item[i].rank > 0;
+        const bool language = items[i].part == PART_DECODER || items[i].part == PART_EMBEDDING ||
+                              items[i].part == PART_HEAD;
+        if (language && !items[i].extra && !s->item[i].trained) s->whole = false;
+    }
+}
+
+// A weight that is trained itself needs no LoRA, and results could hold only one of them.
+static int check_double(const struct selecting *k, struct err *err)
+{
+    for (size_t i = 0; i < k->s->count; i++)
+        if (k->s->item[i].rank && (k->s->item[i].trained || k->s->whole))
+            return err_set(err,
+                           "'%s' gets a LoRA beside weights that are trained whole: leave one "
+                           "of the two out",
+                           k->plain[i]);
+    return 0;
+}
+
+static int run(struct selection *s, const char *rules, bool typed, const struct select_lora *lora,
+               const struct select_item *items, size_t count, struct err *err)
+{
+    *s = (struct selection){ .item = xcalloc(count + 1, sizeof *s->item), .count = count };
+    struct selecting k = { .s = s, .items = items, .lora = lora, .typed = typed };
+    k.plain = xcalloc(count + 1, sizeof *k.plain);
+    for (size_t i = 0; i < count; i++) k.plain[i] = weight_plain_name(items[i].name);
+    int status = 0;
+    char *rule;
+    for (const char *at = rules; status == 0 && (rule = next_rule(&at)); free(rule))
+        status = apply(&k, rule, err);
+    if (status == 0) {
+        add_extras(&k);
+        sum_up(s, items);
+        status = check_double(&k, err);
+        if (status == 0 && !s->trained)
+            status = err_set(err, "'%s' trains nothing in this model", rules);
+    }
+    for (size_t i = 0; i < count; i++) free(k.plain[i]);
+    free(k.plain);
+    if (status < 0) selection_release(s);
+    return status;
+}
+
+int select_method(struct selection *s, const char *method, const struct select_lora *lora,
+                  const struct select_item *items, size_t count, struct err *err)
+{
+    const char *rules = select_method_rules(method);
+    *s = (struct selection){ 0 };
+    if (!rules) return err_set(err, "there is no training method '%s'", method);
+    if (run(s, rules, false, lora, items, count, err) < 0)
+        return err_in(err, "train.method %s", method);
+    return 0;
+}
+
+int select_spelled(struct selection *s, const char *rules, const struct select_lora *lora,
+                   const struct select_item *items, size_t count, struct err *err)
+{
+    if (run(s, rules, true, lora, items, count, err) < 0) return err_in(err, "train.params");
+    return 0;
+}
+
+void selection_release(struct selection *s)
+{
+    free(s->item);
+    *s = (struct selection){ 0 };
+}

@@ -1,0 +1,71 @@
+// core/train/select.h -- which weights are trained: methods by name, and sets spelled out.
+//
+//   struct select_item items[n] = { { .name = "model.layers.0.mlp.up_proj.weight", ... }, ... };
+//   struct selection s;
+//   if (select_method(&s, "layernorm", &lora, items, n, &err) < 0) ...
+//   if (select_spelled(&s, "lora:q_proj,v_proj:8; *layernorm*", &lora, items, n, &err) < 0) ...
+//   s.item[i].trained, s.item[i].rank, s.trained of s.total numbers
+//   selection_release(&s);
+//
+// Works on names and shapes alone, so that shares are known without weights (core/shapes.h). A set
+// is a list of rules, separated by ";" or ",":
+//   PATTERN          every weight whose name in the file, or its plain name (core/weights.h),
+//   matches
+//   @PART            every weight of a part: @decoder @embedding @head @projector @vision @all
+//   @PART:PATTERN    those of the part that match
+//   lora:LAYERS[:R]  LoRA of rank R beside the decoder's linear layers whose last name is listed
+//                    ("lora:q_proj,v_proj:8"; a "," goes on with the layers until the rank or a
+//                    ";"); a pattern with a dot means whole names, of any part
+#ifndef CORE_TRAIN_SELECT_H
+#define CORE_TRAIN_SELECT_H
+
+#include "core/err.h"
+#include "core/weights.h"
+
+// What may be trained: a weight of the model, or a parameter that a method adds.
+struct select_item {
+    const char *name;
+    enum model_part_kind part; // of a method's parameter: the part it goes with
+    int rank;
+    int64_t shape[4];
+    bool linear;    // the weight of a linear layer [out,in]
+    bool extra;     // a method's: no part rule means it ("norm_align.*" does)
+    bool with_part; // ... but it is trained whenever a weight of its part is
+    bool always;    // ... or in any case
+};
+
+struct selected {
+    bool trained;
+    int64_t rank; // of the LoRA beside it; 0: none
+    double alpha;
+};
+
+struct selection {
+    struct selected *item; // [count], as the items
+    size_t count;
+    int64_t trained, total; // numbers; LoRA's own count in both
+    bool lora;              // some layer gets one
+    bool whole;             // every weight of decoder, embedding and head is trained
+};
+
+struct select_lora {
+    int64_t rank; // where a rule names none
+    double alpha; // with that rank; another rank keeps the ratio
+};
+
+// The methods of train.method: name, and the set it stands for. NULL past the end.
+const char *select_method_name(int index);
+const char *select_method_rules(const char *name); // NULL: no such method
+// The learning rate where none is set.
+double select_method_rate(const char *name);
+
+// A method's parts may be missing in a model (no projector, a tied head); a rule that was typed and
+// means nothing is an error that names what is near, as is an empty set.
+int select_method(struct selection *s, const char *method, const struct select_lora *lora,
+                  const struct select_item *items, size_t count, struct err *err);
+int select_spelled(struct selection *s, const char *rules, const struct select_lora *lora,
+                   const struct select_item *items, size_t count, struct err *err);
+int64_t select_numbers(const struct select_item *item); // without LoRA
+void selection_release(struct selection *s);
+
+#endif

@@ -1,0 +1,68 @@
+// core/train/settings.c -- the settings of training: their rows, and the rates they give.
+#include "core/settings_list.h"
+
+static const char *const words_auto[] = { "auto", NULL };
+static const char *const words_none[] = { "none", NULL };
+static const char *const methods[] = {
+    "all", "full", "lora", "qv", "mlp", "layernorm", "layernorm-simple", "connector", NULL
+};
+static const char *const schedules[] = { "cosine", "constant", NULL };
+
+const struct setting train_settings[] = {
+    { "train.method", SETTING_CHOICE, 0, 0, "layernorm", NULL, methods, STALE_NOTHING,
+      "Which weights are trained: all, full (all but the encoder), lora, qv, mlp, layernorm, "
+      "layernorm-simple (norms alone) or connector (the projector)." },
+    { "train.params", SETTING_TEXT, 0, 0, "none", NULL, words_none, STALE_NOTHING,
+      "Another set than the method's, by names: \"lora:q_proj,v_proj:8; *layernorm*; "
+      "@projector\"." },
+    { "train.lr", SETTING_REAL, 0, 10, "auto", NULL, words_auto, STALE_NOTHING,
+      "Highest learning rate; auto is 1e-3 for layernorm-simple and connector, 2e-4 for layernorm "
+      "and LoRA, else 2e-5." },
+    { "train.lr.projector", SETTING_REAL, 0, 10, "auto", NULL, words_auto, STALE_NOTHING,
+      "Rate of the projector (and of norm alignment); auto is train.lr." },
+    { "train.lr.vision", SETTING_REAL, 0, 10, "auto", NULL, words_auto, STALE_NOTHING,
+      "Rate of the vision encoder; auto is train.lr." },
+    { "train.lr.ira", SETTING_REAL, 0, 10, "auto", NULL, words_auto, STALE_NOTHING,
+      "Rate of the IRA parameters; auto is ten times train.lr." },
+    { "train.schedule", SETTING_CHOICE, 0, 0, "cosine", NULL, schedules, STALE_NOTHING,
+      "How the rate goes on after the warm-up: along half a cosine down to 0, or constant." },
+    { "train.warmup", SETTING_REAL, 0, 1, "0.03", NULL, NULL, STALE_NOTHING,
+      "Share of the steps in which the rate rises from 0." },
+    { "train.weight_decay", SETTING_REAL, 0, 10, "0", NULL, NULL, STALE_NOTHING,
+      "AdamW's decay of matrices; gains and biases have none." },
+    { "train.weight_decay.ira", SETTING_REAL, 0, 10, "0.01", NULL, NULL, STALE_NOTHING,
+      "The same for the IRA parameters." },
+    { "train.clip", SETTING_REAL, 0, 1e9, "1", NULL, NULL, STALE_NOTHING,
+      "Longest gradient over all parameters; a longer one is shortened to it. 0: any." },
+    { "train.batch", SETTING_INTEGER, 1, 1e6, "8", "samples", NULL, STALE_NOTHING,
+      "Samples of a micro-batch." },
+    { "train.accumulate", SETTING_INTEGER, 1, 1e6, "1", NULL, NULL, STALE_NOTHING,
+      "Micro-batches of a step; their gradients are averaged." },
+    { "train.epochs", SETTING_REAL, 0.001, 1e6, "1", NULL, NULL, STALE_NOTHING,
+      "How often all samples are shown." },
+    { "train.steps", SETTING_INTEGER, 1, 1e12, "auto", NULL, words_auto, STALE_NOTHING,
+      "Steps of a run; auto is as train.epochs says." },
+    { "train.shuffle", SETTING_FLAG, 0, 0, "on", NULL, NULL, STALE_NOTHING,
+      "Shows the samples in another order each epoch, samples of similar length together." },
+    { "train.seed", SETTING_INTEGER, 0, 9007199254740991, "42", NULL, NULL, STALE_NOTHING,
+      "Same seed, same order of samples and same first values of new parameters." },
+    { "train.lora.rank", SETTING_INTEGER, 1, 65536, "32", NULL, NULL, STALE_NOTHING,
+      "Rank of LoRA's matrices." },
+    { "train.lora.alpha", SETTING_REAL, 1e-6, 1e9, "64", NULL, NULL, STALE_NOTHING,
+      "LoRA adds alpha / rank times its product; a rank named in train.params keeps that ratio." },
+    { "train.checkpointing", SETTING_FLAG, 0, 0, "on", NULL, NULL, STALE_NOTHING,
+      "Keeps only the inputs of layers and computes these again on the way back: less memory." },
+    { "train.ira", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_NOTHING,
+      "Trains with information-regularised attention and its loss." },
+    { "train.filter", SETTING_TEXT, 0, 0, "none", NULL, words_none, STALE_NOTHING,
+      "Only samples of these kinds, separated by commas: conversation,detail,reasoning." },
+    { "train.validation", SETTING_TEXT, 0, 0, "none", NULL, words_none, STALE_NOTHING,
+      "What is kept apart to find the best checkpoint: a share (0.05) or a data file." },
+    { "train.eval_every", SETTING_INTEGER, 1, 1e12, "auto", "steps", words_auto, STALE_NOTHING,
+      "Steps between two validations; auto is a tenth of the run." },
+    { "train.save_every", SETTING_INTEGER, 1, 1e12, "auto", "steps", words_auto, STALE_NOTHING,
+      "Steps between two checkpoints; auto is about five minutes." },
+    { "train.keep", SETTING_INTEGER, 0, 1e6, "0", NULL, NULL, STALE_NOTHING,
+      "How many checkpoints are kept when the run is done; while it runs, the newest always is." },
+    { 0 },
+};

@@ -1,0 +1,236 @@
+// core/train/sft_data.c -- which samples a run trains on and validates with.
+//
+// Every sample is looked at before anything is trained: one that cannot be used is named in the log
+// and left out, never cut. Pictures are decoded once here, so that a broken one does not stop a run
+// hours later.
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/conversation.h"
+#include "core/hash.h"
+#include "core/train/data_check.h"
+#include "core/train/order.h"
+#include "core/train/sft_parts.h"
+
+enum { NAMED = 10 }; // findings in the log
+
+static bool report(void *self, int64_t done, int64_t count)
+{
+    struct sft *t = self;
+    job_breathe(t->job);
+    return job_stopped(t->job) == JOB_GO;
+}
+
+// The kinds of train.filter; belongs to the caller, the texts to *words.
+static const char **read_filter(const struct settings *s, char **words, size_t *count)
+{
+    const char **kinds = NULL;
+    char *save;
+    *count = 0;
+    *words =
+        xstrdup(settings_is(s, "train.filter", "none") ? "" : settings_text(s, "train.filter"));
+    for (char *k = strtok_r(*words, ", \t", &save); k; k = strtok_r(NULL, ", \t", &save)) {
+        kinds = xreallocarray(kinds, *count + 1, sizeof *kinds);
+        kinds[(*count)++] = k;
+    }
+    return kinds;
+}
+
+static void tell_findings(struct job *j, const struct data_check *c, const char *path)
+{
+    size_t told = 0;
+    for (size_t i = 0; i < c->finding_count; i++) {
+        const struct data_finding *f = &c->findings[i];
+        if (f->problem == DATA_SAME_ID || told++ >= NAMED) continue;
+        job_log(j, "left out: sample %s (line %lld): %s: %s", f->id, (long long)f->line,
+                data_problem_name(f->problem), f->why);
+    }
+    if (told > NAMED)
+        job_log(j, "... and %zu more; /data check %s names them all", told - NAMED, path);
+    job_log(j, "%lld of %lld samples of '%s' are used", (long long)c->usable, (long long)c->count,
+            path);
+}
+
+static int none_usable(const struct data_check *c, const char *path, struct err *err)
+{
+    if (!c->chosen) return err_set(err, "'%s' has no sample of the kinds in train.filter", path);
+    for (size_t i = 0; i < c->finding_count; i++)
+        if (c->findings[i].problem != DATA_SAME_ID)
+            return err_set(err,
+                           "nothing can be trained on: no sample of '%s' is usable; sample %s: %s: "
+                           "%s",
+                           path, c->findings[i].id, data_problem_name(c->findings[i].problem),
+                           c->findings[i].why);
+    return err_set(err, "nothing can be trained on: no sample of '%s' has a trained token", path);
+}
+
+static void take(struct sft_set *set, const struct data_check *c)
+{
+    set->item = xreallocarray(NULL, (size_t)c->usable + 1, sizeof *set->item);
+    set->length = xreallocarray(NULL, (size_t)c->usable + 1, sizeof *set->length);
+    for (int64_t i = 0; i < c->count; i++) {
+        const struct data_sample *s = &c->samples[i];
+        if (!s->usable || s->trained == 0) continue;
+        set->item[set->count] = i;
+        set->length[set->count++] = s->text + s->visual;
+    }
+}
+
+// Opens a data file and takes what can be used of it. 0, JOB_STOPPED or -1.
+static int open_set(struct sft *t, struct sft_set *set, const char *path, const char *images,
+                    struct err *err)
+{
+    struct job *j = t->job;
+    struct conversation here = { .model = j->model };
+    struct data_check c = { 0 };
+    struct data_check_options o = {
+        .decode = true, .limit = conversation_limit(&here, j->settings), .report = report, .self = t
+    };
+    char *words;
+    if (dataset_open(&set->data, path, images, err) < 0) return -1;
+    const char **kinds = read_filter(j->settings, &words, &o.kind_count);
+    o.kinds = kinds;
+    int status = data_check_run(&c, &set->data, j->model, j->settings, &o, err);
+    if (job_stopped(j) != JOB_GO)
+        status = JOB_STOPPED;
+    else if (status == 0) {
+        tell_findings(j, &c, path);
+        take(set, &c);
+        if (!set->count) status = none_usable(&c, path, err);
+    }
+    data_check_release(&c);
+    free(kinds);
+    free(words);
+    set->feed = (struct feed){
+        .data = &set->data, .model = j->model, .settings = j->settings, .backend = j->backend
+    };
+    return status;
+}
+
+// Moves `count` samples from training to validation.
+static void split(struct sft *t, int64_t count)
+{
+    struct sft_set *from = &t->train, *to = &t->held;
+    bool *chosen = xcalloc((size_t)from->count + 1, sizeof *chosen);
+    order_split(chosen, from->count, count,
+                (uint64_t)settings_integer(t->job->settings, "train.seed"));
+    to->item = xreallocarray(NULL, (size_t)count + 1, sizeof *to->item);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < from->count; i++) {
+        if (chosen[i]) {
+            to->item[to->count++] = from->item[i];
+        } else {
+            from->item[kept] = from->item[i];
+            from->length[kept++] = from->length[i];
+        }
+    }
+    from->count = kept;
+    free(chosen);
+}
+
+// train.validation: none, a share of the samples, or a file.
+static int open_held(struct sft *t, struct err *err)
+{
+    const struct settings *s = t->job->settings;
+    const char *text = settings_text(s, "train.validation");
+    char *end;
+    const double share = strtod(text, &end);
+    if (settings_is(s, "train.validation", "none")) return 0;
+    if (end == text || *end) {
+        t->held_apart = true;
+        return open_set(t, &t->held, text, t->options.images, err);
+    }
+    if (!(share >= 0 && share < 1))
+        return err_set(err, "train.validation %s: a share is from 0 to below 1", text);
+    if (share == 0) return 0;
+    const int64_t n = t->train.count;
+    if (n < 2)
+        return err_set(err,
+                       "train.validation %s: there is one usable sample, nothing can be kept "
+                       "apart",
+                       text);
+    int64_t count = (int64_t)nearbyint(share * (double)n);
+    if (count < 1) count = 1;
+    if (count > n - 1) count = n - 1;
+    split(t, count);
+    return 0;
+}
+
+// --- what must stay the same ---------------------------------------------------------------------
+
+// Settings that change what is computed; the others (where it says less, or saves more often) may
+// change between two parts of a run.
+static bool matters(const char *key)
+{
+    static const char *const groups[] = { "train.", "chat.", "ctx.",   "image.", "compute.",
+                                          "norm.",  "ira.",  "prune.", "ffn.",   "adapter" };
+    if (!strcmp(key, "train.keep") || !strcmp(key, "train.save_every")) return false;
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        if (!strncmp(key, groups[i], strlen(groups[i]))) return true;
+    return false;
+}
+
+static char *list_settings(const struct settings *s)
+{
+    struct buf b = { 0 };
+    const struct setting *row;
+    for (int i = 0; (row = settings_row(i)); i++)
+        if (matters(row->key)) buf_printf(&b, "%s=%s\n", row->key, settings_text(s, row->key));
+    return buf_take(&b);
+}
+
+static void hash_samples(struct sft *t)
+{
+    struct hash h;
+    hash_start(&h);
+    const struct sft_set *sets[] = { &t->train, &t->held };
+    for (size_t k = 0; k < 2; k++) {
+        hash_add(&h, &sets[k]->count, sizeof sets[k]->count);
+        hash_add(&h, sets[k]->item, (size_t)sets[k]->count * sizeof *sets[k]->item);
+    }
+    hash_add(&h, t->train.length, (size_t)t->train.count * sizeof *t->train.length);
+    hash_end(&h, t->samples_hash);
+}
+
+struct save_identity sft_identity(const struct sft *t)
+{
+    return (struct save_identity){ .settings = t->settings,
+                                   .model = t->job->model->checkpoint->fingerprint,
+                                   .data = t->data_hash,
+                                   .samples = t->samples_hash };
+}
+
+int sft_data_open(struct sft *t, struct err *err)
+{
+    t->settings = list_settings(t->job->settings);
+    if (save_hash(t->options.data, t->data_hash, err) < 0) return -1;
+    // What can be refused is, before every picture is decoded.
+    struct save_identity id = sft_identity(t);
+    id.samples = NULL;
+    if (save_newest(t->out.path) >= 0 && save_check(t->out.path, &id, err) < 0) return -1;
+    int status = open_set(t, &t->train, t->options.data, t->options.images, err);
+    if (status == 0) status = open_held(t, err);
+    if (status == 0) hash_samples(t);
+    return status;
+}
+
+static void close_set(struct sft_set *set)
+{
+    if (set->feed.backend) feed_release(&set->feed);
+    if (set->data.path) dataset_close(&set->data);
+    free(set->item);
+    free(set->length);
+    *set = (struct sft_set){ 0 };
+}
+
+void sft_data_close(struct sft *t)
+{
+    close_set(&t->train);
+    close_set(&t->held);
+    free(t->settings);
+    free(t->order);
+    t->settings = NULL;
+    t->order = NULL;
+}

@@ -1,0 +1,75 @@
+// core/train/sft_parts.h -- what the files of the training job share; others use the job
+// (core/job.h).
+//
+//   sft.c       the job: from its arguments to the result, step by step
+//   sft_data.c  which samples it trains on, and what must stay the same for a resume
+//   sft_pass.c  losses and gradients of batches, what is measured of a step, validation
+#ifndef CORE_TRAIN_SFT_PARTS_H
+#define CORE_TRAIN_SFT_PARTS_H
+
+#include "core/job.h"
+#include "core/methods/method.h"
+#include "core/tape.h"
+#include "core/train/feed.h"
+#include "core/train/optimizer.h"
+#include "core/train/out.h"
+#include "core/train/save.h"
+
+struct sft_options {
+    const char *data, *out, *images; // images NULL: the data's folder
+    bool resume;
+};
+
+// Samples of one data file.
+struct sft_set {
+    struct dataset data;
+    struct feed feed;
+    int64_t *item;   // [count] indices in data
+    int32_t *length; // [count] rows
+    int64_t count;
+};
+
+struct sft {
+    struct job *job;
+    struct sft_options options;
+    struct out out;
+    struct sft_set train, held; // held.count 0: no validation
+    bool held_apart;            // held.data is a file of its own
+
+    struct methods methods;
+    struct hooks hooks;
+    struct params params;
+    struct optimizer optimizer;
+    struct arena arena; // activations
+    struct tape tape;
+    struct graph graph;
+
+    int64_t batch, accumulate, per_epoch, steps; // per_epoch: steps of an epoch
+    int64_t *order;                              // [train.count] of `epoch`
+    int64_t epoch;                               // -1: no order yet
+    struct save_place place;
+    bool torn;      // a step was taken whose validation was not: no place to go on from
+    char *settings; // what training depends on, "key=value" lines
+    char data_hash[65], samples_hash[65];
+    double loss;         // of the last step
+    double saved, begun; // times
+    int64_t begun_step;  // of this process
+};
+
+// Arguments: DATA OUT [--images DIR] [--resume].
+int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *err);
+
+// sft_data.c. Opens, checks and splits the data. 0, JOB_STOPPED or -1.
+int sft_data_open(struct sft *t, struct err *err);
+void sft_data_close(struct sft *t);
+struct save_identity sft_identity(const struct sft *t);
+
+// sft_pass.c. Adds up the gradients of step t->place.step; *rows: rows computed. 0 or -1 (t->graph
+// may be cancelled).
+int sft_gradients(struct sft *t, int64_t *rows, struct err *err);
+// Mean and variance of the gradient of each norm's gain.
+void sft_tell_norms(struct sft *t, int64_t step);
+// Mean loss over the validation samples.
+int sft_validate(struct sft *t, double *loss, struct err *err);
+
+#endif

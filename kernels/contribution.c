@@ -1,0 +1,59 @@
+// kernels/contribution.c -- what single tokens add to the residual stream (CAPA; methods page,
+// section 3).
+//
+//   C_i = || sum over heads n of A[n,i] (v_i,kv(n) W_O[n]) ||,   kv(n) = n / (H/Hkv)
+//
+// weigh_values stacks A[n,i] v_i,kv(n) of all heads into a row, one product with o_proj sums over
+// the heads, row_norms is what is left: no [H,S,D] exists.
+#include <math.h>
+
+#include "kernels/vec.h"
+
+// y[0..n) = x[0..n) * weight.
+static void weigh(float *y, const float *x, float weight, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + VEC <= n; i += VEC) vf_store(y + i, vf_load(x + i) * vf_set(weight));
+    if (i < n) vf_store_part(y + i, vf_load_part(x + i, n - i) * vf_set(weight), n - i);
+}
+
+int KERNEL(weigh_values)(struct tensor *y, const struct tensor *probs, const struct tensor *v,
+                         const struct tensor *index)
+{
+    int64_t heads = probs->shape[0], keys = probs->shape[1], kv_heads = v->shape[1];
+    int64_t width = v->shape[2], group = heads / kv_heads, rows = index->shape[0];
+    const float *a = probs->data, *values = v->data;
+    const int32_t *key = index->data;
+    float *out = y->data;
+#pragma omp parallel for schedule(static) if (vec_worth_threads(rows * heads * width))
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t h = 0; h < heads; h++)
+            weigh(out + (i * heads + h) * width, values + (key[i] * kv_heads + h / group) * width,
+                  a[h * keys + key[i]], width);
+    return 0;
+}
+
+static float norm_of(const float *x, int64_t n)
+{
+    vf s0 = { 0 }, s1 = { 0 };
+    int64_t i = 0;
+    for (; i + 2 * VEC <= n; i += 2 * VEC) {
+        vf a = vf_load(x + i), b = vf_load(x + i + VEC);
+        s0 += a * a;
+        s1 += b * b;
+    }
+    for (; i < n; i += VEC) {
+        vf a = vf_load_part_n(x + i, n - i < VEC ? n - i : VEC);
+        s0 += a * a;
+    }
+    return sqrtf(vf_sum(s0 + s1));
+}
+
+int KERNEL(row_norms)(struct tensor *y, const struct tensor *x)
+{
+    int64_t rows = x->shape[0], width = rows ? tensor_count(x) / rows : 0;
+#pragma omp parallel for schedule(static) if (vec_worth_threads(rows * width))
+    for (int64_t i = 0; i < rows; i++)
+        ((float *)y->data)[i] = norm_of((const float *)x->data + i * width, width);
+    return 0;
+}

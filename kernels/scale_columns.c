@@ -1,0 +1,29 @@
+// kernels/scale_columns.c -- every row of a matrix times a vector, number by number.
+#include "kernels/vec.h"
+
+int KERNEL(scale_columns)(struct tensor *y, const struct tensor *x, const struct tensor *w)
+{
+    const int64_t n = tensor_count(y), d = tensor_count(w);
+    const float *by = w->data;
+#pragma omp parallel for schedule(static) if (vec_worth_threads(n))
+    for (int64_t i = 0; i < n; i += d) {
+        float *to = (float *)y->data + i;
+        const float *from = (const float *)x->data + i;
+        for (int64_t j = 0; j < d; j++) to[j] = from[j] * by[j];
+    }
+    return 0;
+}
+
+int KERNEL(scale_columns_backward)(struct tensor *dx, const struct tensor *dy,
+                                   const struct tensor *w)
+{
+    const int64_t n = tensor_count(dx), d = tensor_count(w);
+    const float *by = w->data;
+#pragma omp parallel for schedule(static) if (vec_worth_threads(n))
+    for (int64_t i = 0; i < n; i += d) {
+        float *to = (float *)dx->data + i;
+        const float *from = (const float *)dy->data + i;
+        for (int64_t j = 0; j < d; j++) to[j] += from[j] * by[j];
+    }
+    return 0;
+}

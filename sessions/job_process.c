@@ -1,0 +1,241 @@
+// sessions/job_process.c -- the process of a job: its lock, its start, its folder.
+//
+// The lock is a POSIX record lock: the kernel gives it back when the process ends in any way, and
+// tells others who holds it, so no process number that was used again can be mistaken for the job.
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sessions/job_internal.h"
+
+// --- places --------------------------------------------------------------------------------------
+
+static char *jobs_folder(const struct store *s)
+{
+    char *real = realpath(s->path, NULL);
+    char *folder = xasprintf("%s.jobs", real ? real : s->path);
+    free(real);
+    return folder;
+}
+
+char *job_path(const struct store *s, int64_t id, const char *name)
+{
+    char *folder = jobs_folder(s);
+    char *path = xasprintf("%s/%lld%s%s", folder, (long long)id, name ? "/" : "", name ? name : "");
+    free(folder);
+    return path;
+}
+
+static int folder_make(const char *path, struct err *err)
+{
+    if (mkdir(path, 0700) == 0 || errno == EEXIST) return 0;
+    return err_set(err, "cannot make the folder '%s': %s", path, strerror(errno));
+}
+
+int job_folder_make(const struct store *s, int64_t id, struct err *err)
+{
+    char *above = jobs_folder(s), *folder = job_path(s, id, NULL);
+    const int status = folder_make(above, err) < 0 ? -1 : folder_make(folder, err);
+    free(folder);
+    free(above);
+    return status;
+}
+
+// Only what lies in it directly: jobs put no folders there.
+void job_folder_remove(const struct store *s, int64_t id)
+{
+    char *path = job_path(s, id, NULL);
+    DIR *folder = opendir(path);
+    const struct dirent *entry;
+    while (folder && (entry = readdir(folder))) unlinkat(dirfd(folder), entry->d_name, 0);
+    if (folder) closedir(folder);
+    rmdir(path);
+    free(path);
+}
+
+int answering_open(const struct store *s)
+{
+    char *folder = jobs_folder(s), *path = xasprintf("%s/answering", folder);
+    folder_make(folder, NULL);
+    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    free(path);
+    free(folder);
+    return fd;
+}
+
+// A job holds the lock for an instant before each layer. One that was stopped just then must not
+// stop this shell: after a moment the answer begins without it.
+void answering_tell(struct store *s, bool begins)
+{
+    const struct timespec moment = { .tv_nsec = 200000 };
+    if (!begins) {
+        if (s->answering > 0) flock(s->answering, LOCK_UN);
+        return;
+    }
+    if (strcmp(tracked_setting(s, "job.pause_while_answering"), "on") != 0) return;
+    if (s->answering <= 0) s->answering = answering_open(s);
+    for (int i = 0; i < 100 && flock(s->answering, LOCK_SH | LOCK_NB) < 0; i++)
+        nanosleep(&moment, NULL);
+}
+
+// --- the lock ------------------------------------------------------------------------------------
+
+int job_lock(const struct store *s, int64_t id, struct err *err)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    char *path = job_path(s, id, "lock");
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        err_set(err, "cannot open '%s': %s", path, strerror(errno));
+    } else if (fcntl(fd, F_SETLK, &lock) < 0) {
+        if (errno == EAGAIN || errno == EACCES)
+            err_set(err, "another process runs job %lld already", (long long)id);
+        else
+            err_set(err, "cannot lock '%s': %s", path, strerror(errno));
+        close(fd);
+        fd = -1;
+    }
+    free(path);
+    return fd;
+}
+
+// A process that holds the lock itself must not look: closing the file would give the lock back.
+bool job_alive(const struct store *s, int64_t id, pid_t *pid)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    char *path = job_path(s, id, "lock");
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    const bool held = fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    *pid = held ? lock.l_pid : 0;
+    if (fd >= 0) close(fd);
+    free(path);
+    return held;
+}
+
+// --- starting ------------------------------------------------------------------------------------
+
+struct launch {
+    char program[PATH_MAX];
+    char *db, *output, id[32], nice_text[32];
+    char **environment; // the list is ours
+    char *threads;      // an entry of it, or NULL
+    int nice;
+};
+
+// This program's environment, but for how threads behave: those of the job must not wait spinning,
+// or a program beside them on the same cores would lose most of its time. libgomp reads it before
+// main.
+static void make_environment(struct launch *l, const struct settings *settings)
+{
+    size_t count = 0, kept = 0;
+    if (!settings_is(settings, "job.threads", "auto"))
+        l->threads = xasprintf("OMP_NUM_THREADS=%s", settings_text(settings, "job.threads"));
+    while (environ[count]) count++;
+    l->environment = xcalloc(count + 3, sizeof *l->environment);
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(environ[i], "OMP_WAIT_POLICY=", 16) != 0 &&
+            (!l->threads || strncmp(environ[i], "OMP_NUM_THREADS=", 16) != 0))
+            l->environment[kept++] = environ[i];
+    l->environment[kept++] = (char *)"OMP_WAIT_POLICY=passive";
+    l->environment[kept] = l->threads;
+}
+
+// Systems that group processes by session weigh the groups, not the processes: the group stands
+// back too.
+static void stand_back(const struct launch *l)
+{
+    if (!l->nice) return;
+    setpriority(PRIO_PROCESS, 0, l->nice);
+    const int fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    if (write(fd, l->nice_text, strlen(l->nice_text)) < 0) errno = 0; // it only helps
+    close(fd);
+}
+
+static void close_others(int keep)
+{
+    for (int fd = 3; fd < 1024; fd++)
+        if (fd != keep) close(fd);
+}
+
+// In the child's child, where only system calls are safe: becomes the job, or tells through `tell`
+// why not.
+_Noreturn static void become(const struct launch *l, int tell)
+{
+    char word[] = "job", run[] = "run", option[] = "--db",
+         *const argv[] = { (char *)l->program, word, run, (char *)l->id, option, l->db, NULL };
+    struct sigaction action = { .sa_handler = SIG_DFL };
+    sigset_t none;
+    for (int i = 1; i < NSIG; i++) sigaction(i, &action, NULL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    const int in = open("/dev/null", O_RDONLY),
+              out = open(l->output, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (in >= 0 && out >= 0 && dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(out, 2) == 2) {
+        close_others(tell);
+        stand_back(l);
+        execve(l->program, argv, l->environment);
+    }
+    const int why = errno;
+    if (write(tell, &why, sizeof why) < 0) _exit(126);
+    _exit(127);
+}
+
+// Two forks: the job belongs to nobody who would have to wait for it. The pipe closes by itself
+// when the program is replaced; what comes through it is why it was not.
+static int launch(const struct launch *l, struct err *err)
+{
+    int tell[2], why = 0;
+    if (pipe2(tell, O_CLOEXEC) < 0) return err_set(err, "cannot make a pipe: %s", strerror(errno));
+    const pid_t child = fork();
+    if (child == 0) {
+        setsid();
+        const pid_t job = fork();
+        if (job == 0) become(l, tell[1]);
+        _exit(job < 0 ? 1 : 0);
+    }
+    close(tell[1]);
+    int status = child < 0 ? -1 : 0;
+    if (child > 0) {
+        int exit_status;
+        while (waitpid(child, &exit_status, 0) < 0 && errno == EINTR) continue;
+        if (read(tell[0], &why, sizeof why) > 0 || exit_status != 0) status = -1;
+    }
+    close(tell[0]);
+    if (status < 0)
+        err_set(err, "cannot start a process for the job: %s", strerror(why ? why : EAGAIN));
+    return status;
+}
+
+int job_spawn(const struct store *s, const struct job_row *row, struct err *err)
+{
+    struct launch l = { .nice = (int)settings_integer(row->settings, "job.nice") };
+    const ssize_t n = readlink("/proc/self/exe", l.program, sizeof l.program - 1);
+    if (n <= 0) return err_set(err, "cannot find this program again: %s", strerror(errno));
+    l.program[n] = 0;
+    if (job_folder_make(s, row->id, err) < 0) return -1;
+    l.db = realpath(s->path, NULL);
+    l.output = job_path(s, row->id, "output");
+    snprintf(l.id, sizeof l.id, "%lld", (long long)row->id);
+    snprintf(l.nice_text, sizeof l.nice_text, "%d", l.nice);
+    make_environment(&l, row->settings);
+    const int status =
+        l.db ? launch(&l, err)
+             : err_set(err, "the session database '%s' is gone: %s", s->path, strerror(errno));
+    free(l.environment);
+    free(l.threads);
+    free(l.output);
+    free(l.db);
+    return status;
+}

@@ -1,0 +1,36 @@
+// sessions/job_run.h -- running a job in this process (`vlmsh job run ID`).
+//
+//   struct job_control control = { 0 };            // signal handlers set it
+//   enum job_state state;
+//   if (job_run(store, id, &setup, &state, &err) < 0) ... failed, told and kept in the row ...
+//
+// Order: lock (a second process for the job is refused), folder, settings, model, run(), the row's
+// end. What the job tells goes to the database through a sink of its own, and to setup->sinks.
+#ifndef SESSIONS_JOB_RUN_H
+#define SESSIONS_JOB_RUN_H
+
+#include "sessions/jobs.h"
+
+// What a signal handler may touch. Handlers are installed without SA_RESTART: a job that stands
+// still must wake up.
+struct job_control {
+    atomic_bool pause;
+    struct job *_Atomic job; // while it runs: job_control_cancel
+};
+
+void job_control_pause(struct job_control *control);
+void job_control_cancel(struct job_control *control);
+
+struct job_setup {
+    const struct job_kind *(*find)(const char *name); // job_kind_find
+    const struct backend *(*device)(const char *name, struct err *err);
+    struct sinks *sinks; // of the process; one for the database is added
+    struct job_control *control;
+    double patience_s; // how long the database may refuse before the job fails; 0: a minute
+};
+
+// *state: how it ended (done, paused, cancelled); with -1: failed, or not begun (refused).
+int job_run(struct store *s, int64_t id, const struct job_setup *setup, enum job_state *state,
+            struct err *err);
+
+#endif

@@ -1,0 +1,428 @@
+// sessions/jobs.c -- the rows of jobs: adding, reading, asking.
+//
+// The row says what the job's process last wrote; whether that process lives is told by its lock
+// (job_process.c). So "running" without a process reads as "interrupted".
+#include "sessions/jobs.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/json.h"
+#include "sessions/job_internal.h"
+
+// A process that was started and holds no lock after so many seconds never will.
+enum { BEGIN_S = 20 };
+
+static const char *const state_names[] = {
+    [STATE_WAITING] = "waiting",         [STATE_RUNNING] = "running",
+    [STATE_PAUSED] = "paused",           [STATE_DONE] = "done",
+    [STATE_FAILED] = "failed",           [STATE_CANCELLED] = "cancelled",
+    [STATE_INTERRUPTED] = "interrupted",
+};
+
+const char *job_state_name(enum job_state state)
+{
+    return state_names[state];
+}
+
+bool job_state_ended(enum job_state state)
+{
+    return state != STATE_WAITING && state != STATE_RUNNING;
+}
+
+// --- rows ----------------------------------------------------------------------------------------
+
+static char *arguments_write(int argc, char *const *argv)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (int i = 0; i < argc; i++) cJSON_AddItemToArray(list, cJSON_CreateString(argv[i]));
+    char *text = cJSON_PrintUnformatted(list);
+    cJSON_Delete(list);
+    if (!text) fatal("out of memory while writing a job");
+    return text;
+}
+
+static char *settings_write(const struct settings *s)
+{
+    cJSON *object = cJSON_CreateObject();
+    const struct setting *row;
+    for (int i = 0; s && (row = settings_row(i)); i++)
+        if (settings_changed(s, row->key))
+            cJSON_AddStringToObject(object, row->key, settings_text(s, row->key));
+    char *text = cJSON_PrintUnformatted(object);
+    cJSON_Delete(object);
+    if (!text) fatal("out of memory while writing a job");
+    return text;
+}
+
+int store_job_add(struct store *s, const struct job_order *order, int64_t *id, struct err *err)
+{
+    char *folder = getcwd(NULL, 0);
+    if (!folder) return err_set(err, "the current folder is gone: %s", strerror(errno));
+    char *arguments = arguments_write(order->argc, order->argv);
+    char *settings = settings_write(order->settings);
+    char *model = order->model ? realpath(order->model, NULL) : NULL;
+    const int status =
+        store_run(s, err,
+                  "INSERT INTO jobs(kind, arguments, settings, folder, model, fingerprint, device, "
+                  "state, runs, asked, created) VALUES(?, ?, ?, ?, ?, ?, ?, 'waiting', 0, ?, ?)",
+                  "tttttttii", order->kind, arguments, settings, folder,
+                  model          ? model
+                  : order->model ? order->model
+                                 : "",
+                  order->fingerprint ? order->fingerprint : "",
+                  order->device ? order->device : "cpu", (int64_t)time(NULL), (int64_t)time(NULL));
+    if (status == 0) *id = sqlite3_last_insert_rowid(s->db);
+    free(model);
+    cJSON_free(settings);
+    cJSON_free(arguments);
+    free(folder);
+    return status;
+}
+
+static void arguments_read(struct job_row *row, const char *text)
+{
+    cJSON *list = cJSON_Parse(text), *item;
+    row->argv = xcalloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *row->argv);
+    cJSON_ArrayForEach(item, list) if (cJSON_IsString(item)) row->argv[row->argc++] =
+        xstrdup(item->valuestring);
+    cJSON_Delete(list);
+}
+
+// A setting of another version of the program is left out.
+static void settings_read(struct job_row *row, const char *text)
+{
+    cJSON *object = cJSON_Parse(text), *item;
+    row->settings = settings_new();
+    cJSON_ArrayForEach(item, object) if (cJSON_IsString(item))
+        settings_set(row->settings, item->string, item->valuestring, NULL);
+    cJSON_Delete(object);
+}
+
+static enum job_state state_read(const char *name)
+{
+    for (int i = 0; i < STATE_INTERRUPTED; i++)
+        if (!strcmp(state_names[i], name)) return (enum job_state)i;
+    return STATE_FAILED;
+}
+
+static enum job_stop request_read(const char *name)
+{
+    return !strcmp(name, "pause") ? JOB_PAUSE : !strcmp(name, "cancel") ? JOB_CANCEL : JOB_GO;
+}
+
+static double column_real(sqlite3_stmt *q, int column)
+{
+    return sqlite3_column_type(q, column) == SQLITE_NULL ? NAN : sqlite3_column_double(q, column);
+}
+
+#define COLUMNS                                                                                    \
+    "id, kind, arguments, settings, folder, model, fingerprint, device, state, request, message, " \
+    "runs, step, steps, loss, eta, created, started, ended, asked"
+
+static void row_read(sqlite3_stmt *q, struct job_row *row)
+{
+    char *arguments = column_text(q, 2), *settings = column_text(q, 3), *state = column_text(q, 8),
+         *request = column_text(q, 9);
+    *row = (struct job_row){
+        .id = sqlite3_column_int64(q, 0),
+        .kind = column_text(q, 1),
+        .folder = column_text(q, 4),
+        .model = column_text(q, 5),
+        .fingerprint = column_text(q, 6),
+        .device = column_text(q, 7),
+        .state = state_read(state),
+        .request = request_read(request),
+        .message = column_text(q, 10),
+        .runs = sqlite3_column_int64(q, 11),
+        .step = column_real(q, 12),
+        .steps = column_real(q, 13),
+        .loss = column_real(q, 14),
+        .eta_s = column_real(q, 15),
+        .created = sqlite3_column_int64(q, 16),
+        .started = sqlite3_column_int64(q, 17),
+        .ended = sqlite3_column_int64(q, 18),
+    };
+    arguments_read(row, arguments);
+    settings_read(row, settings);
+    free(arguments);
+    free(settings);
+    free(state);
+    free(request);
+}
+
+void job_row_release(struct job_row *row)
+{
+    for (int i = 0; i < row->argc; i++) free(row->argv[i]);
+    free(row->argv);
+    free(row->kind);
+    settings_free(row->settings);
+    free(row->folder);
+    free(row->model);
+    free(row->fingerprint);
+    free(row->device);
+    free(row->message);
+    *row = (struct job_row){ 0 };
+}
+
+void job_rows_free(struct job_row *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++) job_row_release(&rows[i]);
+    free(rows);
+}
+
+// As written; *asked: when its process was started last.
+static int read_plain(struct store *s, int64_t id, struct job_row *row, int64_t *asked,
+                      struct err *err)
+{
+    sqlite3_stmt *q = store_query(s, err, "SELECT " COLUMNS " FROM jobs WHERE id = ?", "i", id);
+    if (!q) return -1;
+    const int found = store_step(s, q, err);
+    if (found > 0) {
+        row_read(q, row);
+        *asked = sqlite3_column_int64(q, 19);
+    }
+    sqlite3_finalize(q);
+    if (found == 0) return err_set(err, "there is no job %lld (/jobs lists them)", (long long)id);
+    return found < 0 ? -1 : 0;
+}
+
+int job_read_own(struct store *s, int64_t id, struct job_row *row, struct err *err)
+{
+    int64_t asked;
+    return read_plain(s, id, row, &asked, err);
+}
+
+static int read_once(struct store *s, int64_t id, struct job_row *row, struct err *err)
+{
+    int64_t asked;
+    if (read_plain(s, id, row, &asked, err) < 0) return -1;
+    if (!job_state_ended(row->state) && !job_alive(s, id, &row->pid) &&
+        (row->state == STATE_RUNNING || time(NULL) - asked > BEGIN_S))
+        row->state = STATE_INTERRUPTED;
+    return 0;
+}
+
+// The process may end between the row and the look at its lock: then the row, read again, says how.
+int store_job_read(struct store *s, int64_t id, struct job_row *row, struct err *err)
+{
+    if (read_once(s, id, row, err) < 0) return -1;
+    if (row->state != STATE_INTERRUPTED) return 0;
+    job_row_release(row);
+    return read_once(s, id, row, err);
+}
+
+int store_jobs_read(struct store *s, struct job_row **rows, size_t *count, struct err *err)
+{
+    int64_t *ids = NULL;
+    size_t id_count = 0;
+    int found, status = 0;
+    *rows = NULL;
+    *count = 0;
+    sqlite3_stmt *q = store_query(s, err, "SELECT id FROM jobs ORDER BY id DESC", "");
+    if (!q) return -1;
+    while ((found = store_step(s, q, err)) > 0) {
+        ids = xreallocarray(ids, id_count + 1, sizeof *ids);
+        ids[id_count++] = sqlite3_column_int64(q, 0);
+    }
+    sqlite3_finalize(q);
+    if (found < 0) status = -1;
+    *rows = xcalloc(id_count + 1, sizeof **rows);
+    for (size_t i = 0; i < id_count && status == 0; i++) {
+        status = store_job_read(s, ids[i], &(*rows)[*count], err);
+        if (status == 0) ++*count;
+    }
+    free(ids);
+    if (status == 0) return 0;
+    job_rows_free(*rows, *count);
+    *rows = NULL;
+    *count = 0;
+    return -1;
+}
+
+int store_job_last(struct store *s, int64_t *id, struct err *err)
+{
+    return store_number(s, err, 0, id, "SELECT max(id) FROM jobs", "");
+}
+
+// --- what its process writes ---------------------------------------------------------------------
+
+// A request that was never obeyed is none any more, unless it came while the process began.
+int job_mark_running(struct store *s, int64_t id, struct err *err)
+{
+    return store_run(s, err,
+                     "UPDATE jobs SET request = CASE state WHEN 'waiting' THEN request END, "
+                     "state = 'running', runs = runs + 1, started = ?, ended = NULL, "
+                     "message = '', eta = NULL WHERE id = ?",
+                     "ii", (int64_t)time(NULL), id);
+}
+
+int job_mark_ended(struct store *s, int64_t id, enum job_state state, const char *message,
+                   struct err *err)
+{
+    return store_run(s, err,
+                     "UPDATE jobs SET state = ?, message = ?, ended = ?, request = NULL, "
+                     "eta = NULL WHERE id = ?",
+                     "ttii", job_state_name(state), message, (int64_t)time(NULL), id);
+}
+
+int job_read_request(struct store *s, int64_t id, enum job_stop *request, struct err *err)
+{
+    sqlite3_stmt *q = store_query(s, err, "SELECT request FROM jobs WHERE id = ?", "i", id);
+    if (!q) return -1;
+    const int found = store_step(s, q, err);
+    char *text = found > 0 ? column_text(q, 0) : NULL;
+    sqlite3_finalize(q);
+    *request = text ? request_read(text) : JOB_GO;
+    free(text);
+    if (found == 0) *request = JOB_CANCEL; // somebody deleted it
+    return found < 0 ? -1 : 0;
+}
+
+// --- asking --------------------------------------------------------------------------------------
+
+int store_job_start(struct store *s, int64_t id, struct err *err)
+{
+    struct job_row row;
+    int status = -1;
+    if (store_job_read(s, id, &row, err) < 0) return -1;
+    if (row.state == STATE_RUNNING || (row.state == STATE_WAITING && row.pid))
+        err_set(err, "job %lld runs already", (long long)id);
+    else if (row.state == STATE_DONE)
+        err_set(err, "job %lld is done: there is nothing to resume", (long long)id);
+    else
+        status = store_run(s, err,
+                           "UPDATE jobs SET state = 'waiting', request = NULL, asked = ?, "
+                           "message = '' WHERE id = ?",
+                           "ii", (int64_t)time(NULL), id);
+    if (status == 0 && job_spawn(s, &row, err) < 0) {
+        job_mark_ended(s, id, STATE_FAILED, err->text, NULL);
+        status = -1;
+    }
+    job_row_release(&row);
+    return status;
+}
+
+// The signal only saves the job's process the wait for its next look.
+static void hurry(const struct job_row *row, enum job_stop what)
+{
+    if (row->pid > 0) kill(row->pid, what == JOB_CANCEL ? SIGUSR1 : SIGTERM);
+}
+
+int store_job_ask(struct store *s, int64_t id, enum job_stop what, struct err *err)
+{
+    struct job_row row;
+    const char *name = what == JOB_CANCEL ? "cancel" : "pause";
+    int status = -1;
+    if (store_job_read(s, id, &row, err) < 0) return -1;
+    if (!job_state_ended(row.state)) {
+        status = store_run(s, err, "UPDATE jobs SET request = ? WHERE id = ?", "ti", name, id);
+        if (status == 0) hurry(&row, what);
+    } else if (what == JOB_CANCEL && row.state != STATE_DONE && row.state != STATE_CANCELLED) {
+        status = job_mark_ended(s, id, STATE_CANCELLED, "", err);
+    } else {
+        err_set(err, "job %lld does not run: it is %s", (long long)id, job_state_name(row.state));
+    }
+    job_row_release(&row);
+    return status;
+}
+
+int store_job_delete(struct store *s, int64_t id, struct err *err)
+{
+    struct job_row row;
+    if (store_job_read(s, id, &row, err) < 0) return -1;
+    const bool ended = job_state_ended(row.state);
+    job_row_release(&row);
+    if (!ended)
+        return err_set(err, "job %lld runs: /job %lld cancel first", (long long)id, (long long)id);
+    if (store_run(s, err, "DELETE FROM jobs WHERE id = ?", "i", id) < 0) return -1;
+    job_folder_remove(s, id);
+    return 0;
+}
+
+// --- what it told --------------------------------------------------------------------------------
+
+int store_job_log(struct store *s, int64_t id, int64_t lines, struct buf *b, struct err *err)
+{
+    int found;
+    sqlite3_stmt *q = store_query(s, err,
+                                  "SELECT time, text FROM (SELECT id, time, text FROM job_log "
+                                  "WHERE job = ? ORDER BY id DESC LIMIT ?) ORDER BY id",
+                                  "ii", id, lines > 0 ? lines : (int64_t)-1);
+    if (!q) return -1;
+    while ((found = store_step(s, q, err)) > 0) {
+        char *time = time_text(sqlite3_column_int64(q, 0), "%Y-%m-%d %H:%M:%S");
+        char *text = column_text(q, 1);
+        buf_printf(b, "%s  %s\n", time, text);
+        free(text);
+        free(time);
+    }
+    sqlite3_finalize(q);
+    return found < 0 ? -1 : 0;
+}
+
+int store_job_results(struct store *s, int64_t id, struct job_result **results, size_t *count,
+                      struct err *err)
+{
+    int found;
+    *results = NULL;
+    *count = 0;
+    sqlite3_stmt *q = store_query(
+        s, err, "SELECT key, value FROM job_results WHERE job = ? ORDER BY id", "i", id);
+    if (!q) return -1;
+    while ((found = store_step(s, q, err)) > 0) {
+        *results = xreallocarray(*results, *count + 1, sizeof **results);
+        (*results)[(*count)++] = (struct job_result){ column_text(q, 0), column_text(q, 1) };
+    }
+    sqlite3_finalize(q);
+    if (found == 0) return 0;
+    job_results_free(*results, *count);
+    *results = NULL;
+    *count = 0;
+    return -1;
+}
+
+void job_results_free(struct job_result *results, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(results[i].key);
+        free(results[i].value);
+    }
+    free(results);
+}
+
+static const char *text_or_null(sqlite3_stmt *q, int column)
+{
+    return (const char *)sqlite3_column_text(q, column);
+}
+
+int store_job_scores(struct store *s, int64_t id,
+                     int (*each)(void *self, const struct event_score *score, struct err *err),
+                     void *self, struct err *err)
+{
+    int found, status = 0;
+    sqlite3_stmt *q = store_query(s, err,
+                                  "SELECT place, sample, prompt, answer, reference, part, score "
+                                  "FROM job_scores WHERE job = ? ORDER BY place",
+                                  "i", id);
+    if (!q) return -1;
+    while (status == 0 && (found = store_step(s, q, err)) > 0) {
+        const struct event_score score = {
+            .index = sqlite3_column_int64(q, 0),
+            .id = text_or_null(q, 1),
+            .prompt = text_or_null(q, 2),
+            .answer = text_or_null(q, 3),
+            .reference = text_or_null(q, 4),
+            .group = text_or_null(q, 5),
+            .score = column_real(q, 6),
+        };
+        status = each(self, &score, err);
+    }
+    sqlite3_finalize(q);
+    return status < 0 || found < 0 ? -1 : 0;
+}

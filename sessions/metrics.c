@@ -1,0 +1,69 @@
+// sessions/metrics.c -- the curves that jobs told.
+#include <math.h>
+#include <stdlib.h>
+
+#include "sessions/job_internal.h"
+
+int store_series(struct store *s, int64_t job, char ***names, size_t *count, struct err *err)
+{
+    int found;
+    *names = NULL;
+    *count = 0;
+    sqlite3_stmt *q =
+        store_query(s, err, "SELECT name FROM job_series WHERE job = ? ORDER BY id", "i", job);
+    if (!q) return -1;
+    while ((found = store_step(s, q, err)) > 0) {
+        *names = xreallocarray(*names, *count + 1, sizeof **names);
+        (*names)[(*count)++] = column_text(q, 0);
+    }
+    sqlite3_finalize(q);
+    if (found == 0) return 0;
+    series_free(*names, *count);
+    *names = NULL;
+    *count = 0;
+    return -1;
+}
+
+void series_free(char **names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) free(names[i]);
+    free(names);
+}
+
+int store_curve(struct store *s, int64_t job, const char *series, struct curve *curve,
+                struct err *err)
+{
+    struct curve c = { 0 };
+    size_t capacity = 0;
+    int found;
+    sqlite3_stmt *q = store_query(s, err,
+                                  "SELECT step, value FROM metrics WHERE series = "
+                                  "(SELECT id FROM job_series WHERE job = ? AND name = ?) "
+                                  "ORDER BY step",
+                                  "it", job, series);
+    if (!q) return -1;
+    while ((found = store_step(s, q, err)) > 0) {
+        if (c.count == capacity) {
+            capacity = capacity ? capacity * 2 : 256;
+            c.steps = xreallocarray(c.steps, capacity, sizeof *c.steps);
+            c.values = xreallocarray(c.values, capacity, sizeof *c.values);
+        }
+        c.steps[c.count] = sqlite3_column_int64(q, 0);
+        c.values[c.count++] =
+            sqlite3_column_type(q, 1) == SQLITE_NULL ? NAN : sqlite3_column_double(q, 1);
+    }
+    sqlite3_finalize(q);
+    if (found < 0) {
+        curve_release(&c);
+        return -1;
+    }
+    *curve = c;
+    return 0;
+}
+
+void curve_release(struct curve *c)
+{
+    free(c->steps);
+    free(c->values);
+    *c = (struct curve){ 0 };
+}

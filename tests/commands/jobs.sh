@@ -1,0 +1,86 @@
+# jobs.sh -- /jobs, /job, /wait, /plot and `vlmsh job`: rows as a job would write them, and a process
+# that is really started (it fails: its kind is unknown, which only a new process finds out).
+. tests/commands/common.bash
+
+rows() {
+    python3 - "$work/vlmsh.db" "$1" <<'EOF'
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+db.execute("PRAGMA foreign_keys = ON")
+db.executescript(sys.argv[2])
+db.commit()
+EOF
+}
+
+lines /jobs
+check "no job" 'select(.event=="table") | .rows | length' 0
+lines /wait
+check_has "nothing to wait for" 'select(.event=="error").message' 'no job to wait for'
+
+rows "
+INSERT INTO jobs(id, kind, arguments, settings, folder, model, fingerprint, device, state, runs, step,
+                 steps, loss, asked, created, started, ended, message) VALUES
+ (1, 'unheard', '[\"d.json\",\"out dir\"]', '{\"sample.top_k\":\"7\",\"gone.key\":\"1\"}', '/', '', '',
+  'cpu', 'done', 1, 40, 40, 0.5, 0, 100, 100, 200, ''),
+ (2, 'unheard', '[]', '{}', '$PWD', '', '', 'cpu', 'failed', 1, 3, 40, 0.5, 0, 100, 100, 200, 'no disk'),
+ (3, 'unheard', '[]', '{}', '$PWD', '', '', 'cpu', 'running', 1, 3, 40, 0.5, 0, 100, 100, NULL, '');
+INSERT INTO job_log(job, time, text) VALUES(1, 100, 'first'), (1, 101, 'second'), (1, 102, 'third');
+INSERT INTO job_results(job, key, value) VALUES(1, 'adapter', '/out');
+INSERT INTO job_series(id, job, name) VALUES(1, 1, 'loss'), (2, 1, 'norm.0.mean'), (3, 2, 'loss');
+WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 39)
+INSERT INTO metrics(series, step, value) SELECT 1, i, 4.0 / (i + 1) FROM n
+UNION ALL SELECT 2, i, CASE WHEN i = 5 THEN NULL ELSE i END FROM n UNION ALL SELECT 3, i, 2 FROM n;"
+
+lines /jobs
+check "states" 'select(.event=="table") | .rows | map(.[2]) | join(" ")' "interrupted failed done"
+lines "/job 1" "/job 1 log 2" "/job 1 log x" "/job 1 dance" "/job x" "/job 9"
+check "show" 'select(.event=="table") | .rows | map({(.[0]):.[1]}) | add |
+    "\(.state) \(.arguments) \(.settings) \(.steps) \(.adapter)"' \
+    "done d.json out dir sample.top_k=7 40/40 /out"
+check "its loss is drawn" 'select(.event=="text" and (.text|contains("* loss"))) | 1' 1
+check "log" 'select(.event=="text" and (.text|contains("third"))) | .text | contains("second") and
+    (contains("first") | not)' true
+check "refused" 'select(.event=="done").ok' $'true\ntrue\nfalse\nfalse\nfalse\nfalse'
+check_has "no such job" 'select(.event=="error").message' 'there is no job 9'
+
+lines "/wait 1" "/wait 2" "/wait 3" "/job 1 resume" "/job 2 pause" "/job 3 cancel" "/wait 3"
+check "waiting" 'select(.event=="done").ok' $'true\nfalse\nfalse\nfalse\nfalse\ntrue\nfalse'
+check "why" 'select(.event=="error").message' "job 2 (unheard) failed: no disk
+job 3 (unheard) is interrupted (/job N resume goes on with it)
+job 1 is done: there is nothing to resume
+job 2 does not run: it is failed
+job 3 (unheard) is cancelled"
+
+lines "/plot 1" "/plot 1 2 loss" "/plot 1 norm.* --csv $work/c.csv" "/plot 1 loss --png $work/p.png" \
+    "/plot 1 none" "/plot loss" "/plot 1 loss --smooth 0" "/plot 1 * --csv" "/plot 1 loss --dance"
+check "series" 'select(.event=="table") | .rows[1] | "\(.[1]) \(.[2]) \(.[4])"' "norm.0.mean 40 39"
+check "two jobs" 'select(.event=="text") | .text | contains("* 1: loss   o 2: loss")' true
+check "plots" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse'
+same "csv" "$(wc -l <"$work/c.csv") $(sed -n '2p;7p' "$work/c.csv" | tr '\n' ' ')" \
+    '41 1,"norm.0.mean",0,0 1,"norm.0.mean",5, '
+same "png" "$(head -c 4 "$work/p.png" | tail -c 3)" PNG
+lines "/plot 1 loss --smooth 3 --csv $work/s.csv"
+same "smoothed" "$(sed -n 3p "$work/s.csv")" '1,"loss",1,2.44444444'
+
+# A process of its own: it outlives the shell, and says why it failed.
+lines "/job 2 resume"
+for _ in $(seq 200); do
+    lines "/job 2"
+    [ "$(jq -r 'select(.event=="table") | .rows[] | select(.[0]=="state")[1]' "$work/events")" = failed ] && break
+    sleep 0.05
+done
+check_has "it failed" 'select(.event=="table") | .rows[] | select(.[0]=="why")[1]' \
+    "this vlmsh knows no job 'unheard'"
+printf '/job 2 resume\n/wait\nnever\n' >"$work/script"
+vlmsh -f "$work/script" 2>"$work/errors"
+same "a failed job fails the script" $? 1
+grep -q 'script:2: job 2 (unheard) failed' "$work/errors" || fail "the script says: $(cat "$work/errors")"
+same "by hand" "$("$VLMSH" job run 2 --db "$work/vlmsh.db" 2>&1 | tail -1)" \
+    "vlmsh job: this vlmsh knows no job 'unheard'"
+same "no such job" "$("$VLMSH" job run 77 --db "$work/vlmsh.db" 2>&1)" \
+    "vlmsh job: there is no job 77 (/jobs lists them)"
+"$VLMSH" job list --db "$work/vlmsh.db" | grep -q '^  1  unheard  done' || fail "vlmsh job list"
+
+lines "/job 1 delete" "/job 1"
+check "deleted" 'select(.event=="done").ok' $'true\nfalse'
+finish

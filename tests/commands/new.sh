@@ -1,0 +1,29 @@
+# tests/commands/new.sh -- /new and /scenes in the shell: what they write, again with --once, errors.
+. tests/commands/common.bash
+
+lines "/scenes 20 $work/world --seed 3 --objects 2 --kind lessons" \
+    "/scenes 20 $work/world --seed 3 --objects 2 --kind lessons --once" \
+    "/scenes 20 $work/world --kind yesno --once" \
+    "/new --like demo $work/model --text $work/world/lessons.json" \
+    "/new --like demo $work/model --once" \
+    "/new --like demo $work/model" \
+    "/new --like nosuch $work/x" \
+    "/new --like demo $work/x --text $work/none.txt" \
+    "/scenes 5 $work/x --objects 8" \
+    "/load $work/model" \
+    "/data check $work/world/lessons.json"
+same "which lines fail" "$(jq -r 'select(.event == "done").ok' "$work/events" | tr '\n' ' ')" \
+    "true true false true true false false false false true true "
+same "files" "$(cd "$work/world" && echo *)" "lessons.json objects.jsonl pictures"
+same "objects" "$(jq -s 'map(.objects | length) | max' "$work/world/objects.jsonl")" 2
+same "progress" "$(jq -r 'select(.event == "progress" and .step == .steps).what' "$work/events" | sort -u | tr '\n' ' ')" \
+    "drawing loading writing "
+check_has "once" 'select(.event == "notice").text' "$work/world holds this world already"
+check_has "once" 'select(.event == "notice").text' "$work/model holds a model already"
+check_has "all can be trained on" 'select(.event == "notice").text' "20 of 20 samples"
+[ ! -e "$work/x" ] || fail "a failed line left a folder"
+
+# The first words are the commands, the same bytes come from both.
+vlmsh new --like demo "$work/again" --text "$work/world/lessons.json" >/dev/null
+diff -r "$work/model" "$work/again" >/dev/null || fail "vlmsh new and /new differ"
+finish

@@ -1,0 +1,445 @@
+// tests/core/sft.c -- core/train/sft.c, optimizer.c, order.c, save.c and out.c: whole training runs
+// against PyTorch's weights after three steps, and against themselves when they are interrupted.
+#include "tests/core/sft.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "core/train/optimizer.h"
+#include "core/train/order.h"
+
+static char *scratch; // of the running test
+
+static int open_scratch(void **state)
+{
+    (void)state;
+    scratch = scratch_new();
+    return 0;
+}
+
+static int close_scratch(void **state)
+{
+    (void)state;
+    scratch_remove(scratch);
+    return 0;
+}
+
+// --- goldens -------------------------------------------------------------------------------------
+
+struct golden {
+    cJSON *json;
+    struct safetensors *file;
+};
+
+static void open_golden(struct golden *g)
+{
+    struct err err;
+    g->json = json_read(GOLDEN "/golden.json", 1 << 24, &err);
+    g->file = safetensors_open(GOLDEN "/golden.safetensors", &err);
+    if (!g->json || !g->file) fail_msg("%s", err.text);
+}
+
+static void close_golden(struct golden *g)
+{
+    cJSON_Delete(g->json);
+    safetensors_close(g->file);
+}
+
+static void compare(const struct golden *g, const char *name, const float *ours, int64_t count)
+{
+    const struct safetensor *t = safetensors_find(g->file, name);
+    if (!t) fail_msg("no %s", name);
+    const double allowed =
+        json_get(json_get(json_get(g->json, "tensors"), name), "tol")->valuedouble;
+    assert_int_equal(t->bytes, (uint64_t)count * sizeof *ours);
+    for (int64_t i = 0; i < count; i++) {
+        const double want = (double)((const float *)t->data)[i];
+        if (!(fabs(want - (double)ours[i]) <= allowed))
+            fail_msg("%s: number %lld is %.9g, should be %.9g +- %g", name, (long long)i,
+                     (double)ours[i], want, allowed);
+    }
+}
+
+// Every "train.METHOD.after.NAME" beside the masters of the checkpoint after three steps.
+static void compare_weights(const struct golden *g, const char *method, const char *out)
+{
+    struct err err;
+    char prefix[64], *path = xasprintf("%s/checkpoint-3/state.safetensors", out);
+    struct safetensors *f = safetensors_open(path, &err);
+    int compared = 0;
+    if (!f) fail_msg("%s", err.text);
+    snprintf(prefix, sizeof prefix, "train.%s.after.", method);
+    for (int64_t i = 0; i < g->file->count; i++) {
+        const struct safetensor *t = &g->file->tensors[i];
+        if (strncmp(t->name, prefix, strlen(prefix)) != 0) continue;
+        char *name = xasprintf("w.%s", t->name + strlen(prefix));
+        const struct safetensor *ours = safetensors_find(f, name);
+        if (!ours) fail_msg("the checkpoint has no %s", name);
+        compare(g, t->name, ours->data, (int64_t)(ours->bytes / sizeof(float)));
+        compared++;
+        free(name);
+    }
+    assert_true(compared >= 6);
+    safetensors_close(f);
+    free(path);
+}
+
+static void check_golden(const char *method, const char *params, const char *align)
+{
+    const char *const settings[] = { method ? method : params,
+                                     align,
+                                     "train.lr=1e-3",
+                                     "train.schedule=constant",
+                                     "train.warmup=0",
+                                     "train.clip=0",
+                                     "train.batch=2",
+                                     "train.steps=3",
+                                     "train.shuffle=off",
+                                     "train.keep=1",
+                                     NULL };
+    const char *name = strchr(settings[0], '=') + 1;
+    if (!strcmp(align, "norm.align=on")) name = "connector_norm_align";
+    struct trial t = { 0 };
+    struct golden g;
+    char *data = trial_golden_data(scratch), *out = xasprintf("%s/%s", scratch, name);
+    open_golden(&g);
+    if (trial_run(&t, GOLDEN, data, out, false, settings) != 0) fail_msg("%s", t.err.text);
+    // The fourth loss is that after the last step.
+    float losses[4];
+    char key[64];
+    snprintf(key, sizeof key, "train.%s.losses", name);
+    const struct safetensor *want = safetensors_find(g.file, key);
+    for (int i = 0; i < 3; i++) losses[i] = (float)trial_told(&t, "loss", i);
+    losses[3] = ((const float *)want->data)[3];
+    compare(&g, key, losses, 4);
+    compare_weights(&g, name, out);
+    assert_true(trial_told(&t, "grad_norm", 2) > 0);
+    assert_float_equal(trial_told(&t, "lr", 1), 1e-3, 1e-12);
+    trial_release(&t);
+    close_golden(&g);
+    free(data);
+    free(out);
+}
+
+static void test_goldens(void **state)
+{
+    (void)state;
+    check_golden("train.method=layernorm-simple", NULL, "norm.align=off");
+    check_golden("train.method=layernorm", NULL, "norm.align=off");
+    check_golden("train.method=connector", NULL, "norm.align=on");
+}
+
+// --- schedule and order --------------------------------------------------------------------------
+
+// transformers' get_cosine_schedule_with_warmup, num_cycles 0.5, at 20 steps of which 4 warm up.
+static void test_schedule(void **state)
+{
+    (void)state;
+    static const double want[] = { 0,        0.25,     0.5,      0.75,     1,
+                                   0.990393, 0.961940, 0.915735, 0.853553, 0.777785,
+                                   0.691342, 0.597545, 0.5,      0.402455, 0.308658,
+                                   0.222215, 0.146447, 0.084265, 0.038060, 0.009607 };
+    for (int i = 0; i < 20; i++)
+        assert_float_equal(schedule_share(SCHEDULE_COSINE, i, 20, 4), want[i], 1e-6);
+    assert_float_equal(schedule_share(SCHEDULE_COSINE, 0, 1, 0), 1, 0);
+    assert_float_equal(schedule_share(SCHEDULE_CONSTANT, 1, 20, 4), 0.25, 0);
+    assert_float_equal(schedule_share(SCHEDULE_CONSTANT, 19, 20, 4), 1, 0);
+}
+
+static void check_order(int64_t n, int64_t batch)
+{
+    int64_t *a = xcalloc((size_t)n + 1, sizeof *a), *b = xcalloc((size_t)n + 1, sizeof *b);
+    int32_t *length = xcalloc((size_t)n + 1, sizeof *length), *seen = xcalloc((size_t)n + 1, 4);
+    for (int64_t i = 0; i < n; i++) length[i] = (int32_t)(i * 7919 % 101);
+    order_epoch(a, n, length, batch, true, 42, 1);
+    order_epoch(b, n, length, batch, true, 42, 1);
+    assert_memory_equal(a, b, (size_t)n * sizeof *a);
+    for (int64_t i = 0; i < n; i++) {
+        assert_in_range(a[i], 0, n - 1);
+        assert_int_equal(seen[a[i]]++, 0);
+    }
+    // Another epoch and another seed are other orders.
+    order_epoch(b, n, length, batch, true, 42, 2);
+    if (n > 20) assert_memory_not_equal(a, b, (size_t)n * sizeof *a);
+    order_epoch(b, n, length, batch, true, 43, 1);
+    if (n > 20) assert_memory_not_equal(a, b, (size_t)n * sizeof *a);
+    // Batches hold similar lengths: far less apart than in the data.
+    double apart = 0;
+    int64_t batches = 0;
+    for (int64_t i = 0; i + batch <= n; i += batch, batches++) {
+        int32_t low = 1000, high = 0;
+        for (int64_t k = i; k < i + batch; k++) {
+            low = length[a[k]] < low ? length[a[k]] : low;
+            high = length[a[k]] > high ? length[a[k]] : high;
+        }
+        apart += high - low;
+    }
+    if (n > 200 && batch > 2) assert_true(apart / (double)batches < 20);
+    free(a), free(b), free(length), free(seen);
+}
+
+static void test_order(void **state)
+{
+    (void)state;
+    check_order(0, 4);
+    check_order(1, 4);
+    check_order(7, 3);
+    check_order(100, 1);
+    check_order(1003, 8);
+    bool chosen[50];
+    int count = 0;
+    order_split(chosen, 50, 5, 42);
+    for (int i = 0; i < 50; i++) count += chosen[i];
+    assert_int_equal(count, 5);
+}
+
+// --- interruptions -------------------------------------------------------------------------------
+
+// Six short samples without pictures and two with one.
+static char *write_data(void)
+{
+    struct buf b = { 0 };
+    for (int i = 0; i < 8; i++)
+        buf_printf(&b,
+                   "{\"id\": \"s%d\", %s\"conversations\": [{\"from\": \"human\", \"value\": "
+                   "\"%sWhat is %d and %d?\"}, {\"from\": \"gpt\", \"value\": \"It is %d%s.\"}]}\n",
+                   i, i < 2 ? "\"image\": \"p.png\", " : "", i < 2 ? "<image>\\n" : "", i, i * i,
+                   i + i * i, i % 3 ? "" : ", as everybody knows");
+    scratch_text(scratch, "data.jsonl", b.data);
+    buf_release(&b);
+    size_t size;
+    char *bytes = file_read("tests/goldens/pictures/tall.jpg", 1 << 24, &size, NULL);
+    assert_non_null(bytes);
+    scratch_write(scratch, "p.png", bytes, size);
+    free(bytes);
+    return xasprintf("%s/data.jsonl", scratch);
+}
+
+static const char *const all_settings[] = { "train.method=all",
+                                            "train.lr=1e-3",
+                                            "train.batch=2",
+                                            "train.accumulate=2",
+                                            "train.epochs=3",
+                                            "train.save_every=1",
+                                            "train.keep=1",
+                                            "train.weight_decay=0.1",
+                                            "train.validation=0.25",
+                                            "train.eval_every=2",
+                                            NULL };
+
+static char *read_state(const char *out, int64_t step, size_t *size)
+{
+    struct err err;
+    char *path = xasprintf("%s/checkpoint-%lld/state.safetensors", out, (long long)step);
+    char *bytes = file_read(path, 1u << 30, size, &err);
+    if (!bytes) fail_msg("%s", err.text);
+    free(path);
+    return bytes;
+}
+
+static void same_state(const char *a, const char *b, int64_t step)
+{
+    size_t x, y;
+    char *first = read_state(a, step, &x), *second = read_state(b, step, &y);
+    assert_int_equal(x, y);
+    assert_memory_equal(first, second, x);
+    free(first);
+    free(second);
+}
+
+static void same_file(const char *a, const char *b, const char *name)
+{
+    size_t x, y;
+    struct err err;
+    char *one = xasprintf("%s/%s", a, name), *two = xasprintf("%s/%s", b, name);
+    char *first = file_read(one, 1u << 30, &x, &err), *second = file_read(two, 1u << 30, &y, &err);
+    if (!first || !second) fail_msg("%s", err.text);
+    assert_int_equal(x, y);
+    assert_memory_equal(first, second, x);
+    free(first), free(second), free(one), free(two);
+}
+
+// Stopped after each step and gone on with: the same bits in weights, moments and result.
+static void test_pause(void **state)
+{
+    (void)state;
+    char *data = write_data(), *straight = xasprintf("%s/straight", scratch);
+    char *parts = xasprintf("%s/parts", scratch);
+    struct trial t = { 0 };
+    if (trial_run(&t, GOLDEN, data, straight, false, all_settings) != 0) fail_msg("%s", t.err.text);
+    assert_int_equal(t.steps, 6);
+    assert_false(isnan(trial_told(&t, "validation_loss", 5)));
+    assert_false(isnan(trial_told(&t, "grad_var.layers.3.input_layernorm", 5)));
+    const double last = trial_told(&t, "loss", 5);
+    trial_release(&t);
+    for (int64_t step = 1; step <= 5; step++) {
+        t.pause_after = step;
+        assert_int_equal(trial_run(&t, GOLDEN, data, parts, step > 1, all_settings), JOB_STOPPED);
+        trial_release(&t);
+    }
+    t.pause_after = 0;
+    if (trial_run(&t, GOLDEN, data, parts, true, all_settings) != 0) fail_msg("%s", t.err.text);
+    assert_true(trial_told(&t, "loss", 5) == last);
+    trial_release(&t);
+    same_state(straight, parts, 6);
+    same_file(straight, parts, "model.safetensors");
+    // Finished: going on changes nothing, beginning again is refused.
+    assert_int_equal(trial_run(&t, GOLDEN, data, parts, true, all_settings), 0);
+    trial_release(&t);
+    assert_int_equal(trial_run(&t, GOLDEN, data, parts, false, all_settings), -1);
+    assert_non_null(strstr(t.err.text, "finished training"));
+    trial_release(&t);
+    free(data), free(straight), free(parts);
+}
+
+// The result loads, and computes with what was trained.
+static void test_result_loads(void **state)
+{
+    (void)state;
+    char *data = write_data(), *out = xasprintf("%s/out", scratch);
+    struct trial t = { 0 };
+    struct err err;
+    if (trial_run(&t, GOLDEN, data, out, false, all_settings) != 0) fail_msg("%s", t.err.text);
+    trial_release(&t);
+    struct model *was = model_load(GOLDEN, backend_cpu(), NULL, &err);
+    struct model *is = model_load(out, backend_cpu(), NULL, &err);
+    if (!was || !is) fail_msg("%s", err.text);
+    assert_int_equal(was->weights.count, is->weights.count);
+    size_t changed = 0;
+    for (size_t i = 0; i < was->weights.count; i++) {
+        const struct tensor *a = was->weights.list[i].tensor, *b = is->weights.list[i].tensor;
+        assert_string_equal(was->weights.list[i].name, is->weights.list[i].name);
+        assert_int_equal(a->dtype, b->dtype);
+        changed += memcmp(a->data, b->data, tensor_bytes(a)) != 0;
+    }
+    assert_true(changed > was->weights.count * 3 / 4);
+    model_free(was);
+    model_free(is);
+    free(data), free(out);
+}
+
+// Killed at moments of chance, again and again.
+static void test_killed(void **state)
+{
+    (void)state;
+    char *data = write_data(), *straight = xasprintf("%s/straight", scratch);
+    char *killed = xasprintf("%s/killed", scratch);
+    struct trial t = { 0 };
+    if (trial_run(&t, GOLDEN, data, straight, false, all_settings) != 0) fail_msg("%s", t.err.text);
+    trial_release(&t);
+    uint32_t chance = 12345;
+    int status = -1, tries = 0;
+    for (; status != 0 && tries < 200; tries++) {
+        pid_t child = fork();
+        if (child == 0) {
+            // OpenMP's threads do not live on in a child: a program of its own.
+            execl("/proc/self/exe", "sft", "--train", data, killed, (char *)NULL);
+            _exit(9);
+        }
+        chance = chance * 1664525 + 1013904223;
+        usleep(20000 + (chance >> 8) % (60000 + 40000 * (unsigned)tries));
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (WIFEXITED(status)) assert_int_equal(WEXITSTATUS(status), 0);
+    }
+    assert_int_equal(status, 0);
+    assert_true(tries > 1);
+    same_state(straight, killed, 6);
+    same_file(straight, killed, "model.safetensors");
+    free(data), free(straight), free(killed);
+}
+
+// Another number of threads computes the same bits.
+static void test_threads(void **state)
+{
+    (void)state;
+    char *data = write_data(), *one = xasprintf("%s/one", scratch);
+    char *two = xasprintf("%s/two", scratch);
+    struct trial t = { 0 };
+    backend_cpu()->set_threads(1);
+    if (trial_run(&t, GOLDEN, data, one, false, all_settings) != 0) fail_msg("%s", t.err.text);
+    trial_release(&t);
+    backend_cpu()->set_threads(3);
+    if (trial_run(&t, GOLDEN, data, two, false, all_settings) != 0) fail_msg("%s", t.err.text);
+    trial_release(&t);
+    backend_cpu()->set_threads(0);
+    same_state(one, two, 6);
+    free(data), free(one), free(two);
+}
+
+// --- what is refused -----------------------------------------------------------------------------
+
+static void refused(const char *data, const char *out, bool resume, const char *const *settings,
+                    const char *why)
+{
+    struct trial t = { 0 };
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, resume, settings), -1);
+    if (!strstr(t.err.text, why)) fail_msg("'%s' does not say '%s'", t.err.text, why);
+    trial_release(&t);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    char *data = write_data(), *out = xasprintf("%s/out", scratch);
+    struct trial t = { .pause_after = 1 };
+    refused("/nowhere.json", out, false, all_settings, "cannot open '/nowhere.json'");
+    refused(data, scratch, false, all_settings, "holds other files");
+    rmdir(out); // what was refused left at most an empty folder
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, false, all_settings), JOB_STOPPED);
+    trial_release(&t);
+    refused(data, out, false, all_settings, "--resume");
+
+    const char *other[16];
+    memcpy(other, all_settings, sizeof all_settings);
+    other[1] = "train.lr=2e-3";
+    refused(data, out, true, other, "train.lr=0.001");
+    scratch_text(scratch, "data.jsonl",
+                 "{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}, {\"from\": "
+                 "\"gpt\", \"value\": \"b\"}]}\n");
+    const char *const plain[] = { "train.method=connector", NULL };
+    refused(data, out, true, all_settings, "the data file has changed");
+    const char *const nothing[] = { "train.params=*no_such*", NULL };
+    char *fresh = xasprintf("%s/fresh", scratch);
+    refused(data, fresh, false, nothing, "means no weight");
+    scratch_text(scratch, "empty.jsonl",
+                 "{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}]}\n");
+    char *empty = xasprintf("%s/empty.jsonl", scratch);
+    refused(empty, fresh, false, plain, "no answer");
+    free(data), free(out), free(fresh), free(empty);
+}
+
+// The data are gone when it goes on; nothing that was saved is lost.
+static void test_lost_data(void **state)
+{
+    (void)state;
+    char *data = write_data(), *out = xasprintf("%s/out", scratch);
+    struct trial t = { .pause_after = 2 };
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, false, all_settings), JOB_STOPPED);
+    trial_release(&t);
+    unlink(data);
+    refused(data, out, true, all_settings, "cannot open");
+    free(data);
+    data = write_data();
+    t.pause_after = 0;
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, true, all_settings), 0);
+    assert_true(isnan(trial_told(&t, "loss", 1))); // it did not begin anew
+    trial_release(&t);
+    free(data), free(out);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && !strcmp(argv[1], "--train")) {
+        struct trial t = { 0 };
+        const int status = trial_run(&t, GOLDEN, argv[2], argv[3], true, all_settings);
+        trial_release(&t);
+        return status == 0 ? 0 : 1;
+    }
+#define T(f) cmocka_unit_test_setup_teardown(f, open_scratch, close_scratch)
+    const struct CMUnitTest tests[] = {
+        T(test_goldens), T(test_schedule), T(test_order),   T(test_pause),     T(test_result_loads),
+        T(test_killed),  T(test_threads),  T(test_refused), T(test_lost_data),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,435 @@
+// tests/sessions/jobs.c -- sessions/jobs.c, job_run.c, job_sink.c, job_process.c, metrics.c: what a
+// job tells is kept, it stops when asked, goes on where it was, and no end of its process is
+// missed.
+//
+// This program is the job's process too: started as "PROGRAM job run ID --db FILE" it runs the kind
+// below.
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "sessions/job_run.h"
+#include "tests/sessions/fixture.h"
+
+// --- a kind of job -------------------------------------------------------------------------------
+
+static int64_t checkpoint(const struct job *j, int64_t write)
+{
+    char path[512], text[32] = "0";
+    snprintf(path, sizeof path, "%s/at", j->state);
+    FILE *f = fopen(path, write >= 0 ? "w" : "r");
+    if (!f) return 0;
+    if (write >= 0) fprintf(f, "%lld", (long long)write);
+    if (write < 0 && !fgets(text, sizeof text, f)) text[0] = 0;
+    fclose(f);
+    return strtoll(text, NULL, 10);
+}
+
+// STEPS MS [fail|flood]: counts, a step in so many milliseconds.
+static int count_run(struct job *j, struct err *err)
+{
+    const int64_t steps = strtoll(j->argv[0], NULL, 10);
+    const struct timespec wait = { .tv_nsec = strtol(j->argv[1], NULL, 10) * 1000000 };
+    const char *how = j->argc > 2 ? j->argv[2] : "";
+    int64_t step = j->resumed ? checkpoint(j, -1) : 0;
+    job_log(j, "%s at %lld, top_k %lld", j->resumed ? "goes on" : "begins", (long long)step,
+            (long long)settings_integer(j->settings, "sample.top_k"));
+    job_rewind(j, step);
+    for (; step < steps; step++) {
+        job_breathe(j);
+        nanosleep(&wait, NULL);
+        job_metric(j, "loss", step, 10.0 / (double)(step + 1));
+        job_metric(j, "odd", step, step % 2 ? 1 : NAN);
+        job_progress(j, (double)step + 1, (double)steps, 10.0 / (double)(step + 1), 1);
+        job_step(j, step);
+        if (step % 10 == 9) checkpoint(j, step + 1);
+        const enum job_stop stop = job_stopped(j);
+        if (stop == JOB_PAUSE) checkpoint(j, step + 1);
+        if (stop) return JOB_STOPPED;
+    }
+    if (!strcmp(how, "fail")) return err_set(err, "the data file is gone");
+    job_score(j, &(struct event_score){ .index = 1, .id = "b", .answer = "yes", .score = 1 });
+    job_score(j, &(struct event_score){ .index = 0, .id = "a", .score = 0.5 });
+    job_result(j, "score", "%.2f", 0.25);
+    job_result(j, "score", "%.2f", 0.75);
+    return 0;
+}
+
+static const struct job_kind kind = { .name = "count", .run = count_run };
+static const struct job_kind hungry = { .name = "hungry", .needs_model = true, .run = count_run };
+
+static const struct job_kind *find(const char *name)
+{
+    return !strcmp(name, "count") ? &kind : !strcmp(name, "hungry") ? &hungry : NULL;
+}
+
+static const struct backend *device(const char *name, struct err *err)
+{
+    return backend_cpu();
+}
+
+static struct job_control control;
+
+static void on_pause(int signal)
+{
+    job_control_pause(&control);
+}
+
+static void on_cancel(int signal)
+{
+    job_control_cancel(&control);
+}
+
+static int run_here(const char *path, int64_t id, double patience, struct err *err)
+{
+    struct sinks none = { 0 };
+    enum job_state state;
+    const struct job_setup setup = { find, device, &none, &control, patience };
+    struct store *s = store_open(path, err);
+    if (!s) return -1;
+    control = (struct job_control){ 0 };
+    const int status = job_run(s, id, &setup, &state, err);
+    store_close(s);
+    return status < 0 ? -1 : (int)state;
+}
+
+static int be_a_job(char **argv)
+{
+    struct err err;
+    sigaction(SIGTERM, &(struct sigaction){ .sa_handler = on_pause }, NULL);
+    sigaction(SIGUSR1, &(struct sigaction){ .sa_handler = on_cancel }, NULL);
+    if (run_here(argv[5], strtoll(argv[3], NULL, 10), 0, &err) >= 0) return 0;
+    fprintf(stderr, "%s\n", err.text);
+    return 1;
+}
+
+// --- helpers -------------------------------------------------------------------------------------
+
+static int64_t add(struct store *s, const char *name, const char *steps, const char *ms,
+                   const char *how)
+{
+    char *argv[] = { (char *)steps, (char *)ms, (char *)how };
+    struct err err = { 0 };
+    struct settings *settings = settings_new();
+    int64_t id = 0;
+    assert_int_equal(settings_set(settings, "sample.top_k", "7", &err), 0);
+    const struct job_order order = {
+        .kind = name, .argc = how ? 3 : 2, .argv = argv, .settings = settings, .device = "cpu"
+    };
+    assert_int_equal(store_job_add(s, &order, &id, &err), 0);
+    settings_free(settings);
+    return id;
+}
+
+static enum job_state state_of(struct store *s, int64_t id, double *step, char **message)
+{
+    struct job_row row;
+    struct err err;
+    assert_int_equal(store_job_read(s, id, &row, &err), 0);
+    const enum job_state state = row.state;
+    if (step) *step = row.step;
+    if (message) *message = xstrdup(row.message);
+    job_row_release(&row);
+    return state;
+}
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+}
+
+static void await(struct store *s, int64_t id, enum job_state wanted)
+{
+    enum job_state state = STATE_WAITING;
+    for (int i = 0; i < 4000 && (state = state_of(s, id, NULL, NULL)) != wanted; i++) nap();
+    if (state != wanted)
+        fail_msg("job is %s, not %s", job_state_name(state), job_state_name(wanted));
+}
+
+static void await_step(struct store *s, int64_t id, double wanted)
+{
+    double step = 0;
+    for (int i = 0; i < 4000; i++, nap())
+        if (state_of(s, id, &step, NULL) == STATE_RUNNING && step >= wanted) return;
+    fail_msg("step %g never came, only %g", wanted, step);
+}
+
+static void start(struct store *s, int64_t id)
+{
+    struct err err = { 0 };
+    if (store_job_start(s, id, &err) < 0) fail_msg("%s", err.text);
+}
+
+static void ask(struct store *s, int64_t id, enum job_stop what)
+{
+    struct err err = { 0 };
+    if (store_job_ask(s, id, what, &err) < 0) fail_msg("%s", err.text);
+}
+
+static char *log_of(struct store *s, int64_t id)
+{
+    struct buf b = { 0 };
+    assert_int_equal(store_job_log(s, id, 0, &b, NULL), 0);
+    return buf_take(&b);
+}
+
+static void assert_logged(struct store *s, int64_t id, const char *part)
+{
+    char *text = log_of(s, id);
+    assert_contains(text, part);
+    free(text);
+}
+
+// Steps 0..count-1 once each, whatever happened in between.
+static void assert_curve(struct store *s, int64_t id, int64_t count)
+{
+    struct curve c;
+    assert_int_equal(store_curve(s, id, "loss", &c, NULL), 0);
+    assert_int_equal(c.count, count);
+    for (int64_t i = 0; i < count; i++) {
+        assert_int_equal(c.steps[i], i);
+        assert_true(c.values[i] == 10.0 / (double)(i + 1));
+    }
+    curve_release(&c);
+}
+
+static pid_t pid_of(struct store *s, int64_t id)
+{
+    struct job_row row;
+    assert_int_equal(store_job_read(s, id, &row, NULL), 0);
+    const pid_t pid = row.pid;
+    job_row_release(&row);
+    return pid;
+}
+
+// --- tests ---------------------------------------------------------------------------------------
+
+static int collect(void *self, const struct event_score *score, struct err *err)
+{
+    buf_printf(self, "%lld %s %s %.2f;", (long long)score->index, score->id,
+               score->answer ? score->answer : "-", score->score);
+    return 0;
+}
+
+static void what_a_job_tells_is_kept(void **state)
+{
+    struct store *s = open_store();
+    struct err err = { 0 };
+    const int64_t id = add(s, "count", "12", "1", NULL);
+    assert_int_equal(state_of(s, id, NULL, NULL), STATE_WAITING);
+    start(s, id);
+    await(s, id, STATE_DONE);
+    assert_curve(s, id, 12);
+    assert_logged(s, id, "begins at 0, top_k 7");
+
+    struct curve c;
+    assert_int_equal(store_curve(s, id, "odd", &c, NULL), 0);
+    assert_true(isnan(c.values[0]) && c.values[1] == 1);
+    curve_release(&c);
+    assert_int_equal(store_curve(s, id, "none", &c, NULL), 0);
+    assert_int_equal(c.count, 0);
+
+    char **names;
+    size_t count;
+    assert_int_equal(store_series(s, id, &names, &count, NULL), 0);
+    assert_int_equal(count, 2);
+    assert_string_equal(names[0], "loss");
+    series_free(names, count);
+
+    struct job_result *results;
+    assert_int_equal(store_job_results(s, id, &results, &count, NULL), 0);
+    assert_int_equal(count, 1);
+    assert_string_equal(results[0].value, "0.75");
+    job_results_free(results, count);
+
+    struct buf b = { 0 };
+    assert_int_equal(store_job_scores(s, id, collect, &b, NULL), 0);
+    assert_string_equal(b.data, "0 a - 0.50;1 b yes 1.00;");
+    buf_release(&b);
+    assert_int_equal(store_job_start(s, id, &err), -1);
+    assert_contains(err.text, "is done");
+    store_close(s);
+}
+
+static void a_paused_job_goes_on(void **state)
+{
+    struct store *s = open_store();
+    struct err err;
+    const int64_t id = add(s, "count", "150", "2", NULL);
+    start(s, id);
+    await_step(s, id, 5);
+    assert_int_equal(store_job_start(s, id, &err), -1);
+    assert_contains(err.text, "runs already");
+    assert_int_equal(run_here(database, id, 0, &err), -1);
+    assert_contains(err.text, "another process runs job");
+    assert_int_equal(store_job_delete(s, id, &err), -1);
+    ask(s, id, JOB_PAUSE);
+    await(s, id, STATE_PAUSED);
+    start(s, id);
+    await(s, id, STATE_DONE);
+    assert_logged(s, id, "goes on at");
+    assert_curve(s, id, 150);
+    store_close(s);
+}
+
+static void a_job_whose_process_is_killed_is_interrupted_and_goes_on(void **state)
+{
+    struct store *s = open_store();
+    const int64_t id = add(s, "count", "120", "2", NULL);
+    double step;
+    start(s, id);
+    await_step(s, id, 33);
+    assert_int_equal(kill(pid_of(s, id), SIGKILL), 0);
+    await(s, id, STATE_INTERRUPTED);
+    state_of(s, id, &step, NULL);
+    assert_true(step >= 33);
+    start(s, id);
+    await(s, id, STATE_DONE);
+    // Told twice, by the killed process and after its checkpoint, and kept once.
+    assert_logged(s, id, "0, top_k 7");
+    assert_curve(s, id, 120);
+    store_close(s);
+}
+
+static void a_cancelled_job_ends(void **state)
+{
+    struct store *s = open_store();
+    struct err err;
+    int64_t id = add(s, "count", "10000", "2", NULL);
+    start(s, id);
+    await_step(s, id, 3);
+    ask(s, id, JOB_CANCEL);
+    await(s, id, STATE_CANCELLED);
+    assert_int_equal(store_job_ask(s, id, JOB_CANCEL, &err), -1);
+    assert_int_equal(store_job_ask(s, id, JOB_PAUSE, &err), -1);
+    assert_contains(err.text, "it is cancelled");
+    // Before its process began: at once.
+    id = add(s, "count", "10000", "2", NULL);
+    ask(s, id, JOB_CANCEL);
+    start(s, id); // as a person who changes his mind
+    await_step(s, id, 3);
+    ask(s, id, JOB_CANCEL);
+    await(s, id, STATE_CANCELLED);
+    assert_int_equal(store_job_delete(s, id, &err), 0);
+    assert_int_equal(store_job_ask(s, id, JOB_CANCEL, &err), -1);
+    assert_contains(err.text, "there is no job");
+    assert_int_equal(number(s, "SELECT count(*) FROM metrics JOIN job_series "
+                               "ON series = job_series.id WHERE job = 2"),
+                     0);
+    store_close(s);
+}
+
+static void a_failed_job_says_why(void **state)
+{
+    struct store *s = open_store();
+    char *message;
+    int64_t id = add(s, "count", "3", "1", "fail");
+    start(s, id);
+    await(s, id, STATE_FAILED);
+    state_of(s, id, NULL, &message);
+    assert_string_equal(message, "the data file is gone");
+    free(message);
+    assert_logged(s, id, "failed: the data file is gone");
+    assert_curve(s, id, 3);
+    id = add(s, "hungry", "3", "1", NULL);
+    start(s, id);
+    await(s, id, STATE_FAILED);
+    state_of(s, id, NULL, &message);
+    assert_contains(message, "needs a model");
+    free(message);
+    id = add(s, "unheard-of", "3", "1", NULL);
+    start(s, id);
+    await(s, id, STATE_FAILED);
+    store_close(s);
+}
+
+// While another program holds the database, what is told waits; for too long, and the job fails.
+static void a_database_that_is_lost_fails_the_job(void **state)
+{
+    struct store *s = open_store();
+    struct err err;
+    const int64_t id = add(s, "count", "100000", "5", NULL);
+    assert_int_equal(sqlite3_exec(s->db,
+                                  "CREATE TRIGGER full BEFORE INSERT ON metrics WHEN NEW.step > 20 "
+                                  "BEGIN SELECT RAISE(ABORT, 'no room'); END",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_int_equal(run_here(database, id, 0.3, &err), -1);
+    assert_contains(err.text, "cannot be kept");
+    assert_contains(err.text, "no room");
+    assert_int_equal(state_of(s, id, NULL, NULL), STATE_FAILED);
+    assert_curve(s, id, 21); // whole steps only, none lost
+    sqlite3_exec(s->db, "DROP TRIGGER full; UPDATE jobs SET arguments = '[\"30\",\"1\"]'", NULL,
+                 NULL, NULL);
+    assert_int_equal(run_here(database, id, 0.3, &err), STATE_DONE);
+    store_close(s);
+}
+
+static void jobs_stand_still_while_a_shell_answers(void **state)
+{
+    struct store *s = open_store();
+    double before, after;
+    const int64_t id = add(s, "count", "100000", "1", NULL);
+    set("job.pause_while_answering", "on");
+    start(s, id);
+    await_step(s, id, 3);
+    tell(&(struct event){ .kind = EVENT_ANSWERING, .ok = true });
+    nanosleep(&(struct timespec){ .tv_nsec = 700000000 },
+              NULL); // progress is written twice a second
+    state_of(s, id, &before, NULL);
+    for (int i = 0; i < 120; i++) nap();
+    state_of(s, id, &after, NULL);
+    assert_true(before == after);
+    tell(&(struct event){ .kind = EVENT_ANSWERING, .ok = false });
+    await_step(s, id, after + 5);
+    // A request is obeyed while it stands still.
+    tell(&(struct event){ .kind = EVENT_ANSWERING, .ok = true });
+    nap();
+    ask(s, id, JOB_CANCEL);
+    await(s, id, STATE_CANCELLED);
+    store_close(s);
+}
+
+static void a_former_schema_is_migrated(void **state)
+{
+    struct store *s = open_store();
+    struct err err;
+    say(ROLE_USER, "hello");
+    reply("hi");
+    char *name = xstrdup(store_session(s));
+    assert_int_equal(
+        sqlite3_exec(s->db,
+                     "DROP TABLE job_scores; DROP TABLE job_results; DROP TABLE job_log; "
+                     "DROP TABLE metrics; DROP TABLE job_series; DROP TABLE jobs; "
+                     "PRAGMA user_version = 1",
+                     NULL, NULL, NULL),
+        SQLITE_OK);
+    store_close(s);
+    s = open_store();
+    assert_int_equal(number(s, "PRAGMA user_version"), store_version());
+    assert_kept(name, "user:hello assistant:hi");
+    const int64_t id = add(s, "count", "2", "1", NULL);
+    assert_int_equal(run_here(database, id, 0, &err), STATE_DONE);
+    free(name);
+    store_close(s);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 6 && !strcmp(argv[1], "job")) return be_a_job(argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_a_job_tells_is_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_paused_job_goes_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_job_whose_process_is_killed_is_interrupted_and_goes_on,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(a_cancelled_job_ends, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failed_job_says_why, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_database_that_is_lost_fails_the_job, setup, teardown),
+        cmocka_unit_test_setup_teardown(jobs_stand_still_while_a_shell_answers, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_former_schema_is_migrated, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
