@@ -124,22 +124,13 @@ static bool report_loading(void *self, uint64_t done, uint64_t total)
     return !atomic_load(&e->cancel);
 }
 
-static const struct tensor *find_trained(void *self, const char *name)
-{
-    return adapter_find(((const struct engine *)self)->adapters.active, name);
-}
-
-struct method_tensors engine_trained(struct engine *e)
-{
-    return (struct method_tensors){ find_trained, e };
-}
-
 // What methods look at, under these settings.
-static struct method_env method_env(struct engine *e, const struct settings *s)
+static struct method_env method_env(const struct engine *e, const struct settings *s)
 {
-    return (struct method_env){
-        .model = e->model, .backend = e->backend, .settings = s, .tensors = engine_trained(e)
-    };
+    return (struct method_env){ .model = e->model,
+                                .backend = e->backend,
+                                .settings = s,
+                                .tensors = adapter_tensors(e->adapters.active) };
 }
 
 static void setting_changed(struct engine *e, const struct setting *row, enum setting_stale stale);
@@ -257,7 +248,7 @@ static int check_template(const char *value, struct err *err)
 }
 
 // Values that only the core can judge. Methods look at theirs as soon as there is a model.
-static int check_value(struct engine *e, const char *key, const char *value, struct err *err)
+static int check_value(const struct engine *e, const char *key, const char *value, struct err *err)
 {
     if (!strcmp(key, "chat.template")) return check_template(value, err);
     const struct method *method = e->model ? method_of(key) : NULL;
