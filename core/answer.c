@@ -120,7 +120,9 @@ static int forward(struct answering *a, bool prefill)
 static int prefill(struct answering *a)
 {
     struct conversation *c = a->c;
-    a->reused = a->options->whole ? 0 : common_rows(&a->sequence, &c->cached);
+    if (!a->options->whole)
+        a->reused =
+            methods_reusable(&c->methods, &c->cached, common_rows(&a->sequence, &c->cached));
     conversation_trim(c, a->reused);
     if (a->options->whole) conversation_stale(c, STALE_VISUAL);
     if (a->options->sequence) a->options->sequence(a->options->self, &a->sequence);
@@ -263,7 +265,7 @@ int conversation_answer(struct conversation *c, const struct settings *settings,
     int status = conversation_sequence(c, settings, true, &a.sequence, err);
     if (status == 0) status = check_length(&a, err);
     if (status < 0) goto out;
-    a.prompt = a.sequence.n;
+    a.prompt = a.sequence.prompt = a.sequence.n;
     a.logits = xreallocarray(NULL, (size_t)c->model->decoder.config.vocab, sizeof *a.logits);
     status = prefill(&a);
     if (status == 0 && !options->forward_only) status = generate(&a);

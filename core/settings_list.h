@@ -18,6 +18,7 @@
     X(train)   /* core/train/settings.c */                                                         \
     X(norm)    /* core/methods/norm_align.c */                                                     \
     X(ffn)     /* core/methods/ffn_approx.c */                                                     \
+    X(prune)   /* core/methods/prune.c */                                                          \
     X(ira)     /* core/methods/ira.c */                                                            \
     X(job)     /* core/job.c */
 // clang-format on

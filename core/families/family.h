@@ -7,6 +7,14 @@
 
 #include "core/model.h"
 
+// Layers of a known checkpoint at which the role of attention to pictures changes (CAPA, section
+// 4): where visual tokens are first read, where they stop mattering.
+struct phase_layers {
+    int layers; // the checkpoint's L and D
+    int64_t hidden;
+    int early, transition, late;
+};
+
 struct family {
     const char *name;                 // "llava"
     const char *const *architectures; // config.json "architectures" it answers to, NULL-terminated
@@ -30,6 +38,7 @@ struct family {
     int (*pictures_encode)(struct graph *g, const struct model *m,
                            const struct image *const *pictures, const int *number, size_t count,
                            struct tensor **tokens);
+    const struct phase_layers *phases; // ends with layers 0; NULL: none is known
     // Rotary positions of s; NULL: 0..n-1.
     void (*positions)(const struct model *m, struct sequence *s);
 };

@@ -232,6 +232,11 @@ static int llava_pictures_encode(struct graph *g, const struct model *m,
     return graph_ok(g) ? 0 : -1;
 }
 
+static const struct phase_layers phases[] = {
+    { 32, 4096, 5, 12, 16 }, // LLaVA-1.5-7B
+    { 0 },
+};
+
 const struct family family_llava = {
     .name = "llava",
     .architectures = (const char *const[]){ "LlavaForConditionalGeneration", NULL },
@@ -246,5 +251,6 @@ const struct family family_llava = {
                        [PART_HEAD] = "" },
     .picture_tokens = llava_picture_tokens,
     .picture_encode = llava_picture_encode,
+    .phases = phases,
     .pictures_encode = llava_pictures_encode,
 };

@@ -33,7 +33,7 @@ const struct setting ira_settings[] = {
       "Weighs noise and penalty of each visual token by the attention of the text; off takes 1." },
     { "ira.prior", SETTING_CHOICE, 0, 0, "local", NULL, priors, STALE_NOTHING,
       "Mean of the prior in training: local (the token's own value) or global (one, learned)." },
-    { "ira.beta", SETTING_REAL, 0, 1e6, "1e-4", NULL, NULL, STALE_NOTHING,
+    { "ira.beta", SETTING_REAL, 0, 1e6, "0.0001", NULL, NULL, STALE_NOTHING,
       "Weight of the divergence in the loss, once warm." },
     { "ira.warmup", SETTING_REAL, 0, 1, "0.5", NULL, NULL, STALE_NOTHING,
       "Share of the training steps over which ira.beta rises from 0." },

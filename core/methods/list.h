@@ -9,8 +9,9 @@
 // clang-format off
 #define METHODS(X)                                                                                 \
     X(norm_align)                                                                                  \
-    X(ffn_approx)                                                                                  \
-    X(ira)
+    X(ira) /* before pruning, which scores with the values that it changes */                      \
+    X(prune)                                                                                       \
+    X(ffn_approx)
 // clang-format on
 
 #define X(name) extern const struct method method_##name;

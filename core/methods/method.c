@@ -87,6 +87,16 @@ void methods_trim(struct methods *m, int64_t rows)
     }
 }
 
+int64_t methods_reusable(const struct methods *m, const struct sequence *cached, int64_t rows)
+{
+    for (int i = 0; i < COUNT; i++) {
+        const struct method_slot *slot = &m->slot[i];
+        if (slot->on && slot->method->reusable)
+            rows = slot->method->reusable(slot->state, cached, rows);
+    }
+    return rows;
+}
+
 void methods_release(struct methods *m)
 {
     for (int i = 0; i < COUNT; i++)

@@ -54,6 +54,9 @@ struct method {
     // The KV cache keeps only its first `rows` rows: what was computed after them is forgotten. May
     // be NULL.
     void (*trim)(void *state, int64_t rows);
+    // How many of the cached rows, of which a new prefill shares the first `rows`, it can go on
+    // from. NULL: all of them.
+    int64_t (*reusable)(void *state, const struct sequence *cached, int64_t rows);
     // Does it listen at this site and layer (-1: any)? NULL: wherever `at` has a function.
     bool (*wants)(void *state, enum site site, int layer);
     // What it does there: 0, or -1 after graph_fail.
@@ -83,6 +86,8 @@ const struct method *method_at(int index); // in the order of the list; NULL pas
 int methods_attach(struct methods *m, struct hooks *hooks, const struct method_env *env,
                    struct err *err);
 void methods_trim(struct methods *m, int64_t rows);
+// How many of the first `rows` rows in the cache, which hold `cached`, all methods can go on from.
+int64_t methods_reusable(const struct methods *m, const struct sequence *cached, int64_t rows);
 void methods_release(struct methods *m);
 void methods_params(struct methods *m, method_param_fn add, void *self);
 void methods_progress(struct methods *m, double share);

@@ -208,12 +208,21 @@ static bool keep_rows(struct graph *g, struct dump *d, const char *name, const s
     return true;
 }
 
+static bool keep_alive(struct dump *d, const char *name, const struct site_args *args)
+{
+    struct tensor *t = keep(d, name, DTYPE_I32, 1, args->x->shape);
+    for (int64_t i = 0; t && i < args->x->shape[0]; i++)
+        ((int32_t *)t->data)[i] = (int32_t)site_row(args, i);
+    return t;
+}
+
 static bool take(struct graph *g, struct dump *d, const struct tap *tap, const char *name,
                  const struct site_args *args)
 {
     const struct tensor *x = tap->source == TAP_HEADS_FIRST ? args->v : args->x;
     if (tap->source == TAP_CHANGED && args->x == args->v) return true;
     if (tap->source == TAP_ROWS) return keep_rows(g, d, name, x);
+    if (tap->source == TAP_ALIVE) return keep_alive(d, name, args);
     int64_t shape[TENSOR_MAX_RANK];
     memcpy(shape, x->shape, sizeof shape);
     if (tap->source == TAP_HEADS_FIRST) {

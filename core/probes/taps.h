@@ -13,6 +13,7 @@ enum tap_source {
     TAP_CHANGED,     // x, when a method put another in place of v
     TAP_HEADS_FIRST, // v [P,Hkv,d], written as [Hkv,P,d]
     TAP_ROWS,        // x, one row more with every generated token
+    TAP_ALIVE,       // which rows of the sequence x holds
     TAP_IDS,         // of the sequence itself: no site
     TAP_POSITIONS,
 };

@@ -201,4 +201,13 @@ static inline void check_last(const struct golden *g, const struct safetensors *
     compare(g, &last, name, 0, last.shape[1]);
 }
 
+// The answer's ids against a golden tensor.
+static inline void check_generated(const struct golden *g, const char *name)
+{
+    const struct safetensor *t = safetensors_find(g->tensors, name);
+    assert_non_null(t);
+    assert_int_equal(g->answer.count, t->bytes / 4);
+    assert_memory_equal(g->answer.data, t->data, t->bytes);
+}
+
 #endif

@@ -37,14 +37,6 @@ static void check_decoder(const struct golden *g, const struct safetensors *f)
     compare_all(g, f, "logits", "fwd.logits");
 }
 
-static void check_generated(const struct golden *g, const char *name)
-{
-    const struct safetensor *t = safetensors_find(g->tensors, name);
-    assert_non_null(t);
-    assert_int_equal(g->answer.count, t->bytes / 4);
-    assert_memory_equal(g->answer.data, t->data, t->bytes);
-}
-
 static void check_every_stage(const struct backend *backend)
 {
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {

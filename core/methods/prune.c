@@ -1,0 +1,463 @@
+// core/methods/prune.c -- CAPA: after layer K only the visual tokens that contribute most go on
+// (methods page, section 3).
+//
+// In:  SITE_VALUES at layer K: q, k, v. Out: SITE_LAYER_OUT at K: the rows that stay, positions
+// unchanged.
+//
+// prefill: dropped tokens leave the sequence after layer K. The prompt's last row is asked, at
+// every
+//   prefill anew: layers 0..K go on from their cache, the layers after K are computed again from
+//   h[K+1] of all rows of the sequence, which is kept here for that.
+// dynamic: the cache stays whole. From the prompt's last row on, each row asks for itself in layer
+//   K and sees its own tokens alone in the layers after it.
+//
+// The step easy to get wrong: whether anything is dropped must be known after the first stage,
+// since that is the only place where all rows of the sequence are at hand.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/families/family.h"
+#include "core/methods/list.h"
+#include "core/methods/prune_score.h"
+#include "core/ops.h"
+#include "core/settings_list.h"
+
+static const char *const scores[] = {
+    "contribution", "attention", "norope", "uniform", "random", "off", NULL,
+};
+static const char *const modes[] = { "prefill", "dynamic", NULL };
+static const char *const word_auto[] = { "auto", NULL };
+
+const struct setting prune_settings[] = {
+    { "prune.score", SETTING_CHOICE, 0, 0, "off", NULL, scores, STALE_KV,
+      "Pruning of visual tokens: which ones matter, by contribution (CAPA), attention (FastV) "
+      "..." },
+    { "prune.layer", SETTING_LIST, 0, 0, "auto", NULL, word_auto, STALE_KV,
+      "Layers after which visual tokens are dropped; auto is the model's transition layer." },
+    { "prune.keep", SETTING_REALS, 0, 1, "0.25", NULL, NULL, STALE_KV,
+      "Share of all visual tokens that is kept, one for each layer of prune.layer." },
+    { "prune.mode", SETTING_CHOICE, 0, 0, "prefill", NULL, modes, STALE_KV,
+      "prefill drops tokens for the whole answer; dynamic lets each token choose afresh." },
+    { "prune.seed", SETTING_INTEGER, 0, 9007199254740991, "0", NULL, NULL, STALE_KV,
+      "Seed of prune.score random." },
+    { 0 },
+};
+
+// Keys that rows from `from` on see, as struct seen_keys tells them.
+struct seen_lists {
+    int64_t from, rows;
+    int32_t **keys;
+    int64_t *count;
+};
+
+struct prune {
+    const struct model *model;
+    const struct backend *backend;
+    enum prune_kind kind;
+    uint64_t seed;
+    bool dynamic, training;
+    int stages, *layer; // [stages], ascending
+    double *keep;       // [stages]
+
+    // Of the sequence that passes; room for `room` rows.
+    int64_t room;
+    int32_t *number; // [N] which visual token a row is; -1: text
+    bool *dropped;   // [N]
+    int32_t *alive;  // [N] rows that go on
+    int64_t visual;  // S
+    bool replacing;  // this pass puts other rows in place of those that came
+
+    struct tensor residual; // [capacity, D]: h[K+1] of the sequence, K the first stage
+    int64_t residual_rows;
+    struct seen_lists seen, next; // dynamic: of this layer, of the layers after it
+};
+
+// --- settings ------------------------------------------------------------------------------------
+
+static bool prune_on(const struct settings *s)
+{
+    return !settings_is(s, "prune.score", "off");
+}
+
+// The transition layer of a checkpoint that is known, else at 3/8 of the depth.
+static int auto_layer(const struct model *m)
+{
+    const struct decoder_config *c = &m->decoder.config;
+    for (const struct phase_layers *p = m->family->phases; p && p->layers; p++)
+        if (p->layers == c->layers && p->hidden == c->hidden) return p->transition;
+    // round(0.375 L), half to even, but within the model
+    const int layer = (3 * c->layers + 4) / 8, half = (3 * c->layers + 4) % 8 == 0;
+    return layer - (half && layer % 2);
+}
+
+// The stages' layers into layer[L]; their number, or -1.
+static int read_layers(const struct method_env *env, int *layer, struct err *err)
+{
+    const int64_t layers = env->model->decoder.config.layers;
+    if (settings_is(env->settings, "prune.layer", "auto")) {
+        layer[0] = auto_layer(env->model);
+        return 1;
+    }
+    bool *set = xcalloc((size_t)layers, sizeof *set);
+    int count = settings_layers(env->settings, "prune.layer", layers, set, err), n = 0;
+    for (int l = 0; count >= 0 && l < layers; l++)
+        if (set[l]) layer[n++] = l;
+    free(set);
+    return count < 0 ? -1 : n;
+}
+
+static int check_shares(const double *keep, size_t count, struct err *err)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!(keep[i] > 0))
+            return err_set(err,
+                           "prune.keep cannot be %g: some visual tokens must stay, at most "
+                           "all of them (1)",
+                           keep[i]);
+    return 0;
+}
+
+static int prune_check(const struct method_env *env, struct err *err)
+{
+    size_t count;
+    int *layer = xcalloc((size_t)env->model->decoder.config.layers, sizeof *layer);
+    double *keep = settings_reals(env->settings, "prune.keep", &count);
+    int stages = read_layers(env, layer, err);
+    int status = stages < 0 ? -1 : check_shares(keep, count, err);
+    free(layer);
+    free(keep);
+    return status;
+}
+
+// One share for each layer; whoever sets one after the other is in between for a while.
+static int check_stages(const struct prune *p, size_t shares, struct err *err)
+{
+    if ((size_t)p->stages != shares)
+        return err_set(err,
+                       "prune.layer names %d layer%s and prune.keep %zu share%s: one share for "
+                       "each layer is needed",
+                       p->stages, p->stages == 1 ? "" : "s", shares, shares == 1 ? "" : "s");
+    for (int i = 1; i < p->stages; i++)
+        if (p->keep[i] > p->keep[i - 1])
+            return err_set(err, "prune.keep %g after %g: what was dropped does not come back",
+                           p->keep[i], p->keep[i - 1]);
+    return 0;
+}
+
+static void lists_clear(struct seen_lists *l)
+{
+    for (int64_t i = 0; i < l->rows; i++) free(l->keys[i]);
+    free(l->keys);
+    free(l->count);
+    *l = (struct seen_lists){ 0 };
+}
+
+static void prune_release(void *state)
+{
+    struct prune *p = state;
+    p->backend->release(p->residual.data);
+    lists_clear(&p->seen);
+    lists_clear(&p->next);
+    free(p->layer);
+    free(p->keep);
+    free(p->number);
+    free(p->dropped);
+    free(p->alive);
+    free(p);
+}
+
+static int prune_start(void **state, const struct method_env *env, struct err *err)
+{
+    struct prune *p = *state;
+    const char *score = settings_text(env->settings, "prune.score");
+    size_t shares;
+    if (!p) {
+        *state = p = xcalloc(1, sizeof *p);
+        p->model = env->model;
+        p->backend = env->backend;
+        p->layer = xcalloc((size_t)env->model->decoder.config.layers, sizeof *p->layer);
+    }
+    for (p->kind = PRUNE_CONTRIBUTION; strcmp(scores[p->kind], score);) p->kind++;
+    p->seed = (uint64_t)settings_integer(env->settings, "prune.seed");
+    p->dynamic = settings_is(env->settings, "prune.mode", "dynamic");
+    p->training = env->training;
+    free(p->keep);
+    p->keep = settings_reals(env->settings, "prune.keep", &shares);
+    p->stages = read_layers(env, p->layer, err);
+    return p->stages < 0 ? -1 : check_stages(p, shares, err);
+}
+
+static void prune_trim(void *state, int64_t rows)
+{
+    struct prune *p = state;
+    if (rows < p->residual_rows) p->residual_rows = rows;
+    if (rows) return;
+    p->backend->release(p->residual.data);
+    p->residual = (struct tensor){ 0 };
+}
+
+// A prefill can go on from cached rows whose h[K+1] is here. In dynamic mode what an answer cached
+// is no prompt's: its rows saw some tokens only.
+static int64_t prune_reusable(void *state, const struct sequence *cached, int64_t rows)
+{
+    const struct prune *p = state;
+    int64_t limit = p->residual_rows;
+    if (p->dynamic) limit = cached->n ? sequence_query(cached) : 0;
+    return rows < limit ? rows : limit;
+}
+
+// --- the sequence --------------------------------------------------------------------------------
+
+static int stage_at(const struct prune *p, int layer)
+{
+    for (int i = 0; i < p->stages; i++)
+        if (p->layer[i] == layer) return i;
+    return -1;
+}
+
+static bool prune_wants(void *state, enum site site, int layer)
+{
+    const struct prune *p = state;
+    if (p->training) return false;
+    if (layer < 0) return true;
+    if (p->dynamic) return site == SITE_VALUES && layer >= p->layer[0];
+    return stage_at(p, layer) >= 0;
+}
+
+// Counts the visual tokens of a sequence anew; nothing is dropped yet.
+static void sequence_begin(struct prune *p, const struct sequence *s)
+{
+    if (s->n > p->room) {
+        p->room = s->n + 256;
+        p->number = xreallocarray(p->number, (size_t)p->room, sizeof *p->number);
+        p->dropped = xreallocarray(p->dropped, (size_t)p->room, sizeof *p->dropped);
+        p->alive = xreallocarray(p->alive, (size_t)p->room, sizeof *p->alive);
+    }
+    p->visual = 0;
+    for (int64_t i = 0; i < s->n; i++) {
+        p->number[i] = s->picture[i] >= 0 ? (int32_t)p->visual++ : -1;
+        p->dropped[i] = false;
+    }
+}
+
+static int64_t stage_count(const struct prune *p, int stage)
+{
+    return prune_count(p->keep[stage], p->visual);
+}
+
+// Tells probes the scores and what is kept.
+static int tell(struct graph *g, const struct prune *p, int layer, const struct prune_view *view,
+                const float *score, const bool *keep)
+{
+    struct site_args args = {
+        .layer = layer, .picture = -1, .sequence = view->sequence, .prefill = true
+    };
+    if (p->kind != PRUNE_UNIFORM && hooks_wanted(g, SITE_SCORE, layer)) {
+        args.x = graph_upload(g, DTYPE_F32, 1, &view->count, score); // [S]
+        if (hooks_run(g, SITE_SCORE, &args) < 0) return -1;
+    }
+    if (!hooks_wanted(g, SITE_KEPT, layer)) return 0;
+    int32_t *kept = xreallocarray(NULL, (size_t)view->count + 1, sizeof *kept);
+    int64_t n = 0;
+    for (int64_t i = 0; i < view->count; i++)
+        if (keep[i]) kept[n++] = view->number[i];
+    args.x = graph_upload(g, DTYPE_I32, 1, &n, kept); // [k]
+    free(kept);
+    return args.x ? hooks_run(g, SITE_KEPT, &args) : -1;
+}
+
+// Which of the keys listed (NULL: the first `count`) a query keeps: keep[count], true for text.
+// `at` is the query's row in q.
+static int choose(struct prune *p, struct graph *g, const struct site_args *args, int stage,
+                  int64_t at, const int32_t *list, int64_t count, bool told, bool *keep)
+{
+    struct arena_mark scratch = graph_scratch_begin(g);
+    const size_t room = (size_t)count + 1;
+    int32_t *rows = xreallocarray(NULL, room, sizeof *rows);
+    int32_t *token = xreallocarray(NULL, room, sizeof *token);
+    int32_t *number = xreallocarray(NULL, room, sizeof *number);
+    float *score = xcalloc(room, sizeof *score);
+    bool *stays = xcalloc(room, sizeof *stays);
+    struct prune_view view = { .model = p->model,
+                               .layer = args->layer,
+                               .q = graph_rows(g, args->q, at, 1),
+                               .sequence = args->sequence,
+                               .query = (int32_t)site_row(args, at),
+                               .rows = rows,
+                               .token = token,
+                               .number = number };
+    for (int64_t i = 0; i < count; i++) {
+        rows[i] = (int32_t)site_key(args, list ? list[i] : i);
+        keep[i] = true;
+        if (p->number[rows[i]] < 0) continue;
+        token[view.count] = (int32_t)i;
+        number[view.count++] = p->number[rows[i]];
+    }
+    view.k = list ? op_gather_rows(g, args->k, list, count) : graph_rows(g, args->k, 0, count);
+    view.v = list ? op_gather_rows(g, args->v, list, count) : graph_rows(g, args->v, 0, count);
+    int status = graph_ok(g) ? prune_score(g, p->kind, p->seed, &view, score) : -1;
+    prune_choose(p->kind, score, view.count, stage_count(p, stage), stays);
+    for (int64_t i = 0; i < view.count; i++) keep[token[i]] = stays[i];
+    if (status == 0 && told) status = tell(g, p, args->layer, &view, score, stays);
+    free(rows);
+    free(token);
+    free(number);
+    free(score);
+    free(stays);
+    graph_scratch_end(g, scratch);
+    return status;
+}
+
+// --- prefill -------------------------------------------------------------------------------------
+
+// Key number of a row of the sequence; -1 when it is not there.
+static int64_t key_of(const struct site_args *args, int64_t row)
+{
+    for (int64_t i = args->k->shape[0] - 1; i >= 0; i--)
+        if (site_key(args, i) == row) return i;
+    return -1;
+}
+
+static int choose_for_all(struct prune *p, struct graph *g, const struct site_args *args, int stage)
+{
+    const int64_t query = key_of(args, sequence_query(args->sequence));
+    if (query < args->past) BUG("pruning without the row it asks");
+    bool *keep = xcalloc((size_t)query + 1, sizeof *keep);
+    int status = choose(p, g, args, stage, query - args->past, NULL, query + 1, true, keep);
+    for (int64_t i = 0; i <= query; i++)
+        if (!keep[i]) p->dropped[site_key(args, i)] = true;
+    free(keep);
+    return status;
+}
+
+// h[K+1] of the rows that came, behind those of the rows before.
+static int keep_residual(struct prune *p, struct graph *g, const struct site_args *args)
+{
+    const int64_t n = args->x->shape[0], width = args->x->shape[1], past = args->past;
+    if (past > p->residual_rows) BUG("h[K+1] of cached rows is missing");
+    if (!p->residual.data)
+        p->residual = (struct tensor){ .dtype = DTYPE_F32, .rank = 2, .shape = { 0, width } };
+    if (kv_table_reserve(g->backend, &p->residual, past, past + n) < 0) {
+        graph_fail(g, "out of memory: no room for the residual stream of %lld tokens",
+                   (long long)(past + n));
+        return -1;
+    }
+    p->residual_rows = past + n;
+    return op_copy_rows_into(g, &p->residual, past, args->x);
+}
+
+// After the first stage all rows are gathered from what is kept, after others from what came.
+static int go_on(struct prune *p, struct graph *g, struct site_args *args, int stage)
+{
+    const bool all = stage == 0 && args->kv;
+    const int64_t n = all ? args->sequence->n : args->x->shape[0];
+    int32_t *index = xreallocarray(NULL, (size_t)n, sizeof *index);
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t row = all ? i : site_row(args, i);
+        if (p->dropped[row]) continue;
+        index[count] = (int32_t)i;
+        p->alive[count++] = (int32_t)row;
+    }
+    args->x = op_gather_rows(g, all ? &p->residual : args->x, index, count); // [n', D]
+    args->rows = p->alive;
+    free(index);
+    return args->x ? 0 : -1;
+}
+
+// Will any stage drop tokens, or do the layers after the first lack rows that it must give them?
+static bool must_replace(const struct prune *p, const struct site_args *args)
+{
+    for (int i = 0; i < p->stages; i++)
+        if (stage_count(p, i) < p->visual) return true;
+    return args->kv && !kv_whole(args->kv, p->layer[0] + 1, args->past);
+}
+
+static int prune_layer_out(void *state, struct graph *g, struct site_args *args)
+{
+    struct prune *p = state;
+    const int stage = stage_at(p, args->layer);
+    if (stage == 0 && args->kv && keep_residual(p, g, args) < 0) return -1;
+    if (!args->prefill) return 0;
+    if (stage == 0) p->replacing = must_replace(p, args);
+    return p->replacing ? go_on(p, g, args, stage) : 0;
+}
+
+// --- dynamic -------------------------------------------------------------------------------------
+
+// The keys that row i of the pass sees in the layers after this stage.
+static int choose_for_row(struct prune *p, struct graph *g, const struct site_args *args, int stage,
+                          int64_t i)
+{
+    const int64_t at = i - p->next.from, query = sequence_query(args->sequence);
+    const int32_t *list = p->seen.keys ? p->seen.keys[at] : NULL;
+    const int64_t count = list ? p->seen.count[at] : args->past + i + 1;
+    bool *keep = xcalloc((size_t)count, sizeof *keep);
+    int32_t *keys = p->next.keys[at] = xreallocarray(NULL, (size_t)count, sizeof *keys);
+    const bool told = args->prefill && site_row(args, i) == query;
+    int status = choose(p, g, args, stage, i, list, count, told, keep);
+    for (int64_t j = 0; j < count; j++)
+        if (keep[j]) keys[p->next.count[at]++] = list ? list[j] : (int32_t)j;
+    free(keep);
+    return status;
+}
+
+// From the prompt's last row on, all rows of the pass.
+static int choose_for_each(struct prune *p, struct graph *g, const struct site_args *args,
+                           int stage)
+{
+    const int64_t n = args->q->shape[0], query = sequence_query(args->sequence);
+    const int64_t from = query > args->past ? query - args->past : 0;
+    int status = 0;
+    p->next = (struct seen_lists){ .from = from, .rows = n - from };
+    p->next.keys = xcalloc((size_t)(n - from), sizeof *p->next.keys);
+    p->next.count = xcalloc((size_t)(n - from), sizeof *p->next.count);
+    for (int64_t i = from; i < n && status == 0; i++) status = choose_for_row(p, g, args, stage, i);
+    return status;
+}
+
+static int values_dynamic(struct prune *p, struct graph *g, struct site_args *args)
+{
+    const int stage = stage_at(p, args->layer);
+    if (stage == 0) {
+        sequence_begin(p, args->sequence);
+        lists_clear(&p->seen);
+        lists_clear(&p->next);
+    }
+    if (p->next.keys) {
+        lists_clear(&p->seen);
+        p->seen = p->next;
+        p->next = (struct seen_lists){ 0 };
+    }
+    args->seen =
+        (struct seen_keys){ p->seen.from, (const int32_t *const *)p->seen.keys, p->seen.count };
+    if (stage < 0 || stage_count(p, stage) == p->visual) return 0;
+    return choose_for_each(p, g, args, stage);
+}
+
+static int prune_values(void *state, struct graph *g, struct site_args *args)
+{
+    struct prune *p = state;
+    const int stage = stage_at(p, args->layer);
+    if (args->sequence->start) {
+        graph_fail(g, "visual tokens cannot be pruned where samples share a pass");
+        return -1;
+    }
+    if (p->dynamic) return values_dynamic(p, g, args);
+    if (!args->prefill) return 0;
+    if (stage == 0) sequence_begin(p, args->sequence);
+    return choose_for_all(p, g, args, stage);
+}
+
+const struct method method_prune = {
+    .name = "prune",
+    .settings = prune_settings,
+    .on = prune_on,
+    .check = prune_check,
+    .start = prune_start,
+    .release = prune_release,
+    .trim = prune_trim,
+    .reusable = prune_reusable,
+    .wants = prune_wants,
+    .at = { [SITE_VALUES] = prune_values, [SITE_LAYER_OUT] = prune_layer_out },
+};

@@ -1,0 +1,98 @@
+// core/methods/prune_score.c -- scores of visual tokens from one query row, and the best of them.
+//
+// One row's probabilities are computed anew from q and k: the layer's own attention need not write
+// out any. norope turns q and the keys back by their angles first, since the cache holds them
+// rotated.
+#include "core/methods/prune_score.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/attend.h"
+#include "core/ops.h"
+#include "core/random.h"
+
+// x[n,H,d] as it was before rotary positions, in memory of its own.
+static struct tensor *unrotate(struct graph *g, const struct prune_view *view, struct tensor *x,
+                               const int32_t *rows)
+{
+    const struct decoder_config *c = &view->model->decoder.config;
+    struct tensor *cos, *sin;
+    if (rope_angles(g, &c->rope, c->dim, view->sequence, rows, x->shape[0], &cos, &sin) < 0)
+        return NULL;
+    return op_rope(g, op_widen(g, x), cos, op_scale(g, sin, -1));
+}
+
+// Mean over the heads of the probabilities [H,1,P] of each token.
+static void mean_heads(struct graph *g, const struct tensor *probs, const struct prune_view *view,
+                       float *score)
+{
+    const int64_t heads = probs->shape[0], keys = probs->shape[2];
+    float *host = xmalloc(tensor_bytes(probs));
+    g->backend->download(host, probs->data, tensor_bytes(probs));
+    for (int64_t i = 0; i < view->count; i++) {
+        double sum = 0;
+        for (int64_t h = 0; h < heads; h++) sum += host[h * keys + view->token[i]];
+        score[i] = (float)(sum / (double)heads);
+    }
+    free(host);
+}
+
+int prune_score(struct graph *g, enum prune_kind kind, uint64_t seed, const struct prune_view *view,
+                float *score)
+{
+    struct arena_mark scratch = graph_scratch_begin(g);
+    struct tensor *q = view->q, *k = view->k, *probs = NULL, *norms;
+    if (kind == PRUNE_RANDOM)
+        for (int64_t i = 0; i < view->count; i++)
+            score[i] = (float)random_unit(seed, RANDOM_PRUNE, (uint64_t)view->number[i]);
+    if (kind == PRUNE_NOROPE) {
+        q = unrotate(g, view, q, &view->query);
+        k = unrotate(g, view, k, view->rows);
+    }
+    if (kind <= PRUNE_NOROPE) probs = attend_probs(g, q, k, view->v); // [H,1,P]
+    if (kind == PRUNE_CONTRIBUTION) {
+        const struct linear *o = &view->model->decoder.layer[view->layer].o;
+        norms = attend_contribution(g, o, probs, view->v, view->token, view->count); // [count]
+        if (norms) g->backend->download(score, norms->data, tensor_bytes(norms));
+    } else if (probs) {
+        mean_heads(g, probs, view, score);
+    }
+    graph_scratch_end(g, scratch);
+    return graph_ok(g) ? 0 : -1;
+}
+
+struct ranked {
+    float score;
+    int64_t at;
+};
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    if (x->score != y->score) return x->score > y->score ? -1 : 1;
+    return x->at < y->at ? -1 : 1;
+}
+
+void prune_choose(enum prune_kind kind, const float *score, int64_t count, int64_t k, bool *keep)
+{
+    if (k > count) k = count;
+    for (int64_t i = 0; i < count; i++) keep[i] = false;
+    if (kind == PRUNE_UNIFORM) {
+        for (int64_t i = 0; i < k; i++) keep[i * count / k] = true;
+        return;
+    }
+    struct ranked *list = xreallocarray(NULL, (size_t)count + 1, sizeof *list);
+    // Damaged weights give NaN, which has no place in any order.
+    for (int64_t i = 0; i < count; i++)
+        list[i] = (struct ranked){ isnan(score[i]) ? -INFINITY : score[i], i };
+    qsort(list, (size_t)count, sizeof *list, by_rank);
+    for (int64_t i = 0; i < k; i++) keep[list[i].at] = true;
+    free(list);
+}
+
+int64_t prune_count(double share, int64_t visual)
+{
+    const int64_t k = (int64_t)rint(share * (double)visual);
+    return k < 1 && visual > 0 ? 1 : k < visual ? k : visual;
+}
