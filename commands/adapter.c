@@ -26,6 +26,11 @@ static void notice_loaded(const struct shell *shell, const struct adapter *a)
     sinks_notice(shell->sinks, "adapter '%s' is on the model: %s, %" PRId64 " parameters", a->name,
                  kinds, adapter_parameters(a));
     free(kinds);
+    if (a->unused)
+        sinks_notice(shell->sinks,
+                     "%" PRId64 " of its tensors belong to parts that are not computed for an "
+                     "answer",
+                     a->unused);
     if (adapter_find(a, "norm_align.weight") &&
         !settings_flag(engine_settings(shell->engine), "norm.align"))
         sinks_notice(shell->sinks, "it holds a trained norm alignment, which acts with "

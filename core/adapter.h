@@ -40,6 +40,7 @@ struct adapter {
     struct model *model;
     struct adapter_entry *list;
     size_t count, capacity;
+    int64_t unused; // tensors left out: the model holds what they belong to, but nothing reads it
     struct safetensors *file, *extra; // matrices stay mapped
     struct arena arena;
     bool applied;

@@ -213,6 +213,25 @@ static bool is_tied_head(const struct reading *r, const struct key *k)
     return is;
 }
 
+// Does the model's file hold it, for a part that is not computed (SigLIP's pooling head, norms
+// after the layer whose features are used)? Then it has no effect in transformers either.
+static bool is_unused(const struct reading *r, const struct key *k)
+{
+    const struct checkpoint *c = r->model->checkpoint;
+    bool lora = !strcmp(k->mark, "lora_A") || !strcmp(k->mark, "lora_B");
+    char *full = xasprintf("%s.%s", k->module, lora ? "weight" : k->last);
+    char *wanted = weight_plain_name(full);
+    bool found = false;
+    for (int64_t i = 0; i < c->tensor_count && !found; i++) {
+        char *plain = weight_plain_name(c->tensors[i]->name);
+        found = !strcmp(plain, wanted) && !weights_find(&r->model->weights, c->tensors[i]->name);
+        free(plain);
+    }
+    free(wanted);
+    free(full);
+    return found;
+}
+
 // --- LoRA ----------------------------------------------------------------------------------------
 
 // target_modules may spell the module as the key, as today's transformers or as the model's file.
@@ -251,6 +270,7 @@ static int read_lora(struct reading *r, const struct safetensor *t, const struct
         return err_set(r->err, "it is LoRA, but adapter_config.json says LN_TUNING");
     if (!strcmp(k->last, "bias")) return err_set(r->err, "a bias inside LoRA is not supported");
     const struct weight *w = key_weight(r, k, "weight");
+    if (!w && is_unused(r, k)) return r->adapter->unused++, 0;
     if (!w && !is_tied_head(r, k))
         return err_set(r->err, "this model has no layer '%.200s': an adapter of another model",
                        k->module);
@@ -307,6 +327,7 @@ static int read_weight(struct reading *r, const struct safetensor *t, const stru
     const struct tensor *head = &r->model->decoder.head;
     if (w) return take_weight(r, t, w, w->name, w->rank, w->shape);
     if (is_tied_head(r, k)) return take_weight(r, t, NULL, "lm_head.weight", 2, head->shape);
+    if (is_unused(r, k)) return r->adapter->unused++, 0;
     return err_set(r->err, "this model has no '%.200s.%s': an adapter of another model", k->module,
                    k->last);
 }
@@ -332,19 +353,32 @@ static bool is_copy(const struct reading *r, const struct key *k)
     return copy;
 }
 
-// In PEFT a saved copy of the embedding leaves a tied head what it was, unless it is told to tie
-// the copies too; an embedding that stands there for its new size is the base model's, and tied.
+static bool same_numbers(const struct tensor *a, const struct tensor *b)
+{
+    return a->dtype == b->dtype && tensor_bytes(a) == tensor_bytes(b) &&
+           !memcmp(a->data, b->data, tensor_bytes(a));
+}
+
+// A tied head beside a new embedding. PEFT leaves the head what it was when only the embedding was
+// saved as a module, unless it is told to tie the copies; an embedding that stands in the file for
+// its new size is the base model's, and tied. A head equal to the embedding is tied too.
 static void settle_head(struct reading *r)
 {
     const struct model *m = r->model;
-    const struct weight *embed = weights_find(&m->weights, "embed_tokens.weight");
     struct adapter *a = r->adapter;
-    if (!m->decoder.config.tied || !embed || !find_entry(a, ADAPTER_WEIGHT, embed)) return;
-    if (find_entry(a, ADAPTER_WEIGHT, NULL) || r->config->tied) return;
-    char *module = family_module_name(m->family, embed);
-    if (adapter_config_saves(r->config, module))
-        add_entry(a, ADAPTER_WEIGHT, "lm_head.weight")->tensor = (struct tensor){ .rank = 1 };
-    free(module);
+    const struct weight *w = weights_find(&m->weights, "embed_tokens.weight");
+    if (!m->decoder.config.tied || !w) return;
+    const struct adapter_entry *embed = find_entry(a, ADAPTER_WEIGHT, w);
+    struct adapter_entry *head = find_entry(a, ADAPTER_WEIGHT, NULL);
+    if (embed && head && same_numbers(&embed->tensor, &head->tensor)) {
+        free(head->name);
+        *head = a->list[--a->count];
+    } else if (embed && !head && !r->config->tied) {
+        char *module = family_module_name(m->family, w);
+        if (adapter_config_saves(r->config, module))
+            add_entry(a, ADAPTER_WEIGHT, "lm_head.weight")->tensor = (struct tensor){ .rank = 1 };
+        free(module);
+    }
 }
 
 static int read_tensor(struct reading *r, const struct safetensor *t)
@@ -476,7 +510,7 @@ struct adapter *adapter_parse(const char *folder, struct model *m, const cJSON *
     a->arena.backend = m->arena.backend;
     if (read_parts(a, config, err) < 0) goto out;
     if (!a->count) {
-        err_set(err, "it holds no tensor");
+        err_set(err, "it holds no tensor%s", a->unused ? " for what the model computes" : "");
         goto out;
     }
     adapter_scale(a, 1);

@@ -89,3 +89,27 @@ void adapters_release(struct adapters *s)
     free(s->list);
     *s = (struct adapters){ 0 };
 }
+
+// Extras of the adapter as parts to write.
+static struct adapter_part *extra_parts(const struct adapter *a, size_t *count)
+{
+    struct adapter_part *parts = xcalloc(a->count, sizeof *parts);
+    *count = 0;
+    for (size_t i = 0; i < a->count; i++)
+        if (a->list[i].kind == ADAPTER_EXTRA)
+            parts[(*count)++] = (struct adapter_part){ .kind = ADAPTER_EXTRA,
+                                                       .name = a->list[i].name,
+                                                       .tensor = &a->list[i].tensor };
+    return parts;
+}
+
+int adapters_merge(const struct adapters *s, const char *folder, struct merge_report *report,
+                   struct err *err)
+{
+    size_t count;
+    if (!s->active) return err_set(err, "no adapter is on the model: /adapter load FOLDER");
+    struct adapter_part *parts = extra_parts(s->active, &count);
+    int status = model_merge(s->active->model, parts, count, folder, report, err);
+    free(parts);
+    return status;
+}

@@ -7,7 +7,7 @@
 #ifndef CORE_ADAPTERS_H
 #define CORE_ADAPTERS_H
 
-#include "core/adapter.h"
+#include "core/model_write.h"
 
 struct adapters {
     struct adapter **list; // in the order they came
@@ -24,5 +24,8 @@ struct adapter *adapters_open(struct adapters *s, const char *name, bool anew, s
 void adapters_use(struct adapters *s, struct adapter *a, double scale);
 void adapters_drop(struct adapters *s, struct adapter *a);
 void adapters_release(struct adapters *s);
+// The model with the one that is on it, into a folder of its own (core/model_write.h).
+int adapters_merge(const struct adapters *s, const char *folder, struct merge_report *report,
+                   struct err *err);
 
 #endif

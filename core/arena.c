@@ -37,7 +37,8 @@ static struct arena_chunk *chunk_reuse(struct arena_chunk **spare, size_t size)
 static struct arena_chunk *chunk_new(struct arena *a, size_t size)
 {
     struct arena_chunk *chunk = xcalloc(1, sizeof *chunk);
-    chunk->size = size > ARENA_CHUNK ? size : ARENA_CHUNK;
+    if (size < ARENA_CHUNK) size = ARENA_CHUNK;
+    chunk->size = !a->chunks && a->hint > size ? a->hint : size;
     chunk->data = a->backend->alloc(chunk->size);
     if (!chunk->data) {
         free(chunk);
@@ -104,4 +105,11 @@ void arena_release(struct arena *a)
     }
     a->chunks = NULL;
     a->used = 0;
+}
+
+void arena_settle(struct arena *a)
+{
+    if (a->used || a->reserved < a->peak + a->peak / 4 || a->reserved <= 2 * ARENA_CHUNK) return;
+    arena_release(a);
+    a->hint = a->peak + a->peak / 16;
 }

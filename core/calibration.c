@@ -1,21 +1,48 @@
-// core/calibration.c -- reads calibration files.
+// core/calibration.c -- the kinds of calibrations, and their files.
 #include "core/calibration.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/calibrations_list.h"
 #include "core/mem.h"
 
-// What the tensors of a calibration begin with.
-static const char *const kinds[] = { "ffn." };
+#define X(name) extern const struct calibration_kind calibration_kind_##name;
+CALIBRATION_KINDS(X)
+#undef X
 
-static bool is_calibration(const struct safetensors *f)
+#define X(name) &calibration_kind_##name,
+static const struct calibration_kind *const kinds[] = { CALIBRATION_KINDS(X) NULL };
+#undef X
+
+const struct calibration_kind *calibration_kind_at(int index)
 {
-    for (int64_t i = 0; i < f->count; i++)
-        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-            if (!strncmp(f->tensors[i].name, kinds[k], strlen(kinds[k]))) return true;
-    return false;
+    const int count = (int)(sizeof kinds / sizeof *kinds);
+    return index >= 0 && index < count ? kinds[index] : NULL;
+}
+
+const struct calibration_kind *calibration_kind_find(const char *name, struct err *err)
+{
+    struct buf b = { 0 };
+    const struct calibration_kind *kind;
+    for (int i = 0; (kind = calibration_kind_at(i)); i++) {
+        if (!strcmp(kind->name, name)) break;
+        buf_printf(&b, "%s%s", i ? ", " : "", kind->name);
+    }
+    if (!kind) err_set(err, "there is no kind of calibration '%s': choose one of %s", name, b.data);
+    buf_release(&b);
+    return kind;
+}
+
+const struct calibration_kind *calibration_kind_of(const struct calibration *c)
+{
+    const struct calibration_kind *kind;
+    for (int i = 0; (kind = calibration_kind_at(i)); i++)
+        for (int64_t t = 0; t < c->file->count; t++)
+            if (!strncmp(c->file->tensors[t].name, kind->prefix, strlen(kind->prefix))) return kind;
+    return NULL;
 }
 
 int calibration_open(struct calibration *c, const char *path, struct err *err)
@@ -23,7 +50,7 @@ int calibration_open(struct calibration *c, const char *path, struct err *err)
     *c = (struct calibration){ .count = -1 };
     c->file = safetensors_open(path, err);
     if (!c->file) return -1;
-    if (!is_calibration(c->file)) {
+    if (!calibration_kind_of(c)) {
         calibration_close(c);
         return err_set(err, "'%s' is no calibration: it has no tensor ffn.alpha (see /calibrate)",
                        path);
@@ -97,4 +124,117 @@ float *calibration_numbers(const struct calibration *c, const char *name, int ra
             return NULL;
         }
     return numbers;
+}
+
+// --- doubles -------------------------------------------------------------------------------------
+
+static int64_t doubles_shape(int rank, const int64_t *shape, int64_t out[SAFETENSORS_MAX_RANK])
+{
+    int64_t count = 1;
+    out[0] = 2;
+    for (int i = 0; i < rank; i++) count *= out[i + 1] = shape[i];
+    return count;
+}
+
+double *calibration_doubles(const struct calibration *c, const char *name, int rank,
+                            const int64_t *shape, struct err *err)
+{
+    int64_t both[SAFETENSORS_MAX_RANK];
+    const int64_t count = doubles_shape(rank, shape, both);
+    float *halves = calibration_numbers(c, name, rank + 1, both, err);
+    if (!halves) return NULL;
+    double *numbers = xreallocarray(NULL, (size_t)count + 1, sizeof *numbers);
+    for (int64_t i = 0; i < count; i++) numbers[i] = (double)halves[i] + (double)halves[count + i];
+    free(halves);
+    return numbers;
+}
+
+void calibration_declare_doubles(struct safetensors_writer *w, const char *name, int rank,
+                                 const int64_t *shape)
+{
+    int64_t both[SAFETENSORS_MAX_RANK];
+    doubles_shape(rank, shape, both);
+    safetensors_writer_declare(w, name, DTYPE_F32, rank + 1, both);
+}
+
+int calibration_give_doubles(struct safetensors_writer *w, const double *numbers, int64_t count,
+                             struct err *err)
+{
+    float *halves = xreallocarray(NULL, (size_t)count * 2 + 1, sizeof *halves);
+    for (int64_t i = 0; i < count; i++) {
+        halves[i] = (float)numbers[i];
+        halves[count + i] = (float)(numbers[i] - (double)halves[i]);
+    }
+    int status = safetensors_writer_data(w, halves, (uint64_t)count * 2 * sizeof *halves, err);
+    free(halves);
+    return status;
+}
+
+// --- writing -------------------------------------------------------------------------------------
+
+struct safetensors_writer *calibration_writer(const char *path,
+                                              const struct calibration_source *source)
+{
+    char count[32];
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    snprintf(count, sizeof count, "%lld", (long long)source->count);
+    safetensors_writer_metadata(w, "made_by", "vlmsh /calibrate");
+    safetensors_writer_metadata(w, "model", source->model);
+    safetensors_writer_metadata(w, "data", source->data);
+    safetensors_writer_metadata(w, "count", count);
+    return w;
+}
+
+// Several files on their way into one.
+struct merging {
+    const struct calibration_kind *kind;
+    void *sums;
+    char *model, *data; // hashes of the data sets, joined by "+"
+    int64_t count;
+};
+
+static int merge_file(struct merging *m, const char *path, struct err *err)
+{
+    struct calibration c;
+    if (calibration_open(&c, path, err) < 0) return -1;
+    const struct calibration_kind *kind = calibration_kind_of(&c);
+    const char *model = c.model ? c.model : "", *data = c.data ? c.data : "?";
+    int status = 0;
+    if (m->kind && kind != m->kind)
+        status = err_set(err, "'%s' is a calibration of kind %s, not %s as the others", path,
+                         kind->name, m->kind->name);
+    else if (m->kind && strcmp(model, m->model) != 0)
+        status = err_set(err, "'%s' was made with another model than the others", path);
+    void *sums = status == 0 ? kind->read(&c, err) : NULL;
+    if (!sums) {
+        calibration_close(&c);
+        return -1;
+    }
+    char *joined = m->data ? xasprintf("%s+%s", m->data, data) : xstrdup(data);
+    free(m->data);
+    m->data = joined;
+    if (!m->kind) m->model = xstrdup(model);
+    if (m->kind) {
+        kind->add(m->sums, sums);
+        kind->release(sums);
+    } else {
+        m->sums = sums;
+    }
+    m->kind = kind;
+    m->count += c.count > 0 ? c.count : 0;
+    calibration_close(&c);
+    return 0;
+}
+
+int calibration_merge(const char *const *paths, size_t count, const char *out, struct err *err)
+{
+    struct merging m = { 0 };
+    int status = 0;
+    for (size_t i = 0; i < count && status == 0; i++) status = merge_file(&m, paths[i], err);
+    const struct calibration_source source = { m.model, m.data, m.count };
+    if (status == 0) status = m.kind->write(m.sums, &source, out, err);
+    if (m.sums) m.kind->release(m.sums);
+    free(m.model);
+    free(m.data);
+    return status;
 }

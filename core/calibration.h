@@ -7,13 +7,20 @@
 //   float *alpha = calibration_numbers(&c, "ffn.alpha", 2, (int64_t[]){ L, D }, &err);
 //   calibration_close(&c);
 //
+// Kinds are made by jobs (core/train/calibrate.c); each kind is one constant struct with what it
+// adds up at the sites of a pass, in its own file, and a line in core/calibrations_list.h.
+//
 // A safetensors file; kind by kind the tensors are (methods page, section 3)
-//   ffn    ffn.alpha [L,D], ffn.redundancy [L], ffn.redundancy_text [L]
+//   ffn    ffn.alpha [L,D], ffn.redundancy [L], ffn.redundancy_text [L]; and what they were made
+//          from, as two f32 whose sum is the double: ffn.sum_xy, ffn.sum_xx [2,L,D],
+//          ffn.sum_cos [2,2,L] (visual, text), with which several files add up
 // and the metadata "model" (fingerprint of the weights), "data" (hash of the data set), "count"
 // (samples). Files without metadata are read: who made them answers for them.
 #ifndef CORE_CALIBRATION_H
 #define CORE_CALIBRATION_H
 
+#include "core/event.h"
+#include "core/hooks.h"
 #include "core/model.h"
 #include "core/safetensors.h"
 
@@ -32,5 +39,45 @@ int calibration_fits(const struct calibration *c, const struct model *m, struct 
 // is missing, of another shape, or holds what is no number.
 float *calibration_numbers(const struct calibration *c, const char *name, int rank,
                            const int64_t *shape, struct err *err);
+// The same for doubles stored as [2, shape]; `rank` and `shape` are those of the doubles.
+double *calibration_doubles(const struct calibration *c, const char *name, int rank,
+                            const int64_t *shape, struct err *err);
+
+// Where the numbers of a new file come from.
+struct calibration_source {
+    const char *model, *data; // fingerprint, hash
+    int64_t count;            // samples
+};
+
+struct calibration_kind {
+    const char *name;   // "ffn"
+    const char *prefix; // of its tensors: "ffn."
+    const char *help;   // one sentence
+    void *(*start)(const struct model *m);
+    void (*release)(void *sums);
+    struct hook (*hook)(void *sums); // adds up during passes over prompts
+    // Sums of another worker, or of an earlier process, of the same model.
+    void (*add)(void *sums, const void *other);
+    // All tensors and further metadata of a file; 0 or -1.
+    int (*write)(const void *sums, const struct calibration_source *source, const char *path,
+                 struct err *err);
+    // What a file was made from. NULL with a message when it does not hold that.
+    void *(*read)(const struct calibration *c, struct err *err);
+    // Its numbers by layer as a table.
+    void (*show)(const struct calibration *c, const struct sinks *sinks);
+};
+
+const struct calibration_kind *calibration_kind_at(int index); // NULL past the end
+const struct calibration_kind *calibration_kind_find(const char *name, struct err *err);
+const struct calibration_kind *calibration_kind_of(const struct calibration *c);
+// A writer with the source in its metadata.
+struct safetensors_writer *calibration_writer(const char *path,
+                                              const struct calibration_source *source);
+void calibration_declare_doubles(struct safetensors_writer *w, const char *name, int rank,
+                                 const int64_t *shape);
+int calibration_give_doubles(struct safetensors_writer *w, const double *numbers, int64_t count,
+                             struct err *err);
+// The sums of several files of one kind and model in one file.
+int calibration_merge(const char *const *paths, size_t count, const char *out, struct err *err);
 
 #endif

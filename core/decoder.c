@@ -244,40 +244,48 @@ static struct tensor *site_run(struct graph *g, enum site site, struct site_args
     return hooks_run(g, site, &args) < 0 ? NULL : args.x;
 }
 
-static int64_t block_rows(int64_t n, int64_t from)
+// With a tape everything is kept: all rows at once then.
+static int64_t block_rows(const struct graph *g, int64_t n, int64_t from)
 {
-    return n - from < BLOCK_ROWS ? n - from : BLOCK_ROWS;
+    return g->tape || n - from < BLOCK_ROWS ? n - from : BLOCK_ROWS;
 }
 
-// Rotated queries into q [n,H,d]; rotated keys, and values, behind the `past` rows of k, v
-// [P,Hkv,d].
-static void project_qkv(struct graph *g, const struct layer *layer, struct tensor *h,
-                        struct tensor *q, struct tensor *k, struct tensor *v)
+// Queries, keys and values of some rows or all.
+struct qkv {
+    struct tensor *q, *k, *v; // [n,H,d] [P,Hkv,d] [P,Hkv,d]
+};
+
+// Of rows i..i+m of h, rotated.
+static struct qkv project_rows(struct graph *g, const struct pass *p, const struct decoder_layer *w,
+                               struct tensor *h, int64_t i, int64_t m)
+{
+    const struct decoder_config *c = p->config;
+    struct tensor *cos = graph_rows(g, p->cos, i, m); // [m, d/2]
+    struct tensor *sin = graph_rows(g, p->sin, i, m);
+
+    struct tensor *x = graph_rows(g, h, i, m); // [m, D]
+    x = op_rmsnorm(g, x, graph_weight(&w->input_norm), (float)c->eps);
+    struct tensor *q = linear_forward(g, x, &w->q);
+    struct tensor *k = linear_forward(g, x, &w->k);
+    struct tensor *v = linear_forward(g, x, &w->v);
+    q = graph_view3(g, q, m, c->heads, c->dim);    // [m, H, d]
+    k = graph_view3(g, k, m, c->kv_heads, c->dim); // [m, Hkv, d]
+    v = graph_view3(g, v, m, c->kv_heads, c->dim);
+    return (struct qkv){ op_rope(g, q, cos, sin), op_rope(g, k, cos, sin), v };
+}
+
+// The same for all rows, block by block: q into its place, keys and values behind the `past` rows.
+static void project_blocks(struct graph *g, const struct layer *layer, struct tensor *h,
+                           const struct qkv *all)
 {
     const struct pass *p = &layer->pass;
-    const struct decoder_layer *w = layer->w;
-    int64_t past = layer->past;
-    const struct decoder_config *c = p->config;
     for (int64_t i = 0, m; i < p->n && graph_ok(g); i += m) {
-        m = block_rows(p->n, i);
+        m = block_rows(g, p->n, i);
         struct arena_mark scratch = graph_scratch_begin(g);
-        struct tensor *cos = graph_rows(g, p->cos, i, m); // [m, d/2]
-        struct tensor *sin = graph_rows(g, p->sin, i, m);
-
-        struct tensor *x = graph_rows(g, h, i, m); // [m, D]
-        x = op_rmsnorm(g, x, graph_weight(&w->input_norm), (float)c->eps);
-        struct tensor *xq = linear_forward(g, x, &w->q);
-        struct tensor *xk = linear_forward(g, x, &w->k);
-        struct tensor *xv = linear_forward(g, x, &w->v);
-        xq = graph_view3(g, xq, m, c->heads, c->dim);    // [m, H, d]
-        xk = graph_view3(g, xk, m, c->kv_heads, c->dim); // [m, Hkv, d]
-        xv = graph_view3(g, xv, m, c->kv_heads, c->dim);
-        xq = op_rope(g, xq, cos, sin);
-        xk = op_rope(g, xk, cos, sin);
-
-        op_copy_rows_into(g, q, i, xq);
-        op_copy_rows_into(g, k, past + i, xk);
-        op_copy_rows_into(g, v, past + i, xv);
+        struct qkv rows = project_rows(g, p, layer->w, h, i, m);
+        op_copy_rows_into(g, all->q, i, rows.q);
+        op_copy_rows_into(g, all->k, layer->past + i, rows.k);
+        op_copy_rows_into(g, all->v, layer->past + i, rows.v);
         graph_scratch_end(g, scratch);
     }
 }
@@ -297,6 +305,18 @@ static struct tensor *key_rows(struct graph *g, const struct layer *layer, bool 
     return graph_new3(g, DTYPE_F32, p->n, p->config->kv_heads, p->config->dim);
 }
 
+// Queries of the new rows, keys and values of all. (With a tape nothing need be copied.)
+static struct qkv project_qkv(struct graph *g, const struct layer *layer, struct tensor *h)
+{
+    const struct pass *p = &layer->pass;
+    if (g->tape && !layer->cache) return project_rows(g, p, layer->w, h, 0, p->n);
+    struct qkv all = { .q = graph_new3(g, DTYPE_F32, p->n, p->config->heads, p->config->dim),
+                       .k = key_rows(g, layer, false),
+                       .v = key_rows(g, layer, true) };
+    project_blocks(g, layer, h, &all);
+    return all;
+}
+
 // h += o(attention(rmsnorm(h))), keys and values of the new rows go behind the cached ones.
 static struct tensor *attention_stage(struct graph *g, const struct layer *layer, struct tensor *h)
 {
@@ -306,10 +326,8 @@ static struct tensor *attention_stage(struct graph *g, const struct layer *layer
     int64_t n = p->n, keys = layer->past + n;
     struct arena_mark scratch = graph_scratch_begin(g);
 
-    struct tensor *q = graph_new3(g, DTYPE_F32, n, c->heads, c->dim); // [n, H, d]
-    struct tensor *k = key_rows(g, layer, false);                     // [P, Hkv, d]
-    struct tensor *v = key_rows(g, layer, true);                      // [P, Hkv, d]
-    project_qkv(g, layer, h, q, k, v);
+    struct qkv all = project_qkv(g, layer, h);
+    struct tensor *q = all.q, *k = all.k, *v = all.v; // [n, H, d] [P, Hkv, d] [P, Hkv, d]
 
     struct site_args args = layer_site(layer, v);
     args.q = q, args.k = k, args.v = v;
@@ -325,7 +343,7 @@ static struct tensor *attention_stage(struct graph *g, const struct layer *layer
 
     a = graph_view(g, a, 2, (int64_t[]){ n, c->heads * c->dim }); // [n, H*d]
     for (int64_t i = 0, m; i < n && graph_ok(g); i += m) {
-        m = block_rows(n, i);
+        m = block_rows(g, n, i);
         struct arena_mark block = graph_scratch_begin(g);
         struct tensor *y = linear_forward(g, graph_rows(g, a, i, m), &w->o); // [m, D]
         h = op_add_rows(g, h, i, y);
@@ -341,7 +359,7 @@ static struct tensor *ffn_rows(struct graph *g, const struct layer *layer, struc
     const struct decoder_layer *w = layer->w;
     const float eps = (float)layer->pass.config->eps;
     for (int64_t i = 0, m, n = h ? h->shape[0] : 0; i < n && graph_ok(g); i += m) {
-        m = block_rows(n, i);
+        m = block_rows(g, n, i);
         struct arena_mark block = graph_scratch_begin(g);
         struct tensor *rows = graph_rows(g, h, i, m); // [m, D]
         struct tensor *x = op_rmsnorm(g, rows, graph_weight(&w->post_norm), eps);

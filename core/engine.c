@@ -331,29 +331,10 @@ const struct adapters *engine_adapters(const struct engine *e)
     return &e->adapters;
 }
 
-// Extras of the adapter as parts to write.
-static struct adapter_part *extra_parts(const struct adapter *a, size_t *count)
-{
-    struct adapter_part *parts = xcalloc(a->count, sizeof *parts);
-    *count = 0;
-    for (size_t i = 0; i < a->count; i++)
-        if (a->list[i].kind == ADAPTER_EXTRA)
-            parts[(*count)++] = (struct adapter_part){ .kind = ADAPTER_EXTRA,
-                                                       .name = a->list[i].name,
-                                                       .tensor = &a->list[i].tensor };
-    return parts;
-}
-
 int engine_adapter_merge(struct engine *e, const char *folder, struct merge_report *report,
                          struct err *err)
 {
-    size_t count;
-    if (!e->adapters.active)
-        return err_set(err, "no adapter is on the model: /adapter load FOLDER");
-    struct adapter_part *parts = extra_parts(e->adapters.active, &count);
-    int status = model_merge(e->model, parts, count, folder, report, err);
-    free(parts);
-    return status;
+    return adapters_merge(&e->adapters, folder, report, err);
 }
 
 // --- settings ------------------------------------------------------------------------------------

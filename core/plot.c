@@ -51,7 +51,10 @@ static double round_step(double span, int most)
 
 int plot_ticks(double min, double max, int most, double *ticks, char format[16])
 {
-    const double step = round_step(max - min, most > 1 ? most : 1);
+    double step = round_step(max - min, most > 1 ? most : 1);
+    // One number more than steps may be too many.
+    for (int n = most - 1; n > 0 && floor(max / step) - ceil(min / step) + 1 > most; n--)
+        step = round_step(max - min, n);
     const double large = fmax(fabs(min), fabs(max));
     int count = 0;
     // Digits: down to the step, counted from the largest number.

@@ -13,7 +13,10 @@
 struct tape_room {
     float *data;
     int64_t count;
+    int idle; // passes since it was used
 };
+
+enum { IDLE_PASSES = 2 }; // a buffer that nothing used for so long is freed
 
 // --- gradients -----------------------------------------------------------------------------------
 
@@ -42,28 +45,51 @@ void grad_free(const struct backend *b, struct grad *d)
     free(d);
 }
 
-// A buffer of the pool that is not much too large, or a new one.
-static float *room_take(struct tape *t, int64_t count)
+// Gives d a buffer: the smallest of the pool that is large enough and not much too large (passes
+// are of different length), or a new one.
+static bool room_take(struct tape *t, struct grad *d)
 {
-    for (size_t i = t->spare_count; i-- > 0;)
-        if (t->spare[i].count == count) {
-            float *data = t->spare[i].data;
-            t->spare[i] = t->spare[--t->spare_count];
-            return data;
-        }
-    float *data = t->backend->alloc((size_t)count * sizeof *data);
-    if (!data) return NULL;
-    t->bytes += (uint64_t)count * sizeof *data;
+    size_t best = t->spare_count;
+    for (size_t i = 0; i < t->spare_count; i++)
+        if (t->spare[i].count >= d->count && t->spare[i].count / 2 <= d->count &&
+            (best == t->spare_count || t->spare[i].count < t->spare[best].count))
+            best = i;
+    if (best < t->spare_count) {
+        d->data = t->spare[best].data;
+        d->room = t->spare[best].count;
+        t->spare[best] = t->spare[--t->spare_count];
+        return true;
+    }
+    d->data = t->backend->alloc((size_t)d->count * sizeof *d->data);
+    if (!d->data) return false;
+    d->room = d->count;
+    t->bytes += (uint64_t)d->count * sizeof *d->data;
     if (t->bytes > t->peak) t->peak = t->bytes;
-    return data;
+    return true;
 }
 
 static void room_give(struct tape *t, struct grad *d)
 {
     if (!d || !d->data || d->kept) return;
     t->spare = xreallocarray(t->spare, t->spare_count + 1, sizeof *t->spare);
-    t->spare[t->spare_count++] = (struct tape_room){ d->data, d->count };
+    t->spare[t->spare_count++] = (struct tape_room){ d->data, d->room, 0 };
     d->data = NULL;
+}
+
+// Frees the buffers that were idle for more than `passes`; another pass is over.
+static void rooms_age(struct tape *t, int passes)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < t->spare_count; i++) {
+        struct tape_room *r = &t->spare[i];
+        if (r->idle++ < passes) {
+            t->spare[kept++] = *r;
+            continue;
+        }
+        t->backend->release(r->data);
+        t->bytes -= (uint64_t)r->count * sizeof *r->data;
+    }
+    t->spare_count = kept;
 }
 
 void tape_clear(struct tape *t)
@@ -71,12 +97,13 @@ void tape_clear(struct tape *t)
     while (t->count) room_give(t, t->steps[--t->count].made);
     t->touched = t->recomputing = false;
     t->paused = 0;
+    rooms_age(t, IDLE_PASSES);
 }
 
 void tape_release(struct tape *t)
 {
     tape_clear(t);
-    for (size_t i = 0; i < t->spare_count; i++) t->backend->release(t->spare[i].data);
+    rooms_age(t, 0);
     free(t->spare);
     free(t->steps);
     *t = (struct tape){ .backend = t->backend, .recompute = t->recompute };
@@ -94,8 +121,7 @@ bool tape_grad(struct graph *g, const struct tensor *t, struct tensor *d)
     if (!t || !t->grad || !graph_ok(g)) return false;
     struct grad *whole = t->grad->whole ? t->grad->whole : t->grad;
     if (!whole->data) {
-        whole->data = room_take(g->tape, whole->count);
-        if (!whole->data || fill_zero(g->backend, whole->data, whole->count) < 0) {
+        if (!room_take(g->tape, whole) || fill_zero(g->backend, whole->data, whole->count) < 0) {
             graph_fail(g, "out of memory for a gradient: %.1f MB more are needed on %s",
                        (double)whole->count * 4e-6, g->backend->name);
             return false;

@@ -28,7 +28,8 @@ struct grad {
     int64_t count;      // numbers
     struct grad *whole; // a view's: the gradient it is part of, from number `offset` on
     int64_t offset;
-    bool kept; // a weight's: the tape neither makes nor frees it
+    int64_t room; // numbers its buffer has room for
+    bool kept;    // a weight's: the tape neither makes nor frees it
 };
 
 enum { TAPE_INPUTS = 6 };

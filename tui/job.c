@@ -119,23 +119,6 @@ static int list_jobs(struct store *s, struct err *err)
     return status < 0 ? STATUS_FAILED : STATUS_OK;
 }
 
-// Threads that wait spinning would take the cores from everybody beside them, and libgomp asks the
-// environment before main: so once more, with it set.
-static void wait_passively(int argc, char **argv)
-{
-    char **again = xcalloc((size_t)argc + 3, sizeof *again), first[] = "vlmsh", word[] = "job";
-    if (getenv("OMP_WAIT_POLICY")) {
-        free(again);
-        return;
-    }
-    setenv("OMP_WAIT_POLICY", "passive", 1);
-    again[0] = first;
-    again[1] = word;
-    for (int i = 0; i < argc; i++) again[i + 2] = argv[i];
-    execv("/proc/self/exe", again);
-    free(again); // it works without, only less kindly
-}
-
 int job_word_run(int argc, char **argv, struct err *err)
 {
     struct job_options o = { 0 };
@@ -148,7 +131,6 @@ int job_word_run(int argc, char **argv, struct err *err)
         return STATUS_USAGE;
     }
     if (!list && option_integer(o.id, 1, INT64_MAX, &id, "ID", err) < 0) return STATUS_USAGE;
-    if (!list) wait_passively(argc, argv);
     safetensors_guard();
     struct store *s = store_open(o.db, err);
     if (!s) return STATUS_FAILED;

@@ -15,6 +15,7 @@
 #include "tui/lines.h"
 #include "tui/options.h"
 #include "tui/signals.h"
+#include "tui/threads.h"
 #include "tui/words.h"
 
 struct program {
@@ -160,6 +161,7 @@ int main(int argc, char **argv)
     struct program p = { 0 };
     struct err err = { 0 };
     const struct backend *backend;
+    threads_wait_asleep(argv);
     setlocale(LC_ALL, "");
     setlocale(LC_NUMERIC, "C"); // numbers in files and events have a point everywhere
     int status = options_read(&p.options, argc, argv, &err);

@@ -33,7 +33,7 @@ const struct setting ira_settings[] = {
       "Weighs noise and penalty of each visual token by the attention of the text; off takes 1." },
     { "ira.prior", SETTING_CHOICE, 0, 0, "local", NULL, priors, STALE_NOTHING,
       "Mean of the prior in training: local (the token's own value) or global (one, learned)." },
-    { "ira.beta", SETTING_REAL, 0, 1e6, "1e-4", NULL, NULL, STALE_NOTHING,
+    { "ira.beta", SETTING_REAL, 0, 1e6, "0.0001", NULL, NULL, STALE_NOTHING,
       "Weight of the divergence in the loss, once warm." },
     { "ira.warmup", SETTING_REAL, 0, 1, "0.5", NULL, NULL, STALE_NOTHING,
       "Share of the training steps over which ira.beta rises from 0." },
@@ -245,7 +245,7 @@ static void key_reserve(struct ira *x, int64_t n)
 // The first row of the sample that new row i belongs to.
 static int64_t sample_start(const struct site_args *a, int64_t i)
 {
-    return a->sequence->start ? a->sequence->start[i] : 0;
+    return a->sequence->start ? a->sequence->start[site_row(a, i)] : 0;
 }
 
 static bool key_visual(const struct site_args *a, int64_t j)
@@ -266,7 +266,7 @@ static int gate_sample(struct pass *p, int64_t from, int64_t to, int64_t count, 
     for (int64_t i = from; i < to; i++)
         if (!site_visual(a, i)) text[queries++] = (int32_t)i;
     for (int64_t j = first; j < last; j++)
-        if (key_visual(a, j)) keys[key_count++] = (int32_t)j;
+        if (a->sequence->picture[site_key(a, j)] >= 0) keys[key_count++] = (int32_t)j;
 
     struct tensor q = *a->q, k = *a->k; // without their gradients
     q.grad = k.grad = NULL;
@@ -330,7 +330,7 @@ static int add_noise(struct pass *p, int64_t from, int64_t to, int64_t count, in
     float *noise = (float *)self + before * width;
     for (int64_t i = from; i < to; i++) {
         if (!site_visual(a, i)) continue;
-        const int64_t row = a->rows ? a->rows[i] : a->past + i - sample_start(a, i);
+        const int64_t row = site_row(a, i) - sample_start(a, i);
         for (int64_t k = 0; k < width; k++) *noise++ = normal(seed, (uint64_t)(row * width + k));
     }
     return 0;

@@ -63,14 +63,16 @@ struct tensor *op_add_rows(struct graph *g, struct tensor *a, int64_t from, stru
     if (op_columns(a) != op_columns(b) || from < 0 || from > a->shape[0] - b->shape[0])
         return graph_fail(g, "add: %s and %s at row %lld", op_shape(a, left), op_shape(b, right),
                           (long long)from);
-    struct tensor *y = a;
-    if (tape_on(g)) { // a stays as it is: widening f32 is a copy
+    struct tensor *y = a, rows = *b, sum = *b;
+    rows.data = (float *)a->data + from * op_columns(a);
+    if (tape_on(g)) { // a stays as it is
         y = graph_new(g, DTYPE_F32, a->rank, a->shape);
-        if (!y || !op_done(g, "add", g->backend->widen(y, a), y)) return NULL;
+        // widening f32 is a copy
+        bool all = a->shape[0] == b->shape[0];
+        if (!y || (!all && !op_done(g, "add", g->backend->widen(y, a), y))) return NULL;
     }
-    struct tensor rows = *b;
-    rows.data = (float *)y->data + from * op_columns(a);
-    y = op_done(g, "add", g->backend->add(&rows, &rows, b), y);
+    sum.data = (float *)y->data + from * op_columns(a);
+    y = op_done(g, "add", g->backend->add(&sum, &rows, b), y);
     return tape_record(
         g, y, &(struct tape_step){ .backward = add_backward, .in = { a, b }, .integer = from });
 }

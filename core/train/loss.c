@@ -157,6 +157,7 @@ int loss_batch(struct graph *g, const struct model *m, const struct loss_item *i
     if (g->tape && status < 0) tape_clear(g->tape);
     g->samples = NULL;
     arena_reset(g->arena, mark);
+    arena_settle(g->arena);
     batch_release(&b);
     return status;
 }

@@ -74,6 +74,12 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
 // Can these settings choose something in this model? Quick, nothing is allocated for it. Parameters
 // of methods are not known yet: a rule of train.params that may mean them is not refused.
 int params_check(const struct model *m, const struct settings *s, struct err *err);
+// Numbers trained and numbers there are, by part and, last, of all; LoRA's own count in both.
+struct params_count {
+    int64_t trained, total;
+};
+int params_count(const struct model *m, const struct settings *s,
+                 struct params_count counted[MODEL_PARTS + 1], struct err *err);
 void params_release(struct params *p);
 int params_clear(struct params *p, struct err *err);
 struct param *params_find(const struct params *p, const char *name); // NULL: none

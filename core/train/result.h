@@ -4,13 +4,9 @@
 
 #include "core/train/params.h"
 
-// Where the whole language model was trained (params.whole): a model folder as on the hub, every
-// other file copied, weights in the dtypes and files of the original; parameters of methods in
-// extra.safetensors. Else trained.safetensors: the trained tensors by name. *what says which.
+// Where the whole language model was trained (params.whole): a model folder as on the hub
+// (core/model_write.h), parameters of methods beside it. Else an adapter folder (core/adapter.h).
+// The files are put into `out` beside what is there. *what: "model" or "adapter".
 int result_write(const char *out, const struct params *p, const char **what, struct err *err);
-
-// A folder of the model with what its structs hold now in place of the files' weights: trained,
-// merged. `out` exists.
-int result_model(const char *out, const struct model *m, const struct backend *b, struct err *err);
 
 #endif

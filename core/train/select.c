@@ -245,7 +245,7 @@ static char *next_rule(const char **rules)
 
 // --- sums ----------------------------------------------------------------------------------------
 
-static int64_t numbers(const struct select_item *item)
+int64_t select_numbers(const struct select_item *item)
 {
     int64_t n = 1;
     for (int r = 0; r < item->rank; r++) n *= item->shape[r];
@@ -269,7 +269,7 @@ static void sum_up(struct selection *s, const struct select_item *items)
 {
     s->whole = true;
     for (size_t i = 0; i < s->count; i++) {
-        const int64_t n = numbers(&items[i]);
+        const int64_t n = select_numbers(&items[i]);
         const int64_t thin = s->item[i].rank * (items[i].shape[0] + items[i].shape[1]);
         s->total += n + thin;
         s->trained += (s->item[i].trained ? n : 0) + thin;

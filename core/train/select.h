@@ -65,6 +65,7 @@ int select_method(struct selection *s, const char *method, const struct select_l
                   const struct select_item *items, size_t count, struct err *err);
 int select_spelled(struct selection *s, const char *rules, const struct select_lora *lora,
                    const struct select_item *items, size_t count, struct err *err);
+int64_t select_numbers(const struct select_item *item); // without LoRA
 void selection_release(struct selection *s);
 
 #endif

@@ -26,6 +26,14 @@ make_seeds() { # NAME FOLDER
         safetensors_seed "$2/two" '{"__metadata__":{"format":"pt"},"b":{"dtype":"BF16","shape":[],"data_offsets":[4,6]},"\u00e9":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}  ' 6
         safetensors_seed "$2/bits" '{"f":{"dtype":"F4","shape":[0,4],"data_offsets":[0,0]},"g":{"dtype":"F6_E2M3","shape":[4],"data_offsets":[0,3]}}' 3
         ;;
+    adapter)
+        safetensors_seed "$2/tensors" '{"base_model.model.model.language_model.layers.0.input_layernorm.ln_tuning_layers.weight":{"dtype":"F32","shape":[64],"data_offsets":[0,256]}}' 256
+        { printf '{"peft_type":"LN_TUNING","target_modules":".*layernorm"}\0'; cat "$2/tensors"; } >"$2/norm"
+        safetensors_seed "$2/tensors" '{"base_model.model.model.language_model.layers.1.self_attn.q_proj.lora_A.weight":{"dtype":"BF16","shape":[1,64],"data_offsets":[0,128]},"base_model.model.model.language_model.layers.1.self_attn.q_proj.lora_B.weight":{"dtype":"BF16","shape":[64,1],"data_offsets":[128,256]},"base_model.model.lm_head.weight":{"dtype":"F16","shape":[552,0],"data_offsets":[256,256]}}' 256
+        { printf '{"peft_type":"LORA","r":2,"lora_alpha":4,"target_modules":["q_proj"],"modules_to_save":["lm_head"],"rank_pattern":{"layers.1.*":1},"alpha_pattern":{},"use_rslora":true}\0'; cat "$2/tensors"; } >"$2/lora"
+        safetensors_seed "$2/tensors" '{"norm_align.weight":{"dtype":"F32","shape":[64],"data_offsets":[0,256]},"ira.3.head.bias":{"dtype":"F32","shape":[17],"data_offsets":[256,324]}}' 324
+        { printf '\0'; cat "$2/tensors"; } >"$2/extra"
+        ;;
     config)
         for d in "$goldens"/*/config.json; do
             d=${d%/config.json}

@@ -1,0 +1,106 @@
+// core/probes/ffn_sums.c -- sums over the rows that enter and leave each layer's FFN.
+#include "core/probes/ffn_sums.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/mem.h"
+
+struct ffn_sums *ffn_sums_new(int64_t layers, int64_t width)
+{
+    struct ffn_sums *s = xcalloc(1, sizeof *s);
+    s->layers = layers;
+    s->width = width;
+    s->xy = xcalloc((size_t)(layers * width), sizeof *s->xy);
+    s->xx = xcalloc((size_t)(layers * width), sizeof *s->xx);
+    s->visual = xcalloc((size_t)layers, sizeof *s->visual);
+    s->text = xcalloc((size_t)layers, sizeof *s->text);
+    return s;
+}
+
+void ffn_sums_free(struct ffn_sums *s)
+{
+    if (!s) return;
+    free(s->xy);
+    free(s->xx);
+    free(s->visual);
+    free(s->text);
+    free(s->x);
+    free(s->y);
+    free(s);
+}
+
+static bool sums_wants(void *self, enum site site, int layer)
+{
+    return site == SITE_FFN_IN || site == SITE_FFN_OUT;
+}
+
+// 0 for a row of zeros.
+static double cosine(const float *x, const float *y, int64_t n)
+{
+    double xy = 0, xx = 0, yy = 0;
+    for (int64_t k = 0; k < n; k++) {
+        xy += (double)x[k] * (double)y[k];
+        xx += (double)x[k] * (double)x[k];
+        yy += (double)y[k] * (double)y[k];
+    }
+    return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : 0;
+}
+
+static void add_row(struct ffn_sums *s, int64_t layer, bool visual, const float *x, const float *y)
+{
+    const double c = cosine(x, y, s->width);
+    if (layer == 0) *(visual ? &s->visual_count : &s->text_count) += 1;
+    (visual ? s->visual : s->text)[layer] += c;
+    if (!visual) return;
+    double *xy = s->xy + layer * s->width, *xx = s->xx + layer * s->width;
+    for (int64_t k = 0; k < s->width; k++) {
+        xy[k] += (double)x[k] * (double)y[k];
+        xx[k] += (double)x[k] * (double)x[k];
+    }
+}
+
+static int sums_run(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    struct ffn_sums *s = self;
+    const int64_t n = args->x->shape[0], count = n * s->width;
+    if (count > s->room) {
+        s->x = xreallocarray(s->x, (size_t)count, sizeof *s->x);
+        s->y = xreallocarray(s->y, (size_t)count, sizeof *s->y);
+        s->room = count;
+    }
+    g->backend->download(site == SITE_FFN_IN ? s->x : s->y, args->x->data, tensor_bytes(args->x));
+    if (site == SITE_FFN_IN) return 0;
+    for (int64_t i = 0; i < n; i++)
+        add_row(s, args->layer, site_visual(args, i), s->x + i * s->width, s->y + i * s->width);
+    return 0;
+}
+
+struct hook ffn_sums_hook(struct ffn_sums *s)
+{
+    return (struct hook){ .wants = sums_wants, .run = sums_run, .self = s };
+}
+
+void ffn_sums_add(struct ffn_sums *s, const struct ffn_sums *other)
+{
+    for (int64_t i = 0; i < s->layers * s->width; i++) {
+        s->xy[i] += other->xy[i];
+        s->xx[i] += other->xx[i];
+    }
+    for (int64_t l = 0; l < s->layers; l++) {
+        s->visual[l] += other->visual[l];
+        s->text[l] += other->text[l];
+    }
+    s->visual_count += other->visual_count;
+    s->text_count += other->text_count;
+}
+
+void ffn_sums_results(const struct ffn_sums *s, float *alpha, float *visual, float *text)
+{
+    for (int64_t i = 0; i < s->layers * s->width; i++)
+        alpha[i] = s->xx[i] > 0 ? (float)(s->xy[i] / s->xx[i]) : 1;
+    for (int64_t l = 0; l < s->layers; l++) {
+        visual[l] = s->visual_count ? (float)(s->visual[l] / (double)s->visual_count) : 0;
+        text[l] = s->text_count ? (float)(s->text[l] / (double)s->text_count) : 0;
+    }
+}

@@ -1,0 +1,257 @@
+// core/train/calibrate.c -- the job `calibrate`: passes over the prompts of a data set, in which a
+// kind of calibration (core/calibration.h) adds up what it needs.
+//
+// A sample gives its last question with everything before it and a generation prompt; no answer is
+// read. The methods of the settings work as in a chat, but what removes or approximates tokens (what
+// is being calibrated) is off. On pause the sums go to STATE/sums.safetensors.
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/adapters.h"
+#include "core/calibration.h"
+#include "core/clock.h"
+#include "core/conversation.h"
+#include "core/job.h"
+#include "core/train/dataset.h"
+#include "core/train/save.h"
+
+enum { SAMPLES = 500, LOGGED = 20 };
+
+struct options {
+    const struct calibration_kind *kind;
+    const char *data, *out, *images;
+    int64_t limit;
+};
+
+static int read_options(struct options *o, int argc, char **argv, struct err *err)
+{
+    static const char usage[] = "KIND DATA.json OUT.safetensors [--images DIR] [--limit N]";
+    const char *words[3];
+    int count = 0;
+    *o = (struct options){ .limit = SAMPLES };
+    for (int i = 0; i < argc; i++) {
+        const bool images = !strcmp(argv[i], "--images"), limit = !strcmp(argv[i], "--limit");
+        char *end = NULL;
+        if (!images && !limit && strncmp(argv[i], "--", 2) != 0 && count < 3) {
+            words[count++] = argv[i];
+            continue;
+        }
+        if ((!images && !limit) || i + 1 == argc)
+            return err_set(err, "'%s' is too much or lacks a value: /calibrate %s", argv[i], usage);
+        i++;
+        if (images) o->images = argv[i];
+        if (limit) o->limit = strtoll(argv[i], &end, 10);
+        if (limit && (*end || !*argv[i] || o->limit < 1))
+            return err_set(err, "--limit takes a number of samples from 1 on, not '%s'", argv[i]);
+    }
+    if (count < 3) return err_set(err, "something is missing: /calibrate %s", usage);
+    o->data = words[1];
+    o->out = words[2];
+    return (o->kind = calibration_kind_find(words[0], err)) ? 0 : -1;
+}
+
+static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
+                 struct err *err)
+{
+    struct options o;
+    if (read_options(&o, argc, argv, err) < 0) return -1;
+    if (model && !model_sees(model))
+        return err_set(err, "the model '%s' reads text only: there are no visual tokens to measure",
+                       model->name);
+    if (access(o.data, R_OK) < 0)
+        return err_set(err, "cannot read '%s': %s", o.data, strerror(errno));
+    if (access(o.out, F_OK) == 0)
+        return err_set(err, "'%s' exists: nothing is overwritten, choose another name", o.out);
+    return 0;
+}
+
+struct running {
+    struct job *job;
+    struct options o;
+    struct dataset data;
+    struct settings *settings;
+    struct adapters adapters;
+    struct conversation c;
+    void *sums;
+    char hash[65], *state;
+    int64_t next, used, broken; // samples gone through, used, left out
+};
+
+static const struct tensor *find_trained(void *self, const char *name)
+{
+    return adapter_find(((const struct running *)self)->adapters.active, name);
+}
+
+// The settings of the shell without what would change the tokens that are measured.
+static int settle(struct running *r, struct err *err)
+{
+    static const char *const off[][2] = { { "ffn.approx", "off" }, { "prune.score", "off" } };
+    r->settings = settings_copy(r->job->settings);
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
+        if (settings_find(off[i][0]) && settings_set(r->settings, off[i][0], off[i][1], err) < 0)
+            return -1;
+    const char *folder = settings_text(r->settings, "adapter");
+    if (!strcmp(folder, "none")) return 0;
+    struct adapter *a = adapters_open(&r->adapters, folder, false, r->job->model, err);
+    if (!a) return -1;
+    adapters_use(&r->adapters, a, settings_real(r->settings, "adapter.scale"));
+    return 0;
+}
+
+// Goes on with what an earlier process added up; without such a file, from the beginning.
+static int resume(struct running *r, struct err *err)
+{
+    struct calibration c;
+    if (!r->job->resumed || access(r->state, F_OK) < 0) return 0;
+    if (calibration_open(&c, r->state, err) < 0) return -1;
+    int status = calibration_fits(&c, r->job->model, err);
+    // "data" is the hash, then the place of the next sample.
+    const char *place = c.data ? strchr(c.data, '@') : NULL;
+    if (status == 0 && (!place || strncmp(c.data, r->hash, 64) != 0))
+        status = err_set(err, "'%s' has changed since the job began: begin anew", r->o.data);
+    void *sums = status == 0 ? r->o.kind->read(&c, err) : NULL;
+    if (sums) {
+        r->o.kind->add(r->sums, sums);
+        r->o.kind->release(sums);
+        r->next = strtoll(place + 1, NULL, 10);
+        r->used = c.count > 0 ? c.count : 0;
+    }
+    calibration_close(&c);
+    return sums ? 0 : -1;
+}
+
+static int begin(struct running *r, struct err *err)
+{
+    struct job *j = r->job;
+    if (read_options(&r->o, j->argc, j->argv, err) < 0 ||
+        save_hash(r->o.data, r->hash, err) < 0 ||
+        dataset_open(&r->data, r->o.data, r->o.images, err) < 0 || settle(r, err) < 0)
+        return -1;
+    r->state = xasprintf("%s/sums.safetensors", j->state);
+    r->sums = r->o.kind->start(j->model);
+    conversation_set_model(&r->c, j->model);
+    return resume(r, err);
+}
+
+static void end(struct running *r)
+{
+    conversation_release(&r->c);
+    adapters_release(&r->adapters);
+    if (r->sums) r->o.kind->release(r->sums);
+    dataset_close(&r->data);
+    settings_free(r->settings);
+    free(r->state);
+}
+
+static int write_sums(struct running *r, bool whole, struct err *err)
+{
+    char *place = xasprintf("%s@%lld", r->hash, (long long)r->next);
+    const struct calibration_source source = { .model = r->job->model->checkpoint->fingerprint,
+                                               .data = whole ? r->hash : place,
+                                               .count = r->used };
+    int status = r->o.kind->write(r->sums, &source, whole ? r->o.out : r->state, err);
+    free(place);
+    return status;
+}
+
+// The sample up to its last question.
+static int show_sample(struct running *r, const struct dialogue *d, struct err *err)
+{
+    size_t count = d->count;
+    conversation_clear(&r->c);
+    while (count && d->messages[count - 1].role != ROLE_USER) count--;
+    if (!count) return err_set(err, "it asks nothing");
+    for (size_t i = 0; i < d->path_count; i++) {
+        size_t size;
+        char *bytes = file_read(d->paths[i], IMAGE_MAX_FILE, &size, err);
+        const int index = bytes ? conversation_attach(&r->c, d->paths[i], bytes, size, err) : -1;
+        free(bytes);
+        if (index < 0) return -1;
+    }
+    for (size_t i = 0; i < count; i++)
+        message_copy(conversation_add(&r->c, d->messages[i].role), &d->messages[i]);
+    return 0;
+}
+
+static int run_sample(struct running *r, struct err *err)
+{
+    struct sample s;
+    struct hooks hooks = { 0 };
+    const struct sinks nobody = { 0 };
+    const struct method_env env = { .model = r->job->model,
+                                    .backend = r->job->backend,
+                                    .settings = r->settings,
+                                    .tensors = { find_trained, r } };
+    const struct answer_options options = { .forward_only = true, .whole = true };
+    bool answered;
+    int status = dataset_read(&r->data, r->next, &s, err);
+    if (status == 0) status = show_sample(r, &s.dialogue, err);
+    if (status == 0) status = methods_attach(&r->c.methods, &hooks, &env, err);
+    if (status == 0) {
+        const struct hook hook = r->o.kind->hook(r->sums);
+        hooks_add(&hooks, &hook);
+        job_hooks(r->job, &hooks);
+        status = conversation_answer(&r->c, r->settings, &hooks, &r->job->cancel, &options, &nobody,
+                                     &answered, err);
+    }
+    sample_release(&s);
+    return status;
+}
+
+// One that cannot be used costs that sample only.
+static void leave_out(struct running *r, const struct err *why)
+{
+    if (++r->broken <= LOGGED)
+        job_log(r->job, "sample #%lld is left out: %s", (long long)r->next, why->text);
+}
+
+static int go_through(struct running *r, struct err *err)
+{
+    const int64_t count = r->data.count < r->o.limit ? r->data.count : r->o.limit;
+    const double start = clock_seconds();
+    const int64_t first = r->used;
+    for (; r->next < r->data.count && r->used < r->o.limit; r->next++) {
+        const enum job_stop stop = job_stopped(r->job);
+        if (stop == JOB_PAUSE && write_sums(r, false, err) < 0) return -1;
+        if (stop) return JOB_STOPPED;
+        struct err why;
+        if (run_sample(r, &why) < 0)
+            leave_out(r, &why);
+        else
+            r->used++;
+        if (atomic_load(&r->job->cancel)) return JOB_STOPPED;
+        const double pace = (clock_seconds() - start) / (double)(r->used - first + 1);
+        job_progress(r->job, (double)r->used, (double)count, NAN,
+                     pace * (double)(count - r->used));
+    }
+    if (r->used) return 0;
+    return err_set(err, "no sample of '%s' could be used", r->o.data);
+}
+
+static int run(struct job *j, struct err *err)
+{
+    struct running r = { .job = j, .data = { .file = -1 } };
+    conversation_init(&r.c, j->backend);
+    int status = begin(&r, err);
+    if (status == 0) status = go_through(&r, err);
+    if (status == 0) status = write_sums(&r, true, err);
+    if (status == 0) {
+        job_result(j, "calibration", "%s", r.o.out);
+        job_result(j, "samples", "%lld", (long long)r.used);
+        if (r.broken) job_result(j, "left out", "%lld", (long long)r.broken);
+    }
+    end(&r);
+    return status;
+}
+
+const struct job_kind job_kind_calibrate = {
+    .name = "calibrate",
+    .usage = "KIND DATA.json OUT.safetensors [--images DIR] [--limit N]",
+    .help = "Measures a model on the pictures of a data set, for methods that need such numbers.",
+    .needs_model = true,
+    .check = check,
+    .run = run,
+};

@@ -1,0 +1,71 @@
+# tests/commands/adapter.sh -- /adapter and the settings adapter, adapter.scale: live switching,
+# tables, merging, refusals, resuming.
+. tests/commands/common.bash
+lora=$llava/adapters/lora
+norms=$llava/adapters/ln_tuning
+ids() { # KEY of golden.safetensors as jq prints a list
+    python3 - "$llava/golden.safetensors" "$1" <<'P'
+import json, struct, sys
+b = open(sys.argv[1], "rb").read()
+n = struct.unpack("<Q", b[:8])[0]
+t = json.loads(b[8:8 + n])[sys.argv[2]]
+a, e = t["data_offsets"]
+print(json.dumps(list(struct.unpack("<%di" % ((e - a) // 4), b[8 + n + a:8 + n + e])), separators=(",", ":")))
+P
+}
+ask=("/image $scene" 'What is in the picture?')
+short=('/set sample.max_tokens 8' '/set sample.ignore_eos on')
+
+lines "/load $llava" "${short[@]}" "/adapter load $lora" "${ask[@]}" "/adapter load $norms" '/regen' \
+    "/set adapter lora" '/regen' '/adapter list' '/adapter scale 0.5' '/regen' '/adapter scale 1' '/regen' \
+    '/adapter unload' '/regen' '/adapter unload norms' '/adapter unload ln_tuning' '/adapter'
+check "answers" 'select(.event == "answer").ids | tostring' "$(ids adapter.lora.gen_ids)
+$(ids adapter.ln_tuning.gen_ids)
+$(ids adapter.lora.gen_ids)
+$(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 4p)
+$(ids adapter.lora.gen_ids)
+$(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 6p)"
+[ "$(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 4p)" != "$(ids adapter.lora.gen_ids)" ] ||
+    fail "half the scale gives the same answer"
+check "what is kept" 'select(.event == "table" and .name == "adapters").rows | map(.[0] + " " + .[1]) | join(", ")' \
+    $'lora yes, ln_tuning no\nlora no'
+check "an unknown name" 'select(.event == "error").message' "no adapter 'norms' is loaded (/adapter list)"
+check "told as a setting" 'select(.event == "setting" and .key == "adapter").value' "$lora
+$norms
+$lora
+none"
+
+lines "/load $llava" "/adapter load $norms" '/adapter show' '/adapter scale 2' "/adapter load $lora" '/adapter show' \
+    '/adapter show ln_tuning'
+check "norms in the table" 'select(.event == "table" and .name == "adapter.tensors").rows | length' $'8\n8'
+check "a norm is measured" 'select(.event == "table" and .name == "adapter.tensors").rows[0][2]' $'8.54914\n8.54914'
+check "layers of LoRA" 'select(.event == "table" and .name == "adapter.lora").rows | map(.[0:3] | tostring) | unique | length' 7
+check_has "whole weights are not scaled" 'select(.event == "error").message' "holds no LoRA"
+
+# Refused: the former adapter stays.
+mkdir "$work/broken"
+cp $lora/adapter_config.json "$work/broken"
+head -c 3000 $lora/adapter_model.safetensors >"$work/broken/adapter_model.safetensors"
+lines "/load $llava" "${short[@]}" "/adapter load $lora" "/adapter load $work/broken" "/adapter load $llava" \
+    "/adapter load $work/nothing" '/adapter load' '/adapter nonsense' '/adapter merge' "${ask[@]}"
+check "what fails" 'select(.event == "done").ok' \
+    $'true\ntrue\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\ntrue\ntrue'
+check "the former stays" 'select(.event == "answer").ids | tostring' "$(ids adapter.lora.gen_ids)"
+lines "/load $llama" "/adapter load $lora" '/adapter unload' '/adapter show' '/adapter merge x'
+check_has "another model's is refused" 'select(.event == "error").message' "another model"
+
+# Merged: the folder answers alone; what is there is not overwritten.
+lines "/load $llava" "/adapter load $lora" "/adapter merge $work/merged" "/adapter merge $work/merged" \
+    '/adapter unload' "/load $work/merged" "${short[@]}" "${ask[@]}"
+check_has "logits are compared" 'select(.event == "notice").text' "largest difference 0.0"
+check_has "not overwritten" 'select(.event == "error").message' "nothing is overwritten"
+check "the merged model answers" 'select(.event == "answer").ids | tostring' "$(ids adapter.lora.gen_ids)"
+same "names and sizes stay" "$(stat -c %s "$work/merged/model.safetensors")" "$(stat -Lc %s $llava/model.safetensors)"
+cmp -s "$work/merged/tokenizer.json" $llava/tokenizer.json || fail "tokenizer.json is not copied"
+same "nothing is left over" "$(find "$work" -maxdepth 1 -name 'merged.*')" ""
+
+# A session goes on with its adapter.
+lines "/load $llava" '/session new kept' "${short[@]}" "/adapter load $lora" "${ask[@]}" || true
+lines '/session resume kept' '/regen'
+check "resumed with its adapter" 'select(.event == "answer").ids | tostring' "$(ids adapter.lora.gen_ids)"
+finish

@@ -1,0 +1,73 @@
+# eval.sh -- /eval: in a job and in the shell, the same scores; /eval show, CSV; a killed job goes on.
+. tests/commands/common.bash
+export OMP_WAIT_POLICY=passive
+
+"$VLMSH" new --like tiny "$work/tiny" >/dev/null 2>&1 || fail "vlmsh new"
+"$VLMSH" scenes 6 "$work/world" --seed 3 >/dev/null 2>&1 || fail "vlmsh scenes"
+tiny() {
+    printf '%s\n' "/set sample.max_tokens 4" "$@" | vlmsh "$work/tiny" --json >"$work/events"
+}
+value() {
+    jq -r --arg key "$1" 'select(.event=="table" and .name=="evaluation") | .rows[] |
+        select(.[0]==$key)[1]' "$work/events"
+}
+
+tiny "/eval $work/world/yesno.json" "/wait" "/eval show" "/eval $work/world/yesno.json --here"
+check "done" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
+same "metric of the data" "$(value metric)" $'yesno\nyesno'
+same "all of them" "$(value n)" $'36\n36'
+check "the same here as in the job" '[inputs, .] | map(select(.event=="table" and .name=="evaluation") |
+    .rows) | .[0] == .[1]' true
+check "and the same answers" '[inputs, .] | map(select(.event=="table" and .name=="answers") | .rows) |
+    (.[0] == .[1]) and (.[0] | length) == 20' true
+case $(value rule | head -1) in
+*"first word yes or no"*) ;;
+*) fail "the rule is not said" ;;
+esac
+
+tiny "/eval show 1 --csv $work/a.csv" "/eval show --csv $work/a.csv" "/eval show 1 --wrong --csv $work/w.csv"
+check "nothing is overwritten" 'select(.event=="done").ok' $'true\ntrue\nfalse\ntrue'
+same "csv" "$(head -1 "$work/a.csv") $(wc -l <"$work/a.csv")" \
+    "number,id,kind,score,answer,reference,question 37"
+[ "$(wc -l <"$work/w.csv")" -le 37 ] || fail "--wrong chooses"
+
+# Kinds, limits, metrics.
+tiny "/eval $work/world/questions.json --kind colour,shape --here" \
+    "/eval $work/world/questions.json --limit 3 --metric loss --here" \
+    "/eval $work/world/captions.json --metric cider --limit 2 --here"
+same "metrics" "$(value metric)" $'exact\nloss\ncider'
+same "limit" "$(value n | tail -2)" $'3\n2'
+same "kinds" "$(jq -r 'select(.name=="evaluation").rows[] | select(.[0]|startswith("score "))[0]' \
+    "$work/events" | head -2 | sort)" $'score colour\nscore shape'
+
+# Refused, each before there is a job.
+tiny "/eval $work/absent.json" "/eval" "/eval $work/world/yesno.json --metric bleu" \
+    "/eval $work/world/yesno.json --limit 0" "/eval $work/world/yesno.json --limit" \
+    "/eval a b" "/eval $work/world/yesno.json --dance 1" "/eval --kind , a" "/eval show 99" \
+    "/eval show --csv" "/eval show x" "/eval $work/world/yesno.json --kind none --here" "/jobs"
+check "refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
+    "true $(printf 'false %.0s' {1..12})true"
+check_has "metrics are named" 'select(.event=="error").message' 'choose one of exact'
+check "one job only" 'select(.event=="table" and .name!="evaluation") | .rows | length' 1
+
+# Killed in the middle, it goes on with the sample it was at and ends with the same numbers.
+tiny "/set sample.max_tokens 200" "/eval $work/world/questions.json"
+state=$work/vlmsh.db.jobs/2/scores.jsonl
+for _ in $(seq 400); do
+    [ "$(cat "$state" 2>/dev/null | wc -l)" -ge 3 ] && break
+    sleep 0.02
+done
+lines "/job 2"
+job=$(jq -r 'select(.event=="table").rows[] | select(.[0]=="process")[1]' "$work/events")
+kill -9 "$job" || fail "no process to kill"
+while kill -0 "$job" 2>/dev/null; do sleep 0.02; done
+lines_done=$(wc -l <"$state")
+[ "$lines_done" -lt 36 ] || fail "it was done before it was killed"
+tiny "/job 2 resume" "/wait 2" "/eval show 2"
+same "resumed" "$(value n)" 36
+[ "$(wc -l <"$state")" = 36 ] || fail "the state has $(wc -l <"$state") lines"
+cp "$work/events" "$work/resumed"
+tiny "/set sample.max_tokens 200" "/eval $work/world/questions.json --here"
+same "the same as in one go" "$(jq -c 'select(.event=="table").rows' "$work/resumed")" \
+    "$(jq -c 'select(.event=="table").rows' "$work/events")"
+finish

@@ -1,0 +1,117 @@
+// tests/core/plot.c -- core/plot.c: round numbers on the axes, curves where they belong, gaps.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/plot.h"
+
+static void check_ticks(double min, double max, int most, const char *expected)
+{
+    double ticks[16];
+    char format[16];
+    struct buf b = { 0 };
+    const int count = plot_ticks(min, max, most, ticks, format);
+    for (int i = 0; i < count; i++) {
+        char text[64];
+        snprintf(text, sizeof text, format, ticks[i]);
+        buf_printf(&b, "%s%s", i ? " " : "", text);
+    }
+    char *got = buf_take(&b);
+    assert_string_equal(got, expected);
+    free(got);
+}
+
+static void axes_have_round_numbers(void **state)
+{
+    check_ticks(0, 100, 6, "0 20 40 60 80 100");
+    check_ticks(0, 100, 5, "0 50 100");
+    check_ticks(0.43, 3.31, 6, "0.5 1.0 1.5 2.0 2.5 3.0");
+    check_ticks(-1, 1, 5, "-1.0 -0.5 0.0 0.5 1.0");
+    check_ticks(0, 2e-5, 5, "0 5e-06 1e-05 1.5e-05 2e-05");
+    check_ticks(1e9, 1.0002e9, 3, "1e+09 1.0001e+09 1.0002e+09");
+}
+
+// Width 30, height 4: the smallest there is.
+static void curves_are_drawn_where_they_belong(void **state)
+{
+    double x[] = { 0, 1, 2, 3 }, y[] = { 0, 1, 2, 3 }, z[] = { 3, NAN, 0, 0 };
+    const struct plot_line lines[] = { { "up", x, y, 4 }, { "down", x, z, 4 } };
+    struct buf b = { 0 };
+    plot_text(&b, lines, 2, 30, 4);
+    char *rows[16] = { 0 }, *rest = NULL;
+    int count = 0;
+    for (char *row = strtok_r(b.data, "\n", &rest); row; row = strtok_r(NULL, "\n", &rest))
+        rows[count++] = row;
+    assert_int_equal(count, 7);
+    const char *axis = strchr(rows[4], '+') + 1;
+    const size_t left = (size_t)(axis - rows[4]), w = strlen(axis);
+    assert_int_equal(rows[3][left], '*');
+    assert_int_equal(rows[0][left + w - 1], '*');
+    assert_int_equal(rows[0][left], 'o'); // then a gap
+    assert_int_equal(rows[3][left + w - 1], 'o');
+    assert_null(strchr(rows[1], 'o'));
+    assert_non_null(strstr(rows[6], "* up   o down"));
+    for (int i = 0; i < 4; i++) assert_true(strlen(rows[i]) <= 30);
+    buf_release(&b);
+}
+
+static void odd_curves_do_no_harm(void **state)
+{
+    double x[] = { 5, 5, INFINITY }, y[] = { 1e308, -1e308, NAN }, same[] = { 2, 2, 2 };
+    const struct plot_line lines[] = { { "wild", x, y, 3 },
+                                       { "none", x, y, 0 },
+                                       { "", x, same, 2 } };
+    for (size_t i = 0; i < 3; i++) {
+        struct buf b = { 0 };
+        plot_text(&b, &lines[i], 1, 0, 0);
+        assert_true(b.length > 100);
+        buf_release(&b);
+    }
+}
+
+static void means_pass_over_gaps(void **state)
+{
+    double y[] = { 1, 2, NAN, 4, 5 };
+    plot_smooth(y, 5, 3);
+    assert_true(y[0] == 1.5 && y[1] == 1.5 && isnan(y[2]) && y[3] == 4.5 && y[4] == 4.5);
+}
+
+static void a_picture_shows_the_curve(void **state)
+{
+    double x[] = { 0, 1 }, y[] = { 0, 1 };
+    const struct plot_line line = { "loss", x, y, 2 };
+    struct err err = { 0 };
+    char path[] = "/tmp/vlmsh-plot-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(plot_png(path, &line, 1, &err), 0);
+    FILE *f = fopen(path, "r");
+    unsigned char head[24];
+    assert_int_equal(fread(head, 1, sizeof head, f), sizeof head);
+    fclose(f);
+    unlink(path);
+    assert_memory_equal(head + 1, "PNG", 3);
+    assert_int_equal(head[18] * 256 + head[19], 960);
+    assert_int_equal(plot_png("/no/such/folder/a.png", &line, 1, &err), -1);
+    assert_non_null(strstr(err.text, "/no/such/folder/a.png"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(axes_have_round_numbers),
+        cmocka_unit_test(curves_are_drawn_where_they_belong),
+        cmocka_unit_test(odd_curves_do_no_harm),
+        cmocka_unit_test(means_pass_over_gaps),
+        cmocka_unit_test(a_picture_shows_the_curve),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,60 @@
+// tests/fuzz/adapter.c -- any bytes as an adapter of a small model: adapter_config.json, a NUL
+// byte, then adapter_model.safetensors or, where the first part is empty, extra.safetensors. It is
+// refused, or can be put on, measured and taken off, and the model is what it was.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/adapter.h"
+
+// A digest of what the model's weights point at.
+static uintptr_t digest(const struct model *m)
+{
+    uintptr_t sum = (uintptr_t)m->decoder.head.data;
+    for (size_t i = 0; i < m->weights.count; i++) {
+        const struct weight *w = &m->weights.list[i];
+        sum = sum * 31 + (uintptr_t)w->tensor->data + w->tensor->dtype;
+        if (w->linear) sum = sum * 31 + (uintptr_t)w->linear->lora;
+    }
+    return sum;
+}
+
+static void use(struct adapter *a)
+{
+    adapter_apply(a);
+    adapter_scale(a, -2);
+    for (size_t i = 0; i < a->count; i++) {
+        const struct adapter_entry *e = &a->list[i];
+        if (e->kind == ADAPTER_LORA) {
+            if (!isfinite(e->lora.scale)) abort();
+            adapter_lora_norm(&e->lora);
+        } else if (e->tensor.data) {
+            adapter_measure(&e->tensor);
+        }
+        if (e->kind == ADAPTER_EXTRA && !adapter_find(a, e->name)) abort();
+    }
+    if (adapter_parameters(a) < 0) abort();
+    adapter_touches_vision(a);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    static struct model *m;
+    struct err err;
+    if (!m && !(m = model_load("tests/goldens/llava-1.5", backend_cpu(), NULL, &err))) abort();
+    const char *text = (const char *)bytes;
+    size_t length = strnlen(text, size), rest = length < size ? length + 1 : size;
+    uintptr_t before = digest(m);
+    cJSON *config = length ? json_parse(text, length, "fuzz", NULL) : NULL;
+    struct safetensors *file = safetensors_parse(bytes + rest, size - rest, "fuzz", &err);
+    struct adapter *a = NULL;
+    if (file && (config || !length))
+        a = adapter_parse("fuzz", m, config, length ? file : NULL, length ? NULL : file, &err);
+    else
+        safetensors_close(file);
+    if (a) use(a);
+    adapter_free(a);
+    cJSON_Delete(config);
+    if (digest(m) != before) abort();
+    return 0;
+}
