@@ -27,7 +27,7 @@ static void check_rows(const struct golden *g, const struct safetensors *f, int 
                        const char *theirs)
 {
     for (int l = from; l < to; l++) {
-        char ours[16];
+        char ours[24];
         snprintf(ours, sizeof ours, "rows.%d", l);
         compare_all(g, f, ours, theirs);
     }
