@@ -63,6 +63,7 @@ struct event_table {
     // through `numeric`.
     const char *const *cells;
     const bool *numeric; // [column_count]
+    bool titled;         // several come together: people see the name
 };
 
 struct event_heatmap {
@@ -72,10 +73,10 @@ struct event_heatmap {
     const float *values; // [rows * cols]; NaN: nothing is there
     float min, max;
     // For drawing; all may be NULL.
-    const char *tile;         // which part of the picture
-    const uint8_t *dropped;   // [rows * cols] 1: pruning dropped the token
+    const char *tile;          // which part of the picture
+    const uint8_t *dropped;    // [rows * cols] 1: pruning dropped the token
     const struct image *image; // what it lies over, and where:
-    double area[4];           // left, top, right, bottom in its pixels
+    double area[4];            // left, top, right, bottom in its pixels
 };
 
 struct event_progress {
@@ -132,6 +133,7 @@ struct table_builder {
     const char *name;
     const char *const *columns;
     const bool *numeric;
+    bool titled;
     int column_count;
     char **cells;
     size_t count, capacity;
