@@ -135,7 +135,7 @@ static struct method_env method_env(const struct engine *e, const struct setting
 
 static void setting_changed(struct engine *e, const struct setting *row, enum setting_stale stale);
 
-// Settings made for another model that this one cannot obey go back to their defaults.
+// Settings made for another model or adapter that cannot be obeyed go back to their defaults.
 static void settle_methods(struct engine *e)
 {
     const struct method_env env = method_env(e, e->settings);
@@ -280,6 +280,7 @@ static void use_adapter(struct engine *e, struct adapter *a, const char *folder,
     if (e->stash) methods_release(&e->stashed.methods);
     settings_set(e->settings, "adapter", folder, NULL); // any text is allowed
     setting_changed(e, settings_find("adapter"), former > stale ? former : stale);
+    if (e->model) settle_methods(e); // parameters they need may be gone
 }
 
 // `anew`: the folder is read again when it is kept already.
