@@ -78,6 +78,7 @@ struct running {
     void *sums;
     char hash[65], *state;
     int64_t next, used, broken; // samples gone through, used, left out
+    struct err why;             // of the first left out
 };
 
 static const struct tensor *find_trained(void *self, const char *name)
@@ -203,6 +204,7 @@ static int run_sample(struct running *r, struct err *err)
 // One that cannot be used costs that sample only.
 static void leave_out(struct running *r, const struct err *why)
 {
+    if (!r->broken) r->why = *why;
     if (++r->broken <= LOGGED)
         job_log(r->job, "sample #%lld is left out: %s", (long long)r->next, why->text);
 }
@@ -226,7 +228,7 @@ static int go_through(struct running *r, struct err *err)
         job_progress(r->job, (double)r->used, (double)count, NAN, pace * (double)(count - r->used));
     }
     if (r->used) return 0;
-    return err_set(err, "no sample of '%s' could be used", r->o.data);
+    return err_set(err, "no sample of '%s' could be used: %s", r->o.data, r->why.text);
 }
 
 static int run(struct job *j, struct err *err)

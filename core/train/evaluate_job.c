@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/adapter.h"
 #include "core/clock.h"
 #include "core/job.h"
 
@@ -224,7 +225,25 @@ static void put_result(void *self, const char *key, const char *value)
 
 // --- the job -------------------------------------------------------------------------------------
 
-static int evaluate(struct running *r, const struct evaluate_options *o, struct err *err)
+// The adapter of the settings on the job's model; *adapter NULL: there is none.
+static int put_on_adapter(struct job *j, struct adapter **adapter, struct err *err)
+{
+    const char *folder = settings_text(j->settings, "adapter");
+    *adapter = NULL;
+    if (settings_is(j->settings, "adapter", "none")) return 0;
+    if (!(*adapter = adapter_read(folder, j->model, err))) return -1;
+    adapter_scale(*adapter, settings_real(j->settings, "adapter.scale"));
+    adapter_apply(*adapter);
+    return 0;
+}
+
+static const struct tensor *find_trained(void *self, const char *name)
+{
+    return adapter_find(self, name);
+}
+
+static int evaluate(struct running *r, const struct evaluate_options *o, struct adapter *adapter,
+                    struct err *err)
 {
     struct job *j = r->job;
     struct dataset data;
@@ -236,6 +255,7 @@ static int evaluate(struct running *r, const struct evaluate_options *o, struct 
     request.backend = j->backend;
     request.settings = j->settings;
     request.hooks = &hooks;
+    request.tensors = (struct method_tensors){ find_trained, adapter };
     request.data = &data;
     request.first = r->first;
     request.report = report;
@@ -259,9 +279,12 @@ static int run(struct job *j, struct err *err)
     struct evaluate_options o;
     struct evaluation e = { 0 };
     struct running r = { .job = j, .e = &e };
+    struct adapter *adapter = NULL;
     if (evaluate_options_read(&o, j->argc, j->argv, err) < 0) return -1;
-    int status = open_state(&r, err);
-    if (status == 0) status = evaluate(&r, &o, err);
+    int status = put_on_adapter(j, &adapter, err);
+    if (status == 0) status = open_state(&r, err);
+    if (status == 0) status = evaluate(&r, &o, adapter, err);
+    adapter_free(adapter);
     if (r.state) fclose(r.state);
     evaluation_release(&e);
     evaluate_options_release(&o);
