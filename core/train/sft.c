@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/adapters.h"
 #include "core/clock.h"
 #include "core/train/result.h"
 #include "core/train/sft_parts.h"
@@ -55,11 +56,6 @@ static int put_on_adapter(struct sft *t, struct err *err)
     return 0;
 }
 
-static const struct tensor *find_trained(void *self, const char *name)
-{
-    return adapter_find(self, name);
-}
-
 // A method's parameter. IRA's train whenever train.ira is on; others go with the projector.
 static void add_extra(void *self, const char *name, struct tensor *tensor)
 {
@@ -90,7 +86,7 @@ static int open_params(struct sft *t, struct err *err)
     const struct method_env env = { .model = j->model,
                                     .backend = j->backend,
                                     .settings = j->settings,
-                                    .tensors = { find_trained, t->base },
+                                    .tensors = adapter_tensors(t->base),
                                     .training = true };
     t->params.backend = j->backend;
     job_hooks(j, &t->hooks);
