@@ -108,7 +108,7 @@ static double rarity(const struct corpus *c, const char *gram)
 static double weigh(struct counts *c, const struct corpus *corpus)
 {
     double sum = 0;
-    for (size_t i = 0; i < c->names.count; i++) {
+    for (size_t i = 0; c->count && i < c->names.count; i++) {
         c->count[i] *= rarity(corpus, c->names.list[i]);
         sum += c->count[i] * c->count[i];
     }
