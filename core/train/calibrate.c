@@ -2,8 +2,8 @@
 // kind of calibration (core/calibration.h) adds up what it needs.
 //
 // A sample gives its last question with everything before it and a generation prompt; no answer is
-// read. The methods of the settings work as in a chat, but what removes or approximates tokens (what
-// is being calibrated) is off. On pause the sums go to STATE/sums.safetensors.
+// read. The methods of the settings work as in a chat, but what removes or approximates tokens
+// (what is being calibrated) is off. On pause the sums go to STATE/sums.safetensors.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -78,6 +78,7 @@ struct running {
     void *sums;
     char hash[65], *state;
     int64_t next, used, broken; // samples gone through, used, left out
+    struct err why;             // of the first left out
 };
 
 static const struct tensor *find_trained(void *self, const char *name)
@@ -126,8 +127,7 @@ static int resume(struct running *r, struct err *err)
 static int begin(struct running *r, struct err *err)
 {
     struct job *j = r->job;
-    if (read_options(&r->o, j->argc, j->argv, err) < 0 ||
-        save_hash(r->o.data, r->hash, err) < 0 ||
+    if (read_options(&r->o, j->argc, j->argv, err) < 0 || save_hash(r->o.data, r->hash, err) < 0 ||
         dataset_open(&r->data, r->o.data, r->o.images, err) < 0 || settle(r, err) < 0)
         return -1;
     r->state = xasprintf("%s/sums.safetensors", j->state);
@@ -204,6 +204,7 @@ static int run_sample(struct running *r, struct err *err)
 // One that cannot be used costs that sample only.
 static void leave_out(struct running *r, const struct err *why)
 {
+    if (!r->broken) r->why = *why;
     if (++r->broken <= LOGGED)
         job_log(r->job, "sample #%lld is left out: %s", (long long)r->next, why->text);
 }
@@ -224,11 +225,10 @@ static int go_through(struct running *r, struct err *err)
             r->used++;
         if (atomic_load(&r->job->cancel)) return JOB_STOPPED;
         const double pace = (clock_seconds() - start) / (double)(r->used - first + 1);
-        job_progress(r->job, (double)r->used, (double)count, NAN,
-                     pace * (double)(count - r->used));
+        job_progress(r->job, (double)r->used, (double)count, NAN, pace * (double)(count - r->used));
     }
     if (r->used) return 0;
-    return err_set(err, "no sample of '%s' could be used", r->o.data);
+    return err_set(err, "no sample of '%s' could be used: %s", r->o.data, r->why.text);
 }
 
 static int run(struct job *j, struct err *err)
