@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/adapter.h"
+#include "core/adapters.h"
 #include "core/clock.h"
 #include "core/job.h"
 
@@ -237,11 +237,6 @@ static int put_on_adapter(struct job *j, struct adapter **adapter, struct err *e
     return 0;
 }
 
-static const struct tensor *find_trained(void *self, const char *name)
-{
-    return adapter_find(self, name);
-}
-
 static int evaluate(struct running *r, const struct evaluate_options *o, struct adapter *adapter,
                     struct err *err)
 {
@@ -255,7 +250,7 @@ static int evaluate(struct running *r, const struct evaluate_options *o, struct 
     request.backend = j->backend;
     request.settings = j->settings;
     request.hooks = &hooks;
-    request.tensors = (struct method_tensors){ find_trained, adapter };
+    request.tensors = adapter_tensors(adapter);
     request.data = &data;
     request.first = r->first;
     request.report = report;
