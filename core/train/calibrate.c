@@ -73,18 +73,13 @@ struct running {
     struct options o;
     struct dataset data;
     struct settings *settings;
-    struct adapters adapters;
+    struct adapter *adapter;
     struct conversation c;
     void *sums;
     char hash[65], *state;
     int64_t next, used, broken; // samples gone through, used, left out
     struct err why;             // of the first left out
 };
-
-static const struct tensor *find_trained(void *self, const char *name)
-{
-    return adapter_find(((const struct running *)self)->adapters.active, name);
-}
 
 // The settings of the shell without what would change the tokens that are measured.
 static int settle(struct running *r, struct err *err)
@@ -94,12 +89,7 @@ static int settle(struct running *r, struct err *err)
     for (size_t i = 0; i < sizeof off / sizeof *off; i++)
         if (settings_find(off[i][0]) && settings_set(r->settings, off[i][0], off[i][1], err) < 0)
             return -1;
-    const char *folder = settings_text(r->settings, "adapter");
-    if (!strcmp(folder, "none")) return 0;
-    struct adapter *a = adapters_open(&r->adapters, folder, false, r->job->model, err);
-    if (!a) return -1;
-    adapters_use(&r->adapters, a, settings_real(r->settings, "adapter.scale"));
-    return 0;
+    return adapter_obey(&r->adapter, r->job->model, r->settings, err);
 }
 
 // Goes on with what an earlier process added up; without such a file, from the beginning.
@@ -139,7 +129,7 @@ static int begin(struct running *r, struct err *err)
 static void end(struct running *r)
 {
     conversation_release(&r->c);
-    adapters_release(&r->adapters);
+    adapter_free(r->adapter);
     if (r->sums) r->o.kind->release(r->sums);
     dataset_close(&r->data);
     settings_free(r->settings);
@@ -184,7 +174,7 @@ static int run_sample(struct running *r, struct err *err)
     const struct method_env env = { .model = r->job->model,
                                     .backend = r->job->backend,
                                     .settings = r->settings,
-                                    .tensors = { find_trained, r } };
+                                    .tensors = adapter_tensors(r->adapter) };
     const struct answer_options options = { .forward_only = true, .whole = true };
     bool answered;
     int status = dataset_read(&r->data, r->next, &s, err);

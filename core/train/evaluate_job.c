@@ -225,18 +225,6 @@ static void put_result(void *self, const char *key, const char *value)
 
 // --- the job -------------------------------------------------------------------------------------
 
-// The adapter of the settings on the job's model; *adapter NULL: there is none.
-static int put_on_adapter(struct job *j, struct adapter **adapter, struct err *err)
-{
-    const char *folder = settings_text(j->settings, "adapter");
-    *adapter = NULL;
-    if (settings_is(j->settings, "adapter", "none")) return 0;
-    if (!(*adapter = adapter_read(folder, j->model, err))) return -1;
-    adapter_scale(*adapter, settings_real(j->settings, "adapter.scale"));
-    adapter_apply(*adapter);
-    return 0;
-}
-
 static int evaluate(struct running *r, const struct evaluate_options *o, struct adapter *adapter,
                     struct err *err)
 {
@@ -276,7 +264,7 @@ static int run(struct job *j, struct err *err)
     struct running r = { .job = j, .e = &e };
     struct adapter *adapter = NULL;
     if (evaluate_options_read(&o, j->argc, j->argv, err) < 0) return -1;
-    int status = put_on_adapter(j, &adapter, err);
+    int status = adapter_obey(&adapter, j->model, j->settings, err);
     if (status == 0) status = open_state(&r, err);
     if (status == 0) status = evaluate(&r, &o, adapter, err);
     adapter_free(adapter);
