@@ -255,6 +255,7 @@ static int evaluate_here(struct shell *shell, const struct evaluate_options *o, 
     request.model = engine_model(engine);
     request.backend = engine_backend(engine);
     request.settings = engine_settings(engine);
+    request.tensors = adapter_tensors(engine_adapters(engine)->active);
     request.data = &data;
     request.report = report;
     request.self = &h;

@@ -372,24 +372,30 @@ int adapter_write_extras(const struct adapter_part *parts, size_t count,
 
 // --- the folder ----------------------------------------------------------------------------------
 
-int adapter_write(const struct model *m, const struct adapter_part *parts, size_t count,
-                  const char *folder, struct err *err)
+int adapter_write_into(const struct model *m, const struct adapter_part *parts, size_t count,
+                       const char *folder, struct err *err)
 {
     if (!count) return err_set(err, "nothing was trained: there is no adapter to write");
     struct writing w = { .model = m };
-    char *work = folder_begin(folder, err);
-    if (!work) return -1;
     open_slots(&w, parts, count);
     settle_slots(&w);
-    int status = 0;
-    if (w.peft) status = write_config(&w, work, err);
-    if (w.peft && status == 0) status = write_model(&w, work, err);
-    if (status == 0) status = adapter_write_extras(parts, count, m->arena.backend, work, err);
+    int status = adapter_write_extras(parts, count, m->arena.backend, folder, err);
+    if (w.peft && status == 0) status = write_model(&w, folder, err);
+    if (w.peft && status == 0) status = write_config(&w, folder, err);
     for (size_t i = 0; i < w.count; i++) free(w.slots[i].module);
     for (size_t i = 0; i < w.output_count; i++) free(w.outputs[i].key);
     free(w.outputs);
     free(w.slots);
-    if (status == 0) return folder_commit(work, folder, err);
+    return status;
+}
+
+int adapter_write(const struct model *m, const struct adapter_part *parts, size_t count,
+                  const char *folder, struct err *err)
+{
+    char *work = folder_begin(folder, err);
+    if (!work) return -1;
+    if (adapter_write_into(m, parts, count, work, err) == 0)
+        return folder_commit(work, folder, err);
     folder_abandon(work);
     return -1;
 }
