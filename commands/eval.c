@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "commands/jobs.h"
+#include "core/adapters.h"
 #include "core/clock.h"
 #include "core/train/evaluate_job.h"
 #include "sessions/jobs.h"
@@ -255,6 +256,7 @@ static int evaluate_here(struct shell *shell, const struct evaluate_options *o, 
     request.model = engine_model(engine);
     request.backend = engine_backend(engine);
     request.settings = engine_settings(engine);
+    request.tensors = adapter_tensors(engine_adapters(engine)->active);
     request.data = &data;
     request.report = report;
     request.self = &h;

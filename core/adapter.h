@@ -98,6 +98,10 @@ struct adapter_part {
 // modules_to_save. `m` gives the other tensors of a module that is saved.
 int adapter_write(const struct model *m, const struct adapter_part *parts, size_t count,
                   const char *folder, struct err *err);
+// The same into a folder that is there; adapter_config.json comes last, and what an earlier call
+// wrote is replaced file by file.
+int adapter_write_into(const struct model *m, const struct adapter_part *parts, size_t count,
+                       const char *folder, struct err *err);
 // extra.safetensors into a folder that is there; only parts that are extras. Nothing when none is.
 int adapter_write_extras(const struct adapter_part *parts, size_t count,
                          const struct backend *backend, const char *folder, struct err *err);

@@ -38,8 +38,8 @@ struct writing {
     const struct model *model;
     struct slot *slots; // as model->weights
     size_t count;
-    bool lora; // any LoRA at all
-    bool peft; // anything for PEFT at all
+    const struct lora *lora; // the first one; NULL: there is none
+    bool peft;               // anything for PEFT at all
     struct output *outputs;
     size_t output_count, output_capacity;
 };
@@ -81,7 +81,7 @@ static void open_slots(struct writing *w, const struct adapter_part *parts, size
         if (p->kind == ADAPTER_EXTRA) continue;
         struct slot *s = &w->slots[p->weight - weights->list];
         w->peft = true;
-        w->lora |= p->kind == ADAPTER_LORA;
+        if (p->kind == ADAPTER_LORA && !w->lora) w->lora = p->lora;
         if (p->kind == ADAPTER_LORA)
             s->lora = p->lora;
         else
@@ -236,14 +236,13 @@ static double lora_alpha(const struct lora *lora)
 // The first layer's rank and alpha hold for all but those that the patterns name.
 static void add_lora_config(cJSON *json, const struct writing *w)
 {
-    const struct lora *first = NULL;
+    const struct lora *first = w->lora;
     cJSON *ranks = cJSON_CreateObject(), *alphas = cJSON_CreateObject();
     bool bias = false;
     for (size_t i = 0; i < w->count; i++) {
         const struct slot *s = &w->slots[i];
         bias |= s->trained && !s->saved && !s->target;
         if (!s->lora) continue;
-        if (!first) first = s->lora;
         if (s->lora->a.shape[0] != first->a.shape[0])
             cJSON_AddNumberToObject(ranks, s->module, (double)s->lora->a.shape[0]);
         if (lora_alpha(s->lora) != lora_alpha(first))
@@ -372,24 +371,30 @@ int adapter_write_extras(const struct adapter_part *parts, size_t count,
 
 // --- the folder ----------------------------------------------------------------------------------
 
-int adapter_write(const struct model *m, const struct adapter_part *parts, size_t count,
-                  const char *folder, struct err *err)
+int adapter_write_into(const struct model *m, const struct adapter_part *parts, size_t count,
+                       const char *folder, struct err *err)
 {
     if (!count) return err_set(err, "nothing was trained: there is no adapter to write");
     struct writing w = { .model = m };
-    char *work = folder_begin(folder, err);
-    if (!work) return -1;
     open_slots(&w, parts, count);
     settle_slots(&w);
-    int status = 0;
-    if (w.peft) status = write_config(&w, work, err);
-    if (w.peft && status == 0) status = write_model(&w, work, err);
-    if (status == 0) status = adapter_write_extras(parts, count, m->arena.backend, work, err);
+    int status = adapter_write_extras(parts, count, m->arena.backend, folder, err);
+    if (w.peft && status == 0) status = write_model(&w, folder, err);
+    if (w.peft && status == 0) status = write_config(&w, folder, err);
     for (size_t i = 0; i < w.count; i++) free(w.slots[i].module);
     for (size_t i = 0; i < w.output_count; i++) free(w.outputs[i].key);
     free(w.outputs);
     free(w.slots);
-    if (status == 0) return folder_commit(work, folder, err);
+    return status;
+}
+
+int adapter_write(const struct model *m, const struct adapter_part *parts, size_t count,
+                  const char *folder, struct err *err)
+{
+    char *work = folder_begin(folder, err);
+    if (!work) return -1;
+    if (adapter_write_into(m, parts, count, work, err) == 0)
+        return folder_commit(work, folder, err);
     folder_abandon(work);
     return -1;
 }

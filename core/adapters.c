@@ -113,3 +113,23 @@ int adapters_merge(const struct adapters *s, const char *folder, struct merge_re
     free(parts);
     return status;
 }
+
+int adapter_obey(struct adapter **a, struct model *m, const struct settings *s, struct err *err)
+{
+    *a = NULL;
+    if (settings_is(s, "adapter", "none")) return 0;
+    if (!(*a = adapter_read(settings_text(s, "adapter"), m, err))) return -1;
+    adapter_scale(*a, settings_real(s, "adapter.scale"));
+    adapter_apply(*a);
+    return 0;
+}
+
+static const struct tensor *find_extra(void *self, const char *name)
+{
+    return adapter_find(self, name);
+}
+
+struct method_tensors adapter_tensors(const struct adapter *a)
+{
+    return (struct method_tensors){ find_extra, (void *)(uintptr_t)a };
+}

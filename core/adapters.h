@@ -7,6 +7,7 @@
 #ifndef CORE_ADAPTERS_H
 #define CORE_ADAPTERS_H
 
+#include "core/methods/method.h"
 #include "core/model_write.h"
 
 struct adapters {
@@ -27,5 +28,11 @@ void adapters_release(struct adapters *s);
 // The model with the one that is on it, into a folder of its own (core/model_write.h).
 int adapters_merge(const struct adapters *s, const char *folder, struct merge_report *report,
                    struct err *err);
+
+// What the settings `adapter` and `adapter.scale` say, for a job: read and put on a model that has
+// none. *a NULL: none is wanted. adapter_free it before the model.
+int adapter_obey(struct adapter **a, struct model *m, const struct settings *s, struct err *err);
+// An adapter's extras for methods; they find nothing when `a` is NULL.
+struct method_tensors adapter_tensors(const struct adapter *a);
 
 #endif

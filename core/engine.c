@@ -124,27 +124,18 @@ static bool report_loading(void *self, uint64_t done, uint64_t total)
     return !atomic_load(&e->cancel);
 }
 
-static const struct tensor *find_trained(void *self, const char *name)
-{
-    return adapter_find(((const struct engine *)self)->adapters.active, name);
-}
-
-struct method_tensors engine_trained(struct engine *e)
-{
-    return (struct method_tensors){ find_trained, e };
-}
-
 // What methods look at, under these settings.
-static struct method_env method_env(struct engine *e, const struct settings *s)
+static struct method_env method_env(const struct engine *e, const struct settings *s)
 {
-    return (struct method_env){
-        .model = e->model, .backend = e->backend, .settings = s, .tensors = engine_trained(e)
-    };
+    return (struct method_env){ .model = e->model,
+                                .backend = e->backend,
+                                .settings = s,
+                                .tensors = adapter_tensors(e->adapters.active) };
 }
 
 static void setting_changed(struct engine *e, const struct setting *row, enum setting_stale stale);
 
-// Settings made for another model that this one cannot obey go back to their defaults.
+// Settings made for another model or adapter that cannot be obeyed go back to their defaults.
 static void settle_methods(struct engine *e)
 {
     const struct method_env env = method_env(e, e->settings);
@@ -257,7 +248,7 @@ static int check_template(const char *value, struct err *err)
 }
 
 // Values that only the core can judge. Methods look at theirs as soon as there is a model.
-static int check_value(struct engine *e, const char *key, const char *value, struct err *err)
+static int check_value(const struct engine *e, const char *key, const char *value, struct err *err)
 {
     if (!strcmp(key, "chat.template")) return check_template(value, err);
     const struct method *method = e->model ? method_of(key) : NULL;
@@ -289,6 +280,7 @@ static void use_adapter(struct engine *e, struct adapter *a, const char *folder,
     if (e->stash) methods_release(&e->stashed.methods);
     settings_set(e->settings, "adapter", folder, NULL); // any text is allowed
     setting_changed(e, settings_find("adapter"), former > stale ? former : stale);
+    if (e->model) settle_methods(e); // parameters they need may be gone
 }
 
 // `anew`: the folder is read again when it is kept already.

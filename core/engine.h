@@ -45,8 +45,6 @@ int engine_adapter_unload(struct engine *e, const char *name, struct err *err);
 int engine_adapter_merge(struct engine *e, const char *folder, struct merge_report *report,
                          struct err *err);
 const struct adapters *engine_adapters(const struct engine *e);
-// The tensors of the adapter that is on, for methods run outside the engine's conversation.
-struct method_tensors engine_trained(struct engine *e);
 
 // Conversation.
 int engine_attach(struct engine *e, const char *path, struct err *err); // "-" = standard input

@@ -90,8 +90,8 @@ int folder_commit(char *work, const char *target, struct err *err)
 
 FILE *folder_create(const char *folder, const char *name, struct err *err)
 {
-    char *path = xasprintf("%s/%s", folder, name);
-    FILE *f = fopen(path, "wbxe");
+    char *path = xasprintf("%s/%s.part", folder, name);
+    FILE *f = fopen(path, "wbe");
     if (!f) err_set(err, "cannot create '%s': %s", path, strerror(errno));
     free(path);
     return f;
@@ -99,12 +99,18 @@ FILE *folder_create(const char *folder, const char *name, struct err *err)
 
 int folder_close(FILE *f, const char *folder, const char *name, struct err *err)
 {
+    char *part = xasprintf("%s/%s.part", folder, name), *path = xasprintf("%s/%s", folder, name);
     errno = 0; // an earlier write's is lost
     int status = ferror(f) || fflush(f) || fsync(fileno(f)) ? -1 : 0, why = errno;
     if (fclose(f) && status == 0) status = -1, why = errno;
-    if (status == 0) return 0;
-    return err_set(err, "cannot write '%s/%s': %s", folder, name,
-                   why ? strerror(why) : "the disk may be full");
+    if (status == 0 && rename(part, path) < 0) status = -1, why = errno;
+    if (status < 0) {
+        remove(part);
+        err_set(err, "cannot write '%s': %s", path, why ? strerror(why) : "the disk may be full");
+    }
+    free(part);
+    free(path);
+    return status;
 }
 
 int folder_write(const char *folder, const char *name, const void *bytes, size_t size,

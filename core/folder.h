@@ -18,7 +18,8 @@ char *folder_begin(const char *target, struct err *err);
 int folder_commit(char *work, const char *target, struct err *err);
 void folder_abandon(char *work);
 
-// A new file of the folder, to be written with stdio; closing tells whether all of it is on disk.
+// A file of the folder, to be written with stdio as NAME.part; closing gives it its name when all
+// of it is on disk, else removes it.
 FILE *folder_create(const char *folder, const char *name, struct err *err);
 int folder_close(FILE *f, const char *folder, const char *name, struct err *err);
 // Whole files, on disk when it returns.

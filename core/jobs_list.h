@@ -5,6 +5,7 @@
 
 #define JOB_KINDS(X) \
     X(train)         \
-    X(evaluate)
+    X(evaluate)      \
+    X(calibrate)
 
 #endif

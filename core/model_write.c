@@ -155,7 +155,8 @@ static bool goes_along(const char *name)
                                            ".gguf",        ".onnx", ".h5", ".msgpack" };
     for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
         if (ends_with(name, weights[i])) return false;
-    return name[0] != '.' && strcmp(name, "adapter_config.json") != 0;
+    return name[0] != '.' && strcmp(name, "adapter_config.json") != 0 &&
+           strcmp(name, "training.json") != 0;
 }
 
 static int copy_others(const struct model *m, const char *folder, struct err *err)
@@ -185,8 +186,8 @@ static int check_head(const struct model *m, struct err *err)
                         "files hold one tensor for both: it can be used as an adapter only");
 }
 
-static int write_into(const struct model *m, const struct adapter_part *parts, size_t count,
-                      const char *folder, struct err *err)
+int model_write_into(const struct model *m, const struct adapter_part *parts, size_t count,
+                     const char *folder, struct err *err)
 {
     const struct checkpoint *c = m->checkpoint;
     if (check_head(m, err) < 0 || copy_others(m, folder, err) < 0) return -1;
@@ -200,7 +201,7 @@ int model_write(const struct model *m, const struct adapter_part *parts, size_t 
 {
     char *work = folder_begin(folder, err);
     if (!work) return -1;
-    if (write_into(m, parts, count, work, err) < 0) {
+    if (model_write_into(m, parts, count, work, err) < 0) {
         folder_abandon(work);
         return -1;
     }
@@ -295,7 +296,7 @@ int model_merge(const struct model *m, const struct adapter_part *parts, size_t 
 {
     char *work = folder_begin(folder, err);
     if (!work) return -1;
-    if (write_into(m, parts, count, work, err) < 0 || compare(m, work, report, err) < 0) {
+    if (model_write_into(m, parts, count, work, err) < 0 || compare(m, work, report, err) < 0) {
         folder_abandon(work);
         return -1;
     }

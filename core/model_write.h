@@ -14,6 +14,11 @@
 // extra.safetensors beside the model, which is then an adapter folder too.
 int model_write(const struct model *m, const struct adapter_part *parts, size_t count,
                 const char *folder, struct err *err);
+// The same into a folder that is there; a file of the same name is replaced when the new one is
+// complete.
+int model_write_into(const struct model *m, const struct adapter_part *parts, size_t count,
+                     const char *folder, struct err *err);
+
 // model_write, and what was written is loaded and compared with the model on a fixed prompt (with a
 // picture where it sees) before the folder gets its name.
 struct merge_report {

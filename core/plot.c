@@ -65,8 +65,9 @@ int plot_ticks(double min, double max, int most, double *ticks, char format[16])
         const int places = step < 1 ? (int)-floor(log10(step)) : 0;
         snprintf(format, 16, "%%.%df", places);
     }
-    for (double i = ceil(min / step - 1e-9); i * step <= max + step * 1e-9 && count < most; i++)
-        ticks[count++] = i == 0 ? 0 : i * step;
+    const double first = ceil(min / step - 1e-9);
+    for (; count < most && (first + count) * step <= max + step * 1e-9; count++)
+        ticks[count] = (first + count) * step + 0.0; // no -0
     return count;
 }
 

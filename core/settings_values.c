@@ -25,10 +25,9 @@ static const char *blanks(const char *p)
 static const char *end_read(const char *p, double *value, bool *percent)
 {
     const size_t digits = strspn(p, "0123456789");
-    char *end;
-    if (!digits) return NULL; // no sign, no "inf"
-    *value = p[digits] == '.' ? strtod(p, &end) : strtod(p, NULL);
-    if (p[digits] != '.') end = (char *)p + digits;
+    char *end = (char *)p + digits; // of 1e3 the 1 alone is taken
+    if (!digits) return NULL;       // no sign, no "inf"
+    *value = strtod(p, p[digits] == '.' ? &end : NULL);
     *percent = *end == '%';
     if (*percent) return *value <= 100 ? end + 1 : NULL;
     return *value <= LAYERS_MOST && *value == floor(*value) ? end : NULL;

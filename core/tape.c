@@ -212,7 +212,7 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
                            struct tensor *h)
 {
     struct tape *t = g->tape;
-    if (!h || !tape_on(g) || !t->recompute) {
+    if (!h || !tape_on(g) || !t->recompute || g->arena->used < t->keep) {
         // Inside another block the arguments live as long as they are needed.
         return h ? run(g, (void *)self, h) : NULL;
     }

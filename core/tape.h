@@ -16,7 +16,9 @@
 //
 // With the tape on, graph_scratch_end keeps what it would free, and no op writes over an input. To
 // keep little, parts of the pass are run through graph_block (core/graph.h): with `recompute` only
-// the part's input is kept, and the part is computed again when its gradients are due.
+// the part's input is kept, and the part is computed again when its gradients are due. `keep` says
+// how much memory may be used to avoid that: the first parts are kept until the step arena holds so
+// much. The gradients are the same to the bit in every case.
 #ifndef CORE_TAPE_H
 #define CORE_TAPE_H
 
@@ -54,7 +56,8 @@ struct tape_room; // a buffer of the pool
 
 struct tape {
     const struct backend *backend;
-    bool recompute; // keep only the inputs of blocks; the gradients are the same to the bit
+    bool recompute; // keep only the inputs of blocks,
+    size_t keep;    // of those that begin when the step arena holds as many bytes already
 
     // The tape's own.
     struct tape_step *steps;

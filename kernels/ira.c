@@ -191,7 +191,7 @@ int KERNEL(ira_gate)(struct tensor *gate, const struct tensor *q, const struct t
     double *sum = cpu_scratch((size_t)(heads * count) * (2 * sizeof(double) + 2 * sizeof(float)));
     if (!sum) return -1;
     double *log_sum = sum + heads * count;
-    float *room = (float *)(log_sum + heads * count);
+    float *room = (void *)(log_sum + heads * count);
 #pragma omp parallel for schedule(static) if (vec_worth_threads(queries * count * q->shape[1]))
     for (int64_t h = 0; h < heads; h++)
         gate_sums(h, q, k, scale, sum + h * count, log_sum + h * count, room + 2 * h * count);

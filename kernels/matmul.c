@@ -9,8 +9,9 @@
 //     the panel is multiplied with every tile of x, the sums added to y
 // So weights are widened in passing, and a row of y has the same bits however many rows there are.
 //
-// With AVX512-BF16 and MATMUL_BF16, pairs of bf16 take the place of floats in the packed x and in
-// the panels, and one instruction adds both products; the rest is the same.
+// With AVX512-BF16 and MATMUL_BF16, pairs of bf16 (numbers 2i and 2i+1 along K) take the place of
+// floats in the packed x and in the panels, and one instruction adds both products; the rest is the
+// same.
 #include "kernels/tile.h"
 
 enum {
@@ -28,14 +29,15 @@ struct product {
     int64_t rows, k, m;
     enum dtype dtype;
     size_t row_bytes; // of w
-    bool pairs;       // x and w are pairs of bf16, k counts pairs, dtype is that of as many bytes
+    bool pairs;       // x and w are multiplied as pairs of bf16, and k counts pairs
+    int64_t numbers;  // along K, whatever k counts
     int64_t ld;       // numbers from one row of x to the next
     bool x_turned;    // x is given as [k][rows]
     bool w_turned;    // w is given as [k][m]
     bool add;         // to what y holds
     float *x;         // packed: for each piece of K, for each tile, [piece][rows of the tile]
     int64_t tiles;    // of rows; their sizes differ by one at most
-    float *panels;    // [threads][INNER * TILE_COLS]
+    float *panels;    // [threads][panel_size]
 };
 
 // --- few rows -----------------------------------------------------------------------------------
@@ -147,6 +149,31 @@ static void pack_turned(float *to, const float *x, int64_t ld, int64_t rows, int
         }
 }
 
+// The nearest bf16 in each lane's lower half, ties to even.
+VEC_INLINE vu vec_narrow(vf x)
+{
+    vu u = (vu)x, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, nan = u >> 16 | 0x40;
+    return (vu)vf_choose((u & 0x7fffffff) > 0x7f800000, (vf)nan, (vf)rounded);
+}
+
+// a in the lower and b in the upper half of each lane, as bf16.
+VEC_INLINE vf vec_pair(vf a, vf b)
+{
+    return (vf)(vec_narrow(a) | vec_narrow(b) << 16);
+}
+
+// As pack_turned, of `numbers` rows of x in pairs; a missing last row is 0.
+static void pack_turned_pairs(float *to, const float *x, int64_t ld, int64_t rows, int64_t numbers)
+{
+    for (int64_t k = 0; k < numbers; k += 2, to += rows)
+        for (int64_t from = 0; from < rows; from += VEC) {
+            int64_t some = rows - from < VEC ? rows - from : VEC;
+            vf a = vf_load_part_n(x + k * ld + from, some), b = vf_set(0);
+            if (k + 1 < numbers) b = vf_load_part_n(x + (k + 1) * ld + from, some);
+            vf_store_part_n(to + from, vec_pair(a, b), some);
+        }
+}
+
 static void pack_x(const struct product *p, const float *x)
 {
 #pragma omp parallel for schedule(static) if (vec_worth_threads(p->rows * p->k))
@@ -155,7 +182,10 @@ static void pack_x(const struct product *p, const float *x)
         for (int64_t k = 0; k < p->k; k += INNER) {
             int64_t inner = p->k - k < INNER ? p->k - k : INNER;
             float *to = p->x + k * p->rows + inner * from;
-            if (p->x_turned)
+            if (p->x_turned && p->pairs)
+                pack_turned_pairs(to, x + 2 * k * p->ld + from, p->ld, rows,
+                                  p->numbers - 2 * k < 2 * inner ? p->numbers - 2 * k : 2 * inner);
+            else if (p->x_turned)
                 pack_turned(to, x + k * p->ld + from, p->ld, rows, inner);
             else
                 pack_tile(to, x + from * p->ld + k, p->ld, rows, inner);
@@ -290,6 +320,29 @@ static void panel_copy(float *panel, const struct product *p, int64_t from, int6
     }
 }
 
+// Columns from..from+cols of rows k..k+inner of w, both counted in pairs, to a panel of pairs.
+static void panel_pairs(float *panel, const struct product *p, int64_t from, int64_t cols,
+                        int64_t k, int64_t inner)
+{
+    const char *w = p->w + (size_t)from * p->row_bytes;
+    int64_t numbers = p->numbers - 2 * k < 2 * inner ? p->numbers - 2 * k : 2 * inner;
+    if (!p->w_turned && p->dtype == DTYPE_BF16) { // pairs already: as many bytes as a float
+        panel_pack(panel, w, p->row_bytes, cols, k, inner, DTYPE_F32);
+        return;
+    }
+    // Otherwise as floats first, and then two rows of the panel become one.
+    if (p->w_turned)
+        panel_copy(panel, p, from, cols, 2 * k, numbers);
+    else
+        panel_pack(panel, w, p->row_bytes, cols, 2 * k, numbers, p->dtype);
+    if (numbers % 2) memset(panel + numbers * TILE_COLS, 0, TILE_COLS * sizeof *panel);
+    for (int64_t i = 0; i < inner; i++)
+        for (int64_t c = 0; c < TILE_COLS; c += VEC) {
+            const float *pair = panel + 2 * i * TILE_COLS + c;
+            vf_store(panel + i * TILE_COLS + c, vec_pair(vf_load(pair), vf_load(pair + TILE_COLS)));
+        }
+}
+
 // Weight rows from..to, all rows of x.
 static void multiply_group(const struct product *p, int64_t from, int64_t to, float *panel)
 {
@@ -297,7 +350,9 @@ static void multiply_group(const struct product *p, int64_t from, int64_t to, fl
         int64_t inner = p->k - k < INNER ? p->k - k : INNER;
         for (int64_t m = from; m < to; m += TILE_COLS) {
             int64_t cols = to - m < TILE_COLS ? to - m : TILE_COLS;
-            if (p->w_turned)
+            if (p->pairs)
+                panel_pairs(panel, p, m, cols, k, inner);
+            else if (p->w_turned)
                 panel_copy(panel, p, m, cols, k, inner);
             else
                 panel_pack(panel, p->w + (size_t)m * p->row_bytes, p->row_bytes, cols, k, inner,
@@ -333,31 +388,34 @@ static void narrow(uint16_t *to, const float *x, int64_t n)
     }
 }
 
-// Takes rows of x and w as pairs of bf16; x as bf16 goes to `narrowed`.
+// Takes rows of x as pairs of bf16; they go to `narrowed`.
 static const float *make_pairs(struct product *p, const float *x, void *narrowed)
 {
-#pragma omp parallel for schedule(static) if (vec_worth_threads(p->rows * p->k))
+#pragma omp parallel for schedule(static) if (vec_worth_threads(p->rows * p->numbers))
     for (int64_t r = 0; r < p->rows; r++)
-        narrow((uint16_t *)narrowed + r * p->k, x + r * p->k, p->k);
-    p->pairs = true;
-    p->dtype = DTYPE_F32;
-    p->k /= 2;
+        narrow((uint16_t *)narrowed + r * p->numbers, x + r * p->ld, p->numbers);
     p->ld = p->k;
     return narrowed;
 }
 
-static int many_rows(struct product *p, const float *x, bool pairs)
+static int many_rows(struct product *p, const float *x, enum matmul_mode mode)
 {
+    // Rows that are not turned are taken as pairs where they lie: then none may be left over.
+    p->numbers = p->k;
+    p->pairs =
+        mode == MATMUL_BF16 && has_pairs() && (p->k % 2 == 0 || (p->x_turned && p->w_turned));
+    if (p->pairs) p->k = (p->k + 1) / 2;
     int64_t threads = omp_get_max_threads();
     int64_t panels = (p->m + TILE_COLS - 1) / TILE_COLS, group = panels / (threads * 4);
     group = (group < 1 ? 1 : group > GROUP ? GROUP : group) * TILE_COLS;
     p->tiles = (p->rows + TILE_ROWS - 1) / TILE_ROWS;
-    size_t panel_size = (size_t)INNER * TILE_COLS, x_size = (size_t)(p->rows * p->k + 15) / 16 * 16;
+    size_t panel_size = (size_t)INNER * TILE_COLS * (p->pairs ? 2 : 1);
     // In pairs x and its narrowed copy take half as much each.
+    size_t x_size = (size_t)(p->rows * p->k * (p->pairs ? 2 : 1) + 15) / 16 * 16;
     p->x = cpu_scratch((x_size + panel_size * (size_t)threads) * sizeof(float));
     if (!p->x) return -1;
     p->panels = p->x + x_size;
-    if (pairs) x = make_pairs(p, x, p->x + p->rows * (p->k / 2));
+    if (p->pairs && !p->x_turned) x = make_pairs(p, x, p->x + p->rows * p->k);
     pack_x(p, x);
 #pragma omp parallel for schedule(dynamic) if (vec_worth_threads(p->k * p->m))
     for (int64_t m = 0; m < p->m; m += group)
@@ -383,15 +441,15 @@ int KERNEL(matmul)(struct tensor *y, const struct tensor *x, const struct tensor
         few_rows(&p, x->data);
         return 0;
     }
-    bool pairs = mode == MATMUL_BF16 && p.dtype == DTYPE_BF16 && p.k % 2 == 0 && has_pairs();
-    return many_rows(&p, x->data, pairs);
+    return many_rows(&p, x->data, mode);
 }
 
 // --- backward ------------------------------------------------------------------------------------
 // The same product with other sides turned: dx = dy w sums over the M rows of w, dw = dy^T x over
 // the N rows of x.
 
-int KERNEL(matmul_dx)(struct tensor *dx, const struct tensor *dy, const struct tensor *w)
+int KERNEL(matmul_dx)(struct tensor *dx, const struct tensor *dy, const struct tensor *w,
+                      enum matmul_mode mode)
 {
     struct product p = { .y = dx->data,
                          .w = w->data,
@@ -403,7 +461,7 @@ int KERNEL(matmul_dx)(struct tensor *dx, const struct tensor *dy, const struct t
                          .add = true };
     p.rows = p.k ? tensor_count(dy) / p.k : 0;
     p.row_bytes = (size_t)p.m * dtype_size(p.dtype);
-    return p.rows && p.m ? many_rows(&p, dy->data, false) : 0;
+    return p.rows && p.m ? many_rows(&p, dy->data, mode) : 0;
 }
 
 enum { BLOCK = 2048, COLUMNS = 512 }; // rows of dw, and columns of dy for the bias, at a time
@@ -417,7 +475,7 @@ static void sum_columns(float *to, const float *dy, int64_t rows, int64_t m)
 }
 
 int KERNEL(matmul_dw)(struct tensor *dw, struct tensor *dbias, const struct tensor *dy,
-                      const struct tensor *x)
+                      const struct tensor *x, enum matmul_mode mode)
 {
     int64_t rows = dy->shape[0], m = tensor_row(dy), width = tensor_row(x);
     if (dbias) sum_columns(dbias->data, dy->data, rows, m);
@@ -435,7 +493,7 @@ int KERNEL(matmul_dw)(struct tensor *dw, struct tensor *dbias, const struct tens
                              .x_turned = true,
                              .w_turned = true,
                              .add = true };
-        if (many_rows(&p, (const float *)dy->data + from, false) < 0) return -1;
+        if (many_rows(&p, (const float *)dy->data + from, mode) < 0) return -1;
     }
     return 0;
 }

@@ -78,10 +78,11 @@ OP(row_norms, (struct tensor *y, const struct tensor *x))
 // hold. One that is not wanted is NULL. The sums do not depend on the number of threads.
 
 // dx[N,K] += dy[N,M] w[M,K].
-OP(matmul_dx, (struct tensor *dx, const struct tensor *dy, const struct tensor *w))
+OP(matmul_dx, (struct tensor *dx, const struct tensor *dy, const struct tensor *w,
+               enum matmul_mode mode))
 // dw[M,K] += dy[N,M]^T x[N,K]; dbias[M] += the column sums of dy.
 OP(matmul_dw, (struct tensor *dw, struct tensor *dbias, const struct tensor *dy,
-               const struct tensor *x))
+               const struct tensor *x, enum matmul_mode mode))
 // x is what the forward op read.
 OP(rmsnorm_backward, (struct tensor *dx, struct tensor *dgain, const struct tensor *dy,
                       const struct tensor *x, const struct tensor *gain, float eps))

@@ -180,6 +180,8 @@ void job_rows_free(struct job_row *rows, size_t count)
 static int read_plain(struct store *s, int64_t id, struct job_row *row, int64_t *asked,
                       struct err *err)
 {
+    *row = (struct job_row){ 0 };
+    *asked = 0;
     sqlite3_stmt *q = store_query(s, err, "SELECT " COLUMNS " FROM jobs WHERE id = ?", "i", id);
     if (!q) return -1;
     const int found = store_step(s, q, err);
@@ -200,7 +202,7 @@ int job_read_own(struct store *s, int64_t id, struct job_row *row, struct err *e
 
 static int read_once(struct store *s, int64_t id, struct job_row *row, struct err *err)
 {
-    int64_t asked;
+    int64_t asked = 0;
     if (read_plain(s, id, row, &asked, err) < 0) return -1;
     if (!job_state_ended(row->state) && !job_alive(s, id, &row->pid) &&
         (row->state == STATE_RUNNING || time(NULL) - asked > BEGIN_S))

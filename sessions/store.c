@@ -76,6 +76,11 @@ static const char *const schema_steps[] = {
     "  job INTEGER NOT NULL REFERENCES jobs(id) ON DELETE CASCADE, place INTEGER NOT NULL,"
     "  sample TEXT, prompt TEXT, answer TEXT, reference TEXT, part TEXT, score REAL,"
     "  PRIMARY KEY(job, place)) WITHOUT ROWID;",
+    // Calibration files by what is in them; the files themselves stay where they are.
+    "CREATE TABLE calibrations("
+    "  id INTEGER PRIMARY KEY, path TEXT NOT NULL, hash TEXT NOT NULL, kind TEXT NOT NULL,"
+    "  model TEXT NOT NULL, data TEXT NOT NULL, count INTEGER NOT NULL, noted INTEGER NOT NULL,"
+    "  UNIQUE(path, hash));",
 };
 
 enum { SCHEMA_STEPS = sizeof schema_steps / sizeof schema_steps[0] };

@@ -65,7 +65,7 @@ static int choose_auto(const struct method_env *env, const struct calibration *c
     float *redundancy = calibration_numbers(c, "ffn.redundancy", 1, &layers, err);
     if (!redundancy) return -1;
     const double eta = settings_real(env->settings, "ffn.eta");
-    for (int64_t l = 0; l < layers; l++) chosen[l] = redundancy[l] > eta && l < layers - 1;
+    for (int64_t l = 0; l < layers - 1; l++) chosen[l] = redundancy[l] > eta;
     free(redundancy);
     return 0;
 }

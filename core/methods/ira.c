@@ -248,11 +248,6 @@ static int64_t sample_start(const struct site_args *a, int64_t i)
     return a->sequence->start ? a->sequence->start[site_row(a, i)] : 0;
 }
 
-static bool key_visual(const struct site_args *a, int64_t j)
-{
-    return a->sequence->picture[site_key(a, j)] >= 0;
-}
-
 // g of the visual tokens among new rows [from, to), one sample: from the text queries of these rows
 // and all visual keys of the sample. Their number is `count`, the last ones among the keys.
 static int gate_sample(struct pass *p, int64_t from, int64_t to, int64_t count, float *gate)

@@ -196,16 +196,6 @@ static void prune_trim(void *state, int64_t rows)
     p->residual = (struct tensor){ 0 };
 }
 
-// A prefill can go on from cached rows whose h[K+1] is here. In dynamic mode what an answer cached
-// is no prompt's: its rows saw some tokens only.
-static int64_t prune_reusable(void *state, const struct sequence *cached, int64_t rows)
-{
-    const struct prune *p = state;
-    int64_t limit = p->residual_rows;
-    if (p->dynamic) limit = cached->n ? sequence_query(cached) : 0;
-    return rows < limit ? rows : limit;
-}
-
 // --- the sequence --------------------------------------------------------------------------------
 
 static int stage_at(const struct prune *p, int layer)
@@ -213,6 +203,25 @@ static int stage_at(const struct prune *p, int layer)
     for (int i = 0; i < p->stages; i++)
         if (p->layer[i] == layer) return i;
     return -1;
+}
+
+// Does any stage drop some of `visual` tokens?
+static bool drops(const struct prune *p, int64_t visual)
+{
+    for (int i = 0; i < p->stages; i++)
+        if (prune_count(p->keep[i], visual) < visual) return true;
+    return false;
+}
+
+// A prefill can go on from cached rows whose h[K+1] is here. In dynamic mode what an answer cached
+// is no prompt's: its rows saw some tokens only.
+static int64_t prune_reusable(void *state, const struct sequence *cached, int64_t rows)
+{
+    const struct prune *p = state;
+    int64_t limit = p->residual_rows;
+    if (p->dynamic)
+        limit = drops(p, sequence_visual_count(cached, 0)) ? sequence_query(cached) : rows;
+    return rows < limit ? rows : limit;
 }
 
 static bool prune_wants(void *state, enum site site, int layer)
@@ -368,8 +377,7 @@ static int go_on(struct prune *p, struct graph *g, struct site_args *args, int s
 // Will any stage drop tokens, or do the layers after the first lack rows that it must give them?
 static bool must_replace(const struct prune *p, const struct site_args *args)
 {
-    for (int i = 0; i < p->stages; i++)
-        if (stage_count(p, i) < p->visual) return true;
+    if (drops(p, p->visual)) return true;
     return args->kv && !kv_whole(args->kv, p->layer[0] + 1, args->past);
 }
 

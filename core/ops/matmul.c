@@ -8,10 +8,12 @@ static int matmul_backward(struct graph *g, const struct tape_step *s)
     bool want_x = tape_grad(g, x, &dx), want_w = tape_grad(g, w, &dw);
     bool want_bias = tape_grad(g, bias, &db);
     if (!tape_grad(g, s->out, &dy)) return -1;
-    if (want_x && g->backend->matmul_dx(&dx, &dy, w) < 0) return op_back(g, "matmul", -1);
+    if (want_x && g->backend->matmul_dx(&dx, &dy, w, g->matmul) < 0)
+        return op_back(g, "matmul", -1);
     if (!want_w && !want_bias) return op_back(g, "matmul", 0);
-    return op_back(g, "matmul",
-                   g->backend->matmul_dw(want_w ? &dw : NULL, want_bias ? &db : NULL, &dy, x));
+    return op_back(
+        g, "matmul",
+        g->backend->matmul_dw(want_w ? &dw : NULL, want_bias ? &db : NULL, &dy, x, g->matmul));
 }
 
 struct tensor *op_matmul(struct graph *g, struct tensor *x, struct tensor *w, struct tensor *bias)

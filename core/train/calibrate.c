@@ -2,8 +2,8 @@
 // kind of calibration (core/calibration.h) adds up what it needs.
 //
 // A sample gives its last question with everything before it and a generation prompt; no answer is
-// read. The methods of the settings work as in a chat, but what removes or approximates tokens (what
-// is being calibrated) is off. On pause the sums go to STATE/sums.safetensors.
+// read. The methods of the settings work as in a chat, but what removes or approximates tokens
+// (what is being calibrated) is off. On pause the sums go to STATE/sums.safetensors.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -73,17 +73,13 @@ struct running {
     struct options o;
     struct dataset data;
     struct settings *settings;
-    struct adapters adapters;
+    struct adapter *adapter;
     struct conversation c;
     void *sums;
     char hash[65], *state;
     int64_t next, used, broken; // samples gone through, used, left out
+    struct err why;             // of the first left out
 };
-
-static const struct tensor *find_trained(void *self, const char *name)
-{
-    return adapter_find(((const struct running *)self)->adapters.active, name);
-}
 
 // The settings of the shell without what would change the tokens that are measured.
 static int settle(struct running *r, struct err *err)
@@ -93,12 +89,7 @@ static int settle(struct running *r, struct err *err)
     for (size_t i = 0; i < sizeof off / sizeof *off; i++)
         if (settings_find(off[i][0]) && settings_set(r->settings, off[i][0], off[i][1], err) < 0)
             return -1;
-    const char *folder = settings_text(r->settings, "adapter");
-    if (!strcmp(folder, "none")) return 0;
-    struct adapter *a = adapters_open(&r->adapters, folder, false, r->job->model, err);
-    if (!a) return -1;
-    adapters_use(&r->adapters, a, settings_real(r->settings, "adapter.scale"));
-    return 0;
+    return adapter_obey(&r->adapter, r->job->model, r->settings, err);
 }
 
 // Goes on with what an earlier process added up; without such a file, from the beginning.
@@ -126,8 +117,7 @@ static int resume(struct running *r, struct err *err)
 static int begin(struct running *r, struct err *err)
 {
     struct job *j = r->job;
-    if (read_options(&r->o, j->argc, j->argv, err) < 0 ||
-        save_hash(r->o.data, r->hash, err) < 0 ||
+    if (read_options(&r->o, j->argc, j->argv, err) < 0 || save_hash(r->o.data, r->hash, err) < 0 ||
         dataset_open(&r->data, r->o.data, r->o.images, err) < 0 || settle(r, err) < 0)
         return -1;
     r->state = xasprintf("%s/sums.safetensors", j->state);
@@ -139,7 +129,7 @@ static int begin(struct running *r, struct err *err)
 static void end(struct running *r)
 {
     conversation_release(&r->c);
-    adapters_release(&r->adapters);
+    adapter_free(r->adapter);
     if (r->sums) r->o.kind->release(r->sums);
     dataset_close(&r->data);
     settings_free(r->settings);
@@ -184,7 +174,7 @@ static int run_sample(struct running *r, struct err *err)
     const struct method_env env = { .model = r->job->model,
                                     .backend = r->job->backend,
                                     .settings = r->settings,
-                                    .tensors = { find_trained, r } };
+                                    .tensors = adapter_tensors(r->adapter) };
     const struct answer_options options = { .forward_only = true, .whole = true };
     bool answered;
     int status = dataset_read(&r->data, r->next, &s, err);
@@ -204,6 +194,7 @@ static int run_sample(struct running *r, struct err *err)
 // One that cannot be used costs that sample only.
 static void leave_out(struct running *r, const struct err *why)
 {
+    if (!r->broken) r->why = *why;
     if (++r->broken <= LOGGED)
         job_log(r->job, "sample #%lld is left out: %s", (long long)r->next, why->text);
 }
@@ -224,11 +215,10 @@ static int go_through(struct running *r, struct err *err)
             r->used++;
         if (atomic_load(&r->job->cancel)) return JOB_STOPPED;
         const double pace = (clock_seconds() - start) / (double)(r->used - first + 1);
-        job_progress(r->job, (double)r->used, (double)count, NAN,
-                     pace * (double)(count - r->used));
+        job_progress(r->job, (double)r->used, (double)count, NAN, pace * (double)(count - r->used));
     }
     if (r->used) return 0;
-    return err_set(err, "no sample of '%s' could be used", r->o.data);
+    return err_set(err, "no sample of '%s' could be used: %s", r->o.data, r->why.text);
 }
 
 static int run(struct job *j, struct err *err)

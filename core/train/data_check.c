@@ -63,8 +63,10 @@ static void look_at_bytes(struct picture_file *f, const struct checking *k, cons
     if (labels_picture_tokens(k->m, bytes, size, path, &f->tokens, &err) < 0 ||
         (k->o->decode && image_decode(&image, bytes, size, path, &err) < 0))
         f->why = xstrdup(err.text);
-    else if (k->o->decode)
+    else if (k->o->decode) {
+        if (k->o->picture) k->o->picture(k->o->self, path, &image, f->tokens);
         image_release(&image);
+    }
 }
 
 static void look_at_file(struct picture_file *f, const struct checking *k, const char *path)

@@ -56,6 +56,8 @@ struct data_check_options {
     size_t kind_count;
     bool decode;   // pictures whole, not only their headers
     int64_t limit; // tokens of the context
+    // With decode: given each picture's pixels, which it may take (and set to zero). May be NULL.
+    void (*picture)(void *self, const char *path, struct image *image, int64_t tokens);
     // Told after each sample; false stops the check. May be NULL.
     bool (*report)(void *self, int64_t done, int64_t count);
     void *self;

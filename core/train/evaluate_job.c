@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/adapters.h"
 #include "core/clock.h"
 #include "core/job.h"
 
@@ -224,7 +225,8 @@ static void put_result(void *self, const char *key, const char *value)
 
 // --- the job -------------------------------------------------------------------------------------
 
-static int evaluate(struct running *r, const struct evaluate_options *o, struct err *err)
+static int evaluate(struct running *r, const struct evaluate_options *o, struct adapter *adapter,
+                    struct err *err)
 {
     struct job *j = r->job;
     struct dataset data;
@@ -236,6 +238,7 @@ static int evaluate(struct running *r, const struct evaluate_options *o, struct 
     request.backend = j->backend;
     request.settings = j->settings;
     request.hooks = &hooks;
+    request.tensors = adapter_tensors(adapter);
     request.data = &data;
     request.first = r->first;
     request.report = report;
@@ -259,9 +262,12 @@ static int run(struct job *j, struct err *err)
     struct evaluate_options o;
     struct evaluation e = { 0 };
     struct running r = { .job = j, .e = &e };
+    struct adapter *adapter = NULL;
     if (evaluate_options_read(&o, j->argc, j->argv, err) < 0) return -1;
-    int status = open_state(&r, err);
-    if (status == 0) status = evaluate(&r, &o, err);
+    int status = adapter_obey(&adapter, j->model, j->settings, err);
+    if (status == 0) status = open_state(&r, err);
+    if (status == 0) status = evaluate(&r, &o, adapter, err);
+    adapter_free(adapter);
     if (r.state) fclose(r.state);
     evaluation_release(&e);
     evaluate_options_release(&o);

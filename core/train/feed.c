@@ -44,7 +44,7 @@ static int encode(const struct feed *f, struct graph *g, struct picture *p, stru
         else if (f->backend->widen(&kept, v) < 0)
             status = err_set(err, "widen: %s", f->backend->failure());
         p->visual = kept;
-        image_release(&p->image);
+        if (status == 0) image_release(&p->image);
     } else {
         g->cancelled |= plain.cancelled;
         status = err_set(err, "%s", plain.cancelled ? "cancelled" : plain.err.text);
@@ -60,12 +60,17 @@ static void release_content(const struct feed *f, struct image *image, struct te
     visual->data = NULL;
 }
 
+static uint64_t bytes_of(const struct picture *p)
+{
+    const struct image *i = &p->image;
+    uint64_t bytes = i->pixels ? (uint64_t)(i->width * i->height * i->channels) : 0;
+    return bytes + (p->visual.data ? tensor_bytes(&p->visual) : 0);
+}
+
 // Keeps the picture if there is room; *ours says whose it is.
 static void keep(struct feed *f, const char *path, const struct picture *p, bool *ours)
 {
-    const struct image *image = &p->image;
-    uint64_t bytes = p->visual.data ? tensor_bytes(&p->visual) : 0;
-    if (image->pixels) bytes += (uint64_t)(image->width * image->height * image->channels);
+    const uint64_t bytes = bytes_of(p);
     *ours = f->used + bytes > (f->room ? f->room : ROOM);
     if (*ours) return;
     const size_t i = names_add(&f->paths, path, NULL);
@@ -86,11 +91,35 @@ static bool find(const struct feed *f, const char *path, struct picture *p)
     return true;
 }
 
+void feed_keep(struct feed *f, const char *path, struct image *image, int64_t tokens)
+{
+    struct picture p = { .image = *image, .tokens = tokens };
+    size_t known;
+    bool ours;
+    if (names_find(&f->paths, path, &known)) return;
+    keep(f, path, &p, &ours);
+    if (!ours) *image = (struct image){ 0 };
+}
+
+// Visual tokens in the place of the pixels that were kept.
+static int encode_kept(struct feed *f, struct graph *g, const char *path, struct picture *p,
+                       struct err *err)
+{
+    size_t i;
+    f->used -= bytes_of(p);
+    if (encode(f, g, p, err) < 0) return err_in(err, "picture '%s'", path);
+    if (!names_find(&f->paths, path, &i)) BUG("a picture that was kept is gone");
+    f->known[i].image = p->image;
+    f->known[i].visual = p->visual;
+    f->used += bytes_of(p);
+    return 0;
+}
+
 static int read_picture(struct feed *f, struct graph *g, const char *path, struct picture *p,
                         bool *ours, struct err *err)
 {
     *ours = false;
-    if (find(f, path, p)) return 0;
+    if (find(f, path, p)) return f->frozen && !p->visual.data ? encode_kept(f, g, path, p, err) : 0;
     *ours = true;
     if (decode(f, path, p, err) < 0) return -1;
     if (f->frozen && encode(f, g, p, err) < 0) return err_in(err, "picture '%s'", path);

@@ -43,6 +43,8 @@ struct feed_item {
 // `g`: for visual tokens, without a tape of its own. Zeroed, the item may be released in any case.
 int feed_read(struct feed *f, struct graph *g, int64_t index, struct feed_item *item,
               struct err *err);
+// Keeps a picture that is decoded already, if there is room for it: then it is taken from *image.
+void feed_keep(struct feed *f, const char *path, struct image *image, int64_t tokens);
 void feed_item_release(struct feed *f, struct feed_item *item);
 void feed_release(struct feed *f);
 

@@ -14,10 +14,40 @@
 
 #include "core/model_write.h"
 
-// The trained parameters as the writers take them; belongs to the caller.
-static struct adapter_part *list_parts(const struct params *p, bool extras_alone, size_t *count)
+// Is this entry of the former adapter trained anew?
+static bool is_trained(const struct params *p, const struct adapter_entry *e)
 {
-    struct adapter_part *parts = xcalloc(p->count + 1, sizeof *parts);
+    for (size_t i = 0; i < p->count; i++) {
+        const struct param *one = &p->list[i];
+        if (e->kind == ADAPTER_EXTRA && !strcmp(one->name, e->name)) return true;
+        if (e->kind == ADAPTER_WEIGHT && one->kind == PARAM_WEIGHT && one->weight == e->weight)
+            return true;
+    }
+    return false;
+}
+
+// The former adapter's entries. The head that PEFT's form of a tied embedding has beside it is
+// written with the embedding.
+static void add_base(struct adapter_part *parts, size_t *count, const struct params *p,
+                     const struct adapter *base, bool extras_alone)
+{
+    for (size_t i = 0; i < base->count; i++) {
+        const struct adapter_entry *e = &base->list[i];
+        if (is_trained(p, e) || (extras_alone && e->kind != ADAPTER_EXTRA)) continue;
+        if (e->kind != ADAPTER_EXTRA && !e->weight) continue;
+        parts[(*count)++] = (struct adapter_part){ .kind = e->kind,
+                                                   .weight = e->weight,
+                                                   .name = e->name,
+                                                   .tensor = &e->tensor,
+                                                   .lora = &e->lora };
+    }
+}
+
+// The trained parameters as the writers take them; belongs to the caller.
+static struct adapter_part *list_parts(const struct params *p, const struct adapter *base,
+                                       bool extras_alone, size_t *count)
+{
+    struct adapter_part *parts = xcalloc(p->count + (base ? base->count : 0) + 1, sizeof *parts);
     *count = 0;
     for (size_t i = 0; i < p->count; i++) {
         const struct param *one = &p->list[i];
@@ -34,6 +64,7 @@ static struct adapter_part *list_parts(const struct params *p, bool extras_alone
         }
         parts[(*count)++] = part;
     }
+    if (base) add_base(parts, count, p, base, extras_alone);
     return parts;
 }
 
@@ -81,10 +112,11 @@ static int move_up(const char *from, const char *out, struct err *err)
     return status;
 }
 
-int result_write(const char *out, const struct params *p, const char **what, struct err *err)
+int result_write(const char *out, const struct params *p, const struct adapter *base,
+                 const char **what, struct err *err)
 {
     size_t count;
-    struct adapter_part *parts = list_parts(p, p->whole, &count);
+    struct adapter_part *parts = list_parts(p, base, p->whole, &count);
     char *folder = xasprintf("%s/result.part", out);
     *what = p->whole ? "model" : "adapter";
     clear_attempts(out);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/adapters.h"
 #include "core/clock.h"
 #include "core/train/result.h"
 #include "core/train/sft_parts.h"
@@ -43,16 +44,30 @@ int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *e
 
 // --- beginning -----------------------------------------------------------------------------------
 
-// A method's parameter. IRA's train whenever IRA is on; others go with the projector.
+// The adapter of the settings: what was trained before is part of the model that is trained now.
+static int put_on_adapter(struct sft *t, struct err *err)
+{
+    const struct settings *s = t->job->settings;
+    if (settings_is(s, "adapter", "none")) return 0;
+    t->base = adapter_read(settings_text(s, "adapter"), t->job->model, err);
+    if (!t->base) return -1;
+    adapter_scale(t->base, settings_real(s, "adapter.scale"));
+    adapter_apply(t->base);
+    return 0;
+}
+
+// A method's parameter. IRA's train whenever train.ira is on; others go with the projector.
 static void add_extra(void *self, const char *name, struct tensor *tensor)
 {
+    struct sft *t = self;
     const bool ira = !strncmp(name, "ira.", 4);
-    params_extra(self, &(struct param_extra){ .name = name,
-                                              .tensor = tensor,
-                                              .group = ira ? GROUP_IRA : GROUP_PROJECTOR,
-                                              .part = ira ? PART_DECODER : PART_PROJECTOR,
-                                              .with_part = !ira,
-                                              .always = ira });
+    params_extra(&t->params, &(struct param_extra){
+                                 .name = name,
+                                 .tensor = tensor,
+                                 .group = ira ? GROUP_IRA : GROUP_PROJECTOR,
+                                 .part = ira ? PART_DECODER : PART_PROJECTOR,
+                                 .with_part = !ira,
+                                 .always = ira && settings_flag(t->job->settings, "train.ira") });
 }
 
 // Does what is trained leave the visual tokens before the methods as they are?
@@ -68,13 +83,15 @@ static bool eyes_frozen(const struct params *p)
 static int open_params(struct sft *t, struct err *err)
 {
     struct job *j = t->job;
-    const struct method_env env = {
-        .model = j->model, .backend = j->backend, .settings = j->settings, .training = true
-    };
+    const struct method_env env = { .model = j->model,
+                                    .backend = j->backend,
+                                    .settings = j->settings,
+                                    .tensors = adapter_tensors(t->base),
+                                    .training = true };
     t->params.backend = j->backend;
     job_hooks(j, &t->hooks);
     if (methods_attach(&t->methods, &t->hooks, &env, err) < 0) return -1;
-    methods_params(&t->methods, add_extra, &t->params);
+    methods_params(&t->methods, add_extra, t);
     if (params_open(&t->params, j->model, j->settings, err) < 0) return -1;
     t->train.feed.frozen = t->held.feed.frozen = eyes_frozen(&t->params);
     job_log(j, "%lld parameters are trained, %.4g%% of %lld", (long long)t->params.trained,
@@ -149,9 +166,12 @@ static int record(struct sft *t, const char *what, struct err *err)
 
 static int begin(struct sft *t, struct err *err)
 {
+    if (settings_flag(t->job->settings, "train.ira") &&
+        settings_set(t->job->settings, "ira.on", "on", err) < 0)
+        return -1;
     int status = sft_data_open(t, err);
     if (status != 0) return status;
-    if (open_params(t, err) < 0) return -1;
+    if (put_on_adapter(t, err) < 0 || open_params(t, err) < 0) return -1;
     plan_steps(t);
     set_graph(t);
     optimizer_configure(&t->optimizer, &t->params, t->job->settings, t->steps);
@@ -272,7 +292,7 @@ static int finish(struct sft *t, struct err *err)
     int status = 0;
     if (t->place.best_step >= 0 && t->place.best_step != t->steps)
         status = save_values_read(best, &t->params, err);
-    if (status == 0) status = result_write(t->out.path, &t->params, &what, err);
+    if (status == 0) status = result_write(t->out.path, &t->params, t->base, &what, err);
     if (status == 0) status = record(t, what, err);
     if (status == 0) {
         unlink(best);
@@ -293,6 +313,7 @@ static void release(struct sft *t)
     tape_release(&t->tape);
     if (t->params.backend) params_release(&t->params);
     methods_release(&t->methods);
+    if (t->base) adapter_free(t->base);
     if (t->arena.backend) arena_release(&t->arena);
     sft_data_close(t);
     out_close(&t->out);

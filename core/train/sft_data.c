@@ -16,11 +16,23 @@
 
 enum { NAMED = 10 }; // findings in the log
 
+struct checked {
+    struct sft *t;
+    struct sft_set *set;
+};
+
 static bool report(void *self, int64_t done, int64_t count)
 {
-    struct sft *t = self;
-    job_breathe(t->job);
-    return job_stopped(t->job) == JOB_GO;
+    const struct checked *c = self;
+    job_breathe(c->t->job);
+    return job_stopped(c->t->job) == JOB_GO;
+}
+
+// Decoded once for the check: the first epoch need not do it again.
+static void take_picture(void *self, const char *path, struct image *image, int64_t tokens)
+{
+    struct checked *c = self;
+    feed_keep(&c->set->feed, path, image, tokens);
 }
 
 // The kinds of train.filter; belongs to the caller, the texts to *words.
@@ -85,11 +97,19 @@ static int open_set(struct sft *t, struct sft_set *set, const char *path, const 
     struct job *j = t->job;
     struct conversation here = { .model = j->model };
     struct data_check c = { 0 };
+    struct checked checked = { t, set };
     struct data_check_options o = {
-        .decode = true, .limit = conversation_limit(&here, j->settings), .report = report, .self = t
+        .decode = true,
+        .limit = conversation_limit(&here, j->settings),
+        .picture = take_picture,
+        .report = report,
+        .self = &checked,
     };
     char *words;
     if (dataset_open(&set->data, path, images, err) < 0) return -1;
+    set->feed = (struct feed){
+        .data = &set->data, .model = j->model, .settings = j->settings, .backend = j->backend
+    };
     const char **kinds = read_filter(j->settings, &words, &o.kind_count);
     o.kinds = kinds;
     int status = data_check_run(&c, &set->data, j->model, j->settings, &o, err);
@@ -103,9 +123,6 @@ static int open_set(struct sft *t, struct sft_set *set, const char *path, const 
     data_check_release(&c);
     free(kinds);
     free(words);
-    set->feed = (struct feed){
-        .data = &set->data, .model = j->model, .settings = j->settings, .backend = j->backend
-    };
     return status;
 }
 

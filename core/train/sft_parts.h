@@ -7,6 +7,7 @@
 #ifndef CORE_TRAIN_SFT_PARTS_H
 #define CORE_TRAIN_SFT_PARTS_H
 
+#include "core/adapter.h"
 #include "core/job.h"
 #include "core/methods/method.h"
 #include "core/tape.h"
@@ -36,6 +37,7 @@ struct sft {
     struct sft_set train, held; // held.count 0: no validation
     bool held_apart;            // held.data is a file of its own
 
+    struct adapter *base; // of the setting `adapter`: training goes on from it; NULL: none
     struct methods methods;
     struct hooks hooks;
     struct params params;
@@ -45,8 +47,8 @@ struct sft {
     struct graph graph;
 
     int64_t batch, accumulate, per_epoch, steps; // per_epoch: steps of an epoch
-    int64_t *order;                              // [train.count] of `epoch`
-    int64_t epoch;                               // -1: no order yet
+    int64_t *order; // [train.count] samples in the order of `epoch`, as in the data file
+    int64_t epoch;  // -1: no order yet
     struct save_place place;
     bool torn;      // a step was taken whose validation was not: no place to go on from
     char *settings; // what training depends on, "key=value" lines

@@ -7,34 +7,71 @@
 #include "core/train/order.h"
 #include "core/train/sft_parts.h"
 
-// One sample: its loss, and `share` times its gradient. Without a tape the loss alone.
-static int pass(struct sft *t, struct sft_set *set, int64_t index, double share, double *loss,
-                int64_t *rows, struct err *err)
+// Samples that are computed in one pass: as many as give the processor enough to do, no more, as
+// memory grows with them.
+enum { PASS_NUMBERS = 1 << 20, PASS_SAMPLES = 64 }; // rows times hidden size
+
+struct pass {
+    struct feed_item items[PASS_SAMPLES];
+    struct loss_item list[PASS_SAMPLES];
+    double losses[PASS_SAMPLES];
+    size_t count;
+    int64_t rows;
+};
+
+static int pass_add(struct sft *t, struct sft_set *set, struct pass *p, int64_t index,
+                    uint64_t number, struct err *err)
 {
-    struct feed_item item;
+    struct feed_item *item = &p->items[p->count];
+    if (feed_read(&set->feed, &t->graph, index, item, err) < 0) return -1;
+    p->list[p->count++] = (struct loss_item){ .pictures = item->pictures,
+                                              .picture_count = item->picture_count,
+                                              .labels = &item->labels,
+                                              .number = number };
+    p->rows += item->labels.sequence.n;
+    return 0;
+}
+
+// The losses of the samples collected, and `share` times their gradients; none is left.
+static int pass_run(struct sft *t, struct sft_set *set, struct pass *p, double share,
+                    struct err *err)
+{
     struct graph *g = &t->graph;
-    if (feed_read(&set->feed, g, index, &item, err) < 0) return -1;
-    int status =
-        loss_sample(g, t->job->model, item.pictures, item.picture_count, &item.labels, share, loss);
-    if (status < 0) err_set(err, "%s", g->cancelled ? "cancelled" : g->err.text);
-    *rows += item.labels.sequence.n;
-    feed_item_release(&set->feed, &item);
+    int status = 0;
+    if (p->count && loss_batch(g, t->job->model, p->list, p->count, share, p->losses) < 0)
+        status = err_set(err, "%s", g->cancelled ? "cancelled" : g->err.text);
+    for (size_t i = 0; i < p->count; i++) feed_item_release(&set->feed, &p->items[i]);
+    p->count = 0;
+    p->rows = 0;
     return status;
 }
 
-// Samples [from, end) of the epoch's order are one micro-batch of a step of `micros`.
-static int micro_batch(struct sft *t, int64_t from, int64_t end, int64_t micros, int64_t *rows,
-                       struct err *err)
+// Losses of count samples, their numbers in the set by `which`, into *sum: share times each.
+// number: of the first draw.
+static int run_samples(struct sft *t, struct sft_set *set, const int64_t *which, int64_t count,
+                       uint64_t number, double share, double *sum, int64_t *rows, struct err *err)
 {
-    const double share = 1 / (double)(micros * (end - from));
-    for (int64_t i = from; i < end; i++) {
-        double loss;
-        if (pass(t, &t->train, t->train.item[t->order[i]], share, &loss, rows, err) < 0) return -1;
-        t->loss += share * loss;
-        if (job_stopped(t->job) == JOB_CANCEL) t->graph.cancelled = true;
-        if (graph_stop(&t->graph)) return err_set(err, "cancelled");
+    const int64_t most = PASS_NUMBERS / t->job->model->decoder.config.hidden;
+    struct pass *p = xcalloc(1, sizeof *p);
+    int status = 0;
+    for (int64_t i = 0; i < count && status == 0;) {
+        const int64_t first = i;
+        // A pass takes the next sample if the rows so far leave room for one as long.
+        while (status == 0 && i < count && p->count < PASS_SAMPLES &&
+               (i == first || p->rows + p->rows / (i - first) <= most)) {
+            status = pass_add(t, set, p, which[i], number + (uint64_t)i, err);
+            i += status == 0;
+        }
+        *rows += p->rows;
+        const size_t n = p->count;
+        if (status == 0) status = pass_run(t, set, p, share, err);
+        for (size_t k = 0; k < n && status == 0; k++) *sum += share * p->losses[k];
+        if (status == 0 && job_stopped(t->job) == JOB_CANCEL) t->graph.cancelled = true;
+        if (status == 0 && graph_stop(&t->graph)) status = err_set(err, "cancelled");
     }
-    return 0;
+    for (size_t i = 0; i < p->count; i++) feed_item_release(&set->feed, &p->items[i]);
+    free(p);
+    return status;
 }
 
 int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
@@ -45,6 +82,7 @@ int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
         order_epoch(t->order, n, t->train.length, t->batch,
                     settings_flag(t->job->settings, "train.shuffle"),
                     (uint64_t)settings_integer(t->job->settings, "train.seed"), epoch);
+        for (int64_t i = 0; i < n; i++) t->order[i] = t->train.item[t->order[i]];
         t->epoch = epoch;
     }
     const int64_t first = within * t->accumulate;
@@ -55,7 +93,9 @@ int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
     int status = params_clear(&t->params, err);
     for (int64_t b = first; b < end && status == 0; b++) {
         const int64_t from = b * t->batch, to = from + t->batch < n ? from + t->batch : n;
-        status = micro_batch(t, from, to, end - first, rows, err);
+        const double share = 1 / (double)((end - first) * (to - from));
+        status = run_samples(t, &t->train, t->order + from, to - from, (uint64_t)(epoch * n + from),
+                             share, &t->loss, rows, err);
     }
     t->graph.tape = NULL;
     return status;
@@ -66,12 +106,9 @@ int sft_validate(struct sft *t, double *loss, struct err *err)
     struct sft_set *set = t->held_apart ? &t->held : &t->train;
     int64_t rows = 0;
     *loss = 0;
-    for (int64_t i = 0; i < t->held.count; i++) {
-        double one;
-        if (pass(t, set, t->held.item[i], 1, &one, &rows, err) < 0)
-            return err_in(err, "validation");
-        *loss += one / (double)t->held.count;
-    }
+    if (run_samples(t, set, t->held.item, t->held.count, 0, 1 / (double)t->held.count, loss, &rows,
+                    err) < 0)
+        return err_in(err, "validation");
     return 0;
 }
 

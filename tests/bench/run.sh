@@ -6,6 +6,8 @@
 set -eu
 build=${1:?usage: tests/bench/run.sh BUILD_DIR}
 cd "$(dirname "$0")/../.."
+# Threads that wait take no processor time: so it is comparable where others use the machine too.
+export OMP_WAIT_POLICY=passive
 folder=build/bench/llama-3.2-1b
 printf '%s, %s cores, load %s\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
     "$(nproc)" "$(cut -d ' ' -f 1 /proc/loadavg)"
@@ -23,4 +25,7 @@ for round in 1 2 3; do
 done
 for dtype in f32 bf16; do
     "$PEERS" $peers/hf_bench.py "$folder" --dtype $dtype --threads "$(nproc)" 2>/dev/null
+done
+for method in layernorm-simple lora; do
+    "$PEERS" $peers/peft_bench.py "$folder" --method $method --threads "$(nproc)" 2>/dev/null
 done

@@ -40,6 +40,17 @@ same "limit" "$(value n | tail -2)" $'3\n2'
 same "kinds" "$(jq -r 'select(.name=="evaluation").rows[] | select(.[0]|startswith("score "))[0]' \
     "$work/events" | head -2 | sort)" $'score colour\nscore shape'
 
+# The job sees the adapter of the shell, and its scale.
+for adapter in ln_tuning lora; do
+    printf '%s\n' "/eval $work/world/captions.json --metric loss --limit 2 --here" \
+        "/set adapter $llava/adapters/$adapter" "/set adapter.scale 3" \
+        "/eval $work/world/captions.json --metric loss --limit 2 --here" \
+        "/eval $work/world/captions.json --metric loss --limit 2" "/wait" "/eval show" |
+        vlmsh $llava --json >"$work/events"
+    same "$adapter in the job" "$(value score | sed -n 2p)" "$(value score | sed -n 3p)"
+    [ "$(value score | sed -n 1p)" != "$(value score | sed -n 2p)" ] || fail "$adapter changes nothing"
+done
+
 # Refused, each before there is a job.
 tiny "/eval $work/absent.json" "/eval" "/eval $work/world/yesno.json --metric bleu" \
     "/eval $work/world/yesno.json --limit 0" "/eval $work/world/yesno.json --limit" \
@@ -48,26 +59,29 @@ tiny "/eval $work/absent.json" "/eval" "/eval $work/world/yesno.json --metric bl
 check "refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
     "true $(printf 'false %.0s' {1..12})true"
 check_has "metrics are named" 'select(.event=="error").message' 'choose one of exact'
-check "one job only" 'select(.event=="table" and .name!="evaluation") | .rows | length' 1
+check "no more jobs" 'select(.event=="table" and .name!="evaluation") | .rows | length' 3
 
 # Killed in the middle, it goes on with the sample it was at and ends with the same numbers.
-tiny "/set sample.max_tokens 200" "/eval $work/world/questions.json"
-state=$work/vlmsh.db.jobs/2/scores.jsonl
-for _ in $(seq 400); do
-    [ "$(cat "$state" 2>/dev/null | wc -l)" -ge 3 ] && break
-    sleep 0.02
+tiny "/set sample.max_tokens 120" "/eval $work/world/questions.json --limit 12"
+job=
+for _ in $(seq 200); do
+    [ -n "$job" ] && break
+    lines "/job 4"
+    job=$(jq -r 'select(.event=="table").rows[] | select(.[0]=="process")[1]' "$work/events")
 done
-lines "/job 2"
-job=$(jq -r 'select(.event=="table").rows[] | select(.[0]=="process")[1]' "$work/events")
+state=$work/vlmsh.db.jobs/4/scores.jsonl
+for _ in $(seq 3000); do
+    [ "$(cat "$state" 2>/dev/null | wc -l)" -ge 2 ] && break
+    sleep 0.01
+done
 kill -9 "$job" || fail "no process to kill"
 while kill -0 "$job" 2>/dev/null; do sleep 0.02; done
-lines_done=$(wc -l <"$state")
-[ "$lines_done" -lt 36 ] || fail "it was done before it was killed"
-tiny "/job 2 resume" "/wait 2" "/eval show 2"
-same "resumed" "$(value n)" 36
-[ "$(wc -l <"$state")" = 36 ] || fail "the state has $(wc -l <"$state") lines"
+[ "$(wc -l <"$state")" -lt 12 ] || fail "it was done before it was killed"
+tiny "/job 4 resume" "/wait 4" "/eval show 4"
+same "resumed" "$(value n)" 12
+[ "$(wc -l <"$state")" = 12 ] || fail "the state has $(wc -l <"$state") lines"
 cp "$work/events" "$work/resumed"
-tiny "/set sample.max_tokens 200" "/eval $work/world/questions.json --here"
+tiny "/set sample.max_tokens 120" "/eval $work/world/questions.json --limit 12 --here"
 same "the same as in one go" "$(jq -c 'select(.event=="table").rows' "$work/resumed")" \
     "$(jq -c 'select(.event=="table").rows' "$work/events")"
 finish

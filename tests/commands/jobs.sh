@@ -81,6 +81,21 @@ same "no such job" "$("$VLMSH" job run 77 --db "$work/vlmsh.db" 2>&1)" \
     "vlmsh job: there is no job 77 (/jobs lists them)"
 "$VLMSH" job list --db "$work/vlmsh.db" | grep -q '^  1  unheard  done' || fail "vlmsh job list"
 
+# A real job outlives the shell that started it; another shell pauses it, a third goes on with it.
+"$VLMSH" scenes 40 "$work/world" >"$work/scenes" 2>&1 || fail "scenes: $(cat "$work/scenes")"
+vlmsh -c "/load $llava" -c "/set sample.max_tokens 4" -c "/set job.nice 0" \
+    -c "/eval $work/world/questions.json --limit 40" >"$work/said" 2>&1 || fail "eval: $(cat "$work/said")"
+grep -q '^job 4: evaluate started' "$work/said" || fail "it said: $(cat "$work/said")"
+vlmsh -c "/job 4 pause" 2>"$work/errors" || grep -q "it is done" "$work/errors" || fail "$(cat "$work/errors")"
+vlmsh -c "/wait 4" 2>"$work/errors"
+grep -Eq 'is (paused|done)' "$work/errors" || fail "after the pause: $(cat "$work/errors")"
+if grep -q 'is paused' "$work/errors"; then
+    vlmsh -c "/job 4 resume" -c /wait 2>"$work/errors" || fail "resumed: $(cat "$work/errors")"
+fi
+lines "/job 4"
+check "evaluated" 'select(.event=="table") | .rows | map({(.[0]):.[1]}) | add |
+    "\(.kind) \(.state) \(.n)"' "evaluate done 40"
+
 lines "/job 1 delete" "/job 1"
 check "deleted" 'select(.event=="done").ok' $'true\nfalse'
 finish

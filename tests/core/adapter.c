@@ -14,6 +14,7 @@
 #include "core/adapter.h"
 #include "core/dtype.h"
 #include "core/engine.h"
+#include "core/train/parts.h"
 #include "tests/core/scratch.h"
 
 #define LLAVA "tests/goldens/llava-1.5"
@@ -491,6 +492,69 @@ static void numbers_are_rounded_to_the_nearest(void **state)
     assert_int_equal(out, 0x7c00);
 }
 
+// --- after training ------------------------------------------------------------------------------
+
+static struct logits saved_logits(const char *folder, bool whole)
+{
+    struct model *m = load(whole ? folder : LLAVA);
+    struct adapter *a = whole ? NULL : read_folder(folder, m);
+    if (a) adapter_apply(a);
+    struct logits l = logits_of(m);
+    adapter_free(a);
+    model_free(m);
+    return l;
+}
+
+static void trained_parameters_are_saved(void **state)
+{
+    static const char *const methods[] = { "layernorm", "lora", "connector", "qv", "all" };
+    struct err err;
+    char *folder = scratch_new();
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        bool whole = !strcmp(methods[i], "all");
+        struct model *m = load(LLAVA);
+        struct params p = { .backend = backend_cpu() };
+        struct settings *s = settings_new();
+        must(settings_set(s, "train.method", methods[i], &err), &err);
+        must(params_open(&p, m, s, &err), &err);
+        for (size_t k = 0; k < p.count; k++) {
+            float *x = p.list[k].tensor->data;
+            for (int64_t n = 0; n < p.list[k].count; n++) x[n] += 0.05f * noise();
+            if (whole) // as its type can hold it
+                for (int64_t n = 0; n < p.list[k].count; n++) {
+                    uint16_t half;
+                    floats_to(&half, DTYPE_F16, &x[n], 1);
+                    floats_from(&x[n], &half, DTYPE_F16, 1);
+                }
+        }
+        model_weights_changed(m);
+        char *out = xasprintf("%s/%s", folder, methods[i]);
+        size_t count;
+        struct adapter_part *parts = params_parts(&p, &count);
+        assert_int_equal(p.whole, whole);
+        must(whole ? model_write(m, parts, count, out, &err)
+                   : adapter_write(m, parts, count, out, &err),
+             &err);
+        // Into a folder that is there, twice: as a job that was killed while it wrote.
+        must(whole ? model_write_into(m, parts, count, out, &err)
+                   : adapter_write_into(m, parts, count, out, &err),
+             &err);
+        free(parts);
+        struct logits a = logits_of(m), b = saved_logits(out, whole);
+        for (int64_t k = 0; k < a.rows * a.vocab; k++)
+            if (!(fabsf(a.x[k] - b.x[k]) <= 1e-4f))
+                fail_msg("%s: logit %lld is %g, was %g", methods[i], (long long)k, (double)b.x[k],
+                         (double)a.x[k]);
+        free(a.x);
+        free(b.x);
+        free(out);
+        params_release(&p);
+        settings_free(s);
+        model_free(m);
+    }
+    scratch_remove(folder);
+}
+
 // --- broken folders ------------------------------------------------------------------------------
 
 static void refuse(const char *folder, struct model *m, const char *why)
@@ -746,6 +810,7 @@ int main(void)
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(a_tied_head_follows),
         cmocka_unit_test(a_merged_model_answers_as_the_adapter_does),
+        cmocka_unit_test(trained_parameters_are_saved),
         cmocka_unit_test(numbers_are_rounded_to_the_nearest),
         cmocka_unit_test(broken_configs_are_refused),
         cmocka_unit_test(broken_tensors_are_refused),

@@ -120,9 +120,33 @@ static void says_no(void **state)
     assert_int_equal(device_used, 0);
 }
 
+// Chunks that do not fit together become one.
+static void test_settle(void **state)
+{
+    (void)state;
+    const size_t mega = 1 << 20;
+    struct arena a = { .backend = backend_cpu() };
+    struct arena_mark empty = arena_mark(&a);
+    assert_non_null(arena_alloc(&a, 3 * mega));
+    arena_reset(&a, empty);
+    arena_settle(&a);
+    assert_int_equal(a.reserved, 3 * mega); // one chunk that fits
+    for (int i = 0; i < 2; i++) assert_non_null(arena_alloc(&a, 2 * mega));
+    assert_int_equal(a.reserved, 5 * mega);
+    arena_settle(&a); // in use
+    assert_int_equal(a.reserved, 5 * mega);
+    arena_reset(&a, empty);
+    arena_settle(&a);
+    assert_int_equal(a.reserved, 0);
+    for (int i = 0; i < 2; i++) assert_non_null(arena_alloc(&a, 2 * mega));
+    assert_in_range(a.reserved, 4 * mega, 5 * mega - 1);
+    arena_release(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_settle),
         cmocka_unit_test(hands_out_aligned_memory),
         cmocka_unit_test(reset_gives_the_same_memory_again),
         cmocka_unit_test(marks_nest),

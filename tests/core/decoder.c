@@ -5,11 +5,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "core/model.h"
+#include "core/ops.h"
 #include "core/random.h"
 #include "core/splice.h"
 
@@ -49,22 +51,21 @@ static struct sequence random_sequence(const struct bench *b, int64_t n)
     return s;
 }
 
-// The first n rows of s behind what is cached; the last row's logits [V] are copied out.
-static int pass(struct bench *b, const struct sequence *s, int64_t n, enum logits_rows want,
-                float *logits)
+// Rows up to n of s behind what is cached; the last row's logits [V] are copied out.
+static int pass_as(struct bench *b, const struct sequence *s, int64_t n, enum logits_rows want,
+                   bool prefill, float *logits)
 {
-    struct err err = { 0 };
     struct sequence head = *s;
     struct tensor *all = NULL;
     head.n = n;
-    assert_int_equal(kv_reserve(&b->kv, n, &err), 0);
     b->graph = (struct graph){
         .backend = backend_cpu(), .arena = &b->step, .hooks = &b->hooks, .cancel = &b->cancel
     };
     struct arena_mark mark = arena_mark(&b->step);
     struct tensor *h =
         splice(&b->graph, &b->model->decoder.embed, &head, b->kv.layer[0].rows, NULL, 0);
-    int status = decoder_forward(&b->graph, &b->model->decoder, &b->kv, &head, h, want, true, &all);
+    int status =
+        decoder_forward(&b->graph, &b->model->decoder, &b->kv, &head, h, want, prefill, &all);
     if (status == 0 && want != LOGITS_NONE) {
         int64_t vocab = all->shape[1];
         memcpy(logits, (float *)all->data + (all->shape[0] - 1) * vocab,
@@ -72,6 +73,18 @@ static int pass(struct bench *b, const struct sequence *s, int64_t n, enum logit
     }
     arena_reset(&b->step, mark);
     return status;
+}
+
+static int pass(struct bench *b, const struct sequence *s, int64_t n, enum logits_rows want,
+                float *logits)
+{
+    return pass_as(b, s, n, want, true, logits);
+}
+
+// The last row of s, as a generated token.
+static int step(struct bench *b, const struct sequence *s, float *logits)
+{
+    return pass_as(b, s, s->n, LOGITS_LAST, false, logits);
 }
 
 static int64_t best(const float *logits, int64_t vocab)
@@ -261,6 +274,101 @@ static void a_method_takes_the_place_of_the_ffn(void **state)
     bench_close(&b);
 }
 
+// --- rows that go on -----------------------------------------------------------------------------
+
+enum { LAYER = 1, TOKENS = 40 };
+
+// Drops two rows of three after LAYER, or bars them as keys in the layers after it.
+struct dropping {
+    bool bar;
+    int cancel_at; // layer
+    atomic_bool *cancel;
+    int32_t alive[TOKENS], *keys[TOKENS];
+    int64_t count[TOKENS];
+};
+
+static bool goes_on(int64_t row)
+{
+    return row % 3 == 1 || row >= TOKENS - 2;
+}
+
+static bool where_rows_drop(void *self, enum site site, int layer)
+{
+    const struct dropping *d = self;
+    if (site == SITE_LAYER_IN) return d->cancel_at && layer == d->cancel_at;
+    return d->bar ? site == SITE_VALUES && layer > LAYER : site == SITE_LAYER_OUT && layer == LAYER;
+}
+
+static int drop_rows(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    struct dropping *d = self;
+    if (site == SITE_LAYER_IN) atomic_store(d->cancel, true);
+    if (site == SITE_LAYER_OUT && args->prefill) {
+        int64_t n = 0;
+        for (int32_t i = 0; i < args->x->shape[0]; i++)
+            if (goes_on(site_row(args, i))) d->alive[n++] = i;
+        args->x = op_gather_rows(g, args->x, d->alive, n);
+        args->rows = d->alive;
+    }
+    for (int64_t i = 0; site == SITE_VALUES && i < args->q->shape[0]; i++) {
+        free(d->keys[i]);
+        d->keys[i] = xcalloc((size_t)(args->past + i) + 1, sizeof(int32_t));
+        d->count[i] = 0;
+        for (int64_t j = 0; j <= args->past + i; j++)
+            if (goes_on(j) || j == args->past + i) d->keys[i][d->count[i]++] = (int32_t)j;
+    }
+    if (site == SITE_VALUES)
+        args->seen = (struct seen_keys){ 0, (const int32_t *const *)d->keys, d->count };
+    return 0;
+}
+
+static void rows_dropped_equal_keys_barred(void **state)
+{
+    static const char *const folders[] = { "tests/goldens/llama-3.2", "tests/goldens/qwen2" };
+    for (int i = 0; i < 2; i++) {
+        struct bench b[2];
+        struct dropping d[2] = { { .bar = false }, { .bar = true } };
+        float logits[2][2][1024];
+        int64_t vocab = 0;
+        for (int k = 0; k < 2; k++) {
+            bench_open(&b[k], folders[i]);
+            hooks_add(&b[k].hooks, &(struct hook){ where_rows_drop, drop_rows, &d[k] });
+            vocab = b[k].model->decoder.config.vocab;
+            struct sequence s = random_sequence(&b[k], TOKENS + 1);
+            assert_int_equal(pass(&b[k], &s, TOKENS, LOGITS_LAST, logits[k][0]), 0);
+            assert_int_equal(step(&b[k], &s, logits[k][1]), 0);
+            sequence_release(&s);
+        }
+        for (int l = 0; l < b[0].kv.layers; l++) {
+            const struct kv_layer *layer = &b[0].kv.layer[l];
+            assert_int_equal(layer->rows, l <= LAYER ? TOKENS + 1 : 13 + 2 + 1);
+            assert_int_equal(layer->position[layer->rows - 1], TOKENS);
+            assert_int_equal(layer->position[1], l <= LAYER ? 1 : 4);
+        }
+        for (int k = 0; k < 2; k++) check_near(logits[0][k], logits[1][k], vocab);
+        for (int k = 0; k < TOKENS; k++) free(d[1].keys[k]);
+        for (int k = 0; k < 2; k++) bench_close(&b[k]);
+    }
+}
+
+// What was to get other rows is empty; the layers before go on from what they had.
+static void a_pass_that_stops_after_rows_dropped(void **state)
+{
+    struct bench b;
+    struct dropping d = { .cancel_at = LAYER + 2 };
+    float logits[1024];
+    bench_open(&b, "tests/goldens/llama-3.2");
+    d.cancel = &b.cancel;
+    struct sequence s = random_sequence(&b, TOKENS);
+    assert_int_equal(pass(&b, &s, 11, LOGITS_LAST, logits), 0);
+    hooks_add(&b.hooks, &(struct hook){ where_rows_drop, drop_rows, &d });
+    assert_int_equal(pass(&b, &s, TOKENS, LOGITS_LAST, logits), -1);
+    for (int l = 0; l < b.kv.layers; l++)
+        assert_int_equal(b.kv.layer[l].rows, l <= LAYER ? 11 : l <= LAYER + 2 ? 0 : 11);
+    sequence_release(&s);
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +377,8 @@ int main(void)
         cmocka_unit_test(memory_of_a_long_prompt_is_bounded),
         cmocka_unit_test(a_pass_that_stops_leaves_the_cache),
         cmocka_unit_test(a_method_takes_the_place_of_the_ffn),
+        cmocka_unit_test(rows_dropped_equal_keys_barred),
+        cmocka_unit_test(a_pass_that_stops_after_rows_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

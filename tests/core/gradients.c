@@ -112,7 +112,8 @@ static struct tensor *run_rope(const struct check *c, struct graph *g, struct te
     return op_rope(g, in[0], co, si);
 }
 
-// Variant 0: every row sees all keys; 1: causal; 2: at most five keys, and every third row none.
+// Variant 0: every row sees all keys; 1: causal; 2: at most five keys, and every third row none; 3:
+// causal in samples of 40 rows; 4: all of such a sample.
 static void range_of(const struct check *c, int64_t i, int32_t *first, int32_t *last)
 {
     int64_t n = c->in[0][0], p = c->in[1][0];
@@ -120,6 +121,8 @@ static void range_of(const struct check *c, int64_t i, int32_t *first, int32_t *
     *last = (int32_t)(c->variant ? p - n + i + 1 : p);
     if (c->variant == 2) *first = *last > 5 ? *last - 5 : 0;
     if (c->variant == 2 && i % 3 == 1) *last = *first;
+    if (c->variant >= 3) *first = (int32_t)(i / 40 * 40);
+    if (c->variant == 4) *last = (int32_t)(*first + 40 < n ? *first + 40 : n);
 }
 
 static void plain_attention(const struct check *c, double *const *in, double *out)
@@ -383,6 +386,8 @@ static const struct check checks[] = {
     { "attention", { "attention_backward" }, 1, { { 7, 6, 4 }, { 9, 3, 4 }, { 9, 3, 4 } }, 168, plain_attention, run_attention },
     { "attention", { "attention_backward" }, 2, { { 8, 2, 33 }, { 8, 2, 33 }, { 8, 2, 33 } }, 528, plain_attention, run_attention },
     { "attention", { "attention_backward" }, 1, { { 141, 1, 2 }, { 141, 1, 2 }, { 141, 1, 2 } }, 282, plain_attention, run_attention },
+    { "attention", { "attention_backward" }, 3, { { 141, 2, 2 }, { 141, 1, 2 }, { 141, 1, 2 } }, 564, plain_attention, run_attention },
+    { "attention", { "attention_backward" }, 4, { { 90, 2, 3 }, { 90, 2, 3 }, { 90, 2, 3 } }, 540, plain_attention, run_attention },
     { "swiglu", { "swiglu_backward" }, 0, { { 3, 11 }, { 3, 11 } }, 33, plain_swiglu, run_swiglu },
     { "gelu", { "gelu_backward" }, GELU_ERF, { { 3, 11 } }, 33, plain_gelu, run_gelu },
     { "gelu", { "gelu_backward" }, GELU_TANH, { { 3, 11 } }, 33, plain_gelu, run_gelu },

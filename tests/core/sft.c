@@ -3,8 +3,12 @@
 #include "tests/core/sft.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "core/tape.h"
+#include "core/train/feed.h"
+#include "core/train/loss.h"
 #include "core/train/optimizer.h"
 #include "core/train/order.h"
 
@@ -127,6 +131,106 @@ static void test_goldens(void **state)
     check_golden("train.method=layernorm-simple", NULL, "norm.align=off");
     check_golden("train.method=layernorm", NULL, "norm.align=off");
     check_golden("train.method=connector", NULL, "norm.align=on");
+}
+
+// Layer and projection of "language_model.model.layers.0.mlp.up_proj.lora_A".
+static void lora_key(char key[128], const char *prefix, const struct param *p)
+{
+    int layer;
+    char block[32], projection[32];
+    assert_int_equal(
+        sscanf(strstr(p->name, "layers."), "layers.%d.%31[^.].%31[^.]", &layer, block, projection),
+        3);
+    snprintf(key, 128, "train.lora.%s.%d.%s.%c", prefix, layer, projection,
+             p->kind == PARAM_LORA_A ? 'A' : 'B');
+}
+
+static void compare_lora(const struct golden *g, const struct params *p, const char *prefix,
+                         bool grads)
+{
+    int compared = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        char key[128];
+        const struct param *one = &p->list[i];
+        lora_key(key, prefix, one);
+        if (!safetensors_find(g->file, key)) continue;
+        compare(g, key, grads ? one->grad->data : (const float *)one->tensor->data, one->count);
+        compared++;
+    }
+    assert_true(compared >= 14);
+}
+
+// Mean loss of both samples and its gradients.
+static float lora_loss(struct graph *g, struct params *p, struct feed *f)
+{
+    struct err err;
+    struct feed_item items[2];
+    struct loss_item list[2];
+    double losses[2];
+    for (int i = 0; i < 2; i++) {
+        if (feed_read(f, g, i, &items[i], &err) < 0) fail_msg("%s", err.text);
+        list[i] = (struct loss_item){ .pictures = items[i].pictures,
+                                      .picture_count = items[i].picture_count,
+                                      .labels = &items[i].labels };
+    }
+    assert_int_equal(params_clear(p, &err), 0);
+    if (loss_batch(g, p->model, list, 2, 0.5, losses) < 0) fail_msg("%s", g->err.text);
+    for (int i = 0; i < 2; i++) feed_item_release(f, &items[i]);
+    return (float)(0.5 * losses[0] + 0.5 * losses[1]);
+}
+
+static void test_golden_lora(void **state)
+{
+    (void)state;
+    struct err err;
+    struct golden golden;
+    struct settings *s = settings_new();
+    struct model *m = model_load(GOLDEN, backend_cpu(), NULL, &err);
+    struct dataset data;
+    char *path = trial_golden_data(scratch);
+    open_golden(&golden);
+    settings_set(s, "train.params", "lora:*", &err);
+    settings_set(s, "train.lora.rank", "4", &err);
+    settings_set(s, "train.lora.alpha", "8", &err);
+    settings_set(s, "train.lr", "1e-3", &err);
+    settings_set(s, "train.schedule", "constant", &err);
+    settings_set(s, "train.warmup", "0", &err);
+    settings_set(s, "train.clip", "0", &err);
+    struct params p = { .backend = backend_cpu() };
+    if (!m || params_open(&p, m, s, &err) < 0 || dataset_open(&data, path, NULL, &err) < 0)
+        fail_msg("%s", err.text);
+    for (size_t i = 0; i < p.count; i++) {
+        char key[128];
+        lora_key(key, "init", &p.list[i]);
+        const struct safetensor *t = safetensors_find(golden.file, key);
+        if (t) memcpy(p.list[i].tensor->data, t->data, t->bytes);
+    }
+    struct arena arena = { .backend = backend_cpu() };
+    struct tape tape = { .backend = backend_cpu(), .recompute = true };
+    struct graph g = { .backend = backend_cpu(), .arena = &arena, .tape = &tape, .settings = s };
+    struct feed feed = {
+        .data = &data, .model = m, .settings = s, .backend = backend_cpu(), .frozen = true
+    };
+    struct optimizer o;
+    struct optimizer_taken taken;
+    optimizer_configure(&o, &p, s, 3);
+    float loss = lora_loss(&g, &p, &feed);
+    compare(&golden, "train.lora.step0.loss", &loss, 1);
+    compare_lora(&golden, &p, "step0.grad", true);
+    if (optimizer_step(&o, &p, &taken, &err) < 0) fail_msg("%s", err.text);
+    compare_lora(&golden, &p, "step1", false);
+    loss = lora_loss(&g, &p, &feed);
+    compare(&golden, "train.lora.step1.loss", &loss, 1);
+    compare_lora(&golden, &p, "step1.grad", true);
+    feed_release(&feed);
+    tape_release(&tape);
+    arena_release(&arena);
+    params_release(&p);
+    dataset_close(&data);
+    model_free(m);
+    settings_free(s);
+    close_golden(&golden);
+    free(path);
 }
 
 // --- schedule and order --------------------------------------------------------------------------
@@ -428,6 +532,37 @@ static void test_lost_data(void **state)
     free(data), free(out);
 }
 
+// No room for a checkpoint: the run fails and says why, the last checkpoint stays, and with room
+// again it ends with the same bits.
+static void test_disk_full(void **state)
+{
+    (void)state;
+    char *data = write_data(), *out = xasprintf("%s/out", scratch);
+    char *straight = xasprintf("%s/straight", scratch);
+    struct trial t = { .pause_after = 2 };
+    struct rlimit before, small;
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, false, all_settings), JOB_STOPPED);
+    trial_release(&t);
+    t.pause_after = 0;
+    getrlimit(RLIMIT_FSIZE, &before);
+    small = before;
+    small.rlim_cur = 100000;
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &small);
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, true, all_settings), -1);
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_non_null(strstr(t.err.text, "cannot write"));
+    trial_release(&t);
+    size_t size;
+    free(read_state(out, 2, &size));
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, true, all_settings), 0);
+    trial_release(&t);
+    assert_int_equal(trial_run(&t, GOLDEN, data, straight, false, all_settings), 0);
+    trial_release(&t);
+    same_state(straight, out, 6);
+    free(data), free(out), free(straight);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 4 && !strcmp(argv[1], "--train")) {
@@ -438,8 +573,9 @@ int main(int argc, char **argv)
     }
 #define T(f) cmocka_unit_test_setup_teardown(f, open_scratch, close_scratch)
     const struct CMUnitTest tests[] = {
-        T(test_goldens), T(test_schedule), T(test_order),   T(test_pause),     T(test_result_loads),
-        T(test_killed),  T(test_threads),  T(test_refused), T(test_lost_data),
+        T(test_goldens),      T(test_schedule),    T(test_order),     T(test_pause),
+        T(test_result_loads), T(test_killed),      T(test_threads),   T(test_refused),
+        T(test_lost_data),    T(test_golden_lora), T(test_disk_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

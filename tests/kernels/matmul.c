@@ -83,7 +83,55 @@ static void test_shapes(void **state)
                     check(b, DTYPE_F16, rows[i], inner[j], outer[k], bias, MATMUL_F32);
                     check(b, DTYPE_BF16, rows[i], inner[j], outer[k], bias, MATMUL_F32);
                     check(b, DTYPE_BF16, rows[i], inner[j], outer[k], bias, MATMUL_BF16);
+                    check(b, DTYPE_F32, rows[i], inner[j], outer[k], bias, MATMUL_BF16);
+                    check(b, DTYPE_F16, rows[i], inner[j], outer[k], bias, MATMUL_BF16);
                 }
+}
+
+// dx and dw, added to what is there, against sums in double.
+static void check_backward(const struct backend *b, enum dtype dtype, int64_t n, int64_t k,
+                           int64_t m, enum matmul_mode mode)
+{
+    struct tensor x = noise_tensor(2, n, k, 0, 5), dy = noise_tensor(2, n, m, 0, 6);
+    struct tensor dx = noise_tensor(2, n, k, 0, 8), dw = noise_tensor(2, m, k, 0, 9);
+    struct weights w = weights_new(dtype, m, k, 7);
+    double *want_x = doubles(n * k), *want_w = doubles(m * k);
+    for (int64_t i = 0; i < n * k; i++) want_x[i] = ((float *)dx.data)[i];
+    for (int64_t i = 0; i < m * k; i++) want_w[i] = ((float *)dw.data)[i];
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < m; j++)
+            for (int64_t e = 0; e < k; e++) {
+                double d = ((float *)dy.data)[i * m + j];
+                want_x[i * k + e] += d * w.value[j * k + e];
+                want_w[j * k + e] += d * (double)((float *)x.data)[i * k + e];
+            }
+    double size = mode == MATMUL_BF16 ? 8e-3 : 1e-6;
+    assert_int_equal(b->matmul_dx(&dx, &dy, &w.t, mode), 0);
+    close_check("dx", dx.data, want_x, n * k, sqrt((double)m) * size, 2e-6);
+    assert_int_equal(b->matmul_dw(&dw, NULL, &dy, &x, mode), 0);
+    close_check("dw", dw.data, want_w, m * k, sqrt((double)n) * size, 2e-6);
+    struct tensor *all[] = { &x, &dy, &dx, &dw };
+    for (int i = 0; i < 4; i++) free(all[i]->data);
+    free(want_x);
+    free(want_w);
+    weights_free(&w);
+}
+
+static void test_backward(void **state)
+{
+    (void)state;
+    static const int64_t rows[] = { 1, 2, 9, 13, 33, 1030 }, inner[] = { 1, 16, 37, 68 };
+    static const int64_t outer[] = { 1, 6, 33, 67 };
+    FOR_EACH_ISA(b)
+    for (int mode = MATMUL_F32; mode <= MATMUL_BF16; mode++)
+        for (int dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
+            for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+                for (size_t j = 0; j < sizeof inner / sizeof *inner; j++)
+                    for (size_t k = 0; k < sizeof outer / sizeof *outer; k++)
+                        check_backward(b, (enum dtype)dtype, rows[i], inner[j], outer[k],
+                                       (enum matmul_mode)mode);
+            check_backward(b, (enum dtype)dtype, 20, 30, 2100, (enum matmul_mode)mode);
+        }
 }
 
 // Large enough for several threads, groups of panels and pieces along K.
@@ -180,9 +228,10 @@ static void test_special(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_large),
-        cmocka_unit_test(test_no_rows),   cmocka_unit_test(test_bf16_exact),
-        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_special),
+        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_large),
+        cmocka_unit_test(test_backward),   cmocka_unit_test(test_no_rows),
+        cmocka_unit_test(test_bf16_exact), cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_special),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

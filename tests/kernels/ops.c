@@ -363,6 +363,46 @@ static void check_fill(const struct backend *b, int64_t n, int64_t d)
     finish(b, "fill", &y, want, 0, 0);
 }
 
+static void check_sum_squares(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor x = noise_tensor(2, n, d, 0, 1);
+    double want = 3, got = 3;
+    for (int64_t i = 0; i < n * d; i++)
+        want += (double)((float *)x.data)[i] * (double)((float *)x.data)[i];
+    assert_int_equal(b->sum_squares(&got, &x), 0);
+    assert_true(fabs(got - want) <= 1e-12 * want);
+    free(x.data);
+}
+
+// Five steps beside the formulas in double.
+static void check_adamw(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor w = noise_tensor(2, n, d, 0, 1), m = noise_tensor(2, n, d, 0, 2);
+    struct tensor v = noise_tensor(2, n, d, 0, 3);
+    struct adamw_step s = { .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .decay = 0.1 };
+    double *wide = doubles(n * d), *mean = doubles(n * d), *square = doubles(n * d);
+    b->fill(&m, 0);
+    b->fill(&v, 0);
+    for (int64_t i = 0; i < n * d; i++) wide[i] = (double)((float *)w.data)[i];
+    for (s.step = 1; s.step <= 5; s.step++) {
+        struct tensor g = noise_tensor(2, n, d, 0, 10 + (uint32_t)s.step);
+        s.scale = 0.25 * (double)s.step;
+        for (int64_t i = 0; i < n * d; i++) {
+            const double grad = (double)((float *)g.data)[i] * s.scale, t = (double)s.step;
+            mean[i] = s.beta1 * mean[i] + (1 - s.beta1) * grad;
+            square[i] = s.beta2 * square[i] + (1 - s.beta2) * grad * grad;
+            wide[i] *= 1 - s.lr * s.decay;
+            wide[i] -= s.lr * (mean[i] / (1 - pow(s.beta1, t))) /
+                       (sqrt(square[i] / (1 - pow(s.beta2, t))) + s.eps);
+        }
+        assert_int_equal(b->adamw(&w, &g, &m, &v, &s), 0);
+        free(g.data);
+    }
+    finish(b, "adamw: mean", &m, mean, 1e-6, 1e-6);
+    finish(b, "adamw: square", &v, square, 1e-6, 1e-6);
+    finish(b, "adamw", &w, wide, 1e-6, 1e-6);
+}
+
 static void check_cross_entropy(const struct backend *b, int64_t n, int64_t d)
 {
     struct tensor x = noise_tensor(2, n, d, 0, 1), target = tensor_of(DTYPE_I32, 1, n, 0, 0);
@@ -448,6 +488,8 @@ static const struct {
     { "weigh_values", check_weigh_values },
     { "row_norms", check_row_norms },
     { "cross_entropy", check_cross_entropy },
+    { "sum_squares", check_sum_squares },
+    { "adamw", check_adamw },
 };
 
 static void test_each(void **state)

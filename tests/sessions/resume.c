@@ -3,7 +3,15 @@
 //
 // The engine here is a small one that notes what it is told, so that every failure can be made to
 // happen; the whole way with a model is tested in tests/sessions/replay.c.
+#include "core/families/family.h"
 #include "tests/sessions/fixture.h"
+
+static int64_t one(const struct model *m, int64_t width, int64_t height)
+{
+    return 1;
+}
+
+static const struct family seeing = { .picture_tokens = one }, blind;
 
 struct engine {
     struct model model;
@@ -26,11 +34,6 @@ int engine_load(struct engine *e, const char *name, struct err *err)
 const struct model *engine_model(const struct engine *e)
 {
     return e->loaded ? &e->model : NULL;
-}
-
-bool model_sees(const struct model *m)
-{
-    return m->vision.config.layers > 0;
 }
 
 const struct conversation *engine_conversation(const struct engine *e)
@@ -103,7 +106,7 @@ static void engine_begin(struct engine *e)
 {
     *e = (struct engine){ .settings = settings_new(), .fingerprint = "f00d" };
     e->model.decoder.config.vocab = 100;
-    e->model.vision.config.layers = 1;
+    e->model.family = &seeing;
     e->model.name = "fake";
 }
 
@@ -266,10 +269,10 @@ static void test_failures(void **state)
     assert_int_equal(store_resume(s, &e, "old", &err), -1);
     assert_contains(err.text, "/m");
     e.fails = false;
-    e.model.vision.config.layers = 0;
+    e.model.family = &blind;
     assert_int_equal(store_resume(s, &e, "old", &err), -1);
     assert_contains(err.text, "text only");
-    e.model.vision.config.layers = 1;
+    e.model.family = &seeing;
     // The kept bytes are damaged and the file is gone.
     assert_int_equal(store_run(s, &err, "UPDATE pictures SET bytes = x'00'", ""), 0);
     assert_int_equal(store_resume(s, &e, "old", &err), -1);

@@ -1,0 +1,173 @@
+// commands/calibrate.c -- /calibrate measures a model for methods that need numbers of it,
+// /calibration puts such a file to use.
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands/jobs.h"
+#include "core/calibration.h"
+#include "core/train/save.h"
+#include "sessions/calibrations.h"
+
+// --- /calibrate ----------------------------------------------------------------------------------
+
+static int merge(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    if (argc < 3) return err_set(err, "/calibrate merge OUT FILE...: which files into which one?");
+    if (access(argv[1], F_OK) == 0)
+        return err_set(err, "'%s' exists: nothing is overwritten, choose another name", argv[1]);
+    if (calibration_merge((const char *const *)argv + 2, (size_t)argc - 2, argv[1], err) < 0)
+        return -1;
+    sinks_notice(shell->sinks, "%d calibrations are added up in '%s'", argc - 2, argv[1]);
+    return 0;
+}
+
+static int calibrate_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    if (!strcmp(argv[0], "merge")) return merge(shell, argc, argv, err);
+    if (command_check_needs(shell, NEEDS_STORE, err) < 0) return -1;
+    return shell_start_job(shell, "calibrate", argc, argv, err);
+}
+
+const struct command command_calibrate = {
+    .name = "calibrate",
+    .usage = "/calibrate ffn DATA.json OUT [--images DIR] [--limit N] | merge OUT FILE...",
+    .help = "Measures the model on the pictures of a data set, for methods that need such numbers.",
+    .details =
+        "Runs as a job (/jobs, /wait). ffn: for each layer how little the FFN changes visual and\n"
+        "text tokens, and the factor per dimension (alpha) that comes nearest to it, for\n"
+        "ffn.approx and ffn.layers auto. Of each sample the prompt up to its last question is\n"
+        "computed; --limit (500) is the number of samples. The sums are in the file OUT, so that\n"
+        "merge makes one calibration of those of several workers.\n"
+        "/calibration load OUT uses it.",
+    .min = 1,
+    .max = -1,
+    .complete = COMPLETE_PATH,
+    .run = calibrate_run,
+};
+
+// --- /calibration --------------------------------------------------------------------------------
+
+static const char *or_unknown(const char *text)
+{
+    return text ? text : "";
+}
+
+static int note(struct shell *shell, const struct calibration *c, char *path, struct err *err)
+{
+    char hash[65];
+    if (!shell->store) return 0;
+    if (save_hash(path, hash, err) < 0) return -1;
+    const struct calibration_row row = { .path = path,
+                                         .hash = hash,
+                                         .kind = (char *)calibration_kind_of(c)->name,
+                                         .model = (char *)or_unknown(c->model),
+                                         .data = (char *)or_unknown(c->data),
+                                         .count = c->count };
+    return store_calibration_note(shell->store, &row, err);
+}
+
+static int use(struct shell *shell, const struct calibration *c, char *path, struct err *err)
+{
+    const struct model *m = engine_model(shell->engine);
+    char key[64];
+    if (m && calibration_fits(c, m, err) < 0) return -1;
+    snprintf(key, sizeof key, "%s.calibration", calibration_kind_of(c)->name);
+    if (engine_set(shell->engine, key, path, err) < 0 || note(shell, c, path, err) < 0) return -1;
+    if (!c->model)
+        sinks_notice(shell->sinks,
+                     "'%s' does not say which model it was made with: it is believed to fit", path);
+    return 0;
+}
+
+static int load_run(struct shell *shell, const char *file, struct err *err)
+{
+    struct calibration c;
+    if (!file) return err_set(err, "/calibration load FILE: which file?");
+    char *path = realpath(file, NULL); // sessions may go on in another folder
+    if (!path) return err_set(err, "cannot read '%s': %s", file, strerror(errno));
+    int status = calibration_open(&c, path, err);
+    if (status == 0) {
+        status = use(shell, &c, path, err);
+        calibration_close(&c);
+    }
+    free(path);
+    return status;
+}
+
+static int list_run(struct shell *shell, const char *file, struct err *err)
+{
+    static const char *const columns[] = { "kind", "samples", "model", "in use", "file" };
+    static const bool numeric[] = { false, true, false, false, false };
+    struct calibration_row *rows;
+    struct table_builder t;
+    size_t count;
+    if (command_check_needs(shell, NEEDS_STORE, err) < 0 ||
+        store_calibrations(shell->store, &rows, &count, err) < 0)
+        return -1;
+    if (!count) sinks_text(shell->sinks, "no calibration was used yet: /calibration load FILE");
+    table_begin(&t, "calibrations", 5, columns, numeric);
+    for (size_t i = 0; i < count; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "%s.calibration", rows[i].kind);
+        const bool used =
+            settings_find(key) && settings_is(engine_settings(shell->engine), key, rows[i].path);
+        table_add(&t, "%s", rows[i].kind);
+        table_add(&t, rows[i].count < 0 ? "?" : "%" PRId64, rows[i].count);
+        table_add(&t, "%.12s", rows[i].model);
+        table_add(&t, "%s", used ? "yes" : "");
+        table_add(&t, "%s", rows[i].path);
+    }
+    table_emit(&t, shell->sinks);
+    calibration_rows_free(rows, count);
+    return 0;
+}
+
+// Without FILE the one in use.
+static int show_run(struct shell *shell, const char *file, struct err *err)
+{
+    struct calibration c;
+    const char *path =
+        file ? file : settings_text(engine_settings(shell->engine), "ffn.calibration");
+    if (!strcmp(path, "none"))
+        return err_set(err, "no calibration is in use: /calibration load FILE, or show FILE");
+    if (calibration_open(&c, path, err) < 0) return -1;
+    sinks_text(shell->sinks, "%s: kind %s, model %.12s, data %.12s, %" PRId64 " samples", path,
+               calibration_kind_of(&c)->name, c.model ? c.model : "unknown",
+               c.data ? c.data : "unknown", c.count);
+    calibration_kind_of(&c)->show(&c, shell->sinks);
+    calibration_close(&c);
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(struct shell *shell, const char *file, struct err *err);
+} actions[] = { { "load", load_run }, { "list", list_run }, { "show", show_run } };
+
+static const char *const words[] = { "load", "list", "show", NULL };
+
+static int calibration_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+        if (!strcmp(argc ? argv[0] : "list", actions[i].name))
+            return actions[i].run(shell, argc > 1 ? argv[1] : NULL, err);
+    return err_set(err, "/calibration has no '%s': load, list or show", argv[0]);
+}
+
+const struct command command_calibration = {
+    .name = "calibration",
+    .usage = "/calibration load FILE|list|show [FILE]",
+    .help = "Uses a calibration file, lists those that were used, shows what is in one.",
+    .details =
+        "A file that /calibrate made with other weights is refused. One without metadata loads\n"
+        "with a notice. The setting ffn.calibration holds the path; /set ffn.calibration none\n"
+        "puts it away.",
+    .max = 2,
+    .complete = COMPLETE_WORDS,
+    .words = words,
+    .run = calibration_run,
+};

@@ -1,0 +1,39 @@
+#!/bin/bash
+# commands/calibrate.c: a calibration is made by a job, used, listed and shown; what cannot be is
+# refused before a job begins.
+set -u
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+model=tests/goldens/llava-1.5
+vlmsh() { "$VLMSH" --plain --db "$dir/db" "$@" </dev/null 2>&1; }
+fail() { echo "$1"; echo "$2"; exit 1; }
+picture=$PWD/tests/goldens/pictures/scene.png
+cat >"$dir/data.json" <<EOF
+[{"id": "a", "image": "$picture", "conversations": [{"from": "human", "value": "<image>\nWhat is it?"}, {"from": "gpt", "value": "a scene"}]},
+ {"id": "b", "image": "missing.png", "conversations": [{"from": "human", "value": "<image>\nAnd this?"}, {"from": "gpt", "value": "nothing"}]}]
+EOF
+out=$(vlmsh $model -c "/calibrate ffn $dir/data.json $dir/ffn.safetensors" -c /wait \
+    -c "/calibration load $dir/ffn.safetensors" -c "/calibration show" -c "/calibration list" \
+    -c "/set ffn.eta 0.5" -c "/set ffn.approx hadamard" -c "/image $picture" \
+    -c "/set sample.max_tokens 2" -c "hello") || fail "making and using a calibration" "$out"
+[[ $out == *"is done"* && $out == *"redundancy, visual"* && $out == *"yes "*"ffn.safetensors"* ]] ||
+    fail "what is told of a calibration" "$out"
+log=$(vlmsh -c "/job 1")
+[[ $log == *"sample #1 is left out"*missing.png* || $log == *"left out"*1* ]] ||
+    fail "the missing picture is not told" "$log"
+refuse() { # line, part of the message
+    out=$(vlmsh $model -c "$1") && fail "'$1' was not refused" "$out"
+    [[ $out == *"$2"* ]] || fail "'$1' should say: $2" "$out"
+}
+refuse "/calibrate ffn $dir/data.json $dir/ffn.safetensors" "exists"
+refuse "/calibrate ffm $dir/data.json $dir/x" "no kind of calibration"
+refuse "/calibrate ffn $dir/none.json $dir/x" "cannot read"
+refuse "/calibrate ffn $dir/data.json $dir/x --limit 0" "--limit"
+refuse "/calibration load $dir/data.json" "data.json"
+refuse "/calibration eat" "no 'eat'"
+out=$(vlmsh tests/goldens/llava-siglip-llama3 -c "/calibration load $dir/ffn.safetensors") &&
+    fail "a calibration of another model was taken" "$out"
+[[ $out == *"other weights"* ]] || fail "why it is refused" "$out"
+out=$(vlmsh -c "/calibrate merge $dir/both.safetensors $dir/ffn.safetensors $dir/ffn.safetensors" \
+    -c "/calibration show $dir/both.safetensors") || fail "merging" "$out"
+[[ $out == *"2 samples"* ]] || fail "the samples of both" "$out"

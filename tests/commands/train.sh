@@ -1,0 +1,51 @@
+# train.sh -- /train: plans, refusals, and whole runs as jobs: a model folder, an adapter, a pause.
+. tests/commands/common.bash
+cp $scene "$work/scene.png"
+for i in 0 1 2 3 4 5; do
+    printf '{"id": "%d", %s"question": "What is %d?", "answer": "It is %d."}\n' $i \
+        "$([ $i = 0 ] && printf '"image": "scene.png", ')" $i $((i * i))
+done >"$work/data.jsonl"
+printf '{"question": "What?", "answer": " "}\n' >"$work/empty.jsonl"
+
+lines "/load $llava" "/set train.method layernorm-simple" "/train plan"
+check "norms alone" 'select(.event=="table") | .rows[-1][1]' 512
+lines "/load $llava" "/set train.params lora:q_proj:8" "/train plan"
+check "LoRA" 'select(.event=="table") | .rows | map(select(.[0]=="decoder"))[0][1]' 4096
+lines "/load $llava" "/set train.params *q_prj*" "/train $work/data.jsonl $work/no"
+check_has "a near name" 'select(.event=="error").message' "q_proj"
+lines "/load $llava" "/train $work/none.jsonl $work/no" "/train $work/data.jsonl" \
+    "/train $work/data.jsonl $work" "/train $work/data.jsonl $work/no --fast"
+check "refused" '[select(.event=="error").message] | .[]' "cannot read the data '$work/none.jsonl'
+a data file and a folder for the result: /train DATA OUT
+'$work' holds other files: name a new folder
+'--fast' is no option here: /train DATA OUT [--images DIR] [--resume]"
+
+cat >"$work/norms.vlmsh" <<S
+/load $llava
+/set job.nice 0
+/set train.method layernorm-simple
+/set train.batch 2
+/set train.epochs 2
+/train $work/data.jsonl $work/norms
+/wait
+/set train.method all
+/train $work/data.jsonl $work/all
+/wait
+S
+vlmsh -f "$work/norms.vlmsh" >"$work/out" 2>&1 || fail "norms.vlmsh: $(cat "$work/out")"
+[ -f "$work/norms/adapter_model.safetensors" ] || fail "no adapter"
+[ -f "$work/all/model.safetensors" ] || fail "no model"
+[ -d "$work"/norms/checkpoint-* ] && fail "a checkpoint was left"
+lines "/load $llava" "/adapter load $work/norms" "/adapter show"
+check "no error" 'select(.event=="error").message' ""
+lines "/load $work/all" "/info"
+check "no error" 'select(.event=="error").message' ""
+lines "/job 1"
+check "steps" 'select(.event=="table") | .rows | map(select(.[0]=="steps"))[0][1]' "6/6"
+lines "/plot 1 loss grad_var.layers.0.input_layernorm"
+check "drawn" 'select(.event=="error").message' ""
+
+vlmsh -c "/load $llava" -c "/train $work/empty.jsonl $work/nothing" -c /wait >"$work/out" 2>&1 &&
+    fail "nothing to train on"
+grep -q "no answer" "$work/out" || fail "why: $(cat "$work/out")"
+finish
