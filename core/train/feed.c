@@ -16,13 +16,14 @@ enum { ROOM = 512 << 20 };
 
 // --- pictures ------------------------------------------------------------------------------------
 
-static int decode(const struct feed *f, const char *path, struct picture *p, struct err *err)
+static int decode(struct feed *f, const char *path, struct picture *p, struct err *err)
 {
     size_t size;
     char *bytes = file_read(path, IMAGE_MAX_FILE, &size, err);
     if (!bytes) return -1;
     int status = labels_picture_tokens(f->model, bytes, size, path, &p->tokens, err);
-    if (status == 0) status = image_decode(&p->image, bytes, size, path, err);
+    if (!f->decoder) f->decoder = image_decoder_new();
+    if (status == 0) status = image_decoder_run(f->decoder, &p->image, bytes, size, path, err);
     free(bytes);
     return status;
 }
@@ -178,6 +179,8 @@ void feed_release(struct feed *f)
     for (size_t i = 0; i < f->known_count; i++)
         release_content(f, &f->known[i].image, &f->known[i].visual);
     free(f->known);
+    image_decoder_free(f->decoder);
+    f->decoder = NULL;
     names_release(&f->paths);
     f->known = NULL;
     f->known_count = 0;
