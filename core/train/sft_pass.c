@@ -79,8 +79,7 @@ int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
     const int64_t epoch = t->place.step / t->per_epoch, within = t->place.step % t->per_epoch;
     const int64_t n = t->train.count, batches = (n + t->batch - 1) / t->batch;
     if (epoch != t->epoch) {
-        order_epoch(t->order, n, t->train.length, t->batch,
-                    settings_flag(t->job->settings, "train.shuffle"),
+        order_epoch(t->order, n, settings_flag(t->job->settings, "train.shuffle"),
                     (uint64_t)settings_integer(t->job->settings, "train.seed"), epoch);
         for (int64_t i = 0; i < n; i++) t->order[i] = t->train.item[t->order[i]];
         t->epoch = epoch;
