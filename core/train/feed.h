@@ -31,8 +31,10 @@ struct feed {
     struct names paths;
     struct feed_picture *known; // [known_count] as in paths
     size_t known_count;
-    uint64_t used;
+    uint64_t used, most; // bytes of them, now and at most so far
 };
+
+enum { FEED_ROOM = 512 << 20 };
 
 struct feed_item {
     struct labels labels;
@@ -46,6 +48,9 @@ int feed_read(struct feed *f, struct graph *g, int64_t index, struct feed_item *
               struct err *err);
 // Keeps a picture that is decoded already, if there is room for it: then it is taken from *image.
 void feed_keep(struct feed *f, const char *path, struct image *image, int64_t tokens);
+// The visual tokens of a picture beside its pixels, in the backend's memory.
+int feed_encode(const struct feed *f, struct graph *g, struct picture *p, struct err *err);
+void feed_picture_release(const struct backend *b, struct picture *p);
 void feed_item_release(struct feed *f, struct feed_item *item);
 void feed_release(struct feed *f);
 
