@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/bind.h"
+#include "core/families/llava.h"
 #include "core/families/text.h"
 #include "core/ops.h"
 
@@ -54,7 +55,7 @@ static int read_placeholder(struct model *m, const cJSON *config, struct err *er
 
 // The class defaults of the image processor: of the named one, else of the one that goes with the
 // encoder.
-static struct picture_config processor_defaults(const struct vision_config *v, const char *type)
+struct picture_config llava_picture_defaults(const struct vision_config *v, const char *type)
 {
     bool clip = strncmp(type, "Siglip", 6) != 0 && (v->class_token || !strncmp(type, "CLIP", 4));
     struct picture_config p = {
@@ -89,7 +90,7 @@ static int read_pictures(struct model *m, const struct checkpoint *c, struct err
     if (json_text(c->preprocessor, "feature_extractor_type", "", &type, err) < 0 ||
         json_text(c->preprocessor, "image_processor_type", type, &type, err) < 0)
         return err_in(err, "preprocessor_config.json");
-    const struct picture_config defaults = processor_defaults(v, type);
+    const struct picture_config defaults = llava_picture_defaults(v, type);
     if (picture_config_read(&m->picture, c->preprocessor, &defaults, err) < 0)
         return err_in(err, "preprocessor_config.json");
     if (m->picture.width != v->image_size || m->picture.height != v->image_size)

@@ -26,8 +26,8 @@ void interface_add(struct interface *s, const struct model *m, enum site site,
 void interface_put(const struct interface *s, struct results *r);
 void interface_release(struct interface *s);
 
-// The table of a folder that may hold only an embedding table or only an encoder; pictures (paths)
-// go through the encoder. *cancel may be NULL.
+// The table of a folder that may hold only an embedding table or only an encoder; pictures
+// go through the encoder.
 int interface_folder(const char *folder, const struct backend *backend,
                      const struct settings *settings, const struct picture *pictures, size_t count,
                      struct results *r, struct err *err);
