@@ -5,6 +5,7 @@
 
 #include "commands/command.h"
 #include "core/names.h"
+#include "core/new_model.h"
 
 // "LoRA 28, weight 4".
 static char *kinds_text(const struct adapter *a)
@@ -205,10 +206,18 @@ static const struct {
     { "show", show_run }, { "scale", scale_run },   { "merge", merge_run },
 };
 
+extern const struct command command_adapter;
+
 static const char *const words[] = { "load", "unload", "list", "show", "scale", "merge", NULL };
 
 static int adapter_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
+    const bool once = argc == 3 && !strcmp(argv[0], "merge") && !strcmp(argv[2], "--once");
+    if (argc == 3 && !once) return err_set(err, "usage: %s", command_adapter.usage);
+    if (once && new_model_written(argv[1])) {
+        sinks_notice(shell->sinks, "%s holds a model already: it stays as it is", argv[1]);
+        return 0;
+    }
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
         if (!strcmp(argc ? argv[0] : "list", actions[i].name))
             return actions[i].run(shell, argc > 1 ? argv[1] : NULL, err);
@@ -217,7 +226,7 @@ static int adapter_run(struct shell *shell, int argc, char **argv, struct err *e
 
 const struct command command_adapter = {
     .name = "adapter",
-    .usage = "/adapter load FOLDER|unload [NAME]|list|show [NAME]|scale X|merge FOLDER",
+    .usage = "/adapter load FOLDER|unload [NAME]|list|show [NAME]|scale X|merge FOLDER [--once]",
     .help = "Puts on, takes off, shows or merges what training changed of a model.",
     .details =
         "FOLDER is as PEFT writes it (LoRA, LN tuning, modules_to_save), perhaps with\n"
@@ -227,8 +236,8 @@ const struct command command_adapter = {
         "show gives ranks, counts and norms; scale X multiplies the scale of LoRA (weights that\n"
         "are replaced whole are not scaled; the setting adapter.scale); merge writes a model\n"
         "folder of its own, with the names and types of the original, and compares the logits\n"
-        "of both on a fixed prompt.",
-    .max = 2,
+        "of both on a fixed prompt (--once: a folder that holds a model is left as it is).",
+    .max = 3,
     .needs = NEEDS_MODEL,
     .complete = COMPLETE_WORDS,
     .words = words,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "commands/jobs.h"
+#include "core/adapters.h"
 #include "core/clock.h"
 #include "core/train/evaluate_job.h"
 #include "sessions/jobs.h"

@@ -178,7 +178,7 @@ static int read_targets(struct adapter_config *c, struct err *err)
             return err_set(err, "\"target_modules\" must be a text or a list of texts");
     }
     // PEFT's own words for every linear layer, and for none.
-    if (!cJSON_IsString(target) || !strcmp(target->valuestring, "all-linear") ||
+    if (!target || !cJSON_IsString(target) || !strcmp(target->valuestring, "all-linear") ||
         !strcmp(target->valuestring, "dummy-target-modules"))
         return 0;
     c->target = pattern_new("", target->valuestring, err);

@@ -38,8 +38,8 @@ struct writing {
     const struct model *model;
     struct slot *slots; // as model->weights
     size_t count;
-    bool lora; // any LoRA at all
-    bool peft; // anything for PEFT at all
+    const struct lora *lora; // the first one; NULL: there is none
+    bool peft;               // anything for PEFT at all
     struct output *outputs;
     size_t output_count, output_capacity;
 };
@@ -81,7 +81,7 @@ static void open_slots(struct writing *w, const struct adapter_part *parts, size
         if (p->kind == ADAPTER_EXTRA) continue;
         struct slot *s = &w->slots[p->weight - weights->list];
         w->peft = true;
-        w->lora |= p->kind == ADAPTER_LORA;
+        if (p->kind == ADAPTER_LORA && !w->lora) w->lora = p->lora;
         if (p->kind == ADAPTER_LORA)
             s->lora = p->lora;
         else
@@ -236,14 +236,13 @@ static double lora_alpha(const struct lora *lora)
 // The first layer's rank and alpha hold for all but those that the patterns name.
 static void add_lora_config(cJSON *json, const struct writing *w)
 {
-    const struct lora *first = NULL;
+    const struct lora *first = w->lora;
     cJSON *ranks = cJSON_CreateObject(), *alphas = cJSON_CreateObject();
     bool bias = false;
     for (size_t i = 0; i < w->count; i++) {
         const struct slot *s = &w->slots[i];
         bias |= s->trained && !s->saved && !s->target;
         if (!s->lora) continue;
-        if (!first) first = s->lora;
         if (s->lora->a.shape[0] != first->a.shape[0])
             cJSON_AddNumberToObject(ranks, s->module, (double)s->lora->a.shape[0]);
         if (lora_alpha(s->lora) != lora_alpha(first))

@@ -46,6 +46,12 @@ struct method {
     // Can it work with this model under these settings, on or off? Every value that is impossible
     // in itself is refused even when off. Must be quick. May be NULL.
     int (*check)(const struct method_env *env, struct err *err);
+    // Do its values fit together? They may differ for a while when they are set one by one; asked
+    // where several are set at once, while it is on. May be NULL.
+    int (*agree)(const struct method_env *env, struct err *err);
+    // `key` of its settings has changed since the last start, now they are `s`: can the next
+    // prefill go on from what is cached all the same? NULL: never.
+    bool (*keeps)(const void *state, const char *key, const struct settings *s);
     // Before the passes of an answer (a training run ...) while it is on. *state is NULL at first,
     // afterwards what the last start left there: caches may be kept when model and settings allow.
     // On failure *state is something that release accepts.
@@ -99,5 +105,9 @@ void methods_progress(struct methods *m, double share);
 const struct method *method_of(const char *key);
 // Looks at the settings of one method (NULL: of all).
 int methods_check(const struct method *method, const struct method_env *env, struct err *err);
+// The same of all of them, and whether their values fit together.
+int methods_agree(const struct method_env *env, struct err *err);
+// May what is cached stay although this setting has changed?
+bool methods_keep(const struct methods *m, const char *key, const struct settings *s);
 
 #endif

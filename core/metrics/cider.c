@@ -122,7 +122,7 @@ static double similarity(const char *caption, const char *reference, int n,
     const double apart = (double)(count_grams(&a, caption, n) - count_grams(&b, reference, n));
     const double lengths = weigh(&a, corpus) * weigh(&b, corpus);
     double sum = 0;
-    for (size_t i = 0, k; i < a.names.count; i++)
+    for (size_t i = 0, k; a.count && b.count && i < a.names.count; i++)
         if (names_find(&b.names, a.names.list[i], &k))
             sum += fmin(a.count[i], b.count[k]) * b.count[k];
     counts_release(&a);

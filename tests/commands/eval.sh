@@ -62,23 +62,26 @@ check_has "metrics are named" 'select(.event=="error").message' 'choose one of e
 check "no more jobs" 'select(.event=="table" and .name!="evaluation") | .rows | length' 3
 
 # Killed in the middle, it goes on with the sample it was at and ends with the same numbers.
-tiny "/set sample.max_tokens 200" "/eval $work/world/questions.json"
-state=$work/vlmsh.db.jobs/4/scores.jsonl
-for _ in $(seq 400); do
-    [ "$(cat "$state" 2>/dev/null | wc -l)" -ge 3 ] && break
-    sleep 0.02
+tiny "/set sample.max_tokens 120" "/eval $work/world/questions.json --limit 12"
+job=
+for _ in $(seq 200); do
+    [ -n "$job" ] && break
+    lines "/job 4"
+    job=$(jq -r 'select(.event=="table").rows[] | select(.[0]=="process")[1]' "$work/events")
 done
-lines "/job 4"
-job=$(jq -r 'select(.event=="table").rows[] | select(.[0]=="process")[1]' "$work/events")
+state=$work/vlmsh.db.jobs/4/scores.jsonl
+for _ in $(seq 3000); do
+    [ "$(cat "$state" 2>/dev/null | wc -l)" -ge 2 ] && break
+    sleep 0.01
+done
 kill -9 "$job" || fail "no process to kill"
 while kill -0 "$job" 2>/dev/null; do sleep 0.02; done
-lines_done=$(wc -l <"$state")
-[ "$lines_done" -lt 36 ] || fail "it was done before it was killed"
+[ "$(wc -l <"$state")" -lt 12 ] || fail "it was done before it was killed"
 tiny "/job 4 resume" "/wait 4" "/eval show 4"
-same "resumed" "$(value n)" 36
-[ "$(wc -l <"$state")" = 36 ] || fail "the state has $(wc -l <"$state") lines"
+same "resumed" "$(value n)" 12
+[ "$(wc -l <"$state")" = 12 ] || fail "the state has $(wc -l <"$state") lines"
 cp "$work/events" "$work/resumed"
-tiny "/set sample.max_tokens 200" "/eval $work/world/questions.json --here"
+tiny "/set sample.max_tokens 120" "/eval $work/world/questions.json --limit 12 --here"
 same "the same as in one go" "$(jq -c 'select(.event=="table").rows' "$work/resumed")" \
     "$(jq -c 'select(.event=="table").rows' "$work/events")"
 finish

@@ -361,7 +361,7 @@ static double plain_loglik(struct fixture *f, const char *question, const char *
     double sum = 0;
     for (int64_t i = n; i < s.n; i++) {
         const float *row = (const float *)logits->data + (i - 1) * vocab;
-        double most = -INFINITY, all = 0;
+        double most = -INFINITY, all = 1e-300;
         for (int64_t k = 0; k < vocab; k++) most = fmax(most, (double)row[k]);
         for (int64_t k = 0; k < vocab; k++) all += exp((double)row[k] - most);
         sum += (double)row[s.ids[i]] - most - log(all);
