@@ -36,7 +36,8 @@ enum event_kind {
     // What a job tells (core/job.h):
     EVENT_METRIC, // key = series, count = step, real
     EVENT_STEP,   // count: all of this step has been told; kept from here on
-    EVENT_REWIND, // count: it goes on with this step; what was told of it and later is forgotten
+    EVENT_REWIND, // count: it goes on with this step; what was told of it and later is forgotten.
+                  // key: only in series whose names end so; NULL: in all
     EVENT_RESULT, // key, value: what came out of it
     EVENT_SCORE,  // score: one sample evaluated
 };
