@@ -57,7 +57,7 @@ void sft_plan_steps(struct sft *t)
     if (t->steps < 1) t->steps = 1;
     t->order = xreallocarray(NULL, (size_t)t->train.count + 1, sizeof *t->order);
     t->epoch = -1;
-    t->place = (struct save_place){ .best = INFINITY, .best_step = -1 };
+    t->place = (struct save_place){ .best = INFINITY, .best_loss = INFINITY, .best_step = -1 };
 }
 
 // The best validation as it is told.
@@ -92,9 +92,11 @@ static int record(struct sft *t, const char *what, struct err *err)
         if (t->place.step > t->begun_step) cJSON_AddNumberToObject(r, "loss", t->loss);
         if (t->place.best_step >= 0) {
             cJSON_AddNumberToObject(r, "best_step", (double)t->place.best_step);
-            if (t->metric) cJSON_AddStringToObject(r, "validation_metric", t->metric->name);
-            cJSON_AddNumberToObject(r, t->metric ? "validation_score" : "validation_loss",
-                                    best_value(t));
+            cJSON_AddNumberToObject(r, "validation_loss", t->place.best_loss);
+            if (t->metric) {
+                cJSON_AddStringToObject(r, "validation_metric", t->metric->name);
+                cJSON_AddNumberToObject(r, "validation_score", best_value(t));
+            }
         }
     }
     int status = out_record(&t->out, r, err);
@@ -180,11 +182,14 @@ static int validate(struct sft *t, int64_t step, struct err *err)
         job_metric(t->job, "validation_score", step, score);
         value = t->metric->smaller ? score : -score;
     }
-    if (!(value < t->place.best)) return 0;
+    const bool better =
+        value < t->place.best || (value == t->place.best && loss < t->place.best_loss);
+    if (!better) return 0;
     char *path = xasprintf("%s/best.safetensors", t->out.path);
     int status = save_values(path, &t->params, err);
     free(path);
     t->place.best = value;
+    t->place.best_loss = loss;
     t->place.best_step = t->place.step;
     return status;
 }

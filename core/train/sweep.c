@@ -232,6 +232,7 @@ static int run_value(struct job *j, const struct sweep *s, size_t index, const c
 struct score {
     char what[64]; // "validation loss"
     double value;  // NaN: none
+    double loss;   // decides between equal ones
     bool smaller;  // the better the smaller
     int64_t step;
     char *why; // it failed
@@ -252,6 +253,7 @@ static void read_score(struct score *s, const char *folder)
     const struct metric *m = cJSON_IsString(name) ? metric_find(name->valuestring) : NULL;
     const double step = number(record, "best_step");
     *s = (struct score){ .what = "validation loss", .smaller = true, .step = -1 };
+    s->loss = number(record, "validation_loss");
     s->value = number(record, m ? "validation_score" : "validation_loss");
     if (m) {
         snprintf(s->what, sizeof s->what, "%s", m->name);
@@ -265,6 +267,7 @@ static void read_score(struct score *s, const char *folder)
 static bool better(const struct score *a, const struct score *b)
 {
     if (isnan(a->value)) return false;
+    if (a->value == b->value) return a->loss < b->loss;
     return isnan(b->value) || (a->smaller ? a->value < b->value : a->value > b->value);
 }
 

@@ -37,7 +37,7 @@ static void told_part(const struct trial *t, const char *part, double *took, dou
 static void check_run(const char *model, const char *data, const char *method,
                       const char *checkpointing)
 {
-    char *out = xasprintf("%s/%s-%s", scratch, method, checkpointing);
+    char *out = xasprintf("%s/%zu-%s-%s", scratch, strlen(model), method, checkpointing);
     char *how = xasprintf("train.method=%s", method);
     char *keep = xasprintf("train.checkpointing=%s", checkpointing);
     const char *const settings[] = { how, keep, "train.batch=2", "train.steps=2", NULL };
