@@ -14,13 +14,14 @@ struct feed_picture {
 
 // --- pictures ------------------------------------------------------------------------------------
 
-static int decode(const struct feed *f, const char *path, struct picture *p, struct err *err)
+static int decode(struct feed *f, const char *path, struct picture *p, struct err *err)
 {
     size_t size;
     char *bytes = file_read(path, IMAGE_MAX_FILE, &size, err);
     if (!bytes) return -1;
     int status = labels_picture_tokens(f->model, bytes, size, path, &p->tokens, err);
-    if (status == 0) status = image_decode(&p->image, bytes, size, path, err);
+    if (!f->decoder) f->decoder = image_decoder_new();
+    if (status == 0) status = image_decoder_run(f->decoder, &p->image, bytes, size, path, err);
     free(bytes);
     return status;
 }
@@ -197,6 +198,8 @@ void feed_release(struct feed *f)
         feed_picture_release(f->backend, &p);
     }
     free(f->known);
+    image_decoder_free(f->decoder);
+    f->decoder = NULL;
     names_release(&f->paths);
     f->known = NULL;
     f->known_count = 0;

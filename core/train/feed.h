@@ -7,7 +7,7 @@
 //   feed_item_release(&f, &item);
 //   feed_release(&f);
 //
-// Pictures are decoded in a forked child as everywhere (core/image.h); what was decoded is kept for
+// Pictures are decoded in a child as everywhere (core/image.h); what was decoded is kept for
 // the next sample or epoch while there is room. While encoder and projector are frozen, visual
 // tokens are computed once and kept instead.
 #ifndef CORE_TRAIN_FEED_H
@@ -27,6 +27,7 @@ struct feed {
     bool frozen;   // nothing of encoder and projector is trained
     uint64_t room; // bytes of pictures to keep; 0: 512 MB
     // The feed's own.
+    struct image_decoder *decoder;
     struct names paths;
     struct feed_picture *known; // [known_count] as in paths
     size_t known_count;

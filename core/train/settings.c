@@ -49,7 +49,7 @@ const struct setting train_settings[] = {
     { "train.steps", SETTING_INTEGER, 1, 1e12, "auto", NULL, words_auto, STALE_NOTHING,
       "Steps of a run; auto is as train.epochs says." },
     { "train.shuffle", SETTING_FLAG, 0, 0, "on", NULL, NULL, STALE_NOTHING,
-      "Shows the samples in another order each epoch, samples of similar length together." },
+      "Shows the samples in another order each epoch." },
     { "train.seed", SETTING_INTEGER, 0, 9007199254740991, "42", NULL, NULL, STALE_NOTHING,
       "Same seed, same order of samples and same first values of new parameters." },
     { "train.lora.rank", SETTING_INTEGER, 1, 65536, "32", NULL, NULL, STALE_NOTHING,

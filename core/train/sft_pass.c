@@ -97,7 +97,7 @@ int64_t *sft_heaviest(const struct sft *t, int64_t *count)
     int64_t *which = xreallocarray(NULL, (size_t)n + 1, sizeof *which);
     *count = 0;
     for (int64_t e = 0; e < epochs && e < EPOCHS; e++) {
-        order_epoch(order, n, t->train.length, t->batch, settings_flag(s, "train.shuffle"),
+        order_epoch(order, n, settings_flag(s, "train.shuffle"),
                     (uint64_t)settings_integer(s, "train.seed"), e);
         for (int64_t i = 0; i < n; i += t->batch) {
             const int64_t size = i + t->batch < n ? t->batch : n - i;
@@ -117,8 +117,7 @@ int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
     const int64_t epoch = t->place.step / t->per_epoch, within = t->place.step % t->per_epoch;
     const int64_t n = t->train.count, batches = (n + t->batch - 1) / t->batch;
     if (epoch != t->epoch) {
-        order_epoch(t->order, n, t->train.length, t->batch,
-                    settings_flag(t->job->settings, "train.shuffle"),
+        order_epoch(t->order, n, settings_flag(t->job->settings, "train.shuffle"),
                     (uint64_t)settings_integer(t->job->settings, "train.seed"), epoch);
         for (int64_t i = 0; i < n; i++) t->order[i] = t->train.item[t->order[i]];
         t->epoch = epoch;
