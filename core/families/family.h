@@ -13,6 +13,7 @@ struct phase_layers {
     int layers; // the checkpoint's L and D
     int64_t hidden;
     int early, transition, late;
+    const char *ffn; // layers whose FFN is approximated (CAPA's sets), NULL: unknown
 };
 
 struct family {
