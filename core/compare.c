@@ -279,6 +279,18 @@ static int copy_conversation(struct conversation *c, const struct compare_reques
     return 0;
 }
 
+// The first pass over a model reads its weights from the disk: neither side shall pay for that.
+static int warm_up(const struct compare_request *r, struct conversation *c, struct err *err)
+{
+    static const struct answer_options options = { .forward_only = true };
+    static const struct sinks silent;
+    struct hooks hooks;
+    bool answered;
+    if (attach(r, c, 0, &hooks, err) < 0) return -1;
+    return conversation_answer(c, r->settings[0], &hooks, r->cancel, &options, &silent, &answered,
+                               err);
+}
+
 int compare_run(const struct compare_request *r, struct comparison *out, struct err *err)
 {
     struct conversation c;
@@ -290,6 +302,7 @@ int compare_run(const struct compare_request *r, struct comparison *out, struct 
     conversation_init(&c, r->backend);
     conversation_set_model(&c, r->model);
     int status = copy_conversation(&c, r, err);
+    if (status == 0 && !r->from->cached.n) status = warm_up(r, &c, err);
     for (int k = 0; k < 2 && status == 0; k++) {
         l.side = &out->side[k];
         status = answer_side(&l, &c, k, k ? NULL : &full, err);
