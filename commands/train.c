@@ -197,8 +197,7 @@ const struct command command_train = {
     .name = "train",
     .usage = "/train DATA OUT [--images DIR] [--resume] | plan [DATA] [--like SHAPE] "
              "[--method M] [--all] [--rows N]",
-    .help = "Trains the weights of train.method on a data set, beside the shell; /train plan tells "
-            "which these are and how much memory that takes.",
+    .help = "Trains on a data set, as a job beside the shell; /train plan tells what it needs.",
     .details =
         "DATA is a file as for /data check, which is done first: samples that are wrong are named\n"
         "in the job's log and left out. OUT is a new folder. It gets the result when the run is\n"

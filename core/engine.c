@@ -447,6 +447,7 @@ int engine_lend(struct engine *e, const struct settings *s, struct method_tensor
 {
     struct adapter *a = NULL;
     if (!s) {
+        if (!e->lending) return 0;
         adapters_use(&e->adapters, e->former, settings_real(e->settings, "adapter.scale"));
         e->former = NULL;
         e->lending = false;

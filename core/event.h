@@ -23,6 +23,7 @@ enum event_kind {
     EVENT_IDS,      // ids: token ids
     EVENT_TABLE,    // table
     EVENT_HEATMAP,  // heatmap
+    EVENT_COLUMNS,  // columns: two texts side by side
     EVENT_PROGRESS, // progress of a load (job 0) or a job
     EVENT_SETTING,  // key, value: changed (ok is true), or asked for
     EVENT_NOTICE,   // text: something worth knowing
@@ -38,7 +39,8 @@ enum event_kind {
     // What a job tells (core/job.h):
     EVENT_METRIC, // key = series, count = step, real
     EVENT_STEP,   // count: all of this step has been told; kept from here on
-    EVENT_REWIND, // count: it goes on with this step; what was told of it and later is forgotten
+    EVENT_REWIND, // count: it goes on with this step; what was told of it and later is forgotten.
+                  // key: only in series whose names end so; NULL: in all
     EVENT_RESULT, // key, value: what came out of it
     EVENT_SCORE,  // score: one sample evaluated
 };
@@ -79,6 +81,11 @@ struct event_heatmap {
     double area[4];            // left, top, right, bottom in its pixels
 };
 
+struct event_columns {
+    const char *title[2], *text[2];
+    size_t common; // bytes at the beginning of both texts that are the same
+};
+
 struct event_progress {
     int64_t job;
     const char *what;                // "loading", "training"
@@ -103,6 +110,7 @@ struct event {
     const struct event_answer *answer;
     const struct event_table *table;
     const struct event_heatmap *heatmap;
+    const struct event_columns *columns;
     const struct event_progress *progress;
     const struct event_score *score;
     const struct message *message;

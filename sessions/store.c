@@ -86,6 +86,10 @@ static const char *const schema_steps[] = {
     "  id INTEGER PRIMARY KEY, session INTEGER REFERENCES sessions(id) ON DELETE CASCADE,"
     "  time INTEGER NOT NULL, name TEXT NOT NULL, json TEXT NOT NULL);"
     "CREATE INDEX results_session ON results(session);",
+    // Named sets of settings.
+    "CREATE TABLE presets("
+    "  name TEXT NOT NULL, place INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,"
+    "  PRIMARY KEY(name, place)) WITHOUT ROWID;",
 };
 
 enum { SCHEMA_STEPS = sizeof schema_steps / sizeof schema_steps[0] };

@@ -15,6 +15,7 @@
 #include "core/clock.h"
 #include "core/heatmap.h"
 #include "core/mem.h"
+#include "tui/columns.h"
 #include "tui/text.h"
 #include "tui/throttle.h"
 
@@ -310,6 +311,16 @@ static void show_heatmap(struct plain *p, const struct event *e)
     buf_release(&b);
 }
 
+static void show_columns(struct plain *p, const struct event *e)
+{
+    enum { PIPE_WIDTH = 100 };
+    struct buf b = { 0 };
+    const int width = stream_width(&p->out);
+    columns_draw(&b, e->columns, width ? width : PIPE_WIDTH);
+    put_line(p, &p->out, STYLE_PLAIN, b.data ? b.data : "");
+    buf_release(&b);
+}
+
 // --- the rest ------------------------------------------------------------------------------------
 
 static void show_ids(struct plain *p, const struct event *e)
@@ -392,8 +403,9 @@ static void (*const show[])(struct plain *p, const struct event *e) = {
     [EVENT_TEXT] = show_text,         [EVENT_IDS] = show_ids,
     [EVENT_TABLE] = show_table,       [EVENT_HEATMAP] = show_heatmap,
     [EVENT_PROGRESS] = show_progress, [EVENT_SETTING] = show_setting,
-    [EVENT_NOTICE] = show_notice,     [EVENT_ERROR] = show_error,
-    [EVENT_DONE] = show_done,         [EVENT_RESULT] = show_result,
+    [EVENT_COLUMNS] = show_columns,   [EVENT_NOTICE] = show_notice,
+    [EVENT_ERROR] = show_error,       [EVENT_DONE] = show_done,
+    [EVENT_RESULT] = show_result,
 };
 
 static void plain_emit(void *self, const struct event *event)

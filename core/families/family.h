@@ -13,6 +13,7 @@ struct phase_layers {
     int layers; // the checkpoint's L and D
     int64_t hidden;
     int early, transition, late;
+    const char *ffn; // layers whose FFN is approximated (CAPA's sets), NULL: unknown
 };
 
 // A rectangle of visual tokens of a picture and what part of the picture it shows: token (r, c) is

@@ -275,7 +275,7 @@ static int llava_pictures_encode(struct graph *g, const struct model *m,
 }
 
 static const struct phase_layers phases[] = {
-    { 32, 4096, 5, 12, 16 }, // LLaVA-1.5-7B
+    { 32, 4096, 5, 12, 16, "2-5,22-29" }, // LLaVA-1.5-7B
     { 0 },
 };
 

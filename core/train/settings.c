@@ -7,6 +7,11 @@ static const char *const methods[] = {
     "all", "full", "lora", "qv", "mlp", "layernorm", "layernorm-simple", "connector", NULL
 };
 static const char *const checkpointing[] = { "auto", "on", "off", NULL };
+static const char *const scores[] = { "auto",
+#define X(name) #name,
+#include "core/metrics/list.h"
+#undef X
+                                      NULL };
 static const char *const schedules[] = { "cosine", "constant", NULL };
 
 const struct setting train_settings[] = {
@@ -60,6 +65,9 @@ const struct setting train_settings[] = {
       "Only samples of these kinds, separated by commas: conversation,detail,reasoning." },
     { "train.validation", SETTING_TEXT, 0, 0, "none", NULL, words_none, STALE_NOTHING,
       "What is kept apart to find the best checkpoint: a share (0.05) or a data file." },
+    { "train.score", SETTING_CHOICE, 0, 0, "auto", NULL, scores, STALE_NOTHING,
+      "By what the best checkpoint is found: a metric of /eval, or loss; auto is the metric that "
+      "the samples kept apart name, else their loss." },
     { "train.eval_every", SETTING_INTEGER, 1, 1e12, "auto", "steps", words_auto, STALE_NOTHING,
       "Steps between two validations; auto is a tenth of the run." },
     { "train.save_every", SETTING_INTEGER, 1, 1e12, "auto", "steps", words_auto, STALE_NOTHING,

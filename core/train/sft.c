@@ -57,7 +57,13 @@ void sft_plan_steps(struct sft *t)
     if (t->steps < 1) t->steps = 1;
     t->order = xreallocarray(NULL, (size_t)t->train.count + 1, sizeof *t->order);
     t->epoch = -1;
-    t->place = (struct save_place){ .best = INFINITY, .best_step = -1 };
+    t->place = (struct save_place){ .best = INFINITY, .best_loss = INFINITY, .best_step = -1 };
+}
+
+// The best validation as it is told.
+static double best_value(const struct sft *t)
+{
+    return t->metric && !t->metric->smaller ? -t->place.best : t->place.best;
 }
 
 // The record of OUT: what the run is, and with `what` what came out of it.
@@ -86,7 +92,11 @@ static int record(struct sft *t, const char *what, struct err *err)
         if (t->place.step > t->begun_step) cJSON_AddNumberToObject(r, "loss", t->loss);
         if (t->place.best_step >= 0) {
             cJSON_AddNumberToObject(r, "best_step", (double)t->place.best_step);
-            cJSON_AddNumberToObject(r, "validation_loss", t->place.best);
+            cJSON_AddNumberToObject(r, "validation_loss", t->place.best_loss);
+            if (t->metric) {
+                cJSON_AddStringToObject(r, "validation_metric", t->metric->name);
+                cJSON_AddNumberToObject(r, "validation_score", best_value(t));
+            }
         }
     }
     int status = out_record(&t->out, r, err);
@@ -113,6 +123,7 @@ static int begin(struct sft *t, struct err *err)
     int status = sft_data_open(t, err);
     if (status != 0) return status;
     sft_plan_steps(t);
+    sft_score_choose(t);
     if (sft_forecast(t, &t->forecast, err) < 0 || sft_prepare(t, err) < 0) return -1;
     tell_plan(t);
     optimizer_configure(&t->optimizer, &t->params, t->job->settings, t->steps);
@@ -162,14 +173,23 @@ static bool validation_due(const struct sft *t)
 
 static int validate(struct sft *t, int64_t step, struct err *err)
 {
-    double loss;
+    double loss, score;
     if (sft_validate(t, &loss, err) < 0) return -1;
     job_metric(t->job, "validation_loss", step, loss);
-    if (!(loss < t->place.best)) return 0;
+    double value = loss;
+    if (t->metric) {
+        if (sft_score(t, &score, err) < 0) return -1;
+        job_metric(t->job, "validation_score", step, score);
+        value = t->metric->smaller ? score : -score;
+    }
+    const bool better =
+        value < t->place.best || (value == t->place.best && loss < t->place.best_loss);
+    if (!better) return 0;
     char *path = xasprintf("%s/best.safetensors", t->out.path);
     int status = save_values(path, &t->params, err);
     free(path);
-    t->place.best = loss;
+    t->place.best = value;
+    t->place.best_loss = loss;
     t->place.best_step = t->place.step;
     return status;
 }
@@ -257,7 +277,10 @@ static int finish(struct sft *t, struct err *err)
         if (t->place.step > t->begun_step) job_result(j, "loss", "%.6g", t->loss);
         if (t->place.best_step >= 0) {
             job_result(j, "best step", "%lld", (long long)t->place.best_step);
-            job_result(j, "validation loss", "%.6g", t->place.best);
+            if (t->metric)
+                job_result(j, "validation score", "%.6g (%s)", best_value(t), t->metric->name);
+            else
+                job_result(j, "validation loss", "%.6g", best_value(t));
         }
     }
     free(best);

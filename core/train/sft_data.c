@@ -85,6 +85,7 @@ static void take(struct sft_set *set, const struct data_check *c)
     for (int64_t i = 0; i < c->count; i++) {
         const struct data_sample *s = &c->samples[i];
         if (!s->usable || s->trained == 0) continue;
+        if (s->trained > set->answer) set->answer = s->trained;
         set->item[set->count] = i;
         set->length[set->count++] = s->text + s->visual;
     }

@@ -4,6 +4,7 @@
 //   sft.c       the job: from its arguments to the result, step by step
 //   sft_model.c what is trained and the room for it: adapter, methods, parameters, tape
 //   sft_data.c  which samples it trains on, and what must stay the same for a resume
+//   sft_score.c validation by a metric
 //   sft_pass.c  losses and gradients of batches, what is measured of a step, validation
 #ifndef CORE_TRAIN_SFT_PARTS_H
 #define CORE_TRAIN_SFT_PARTS_H
@@ -11,6 +12,7 @@
 #include "core/adapter.h"
 #include "core/job.h"
 #include "core/methods/method.h"
+#include "core/metrics/metric.h"
 #include "core/tape.h"
 #include "core/train/feed.h"
 #include "core/train/forecast.h"
@@ -31,6 +33,7 @@ struct sft_set {
     int32_t *length; // [count] rows
     int64_t count;
     size_t picture_files; // different ones
+    int64_t answer;       // most trained tokens of a sample
 };
 
 struct sft {
@@ -56,6 +59,7 @@ struct sft {
     int64_t *order; // [train.count] samples in the order of `epoch`, as in the data file
     int64_t epoch;  // -1: no order yet
     struct save_place place;
+    const struct metric *metric; // of the validation; NULL: the loss
     bool torn;      // a step was taken whose validation was not: no place to go on from
     char *settings; // what training depends on, "key=value" lines
     char data_hash[65], samples_hash[65];
@@ -98,5 +102,10 @@ int64_t *sft_heaviest(const struct sft *t, int64_t *count);
 void sft_tell_norms(struct sft *t, int64_t step);
 // Mean loss over the validation samples.
 int sft_validate(struct sft *t, double *loss, struct err *err);
+
+// sft_score.c. Sets t->metric from train.score and the data.
+void sft_score_choose(struct sft *t);
+// The metric's mean over the validation samples. 0 or -1 (t->graph may be cancelled).
+int sft_score(struct sft *t, double *score, struct err *err);
 
 #endif
