@@ -106,13 +106,18 @@ static int take_dims(void *self, const char *value, struct err *err)
 static int take_box(void *self, const char *value, struct err *err)
 {
     struct wish *w = self;
-    char rest;
-    double *b = w->box;
-    if (sscanf(value, "%lf,%lf,%lf,%lf%c", &b[0], &b[1], &b[2], &b[3], &rest) != 4 ||
-        !isfinite(b[0]) || !isfinite(b[1]) || !(b[2] > 0 && b[3] > 0) || !isfinite(b[2] + b[3]))
+    const char *p = value;
+    bool good = true;
+    for (int i = 0; i < 4 && good; i++) {
+        char *end;
+        w->box[i] = strtod(p, &end);
+        good = end != p && *end == (i < 3 ? ',' : 0) && fabs(w->box[i]) < 1e9;
+        p = end + 1;
+    }
+    if (!good || !(w->box[2] > 0 && w->box[3] > 0))
         return err_set(err, "--box takes LEFT,TOP,WIDTH,HEIGHT in pixels of the picture, not '%s'",
                        value);
-    w->request.options.box = b;
+    w->request.options.box = w->box;
     return 0;
 }
 

@@ -190,9 +190,9 @@ static void parts_of_models_have_an_interface(void **state)
              tolerance(&g, "interface.encoder_last"));
         results_release(&r);
         copy_tensors(&g, "model.norm.weight", "");
-        assert_int_equal(interface_folder(folder, backend_cpu(), engine_settings(g.engine), NULL, 0,
-                                          &r, &err),
-                         -1);
+        assert_int_equal(
+            interface_folder(folder, backend_cpu(), engine_settings(g.engine), NULL, 0, &r, &err),
+            -1);
         assert_non_null(strstr(err.text, "neither"));
         results_release(&r);
         golden_close(&g);
@@ -204,8 +204,15 @@ static void maps_are_drawn(void **state)
     const float values[] = { 0, 1, NAN, 0.5f };
     const uint8_t dropped[] = { 0, 0, 0, 1 };
     uint8_t pixels[2 * 2 * 3], low[3], high[3];
-    struct event_heatmap map = { .name = "m", .rows = 2, .cols = 2, .values = values, .max = 1,
-                                 .layer = 3, .head = -1, .token = 2, .picture = 0 };
+    struct event_heatmap map = { .name = "m",
+                                 .rows = 2,
+                                 .cols = 2,
+                                 .values = values,
+                                 .max = 1,
+                                 .layer = 3,
+                                 .head = -1,
+                                 .token = 2,
+                                 .picture = 0 };
     char title[128];
     heatmap_colour(0, low);
     heatmap_colour(1, high);
