@@ -104,6 +104,13 @@ struct engine_context {
 };
 int engine_context(struct engine *e, struct engine_context *context, struct err *err);
 
+// What a probe finds in a pass over the conversation as it stands, or over a data set, under the
+// settings of now. The conversation and what is cached of it stay as they are.
+struct measure_request;
+struct results;
+int engine_measure(struct engine *e, const struct measure_request *request, struct results *results,
+                   struct err *err);
+
 // The next prefill (and its answer) writes the taps that match to a safetensors file.
 int engine_dump(struct engine *e, const char *patterns, const char *path, struct err *err);
 

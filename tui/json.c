@@ -160,6 +160,11 @@ static void fill_heatmap(cJSON *o, const struct event *e)
     buf_release(&b);
     add_real(o, "min", h->min);
     add_real(o, "max", h->max);
+    if (h->tile) add_text(o, "tile", h->tile);
+    if (!h->dropped) return;
+    cJSON *dropped = cJSON_AddArrayToObject(o, "dropped"); // cells, counted row by row
+    for (size_t i = 0; i < count; i++)
+        if (h->dropped[i]) cJSON_AddItemToArray(dropped, cJSON_CreateNumber((double)i));
 }
 
 static void fill_columns(cJSON *o, const struct event *e)

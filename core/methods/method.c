@@ -138,3 +138,11 @@ void methods_progress(struct methods *m, double share)
         if (slot->on && slot->method->progress) slot->method->progress(slot->state, share);
     }
 }
+
+uint64_t methods_bytes(const struct methods *m)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < COUNT; i++)
+        if (m->slot[i].state && list[i]->bytes) bytes += list[i]->bytes(m->slot[i].state);
+    return bytes;
+}

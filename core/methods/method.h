@@ -60,6 +60,8 @@ struct method {
     // The KV cache keeps only its first `rows` rows: what was computed after them is forgotten. May
     // be NULL.
     void (*trim)(void *state, int64_t rows);
+    // Device memory of the state that grows with the conversation. May be NULL.
+    uint64_t (*bytes)(const void *state);
     // How many of the cached rows, of which a new prefill shares the first `rows`, it can go on
     // from. NULL: all of them.
     int64_t (*reusable)(void *state, const struct sequence *cached, int64_t rows);
@@ -95,6 +97,7 @@ void methods_trim(struct methods *m, int64_t rows);
 // How many of the first `rows` rows in the cache, which hold `cached`, all methods can go on from.
 int64_t methods_reusable(const struct methods *m, const struct sequence *cached, int64_t rows);
 void methods_release(struct methods *m);
+uint64_t methods_bytes(const struct methods *m); // of all states
 void methods_params(struct methods *m, method_param_fn add, void *self);
 void methods_progress(struct methods *m, double share);
 

@@ -220,6 +220,13 @@ static void prune_trim(void *state, int64_t rows)
     p->residual = (struct tensor){ 0 };
 }
 
+// h[K+1] of all rows.
+static uint64_t prune_bytes(const void *state)
+{
+    const struct prune *p = state;
+    return p->residual.data ? tensor_bytes(&p->residual) : 0;
+}
+
 // --- the sequence --------------------------------------------------------------------------------
 
 static int stage_at(const struct prune *p, int layer)
@@ -491,6 +498,7 @@ const struct method method_prune = {
     .start = prune_start,
     .release = prune_release,
     .trim = prune_trim,
+    .bytes = prune_bytes,
     .reusable = prune_reusable,
     .wants = prune_wants,
     .at = { [SITE_VALUES] = prune_values, [SITE_LAYER_OUT] = prune_layer_out },
