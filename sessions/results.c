@@ -11,8 +11,9 @@ int store_result_keep(struct store *s, const char *name, const char *json, struc
 {
     const int64_t now = time(NULL), session = s->current.session;
     if (!session)
-        return store_run(s, err, "INSERT INTO results(session, time, name, json) VALUES(NULL,?,?,?)",
-                         "itt", now, name, json);
+        return store_run(s, err,
+                         "INSERT INTO results(session, time, name, json) VALUES(NULL,?,?,?)", "itt",
+                         now, name, json);
     return store_run(s, err,
                      "INSERT INTO results(session, time, name, json) "
                      "VALUES((SELECT id FROM sessions WHERE id = ?), ?, ?, ?)",

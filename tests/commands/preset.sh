@@ -47,4 +47,19 @@ same "the other stays, then goes" "$(setting norm.align)" "on on off off "
 check "IRA has no parameters" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
     'true true true true true true true true true false true true true false'
 check_has "why" 'select(.event=="error").message' 'needs trained parameters'
+
+# In the middle of an answer: what came before stays, a script replays it.
+lines "/load $llava" '/set sample.max_tokens 10' '/set sample.ignore_eos on' "/image $scene" \
+    '/later 4 prune.score=contribution prune.layer=0,2 prune.keep=0.5,0.25' '/later 6 norm.align=on' '/later 7 prune.keep=3' \
+    'What is this?' '/get prune.keep' "/save $work/again.vlmsh" '/later 0 norm.align=on' '/later 3 norm.align' '/later 3 x=1' \
+    '/baseline' '/regen'
+check "answers" '[inputs, .] | map(select(.event=="answer").ids) | .[0][0:4] == .[1][0:4] and .[0] != .[1]' true
+check "told" '[inputs, .] | map(select(.event=="notice").text | select(test("goes on under"))) | length' 2
+check_has "refused" 'select(.event=="notice").text' 'not changed: prune.keep cannot be'
+check "bad lines" '[inputs, .] | map(select(.event=="done").ok)[10:13] | map(tostring) | join(" ")' 'false false false'
+grep -q '^/later 4 prune.score=contribution prune.layer=0,2 prune.keep=0.5,0.25$' "$work/again.vlmsh" ||
+    fail "in the script: $(grep later "$work/again.vlmsh")"
+answer=$(jq -c 'select(.event=="answer").ids' "$work/events" | head -1)
+vlmsh --json -f "$work/again.vlmsh" >"$work/events" || fail "the script fails"
+check "replayed" 'select(.event=="answer").ids | tostring' "$answer"
 finish
