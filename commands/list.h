@@ -21,6 +21,7 @@ X(answer)
 // Settings.
 X(set)
 X(get)
+X(later)
 X(reset)
 X(settings)
 X(preset)

@@ -33,6 +33,7 @@ struct answer_now {
     struct engine *e;
     struct hooks hooks;
     bool stale; // a change since the last pass asks for another one
+    int64_t tokens;
 };
 
 struct engine *engine_new(const struct backend *backend, struct sinks *sinks)
@@ -258,6 +259,7 @@ static void setting_changed(struct engine *e, const struct setting *row, enum se
     tell(e, &(struct event){ .kind = EVENT_SETTING,
                              .key = row->key,
                              .value = settings_text(e->settings, row->key),
+                             .count = e->answering ? e->answering->tokens : 0,
                              .ok = true });
     went_stale(e, row->key, stale);
 }
@@ -621,6 +623,7 @@ void engine_post_set(struct engine *e, const char *key, const char *value)
 static enum answer_change change_answer(void *self, int64_t tokens, struct err *err)
 {
     struct answer_now *now = self;
+    now->tokens = tokens;
     // A dump is of one pass over the prompt: changes wait for its end.
     if (now->e->dump || !obey_posted(now->e, tokens)) return CHANGE_NONE;
     if (attach(now->e, &now->hooks, err) < 0) return CHANGE_FAILED;

@@ -25,7 +25,8 @@ enum event_kind {
     EVENT_HEATMAP,  // heatmap
     EVENT_COLUMNS,  // columns: two texts side by side
     EVENT_PROGRESS, // progress of a load (job 0) or a job
-    EVENT_SETTING,  // key, value: changed (ok is true), or asked for
+    EVENT_SETTING,  // key, value: changed (ok is true), or asked for; count: in the middle of an
+                    // answer that had so many tokens, 0: not so
     EVENT_NOTICE,   // text: something worth knowing
     EVENT_ERROR,    // where, text
     EVENT_DONE,     // ok: a line of input has been dealt with
