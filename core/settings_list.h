@@ -20,7 +20,8 @@
     X(ffn)     /* core/methods/ffn_approx.c */                                                     \
     X(prune)   /* core/methods/prune.c */                                                          \
     X(ira)     /* core/methods/ira.c */                                                            \
-    X(job)     /* core/job.c */
+    X(job)     /* core/job.c */                                                                    \
+    X(screen)  /* core/screen_settings.c */
 // clang-format on
 
 #define X(name) extern const struct setting name##_settings[];
