@@ -64,7 +64,7 @@ KERNEL_OBJ := $(B)/kernels/cpu.o $(foreach i,$(ISAS),$(KERNELS:%.c=$(B)/%.$(i).o
 CORE_OBJ   := $(CORE:%.c=$(B)/%.o)
 SHELL_OBJ  := $(SHELL_SRC:%.c=$(B)/%.o)
 
-UNIT_TESTS  := $(wildcard tests/kernels/*.c tests/core/*.c tests/methods/*.c tests/families/*.c tests/sessions/*.c tests/commands/*.c tests/tui/*.c)
+UNIT_TESTS  := $(wildcard tests/kernels/*.c tests/core/*.c tests/methods/*.c tests/probes/*.c tests/families/*.c tests/sessions/*.c tests/commands/*.c tests/tui/*.c)
 UNIT_BIN    := $(UNIT_TESTS:%.c=$(B)/%)
 SCRIPT_TESTS := $(wildcard tests/commands/*.sh tests/tui/*.sh)
 BENCHES     := $(wildcard tests/bench/*.c)

@@ -36,6 +36,7 @@ static const char *stale_text(enum setting_stale stale)
 {
     switch (stale) {
     case STALE_NOTHING: break;
+    case STALE_SEEN: return "a change computes the conversation again from its first picture on";
     case STALE_KV: return "a change computes the conversation again";
     case STALE_VISUAL: return "a change computes pictures and conversation again";
     case STALE_PROMPT: return "a change writes and computes the prompt again";

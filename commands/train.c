@@ -1,45 +1,203 @@
-// commands/train.c -- /train: a training run on a data set, as a job of its own.
+// commands/train.c -- /train: a training run on a data set, as a job of its own; /train plan: what
+// it would train, and the memory that would take.
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands/jobs.h"
-#include "core/train/params.h"
+#include "commands/option_table.h"
+#include "core/clock.h"
+#include "core/outline.h"
+#include "core/train/forecast.h"
 
 static const char *const words[] = { "plan", NULL };
 
-// /train plan: how many parameters the settings choose, by part.
-static int plan(const struct shell *shell, struct err *err)
+// --- /train plan ---------------------------------------------------------------------------------
+
+struct plan_options {
+    const char *data, *shape, *method, *images;
+    long long rows;
+    bool all;
+};
+
+static int take_shape(void *self, const char *value, struct err *err)
 {
-    static const char *const columns[] = { "part", "trained", "of", "share" };
-    static const bool numeric[] = { false, true, true, true };
-    const struct model *m = engine_model(shell->engine);
-    struct params_count counted[MODEL_PARTS + 1];
-    if (params_count(m, engine_settings(shell->engine), counted, err) < 0) return -1;
-    struct table_builder t;
-    table_begin(&t, "train plan", 4, columns, numeric);
-    for (int i = 0; i <= MODEL_PARTS; i++) {
-        const struct params_count *c = &counted[i];
-        if (!c->total) continue;
-        table_add(&t, "%s", i < MODEL_PARTS ? part_name((enum model_part_kind)i) : "all");
-        table_add(&t, "%lld", (long long)c->trained);
-        table_add(&t, "%lld", (long long)c->total);
-        table_add(&t, "%.4g%%", 100 * (double)c->trained / (double)c->total);
-    }
-    table_emit(&t, shell->sinks);
+    ((struct plan_options *)self)->shape = value;
     return 0;
 }
 
+static int take_method(void *self, const char *value, struct err *err)
+{
+    ((struct plan_options *)self)->method = value;
+    return 0;
+}
+
+static int take_images(void *self, const char *value, struct err *err)
+{
+    ((struct plan_options *)self)->images = value;
+    return 0;
+}
+
+static int take_rows(void *self, const char *value, struct err *err)
+{
+    return option_integer(value, 2, 1000000, &((struct plan_options *)self)->rows, "--rows", err);
+}
+
+static int take_all(void *self, const char *value, struct err *err)
+{
+    ((struct plan_options *)self)->all = true;
+    return 0;
+}
+
+static int take_data(void *self, const char *value, struct err *err)
+{
+    struct plan_options *o = self;
+    if (o->data) return err_set(err, "one data file, please: '%s' and '%s'", o->data, value);
+    o->data = value;
+    return 0;
+}
+
+static const struct option_row plan_rows[] = {
+    { "--like", "SHAPE", "of a shape, without weights", take_shape },
+    { "--method", "M", "another train.method", take_method },
+    { "--rows", "N", "length of the samples", take_rows },
+    { "--images", "DIR", "where relative picture paths begin", take_images },
+    { "--all", NULL, "a table of all methods", take_all },
+    { 0 },
+};
+static const struct option_table plan_table = { plan_rows, take_data };
+
+// What is planned for: the loaded model or a shape; settings with the method asked for.
+struct plan {
+    const struct plan_options *o;
+    struct shell *shell;
+    struct settings *settings;
+};
+
+static int forecast(const struct plan *p, struct forecast *f, struct err *err)
+{
+    const struct plan_options *o = p->o;
+    const struct model *m = engine_model(p->shell->engine);
+    if (o->shape) return forecast_shape(f, o->shape, p->settings, o->rows, err);
+    if (o->data) return forecast_data(f, m, p->settings, o->data, o->images, err);
+    return forecast_model(f, m, p->settings, o->rows, err);
+}
+
+static void add_counts(struct table_builder *t, const struct params_count *c)
+{
+    table_add(t, "%lld", (long long)c->trained);
+    table_add(t, "%lld", (long long)c->total);
+    table_add(t, "%.4g%%", c->total ? 100 * (double)c->trained / (double)c->total : 0);
+}
+
+// How many parameters are trained, by part.
+static int show_counts(const struct plan *p, struct err *err)
+{
+    static const char *const columns[] = { "part", "trained", "of", "share" };
+    static const bool numeric[] = { false, true, true, true };
+    struct params_count counted[MODEL_PARTS + 1];
+    struct model *outline = p->o->shape ? outline_shape(p->o->shape, err)
+                                        : outline_model(engine_model(p->shell->engine), err);
+    const int status = outline ? params_count(outline, p->settings, counted, err) : -1;
+    outline_free(outline);
+    if (status < 0) return -1;
+    struct table_builder t;
+    table_begin(&t, "train plan", 4, columns, numeric);
+    for (int i = 0; i <= MODEL_PARTS; i++) {
+        if (!counted[i].total) continue;
+        table_add(&t, "%s", i < MODEL_PARTS ? part_name((enum model_part_kind)i) : "all");
+        add_counts(&t, &counted[i]);
+    }
+    table_emit(&t, p->shell->sinks);
+    return 0;
+}
+
+static void show_memory(const struct plan *p, const struct forecast *f)
+{
+    static const char *const columns[] = { "memory", "MB" };
+    static const bool numeric[] = { false, true };
+    struct table_builder t;
+    table_begin(&t, "train memory", 2, columns, numeric);
+    for (int i = MEMORY_MAPPED + 1; i < MEMORY_PARTS; i++) {
+        if (!f->parts.of[i]) continue;
+        table_add(&t, "%s", memory_part_name(i));
+        table_add(&t, "%.1f", (double)f->parts.of[i] / 1e6);
+    }
+    table_add(&t, "all");
+    table_add(&t, "%.1f", (double)memory_own(&f->parts) / 1e6);
+    table_add(&t, "beside it: mapped weights");
+    table_add(&t, "%.1f", (double)f->parts.of[MEMORY_MAPPED] / 1e6);
+    table_emit(&t, p->shell->sinks);
+    const uint64_t most = memory_free();
+    sinks_notice(p->shell->sinks, "micro-batches of %lld samples, %lld rows; %.0f MB are free here",
+                 (long long)f->samples, (long long)f->rows, (double)most / 1e6);
+}
+
+static int show_one(const struct plan *p, struct err *err)
+{
+    struct forecast f;
+    if (show_counts(p, err) < 0 || forecast(p, &f, err) < 0) return -1;
+    show_memory(p, &f);
+    return 0;
+}
+
+// One line a method.
+static int show_all(struct plan *p, struct err *err)
+{
+    static const char *const columns[] = { "method", "trained",    "of",         "share",
+                                           "MB",     "of trained", "of the pass" };
+    static const bool numeric[] = { false, true, true, true, true, true, true };
+    struct table_builder t;
+    const char *name;
+    int status = 0;
+    settings_reset(p->settings, "train.params");
+    table_begin(&t, "train methods", 7, columns, numeric);
+    for (int i = 0; status == 0 && (name = select_method_name(i)); i++) {
+        struct forecast f;
+        status = settings_set(p->settings, "train.method", name, err);
+        if (status == 0) status = forecast(p, &f, err);
+        if (status < 0) break;
+        const uint64_t *of = f.parts.of;
+        table_add(&t, "%s", name);
+        add_counts(&t, &f.count);
+        table_add(&t, "%.1f", (double)memory_own(&f.parts) / 1e6);
+        table_add(&t, "%.1f",
+                  (double)(of[MEMORY_MASTERS] + of[MEMORY_GRADIENTS] + of[MEMORY_OPTIMIZER]) / 1e6);
+        table_add(&t, "%.1f", (double)(of[MEMORY_ACTIVATIONS] + of[MEMORY_WORKSPACE]) / 1e6);
+    }
+    table_emit(&t, p->shell->sinks);
+    return status;
+}
+
+static int plan_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct plan_options o = { 0 };
+    int at = 0;
+    if (option_table_read(&plan_table, &o, argc, argv, &at, err) < 0) return -1;
+    if (o.shape && o.data)
+        return err_set(err, "a shape has no tokenizer to count DATA with: --rows N instead");
+    if (!o.shape && command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
+    struct plan p = { &o, shell, settings_copy(engine_settings(shell->engine)) };
+    int status = o.method ? settings_set(p.settings, "train.method", o.method, err) : 0;
+    if (o.method) settings_reset(p.settings, "train.params");
+    if (status == 0) status = o.all ? show_all(&p, err) : show_one(&p, err);
+    settings_free(p.settings);
+    return status;
+}
+
+// --- /train --------------------------------------------------------------------------------------
+
 static int train_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    if (argc == 1 && !strcmp(argv[0], "plan"))
-        return command_check_needs(shell, NEEDS_MODEL, err) < 0 ? -1 : plan(shell, err);
+    if (!strcmp(argv[0], "plan")) return plan_run(shell, argc - 1, argv + 1, err);
+    if (command_check_needs(shell, NEEDS_STORE, err) < 0) return -1;
     return shell_start_job(shell, "train", argc, argv, err);
 }
 
 const struct command command_train = {
     .name = "train",
-    .usage = "/train DATA OUT [--images DIR] [--resume] | plan",
-    .help = "Trains on a data set, as a job beside the shell; /train plan tells which weights.",
+    .usage = "/train DATA OUT [--images DIR] [--resume] | plan [DATA] [--like SHAPE] "
+             "[--method M] [--all] [--rows N]",
+    .help = "Trains on a data set, as a job beside the shell; /train plan tells what it needs.",
     .details =
         "DATA is a file as for /data check, which is done first: samples that are wrong are named\n"
         "in the job's log and left out. OUT is a new folder. It gets the result when the run is\n"
@@ -52,10 +210,18 @@ const struct command command_train = {
         "gradient and tokens per second of each step, and mean and variance of the gradient of\n"
         "each norm's gain are drawn by /plot.\n"
         "--images DIR   where relative picture paths begin (default: the folder of DATA)\n"
-        "--resume       goes on with the unfinished run in OUT (same model, data and settings)",
+        "--resume       goes on with the unfinished run in OUT (same model, data and settings)\n"
+        "\n"
+        "/train plan counts what the settings would train and forecasts the memory, by going\n"
+        "through the largest step on a device that computes nothing. Weights that are only read\n"
+        "stay in the pages of their files and are named apart. /job N shows the forecast beside\n"
+        "what a run took.\n"
+        "DATA           its longest samples (default: a picture and 256 more rows each)\n"
+        "--like SHAPE   a published shape instead of the loaded model, without weights (/new)\n"
+        "--method M     another train.method; --all: one line for each of them\n"
+        "--rows N       samples of so many rows",
     .min = 1,
     .max = -1,
-    .needs = NEEDS_STORE,
     .complete = COMPLETE_PATH,
     .words = words,
     .run = train_run,

@@ -79,15 +79,15 @@ int conversation_encode(struct conversation *c, struct graph *g, int i)
     return graph_ok(g) ? 0 : -1;
 }
 
-// Encodes the pictures of the rows that are computed anew.
-static int encode_pictures(struct answering *a)
+// Encodes the pictures of the rows from `from` on, which are computed anew.
+static int encode_pictures(struct answering *a, int64_t from)
 {
     double start = clock_seconds();
-    for (int64_t row = a->reused; row < a->sequence.n; row++) {
+    for (int64_t row = from; row < a->sequence.n; row++) {
         int i = a->sequence.picture[row];
         if (i >= 0 && conversation_encode(a->c, &a->graph, i) < 0) return -1;
     }
-    a->vision_s = clock_seconds() - start;
+    a->vision_s += clock_seconds() - start;
     return 0;
 }
 
@@ -117,20 +117,76 @@ static int forward(struct answering *a, bool prefill)
     return 0;
 }
 
-static int prefill(struct answering *a)
+// Computes what of the sequence is not cached, its prompt's last row in any case: it is the one
+// that pruning asks. *from: the first row computed.
+static int compute(struct answering *a, int64_t *from)
 {
     struct conversation *c = a->c;
-    if (!a->options->whole)
-        a->reused =
-            methods_reusable(&c->methods, &c->cached, common_rows(&a->sequence, &c->cached));
-    conversation_trim(c, a->reused);
-    if (a->options->whole) conversation_stale(c, STALE_VISUAL);
-    if (a->options->sequence) a->options->sequence(a->options->self, &a->sequence);
-    if (encode_pictures(a) < 0) return -1;
+    int64_t rows = a->options->whole ? 0 : common_rows(&a->sequence, &c->cached);
+    if (rows > a->prompt - 1) rows = a->prompt - 1;
+    *from = methods_reusable(&c->methods, &c->cached, rows);
+    conversation_trim(c, *from);
+    if (encode_pictures(a, *from) < 0) return -1;
     double start = clock_seconds();
     int status = forward(a, true);
-    a->prefill_s = clock_seconds() - start;
+    a->prefill_s += clock_seconds() - start;
     return status;
+}
+
+static int prefill(struct answering *a)
+{
+    if (a->options->whole) conversation_stale(a->c, STALE_VISUAL);
+    if (a->options->sequence) a->options->sequence(a->options->self, &a->sequence);
+    return compute(a, &a->reused);
+}
+
+// What the passes read of the settings.
+static void obey_settings(struct answering *a)
+{
+    const bool bf16 = settings_is(a->settings, "compute.matmul", "bf16");
+    a->graph.matmul = bf16 ? MATMUL_BF16 : MATMUL_F32;
+}
+
+// The prompt and the answer so far under settings that have changed.
+static int compute_again(struct answering *a)
+{
+    struct sequence s = { 0 };
+    struct err err;
+    int64_t from;
+    if (conversation_sequence(a->c, a->settings, true, &s, &err) < 0) goto failed;
+    if (s.n + (int64_t)a->ids.count > conversation_limit(a->c, a->settings)) {
+        err_set(&err, "the changed prompt and the answer so far have no room in the context");
+        goto failed;
+    }
+    a->prompt = s.prompt = s.n;
+    for (size_t i = 0; i < a->ids.count; i++) sequence_append(&s, a->ids.data[i]);
+    sequence_release(&a->sequence);
+    a->sequence = s;
+    if (compute(a, &from) < 0) return -1;
+    sinks_notice(a->sinks,
+                 "after %zu tokens of the answer: %lld of %lld tokens are computed again, it goes "
+                 "on under the changed settings",
+                 a->ids.count, (long long)(s.n - from), (long long)s.n);
+    return 0;
+failed:
+    sequence_release(&s);
+    graph_fail(&a->graph, "%s", err.text);
+    return -1;
+}
+
+// Before a token is chosen: settings may have been changed by somebody who watches.
+static int obey_changes(struct answering *a)
+{
+    struct err err;
+    if (!a->options->change) return 0;
+    const enum answer_change change =
+        a->options->change(a->options->change_self, (int64_t)a->ids.count, &err);
+    if (change == CHANGE_FAILED) {
+        graph_fail(&a->graph, "%s", err.text);
+        return -1;
+    }
+    if (change != CHANGE_NONE) obey_settings(a);
+    return change == CHANGE_PASS ? compute_again(a) : 0;
 }
 
 static bool is_end(const struct model *m, int32_t id)
@@ -161,31 +217,42 @@ static int check_logits(struct answering *a, int64_t vocab)
     return 0;
 }
 
+static int32_t next_token(const struct answering *a, int64_t vocab)
+{
+    if (a->ids.count < a->options->given_count) return a->options->given[a->ids.count];
+    return sampler_pick(a->settings, a->logits, vocab, a->sequence.ids, (size_t)a->sequence.n,
+                        (uint64_t)a->sequence.n);
+}
+
+static bool is_full(const struct answering *a)
+{
+    return (int64_t)a->ids.count >= settings_integer(a->settings, "sample.max_tokens") ||
+           a->sequence.n >= conversation_limit(a->c, a->settings);
+}
+
 // Tokens one by one until something ends the answer; a->stop says what.
 static int generate(struct answering *a)
 {
     const struct model *m = a->c->model;
     int64_t vocab = m->decoder.config.vocab;
-    int64_t limit = conversation_limit(a->c, a->settings);
-    int64_t longest = settings_integer(a->settings, "sample.max_tokens");
-    bool ignore_eos = settings_flag(a->settings, "sample.ignore_eos");
     struct detokenizer words;
     struct buf text = { 0 };
     int status = 0;
-    double start = clock_seconds();
+    double start = clock_seconds(), before = a->prefill_s + a->vision_s;
     detokenizer_start(&words, m->tokenizer, true);
     for (;;) {
         if (graph_stop(&a->graph)) break;
+        if ((status = obey_changes(a)) < 0) break;
         if ((status = check_logits(a, vocab)) < 0) break;
-        int32_t id = sampler_pick(a->settings, a->logits, vocab, a->sequence.ids,
-                                  (size_t)a->sequence.n, (uint64_t)a->sequence.n);
-        if (!ignore_eos && is_end(m, id)) {
+        int32_t id = next_token(a, vocab);
+        if (is_end(m, id) && a->ids.count >= a->options->given_count &&
+            !settings_flag(a->settings, "sample.ignore_eos")) {
             a->stop = "eos";
             break;
         }
         ids_add(&a->ids, id);
         sequence_append(&a->sequence, id);
-        bool last = (int64_t)a->ids.count >= longest || a->sequence.n >= limit;
+        bool last = is_full(a);
         detokenizer_push(&words, id, &text);
         // The last token of all shows the rest, half characters too.
         if (last) detokenizer_finish(&words, &text);
@@ -204,7 +271,8 @@ static int generate(struct answering *a)
     if (text.length) tell_token(a, -1, &text);
     buf_release(&text);
     detokenizer_release(&words);
-    a->decode_s = clock_seconds() - start;
+    // What was computed again counts as prefill.
+    a->decode_s = clock_seconds() - start - (a->prefill_s + a->vision_s - before);
     return status;
 }
 
@@ -257,10 +325,9 @@ int conversation_answer(struct conversation *c, const struct settings *settings,
                    .arena = &c->step,
                    .hooks = hooks,
                    .settings = settings,
-                   .matmul =
-                       settings_is(settings, "compute.matmul", "bf16") ? MATMUL_BF16 : MATMUL_F32,
                    .cancel = cancel },
     };
+    obey_settings(&a);
     *answered = false;
     int status = conversation_sequence(c, settings, true, &a.sequence, err);
     if (status == 0) status = check_length(&a, err);

@@ -155,10 +155,18 @@ void conversation_drop(struct conversation *c, size_t count)
     }
 }
 
+// Rows before the first visual token: no method reaches them.
+static int64_t first_visual(const struct sequence *s)
+{
+    int64_t i = 0;
+    while (i < s->n && s->picture[i] < 0) i++;
+    return i;
+}
+
 void conversation_stale(struct conversation *c, enum setting_stale stale)
 {
-    if (stale < STALE_KV) return;
-    conversation_trim(c, 0);
+    if (stale == STALE_NOTHING) return;
+    conversation_trim(c, stale == STALE_SEEN ? first_visual(&c->cached) : 0);
     if (stale != STALE_VISUAL) return;
     for (size_t i = 0; i < c->picture_count; i++) visual_drop(c, &c->pictures[i]);
 }

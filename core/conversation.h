@@ -57,6 +57,10 @@ int64_t conversation_limit(const struct conversation *c, const struct settings *
 // c->step. 0 or -1 (g->err, or cancelled).
 int conversation_encode(struct conversation *c, struct graph *g, int i);
 
+// What became of the settings in the middle of an answer. CHANGE_PASS: prompt and answer so far are
+// computed again, as far as they are not cached any more or methods say so.
+enum answer_change { CHANGE_NONE, CHANGE_SETTINGS, CHANGE_PASS, CHANGE_FAILED };
+
 struct answer_options {
     bool forward_only; // prefill, no generation
     bool all_logits;   // every row's logits (a probe asks)
@@ -64,6 +68,13 @@ struct answer_options {
     bool kept, again;  // for EVENT_ANSWER
     void (*sequence)(void *self, const struct sequence *s); // told the prompt before it is computed
     void *self;
+    const int32_t
+        *given; // [given_count] the first tokens of the answer; the model goes on from there
+    size_t given_count;
+    // Asked before each token is chosen, when `tokens` are there: may change settings, hooks and
+    // cache (conversation_stale). CHANGE_FAILED with a message ends the answer. May be NULL.
+    enum answer_change (*change)(void *self, int64_t tokens, struct err *err);
+    void *change_self;
 };
 
 // Answers the conversation as it stands (its last message is the user's): prefill, then tokens

@@ -8,6 +8,7 @@
 #include "core/json.h"
 #include "core/model_write.h"
 #include "core/probes/dump.h"
+#include "core/probes/measure_data.h"
 
 struct engine {
     const struct backend *backend;
@@ -20,7 +21,18 @@ struct engine {
     struct conversation stashed;
     bool stash;
     struct dump *dump; // armed
+    struct changes posted;
+    struct answer_now *answering; // NULL: nothing is answered
+    struct adapter *former;       // in whose place engine_lend put another, while lending
+    bool lending;
     atomic_bool cancel;
+};
+
+// An answer while it is computed.
+struct answer_now {
+    struct engine *e;
+    struct hooks hooks;
+    bool stale; // a change since the last pass asks for another one
 };
 
 struct engine *engine_new(const struct backend *backend, struct sinks *sinks)
@@ -30,6 +42,7 @@ struct engine *engine_new(const struct backend *backend, struct sinks *sinks)
     e->sinks = sinks;
     e->settings = settings_new();
     conversation_init(&e->conversation, backend);
+    changes_init(&e->posted);
     return e;
 }
 
@@ -43,6 +56,7 @@ void engine_free(struct engine *e)
     tokenizer_free(e->tokenizer);
     settings_free(e->settings);
     dump_free(e->dump);
+    changes_release(&e->posted);
     free(e);
 }
 
@@ -215,16 +229,27 @@ int engine_load_tokenizer(struct engine *e, const char *path, struct err *err)
 
 // --- settings ------------------------------------------------------------------------------------
 
-// Drops what a change of `what` made stale, of a conversation set aside too.
-static void went_stale(struct engine *e, const char *what, enum setting_stale stale)
+// Drops what a change of `key` made stale; returns whether anything is to be computed again.
+static bool conversation_obey(struct engine *e, struct conversation *c, const char *key,
+                              enum setting_stale stale)
 {
-    if (stale < STALE_KV) return;
-    if (e->stash) conversation_stale(&e->stashed, stale);
-    bool computed = e->conversation.cached.n > 0;
-    conversation_stale(&e->conversation, stale);
-    if (computed)
+    const int64_t rows = c->cached.n;
+    if (methods_keep(&c->methods, key, e->settings)) return rows > 0;
+    conversation_stale(c, stale);
+    return c->cached.n < rows;
+}
+
+// The same, of a conversation set aside too.
+static void went_stale(struct engine *e, const char *key, enum setting_stale stale)
+{
+    if (stale == STALE_NOTHING) return;
+    if (e->stash) conversation_obey(e, &e->stashed, key, stale);
+    const bool again = conversation_obey(e, &e->conversation, key, stale);
+    if (e->answering)
+        e->answering->stale = true; // the answer tells
+    else if (again)
         sinks_notice(e->sinks,
-                     "%s changed: the conversation is computed again with the next answer", what);
+                     "%s changed: the conversation is computed again with the next answer", key);
 }
 
 // Tells the new value and drops what it made stale.
@@ -302,6 +327,17 @@ static int set_adapter(struct engine *e, const char *value, bool anew, struct er
     return 0;
 }
 
+// The adapter that settings name, among those kept or read now. *a NULL: none.
+static int open_adapter(struct engine *e, const struct settings *s, struct adapter **a,
+                        struct err *err)
+{
+    const char *name = settings_text(s, "adapter");
+    *a = NULL;
+    if (!strcmp(name, "none")) return 0;
+    if (e->model) return (*a = adapters_open(&e->adapters, name, false, e->model, err)) ? 0 : -1;
+    return adapter_is(name) ? 0 : err_set(err, "'%s' is not an adapter folder", name);
+}
+
 int engine_adapter_load(struct engine *e, const char *folder, struct err *err)
 {
     if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
@@ -353,6 +389,78 @@ int engine_set(struct engine *e, const char *key, const char *value, struct err 
         setting_changed(e, row, obey(e, row));
     free(former);
     return status;
+}
+
+// The settings with all of `list` in them; the adapter by its folder, read if need be.
+static struct settings *settings_with(struct engine *e, const struct change *list, size_t count,
+                                      struct adapter **adapter, struct err *err)
+{
+    struct settings *next = settings_copy(e->settings);
+    for (size_t i = 0; i < count; i++) {
+        const char *value = list[i].value;
+        if (!strcmp(list[i].key, "adapter") && (!*value || !strcmp(value, "off"))) value = "none";
+        if (!strcmp(list[i].key, "chat.template") && check_template(value, err) < 0) goto failed;
+        if (settings_set(next, list[i].key, value, err) < 0) goto failed;
+    }
+    if (open_adapter(e, next, adapter, err) < 0) goto failed;
+    if (*adapter) settings_set(next, "adapter", (*adapter)->folder, NULL);
+    struct method_env env = method_env(e, next);
+    env.tensors = adapter_tensors(*adapter);
+    if (e->model && methods_agree(&env, err) < 0) goto failed;
+    return next;
+failed:
+    settings_free(next);
+    return NULL;
+}
+
+int engine_set_all(struct engine *e, const struct change *list, size_t count, struct err *err)
+{
+    struct adapter *a;
+    struct settings *next = settings_with(e, list, count, &a, err);
+    if (!next) return -1;
+    const enum setting_stale former = adapter_stale(e->adapters.active), now = adapter_stale(a);
+    bool *changed = xcalloc((size_t)settings_count(), sizeof *changed);
+    const struct setting *row;
+    // All values first: who hears of one may look at another. They are spelled already.
+    for (int i = 0; (row = settings_row(i)); i++) {
+        const char *value = settings_text(next, row->key);
+        changed[i] = strcmp(value, settings_text(e->settings, row->key)) != 0;
+        if (changed[i]) settings_set(e->settings, row->key, value, NULL);
+    }
+    if (a != e->adapters.active) {
+        methods_release(&e->conversation.methods); // they may keep what they made of the weights
+        if (e->stash) methods_release(&e->stashed.methods);
+        adapters_use(&e->adapters, a, settings_real(e->settings, "adapter.scale"));
+    }
+    for (int i = 0; (row = settings_row(i)); i++)
+        if (changed[i]) {
+            const bool adapter = !strcmp(row->key, "adapter");
+            setting_changed(e, row, !adapter ? obey(e, row) : former > now ? former : now);
+        }
+    free(changed);
+    settings_free(next);
+    return 0;
+}
+
+int engine_lend(struct engine *e, const struct settings *s, struct method_tensors *tensors,
+                struct err *err)
+{
+    struct adapter *a = NULL;
+    if (!s) {
+        if (!e->lending) return 0;
+        adapters_use(&e->adapters, e->former, settings_real(e->settings, "adapter.scale"));
+        e->former = NULL;
+        e->lending = false;
+        return 0;
+    }
+    if (open_adapter(e, s, &a, err) < 0) return -1;
+    struct method_env env = method_env(e, s);
+    *tensors = env.tensors = adapter_tensors(a);
+    if (methods_agree(&env, err) < 0) return -1;
+    if (!e->lending) e->former = e->adapters.active;
+    e->lending = true;
+    adapters_use(&e->adapters, a, settings_real(s, "adapter.scale"));
+    return 0;
 }
 
 int engine_reset(struct engine *e, const char *key, struct err *err)
@@ -467,16 +575,70 @@ int engine_add_messages(struct engine *e, const struct message *messages, size_t
     return status;
 }
 
-// Runs an answer with the methods and listeners of this moment (an armed dump).
+// The methods and listeners of this moment (an armed dump).
+static int attach(struct engine *e, struct hooks *hooks, struct err *err)
+{
+    const struct method_env env = method_env(e, e->settings);
+    *hooks = (struct hooks){ 0 };
+    if (methods_attach(&e->conversation.methods, hooks, &env, err) < 0) return -1;
+    if (!e->dump) return 0;
+    struct hook hook = dump_hook(e->dump);
+    hooks_add(hooks, &hook);
+    return 0;
+}
+
+// Obeys what was posted for an answer of so many tokens; returns whether anything was set.
+static bool obey_posted(struct engine *e, int64_t tokens)
+{
+    struct change_batch batch;
+    struct err err;
+    bool set = false;
+    while (changes_take(&e->posted, tokens, &batch)) {
+        if (engine_set_all(e, batch.list, batch.count, &err) < 0)
+            sinks_notice(e->sinks, "not changed: %s", err.text);
+        else
+            set = true;
+        change_batch_release(&batch);
+    }
+    return set;
+}
+
+void engine_obey_posted(struct engine *e)
+{
+    obey_posted(e, 0);
+}
+
+void engine_post(struct engine *e, const struct change *list, size_t count, int64_t tokens)
+{
+    changes_post(&e->posted, list, count, tokens);
+}
+
+void engine_post_set(struct engine *e, const char *key, const char *value)
+{
+    engine_post(e, &(struct change){ key, value }, 1, 0);
+}
+
+static enum answer_change change_answer(void *self, int64_t tokens, struct err *err)
+{
+    struct answer_now *now = self;
+    // A dump is of one pass over the prompt: changes wait for its end.
+    if (now->e->dump || !obey_posted(now->e, tokens)) return CHANGE_NONE;
+    if (attach(now->e, &now->hooks, err) < 0) return CHANGE_FAILED;
+    const enum answer_change change = now->stale ? CHANGE_PASS : CHANGE_SETTINGS;
+    now->stale = false;
+    return change;
+}
+
+// Runs an answer; what is posted meanwhile is obeyed.
 static int answer(struct engine *e, struct answer_options options, bool *answered, struct err *err)
 {
-    struct hooks hooks = { 0 };
-    const struct method_env env = method_env(e, e->settings);
-    if (methods_attach(&e->conversation.methods, &hooks, &env, err) < 0) return -1;
+    struct answer_now now = { .e = e };
+    engine_obey_posted(e);
+    if (attach(e, &now.hooks, err) < 0) return -1;
     options.kept = !e->stash;
+    options.change = change_answer;
+    options.change_self = &now;
     if (e->dump) {
-        struct hook hook = dump_hook(e->dump);
-        hooks_add(&hooks, &hook);
         options.all_logits = dump_wants_all_logits(e->dump);
         options.whole = true;
         options.sequence = dump_sequence;
@@ -484,9 +646,12 @@ static int answer(struct engine *e, struct answer_options options, bool *answere
     }
     atomic_store(&e->cancel, false);
     tell(e, &(struct event){ .kind = EVENT_ANSWERING, .ok = true });
-    int status = conversation_answer(&e->conversation, e->settings, &hooks, &e->cancel, &options,
-                                     e->sinks, answered, err);
+    e->answering = &now;
+    int status = conversation_answer(&e->conversation, e->settings, &now.hooks, &e->cancel,
+                                     &options, e->sinks, answered, err);
+    e->answering = NULL;
     tell(e, &(struct event){ .kind = EVENT_ANSWERING, .ok = false });
+    engine_obey_posted(e);
     if (status == 0 && *answered && e->dump) {
         status = dump_finish(e->dump, e->sinks, err);
         e->dump = NULL;
@@ -702,6 +867,22 @@ int engine_context(struct engine *e, struct engine_context *context, struct err 
         context->waiting_visual += c->pictures[c->waiting[i]].tokens;
     sequence_release(&s);
     return 0;
+}
+
+int engine_measure(struct engine *e, const struct measure_request *request, struct results *results,
+                   struct err *err)
+{
+    if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
+    const struct measuring m = { .model = e->model,
+                                 .backend = e->backend,
+                                 .settings = e->settings,
+                                 .tensors = adapter_tensors(e->adapters.active),
+                                 .cancel = &e->cancel,
+                                 .options = &request->options };
+    atomic_store(&e->cancel, false);
+    if (request->data) return measure_data(&m, request, e->sinks, results, err);
+    if (measure(&m, &e->conversation, request->probe, results, err) < 0) return -1;
+    return request->probe->times ? measure_compare_times(&m, &e->conversation, results, err) : 0;
 }
 
 int engine_dump(struct engine *e, const char *patterns, const char *path, struct err *err)

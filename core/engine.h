@@ -7,11 +7,13 @@
 //
 // No tensor is read or computed with beyond this border. Everything that happens is told to the
 // sinks. A failed call leaves model, conversation and settings as they were. engine_cancel may be
-// called from a signal handler or another thread; all else belongs to one thread.
+// called from a signal handler or another thread, engine_post from another thread; all else belongs
+// to one thread.
 #ifndef CORE_ENGINE_H
 #define CORE_ENGINE_H
 
 #include "core/adapters.h"
+#include "core/changes.h"
 #include "core/conversation.h"
 #include "core/model_write.h"
 #include "core/settings.h"
@@ -36,6 +38,21 @@ struct sinks *engine_sinks(struct engine *e);
 const struct settings *engine_settings(const struct engine *e);
 int engine_set(struct engine *e, const char *key, const char *value, struct err *err);
 int engine_reset(struct engine *e, const char *key, struct err *err); // key NULL: all
+// Several at once: looked at together, and all of them are set or none.
+int engine_set_all(struct engine *e, const struct change *list, size_t count, struct err *err);
+// The same from any thread, for the answer that is being computed: it goes on under them from the
+// next token, or once it has `tokens` tokens. What is posted while nothing is answered, or left
+// over when the answer ends, waits for engine_obey_posted (or the next answer) if `tokens` is 0 and
+// for a next answer that long otherwise. What cannot be obeyed is told as a notice.
+void engine_post_set(struct engine *e, const char *key, const char *value);
+void engine_post(struct engine *e, const struct change *list, size_t count, int64_t tokens);
+void engine_obey_posted(struct engine *e);
+
+// For work beside the conversation under settings of its own (comparisons): puts the adapter they
+// name on the model and gives its tensors; the values are looked at together. engine_lend NULL puts
+// back what the engine's own settings say. Nothing is told, nothing becomes stale.
+int engine_lend(struct engine *e, const struct settings *s, struct method_tensors *tensors,
+                struct err *err);
 
 // Adapters. The setting "adapter" (folder, or none) says which one is on the model; a failed load
 // leaves the former one.
@@ -86,6 +103,13 @@ struct engine_context {
     int64_t limit;                        // ctx.max, resolved
 };
 int engine_context(struct engine *e, struct engine_context *context, struct err *err);
+
+// What a probe finds in a pass over the conversation as it stands, or over a data set, under the
+// settings of now. The conversation and what is cached of it stay as they are.
+struct measure_request;
+struct results;
+int engine_measure(struct engine *e, const struct measure_request *request, struct results *results,
+                   struct err *err);
 
 // The next prefill (and its answer) writes the taps that match to a safetensors file.
 int engine_dump(struct engine *e, const char *patterns, const char *path, struct err *err);

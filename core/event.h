@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct image;
 struct message;
 struct picture;
 
@@ -22,6 +23,7 @@ enum event_kind {
     EVENT_IDS,      // ids: token ids
     EVENT_TABLE,    // table
     EVENT_HEATMAP,  // heatmap
+    EVENT_COLUMNS,  // columns: two texts side by side
     EVENT_PROGRESS, // progress of a load (job 0) or a job
     EVENT_SETTING,  // key, value: changed (ok is true), or asked for
     EVENT_NOTICE,   // text: something worth knowing
@@ -32,11 +34,13 @@ enum event_kind {
     EVENT_MESSAGE,   // message, pictures: said to the model, before the answer begins
     EVENT_UNDO,      // count: that many last messages are taken back
     EVENT_CLEAR,     // the conversation begins anew
+    EVENT_MEASURED,  // key = what, text = its tables and maps as JSON
     EVENT_ANSWERING, // ok: an answer is being computed from now on / no longer
     // What a job tells (core/job.h):
     EVENT_METRIC, // key = series, count = step, real
     EVENT_STEP,   // count: all of this step has been told; kept from here on
-    EVENT_REWIND, // count: it goes on with this step; what was told of it and later is forgotten
+    EVENT_REWIND, // count: it goes on with this step; what was told of it and later is forgotten.
+                  // key: only in series whose names end so; NULL: in all
     EVENT_RESULT, // key, value: what came out of it
     EVENT_SCORE,  // score: one sample evaluated
 };
@@ -67,8 +71,18 @@ struct event_heatmap {
     const char *name;
     int picture, layer, head, token; // -1 = all / mean
     int rows, cols;
-    const float *values; // [rows * cols]
+    const float *values; // [rows * cols]; NaN: nothing is there
     float min, max;
+    // For drawing; all may be NULL.
+    const char *tile;         // which part of the picture
+    const uint8_t *dropped;   // [rows * cols] 1: pruning dropped the token
+    const struct image *image; // what it lies over, and where:
+    double area[4];           // left, top, right, bottom in its pixels
+};
+
+struct event_columns {
+    const char *title[2], *text[2];
+    size_t common; // bytes at the beginning of both texts that are the same
 };
 
 struct event_progress {
@@ -95,6 +109,7 @@ struct event {
     const struct event_answer *answer;
     const struct event_table *table;
     const struct event_heatmap *heatmap;
+    const struct event_columns *columns;
     const struct event_progress *progress;
     const struct event_score *score;
     const struct message *message;

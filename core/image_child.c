@@ -5,6 +5,10 @@
 // (stdio buffers, exit handlers) runs twice. The parent believes nothing in the report: a child
 // that was taken over can at worst deliver a wrong picture.
 //
+// A fork costs milliseconds beside a large parent. A decoder (thousands of small pictures of a data
+// set) therefore keeps its child for a while: it reads the file's bytes from the mapping, one
+// picture at a time, told by a byte through a socket, and answers with one.
+//
 // After fork only this thread lives in the child; decoding needs malloc (glibc keeps it usable) and
 // takes no lock of another thread.
 #include <errno.h>
@@ -17,13 +21,20 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/clock.h"
 #include "core/image_parts.h"
 
-enum { CHILD_SECONDS = 20 };
+enum {
+    CHILD_SECONDS = 20,
+    // Of a decoder's child; larger pictures get a child of their own.
+    SERVED = 500, // pictures, then a new one
+    SERVED_AREA = 1 << 20,
+    SERVED_BYTES = 4 << 20,
+};
 
 struct report {
     bool done;
@@ -63,11 +74,12 @@ static void limit(int resource, rlim_t value)
     setrlimit(resource, &(struct rlimit){ .rlim_cur = value, .rlim_max = value });
 }
 
-static void child_confine(const struct image_header *h, size_t size, int notify)
+// `keep`: the one file that stays open, as 3.
+static void child_confine(size_t area, size_t size, int keep)
 {
     // Largest need: 16-bit RGBA inflated and unfiltered, then 8 bits of it, upright; or the
     // coefficients of a progressive JPEG beside its planes.
-    rlim_t need = (rlim_t)(h->width * h->height) * 32 + 4 * (rlim_t)size + (64 << 20);
+    rlim_t need = (rlim_t)area * 32 + 4 * (rlim_t)size + (64 << 20);
     rlim_t used = address_space();
     if (used && !ADDRESS_SANITIZER) limit(RLIMIT_AS, used + need);
     limit(RLIMIT_CPU, CHILD_SECONDS);
@@ -76,7 +88,7 @@ static void child_confine(const struct image_header *h, size_t size, int notify)
     // What a decoder's abort would print must not reach the screen.
     int null = open("/dev/null", O_RDWR);
     for (int fd = 0; fd < 3 && null >= 0; fd++) dup2(null, fd);
-    if (notify != 3) dup2(notify, 3);
+    if (keep != 3) dup2(keep, 3);
     close_range(4, ~0U, 0);
 }
 
@@ -93,50 +105,75 @@ static void child_signals(pid_t parent)
     sigprocmask(SIG_UNBLOCK, &open, NULL);
 }
 
-static _Noreturn void child_run(struct report *report, const struct image_header *h,
-                                const uint8_t *bytes, size_t size, const char *name, int notify)
+// All signals wait until the child has put away the parent's handlers.
+static pid_t child_fork(void)
 {
-    child_confine(h, size, notify);
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        child_signals(parent);
+        return 0;
+    }
+    int why = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = why;
+    return child;
+}
+
+static void decode_into(struct report *report, const uint8_t *bytes, size_t size, const char *name)
+{
     struct image image;
+    report->image = (struct image){ 0 };
     if (image_decode_here(&image, bytes, size, name, &report->err) == 0) {
         size_t count = (size_t)image.width * (size_t)image.height * (size_t)image.channels;
         memcpy(report->pixels, image.pixels, count);
         report->image = image;
+        image_release(&image);
     }
     report->done = true;
+}
+
+static _Noreturn void child_run(struct report *report, const struct image_header *h,
+                                const uint8_t *bytes, size_t size, const char *name, int notify)
+{
+    child_confine((size_t)(h->width * h->height), size, notify);
+    decode_into(report, bytes, size, name);
     _exit(0);
 }
 
-// Until the child closes its end of the pipe, which ending does in any case; then reaps it.
-// Returns its wait status, -1 when it had to be killed.
-static int child_wait(pid_t child, int pipe_end)
+// Until something comes from the child, or it closes its end, as ending does in any case.
+static bool child_wait(int end)
 {
     double until = clock_seconds() + CHILD_SECONDS;
-    bool late = false;
     for (;;) {
         int left = (int)(1000 * (until - clock_seconds()));
-        struct pollfd p = { .fd = pipe_end, .events = POLLIN };
+        struct pollfd p = { .fd = end, .events = POLLIN };
         int n = left > 0 ? poll(&p, 1, left) : 0;
-        if (n > 0 || (n < 0 && errno != EINTR)) break;
-        if (n == 0 && left <= 0) {
-            late = true;
-            break;
-        }
+        if (n > 0 || (n < 0 && errno != EINTR)) return true;
+        if (n == 0 && left <= 0) return false;
     }
-    if (late) kill(child, SIGKILL);
+}
+
+enum { LATE = -1 }; // wait status of a child that had to be killed
+
+static int child_reap(pid_t child, bool late)
+{
     int status = 0;
+    if (late) kill(child, SIGKILL);
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR) return 0; // nobody to reap (SIGCHLD ignored): the report counts
-    return late ? -1 : status;
+    return late ? LATE : status;
 }
 
 static int report_take(struct image *image, const struct report *report, size_t area, int status,
                        const char *name, struct err *err)
 {
-    if (status == -1 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU))
+    if (status == LATE || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU))
         return err_set(err, "'%s' cannot be read: decoding took more than %d seconds", name,
                        CHILD_SECONDS);
-    if (status != 0 || !report->done)
+    if (status > 0 || !report->done)
         return err_set(err, "'%s' cannot be read: it made the decoder fail (%s); it is damaged",
                        name, WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "early end");
     struct image got = report->image;
@@ -170,21 +207,111 @@ int image_decode_child(struct image *image, const struct image_header *h, const 
         close(ends[0]), close(ends[1]);
         return err_set(err, "out of memory for the pixels of '%s'", name);
     }
-    // All signals wait until the child has put away the parent's handlers.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pid_t parent = getpid(), child = fork();
-    if (child == 0) {
-        child_signals(parent);
-        child_run(report, h, bytes, size, name, ends[1]);
-    }
+    pid_t child = child_fork();
+    if (child == 0) child_run(report, h, bytes, size, name, ends[1]);
     int why = errno;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(ends[1]);
     int rc = child < 0 ? err_set(err, "cannot start the picture decoder: %s", strerror(why))
-                       : report_take(image, report, area, child_wait(child, ends[0]), name, err);
+                       : report_take(image, report, area, child_reap(child, !child_wait(ends[0])),
+                                     name, err);
     close(ends[0]);
     munmap(report, room);
     return rc;
+}
+
+// --- a child for many pictures -------------------------------------------------------------------
+
+struct image_decoder {
+    pid_t child; // 0: none
+    int socket, served;
+    struct shared {
+        size_t size;
+        char name[256];
+        uint8_t bytes[SERVED_BYTES];
+        struct report report; // and its pixels
+    } * shared;
+};
+
+static size_t shared_room(void)
+{
+    return sizeof(struct shared) + 4 * (size_t)SERVED_AREA;
+}
+
+static _Noreturn void child_serve(struct shared *shared, int socket)
+{
+    char byte;
+    child_confine(SERVED_AREA, SERVED_BYTES, socket);
+    while (read(3, &byte, 1) == 1) {
+        decode_into(&shared->report, shared->bytes, shared->size, shared->name);
+        if (send(3, &byte, 1, MSG_NOSIGNAL) != 1) break;
+    }
+    _exit(0);
+}
+
+struct image_decoder *image_decoder_new(void)
+{
+    return xcalloc(1, sizeof(struct image_decoder));
+}
+
+// Ends the child and returns its wait status; `late` kills it.
+static int decoder_stop(struct image_decoder *d, bool late)
+{
+    close(d->socket);
+    int status = child_reap(d->child, late);
+    d->child = 0;
+    return status;
+}
+
+void image_decoder_free(struct image_decoder *d)
+{
+    if (!d) return;
+    if (d->child) decoder_stop(d, true);
+    if (d->shared) munmap(d->shared, shared_room());
+    free(d);
+}
+
+static int decoder_start(struct image_decoder *d)
+{
+    int ends[2];
+    if (!d->shared) {
+        void *m =
+            mmap(NULL, shared_room(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (m == MAP_FAILED) return -1;
+        d->shared = m;
+    }
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) return -1;
+    pid_t child = child_fork();
+    if (child == 0) child_serve(d->shared, ends[1]);
+    close(ends[1]);
+    if (child < 0) {
+        close(ends[0]);
+        return -1;
+    }
+    d->child = child;
+    d->socket = ends[0];
+    d->served = 0;
+    return 0;
+}
+
+int image_decoder_run(struct image_decoder *d, struct image *image, const void *bytes, size_t size,
+                      const char *name, struct err *err)
+{
+    *image = (struct image){ 0 };
+    struct image_header h;
+    if (image_header_read(&h, bytes, size, name, err) < 0) return -1;
+    size_t area = (size_t)h.width * (size_t)h.height;
+    if (d->child && d->served == SERVED) decoder_stop(d, true);
+    if (area > SERVED_AREA || size > SERVED_BYTES || (!d->child && decoder_start(d) < 0))
+        return image_decode_child(image, &h, bytes, size, name, err);
+    d->served++;
+    d->shared->size = size;
+    memcpy(d->shared->bytes, bytes, size);
+    snprintf(d->shared->name, sizeof d->shared->name, "%s", name);
+    d->shared->report.done = false;
+    char byte = 0;
+    bool asked = send(d->socket, &byte, 1, MSG_NOSIGNAL) == 1,
+         late = asked && !child_wait(d->socket);
+    bool answered = asked && !late && read(d->socket, &byte, 1) == 1;
+    return report_take(image, &d->shared->report, area, answered ? 0 : decoder_stop(d, late), name,
+                       err);
 }

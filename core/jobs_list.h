@@ -5,6 +5,7 @@
 
 #define JOB_KINDS(X) \
     X(train)         \
+    X(sweep)         \
     X(evaluate)      \
     X(calibrate)
 

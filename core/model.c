@@ -47,6 +47,17 @@ static int check_placeholder(const struct model *m, struct err *err)
                    m->placeholder, (long long)m->decoder.config.vocab);
 }
 
+int model_bind(struct model *m, struct err *err)
+{
+    if (!(m->family = family_find(m->checkpoint->config, err)) ||
+        m->family->configure(m, m->checkpoint, err) < 0 || check_placeholder(m, err) < 0 ||
+        m->family->bind(m, m->checkpoint, err) < 0)
+        return -1;
+    for (size_t i = 0; i < m->weights.count; i++)
+        m->weights.list[i].part = m->family->part(m->weights.list[i].name);
+    return 0;
+}
+
 struct model *model_load(const char *name, const struct backend *backend,
                          const struct load_progress *progress, struct err *err)
 {
@@ -55,14 +66,10 @@ struct model *model_load(const char *name, const struct backend *backend,
     m->name = xstrdup(name);
     m->arena.backend = backend;
     if (!folder || !(m->checkpoint = checkpoint_open(folder, progress, err))) goto out;
-    if (!(m->family = family_find(m->checkpoint->config, err)) ||
-        m->family->configure(m, m->checkpoint, err) < 0 || check_placeholder(m, err) < 0 ||
-        m->family->bind(m, m->checkpoint, err) < 0 || load_tokenizer(m, err) < 0) {
+    if (model_bind(m, err) < 0 || load_tokenizer(m, err) < 0) {
         err_in(err, "cannot load '%s'", folder);
         goto out;
     }
-    for (size_t i = 0; i < m->weights.count; i++)
-        m->weights.list[i].part = m->family->part(m->weights.list[i].name);
     find_ends(m);
     free(folder);
     return m;

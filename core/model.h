@@ -33,6 +33,8 @@ struct model {
 struct model *model_load(const char *name, const struct backend *backend,
                          const struct load_progress *progress, struct err *err);
 void model_free(struct model *m);
+// What loading does once m->checkpoint is there: family, configs, weights. The tokenizer is apart.
+int model_bind(struct model *m, struct err *err);
 
 bool model_sees(const struct model *m); // has a vision encoder
 

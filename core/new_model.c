@@ -176,44 +176,41 @@ static int64_t picture_tokens(const struct shape *s)
     return (s->image / s->patch) * (s->image / s->patch);
 }
 
-static int write_config(struct job *j, const struct new_tokenizer *t, struct err *err)
+void new_model_config(struct buf *b, const struct shape *s, const struct new_tokenizer *t)
 {
-    const struct shape *s = j->shape;
-    struct buf b = { 0 };
-    buf_puts(&b, "{\n");
+    buf_puts(b, "{\n");
     if (!s->tower) {
-        put_text_config(&b, s, t, "  ");
-        buf_puts(&b, "}\n");
-        return write_text(j, "config.json", &b, err);
+        put_text_config(b, s, t, "  ");
+        buf_puts(b, "}\n");
+        return;
     }
     bool clip = s->tower == TOWER_CLIP;
-    buf_puts(&b, "  \"architectures\": [\"LlavaForConditionalGeneration\"],\n"
-                 "  \"ignore_index\": -100,\n");
-    buf_printf(&b, "  \"image_seq_length\": %lld,\n  \"image_token_index\": %lld,\n",
+    buf_puts(b, "  \"architectures\": [\"LlavaForConditionalGeneration\"],\n"
+                "  \"ignore_index\": -100,\n");
+    buf_printf(b, "  \"image_seq_length\": %lld,\n  \"image_token_index\": %lld,\n",
                (long long)picture_tokens(s), (long long)t->image);
-    buf_printf(&b, "  \"mm_projector_type\": \"%s\",\n",
+    buf_printf(b, "  \"mm_projector_type\": \"%s\",\n",
                s->projector_layers == 1 ? "linear" : "mlp2x_gelu");
-    buf_printf(&b,
+    buf_printf(b,
                "  \"model_type\": \"llava\",\n  \"pad_token_id\": %lld,\n"
                "  \"projector_hidden_act\": \"gelu\",\n  \"text_config\": {\n",
                (long long)t->pad);
-    put_text_config(&b, s, t, "    ");
-    buf_printf(&b,
+    put_text_config(b, s, t, "    ");
+    buf_printf(b,
                "  },\n  \"tie_word_embeddings\": %s,\n  \"torch_dtype\": \"bfloat16\",\n"
                "  \"vision_config\": {\n    \"hidden_size\": %lld,\n    \"image_size\": %lld,\n",
                s->tied ? "true" : "false", (long long)s->tower_hidden, (long long)s->image);
-    buf_printf(&b,
+    buf_printf(b,
                "    \"intermediate_size\": %lld,\n    \"model_type\": \"%s\",\n"
                "    \"num_attention_heads\": %lld,\n    \"num_hidden_layers\": %lld,\n"
                "    \"patch_size\": %lld%s\n  },\n",
                (long long)s->tower_ffn, clip ? "clip_vision_model" : "siglip_vision_model",
                (long long)s->tower_heads, (long long)s->tower_layers, (long long)s->patch,
                s->no_pooling ? ",\n    \"vision_use_head\": false" : "");
-    buf_printf(&b,
+    buf_printf(b,
                "  \"vision_feature_layer\": %d,\n"
                "  \"vision_feature_select_strategy\": \"%s\"\n}\n",
                s->feature_layer ? s->feature_layer : -2, clip ? "default" : "full");
-    return write_text(j, "config.json", &b, err);
 }
 
 static int write_generation(struct job *j, const struct new_tokenizer *t, struct err *err)
@@ -231,38 +228,44 @@ static int write_generation(struct job *j, const struct new_tokenizer *t, struct
     return write_text(j, "generation_config.json", &b, err);
 }
 
-static int write_processor(struct job *j, struct err *err)
+void new_model_preprocessor(struct buf *b, const struct shape *s)
 {
-    const struct shape *s = j->shape;
     bool clip = s->tower == TOWER_CLIP;
-    struct buf b = { 0 };
-    buf_puts(&b, "{\n");
+    buf_puts(b, "{\n");
     if (clip)
-        buf_printf(&b,
+        buf_printf(b,
                    "  \"crop_size\": {\"height\": %lld, \"width\": %lld},\n"
                    "  \"do_center_crop\": true,\n",
                    (long long)s->image, (long long)s->image);
-    buf_puts(&b, "  \"do_convert_rgb\": true,\n  \"do_normalize\": true,\n"
-                 "  \"do_rescale\": true,\n  \"do_resize\": true,\n");
-    buf_printf(&b,
+    buf_puts(b, "  \"do_convert_rgb\": true,\n  \"do_normalize\": true,\n"
+                "  \"do_rescale\": true,\n  \"do_resize\": true,\n");
+    buf_printf(b,
                "  \"image_mean\": %s,\n  \"image_processor_type\": \"%s\",\n"
                "  \"image_std\": %s,\n",
                clip ? "[0.48145466, 0.4578275, 0.40821073]" : "[0.5, 0.5, 0.5]",
                clip ? "CLIPImageProcessor" : "SiglipImageProcessor",
                clip ? "[0.26862954, 0.26130258, 0.27577711]" : "[0.5, 0.5, 0.5]");
-    buf_puts(&b, "  \"processor_class\": \"LlavaProcessor\",\n  \"resample\": 3,\n"
-                 "  \"rescale_factor\": 0.00392156862745098,\n");
+    buf_puts(b, "  \"processor_class\": \"LlavaProcessor\",\n  \"resample\": 3,\n"
+                "  \"rescale_factor\": 0.00392156862745098,\n");
     if (clip)
-        buf_printf(&b, "  \"size\": {\"shortest_edge\": %lld}\n}\n", (long long)s->image);
+        buf_printf(b, "  \"size\": {\"shortest_edge\": %lld}\n}\n", (long long)s->image);
     else
-        buf_printf(&b, "  \"size\": {\"height\": %lld, \"width\": %lld}\n}\n", (long long)s->image,
+        buf_printf(b, "  \"size\": {\"height\": %lld, \"width\": %lld}\n}\n", (long long)s->image,
                    (long long)s->image);
+}
+
+static int write_processor(struct job *j, struct err *err)
+{
+    const struct shape *s = j->shape;
+    struct buf b = { 0 };
+    new_model_preprocessor(&b, s);
     if (write_text(j, "preprocessor_config.json", &b, err) < 0) return -1;
     buf_printf(&b,
                "{\n  \"image_token\": \"<image>\",\n  \"num_additional_image_tokens\": %d,\n"
                "  \"patch_size\": %lld,\n  \"processor_class\": \"LlavaProcessor\",\n"
                "  \"vision_feature_select_strategy\": \"%s\"\n}\n",
-               clip, (long long)s->patch, clip ? "default" : "full");
+               s->tower == TOWER_CLIP, (long long)s->patch,
+               s->tower == TOWER_CLIP ? "default" : "full");
     return write_text(j, "processor_config.json", &b, err);
 }
 
@@ -277,7 +280,9 @@ static int write_texts(struct job *j, struct err *err)
 {
     struct new_tokenizer t;
     new_tokenizer_make(&t, j->shape, j->text);
-    int status = write_config(j, &t, err);
+    struct buf b = { 0 };
+    new_model_config(&b, j->shape, &t);
+    int status = write_text(j, "config.json", &b, err);
     if (status == 0) status = write_generation(j, &t, err);
     if (status == 0 && j->shape->tower) status = write_processor(j, err);
     if (status == 0) status = write_taken(j, "tokenizer.json", t.json, err);

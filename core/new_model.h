@@ -12,6 +12,7 @@
 #define CORE_NEW_MODEL_H
 
 #include "core/checkpoint.h"
+#include "core/mem.h"
 #include "core/weights.h"
 
 struct new_model_counts {
@@ -36,5 +37,11 @@ bool new_model_written(const char *folder);
 // everyday ones (new_text_read); NULL: those alone. On failure nothing that was written remains.
 int new_model_write(const char *shape, const char *folder, uint64_t seed, const char *text,
                     const struct load_progress *progress, struct err *err);
+
+// The texts of config.json and preprocessor_config.json.
+struct shape;
+struct new_tokenizer;
+void new_model_config(struct buf *b, const struct shape *s, const struct new_tokenizer *t);
+void new_model_preprocessor(struct buf *b, const struct shape *s);
 
 #endif

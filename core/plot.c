@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/image_write.h"
+#include "core/letters.h"
 
 enum { TICKS = 16 };
 
@@ -139,7 +140,7 @@ static void draw_text(char *grid, int w, int h, const struct frame *f, const str
             continue;
         }
         const int x = place(line->x[i], f->x0, f->x1, w), y = place(line->y[i], f->y0, f->y1, h);
-        const int from = last_x < 0 ? x : last_x;
+        const int from = last_x < 0 || line->points ? x : last_x;
         for (int at = from; at <= x; at++) {
             const int step = x > from ? last_y + (y - last_y) * (at - from) / (x - from) : y;
             char *cell = &grid[(h - 1 - step) * w + at];
@@ -239,44 +240,14 @@ static void stroke(uint8_t *pixels, double x0, double y0, double x1, double y1, 
     }
 }
 
-// Letters of 3 x 5 dots, row by row, an octal digit each: 4 is the left dot, 1 the right one.
-static const struct {
-    char letter;
-    const char *rows;
-} letters[] = {
-    { '0', "75557" }, { '1', "26227" }, { '2', "71747" }, { '3', "71717" }, { '4', "55711" },
-    { '5', "74717" }, { '6', "74757" }, { '7', "71122" }, { '8', "75757" }, { '9', "75717" },
-    { 'a', "25755" }, { 'b', "65656" }, { 'c', "34443" }, { 'd', "65556" }, { 'e', "74647" },
-    { 'f', "74644" }, { 'g', "34553" }, { 'h', "55755" }, { 'i', "72227" }, { 'j', "11152" },
-    { 'k', "55655" }, { 'l', "44447" }, { 'm', "57755" }, { 'n', "65555" }, { 'o', "25552" },
-    { 'p', "65644" }, { 'q', "25561" }, { 'r', "65655" }, { 's', "34216" }, { 't', "72222" },
-    { 'u', "55557" }, { 'v', "55552" }, { 'w', "55775" }, { 'x', "55255" }, { 'y', "55222" },
-    { 'z', "71247" }, { '.', "00002" }, { ',', "00024" }, { '-', "00700" }, { '+', "02720" },
-    { '_', "00007" }, { '/', "11244" }, { ':', "02020" }, { '=', "07070" }, { '%', "51245" },
-    { '(', "24442" }, { ')', "21112" }, { '*', "05250" },
-};
-
 static int text_pixels(const char *text)
 {
-    return (int)strlen(text) * 4 * DOT;
+    return letters_width(text, DOT);
 }
 
-static void letter(uint8_t *pixels, int x, int y, const char *rows, const uint8_t colour[3])
-{
-    for (int r = 0; r < 5; r++)
-        for (int c = 0; c < 3; c++)
-            for (int i = 0; i < DOT * DOT && ((rows[r] - '0') & (4 >> c)); i++)
-                dot(pixels, x + c * DOT + i % DOT, y + r * DOT + i / DOT, colour);
-}
-
-// One that has no drawing is a gap.
 static void write_text(uint8_t *pixels, int x, int y, const char *text, const uint8_t colour[3])
 {
-    for (; *text; text++, x += 4 * DOT) {
-        const char c = *text >= 'A' && *text <= 'Z' ? (char)(*text + 32) : *text;
-        for (size_t i = 0; i < sizeof letters / sizeof *letters; i++)
-            if (letters[i].letter == c) letter(pixels, x, y, letters[i].rows, colour);
-    }
+    letters_draw(pixels, WIDTH, HEIGHT, x, y, DOT, text, colour);
 }
 
 static double pixel_x(const struct frame *f, double x)
@@ -318,7 +289,10 @@ static void draw_line(uint8_t *pixels, const struct frame *f, const struct plot_
         const bool there = isfinite(line->x[i]) && isfinite(line->y[i]);
         const double to_x = there ? pixel_x(f, line->x[i]) : 0,
                      to_y = there ? pixel_y(f, line->y[i]) : 0;
-        if (there) stroke(pixels, pen ? x : to_x, pen ? y : to_y, to_x, to_y, 2, colour);
+        if (there && line->points)
+            stroke(pixels, to_x - 2, to_y - 2, to_x + 2, to_y - 2, 5, colour);
+        else if (there)
+            stroke(pixels, pen ? x : to_x, pen ? y : to_y, to_x, to_y, 2, colour);
         x = to_x;
         y = to_y;
         pen = there;

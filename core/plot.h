@@ -6,6 +6,7 @@
 #ifndef CORE_PLOT_H
 #define CORE_PLOT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "core/err.h"
@@ -16,6 +17,7 @@ struct plot_line {
     const char *name;
     double *x, *y; // [count]
     size_t count;
+    bool points; // not joined
 };
 
 enum { PLOT_LINES = 8 }; // that can be told apart

@@ -16,7 +16,8 @@ enum random_stream {
     RANDOM_LORA = 7,
     RANDOM_SPLIT = 8,
     RANDOM_IRA = 9,
-    RANDOM_PRUNE = 10
+    RANDOM_PRUNE = 10,
+    RANDOM_BOOTSTRAP = 12
 };
 
 uint64_t random_bits(uint64_t seed, enum random_stream stream, uint64_t place);

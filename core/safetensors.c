@@ -152,6 +152,22 @@ void safetensors_close(struct safetensors *f)
     free(f);
 }
 
+uint64_t safetensors_resident(const struct safetensors *f)
+{
+    enum { PAGES = 4096 };
+    unsigned char there[PAGES];
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), step = PAGES * page;
+    uint64_t bytes = 0;
+    if (f->borrowed) return f->size;
+    for (uint64_t at = 0; at < f->size; at += step) {
+        const uint64_t size = f->size - at < step ? f->size - at : step;
+        if (mincore((char *)f->map + at, size, there) < 0) return bytes;
+        for (uint64_t i = 0; i * page < size; i++)
+            if (there[i] & 1) bytes += size - i * page < page ? size - i * page : page;
+    }
+    return bytes;
+}
+
 const struct safetensor *safetensors_find(const struct safetensors *f, const char *name)
 {
     struct safetensor key = { .name = (char *)(uintptr_t)name };

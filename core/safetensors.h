@@ -46,6 +46,8 @@ struct safetensors *safetensors_parse(const void *bytes, uint64_t size, const ch
                                       struct err *err);
 void safetensors_close(struct safetensors *f);
 const struct safetensor *safetensors_find(const struct safetensors *f, const char *name);
+// Bytes of the mapping that are in memory now.
+uint64_t safetensors_resident(const struct safetensors *f);
 const char *safetensors_metadata(const struct safetensors *f, const char *key); // NULL if absent
 // A file cut short by another program while it is mapped kills the reader with SIGBUS. Called once
 // by the program: then it ends through the fatal hook, with a message that says so.

@@ -28,6 +28,7 @@ enum setting_type {
 // What a change makes stale. The conversation is computed again from there with the next answer.
 enum setting_stale {
     STALE_NOTHING,
+    STALE_SEEN,   // keys and values from the first visual token on: what stands before it stays
     STALE_KV,     // keys and values
     STALE_VISUAL, // visual tokens, and with them keys and values
     STALE_PROMPT, // the prompt's text, and with it keys and values

@@ -20,6 +20,7 @@
     X(ffn)     /* core/methods/ffn_approx.c */                                                     \
     X(prune)   /* core/methods/prune.c */                                                          \
     X(ira)     /* core/methods/ira.c */                                                            \
+    X(sinks)   /* core/probes/sinks.c */                                                           \
     X(job)     /* core/job.c */                                                                    \
     X(screen)  /* core/screen_settings.c */
 // clang-format on

@@ -106,7 +106,7 @@ void tape_release(struct tape *t)
     rooms_age(t, 0);
     free(t->spare);
     free(t->steps);
-    *t = (struct tape){ .backend = t->backend, .recompute = t->recompute };
+    *t = (struct tape){ .backend = t->backend, .recompute = t->recompute, .keep = t->keep };
 }
 
 bool tape_has_grad(const struct tensor *t)
@@ -254,6 +254,7 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
 
 int tape_backward(struct graph *g)
 {
+    if (g->arena->used > g->tape->held) g->tape->held = g->arena->used;
     int status = run_back(g, 0);
     tape_clear(g->tape); // what a failed or stopped pass left
     return status;

@@ -68,6 +68,7 @@ struct tape {
     struct tape_room *spare; // buffers for gradients of results, to be used again
     size_t spare_count;
     uint64_t bytes, peak; // of these buffers
+    size_t held;          // most that the step arena held when going back began
 };
 
 // Frees what the tape holds; zeroed, it can be used again.

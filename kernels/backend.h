@@ -36,6 +36,8 @@ struct backend {
     int (*threads)(void);
     // One line on what computes: "cpu, avx512 + bf16, 2 threads". The text stays valid.
     const char *(*describe)(void);
+    // Bytes of working memory that the ops have taken on this thread, beside what they are given.
+    size_t (*scratch)(void);
     // Why the last op on this thread returned -1.
     const char *(*failure)(void);
 #define OP(name, arguments) int(*name) arguments;

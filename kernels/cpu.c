@@ -36,22 +36,28 @@ static const char *cpu_failure(void)
     return failure_text;
 }
 
+static _Thread_local void *scratch_memory;
+static _Thread_local size_t scratch_size;
+
 // Grows only; one per thread, for the life of the thread.
 void *cpu_scratch(size_t bytes)
 {
-    static _Thread_local void *memory;
-    static _Thread_local size_t size;
-    if (bytes <= size) return memory;
-    free(memory);
-    memory = NULL;
-    size = 0;
+    if (bytes <= scratch_size) return scratch_memory;
+    free(scratch_memory);
+    scratch_memory = NULL;
+    scratch_size = 0;
     size_t rounded = (bytes + 4095) / 4096 * 4096;
-    if (rounded < bytes || !(memory = aligned_alloc(64, rounded))) {
+    if (rounded < bytes || !(scratch_memory = aligned_alloc(64, rounded))) {
         cpu_fail("out of memory: a kernel needs %.1f MB of scratch", (double)bytes / 1e6);
         return NULL;
     }
-    size = rounded;
-    return memory;
+    scratch_size = rounded;
+    return scratch_memory;
+}
+
+static size_t cpu_scratch_held(void)
+{
+    return scratch_size;
 }
 
 static void *cpu_alloc(size_t bytes)
@@ -103,7 +109,8 @@ static const char *cpu_describe_as(const char *isa)
     static const struct backend cpu_##isa
 #define CPU_COMMON                                                                                \
     .name = "cpu", .alloc = cpu_alloc, .release = free, .upload = cpu_copy, .download = cpu_copy, \
-    .set_threads = cpu_set_threads, .threads = cpu_threads, .failure = cpu_failure
+    .set_threads = cpu_set_threads, .threads = cpu_threads, .scratch = cpu_scratch_held,          \
+    .failure = cpu_failure
 
 CPU_DEVICE(base) = {
     CPU_COMMON,

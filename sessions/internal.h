@@ -170,4 +170,9 @@ int transcript_write(struct exporting *x, struct err *err);
 void script_quote(struct buf *b, const char *text);
 bool script_plain(const char *text); // can be given as a line for the model, unquoted
 
+// --- results.c -----------------------------------------------------------------------------------
+
+// A measurement of the current session (or of none).
+int store_result_keep(struct store *s, const char *name, const char *json, struct err *err);
+
 #endif

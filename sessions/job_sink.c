@@ -129,10 +129,12 @@ static int write_score(struct job_sink *k, const struct told *t, struct err *err
 
 static int write_rewind(struct job_sink *k, const struct told *t, struct err *err)
 {
+    const char *end = t->text[0] ? t->text[0] : "";
     return store_run(k->store, err,
                      "DELETE FROM metrics WHERE step >= ? AND series IN "
-                     "(SELECT id FROM job_series WHERE job = ?)",
-                     "ii", t->number, k->job);
+                     "(SELECT id FROM job_series WHERE job = ? AND "
+                     "(? = '' OR substr(name, -length(?)) = ?))",
+                     "iittt", t->number, k->job, end, end, end);
 }
 
 static int write_told(struct job_sink *k, const struct told *t, struct err *err)
@@ -234,7 +236,7 @@ static bool hear(struct job_sink *k, const struct event *e)
     switch (e->kind) {
     case EVENT_METRIC: add(k, TOLD_METRIC, e->count, e->real, 1, pair); return false;
     case EVENT_STEP: return true;
-    case EVENT_REWIND: add(k, TOLD_REWIND, e->count, 0, 0, NULL); return true;
+    case EVENT_REWIND: add(k, TOLD_REWIND, e->count, 0, 1, &e->key); return true;
     case EVENT_RESULT: add(k, TOLD_RESULT, 0, 0, 2, pair); return true;
     case EVENT_SCORE: add_score(k, e->score); return since > 0.5;
     case EVENT_TABLE: add_table(k, e->table); return true;

@@ -81,6 +81,15 @@ static const char *const schema_steps[] = {
     "  id INTEGER PRIMARY KEY, path TEXT NOT NULL, hash TEXT NOT NULL, kind TEXT NOT NULL,"
     "  model TEXT NOT NULL, data TEXT NOT NULL, count INTEGER NOT NULL, noted INTEGER NOT NULL,"
     "  UNIQUE(path, hash));",
+    // Measurements: tables and maps.
+    "CREATE TABLE results("
+    "  id INTEGER PRIMARY KEY, session INTEGER REFERENCES sessions(id) ON DELETE CASCADE,"
+    "  time INTEGER NOT NULL, name TEXT NOT NULL, json TEXT NOT NULL);"
+    "CREATE INDEX results_session ON results(session);",
+    // Named sets of settings.
+    "CREATE TABLE presets("
+    "  name TEXT NOT NULL, place INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,"
+    "  PRIMARY KEY(name, place)) WITHOUT ROWID;",
 };
 
 enum { SCHEMA_STEPS = sizeof schema_steps / sizeof schema_steps[0] };

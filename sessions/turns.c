@@ -477,9 +477,12 @@ static bool hear(struct store *s, const struct event *e)
 static void store_emit(void *self, const struct event *event)
 {
     struct store *s = self;
-    if (!hear(s, event)) return;
+    const bool measured = event->kind == EVENT_MEASURED && event->key && event->text && !s->deaf;
+    if (!measured && !hear(s, event)) return;
     struct err err;
     bool failed = store_flush(s, &err) < 0;
+    if (measured && !failed && store_result_keep(s, event->key, event->text, &err) < 0)
+        sinks_notice(s->sinks, "this measurement is not kept: %s", err.text);
     if (failed != s->failing) {
         s->failing = failed;
         sqlite3_busy_timeout(s->db, failed ? WAIT_AGAIN_MS : WAIT_MS);

@@ -6,6 +6,7 @@
 
 #include "core/mem.h"
 #include "sessions/jobs.h"
+#include "sessions/presets.h"
 
 static void add(struct candidates *c, const char *prefix, const char *text)
 {
@@ -75,6 +76,20 @@ static void add_job_words(const struct shell *shell, const struct command *comma
         add(c, "", command->words[i]);
 }
 
+static void add_presets(const struct shell *shell, const struct command *command, int index,
+                        struct candidates *c)
+{
+    const struct preset *p;
+    struct names own = { 0 };
+    for (int i = 0; index == 0 && command->words[i]; i++) add(c, "", command->words[i]);
+    if (index > 1) add_settings(c);
+    if (index != 1) return;
+    for (int i = 0; (p = preset_at(i)); i++) add(c, "", p->name);
+    if (shell->store && store_presets(shell->store, &own, NULL) == 0)
+        for (size_t i = 0; i < own.count; i++) add(c, "", own.list[i]);
+    names_release(&own);
+}
+
 // Subcommands first; what follows them is a session where sessions are dealt with, else a file.
 static void add_words(const struct shell *shell, const struct command *command, int index,
                       struct candidates *c)
@@ -109,6 +124,7 @@ static void add_arguments(const struct shell *shell, const struct command *comma
         break;
     case COMPLETE_SESSION: add_sessions(shell, c); break;
     case COMPLETE_JOB: add_job_words(shell, command, index, c); break;
+    case COMPLETE_PRESET: add_presets(shell, command, index, c); break;
     case COMPLETE_WORDS: add_words(shell, command, index, c); break;
     }
 }

@@ -160,6 +160,23 @@ static void fill_heatmap(cJSON *o, const struct event *e)
     buf_release(&b);
     add_real(o, "min", h->min);
     add_real(o, "max", h->max);
+    if (h->tile) add_text(o, "tile", h->tile);
+    if (!h->dropped) return;
+    cJSON *dropped = cJSON_AddArrayToObject(o, "dropped"); // cells, counted row by row
+    for (size_t i = 0; i < count; i++)
+        if (h->dropped[i]) cJSON_AddItemToArray(dropped, cJSON_CreateNumber((double)i));
+}
+
+static void fill_columns(cJSON *o, const struct event *e)
+{
+    const struct event_columns *c = e->columns;
+    cJSON *titles = cJSON_AddArrayToObject(o, "titles"),
+          *texts = cJSON_AddArrayToObject(o, "texts");
+    for (int k = 0; k < 2; k++) {
+        cJSON_AddItemToArray(titles, text_value(c->title[k]));
+        cJSON_AddItemToArray(texts, text_value(c->text[k]));
+    }
+    add_integer(o, "common", (int64_t)c->common);
 }
 
 static void fill_progress(cJSON *o, const struct event *e)
@@ -194,17 +211,12 @@ static const struct kind {
     const char *name;
     void (*fill)(cJSON *object, const struct event *event);
 } kinds[] = {
-    [EVENT_TOKEN] = { "token", fill_token },
-    [EVENT_ANSWER] = { "answer", fill_answer },
-    [EVENT_TEXT] = { "text", fill_text },
-    [EVENT_IDS] = { "ids", fill_ids },
-    [EVENT_TABLE] = { "table", fill_table },
-    [EVENT_HEATMAP] = { "heatmap", fill_heatmap },
-    [EVENT_PROGRESS] = { "progress", fill_progress },
-    [EVENT_SETTING] = { "setting", fill_setting },
-    [EVENT_NOTICE] = { "notice", fill_text },
-    [EVENT_ERROR] = { "error", fill_error },
-    [EVENT_DONE] = { "done", fill_done },
+    [EVENT_TOKEN] = { "token", fill_token },       [EVENT_ANSWER] = { "answer", fill_answer },
+    [EVENT_TEXT] = { "text", fill_text },          [EVENT_IDS] = { "ids", fill_ids },
+    [EVENT_TABLE] = { "table", fill_table },       [EVENT_HEATMAP] = { "heatmap", fill_heatmap },
+    [EVENT_COLUMNS] = { "columns", fill_columns }, [EVENT_PROGRESS] = { "progress", fill_progress },
+    [EVENT_SETTING] = { "setting", fill_setting }, [EVENT_NOTICE] = { "notice", fill_text },
+    [EVENT_ERROR] = { "error", fill_error },       [EVENT_DONE] = { "done", fill_done },
 };
 
 // The database's events (EVENT_MODEL and after) have no row: programs do not see them.

@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/heatmap.h"
 #include "core/mem.h"
+#include "tui/columns.h"
 #include "tui/text.h"
 #include "tui/throttle.h"
 
@@ -205,30 +207,112 @@ static void show_table(struct plain *p, const struct event *e)
     free(widths);
 }
 
-static void show_heatmap(struct plain *p, const struct event *e)
+static const char shades[] = " .:-=+*#%@"; // ink grows to the right
+
+// A character of ink for each cell, doubled since it is about twice as high as wide.
+static void put_shades(struct buf *b, const struct event_heatmap *h)
 {
-    static const char shades[] = " .:-=+*#%@"; // ink grows to the right
-    const struct event_heatmap *h = e->heatmap;
-    struct buf b = { 0 };
-    buf_printf(&b, "%s", h->name);
-    if (h->layer >= 0) buf_printf(&b, ", layer %d", h->layer);
-    if (h->head >= 0) buf_printf(&b, ", head %d", h->head);
-    if (h->token >= 0) buf_printf(&b, ", token %d", h->token);
-    if (h->picture >= 0) buf_printf(&b, ", picture %d", h->picture);
-    buf_putc(&b, '\n');
-    float span = h->max - h->min;
     for (int r = 0; r < h->rows; r++) {
         for (int c = 0; c < h->cols; c++) {
-            float v = h->values[(size_t)r * (size_t)h->cols + (size_t)c];
-            float share = span > 0 && isfinite(v) ? (v - h->min) / span : 0;
-            int shade = (int)(fminf(fmaxf(share, 0), 1) * 9 + 0.5f);
-            buf_putc(&b, shades[shade]);
-            buf_putc(&b, shades[shade]); // a character is about twice as high as wide
+            const double share = heatmap_share(h, r, c);
+            const bool dropped = h->dropped && h->dropped[r * h->cols + c];
+            const char shade = shades[isnan(share) ? 0 : (int)(share * 9 + 0.5)];
+            buf_putc(b, shade);
+            buf_putc(b, dropped ? '\'' : shade);
         }
-        buf_putc(&b, '\n');
+        buf_putc(b, '\n');
     }
-    buf_printf(&b, "'%c' = %.4g ... '%c' = %.4g\n", shades[0], h->min, shades[9], h->max);
-    put_line(p, &p->out, STYLE_PLAIN, b.data);
+}
+
+// The nearest of the 256 colours that all terminals with colours have, or the colour itself.
+static void put_colour(struct buf *b, bool ground, const uint8_t rgb[3], bool exact)
+{
+    if (exact)
+        buf_printf(b, "\033[%d;2;%d;%d;%dm", ground ? 48 : 38, rgb[0], rgb[1], rgb[2]);
+    else
+        buf_printf(b, "\033[%d;5;%dm", ground ? 48 : 38,
+                   16 + 36 * ((rgb[0] + 25) / 51) + 6 * ((rgb[1] + 25) / 51) + (rgb[2] + 25) / 51);
+}
+
+// Two pixels a character, the picture under the map.
+static void put_blocks(struct buf *b, const struct event_heatmap *h, int room)
+{
+    const char *kind = getenv("COLORTERM");
+    const bool exact = kind && (!strcmp(kind, "truecolor") || !strcmp(kind, "24bit"));
+    const int most = room > 1 && room < 64 ? room - 1 : 64;
+    const int width = h->cols < most ? h->cols * (most / h->cols) : most;
+    const int height = (heatmap_height(h, width) + 1) / 2 * 2;
+    uint8_t *pixels = xmalloc((size_t)width * (size_t)height * 3);
+    heatmap_draw(h, width, height, pixels);
+    for (int y = 0; y < height; y += 2) {
+        for (int x = 0; x < width; x++) {
+            const uint8_t *upper = pixels + ((size_t)y * (size_t)width + (size_t)x) * 3;
+            put_colour(b, false, upper, exact);
+            put_colour(b, true, upper + (size_t)width * 3, exact);
+            buf_puts(b, "\xE2\x96\x80"); // upper half block
+        }
+        buf_puts(b, "\033[0m\n");
+    }
+    free(pixels);
+}
+
+// "0.0012 ... 0.31, mean 0.04; most at row 3, column 1: 0.31"
+static void put_numbers(struct buf *b, const struct event_heatmap *h)
+{
+    double sum = 0;
+    int count = 0, most = -1, dropped = 0;
+    for (int i = 0; i < h->rows * h->cols; i++) {
+        dropped += h->dropped && h->dropped[i];
+        if (!isfinite(h->values[i])) continue;
+        sum += (double)h->values[i];
+        count++;
+        if (most < 0 || h->values[i] > h->values[most]) most = i;
+    }
+    if (!count) return;
+    buf_printf(b, "%d x %d, mean %.4g, sum %.4g; most at row %d, column %d: %.4g", h->rows,
+               h->cols, sum / count, sum, most / h->cols, most % h->cols, (double)h->values[most]);
+    if (h->dropped) buf_printf(b, "; %d dropped, %d kept", dropped, h->rows * h->cols - dropped);
+    buf_putc(b, '\n');
+}
+
+static void show_heatmap(struct plain *p, const struct event *e)
+{
+    const struct event_heatmap *h = e->heatmap;
+    struct buf b = { 0 };
+    char title[256];
+    heatmap_title(h, title, sizeof title);
+    put_line(p, &p->out, STYLE_BOLD, title);
+    if (p->out.colours) {
+        put_blocks(&b, h, stream_width(&p->out));
+        begin_lines(p, &p->out);
+        fputs(b.data ? b.data : "", p->out.file); // escapes of ours: no text of others is in there
+        buf_clear(&b);
+        uint8_t low[3], high[3];
+        heatmap_colour(0, low);
+        heatmap_colour(1, high);
+        put_colour(&b, true, low, false);
+        buf_printf(&b, "  \033[0m = %.4g ... ", (double)h->min);
+        put_colour(&b, true, high, false);
+        buf_printf(&b, "  \033[0m = %.4g%s\n", (double)h->max, h->dropped ? "; grey: dropped" : "");
+        fputs(b.data, p->out.file);
+        buf_clear(&b);
+    } else {
+        put_shades(&b, h);
+        buf_printf(&b, "'%c' = %.4g ... '%c' = %.4g%s\n", shades[0], (double)h->min, shades[9],
+                   (double)h->max, h->dropped ? "; ' marks what was dropped" : "");
+    }
+    put_numbers(&b, h);
+    put_line(p, &p->out, STYLE_PLAIN, b.data ? b.data : "");
+    buf_release(&b);
+}
+
+static void show_columns(struct plain *p, const struct event *e)
+{
+    enum { PIPE_WIDTH = 100 };
+    struct buf b = { 0 };
+    const int width = stream_width(&p->out);
+    columns_draw(&b, e->columns, width ? width : PIPE_WIDTH);
+    put_line(p, &p->out, STYLE_PLAIN, b.data ? b.data : "");
     buf_release(&b);
 }
 
@@ -314,8 +398,9 @@ static void (*const show[])(struct plain *p, const struct event *e) = {
     [EVENT_TEXT] = show_text,         [EVENT_IDS] = show_ids,
     [EVENT_TABLE] = show_table,       [EVENT_HEATMAP] = show_heatmap,
     [EVENT_PROGRESS] = show_progress, [EVENT_SETTING] = show_setting,
-    [EVENT_NOTICE] = show_notice,     [EVENT_ERROR] = show_error,
-    [EVENT_DONE] = show_done,         [EVENT_RESULT] = show_result,
+    [EVENT_COLUMNS] = show_columns,   [EVENT_NOTICE] = show_notice,
+    [EVENT_ERROR] = show_error,       [EVENT_DONE] = show_done,
+    [EVENT_RESULT] = show_result,
 };
 
 static void plain_emit(void *self, const struct event *event)

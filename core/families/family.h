@@ -13,6 +13,14 @@ struct phase_layers {
     int layers; // the checkpoint's L and D
     int64_t hidden;
     int early, transition, late;
+    const char *ffn; // layers whose FFN is approximated (CAPA's sets), NULL: unknown
+};
+
+// A rectangle of visual tokens of a picture and what part of the picture it shows: token (r, c) is
+// number first + r * pitch + c of the picture (pitch > cols where rows end with further tokens).
+struct picture_tile {
+    int64_t first, rows, cols, pitch;
+    double left, top, right, bottom; // in pixels of the picture; may lie outside where it is padded
 };
 
 struct family {
@@ -30,6 +38,10 @@ struct family {
     const char *module_prefix[MODEL_PARTS];
     // Visual tokens of a picture of that size: the one place that counts them. NULL: text only.
     int64_t (*picture_tokens)(const struct model *m, int64_t width, int64_t height);
+    // Where its visual tokens lie; at most `most` tiles are written, their number is returned. NULL:
+    // not known, tokens are shown as one row.
+    int (*picture_tiles)(const struct model *m, int64_t width, int64_t height,
+                         struct picture_tile *tiles, int most);
     // Pixels to visual tokens [S,D] in sequence order (SITE_PIXELS .. SITE_PROJECTED run inside).
     struct tensor *(*picture_encode)(struct graph *g, const struct model *m,
                                      const struct image *image, int picture);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/bind.h"
+#include "core/families/llava.h"
 #include "core/families/text.h"
 #include "core/ops.h"
 
@@ -54,7 +55,7 @@ static int read_placeholder(struct model *m, const cJSON *config, struct err *er
 
 // The class defaults of the image processor: of the named one, else of the one that goes with the
 // encoder.
-static struct picture_config processor_defaults(const struct vision_config *v, const char *type)
+struct picture_config llava_picture_defaults(const struct vision_config *v, const char *type)
 {
     bool clip = strncmp(type, "Siglip", 6) != 0 && (v->class_token || !strncmp(type, "CLIP", 4));
     struct picture_config p = {
@@ -89,7 +90,7 @@ static int read_pictures(struct model *m, const struct checkpoint *c, struct err
     if (json_text(c->preprocessor, "feature_extractor_type", "", &type, err) < 0 ||
         json_text(c->preprocessor, "image_processor_type", type, &type, err) < 0)
         return err_in(err, "preprocessor_config.json");
-    const struct picture_config defaults = processor_defaults(v, type);
+    const struct picture_config defaults = llava_picture_defaults(v, type);
     if (picture_config_read(&m->picture, c->preprocessor, &defaults, err) < 0)
         return err_in(err, "preprocessor_config.json");
     if (m->picture.width != v->image_size || m->picture.height != v->image_size)
@@ -166,6 +167,47 @@ static int64_t llava_picture_tokens(const struct model *m, int64_t width, int64_
     return vision_tokens(&m->vision.config); // every picture becomes the same square
 }
 
+// The part of a picture that becomes the encoder's square.
+static void shown_part(const struct picture_config *c, int64_t width, int64_t height,
+                       struct picture_tile *t)
+{
+    double w = (double)width, h = (double)height, long_side = w > h ? w : h;
+    if (c->square) { // padded: what lies outside is border
+        t->left = (w - long_side) / 2, t->right = t->left + long_side;
+        t->top = (h - long_side) / 2, t->bottom = t->top + long_side;
+        w = h = long_side;
+    }
+    if (!c->crop) return;
+    // Resized, then cut in the middle.
+    double scale_x = 1, scale_y = 1;
+    if (c->resize && c->fit == FIT_SHORTEST_CROP) {
+        scale_x = scale_y = (double)c->shortest / (w < h ? w : h);
+    } else if (c->resize && c->exact_width) {
+        scale_x = (double)c->exact_width / w;
+        scale_y = (double)c->exact_height / h;
+    }
+    const double cut_x = w - (double)c->width / scale_x, cut_y = h - (double)c->height / scale_y;
+    t->left += cut_x / 2, t->right -= cut_x / 2;
+    t->top += cut_y / 2, t->bottom -= cut_y / 2;
+}
+
+static int llava_picture_tiles(const struct model *m, int64_t width, int64_t height,
+                               struct picture_tile *tiles, int most)
+{
+    const struct vision_config *v = &m->vision.config;
+    const int64_t side = v->image_size / v->patch;
+    if (most < 1) return 1;
+    tiles[0] = (struct picture_tile){ .rows = side,
+                                      .cols = side,
+                                      .pitch = side,
+                                      .right = (double)width,
+                                      .bottom = (double)height };
+    // With a class token among the tokens, or without the first patch, the grid is shifted.
+    tiles[0].first = vision_tokens(v) - side * side;
+    shown_part(&m->picture, width, height, &tiles[0]);
+    return 1;
+}
+
 // The picture as the encoder reads it: [3, image_size, image_size].
 static struct tensor *picture_pixels(struct graph *g, const struct model *m,
                                      const struct image *image)
@@ -233,7 +275,7 @@ static int llava_pictures_encode(struct graph *g, const struct model *m,
 }
 
 static const struct phase_layers phases[] = {
-    { 32, 4096, 5, 12, 16 }, // LLaVA-1.5-7B
+    { 32, 4096, 5, 12, 16, "2-5,22-29" }, // LLaVA-1.5-7B
     { 0 },
 };
 
@@ -250,6 +292,7 @@ const struct family family_llava = {
                        [PART_DECODER] = "model.language_model.",
                        [PART_HEAD] = "" },
     .picture_tokens = llava_picture_tokens,
+    .picture_tiles = llava_picture_tiles,
     .picture_encode = llava_picture_encode,
     .phases = phases,
     .pictures_encode = llava_pictures_encode,

@@ -18,13 +18,13 @@ static const char *const word_auto[] = { "auto", NULL };
 static const char *const word_none[] = { "none", NULL };
 
 const struct setting ffn_settings[] = {
-    { "ffn.calibration", SETTING_TEXT, 0, 0, "none", NULL, word_none, STALE_KV,
+    { "ffn.calibration", SETTING_TEXT, 0, 0, "none", NULL, word_none, STALE_SEEN,
       "File that /calibrate ffn wrote: alpha and redundancy of each layer." },
-    { "ffn.layers", SETTING_LIST, 0, 0, "auto", NULL, word_auto, STALE_KV,
+    { "ffn.layers", SETTING_LIST, 0, 0, "auto", NULL, word_auto, STALE_SEEN,
       "Layers whose FFN is approximated; auto takes those whose redundancy exceeds ffn.eta." },
-    { "ffn.eta", SETTING_REAL, -1, 1, "0.96", NULL, NULL, STALE_KV,
+    { "ffn.eta", SETTING_REAL, -1, 1, "0.96", NULL, NULL, STALE_SEEN,
       "ffn.layers auto takes layers of more redundancy than this, never the last one." },
-    { "ffn.approx", SETTING_CHOICE, 0, 0, "off", NULL, forms, STALE_KV,
+    { "ffn.approx", SETTING_CHOICE, 0, 0, "off", NULL, forms, STALE_SEEN,
       "FFN of visual tokens: off computes it, hadamard multiplies by alpha, skip leaves it out." },
     { 0 },
 };

@@ -22,14 +22,14 @@
 static const char *const priors[] = { "local", "global", NULL };
 
 const struct setting ira_settings[] = {
-    { "ira.layers", SETTING_LIST, 0, 0, "60%-80%", NULL, NULL, STALE_KV,
+    { "ira.layers", SETTING_LIST, 0, 0, "60%-80%", NULL, NULL, STALE_SEEN,
       "Layers in which information-regularized attention changes the values of visual tokens." },
-    { "ira.on", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_KV,
+    { "ira.on", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_SEEN,
       "Information-regularized attention, with the parameters of the adapter." },
-    { "ira.sample", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_KV,
+    { "ira.sample", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_SEEN,
       "Draws the noise of information-regularized attention in answers too, not in training "
       "only." },
-    { "ira.gate", SETTING_FLAG, 0, 0, "on", NULL, NULL, STALE_KV,
+    { "ira.gate", SETTING_FLAG, 0, 0, "on", NULL, NULL, STALE_SEEN,
       "Weighs noise and penalty of each visual token by the attention of the text; off takes 1." },
     { "ira.prior", SETTING_CHOICE, 0, 0, "local", NULL, priors, STALE_NOTHING,
       "Mean of the prior in training: local (the token's own value) or global (one, learned)." },

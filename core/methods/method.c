@@ -31,6 +31,25 @@ int methods_check(const struct method *method, const struct method_env *env, str
     return 0;
 }
 
+int methods_agree(const struct method_env *env, struct err *err)
+{
+    if (methods_check(NULL, env, err) < 0) return -1;
+    for (int i = 0; i < COUNT; i++)
+        if (list[i]->agree && list[i]->on(env->settings) && list[i]->agree(env, err) < 0) return -1;
+    return 0;
+}
+
+bool methods_keep(const struct methods *m, const char *key, const struct settings *s)
+{
+    const struct method *method = method_of(key);
+    for (int i = 0; i < COUNT; i++) {
+        const struct method_slot *slot = &m->slot[i];
+        if (list[i] == method)
+            return slot->on && method->on(s) && method->keeps && method->keeps(slot->state, key, s);
+    }
+    return false;
+}
+
 static bool slot_wants(void *self, enum site site, int layer)
 {
     const struct method_slot *slot = self;
@@ -118,4 +137,12 @@ void methods_progress(struct methods *m, double share)
         const struct method_slot *slot = &m->slot[i];
         if (slot->on && slot->method->progress) slot->method->progress(slot->state, share);
     }
+}
+
+uint64_t methods_bytes(const struct methods *m)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < COUNT; i++)
+        if (m->slot[i].state && list[i]->bytes) bytes += list[i]->bytes(m->slot[i].state);
+    return bytes;
 }

@@ -46,6 +46,12 @@ struct method {
     // Can it work with this model under these settings, on or off? Every value that is impossible
     // in itself is refused even when off. Must be quick. May be NULL.
     int (*check)(const struct method_env *env, struct err *err);
+    // Do its values fit together? They may differ for a while when they are set one by one; asked
+    // where several are set at once, while it is on. May be NULL.
+    int (*agree)(const struct method_env *env, struct err *err);
+    // `key` of its settings has changed since the last start, now they are `s`: can the next
+    // prefill go on from what is cached all the same? NULL: never.
+    bool (*keeps)(const void *state, const char *key, const struct settings *s);
     // Before the passes of an answer (a training run ...) while it is on. *state is NULL at first,
     // afterwards what the last start left there: caches may be kept when model and settings allow.
     // On failure *state is something that release accepts.
@@ -54,6 +60,8 @@ struct method {
     // The KV cache keeps only its first `rows` rows: what was computed after them is forgotten. May
     // be NULL.
     void (*trim)(void *state, int64_t rows);
+    // Device memory of the state that grows with the conversation. May be NULL.
+    uint64_t (*bytes)(const void *state);
     // How many of the cached rows, of which a new prefill shares the first `rows`, it can go on
     // from. NULL: all of them.
     int64_t (*reusable)(void *state, const struct sequence *cached, int64_t rows);
@@ -89,6 +97,7 @@ void methods_trim(struct methods *m, int64_t rows);
 // How many of the first `rows` rows in the cache, which hold `cached`, all methods can go on from.
 int64_t methods_reusable(const struct methods *m, const struct sequence *cached, int64_t rows);
 void methods_release(struct methods *m);
+uint64_t methods_bytes(const struct methods *m); // of all states
 void methods_params(struct methods *m, method_param_fn add, void *self);
 void methods_progress(struct methods *m, double share);
 
@@ -96,5 +105,9 @@ void methods_progress(struct methods *m, double share);
 const struct method *method_of(const char *key);
 // Looks at the settings of one method (NULL: of all).
 int methods_check(const struct method *method, const struct method_env *env, struct err *err);
+// The same of all of them, and whether their values fit together.
+int methods_agree(const struct method_env *env, struct err *err);
+// May what is cached stay although this setting has changed?
+bool methods_keep(const struct methods *m, const char *key, const struct settings *s);
 
 #endif

@@ -29,16 +29,16 @@ static const char *const modes[] = { "prefill", "dynamic", NULL };
 static const char *const word_auto[] = { "auto", NULL };
 
 const struct setting prune_settings[] = {
-    { "prune.score", SETTING_CHOICE, 0, 0, "off", NULL, scores, STALE_KV,
+    { "prune.score", SETTING_CHOICE, 0, 0, "off", NULL, scores, STALE_SEEN,
       "Pruning of visual tokens: which ones matter, by contribution (CAPA), attention (FastV) "
       "..." },
-    { "prune.layer", SETTING_LIST, 0, 0, "auto", NULL, word_auto, STALE_KV,
+    { "prune.layer", SETTING_LIST, 0, 0, "auto", NULL, word_auto, STALE_SEEN,
       "Layers after which visual tokens are dropped; auto is the model's transition layer." },
-    { "prune.keep", SETTING_REALS, 0, 1, "0.25", NULL, NULL, STALE_KV,
+    { "prune.keep", SETTING_REALS, 0, 1, "0.25", NULL, NULL, STALE_SEEN,
       "Share of all visual tokens that is kept, one for each layer of prune.layer." },
-    { "prune.mode", SETTING_CHOICE, 0, 0, "prefill", NULL, modes, STALE_KV,
+    { "prune.mode", SETTING_CHOICE, 0, 0, "prefill", NULL, modes, STALE_SEEN,
       "prefill drops tokens for the whole answer; dynamic lets each token choose afresh." },
-    { "prune.seed", SETTING_INTEGER, 0, 9007199254740991, "0", NULL, NULL, STALE_KV,
+    { "prune.seed", SETTING_INTEGER, 0, 9007199254740991, "0", NULL, NULL, STALE_SEEN,
       "Seed of prune.score random." },
     { 0 },
 };
@@ -130,18 +130,40 @@ static int prune_check(const struct method_env *env, struct err *err)
 }
 
 // One share for each layer; whoever sets one after the other is in between for a while.
-static int check_stages(const struct prune *p, size_t shares, struct err *err)
+static int check_stages(int stages, const double *keep, size_t shares, struct err *err)
 {
-    if ((size_t)p->stages != shares)
+    if ((size_t)stages != shares)
         return err_set(err,
                        "prune.layer names %d layer%s and prune.keep %zu share%s: one share for "
                        "each layer is needed",
-                       p->stages, p->stages == 1 ? "" : "s", shares, shares == 1 ? "" : "s");
-    for (int i = 1; i < p->stages; i++)
-        if (p->keep[i] > p->keep[i - 1])
+                       stages, stages == 1 ? "" : "s", shares, shares == 1 ? "" : "s");
+    for (int i = 1; i < stages; i++)
+        if (keep[i] > keep[i - 1])
             return err_set(err, "prune.keep %g after %g: what was dropped does not come back",
-                           p->keep[i], p->keep[i - 1]);
+                           keep[i], keep[i - 1]);
     return 0;
+}
+
+static int prune_agree(const struct method_env *env, struct err *err)
+{
+    size_t shares;
+    int *layer = xcalloc((size_t)env->model->decoder.config.layers, sizeof *layer);
+    double *keep = settings_reals(env->settings, "prune.keep", &shares);
+    const int stages = read_layers(env, layer, err);
+    const int status = stages < 0 ? -1 : check_stages(stages, keep, shares, err);
+    free(layer);
+    free(keep);
+    return status;
+}
+
+// Layers 0..K are the same whatever is kept after them, and those after K come from h[K+1] anew.
+static bool prune_keeps(const void *state, const char *key, const struct settings *s)
+{
+    static const char *const after[] = { "prune.score", "prune.keep", "prune.seed" };
+    const struct prune *p = state;
+    for (size_t i = 0; i < sizeof after / sizeof *after; i++)
+        if (!strcmp(key, after[i])) return !p->dynamic && !settings_is(s, "prune.mode", "dynamic");
+    return false;
 }
 
 static void lists_clear(struct seen_lists *l)
@@ -183,8 +205,10 @@ static int prune_start(void **state, const struct method_env *env, struct err *e
     p->training = env->training;
     free(p->keep);
     p->keep = settings_reals(env->settings, "prune.keep", &shares);
+    const int first = p->stages ? p->layer[0] : -1;
     p->stages = read_layers(env, p->layer, err);
-    return p->stages < 0 ? -1 : check_stages(p, shares, err);
+    if (p->stages > 0 && p->layer[0] != first) p->residual_rows = 0; // of another layer
+    return p->stages < 0 ? -1 : check_stages(p->stages, p->keep, shares, err);
 }
 
 static void prune_trim(void *state, int64_t rows)
@@ -194,6 +218,13 @@ static void prune_trim(void *state, int64_t rows)
     if (rows) return;
     p->backend->release(p->residual.data);
     p->residual = (struct tensor){ 0 };
+}
+
+// h[K+1] of all rows.
+static uint64_t prune_bytes(const void *state)
+{
+    const struct prune *p = state;
+    return p->residual.data ? tensor_bytes(&p->residual) : 0;
 }
 
 // --- the sequence --------------------------------------------------------------------------------
@@ -462,9 +493,12 @@ const struct method method_prune = {
     .settings = prune_settings,
     .on = prune_on,
     .check = prune_check,
+    .agree = prune_agree,
+    .keeps = prune_keeps,
     .start = prune_start,
     .release = prune_release,
     .trim = prune_trim,
+    .bytes = prune_bytes,
     .reusable = prune_reusable,
     .wants = prune_wants,
     .at = { [SITE_VALUES] = prune_values, [SITE_LAYER_OUT] = prune_layer_out },

@@ -15,6 +15,7 @@
 #include "core/clock.h"
 #include "core/conversation.h"
 #include "core/job.h"
+#include "core/show.h"
 #include "core/train/dataset.h"
 #include "core/train/save.h"
 
@@ -147,25 +148,6 @@ static int write_sums(struct running *r, bool whole, struct err *err)
     return status;
 }
 
-// The sample up to its last question.
-static int show_sample(struct running *r, const struct dialogue *d, struct err *err)
-{
-    size_t count = d->count;
-    conversation_clear(&r->c);
-    while (count && d->messages[count - 1].role != ROLE_USER) count--;
-    if (!count) return err_set(err, "it asks nothing");
-    for (size_t i = 0; i < d->path_count; i++) {
-        size_t size;
-        char *bytes = file_read(d->paths[i], IMAGE_MAX_FILE, &size, err);
-        const int index = bytes ? conversation_attach(&r->c, d->paths[i], bytes, size, err) : -1;
-        free(bytes);
-        if (index < 0) return -1;
-    }
-    for (size_t i = 0; i < count; i++)
-        message_copy(conversation_add(&r->c, d->messages[i].role), &d->messages[i]);
-    return 0;
-}
-
 static int run_sample(struct running *r, struct err *err)
 {
     struct sample s;
@@ -178,7 +160,7 @@ static int run_sample(struct running *r, struct err *err)
     const struct answer_options options = { .forward_only = true, .whole = true };
     bool answered;
     int status = dataset_read(&r->data, r->next, &s, err);
-    if (status == 0) status = show_sample(r, &s.dialogue, err);
+    if (status == 0) status = conversation_show(&r->c, &s.dialogue, dialogue_question(&s.dialogue), err);
     if (status == 0) status = methods_attach(&r->c.methods, &hooks, &env, err);
     if (status == 0) {
         const struct hook hook = r->o.kind->hook(r->sums);

@@ -34,6 +34,7 @@ struct checking {
     struct names ids, paths;
     struct picture_file *files; // [paths.count]
     size_t file_capacity;
+    struct image_decoder *decoder;
 };
 
 static void find(struct data_check *c, enum data_problem problem, const struct sample *s,
@@ -61,7 +62,7 @@ static void look_at_bytes(struct picture_file *f, const struct checking *k, cons
     struct image image;
     f->problem = DATA_PICTURE_BROKEN;
     if (labels_picture_tokens(k->m, bytes, size, path, &f->tokens, &err) < 0 ||
-        (k->o->decode && image_decode(&image, bytes, size, path, &err) < 0))
+        (k->o->decode && image_decoder_run(k->decoder, &image, bytes, size, path, &err) < 0))
         f->why = xstrdup(err.text);
     else if (k->o->decode) {
         if (k->o->picture) k->o->picture(k->o->self, path, &image, f->tokens);
@@ -218,12 +219,14 @@ int data_check_run(struct data_check *c, const struct dataset *d, const struct m
     *c = (struct data_check){ .count = d->count };
     if (model_prompt(m, s, false, &prompt, err) < 0) return -1;
     c->samples = xcalloc((size_t)d->count + 1, sizeof *c->samples);
+    k.decoder = image_decoder_new();
     for (int64_t i = 0; i < d->count && status == 0; i++) {
         check_index(&k, i);
         if (o->report && !o->report(o->self, i + 1, d->count))
             status = err_set(err, "stopped after %lld of %lld samples", (long long)(i + 1),
                              (long long)d->count);
     }
+    image_decoder_free(k.decoder);
     c->picture_files = k.paths.count;
     for (size_t i = 0; i < k.paths.count; i++) free(k.files[i].why);
     free(k.files);

@@ -21,6 +21,8 @@ struct evaluating {
     size_t path_count;
     void *corpus[METRIC_COUNT]; // by number in metrics[]
     int64_t done, count;
+    int64_t at;     // samples looked at
+    int64_t passed; // of them done before
     bool stopped;
 };
 
@@ -299,13 +301,28 @@ static void set_messages(struct evaluating *v, const struct dialogue *d, size_t 
         message_copy(conversation_add(&v->c, d->messages[i].role), &d->messages[i]);
 }
 
+struct captured {
+    char *text; // NULL: a half answer is none
+    struct event_answer answer;
+    struct ids ids;
+};
+
 static void capture(void *self, const struct event *event)
 {
-    char **text = self;
+    struct captured *c = self;
     if (event->kind != EVENT_ANSWER) return;
-    free(*text);
-    // A half answer is none.
-    *text = strcmp(event->answer->stop, "cancelled") ? xstrdup(event->answer->text) : NULL;
+    c->answer = *event->answer;
+    if (!strcmp(c->answer.stop, "cancelled")) return;
+    c->text = xstrdup(c->answer.text);
+    ids_append(&c->ids, c->answer.ids, c->answer.count);
+    c->answer.text = c->text;
+    c->answer.ids = c->ids.data;
+}
+
+static int tell_answer(struct evaluating *v, const struct captured *answer, struct err *err)
+{
+    if (!v->r->answered || !answer->text) return 0;
+    return v->r->answered(v->r->self, &v->passes, &answer->answer, err);
 }
 
 static int ask(struct evaluating *v, const struct sample *s, const struct question *q,
@@ -315,23 +332,25 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
     struct sinks sinks = { 0 };
     struct hooks hooks;
     struct err err;
-    char *answer = NULL;
+    struct captured answer = { 0 };
     bool answered;
     int status = 0;
     sinks_add(&sinks, (struct sink){ capture, &answer });
     set_messages(v, &s->dialogue, q->message);
     if (attach_methods(v, &hooks, &err) < 0 ||
         conversation_answer(&v->c, v->settings, &hooks, v->r->cancel, &options, &sinks, &answered,
-                            &err) < 0) {
+                            &err) < 0 ||
+        tell_answer(v, &answer, &err) < 0) {
         skip(v, s, q, m, err.text);
         status = 1;
-    } else if (!answer) {
+    } else if (!answer.text) {
         v->stopped = true;
     } else {
-        mc->answer = answer;
+        mc->answer = answer.text;
         status = note(v, s, q, m, mc);
     }
-    free(answer);
+    free(answer.text);
+    ids_release(&answer.ids);
     return status;
 }
 
@@ -463,32 +482,37 @@ static bool evaluate_sample(struct evaluating *v, const struct sample *s)
     return (m->way == METRIC_LOSS ? lose(v, s, m) : ask_all(v, s, m)) == 0;
 }
 
-static void run_samples(struct evaluating *v)
+// Sample i of those looked at: left out, done before, or evaluated.
+static void run_sample(struct evaluating *v, int64_t i)
 {
     const struct evaluate_request *r = v->r;
-    int64_t passed = 0;
-    for (int64_t i = 0; i < sample_count(v) && !v->stopped; i++) {
-        if (r->limit && v->done >= r->limit) break;
-        if (r->cancel && atomic_load(r->cancel)) v->stopped = true;
-        struct sample s;
-        struct err err;
-        const int status = dataset_read(r->data, sample_at(v, i), &s, &err);
-        // What cannot be read has no kind to be left out by.
-        const bool chosen = s.broken || is_chosen(r, &s);
-        if (chosen && passed < r->first) {
-            passed++;
-            v->done++;
-        } else if (chosen && !v->stopped) {
-            bool good = false;
-            if (status < 0)
-                skip(v, &s, NULL, NULL, err.text);
-            else
-                good = evaluate_sample(v, &s);
-            v->e->skipped += !good && !v->stopped;
-            v->done += !v->stopped;
-        }
-        sample_release(&s);
+    struct sample s;
+    struct err err;
+    const int status = dataset_read(r->data, sample_at(v, i), &s, &err);
+    // What cannot be read has no kind to be left out by.
+    const bool chosen = s.broken || is_chosen(r, &s);
+    if (chosen && v->passed < r->first) {
+        v->passed++;
+        v->done++;
+    } else if (chosen && !v->stopped) {
+        bool good = false;
+        if (status < 0)
+            skip(v, &s, NULL, NULL, err.text);
+        else
+            good = evaluate_sample(v, &s);
+        v->e->skipped += !good && !v->stopped;
+        v->done += !v->stopped;
     }
+    sample_release(&s);
+}
+
+bool evaluate_next(struct evaluating *v)
+{
+    const struct evaluate_request *r = v->r;
+    if (r->cancel && atomic_load(r->cancel)) v->stopped = true;
+    if (v->stopped || v->at >= sample_count(v) || (r->limit && v->done >= r->limit)) return false;
+    run_sample(v, v->at++);
+    return !v->stopped;
 }
 
 // --- the end -------------------------------------------------------------------------------------
@@ -536,29 +560,44 @@ static struct settings *greedy(const struct settings *s)
     return copy;
 }
 
-int evaluate_run(const struct evaluate_request *r, struct evaluation *e, struct err *err)
+struct evaluating *evaluate_open(const struct evaluate_request *r, struct evaluation *e)
 {
-    struct evaluating v = { .r = r, .e = e };
+    struct evaluating *v = xcalloc(1, sizeof *v);
+    v->r = r;
+    v->e = e;
     if (!r->first) *e = (struct evaluation){ 0 };
-    v.settings = greedy(r->settings);
-    v.count = sample_count(&v);
-    if (r->limit && r->limit < v.count) v.count = r->limit;
-    conversation_init(&v.c, r->backend);
-    conversation_set_model(&v.c, r->model);
-    run_samples(&v);
-    forget_pictures(&v);
-    conversation_release(&v.c);
-    settings_free(v.settings);
+    v->settings = greedy(r->settings);
+    v->count = sample_count(v);
+    if (r->limit && r->limit < v->count) v->count = r->limit;
+    conversation_init(&v->c, r->backend);
+    conversation_set_model(&v->c, r->model);
+    return v;
+}
+
+int evaluate_close(struct evaluating *v, struct err *err)
+{
+    struct evaluation *e = v->e;
+    forget_pictures(v);
+    conversation_release(&v->c);
+    settings_free(v->settings);
     for (int i = 0; metrics[i]; i++)
-        if (v.corpus[i]) metrics[i]->corpus_free(v.corpus[i]);
-    e->samples = v.done;
-    e->cancelled = v.stopped;
+        if (v->corpus[i]) metrics[i]->corpus_free(v->corpus[i]);
+    e->samples = v->done;
+    e->cancelled = v->stopped;
+    free(v);
     finish(e);
     if (e->total_count || e->cancelled) return 0;
     err_set(err, e->why ? "nothing could be scored: %s" : "no sample of such a kind%s",
             e->why ? e->why : "");
     evaluation_release(e);
     return -1;
+}
+
+int evaluate_run(const struct evaluate_request *r, struct evaluation *e, struct err *err)
+{
+    struct evaluating *v = evaluate_open(r, e);
+    while (evaluate_next(v)) continue;
+    return evaluate_close(v, err);
 }
 
 void evaluation_release(struct evaluation *e)

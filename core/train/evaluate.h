@@ -19,6 +19,7 @@
 #ifndef CORE_TRAIN_EVALUATE_H
 #define CORE_TRAIN_EVALUATE_H
 
+#include "core/conversation.h"
 #include "core/hooks.h"
 #include "core/methods/method.h"
 #include "core/metrics/metric.h"
@@ -42,6 +43,15 @@ struct evaluated {
     int64_t done, count;         // samples gone through with this one, and all
 };
 
+// What the passes of a run share.
+struct evaluate_passes {
+    const struct settings *settings;
+    const struct hooks *hooks; // methods, then those of the request
+    const atomic_bool *cancel;
+    struct conversation *c; // messages, pictures, cache
+    bool cancelled;         // the last one gave nothing for that reason
+};
+
 struct evaluate_request {
     const struct model *model;
     const struct backend *backend;
@@ -58,6 +68,11 @@ struct evaluate_request {
     const struct metric *metric; // NULL: the one each sample names, loss where it names none
     // Told after each question; false stops as cancel does. May be NULL.
     bool (*report)(void *self, const struct evaluated *e);
+    // Told of each generated answer before it is scored, while its conversation stands (its last
+    // message); may answer it in another way. -1: the question cannot be scored, err says why. May
+    // be NULL.
+    int (*answered)(void *self, struct evaluate_passes *p, const struct event_answer *answer,
+                    struct err *err);
     void *self;
     const atomic_bool *cancel; // may be NULL
 };
@@ -85,6 +100,11 @@ struct evaluation {
 // -1 when nothing could be scored and it was not cancelled. With r->first > 0, *e holds what
 // evaluation_note noted of the samples before; otherwise it is all new.
 int evaluate_run(const struct evaluate_request *r, struct evaluation *e, struct err *err);
+// The same sample by sample, so that several runs can go side by side. The request must last.
+struct evaluating;
+struct evaluating *evaluate_open(const struct evaluate_request *r, struct evaluation *e);
+bool evaluate_next(struct evaluating *v); // one sample; false: that was all, or it was cancelled
+int evaluate_close(struct evaluating *v, struct err *err);
 void evaluation_note(struct evaluation *e, const struct metric *m, const char *kind, double score,
                      int class);
 void evaluation_release(struct evaluation *e);

@@ -5,15 +5,6 @@
 #include "core/conversation.h"
 #include "core/train/evaluate.h"
 
-// What the passes of a run share.
-struct evaluate_passes {
-    const struct settings *settings;
-    const struct hooks *hooks; // methods, then those of the request
-    const atomic_bool *cancel;
-    struct conversation *c; // messages, pictures, cache
-    bool cancelled;         // the last one gave nothing for that reason
-};
-
 // Log-likelihood of each choice as the answer to the conversation as it stands (its last message is
 // the user's). Its prompt is computed once.
 int evaluate_rank(struct evaluate_passes *p, const char *const *choices, size_t count,

@@ -12,23 +12,21 @@ struct feed_picture {
     struct tensor visual; // [tokens, D]
 };
 
-enum { ROOM = 512 << 20 };
-
 // --- pictures ------------------------------------------------------------------------------------
 
-static int decode(const struct feed *f, const char *path, struct picture *p, struct err *err)
+static int decode(struct feed *f, const char *path, struct picture *p, struct err *err)
 {
     size_t size;
     char *bytes = file_read(path, IMAGE_MAX_FILE, &size, err);
     if (!bytes) return -1;
     int status = labels_picture_tokens(f->model, bytes, size, path, &p->tokens, err);
-    if (status == 0) status = image_decode(&p->image, bytes, size, path, err);
+    if (!f->decoder) f->decoder = image_decoder_new();
+    if (status == 0) status = image_decoder_run(f->decoder, &p->image, bytes, size, path, err);
     free(bytes);
     return status;
 }
 
-// The visual tokens instead of the pixels.
-static int encode(const struct feed *f, struct graph *g, struct picture *p, struct err *err)
+int feed_encode(const struct feed *f, struct graph *g, struct picture *p, struct err *err)
 {
     struct graph plain = *g; // the same place and listeners, but nothing is recorded
     plain.tape = NULL;
@@ -44,7 +42,6 @@ static int encode(const struct feed *f, struct graph *g, struct picture *p, stru
         else if (f->backend->widen(&kept, v) < 0)
             status = err_set(err, "widen: %s", f->backend->failure());
         p->visual = kept;
-        if (status == 0) image_release(&p->image);
     } else {
         g->cancelled |= plain.cancelled;
         status = err_set(err, "%s", plain.cancelled ? "cancelled" : plain.err.text);
@@ -53,11 +50,11 @@ static int encode(const struct feed *f, struct graph *g, struct picture *p, stru
     return status;
 }
 
-static void release_content(const struct feed *f, struct image *image, struct tensor *visual)
+void feed_picture_release(const struct backend *b, struct picture *p)
 {
-    image_release(image);
-    f->backend->release(visual->data);
-    visual->data = NULL;
+    image_release(&p->image);
+    b->release(p->visual.data);
+    p->visual.data = NULL;
 }
 
 static uint64_t bytes_of(const struct picture *p)
@@ -67,18 +64,29 @@ static uint64_t bytes_of(const struct picture *p)
     return bytes + (p->visual.data ? tensor_bytes(&p->visual) : 0);
 }
 
+static uint64_t room(const struct feed *f)
+{
+    return f->room ? f->room : FEED_ROOM;
+}
+
+static void note(struct feed *f, uint64_t used)
+{
+    f->used = used;
+    if (used > f->most) f->most = used;
+}
+
 // Keeps the picture if there is room; *ours says whose it is.
 static void keep(struct feed *f, const char *path, const struct picture *p, bool *ours)
 {
     const uint64_t bytes = bytes_of(p);
-    *ours = f->used + bytes > (f->room ? f->room : ROOM);
+    *ours = f->used + bytes > room(f);
     if (*ours) return;
     const size_t i = names_add(&f->paths, path, NULL);
     f->known = xreallocarray(f->known, f->known_count + 1, sizeof *f->known);
     f->known[f->known_count++] =
         (struct feed_picture){ .tokens = p->tokens, .image = p->image, .visual = p->visual };
     if (i != f->known_count - 1) BUG("a picture was kept twice");
-    f->used += bytes;
+    note(f, f->used + bytes);
 }
 
 static bool find(const struct feed *f, const char *path, struct picture *p)
@@ -101,17 +109,23 @@ void feed_keep(struct feed *f, const char *path, struct image *image, int64_t to
     if (!ours) *image = (struct image){ 0 };
 }
 
-// Visual tokens in the place of the pixels that were kept.
+// Visual tokens in the place of the pixels that were kept; where they would be too much, the pixels
+// stay and the tokens are the item's own.
 static int encode_kept(struct feed *f, struct graph *g, const char *path, struct picture *p,
-                       struct err *err)
+                       bool *ours, struct err *err)
 {
     size_t i;
-    f->used -= bytes_of(p);
-    if (encode(f, g, p, err) < 0) return err_in(err, "picture '%s'", path);
+    const uint64_t before = bytes_of(p);
+    const int status = feed_encode(f, g, p, err);
     if (!names_find(&f->paths, path, &i)) BUG("a picture that was kept is gone");
-    f->known[i].image = p->image;
+    p->image = (struct image){ 0 };
+    *ours = true;
+    if (status < 0) return err_in(err, "picture '%s'", path);
+    *ours = f->used - before + bytes_of(p) > room(f);
+    if (*ours) return 0;
+    image_release(&f->known[i].image);
     f->known[i].visual = p->visual;
-    f->used += bytes_of(p);
+    note(f, f->used - before + bytes_of(p));
     return 0;
 }
 
@@ -119,10 +133,14 @@ static int read_picture(struct feed *f, struct graph *g, const char *path, struc
                         bool *ours, struct err *err)
 {
     *ours = false;
-    if (find(f, path, p)) return f->frozen && !p->visual.data ? encode_kept(f, g, path, p, err) : 0;
+    if (find(f, path, p))
+        return f->frozen && !p->visual.data ? encode_kept(f, g, path, p, ours, err) : 0;
     *ours = true;
     if (decode(f, path, p, err) < 0) return -1;
-    if (f->frozen && encode(f, g, p, err) < 0) return err_in(err, "picture '%s'", path);
+    if (f->frozen) {
+        if (feed_encode(f, g, p, err) < 0) return err_in(err, "picture '%s'", path);
+        image_release(&p->image);
+    }
     keep(f, path, p, ours);
     return 0;
 }
@@ -166,7 +184,7 @@ int feed_read(struct feed *f, struct graph *g, int64_t index, struct feed_item *
 void feed_item_release(struct feed *f, struct feed_item *item)
 {
     for (size_t i = 0; i < item->picture_count; i++)
-        if (item->ours[i]) release_content(f, &item->pictures[i].image, &item->pictures[i].visual);
+        if (item->ours[i]) feed_picture_release(f->backend, &item->pictures[i]);
     free(item->pictures);
     free(item->ours);
     labels_release(&item->labels);
@@ -175,9 +193,13 @@ void feed_item_release(struct feed *f, struct feed_item *item)
 
 void feed_release(struct feed *f)
 {
-    for (size_t i = 0; i < f->known_count; i++)
-        release_content(f, &f->known[i].image, &f->known[i].visual);
+    for (size_t i = 0; i < f->known_count; i++) {
+        struct picture p = { .image = f->known[i].image, .visual = f->known[i].visual };
+        feed_picture_release(f->backend, &p);
+    }
     free(f->known);
+    image_decoder_free(f->decoder);
+    f->decoder = NULL;
     names_release(&f->paths);
     f->known = NULL;
     f->known_count = 0;

@@ -7,7 +7,7 @@
 //   feed_item_release(&f, &item);
 //   feed_release(&f);
 //
-// Pictures are decoded in a forked child as everywhere (core/image.h); what was decoded is kept for
+// Pictures are decoded in a child as everywhere (core/image.h); what was decoded is kept for
 // the next sample or epoch while there is room. While encoder and projector are frozen, visual
 // tokens are computed once and kept instead.
 #ifndef CORE_TRAIN_FEED_H
@@ -27,11 +27,14 @@ struct feed {
     bool frozen;   // nothing of encoder and projector is trained
     uint64_t room; // bytes of pictures to keep; 0: 512 MB
     // The feed's own.
+    struct image_decoder *decoder;
     struct names paths;
     struct feed_picture *known; // [known_count] as in paths
     size_t known_count;
-    uint64_t used;
+    uint64_t used, most; // bytes of them, now and at most so far
 };
+
+enum { FEED_ROOM = 512 << 20 };
 
 struct feed_item {
     struct labels labels;
@@ -45,6 +48,9 @@ int feed_read(struct feed *f, struct graph *g, int64_t index, struct feed_item *
               struct err *err);
 // Keeps a picture that is decoded already, if there is room for it: then it is taken from *image.
 void feed_keep(struct feed *f, const char *path, struct image *image, int64_t tokens);
+// The visual tokens of a picture beside its pixels, in the backend's memory.
+int feed_encode(const struct feed *f, struct graph *g, struct picture *p, struct err *err);
+void feed_picture_release(const struct backend *b, struct picture *p);
 void feed_item_release(struct feed *f, struct feed_item *item);
 void feed_release(struct feed *f);
 

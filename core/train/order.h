@@ -7,12 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// order[n] = the numbers 0..n-1, to be cut into batches of `batch` (the last may be shorter).
-// Shuffled, then samples of similar length[] (rows) are put together within a window of batches,
-// and the batches of a window shuffled again: what is computed at once has little to pad, and no
-// length has its own time in the epoch.
-void order_epoch(int64_t *order, int64_t n, const int32_t *length, int64_t batch, bool shuffle,
-                 uint64_t seed, int64_t epoch);
+// order[n] = the numbers 0..n-1, shuffled or not. Samples of one pass are joined (loss_batch) and
+// nothing is padded, so lengths need not be alike: batches of similar lengths would be batches of
+// similar contents, which learn worse.
+void order_epoch(int64_t *order, int64_t n, bool shuffle, uint64_t seed, int64_t epoch);
 
 // Which of n samples are kept apart for validation: `count` of them, chosen[n] is set.
 void order_split(bool *chosen, int64_t n, int64_t count, uint64_t seed);

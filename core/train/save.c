@@ -210,6 +210,7 @@ static int write_state(const char *folder, const struct params *p, const struct 
     struct safetensors_writer *w = safetensors_writer_new(path);
     put_metadata(w, "step", "%lld", (long long)at->step);
     put_metadata(w, "best", "%a", at->best);
+    put_metadata(w, "best_loss", "%a", at->best_loss);
     put_metadata(w, "best_step", "%lld", (long long)at->best_step);
     put_metadata(w, "settings", "%s", id->settings);
     put_metadata(w, "model", "%s", id->model);
@@ -294,9 +295,11 @@ static int read_place(const struct safetensors *f, struct save_place *at, struct
 {
     const char *step = safetensors_metadata(f, "step"), *best = safetensors_metadata(f, "best");
     const char *best_step = safetensors_metadata(f, "best_step");
-    if (!step || !best || !best_step) return err_set(err, "'%s' is damaged", f->path);
+    const char *best_loss = safetensors_metadata(f, "best_loss");
+    if (!step || !best || !best_step || !best_loss) return err_set(err, "'%s' is damaged", f->path);
     at->step = strtoll(step, NULL, 10);
     at->best = strtod(best, NULL);
+    at->best_loss = strtod(best_loss, NULL);
     at->best_step = strtoll(best_step, NULL, 10);
     return at->step >= 0 ? 0 : err_set(err, "'%s' is damaged", f->path);
 }

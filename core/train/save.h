@@ -25,7 +25,8 @@ struct save_identity {
 
 struct save_place {
     int64_t step;      // steps done
-    double best;       // validation loss
+    double best;       // validation loss, or a score turned round where more is better
+    double best_loss;  // of that validation: decides between equal scores
     int64_t best_step; // -1: none yet
 };
 

@@ -6,6 +6,12 @@ static const char *const words_none[] = { "none", NULL };
 static const char *const methods[] = {
     "all", "full", "lora", "qv", "mlp", "layernorm", "layernorm-simple", "connector", NULL
 };
+static const char *const checkpointing[] = { "auto", "on", "off", NULL };
+static const char *const scores[] = { "auto",
+#define X(name) #name,
+#include "core/metrics/list.h"
+#undef X
+                                      NULL };
 static const char *const schedules[] = { "cosine", "constant", NULL };
 
 const struct setting train_settings[] = {
@@ -43,21 +49,25 @@ const struct setting train_settings[] = {
     { "train.steps", SETTING_INTEGER, 1, 1e12, "auto", NULL, words_auto, STALE_NOTHING,
       "Steps of a run; auto is as train.epochs says." },
     { "train.shuffle", SETTING_FLAG, 0, 0, "on", NULL, NULL, STALE_NOTHING,
-      "Shows the samples in another order each epoch, samples of similar length together." },
+      "Shows the samples in another order each epoch." },
     { "train.seed", SETTING_INTEGER, 0, 9007199254740991, "42", NULL, NULL, STALE_NOTHING,
       "Same seed, same order of samples and same first values of new parameters." },
     { "train.lora.rank", SETTING_INTEGER, 1, 65536, "32", NULL, NULL, STALE_NOTHING,
       "Rank of LoRA's matrices." },
     { "train.lora.alpha", SETTING_REAL, 1e-6, 1e9, "64", NULL, NULL, STALE_NOTHING,
       "LoRA adds alpha / rank times its product; a rank named in train.params keeps that ratio." },
-    { "train.checkpointing", SETTING_FLAG, 0, 0, "on", NULL, NULL, STALE_NOTHING,
-      "Keeps only the inputs of layers and computes these again on the way back: less memory." },
+    { "train.checkpointing", SETTING_CHOICE, 0, 0, "auto", NULL, checkpointing, STALE_NOTHING,
+      "Keeps only the inputs of layers and computes these again on the way back: less memory. auto "
+      "does so for the layers that half of the free memory has no room for." },
     { "train.ira", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_NOTHING,
       "Trains with information-regularised attention and its loss." },
     { "train.filter", SETTING_TEXT, 0, 0, "none", NULL, words_none, STALE_NOTHING,
       "Only samples of these kinds, separated by commas: conversation,detail,reasoning." },
     { "train.validation", SETTING_TEXT, 0, 0, "none", NULL, words_none, STALE_NOTHING,
       "What is kept apart to find the best checkpoint: a share (0.05) or a data file." },
+    { "train.score", SETTING_CHOICE, 0, 0, "auto", NULL, scores, STALE_NOTHING,
+      "By what the best checkpoint is found: a metric of /eval, or loss; auto is the metric that "
+      "the samples kept apart name, else their loss." },
     { "train.eval_every", SETTING_INTEGER, 1, 1e12, "auto", "steps", words_auto, STALE_NOTHING,
       "Steps between two validations; auto is a tenth of the run." },
     { "train.save_every", SETTING_INTEGER, 1, 1e12, "auto", "steps", words_auto, STALE_NOTHING,

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/adapters.h"
 #include "core/clock.h"
 #include "core/train/result.h"
 #include "core/train/sft_parts.h"
@@ -44,62 +43,7 @@ int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *e
 
 // --- beginning -----------------------------------------------------------------------------------
 
-// The adapter of the settings: what was trained before is part of the model that is trained now.
-static int put_on_adapter(struct sft *t, struct err *err)
-{
-    const struct settings *s = t->job->settings;
-    if (settings_is(s, "adapter", "none")) return 0;
-    t->base = adapter_read(settings_text(s, "adapter"), t->job->model, err);
-    if (!t->base) return -1;
-    adapter_scale(t->base, settings_real(s, "adapter.scale"));
-    adapter_apply(t->base);
-    return 0;
-}
-
-// A method's parameter. IRA's train whenever train.ira is on; others go with the projector.
-static void add_extra(void *self, const char *name, struct tensor *tensor)
-{
-    struct sft *t = self;
-    const bool ira = !strncmp(name, "ira.", 4);
-    params_extra(&t->params, &(struct param_extra){
-                                 .name = name,
-                                 .tensor = tensor,
-                                 .group = ira ? GROUP_IRA : GROUP_PROJECTOR,
-                                 .part = ira ? PART_DECODER : PART_PROJECTOR,
-                                 .with_part = !ira,
-                                 .always = ira && settings_flag(t->job->settings, "train.ira") });
-}
-
-// Does what is trained leave the visual tokens before the methods as they are?
-static bool eyes_frozen(const struct params *p)
-{
-    for (size_t i = 0; i < p->count; i++) {
-        const struct weight *w = p->list[i].weight;
-        if (w && (w->part == PART_VISION || w->part == PART_PROJECTOR)) return false;
-    }
-    return true;
-}
-
-static int open_params(struct sft *t, struct err *err)
-{
-    struct job *j = t->job;
-    const struct method_env env = { .model = j->model,
-                                    .backend = j->backend,
-                                    .settings = j->settings,
-                                    .tensors = adapter_tensors(t->base),
-                                    .training = true };
-    t->params.backend = j->backend;
-    job_hooks(j, &t->hooks);
-    if (methods_attach(&t->methods, &t->hooks, &env, err) < 0) return -1;
-    methods_params(&t->methods, add_extra, t);
-    if (params_open(&t->params, j->model, j->settings, err) < 0) return -1;
-    t->train.feed.frozen = t->held.feed.frozen = eyes_frozen(&t->params);
-    job_log(j, "%lld parameters are trained, %.4g%% of %lld", (long long)t->params.trained,
-            100 * (double)t->params.trained / (double)t->params.total, (long long)t->params.total);
-    return 0;
-}
-
-static void plan_steps(struct sft *t)
+void sft_plan_steps(struct sft *t)
 {
     const struct settings *s = t->job->settings;
     t->batch = settings_integer(s, "train.batch");
@@ -113,21 +57,13 @@ static void plan_steps(struct sft *t)
     if (t->steps < 1) t->steps = 1;
     t->order = xreallocarray(NULL, (size_t)t->train.count + 1, sizeof *t->order);
     t->epoch = -1;
-    t->place = (struct save_place){ .best = INFINITY, .best_step = -1 };
+    t->place = (struct save_place){ .best = INFINITY, .best_loss = INFINITY, .best_step = -1 };
 }
 
-static void set_graph(struct sft *t)
+// The best validation as it is told.
+static double best_value(const struct sft *t)
 {
-    struct job *j = t->job;
-    t->arena.backend = j->backend;
-    t->tape = (struct tape){ .backend = j->backend,
-                             .recompute = settings_flag(j->settings, "train.checkpointing") };
-    t->graph = (struct graph){ .backend = j->backend,
-                               .arena = &t->arena,
-                               .hooks = &t->hooks,
-                               .settings = j->settings,
-                               .cancel = &j->cancel };
-    if (settings_is(j->settings, "compute.matmul", "bf16")) t->graph.matmul = MATMUL_BF16;
+    return t->metric && !t->metric->smaller ? -t->place.best : t->place.best;
 }
 
 // The record of OUT: what the run is, and with `what` what came out of it.
@@ -156,7 +92,11 @@ static int record(struct sft *t, const char *what, struct err *err)
         if (t->place.step > t->begun_step) cJSON_AddNumberToObject(r, "loss", t->loss);
         if (t->place.best_step >= 0) {
             cJSON_AddNumberToObject(r, "best_step", (double)t->place.best_step);
-            cJSON_AddNumberToObject(r, "validation_loss", t->place.best);
+            cJSON_AddNumberToObject(r, "validation_loss", t->place.best_loss);
+            if (t->metric) {
+                cJSON_AddStringToObject(r, "validation_metric", t->metric->name);
+                cJSON_AddNumberToObject(r, "validation_score", best_value(t));
+            }
         }
     }
     int status = out_record(&t->out, r, err);
@@ -164,16 +104,28 @@ static int record(struct sft *t, const char *what, struct err *err)
     return status;
 }
 
+// Before the first step: what is trained, and what it will take.
+static void tell_plan(struct sft *t)
+{
+    struct job *j = t->job;
+    const double own = (double)memory_own(&t->forecast.parts), free = (double)memory_free();
+    job_log(j, "%lld parameters are trained, %.4g%% of %lld", (long long)t->params.trained,
+            100 * (double)t->params.trained / (double)t->params.total, (long long)t->params.total);
+    job_log(j, "forecast: %.0f MB of memory, beside %.0f MB of mapped weights; %.0f MB are free",
+            own / 1e6, (double)t->forecast.parts.of[MEMORY_MAPPED] / 1e6, free / 1e6);
+    if (free > 0 && own > free)
+        job_log(j, "that is more than there is: a smaller train.batch, train.checkpointing on, or "
+                   "fewer trained weights need less");
+}
+
 static int begin(struct sft *t, struct err *err)
 {
-    if (settings_flag(t->job->settings, "train.ira") &&
-        settings_set(t->job->settings, "ira.on", "on", err) < 0)
-        return -1;
     int status = sft_data_open(t, err);
     if (status != 0) return status;
-    if (put_on_adapter(t, err) < 0 || open_params(t, err) < 0) return -1;
-    plan_steps(t);
-    set_graph(t);
+    sft_plan_steps(t);
+    sft_score_choose(t);
+    if (sft_forecast(t, &t->forecast, err) < 0 || sft_prepare(t, err) < 0) return -1;
+    tell_plan(t);
     optimizer_configure(&t->optimizer, &t->params, t->job->settings, t->steps);
     if (save_newest(t->out.path) >= 0) {
         const struct save_identity id = sft_identity(t);
@@ -221,14 +173,23 @@ static bool validation_due(const struct sft *t)
 
 static int validate(struct sft *t, int64_t step, struct err *err)
 {
-    double loss;
+    double loss, score;
     if (sft_validate(t, &loss, err) < 0) return -1;
     job_metric(t->job, "validation_loss", step, loss);
-    if (!(loss < t->place.best)) return 0;
+    double value = loss;
+    if (t->metric) {
+        if (sft_score(t, &score, err) < 0) return -1;
+        job_metric(t->job, "validation_score", step, score);
+        value = t->metric->smaller ? score : -score;
+    }
+    const bool better =
+        value < t->place.best || (value == t->place.best && loss < t->place.best_loss);
+    if (!better) return 0;
     char *path = xasprintf("%s/best.safetensors", t->out.path);
     int status = save_values(path, &t->params, err);
     free(path);
-    t->place.best = loss;
+    t->place.best = value;
+    t->place.best_loss = loss;
     t->place.best_step = t->place.step;
     return status;
 }
@@ -258,6 +219,7 @@ static int one_step(struct sft *t, struct err *err)
         optimizer_step(&t->optimizer, &t->params, &taken, err) < 0)
         return -1;
     t->place.step = t->optimizer.step;
+    memory_note(&t->peak);
     const double took = clock_seconds() - start;
     tell(t, step, &taken, took > 0 ? (double)rows / took : 0);
     if (validation_due(t) && validate(t, step, err) < 0) {
@@ -284,6 +246,19 @@ static int steps(struct sft *t, struct err *err)
 
 // --- the end -------------------------------------------------------------------------------------
 
+// What it took beside the forecast. A run that took no step has nothing to tell.
+static void tell_memory(struct sft *t)
+{
+    struct memory_parts took;
+    if (t->place.step == t->begun_step) return;
+    sft_memory(t, &took);
+    job_result(t->job, "memory", "%.1f MB, forecast %.1f MB", (double)t->peak / 1e6,
+               (double)memory_own(&t->forecast.parts) / 1e6);
+    for (int i = 0; i < MEMORY_PARTS; i++)
+        job_result(t->job, memory_part_name(i), "%.1f MB, forecast %.1f MB",
+                   (double)took.of[i] / 1e6, (double)t->forecast.parts.of[i] / 1e6);
+}
+
 static int finish(struct sft *t, struct err *err)
 {
     struct job *j = t->job;
@@ -298,10 +273,14 @@ static int finish(struct sft *t, struct err *err)
         unlink(best);
         save_trim(t->out.path, settings_integer(j->settings, "train.keep"));
         job_result(j, what, "%s", t->out.path);
+        tell_memory(t);
         if (t->place.step > t->begun_step) job_result(j, "loss", "%.6g", t->loss);
         if (t->place.best_step >= 0) {
             job_result(j, "best step", "%lld", (long long)t->place.best_step);
-            job_result(j, "validation loss", "%.6g", t->place.best);
+            if (t->metric)
+                job_result(j, "validation score", "%.6g (%s)", best_value(t), t->metric->name);
+            else
+                job_result(j, "validation loss", "%.6g", best_value(t));
         }
     }
     free(best);
@@ -310,11 +289,7 @@ static int finish(struct sft *t, struct err *err)
 
 static void release(struct sft *t)
 {
-    tape_release(&t->tape);
-    if (t->params.backend) params_release(&t->params);
-    methods_release(&t->methods);
-    if (t->base) adapter_free(t->base);
-    if (t->arena.backend) arena_release(&t->arena);
+    sft_release(t);
     sft_data_close(t);
     out_close(&t->out);
 }

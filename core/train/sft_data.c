@@ -85,6 +85,7 @@ static void take(struct sft_set *set, const struct data_check *c)
     for (int64_t i = 0; i < c->count; i++) {
         const struct data_sample *s = &c->samples[i];
         if (!s->usable || s->trained == 0) continue;
+        if (s->trained > set->answer) set->answer = s->trained;
         set->item[set->count] = i;
         set->length[set->count++] = s->text + s->visual;
     }
@@ -99,7 +100,7 @@ static int open_set(struct sft *t, struct sft_set *set, const char *path, const 
     struct data_check c = { 0 };
     struct checked checked = { t, set };
     struct data_check_options o = {
-        .decode = true,
+        .decode = !t->headers,
         .limit = conversation_limit(&here, j->settings),
         .picture = take_picture,
         .report = report,
@@ -118,6 +119,7 @@ static int open_set(struct sft *t, struct sft_set *set, const char *path, const 
     else if (status == 0) {
         tell_findings(j, &c, path);
         take(set, &c);
+        set->picture_files = c.picture_files;
         if (!set->count) status = none_usable(&c, path, err);
     }
     data_check_release(&c);
@@ -177,13 +179,15 @@ static int open_held(struct sft *t, struct err *err)
 
 // --- what must stay the same ---------------------------------------------------------------------
 
-// Settings that change what is computed; the others (where it says less, or saves more often) may
-// change between two parts of a run.
+// Settings that change what is computed; the others (how often it saves, what it computes again)
+// may change between two parts of a run.
 static bool matters(const char *key)
 {
     static const char *const groups[] = { "train.", "chat.", "ctx.",   "image.", "compute.",
                                           "norm.",  "ira.",  "prune.", "ffn.",   "adapter" };
-    if (!strcmp(key, "train.keep") || !strcmp(key, "train.save_every")) return false;
+    if (!strcmp(key, "train.keep") || !strcmp(key, "train.save_every") ||
+        !strcmp(key, "train.checkpointing"))
+        return false;
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         if (!strncmp(key, groups[i], strlen(groups[i]))) return true;
     return false;
@@ -226,7 +230,8 @@ int sft_data_open(struct sft *t, struct err *err)
     // What can be refused is, before every picture is decoded.
     struct save_identity id = sft_identity(t);
     id.samples = NULL;
-    if (save_newest(t->out.path) >= 0 && save_check(t->out.path, &id, err) < 0) return -1;
+    if (t->out.path && save_newest(t->out.path) >= 0 && save_check(t->out.path, &id, err) < 0)
+        return -1;
     int status = open_set(t, &t->train, t->options.data, t->options.images, err);
     if (status == 0) status = open_held(t, err);
     if (status == 0) hash_samples(t);

@@ -2,7 +2,9 @@
 // (core/job.h).
 //
 //   sft.c       the job: from its arguments to the result, step by step
+//   sft_model.c what is trained and the room for it: adapter, methods, parameters, tape
 //   sft_data.c  which samples it trains on, and what must stay the same for a resume
+//   sft_score.c validation by a metric
 //   sft_pass.c  losses and gradients of batches, what is measured of a step, validation
 #ifndef CORE_TRAIN_SFT_PARTS_H
 #define CORE_TRAIN_SFT_PARTS_H
@@ -10,8 +12,10 @@
 #include "core/adapter.h"
 #include "core/job.h"
 #include "core/methods/method.h"
+#include "core/metrics/metric.h"
 #include "core/tape.h"
 #include "core/train/feed.h"
+#include "core/train/forecast.h"
 #include "core/train/optimizer.h"
 #include "core/train/out.h"
 #include "core/train/save.h"
@@ -28,6 +32,8 @@ struct sft_set {
     int64_t *item;   // [count] indices in data
     int32_t *length; // [count] rows
     int64_t count;
+    size_t picture_files; // different ones
+    int64_t answer;       // most trained tokens of a sample
 };
 
 struct sft {
@@ -36,6 +42,7 @@ struct sft {
     struct out out;
     struct sft_set train, held; // held.count 0: no validation
     bool held_apart;            // held.data is a file of its own
+    bool headers;               // pictures are not decoded for the check: nothing will be trained
 
     struct adapter *base; // of the setting `adapter`: training goes on from it; NULL: none
     struct methods methods;
@@ -45,11 +52,14 @@ struct sft {
     struct arena arena; // activations
     struct tape tape;
     struct graph graph;
+    struct forecast forecast; // of memory, before anything was taken
+    uint64_t peak;            // bytes of memory of its own so far, mapped files not counted
 
     int64_t batch, accumulate, per_epoch, steps; // per_epoch: steps of an epoch
     int64_t *order; // [train.count] samples in the order of `epoch`, as in the data file
     int64_t epoch;  // -1: no order yet
     struct save_place place;
+    const struct metric *metric; // of the validation; NULL: the loss
     bool torn;      // a step was taken whose validation was not: no place to go on from
     char *settings; // what training depends on, "key=value" lines
     char data_hash[65], samples_hash[65];
@@ -61,6 +71,16 @@ struct sft {
 // Arguments: DATA OUT [--images DIR] [--resume].
 int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *err);
 
+// How many steps, when t->train is known.
+void sft_plan_steps(struct sft *t);
+
+// sft_model.c. Takes everything a pass and a step need on t->job's model and backend: the adapter
+// of the settings, methods, parameters, tape. `keep` of t->forecast is the tape's.
+int sft_prepare(struct sft *t, struct err *err);
+void sft_release(struct sft *t); // zeroed, it may be released too
+// What it holds and held at most, by part: the one count, of forecasts and of runs.
+void sft_memory(const struct sft *t, struct memory_parts *parts);
+
 // sft_data.c. Opens, checks and splits the data. 0, JOB_STOPPED or -1.
 int sft_data_open(struct sft *t, struct err *err);
 void sft_data_close(struct sft *t);
@@ -69,9 +89,23 @@ struct save_identity sft_identity(const struct sft *t);
 // sft_pass.c. Adds up the gradients of step t->place.step; *rows: rows computed. 0 or -1 (t->graph
 // may be cancelled).
 int sft_gradients(struct sft *t, int64_t *rows, struct err *err);
+// Losses of `count` samples of a set by their numbers in the data, and `share` times their
+// gradients where the pass is recorded; `number` is that of the first draw.
+int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t count,
+            uint64_t number, double share, double *sum, int64_t *rows, struct err *err);
+// Does a pass of `count` samples with so many rows take another one?
+bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows);
+// The micro-batch of the first epochs with the pass of most rows; *count samples, numbers in the
+// data; belongs to the caller.
+int64_t *sft_heaviest(const struct sft *t, int64_t *count);
 // Mean and variance of the gradient of each norm's gain.
 void sft_tell_norms(struct sft *t, int64_t step);
 // Mean loss over the validation samples.
 int sft_validate(struct sft *t, double *loss, struct err *err);
+
+// sft_score.c. Sets t->metric from train.score and the data.
+void sft_score_choose(struct sft *t);
+// The metric's mean over the validation samples. 0 or -1 (t->graph may be cancelled).
+int sft_score(struct sft *t, double *score, struct err *err);
 
 #endif

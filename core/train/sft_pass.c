@@ -46,19 +46,20 @@ static int pass_run(struct sft *t, struct sft_set *set, struct pass *p, double s
     return status;
 }
 
-// Losses of count samples, their numbers in the set by `which`, into *sum: share times each.
-// number: of the first draw.
-static int run_samples(struct sft *t, struct sft_set *set, const int64_t *which, int64_t count,
-                       uint64_t number, double share, double *sum, int64_t *rows, struct err *err)
+// It does if the rows so far leave room for one as long.
+bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows)
 {
     const int64_t most = PASS_NUMBERS / t->job->model->decoder.config.hidden;
+    return !count || (count < PASS_SAMPLES && rows + rows / count <= most);
+}
+
+int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t count,
+            uint64_t number, double share, double *sum, int64_t *rows, struct err *err)
+{
     struct pass *p = xcalloc(1, sizeof *p);
     int status = 0;
     for (int64_t i = 0; i < count && status == 0;) {
-        const int64_t first = i;
-        // A pass takes the next sample if the rows so far leave room for one as long.
-        while (status == 0 && i < count && p->count < PASS_SAMPLES &&
-               (i == first || p->rows + p->rows / (i - first) <= most)) {
+        while (status == 0 && i < count && sft_pass_takes(t, (int64_t)p->count, p->rows)) {
             status = pass_add(t, set, p, which[i], number + (uint64_t)i, err);
             i += status == 0;
         }
@@ -74,13 +75,49 @@ static int run_samples(struct sft *t, struct sft_set *set, const int64_t *which,
     return status;
 }
 
+// Rows of the largest pass that these samples are cut into.
+static int64_t most_rows(const struct sft *t, const int64_t *sample, int64_t count)
+{
+    int64_t most = 0, rows = 0, taken = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (!sft_pass_takes(t, taken, rows)) rows = taken = 0;
+        rows += t->train.length[sample[i]];
+        taken++;
+        if (rows > most) most = rows;
+    }
+    return most;
+}
+
+int64_t *sft_heaviest(const struct sft *t, int64_t *count)
+{
+    enum { EPOCHS = 4 };
+    const struct settings *s = t->job->settings;
+    const int64_t n = t->train.count, epochs = (t->steps + t->per_epoch - 1) / t->per_epoch;
+    int64_t *order = xreallocarray(NULL, (size_t)n + 1, sizeof *order), most = -1;
+    int64_t *which = xreallocarray(NULL, (size_t)n + 1, sizeof *which);
+    *count = 0;
+    for (int64_t e = 0; e < epochs && e < EPOCHS; e++) {
+        order_epoch(order, n, settings_flag(s, "train.shuffle"),
+                    (uint64_t)settings_integer(s, "train.seed"), e);
+        for (int64_t i = 0; i < n; i += t->batch) {
+            const int64_t size = i + t->batch < n ? t->batch : n - i;
+            const int64_t rows = most_rows(t, order + i, size);
+            if (rows <= most) continue;
+            most = rows;
+            *count = size;
+            for (int64_t k = 0; k < size; k++) which[k] = t->train.item[order[i + k]];
+        }
+    }
+    free(order);
+    return which;
+}
+
 int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
 {
     const int64_t epoch = t->place.step / t->per_epoch, within = t->place.step % t->per_epoch;
     const int64_t n = t->train.count, batches = (n + t->batch - 1) / t->batch;
     if (epoch != t->epoch) {
-        order_epoch(t->order, n, t->train.length, t->batch,
-                    settings_flag(t->job->settings, "train.shuffle"),
+        order_epoch(t->order, n, settings_flag(t->job->settings, "train.shuffle"),
                     (uint64_t)settings_integer(t->job->settings, "train.seed"), epoch);
         for (int64_t i = 0; i < n; i++) t->order[i] = t->train.item[t->order[i]];
         t->epoch = epoch;
@@ -94,8 +131,8 @@ int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
     for (int64_t b = first; b < end && status == 0; b++) {
         const int64_t from = b * t->batch, to = from + t->batch < n ? from + t->batch : n;
         const double share = 1 / (double)((end - first) * (to - from));
-        status = run_samples(t, &t->train, t->order + from, to - from, (uint64_t)(epoch * n + from),
-                             share, &t->loss, rows, err);
+        status = sft_run(t, &t->train, t->order + from, to - from, (uint64_t)(epoch * n + from),
+                         share, &t->loss, rows, err);
     }
     t->graph.tape = NULL;
     return status;
@@ -106,8 +143,8 @@ int sft_validate(struct sft *t, double *loss, struct err *err)
     struct sft_set *set = t->held_apart ? &t->held : &t->train;
     int64_t rows = 0;
     *loss = 0;
-    if (run_samples(t, set, t->held.item, t->held.count, 0, 1 / (double)t->held.count, loss, &rows,
-                    err) < 0)
+    if (sft_run(t, set, t->held.item, t->held.count, 0, 1 / (double)t->held.count, loss, &rows,
+                err) < 0)
         return err_in(err, "validation");
     return 0;
 }

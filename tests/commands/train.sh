@@ -8,9 +8,9 @@ done >"$work/data.jsonl"
 printf '{"question": "What?", "answer": " "}\n' >"$work/empty.jsonl"
 
 lines "/load $llava" "/set train.method layernorm-simple" "/train plan"
-check "norms alone" 'select(.event=="table") | .rows[-1][1]' 512
+check "norms alone" 'select(.event=="table" and .name=="train plan") | .rows[-1][1]' 512
 lines "/load $llava" "/set train.params lora:q_proj:8" "/train plan"
-check "LoRA" 'select(.event=="table") | .rows | map(select(.[0]=="decoder"))[0][1]' 4096
+check "LoRA" 'select(.event=="table" and .name=="train plan") | .rows | map(select(.[0]=="decoder"))[0][1]' 4096
 lines "/load $llava" "/set train.params *q_prj*" "/train $work/data.jsonl $work/no"
 check_has "a near name" 'select(.event=="error").message' "q_proj"
 lines "/load $llava" "/train $work/none.jsonl $work/no" "/train $work/data.jsonl" \
@@ -44,6 +44,16 @@ lines "/job 1"
 check "steps" 'select(.event=="table") | .rows | map(select(.[0]=="steps"))[0][1]' "6/6"
 lines "/plot 1 loss grad_var.layers.0.input_layernorm"
 check "drawn" 'select(.event=="error").message' ""
+
+# Validation by the metric that the data names; train.score loss looks at the loss alone.
+sed 's/{"id"/{"metric": "contains", "id"/' "$work/data.jsonl" >"$work/named.jsonl"
+lines "/load $llava" "/set job.nice 0" "/set train.method layernorm-simple" "/set train.steps 2" \
+    "/set train.validation 0.5" "/train $work/named.jsonl $work/named" /wait "/set train.score loss" \
+    "/train $work/named.jsonl $work/unnamed" /wait "/job 3" "/job 4"
+check_has "the metric" 'select(.event=="table" and .name=="job") | .rows | map(.[0]+" "+.[1]) | join("\n")' \
+    "(contains)"
+check "a score and a loss" '[select(.event=="table" and .name=="job") | .rows[] | select(.[0]|startswith("validation "))[0]] | .[]' \
+    $'validation score\nvalidation loss'
 
 vlmsh -c "/load $llava" -c "/train $work/empty.jsonl $work/nothing" -c /wait >"$work/out" 2>&1 &&
     fail "nothing to train on"

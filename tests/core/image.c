@@ -345,6 +345,56 @@ static void failing_decoder(void **state)
     free(bytes);
 }
 
+// The process that decodes for `d`: the only child there is.
+static pid_t only_child(void)
+{
+    char text[64] = "";
+    FILE *f = fopen("/proc/thread-self/children", "r");
+    if (!f) return 0;
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    return n ? (pid_t)atoi(text) : 0;
+}
+
+// A decoder gives the same pixels and messages picture after picture, also beyond the life of one
+// child, after a broken file, and when its child is killed.
+static void decoder_of_many(void **state)
+{
+    int before = open_files();
+    struct image_decoder *d = image_decoder_new();
+    struct image want = decoded(numbered, sizeof numbered - 1), image;
+    struct err err;
+    for (int i = 0; i < 1100; i++) {
+        if (i % 100 == 50) {
+            char broken[sizeof numbered];
+            memcpy(broken, numbered, sizeof numbered);
+            broken[sizeof numbered / 2] ^= 0x55;
+            struct err alone;
+            int status = image_decode(&image, broken, sizeof numbered - 1, "it", &alone);
+            image_release(&image);
+            assert_int_equal(image_decoder_run(d, &image, broken, sizeof numbered - 1, "it", &err),
+                             status);
+            if (status < 0) assert_string_equal(err.text, alone.text);
+            image_release(&image);
+        }
+        if (i % 300 == 299 && only_child()) {
+            kill(only_child(), SIGKILL);
+            assert_int_equal(
+                image_decoder_run(d, &image, numbered, sizeof numbered - 1, "it", &err), -1);
+            assert_non_null(strstr(err.text, "'it' cannot be read"));
+        }
+        assert_int_equal(image_decoder_run(d, &image, numbered, sizeof numbered - 1, "it", &err),
+                         0);
+        assert_int_equal(image.width, want.width);
+        assert_int_equal(checksum(&image), checksum(&want));
+        image_release(&image);
+    }
+    image_release(&want);
+    image_decoder_free(d);
+    assert_int_equal(only_child(), 0);
+    assert_int_equal(open_files(), before);
+}
+
 static void ignored_children(void **state)
 {
     signal(SIGCHLD, SIG_IGN);
@@ -368,6 +418,7 @@ int main(void)
         cmocka_unit_test(hostile_tables),
         cmocka_unit_test(child_leaves_nothing),
         cmocka_unit_test(failing_decoder),
+        cmocka_unit_test(decoder_of_many),
         cmocka_unit_test(ignored_children),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

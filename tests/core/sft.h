@@ -33,6 +33,7 @@ struct trial {
     struct told told[TOLD_MAX];
     int told_count;
     struct buf log;
+    struct buf results;                // "key: value" lines
     int64_t pause_after, cancel_after; // steps; 0: never
     int64_t steps;                     // told to be done
     struct err err;
@@ -42,6 +43,7 @@ static inline void trial_emit(void *self, const struct event *e)
 {
     struct trial *t = self;
     if (e->kind == EVENT_NOTICE) buf_printf(&t->log, "%s\n", e->text);
+    if (e->kind == EVENT_RESULT) buf_printf(&t->results, "%s: %s\n", e->key, e->value);
     if (e->kind == EVENT_STEP) t->steps = e->count + 1;
     if (e->kind != EVENT_METRIC || t->told_count == TOLD_MAX) return;
     t->told[t->told_count++] = (struct told){ xstrdup(e->key), e->count, e->real };
@@ -90,6 +92,7 @@ static inline void trial_release(struct trial *t)
 {
     for (int i = 0; i < t->told_count; i++) free(t->told[i].series);
     buf_release(&t->log);
+    buf_release(&t->results);
     t->told_count = 0;
 }
 

@@ -1,0 +1,118 @@
+// commands/memory.c -- /memory: what model and conversation take, layer by layer.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/command.h"
+#include "core/probes/results.h"
+
+// "VmRSS" and "VmHWM" of this process in bytes; 0 where the system does not say.
+static double process_bytes(const char *key)
+{
+    FILE *f = fopen("/proc/self/status", "re");
+    char line[256];
+    double kib = 0;
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, key, strlen(key)) && line[strlen(key)] == ':')
+            kib = strtod(line + strlen(key) + 1, NULL);
+    if (f) fclose(f);
+    return kib * 1024;
+}
+
+static void put(struct result_table *t, const char *what, double bytes)
+{
+    result_row(t, "%s", what)[0] = bytes / (1 << 20);
+}
+
+static void put_model(struct result_table *t, const struct model *m)
+{
+    double mapped = 0, resident = 0;
+    for (int i = 0; i < m->checkpoint->shard_count; i++) {
+        mapped += (double)m->checkpoint->shards[i]->size;
+        resident += (double)safetensors_resident(m->checkpoint->shards[i]);
+    }
+    put(t, "weights, mapped", mapped);
+    put(t, "weights, of them in memory", resident);
+    put(t, "weights, widened", (double)m->arena.reserved);
+}
+
+static void put_conversation(struct result_table *t, const struct conversation *c)
+{
+    double visual = 0, files = 0;
+    for (size_t i = 0; i < c->picture_count; i++) {
+        const struct picture *p = &c->pictures[i];
+        if (p->visual.data) visual += (double)tensor_bytes(&p->visual);
+        files += (double)p->size;
+        if (p->image.pixels)
+            files += (double)p->image.width * (double)p->image.height * p->image.channels;
+    }
+    put(t, "pictures: files and pixels", files);
+    put(t, "visual tokens", visual);
+    put(t, "keys and values", (double)kv_bytes(&c->kv));
+    put(t, "kept by methods (pruning's h[K+1])", (double)methods_bytes(&c->methods));
+    put(t, "activations, at most", (double)c->step.peak);
+    put(t, "activations, reserved", (double)c->step.reserved);
+}
+
+static void put_layers(struct results *r, const struct kv *kv)
+{
+    struct result_table *t = results_table(r, "memory.layers", "layer|rows|MiB in use|MiB reserved");
+    for (int l = 0; l < kv->layers; l++) {
+        const struct kv_layer *k = &kv->layer[l];
+        const double row = 2.0 * (double)kv->heads * (double)kv->dim * sizeof(float);
+        double *v = result_row(t, "%d", l);
+        v[0] = (double)k->rows;
+        v[1] = (double)k->rows * row / (1 << 20);
+        v[2] = (double)(tensor_bytes(&k->k) + tensor_bytes(&k->v)) / (1 << 20);
+    }
+}
+
+static int memory_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    const struct conversation *c = engine_conversation(shell->engine);
+    struct results r = { 0 };
+    struct result_table *t = results_table(&r, "memory", "what|MiB");
+    struct buf json = { 0 };
+    put_model(t, engine_model(shell->engine));
+    put_conversation(t, c);
+    put(t, "whole process", process_bytes("VmRSS"));
+    put(t, "whole process, at most", process_bytes("VmHWM"));
+    put_layers(&r, &c->kv);
+    for (size_t i = 0; i < r.table_count; i++) results_emit(r.tables[i], shell->sinks);
+    results_json(&r, &json);
+    sinks_emit(shell->sinks,
+               &(struct event){ .kind = EVENT_MEASURED, .key = "memory", .text = json.data });
+    buf_release(&json);
+    int status = 0;
+    if (argc == 2) {
+        struct buf csv = { 0 };
+        FILE *f = fopen(argv[1], "we");
+        results_csv(&r, &csv);
+        const bool good = f && fwrite(csv.data, 1, csv.length, f) == csv.length;
+        if ((f && fclose(f) != 0) || !good) status = err_set(err, "cannot write '%s'", argv[1]);
+        buf_release(&csv);
+    }
+    results_release(&r);
+    return status;
+}
+
+static int memory_check(int argc, char **argv, struct err *err)
+{
+    if (argc && (argc != 2 || strcmp(argv[0], "--csv") != 0))
+        return err_set(err, "/memory takes --csv FILE or nothing");
+    return 0;
+}
+
+const struct command command_memory = {
+    .name = "memory",
+    .usage = "/memory [--csv FILE]",
+    .help = "What model and conversation take: weights, keys and values by layer, pictures.",
+    .details = "Weights are mapped from their files: what is in memory can be given back by the\n"
+               "system at any time. Pruned layers hold fewer rows.",
+    .max = 2,
+    .needs = NEEDS_MODEL,
+    .complete = COMPLETE_PATH,
+    .check = memory_check,
+    .run = memory_run,
+};

@@ -1,0 +1,228 @@
+// commands/preset.c -- /preset: named sets of settings, those of the papers and one's own.
+#include "commands/presets.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/probes/taps.h"
+#include "sessions/presets.h"
+
+int preset_named(const struct shell *shell, const char *name, struct preset_values *v,
+                 struct err *err)
+{
+    const struct preset *p = preset_find(name);
+    if (p) return preset_read(v, p->set, engine_model(shell->engine), err);
+    if (!shell->store) return err_set(err, "there is no preset '%s' (/preset list)", name);
+    struct preset_values own = { 0 };
+    const int status = store_preset_read(shell->store, name, &own, err);
+    for (size_t i = 0; i < own.count && status == 0; i++)
+        preset_add(v, own.list[i].key, own.list[i].value);
+    preset_values_release(&own);
+    return status;
+}
+
+static bool is_setting(const char *word, const char *equals)
+{
+    char *key = xstrndup(word, (size_t)(equals - word));
+    const bool is = settings_find(key) || strchr(key, '.');
+    free(key);
+    return is;
+}
+
+static int add_setting(struct preset_values *v, const char *word, const char *equals,
+                       struct err *err)
+{
+    char *key = xstrndup(word, (size_t)(equals - word));
+    const int status = settings_find(key) ? 0 : settings_unknown(key, err);
+    if (status == 0) preset_add(v, key, equals + 1);
+    free(key);
+    return status;
+}
+
+int preset_words(const struct shell *shell, int argc, char **argv, struct preset_values *v,
+                 struct err *err)
+{
+    int i = 0, status = 0;
+    for (; i < argc && status == 0; i++) {
+        const char *word = argv[i], *equals = strchr(word, '=');
+        if (i == 0 && !strcmp(word, "off"))
+            status = preset_named(shell, "baseline", v, err);
+        else if (word[0] == '@' && word[1])
+            status = preset_named(shell, word + 1, v, err);
+        else if (equals && is_setting(word, equals))
+            status = add_setting(v, word, equals, err);
+        else if (i || strcmp(word, "now") != 0)
+            break;
+    }
+    return status < 0 ? -1 : i;
+}
+
+// --- the actions ---------------------------------------------------------------------------------
+
+// Without a KEY: what decides how the model computes, and whatever else is not at its default.
+static bool is_saved(const struct settings *s, const struct setting *row, int argc, char **argv)
+{
+    if (!argc) return method_of(row->key) || settings_changed(s, row->key);
+    for (int i = 0; i < argc; i++)
+        if (tap_match(argv[i], row->key)) return true;
+    return false;
+}
+
+static int check_name(const char *name, struct err *err)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "._-";
+    if (preset_find(name))
+        return err_set(err, "the preset '%s' comes with the program: choose another name", name);
+    if (strlen(name) > 64 || strspn(name, allowed) != strlen(name))
+        return err_set(err, "a preset's name is made of at most 64 letters, digits, '.', '_', '-'");
+    return 0;
+}
+
+// NAME [KEY...]
+static int save(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    const struct settings *s = engine_settings(shell->engine);
+    const struct setting *row;
+    struct preset_values v = { 0 };
+    if (check_name(argv[0], err) < 0) return -1;
+    for (int k = 1; k < argc; k++) {
+        bool any = false;
+        for (int i = 0; (row = settings_row(i)); i++) any |= tap_match(argv[k], row->key);
+        if (!any) return settings_unknown(argv[k], err);
+    }
+    for (int i = 0; (row = settings_row(i)); i++)
+        if (is_saved(s, row, argc - 1, argv + 1))
+            preset_add(&v, row->key, settings_text(s, row->key));
+    const int status = store_preset_save(shell->store, argv[0], v.list, v.count, err);
+    if (status == 0)
+        sinks_notice(shell->sinks, "preset '%s': %zu settings (/preset show %s)", argv[0], v.count,
+                     argv[0]);
+    preset_values_release(&v);
+    return status;
+}
+
+static int load(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct preset_values v = { 0 };
+    int status = preset_named(shell, argv[0], &v, err);
+    if (status == 0) status = engine_set_all(shell->engine, v.list, v.count, err);
+    if (status < 0)
+        err_in(err, "preset '%s'", argv[0]);
+    else if (v.guessed)
+        sinks_notice(shell->sinks,
+                     "the layers at which the role of pictures changes are not known for this "
+                     "model: they are taken at 1/8, 3/8 and 5/8 of its depth");
+    preset_values_release(&v);
+    return status;
+}
+
+static void add_own(const struct shell *shell, struct table_builder *t, const char *name)
+{
+    struct preset_values v = { 0 };
+    struct buf b = { 0 };
+    if (store_preset_read(shell->store, name, &v, NULL) == 0)
+        for (size_t i = 0; i < v.count; i++)
+            buf_printf(&b, "%s%s=%s", i ? " " : "", v.list[i].key, v.list[i].value);
+    table_add(t, "%s", name);
+    table_add(t, "one's own");
+    table_add(t, "%s", b.data ? b.data : "");
+    buf_release(&b);
+    preset_values_release(&v);
+}
+
+static int list(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    static const char *const columns[] = { "preset", "help", "settings" };
+    struct table_builder t;
+    struct names own = { 0 };
+    const struct preset *p;
+    if (shell->store && store_presets(shell->store, &own, err) < 0) return -1;
+    table_begin(&t, "presets", 3, columns, NULL);
+    for (int i = 0; (p = preset_at(i)); i++) {
+        table_add(&t, "%s", p->name);
+        table_add(&t, "%s", p->help);
+        table_add(&t, "%s", p->set);
+    }
+    for (size_t i = 0; i < own.count; i++) add_own(shell, &t, own.list[i]);
+    table_emit(&t, shell->sinks);
+    names_release(&own);
+    return 0;
+}
+
+static int show(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    static const char *const columns[] = { "key", "value", "now" };
+    const struct settings *s = engine_settings(shell->engine);
+    struct preset_values v = { 0 };
+    struct table_builder t;
+    if (preset_named(shell, argv[0], &v, err) < 0) {
+        preset_values_release(&v);
+        return -1;
+    }
+    table_begin(&t, "preset", 3, columns, NULL);
+    for (size_t i = 0; i < v.count; i++) {
+        const bool known = settings_find(v.list[i].key) != NULL;
+        table_add(&t, "%s", v.list[i].key);
+        table_add(&t, "%s", v.list[i].value);
+        table_add(&t, "%s", known ? settings_text(s, v.list[i].key) : "(no such setting)");
+    }
+    table_emit(&t, shell->sinks);
+    preset_values_release(&v);
+    return 0;
+}
+
+static int delete (struct shell *shell, int argc, char **argv, struct err *err)
+{
+    if (preset_find(argv[0]))
+        return err_set(err, "the preset '%s' comes with the program and stays", argv[0]);
+    if (store_preset_delete(shell->store, argv[0], err) < 0) return -1;
+    sinks_notice(shell->sinks, "deleted preset '%s'", argv[0]);
+    return 0;
+}
+
+static const struct action {
+    const char *name;
+    int min, max; // arguments after the name; max -1 = any
+    unsigned needs;
+    int (*run)(struct shell *shell, int argc, char **argv, struct err *err);
+} actions[] = {
+    { "list", 0, 0, NEEDS_NOTHING, list },   { "show", 1, 1, NEEDS_NOTHING, show },
+    { "load", 1, 1, NEEDS_NOTHING, load },   { "save", 1, -1, NEEDS_STORE, save },
+    { "delete", 1, 1, NEEDS_STORE, delete },
+};
+
+static const char *const words[] = { "list", "show", "load", "save", "delete", NULL };
+
+static int preset_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    if (!argc) return list(shell, argc, argv, err);
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
+        const struct action *a = &actions[i];
+        if (strcmp(a->name, argv[0]) != 0) continue;
+        if (argc - 1 < a->min || (a->max >= 0 && argc - 1 > a->max))
+            return err_set(err, "wrong number of arguments for '/preset %s': /help preset",
+                           a->name);
+        if (command_check_needs(shell, a->needs, err) < 0) return -1;
+        return a->run(shell, argc - 1, argv + 1, err);
+    }
+    return err_set(err, "'%s' is no action of /preset: list, show, load, save, delete", argv[0]);
+}
+
+const struct command command_preset = {
+    .name = "preset",
+    .alias = "presets",
+    .usage = "/preset [list | show NAME | load NAME | save NAME [KEY...] | delete NAME]",
+    .help = "Named sets of settings: the papers' recipes, and one's own.",
+    .details = "/preset load NAME            sets all of it, or nothing where one value is "
+               "impossible\n"
+               "/preset save NAME            the methods' settings and what differs from its "
+               "default\n"
+               "/preset save NAME prune.*    these settings alone\n"
+               "{early}, {transition}, {late} and {ffn} are layers of the model that is loaded.\n"
+               "/compare takes them as @NAME.",
+    .max = -1,
+    .complete = COMPLETE_PRESET,
+    .words = words,
+    .run = preset_run,
+};

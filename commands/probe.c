@@ -1,0 +1,425 @@
+// commands/probe.c -- the measurements as commands: what they share, and a row for each.
+//
+// A probe (core/probes/list.h) looks at one pass over the conversation as it stands, or over the
+// samples of a data set; tables and maps are shown, kept in the session database and written to
+// files.
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/command.h"
+#include "commands/option_table.h"
+#include "core/heatmap.h"
+#include "core/plot.h"
+#include "core/probes/interface.h"
+#include "core/probes/list.h"
+#include "core/probes/measure_data.h"
+
+struct wish {
+    struct measure_request request;
+    const char *csv, *png, *mask, *folder, *name;
+    double box[4];
+    struct image mask_image;
+};
+
+// --- options -------------------------------------------------------------------------------------
+
+static int take_layer(void *self, const char *value, struct err *err)
+{
+    struct wish *w = self;
+    long long n = PROBE_LAYER_ALL;
+    if (strcmp(value, "all") != 0 && option_integer(value, 0, 100000, &n, "--layer", err) < 0)
+        return -1;
+    w->request.options.layer = (int)n;
+    return 0;
+}
+
+static int take_head(void *self, const char *value, struct err *err)
+{
+    struct wish *w = self;
+    long long n = -1;
+    if (strcmp(value, "mean") != 0 && option_integer(value, 0, 100000, &n, "--head", err) < 0)
+        return -1;
+    w->request.options.head = (int)n;
+    return 0;
+}
+
+static int take_token(void *self, const char *value, struct err *err)
+{
+    struct wish *w = self;
+    struct probe_options *o = &w->request.options;
+    const bool row = !strncmp(value, "row:", 4);
+    long long n;
+    if (!strcmp(value, "answer")) {
+        o->token = PROBE_TOKEN_ANSWER;
+    } else if (!strcmp(value, "last")) {
+        o->token = PROBE_TOKEN_LAST;
+    } else {
+        if (option_integer(row ? value + 4 : value, 0, INT32_MAX, &n,
+                           "--token (answer, last, a token of the answer, or row:N)", err) < 0)
+            return -1;
+        o->token = row ? PROBE_TOKEN_ROW : PROBE_TOKEN_NUMBER;
+        o->number = n;
+    }
+    return 0;
+}
+
+static int take_picture(void *self, const char *value, struct err *err)
+{
+    struct wish *w = self;
+    long long n;
+    if (option_integer(value, 0, 100000, &n, "--picture", err) < 0) return -1;
+    w->request.options.picture = (int)n;
+    return 0;
+}
+
+static int take_threshold(void *self, const char *value, struct err *err)
+{
+    struct wish *w = self;
+    char *end;
+    const double x = w->request.options.threshold = strtod(value, &end);
+    if (end == value || *end || !(x >= 0 && x <= 1))
+        return err_set(err, "--threshold is a share of the attention, 0 to 1, not '%s'", value);
+    return 0;
+}
+
+static int take_dims(void *self, const char *value, struct err *err)
+{
+    struct wish *w = self;
+    struct probe_options *o = &w->request.options;
+    o->dim_count = 0;
+    for (const char *p = value; *p; p += *p == ',') {
+        char *end;
+        const long n = strtol(p, &end, 10);
+        if (end == p || (*end && *end != ',') || n < 0 || n > INT32_MAX ||
+            o->dim_count == PROBE_DIMS)
+            return err_set(err, "--dims takes up to %d dimensions separated by commas, not '%s'",
+                           PROBE_DIMS, value);
+        o->dims[o->dim_count++] = (int)n;
+        p = end;
+    }
+    return o->dim_count ? 0 : err_set(err, "--dims names no dimension");
+}
+
+static int take_box(void *self, const char *value, struct err *err)
+{
+    struct wish *w = self;
+    char rest;
+    double *b = w->box;
+    if (sscanf(value, "%lf,%lf,%lf,%lf%c", &b[0], &b[1], &b[2], &b[3], &rest) != 4 ||
+        !isfinite(b[0]) || !isfinite(b[1]) || !(b[2] > 0 && b[3] > 0) || !isfinite(b[2] + b[3]))
+        return err_set(err,
+                       "--box takes LEFT,TOP,WIDTH,HEIGHT in pixels of the picture, not '%s'",
+                       value);
+    w->request.options.box = b;
+    return 0;
+}
+
+static int take_limit(void *self, const char *value, struct err *err)
+{
+    struct wish *w = self;
+    long long n;
+    if (option_integer(value, 1, INT32_MAX, &n, "--limit", err) < 0) return -1;
+    w->request.limit = n;
+    return 0;
+}
+
+#define TAKE(name, where)                                                                          \
+    static int take_##name(void *self, const char *value, struct err *err)                         \
+    {                                                                                              \
+        struct wish *w = self;                                                                     \
+        w->where = value;                                                                          \
+        return 0;                                                                                  \
+    }
+TAKE(mask, mask)
+TAKE(data, request.data)
+TAKE(images, request.images)
+TAKE(objects, request.objects)
+TAKE(csv, csv)
+TAKE(png, png)
+
+static int take_given(void *self, const char *value, struct err *err)
+{
+    struct wish *w = self;
+    w->request.given = true;
+    return 0;
+}
+
+static const struct option_row rows[] = {
+    { "--layer", "K|all", "", take_layer },
+    { "--head", "H|mean", "", take_head },
+    { "--token", "answer|last|N|row:N", "", take_token },
+    { "--picture", "I", "", take_picture },
+    { "--threshold", "X", "", take_threshold },
+    { "--dims", "K,K", "", take_dims },
+    { "--box", "LEFT,TOP,WIDTH,HEIGHT", "", take_box },
+    { "--mask", "FILE", "", take_mask },
+    { "--data", "FILE", "", take_data },
+    { "--images", "DIR", "", take_images },
+    { "--objects", "FILE", "", take_objects },
+    { "--limit", "N", "", take_limit },
+    { "--given", NULL, "", take_given },
+    { "--csv", "FILE", "", take_csv },
+    { "--png", "FILE", "", take_png },
+    { 0 },
+};
+
+static int take_word(void *self, const char *value, struct err *err)
+{
+    struct wish *w = self;
+    if (strcmp(w->name, "norms") != 0 || w->folder)
+        return err_set(err, "'%s' is too much: see /help %s", value, w->name);
+    w->folder = value;
+    return 0;
+}
+
+static const struct option_table table = { rows, take_word };
+
+static int read_wish(struct wish *w, int argc, char **argv, struct err *err)
+{
+    int at = 0;
+    w->request.options = probe_defaults;
+    w->request.limit = 100;
+    if (option_table_read(&table, w, argc, argv, &at, err) < 0) return -1;
+    if (w->request.data) {
+        if (w->request.objects && (w->mask || w->request.options.box))
+            return err_set(err, "--objects says where things are: leave out --box and --mask");
+    } else if (w->request.images || w->request.objects || w->request.given) {
+        return err_set(err, "--images, --objects and --given go with --data FILE");
+    }
+    if (!w->mask) return 0;
+    size_t size;
+    char *bytes = file_read(w->mask, IMAGE_MAX_FILE, &size, err);
+    const int status = bytes ? image_decode(&w->mask_image, bytes, size, w->mask, err) : -1;
+    free(bytes);
+    w->request.options.mask = &w->mask_image;
+    return status;
+}
+
+// --- what comes out ------------------------------------------------------------------------------
+
+static struct event_heatmap shown_map(const struct shell *shell, const struct wish *w,
+                                      const struct result_map *m)
+{
+    const struct conversation *c = engine_conversation(shell->engine);
+    struct event_heatmap e = { .name = m->name,
+                               .picture = m->picture,
+                               .layer = m->layer,
+                               .head = m->head,
+                               .token = m->token,
+                               .rows = m->rows,
+                               .cols = m->cols,
+                               .values = m->values,
+                               .tile = m->tile,
+                               .dropped = m->state };
+    bool any = false;
+    for (int i = 0; i < m->rows * m->cols; i++) {
+        const float v = m->values[i];
+        if (!isfinite(v)) continue;
+        e.min = !any || v < e.min ? v : e.min;
+        e.max = !any || v > e.max ? v : e.max;
+        any = true;
+    }
+    memcpy(e.area, m->area, sizeof e.area);
+    if (!w->request.data && m->picture >= 0 && (size_t)m->picture < c->picture_count)
+        e.image = &c->pictures[m->picture].image;
+    return e;
+}
+
+static int write_csv(const char *path, const struct results *r, struct err *err)
+{
+    struct buf b = { 0 };
+    FILE *f = fopen(path, "we");
+    if (!f) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
+    results_csv(r, &b);
+    const bool bad = fwrite(b.data, 1, b.length, f) != b.length;
+    buf_release(&b);
+    if (fclose(f) != 0 || bad)
+        return err_set(err, "cannot write '%s' to its end: %s", path, strerror(errno));
+    return 0;
+}
+
+static bool deviation(const char *column)
+{
+    const size_t n = strlen(column);
+    return n > 4 && !strcmp(column + n - 4, " std");
+}
+
+// The columns of a table as curves over its keys, or columns 1 and 2 as points.
+static int draw_table(const char *path, const struct result_table *t, struct err *err)
+{
+    struct plot_line lines[PLOT_LINES];
+    size_t count = 0;
+    const int last = t->points ? 2 : t->column_count;
+    for (int c = t->points ? 1 : 0; c + 1 < last + t->points && count < PLOT_LINES; c++) {
+        if (deviation(t->columns[c + 1])) continue;
+        struct plot_line *l = &lines[count++];
+        *l = (struct plot_line){ .name = t->columns[c + 1],
+                                 .count = t->row_count,
+                                 .points = t->points };
+        l->x = xreallocarray(NULL, 2 * t->row_count + 1, sizeof *l->x);
+        l->y = l->x + t->row_count;
+        for (size_t i = 0; i < t->row_count; i++) {
+            l->x[i] = t->points ? t->rows[i].value[0] : strtod(t->rows[i].key, NULL);
+            l->y[i] = t->rows[i].value[c];
+        }
+    }
+    const int status = plot_png(path, lines, count, err);
+    for (size_t i = 0; i < count; i++) free(lines[i].x);
+    return status;
+}
+
+// FILE.png for the first drawing, FILE-TABLE.png for the others.
+static char *drawing_path(const char *path, const char *what, bool first)
+{
+    const size_t n = strlen(path);
+    const bool ending = n > 4 && !strcmp(path + n - 4, ".png");
+    if (first) return xstrdup(path);
+    return xasprintf("%.*s-%s.png", (int)(ending ? n - 4 : n), path, what);
+}
+
+static int write_png(const struct shell *shell, const struct wish *w, const struct results *r,
+                     struct err *err)
+{
+    bool first = true;
+    int status = 0;
+    if (r->map_count) {
+        struct event_heatmap *maps = xreallocarray(NULL, r->map_count, sizeof *maps);
+        for (size_t i = 0; i < r->map_count; i++) maps[i] = shown_map(shell, w, &r->maps[i]);
+        status = heatmap_png(w->png, maps, r->map_count, err);
+        free(maps);
+        if (status == 0) sinks_notice(shell->sinks, "drawn to '%s'", w->png);
+        first = false;
+    }
+    for (size_t i = 0; i < r->table_count && status == 0; i++) {
+        const struct result_table *t = r->tables[i];
+        if ((!t->curve && !t->points) || t->row_count < 2) continue;
+        char *path = drawing_path(w->png, t->name, first);
+        status = draw_table(path, t, err);
+        if (status == 0) sinks_notice(shell->sinks, "%s drawn to '%s'", t->name, path);
+        free(path);
+        first = false;
+    }
+    if (status == 0 && first)
+        sinks_notice(shell->sinks, "there is nothing to draw: '%s' is not written", w->png);
+    return status;
+}
+
+// All rows of a picture's tokens are for files; people get the first ones.
+static void show(const struct shell *shell, const struct wish *w, const struct results *r)
+{
+    for (size_t i = 0; i < r->table_count; i++) results_emit(r->tables[i], shell->sinks);
+    for (size_t i = 0; i < r->map_count; i++) {
+        const struct event_heatmap map = shown_map(shell, w, &r->maps[i]);
+        sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });
+    }
+    for (size_t i = 0; i < r->note_count; i++) sinks_notice(shell->sinks, "%s", r->notes[i]);
+}
+
+static int give(const struct shell *shell, const struct wish *w, const struct results *r,
+                struct err *err)
+{
+    struct buf json = { 0 };
+    show(shell, w, r);
+    results_json(r, &json);
+    sinks_emit(shell->sinks,
+               &(struct event){ .kind = EVENT_MEASURED, .key = w->name, .text = json.data });
+    buf_release(&json);
+    if (w->csv && write_csv(w->csv, r, err) < 0) return -1;
+    if (w->csv) sinks_notice(shell->sinks, "written to '%s'", w->csv);
+    return w->png ? write_png(shell, w, r, err) : 0;
+}
+
+static int run(struct shell *shell, const char *name, const struct probe *probe, int argc,
+               char **argv, struct err *err)
+{
+    struct wish w = { .name = name, .request.probe = probe };
+    struct results r = { 0 };
+    int status = read_wish(&w, argc, argv, err);
+    if (status == 0 && w.folder) {
+        const struct conversation *c = engine_conversation(shell->engine);
+        status = interface_folder(w.folder, engine_backend(shell->engine),
+                                  engine_settings(shell->engine), c->pictures, c->picture_count, &r,
+                                  err);
+    } else if (status == 0) {
+        status = command_check_needs(shell, NEEDS_MODEL, err);
+        if (status == 0) status = engine_measure(shell->engine, &w.request, &r, err);
+    }
+    if (status == 0) status = give(shell, &w, &r, err);
+    results_release(&r);
+    image_release(&w.mask_image);
+    return status;
+}
+
+// --- the commands --------------------------------------------------------------------------------
+
+#define DATA " [--data FILE [--images DIR] [--limit N] [--given]]"
+#define FILES " [--csv FILE] [--png FILE]"
+#define MEANING                                                                                    \
+    "\nOf the conversation as it stands, under the settings of now; nothing of it changes. --data\n" \
+    "takes the samples of a file (100 unless --limit says otherwise): means, and deviations in\n"  \
+    "NAME.std; --given takes the data's answers into the pass. --csv and --png write files."
+
+#define COMMAND(id, word, options, sentence, more)                                                 \
+    static int run_##id(struct shell *shell, int argc, char **argv, struct err *err)               \
+    {                                                                                              \
+        return run(shell, word, &probe_##id, argc, argv, err);                                     \
+    }                                                                                              \
+    const struct command command_##id = {                                                          \
+        .name = word,                                                                              \
+        .usage = "/" word options DATA FILES,                                                      \
+        .help = sentence,                                                                          \
+        .details = more MEANING,                                                                   \
+        .max = -1,                                                                                 \
+        .complete = COMPLETE_PATH,                                                                 \
+        .run = run_##id,                                                                           \
+    };
+
+COMMAND(norms, "norms", " [FOLDER]",
+        "Norms and angles of visual and text tokens, from the encoder to the last layer.",
+        "Tables: interface (norms around the projector, T* of the embedding table), norms and\n"
+        "cosines by layer, the theory of norm alignment beside what is measured, the alignment of\n"
+        "the modalities, logits between them. With FOLDER: the interface of a folder that may hold\n"
+        "only an embedding table or an encoder; the conversation's pictures go through that.")
+COMMAND(redundancy, "redundancy", "",
+        "How little each layer's FFN changes visual and text tokens.",
+        "Mean of cos(x, x + FFN(x)): near 1, ffn.approx loses little.")
+COMMAND(similarity, "similarity", "", "How alike the residual stream is between layers.",
+        "Mean over tokens of cos(h[a], h[b]) as a matrix, and its mean over all layers but 0.")
+COMMAND(attention, "attention",
+        " [--layer K|all] [--head H|mean] [--token answer|last|N|row:N] [--picture I]",
+        "Where the answer looks in the picture: maps, and the profile by rows of the picture.",
+        "Unless said otherwise: the last layer, mean over heads and over the tokens of the answer\n"
+        "(without one: the prompt's last row). N counts the answer's tokens from 0, row:N the rows\n"
+        "of the sequence. Tokens that pruning dropped are marked.")
+COMMAND(contribution, "contribution",
+        " [--layer K] [--token answer|last|N|row:N] [--picture I]",
+        "What each visual token adds to a query (CAPA), and the mean by layer and modality.",
+        "The map is of the middle layer and the prompt's last row unless said otherwise. The means\n"
+        "are over pairs of prompt and answer: text to visual, text to text, visual to visual; with\n"
+        "--layer of that layer alone.")
+COMMAND(sinks, "sinks", " [--layer K] [--dims K,K] [--picture I]",
+        "Attention sinks: which tokens, and whether they dump attention or anchor it.",
+        "phi is the largest normed value in the sink dimensions (--dims, or the first token's two\n"
+        "largest) where the layer begins (the middle one); above sinks.tau a token is a sink.\n"
+        "type 1: probability dump, 2: structural anchor. --png draws phi against C too.")
+COMMAND(curvature, "curvature", " [--picture I]",
+        "How much the line of visual tokens bends, layer by layer, and its total change V.",
+        "Mean angle in degrees between consecutive steps from token to token.")
+COMMAND(sink_ratio, "sink-ratio", " [--threshold X] [--picture I]",
+        "In how many layers one visual token takes a large part of the answer's attention.",
+        "Large is above --threshold (0.15). Beside it the curvature, and their rank correlation.")
+COMMAND(kl, "kl", " [--layer K] [--picture I]",
+        "Divergence of each visual token under information-regularized attention, as maps.",
+        "Needs ira.on and an adapter with its parameters.")
+COMMAND(dice, "dice",
+        " [--box LEFT,TOP,WIDTH,HEIGHT | --mask FILE | --objects FILE] [--layer K] [--head H]",
+        "Does the answer look where the thing is? Soft Dice of its attention and a box or mask.",
+        "--mask is a picture, bright where the thing is. With --data, --objects names the\n"
+        "objects.jsonl of /scenes: the objects that a sample's text names, or all. Over a data set\n"
+        "the answers are scored too, and the rank correlation with Dice is told.")
+COMMAND(flops, "flops", "",
+        "What prompt and tokens cost: operations by part, full and under the settings, and times.",
+        "GFLOP, 2 a multiply-add, counted in a pass. The times are medians of three runs each.")

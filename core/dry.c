@@ -1,0 +1,173 @@
+// core/dry.c -- a device that computes nothing: address space for memory, ops that return at once.
+//
+// Ops that take working memory of their own on the CPU note about how much that is: a matrix
+// product packs one of its sides, attention backward holds a head's keys and values a few times.
+#include "core/dry.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+    PAGE = 4096, // in front of each block: its size
+    SMALL = 1 << 20
+};
+
+static _Thread_local size_t scratch_most;
+
+static void *dry_alloc(size_t bytes)
+{
+    if (bytes > SIZE_MAX - (size_t)2 * PAGE) return NULL;
+    const size_t size = bytes + PAGE;
+    char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return NULL;
+    // Tensors' heads lie here and there: each must cost a small page only.
+    madvise(memory, size, MADV_NOHUGEPAGE);
+    memcpy(memory, &size, sizeof size);
+    return memory + PAGE;
+}
+
+static void dry_release(void *memory)
+{
+    size_t size;
+    if (!memory) return;
+    memcpy(&size, (char *)memory - PAGE, sizeof size);
+    munmap((char *)memory - PAGE, size);
+}
+
+// Indices are there to be looked at.
+static void dry_upload(void *device, const void *host, size_t bytes)
+{
+    if (bytes <= SMALL) memcpy(device, host, bytes);
+}
+
+static void dry_download(void *host, const void *device, size_t bytes)
+{
+    memset(host, 0, bytes);
+}
+
+static void dry_set_threads(int count)
+{
+}
+
+static int dry_threads(void)
+{
+    return backend_cpu()->threads();
+}
+
+static const char *dry_describe(void)
+{
+    return "dry (nothing is computed)";
+}
+
+static size_t dry_scratch(void)
+{
+    return scratch_most;
+}
+
+void backend_dry_reset(void)
+{
+    scratch_most = 0;
+}
+
+static const char *dry_failure(void)
+{
+    return "a device that computes nothing";
+}
+
+// --- ops -----------------------------------------------------------------------------------------
+
+static int need(int64_t numbers)
+{
+    const size_t bytes = (size_t)numbers * sizeof(float);
+    if (bytes > scratch_most) scratch_most = bytes;
+    return 0;
+}
+
+static int64_t panels(void)
+{
+    return (int64_t)dry_threads() * (1 << 14); // of the other side, one a thread
+}
+
+static int dry_matmul(struct tensor *y, const struct tensor *x, const struct tensor *w,
+                      const struct tensor *bias, enum matmul_mode mode)
+{
+    return need(tensor_count(x) + panels());
+}
+
+static int dry_matmul_dx(struct tensor *dx, const struct tensor *dy, const struct tensor *w,
+                         enum matmul_mode mode)
+{
+    return need(tensor_count(dy) + panels());
+}
+
+static int dry_matmul_dw(struct tensor *dw, struct tensor *dbias, const struct tensor *dy,
+                         const struct tensor *x, enum matmul_mode mode)
+{
+    enum { BLOCK = 2048 }; // columns of dy at a time
+    const int64_t m = tensor_row(dy);
+    return need(dy->shape[0] * (m < BLOCK ? m : BLOCK) + panels());
+}
+
+// The most keys that a row sees.
+static int64_t longest_run(const struct tensor *q, const struct tensor *k,
+                           const struct tensor *first, const struct tensor *last)
+{
+    const int32_t *from = first ? first->data : NULL, *to = last ? last->data : NULL;
+    int64_t longest = 0;
+    for (int64_t i = 0; i < q->shape[0]; i++) {
+        const int64_t n = (to ? to[i] : k->shape[0]) - (from ? from[i] : 0);
+        if (n > longest) longest = n;
+    }
+    return longest;
+}
+
+// Keys, values, their gradients, and queries by keys of a piece, of a head a thread.
+static int dry_attention_backward(struct tensor *dq, struct tensor *dk, struct tensor *dv,
+                                  const struct tensor *dy, const struct tensor *y,
+                                  const struct tensor *q, const struct tensor *k,
+                                  const struct tensor *v, const struct tensor *first,
+                                  const struct tensor *last, float scale)
+{
+    enum { SIDES = 5, PIECE = 64 };
+    const int64_t threads = dry_threads() < k->shape[1] ? dry_threads() : k->shape[1];
+    return need(threads * longest_run(q, k, first, last) * (SIDES * k->shape[2] + PIECE));
+}
+
+#define OP(name, arguments)         \
+    static int name##_dry arguments \
+    {                               \
+        return 0;                   \
+    }
+#include "kernels/ops.h"
+#undef OP
+
+// Of an op named twice the last counts.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverride-init"
+static const struct backend dry = {
+    .name = "dry",
+    .alloc = dry_alloc,
+    .release = dry_release,
+    .upload = dry_upload,
+    .download = dry_download,
+    .set_threads = dry_set_threads,
+    .threads = dry_threads,
+    .describe = dry_describe,
+    .scratch = dry_scratch,
+    .failure = dry_failure,
+#define OP(name, arguments) .name = name##_dry,
+#include "kernels/ops.h"
+#undef OP
+    .matmul = dry_matmul,
+    .matmul_dx = dry_matmul_dx,
+    .matmul_dw = dry_matmul_dw,
+    .attention_backward = dry_attention_backward,
+};
+#pragma GCC diagnostic pop
+
+const struct backend *backend_dry(void)
+{
+    return &dry;
+}

@@ -1,0 +1,110 @@
+// core/probes/attention.c -- where chosen rows look in the picture: maps by layer and head, share
+// of attention by layer, profile by row of the picture (methods page, sections 1 and 4).
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/probes/attention_sum.h"
+#include "core/probes/list.h"
+
+struct attention {
+    const struct probe_env *env;
+    int layer; // PROBE_LAYER_ALL: each
+    enum probe_token otherwise;
+    struct attention_sum *sum;
+};
+
+static void attention_release(void *state)
+{
+    struct attention *s = state;
+    attention_sum_free(s->sum);
+    free(s);
+}
+
+static void *attention_start(const struct probe_env *env, struct err *err)
+{
+    const struct decoder_config *c = &env->model->decoder.config;
+    const int layer = probe_layer(env, c->layers - 1, err);
+    if (layer < PROBE_LAYER_ALL) return NULL;
+    if (env->options->head >= c->heads) {
+        err_set(err, "--head %d: the layers have heads 0 to %d", env->options->head,
+                (int)c->heads - 1);
+        return NULL;
+    }
+    const bool answered = env->sequence->n > env->sequence->prompt;
+    const enum probe_token otherwise = answered ? PROBE_TOKEN_ANSWER : PROBE_TOKEN_LAST;
+    struct attention_sum *sum = attention_sum_new(env, otherwise, err);
+    if (!sum) return NULL;
+    struct attention *s = xcalloc(1, sizeof *s);
+    *s = (struct attention){ env, layer, otherwise, sum };
+    return s;
+}
+
+static bool attention_wants(void *state, enum site site, int layer)
+{
+    const struct attention *s = state;
+    return site == SITE_VALUES && (layer < 0 || s->layer < 0 || layer == s->layer);
+}
+
+static int attention_run(void *state, struct graph *g, enum site site, struct site_args *args)
+{
+    const struct attention *s = state;
+    return attention_sum_add(s->sum, g, args);
+}
+
+// Attention that each row of the map gets.
+static void put_profile(struct results *r, size_t from)
+{
+    struct result_table *t = results_table(r, "attention.rows", "row|attention|share");
+    int rows = 0;
+    t->curve = true;
+    for (size_t i = from; i < r->map_count; i++)
+        if (r->maps[i].rows > rows) rows = r->maps[i].rows;
+    double total = 0;
+    for (int y = 0; y < rows; y++) {
+        double sum = 0;
+        for (size_t i = from; i < r->map_count; i++)
+            for (int x = 0; y < r->maps[i].rows && x < r->maps[i].cols; x++) {
+                const float v = r->maps[i].values[y * r->maps[i].cols + x];
+                if (isfinite(v)) sum += (double)v;
+            }
+        result_row(t, "%d", y)[0] = sum;
+        total += sum;
+    }
+    for (int y = 0; y < rows; y++) t->rows[y].value[1] = t->rows[y].value[0] / total;
+}
+
+static int attention_finish(void *state, struct results *r, struct err *err)
+{
+    const struct attention *s = state;
+    const int head = s->env->options->head, token = probe_token_number(s->env, s->otherwise);
+    const int layers = s->env->model->decoder.config.layers;
+    struct result_table *t = results_table(r, "attention", "layer|to the pictures|max|max at token");
+    size_t last = 0;
+    t->curve = s->layer < 0;
+    for (int l = 0; l < layers; l++) {
+        if (s->layer >= 0 && l != s->layer) continue;
+        const double share = attention_sum_share(s->sum, l, head);
+        const float *map = attention_sum_map(s->sum, l, head);
+        int64_t most = 0;
+        for (int64_t i = 1; i < attention_sum_visual(s->sum); i++)
+            if (map[i] > map[most]) most = i;
+        double *v = result_row(t, "%d", l);
+        v[0] = share, v[1] = (double)map[most], v[2] = (double)most;
+        last = r->map_count;
+        probe_maps(s->env, r, "attention", l, head, token, map);
+    }
+    put_profile(r, last);
+    return 0;
+}
+
+const struct probe probe_attention = {
+    .name = "attention",
+    .pictures = true,
+    .answered = true,
+    .start = attention_start,
+    .release = attention_release,
+    .wants = attention_wants,
+    .run = attention_run,
+    .finish = attention_finish,
+};

@@ -1,0 +1,26 @@
+// core/probes/attention_sum.h -- attention of chosen query rows to visual tokens, layer by layer.
+//
+//   struct attention_sum *a = attention_sum_new(env, PROBE_TOKEN_ANSWER, &err);
+//   attention_sum_add(a, g, args);                 // at SITE_VALUES
+//   const float *map = attention_sum_map(a, layer, -1);     // [S] mean over heads and queries
+//   attention_sum_free(a);
+//
+// A pruned token has no key in later layers: its value there is 0.
+#ifndef CORE_PROBES_ATTENTION_SUM_H
+#define CORE_PROBES_ATTENTION_SUM_H
+
+#include "core/probes/rows.h"
+
+struct attention_sum;
+
+struct attention_sum *attention_sum_new(const struct probe_env *env, enum probe_token otherwise,
+                                        struct err *err);
+void attention_sum_free(struct attention_sum *a);
+int attention_sum_add(struct attention_sum *a, struct graph *g, const struct site_args *args);
+// Valid until the next call.
+const float *attention_sum_map(struct attention_sum *a, int layer, int head);
+// Share of the attention that goes to visual tokens, mean over heads (or of one).
+double attention_sum_share(struct attention_sum *a, int layer, int head);
+int64_t attention_sum_visual(const struct attention_sum *a); // S
+
+#endif

@@ -1,0 +1,225 @@
+// core/probes/contribution.c -- attention contribution (CAPA; methods page, section 3): what each
+// token adds to the residual stream of a query, as a map, and its mean by layer and modality
+// (Fig. 9).
+//
+//   C_{q,i} = || sum over heads n of A[n,q,i] (v_{i,kv(n)} W_O[n]) ||
+//
+// For all pairs: C^2 = a^T G_i a with a = A[:,q,i] and the Gram matrix per token
+// G_i[n,m] = (v_i W_O[n]).(v_i W_O[m]), H^2 numbers each, so that a pair costs H^2.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/attend.h"
+#include "core/ops.h"
+#include "core/probes/list.h"
+#include "core/probes/rows.h"
+
+enum { TEXT_VISUAL, TEXT_TEXT, VISUAL_VISUAL, PAIRS };
+
+struct contribution {
+    const struct probe_env *env;
+    int layer;  // of the map
+    bool means; // of all layers
+    int32_t *query, *all, *number;
+    int64_t queries, visual, heads;
+    double *map; // [S]
+    struct stat (*pairs)[PAIRS]; // [L]
+    float *gram;                 // [P, H, H] of the layer under way
+    struct rows rows;
+};
+
+static void contribution_release(void *state)
+{
+    struct contribution *s = state;
+    free(s->query);
+    free(s->all);
+    free(s->number);
+    free(s->map);
+    free(s->pairs);
+    free(s->gram);
+    rows_release(&s->rows);
+    free(s);
+}
+
+static void *contribution_start(const struct probe_env *env, struct err *err)
+{
+    const struct decoder_config *c = &env->model->decoder.config;
+    const int layer = probe_layer(env, probe_middle(env->model), err);
+    int64_t queries;
+    if (layer < PROBE_LAYER_ALL) return NULL;
+    if (layer < 0) {
+        err_set(err, "/contribution maps one layer: --layer K (the means are of all layers anyway)");
+        return NULL;
+    }
+    int32_t *query = probe_queries(env, PROBE_TOKEN_LAST, &queries, err);
+    if (!query) return NULL;
+    struct contribution *s = xcalloc(1, sizeof *s);
+    s->env = env;
+    s->layer = layer;
+    s->means = env->options->layer == PROBE_LAYER_DEFAULT;
+    s->query = query;
+    s->queries = queries;
+    s->heads = c->heads;
+    s->number = probe_visual_numbers(env->sequence, &s->visual);
+    s->map = xcalloc((size_t)s->visual + 1, sizeof *s->map);
+    s->pairs = xcalloc((size_t)c->layers, sizeof *s->pairs);
+    s->all = xreallocarray(NULL, (size_t)env->sequence->n, sizeof *s->all);
+    for (int64_t i = 0; i < env->sequence->n; i++) s->all[i] = (int32_t)i;
+    return s;
+}
+
+static bool contribution_wants(void *state, enum site site, int layer)
+{
+    const struct contribution *s = state;
+    return site == SITE_VALUES && (layer < 0 || s->means || layer == s->layer);
+}
+
+// --- the map -------------------------------------------------------------------------------------
+
+static int add_map(void *self, struct graph *g, const struct site_args *a, int64_t row,
+                   const float *probs)
+{
+    struct contribution *s = self;
+    const int64_t keys = a->k->shape[0], shape[] = { s->heads, 1, keys };
+    struct arena_mark scratch = graph_scratch_begin(g);
+    int32_t *index = xreallocarray(NULL, (size_t)keys, sizeof *index);
+    int64_t count = 0;
+    for (int64_t j = 0; j < keys; j++)
+        if (s->number[site_key(a, j)] >= 0) index[count++] = (int32_t)j;
+    struct tensor *p = graph_upload(g, DTYPE_F32, 3, shape, probs);
+    struct tensor *norms = NULL;
+    if (count)
+        norms = attend_contribution(g, &s->env->model->decoder.layer[a->layer].o, p, a->v, index,
+                                    count); // [count]
+    const float *c = norms ? rows_read(&s->rows, g, norms) : NULL;
+    for (int64_t j = 0; c && j < count; j++)
+        s->map[s->number[site_key(a, index[j])]] += (double)c[j] / (double)s->queries;
+    free(index);
+    graph_scratch_end(g, scratch);
+    return graph_ok(g) ? 0 : -1;
+}
+
+// --- means over pairs ----------------------------------------------------------------------------
+
+// u[H][m, D] = v_i W_O[n] of keys from..from+m: a head at a time passes the output projection.
+static int head_outputs(struct contribution *s, struct graph *g, const struct site_args *a,
+                        int64_t from, int64_t m, float *u)
+{
+    const struct linear *o = &s->env->model->decoder.layer[a->layer].o;
+    const struct linear product = { .weight = o->weight, .lora = o->lora };
+    const int64_t width = a->q->shape[2], out = s->env->model->decoder.config.hidden;
+    const int64_t ones_shape[] = { s->heads, m };
+    float *ones = xcalloc((size_t)(s->heads * m), sizeof *ones);
+    int32_t *index = xreallocarray(NULL, (size_t)m, sizeof *index);
+    for (int64_t i = 0; i < m; i++) index[i] = (int32_t)i;
+    for (int64_t h = 0; h < s->heads && graph_ok(g); h++) {
+        struct arena_mark scratch = graph_scratch_begin(g);
+        for (int64_t i = 0; i < s->heads * m; i++) ones[i] = i / m == h;
+        struct tensor *one = graph_upload(g, DTYPE_F32, 2, ones_shape, ones);
+        struct tensor *rows = graph_upload(g, DTYPE_I32, 1, &m, index);
+        struct tensor *x = graph_new2(g, DTYPE_F32, m, s->heads * width);
+        struct tensor *v = graph_rows(g, a->v, from, m);
+        if (one && rows && x && v && g->backend->weigh_values(x, one, v, rows) < 0)
+            graph_fail(g, "contribution: %s", g->backend->failure());
+        struct tensor *y = graph_ok(g) ? linear_forward(g, x, &product) : NULL; // [m, D]
+        if (y) g->backend->download(u + h * m * out, y->data, tensor_bytes(y));
+        graph_scratch_end(g, scratch);
+    }
+    free(ones);
+    free(index);
+    return graph_ok(g) ? 0 : -1;
+}
+
+static int make_grams(struct contribution *s, struct graph *g, const struct site_args *a)
+{
+    enum { TOKENS = 32 };
+    const int64_t keys = a->k->shape[0], heads = s->heads;
+    const int64_t width = s->env->model->decoder.config.hidden;
+    float *u = xreallocarray(NULL, (size_t)(heads * TOKENS * width), sizeof *u);
+    s->gram = xreallocarray(s->gram, (size_t)(keys * heads * heads), sizeof *s->gram);
+    for (int64_t from = 0, m; from < keys && !graph_stop(g); from += m) {
+        m = keys - from < TOKENS ? keys - from : TOKENS;
+        if (head_outputs(s, g, a, from, m, u) < 0) break;
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t n = 0; n < heads; n++)
+                for (int64_t k = 0; k <= n; k++) {
+                    float *gram = s->gram + (from + i) * heads * heads;
+                    const double dot =
+                        rows_dot(u + (n * m + i) * width, u + (k * m + i) * width, width);
+                    gram[n * heads + k] = gram[k * heads + n] = (float)dot;
+                }
+    }
+    free(u);
+    return graph_ok(g) ? 0 : -1;
+}
+
+static double pair(const struct contribution *s, int64_t key, int64_t keys, const float *probs)
+{
+    const int64_t heads = s->heads;
+    const float *gram = s->gram + key * heads * heads;
+    double sum = 0;
+    for (int64_t n = 0; n < heads; n++) {
+        double row = 0;
+        for (int64_t m = 0; m < heads; m++)
+            row += (double)gram[n * heads + m] * (double)probs[m * keys + key];
+        sum += row * (double)probs[n * keys + key];
+    }
+    return sqrt(fmax(sum, 0));
+}
+
+static int add_pairs(void *self, struct graph *g, const struct site_args *a, int64_t row,
+                     const float *probs)
+{
+    struct contribution *s = self;
+    const int64_t keys = a->k->shape[0], query = site_row(a, row);
+    const bool seen = s->number[query] >= 0;
+    for (int64_t j = 0; j < keys; j++) {
+        const int64_t key = site_key(a, j);
+        const bool visual = s->number[key] >= 0;
+        if (key == 0 || key >= query || (seen && !visual)) continue;
+        const int what = seen ? VISUAL_VISUAL : visual ? TEXT_VISUAL : TEXT_TEXT;
+        stat_add(&s->pairs[a->layer][what], pair(s, j, keys, probs));
+    }
+    return 0;
+}
+
+static int contribution_run(void *state, struct graph *g, enum site site, struct site_args *args)
+{
+    struct contribution *s = state;
+    if (args->layer == s->layer &&
+        probe_each_query(g, args, s->query, s->queries, add_map, s) < 0)
+        return -1;
+    if (make_grams(s, g, args) < 0) return -1;
+    return probe_each_query(g, args, s->all, s->env->sequence->n, add_pairs, s);
+}
+
+static int contribution_finish(void *state, struct results *r, struct err *err)
+{
+    const struct contribution *s = state;
+    struct result_table *t =
+        results_table(r, "contribution", "layer|text to visual|text to text|visual to visual");
+    t->curve = true;
+    for (int l = 0; l < s->env->model->decoder.config.layers; l++) {
+        if (!s->means && l != s->layer) continue;
+        double *v = result_row(t, "%d", l);
+        for (int i = 0; i < PAIRS; i++) v[i] = stat_mean(&s->pairs[l][i]);
+    }
+    if (!s->visual) return 0;
+    float *map = xreallocarray(NULL, (size_t)s->visual, sizeof *map);
+    for (int64_t i = 0; i < s->visual; i++) map[i] = (float)s->map[i];
+    probe_maps(s->env, r, "contribution", s->layer, -1,
+               probe_token_number(s->env, PROBE_TOKEN_LAST), map);
+    free(map);
+    return 0;
+}
+
+const struct probe probe_contribution = {
+    .name = "contribution",
+    .answered = true,
+    .start = contribution_start,
+    .release = contribution_release,
+    .wants = contribution_wants,
+    .run = contribution_run,
+    .finish = contribution_finish,
+};

@@ -1,0 +1,169 @@
+// core/probes/curvature.c -- how much the line of visual tokens bends (methods page, section 4,
+// Figs. 3 and 7): u_k = h_{k+1} - h_k, mean angle between u_k and u_{k+1}, minus layer 0's, and its
+// total change over layers V.
+#include "core/probes/curvature.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/probes/list.h"
+
+struct curvature {
+    const struct probe_env *env;
+    int layers;
+    struct stat *angle, *split; // [L+1]
+    int32_t *run; // [N] number of the run of neighbours a visual token stands in, -1: text or none
+    bool cut;     // somewhere a line is cut
+    struct rows rows;
+};
+
+// Which tile a token of its picture is in; with rows that end in further tokens, which row.
+static int run_of(const struct picture_tile *tiles, int count, int64_t cell)
+{
+    int first = 0;
+    for (int t = 0; t < count; t++) {
+        const struct picture_tile *a = &tiles[t];
+        const int64_t at = cell - a->first, row = at >= 0 ? at / a->pitch : -1;
+        const bool split = a->pitch > a->cols;
+        if (row >= 0 && row < a->rows && at % a->pitch < a->cols)
+            return first + (split ? (int)row : 0);
+        first += split ? (int)a->rows : 1;
+    }
+    return -1;
+}
+
+struct curvature *curvature_new(const struct probe_env *env)
+{
+    struct curvature *c = xcalloc(1, sizeof *c);
+    const struct sequence *s = env->sequence;
+    struct picture_tile *tiles = NULL;
+    int picture = -1, count = 0;
+    c->env = env;
+    c->layers = env->model->decoder.config.layers;
+    c->angle = xcalloc((size_t)c->layers + 1, sizeof *c->angle);
+    c->split = xcalloc((size_t)c->layers + 1, sizeof *c->split);
+    c->run = xreallocarray(NULL, (size_t)s->n + 1, sizeof *c->run);
+    for (int64_t i = 0; i < s->n; i++) {
+        c->run[i] = -1;
+        if (s->picture[i] < 0) continue;
+        if (s->picture[i] != picture) {
+            free(tiles);
+            tiles = probe_tiles(env, picture = s->picture[i], &count);
+        }
+        c->run[i] = run_of(tiles, count, s->cell[i]);
+        c->cut |= c->run[i] != 0;
+    }
+    free(tiles);
+    return c;
+}
+
+void curvature_free(struct curvature *c)
+{
+    free(c->angle);
+    free(c->split);
+    free(c->run);
+    rows_release(&c->rows);
+    free(c);
+}
+
+static double bend(const float *a, const float *b, const float *c, int64_t n)
+{
+    double uv = 0, uu = 0, vv = 0;
+    for (int64_t k = 0; k < n; k++) {
+        const double u = (double)b[k] - (double)a[k], v = (double)c[k] - (double)b[k];
+        uv += u * v;
+        uu += u * u;
+        vv += v * v;
+    }
+    if (!(uu > 0) || !(vv > 0)) return NAN;
+    return acos(fmin(fmax(uv / sqrt(uu * vv), -1), 1)) * 180 / M_PI;
+}
+
+void curvature_add(struct curvature *c, struct graph *g, int layer, const struct site_args *args)
+{
+    const struct sequence *s = args->sequence;
+    const int64_t n = args->x->shape[0], width = args->x->shape[1];
+    const int only = c->env->options->picture;
+    const float *h = rows_read(&c->rows, g, args->x);
+    for (int64_t i = 0; i + 2 < n; i++) {
+        const int64_t row = site_row(args, i);
+        // Three neighbours of one picture; pruning may have taken some.
+        if (site_row(args, i + 2) != row + 2 || s->picture[row] < 0 ||
+            (only >= 0 && s->picture[row] != only) || s->picture[row] != s->picture[row + 1] ||
+            s->picture[row] != s->picture[row + 2])
+            continue;
+        const float *x = h + i * width;
+        const double degrees = bend(x, x + width, x + 2 * width, width);
+        if (isnan(degrees)) continue;
+        stat_add(&c->angle[layer], degrees);
+        if (c->run[row] >= 0 && c->run[row] == c->run[row + 1] && c->run[row] == c->run[row + 2])
+            stat_add(&c->split[layer], degrees);
+    }
+}
+
+double curvature_angle(const struct curvature *c, int layer, bool split)
+{
+    return stat_mean(split ? &c->split[layer] : &c->angle[layer]);
+}
+
+double curvature_total(const struct curvature *c)
+{
+    double sum = 0;
+    for (int l = 0; l < c->layers; l++)
+        sum += fabs(curvature_angle(c, l + 1, false) - curvature_angle(c, l, false));
+    return sum;
+}
+
+// --- the probe -----------------------------------------------------------------------------------
+
+static void *curvature_start(const struct probe_env *env, struct err *err)
+{
+    return curvature_new(env);
+}
+
+static void curvature_release(void *state)
+{
+    curvature_free(state);
+}
+
+static bool curvature_wants(void *state, enum site site, int layer)
+{
+    return site == SITE_LAYER_IN || site == SITE_FINAL;
+}
+
+static int curvature_run(void *state, struct graph *g, enum site site, struct site_args *args)
+{
+    struct curvature *c = state;
+    curvature_add(c, g, site == SITE_FINAL ? c->layers : args->layer, args);
+    return 0;
+}
+
+static int curvature_finish(void *state, struct results *r, struct err *err)
+{
+    const struct curvature *c = state;
+    struct result_table *t =
+        results_table(r, "curvature",
+                      c->cut ? "layer|minus layer 0|degrees|degrees within tiles and rows"
+                             : "layer|minus layer 0|degrees");
+    t->curve = true;
+    for (int l = 0; l <= c->layers; l++) {
+        double *v = result_row(t, "%d", l);
+        v[1] = curvature_angle(c, l, false);
+        v[0] = v[1] - curvature_angle(c, 0, false);
+        if (c->cut) v[2] = curvature_angle(c, l, true);
+    }
+    t = results_table(r, "curvature.total", "what|degrees");
+    result_row(t, "V")[0] = curvature_total(c);
+    return 0;
+}
+
+const struct probe probe_curvature = {
+    .name = "curvature",
+    .pictures = true,
+    .scalar = "curvature.total",
+    .start = curvature_start,
+    .release = curvature_release,
+    .wants = curvature_wants,
+    .run = curvature_run,
+    .finish = curvature_finish,
+};

@@ -1,0 +1,162 @@
+// core/probes/dice.c -- does the answer look where the thing is? Soft Dice between the attention
+// map (scaled to a maximum of 1) and a box or mask (methods page, section 4; IRA's App. A.1):
+//
+//   2 sum(a m) / (sum(a^2) + sum(m^2)),  m = the share of the token's cell that the thing covers
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/probes/attention_sum.h"
+#include "core/probes/dice.h"
+#include "core/probes/list.h"
+
+double dice_soft(const float *map, const float *mask, int64_t n)
+{
+    double most = 0, both = 0, squares = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (isfinite(map[i])) most = fmax(most, (double)map[i]);
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(map[i])) continue;
+        const double a = most > 0 ? (double)map[i] / most : 0, m = (double)mask[i];
+        both += a * m;
+        squares += a * a + m * m;
+    }
+    return squares > 0 ? 2 * both / squares : NAN;
+}
+
+static double overlap(double a0, double a1, double b0, double b1)
+{
+    return fmax(0, fmin(a1, b1) - fmax(a0, b0));
+}
+
+// Share of a cell that bright pixels of the mask cover; the mask may have another size.
+static double mask_share(const struct image *mask, const struct picture *p, const double cell[4])
+{
+    const double sx = (double)mask->width / (double)p->image.width;
+    const double sy = (double)mask->height / (double)p->image.height;
+    const int64_t x0 = (int64_t)fmax(floor(cell[0] * sx), 0), y0 = (int64_t)fmax(floor(cell[1] * sy), 0);
+    const int64_t x1 = (int64_t)fmin(ceil(cell[2] * sx), (double)mask->width);
+    const int64_t y1 = (int64_t)fmin(ceil(cell[3] * sy), (double)mask->height);
+    double covered = 0;
+    for (int64_t y = y0; y < y1; y++)
+        for (int64_t x = x0; x < x1; x++) {
+            const uint8_t *c = mask->pixels + (y * mask->width + x) * mask->channels;
+            const bool clear = mask->channels == 4 && c[3] < 128;
+            if (clear || c[0] + c[1] + c[2] < 3 * 128) continue;
+            covered += overlap((double)x, (double)x + 1, cell[0] * sx, cell[2] * sx) *
+                       overlap((double)y, (double)y + 1, cell[1] * sy, cell[3] * sy);
+        }
+    return covered / ((cell[2] - cell[0]) * sx * (cell[3] - cell[1]) * sy);
+}
+
+static double box_share(const double box[4], const double cell[4])
+{
+    return overlap(cell[0], cell[2], box[0], box[0] + box[2]) *
+           overlap(cell[1], cell[3], box[1], box[1] + box[3]) /
+           ((cell[2] - cell[0]) * (cell[3] - cell[1]));
+}
+
+void dice_mask(const struct probe_env *env, int picture, const struct result_map *map, float *mask)
+{
+    const struct picture *p = &env->pictures[picture];
+    const double w = (map->area[2] - map->area[0]) / map->cols;
+    const double h = (map->area[3] - map->area[1]) / map->rows;
+    for (int r = 0; r < map->rows; r++)
+        for (int c = 0; c < map->cols; c++) {
+            const double cell[4] = { map->area[0] + c * w, map->area[1] + r * h,
+                                     map->area[0] + (c + 1) * w, map->area[1] + (r + 1) * h };
+            mask[r * map->cols + c] = (float)(env->options->mask
+                                                  ? mask_share(env->options->mask, p, cell)
+                                                  : box_share(env->options->box, cell));
+        }
+}
+
+struct dice {
+    const struct probe_env *env;
+    int layer;
+    struct attention_sum *sum;
+};
+
+static void dice_release(void *state)
+{
+    struct dice *s = state;
+    attention_sum_free(s->sum);
+    free(s);
+}
+
+static void *dice_start(const struct probe_env *env, struct err *err)
+{
+    const int layer = probe_layer(env, env->model->decoder.config.layers - 1, err);
+    if (layer < PROBE_LAYER_ALL) return NULL;
+    if (layer < 0) {
+        err_set(err, "/dice looks at one layer: --layer K");
+        return NULL;
+    }
+    if (!env->options->box && !env->options->mask) {
+        err_set(err, "/dice needs to know where the thing is: --box LEFT,TOP,WIDTH,HEIGHT, or "
+                     "--mask FILE, or with --data the scenes' --objects FILE");
+        return NULL;
+    }
+    const bool answered = env->sequence->n > env->sequence->prompt;
+    struct attention_sum *sum =
+        attention_sum_new(env, answered ? PROBE_TOKEN_ANSWER : PROBE_TOKEN_LAST, err);
+    if (!sum) return NULL;
+    struct dice *s = xcalloc(1, sizeof *s);
+    *s = (struct dice){ env, layer, sum };
+    return s;
+}
+
+static bool dice_wants(void *state, enum site site, int layer)
+{
+    const struct dice *s = state;
+    return site == SITE_VALUES && (layer < 0 || layer == s->layer);
+}
+
+static int dice_run(void *state, struct graph *g, enum site site, struct site_args *args)
+{
+    const struct dice *s = state;
+    return attention_sum_add(s->sum, g, args);
+}
+
+// The tiles of a picture are one map.
+static int dice_finish(void *state, struct results *r, struct err *err)
+{
+    const struct dice *s = state;
+    const int only = s->env->options->picture < 0 ? 0 : s->env->options->picture;
+    const float *values = attention_sum_map(s->sum, s->layer, s->env->options->head);
+    struct results maps = { 0 };
+    int64_t n = 0;
+    probe_maps(s->env, &maps, "dice", s->layer, s->env->options->head, -1, values);
+    for (size_t i = 0; i < maps.map_count; i++)
+        n += (int64_t)maps.maps[i].rows * maps.maps[i].cols;
+    float *map = xreallocarray(NULL, 2 * (size_t)n + 1, sizeof *map), *mask = map + n;
+    int64_t at = 0;
+    for (size_t i = 0; i < maps.map_count; i++) {
+        const struct result_map *m = &maps.maps[i];
+        if (m->picture != only) continue;
+        memcpy(map + at, m->values, (size_t)(m->rows * m->cols) * sizeof *map);
+        dice_mask(s->env, only, m, mask + at);
+        at += (int64_t)m->rows * m->cols;
+    }
+    double covered = 0;
+    for (int64_t i = 0; i < at; i++) covered += (double)mask[i];
+    struct result_table *t = results_table(r, "dice", "what|value");
+    result_row(t, "soft Dice")[0] = dice_soft(map, mask, at);
+    result_row(t, "share of the map that is covered")[0] = at ? covered / (double)at : NAN;
+    free(map);
+    results_release(&maps);
+    probe_maps(s->env, r, "dice", s->layer, s->env->options->head, -1, values);
+    return 0;
+}
+
+const struct probe probe_dice = {
+    .name = "dice",
+    .pictures = true,
+    .answered = true,
+    .scalar = "dice",
+    .start = dice_start,
+    .release = dice_release,
+    .wants = dice_wants,
+    .run = dice_run,
+    .finish = dice_finish,
+};

@@ -1,0 +1,158 @@
+// core/probes/flops.c -- what the prompt and a generated token cost, in floating-point operations
+// (methods page, section 3): everything on, against what the settings leave.
+//
+// 2 a multiply-add. A layer of N rows: projections 4 N D H d + 4 N D Hkv d, FFN 6 N D Dff, attention
+// 4 H d for each pair of a query and a key that it sees (2 N (N+1) H d when causal), Hadamard D a
+// row; the head at the last row. Norms, softmax and the encoder are left out. The rows, pairs and
+// approximated FFNs are counted in a pass, not taken from the settings.
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/probes/list.h"
+#include "core/probes/rows.h"
+
+enum { PROJECTIONS, ATTENTION, FFN, APPROXIMATION, HEAD, PARTS };
+
+struct counted { // of a layer
+    int64_t rows, ffn, replaced; // of the prompt: all, those whose FFN is computed, the others
+    double pairs;                // query-key pairs
+    double step;                 // keys that the next row would see
+};
+
+struct flops {
+    const struct probe_env *env;
+    struct counted *layer; // [L]
+    bool hadamard;
+};
+
+static void flops_release(void *state)
+{
+    struct flops *s = state;
+    free(s->layer);
+    free(s);
+}
+
+static void *flops_start(const struct probe_env *env, struct err *err)
+{
+    struct flops *s = xcalloc(1, sizeof *s);
+    s->env = env;
+    s->layer = xcalloc((size_t)env->model->decoder.config.layers, sizeof *s->layer);
+    s->hadamard = settings_is(env->settings, "ffn.approx", "hadamard");
+    return s;
+}
+
+static bool flops_wants(void *state, enum site site, int layer)
+{
+    return site == SITE_VALUES || site == SITE_FFN;
+}
+
+static bool in_prompt(const struct site_args *a, int64_t i)
+{
+    return site_row(a, i) < a->sequence->prompt;
+}
+
+static int flops_run(void *state, struct graph *g, enum site site, struct site_args *args)
+{
+    const struct flops *s = state;
+    struct counted *c = &s->layer[args->layer];
+    const int64_t n = site == SITE_FFN ? args->x->shape[0] : args->q->shape[0];
+    for (int64_t i = 0; i < n && site == SITE_VALUES; i++) {
+        if (!in_prompt(args, i)) continue;
+        const int64_t at = i - args->seen.from;
+        const bool some = args->seen.keys && at >= 0;
+        const double keys = (double)(some ? args->seen.count[at] : args->past + i + 1);
+        c->rows++;
+        c->pairs += keys;
+        c->step = keys + 1;
+    }
+    if (site == SITE_VALUES) return 0;
+    if (!args->only) {
+        for (int64_t i = 0; i < n; i++) c->ffn += in_prompt(args, i);
+        return 0;
+    }
+    for (int64_t i = 0; i < args->only_count; i++) c->ffn += in_prompt(args, args->only[i]);
+    c->replaced = c->rows - c->ffn;
+    return 0;
+}
+
+// Of `rows` rows with `pairs` query-key pairs.
+static void count(const struct decoder_config *d, double rows, double ffn, double replaced,
+                  double pairs, double parts[PARTS])
+{
+    const double width = (double)d->hidden, heads = (double)(d->heads * d->dim);
+    parts[PROJECTIONS] += 4 * rows * width * (heads + (double)(d->kv_heads * d->dim));
+    parts[ATTENTION] += 4 * pairs * heads;
+    parts[FFN] += 6 * ffn * width * (double)d->ffn;
+    parts[APPROXIMATION] += replaced * width;
+}
+
+static double total(const double parts[PARTS])
+{
+    double sum = 0;
+    for (int i = 0; i < PARTS; i++) sum += parts[i];
+    return sum;
+}
+
+static void put_layers(const struct flops *s, struct results *r)
+{
+    const struct decoder_config *d = &s->env->model->decoder.config;
+    const double n = (double)s->env->sequence->prompt;
+    struct result_table *t =
+        results_table(r, "flops.layers", "layer|rows|FFN rows|GFLOP full|GFLOP now|keys of a step");
+    t->curve = true;
+    for (int l = 0; l < d->layers; l++) {
+        const struct counted *c = &s->layer[l];
+        double full[PARTS] = { 0 }, now[PARTS] = { 0 };
+        count(d, n, n, 0, n * (n + 1) / 2, full);
+        count(d, (double)c->rows, (double)c->ffn, s->hadamard ? (double)c->replaced : 0, c->pairs,
+              now);
+        double *v = result_row(t, "%d", l);
+        v[0] = (double)c->rows, v[1] = (double)c->ffn;
+        v[2] = total(full) / 1e9, v[3] = total(now) / 1e9;
+        v[4] = c->step;
+    }
+}
+
+static int flops_finish(void *state, struct results *r, struct err *err)
+{
+    static const char *const names[PARTS] = { "projections", "attention", "FFN",
+                                              "FFN approximation", "head" };
+    const struct flops *s = state;
+    const struct decoder_config *d = &s->env->model->decoder.config;
+    const double n = (double)s->env->sequence->prompt;
+    const double head = 2 * (double)d->hidden * (double)d->vocab;
+    double full[PARTS + 1] = { 0 }, now[PARTS + 1] = { 0 }, one[PARTS + 1] = { 0 },
+                        step[PARTS + 1] = { 0 };
+    for (int l = 0; l < d->layers; l++) {
+        const struct counted *c = &s->layer[l];
+        count(d, n, n, 0, n * (n + 1) / 2, full);
+        count(d, (double)c->rows, (double)c->ffn, s->hadamard ? (double)c->replaced : 0, c->pairs,
+              now);
+        count(d, 1, 1, 0, n + 1, one); // a text row: its FFN is computed
+        count(d, 1, 1, 0, c->step, step);
+    }
+    full[HEAD] = now[HEAD] = one[HEAD] = step[HEAD] = head;
+    full[PARTS] = total(full), now[PARTS] = total(now);
+    one[PARTS] = total(one), step[PARTS] = total(step);
+    struct result_table *t = results_table(
+        r, "flops", "part|prompt, full|prompt, now|now/full|token, full|token, now|token now/full");
+    results_note(r, "GFLOP, 2 a multiply-add; the prompt has %.0f rows. Norms, softmax and the "
+                    "vision encoder are left out.", n);
+    for (int i = 0; i <= PARTS; i++) {
+        double *v = result_row(t, "%s", i < PARTS ? names[i] : "all");
+        v[0] = full[i] / 1e9, v[1] = now[i] / 1e9, v[2] = now[i] / full[i];
+        v[3] = one[i] / 1e9, v[4] = step[i] / 1e9, v[5] = step[i] / one[i];
+    }
+    put_layers(s, r);
+    return 0;
+}
+
+const struct probe probe_flops = {
+    .name = "flops",
+    .times = true,
+    .start = flops_start,
+    .release = flops_release,
+    .wants = flops_wants,
+    .run = flops_run,
+    .finish = flops_finish,
+};

@@ -1,0 +1,28 @@
+// core/probes/hellinger.h -- how far two distributions over the vocabulary are apart (methods page,
+// section 3, Eq. 7), and the logits that choose each token of an answer.
+//
+//   struct step_logits full = { 0 };
+//   struct hook hook = step_logits_hook(&full);       // among the hooks of an answer
+//   ... full.data [full.steps, full.vocab]: row t chose token t ...
+//   double h = hellinger(full.data, other, full.vocab);
+//   step_logits_release(&full);
+#ifndef CORE_PROBES_HELLINGER_H
+#define CORE_PROBES_HELLINGER_H
+
+#include "core/hooks.h"
+
+// (1/sqrt 2) ||sqrt p - sqrt q||_2 of the softmaxes of two rows of n logits: 0 the same, 1 apart.
+double hellinger(const float *p, const float *q, int64_t n);
+int64_t logits_best(const float *logits, int64_t n); // the first of the largest
+
+struct step_logits {
+    float *data;          // [steps, vocab], host memory
+    int64_t steps, vocab; // rows in use
+    int64_t capacity;     // rows there is room for
+};
+
+struct hook step_logits_hook(struct step_logits *s);
+void step_logits_clear(struct step_logits *s); // the memory stays
+void step_logits_release(struct step_logits *s);
+
+#endif

@@ -1,0 +1,231 @@
+// core/probes/interface.c -- norms at the border between encoder and language model.
+#include "core/probes/interface.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/checkpoint.h"
+#include "core/dtype.h"
+#include "core/families/llava.h"
+
+void interface_table(struct interface *s, const struct backend *b, const struct tensor *table)
+{
+    const int64_t width = table->shape[1];
+    const size_t step = (size_t)width * dtype_size(table->dtype);
+    float *row = xreallocarray(NULL, (size_t)width, sizeof *row);
+    void *stored = xmalloc(step);
+    for (int64_t i = 0; table->data && i < table->shape[0]; i++) {
+        b->download(stored, (const char *)table->data + (size_t)i * step, step);
+        floats_from(row, stored, table->dtype, (size_t)width);
+        const double norm = rows_norm(row, width);
+        if (norm > 1e-6) stat_add(&s->table, norm); // padding rows are zero
+    }
+    free(stored);
+    free(row);
+}
+
+static void add_rows(struct stat *stat, const float *x, int64_t from, int64_t n, int64_t width)
+{
+    for (int64_t i = from; i < n; i++) stat_add(stat, rows_norm(x + i * width, width));
+}
+
+void interface_add(struct interface *s, const struct model *m, enum site site,
+                   const struct site_args *args, const float *rows)
+{
+    const int64_t n = args->x->shape[0], width = args->x->shape[1];
+    if (site == SITE_VISION_LAYER)
+        add_rows(&s->encoder, rows, m->vision.config.class_token, n, width);
+    if (site == SITE_VISION) add_rows(&s->projector, rows, 0, n, width);
+    if (site == SITE_PROJECTED) add_rows(&s->visual, rows, 0, n, width);
+    if (site != SITE_VISUAL) return;
+    add_rows(&s->aligned, rows, 0, n, width);
+    s->changed |= args->x != args->v;
+}
+
+static void put(struct result_table *t, const char *what, const struct stat *stat, double target)
+{
+    if (!stat->count) return;
+    double *v = result_row(t, "%s", what);
+    v[0] = stat_mean(stat), v[1] = stat_std(stat);
+    v[2] = v[0] / target;
+    v[3] = (double)stat->count;
+}
+
+void interface_put(const struct interface *s, struct results *r)
+{
+    struct result_table *t = results_table(r, "norms.interface", "what|norm|std|ratio to T*|rows");
+    const double target = s->table.count ? stat_mean(&s->table) : NAN;
+    put(t, "encoder, last output", &s->encoder, target);
+    put(t, "projector, input", &s->projector, target);
+    put(t, "visual tokens", &s->visual, target);
+    if (s->changed) put(t, "visual tokens, aligned", &s->aligned, target);
+    put(t, "text embedding table (T*)", &s->table, target);
+    put(t, "text in the sequence", &s->text, target);
+}
+
+void interface_release(struct interface *s)
+{
+    rows_release(&s->rows);
+}
+
+// --- a folder that is no model ------------------------------------------------------------------
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+// A tensor whose name ends so, outside of a vision encoder or inside.
+static const struct safetensor *find_ending(const struct checkpoint *c, const char *const *ends)
+{
+    for (; *ends; ends++)
+        for (int64_t i = 0; i < c->tensor_count; i++)
+            if (ends_with(c->tensors[i]->name, *ends)) return c->tensors[i];
+    return NULL;
+}
+
+static int folder_table(struct interface *s, const struct checkpoint *c, struct err *err)
+{
+    static const char *const ends[] = { "embed_tokens.weight", "tok_embeddings.weight",
+                                        "word_embeddings.weight", "wte.weight", NULL };
+    const struct safetensor *t = find_ending(c, ends);
+    if (!t) return 0;
+    if (t->rank != 2 || t->shape[1] < 1 ||
+        (t->dtype != DTYPE_F32 && t->dtype != DTYPE_F16 && t->dtype != DTYPE_BF16))
+        return err_set(err, "%s is no table of f32, f16 or bf16 [tokens, width]", t->name);
+    const struct tensor table = { .data = (void *)(uintptr_t)t->data,
+                                  .dtype = (enum dtype)t->dtype,
+                                  .rank = 2,
+                                  .shape = { t->shape[0], t->shape[1] } };
+    interface_table(s, backend_cpu(), &table); // the file is mapped: host memory
+    return 0;
+}
+
+// An encoder by itself, as far as norms need it.
+struct encoder {
+    struct vision vision;
+    struct picture_config picture;
+    struct weights weights;
+    struct arena arena;
+    struct interface *interface;
+};
+
+static bool encoder_wants(void *self, enum site site, int layer)
+{
+    const struct encoder *e = self;
+    return site == SITE_VISION_LAYER && (layer < 0 || layer == e->vision.config.layers);
+}
+
+static int encoder_hear(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    struct encoder *e = self;
+    const float *rows = rows_read(&e->interface->rows, g, args->x);
+    const int64_t width = args->x->shape[1];
+    add_rows(&e->interface->encoder, rows, e->vision.config.class_token, args->x->shape[0], width);
+    return 0;
+}
+
+static int encoder_open(struct encoder *e, const struct checkpoint *c, const char *patches,
+                        struct err *err)
+{
+    static const char end[] = "embeddings.patch_embedding.weight";
+    const cJSON *config = json_get(c->config, "vision_config");
+    const char *type = cJSON_GetStringValue(json_get(c->preprocessor, "image_processor_type"));
+    char *prefix = xstrndup(patches, strlen(patches) - strlen(end));
+    struct binder b = { .checkpoint = c,
+                        .prefix = prefix,
+                        .arena = &e->arena,
+                        .weights = &e->weights,
+                        .err = err };
+    int status = vision_config_read(&e->vision.config, config ? config : c->config, err);
+    e->vision.config.feature_layer = -1;
+    if (status == 0) {
+        const struct picture_config defaults =
+            llava_picture_defaults(&e->vision.config, type ? type : "");
+        status = picture_config_read(&e->picture, c->preprocessor, &defaults, err);
+    }
+    if (status == 0 && (e->picture.width != e->vision.config.image_size ||
+                        e->picture.height != e->vision.config.image_size))
+        status = err_set(err, "preprocessor_config.json does not make pictures of %lld pixels",
+                         (long long)e->vision.config.image_size);
+    if (status == 0) status = vision_bind(&e->vision, &b);
+    free(prefix);
+    return status;
+}
+
+static int encode(struct encoder *e, const struct image *image, const struct settings *settings,
+                  struct err *err)
+{
+    struct hooks hooks = { 0 };
+    struct arena step = { .backend = e->arena.backend };
+    struct graph g = {
+        .backend = step.backend, .arena = &step, .hooks = &hooks, .settings = settings
+    };
+    struct image square = { 0 };
+    const bool pillow12 = settings_is(settings, "image.resize_order", "pillow12");
+    hooks_add(&hooks, &(struct hook){ encoder_wants, encoder_hear, e });
+    if (preprocess_bytes(&square, image, &e->picture, pillow12 ? RESIZE_PILLOW12 : RESIZE_PILLOW13,
+                         err) < 0)
+        return -1;
+    int status = 0;
+    if (square.width == e->picture.width && square.height == e->picture.height) {
+        const int64_t shape[] = { 3, square.height, square.width };
+        float *floats = xreallocarray(NULL, (size_t)(3 * square.width * square.height),
+                                      sizeof *floats);
+        preprocess_floats(floats, &square, &e->picture);
+        vision_forward(&g, &e->vision, graph_upload(&g, DTYPE_F32, 3, shape, floats), 0);
+        free(floats);
+        if (!graph_ok(&g)) status = err_set(err, "%s", g.err.text);
+    } else {
+        status = err_set(err, "a picture is not square after preprocessing");
+    }
+    image_release(&square);
+    arena_release(&step);
+    return status;
+}
+
+static int folder_encoder(struct interface *s, const struct checkpoint *c,
+                          const struct backend *backend, const struct settings *settings,
+                          const struct picture *pictures, size_t count, bool *found,
+                          struct err *err)
+{
+    static const char *const ends[] = { "embeddings.patch_embedding.weight", NULL };
+    const struct safetensor *patches = find_ending(c, ends);
+    struct encoder e = { .arena = { .backend = backend }, .interface = s };
+    *found = patches;
+    if (!patches || !count) return 0;
+    int status = encoder_open(&e, c, patches->name, err);
+    for (size_t i = 0; i < count && status == 0; i++)
+        if (pictures[i].image.pixels) status = encode(&e, &pictures[i].image, settings, err);
+    vision_release(&e.vision);
+    weights_release(&e.weights);
+    arena_release(&e.arena);
+    return status;
+}
+
+int interface_folder(const char *folder, const struct backend *backend,
+                     const struct settings *settings, const struct picture *pictures, size_t count,
+                     struct results *r, struct err *err)
+{
+    struct interface s = { 0 };
+    char *path = checkpoint_locate(folder, err);
+    struct checkpoint *c = path ? checkpoint_open(path, NULL, err) : NULL;
+    bool encoder = false;
+    free(path);
+    if (!c) return -1;
+    int status = folder_table(&s, c, err);
+    if (status == 0)
+        status = folder_encoder(&s, c, backend, settings, pictures, count, &encoder, err);
+    if (status == 0 && !s.table.count && !encoder)
+        status = err_set(err, "it holds neither a text embedding table nor a CLIP or SigLIP "
+                              "encoder under a name that is known");
+    else if (status == 0 && encoder && !s.encoder.count)
+        results_note(r, "'%s' has an encoder, and there is no picture to put through it: /image "
+                        "FILE first", folder);
+    if (status == 0) interface_put(&s, r);
+    interface_release(&s);
+    checkpoint_close(c);
+    return status < 0 ? err_in(err, "'%s'", folder) : 0;
+}

@@ -1,0 +1,28 @@
+// core/probes/masks.h -- where the things of a picture are, from a list of objects (the
+// objects.jsonl of core/scenes.h).
+//
+//   struct masks m;
+//   masks_open(&m, "world/objects.jsonl", &err);
+//   struct image mask;
+//   masks_read(&m, "world/pictures/000001.png", "Is there a red circle?", &mask, &err);
+//   masks_close(&m);
+#ifndef CORE_PROBES_MASKS_H
+#define CORE_PROBES_MASKS_H
+
+#include "core/image.h"
+#include "core/names.h"
+#include "core/train/dataset.h"
+
+struct masks {
+    struct dataset lines;
+    struct names pictures; // file names, as many as lines
+    int64_t *line;         // of each picture
+};
+
+int masks_open(struct masks *m, const char *path, struct err *err);
+// White where an object is that the text names, or any object when it names none. image_release it.
+int masks_read(const struct masks *m, const char *picture, const char *text, struct image *mask,
+               struct err *err);
+void masks_close(struct masks *m); // a zeroed one too
+
+#endif

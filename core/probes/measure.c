@@ -1,0 +1,344 @@
+// core/probes/measure.c -- a pass over prompt and answer in memory of its own.
+//
+// Prompt and answer are one pass: causal attention gives each row what it saw when it was
+// generated, and pruning asks the prompt's last row (sequence->prompt says which).
+#include "core/probes/measure.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/families/family.h"
+#include "core/splice.h"
+
+// --- the sequence --------------------------------------------------------------------------------
+
+// Rows that both begin with.
+static int64_t common(const struct sequence *a, const struct sequence *b)
+{
+    int64_t n = 0;
+    while (n < a->n && n < b->n && a->ids[n] == b->ids[n] && a->picture[n] == b->picture[n]) n++;
+    return n;
+}
+
+int measure_sequence(const struct conversation *c, const struct settings *s,
+                     struct sequence *sequence, struct err *err)
+{
+    struct conversation asked = *c; // without the answer; borrows all
+    const struct message *last = c->message_count ? &c->messages[c->message_count - 1] : NULL;
+    const bool answered = last && last->role == ROLE_ASSISTANT;
+    if (!last) return err_set(err, "nothing has been said yet: ask something first");
+    asked.message_count -= answered;
+    if (conversation_sequence(&asked, s, true, sequence, err) < 0) return -1;
+    sequence->prompt = sequence->n;
+    if (answered && last->generated) {
+        for (size_t i = 0; i < last->ids.count; i++) sequence_append(sequence, last->ids.data[i]);
+    } else if (answered) {
+        struct sequence whole = { 0 };
+        if (conversation_sequence(c, s, false, &whole, err) < 0) return -1;
+        whole.prompt = common(sequence, &whole);
+        sequence_release(sequence);
+        *sequence = whole;
+    }
+    if (!sequence->n || !sequence->prompt) return err_set(err, "there is no prompt to measure");
+    return 0;
+}
+
+struct settings *measure_without_methods(const struct settings *s)
+{
+    struct settings *plain = settings_copy(s);
+    const struct method *m;
+    for (int i = 0; (m = method_at(i)); i++)
+        for (const struct setting *row = m->settings; row->key; row++)
+            settings_reset(plain, row->key);
+    return plain;
+}
+
+// --- a pass --------------------------------------------------------------------------------------
+
+struct passing {
+    const struct measuring *m;
+    const struct conversation *c;
+    struct sequence sequence;
+    struct methods methods;
+    struct hooks hooks;
+    struct kv kv;
+    struct arena arena;
+    struct graph graph;
+    struct tensor **visual; // [picture_count] of the conversation, or ours
+    bool *ours;
+    bool *kept; // [S] after the last stage of pruning; NULL: nothing was told
+    int64_t visual_count;
+};
+
+static bool kept_wants(void *self, enum site site, int layer)
+{
+    return site == SITE_KEPT;
+}
+
+// What pruning keeps, the last stage's word last.
+static int kept_run(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    struct passing *p = self;
+    const int64_t count = tensor_count(args->x);
+    int32_t *list = xmalloc(tensor_bytes(args->x) + 1);
+    g->backend->download(list, args->x->data, tensor_bytes(args->x));
+    if (!p->kept) p->kept = xcalloc((size_t)p->visual_count + 1, sizeof *p->kept);
+    memset(p->kept, 0, (size_t)p->visual_count * sizeof *p->kept);
+    for (int64_t i = 0; i < count; i++)
+        if (list[i] >= 0 && list[i] < p->visual_count) p->kept[list[i]] = true;
+    free(list);
+    return 0;
+}
+
+static int pass_begin(struct passing *p, const struct measuring *m, const struct conversation *c,
+                      struct err *err)
+{
+    const struct decoder_config *d = &m->model->decoder.config;
+    const struct method_env env = { .model = m->model,
+                                    .backend = m->backend,
+                                    .settings = m->settings,
+                                    .tensors = m->tensors };
+    *p = (struct passing){ .m = m, .c = c, .arena = { .backend = m->backend } };
+    kv_init(&p->kv, m->backend, d->layers, d->kv_heads, d->dim);
+    p->visual = xcalloc(c->picture_count + 1, sizeof *p->visual);
+    p->ours = xcalloc(c->picture_count + 1, sizeof *p->ours);
+    if (measure_sequence(c, m->settings, &p->sequence, err) < 0) return -1;
+    p->visual_count = sequence_visual_count(&p->sequence, 0);
+    if (p->sequence.n > conversation_limit(c, m->settings))
+        return err_set(err, "prompt and answer have %lld tokens, and ctx.max is %lld",
+                       (long long)p->sequence.n, (long long)conversation_limit(c, m->settings));
+    if (methods_attach(&p->methods, &p->hooks, &env, err) < 0) return -1;
+    hooks_add(&p->hooks, &(struct hook){ .wants = kept_wants, .run = kept_run, .self = p });
+    const bool bf16 = settings_is(m->settings, "compute.matmul", "bf16");
+    p->graph = (struct graph){ .backend = m->backend,
+                               .arena = &p->arena,
+                               .hooks = &p->hooks,
+                               .settings = m->settings,
+                               .matmul = bf16 ? MATMUL_BF16 : MATMUL_F32,
+                               .cancel = m->cancel };
+    return 0;
+}
+
+static void pass_end(struct passing *p)
+{
+    for (size_t i = 0; i < p->c->picture_count; i++) {
+        if (!p->ours[i]) continue;
+        p->m->backend->release(p->visual[i]->data);
+        free(p->visual[i]);
+    }
+    free(p->visual);
+    free(p->ours);
+    free(p->kept);
+    methods_release(&p->methods);
+    kv_release(&p->kv);
+    arena_release(&p->arena);
+    sequence_release(&p->sequence);
+}
+
+// Why it failed; a cancel says so.
+static int pass_failed(struct passing *p, struct err *err)
+{
+    if (p->graph.cancelled) return err_set(err, "stopped");
+    return err_set(err, "%s", p->graph.err.text);
+}
+
+// Visual tokens of a picture in memory of ours.
+static int encode(struct passing *p, int i)
+{
+    struct graph *g = &p->graph;
+    const struct picture *picture = &p->c->pictures[i];
+    struct arena_mark mark = arena_mark(&p->arena);
+    struct tensor *v = p->m->model->family->picture_encode(g, p->m->model, &picture->image, i);
+    if (v && graph_ok(g) && v->shape[0] == picture->tokens) {
+        struct tensor *kept = xmalloc(sizeof *kept);
+        *kept = *v;
+        kept->data = p->m->backend->alloc(tensor_bytes(v));
+        if (kept->data) {
+            float *host = xmalloc(tensor_bytes(v));
+            p->m->backend->download(host, v->data, tensor_bytes(v));
+            p->m->backend->upload(kept->data, host, tensor_bytes(v));
+            free(host);
+            p->visual[i] = kept;
+            p->ours[i] = true;
+        } else {
+            free(kept);
+            graph_fail(g, "out of memory for the visual tokens of picture %d", i);
+        }
+    }
+    arena_reset(&p->arena, mark);
+    return graph_ok(g) && p->visual[i] ? 0 : -1;
+}
+
+// The visual tokens that the rows need; all anew when somebody listens to the encoder.
+static int encode_pictures(struct passing *p, bool anew)
+{
+    for (int64_t row = 0; row < p->sequence.n; row++) {
+        const int i = p->sequence.picture[row];
+        if (i < 0 || p->visual[i]) continue;
+        const struct tensor *there = &p->c->pictures[i].visual;
+        if (there->data && !anew)
+            p->visual[i] = (struct tensor *)there;
+        else if (encode(p, i) < 0)
+            return -1;
+    }
+    for (size_t i = 0; i < p->c->picture_count; i++)
+        if (!p->visual[i]) p->visual[i] = (struct tensor *)&p->c->pictures[i].visual;
+    return 0;
+}
+
+// Rows from.. of s through the decoder.
+static int compute(struct passing *p, const struct sequence *s, int64_t from, bool prefill,
+                   enum logits_rows want)
+{
+    struct graph *g = &p->graph;
+    const struct decoder *d = &p->m->model->decoder;
+    struct arena_mark mark = arena_mark(&p->arena);
+    struct tensor *logits;
+    struct tensor *h = splice(g, &d->embed, s, from, p->visual, (int)p->c->picture_count);
+    const int status =
+        h ? decoder_forward(g, d, &p->kv, s, h, want, prefill, &logits) : -1; // [1,V]
+    arena_reset(&p->arena, mark);
+    return status == 0 && graph_ok(g) ? 0 : -1;
+}
+
+// --- with a probe --------------------------------------------------------------------------------
+
+struct listener {
+    const struct probe *probe;
+    void *state;
+};
+
+static bool listener_wants(void *self, enum site site, int layer)
+{
+    const struct listener *l = self;
+    return l->probe->wants(l->state, site, layer);
+}
+
+static int listener_run(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    const struct listener *l = self;
+    return l->probe->run(l->state, g, site, args);
+}
+
+static int check_needs(const struct probe *probe, const struct passing *p, struct err *err)
+{
+    const int64_t only = p->m->options->picture;
+    if (probe->pictures && !p->visual_count)
+        return err_set(err, "there is no picture in the conversation: /image FILE, then ask");
+    if (probe->answer && p->sequence.n == p->sequence.prompt)
+        return err_set(err, "there is no answer yet to measure: ask something first");
+    if (only >= (int64_t)p->c->picture_count)
+        return err_set(err, "--picture %lld: the conversation has %zu pictures, counted from 0",
+                       (long long)only, p->c->picture_count);
+    return 0;
+}
+
+int measure(const struct measuring *m, const struct conversation *c, const struct probe *probe,
+            struct results *r, struct err *err)
+{
+    struct passing p;
+    struct listener listener = { .probe = probe };
+    struct probe_env env = { .model = m->model,
+                             .settings = m->settings,
+                             .backend = m->backend,
+                             .options = m->options,
+                             .pictures = c->pictures,
+                             .picture_count = c->picture_count };
+    int status = pass_begin(&p, m, c, err);
+    env.sequence = &p.sequence;
+    if (status == 0) status = check_needs(probe, &p, err);
+    if (status == 0 && !(listener.state = probe->start(&env, err))) status = -1;
+    if (status == 0) {
+        hooks_add(&p.hooks,
+                  &(struct hook){ .wants = listener_wants, .run = listener_run, .self = &listener });
+        if (encode_pictures(&p, probe->encoder) < 0 ||
+            compute(&p, &p.sequence, 0, true, LOGITS_NONE) < 0)
+            status = pass_failed(&p, err);
+    }
+    env.kept = p.kept;
+    if (status == 0) status = probe->finish(listener.state, r, err);
+    if (listener.state) probe->release(listener.state);
+    pass_end(&p);
+    return status;
+}
+
+// --- times ---------------------------------------------------------------------------------------
+
+// The prompt, then single rows: those of the answer, then its last token over again.
+static int run_timed(struct passing *p, int tokens, struct measured_times *t)
+{
+    const struct sequence *all = &p->sequence;
+    struct sequence s;
+    sequence_copy(&s, all);
+    sequence_trim(&s, all->prompt);
+    s.prompt = all->prompt;
+    double start = clock_seconds();
+    int status = encode_pictures(p, true);
+    t->vision = (clock_seconds() - start) * 1e3;
+    start = clock_seconds();
+    if (status == 0) status = compute(p, &s, 0, true, LOGITS_LAST);
+    t->prefill = (clock_seconds() - start) * 1e3;
+    start = clock_seconds();
+    for (int i = 0; i < tokens && status == 0; i++) {
+        const int64_t row = all->prompt + i < all->n ? all->prompt + i : all->n - 1;
+        sequence_append(&s, all->ids[row] == p->m->model->placeholder ? 0 : all->ids[row]);
+        status = compute(p, &s, s.n - 1, false, LOGITS_LAST);
+    }
+    t->step = tokens ? (clock_seconds() - start) * 1e3 / tokens : NAN;
+    sequence_release(&s);
+    return status;
+}
+
+int measure_times(const struct measuring *m, const struct conversation *c, int tokens,
+                  struct measured_times *times, struct err *err)
+{
+    struct passing p;
+    int status = pass_begin(&p, m, c, err);
+    if (status == 0 && run_timed(&p, tokens, times) < 0) status = pass_failed(&p, err);
+    pass_end(&p);
+    return status;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+enum { RUNS = 3, STEPS = 8, WHAT = 3 };
+
+int measure_compare_times(const struct measuring *m, const struct conversation *c,
+                          struct results *r, struct err *err)
+{
+    static const char *const names[WHAT + 1] = { "encoder", "prefill", "one token",
+                                                 "first token (encoder + prefill)" };
+    struct settings *plain = measure_without_methods(m->settings);
+    double ms[2][WHAT][RUNS], middle[2][WHAT + 1];
+    int status = 0;
+    // In turns, so that what else the machine does falls on both.
+    for (int run = 0; run < RUNS && status == 0; run++)
+        for (int now = 0; now < 2 && status == 0; now++) {
+            struct measuring with = *m;
+            struct measured_times t = { 0 };
+            if (!now) with.settings = plain;
+            status = measure_times(&with, c, STEPS, &t, err);
+            ms[now][0][run] = t.vision, ms[now][1][run] = t.prefill, ms[now][2][run] = t.step;
+        }
+    settings_free(plain);
+    if (status < 0) return -1;
+    for (int now = 0; now < 2; now++) {
+        for (int i = 0; i < WHAT; i++) {
+            qsort(ms[now][i], RUNS, sizeof ms[now][i][0], by_size);
+            middle[now][i] = ms[now][i][RUNS / 2];
+        }
+        middle[now][WHAT] = middle[now][0] + middle[now][1];
+    }
+    struct result_table *t = results_table(r, "times", "what|ms, full|ms, now|full/now");
+    for (int i = 0; i <= WHAT; i++) {
+        double *v = result_row(t, "%s", names[i]);
+        v[0] = middle[0][i], v[1] = middle[1][i], v[2] = v[0] / v[1];
+    }
+    return 0;
+}

@@ -1,0 +1,48 @@
+// core/probes/measure.h -- one pass over a conversation with a probe listening.
+//
+//   struct measuring m = { model, backend, settings, tensors, cancel, &options };
+//   struct results r = { 0 };
+//   if (measure(&m, &conversation, &probe_norms, &r, &err) < 0) ...
+//
+// The pass is over the prompt and the answer that follows it, with the methods of the settings, in
+// memory of its own: nothing of the conversation changes, cached keys are not used.
+#ifndef CORE_PROBES_MEASURE_H
+#define CORE_PROBES_MEASURE_H
+
+#include "core/conversation.h"
+#include "core/probes/probe.h"
+
+struct measuring {
+    const struct model *model;
+    const struct backend *backend;
+    const struct settings *settings;
+    struct method_tensors tensors; // of the adapter
+    const atomic_bool *cancel;
+    const struct probe_options *options;
+};
+
+// *r gets what was found; on failure nothing is added that matters.
+int measure(const struct measuring *m, const struct conversation *c, const struct probe *probe,
+            struct results *r, struct err *err);
+
+// Prompt and answer as rows; sequence->prompt says where the answer begins (n: there is none).
+int measure_sequence(const struct conversation *c, const struct settings *s,
+                     struct sequence *sequence, struct err *err);
+
+// What a run of the prompt takes: prefill, then `tokens` rows one by one (those of the answer, then
+// the last one again). Milliseconds; the encoder's part apart.
+struct measured_times {
+    double vision, prefill, step;
+};
+
+int measure_times(const struct measuring *m, const struct conversation *c, int tokens,
+                  struct measured_times *times, struct err *err);
+
+// Table "times": the same with every method off and with the settings, medians of a few runs.
+int measure_compare_times(const struct measuring *m, const struct conversation *c,
+                          struct results *r, struct err *err);
+
+// The settings with every method off.
+struct settings *measure_without_methods(const struct settings *s);
+
+#endif

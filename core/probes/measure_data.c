@@ -1,0 +1,210 @@
+// core/probes/measure_data.c -- a probe over a data set.
+#include "core/probes/measure_data.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/metrics/metric.h"
+#include "core/probes/masks.h"
+#include "core/probes/rows.h"
+#include "core/show.h"
+
+struct series { // of the samples used
+    double *scalar, *score;
+    char **key;
+    size_t count;
+};
+
+struct going {
+    const struct measure_request *request;
+    struct measuring m; // with options of our own
+    struct probe_options options;
+    struct dataset data;
+    struct masks masks;
+    struct conversation c;
+    struct results_mean mean;
+    struct series series;
+    int64_t broken;
+    struct err why; // of the first left out
+};
+
+static int answer(struct going *w, struct err *err)
+{
+    struct hooks hooks = { 0 };
+    const struct sinks nobody = { 0 };
+    const struct answer_options options = { 0 };
+    const struct method_env env = { .model = w->m.model,
+                                    .backend = w->m.backend,
+                                    .settings = w->m.settings,
+                                    .tensors = w->m.tensors };
+    bool answered;
+    if (methods_attach(&w->c.methods, &hooks, &env, err) < 0) return -1;
+    return conversation_answer(&w->c, w->m.settings, &hooks, w->m.cancel, &options, &nobody,
+                               &answered, err);
+}
+
+// The metric of the sample, or "contains", of the answer that was generated; NaN where there is
+// nothing to compare with.
+static double score_of(const struct going *w, const struct sample *s, size_t question)
+{
+    const struct metric *metric = metric_find(s->metric ? s->metric : "contains");
+    const struct message *said = &w->c.messages[w->c.message_count - 1];
+    struct metric_outcome o = { 0 };
+    struct err ignored;
+    char *given = question < s->dialogue.count ? message_text(&s->dialogue.messages[question]) : NULL;
+    if (!metric || metric->way != METRIC_ANSWERS || metric->corpus_new)
+        metric = metric_find("contains");
+    const char *const turn[] = { given };
+    char *asked = message_text(&s->dialogue.messages[question - 1]), *text = message_text(said);
+    const struct metric_case c = {
+        .question = asked,
+        .answer = text,
+        .references = s->reference_count ? (const char *const *)s->references : turn,
+        .reference_count = s->reference_count ? s->reference_count : given != NULL,
+        .choices = (const char *const *)s->choices,
+        .choice_count = s->choice_count,
+        .right = s->right,
+    };
+    double score = NAN;
+    if (c.reference_count && metric->score(&c, &o, &ignored) == 0) score = o.score;
+    free(o.found);
+    free(asked);
+    free(text);
+    free(given);
+    return score;
+}
+
+static void add_series(struct going *w, const struct sample *s, const struct results *r,
+                       double score)
+{
+    struct series *y = &w->series;
+    const struct result_table *t = results_find(r, w->request->probe->scalar);
+    const size_t room = y->count + 1;
+    y->scalar = xreallocarray(y->scalar, room, sizeof *y->scalar);
+    y->score = xreallocarray(y->score, room, sizeof *y->score);
+    y->key = xreallocarray(y->key, room, sizeof *y->key);
+    y->scalar[y->count] = t && t->row_count ? t->rows[0].value[0] : NAN;
+    y->score[y->count] = score;
+    y->key[y->count++] = s->id ? xstrdup(s->id) : xasprintf("#%lld", (long long)s->index);
+}
+
+static int measure_sample(struct going *w, const struct sample *s, struct err *err)
+{
+    const struct probe *probe = w->request->probe;
+    const size_t question = dialogue_question(&s->dialogue);
+    const size_t count = w->request->given ? s->dialogue.count : question;
+    const bool generate = !w->request->given && (probe->answer || probe->answered);
+    struct image mask = { 0 };
+    struct results one = { 0 };
+    double score = NAN;
+    int status = conversation_show(&w->c, &s->dialogue, count, err);
+    if (status == 0 && generate) status = answer(w, err);
+    if (status == 0 && generate) score = score_of(w, s, question);
+    if (status == 0 && w->request->objects) {
+        struct buf text = { 0 };
+        for (size_t i = 0; i < s->dialogue.count; i++) {
+            char *said = message_text(&s->dialogue.messages[i]);
+            buf_printf(&text, "%s\n", said);
+            free(said);
+        }
+        status = s->dialogue.path_count
+                     ? masks_read(&w->masks, s->dialogue.paths[0], text.data, &mask, err)
+                     : err_set(err, "it has no picture");
+        w->options.mask = &mask;
+        buf_release(&text);
+    }
+    if (status == 0) status = measure(&w->m, &w->c, probe, &one, err);
+    if (status == 0) results_mean_add(&w->mean, &one);
+    if (status == 0 && probe->scalar) add_series(w, s, &one, score);
+    results_release(&one);
+    image_release(&mask);
+    return status;
+}
+
+static void tell(const struct sinks *sinks, int64_t done, int64_t all, double start)
+{
+    const double pace = (clock_seconds() - start) / (double)(done ? done : 1);
+    const struct event_progress p = { .what = "measuring",
+                                      .step = (double)done,
+                                      .steps = (double)all,
+                                      .loss = NAN,
+                                      .eta_s = done ? pace * (double)(all - done) : NAN };
+    sinks_emit(sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &p });
+}
+
+static int go_through(struct going *w, const struct sinks *sinks, struct err *err)
+{
+    const int64_t limit = w->request->limit, all = w->data.count < limit ? w->data.count : limit;
+    const double start = clock_seconds();
+    for (int64_t i = 0; i < w->data.count && w->mean.samples < limit; i++) {
+        struct sample s;
+        struct err why;
+        tell(sinks, w->mean.samples, all, start);
+        if ((dataset_read(&w->data, i, &s, &why) < 0 || measure_sample(w, &s, &why) < 0) &&
+            !w->broken++)
+            w->why = why;
+        sample_release(&s);
+        if (atomic_load(w->m.cancel)) return err_set(err, "stopped");
+    }
+    tell(sinks, all, all, start);
+    if (w->mean.samples) return 0;
+    return err_set(err, "no sample of '%s' could be measured: %s", w->request->data, w->why.text);
+}
+
+static void put_series(struct going *w, struct results *r)
+{
+    const struct series *y = &w->series;
+    const struct probe *probe = w->request->probe;
+    char *name = xasprintf("%s.samples", probe->name);
+    struct result_table *t = results_table(r, name, "sample|value|score");
+    for (size_t i = 0; i < y->count; i++) {
+        double *v = result_row(t, "%s", y->key[i]);
+        v[0] = y->scalar[i], v[1] = y->score[i];
+    }
+    free(name);
+    t->own = t->points = true;
+    name = xasprintf("%s.data", probe->name);
+    t = results_table(r, name, "what|value");
+    result_row(t, "samples")[0] = (double)y->count;
+    result_row(t, "Spearman of value and score")[0] =
+        rank_correlation(y->scalar, y->score, y->count);
+    free(name);
+}
+
+int measure_data(const struct measuring *m, const struct measure_request *request,
+                 const struct sinks *sinks, struct results *r, struct err *err)
+{
+    struct going w = { .request = request,
+                       .m = *m,
+                       .options = request->options,
+                       .data = { .file = -1 },
+                       .masks = { .lines.file = -1 } };
+    w.m.options = &w.options;
+    conversation_init(&w.c, m->backend);
+    int status = dataset_open(&w.data, request->data, request->images, err);
+    if (status == 0 && request->objects) status = masks_open(&w.masks, request->objects, err);
+    if (status == 0) {
+        conversation_set_model(&w.c, m->model);
+        status = go_through(&w, sinks, err);
+    }
+    const int64_t samples = w.mean.samples;
+    results_mean_take(&w.mean, r);
+    if (status == 0) {
+        results_note(r, "means over %lld samples%s", (long long)samples,
+                     request->given ? " with the data's own answers" : "");
+        if (w.broken)
+            results_note(r, "%lld samples are left out, the first because: %s",
+                         (long long)w.broken, w.why.text);
+        if (request->probe->scalar) put_series(&w, r);
+    }
+    for (size_t i = 0; i < w.series.count; i++) free(w.series.key[i]);
+    free(w.series.key);
+    free(w.series.scalar);
+    free(w.series.score);
+    conversation_release(&w.c);
+    masks_close(&w.masks);
+    dataset_close(&w.data);
+    return status;
+}

@@ -1,0 +1,298 @@
+// core/probes/norms.c -- norms of both modalities from the encoder to the last layer, and what
+// they do to angles and to attention (methods page, section 1).
+//
+//   h[l] [N,D] by rows: ||h[l]||, cos(h[l-1], h[l]), C = ||h[l+1]-h[l]||, phi = angle(h[l+1]-h[l],
+//   h[l]), theta = angle(h[l], h[l+1]); theory: theta_m = atan2(C sin phi, n_m + C cos phi) (Eq. 8),
+//   gamma = cos(theta_vis) cos(theta_txt) (Theorem 1), the balanced case of Lemma 1.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/probes/interface.h"
+#include "core/probes/list.h"
+#include "core/probes/rows.h"
+
+enum { VISUAL, TEXT, LATER, GROUPS }; // LATER: text without the first position
+
+struct depth { // of h[l]
+    struct stat norm[GROUPS], cosine[GROUPS], theta[GROUPS];
+    struct stat step, turn; // C, phi of all tokens
+    double cross;           // mean cosine over visual x text pairs
+    double logits, dot, dot_all;
+};
+
+struct norms {
+    const struct probe_env *env;
+    int layers;
+    int64_t rows, width;
+    struct depth *depth; // [L+1]
+    struct interface interface;
+    float *before; // [N,D] h[l-1]
+    bool *there;   // [N] alive there
+    struct rows h, q, k;
+    double *visual, *text; // [D] sums
+};
+
+static void norms_release(void *state)
+{
+    struct norms *s = state;
+    interface_release(&s->interface);
+    free(s->depth);
+    free(s->before);
+    free(s->there);
+    free(s->visual);
+    free(s->text);
+    rows_release(&s->h);
+    rows_release(&s->q);
+    rows_release(&s->k);
+    free(s);
+}
+
+static void *norms_start(const struct probe_env *env, struct err *err)
+{
+    struct norms *s = xcalloc(1, sizeof *s);
+    const struct decoder_config *c = &env->model->decoder.config;
+    const int64_t most = c->hidden > c->kv_heads * c->dim ? c->hidden : c->kv_heads * c->dim;
+    s->env = env;
+    s->layers = c->layers;
+    s->rows = env->sequence->n;
+    s->width = c->hidden;
+    s->depth = xcalloc((size_t)c->layers + 1, sizeof *s->depth);
+    s->before = xcalloc((size_t)(s->rows * s->width), sizeof *s->before);
+    s->there = xcalloc((size_t)s->rows, sizeof *s->there);
+    s->visual = xcalloc((size_t)most, sizeof *s->visual);
+    s->text = xcalloc((size_t)most, sizeof *s->text);
+    interface_table(&s->interface, env->backend, &env->model->decoder.embed);
+    return s;
+}
+
+static bool norms_wants(void *state, enum site site, int layer)
+{
+    const struct norms *s = state;
+    if (site == SITE_VISION_LAYER) return layer < 0 || layer == s->env->model->vision.config.layers;
+    return site == SITE_VISION || site == SITE_PROJECTED || site == SITE_VISUAL ||
+           site == SITE_LAYER_IN || site == SITE_VALUES || site == SITE_FINAL;
+}
+
+static double angle(double cosine)
+{
+    return acos(fmin(fmax(cosine, -1), 1));
+}
+
+static void add_groups(struct stat *stat, const struct site_args *a, int64_t i, double x)
+{
+    if (site_visual(a, i)) {
+        stat_add(&stat[VISUAL], x);
+        return;
+    }
+    stat_add(&stat[TEXT], x);
+    if (site_row(a, i) > 0) stat_add(&stat[LATER], x);
+}
+
+// From h[l-1] to h[l] of one token.
+static void add_step(struct norms *s, int l, const struct site_args *a, int64_t i, const float *h)
+{
+    const float *before = s->before + site_row(a, i) * s->width;
+    struct depth *d = &s->depth[l], *from = &s->depth[l - 1];
+    double step = 0, along = 0;
+    const double norm = rows_norm(before, s->width), cosine = rows_cosine(before, h, s->width);
+    for (int64_t k = 0; k < s->width; k++) {
+        const double u = (double)h[k] - (double)before[k];
+        step += u * u;
+        along += u * (double)before[k];
+    }
+    add_groups(d->cosine, a, i, cosine);
+    add_groups(from->theta, a, i, angle(cosine));
+    stat_add(&from->step, sqrt(step));
+    if (step > 0 && norm > 0) stat_add(&from->turn, angle(along / (sqrt(step) * norm)));
+}
+
+// Sums of unit vectors give the mean cosine over all pairs.
+static void add_cross(struct norms *s, int l, const struct site_args *a, const float *h)
+{
+    int64_t visual = 0, text = 0;
+    double dot = 0;
+    memset(s->visual, 0, (size_t)s->width * sizeof *s->visual);
+    memset(s->text, 0, (size_t)s->width * sizeof *s->text);
+    for (int64_t i = 0; i < a->x->shape[0]; i++) {
+        const bool seen = site_visual(a, i);
+        const double norm = rows_norm(h + i * s->width, s->width);
+        double *sum = seen ? s->visual : s->text;
+        *(seen ? &visual : &text) += 1;
+        for (int64_t k = 0; k < s->width && norm > 0; k++)
+            sum[k] += (double)h[i * s->width + k] / norm;
+    }
+    for (int64_t k = 0; k < s->width; k++) dot += s->visual[k] * s->text[k];
+    s->depth[l].cross = visual && text ? dot / (double)visual / (double)text : NAN;
+}
+
+// Dot products of the layer's normed inputs, text with earlier visual tokens and with all.
+static void add_inputs(struct norms *s, int l, struct graph *g, const struct site_args *a,
+                       const float *h)
+{
+    const struct tensor *gain = &s->env->model->decoder.layer[l].input_norm;
+    const double eps = s->env->model->decoder.config.eps;
+    const float *w = rows_read(&s->k, g, gain);
+    double pairs = 0, sum = 0, all = 0;
+    int64_t visual = 0, text = 0;
+    memset(s->visual, 0, (size_t)s->width * sizeof *s->visual);
+    memset(s->text, 0, (size_t)s->width * sizeof *s->text);
+    for (int64_t i = 0; i < a->x->shape[0]; i++) {
+        const float *x = h + i * s->width;
+        const double scale = 1 / sqrt(rows_dot(x, x, s->width) / (double)s->width + eps);
+        const bool seen = site_visual(a, i);
+        *(seen ? &visual : &text) += 1;
+        if (!seen) pairs += (double)visual;
+        for (int64_t k = 0; k < s->width; k++) {
+            const double y = (double)x[k] * scale * (double)w[k];
+            if (!seen) sum += y * s->visual[k];
+            (seen ? s->visual : s->text)[k] += y;
+        }
+    }
+    for (int64_t k = 0; k < s->width; k++) all += s->visual[k] * s->text[k];
+    s->depth[l].dot = pairs > 0 ? sum / pairs : NAN;
+    s->depth[l].dot_all = visual && text ? all / (double)visual / (double)text : NAN;
+}
+
+// q.k/sqrt(d) over text queries and earlier visual keys, mean over heads.
+static void add_logits(struct norms *s, struct graph *g, const struct site_args *a)
+{
+    const int64_t heads = a->q->shape[1], kv_heads = a->k->shape[1], dim = a->q->shape[2];
+    const int64_t keys = a->k->shape[0], group = heads / kv_heads;
+    const float *q = rows_read(&s->q, g, a->q), *k = rows_read(&s->k, g, a->k);
+    double sum = 0, pairs = 0, visual = 0;
+    memset(s->visual, 0, (size_t)(kv_heads * dim) * sizeof *s->visual);
+    for (int64_t j = 0; j < keys; j++) {
+        if (a->sequence->picture[site_key(a, j)] >= 0) {
+            for (int64_t x = 0; x < kv_heads * dim; x++)
+                s->visual[x] += (double)k[j * kv_heads * dim + x];
+            visual++;
+            continue;
+        }
+        const int64_t i = j - a->past;
+        if (i < 0 || visual == 0) continue;
+        pairs += visual;
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t x = 0; x < dim; x++)
+                sum += (double)q[(i * heads + h) * dim + x] * s->visual[h / group * dim + x];
+    }
+    s->depth[a->layer].logits =
+        pairs > 0 ? sum / pairs / (double)heads / sqrt((double)dim) : NAN;
+}
+
+static int norms_run(void *state, struct graph *g, enum site site, struct site_args *args)
+{
+    struct norms *s = state;
+    if (site == SITE_VALUES) {
+        add_logits(s, g, args);
+        return 0;
+    }
+    const float *h = rows_read(&s->h, g, args->x);
+    if (site != SITE_LAYER_IN && site != SITE_FINAL) {
+        interface_add(&s->interface, s->env->model, site, args, h);
+        return 0;
+    }
+    const int l = site == SITE_FINAL ? s->layers : args->layer;
+    const int64_t n = args->x->shape[0];
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t row = site_row(args, i);
+        add_groups(s->depth[l].norm, args, i, rows_norm(h + i * s->width, s->width));
+        if (l && s->there[row]) add_step(s, l, args, i, h + i * s->width);
+    }
+    add_cross(s, l, args, h);
+    if (l < s->layers) add_inputs(s, l, g, args, h);
+    memset(s->there, 0, (size_t)s->rows * sizeof *s->there);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t row = site_row(args, i);
+        memcpy(s->before + row * s->width, h + i * s->width, (size_t)s->width * sizeof *h);
+        s->there[row] = true;
+    }
+    return 0;
+}
+
+// --- what comes out ------------------------------------------------------------------------------
+
+static void put_groups(double *v, const struct stat *stat)
+{
+    for (int i = 0; i < GROUPS; i++) {
+        v[2 * i] = stat_mean(&stat[i]);
+        v[2 * i + 1] = stat_std(&stat[i]);
+    }
+}
+
+#define GROUP_COLUMNS "layer|visual|visual std|text|text std|text but first|text but first std"
+
+static void put_layers(const struct norms *s, struct results *r)
+{
+    struct result_table *t = results_table(r, "norms.layers", GROUP_COLUMNS);
+    t->curve = true;
+    for (int l = 0; l <= s->layers; l++) put_groups(result_row(t, "%d", l), s->depth[l].norm);
+    t = results_table(r, "norms.cosines", GROUP_COLUMNS);
+    t->curve = true;
+    for (int l = 1; l <= s->layers; l++) put_groups(result_row(t, "%d", l), s->depth[l].cosine);
+}
+
+// The columns of norms.theory.
+enum { C, PHI, N_VIS, N_TXT, THETA_VIS, FOUND_VIS, THETA_TXT, FOUND_TXT, GAMMA, FOUND, BALANCED };
+
+static void put_theory(const struct norms *s, struct results *r)
+{
+    struct result_table *t =
+        results_table(r, "norms.theory",
+                      "layer|C|phi|norm visual|norm text|theta visual|measured visual|theta text|"
+                      "measured text|gamma|gamma measured|gamma balanced");
+    struct result_table *cross = results_table(
+        r, "norms.alignment", "layer|cosine by theory|by measured angles|cosine measured");
+    double product = s->depth[0].cross, found = product;
+    cross->curve = true;
+    for (int l = 0; l <= s->layers; l++) {
+        const struct depth *d = &s->depth[l];
+        double *x = result_row(cross, "%d", l);
+        x[0] = product, x[1] = found, x[2] = d->cross;
+        if (l == s->layers) break;
+        double *v = result_row(t, "%d", l);
+        v[C] = stat_mean(&d->step), v[PHI] = stat_mean(&d->turn);
+        v[N_VIS] = stat_mean(&d->norm[VISUAL]), v[N_TXT] = stat_mean(&d->norm[TEXT]);
+        v[THETA_VIS] = atan2(v[C] * sin(v[PHI]), v[N_VIS] + v[C] * cos(v[PHI]));
+        v[THETA_TXT] = atan2(v[C] * sin(v[PHI]), v[N_TXT] + v[C] * cos(v[PHI]));
+        v[FOUND_VIS] = stat_mean(&d->theta[VISUAL]), v[FOUND_TXT] = stat_mean(&d->theta[TEXT]);
+        v[GAMMA] = cos(v[THETA_VIS]) * cos(v[THETA_TXT]);
+        v[FOUND] = cos(v[FOUND_VIS]) * cos(v[FOUND_TXT]);
+        // Both tangents are the geometric mean: cos^2 of that angle.
+        v[BALANCED] = 1 / (1 + fabs(tan(v[THETA_VIS]) * tan(v[THETA_TXT])));
+        product *= v[GAMMA];
+        found *= v[FOUND];
+    }
+}
+
+static void put_attention(const struct norms *s, struct results *r)
+{
+    struct result_table *t = results_table(
+        r, "norms.attention", "layer|text-visual logits|input products|input products, all pairs");
+    t->curve = true;
+    for (int l = 0; l < s->layers; l++) {
+        double *v = result_row(t, "%d", l);
+        v[0] = s->depth[l].logits, v[1] = s->depth[l].dot, v[2] = s->depth[l].dot_all;
+    }
+}
+
+static int norms_finish(void *state, struct results *r, struct err *err)
+{
+    struct norms *s = state;
+    s->interface.text = s->depth[0].norm[TEXT];
+    interface_put(&s->interface, r);
+    put_layers(s, r);
+    put_theory(s, r);
+    put_attention(s, r);
+    return 0;
+}
+
+const struct probe probe_norms = {
+    .name = "norms",
+    .encoder = true,
+    .start = norms_start,
+    .release = norms_release,
+    .wants = norms_wants,
+    .run = norms_run,
+    .finish = norms_finish,
+};

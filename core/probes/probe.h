@@ -1,0 +1,74 @@
+// core/probes/probe.h -- a measurement: something that reads what passes and changes nothing.
+//
+// A probe is one file core/probes/NAME.c with one constant struct and a line in
+// core/probes/list.h; commands/probe.c makes a command of it. It sees one pass over a prompt and
+// its answer (core/probes/measure.h) and says what it found as tables and maps; whoever measures a
+// data set takes the means.
+//
+// A hook of a probe only reads. Probability matrices of queries by keys are never written out:
+// probe_each_query (core/probes/rows.h) computes single rows.
+#ifndef CORE_PROBES_PROBE_H
+#define CORE_PROBES_PROBE_H
+
+#include "core/families/family.h"
+#include "core/hooks.h"
+#include "core/message.h"
+#include "core/model.h"
+#include "core/probes/results.h"
+#include "core/settings.h"
+
+// Which query rows are meant.
+enum probe_token {
+    PROBE_TOKEN_DEFAULT, // the probe's choice
+    PROBE_TOKEN_ANSWER,  // all tokens of the answer, mean
+    PROBE_TOKEN_LAST,    // the prompt's last row: what chooses the first token
+    PROBE_TOKEN_NUMBER,  // one token of the answer, from 0
+    PROBE_TOKEN_ROW,     // one row of the sequence
+};
+
+enum { PROBE_LAYER_DEFAULT = -2, PROBE_LAYER_ALL = -1, PROBE_DIMS = 8 };
+
+struct probe_options {
+    int layer;   // 0.., or PROBE_LAYER_*
+    int head;    // -1: mean
+    int picture; // -1: all
+    enum probe_token token;
+    int64_t number;      // of PROBE_TOKEN_NUMBER, PROBE_TOKEN_ROW
+    double threshold;    // of attention sinks
+    int dims[PROBE_DIMS]; // sink dimensions
+    int dim_count;        // 0: found
+    const double *box;        // left, top, width, height in pixels of the picture; NULL: none
+    const struct image *mask; // as large as the picture, bright where the thing is; NULL: none
+};
+
+// What there is to start with before anyone chose.
+extern const struct probe_options probe_defaults;
+
+// What a probe is started with; all of it lasts until release.
+struct probe_env {
+    const struct model *model;
+    const struct settings *settings;
+    const struct backend *backend;
+    const struct probe_options *options;
+    const struct picture *pictures; // of the conversation
+    size_t picture_count;
+    const struct sequence *sequence; // rows up to sequence->prompt are the prompt
+    const bool *kept; // [S] visual tokens that pruning left; NULL: none was dropped. At finish.
+};
+
+struct probe {
+    const char *name;
+    bool pictures; // there must be visual tokens
+    bool answer;   // there must be an answer
+    bool answered; // over a data set the questions are answered first
+    const char *scalar; // the table whose first number is the one of a sample; NULL: none
+    bool encoder;  // listens while pictures are encoded
+    bool times;    // whoever measures times the pass too, with and without the methods
+    void *(*start)(const struct probe_env *env, struct err *err); // NULL on failure
+    void (*release)(void *state);
+    bool (*wants)(void *state, enum site site, int layer);
+    int (*run)(void *state, struct graph *g, enum site site, struct site_args *args);
+    int (*finish)(void *state, struct results *r, struct err *err);
+};
+
+#endif

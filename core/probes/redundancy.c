@@ -1,0 +1,69 @@
+// core/probes/redundancy.c -- how little each layer's FFN changes its tokens (methods page, section
+// 3): mean of cos(x, y), y = x + FFN(norm(x)), over visual and over text tokens.
+//
+// FFNs that are approximated are seen as the settings make them.
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/probes/ffn_sums.h"
+#include "core/probes/list.h"
+
+struct redundancy {
+    struct ffn_sums *sums;
+    struct stats {
+        int64_t visual, text;
+    } *count; // [L] tokens of each layer: pruning leaves fewer
+};
+
+static void redundancy_release(void *state)
+{
+    struct redundancy *s = state;
+    ffn_sums_free(s->sums);
+    free(s->count);
+    free(s);
+}
+
+static void *redundancy_start(const struct probe_env *env, struct err *err)
+{
+    struct redundancy *s = xcalloc(1, sizeof *s);
+    const struct decoder_config *c = &env->model->decoder.config;
+    s->sums = ffn_sums_new(c->layers, c->hidden);
+    s->count = xcalloc((size_t)c->layers, sizeof *s->count);
+    return s;
+}
+
+static bool redundancy_wants(void *state, enum site site, int layer)
+{
+    return site == SITE_FFN_IN || site == SITE_FFN_OUT;
+}
+
+static int redundancy_run(void *state, struct graph *g, enum site site, struct site_args *args)
+{
+    struct redundancy *s = state;
+    for (int64_t i = 0; site == SITE_FFN_OUT && i < args->x->shape[0]; i++)
+        (*(site_visual(args, i) ? &s->count[args->layer].visual : &s->count[args->layer].text))++;
+    const struct hook hook = ffn_sums_hook(s->sums);
+    return hook.run(hook.self, g, site, args);
+}
+
+static int redundancy_finish(void *state, struct results *r, struct err *err)
+{
+    const struct redundancy *s = state;
+    struct result_table *t = results_table(r, "redundancy", "layer|visual|text");
+    t->curve = true;
+    for (int64_t l = 0; l < s->sums->layers; l++) {
+        double *v = result_row(t, "%d", (int)l);
+        v[0] = s->sums->visual[l] / (double)s->count[l].visual; // NaN without any
+        v[1] = s->sums->text[l] / (double)s->count[l].text;
+    }
+    return 0;
+}
+
+const struct probe probe_redundancy = {
+    .name = "redundancy",
+    .start = redundancy_start,
+    .release = redundancy_release,
+    .wants = redundancy_wants,
+    .run = redundancy_run,
+    .finish = redundancy_finish,
+};

@@ -1,0 +1,392 @@
+// core/probes/results.c -- tables and maps, their means over samples, how they are written.
+#include "core/probes/results.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char **split(const char *text, int *count)
+{
+    char **words = NULL;
+    *count = 0;
+    for (const char *p = text;; p++) {
+        const size_t n = strcspn(p, "|");
+        words = xreallocarray(words, (size_t)*count + 1, sizeof *words);
+        words[(*count)++] = xstrndup(p, n);
+        p += n;
+        if (!*p) return words;
+    }
+}
+
+struct result_table *results_table(struct results *r, const char *name, const char *columns)
+{
+    struct result_table *t = xcalloc(1, sizeof *t);
+    t->name = xstrdup(name);
+    t->columns = split(columns, &t->column_count);
+    r->tables = xreallocarray(r->tables, r->table_count + 1, sizeof *r->tables);
+    return r->tables[r->table_count++] = t;
+}
+
+static double *add_row(struct result_table *t, char *key)
+{
+    const size_t count = (size_t)t->column_count - 1;
+    t->rows = xreallocarray(t->rows, t->row_count + 1, sizeof *t->rows);
+    struct result_row *row = &t->rows[t->row_count++];
+    row->key = key;
+    row->value = xreallocarray(NULL, count + 1, sizeof *row->value);
+    for (size_t i = 0; i < count; i++) row->value[i] = NAN;
+    return row->value;
+}
+
+double *result_row(struct result_table *t, const char *key, ...)
+{
+    struct buf b = { 0 };
+    va_list args;
+    va_start(args, key);
+    buf_vprintf(&b, key, args);
+    va_end(args);
+    return add_row(t, buf_take(&b));
+}
+
+struct result_map *results_map(struct results *r, const char *name, int rows, int cols)
+{
+    const size_t count = (size_t)rows * (size_t)cols;
+    r->maps = xreallocarray(r->maps, r->map_count + 1, sizeof *r->maps);
+    struct result_map *m = &r->maps[r->map_count++];
+    *m = (struct result_map){ .name = xstrdup(name),
+                              .picture = -1,
+                              .layer = -1,
+                              .head = -1,
+                              .token = -1,
+                              .rows = rows,
+                              .cols = cols };
+    m->values = xreallocarray(NULL, count + 1, sizeof *m->values);
+    for (size_t i = 0; i < count; i++) m->values[i] = NAN;
+    return m;
+}
+
+void results_note(struct results *r, const char *format, ...)
+{
+    struct buf b = { 0 };
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    r->notes = xreallocarray(r->notes, r->note_count + 1, sizeof *r->notes);
+    r->notes[r->note_count++] = buf_take(&b);
+}
+
+static void table_free(struct result_table *t)
+{
+    for (int c = 0; c < t->column_count; c++) free(t->columns[c]);
+    for (size_t i = 0; i < t->row_count; i++) {
+        free(t->rows[i].key);
+        free(t->rows[i].value);
+    }
+    free(t->columns);
+    free(t->rows);
+    free(t->name);
+    free(t);
+}
+
+void results_release(struct results *r)
+{
+    for (size_t i = 0; i < r->table_count; i++) table_free(r->tables[i]);
+    for (size_t i = 0; i < r->map_count; i++) {
+        free(r->maps[i].name);
+        free(r->maps[i].tile);
+        free(r->maps[i].values);
+        free(r->maps[i].state);
+    }
+    for (size_t i = 0; i < r->note_count; i++) free(r->notes[i]);
+    free(r->tables);
+    free(r->maps);
+    free(r->notes);
+    *r = (struct results){ 0 };
+}
+
+static struct result_table *find(const struct results *r, const char *name)
+{
+    for (size_t i = 0; i < r->table_count; i++)
+        if (!strcmp(r->tables[i]->name, name)) return r->tables[i];
+    return NULL;
+}
+
+const struct result_table *results_find(const struct results *r, const char *table)
+{
+    return find(r, table);
+}
+
+static double *row_of(const struct result_table *t, const char *key)
+{
+    for (size_t i = 0; i < t->row_count; i++)
+        if (!strcmp(t->rows[i].key, key)) return t->rows[i].value;
+    return NULL;
+}
+
+const double *results_value(const struct results *r, const char *table, const char *key,
+                            const char *column)
+{
+    const struct result_table *t = find(r, table);
+    const double *row = t ? row_of(t, key) : NULL;
+    for (int c = 1; row && c < t->column_count; c++)
+        if (!strcmp(t->columns[c], column)) return row + c - 1;
+    return NULL;
+}
+
+// --- means ---------------------------------------------------------------------------------------
+
+static struct result_table *copy_head(struct results *to, const struct result_table *from,
+                                      const char *name)
+{
+    struct result_table *t = results_table(to, name, from->columns[0]);
+    t->columns = xreallocarray(t->columns, (size_t)from->column_count, sizeof *t->columns);
+    for (int c = 1; c < from->column_count; c++) t->columns[c] = xstrdup(from->columns[c]);
+    t->column_count = from->column_count;
+    t->curve = from->curve;
+    t->points = from->points;
+    return t;
+}
+
+// Adds value, its square or 1 to the cells of `to`, which get the rows they lack.
+static void add_table(struct results *to, const struct result_table *from, int what)
+{
+    struct result_table *t = find(to, from->name);
+    if (!t) t = copy_head(to, from, from->name);
+    for (size_t i = 0; i < from->row_count; i++) {
+        const double *v = from->rows[i].value;
+        double *sum = i < t->row_count && !strcmp(t->rows[i].key, from->rows[i].key)
+                          ? t->rows[i].value
+                          : row_of(t, from->rows[i].key);
+        if (!sum) sum = add_row(t, xstrdup(from->rows[i].key));
+        for (int c = 0; c + 1 < t->column_count && c + 1 < from->column_count; c++) {
+            if (!isfinite(v[c])) continue;
+            const double more = what == 0 ? v[c] : what == 1 ? v[c] * v[c] : 1;
+            sum[c] = isfinite(sum[c]) ? sum[c] + more : more;
+        }
+    }
+}
+
+static bool same_map(const struct result_map *a, const struct result_map *b)
+{
+    return !strcmp(a->name, b->name) && a->picture == b->picture && a->layer == b->layer &&
+           a->head == b->head && a->rows == b->rows && a->cols == b->cols &&
+           !a->tile == !b->tile && (!a->tile || !strcmp(a->tile, b->tile));
+}
+
+static void add_map(struct results *to, const struct result_map *from, bool ones)
+{
+    struct result_map *m = NULL;
+    for (size_t i = 0; i < to->map_count && !m; i++)
+        if (same_map(&to->maps[i], from)) m = &to->maps[i];
+    if (!m) {
+        m = results_map(to, from->name, from->rows, from->cols);
+        m->tile = from->tile ? xstrdup(from->tile) : NULL;
+        m->picture = from->picture, m->layer = from->layer;
+        m->head = from->head, m->token = from->token;
+    }
+    for (int i = 0; i < m->rows * m->cols; i++) {
+        if (!isfinite(from->values[i])) continue;
+        const float more = ones ? 1 : from->values[i];
+        m->values[i] = isfinite(m->values[i]) ? m->values[i] + more : more;
+    }
+}
+
+void results_mean_add(struct results_mean *m, const struct results *r)
+{
+    for (size_t i = 0; i < r->table_count; i++) {
+        if (r->tables[i]->own) continue;
+        add_table(&m->sums, r->tables[i], 0);
+        add_table(&m->squares, r->tables[i], 1);
+        add_table(&m->counts, r->tables[i], 2);
+    }
+    for (size_t i = 0; i < r->map_count; i++) {
+        add_map(&m->sums, &r->maps[i], false);
+        add_map(&m->counts, &r->maps[i], true);
+    }
+    m->samples++;
+}
+
+// Mean, or population standard deviation, of each cell.
+static void take_table(struct results *to, const struct results_mean *m, size_t at, bool deviation)
+{
+    const struct result_table *sum = m->sums.tables[at], *square = m->squares.tables[at];
+    const struct result_table *count = m->counts.tables[at];
+    char *name = xasprintf("%s%s", sum->name, deviation ? ".std" : "");
+    struct result_table *t = copy_head(to, sum, name);
+    t->curve &= !deviation;
+    free(name);
+    for (size_t i = 0; i < sum->row_count; i++) {
+        double *v = add_row(t, xstrdup(sum->rows[i].key));
+        for (int c = 0; c + 1 < sum->column_count; c++) {
+            const double n = count->rows[i].value[c], mean = sum->rows[i].value[c] / n;
+            v[c] = deviation ? sqrt(fmax(square->rows[i].value[c] / n - mean * mean, 0)) : mean;
+        }
+    }
+}
+
+void results_mean_take(struct results_mean *m, struct results *mean)
+{
+    for (size_t i = 0; i < m->sums.table_count; i++) {
+        take_table(mean, m, i, false);
+        if (m->samples > 1) take_table(mean, m, i, true);
+    }
+    for (size_t i = 0; i < m->sums.map_count; i++) {
+        add_map(mean, &m->sums.maps[i], false);
+        struct result_map *map = &mean->maps[mean->map_count - 1];
+        map->token = -1;
+        for (int k = 0; k < map->rows * map->cols; k++)
+            map->values[k] /= m->counts.maps[i].values[k];
+    }
+    results_release(&m->sums);
+    results_release(&m->squares);
+    results_release(&m->counts);
+    *m = (struct results_mean){ 0 };
+}
+
+// --- writing -------------------------------------------------------------------------------------
+
+static bool is_number(const char *text)
+{
+    char *end;
+    strtod(text, &end);
+    return *text && !*end;
+}
+
+void results_emit(const struct result_table *t, const struct sinks *sinks)
+{
+    struct table_builder b;
+    const size_t columns = (size_t)t->column_count;
+    bool *numeric = xcalloc(columns, sizeof *numeric);
+    for (size_t c = 0; c < columns; c++) numeric[c] = true;
+    for (size_t i = 0; i < t->row_count; i++) numeric[0] &= is_number(t->rows[i].key);
+    table_begin(&b, t->name, t->column_count, (const char *const *)t->columns, numeric);
+    for (size_t i = 0; i < t->row_count; i++) {
+        table_add(&b, "%s", t->rows[i].key);
+        for (size_t c = 0; c + 1 < columns; c++)
+            table_add(&b, isfinite(t->rows[i].value[c]) ? "%.6g" : "", t->rows[i].value[c]);
+    }
+    table_emit(&b, sinks);
+    free(numeric);
+}
+
+static void put_word(struct buf *b, const char *text, char quote)
+{
+    buf_putc(b, '"');
+    for (; *text; text++) {
+        const unsigned char c = (unsigned char)*text;
+        if (quote == '"' && c == '"')
+            buf_puts(b, "\"\"");
+        else if (quote == '\\' && (c == '"' || c == '\\'))
+            buf_printf(b, "\\%c", c);
+        else if (quote == '\\' && c < 0x20)
+            buf_printf(b, "\\u%04x", c);
+        else
+            buf_putc(b, (char)c);
+    }
+    buf_putc(b, '"');
+}
+
+static void csv_map(const struct result_map *m, struct buf *b)
+{
+    for (int r = 0; r < m->rows; r++)
+        for (int c = 0; c < m->cols; c++) {
+            const int i = r * m->cols + c;
+            put_word(b, m->name, '"');
+            buf_printf(b, ",%d,", m->picture);
+            put_word(b, m->tile ? m->tile : "", '"');
+            buf_printf(b, ",%d,%d,%d,%d,%d,", m->layer, m->head, m->token, r, c);
+            if (isfinite(m->values[i])) buf_printf(b, "%.9g", (double)m->values[i]);
+            buf_printf(b, ",%d\n", m->state ? m->state[i] : 0);
+        }
+}
+
+void results_csv(const struct results *r, struct buf *b)
+{
+    for (size_t i = 0; i < r->table_count; i++) {
+        const struct result_table *t = r->tables[i];
+        if (b->length) buf_putc(b, '\n');
+        for (int c = 0; c < t->column_count; c++) {
+            buf_puts(b, c ? "," : "table,");
+            put_word(b, t->columns[c], '"');
+        }
+        buf_putc(b, '\n');
+        for (size_t k = 0; k < t->row_count; k++) {
+            put_word(b, t->name, '"');
+            buf_putc(b, ',');
+            put_word(b, t->rows[k].key, '"');
+            for (int c = 0; c + 1 < t->column_count; c++)
+                buf_printf(b, isfinite(t->rows[k].value[c]) ? ",%.9g" : ",", t->rows[k].value[c]);
+            buf_putc(b, '\n');
+        }
+    }
+    if (!r->map_count) return;
+    if (b->length) buf_putc(b, '\n');
+    buf_puts(b, "map,picture,tile,layer,head,token,row,column,value,dropped\n");
+    for (size_t i = 0; i < r->map_count; i++) csv_map(&r->maps[i], b);
+}
+
+static void json_number(struct buf *b, double v)
+{
+    if (isfinite(v))
+        buf_printf(b, "%.9g", v);
+    else
+        buf_puts(b, "null");
+}
+
+static void json_table(const struct result_table *t, struct buf *b)
+{
+    buf_puts(b, "{\"name\":");
+    put_word(b, t->name, '\\');
+    buf_puts(b, ",\"columns\":[");
+    for (int c = 0; c < t->column_count; c++) {
+        if (c) buf_putc(b, ',');
+        put_word(b, t->columns[c], '\\');
+    }
+    buf_puts(b, "],\"rows\":[");
+    for (size_t i = 0; i < t->row_count; i++) {
+        buf_puts(b, i ? ",[" : "[");
+        put_word(b, t->rows[i].key, '\\');
+        for (int c = 0; c + 1 < t->column_count; c++) {
+            buf_putc(b, ',');
+            json_number(b, t->rows[i].value[c]);
+        }
+        buf_putc(b, ']');
+    }
+    buf_puts(b, "]}");
+}
+
+static void json_map(const struct result_map *m, struct buf *b)
+{
+    buf_puts(b, "{\"name\":");
+    put_word(b, m->name, '\\');
+    if (m->tile) {
+        buf_puts(b, ",\"tile\":");
+        put_word(b, m->tile, '\\');
+    }
+    buf_printf(b,
+               ",\"picture\":%d,\"layer\":%d,\"head\":%d,\"token\":%d,\"rows\":%d,\"cols\":%d,"
+               "\"values\":[",
+               m->picture, m->layer, m->head, m->token, m->rows, m->cols);
+    for (int i = 0; i < m->rows * m->cols; i++) {
+        if (i) buf_putc(b, ',');
+        json_number(b, (double)m->values[i]);
+    }
+    buf_puts(b, "]}");
+}
+
+void results_json(const struct results *r, struct buf *b)
+{
+    buf_puts(b, "{\"tables\":[");
+    for (size_t i = 0; i < r->table_count; i++) {
+        if (i) buf_putc(b, ',');
+        json_table(r->tables[i], b);
+    }
+    buf_puts(b, "],\"maps\":[");
+    for (size_t i = 0; i < r->map_count; i++) {
+        if (i) buf_putc(b, ',');
+        json_map(&r->maps[i], b);
+    }
+    buf_puts(b, "]}");
+}

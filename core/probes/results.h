@@ -1,0 +1,88 @@
+// core/probes/results.h -- what a measurement came to: tables of numbers, and maps over pictures.
+//
+//   struct results r = { 0 };
+//   struct result_table *t = results_table(&r, "norms.layers", "layer|visual|text");
+//   t->curve = true;
+//   double *v = result_row(t, "%d", layer);        // as many as there are columns after the first
+//   v[0] = ...; v[1] = ...;
+//   results_release(&r);
+//
+// Measurements of several samples are averaged cell by cell:
+//
+//   struct results_mean m = { 0 };
+//   results_mean_add(&m, &r); ...
+//   results_mean_take(&m, &mean);                  // NAME, and NAME.std beside it
+#ifndef CORE_PROBES_RESULTS_H
+#define CORE_PROBES_RESULTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/event.h"
+#include "core/mem.h"
+
+struct result_row {
+    char *key;
+    double *value; // [column_count - 1]; NaN: none
+};
+
+struct result_table {
+    char *name;
+    char **columns; // [column_count]; the first is that of the keys
+    int column_count;
+    struct result_row *rows;
+    size_t row_count;
+    bool own;    // its rows are things of this picture or sample: not averaged
+    bool curve;  // keys are numbers: the columns are lines over them
+    bool points; // column 1 is x, column 2 is y of points
+};
+
+// Values over the tokens of a picture (one tile of it).
+struct result_map {
+    char *name, *tile; // tile NULL: the picture is one
+    int picture, layer, head, token; // -1 = all / mean
+    int rows, cols;
+    float *values;  // [rows * cols]; NaN where no token is
+    uint8_t *state; // [rows * cols] enum map_state; NULL: nothing is pruned
+    double area[4]; // left, top, right, bottom in pixels of the picture: what it lies over
+};
+
+struct results {
+    struct result_table **tables;
+    size_t table_count;
+    struct result_map *maps;
+    size_t map_count;
+    char **notes; // sentences for people
+    size_t note_count;
+};
+
+// `columns` separated by "|".
+struct result_table *results_table(struct results *r, const char *name, const char *columns);
+double *result_row(struct result_table *t, const char *key, ...)
+    __attribute__((format(printf, 2, 3)));
+// values and state NaN and kept everywhere.
+struct result_map *results_map(struct results *r, const char *name, int rows, int cols);
+void results_note(struct results *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void results_release(struct results *r);
+// NULL when there is no such table, row or column.
+const struct result_table *results_find(const struct results *r, const char *table);
+const double *results_value(const struct results *r, const char *table, const char *key,
+                            const char *column);
+
+// Sums over samples; zeroed is empty.
+struct results_mean {
+    struct results sums, squares, counts;
+    int64_t samples;
+};
+
+// Tables that are a sample's own, and notes, are left out.
+void results_mean_add(struct results_mean *m, const struct results *r);
+void results_mean_take(struct results_mean *m, struct results *mean);
+
+// A table as others see it.
+void results_emit(const struct result_table *t, const struct sinks *sinks);
+void results_csv(const struct results *r, struct buf *b);
+void results_json(const struct results *r, struct buf *b);
+
+#endif

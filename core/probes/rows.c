@@ -1,0 +1,368 @@
+// core/probes/rows.c -- what probes share.
+#include "core/probes/rows.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/attend.h"
+#include "core/ops.h"
+
+const struct probe_options probe_defaults = {
+    .layer = PROBE_LAYER_DEFAULT, .head = -1, .picture = -1, .threshold = 0.15
+};
+
+const float *rows_read(struct rows *r, struct graph *g, const struct tensor *x)
+{
+    const int64_t count = tensor_count(x);
+    if (count > r->room) {
+        r->data = xreallocarray(r->data, (size_t)count, sizeof *r->data);
+        r->room = count;
+    }
+    if (count) g->backend->download(r->data, x->data, tensor_bytes(x));
+    return r->data;
+}
+
+void rows_release(struct rows *r)
+{
+    free(r->data);
+    *r = (struct rows){ 0 };
+}
+
+double rows_dot(const float *a, const float *b, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += (double)a[i] * (double)b[i];
+    return sum;
+}
+
+double rows_norm(const float *a, int64_t n)
+{
+    return sqrt(rows_dot(a, a, n));
+}
+
+double rows_cosine(const float *a, const float *b, int64_t n)
+{
+    double ab = 0, aa = 0, bb = 0;
+    for (int64_t i = 0; i < n; i++) {
+        ab += (double)a[i] * (double)b[i];
+        aa += (double)a[i] * (double)a[i];
+        bb += (double)b[i] * (double)b[i];
+    }
+    return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
+}
+
+// --- numbers -------------------------------------------------------------------------------------
+
+void stat_add(struct stat *s, double x)
+{
+    s->sum += x;
+    s->squares += x * x;
+    s->count++;
+}
+
+double stat_mean(const struct stat *s)
+{
+    return s->count ? s->sum / (double)s->count : NAN;
+}
+
+double stat_std(const struct stat *s)
+{
+    const double mean = stat_mean(s);
+    return s->count ? sqrt(fmax(s->squares / (double)s->count - mean * mean, 0)) : NAN;
+}
+
+struct ranked {
+    double value;
+    size_t at;
+};
+
+static int by_value(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    return x->value < y->value ? -1 : x->value > y->value;
+}
+
+// Ranks of x; equal ones share the mean of theirs.
+static double *ranks_of(const double *x, size_t n)
+{
+    struct ranked *list = xreallocarray(NULL, n + 1, sizeof *list);
+    double *rank = xreallocarray(NULL, n + 1, sizeof *rank);
+    for (size_t i = 0; i < n; i++) list[i] = (struct ranked){ x[i], i };
+    qsort(list, n, sizeof *list, by_value);
+    for (size_t i = 0, j; i < n; i = j) {
+        for (j = i; j < n && list[j].value == list[i].value;) j++;
+        for (size_t k = i; k < j; k++) rank[list[k].at] = (double)(i + j - 1) / 2;
+    }
+    free(list);
+    return rank;
+}
+
+double rank_correlation(const double *x, const double *y, size_t n)
+{
+    double *keep = xreallocarray(NULL, 2 * n + 2, sizeof *keep), *other = keep + n + 1;
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(x[i]) && isfinite(y[i])) {
+            keep[count] = x[i];
+            other[count++] = y[i];
+        }
+    double *a = ranks_of(keep, count), *b = ranks_of(other, count);
+    const double mean = ((double)count - 1) / 2;
+    double ab = 0, aa = 0, bb = 0;
+    for (size_t i = 0; i < count; i++) {
+        ab += (a[i] - mean) * (b[i] - mean);
+        aa += (a[i] - mean) * (a[i] - mean);
+        bb += (b[i] - mean) * (b[i] - mean);
+    }
+    free(a);
+    free(b);
+    free(keep);
+    return count >= 3 && aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : NAN;
+}
+
+double otsu_split(const double *x, size_t n)
+{
+    struct ranked *list = xreallocarray(NULL, n + 1, sizeof *list);
+    double total = 0, below = 0, best = 0, split = NAN;
+    for (size_t i = 0; i < n; i++) {
+        list[i] = (struct ranked){ x[i], i };
+        total += x[i];
+    }
+    qsort(list, n, sizeof *list, by_value);
+    for (size_t i = 1; i < n; i++) {
+        below += list[i - 1].value;
+        if (list[i].value == list[i - 1].value) continue;
+        const double low = below / (double)i, high = (total - below) / (double)(n - i);
+        const double between = (double)i * (double)(n - i) * (high - low) * (high - low);
+        if (between <= best) continue;
+        best = between;
+        split = (list[i - 1].value + list[i].value) / 2;
+    }
+    free(list);
+    return split;
+}
+
+// --- what the options choose ---------------------------------------------------------------------
+
+static enum probe_token token_of(const struct probe_env *env, enum probe_token otherwise)
+{
+    const enum probe_token t = env->options->token;
+    return t == PROBE_TOKEN_DEFAULT ? otherwise : t;
+}
+
+int32_t *probe_queries(const struct probe_env *env, enum probe_token otherwise, int64_t *count,
+                       struct err *err)
+{
+    const struct sequence *s = env->sequence;
+    const int64_t answer = s->n - s->prompt, number = env->options->number;
+    int64_t from = s->prompt - 1;
+    *count = 1;
+    switch (token_of(env, otherwise)) {
+    case PROBE_TOKEN_DEFAULT:
+    case PROBE_TOKEN_LAST: break;
+    case PROBE_TOKEN_ANSWER:
+        from = s->prompt;
+        *count = answer;
+        break;
+    case PROBE_TOKEN_NUMBER: from = s->prompt + number; break;
+    case PROBE_TOKEN_ROW: from = number; break;
+    }
+    if (!*count) {
+        err_set(err, "there is no answer yet whose tokens could be asked: ask something first, or "
+                     "--token last");
+        return NULL;
+    }
+    if (number < 0 || from < 0 || from + *count > s->n) {
+        err_set(err,
+                "--token %lld does not exist: the answer has %lld tokens, the sequence %lld rows",
+                (long long)number, (long long)answer, (long long)s->n);
+        return NULL;
+    }
+    int32_t *query = xreallocarray(NULL, (size_t)*count, sizeof *query);
+    for (int64_t i = 0; i < *count; i++) query[i] = (int32_t)(from + i);
+    return query;
+}
+
+int probe_token_number(const struct probe_env *env, enum probe_token otherwise)
+{
+    switch (token_of(env, otherwise)) {
+    case PROBE_TOKEN_NUMBER:
+    case PROBE_TOKEN_ROW: return (int)env->options->number;
+    case PROBE_TOKEN_LAST: return (int)env->sequence->prompt - 1;
+    default: return -1;
+    }
+}
+
+int probe_layer(const struct probe_env *env, int otherwise, struct err *err)
+{
+    const int layer = env->options->layer, layers = env->model->decoder.config.layers;
+    if (layer == PROBE_LAYER_DEFAULT) return otherwise;
+    if (layer < layers) return layer;
+    err_set(err, "--layer %d: the model has layers 0 to %d", layer, layers - 1);
+    return -2;
+}
+
+int probe_middle(const struct model *m)
+{
+    const int layers = m->decoder.config.layers, half = layers / 2;
+    return layers % 2 ? half + half % 2 : half; // k + 1/2 goes to the even neighbour
+}
+
+// --- attention of single rows --------------------------------------------------------------------
+
+static int in_list(const int32_t *list, int64_t count, int64_t row)
+{
+    int64_t low = 0, high = count;
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if (list[middle] < row)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && list[low] == row;
+}
+
+// Probabilities of row i of the pass over the keys listed, at their places among all P.
+static int some_keys(struct graph *g, const struct site_args *a, int64_t i, const int32_t *keys,
+                     int64_t count, struct rows *host, float *probs)
+{
+    const int64_t heads = a->q->shape[1], all = a->k->shape[0];
+    struct arena_mark scratch = graph_scratch_begin(g);
+    struct tensor *k = op_gather_rows(g, a->k, keys, count);
+    struct tensor *v = op_gather_rows(g, a->v, keys, count);
+    struct tensor *p = attend_probs(g, graph_rows(g, a->q, i, 1), k, v); // [H,1,count]
+    const float *from = p ? rows_read(host, g, p) : NULL;
+    memset(probs, 0, (size_t)(heads * all) * sizeof *probs);
+    for (int64_t h = 0; from && h < heads; h++)
+        for (int64_t j = 0; j < count; j++) probs[h * all + keys[j]] = from[h * count + j];
+    graph_scratch_end(g, scratch);
+    return graph_ok(g) ? 0 : -1;
+}
+
+// The same over all keys up to itself.
+static int earlier_keys(struct graph *g, const struct site_args *a, int64_t i, struct rows *host,
+                        float *probs)
+{
+    const int64_t heads = a->q->shape[1], all = a->k->shape[0], count = a->past + i + 1;
+    struct arena_mark scratch = graph_scratch_begin(g);
+    struct tensor *p = attend_probs(g, graph_rows(g, a->q, i, 1), graph_rows(g, a->k, 0, count),
+                                    graph_rows(g, a->v, 0, count)); // [H,1,count]
+    const float *from = p ? rows_read(host, g, p) : NULL;
+    for (int64_t h = 0; from && h < heads; h++) {
+        memcpy(probs + h * all, from + h * count, (size_t)count * sizeof *probs);
+        memset(probs + h * all + count, 0, (size_t)(all - count) * sizeof *probs);
+    }
+    graph_scratch_end(g, scratch);
+    return graph_ok(g) ? 0 : -1;
+}
+
+int probe_each_query(struct graph *g, const struct site_args *args, const int32_t *query,
+                    int64_t count, probe_row_fn run, void *self)
+{
+    const int64_t n = args->q->shape[0], all = args->k->shape[0], heads = args->q->shape[1];
+    const struct seen_keys *seen = &args->seen;
+    struct rows host = { 0 };
+    float *probs = xreallocarray(NULL, (size_t)(heads * all), sizeof *probs);
+    int status = 0;
+    for (int64_t i = 0; i < n && status == 0 && !graph_stop(g); i++) {
+        if (!in_list(query, count, site_row(args, i))) continue;
+        const int64_t at = i - seen->from;
+        if (seen->keys && at >= 0)
+            status = some_keys(g, args, i, seen->keys[at], seen->count[at], &host, probs);
+        else
+            status = earlier_keys(g, args, i, &host, probs);
+        if (status == 0) status = run(self, g, args, i, probs);
+    }
+    rows_release(&host);
+    free(probs);
+    return status == 0 && graph_ok(g) ? 0 : -1;
+}
+
+// --- places --------------------------------------------------------------------------------------
+
+int32_t *probe_visual_numbers(const struct sequence *s, int64_t *visual)
+{
+    int32_t *number = xreallocarray(NULL, (size_t)s->n + 1, sizeof *number);
+    *visual = 0;
+    for (int64_t i = 0; i < s->n; i++) number[i] = s->picture[i] >= 0 ? (int32_t)(*visual)++ : -1;
+    return number;
+}
+
+enum { TILES = 64 };
+
+struct picture_tile *probe_tiles(const struct probe_env *env, int picture, int *count)
+{
+    const struct picture *p = &env->pictures[picture];
+    const struct family *f = env->model->family;
+    struct picture_tile *tiles = xcalloc(TILES, sizeof *tiles);
+    *count = 0;
+    if (f->picture_tiles)
+        *count = f->picture_tiles(env->model, p->image.width, p->image.height, tiles, TILES);
+    if (*count > TILES) *count = TILES;
+    if (*count) return tiles;
+    tiles[0] = (struct picture_tile){ .rows = 1, .cols = p->tokens, .pitch = p->tokens };
+    *count = 1;
+    return tiles;
+}
+
+// Where the value of each token of the picture stands among the visual ones: [tokens], -1: nowhere.
+static int64_t *cells_of(const struct probe_env *env, int picture, int64_t *tokens)
+{
+    const struct sequence *s = env->sequence;
+    *tokens = env->pictures[picture].tokens;
+    int64_t *place = xreallocarray(NULL, (size_t)*tokens + 1, sizeof *place), visual = 0;
+    for (int64_t i = 0; i < *tokens; i++) place[i] = -1;
+    for (int64_t i = 0; i < s->n; i++) {
+        if (s->picture[i] < 0) continue;
+        if (s->picture[i] == picture && s->cell[i] < *tokens) place[s->cell[i]] = visual;
+        visual++;
+    }
+    return place;
+}
+
+static void tile_map(const struct probe_env *env, struct result_map *m,
+                     const struct picture_tile *t, const int64_t *place, int64_t tokens,
+                     const float *values)
+{
+    const double area[4] = { t->left, t->top, t->right, t->bottom };
+    memcpy(m->area, area, sizeof area);
+    if (env->kept) m->state = xcalloc((size_t)(t->rows * t->cols), 1);
+    for (int64_t r = 0; r < t->rows; r++)
+        for (int64_t c = 0; c < t->cols; c++) {
+            const int64_t cell = t->first + r * t->pitch + c, at = r * t->cols + c;
+            if (cell < 0 || cell >= tokens || place[cell] < 0) continue;
+            m->values[at] = values[place[cell]];
+            if (env->kept) m->state[at] = !env->kept[place[cell]];
+        }
+}
+
+static bool shown(const struct probe_env *env, int picture)
+{
+    const int only = env->options->picture;
+    if (only >= 0 && only != picture) return false;
+    for (int64_t i = 0; i < env->sequence->n; i++)
+        if (env->sequence->picture[i] == picture) return true;
+    return false;
+}
+
+void probe_maps(const struct probe_env *env, struct results *r, const char *name, int layer,
+                int head, int token, const float *values)
+{
+    for (int p = 0; p < (int)env->picture_count; p++) {
+        int count;
+        int64_t tokens;
+        if (!shown(env, p)) continue;
+        struct picture_tile *tiles = probe_tiles(env, p, &count);
+        int64_t *place = cells_of(env, p, &tokens);
+        for (int t = 0; t < count; t++) {
+            struct result_map *m = results_map(r, name, (int)tiles[t].rows, (int)tiles[t].cols);
+            m->picture = p, m->layer = layer, m->head = head, m->token = token;
+            if (count > 1) m->tile = xasprintf("tile %d of %d", t + 1, count);
+            tile_map(env, m, &tiles[t], place, tokens, values);
+        }
+        free(place);
+        free(tiles);
+    }
+}

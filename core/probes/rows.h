@@ -1,0 +1,67 @@
+// core/probes/rows.h -- what probes share: rows on the host, attention of single query rows, places
+// of visual tokens, angles, ranks.
+#ifndef CORE_PROBES_ROWS_H
+#define CORE_PROBES_ROWS_H
+
+#include "core/probes/probe.h"
+
+// A tensor's numbers on the host until the next read; release at the end.
+struct rows {
+    float *data;
+    int64_t room;
+};
+
+const float *rows_read(struct rows *r, struct graph *g, const struct tensor *x);
+void rows_release(struct rows *r);
+
+double rows_dot(const float *a, const float *b, int64_t n);
+double rows_norm(const float *a, int64_t n);
+// 0 when either is zero.
+double rows_cosine(const float *a, const float *b, int64_t n);
+
+// Mean and population standard deviation of what is added.
+struct stat {
+    double sum, squares;
+    int64_t count;
+};
+
+void stat_add(struct stat *s, double x);
+double stat_mean(const struct stat *s); // NaN of nothing
+double stat_std(const struct stat *s);
+
+// Spearman's rank correlation (ties get their mean rank); NaN for fewer than three points or
+// without any variation.
+double rank_correlation(const double *x, const double *y, size_t n);
+// The threshold between two classes of x with the largest variance between them (Otsu 1979); NaN
+// for fewer than two values that differ.
+double otsu_split(const double *x, size_t n);
+
+// Rows of the sequence that the options choose as queries, ascending; `otherwise` stands for
+// PROBE_TOKEN_DEFAULT. Belongs to the caller; NULL with a message when there are none.
+int32_t *probe_queries(const struct probe_env *env, enum probe_token otherwise, int64_t *count,
+                       struct err *err);
+// The number that a map of these queries shows: that of the answer's token or of the row, -1: mean.
+int probe_token_number(const struct probe_env *env, enum probe_token otherwise);
+// The layer the options choose; `otherwise` stands for PROBE_LAYER_DEFAULT. -2 with a message.
+int probe_layer(const struct probe_env *env, int otherwise, struct err *err);
+int probe_middle(const struct model *m); // round(L/2), half to even
+
+// Called with the probabilities [H,P] of a query row over the keys at this layer (0 for those it
+// does not see).
+typedef int (*probe_row_fn)(void *self, struct graph *g, const struct site_args *args, int64_t row,
+                            const float *probs);
+// Rows of q (SITE_VALUES) whose rows of the sequence are among query[0..count).
+int probe_each_query(struct graph *g, const struct site_args *args, const int32_t *query,
+                    int64_t count, probe_row_fn run, void *self);
+
+// Numbers of the visual tokens, counted through the sequence: [N], -1 for text; belongs to the
+// caller. *visual = S.
+int32_t *probe_visual_numbers(const struct sequence *s, int64_t *visual);
+
+// Maps of values[S] over the pictures that the options choose, tile by tile.
+void probe_maps(const struct probe_env *env, struct results *r, const char *name, int layer,
+                int head, int token, const float *values);
+// Tiles of a picture; belongs to the caller (free).
+struct picture_tile *probe_tiles(const struct probe_env *env, int picture, int *count);
+
+#endif

@@ -1,0 +1,116 @@
+// core/probes/similarity.c -- how alike the residual stream is between layers (methods page,
+// section 2): sim[a,b] = mean over tokens of cos(h[a], h[b]), a, b = 0..L.
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/probes/list.h"
+#include "core/probes/rows.h"
+
+struct similarity {
+    const struct probe_env *env;
+    int layers;
+    int64_t rows, width;
+    float **unit;  // [L+1][N, D] of length 1
+    bool **there;  // [L+1][N] rows alive
+    struct rows h;
+};
+
+static void similarity_release(void *state)
+{
+    struct similarity *s = state;
+    for (int l = 0; l <= s->layers; l++) {
+        free(s->unit[l]);
+        free(s->there[l]);
+    }
+    free(s->unit);
+    free(s->there);
+    rows_release(&s->h);
+    free(s);
+}
+
+static void *similarity_start(const struct probe_env *env, struct err *err)
+{
+    struct similarity *s = xcalloc(1, sizeof *s);
+    s->env = env;
+    s->layers = env->model->decoder.config.layers;
+    s->width = env->model->decoder.config.hidden;
+    s->rows = env->sequence->n;
+    s->unit = xcalloc((size_t)s->layers + 1, sizeof *s->unit);
+    s->there = xcalloc((size_t)s->layers + 1, sizeof *s->there);
+    for (int l = 0; l <= s->layers; l++) {
+        s->there[l] = xcalloc((size_t)s->rows, sizeof **s->there);
+        s->unit[l] = calloc((size_t)(s->rows * s->width), sizeof **s->unit);
+        if (s->unit[l]) continue;
+        err_set(err, "out of memory for the residual stream of all layers: shorten the prompt");
+        similarity_release(s);
+        return NULL;
+    }
+    return s;
+}
+
+static bool similarity_wants(void *state, enum site site, int layer)
+{
+    return site == SITE_LAYER_IN || site == SITE_FINAL;
+}
+
+static int similarity_run(void *state, struct graph *g, enum site site, struct site_args *args)
+{
+    struct similarity *s = state;
+    const int l = site == SITE_FINAL ? s->layers : args->layer;
+    const float *h = rows_read(&s->h, g, args->x);
+    for (int64_t i = 0; i < args->x->shape[0]; i++) {
+        const int64_t row = site_row(args, i);
+        const double norm = rows_norm(h + i * s->width, s->width);
+        float *to = s->unit[l] + row * s->width;
+        for (int64_t k = 0; k < s->width && norm > 0; k++)
+            to[k] = (float)((double)h[i * s->width + k] / norm);
+        s->there[l][row] = true;
+    }
+    return 0;
+}
+
+// Over the tokens alive at both.
+static double between(const struct similarity *s, int a, int b)
+{
+    double sum = 0;
+    int64_t count = 0;
+    for (int64_t i = 0; i < s->rows; i++) {
+        if (!s->there[a][i] || !s->there[b][i]) continue;
+        sum += rows_dot(s->unit[a] + i * s->width, s->unit[b] + i * s->width, s->width);
+        count++;
+    }
+    return count ? sum / (double)count : NAN;
+}
+
+static int similarity_finish(void *state, struct results *r, struct err *err)
+{
+    struct similarity *s = state;
+    struct buf columns = { 0 };
+    struct stat others = { 0 };
+    buf_puts(&columns, "layer");
+    for (int l = 0; l <= s->layers; l++) buf_printf(&columns, "|%d", l);
+    struct result_table *t = results_table(r, "similarity", columns.data);
+    buf_release(&columns);
+    for (int a = 0; a <= s->layers; a++) {
+        double *v = result_row(t, "%d", a);
+        for (int b = 0; b <= s->layers; b++) {
+            v[b] = b < a ? t->rows[b].value[a] : between(s, a, b);
+            if (b < a && b > 0) stat_add(&others, v[b]);
+        }
+    }
+    struct result_map *m = results_map(r, "similarity", s->layers + 1, s->layers + 1);
+    for (int i = 0; i < m->rows * m->cols; i++)
+        m->values[i] = (float)t->rows[i / m->cols].value[i % m->cols];
+    t = results_table(r, "similarity.mean", "what|value");
+    result_row(t, "mean over layers a != b in 1..%d", s->layers)[0] = stat_mean(&others);
+    return 0;
+}
+
+const struct probe probe_similarity = {
+    .name = "similarity",
+    .start = similarity_start,
+    .release = similarity_release,
+    .wants = similarity_wants,
+    .run = similarity_run,
+    .finish = similarity_finish,
+};

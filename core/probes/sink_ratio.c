@@ -1,0 +1,93 @@
+// core/probes/sink_ratio.c -- in how many layers one visual token takes a large part of the
+// answer's attention (methods page, section 4, Table 6), beside the curvature of the layer.
+//
+//   A_k[l] = attention to visual token k, mean over answer tokens and heads; a layer has a sink
+//   when max_k A_k > 0.15 (--threshold)
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/probes/attention_sum.h"
+#include "core/probes/curvature.h"
+#include "core/probes/list.h"
+
+struct sink_ratio {
+    const struct probe_env *env;
+    struct attention_sum *sum;
+    struct curvature *curvature;
+};
+
+static void sink_ratio_release(void *state)
+{
+    struct sink_ratio *s = state;
+    attention_sum_free(s->sum);
+    curvature_free(s->curvature);
+    free(s);
+}
+
+static void *sink_ratio_start(const struct probe_env *env, struct err *err)
+{
+    struct attention_sum *sum = attention_sum_new(env, PROBE_TOKEN_ANSWER, err);
+    if (!sum) return NULL;
+    struct sink_ratio *s = xcalloc(1, sizeof *s);
+    *s = (struct sink_ratio){ env, sum, curvature_new(env) };
+    return s;
+}
+
+static bool sink_ratio_wants(void *state, enum site site, int layer)
+{
+    return site == SITE_VALUES || site == SITE_LAYER_IN || site == SITE_FINAL;
+}
+
+static int sink_ratio_run(void *state, struct graph *g, enum site site, struct site_args *args)
+{
+    const struct sink_ratio *s = state;
+    if (site == SITE_VALUES) return attention_sum_add(s->sum, g, args);
+    const int last = s->env->model->decoder.config.layers;
+    curvature_add(s->curvature, g, site == SITE_FINAL ? last : args->layer, args);
+    return 0;
+}
+
+static int sink_ratio_finish(void *state, struct results *r, struct err *err)
+{
+    const struct sink_ratio *s = state;
+    const int layers = s->env->model->decoder.config.layers;
+    const double threshold = s->env->options->threshold;
+    struct result_table *t =
+        results_table(r, "sink_ratio", "layer|strongest|at token|sink|curvature");
+    double *strength = xcalloc((size_t)layers * 2, sizeof *strength), *bend = strength + layers;
+    int sinks = 0;
+    t->curve = true;
+    for (int l = 0; l < layers; l++) {
+        const float *map = attention_sum_map(s->sum, l, -1);
+        int64_t most = 0;
+        for (int64_t i = 1; i < attention_sum_visual(s->sum); i++)
+            if (map[i] > map[most]) most = i;
+        double *v = result_row(t, "%d", l);
+        v[0] = strength[l] = (double)map[most];
+        v[1] = (double)most;
+        v[2] = strength[l] > threshold;
+        v[3] = bend[l] =
+            curvature_angle(s->curvature, l, false) - curvature_angle(s->curvature, 0, false);
+        sinks += strength[l] > threshold;
+    }
+    t = results_table(r, "sink_ratio.total", "what|value");
+    result_row(t, "share of layers with a sink above %g", threshold)[0] = (double)sinks / layers;
+    result_row(t, "V (total change of curvature)")[0] = curvature_total(s->curvature);
+    result_row(t, "Spearman of sink and curvature over layers")[0] =
+        rank_correlation(strength, bend, (size_t)layers);
+    free(strength);
+    return 0;
+}
+
+const struct probe probe_sink_ratio = {
+    .name = "sink-ratio",
+    .pictures = true,
+    .answer = true,
+    .answered = true,
+    .scalar = "sink_ratio.total",
+    .start = sink_ratio_start,
+    .release = sink_ratio_release,
+    .wants = sink_ratio_wants,
+    .run = sink_ratio_run,
+    .finish = sink_ratio_finish,
+};

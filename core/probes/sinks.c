@@ -1,0 +1,221 @@
+// core/probes/sinks.c -- attention sinks and what they do (methods page, section 3, Fig. 2).
+//
+//   phi_i = max over sink dimensions k of |rmsnorm(h_i)_k|, h entering the layer; a token with
+//   phi > sinks.tau is a sink. Those that contribute little to the prompt's last row are
+//   Probability Dumps, the others Structural Anchors; Otsu's threshold on log C parts them.
+#include "core/probes/sinks.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/attend.h"
+#include "core/probes/list.h"
+#include "core/settings_list.h"
+
+static const char *const word_auto[] = { "auto", NULL };
+
+const struct setting sinks_settings[] = {
+    { "sinks.tau", SETTING_REAL, 0, 1e9, "auto", NULL, word_auto, STALE_NOTHING,
+      "Tokens whose largest normed sink dimension is above this are sinks; auto is 20, less in "
+      "narrow models." },
+    { 0 },
+};
+
+double sinks_tau(const struct settings *s, int64_t width)
+{
+    if (!settings_is(s, "sinks.tau", "auto")) return settings_real(s, "sinks.tau");
+    return width >= 1024 ? 20 : 20 * sqrt((double)width / 4096);
+}
+
+double sinks_value(const float *h, int64_t width, double eps, int k)
+{
+    return fabs((double)h[k]) / sqrt(rows_dot(h, h, width) / (double)width + eps);
+}
+
+void sinks_top(const float *h, int64_t width, int dims[2])
+{
+    int first = 0, second = -1;
+    for (int k = 1; k < (int)width; k++)
+        if (fabsf(h[k]) > fabsf(h[first])) {
+            second = first;
+            first = k;
+        } else if (second < 0 || fabsf(h[k]) > fabsf(h[second])) {
+            second = k;
+        }
+    if (second < 0) second = first;
+    dims[0] = first < second ? first : second;
+    dims[1] = first < second ? second : first;
+}
+
+struct sinks_state {
+    const struct probe_env *env;
+    int layer, dims[PROBE_DIMS], dim_count;
+    double tau;
+    double *phi, *contribution; // [N]; NaN: not alive, or later than the query
+    int32_t query;
+    struct rows rows;
+};
+
+static void sinks_release(void *state)
+{
+    struct sinks_state *s = state;
+    free(s->phi);
+    free(s->contribution);
+    rows_release(&s->rows);
+    free(s);
+}
+
+static int check_dims(const struct probe_env *env, struct err *err)
+{
+    const int64_t width = env->model->decoder.config.hidden;
+    for (int i = 0; i < env->options->dim_count; i++)
+        if (env->options->dims[i] < 0 || env->options->dims[i] >= width)
+            return err_set(err, "--dims %d: the residual stream has dimensions 0 to %lld",
+                           env->options->dims[i], (long long)width - 1);
+    return 0;
+}
+
+static void *sinks_start(const struct probe_env *env, struct err *err)
+{
+    const int layer = probe_layer(env, probe_middle(env->model), err);
+    if (layer < PROBE_LAYER_ALL || check_dims(env, err) < 0) return NULL;
+    if (layer < 0) {
+        err_set(err, "/sinks looks at one layer: --layer K");
+        return NULL;
+    }
+    struct sinks_state *s = xcalloc(1, sizeof *s);
+    s->env = env;
+    s->layer = layer;
+    s->dim_count = env->options->dim_count;
+    memcpy(s->dims, env->options->dims, sizeof s->dims);
+    s->tau = sinks_tau(env->settings, env->model->decoder.config.hidden);
+    s->query = (int32_t)sequence_query(env->sequence);
+    s->phi = xcalloc((size_t)env->sequence->n, sizeof *s->phi);
+    s->contribution = xcalloc((size_t)env->sequence->n, sizeof *s->contribution);
+    for (int64_t i = 0; i < env->sequence->n; i++) s->phi[i] = s->contribution[i] = NAN;
+    return s;
+}
+
+static bool sinks_wants(void *state, enum site site, int layer)
+{
+    const struct sinks_state *s = state;
+    return (site == SITE_LAYER_IN || site == SITE_VALUES) && (layer < 0 || layer == s->layer);
+}
+
+static void add_phi(struct sinks_state *s, struct graph *g, const struct site_args *args)
+{
+    const int64_t width = args->x->shape[1];
+    const float *h = rows_read(&s->rows, g, args->x);
+    if (!s->dim_count) {
+        s->dim_count = 2;
+        sinks_top(h, width, s->dims); // rows begin with the first token, which is text
+    }
+    for (int64_t i = 0; i < args->x->shape[0]; i++) {
+        double most = 0;
+        for (int k = 0; k < s->dim_count; k++)
+            most = fmax(most, sinks_value(h + i * width, width, s->env->model->decoder.config.eps,
+                                          s->dims[k]));
+        s->phi[site_row(args, i)] = most;
+    }
+}
+
+// C of the prompt's last row for every key.
+static int add_contribution(void *self, struct graph *g, const struct site_args *a, int64_t row,
+                            const float *probs)
+{
+    struct sinks_state *s = self;
+    const int64_t keys = a->k->shape[0], shape[] = { a->q->shape[1], 1, keys };
+    struct arena_mark scratch = graph_scratch_begin(g);
+    int32_t *index = xreallocarray(NULL, (size_t)keys, sizeof *index);
+    int64_t count = 0;
+    for (int64_t j = 0; j < keys; j++)
+        if (site_key(a, j) <= s->query) index[count++] = (int32_t)j;
+    struct tensor *p = graph_upload(g, DTYPE_F32, 3, shape, probs);
+    struct tensor *norms = attend_contribution(g, &s->env->model->decoder.layer[a->layer].o, p,
+                                               a->v, index, count);
+    const float *c = norms ? rows_read(&s->rows, g, norms) : NULL;
+    for (int64_t j = 0; c && j < count; j++)
+        s->contribution[site_key(a, index[j])] = (double)c[j];
+    free(index);
+    graph_scratch_end(g, scratch);
+    return graph_ok(g) ? 0 : -1;
+}
+
+static int sinks_run(void *state, struct graph *g, enum site site, struct site_args *args)
+{
+    struct sinks_state *s = state;
+    if (site == SITE_VALUES) return probe_each_query(g, args, &s->query, 1, add_contribution, s);
+    add_phi(s, g, args);
+    return 0;
+}
+
+// --- what comes out ------------------------------------------------------------------------------
+
+// log C of the sinks among the prompt's rows, and their number.
+static double split_of(const struct sinks_state *s, int64_t *sinks)
+{
+    double *logs = xreallocarray(NULL, (size_t)s->query + 2, sizeof *logs);
+    size_t count = 0;
+    *sinks = 0;
+    for (int32_t i = 0; i <= s->query; i++) {
+        if (!(s->phi[i] > s->tau)) continue;
+        ++*sinks;
+        if (s->contribution[i] > 0) logs[count++] = log(s->contribution[i]);
+    }
+    const double split = otsu_split(logs, count);
+    free(logs);
+    return exp(split);
+}
+
+static void put_maps(const struct sinks_state *s, struct results *r)
+{
+    int64_t visual;
+    int32_t *number = probe_visual_numbers(s->env->sequence, &visual);
+    float *map = xreallocarray(NULL, (size_t)visual + 1, sizeof *map);
+    for (int64_t i = 0; i < s->env->sequence->n; i++)
+        if (number[i] >= 0) map[number[i]] = (float)s->phi[i];
+    probe_maps(s->env, r, "sinks.phi", s->layer, -1, -1, map);
+    free(map);
+    free(number);
+}
+
+static int sinks_finish(void *state, struct results *r, struct err *err)
+{
+    const struct sinks_state *s = state;
+    const struct sequence *q = s->env->sequence;
+    int64_t sinks, dumps = 0, anchors = 0;
+    const double split = split_of(s, &sinks);
+    struct result_table *t = results_table(r, "sinks.tokens", "row|phi|C|picture|token|sink|type");
+    t->own = true;
+    for (int32_t i = 0; i <= s->query; i++) {
+        if (isnan(s->phi[i])) continue;
+        const bool sink = s->phi[i] > s->tau;
+        const int type = !sink || isnan(split) ? 0 : s->contribution[i] > split ? 2 : 1;
+        double *v = result_row(t, "%d", i);
+        v[0] = s->phi[i], v[1] = s->contribution[i];
+        if (q->picture[i] >= 0) v[2] = q->picture[i], v[3] = q->cell[i];
+        v[4] = sink, v[5] = type;
+        dumps += type == 1, anchors += type == 2;
+    }
+    t->points = true;
+    t = results_table(r, "sinks", "what|value");
+    result_row(t, "layer")[0] = s->layer;
+    for (int i = 0; i < s->dim_count; i++) result_row(t, "sink dimension %d", i + 1)[0] = s->dims[i];
+    result_row(t, "tau")[0] = s->tau;
+    result_row(t, "sinks")[0] = (double)sinks;
+    result_row(t, "probability dumps (type I)")[0] = (double)dumps;
+    result_row(t, "structural anchors (type II)")[0] = (double)anchors;
+    result_row(t, "split of C (Otsu)")[0] = split;
+    put_maps(s, r);
+    return 0;
+}
+
+const struct probe probe_sinks = {
+    .name = "sinks",
+    .start = sinks_start,
+    .release = sinks_release,
+    .wants = sinks_wants,
+    .run = sinks_run,
+    .finish = sinks_finish,
+};

@@ -1,0 +1,238 @@
+// core/train/forecast.c -- a training run on a device that computes nothing, counted.
+//
+//   outline of the model -> sft_prepare -> the micro-batch with the largest pass -> sft_memory
+//
+// With train.checkpointing auto that is done twice: what the run needs when every layer is computed
+// again says how much of the free memory is left for keeping some.
+#include "core/train/forecast.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/dry.h"
+#include "core/families/family.h"
+#include "core/outline.h"
+#include "core/train/loss.h"
+#include "core/train/sft_parts.h"
+
+// One dry run.
+struct dry {
+    struct job job;
+    struct sinks sinks; // of nobody
+    struct sft t;
+};
+
+// What the passes of a dry run are made of: samples of a real run, or rows.
+struct load {
+    const struct sft *real; // NULL: made up
+    const int64_t *which;   // samples of real, numbers in its data
+    int64_t count;
+    int64_t rows;
+};
+
+static int dry_open(struct dry *d, struct model *outline, const struct settings *s, size_t keep,
+                    struct err *err)
+{
+    *d = (struct dry){ .t = { .out = { .lock = -1 } } };
+    d->job = (struct job){ .model = outline,
+                           .settings = settings_copy(s),
+                           .backend = backend_dry(),
+                           .sinks = &d->sinks,
+                           .answering = -1 };
+    d->t.job = &d->job;
+    d->t.forecast.keep = keep;
+    backend_dry_reset();
+    return sft_prepare(&d->t, err);
+}
+
+static void dry_close(struct dry *d)
+{
+    sft_release(&d->t);
+    settings_free(d->job.settings);
+}
+
+// --- passes --------------------------------------------------------------------------------------
+
+static int run_real(struct dry *d, const struct load *load, struct forecast *f, struct err *err)
+{
+    struct sft_set set = { .data = load->real->train.data };
+    double sum = 0;
+    f->samples = load->count;
+    f->rows = 0;
+    set.feed = (struct feed){ .data = &set.data,
+                              .model = d->job.model,
+                              .settings = d->job.settings,
+                              .backend = d->job.backend,
+                              .frozen = d->t.train.feed.frozen };
+    d->t.graph.tape = &d->t.tape;
+    const int status = sft_run(&d->t, &set, load->which, load->count, 0, 1, &sum, &f->rows, err);
+    d->t.graph.tape = NULL;
+    // One picture is as large as the other, as far as can be known.
+    if (set.feed.known_count)
+        d->t.train.feed.most =
+            set.feed.used / set.feed.known_count * load->real->train.picture_files;
+    feed_release(&set.feed);
+    return status;
+}
+
+// A sample of so many rows: a picture first, where the model sees, and in the end an answer.
+static void make_labels(struct labels *l, const struct model *m, int64_t rows, int64_t tokens)
+{
+    *l = (struct labels){ 0 };
+    sequence_init(&l->sequence, rows, 1);
+    for (int64_t i = 0; i < tokens && i < rows; i++) {
+        l->sequence.ids[i] = m->placeholder;
+        l->sequence.picture[i] = 0;
+        l->sequence.cell[i] = (int32_t)i;
+    }
+    l->target = xcalloc((size_t)rows, sizeof *l->target);
+    const int64_t text = rows > tokens ? rows - tokens : 1;
+    for (int64_t i = 0; i < rows - (text + 1) / 2; i++) l->target[i] = -1;
+    l->trained = (text + 1) / 2;
+}
+
+// A grey picture; where nothing of encoder and projector is trained its visual tokens, as the feed
+// has them.
+static int make_picture(struct dry *d, struct picture *p, struct err *err)
+{
+    const struct model *m = d->job.model;
+    const int64_t side = m->vision.config.image_size;
+    p->image = (struct image){ .width = side, .height = side, .channels = 3 };
+    p->image.pixels = xcalloc((size_t)(side * side), 3);
+    p->tokens = m->family->picture_tokens(m, side, side);
+    if (!d->t.train.feed.frozen) return 0;
+    struct feed feed = { .model = m, .settings = d->job.settings, .backend = d->job.backend };
+    return feed_encode(&feed, &d->t.graph, p, err);
+}
+
+static int run_rows(struct dry *d, const struct load *load, struct forecast *f, struct err *err)
+{
+    const struct model *m = d->job.model;
+    const int64_t batch = settings_integer(d->job.settings, "train.batch");
+    struct picture picture = { 0 };
+    struct labels labels = { 0 };
+    if (model_sees(m) && make_picture(d, &picture, err) < 0) return -1;
+    make_labels(&labels, m, load->rows ? load->rows : picture.tokens + FORECAST_TEXT_ROWS,
+                picture.tokens);
+    const struct loss_item item = { &picture, picture.tokens ? 1 : 0, &labels, 0 };
+    int64_t count = 1;
+    while (count < batch && sft_pass_takes(&d->t, count, count * labels.sequence.n)) count++;
+    struct loss_item *items = xcalloc((size_t)count, sizeof *items);
+    double *losses = xcalloc((size_t)count, sizeof *losses);
+    for (int64_t i = 0; i < count; i++) items[i] = item;
+    f->samples = count;
+    f->rows = count * labels.sequence.n;
+    d->t.graph.tape = &d->t.tape;
+    int status = loss_batch(&d->t.graph, m, items, (size_t)count, 1, losses);
+    if (status < 0) err_set(err, "%s", d->t.graph.err.text);
+    free(items);
+    free(losses);
+    labels_release(&labels);
+    feed_picture_release(d->job.backend, &picture);
+    return status;
+}
+
+// --- the forecast --------------------------------------------------------------------------------
+
+// What is there already and belongs to no part.
+static uint64_t program_bytes(const struct sft *real)
+{
+    uint64_t known = 0;
+    if (real) known = real->job->model->arena.used + real->train.feed.used + real->held.feed.used;
+    const uint64_t now = memory_now();
+    return now > known ? now - known : 0;
+}
+
+static int count_once(struct forecast *f, struct model *outline, const struct settings *s,
+                      const struct load *load, struct err *err)
+{
+    struct dry d;
+    int status = dry_open(&d, outline, s, f->keep, err);
+    if (status == 0) status = load->real ? run_real(&d, load, f, err) : run_rows(&d, load, f, err);
+    if (status == 0) {
+        sft_memory(&d.t, &f->parts);
+        f->count = (struct params_count){ d.t.params.trained, d.t.params.total };
+    }
+    dry_close(&d);
+    if (status < 0) return -1;
+    f->parts.of[MEMORY_PROGRAM] = program_bytes(load->real);
+    if (!load->real) return 0;
+    // Pictures that were decoded for the check are there; and no more are kept than there is room.
+    uint64_t *pictures = &f->parts.of[MEMORY_PICTURES];
+    const uint64_t have = load->real->train.feed.used + load->real->held.feed.used;
+    if (*pictures > FEED_ROOM) *pictures = FEED_ROOM;
+    if (*pictures < have) *pictures = have;
+    return 0;
+}
+
+static int count(struct forecast *f, struct model *outline, const struct settings *s,
+                 const struct load *load, struct err *err)
+{
+    f->keep = 0;
+    if (count_once(f, outline, s, load, err) < 0) return -1;
+    if (!settings_is(s, "train.checkpointing", "auto")) return 0;
+    const uint64_t own = memory_own(&f->parts), most = memory_free();
+    if (most <= own) return 0;
+    f->keep = f->parts.of[MEMORY_ACTIVATIONS] + (most - own) / 2;
+    return count_once(f, outline, s, load, err);
+}
+
+int sft_forecast(const struct sft *t, struct forecast *f, struct err *err)
+{
+    struct load load = { .real = t };
+    struct model *outline = outline_model(t->job->model, err);
+    if (!outline) return -1;
+    int64_t *which = sft_heaviest(t, &load.count);
+    load.which = which;
+    *f = (struct forecast){ 0 };
+    const int status = count(f, outline, t->job->settings, &load, err);
+    free(which);
+    outline_free(outline);
+    return status < 0 ? err_in(err, "forecast") : 0;
+}
+
+static int of_rows(struct forecast *f, struct model *outline, const struct settings *s,
+                   int64_t rows, struct err *err)
+{
+    const struct load load = { .rows = rows };
+    *f = (struct forecast){ 0 };
+    const int status = count(f, outline, s, &load, err);
+    outline_free(outline);
+    return status;
+}
+
+int forecast_model(struct forecast *f, const struct model *m, const struct settings *s,
+                   int64_t rows, struct err *err)
+{
+    struct model *outline = outline_model(m, err);
+    return outline ? of_rows(f, outline, s, rows, err) : -1;
+}
+
+int forecast_shape(struct forecast *f, const char *shape, const struct settings *s, int64_t rows,
+                   struct err *err)
+{
+    struct model *outline = outline_shape(shape, err);
+    return outline ? of_rows(f, outline, s, rows, err) : -1;
+}
+
+int forecast_data(struct forecast *f, const struct model *m, const struct settings *s,
+                  const char *data, const char *images, struct err *err)
+{
+    struct dry d = { .t = { .out = { .lock = -1 }, .headers = true } };
+    d.job = (struct job){ .model = outline_model(m, err),
+                          .settings = settings_copy(s),
+                          .backend = backend_dry(),
+                          .sinks = &d.sinks,
+                          .answering = -1 };
+    d.t.job = &d.job;
+    d.t.options = (struct sft_options){ .data = data, .images = images };
+    int status = d.job.model ? sft_data_open(&d.t, err) : -1;
+    if (status == 0) {
+        sft_plan_steps(&d.t);
+        status = sft_forecast(&d.t, f, err);
+    }
+    sft_data_close(&d.t);
+    settings_free(d.job.settings);
+    outline_free(d.job.model);
+    return status;
+}

@@ -1,0 +1,42 @@
+// core/train/forecast.h -- the memory that a training run will need, by part, before it begins.
+//
+//   struct forecast f;
+//   if (forecast_shape(&f, "llava-1.5-7b", settings, 1024, &err) < 0) ...    // no weights needed
+//   if (forecast_data(&f, model, settings, "train.json", NULL, &err) < 0) ...
+//   ... memory_own(&f.parts), f.parts.of[MEMORY_ACTIVATIONS] ...
+//
+// The forecast is the run itself, on a device that computes nothing (core/dry.h): parameters are
+// taken and the largest passes gone through there and back, and what that would have needed is
+// counted by the function that counts a real run (sft_memory). No formula can drift away from it.
+#ifndef CORE_TRAIN_FORECAST_H
+#define CORE_TRAIN_FORECAST_H
+
+#include "core/model.h"
+#include "core/settings.h"
+#include "core/train/memory.h"
+#include "core/train/params.h"
+
+struct sft;
+
+struct forecast {
+    struct memory_parts parts;
+    struct params_count count; // numbers trained, and all
+    int64_t samples, rows;     // of the largest micro-batch
+    size_t keep;               // train.checkpointing auto: bytes of activations to keep, else 0
+};
+
+// Of a model in use (it is only looked at), with micro-batches of samples of `rows` rows, one
+// picture each where it sees; 0: the picture's and TEXT_ROWS more, half of which are trained.
+enum { FORECAST_TEXT_ROWS = 256 };
+int forecast_model(struct forecast *f, const struct model *m, const struct settings *s,
+                   int64_t rows, struct err *err);
+// The same of a shape (core/shapes.h).
+int forecast_shape(struct forecast *f, const char *shape, const struct settings *s, int64_t rows,
+                   struct err *err);
+// With the samples of a data file; of pictures the headers are read, and some of them decoded.
+int forecast_data(struct forecast *f, const struct model *m, const struct settings *s,
+                  const char *data, const char *images, struct err *err);
+// Of a run whose data is open and whose steps are planned.
+int sft_forecast(const struct sft *t, struct forecast *f, struct err *err);
+
+#endif

@@ -1,0 +1,36 @@
+// core/train/memory.h -- a training run's memory by part, and what the machine says of it.
+#ifndef CORE_TRAIN_MEMORY_H
+#define CORE_TRAIN_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum memory_part {
+    MEMORY_MAPPED,      // weights read where their files are mapped: shared, and given back when
+                        // memory is short, so not among the run's own
+    MEMORY_WEIGHTS,     // what was copied of them: gains and biases in f32, an adapter
+    MEMORY_MASTERS,     // f32, of what is trained
+    MEMORY_GRADIENTS,   // of it
+    MEMORY_OPTIMIZER,   // both moments
+    MEMORY_ACTIVATIONS, // kept from the way there for the way back
+    MEMORY_WORKSPACE,   // results and gradients that live within a layer, kernels' own
+    MEMORY_PICTURES,    // decoded, or their visual tokens
+    MEMORY_PROGRAM,     // everything else: tokenizer, data set, libraries
+    MEMORY_PARTS
+};
+
+struct memory_parts {
+    uint64_t of[MEMORY_PARTS]; // bytes
+};
+
+const char *memory_part_name(int part);            // "activations"
+uint64_t memory_own(const struct memory_parts *p); // all but what is mapped
+
+// Bytes of this process that are no pages of files; 0: the system does not say.
+uint64_t memory_now(void);
+// *peak becomes that, if it is more.
+void memory_note(uint64_t *peak);
+// Bytes that can be had without pushing anything out, within the limits of a container; 0: unknown.
+uint64_t memory_free(void);
+
+#endif

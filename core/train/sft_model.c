@@ -1,0 +1,100 @@
+// core/train/sft_model.c -- what a training run takes on its model: the adapter it goes on from,
+// methods, parameters with gradients and moments, arena and tape; and the count of all that.
+#include <string.h>
+
+#include "core/adapters.h"
+#include "core/train/sft_parts.h"
+
+// A method's parameter. IRA's train whenever train.ira is on; others go with the projector.
+static void add_extra(void *self, const char *name, struct tensor *tensor)
+{
+    struct sft *t = self;
+    const bool ira = !strncmp(name, "ira.", 4);
+    params_extra(&t->params, &(struct param_extra){
+                                 .name = name,
+                                 .tensor = tensor,
+                                 .group = ira ? GROUP_IRA : GROUP_PROJECTOR,
+                                 .part = ira ? PART_DECODER : PART_PROJECTOR,
+                                 .with_part = !ira,
+                                 .always = ira && settings_flag(t->job->settings, "train.ira") });
+}
+
+// Does what is trained leave the visual tokens before the methods as they are?
+static bool eyes_frozen(const struct params *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        const struct weight *w = p->list[i].weight;
+        if (w && (w->part == PART_VISION || w->part == PART_PROJECTOR)) return false;
+    }
+    return true;
+}
+
+static int open_params(struct sft *t, struct err *err)
+{
+    struct job *j = t->job;
+    const struct method_env env = { .model = j->model,
+                                    .backend = j->backend,
+                                    .settings = j->settings,
+                                    .tensors = adapter_tensors(t->base),
+                                    .training = true };
+    t->params.backend = j->backend;
+    job_hooks(j, &t->hooks);
+    if (methods_attach(&t->methods, &t->hooks, &env, err) < 0) return -1;
+    methods_params(&t->methods, add_extra, t);
+    if (params_open(&t->params, j->model, j->settings, err) < 0) return -1;
+    t->train.feed.frozen = t->held.feed.frozen = eyes_frozen(&t->params);
+    return 0;
+}
+
+static void set_graph(struct sft *t)
+{
+    struct job *j = t->job;
+    t->arena.backend = j->backend;
+    t->tape = (struct tape){ .backend = j->backend,
+                             .recompute = !settings_is(j->settings, "train.checkpointing", "off"),
+                             .keep = t->forecast.keep };
+    t->graph = (struct graph){ .backend = j->backend,
+                               .arena = &t->arena,
+                               .hooks = &t->hooks,
+                               .settings = j->settings,
+                               .cancel = &j->cancel };
+    if (settings_is(j->settings, "compute.matmul", "bf16")) t->graph.matmul = MATMUL_BF16;
+}
+
+int sft_prepare(struct sft *t, struct err *err)
+{
+    struct settings *s = t->job->settings;
+    if (settings_flag(s, "train.ira") && settings_set(s, "ira.on", "on", err) < 0) return -1;
+    // What was trained before is part of the model that is trained now.
+    if (adapter_obey(&t->base, t->job->model, s, err) < 0 || open_params(t, err) < 0) return -1;
+    set_graph(t);
+    return 0;
+}
+
+void sft_release(struct sft *t)
+{
+    tape_release(&t->tape);
+    if (t->params.backend) params_release(&t->params);
+    methods_release(&t->methods);
+    if (t->base) adapter_free(t->base);
+    if (t->arena.backend) arena_release(&t->arena);
+    t->base = NULL;
+}
+
+void sft_memory(const struct sft *t, struct memory_parts *parts)
+{
+    const struct model *m = t->job->model;
+    const size_t held = t->tape.held < t->arena.peak ? t->tape.held : t->arena.peak;
+    uint64_t trained = 0;
+    for (size_t i = 0; i < t->params.count; i++)
+        trained += (uint64_t)t->params.list[i].count * sizeof(float);
+    *parts = t->forecast.parts; // pictures and program are those of the whole run
+    parts->of[MEMORY_MAPPED] = checkpoint_bytes(m->checkpoint);
+    parts->of[MEMORY_WEIGHTS] = m->arena.used + (t->base ? t->base->arena.used : 0);
+    parts->of[MEMORY_MASTERS] = trained;
+    parts->of[MEMORY_GRADIENTS] = trained;
+    parts->of[MEMORY_OPTIMIZER] = 2 * trained;
+    parts->of[MEMORY_ACTIVATIONS] = held;
+    parts->of[MEMORY_WORKSPACE] = t->arena.peak - held + t->tape.peak + t->job->backend->scratch();
+    if (t->train.feed.most) parts->of[MEMORY_PICTURES] = t->train.feed.most + t->held.feed.most;
+}

@@ -1,0 +1,115 @@
+// core/train/sft_score.c -- validation by what is wanted of the model: a metric over the samples
+// kept apart, where train.score or the data names one. Else it is their loss (sft_pass.c).
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/adapters.h"
+#include "core/train/evaluate.h"
+#include "core/train/sft_parts.h"
+
+// The samples' data.
+static const struct dataset *held_data(const struct sft *t)
+{
+    return t->held_apart ? &t->held.data : &t->train.data;
+}
+
+// The metric that most samples kept apart name; NULL: none does.
+static const struct metric *named(const struct sft *t)
+{
+    int64_t count[METRIC_COUNT] = { 0 }, most = 0;
+    const struct metric *found = NULL;
+    for (int64_t i = 0; i < t->held.count; i++) {
+        struct sample s;
+        const struct metric *m = NULL;
+        if (dataset_read(held_data(t), t->held.item[i], &s, NULL) == 0 && s.metric)
+            m = metric_find(s.metric);
+        sample_release(&s);
+        for (int k = 0; m && k < METRIC_COUNT; k++)
+            if (metrics[k] == m && ++count[k] > most) most = count[k], found = m;
+    }
+    return found;
+}
+
+void sft_score_choose(struct sft *t)
+{
+    const char *name = settings_text(t->job->settings, "train.score");
+    t->metric = NULL;
+    if (!t->held.count) return;
+    t->metric = !strcmp(name, "auto") ? named(t) : metric_find(name);
+    if (t->metric && t->metric->way == METRIC_LOSS) t->metric = NULL; // as if none was named
+}
+
+// Parameters of methods as they are now: those in training, else the former adapter's.
+static const struct tensor *find_tensor(void *self, const char *name)
+{
+    const struct sft *t = self;
+    const struct param *p = params_find(&t->params, name);
+    return p && p->kind == PARAM_EXTRA ? p->tensor : adapter_find(t->base, name);
+}
+
+static bool go_on(void *self, const struct evaluated *e)
+{
+    struct sft *t = self;
+    return job_stopped(t->job) != JOB_CANCEL;
+}
+
+static int take_score(const struct sft *t, const struct evaluation *e, double *score,
+                      struct err *err)
+{
+    for (size_t i = 0; i < e->total_count; i++) {
+        const struct evaluation_total *one = &e->totals[i];
+        if (one->metric != t->metric || one->kind) continue;
+        *score = one->tally.mean;
+        return 0;
+    }
+    return err_set(err, "no sample kept apart could be scored by %s%s%s", t->metric->name,
+                   e->why ? ": " : "", e->why ? e->why : "");
+}
+
+// Those of the job, but no answer is waited for that goes on for much longer than any in the data:
+// a model that has learned little yet does not find its end.
+static struct settings *short_answers(const struct sft *t)
+{
+    struct settings *s = settings_copy(t->job->settings);
+    const int64_t longest = t->held_apart ? t->held.answer : t->train.answer;
+    const int64_t most = 2 * longest + 8;
+    if (settings_integer(s, "sample.max_tokens") > most) {
+        char *text = xasprintf("%lld", (long long)most);
+        settings_set(s, "sample.max_tokens", text, NULL);
+        free(text);
+    }
+    return s;
+}
+
+int sft_score(struct sft *t, double *score, struct err *err)
+{
+    struct job *j = t->job;
+    struct settings *settings = short_answers(t);
+    struct hooks hooks = { 0 };
+    struct evaluation e = { 0 };
+    job_hooks(j, &hooks);
+    // Its passes need room of their own, and steps are not under way.
+    arena_release(&t->arena);
+    const bool any = settings_is(j->settings, "train.score", "auto");
+    const struct evaluate_request request = { .model = j->model,
+                                              .backend = j->backend,
+                                              .settings = settings,
+                                              .hooks = &hooks,
+                                              .tensors = { find_tensor, t },
+                                              .data = held_data(t),
+                                              .indices = t->held.item,
+                                              .index_count = t->held.count,
+                                              .metric = any ? NULL : t->metric,
+                                              .report = go_on,
+                                              .self = t,
+                                              .cancel = &j->cancel };
+    int status = evaluate_run(&request, &e, err);
+    if (status == 0 && e.cancelled) {
+        t->graph.cancelled = true;
+        status = err_set(err, "cancelled");
+    }
+    if (status == 0) status = take_score(t, &e, score, err);
+    evaluation_release(&e);
+    settings_free(settings);
+    return status < 0 ? err_in(err, "validation") : 0;
+}

@@ -1,0 +1,393 @@
+// core/train/sweep.c -- the job `sweep`: one training run a value of a setting, and which was best.
+//
+//   OUT/VALUE/          each run's folder, as /train makes it
+//   OUT/training.json   the record of the sweep: setting, values, data, and in the end the best
+//
+// The runs are those of the job `train`, one after the other in this process; each finds the model
+// as it was loaded. What they tell is told with their value: series "loss@VALUE", log lines "VALUE:
+// ...". A resumed sweep passes over finished runs and goes on with the checkpoint of the one that
+// was under way.
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/job.h"
+#include "core/metrics/metric.h"
+#include "core/train/out.h"
+#include "core/train/params.h"
+
+enum { RECORD_MAX = 16 << 20, LABEL_MAX = 60 };
+
+// The learning rates that the paper on LayerNorm tuning searched.
+static const char grid[] = "2e-3,1e-3,6e-4,3e-4,1e-4,5e-5,2e-5,1e-5,6e-6,1e-6,1e-7";
+static const char usage[] = "/sweep KEY V1,V2,... DATA OUT [--images DIR] (or lr-grid DATA OUT)";
+
+struct value {
+    char *text;  // of the setting
+    char *label; // for a folder and series
+};
+
+struct sweep {
+    const char *key, *data, *out, *images;
+    char *list; // values as typed
+    bool resume;
+    struct value *values;
+    size_t count;
+};
+
+// --- arguments -----------------------------------------------------------------------------------
+
+static void release(struct sweep *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        free(s->values[i].text);
+        free(s->values[i].label);
+    }
+    free(s->values);
+    free(s->list);
+    *s = (struct sweep){ 0 };
+}
+
+// Letters, digits, "+-._"; others become "_". Never a hidden folder.
+static char *make_label(const char *text)
+{
+    struct buf b = { 0 };
+    for (size_t i = 0; text[i] && b.length < LABEL_MAX; i++) {
+        const bool plain =
+            isalnum((unsigned char)text[i]) || strchr("+-_", text[i]) || (text[i] == '.' && i > 0);
+        buf_putc(&b, plain ? text[i] : '_');
+    }
+    if (!b.length) buf_putc(&b, '_');
+    return buf_take(&b);
+}
+
+static int add_value(struct sweep *s, const char *text, const struct settings *settings,
+                     struct err *err)
+{
+    struct settings *copy = settings_copy(settings);
+    int status = settings_set(copy, s->key, text, err);
+    if (status == 0) {
+        struct value v = { .text = xstrdup(settings_text(copy, s->key)),
+                           .label = make_label(text) };
+        for (size_t i = 0; i < s->count && status == 0; i++)
+            if (!strcmp(s->values[i].text, v.text) || !strcmp(s->values[i].label, v.label))
+                status = err_set(err, "'%s' is the same value as '%s'", text, s->values[i].label);
+        s->values = xreallocarray(s->values, s->count + 1, sizeof *s->values);
+        s->values[s->count++] = v;
+    }
+    settings_free(copy);
+    return status;
+}
+
+// Values are separated by "|" if there is one: those of some settings hold commas.
+static int read_values(struct sweep *s, const struct settings *settings, struct err *err)
+{
+    const char *between = strchr(s->list, '|') ? "|" : ",";
+    char *copy = xstrdup(s->list), *rest = NULL;
+    int status = 0;
+    for (char *v = strtok_r(copy, between, &rest); v && status == 0;
+         v = strtok_r(NULL, between, &rest)) {
+        while (*v == ' ') v++;
+        for (size_t n = strlen(v); n && v[n - 1] == ' ';) v[--n] = 0;
+        status = add_value(s, v, settings, err);
+    }
+    free(copy);
+    if (status == 0 && s->count < 2)
+        status = err_set(err, "a sweep compares at least two values: %s", usage);
+    return status;
+}
+
+static int read_words(struct sweep *s, int argc, char **argv, struct err *err)
+{
+    const char *words[4];
+    int count = 0;
+    for (int i = 0; i < argc; i++) {
+        if (!strcmp(argv[i], "--resume"))
+            s->resume = true;
+        else if (!strcmp(argv[i], "--images") && i + 1 < argc)
+            s->images = argv[++i];
+        else if (!strncmp(argv[i], "--", 2) || count == 4)
+            return err_set(err, "'%s' is too much: %s", argv[i], usage);
+        else
+            words[count++] = argv[i];
+    }
+    const bool preset = count && !strcmp(words[0], "lr-grid");
+    if (count != (preset ? 3 : 4)) return err_set(err, "something is missing: %s", usage);
+    s->key = preset ? "train.lr" : words[0];
+    s->list = xstrdup(preset ? grid : words[1]);
+    s->data = words[count - 2];
+    s->out = words[count - 1];
+    return 0;
+}
+
+static int read_sweep(struct sweep *s, int argc, char **argv, const struct settings *settings,
+                      struct err *err)
+{
+    *s = (struct sweep){ 0 };
+    int status = read_words(s, argc, argv, err);
+    if (status == 0 && !settings_find(s->key)) status = settings_unknown(s->key, err);
+    if (status == 0 && strcmp(s->key, "train.validation") != 0 &&
+        settings_is(settings, "train.validation", "none"))
+        status = err_set(err, "nothing is kept apart to compare by: /set train.validation 0.1, or "
+                              "a data file");
+    if (status == 0) status = read_values(s, settings, err);
+    if (status < 0) release(s);
+    return status;
+}
+
+static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
+                 struct err *err)
+{
+    struct sweep s;
+    if (read_sweep(&s, argc, argv, settings, err) < 0) return -1;
+    int status = out_check(s.out, s.resume, err);
+    if (status == 0 && access(s.data, R_OK) < 0)
+        status = err_set(err, "cannot read the data '%s'", s.data);
+    for (size_t i = 0; status == 0 && model && i < s.count; i++) {
+        struct settings *copy = settings_copy(settings);
+        status = settings_set(copy, s.key, s.values[i].text, err);
+        if (status == 0) status = params_check(model, copy, err);
+        settings_free(copy);
+    }
+    release(&s);
+    return status;
+}
+
+// --- one run -------------------------------------------------------------------------------------
+
+// Takes what a run tells, and tells it with its value.
+struct teller {
+    struct sinks *to;
+    const char *label;
+    size_t index, count;
+    double begun;
+};
+
+static void tell_progress(const struct teller *t, const struct event_progress *p)
+{
+    const double spent = clock_seconds() - t->begun, after = (double)(t->count - t->index - 1);
+    struct event_progress whole = *p;
+    whole.what = "sweep";
+    whole.step = (double)t->index * p->steps + p->step;
+    whole.steps = (double)t->count * p->steps;
+    whole.eta_s = p->eta_s + after * (spent + p->eta_s);
+    sinks_emit(t->to, &(struct event){ .kind = EVENT_PROGRESS, .progress = &whole });
+}
+
+static void tell(void *self, const struct event *e)
+{
+    const struct teller *t = self;
+    struct event with = *e;
+    char *text = NULL;
+    switch (e->kind) {
+    case EVENT_RESULT: return; // those of the sweep are its own
+    case EVENT_PROGRESS: tell_progress(t, e->progress); return;
+    case EVENT_METRIC: with.key = text = xasprintf("%s@%s", e->key, t->label); break;
+    case EVENT_REWIND: with.key = text = xasprintf("@%s", t->label); break;
+    case EVENT_NOTICE: with.text = text = xasprintf("%s: %s", t->label, e->text); break;
+    default: break;
+    }
+    sinks_emit(t->to, &with);
+    free(text);
+}
+
+// The job becomes that run for a while.
+static int run_value(struct job *j, const struct sweep *s, size_t index, const char *folder,
+                     struct err *err)
+{
+    const struct value *v = &s->values[index];
+    const struct job_kind *kind = j->kind, *train = job_kind_find("train");
+    char *argv[] = { (char *)s->data, (char *)folder, "--images", (char *)s->images };
+    char **own_argv = j->argv;
+    const int own_argc = j->argc;
+    const bool resumed = j->resumed;
+    struct settings *own = j->settings;
+    struct sinks *to = j->sinks, sinks = { 0 };
+    struct teller teller = { to, v->label, index, s->count, clock_seconds() };
+    sinks_add(&sinks, (struct sink){ tell, &teller });
+    j->settings = settings_copy(own);
+    int status = settings_set(j->settings, s->key, v->text, err);
+    j->kind = train;
+    j->argv = argv;
+    j->argc = s->images ? 4 : 2;
+    j->resumed = true; // the folder is the sweep's: what is there goes on
+    j->sinks = &sinks;
+    if (status == 0) status = train->run(j, err);
+    settings_free(j->settings);
+    j->kind = kind;
+    j->argv = own_argv;
+    j->argc = own_argc;
+    j->resumed = resumed;
+    j->settings = own;
+    j->sinks = to;
+    return status;
+}
+
+// --- results -------------------------------------------------------------------------------------
+
+struct score {
+    char what[64]; // "validation loss"
+    double value;  // NaN: none
+    double loss;   // decides between equal ones
+    bool smaller;  // the better the smaller
+    int64_t step;
+    char *why; // it failed
+};
+
+static double number(const cJSON *record, const char *key)
+{
+    const cJSON *n = json_get(record, key);
+    return cJSON_IsNumber(n) ? n->valuedouble : NAN;
+}
+
+// From the record of a finished run.
+static void read_score(struct score *s, const char *folder)
+{
+    char *path = xasprintf("%s/training.json", folder);
+    cJSON *record = json_read(path, RECORD_MAX, NULL);
+    const cJSON *name = json_get(record, "validation_metric");
+    const struct metric *m = cJSON_IsString(name) ? metric_find(name->valuestring) : NULL;
+    const double step = number(record, "best_step");
+    *s = (struct score){ .what = "validation loss", .smaller = true, .step = -1 };
+    s->loss = number(record, "validation_loss");
+    s->value = number(record, m ? "validation_score" : "validation_loss");
+    if (m) {
+        snprintf(s->what, sizeof s->what, "%s", m->name);
+        s->smaller = m->smaller;
+    }
+    if (step >= 0) s->step = (int64_t)step;
+    cJSON_Delete(record);
+    free(path);
+}
+
+static bool better(const struct score *a, const struct score *b)
+{
+    if (isnan(a->value)) return false;
+    if (a->value == b->value) return a->loss < b->loss;
+    return isnan(b->value) || (a->smaller ? a->value < b->value : a->value > b->value);
+}
+
+static char *score_text(const struct score *s)
+{
+    if (s->why) return xasprintf("failed: %s", s->why);
+    if (isnan(s->value)) return xstrdup("no finite score");
+    return xasprintf("%s %.6g (step %lld)", s->what, s->value, (long long)s->step);
+}
+
+// The record of the sweep; `best` NULL: it is under way.
+static int record(const struct sweep *s, const struct out *out, const struct score *scores,
+                  const struct value *best, struct err *err)
+{
+    cJSON *r = cJSON_CreateObject();
+    cJSON_AddStringToObject(r, "program", "vlmsh " VERSION);
+    cJSON_AddStringToObject(r, "state", best ? "done" : "running");
+    cJSON_AddStringToObject(r, "sweep", s->key);
+    cJSON_AddStringToObject(r, "values", s->list);
+    cJSON_AddStringToObject(r, "data", s->data);
+    if (best) cJSON_AddStringToObject(r, "best", best->text);
+    cJSON *list = best ? cJSON_AddArrayToObject(r, "results") : NULL;
+    for (size_t i = 0; list && i < s->count; i++) {
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddStringToObject(one, "value", s->values[i].text);
+        cJSON_AddStringToObject(one, "folder", s->values[i].label);
+        cJSON_AddStringToObject(one, "score", scores[i].what);
+        if (isfinite(scores[i].value))
+            cJSON_AddNumberToObject(one, "value_of_score", scores[i].value);
+        if (scores[i].why) cJSON_AddStringToObject(one, "failed", scores[i].why);
+        cJSON_AddItemToArray(list, one);
+    }
+    const int status = out_record(out, r, err);
+    cJSON_Delete(r);
+    return status;
+}
+
+static void tell_results(struct job *j, const struct sweep *s, const struct score *scores,
+                         size_t best)
+{
+    static const char *const columns[] = { "value", "score", "of", "step", "folder" };
+    static const bool numeric[] = { false, true, false, true, false };
+    struct table_builder t;
+    table_begin(&t, "sweep", 5, columns, numeric);
+    for (size_t i = 0; i < s->count; i++) {
+        char *key = xasprintf("%s %s", s->key, s->values[i].text), *text = score_text(&scores[i]);
+        job_result(j, key, "%s", text);
+        table_add(&t, "%s", s->values[i].text);
+        table_add(&t, "%.6g", scores[i].value);
+        table_add(&t, "%s", scores[i].why ? "failed" : scores[i].what);
+        table_add(&t, "%lld", (long long)scores[i].step);
+        table_add(&t, "%s/%s", s->out, s->values[i].label);
+        free(text);
+        free(key);
+    }
+    table_emit(&t, j->sinks);
+    job_result(j, "best", "%s", s->values[best].text);
+    job_result(j, "best run", "%s/%s", s->out, s->values[best].label);
+}
+
+// --- the job -------------------------------------------------------------------------------------
+
+// Trains with every value; a run that fails (a rate too high) is noted, others go on.
+static int run_all(struct job *j, const struct sweep *s, struct score *scores, struct err *err)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        char *folder = xasprintf("%s/%s", s->out, s->values[i].label);
+        const int status = run_value(j, s, i, folder, err);
+        if (status != JOB_STOPPED) read_score(&scores[i], folder);
+        free(folder);
+        if (status == JOB_STOPPED) return status;
+        if (status < 0) {
+            scores[i].value = NAN;
+            scores[i].why = xstrdup(err->text);
+        }
+        char *text = score_text(&scores[i]);
+        job_log(j, "%s %s: %s", s->key, s->values[i].text, text);
+        free(text);
+    }
+    return 0;
+}
+
+static int finish(struct job *j, const struct sweep *s, const struct out *out,
+                  const struct score *scores, struct err *err)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < s->count; i++)
+        if (better(&scores[i], &scores[best])) best = i;
+    if (isnan(scores[best].value))
+        return err_set(err, "no value of %s gave a score%s%s", s->key, scores[best].why ? ": " : "",
+                       scores[best].why ? scores[best].why : "");
+    if (record(s, out, scores, &s->values[best], err) < 0) return -1;
+    tell_results(j, s, scores, best);
+    return 0;
+}
+
+static int run(struct job *j, struct err *err)
+{
+    struct sweep s;
+    struct out out = { .lock = -1 };
+    if (read_sweep(&s, j->argc, j->argv, j->settings, err) < 0) return -1;
+    struct score *scores = xcalloc(s.count, sizeof *scores);
+    int status = out_open(&out, s.out, s.resume || j->resumed, err);
+    if (status == 0 && !out.done) {
+        if (!out.begun) status = record(&s, &out, scores, NULL, err);
+        if (status == 0) status = run_all(j, &s, scores, err);
+        if (status == 0) status = finish(j, &s, &out, scores, err);
+    }
+    for (size_t i = 0; i < s.count; i++) free(scores[i].why);
+    free(scores);
+    out_close(&out);
+    release(&s);
+    return status;
+}
+
+const struct job_kind job_kind_sweep = {
+    .name = "sweep",
+    .usage = "KEY V1,V2,... DATA OUT [--images DIR]",
+    .help = "Trains once with each value of a setting and says which gave the best validation.",
+    .needs_model = true,
+    .check = check,
+    .run = run,
+};

@@ -1,0 +1,21 @@
+// sessions/results.h -- measurements as they were told: tables and maps as JSON.
+//
+//   struct result_entry *list; size_t count;
+//   if (store_results(store, "norms", &list, &count, &err) < 0) ...    // newest first
+//   result_entries_free(list, count);
+#ifndef SESSIONS_RESULTS_H
+#define SESSIONS_RESULTS_H
+
+#include "sessions/store.h"
+
+struct result_entry {
+    int64_t id, session, time; // session 0: none was begun
+    char *name, *json;
+};
+
+// name NULL: of all names.
+int store_results(struct store *s, const char *name, struct result_entry **list, size_t *count,
+                  struct err *err);
+void result_entries_free(struct result_entry *list, size_t count);
+
+#endif

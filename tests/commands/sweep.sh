@@ -1,0 +1,43 @@
+# sweep.sh -- /sweep: scores of every value, series and folders of their own, kill -9 and resume.
+. tests/commands/common.bash
+for i in 0 1 2 3 4 5 6 7; do
+    printf '{"id": "%d", "question": "What is %d?", "answer": "It is %d."}\n' $i $i $((i * i))
+done >"$work/data.jsonl"
+settings="/set job.nice 0
+/set train.method layernorm-simple
+/set train.batch 2
+/set train.steps 12
+/set train.save_every 1"
+
+lines "/load $llava" "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/no" "/set train.validation 0.25" \
+    "/sweep train.lr 1e-3 $work/data.jsonl $work/no" "/sweep train.lr 1e-3,0.001 $work/data.jsonl $work/no" \
+    "/sweep train.l 1,2 $work/data.jsonl $work/no" "/sweep train.lr 1,x $work/data.jsonl $work/no" \
+    "/sweep train.lr 1e-3,1e-4 $work/data.jsonl" "/sweep lr-grid $work/none $work/no"
+check "refused" 'select(.event=="done").ok' $'true\nfalse\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
+[ -e "$work/no" ] && fail "a folder was made"
+
+sweep="/sweep train.lr 1e-2,1e-4,1e-6 $work/data.jsonl"
+printf '%s\n' "/load $llava" "$settings" "/set train.validation 0.25" "$sweep $work/whole" /wait \
+    "$sweep $work/cut" >"$work/s.vlmsh"
+vlmsh -f "$work/s.vlmsh" >"$work/out" 2>&1 || fail "$(cat "$work/out")"
+# Killed as soon as the second value has a checkpoint.
+for i in $(seq 600); do
+    ls -d "$work"/cut/1e-4/checkpoint-* >/dev/null 2>&1 && break
+    sleep 0.05
+done
+pid=$(vlmsh --json -c "/job 2" | jq -r 'select(.event=="table") | .rows[] | select(.[0]=="process")[1]')
+[ -n "$pid" ] && kill -9 "$pid"
+lines "/job 2 resume" "/wait 2" "/job 2" "/job 1"
+check "goes on" '[select(.event=="error").message] | .[]' ""
+check "results" 'select(.event=="table" and .name=="job") | .rows | map(select(.[0]|startswith("train.lr "))) | length' \
+    $'3\n3'
+results='select(.event=="table" and .name=="job") | [.rows[] | select(.[0]|startswith("train.lr ") or . == "best")]'
+jq -c "$results" "$work/events" | sort -u | wc -l | grep -qx 1 || fail "a resumed sweep ends otherwise"
+for v in 1e-2 1e-4 1e-6; do
+    cmp -s "$work/whole/$v/adapter_model.safetensors" "$work/cut/$v/adapter_model.safetensors" ||
+        fail "weights of $v differ"
+done
+lines "/plot 2 loss@1e-2 loss@1e-6 validation_loss@1e-4" "/plot 2 loss@* --csv $work/c.csv"
+check "drawn" 'select(.event=="error").message' ""
+same "points" "$(wc -l <"$work/c.csv")" 37
+finish
