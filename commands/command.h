@@ -14,6 +14,24 @@ struct variable {
     char *name, *value; // -D NAME=VALUE
 };
 
+// What only a full screen can do; safe from the thread that runs lines.
+struct shell_screen {
+    void *self;
+    // What it shows as text; lines, columns 0: at its own size.
+    int (*capture)(void *self, int lines, int columns, struct buf *text, struct err *err);
+    int (*open)(void *self, const char *what, struct err *err); // a list to choose from
+};
+
+// The table of keys, with what the user bound.
+struct shell_keys {
+    void *self;
+    int (*bind)(void *self, const char *key, const char *command, struct err *err);
+    void (*each)(void *self,
+                 void (*add)(void *to, const char *context, const char *key, const char *command,
+                             const char *note),
+                 void *to);
+};
+
 // What a front end and its commands share.
 struct shell {
     struct engine *engine;
@@ -24,7 +42,9 @@ struct shell {
     // Opens a model when a line needs one and none is loaded; NULL: there is none to be had.
     int (*want_model)(void *self, struct err *err);
     void *want_self;
-    int64_t *jobs; // started here, their end not told yet (commands/jobs.h)
+    const struct shell_screen *screen; // NULL: another front end
+    const struct shell_keys *keys;     // NULL: none
+    int64_t *jobs;                     // started here, their end not told yet (commands/jobs.h)
     size_t job_count;
     bool quit;        // /quit was said
     bool interactive; // a person types: a failed line does not end it

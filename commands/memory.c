@@ -57,7 +57,8 @@ static void put_conversation(struct result_table *t, const struct conversation *
 
 static void put_layers(struct results *r, const struct kv *kv)
 {
-    struct result_table *t = results_table(r, "memory.layers", "layer|rows|MiB in use|MiB reserved");
+    struct result_table *t =
+        results_table(r, "memory.layers", "layer|rows|MiB in use|MiB reserved");
     for (int l = 0; l < kv->layers; l++) {
         const struct kv_layer *k = &kv->layer[l];
         const double row = 2.0 * (double)kv->heads * (double)kv->dim * sizeof(float);

@@ -106,14 +106,18 @@ static int take_dims(void *self, const char *value, struct err *err)
 static int take_box(void *self, const char *value, struct err *err)
 {
     struct wish *w = self;
-    char rest;
-    double *b = w->box;
-    if (sscanf(value, "%lf,%lf,%lf,%lf%c", &b[0], &b[1], &b[2], &b[3], &rest) != 4 ||
-        !isfinite(b[0]) || !isfinite(b[1]) || !(b[2] > 0 && b[3] > 0) || !isfinite(b[2] + b[3]))
-        return err_set(err,
-                       "--box takes LEFT,TOP,WIDTH,HEIGHT in pixels of the picture, not '%s'",
+    const char *p = value;
+    bool good = true;
+    for (int i = 0; i < 4 && good; i++) {
+        char *end;
+        w->box[i] = strtod(p, &end);
+        good = end != p && *end == (i < 3 ? ',' : 0) && fabs(w->box[i]) < 1e9;
+        p = end + 1;
+    }
+    if (!good || !(w->box[2] > 0 && w->box[3] > 0))
+        return err_set(err, "--box takes LEFT,TOP,WIDTH,HEIGHT in pixels of the picture, not '%s'",
                        value);
-    w->request.options.box = b;
+    w->request.options.box = w->box;
     return 0;
 }
 
@@ -126,12 +130,12 @@ static int take_limit(void *self, const char *value, struct err *err)
     return 0;
 }
 
-#define TAKE(name, where)                                                                          \
-    static int take_##name(void *self, const char *value, struct err *err)                         \
-    {                                                                                              \
-        struct wish *w = self;                                                                     \
-        w->where = value;                                                                          \
-        return 0;                                                                                  \
+#define TAKE(name, where)                                                  \
+    static int take_##name(void *self, const char *value, struct err *err) \
+    {                                                                      \
+        struct wish *w = self;                                             \
+        w->where = value;                                                  \
+        return 0;                                                          \
     }
 TAKE(mask, mask)
 TAKE(data, request.data)
@@ -256,9 +260,9 @@ static int draw_table(const char *path, const struct result_table *t, struct err
     for (int c = t->points ? 1 : 0; c + 1 < last + t->points && count < PLOT_LINES; c++) {
         if (deviation(t->columns[c + 1])) continue;
         struct plot_line *l = &lines[count++];
-        *l = (struct plot_line){ .name = t->columns[c + 1],
-                                 .count = t->row_count,
-                                 .points = t->points };
+        *l = (struct plot_line){ .count = t->row_count, .points = t->points };
+        l->name = t->points ? xasprintf("%s over %s", t->columns[c + 1], t->columns[c])
+                            : xstrdup(t->columns[c + 1]);
         l->x = xreallocarray(NULL, 2 * t->row_count + 1, sizeof *l->x);
         l->y = l->x + t->row_count;
         for (size_t i = 0; i < t->row_count; i++) {
@@ -267,7 +271,10 @@ static int draw_table(const char *path, const struct result_table *t, struct err
         }
     }
     const int status = plot_png(path, lines, count, err);
-    for (size_t i = 0; i < count; i++) free(lines[i].x);
+    for (size_t i = 0; i < count; i++) {
+        free((char *)lines[i].name);
+        free(lines[i].x);
+    }
     return status;
 }
 
@@ -355,51 +362,53 @@ static int run(struct shell *shell, const char *name, const struct probe *probe,
 
 // --- the commands --------------------------------------------------------------------------------
 
-#define DATA " [--data FILE [--images DIR] [--limit N] [--given]]"
+#define DATA  " [--data FILE [--images DIR] [--limit N] [--given]]"
 #define FILES " [--csv FILE] [--png FILE]"
-#define MEANING                                                                                    \
-    "\nOf the conversation as it stands, under the settings of now; nothing of it changes. --data\n" \
-    "takes the samples of a file (100 unless --limit says otherwise): means, and deviations in\n"  \
+#define MEANING                                                                                   \
+    "\nOf the conversation as it stands, under the settings of now; nothing of it changes. "      \
+    "--data\n"                                                                                    \
+    "takes the samples of a file (100 unless --limit says otherwise): means, and deviations in\n" \
     "NAME.std; --given takes the data's answers into the pass. --csv and --png write files."
 
-#define COMMAND(id, word, options, sentence, more)                                                 \
-    static int run_##id(struct shell *shell, int argc, char **argv, struct err *err)               \
-    {                                                                                              \
-        return run(shell, word, &probe_##id, argc, argv, err);                                     \
-    }                                                                                              \
-    const struct command command_##id = {                                                          \
-        .name = word,                                                                              \
-        .usage = "/" word options DATA FILES,                                                      \
-        .help = sentence,                                                                          \
-        .details = more MEANING,                                                                   \
-        .max = -1,                                                                                 \
-        .complete = COMPLETE_PATH,                                                                 \
-        .run = run_##id,                                                                           \
+#define COMMAND(id, word, options, sentence, more)                                   \
+    static int run_##id(struct shell *shell, int argc, char **argv, struct err *err) \
+    {                                                                                \
+        return run(shell, word, &probe_##id, argc, argv, err);                       \
+    }                                                                                \
+    const struct command command_##id = {                                            \
+        .name = word,                                                                \
+        .usage = "/" word options DATA FILES,                                        \
+        .help = sentence,                                                            \
+        .details = more MEANING,                                                     \
+        .max = -1,                                                                   \
+        .complete = COMPLETE_PATH,                                                   \
+        .run = run_##id,                                                             \
     };
 
-COMMAND(norms, "norms", " [FOLDER]",
-        "Norms and angles of visual and text tokens, from the encoder to the last layer.",
-        "Tables: interface (norms around the projector, T* of the embedding table), norms and\n"
-        "cosines by layer, the theory of norm alignment beside what is measured, the alignment of\n"
-        "the modalities, logits between them. With FOLDER: the interface of a folder that may hold\n"
-        "only an embedding table or an encoder; the conversation's pictures go through that.")
-COMMAND(redundancy, "redundancy", "",
-        "How little each layer's FFN changes visual and text tokens.",
+COMMAND(
+    norms, "norms", " [FOLDER]",
+    "Norms and angles of visual and text tokens, from the encoder to the last layer.",
+    "Tables: interface (norms around the projector, T* of the embedding table), norms and\n"
+    "cosines by layer, the theory of norm alignment beside what is measured, the alignment of\n"
+    "the modalities, logits between them. With FOLDER: the interface of a folder that may hold\n"
+    "only an embedding table or an encoder; the conversation's pictures go through that.")
+COMMAND(redundancy, "redundancy", "", "How little each layer's FFN changes visual and text tokens.",
         "Mean of cos(x, x + FFN(x)): near 1, ffn.approx loses little.")
 COMMAND(similarity, "similarity", "", "How alike the residual stream is between layers.",
         "Mean over tokens of cos(h[a], h[b]) as a matrix, and its mean over all layers but 0.")
-COMMAND(attention, "attention",
-        " [--layer K|all] [--head H|mean] [--token answer|last|N|row:N] [--picture I]",
-        "Where the answer looks in the picture: maps, and the profile by rows of the picture.",
-        "Unless said otherwise: the last layer, mean over heads and over the tokens of the answer\n"
-        "(without one: the prompt's last row). N counts the answer's tokens from 0, row:N the rows\n"
-        "of the sequence. Tokens that pruning dropped are marked.")
-COMMAND(contribution, "contribution",
-        " [--layer K] [--token answer|last|N|row:N] [--picture I]",
-        "What each visual token adds to a query (CAPA), and the mean by layer and modality.",
-        "The map is of the middle layer and the prompt's last row unless said otherwise. The means\n"
-        "are over pairs of prompt and answer: text to visual, text to text, visual to visual; with\n"
-        "--layer of that layer alone.")
+COMMAND(
+    attention, "attention",
+    " [--layer K|all] [--head H|mean] [--token answer|last|N|row:N] [--picture I]",
+    "Where the answer looks in the picture: maps, and the profile by rows of the picture.",
+    "Unless said otherwise: the last layer, mean over heads and over the tokens of the answer\n"
+    "(without one: the prompt's last row). N counts the answer's tokens from 0, row:N the rows\n"
+    "of the sequence. Tokens that pruning dropped are marked.")
+COMMAND(
+    contribution, "contribution", " [--layer K] [--token answer|last|N|row:N] [--picture I]",
+    "What each visual token adds to a query (CAPA), and the mean by layer and modality.",
+    "The map is of the middle layer and the prompt's last row unless said otherwise. The means\n"
+    "are over pairs of prompt and answer: text to visual, text to text, visual to visual; with\n"
+    "--layer of that layer alone.")
 COMMAND(sinks, "sinks", " [--layer K] [--dims K,K] [--picture I]",
         "Attention sinks: which tokens, and whether they dump attention or anchor it.",
         "phi is the largest normed value in the sink dimensions (--dims, or the first token's two\n"
@@ -414,12 +423,13 @@ COMMAND(sink_ratio, "sink-ratio", " [--threshold X] [--picture I]",
 COMMAND(kl, "kl", " [--layer K] [--picture I]",
         "Divergence of each visual token under information-regularized attention, as maps.",
         "Needs ira.on and an adapter with its parameters.")
-COMMAND(dice, "dice",
-        " [--box LEFT,TOP,WIDTH,HEIGHT | --mask FILE | --objects FILE] [--layer K] [--head H]",
-        "Does the answer look where the thing is? Soft Dice of its attention and a box or mask.",
-        "--mask is a picture, bright where the thing is. With --data, --objects names the\n"
-        "objects.jsonl of /scenes: the objects that a sample's text names, or all. Over a data set\n"
-        "the answers are scored too, and the rank correlation with Dice is told.")
+COMMAND(
+    dice, "dice",
+    " [--box LEFT,TOP,WIDTH,HEIGHT | --mask FILE | --objects FILE] [--layer K] [--head H]",
+    "Does the answer look where the thing is? Soft Dice of its attention and a box or mask.",
+    "--mask is a picture, bright where the thing is. With --data, --objects names the\n"
+    "objects.jsonl of /scenes: the objects that a sample's text names, or all. Over a data set\n"
+    "the answers are scored too, and the rank correlation with Dice is told.")
 COMMAND(flops, "flops", "",
         "What prompt and tokens cost: operations by part, full and under the settings, and times.",
         "GFLOP, 2 a multiply-add, counted in a pass. The times are medians of three runs each.")

@@ -148,6 +148,46 @@ static int reset_run(struct shell *shell, int argc, char **argv, struct err *err
     return engine_reset(shell->engine, all ? NULL : argv[0], err);
 }
 
+// The value after the present one: of those named, of a flag, of a choice.
+static const char *next_value(const struct setting *row, const char *now, int argc, char **argv)
+{
+    static const char *const flags[] = { "off", "on", NULL };
+    const char *const *values = argc                        ? (const char *const *)argv
+                                : row->type == SETTING_FLAG ? flags
+                                                            : row->choices;
+    int count = argc, at = 0;
+    while (!argc && values && values[count]) count++;
+    while (at < count && strcmp(values[at], now) != 0) at++;
+    return !count ? NULL : values[at + 1 < count ? at + 1 : 0];
+}
+
+static int toggle_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    const struct setting *row = settings_find(argv[0]);
+    if (!row) return settings_unknown(argv[0], err);
+    const char *now = settings_text(engine_settings(shell->engine), row->key);
+    const char *next = next_value(row, now, argc - 1, argv + 1);
+    if (!next || (argc == 1 && row->type != SETTING_FLAG && row->type != SETTING_CHOICE))
+        return err_set(err,
+                       "%s is neither on or off nor a choice: name the values, as in '/toggle "
+                       "%s A B'",
+                       row->key, row->key);
+    return set_value(shell, row->key, next, err);
+}
+
+const struct command command_toggle = {
+    .name = "toggle",
+    .usage = "/toggle KEY [VALUE...]",
+    .help = "Switches a setting: on and off, or to the next of its values.",
+    .details = "/toggle ira.on\n"
+               "/toggle prune.score off contribution\n"
+               "Made for keys: /bind F5 /toggle ira.on",
+    .min = 1,
+    .max = -1,
+    .complete = COMPLETE_SETTING,
+    .run = toggle_run,
+};
+
 const struct command command_reset = {
     .name = "reset",
     .usage = "/reset [KEY|all]",

@@ -66,6 +66,7 @@ struct event_table {
     // through `numeric`.
     const char *const *cells;
     const bool *numeric; // [column_count]
+    bool titled;         // several come together: people see the name
 };
 
 struct event_heatmap {
@@ -141,6 +142,7 @@ struct table_builder {
     const char *name;
     const char *const *columns;
     const bool *numeric;
+    bool titled;
     int column_count;
     char **cells;
     size_t count, capacity;

@@ -21,7 +21,8 @@
     X(prune)   /* core/methods/prune.c */                                                          \
     X(ira)     /* core/methods/ira.c */                                                            \
     X(sinks)   /* core/probes/sinks.c */                                                           \
-    X(job)     /* core/job.c */
+    X(job)     /* core/job.c */                                                                    \
+    X(screen)  /* core/screen_settings.c */
 // clang-format on
 
 #define X(name) extern const struct setting name##_settings[];

@@ -7,6 +7,8 @@
 
 #include "tui/json.h"
 #include "tui/plain.h"
+#include "tui/screen.h"
+#include "tui/terminal.h"
 
 static void *open_plain(bool interactive, struct sink *sink, FILE **output)
 {
@@ -46,14 +48,34 @@ static void close_json(void *state, FILE *output)
     if (output != stdout) fclose(output);
 }
 
+static void *open_screen(bool interactive, struct sink *sink, FILE **output)
+{
+    struct screen *s = screen_new();
+    *sink = screen_sink(s);
+    *output = stdout;
+    return s;
+}
+
+static void close_screen(void *state, FILE *output)
+{
+    screen_free(state);
+}
+
+static int run_screen(void *state, struct shell *shell, struct keys *keys, int (*begin)(void *self),
+                      void *self)
+{
+    return screen_run(state, shell, keys, begin, self);
+}
+
 static const struct front fronts[] = {
-    { "plain", false, open_plain, close_plain },
-    { "json", true, open_json, close_json },
+    { "plain", false, open_plain, close_plain, NULL },
+    { "json", true, open_json, close_json, NULL },
+    { "screen", false, open_screen, close_screen, run_screen },
 };
 
-const struct front *front_find(const char *name)
+const struct front *front_find(const char *name, bool interactive)
 {
-    if (!name) return &fronts[0];
+    if (!name) name = interactive && terminal_possible() ? "screen" : "plain";
     for (size_t i = 0; i < sizeof fronts / sizeof fronts[0]; i++)
         if (strcmp(fronts[i].name, name) == 0) return &fronts[i];
     return NULL;

@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "core/event.h"
+#include "commands/command.h"
+#include "tui/keys.h"
 
 struct front {
     const char *name;
@@ -17,8 +18,13 @@ struct front {
     // interactive: a person types. *output is where it writes (its errors end the program).
     void *(*open)(bool interactive, struct sink *sink, FILE **output);
     void (*close)(void *state, FILE *output);
+    // Reads and runs lines in its own way, begin(self) first; NULL: tui/lines.h does. Returns the
+    // exit status.
+    int (*run)(void *state, struct shell *shell, struct keys *keys, int (*begin)(void *self),
+               void *self);
 };
 
-const struct front *front_find(const char *name); // NULL; name NULL: the usual one
+// name NULL: the full screen where `interactive` and the terminal allow it, else plain lines.
+const struct front *front_find(const char *name, bool interactive);
 
 #endif

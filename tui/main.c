@@ -13,8 +13,10 @@
 #include "tui/default_model.h"
 #include "tui/device.h"
 #include "tui/front.h"
+#include "tui/keys.h"
 #include "tui/lines.h"
 #include "tui/options.h"
+#include "tui/places.h"
 #include "tui/signals.h"
 #include "tui/threads.h"
 #include "tui/words.h"
@@ -26,7 +28,10 @@ struct program {
     struct sinks sinks;
     struct shell shell;
     struct lines lines;
-    bool interactive; // a person types
+    struct keys *keys;
+    struct shell_keys shell_keys;
+    const struct err *no_store; // why there is no database
+    bool interactive;           // a person types
 };
 
 static int bad_usage(const struct err *err)
@@ -48,6 +53,32 @@ static int run_word(const struct options *o, int argc, char **argv)
 }
 
 // --- putting the parts together ------------------------------------------------------------------
+
+static int bind_key(void *self, const char *key, const char *command, struct err *err)
+{
+    return keys_bind(self, key, command, err);
+}
+
+struct key_list {
+    void (*add)(void *to, const char *context, const char *key, const char *command,
+                const char *note);
+    void *to;
+};
+
+static void add_key(void *self, const struct key_row *row)
+{
+    const struct key_list *list = self;
+    list->add(list->to, row->context, row->key, row->command, row->note);
+}
+
+static void each_key(void *self,
+                     void (*add)(void *to, const char *context, const char *key,
+                                 const char *command, const char *note),
+                     void *to)
+{
+    struct key_list list = { add, to };
+    keys_each(self, add_key, &list);
+}
 
 // The database comes before the front end in the list of sinks: an answer that is shown is kept.
 static void open_store(struct program *p, struct err *err)
@@ -73,9 +104,11 @@ static enum signals_how how_signals(const struct program *p)
 static void start(struct program *p, const struct backend *backend)
 {
     struct options *o = &p->options;
-    p->front = front_find(o->front);
     bool steps = o->step_count > 0;
+    p->front = front_find(o->front, !steps);
     p->interactive = !steps && !p->front->for_programs && isatty(STDIN_FILENO);
+    p->keys = keys_new();
+    p->shell_keys = (struct shell_keys){ .self = p->keys, .bind = bind_key, .each = each_key };
     if (o->threads) backend->set_threads(o->threads);
     p->shell = (struct shell){
         .engine = engine_new(backend, &p->sinks),
@@ -83,6 +116,7 @@ static void start(struct program *p, const struct backend *backend)
         .variables = o->variables,
         .variable_count = o->variable_count,
         .interactive = p->interactive,
+        .keys = &p->shell_keys,
     };
     p->lines.shell = &p->shell;
     p->lines.script = steps || (!p->front->for_programs && !p->interactive);
@@ -98,17 +132,30 @@ static void finish(struct program *p)
     shell_jobs_release(&p->shell);
     store_close(p->shell.store);
     p->front->close(p->front_state, p->lines.output);
+    keys_free(p->keys);
     options_release(&p->options);
 }
 
 // --- before the first line -----------------------------------------------------------------------
 
+// The user's own lines, where a person types. A mistake in them is told and the rest left out.
+static void run_config(struct program *p)
+{
+    struct err err = { 0 };
+    char *path = places_file("XDG_CONFIG_HOME", ".config", "config");
+    if (p->interactive && path && access(path, R_OK) == 0 &&
+        shell_script(&p->shell, path, &err) < 0)
+        lines_tell_error(&p->lines, path, &err);
+    free(path);
+}
+
 // A model or a session that was asked for and cannot be had ends a script; a person goes on.
-static int begin(struct program *p, const struct err *no_store)
+static int begin(struct program *p)
 {
     const struct options *o = &p->options;
     struct err err = { 0 };
-    if (!p->shell.store) sinks_notice(&p->sinks, "nothing is kept: %s", no_store->text);
+    if (!p->shell.store) sinks_notice(&p->sinks, "nothing is kept: %s", p->no_store->text);
+    run_config(p);
     if (o->model && engine_load(p->shell.engine, o->model, &err) < 0) {
         lines_tell_error(&p->lines, "", &err);
         if (!p->interactive) return -1;
@@ -145,11 +192,20 @@ static int run(struct program *p)
     return p->interactive ? lines_prompt(&p->lines) : lines_script(&p->lines);
 }
 
-// Model and session, then lines. Who presses Ctrl-C during a long load wants to leave.
-static int begin_and_run(struct program *p, const struct err *no_store)
+static int begin_screen(void *self)
 {
+    struct program *p = self;
+    const int status = begin(p);
+    if (!signals_terminated()) welcome(p);
+    return status;
+}
+
+// Model and session, then lines. Who presses Ctrl-C during a long load wants to leave.
+static int begin_and_run(struct program *p)
+{
+    if (p->front->run) return p->front->run(p->front_state, &p->shell, p->keys, begin_screen, p);
     signals_busy(true);
-    int status = begin(p, no_store);
+    int status = begin(p);
     if (status == 0 && p->interactive) welcome(p);
     signals_busy(false);
     if (signals_terminated()) return 128 + signals_terminated();
@@ -190,7 +246,8 @@ int main(int argc, char **argv)
         open_store(&p, &err);
         open_front(&p);
         if (!p.options.model) default_model_offer(&p.shell);
-        status = begin_and_run(&p, &err);
+        p.no_store = &err;
+        status = begin_and_run(&p);
         finish(&p);
         return status;
     }

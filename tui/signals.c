@@ -11,6 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
+static const int crash_signals[] = { SIGSEGV, SIGABRT, SIGFPE, SIGILL };
+enum { CRASHES = sizeof crash_signals / sizeof crash_signals[0] };
+
 // A handler has no argument of ours: the one place with state of the whole program.
 static struct {
     struct engine *_Atomic engine;
@@ -20,6 +23,8 @@ static struct {
     int pipe[2];          // [0] = -1: none
     struct termios terminal;
     bool have_terminal;
+    const char *_Atomic farewell;
+    struct sigaction crash[CRASHES]; // what was there before
 } state = { .pipe = { -1, -1 } };
 
 void signals_save_terminal(void)
@@ -29,7 +34,32 @@ void signals_save_terminal(void)
 
 void signals_restore_terminal(void)
 {
+    const char *farewell = state.farewell;
+    if (farewell && write(STDOUT_FILENO, farewell, strlen(farewell)) < 0) state.farewell = NULL;
+    state.farewell = NULL;
     if (state.have_terminal) tcsetattr(STDIN_FILENO, TCSANOW, &state.terminal);
+}
+
+// The terminal first; then whatever would have happened.
+static void on_crash(int signal)
+{
+    signals_restore_terminal();
+    for (size_t i = 0; i < CRASHES; i++)
+        if (crash_signals[i] == signal) sigaction(signal, &state.crash[i], NULL);
+    // A fault happens again when this returns, with its address for whoever looks at it.
+    if (signal == SIGABRT) raise(signal);
+}
+
+void signals_set_farewell(const char *bytes)
+{
+    struct sigaction action = { .sa_handler = on_crash, .sa_flags = SA_NODEFER };
+    const bool had = state.farewell != NULL;
+    state.farewell = bytes;
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < CRASHES; i++) {
+        if (bytes && !had) sigaction(crash_signals[i], &action, &state.crash[i]);
+        if (!bytes && had) sigaction(crash_signals[i], &state.crash[i], NULL);
+    }
 }
 
 static void leave(int status)

@@ -39,5 +39,8 @@ int signals_next(void);
 // signals_restore_terminal (which BUG() calls too).
 void signals_save_terminal(void);
 void signals_restore_terminal(void);
+// Sequences to be written then too (the full screen's way back); they must stay. NULL: none. While
+// there are some, a crash restores the terminal as well.
+void signals_set_farewell(const char *bytes);
 
 #endif

@@ -79,7 +79,8 @@ static int attention_finish(void *state, struct results *r, struct err *err)
     const struct attention *s = state;
     const int head = s->env->options->head, token = probe_token_number(s->env, s->otherwise);
     const int layers = s->env->model->decoder.config.layers;
-    struct result_table *t = results_table(r, "attention", "layer|to the pictures|max|max at token");
+    struct result_table *t =
+        results_table(r, "attention", "layer|to the pictures|max|max at token");
     size_t last = 0;
     t->curve = s->layer < 0;
     for (int l = 0; l < layers; l++) {

@@ -1,10 +1,10 @@
 // core/probes/flops.c -- what the prompt and a generated token cost, in floating-point operations
 // (methods page, section 3): everything on, against what the settings leave.
 //
-// 2 a multiply-add. A layer of N rows: projections 4 N D H d + 4 N D Hkv d, FFN 6 N D Dff, attention
-// 4 H d for each pair of a query and a key that it sees (2 N (N+1) H d when causal), Hadamard D a
-// row; the head at the last row. Norms, softmax and the encoder are left out. The rows, pairs and
-// approximated FFNs are counted in a pass, not taken from the settings.
+// 2 a multiply-add. A layer of N rows: projections 4 N D H d + 4 N D Hkv d, FFN 6 N D Dff,
+// attention 4 H d for each pair of a query and a key that it sees (2 N (N+1) H d when causal),
+// Hadamard D a row; the head at the last row. Norms, softmax and the encoder are left out. The
+// rows, pairs and approximated FFNs are counted in a pass, not taken from the settings.
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 
 enum { PROJECTIONS, ATTENTION, FFN, APPROXIMATION, HEAD, PARTS };
 
-struct counted { // of a layer
+struct counted {                 // of a layer
     int64_t rows, ffn, replaced; // of the prompt: all, those whose FFN is computed, the others
     double pairs;                // query-key pairs
     double step;                 // keys that the next row would see
@@ -136,8 +136,10 @@ static int flops_finish(void *state, struct results *r, struct err *err)
     one[PARTS] = total(one), step[PARTS] = total(step);
     struct result_table *t = results_table(
         r, "flops", "part|prompt, full|prompt, now|now/full|token, full|token, now|token now/full");
-    results_note(r, "GFLOP, 2 a multiply-add; the prompt has %.0f rows. Norms, softmax and the "
-                    "vision encoder are left out.", n);
+    results_note(r,
+                 "GFLOP, 2 a multiply-add; the prompt has %.0f rows. Norms, softmax and the "
+                 "vision encoder are left out.",
+                 n);
     for (int i = 0; i <= PARTS; i++) {
         double *v = result_row(t, "%s", i < PARTS ? names[i] : "all");
         v[0] = full[i] / 1e9, v[1] = now[i] / 1e9, v[2] = now[i] / full[i];

@@ -171,8 +171,8 @@ static void add_table(struct results *to, const struct result_table *from, int w
 static bool same_map(const struct result_map *a, const struct result_map *b)
 {
     return !strcmp(a->name, b->name) && a->picture == b->picture && a->layer == b->layer &&
-           a->head == b->head && a->rows == b->rows && a->cols == b->cols &&
-           !a->tile == !b->tile && (!a->tile || !strcmp(a->tile, b->tile));
+           a->head == b->head && a->rows == b->rows && a->cols == b->cols && !a->tile == !b->tile &&
+           (!a->tile || !strcmp(a->tile, b->tile));
 }
 
 static void add_map(struct results *to, const struct result_map *from, bool ones)
@@ -262,6 +262,7 @@ void results_emit(const struct result_table *t, const struct sinks *sinks)
     for (size_t c = 0; c < columns; c++) numeric[c] = true;
     for (size_t i = 0; i < t->row_count; i++) numeric[0] &= is_number(t->rows[i].key);
     table_begin(&b, t->name, t->column_count, (const char *const *)t->columns, numeric);
+    b.titled = true;
     for (size_t i = 0; i < t->row_count; i++) {
         table_add(&b, "%s", t->rows[i].key);
         for (size_t c = 0; c + 1 < columns; c++)

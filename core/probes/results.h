@@ -40,7 +40,7 @@ struct result_table {
 
 // Values over the tokens of a picture (one tile of it).
 struct result_map {
-    char *name, *tile; // tile NULL: the picture is one
+    char *name, *tile;               // tile NULL: the picture is one
     int picture, layer, head, token; // -1 = all / mean
     int rows, cols;
     float *values;  // [rows * cols]; NaN where no token is

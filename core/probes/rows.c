@@ -54,21 +54,21 @@ double rows_cosine(const float *a, const float *b, int64_t n)
 
 // --- numbers -------------------------------------------------------------------------------------
 
-void stat_add(struct stat *s, double x)
+void tally_add(struct tally *s, double x)
 {
     s->sum += x;
     s->squares += x * x;
     s->count++;
 }
 
-double stat_mean(const struct stat *s)
+double tally_mean(const struct tally *s)
 {
     return s->count ? s->sum / (double)s->count : NAN;
 }
 
-double stat_std(const struct stat *s)
+double tally_std(const struct tally *s)
 {
-    const double mean = stat_mean(s);
+    const double mean = tally_mean(s);
     return s->count ? sqrt(fmax(s->squares / (double)s->count - mean * mean, 0)) : NAN;
 }
 
@@ -259,7 +259,7 @@ static int earlier_keys(struct graph *g, const struct site_args *a, int64_t i, s
 }
 
 int probe_each_query(struct graph *g, const struct site_args *args, const int32_t *query,
-                    int64_t count, probe_row_fn run, void *self)
+                     int64_t count, probe_row_fn run, void *self)
 {
     const int64_t n = args->q->shape[0], all = args->k->shape[0], heads = args->q->shape[1];
     const struct seen_keys *seen = &args->seen;

@@ -20,14 +20,14 @@ double rows_norm(const float *a, int64_t n);
 double rows_cosine(const float *a, const float *b, int64_t n);
 
 // Mean and population standard deviation of what is added.
-struct stat {
+struct tally {
     double sum, squares;
     int64_t count;
 };
 
-void stat_add(struct stat *s, double x);
-double stat_mean(const struct stat *s); // NaN of nothing
-double stat_std(const struct stat *s);
+void tally_add(struct tally *s, double x);
+double tally_mean(const struct tally *s); // NaN of nothing
+double tally_std(const struct tally *s);
 
 // Spearman's rank correlation (ties get their mean rank); NaN for fewer than three points or
 // without any variation.
@@ -52,7 +52,7 @@ typedef int (*probe_row_fn)(void *self, struct graph *g, const struct site_args 
                             const float *probs);
 // Rows of q (SITE_VALUES) whose rows of the sequence are among query[0..count).
 int probe_each_query(struct graph *g, const struct site_args *args, const int32_t *query,
-                    int64_t count, probe_row_fn run, void *self);
+                     int64_t count, probe_row_fn run, void *self);
 
 // Numbers of the visual tokens, counted through the sequence: [N], -1 for text; belongs to the
 // caller. *visual = S.

@@ -38,6 +38,8 @@ const struct setting train_settings[] = {
       "AdamW's decay of matrices; gains and biases have none." },
     { "train.weight_decay.ira", SETTING_REAL, 0, 10, "0.01", NULL, NULL, STALE_NOTHING,
       "The same for the IRA parameters." },
+    { "train.beta2", SETTING_REAL, 0, 0.999999, "0.999", NULL, NULL, STALE_NOTHING,
+      "How long AdamW remembers squared gradients; 0.98 suits a training from random weights." },
     { "train.clip", SETTING_REAL, 0, 1e9, "1", NULL, NULL, STALE_NOTHING,
       "Longest gradient over all parameters; a longer one is shortened to it. 0: any." },
     { "train.batch", SETTING_INTEGER, 1, 1e6, "8", "samples", NULL, STALE_NOTHING,

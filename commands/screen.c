@@ -1,0 +1,87 @@
+// commands/screen.c -- /screen and /open: what only the full screen can do.
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/command.h"
+
+enum { SIDE_MAX = 1000 };
+
+static int need_screen(const struct shell *shell, struct err *err)
+{
+    if (shell->screen) return 0;
+    return err_set(err,
+                   "there is no full screen here: it opens when vlmsh is started on a terminal "
+                   "without --plain, --json, -c and -f");
+}
+
+static int read_side(const char *text, const char *what, int *side, struct err *err)
+{
+    char *end;
+    const long value = strtol(text, &end, 10);
+    if (end == text || *end || value < 1 || value > SIDE_MAX)
+        return err_set(err, "%s is a number from 1 to %d, not '%s'", what, SIDE_MAX, text);
+    *side = (int)value;
+    return 0;
+}
+
+static int write_text(const char *path, const struct buf *text, struct err *err)
+{
+    FILE *f = fopen(path, "we");
+    if (!f) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
+    const bool whole = fwrite(text->data, 1, text->length, f) == text->length;
+    if (fclose(f) != 0 || !whole)
+        return err_set(err, "cannot write '%s' to its end: %s", path, strerror(errno));
+    return 0;
+}
+
+static int screen_run_command(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    int lines = 0, columns = 0;
+    struct buf text = { 0 };
+    if (argc == 2) return err_set(err, "usage: /screen FILE [LINES COLUMNS]");
+    if (argc == 3 && (read_side(argv[1], "LINES", &lines, err) < 0 ||
+                      read_side(argv[2], "COLUMNS", &columns, err) < 0))
+        return -1;
+    if (need_screen(shell, err) < 0 ||
+        shell->screen->capture(shell->screen->self, lines, columns, &text, err) < 0)
+        return -1;
+    const int status = write_text(argv[0], &text, err);
+    buf_release(&text);
+    return status;
+}
+
+const struct command command_screen = {
+    .name = "screen",
+    .usage = "/screen FILE [LINES COLUMNS]",
+    .help = "Writes what the full screen shows as text, at a size of its own if one is given.",
+    .min = 1,
+    .max = 3,
+    .complete = COMPLETE_PATH,
+    .run = screen_run_command,
+};
+
+static const char *const kinds[] = { "model", "image", "data", "adapter", "session", NULL };
+
+static int open_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    bool known = !argc;
+    for (int i = 0; argc && kinds[i]; i++) known |= !strcmp(kinds[i], argv[0]);
+    if (!known)
+        return err_set(err,
+                       "'%s' cannot be chosen from a list: model, image, data, adapter, session",
+                       argv[0]);
+    if (need_screen(shell, err) < 0) return -1;
+    return shell->screen->open(shell->screen->self, argc ? argv[0] : NULL, err);
+}
+
+const struct command command_open = {
+    .name = "open",
+    .usage = "/open [model|image|data|adapter|session]",
+    .help = "Chooses a model, picture, data file, adapter or session from a list (full screen).",
+    .max = 1,
+    .complete = COMPLETE_WORDS,
+    .words = kinds,
+    .run = open_run,
+};

@@ -1,0 +1,70 @@
+// tui/canvas.h -- a grid of characters that panels draw on; the terminal and /screen show it.
+//
+//   struct canvas c = { 0 };
+//   canvas_resize(&c, 24, 80);
+//   struct area area = { 0, 0, 80, 24 };
+//   canvas_text(&c, area, 0, 2, STYLE_TITLE, "vlmsh");
+//   canvas_write(&c, &text);                      // as lines of text
+//   canvas_release(&c);
+//
+// A wide character fills two cells, the second has code 0; combining marks stay with the character
+// before them. Nothing is drawn outside of the given area.
+#ifndef TUI_CANVAS_H
+#define TUI_CANVAS_H
+
+#include <stdbool.h>
+
+#include "core/mem.h"
+#include "tui/theme.h"
+
+enum { CELL_MARKS = 2 };
+#define CELL_RGB 0x1000000u // in ink and paper: this colour instead of the style's
+
+struct cell {
+    uint32_t code;              // Unicode; 0: the second half of a wide character
+    uint32_t marks[CELL_MARKS]; // combining, 0 = none
+    uint32_t ink, paper;        // CELL_RGB | 0xRRGGBB, or 0
+    uint8_t style, width;
+};
+
+struct area {
+    int x, y, width, height;
+};
+
+struct canvas {
+    int lines, columns;
+    struct cell *cells;     // [lines, columns]
+    int cursor_x, cursor_y; // -1: no cursor
+    bool ascii;             // borders and shades in ASCII only
+    bool mono;              // no colours
+};
+
+void canvas_resize(struct canvas *c, int lines, int columns);
+void canvas_release(struct canvas *c);
+void canvas_clear(struct canvas *c);
+struct cell *canvas_at(const struct canvas *c, int x, int y); // NULL outside
+
+// Draws text (UTF-8, of any origin: control characters are made visible) at place x, y of the area,
+// up to its right edge. Returns the x behind it.
+int canvas_text(struct canvas *c, struct area area, int x, int y, enum style style,
+                const char *text);
+int canvas_text_n(struct canvas *c, struct area area, int x, int y, enum style style,
+                  const char *text, size_t length);
+int canvas_printf(struct canvas *c, struct area area, int x, int y, enum style style,
+                  const char *format, ...) __attribute__((format(printf, 6, 7)));
+void canvas_put(struct canvas *c, struct area area, int x, int y, enum style style, uint32_t code);
+void canvas_fill(struct canvas *c, struct area area, enum style style, uint32_t code);
+// Gives cells x..x+width-1 of a line another style.
+void canvas_style(struct canvas *c, struct area area, int x, int y, int width, enum style style);
+// A frame around the area with a title; what is inside is returned.
+struct area canvas_box(struct canvas *c, struct area area, const char *title, bool focused);
+// A horizontal bar, share 0..1 filled.
+void canvas_bar(struct canvas *c, struct area area, int x, int y, int width, double share);
+// Lines of text without blanks at their ends.
+void canvas_write(const struct canvas *c, struct buf *out);
+
+// The character at `text`: its length in bytes, *code (-1: invalid), *width in cells. What a cell
+// cannot hold (joiners, variation selectors) has width 0 and code 0.
+size_t character_next(const char *text, size_t left, int32_t *code, int *width);
+
+#endif

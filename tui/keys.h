@@ -1,0 +1,64 @@
+// tui/keys.h -- keys: bytes of a terminal to names, and names to what they do.
+//
+//   key_reader_add(&r, bytes, n);
+//   while (key_reader_next(&r, false, &key)) {
+//       char *what = keys_find(keys, "settings", key.name);   // "toggle", "/image", or NULL
+//
+// Names: "a", "Space", "Enter", "Tab", "Esc", "Up", "PageUp", "F5", with Ctrl-, Alt-, Shift- in
+// front ("Ctrl-P", "Alt-Left", "Shift-Tab"). What they do is a command line (with a slash) or an
+// action of the screen. A binding of the user holds everywhere and goes before the table.
+#ifndef TUI_KEYS_H
+#define TUI_KEYS_H
+
+#include "core/err.h"
+#include "core/mem.h"
+
+// --- bytes to keys -------------------------------------------------------------------------------
+
+enum key_kind { KEY_NAMED, KEY_TEXT, KEY_MOUSE, KEY_PASTE };
+
+struct key {
+    enum key_kind kind;
+    char name[32];  // of KEY_NAMED and KEY_TEXT (one character)
+    char bytes[64]; // as they came
+    size_t length;
+    int x, y, button; // KEY_MOUSE: from 0; 1 left, 2 middle, 3 right, 4 wheel up, 5 wheel down
+    char *paste;      // KEY_PASTE: free() it
+};
+
+struct key_reader {
+    struct buf bytes, paste;
+    bool pasting;
+};
+
+void key_reader_add(struct key_reader *r, const char *bytes, size_t length);
+// flush: no more bytes came for a while, an ESC is the key itself. False: nothing, or not all yet.
+bool key_reader_next(struct key_reader *r, bool flush, struct key *key);
+bool key_reader_open(const struct key_reader *r); // in the middle of a sequence
+void key_reader_release(struct key_reader *r);
+
+// --- keys to what they do ------------------------------------------------------------------------
+
+struct key_row {
+    const char *context; // "all", or a panel's name
+    const char *key;
+    const char *command; // "/line", or an action
+    const char *note;
+};
+
+const struct key_row *key_row(int index); // the table; NULL past its end
+
+struct keys; // with what the user bound; may be used by several threads
+
+struct keys *keys_new(void);
+void keys_free(struct keys *k);
+// What the key does there; NULL: nothing. free() it.
+char *keys_find(struct keys *k, const char *context, const char *key);
+// command NULL or "": the key does what it did. -1: there is no such key.
+int keys_bind(struct keys *k, const char *key, const char *command, struct err *err);
+// The plain spelling of a key's name ("ctrl-p", "C-p", "^P": "Ctrl-P"); false: there is none.
+bool key_spell(const char *typed, char name[32]);
+// Calls each(self, context, key, command, note) for every key in force.
+void keys_each(struct keys *k, void (*each)(void *self, const struct key_row *row), void *self);
+
+#endif

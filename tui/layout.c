@@ -1,0 +1,93 @@
+// tui/layout.c -- the layouts, as a table.
+#include "tui/layout.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum split { LEAF, BESIDE, BELOW };
+
+// A node: a panel, or two nodes with the share (percent) of the first.
+struct node {
+    enum split split;
+    int panel;         // LEAF
+    int share;         // of the first
+    int first, second; // indices in the same array
+};
+
+static const struct node chat[] = { { .split = LEAF, .panel = PANEL_chat } };
+
+static const struct node workbench[] = {
+    { BESIDE, 0, 58, 1, 2 },
+    { LEAF, PANEL_chat, 0, 0, 0 },
+    { BELOW, 0, 45, 3, 4 },
+    { LEAF, PANEL_image, 0, 0, 0 },
+    { BELOW, 0, 60, 5, 6 },
+    { LEAF, PANEL_settings, 0, 0, 0 },
+    { LEAF, PANEL_dynamics, 0, 0, 0 },
+};
+
+static const struct node maps[] = {
+    { BESIDE, 0, 56, 1, 2 },
+    { BELOW, 0, 68, 3, 4 },
+    { BELOW, 0, 68, 5, 6 },
+    { LEAF, PANEL_image, 0, 0, 0 },
+    { LEAF, PANEL_dynamics, 0, 0, 0 },
+    { LEAF, PANEL_chat, 0, 0, 0 },
+    { LEAF, PANEL_jobs, 0, 0, 0 },
+};
+
+static const struct node *const layouts[] = { chat, workbench, maps };
+const char *const layout_names[] = { "chat", "workbench", "maps", NULL };
+
+int screen_layout_find(const char *name, int columns)
+{
+    for (int i = 0; layout_names[i]; i++)
+        if (!strcmp(layout_names[i], name)) return i;
+    return columns >= 100 ? 1 : 0;
+}
+
+static bool fits(const struct node *nodes, int index, struct area area)
+{
+    const struct node *n = &nodes[index];
+    if (n->split != LEAF) return fits(nodes, n->first, area) || fits(nodes, n->second, area);
+    const struct panel *p = panel_at(n->panel);
+    return area.width >= p->min_width && area.height >= p->min_height;
+}
+
+static int place(const struct node *nodes, int index, struct area area, struct placed *placed)
+{
+    const struct node *n = &nodes[index];
+    if (n->split == LEAF) {
+        *placed = (struct placed){ n->panel, area, false };
+        return 1;
+    }
+    struct area a = area, b = area;
+    if (n->split == BESIDE) {
+        a.width = area.width * n->share / 100;
+        b.x += a.width;
+        b.width -= a.width;
+    } else {
+        a.height = area.height * n->share / 100;
+        b.y += a.height;
+        b.height -= a.height;
+    }
+    if (!fits(nodes, n->second, b)) return place(nodes, n->first, area, placed);
+    if (!fits(nodes, n->first, a)) return place(nodes, n->second, area, placed);
+    const int count = place(nodes, n->first, a, placed);
+    return count + place(nodes, n->second, b, placed + count);
+}
+
+int layout_place(int layout, int focus, struct area area, struct placed placed[PANEL_COUNT])
+{
+    int count = place(layouts[layout], 0, area, placed);
+    for (int i = 0; i < count; i++)
+        if (placed[i].panel == focus) return count;
+    if (focus < 0 || focus >= PANEL_COUNT || count >= PANEL_COUNT) return count;
+    struct area over = area;
+    if (area.width >= 90) {
+        over.x += area.width / 2;
+        over.width -= area.width / 2;
+    }
+    placed[count] = (struct placed){ focus, over, true };
+    return count + 1;
+}

@@ -1,0 +1,286 @@
+// tui/list.c -- lists: found by a few letters, drawn over the panels.
+#include "tui/list.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "tui/picker.h"
+
+// --- finding -------------------------------------------------------------------------------------
+
+// The letters must come in order; those at the beginning of words and next to one another count
+// more, a short text more than a long one.
+int list_score(const char *text, const char *pattern)
+{
+    int score = 100, run = 0;
+    const char *at = text;
+    for (const char *p = pattern; *p; p++) {
+        if (*p == ' ') continue;
+        const char *found = at;
+        while (*found && tolower((unsigned char)*found) != tolower((unsigned char)*p)) found++;
+        if (!*found) return 0;
+        const bool begins = found == text || !isalnum((unsigned char)found[-1]);
+        run = found == at && p != pattern ? run + 1 : 0;
+        score += (begins ? 12 : 0) + 6 * run - (int)(found - at > 20 ? 20 : found - at);
+        at = found + 1;
+    }
+    const int rest = (int)strlen(at);
+    score -= rest > 30 ? 15 : rest / 2;
+    return score > 1 ? score : 1;
+}
+
+static const char *filter_of(const struct list_view *l)
+{
+    return l->filter.data ? l->filter.data : "";
+}
+
+static int score_item(const struct item *item, const char *pattern)
+{
+    const int label = list_score(item->label, pattern);
+    // What stands in the sentence of help counts when it stands there as typed.
+    const bool noted = strlen(pattern) > 2 && strcasestr(item->note, pattern);
+    return label ? label + 20 : noted ? 10 : 0;
+}
+
+static void filter_items(struct list_view *l)
+{
+    int *scores = xcalloc(l->count + 1, sizeof *scores);
+    l->shown = xreallocarray(l->shown, l->count + 1, sizeof *l->shown);
+    l->shown_count = l->selected = l->top = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        scores[i] = *filter_of(l) ? score_item(&l->items[i], filter_of(l)) : 1;
+        if (!scores[i]) continue;
+        size_t at = l->shown_count++;
+        for (; at > 0 && scores[l->shown[at - 1]] < scores[i]; at--)
+            l->shown[at] = l->shown[at - 1];
+        l->shown[at] = i;
+    }
+    free(scores);
+}
+
+void list_add(struct list_view *l, const char *label, const char *note, const char *value)
+{
+    l->items = xreallocarray(l->items, l->count + 1, sizeof *l->items);
+    l->items[l->count++] =
+        (struct item){ xstrdup(label), xstrdup(note ? note : ""), xstrdup(value) };
+}
+
+void list_begin(struct view *v, enum list_kind kind, const char *title)
+{
+    list_release(&v->list);
+    v->list.kind = kind;
+    v->list.title = xstrdup(title);
+}
+
+void list_ready(struct view *v)
+{
+    filter_items(&v->list);
+    picker_look(v);
+}
+
+void list_close(struct view *v)
+{
+    list_release(&v->list);
+}
+
+// --- palette and help ----------------------------------------------------------------------------
+
+void list_open_palette(struct view *v)
+{
+    const struct command *command;
+    const struct setting *row;
+    list_begin(v, LIST_PALETTE, "commands and settings");
+    for (int i = 0; (command = command_at(i)); i++) {
+        char *name = xasprintf("/%s", command->name);
+        list_add(&v->list, name, command->help, name);
+        free(name);
+    }
+    for (int i = 0; (row = settings_row(i)); i++) {
+        char *note = xasprintf("= %s   %s", settings_text(v->settings, row->key), row->help);
+        char *line = xasprintf("/set %s ", row->key);
+        list_add(&v->list, row->key, note, line);
+        free(note);
+        free(line);
+    }
+    list_ready(v);
+}
+
+struct help {
+    struct list_view *list;
+    const char *context;
+};
+
+static void add_key(void *self, const struct key_row *row)
+{
+    const struct help *h = self;
+    const bool here = !strcmp(row->context, h->context);
+    if (!here && strcmp(row->context, "all") != 0) return;
+    char *note = xasprintf("%s%s", row->note, here ? "" : "  (everywhere)");
+    char *label = xasprintf("%-10s", row->key);
+    list_add(h->list, label, note, row->command);
+    free(note);
+    free(label);
+}
+
+void list_open_help(struct view *v, struct keys *keys, const char *context)
+{
+    char *title = xasprintf("keys: %s  (typing finds, Esc closes)", context);
+    list_begin(v, LIST_HELP, title);
+    struct help h = { &v->list, context };
+    keys_each(keys, add_key, &h);
+    // Those of the place first, then those that hold everywhere.
+    struct list_view *l = &v->list;
+    for (size_t i = 0, at = 0; i < l->count; i++) {
+        if (strstr(l->items[i].note, "(everywhere)")) continue;
+        const struct item item = l->items[i];
+        memmove(l->items + at + 1, l->items + at, (i - at) * sizeof item);
+        l->items[at++] = item;
+    }
+    if (!strcmp(context, "input")) {
+        list_add(l, "Ctrl-R    ", "search the history", "");
+        list_add(l, "Up Down   ", "lines typed before", "");
+        list_add(l, "\"\"\"       ", "begins and ends a text of several lines", "");
+        list_add(l, "          ", "all else as readline has it (~/.inputrc)", "");
+    }
+    free(title);
+    list_ready(v);
+}
+
+// --- drawing -------------------------------------------------------------------------------------
+
+static struct area list_area(const struct list_view *l, struct area screen)
+{
+    struct area a = screen;
+    a.width = screen.width > 110 ? 100 : screen.width - (screen.width > 60 ? 6 : 0);
+    a.height = screen.height > 30 ? 26 : screen.height - (screen.height > 16 ? 4 : 0);
+    const int need = (int)l->count + 3;
+    if (a.height > need && need >= 8) a.height = need;
+    a.x = screen.x + (screen.width - a.width) / 2;
+    a.y = screen.y + (screen.height - a.height) / 3;
+    return a;
+}
+
+void list_draw(struct view *v, struct canvas *c, struct area screen)
+{
+    struct list_view *l = &v->list;
+    const struct area outer = list_area(l, screen);
+    canvas_fill(c, outer, STYLE_TEXT, ' ');
+    struct area inner = canvas_box(c, outer, l->title, true);
+    const int x = canvas_printf(c, inner, 1, 0, STYLE_PROMPT, "> %s", filter_of(l));
+    canvas_printf(c, inner, inner.width - 12, 0, STYLE_DIM, "%5zu/%zu", l->shown_count, l->count);
+    c->cursor_x = inner.x + (x < inner.width ? x : inner.width - 1);
+    c->cursor_y = inner.y;
+    struct area rows = { inner.x, inner.y + 1, inner.width, inner.height - 1 };
+    const bool preview = l->kind == LIST_PICKER && !strcmp(l->what, "image") && rows.width >= 50;
+    if (preview) rows.width = rows.width * 3 / 5;
+    l->height = rows.height;
+    if (l->selected < l->top) l->top = l->selected;
+    if (l->height > 0 && l->selected >= l->top + (size_t)l->height)
+        l->top = l->selected - (size_t)l->height + 1;
+    const int middle = l->kind == LIST_HELP ? 12 : rows.width > 60 ? 28 : rows.width / 2;
+    for (int y = 0; y < rows.height && l->top + (size_t)y < l->shown_count; y++) {
+        const struct item *item = &l->items[l->shown[l->top + (size_t)y]];
+        const bool note = *item->note != 0;
+        canvas_text(c, (struct area){ rows.x, rows.y, note ? middle : rows.width, rows.height }, 1,
+                    y, l->kind == LIST_HELP ? STYLE_KEY : STYLE_TEXT, item->label);
+        canvas_text(c, (struct area){ rows.x + middle, rows.y, rows.width - middle, rows.height },
+                    1, y, STYLE_DIM, item->note);
+        if (l->top + (size_t)y == l->selected)
+            canvas_style(c, rows, 0, y, rows.width, STYLE_SELECTED);
+    }
+    if (preview)
+        picker_draw(v, c,
+                    (struct area){ rows.x + rows.width + 1, rows.y, inner.width - rows.width - 1,
+                                   rows.height });
+}
+
+// --- keys ----------------------------------------------------------------------------------------
+
+void list_type(struct view *v, const struct key *key)
+{
+    struct list_view *l = &v->list;
+    if (key->kind != KEY_TEXT && strcmp(key->name, "Space") != 0) return;
+    if (l->filter.length > 200) return;
+    buf_add(&l->filter, key->bytes, key->length);
+    list_ready(v);
+}
+
+static void choose(struct view *v, const struct shell *shell)
+{
+    struct list_view *l = &v->list;
+    if (l->selected >= l->shown_count) return;
+    char *value = xstrdup(l->items[l->shown[l->selected]].value);
+    if (l->kind == LIST_PICKER) {
+        picker_choose(v, value, shell);
+    } else if (l->kind == LIST_PALETTE) {
+        const struct command *command = command_find(value + 1);
+        const bool complete = command && command->min == 0 && command->max == 0;
+        if (complete) {
+            view_run(v, "%s", value);
+        } else {
+            free(v->insert);
+            v->insert = xasprintf("%s%s", value, strchr(value, ' ') ? "" : " ");
+        }
+        list_close(v);
+    } else {
+        list_close(v);
+    }
+    free(value);
+}
+
+void list_act(struct view *v, const char *action, const struct shell *shell)
+{
+    struct list_view *l = &v->list;
+    const size_t last = l->shown_count ? l->shown_count - 1 : 0;
+    const size_t page = l->height > 1 ? (size_t)l->height - 1 : 1;
+    const size_t before = l->selected;
+    if (!strcmp(action, "up"))
+        l->selected = l->selected ? l->selected - 1 : last;
+    else if (!strcmp(action, "down"))
+        l->selected = l->selected < last ? l->selected + 1 : 0;
+    else if (!strcmp(action, "page-up"))
+        l->selected = l->selected > page ? l->selected - page : 0;
+    else if (!strcmp(action, "page-down"))
+        l->selected = l->selected + page < last ? l->selected + page : last;
+    else if (!strcmp(action, "choose")) {
+        choose(v, shell);
+        return;
+    } else if (!strcmp(action, "rub")) {
+        if (!l->filter.length) return;
+        while (l->filter.length && (l->filter.data[--l->filter.length] & 0xc0) == 0x80) {
+        }
+        l->filter.data[l->filter.length] = '\0';
+        list_ready(v);
+    } else if (!strcmp(action, "clear")) {
+        buf_clear(&l->filter);
+        list_ready(v);
+    } else {
+        list_close(v);
+        return;
+    }
+    if (before != l->selected) picker_look(v);
+}
+
+void list_click(struct view *v, struct area screen, int x, int y, int button,
+                const struct shell *shell)
+{
+    struct list_view *l = &v->list;
+    const struct area a = list_area(l, screen);
+    if (button == 4) list_act(v, "up", shell);
+    if (button == 5) list_act(v, "down", shell);
+    if (button != 1) return;
+    if (x < a.x || y < a.y || x >= a.x + a.width || y >= a.y + a.height) {
+        list_close(v);
+        return;
+    }
+    const int row = y - a.y - 2;
+    if (row < 0 || l->top + (size_t)row >= l->shown_count) return;
+    const bool again = l->selected == l->top + (size_t)row;
+    l->selected = l->top + (size_t)row;
+    if (again)
+        choose(v, shell);
+    else
+        picker_look(v);
+}

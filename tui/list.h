@@ -1,0 +1,25 @@
+// tui/list.h -- lists to choose from, over the panels: the palette, the pickers, the keys.
+//
+//   list_open_palette(v);  list_open_picker(v, "image", shell);  list_open_help(v, keys, "chat");
+//   list_type(v, &key);  list_act(v, "choose");                // v->run, or v->insert
+#ifndef TUI_LIST_H
+#define TUI_LIST_H
+
+#include "commands/command.h"
+#include "tui/view.h"
+
+void list_open_palette(struct view *v);
+// what: model, image, data, adapter, session, or NULL: choose among these.
+void list_open_picker(struct view *v, const char *what, const struct shell *shell);
+void list_open_help(struct view *v, struct keys *keys, const char *context);
+void list_close(struct view *v);
+void list_draw(struct view *v, struct canvas *c, struct area area);
+void list_type(struct view *v, const struct key *key);
+void list_act(struct view *v, const char *action, const struct shell *shell);
+void list_click(struct view *v, struct area area, int x, int y, int button,
+                const struct shell *shell);
+
+// How well the letters of `pattern` stand in `text`, in order; 0: not at all. (Fuzzy find.)
+int list_score(const char *text, const char *pattern);
+
+#endif

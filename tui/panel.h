@@ -1,0 +1,42 @@
+// tui/panel.h -- a panel: one file, one constant struct, one line in panel_list.h.
+//
+// To add a panel NAME: write tui/panel_NAME.c with `const struct panel panel_NAME`, add X(NAME) to
+// panel_list.h, its keys to tui/keys.c under the context NAME, and its place to tui/layout.c.
+#ifndef TUI_PANEL_H
+#define TUI_PANEL_H
+
+#include "tui/view.h"
+
+enum panel_result {
+    PANEL_IGNORED = 0,
+    PANEL_DONE = 1, // draw again
+    PANEL_BACK = 2, // the input line gets the keys again
+    PANEL_TEXT = 4, // letters are the panel's from now on (and the key was)
+};
+
+struct panel {
+    const char *name; // and context of its keys
+    const char *title;
+    int min_width, min_height; // with its frame
+    void (*draw)(struct view *v, struct canvas *c, struct area area, bool focused);
+    // An action of the key table. What is to be run is put into view->run.
+    unsigned (*act)(struct view *v, const char *action);
+    // Does it take letters now, and a key that is one; may be NULL.
+    bool (*typing)(const struct view *v);
+    void (*type)(struct view *v, const struct key *key);
+    // A click at x, y of its inner area; may be NULL.
+    void (*click)(struct view *v, struct area area, int x, int y, int button);
+};
+
+enum panel_id {
+#define X(name) PANEL_##name,
+#include "tui/panel_list.h"
+#undef X
+    PANEL_COUNT,
+    PANEL_NONE = -1
+};
+
+const struct panel *panel_at(int id);
+int panel_find(const char *name); // PANEL_NONE
+
+#endif

@@ -1,0 +1,299 @@
+// tui/panel_chat.c -- the conversation: wrapped, scrolled, searched, copied.
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/panel.h"
+#include "tui/wrap.h"
+
+enum { GUTTER = 2 };
+
+static const struct kind {
+    const char *mark, *ascii;
+    enum style style;
+    bool whole; // not wrapped
+} kinds[] = {
+    [ENTRY_USER] = { "\xe2\x9d\xaf ", "> ", STYLE_USER, false },
+    [ENTRY_ANSWER] = { "  ", "  ", STYLE_ANSWER, false },
+    [ENTRY_COMMAND] = { "\xe2\x9d\xaf ", "> ", STYLE_DIM, false },
+    [ENTRY_TEXT] = { "  ", "  ", STYLE_TEXT, false },
+    [ENTRY_TABLE] = { "  ", "  ", STYLE_TEXT, true },
+    [ENTRY_NOTICE] = { "\xc2\xb7 ", "* ", STYLE_NOTICE, false },
+    [ENTRY_MEASURES] = { "  ", "  ", STYLE_DIM, false },
+    [ENTRY_ERROR] = { "! ", "! ", STYLE_ERROR, false },
+    [ENTRY_RULE] = { "\xe2\x94\x80 ", "- ", STYLE_BORDER, false },
+};
+
+static const char *text_of(const struct entry *e)
+{
+    return e->text.data ? e->text.data : "";
+}
+
+// Before a question stands an empty line.
+static int lead(const struct chat_view *c, size_t i)
+{
+    return i > 0 && (c->entries[i].kind == ENTRY_USER || c->entries[i].kind == ENTRY_RULE);
+}
+
+static int lines_of(struct entry *e, int width)
+{
+    if (e->width == width) return e->lines;
+    e->width = width;
+    e->lines = wrap_count(text_of(e), kinds[e->kind].whole ? 1 << 20 : width);
+    return e->lines;
+}
+
+static int total_lines(struct chat_view *c, int width)
+{
+    int total = 0;
+    for (size_t i = 0; i < c->count; i++) total += lead(c, i) + lines_of(&c->entries[i], width);
+    return total;
+}
+
+// The token that the shown map belongs to, when this is the last answer.
+static void mark_token(const struct view *v, struct canvas *c, struct area line,
+                       const struct entry *e, const struct wrap *w)
+{
+    const struct map *m = view_map(v);
+    if (!m || m->token < 0 || (size_t)m->token >= e->token_count) return;
+    const size_t begin = e->tokens[m->token];
+    const size_t next = (size_t)m->token + 1;
+    const size_t end = next < e->token_count ? e->tokens[next] : e->text.length;
+    const size_t from = (size_t)(w->line - text_of(e)), to = from + w->length;
+    const size_t a = begin > from ? begin : from, b = end < to ? end : to;
+    if (a >= b) return;
+    struct canvas measure = { .lines = 1, .columns = 0 };
+    const struct area wide = { 0, 0, 1 << 20, 1 };
+    const int x = canvas_text_n(&measure, wide, 0, 0, STYLE_TEXT, w->line, a - from);
+    const int behind = canvas_text_n(&measure, wide, x, 0, STYLE_TEXT, text_of(e) + a, b - a);
+    canvas_style(c, line, x, 0, behind - x, STYLE_MATCH);
+}
+
+static void mark_found(const struct view *v, struct canvas *c, struct area line,
+                       const struct wrap *w)
+{
+    const struct buf *search = &v->chat.search;
+    if (!search->length) return;
+    char *text = xstrndup(w->line, w->length);
+    for (const char *at = text; (at = strcasestr(at, search->data)); at++) {
+        struct canvas measure = { .lines = 1, .columns = 0 };
+        const struct area wide = { 0, 0, 1 << 20, 1 };
+        const int x = canvas_text_n(&measure, wide, 0, 0, STYLE_TEXT, text, (size_t)(at - text));
+        const int end = canvas_text_n(&measure, wide, x, 0, STYLE_TEXT, at, search->length);
+        canvas_style(c, line, x, 0, end - x, STYLE_MATCH);
+    }
+    free(text);
+}
+
+static size_t last_answer(const struct chat_view *c)
+{
+    for (size_t i = c->count; i-- > 0;)
+        if (c->entries[i].kind == ENTRY_ANSWER) return i;
+    return c->count;
+}
+
+static void draw_line(const struct view *v, struct canvas *c, struct area line, size_t index,
+                      const struct wrap *w, int number)
+{
+    const struct entry *e = &v->chat.entries[index];
+    const struct kind *k = &kinds[e->kind];
+    const struct area inner = { line.x + GUTTER, line.y, line.width - GUTTER, 1 };
+    enum style style = w->code && !k->whole ? STYLE_CODE : k->style;
+    if (e->undone) style = STYLE_DIM;
+    if (!number)
+        canvas_text(c, line, 0, 0, e->undone ? STYLE_DIM : k->style, c->ascii ? k->ascii : k->mark);
+    if (k->whole && number == 0) style = STYLE_TITLE;
+    const int pan = k->whole ? v->chat.pan : 0;
+    canvas_text_n(c, inner, -pan, 0, style, w->line, w->length);
+    if (index == last_answer(&v->chat)) mark_token(v, c, inner, e, w);
+    mark_found(v, c, inner, w);
+}
+
+static void draw_entry(const struct view *v, struct canvas *c, struct area area, size_t index,
+                       int at)
+{
+    const struct entry *e = &v->chat.entries[index];
+    const int width = kinds[e->kind].whole ? 1 << 20 : area.width - GUTTER;
+    struct wrap w = wrap_begin(text_of(e), width);
+    for (int number = 0; wrap_next(&w) && at < area.height; number++, at++)
+        if (at >= 0)
+            draw_line(v, c, (struct area){ area.x, area.y + at, area.width, 1 }, index, &w, number);
+}
+
+static void draw_search(const struct view *v, struct canvas *c, struct area area)
+{
+    const struct area bottom = { area.x, area.y + area.height - 1, area.width, 1 };
+    canvas_fill(c, bottom, STYLE_STATUS, ' ');
+    const int x = canvas_printf(c, bottom, 0, 0, STYLE_STATUS, "search: %s",
+                                v->chat.search.data ? v->chat.search.data : "");
+    c->cursor_x = bottom.x + x;
+    c->cursor_y = bottom.y;
+}
+
+static void draw(struct view *v, struct canvas *c, struct area area, bool focused)
+{
+    struct chat_view *chat = &v->chat;
+    const int width = area.width - GUTTER;
+    const int total = total_lines(chat, width);
+    const int most = total > area.height ? total - area.height : 0;
+    chat->height = area.height;
+    // What is read stays where it is while an answer grows below.
+    if (chat->scroll > 0 && total > chat->total && chat->total) chat->scroll += total - chat->total;
+    chat->total = total;
+    if (chat->scroll > most) chat->scroll = most;
+    int at = total < area.height ? 0 : area.height - total + chat->scroll;
+    for (size_t i = 0; i < chat->count && at < area.height; i++) {
+        at += lead(chat, i);
+        const int lines = lines_of(&chat->entries[i], width);
+        if (at + lines > 0) draw_entry(v, c, area, i, at);
+        at += lines;
+    }
+    if (chat->scroll)
+        canvas_printf(c, area, area.width - 14, 0, STYLE_STATUS, " -%d lines ", chat->scroll);
+    if (chat->searching && focused) draw_search(v, c, area);
+}
+
+// --- search --------------------------------------------------------------------------------------
+
+// The line (from the beginning) of the next entry that holds the text, from `from` on.
+static int find_line(struct chat_view *c, int from, int direction, int width)
+{
+    int best = -1, at = 0;
+    if (!c->search.length || width < 1) return -1;
+    for (size_t i = 0; i < c->count; i++) {
+        struct entry *e = &c->entries[i];
+        struct wrap w = wrap_begin(text_of(e), kinds[e->kind].whole ? 1 << 20 : width);
+        at += lead(c, i);
+        for (; wrap_next(&w); at++) {
+            char *text = xstrndup(w.line, w.length);
+            const bool found = strcasestr(text, c->search.data) != NULL;
+            free(text);
+            if (!found) continue;
+            if (direction > 0 && at > from) return at;
+            if (direction < 0 && at < from) best = at;
+        }
+    }
+    return best;
+}
+
+static void search(struct view *v, int direction)
+{
+    struct chat_view *c = &v->chat;
+    const int width = c->count ? c->entries[0].width : 0;
+    const int from = c->found >= 0 ? c->found : c->total;
+    const int line = find_line(c, from, direction, width);
+    if (line < 0) {
+        view_hint(v, "'%s' is not found any further", c->search.data ? c->search.data : "");
+        return;
+    }
+    c->found = line;
+    const int scroll = c->total - line - c->height / 2;
+    c->scroll = scroll > 0 ? scroll : 0;
+}
+
+// --- copying -------------------------------------------------------------------------------------
+
+static void copy(struct view *v, bool all)
+{
+    struct buf b = { 0 };
+    const size_t last = last_answer(&v->chat);
+    for (size_t i = 0; i < v->chat.count; i++) {
+        const struct entry *e = &v->chat.entries[i];
+        if (all ? e->undone : i != last) continue;
+        if (all && e->kind == ENTRY_USER) buf_puts(&b, b.length ? "\n> " : "> ");
+        buf_printf(&b, "%s\n", text_of(e));
+    }
+    if (!b.length) view_hint(v, "there is no answer to copy yet");
+    free(v->copy);
+    v->copy = b.length ? buf_take(&b) : NULL;
+    buf_release(&b);
+}
+
+// --- keys ----------------------------------------------------------------------------------------
+
+static void scroll(struct chat_view *c, int by)
+{
+    c->scroll += by;
+    if (c->scroll < 0) c->scroll = 0;
+}
+
+static unsigned act(struct view *v, const char *action)
+{
+    struct chat_view *c = &v->chat;
+    const int page = c->height > 2 ? c->height - 2 : 1;
+    if (!strcmp(action, "up"))
+        scroll(c, 1);
+    else if (!strcmp(action, "down"))
+        scroll(c, -1);
+    else if (!strcmp(action, "page-up"))
+        scroll(c, page);
+    else if (!strcmp(action, "page-down"))
+        scroll(c, -page);
+    else if (!strcmp(action, "top"))
+        c->scroll = c->total;
+    else if (!strcmp(action, "bottom"))
+        c->scroll = 0;
+    else if (!strcmp(action, "left"))
+        c->pan = c->pan > 8 ? c->pan - 8 : 0;
+    else if (!strcmp(action, "right"))
+        c->pan += c->pan < 4000 ? 8 : 0;
+    else if (!strcmp(action, "copy"))
+        copy(v, false);
+    else if (!strcmp(action, "copy-all"))
+        copy(v, true);
+    else if (!strcmp(action, "next"))
+        search(v, 1);
+    else if (!strcmp(action, "previous"))
+        search(v, -1);
+    else if (!strcmp(action, "search")) {
+        c->searching = true;
+        c->found = -1;
+        buf_clear(&c->search);
+    } else if (!strcmp(action, "back")) {
+        buf_clear(&c->search);
+        c->scroll = 0;
+        return PANEL_DONE | PANEL_BACK;
+    } else {
+        return PANEL_IGNORED;
+    }
+    return PANEL_DONE;
+}
+
+static bool typing(const struct view *v)
+{
+    return v->chat.searching;
+}
+
+static void type(struct view *v, const struct key *key)
+{
+    struct chat_view *c = &v->chat;
+    if (key->kind == KEY_TEXT || !strcmp(key->name, "Space")) {
+        buf_add(&c->search, key->bytes, key->length);
+        c->found = -1;
+    } else if (!strcmp(key->name, "Backspace")) {
+        while (c->search.length && (c->search.data[--c->search.length] & 0xc0) == 0x80) {
+        }
+        if (c->search.data) c->search.data[c->search.length] = '\0';
+    } else {
+        c->searching = false;
+        if (strcmp(key->name, "Enter") != 0) buf_clear(&c->search);
+        if (c->search.length) search(v, -1);
+    }
+}
+
+static void click(struct view *v, struct area area, int x, int y, int button)
+{
+    if (button == 4) scroll(&v->chat, 3);
+    if (button == 5) scroll(&v->chat, -3);
+}
+
+const struct panel panel_chat = {
+    .name = "chat",
+    .title = "conversation",
+    .min_width = 20,
+    .min_height = 3,
+    .draw = draw,
+    .act = act,
+    .typing = typing,
+    .type = type,
+    .click = click,
+};

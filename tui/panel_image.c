@@ -1,0 +1,322 @@
+// tui/panel_image.c -- the picture in half blocks, the map over it.
+//
+// A cell is two pixels: "▀" in the colour of the upper one on paper of the lower one. Without
+// colours it is a letter whose ink grows with the brightness (of the map, where there is one).
+#include <math.h>
+#include <string.h>
+
+#include "tui/panel.h"
+
+static const char shades[] = " .:-=+*#%@";
+
+// --- what is at a place --------------------------------------------------------------------------
+
+static double map_value(const struct map *m, int row, int col)
+{
+    if (row < 0) row = 0;
+    if (col < 0) col = 0;
+    if (row >= m->rows) row = m->rows - 1;
+    if (col >= m->cols) col = m->cols - 1;
+    const float value = m->values[(size_t)row * (size_t)m->cols + (size_t)col];
+    const float span = m->max - m->min;
+    return isfinite(value) && span > 0 ? (value - m->min) / span : 0;
+}
+
+// Share of the map at u, v in 0..1; smooth: between the middles of the patches.
+static double map_at(const struct map *m, double u, double v, bool smooth)
+{
+    const double x = u * m->cols, y = v * m->rows;
+    if (!smooth) return map_value(m, (int)y, (int)x);
+    const int col = (int)floor(x - 0.5), row = (int)floor(y - 0.5);
+    const double fx = x - 0.5 - col, fy = y - 0.5 - row;
+    const double top = map_value(m, row, col) * (1 - fx) + map_value(m, row, col + 1) * fx;
+    const double bottom =
+        map_value(m, row + 1, col) * (1 - fx) + map_value(m, row + 1, col + 1) * fx;
+    return top * (1 - fy) + bottom * fy;
+}
+
+// The mean of the pixels that u..u+du, v..v+dv covers.
+static uint32_t picture_at(const struct image *p, double u, double v, double du, double dv)
+{
+    const int64_t x0 = (int64_t)(u * (double)p->width), y0 = (int64_t)(v * (double)p->height);
+    int64_t x1 = (int64_t)((u + du) * (double)p->width),
+            y1 = (int64_t)((v + dv) * (double)p->height);
+    uint64_t sum[3] = { 0 }, count = 0;
+    if (x1 <= x0) x1 = x0 + 1;
+    if (y1 <= y0) y1 = y0 + 1;
+    for (int64_t y = y0; y < y1 && y < p->height; y++)
+        for (int64_t x = x0; x < x1 && x < p->width; x++, count++) {
+            const uint8_t *pixel = p->pixels + (size_t)(y * p->width + x) * (size_t)p->channels;
+            for (int k = 0; k < 3; k++) sum[k] += pixel[k];
+        }
+    if (!count) return 0;
+    return (uint32_t)(sum[0] / count) << 16 | (uint32_t)(sum[1] / count) << 8 |
+           (uint32_t)(sum[2] / count);
+}
+
+static double brightness(uint32_t rgb)
+{
+    return (0.299 * (rgb >> 16) + 0.587 * (rgb >> 8 & 255) + 0.114 * (rgb & 255)) / 255;
+}
+
+struct drawing {
+    const struct image *picture; // NULL: the map alone
+    const struct map *map;       // NULL: the picture alone
+    const char *ramp;
+    bool smooth;
+    int width, height; // in pixels: columns and twice the lines
+};
+
+static uint32_t colour_at(const struct drawing *d, int x, int y)
+{
+    const double u = (double)x / d->width, v = (double)y / d->height;
+    const double du = 1.0 / d->width, dv = 1.0 / d->height;
+    const uint32_t below = d->picture ? picture_at(d->picture, u, v, du, dv) : 0;
+    if (!d->map) return below;
+    const double share = map_at(d->map, u + du / 2, v + dv / 2, d->smooth);
+    const uint32_t colour = ramp_colour(d->ramp, share);
+    return d->picture ? colour_mix(below, colour, 0.35 + 0.4 * share) : colour;
+}
+
+static void draw_letters(const struct drawing *d, struct canvas *c, struct area area)
+{
+    for (int y = 0; y < d->height / 2; y++)
+        for (int x = 0; x < d->width; x++) {
+            const double u = (x + 0.5) / d->width, v = (y + 0.5) * 2 / d->height;
+            const double share =
+                d->map ? map_at(d->map, u, v, d->smooth) : brightness(colour_at(d, x, 2 * y));
+            const int shade = (int)(share * 9 + 0.5);
+            canvas_put(c, area, x, y, STYLE_TEXT,
+                       (uint32_t)shades[shade < 0   ? 0
+                                        : shade > 9 ? 9
+                                                    : shade]);
+        }
+}
+
+static void draw_blocks(const struct drawing *d, struct canvas *c, struct area area)
+{
+    for (int y = 0; y < d->height / 2; y++)
+        for (int x = 0; x < d->width; x++) {
+            canvas_put(c, area, x, y, STYLE_TEXT, 0x2580);
+            struct cell *cell = canvas_at(c, area.x + x, area.y + y);
+            if (!cell) continue;
+            cell->ink = CELL_RGB | colour_at(d, x, 2 * y);
+            cell->paper = CELL_RGB | colour_at(d, x, 2 * y + 1);
+        }
+}
+
+// --- the panel -----------------------------------------------------------------------------------
+
+// Width and height of what is shown, kept in proportion. A cell is twice as high as wide.
+static void fit(struct drawing *d, struct area area)
+{
+    const double w = d->picture ? (double)d->picture->width : d->map->cols;
+    const double h = d->picture ? (double)d->picture->height : d->map->rows;
+    d->width = area.width;
+    d->height = (int)(area.width * h / w + 0.5);
+    if (d->height > 2 * area.height) {
+        d->height = 2 * area.height;
+        d->width = (int)(d->height * w / h + 0.5);
+    }
+    d->height = (d->height + 1) / 2 * 2;
+    if (d->width < 1) d->width = 1;
+    if (d->height < 2) d->height = 2;
+    if (d->width > area.width) d->width = area.width;
+    if (d->height > 2 * area.height) d->height = 2 * area.height;
+}
+
+static void draw_pixels(struct drawing *d, struct canvas *c, struct area area)
+{
+    if (area.height < 1 || area.width < 1) return;
+    fit(d, area);
+    area.x += (area.width - d->width) / 2;
+    if (c->mono || c->ascii)
+        draw_letters(d, c, area);
+    else
+        draw_blocks(d, c, area);
+}
+
+void picture_draw(const struct image *picture, struct canvas *c, struct area area)
+{
+    struct drawing d = { .picture = picture };
+    draw_pixels(&d, c, area);
+}
+
+static void draw_legend(const struct view *v, struct canvas *c, struct area area,
+                        const struct preview *p, const struct map *m)
+{
+    struct buf b = { 0 };
+    if (m) {
+        buf_printf(&b, "%s", m->name);
+        if (m->layer >= 0) buf_printf(&b, " layer %d", m->layer);
+        if (m->head >= 0) buf_printf(&b, " head %d", m->head);
+        if (m->token >= 0) buf_printf(&b, " token %d", m->token);
+        buf_printf(&b, "  %.3g", (double)m->min);
+    } else if (p) {
+        const char *slash = strrchr(p->path, '/');
+        buf_printf(&b, "%s %lldx%lld", slash ? slash + 1 : p->path, (long long)p->width,
+                   (long long)p->height);
+        if (p->tokens) buf_printf(&b, ", %lld tokens", (long long)p->tokens);
+    }
+    int x = canvas_text(c, area, 0, area.height - 1, STYLE_DIM, b.data ? b.data : "");
+    for (int i = 0; m && i < 8 && !c->mono; i++, x++) {
+        canvas_put(c, area, x + 1, area.height - 1, STYLE_TEXT, ' ');
+        struct cell *cell = canvas_at(c, area.x + x + 1, area.y + area.height - 1);
+        if (cell && x + 1 < area.width)
+            cell->paper = CELL_RGB | ramp_colour(view_setting(v, "screen.map"), i / 7.0);
+    }
+    if (m) canvas_printf(c, area, x + 2, area.height - 1, STYLE_DIM, "%.3g", (double)m->max);
+    buf_release(&b);
+}
+
+static const struct preview *shown_picture(const struct image_view *i, const struct map *m)
+{
+    for (size_t k = 0; m && m->picture >= 0 && k < i->picture_count; k++)
+        if (i->pictures[k]->index == m->picture) return i->pictures[k];
+    return i->picture < i->picture_count ? i->pictures[i->picture] : NULL;
+}
+
+static void draw(struct view *v, struct canvas *c, struct area area, bool focused)
+{
+    const struct map *m = view_map(v);
+    const struct preview *p = shown_picture(&v->image, m);
+    struct drawing d = { .map = m,
+                         .ramp = view_setting(v, "screen.map"),
+                         .smooth = v->image.smooth };
+    const struct area inner = { area.x, area.y, area.width, area.height - 1 };
+    if (p && p->image.pixels) d.picture = &p->image;
+    if (!d.picture && !m) {
+        canvas_text(c, area, 0, 0, STYLE_DIM, "no picture yet");
+        canvas_text(c, area, 0, 1, STYLE_DIM, "/image FILE, Ctrl-O,");
+        canvas_text(c, area, 0, 2, STYLE_DIM, "or drop one here");
+        return;
+    }
+    draw_pixels(&d, c, inner);
+    draw_legend(v, c, area, p, m);
+}
+
+// --- stepping through maps -----------------------------------------------------------------------
+
+// How far map m is from the shown one along what is stepped; only the others must agree.
+enum axis { AXIS_TOKEN, AXIS_LAYER, AXIS_HEAD };
+
+static int coordinate(const struct map *m, enum axis axis)
+{
+    return axis == AXIS_TOKEN ? m->token : axis == AXIS_LAYER ? m->layer : m->head;
+}
+
+static bool agrees(const struct map *a, const struct map *b, enum axis but)
+{
+    if (strcmp(a->name, b->name) != 0 || a->picture != b->picture) return false;
+    for (enum axis k = AXIS_TOKEN; k <= AXIS_HEAD; k++)
+        if (k != but && coordinate(a, k) != coordinate(b, k)) return false;
+    return true;
+}
+
+// The nearest along the axis in the direction (+1, -1), the far end (+2, -2), or -1.
+static int find_step(const struct image_view *i, const struct map *now, enum axis axis,
+                     int direction)
+{
+    const int from = coordinate(now, axis);
+    int best = -1;
+    for (size_t k = 0; k < i->map_count; k++) {
+        const struct map *m = &i->maps[k];
+        const int at = coordinate(m, axis);
+        if (!agrees(m, now, axis) || (direction > 0 ? at <= from : at >= from)) continue;
+        const bool far = direction == 2 || direction == -2;
+        const bool nearer =
+            best < 0 || ((direction > 0) == (at < coordinate(&i->maps[best], axis)));
+        if (best < 0 || nearer != far) best = (int)k;
+    }
+    return best;
+}
+
+static void step(struct view *v, enum axis axis, int direction, bool around)
+{
+    const struct map *now = view_map(v);
+    if (!now) {
+        view_hint(v, "there is no map yet");
+        return;
+    }
+    int next = find_step(&v->image, now, axis, direction);
+    if (next < 0 && around) next = find_step(&v->image, now, axis, -2);
+    if (next >= 0) v->image.map = next;
+}
+
+static void next_kind(struct view *v)
+{
+    struct image_view *i = &v->image;
+    const struct map *now = view_map(v);
+    if (!now) return;
+    const size_t from = (size_t)(now - i->maps);
+    for (size_t k = 1; k <= i->map_count; k++) {
+        const size_t at = (from + k) % i->map_count;
+        if (!strcmp(i->maps[at].name, now->name) && i->maps[at].picture == now->picture) continue;
+        i->map = (int)at;
+        return;
+    }
+}
+
+static void next_ramp(struct view *v)
+{
+    const char *now = view_setting(v, "screen.map");
+    int i = 0;
+    while (ramp_names[i] && strcmp(ramp_names[i], now) != 0) i++;
+    const char *next = ramp_names[i] && ramp_names[i + 1] ? ramp_names[i + 1] : ramp_names[0];
+    view_run(v, "/set screen.map %s", next);
+}
+
+static unsigned act(struct view *v, const char *action)
+{
+    static const struct {
+        const char *action;
+        enum axis axis;
+        int direction;
+        bool around;
+    } steps[] = { { "token-back", AXIS_TOKEN, -1, false },
+                  { "token-next", AXIS_TOKEN, 1, false },
+                  { "token-first", AXIS_TOKEN, -2, false },
+                  { "token-last", AXIS_TOKEN, 2, false },
+                  { "layer-up", AXIS_LAYER, 1, true },
+                  { "layer-down", AXIS_LAYER, -1, false },
+                  { "head", AXIS_HEAD, 1, true } };
+    struct image_view *i = &v->image;
+    for (size_t k = 0; k < sizeof steps / sizeof steps[0]; k++)
+        if (!strcmp(action, steps[k].action)) {
+            step(v, steps[k].axis, steps[k].direction, steps[k].around);
+            return PANEL_DONE;
+        }
+    if (!strcmp(action, "map"))
+        i->hidden = !i->hidden;
+    else if (!strcmp(action, "smooth"))
+        i->smooth = !i->smooth;
+    else if (!strcmp(action, "kind"))
+        next_kind(v);
+    else if (!strcmp(action, "ramp"))
+        next_ramp(v);
+    else if (!strcmp(action, "picture-back"))
+        i->picture -= i->picture > 0;
+    else if (!strcmp(action, "picture-next"))
+        i->picture += i->picture + 1 < i->picture_count;
+    else if (!strcmp(action, "back"))
+        return PANEL_DONE | PANEL_BACK;
+    else
+        return PANEL_IGNORED;
+    return PANEL_DONE;
+}
+
+static void click(struct view *v, struct area area, int x, int y, int button)
+{
+    if (button == 4) step(v, AXIS_TOKEN, -1, false);
+    if (button == 5) step(v, AXIS_TOKEN, 1, false);
+}
+
+const struct panel panel_image = {
+    .name = "image",
+    .title = "picture",
+    .min_width = 16,
+    .min_height = 6,
+    .draw = draw,
+    .act = act,
+    .click = click,
+};

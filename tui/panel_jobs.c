@@ -1,0 +1,128 @@
+// tui/panel_jobs.c -- jobs with their progress, and a curve of the selected one.
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/chart.h"
+#include "tui/panel.h"
+
+static const struct job_row *selected(const struct jobs_view *j)
+{
+    if (!j->news || !j->news->count) return NULL;
+    return &j->news->rows[j->selected < j->news->count ? j->selected : j->news->count - 1];
+}
+
+static void put_span(struct buf *b, double seconds)
+{
+    if (!(seconds >= 0)) return;
+    if (seconds < 90)
+        buf_printf(b, "%.0f s left", seconds);
+    else if (seconds < 5400)
+        buf_printf(b, "%.0f min left", seconds / 60);
+    else
+        buf_printf(b, "%.1f h left", seconds / 3600);
+}
+
+static void draw_job(struct canvas *c, struct area area, int y, const struct job_row *row,
+                     bool focused)
+{
+    struct buf b = { 0 };
+    const bool runs = row->state == STATE_RUNNING;
+    int x =
+        canvas_printf(c, area, 0, y, runs ? STYLE_TEXT : STYLE_DIM, "%3" PRId64 " %-10.10s %-11s",
+                      row->id, row->kind, job_state_name(row->state));
+    if (row->steps > 0 && row->step >= 0) {
+        const int bar = area.width > 60 ? 16 : 8;
+        canvas_bar(c, area, x + 1, y, bar, row->step / row->steps);
+        x += bar + 1;
+        buf_printf(&b, " %.0f%%", 100 * row->step / row->steps);
+    }
+    if (isfinite(row->loss)) buf_printf(&b, " loss %.4g", row->loss);
+    if (runs && isfinite(row->eta_s)) {
+        buf_puts(&b, ", ");
+        put_span(&b, row->eta_s);
+    }
+    canvas_text(c, area, x, y, STYLE_TEXT, b.data ? b.data : "");
+    if (focused) canvas_style(c, area, 0, y, area.width, STYLE_SELECTED);
+    buf_release(&b);
+}
+
+static void draw_curve(const struct jobs_news *n, struct canvas *c, struct area area)
+{
+    const struct curve *k = &n->curve;
+    double min = INFINITY, max = -INFINITY;
+    for (size_t i = 0; i < k->count; i++) {
+        if (!isfinite(k->values[i])) continue;
+        min = fmin(min, k->values[i]);
+        max = fmax(max, k->values[i]);
+    }
+    if (k->count < 2 || !(max >= min)) return;
+    canvas_printf(c, area, 0, 0, STYLE_TITLE, "job %" PRId64 ": %s", n->curve_job, n->curve_name);
+    const struct area inner = { area.x, area.y + 1, area.width, area.height - 1 };
+    const struct chart chart =
+        chart_begin(c, inner, (double)k->steps[0], (double)k->steps[k->count - 1], min, max);
+    double *x = xreallocarray(NULL, k->count, sizeof *x);
+    for (size_t i = 0; i < k->count; i++) x[i] = (double)k->steps[i];
+    chart_line(&chart, STYLE_CURVE1, x, k->values, k->count);
+    free(x);
+}
+
+static void draw(struct view *v, struct canvas *c, struct area area, bool focused)
+{
+    const struct jobs_news *n = v->jobs.news;
+    if (!n || !n->count) {
+        canvas_text(c, area, 0, 0, STYLE_DIM, "no jobs: /train, /calibrate and /eval start one");
+        return;
+    }
+    if (v->jobs.selected >= n->count) v->jobs.selected = n->count - 1;
+    const bool curve = n->curve.count > 1 && area.height >= 8;
+    const int room = curve ? area.height / 3 : area.height;
+    const size_t top = v->jobs.selected >= (size_t)room ? v->jobs.selected - (size_t)room + 1 : 0;
+    for (size_t i = top; i < n->count && i < top + (size_t)room; i++)
+        draw_job(c, (struct area){ area.x, area.y, area.width, room }, (int)(i - top), &n->rows[i],
+                 focused && i == v->jobs.selected);
+    const int used = n->count < (size_t)room ? (int)n->count : room;
+    if (curve)
+        draw_curve(n, c, (struct area){ area.x, area.y + used, area.width, area.height - used });
+}
+
+static unsigned act(struct view *v, const char *action)
+{
+    static const char *const requests[] = { "pause", "resume", "cancel", NULL };
+    struct jobs_view *j = &v->jobs;
+    const struct job_row *row = selected(j);
+    if (!strcmp(action, "back")) return PANEL_DONE | PANEL_BACK;
+    if (!row) return PANEL_DONE;
+    if (!strcmp(action, "up"))
+        j->selected -= j->selected > 0;
+    else if (!strcmp(action, "down"))
+        j->selected += j->selected + 1 < j->news->count;
+    else if (!strcmp(action, "show"))
+        view_run(v, "/job %" PRId64, row->id);
+    else {
+        for (int i = 0; requests[i]; i++)
+            if (!strcmp(action, requests[i])) {
+                view_run(v, "/job %" PRId64 " %s", row->id, action);
+                return PANEL_DONE;
+            }
+        return PANEL_IGNORED;
+    }
+    return PANEL_DONE;
+}
+
+static void click(struct view *v, struct area area, int x, int y, int button)
+{
+    if (button == 1 && v->jobs.news && (size_t)y < v->jobs.news->count)
+        v->jobs.selected = (size_t)y;
+}
+
+const struct panel panel_jobs = {
+    .name = "jobs",
+    .title = "jobs",
+    .min_width = 30,
+    .min_height = 4,
+    .draw = draw,
+    .act = act,
+    .click = click,
+};

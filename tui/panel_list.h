@@ -1,0 +1,7 @@
+// tui/panel_list.h -- X(NAME): tui/panel_NAME.c defines `const struct panel panel_NAME`. Tab goes
+// through them in this order.
+X(chat)
+X(image)
+X(settings)
+X(dynamics)
+X(jobs)

@@ -1,0 +1,262 @@
+// tui/picker.c -- a folder's files of one kind, and what choosing one runs.
+#include "tui/picker.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILES_MAX = 5000 };
+
+static const struct kind {
+    const char *name, *title;
+    const char *const *endings; // files; NULL: folders that hold `holds`
+    const char *holds;
+    const char *command;
+} kinds[] = {
+    { "model", "open a model", NULL, "config.json", "/load" },
+    { "image", "attach a picture",
+      (const char *const[]){ ".png", ".jpg", ".jpeg", ".bmp", ".ppm", NULL }, NULL, "/image" },
+    { "data", "look at data", (const char *const[]){ ".json", ".jsonl", NULL }, NULL, "/data" },
+    { "adapter", "put on an adapter", NULL, "adapter_config.json", "/adapter load" },
+    { "session", "resume a session", NULL, NULL, "/session resume" },
+};
+
+static const struct kind *kind_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (!strcmp(kinds[i].name, name)) return &kinds[i];
+    return NULL;
+}
+
+// --- quoting -------------------------------------------------------------------------------------
+
+char *picker_quote(const char *path)
+{
+    struct buf b = { 0 };
+    if (!strpbrk(path, " \t\"\\$~")) return xstrdup(path);
+    buf_putc(&b, '"');
+    for (const char *p = path; *p; p++) {
+        if (*p == '"' || *p == '\\') buf_putc(&b, '\\');
+        if ((unsigned char)*p < 0x20)
+            buf_printf(&b, "\\u%04x", (unsigned char)*p);
+        else if (*p == '$' && p[1] == '{')
+            buf_puts(&b, "$$");
+        else
+            buf_putc(&b, *p);
+    }
+    buf_putc(&b, '"');
+    return buf_take(&b);
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+// Terminals drop paths as they are, in quotes, with backslashes, or as file://.
+static char *dropped_path(const char *text)
+{
+    struct buf b = { 0 };
+    size_t length = strlen(text);
+    while (length && strchr(" \t\n", text[length - 1])) length--;
+    while (length && strchr(" \t\n", *text)) text++, length--;
+    const bool quoted = length > 1 && (*text == '\'' || *text == '"') && text[length - 1] == *text;
+    if (quoted) text++, length -= 2;
+    const bool url = length > 7 && !strncmp(text, "file://", 7);
+    if (url) text += 7, length -= 7;
+    for (size_t i = 0; i < length; i++) {
+        if (url && text[i] == '%' && i + 2 < length && hex_digit(text[i + 1]) >= 0 &&
+            hex_digit(text[i + 2]) >= 0) {
+            buf_putc(&b, (char)(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2])));
+            i += 2;
+        } else if (!quoted && !url && text[i] == '\\' && i + 1 < length) {
+            buf_putc(&b, text[++i]);
+        } else {
+            buf_putc(&b, text[i]);
+        }
+    }
+    return buf_take(&b);
+}
+
+static bool ends_with(const char *name, const char *const *endings)
+{
+    const size_t n = strlen(name);
+    for (int i = 0; endings[i]; i++) {
+        const size_t m = strlen(endings[i]);
+        if (n > m && !strcasecmp(name + n - m, endings[i])) return true;
+    }
+    return false;
+}
+
+char *picker_dropped(const char *text)
+{
+    struct stat st;
+    char *line = NULL;
+    if (strlen(text) > PATH_MAX) return NULL;
+    char *path = dropped_path(text);
+    if (*path && !strchr(path, '\n') && ends_with(path, kind_find("image")->endings) &&
+        stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
+        char *quoted = picker_quote(path);
+        line = xasprintf("/image %s", quoted);
+        free(quoted);
+    }
+    free(path);
+    return line;
+}
+
+// --- listing -------------------------------------------------------------------------------------
+
+static bool holds(const char *folder, const char *file)
+{
+    char *path = xasprintf("%s/%s", folder, file);
+    const bool there = access(path, R_OK) == 0;
+    free(path);
+    return there;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    const int kind = (*y->note == 'f') - (*x->note == 'f'); // folders first
+    return kind ? kind : strcasecmp(x->label, y->label);
+}
+
+static void add_entry(struct list_view *l, const struct kind *k, const char *folder,
+                      const char *name)
+{
+    struct stat st;
+    char *path = strcmp(folder, "/") ? xasprintf("%s/%s", folder, name) : xasprintf("/%s", name);
+    if (stat(path, &st) == 0) {
+        char *label = xasprintf("%s%s", name, S_ISDIR(st.st_mode) ? "/" : "");
+        if (S_ISDIR(st.st_mode))
+            list_add(l, label, k->holds && holds(path, k->holds) ? k->name : "folder", path);
+        else if (k->endings && ends_with(name, k->endings))
+            list_add(l, label, "", path);
+        free(label);
+    }
+    free(path);
+}
+
+static void open_folder(struct view *v, const struct kind *k, const char *folder)
+{
+    char *title = xasprintf("%s: %s", k->title, folder);
+    char *what = xstrdup(k->name), *place = xstrdup(folder);
+    list_begin(v, LIST_PICKER, title);
+    v->list.what = what;
+    v->list.folder = place;
+    DIR *d = opendir(place);
+    const struct dirent *entry;
+    while (d && (entry = readdir(d)) && v->list.count < FILES_MAX)
+        if (entry->d_name[0] != '.') add_entry(&v->list, k, place, entry->d_name);
+    if (d) closedir(d);
+    if (v->list.count) qsort(v->list.items, v->list.count, sizeof *v->list.items, by_name);
+    if (strcmp(place, "/") != 0) { // the way up comes first
+        char *up = xstrdup(place), *slash = strrchr(up, '/');
+        if (slash) slash[slash == up ? 1 : 0] = '\0';
+        list_add(&v->list, "../", "folder", up);
+        const struct item last = v->list.items[v->list.count - 1];
+        memmove(v->list.items + 1, v->list.items, (v->list.count - 1) * sizeof last);
+        v->list.items[0] = last;
+        free(up);
+    }
+    free(title);
+    list_ready(v);
+}
+
+static void open_sessions(struct view *v, const struct kind *k, const struct shell *shell)
+{
+    struct session_row *rows = NULL;
+    size_t count = 0;
+    list_begin(v, LIST_PICKER, k->title);
+    v->list.what = xstrdup(k->name);
+    if (shell->store && store_list(shell->store, &rows, &count, NULL) == 0) {
+        for (size_t i = 0; i < count; i++) {
+            if (!rows[i].name) continue;
+            char *note = xasprintf("%s  %s", rows[i].ended ? rows[i].ended : "",
+                                   rows[i].title ? rows[i].title : "");
+            list_add(&v->list, rows[i].name, note, rows[i].name);
+            free(note);
+        }
+        store_list_free(rows, count);
+    }
+    list_ready(v);
+}
+
+void list_open_picker(struct view *v, const char *what, const struct shell *shell)
+{
+    char here[PATH_MAX];
+    const struct kind *k = what && *what ? kind_find(what) : NULL;
+    if (!k) {
+        list_begin(v, LIST_PICKER, "open");
+        v->list.what = xstrdup("kind");
+        for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+            list_add(&v->list, kinds[i].name, kinds[i].title, kinds[i].name);
+        list_ready(v);
+    } else if (!k->endings && !k->holds) {
+        open_sessions(v, k, shell);
+    } else {
+        open_folder(v, k, getcwd(here, sizeof here) ? here : "/");
+    }
+}
+
+// --- choosing ------------------------------------------------------------------------------------
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+// Shorter when it is below the current folder.
+static const char *relative(const char *path)
+{
+    char here[PATH_MAX];
+    const size_t n = getcwd(here, sizeof here) ? strlen(here) : 0;
+    return n > 1 && !strncmp(path, here, n) && path[n] == '/' && path[n + 1] ? path + n + 1 : path;
+}
+
+void picker_choose(struct view *v, const char *value, const struct shell *shell)
+{
+    const struct kind *k = kind_find(v->list.what);
+    if (!k) {
+        list_open_picker(v, value, shell);
+    } else if (v->list.folder && is_folder(value) && !(k->holds && holds(value, k->holds))) {
+        open_folder(v, k, value);
+    } else {
+        char *quoted = picker_quote(v->list.folder ? relative(value) : value);
+        view_run(v, "%s %s", k->command, quoted);
+        free(quoted);
+        list_close(v);
+    }
+}
+
+void picker_look(struct view *v)
+{
+    const struct list_view *l = &v->list;
+    if (l->kind != LIST_PICKER || strcmp(l->what, "image") != 0) return;
+    if (l->selected >= l->shown_count) return;
+    const char *path = l->items[l->shown[l->selected]].value;
+    free(v->preview);
+    v->preview = is_folder(path) ? NULL : xstrdup(path);
+}
+
+void picker_draw(struct view *v, struct canvas *c, struct area area)
+{
+    const struct list_view *l = &v->list;
+    const struct preview *p = l->preview;
+    if (l->selected >= l->shown_count || !p) return;
+    if (strcmp(p->path, l->items[l->shown[l->selected]].value) != 0) return;
+    if (!p->image.pixels) {
+        canvas_text(c, area, 0, 0, STYLE_DIM, "cannot be shown");
+        return;
+    }
+    canvas_printf(c, area, 0, area.height - 1, STYLE_DIM, "%lld x %lld", (long long)p->width,
+                  (long long)p->height);
+    picture_draw(&p->image, c, (struct area){ area.x, area.y, area.width, area.height - 1 });
+}

@@ -1,0 +1,22 @@
+// tui/picker.h -- what the pickers list: models, pictures, data, adapters, sessions; previews.
+#ifndef TUI_PICKER_H
+#define TUI_PICKER_H
+
+#include "tui/list.h"
+
+void picker_choose(struct view *v, const char *value, const struct shell *shell);
+// Asks for the preview of the selected picture (v->preview).
+void picker_look(struct view *v);
+void picker_draw(struct view *v, struct canvas *c, struct area area);
+// A line that does what the user means by dropping this text on the window: "/image cat.png" when
+// it is the path of a picture (quoted, escaped, file://); NULL: it is text.
+char *picker_dropped(const char *text);
+// An argument of a command line for this path.
+char *picker_quote(const char *path);
+
+// Of list.c, to fill one.
+void list_begin(struct view *v, enum list_kind kind, const char *title);
+void list_add(struct list_view *l, const char *label, const char *note, const char *value);
+void list_ready(struct view *v);
+
+#endif

@@ -1,0 +1,264 @@
+// tui/prompt.c -- readline without a terminal.
+#include "tui/prompt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <readline/readline.h>
+
+#include "core/mem.h"
+
+struct prompt {
+    void (*on_line)(void *self, const char *text);
+    void *self;
+    FILE *nowhere;
+    const char *bytes; // to be read by readline
+    size_t left;
+    char **offers;
+    size_t offer_count;
+    char *menu_line; // the line for which they were offered
+    char *line;      // came
+    bool got, end;
+};
+
+// Readline's callbacks have no argument of ours; there is one readline.
+static struct prompt *current;
+
+// --- what readline calls -------------------------------------------------------------------------
+
+static int get_byte(FILE *stream)
+{
+    if (!current->left) return EOF;
+    current->left--;
+    return (unsigned char)*current->bytes++;
+}
+
+static int more_bytes(void)
+{
+    return current->left > 0;
+}
+
+static void draw_nothing(void)
+{
+}
+
+static void take_line(char *line)
+{
+    current->end = line == NULL;
+    current->line = line;
+    current->got = true;
+}
+
+static void show_matches(char **matches, int count, int longest)
+{
+    prompt_close_menu(current);
+    current->offers = xcalloc((size_t)count + 1, sizeof *current->offers);
+    for (int i = 1; i <= count; i++) {
+        const char *slash = rl_filename_completion_desired ? strrchr(matches[i], '/') : NULL;
+        const bool folder = slash && !slash[1];
+        current->offers[current->offer_count++] =
+            xstrdup(slash && !folder && slash > matches[i] ? slash + 1 : matches[i]);
+    }
+    current->menu_line = xstrdup(rl_line_buffer);
+}
+
+// --- life ----------------------------------------------------------------------------------------
+
+struct prompt *prompt_new(const struct shell *shell, void (*on_line)(void *self, const char *text),
+                          void *self)
+{
+    struct prompt *p = xcalloc(1, sizeof *p);
+    p->on_line = on_line;
+    p->self = self;
+    p->nowhere = fopen("/dev/null", "we");
+    current = p;
+    line_edit_setup(shell);
+    rl_outstream = p->nowhere;
+    rl_change_environment = 0;
+    rl_getc_function = get_byte;
+    rl_input_available_hook = more_bytes;
+    rl_redisplay_function = draw_nothing;
+    rl_prep_term_function = NULL;
+    rl_deprep_term_function = NULL;
+    rl_completion_display_matches_hook = show_matches;
+    rl_variable_bind("show-all-if-ambiguous", "on");
+    rl_variable_bind("bell-style", "none");
+    rl_callback_handler_install("", take_line);
+    return p;
+}
+
+void prompt_free(struct prompt *p)
+{
+    if (!p) return;
+    rl_callback_handler_remove();
+    prompt_close_menu(p);
+    rl_outstream = stdout;
+    if (p->nowhere) fclose(p->nowhere);
+    free(p);
+    current = NULL;
+}
+
+void prompt_close_menu(struct prompt *p)
+{
+    for (size_t i = 0; i < p->offer_count; i++) free(p->offers[i]);
+    free(p->offers);
+    free(p->menu_line);
+    p->offers = NULL;
+    p->menu_line = NULL;
+    p->offer_count = 0;
+}
+
+// --- editing -------------------------------------------------------------------------------------
+
+static void give_line(struct prompt *p)
+{
+    char *line = p->line;
+    p->got = false;
+    p->line = NULL;
+    p->on_line(p->self, line);
+    free(line);
+}
+
+void prompt_feed(struct prompt *p, const char *bytes, size_t length)
+{
+    const bool tab = length == 1 && *bytes == '\t';
+    if (!tab) prompt_close_menu(p);
+    if (tab && p->offer_count) { // the menu is open: the next of it
+        rl_menu_complete(1, '\t');
+        return;
+    }
+    p->bytes = bytes;
+    p->left = length;
+    while (p->left) {
+        const size_t before = p->left;
+        rl_callback_read_char();
+        if (p->got) give_line(p);
+        if (p->left == before) break;
+    }
+    p->left = 0;
+}
+
+// In emacs mode it would be the beginning of the next key.
+void prompt_escape(struct prompt *p)
+{
+    if (rl_editing_mode == 0) prompt_feed(p, "\033", 1);
+}
+
+void prompt_insert(struct prompt *p, const char *text)
+{
+    prompt_close_menu(p);
+    rl_begin_undo_group();
+    rl_insert_text(text);
+    rl_end_undo_group();
+}
+
+void prompt_set(struct prompt *p, const char *text)
+{
+    prompt_close_menu(p);
+    rl_replace_line(text, 0);
+    rl_point = rl_end;
+}
+
+const char *prompt_typed(const struct prompt *p)
+{
+    return rl_line_buffer ? rl_line_buffer : "";
+}
+
+bool prompt_plain(const struct prompt *p)
+{
+    return !RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH | RL_STATE_NUMERICARG |
+                       RL_STATE_MOREINPUT | RL_STATE_METANEXT | RL_STATE_MULTIKEY |
+                       RL_STATE_VIMOTION | RL_STATE_CHARSEARCH);
+}
+
+size_t prompt_offers(const struct prompt *p, char *const **list)
+{
+    *list = p->offers;
+    return p->offer_count;
+}
+
+// --- drawing -------------------------------------------------------------------------------------
+
+// Where each character stands: x, y from the beginning of the area.
+struct place {
+    int x, y;
+};
+
+static void step(struct place *at, int32_t code, int width, int columns)
+{
+    if (code == '\n') {
+        at->x = 0;
+        at->y++;
+        return;
+    }
+    const int cells = code == '\t' ? 4 - at->x % 4 : code >= 0 && code < 0x20 ? 2 : width;
+    if (at->x + cells > columns) {
+        at->x = 0;
+        at->y++;
+    }
+    at->x += cells;
+}
+
+static struct place measure(const char *text, size_t length, int columns)
+{
+    struct place at = { 0, 0 };
+    while (length) {
+        int32_t code;
+        int width;
+        const size_t n = character_next(text, length, &code, &width);
+        step(&at, code, width, columns);
+        text += n;
+        length -= n;
+    }
+    if (at.x >= columns) at = (struct place){ 0, at.y + 1 };
+    return at;
+}
+
+// A search of readline's own ("(reverse-i-search)`x': ") has its own label.
+static char *whole_text(const char *label, size_t *label_length, size_t *point)
+{
+    const bool own = rl_display_prompt && rl_display_prompt != rl_prompt && *rl_display_prompt;
+    const char *shown = own ? rl_display_prompt : label;
+    *label_length = strlen(shown);
+    *point = *label_length + (size_t)rl_point;
+    return xasprintf("%s%s", shown, rl_line_buffer ? rl_line_buffer : "");
+}
+
+int prompt_lines(const struct prompt *p, int width, const char *label)
+{
+    size_t label_length, point;
+    char *text = whole_text(label, &label_length, &point);
+    const int lines = measure(text, strlen(text), width).y + 1;
+    free(text);
+    return lines;
+}
+
+void prompt_draw(const struct prompt *p, struct canvas *c, struct area area, const char *label,
+                 bool focused)
+{
+    size_t label_length, point;
+    char *text = whole_text(label, &label_length, &point);
+    const struct place cursor = measure(text, point, area.width);
+    const int top = cursor.y >= area.height ? cursor.y - area.height + 1 : 0;
+    struct place at = { 0, -top };
+    size_t done = 0, length = strlen(text);
+    while (done < length) {
+        int32_t code;
+        int width;
+        const size_t n = character_next(text + done, length - done, &code, &width);
+        struct place behind = at;
+        step(&behind, code, width, area.width);
+        const int x = behind.y > at.y ? 0 : at.x;
+        const enum style style = done < label_length ? STYLE_PROMPT : STYLE_TEXT;
+        if (code != '\n' && behind.y >= 0)
+            canvas_text_n(c, area, width ? x : at.x, behind.y, style, text + done, n);
+        at = behind;
+        done += n;
+    }
+    if (focused) {
+        c->cursor_x = area.x + cursor.x;
+        c->cursor_y = area.y + cursor.y - top;
+    }
+    free(text);
+}

@@ -1,0 +1,35 @@
+// tui/prompt.h -- the input line of the full screen: readline edits, we draw.
+//
+//   struct prompt *p = prompt_new(&shell, on_line, self);
+//   prompt_feed(p, bytes, n);               // keys that nobody else took; on_line when one is
+//   ready prompt_draw(p, &canvas, area, "vlmsh> ", true); prompt_free(p);
+//
+// Readline never touches the terminal: what it writes goes nowhere.
+#ifndef TUI_PROMPT_H
+#define TUI_PROMPT_H
+
+#include "tui/canvas.h"
+#include "tui/line_edit.h"
+
+struct prompt;
+
+// shell is for completion. on_line: a line that was typed; text NULL: Ctrl-D on an empty line.
+struct prompt *prompt_new(const struct shell *shell, void (*on_line)(void *self, const char *text),
+                          void *self);
+void prompt_free(struct prompt *p);
+void prompt_feed(struct prompt *p, const char *bytes, size_t length);
+void prompt_escape(struct prompt *p);                   // ESC, which vi mode has a use for
+void prompt_insert(struct prompt *p, const char *text); // at the cursor
+void prompt_set(struct prompt *p, const char *text);
+const char *prompt_typed(const struct prompt *p);
+bool prompt_plain(const struct prompt *p); // nothing special goes on (a search, a quoted key)
+
+// What is offered by Tab; 0 when no menu is open.
+size_t prompt_offers(const struct prompt *p, char *const **list);
+void prompt_close_menu(struct prompt *p);
+
+int prompt_lines(const struct prompt *p, int width, const char *label); // it takes
+void prompt_draw(const struct prompt *p, struct canvas *c, struct area area, const char *label,
+                 bool focused);
+
+#endif

@@ -1,0 +1,249 @@
+// tui/screen.c -- the full screen: start, the one loop, the end.
+#include "tui/screen.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "tui/lines.h"
+#include "tui/list.h"
+#include "tui/places.h"
+#include "tui/screen_parts.h"
+#include "tui/signals.h"
+
+// Between two frames, seconds; how long an ESC waits for more of a sequence, and a paste for its
+// end.
+static const double frame_pause = 1.0 / 30, escape_pause = 0.04, paste_pause = 1.0;
+
+struct screen *screen_new(void)
+{
+    struct screen *s = xcalloc(1, sizeof *s);
+    s->queue = news_queue_new();
+    s->view = view_new();
+    s->layout = -1;
+    s->focus = PANEL_NONE;
+    canvas_resize(&s->canvas, 24, 80);
+    return s;
+}
+
+void screen_free(struct screen *s)
+{
+    if (!s) return;
+    news_queue_free(s->queue);
+    view_free(s->view);
+    canvas_release(&s->canvas);
+    key_reader_release(&s->reader);
+    free(s);
+}
+
+struct sink screen_sink(struct screen *s)
+{
+    return news_sink(s->queue);
+}
+
+// --- news ----------------------------------------------------------------------------------------
+
+static void serve_capture(struct screen *s, struct capture *k)
+{
+    struct canvas c = { .ascii = s->canvas.ascii, .mono = s->canvas.mono };
+    canvas_resize(&c, k->lines ? k->lines : s->canvas.lines,
+                  k->columns ? k->columns : s->canvas.columns);
+    screen_draw(s, &c);
+    pthread_mutex_lock(&k->mutex);
+    canvas_write(&c, &k->text);
+    k->done = true;
+    pthread_cond_signal(&k->wake);
+    pthread_mutex_unlock(&k->mutex);
+    canvas_release(&c);
+}
+
+// The setting was changed: it holds again.
+static bool is_layout(const struct news *n)
+{
+    return n->kind == NEWS_EVENT && n->event.kind == EVENT_SETTING && n->event.ok &&
+           !strcmp(n->event.key, "screen.layout");
+}
+
+static void take_news(struct screen *s)
+{
+    struct news *n;
+    while ((n = news_next(s->queue))) {
+        if (n->kind == NEWS_CAPTURE)
+            serve_capture(s, n->data);
+        else if (n->kind == NEWS_OPEN)
+            list_open_picker(s->view, n->text, &s->look);
+        else if (n->kind == NEWS_LEAVE)
+            s->leave = s->ended = true;
+        else
+            view_take(s->view, n);
+        if (is_layout(n)) s->layout = -1;
+        s->dirty = true;
+        news_free(n);
+    }
+    terminal_mouse(s->terminal, settings_flag(s->view->settings, "screen.mouse"));
+}
+
+// Runs in the thread that computes; the screen's thread draws.
+static int capture(void *self, int lines, int columns, struct buf *text, struct err *err)
+{
+    struct screen *s = self;
+    struct capture k = { .lines = lines, .columns = columns };
+    pthread_mutex_init(&k.mutex, NULL);
+    pthread_cond_init(&k.wake, NULL);
+    news_post(s->queue, NEWS_CAPTURE, NULL, &k, NULL);
+    pthread_mutex_lock(&k.mutex);
+    while (!k.done) pthread_cond_wait(&k.wake, &k.mutex);
+    pthread_mutex_unlock(&k.mutex);
+    pthread_mutex_destroy(&k.mutex);
+    pthread_cond_destroy(&k.wake);
+    *text = k.text;
+    return 0;
+}
+
+static int open_list(void *self, const char *what, struct err *err)
+{
+    struct screen *s = self;
+    news_post(s->queue, NEWS_OPEN, what, NULL, NULL);
+    return 0;
+}
+
+// --- the loop ------------------------------------------------------------------------------------
+
+static void take_signals(struct screen *s)
+{
+    int number;
+    while ((number = signals_next())) {
+        if (number == SIGINT) screen_stop(s);
+        if (number == SIGWINCH) terminal_resize(s->terminal);
+        if (number == SIGTSTP) screen_suspend(s);
+        if (signals_terminated()) s->leave = true;
+        s->dirty = true;
+    }
+}
+
+static void take_input(struct screen *s)
+{
+    char bytes[4096];
+    const ssize_t n = read(STDIN_FILENO, bytes, sizeof bytes);
+    if (n > 0) {
+        key_reader_add(&s->reader, bytes, (size_t)n);
+        s->key_at = clock_seconds();
+        screen_bytes(s, false);
+    } else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
+        s->leave = true; // the terminal is gone
+    }
+}
+
+static int milliseconds(double seconds)
+{
+    return seconds <= 0 ? 0 : (int)(seconds * 1000) + 1;
+}
+
+// How long to wait: for the next frame, for the rest of a key, for the turning sign of work.
+static int patience(const struct screen *s)
+{
+    const double now = clock_seconds();
+    int wait = s->view->busy ? 150 : -1;
+    if (s->dirty) wait = milliseconds(s->drawn + frame_pause - now);
+    if (key_reader_open(&s->reader)) {
+        const double pause = s->reader.pasting ? paste_pause : escape_pause;
+        const int key = milliseconds(s->key_at + pause - now);
+        if (wait < 0 || key < wait) wait = key;
+    }
+    return wait;
+}
+
+static void loop(struct screen *s)
+{
+    while (!s->leave) {
+        struct pollfd wait[] = { { .fd = STDIN_FILENO, .events = POLLIN },
+                                 { .fd = news_fd(s->queue), .events = POLLIN },
+                                 { .fd = signals_fd(), .events = POLLIN } };
+        const int ready = poll(wait, 3, patience(s));
+        if (ready < 0 && errno != EINTR) break;
+        take_signals(s);
+        if (ready > 0 && wait[0].revents) take_input(s);
+        if (ready > 0 && wait[1].revents) take_news(s);
+        const double now = clock_seconds();
+        const double pause = s->reader.pasting ? paste_pause : escape_pause;
+        if (key_reader_open(&s->reader) && now - s->key_at >= pause) screen_bytes(s, true);
+        if (ready == 0 && s->view->busy) s->dirty = true;
+        if (s->dirty && now - s->drawn >= frame_pause) screen_show(s);
+    }
+}
+
+// --- start and end -------------------------------------------------------------------------------
+
+static void on_line(void *self, const char *text)
+{
+    struct screen *s = self;
+    if (text)
+        screen_submit(s, text);
+    else if (typed_open(&s->typed))
+        typed_drop(&s->typed); // Ctrl-D within a text: not sent
+    else
+        s->leave = true;
+}
+
+static void open_all(struct screen *s, struct err *err)
+{
+    char *path = places_file("XDG_STATE_HOME", ".local/state", "history");
+    s->look = (struct shell){ .interactive = true };
+    if (s->shell->store) s->look.store = store_open(store_path(s->shell->store), NULL);
+    s->typed.history = history_open(path);
+    free(path);
+    s->prompt = prompt_new(&s->look, on_line, s); // before curses: both read terminfo
+    s->terminal = terminal_open(err);
+}
+
+static void close_all(struct screen *s)
+{
+    signals_set_farewell(NULL);
+    terminal_close(s->terminal);
+    prompt_free(s->prompt);
+    s->terminal = NULL;
+    s->prompt = NULL;
+    typed_release(&s->typed);
+    history_close(s->typed.history);
+    store_close(s->look.store);
+}
+
+int screen_run(struct screen *s, struct shell *shell, struct keys *keys, int (*begin)(void *self),
+               void *self)
+{
+    struct err err = { 0 };
+    const struct shell_screen hooks = { .self = s, .capture = capture, .open = open_list };
+    s->shell = shell;
+    s->keys = keys;
+    signals_busy(false);
+    open_all(s, &err);
+    if (!s->terminal) {
+        close_all(s);
+        fprintf(stderr, "vlmsh: %s\n", err.text);
+        return STATUS_FAILED;
+    }
+    signals_set_farewell(terminal_farewell(s->terminal));
+    s->canvas.ascii = terminal_ascii(s->terminal);
+    s->canvas.mono = terminal_mono(s->terminal);
+    shell->screen = &hooks;
+    s->watcher = watcher_start(shell->store ? store_path(shell->store) : NULL, s->queue);
+    s->worker = worker_start(shell, s->queue, begin, self);
+    screen_show(s);
+    loop(s);
+    // News may wait for an answer (a capture): they are served until the thread has ended.
+    int tries = 0;
+    while (!worker_stop(s->worker, 1) && ++tries < 5) take_news(s);
+    const bool ended = tries < 5;
+    watcher_stop(s->watcher);
+    close_all(s);
+    if (!ended) _exit(s->status ? s->status : STATUS_INTERRUPTED); // what hangs cannot be freed
+    worker_free(s->worker);
+    shell->screen = NULL;
+    if (signals_terminated()) return 128 + signals_terminated();
+    return s->status;
+}

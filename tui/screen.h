@@ -1,0 +1,25 @@
+// tui/screen.h -- the full screen.
+//
+//   struct screen *s = screen_new();             // nothing is drawn yet
+//   sinks_add(sinks, screen_sink(s));
+//   status = screen_run(s, &shell, keys, begin, self);   // until the user leaves
+//   screen_free(s);
+//
+// Two threads: one computes (tui/worker.h), this one draws and reads keys, in one loop around
+// poll(). The screen knows only what news tell it.
+#ifndef TUI_SCREEN_H
+#define TUI_SCREEN_H
+
+#include "commands/command.h"
+#include "tui/keys.h"
+
+struct screen;
+
+struct screen *screen_new(void);
+void screen_free(struct screen *s);
+struct sink screen_sink(struct screen *s);
+// begin runs in the thread that computes, before the first line. Returns the exit status.
+int screen_run(struct screen *s, struct shell *shell, struct keys *keys, int (*begin)(void *self),
+               void *self);
+
+#endif

@@ -1,0 +1,132 @@
+// tui/screen_draw.c -- one frame: panels, status line, input line, what lies over them.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "tui/list.h"
+#include "tui/screen_parts.h"
+#include "tui/status.h"
+
+int screen_layout(const struct screen *s, int columns)
+{
+    if (s->layout >= 0) return s->layout;
+    return screen_layout_find(view_setting(s->view, "screen.layout"), columns);
+}
+
+const char *screen_context(const struct screen *s)
+{
+    if (s->view->list.kind != LIST_NONE) return "list";
+    return s->focus == PANEL_NONE ? "input" : panel_at(s->focus)->name;
+}
+
+static int input_height(const struct screen *s, const struct canvas *c)
+{
+    char *label = status_prompt(s->view, typed_open(&s->typed));
+    const int need = s->prompt ? prompt_lines(s->prompt, c->columns, label) : 1;
+    const int most = c->lines > 6 ? c->lines / 3 : 1;
+    free(label);
+    return need < most ? need : most;
+}
+
+struct area screen_panels_area(const struct screen *s, const struct canvas *c)
+{
+    const int used = input_height(s, c) + 1;
+    return (struct area){ 0, 0, c->columns, c->lines > used ? c->lines - used : 0 };
+}
+
+// --- parts ---------------------------------------------------------------------------------------
+
+static void draw_panel(struct screen *s, struct canvas *c, const struct placed *p, bool alone)
+{
+    const struct panel *panel = panel_at(p->panel);
+    const bool focused = p->panel == s->focus && s->view->list.kind == LIST_NONE;
+    struct area inner = p->area;
+    if (p->over) canvas_fill(c, p->area, STYLE_TEXT, ' ');
+    // The conversation alone, or too little room, needs no frame.
+    const bool bare = (alone && p->panel == PANEL_chat && !focused) || inner.height < 3;
+    if (!bare) inner = canvas_box(c, p->area, panel->title, focused);
+    if (inner.width > 0 && inner.height > 0) panel->draw(s->view, c, inner, focused);
+}
+
+static void draw_panels(struct screen *s, struct canvas *c)
+{
+    struct placed placed[PANEL_COUNT];
+    const struct area area = screen_panels_area(s, c);
+    if (area.height < 1) return;
+    const int count = layout_place(screen_layout(s, c->columns), s->focus, area, placed);
+    for (int i = 0; i < count; i++) draw_panel(s, c, &placed[i], count == 1);
+}
+
+// What Tab offers, in columns above the status line.
+static void draw_menu(const struct screen *s, struct canvas *c, int bottom)
+{
+    char *const *list;
+    const size_t count = s->prompt ? prompt_offers(s->prompt, &list) : 0;
+    size_t longest = 8;
+    if (!count) return;
+    for (size_t i = 0; i < count; i++)
+        if (strlen(list[i]) > longest) longest = strlen(list[i]);
+    const int width = (int)longest + 2 < c->columns ? (int)longest + 2 : c->columns;
+    const int across = c->columns / width > 0 ? c->columns / width : 1;
+    int lines = ((int)count + across - 1) / across;
+    if (lines > c->lines / 3) lines = c->lines / 3;
+    if (lines < 1 || bottom - lines < 0) return;
+    const struct area area = { 0, bottom - lines, c->columns, lines };
+    const char *typed = prompt_typed(s->prompt);
+    canvas_fill(c, area, STYLE_STATUS, ' ');
+    for (int i = 0; i < (int)count && i < lines * across; i++) {
+        const struct area cell = { i % across * width, area.y + i / across, width - 1, 1 };
+        const size_t n = strlen(list[i]), m = strlen(typed);
+        const bool chosen = m >= n && !strcmp(typed + m - n, list[i]);
+        canvas_text(c, cell, 1, 0, chosen ? STYLE_MATCH : STYLE_STATUS, list[i]);
+    }
+    const int left = (int)count - lines * across;
+    if (left > 0)
+        canvas_printf(c, area, c->columns - 14, lines - 1, STYLE_STATUS, " %d more ", left);
+}
+
+static void draw_hint(const struct screen *s, struct canvas *c, int y)
+{
+    if (!s->view->hint || y < 0) return;
+    const struct area line = { 0, y, c->columns, 1 };
+    canvas_fill(c, line, STYLE_MATCH, ' ');
+    canvas_text(c, line, 1, 0, STYLE_MATCH, s->view->hint);
+}
+
+static void draw_input(const struct screen *s, struct canvas *c, int y, int height)
+{
+    char *label = status_prompt(s->view, typed_open(&s->typed));
+    const bool focused = s->focus == PANEL_NONE && s->view->list.kind == LIST_NONE;
+    if (s->prompt)
+        prompt_draw(s->prompt, c, (struct area){ 0, y, c->columns, height }, label, focused);
+    free(label);
+}
+
+void screen_draw(struct screen *s, struct canvas *c)
+{
+    canvas_clear(c);
+    s->view->waiting = s->worker ? worker_waiting(s->worker) : 0;
+    const int height = input_height(s, c), bottom = c->lines - height - 1;
+    draw_panels(s, c);
+    if (bottom >= 0) status_draw(s->view, c, (struct area){ 0, bottom, c->columns, 1 });
+    draw_input(s, c, c->lines - height, height);
+    draw_menu(s, c, bottom);
+    draw_hint(s, c, bottom - 1);
+    if (s->view->list.kind != LIST_NONE)
+        list_draw(s->view, c, (struct area){ 0, 0, c->columns, c->lines });
+}
+
+void screen_show(struct screen *s)
+{
+    const double begin = clock_seconds();
+    int lines, columns;
+    terminal_size(s->terminal, &lines, &columns);
+    if (lines != s->canvas.lines || columns != s->canvas.columns)
+        canvas_resize(&s->canvas, lines, columns);
+    screen_draw(s, &s->canvas);
+    terminal_show(s->terminal, &s->canvas, theme_find(view_setting(s->view, "screen.theme")));
+    s->dirty = false;
+    s->drawn = clock_seconds();
+    s->frame_s = s->drawn - begin;
+    if (s->frame_s > s->frame_most) s->frame_most = s->frame_s;
+}

@@ -1,0 +1,203 @@
+// tui/screen_events.c -- the queue of news, and how an event is copied.
+#include "tui/screen_events.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/err.h"
+#include "core/mem.h"
+#include "core/message.h"
+
+struct news_queue {
+    pthread_mutex_t mutex;
+    struct news *first, *last;
+    int wake;           // eventfd
+    double progress_at; // when progress was let through last
+};
+
+struct news_queue *news_queue_new(void)
+{
+    struct news_queue *q = xcalloc(1, sizeof *q);
+    pthread_mutex_init(&q->mutex, NULL);
+    q->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (q->wake < 0) fatal("cannot make an eventfd: %s", strerror(errno));
+    return q;
+}
+
+void news_free(struct news *n)
+{
+    if (!n) return;
+    for (size_t i = 0; i < n->kept_count; i++) free(n->kept[i]);
+    free(n->kept);
+    free(n->text);
+    if (n->release) n->release(n->data);
+    free(n);
+}
+
+void news_queue_free(struct news_queue *q)
+{
+    struct news *n;
+    if (!q) return;
+    while ((n = news_next(q))) news_free(n);
+    close(q->wake);
+    pthread_mutex_destroy(&q->mutex);
+    free(q);
+}
+
+int news_fd(const struct news_queue *q)
+{
+    return q->wake;
+}
+
+static void push(struct news_queue *q, struct news *n)
+{
+    const uint64_t one = 1;
+    pthread_mutex_lock(&q->mutex);
+    if (q->last)
+        q->last->next = n;
+    else
+        q->first = n;
+    q->last = n;
+    pthread_mutex_unlock(&q->mutex);
+    if (write(q->wake, &one, sizeof one) < 0) return; // full: it is readable already
+}
+
+void news_post(struct news_queue *q, enum news_kind kind, const char *text, void *data,
+               void (*release)(void *data))
+{
+    struct news *n = xcalloc(1, sizeof *n);
+    n->kind = kind;
+    n->text = text ? xstrdup(text) : NULL;
+    n->data = data;
+    n->release = release;
+    push(q, n);
+}
+
+struct news *news_next(struct news_queue *q)
+{
+    uint64_t count;
+    pthread_mutex_lock(&q->mutex);
+    struct news *n = q->first;
+    if (n) q->first = n->next;
+    if (!q->first) q->last = NULL;
+    if (!n && read(q->wake, &count, sizeof count) < 0) count = 0;
+    pthread_mutex_unlock(&q->mutex);
+    if (n) n->next = NULL;
+    return n;
+}
+
+// --- copies --------------------------------------------------------------------------------------
+
+static void *keep(struct news *n, void *memory)
+{
+    n->kept = xreallocarray(n->kept, n->kept_count + 1, sizeof *n->kept);
+    n->kept[n->kept_count++] = memory;
+    return memory;
+}
+
+static const char *keep_text(struct news *n, const char *text)
+{
+    return text ? keep(n, xstrdup(text)) : NULL;
+}
+
+static void *keep_bytes(struct news *n, const void *bytes, size_t size)
+{
+    void *copy = keep(n, xmalloc(size ? size : 1));
+    if (size) memcpy(copy, bytes, size);
+    return copy;
+}
+
+static void copy_table(struct news *n, const struct event_table *from)
+{
+    struct event_table *t = keep_bytes(n, from, sizeof *from);
+    const size_t columns = (size_t)from->column_count;
+    const size_t cells = columns * (size_t)from->row_count;
+    const char **heads = keep(n, xcalloc(columns + 1, sizeof *heads));
+    const char **texts = keep(n, xcalloc(cells + 1, sizeof *texts));
+    for (size_t i = 0; i < columns; i++) heads[i] = keep_text(n, from->columns[i]);
+    for (size_t i = 0; i < cells; i++) texts[i] = keep_text(n, from->cells[i]);
+    t->name = keep_text(n, from->name);
+    t->columns = heads;
+    t->cells = texts;
+    if (from->numeric) t->numeric = keep_bytes(n, from->numeric, columns * sizeof *from->numeric);
+    n->event.table = t;
+}
+
+static void copy_heatmap(struct news *n, const struct event_heatmap *from)
+{
+    struct event_heatmap *h = keep_bytes(n, from, sizeof *from);
+    h->name = keep_text(n, from->name);
+    h->values =
+        keep_bytes(n, from->values, (size_t)from->rows * (size_t)from->cols * sizeof *h->values);
+    n->event.heatmap = h;
+}
+
+static void copy_answer(struct news *n, const struct event_answer *from)
+{
+    struct event_answer *a = keep_bytes(n, from, sizeof *from);
+    a->text = keep_text(n, from->text);
+    a->stop = keep_text(n, from->stop);
+    a->ids = keep_bytes(n, from->ids, from->count * sizeof *from->ids);
+    n->event.answer = a;
+}
+
+static void copy_message(struct news *n, const struct message *m)
+{
+    n->event.text = keep(n, message_text(m));
+    n->event.id = (int32_t)m->role;
+    n->event.count = 0;
+    for (size_t i = 0; i < m->part_count; i++) n->event.count += !m->parts[i].text;
+}
+
+static struct news *copy_event(const struct event *from)
+{
+    struct news *n = xcalloc(1, sizeof *n);
+    n->kind = NEWS_EVENT;
+    n->event = *from;
+    n->event.text = keep_text(n, from->text);
+    n->event.where = keep_text(n, from->where);
+    n->event.key = keep_text(n, from->key);
+    n->event.value = keep_text(n, from->value);
+    n->event.message = NULL;
+    n->event.pictures = NULL;
+    n->event.score = NULL;
+    if (from->ids) n->event.ids = keep_bytes(n, from->ids, (size_t)from->count * sizeof *from->ids);
+    if (from->answer) copy_answer(n, from->answer);
+    if (from->table) copy_table(n, from->table);
+    if (from->heatmap) copy_heatmap(n, from->heatmap);
+    if (from->message) copy_message(n, from->message);
+    if (from->progress) {
+        struct event_progress *p = keep_bytes(n, from->progress, sizeof *from->progress);
+        p->what = keep_text(n, from->progress->what);
+        n->event.progress = p;
+    }
+    return n;
+}
+
+// Loading tells its progress for every tensor: ten times a second is enough to see.
+static bool too_often(struct news_queue *q, const struct event *e)
+{
+    if (e->kind != EVENT_PROGRESS || e->progress->step >= e->progress->steps) return false;
+    const double now = clock_seconds();
+    if (now - q->progress_at < 0.1) return true;
+    q->progress_at = now;
+    return false;
+}
+
+static void emit(void *self, const struct event *event)
+{
+    struct news_queue *q = self;
+    if (event->kind == EVENT_SCORE || too_often(q, event)) return;
+    push(q, copy_event(event));
+}
+
+struct sink news_sink(struct news_queue *q)
+{
+    return (struct sink){ .emit = emit, .self = q };
+}

@@ -1,0 +1,51 @@
+// tui/screen_events.h -- from the threads that work to the one that draws: a queue of news.
+//
+//   struct news_queue *q = news_queue_new();
+//   sinks_add(sinks, news_sink(q));                  // events, copied
+//   news_post(q, NEWS_BUSY, "/load tiny", NULL, NULL);
+//   ... in the loop, when news_fd(q) is readable:
+//   while ((n = news_next(q))) { ... n->event ... news_free(n); }
+//
+// Any thread may post; one takes. An event is copied with all it points to, but for messages: of
+// those the text (event.text), the role (event.id) and how many pictures they have (event.count).
+#ifndef TUI_SCREEN_EVENTS_H
+#define TUI_SCREEN_EVENTS_H
+
+#include "core/event.h"
+
+enum news_kind {
+    NEWS_EVENT,
+    NEWS_BUSY,     // text: the line that runs now
+    NEWS_IDLE,     // it has ended
+    NEWS_SNAPSHOT, // data: struct snapshot
+    NEWS_PICTURE,  // data: struct preview
+    NEWS_JOBS,     // data: struct jobs_news
+    NEWS_CAPTURE,  // data: struct capture, which belongs to who waits for it
+    NEWS_OPEN,     // text: what to pick
+    NEWS_LEAVE,    // nothing runs any more
+};
+
+struct news {
+    enum news_kind kind;
+    struct event event;
+    char *text;
+    void *data;
+    void (*release)(void *data); // NULL: data is not ours
+    void **kept;                 // what event points to
+    size_t kept_count;
+    struct news *next;
+};
+
+struct news_queue;
+
+struct news_queue *news_queue_new(void);
+void news_queue_free(struct news_queue *q);
+struct sink news_sink(struct news_queue *q);
+// text is copied; data is taken, with what releases it.
+void news_post(struct news_queue *q, enum news_kind kind, const char *text, void *data,
+               void (*release)(void *data));
+int news_fd(const struct news_queue *q);      // readable when there are news
+struct news *news_next(struct news_queue *q); // NULL: none
+void news_free(struct news *n);
+
+#endif

@@ -1,0 +1,402 @@
+// tui/screen_keys.c -- keys: who takes them, and the actions that belong to no panel.
+//
+// An open list takes all keys. A panel in focus takes those of its context, then those of "all";
+// letters it does not know go to the input line, which then has the focus again. The input line
+// takes what the table does not name: readline's own keys.
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/json.h"
+#include "tui/list.h"
+#include "tui/picker.h"
+#include "tui/places.h"
+#include "tui/screen_parts.h"
+#include "tui/signals.h"
+
+// --- lines ---------------------------------------------------------------------------------------
+
+static bool is_quit(const char *line)
+{
+    char name[32] = "";
+    if (sscanf(line, " /%31[a-z]", name) != 1) return false; // NOLINT(cert-err34-c)
+    const struct command *command = command_find(name);
+    return command && !strcmp(command->name, "quit");
+}
+
+// Whoever leaves does not wait for the end of an answer.
+static void run_line(struct screen *s, const char *line)
+{
+    char key[32], value[32];
+    if (is_quit(line)) worker_cancel(s->worker);
+    // What is of the screen alone need not wait for the end of an answer.
+    if (sscanf(line, "/set screen.%20s %31s", key, value) == 2) { // NOLINT(cert-err34-c)
+        char *name = xasprintf("screen.%s", key);
+        if (settings_find(name)) settings_set(s->view->settings, name, value, NULL);
+        free(name);
+    }
+    worker_submit(s->worker, line);
+    s->view->chat.scroll = 0;
+}
+
+void screen_submit(struct screen *s, const char *text)
+{
+    char *line;
+    typed_submit(&s->typed, text);
+    while (typed_next(&s->typed, &line)) {
+        if (line[strspn(line, " \t\n")]) run_line(s, line);
+        free(line);
+    }
+}
+
+// --- actions -------------------------------------------------------------------------------------
+
+void screen_stop(struct screen *s)
+{
+    const double now = clock_seconds();
+    const bool typed = *prompt_typed(s->prompt) || typed_open(&s->typed);
+    if (worker_busy(s->worker)) {
+        const int waited = worker_cancel(s->worker);
+        view_hint(s->view, waited ? "stopping; %d waiting lines are dropped" : "stopping", waited);
+    } else if (typed || s->focus != PANEL_NONE) {
+        prompt_feed(s->prompt, "\a", 1); // ends a search of readline's
+        prompt_set(s->prompt, "");
+        typed_drop(&s->typed);
+        s->focus = PANEL_NONE;
+    } else if (s->interrupted > 0 && now - s->interrupted < 2) {
+        s->leave = true;
+        s->status = STATUS_INTERRUPTED;
+    } else {
+        s->interrupted = now;
+        view_hint(s->view, "Ctrl-C again, or Ctrl-D, to leave");
+        return;
+    }
+    s->interrupted = 0;
+}
+
+void screen_suspend(struct screen *s)
+{
+    terminal_leave(s->terminal);
+    signal(SIGTSTP, SIG_DFL);
+    raise(SIGTSTP);
+    signals_busy(false); // installs the handler again
+    terminal_enter(s->terminal);
+    terminal_resize(s->terminal);
+}
+
+static void edit(struct screen *s)
+{
+    terminal_leave(s->terminal);
+    char *text = line_edit_in_editor(prompt_typed(s->prompt));
+    terminal_enter(s->terminal);
+    terminal_resize(s->terminal);
+    if (text)
+        prompt_set(s->prompt, text);
+    else
+        view_hint(s->view, "the editor ended without a text");
+    free(text);
+    s->focus = PANEL_NONE;
+}
+
+static void move_focus(struct screen *s, int by)
+{
+    struct placed placed[PANEL_COUNT];
+    const int columns = s->canvas.columns;
+    const int count = layout_place(screen_layout(s, columns), PANEL_NONE,
+                                   screen_panels_area(s, &s->canvas), placed);
+    int at = -1; // the input line
+    for (int i = 0; i < count; i++)
+        if (placed[i].panel == s->focus) at = i;
+    at += by;
+    if (at < -1) at = count - 1;
+    s->focus = at < 0 || at >= count ? PANEL_NONE : placed[at].panel;
+}
+
+static void next_name(struct screen *s, const char *key, const char *const *names)
+{
+    const char *now = view_setting(s->view, key);
+    int i = 0;
+    while (names[i] && strcmp(names[i], now) != 0) i++;
+    view_run(s->view, "/set %s %s", key, names[i] && names[i + 1] ? names[i + 1] : names[0]);
+}
+
+static void act_focus(struct screen *s, const char *panel)
+{
+    const int id = panel_find(panel);
+    s->focus = s->focus == id ? PANEL_NONE : id;
+}
+
+static void act_complete(struct screen *s)
+{
+    if (*prompt_typed(s->prompt))
+        prompt_feed(s->prompt, "\t", 1);
+    else
+        move_focus(s, 1);
+}
+
+static void act_page_up(struct screen *s)
+{
+    panel_at(PANEL_chat)->act(s->view, "page-up");
+}
+static void act_page_down(struct screen *s)
+{
+    panel_at(PANEL_chat)->act(s->view, "page-down");
+}
+static void act_palette(struct screen *s)
+{
+    list_open_palette(s->view);
+}
+static void act_help(struct screen *s)
+{
+    list_open_help(s->view, s->keys, screen_context(s));
+}
+static void act_theme(struct screen *s)
+{
+    next_name(s, "screen.theme", theme_names);
+}
+static void act_redraw(struct screen *s)
+{
+    terminal_redraw(s->terminal);
+}
+static void act_focus_next(struct screen *s)
+{
+    move_focus(s, 1);
+}
+static void act_focus_back(struct screen *s)
+{
+    move_focus(s, -1);
+}
+static void act_close(struct screen *s)
+{
+    prompt_close_menu(s->prompt);
+    prompt_escape(s->prompt);
+}
+
+static void act_layout(struct screen *s)
+{
+    const int now = screen_layout(s, s->canvas.columns);
+    s->layout = layout_names[now + 1] ? now + 1 : 0;
+    s->focus = PANEL_NONE;
+    view_hint(s->view, "layout: %s", layout_names[s->layout]);
+}
+
+static const struct action {
+    const char *name;
+    void (*run)(struct screen *s);
+} actions[] = {
+    { "help", act_help },
+    { "palette", act_palette },
+    { "layout", act_layout },
+    { "theme", act_theme },
+    { "edit", edit },
+    { "stop", screen_stop },
+    { "suspend", screen_suspend },
+    { "redraw", act_redraw },
+    { "page-up", act_page_up },
+    { "page-down", act_page_down },
+    { "focus-next", act_focus_next },
+    { "focus-back", act_focus_back },
+    { "complete", act_complete },
+    { "close", act_close },
+};
+
+bool screen_action_known(const char *action)
+{
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
+        if (!strcmp(actions[i].name, action)) return true;
+    return !strncmp(action, "focus ", 6) && panel_find(action + 6) != PANEL_NONE;
+}
+
+static bool run_action(struct screen *s, const char *action)
+{
+    if (!strncmp(action, "focus ", 6)) {
+        act_focus(s, action + 6);
+        return true;
+    }
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
+        if (!strcmp(actions[i].name, action)) {
+            actions[i].run(s);
+            return true;
+        }
+    return false;
+}
+
+// What a key is bound to: a line, an action of the panel, an action of the screen.
+static bool run_command(struct screen *s, const char *command)
+{
+    if (*command == '/') {
+        run_line(s, command);
+        return true;
+    }
+    if (s->view->list.kind != LIST_NONE) {
+        list_act(s->view, command, &s->look);
+        return true;
+    }
+    const struct panel *panel = panel_at(s->focus);
+    const unsigned result = panel ? panel->act(s->view, command) : PANEL_IGNORED;
+    if (result & PANEL_BACK) s->focus = PANEL_NONE;
+    if (result == PANEL_IGNORED && !run_action(s, command)) run_line(s, command);
+    return true;
+}
+
+// --- the clipboard -------------------------------------------------------------------------------
+
+static void add_base64(struct buf *b, const char *text)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const size_t n = strlen(text);
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t bits = (uint32_t)(unsigned char)text[i] << 16;
+        if (i + 1 < n) bits |= (uint32_t)(unsigned char)text[i + 1] << 8;
+        if (i + 2 < n) bits |= (unsigned char)text[i + 2];
+        for (int k = 0; k < 4; k++)
+            buf_putc(b, i + (size_t)k <= n ? digits[bits >> (18 - 6 * k) & 63] : '=');
+    }
+}
+
+// To the terminal's clipboard (OSC 52) and to a file, for terminals that have none.
+static void copy(struct screen *s, const char *text)
+{
+    struct buf b = { 0 };
+    struct err err = { 0 };
+    char *path = places_file("XDG_STATE_HOME", ".local/state", "copy.txt");
+    buf_puts(&b, "\033]52;c;");
+    add_base64(&b, text);
+    buf_puts(&b, "\a");
+    if (strlen(text) < 70000) terminal_write(b.data, b.length); // terminals take no more
+    buf_release(&b);
+    FILE *f = path && places_make_parents(path, &err) == 0 ? fopen(path, "we") : NULL;
+    const bool written = f && fputs(text, f) >= 0;
+    if (f && fclose(f) == 0 && written)
+        view_hint(s->view, "copied, also to %s", path);
+    else
+        view_hint(s->view, "copied");
+    free(path);
+}
+
+// --- what panels want ----------------------------------------------------------------------------
+
+static void obey_view(struct screen *s)
+{
+    struct view *v = s->view;
+    if (v->run) {
+        char *line = v->run;
+        v->run = NULL;
+        run_line(s, line);
+        free(line);
+    }
+    if (v->insert) {
+        prompt_set(s->prompt, v->insert);
+        s->focus = PANEL_NONE;
+        free(v->insert);
+        v->insert = NULL;
+    }
+    if (v->preview) {
+        watcher_preview(s->watcher, v->preview);
+        free(v->preview);
+        v->preview = NULL;
+    }
+    if (v->copy) {
+        copy(s, v->copy);
+        free(v->copy);
+        v->copy = NULL;
+    }
+    if (v->jobs.news && v->jobs.selected < v->jobs.news->count && s->focus == PANEL_jobs)
+        watcher_curve(s->watcher, v->jobs.news->rows[v->jobs.selected].id);
+}
+
+// --- one key -------------------------------------------------------------------------------------
+
+static void take_mouse(struct screen *s, const struct key *key)
+{
+    struct placed placed[PANEL_COUNT];
+    const struct area area = screen_panels_area(s, &s->canvas);
+    if (s->view->list.kind != LIST_NONE) {
+        list_click(s->view, (struct area){ 0, 0, s->canvas.columns, s->canvas.lines }, key->x,
+                   key->y, key->button, &s->look);
+        return;
+    }
+    if (!key->button) return;
+    const int count = layout_place(screen_layout(s, s->canvas.columns), s->focus, area, placed);
+    for (int i = count; i-- > 0;) {
+        const struct area a = placed[i].area;
+        if (key->x < a.x || key->y < a.y || key->x >= a.x + a.width || key->y >= a.y + a.height)
+            continue;
+        const struct panel *panel = panel_at(placed[i].panel);
+        if (key->button == 1) s->focus = placed[i].panel;
+        const struct area inner = { a.x + 1, a.y + 1, a.width - 2, a.height - 2 };
+        if (panel->click)
+            panel->click(s->view, inner, key->x - inner.x, key->y - inner.y, key->button);
+        return;
+    }
+    if (key->button == 1) s->focus = PANEL_NONE;
+}
+
+static void take_paste(struct screen *s, const char *text)
+{
+    if (s->view->list.kind != LIST_NONE) {
+        struct key key = { .kind = KEY_TEXT };
+        for (const char *p = text; *p && *p != '\n'; p++) {
+            key.bytes[0] = *p;
+            key.length = 1;
+            list_type(s->view, &key);
+        }
+        return;
+    }
+    char *line = *prompt_typed(s->prompt) ? NULL : picker_dropped(text);
+    if (line)
+        run_line(s, line);
+    else
+        prompt_insert(s->prompt, text);
+    s->focus = PANEL_NONE;
+    free(line);
+}
+
+static void take_named(struct screen *s, const struct key *key)
+{
+    const struct panel *panel = panel_at(s->focus);
+    const bool list = s->view->list.kind != LIST_NONE;
+    const bool stop = !strcmp(key->name, "Ctrl-C");
+    if (!list && panel && panel->typing && panel->typing(s->view) && !stop) {
+        panel->type(s->view, key);
+        return;
+    }
+    // A search of readline's, a quoted key: all keys are its own.
+    const bool own = !panel && !list && !prompt_plain(s->prompt) && !stop;
+    char *command = *key->name && !own ? keys_find(s->keys, screen_context(s), key->name) : NULL;
+    const bool letter = key->kind == KEY_TEXT || !strcmp(key->name, "Space");
+    if (command) {
+        run_command(s, command);
+    } else if (list) {
+        list_type(s->view, key);
+    } else if (!panel || letter) {
+        s->focus = PANEL_NONE;
+        prompt_feed(s->prompt, key->bytes, key->length);
+    }
+    free(command);
+}
+
+void screen_key(struct screen *s, struct key *key)
+{
+    free(s->view->hint);
+    s->view->hint = NULL;
+    if (key->kind == KEY_MOUSE)
+        take_mouse(s, key);
+    else if (key->kind == KEY_PASTE)
+        take_paste(s, key->paste);
+    else
+        take_named(s, key);
+    if (key->kind != KEY_NAMED || strcmp(key->name, "Ctrl-C") != 0) s->interrupted = 0;
+    free(key->paste);
+    obey_view(s);
+    s->dirty = true;
+}
+
+void screen_bytes(struct screen *s, bool flush)
+{
+    struct key key;
+    while (!s->leave && key_reader_next(&s->reader, flush, &key)) screen_key(s, &key);
+}

@@ -1,0 +1,151 @@
+// tui/snapshot.c -- copies of what is to be shown.
+#include "tui/snapshot.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/json.h"
+#include "core/resize.h"
+#include "tui/text.h"
+
+enum { PREVIEW_SIDE = 384 };
+
+static double process_memory(void)
+{
+    long pages = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (!f) return 0;
+    if (fscanf(f, "%ld %ld", &pages, &resident) != 2) resident = 0; // NOLINT(cert-err34-c)
+    fclose(f);
+    return (double)resident * (double)sysconf(_SC_PAGESIZE);
+}
+
+static char *short_name(const char *name)
+{
+    char *copy = xstrdup(name);
+    size_t n = strlen(copy);
+    while (n > 1 && copy[n - 1] == '/') copy[--n] = '\0';
+    const char *slash = strrchr(copy, '/');
+    char *last = xstrdup(slash && slash[1] ? slash + 1 : copy);
+    free(copy);
+    return last;
+}
+
+struct snapshot *snapshot_make(const struct shell *shell)
+{
+    struct snapshot *s = xcalloc(1, sizeof *s);
+    const struct engine *e = shell->engine;
+    const struct model *m = engine_model(e);
+    const char *session = shell->store ? store_session(shell->store) : NULL;
+    s->device = xstrdup(engine_backend(e)->name);
+    s->session = session ? xstrdup(session) : NULL;
+    s->settings = settings_copy(engine_settings(e));
+    s->waiting = engine_conversation(e)->waiting_count;
+    s->memory = process_memory();
+    if (!m) return s;
+    s->model = short_name(m->name);
+    s->layers = m->decoder.config.layers;
+    s->heads = m->decoder.config.heads;
+    s->sees = model_sees(m);
+    s->counted = engine_context(shell->engine, &s->context, NULL) == 0;
+    return s;
+}
+
+void snapshot_free(void *snapshot)
+{
+    struct snapshot *s = snapshot;
+    if (!s) return;
+    free(s->model);
+    free(s->device);
+    free(s->session);
+    settings_free(s->settings);
+    free(s);
+}
+
+// --- pictures ------------------------------------------------------------------------------------
+
+void preview_free(void *preview)
+{
+    struct preview *p = preview;
+    if (!p) return;
+    free(p->path);
+    image_release(&p->image);
+    free(p);
+}
+
+// At most side x side.
+static void shrink(struct image *to, const struct image *from, int side)
+{
+    static const uint8_t white[3] = { 255, 255, 255 };
+    struct image flat = *from;
+    const size_t size = (size_t)(from->width * from->height) * (size_t)from->channels;
+    const int64_t longest = from->width > from->height ? from->width : from->height;
+    const double scale = longest > side ? (double)side / (double)longest : 1;
+    const int64_t width = (int64_t)((double)from->width * scale);
+    const int64_t height = (int64_t)((double)from->height * scale);
+    flat.pixels = malloc(size);
+    if (!flat.pixels) return;
+    memcpy(flat.pixels, from->pixels, size);
+    image_flatten(&flat, white);
+    if (image_resize(to, &flat, width > 0 ? width : 1, height > 0 ? height : 1, RESAMPLE_BOX,
+                     RESIZE_PILLOW13, NULL) < 0)
+        *to = (struct image){ 0 };
+    image_release(&flat);
+}
+
+static struct preview *make_preview(const struct engine *e, int index, const struct picture *p)
+{
+    struct preview *preview = xcalloc(1, sizeof *preview);
+    const struct model *m = engine_model(e);
+    struct image seen = { 0 };
+    preview->index = index;
+    preview->path = xstrdup(strcmp(p->path, "-") ? p->path : "standard input");
+    preview->width = p->image.width;
+    preview->height = p->image.height;
+    preview->tokens = p->tokens;
+    if (m && model_sees(m) &&
+        preprocess_bytes(&seen, &p->image, &m->picture, RESIZE_PILLOW13, NULL) == 0) {
+        shrink(&preview->image, &seen, PREVIEW_SIDE);
+        image_release(&seen);
+    } else {
+        shrink(&preview->image, &p->image, PREVIEW_SIDE);
+    }
+    return preview;
+}
+
+void post_pictures(struct told_pictures *told, const struct shell *shell, struct news_queue *q)
+{
+    const struct conversation *c = engine_conversation(shell->engine);
+    told->sha256 = xreallocarray(told->sha256, c->picture_count + 1, sizeof *told->sha256);
+    if (told->count > c->picture_count) told->count = c->picture_count;
+    for (size_t i = 0; i < c->picture_count; i++) {
+        const struct picture *p = &c->pictures[i];
+        if (!p->path || !p->image.pixels) continue; // taken back
+        if (i < told->count && !strcmp(told->sha256[i], p->sha256)) continue;
+        memcpy(told->sha256[i], p->sha256, sizeof p->sha256);
+        news_post(q, NEWS_PICTURE, NULL, make_preview(shell->engine, (int)i, p), preview_free);
+    }
+    for (size_t i = told->count; i < c->picture_count; i++)
+        if (!c->pictures[i].path) told->sha256[i][0] = '\0';
+    told->count = c->picture_count;
+}
+
+struct preview *preview_file(const char *path, int side)
+{
+    struct preview *preview = xcalloc(1, sizeof *preview);
+    struct image image = { 0 };
+    size_t size = 0;
+    char *bytes = file_read(path, IMAGE_MAX_FILE, &size, NULL);
+    preview->index = -1;
+    preview->path = xstrdup(path);
+    if (bytes && image_decode(&image, bytes, size, path, NULL) == 0) {
+        preview->width = image.width;
+        preview->height = image.height;
+        shrink(&preview->image, &image, side);
+        image_release(&image);
+    }
+    free(bytes);
+    return preview;
+}

@@ -1,0 +1,153 @@
+// tui/status.c -- the status line, from right to left as much as fits.
+#include "tui/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "tui/text.h"
+
+// --- badges --------------------------------------------------------------------------------------
+
+// A method and what its badge shows: on when `key` is neither `off` nor "off".
+static const struct badge {
+    const char *key, *name, *share, *place; // settings whose values are appended
+} badges[] = {
+    { "norm.align", "NORM", NULL, NULL },
+    { "prune.score", NULL, "prune.keep", "prune.layer" },
+    { "ffn.approx", "FFN", "ffn.layers", NULL },
+    { "ira.on", "IRA", NULL, NULL },
+    { "adapter", "ADAPTER", NULL, NULL },
+};
+
+// The method's own name is CAPA when it prunes by contribution.
+static const char *badge_name(const struct view *v, const struct badge *b)
+{
+    if (b->name) return b->name;
+    return strcmp(view_setting(v, b->key), "contribution") == 0 ? "CAPA" : "PRUNE";
+}
+
+static void badge_text(const struct view *v, const struct badge *b, struct buf *out)
+{
+    buf_puts(out, badge_name(v, b));
+    if (b->share && settings_find(b->share)) {
+        const char *share = view_setting(v, b->share);
+        char *end;
+        const double value = strtod(share, &end);
+        if (end != share && !*end && value <= 1)
+            buf_printf(out, " %.0f%%", 100 * value);
+        else
+            buf_printf(out, " %s", share);
+    }
+    if (b->place && settings_find(b->place)) buf_printf(out, " @%s", view_setting(v, b->place));
+}
+
+static bool badge_on(const struct view *v, const struct badge *b)
+{
+    if (!settings_find(b->key)) return false;
+    const char *value = view_setting(v, b->key);
+    return strcmp(value, "off") != 0 && strcmp(value, "none") != 0;
+}
+
+static int draw_badges(const struct view *v, struct canvas *c, struct area area, int x)
+{
+    for (size_t i = 0; i < sizeof badges / sizeof badges[0]; i++) {
+        struct buf b = { 0 };
+        if (!badge_on(v, &badges[i])) continue;
+        badge_text(v, &badges[i], &b);
+        if (x + text_width(b.data) + 3 < area.width)
+            x = canvas_printf(c, area, x, 0, STYLE_BADGE, " %s ", b.data) + 1;
+        buf_release(&b);
+    }
+    return x;
+}
+
+// --- measures ------------------------------------------------------------------------------------
+
+static void add_speed(const struct view *v, struct buf *b)
+{
+    const double now = clock_seconds();
+    if (v->answering && !v->first) {
+        buf_printf(b, "  reading %.1f s", now - v->asked);
+    } else if (v->answering) {
+        const double took = v->last - v->first;
+        if (took > 0) buf_printf(b, "  %.1f tok/s", (double)(v->tokens - 1) / took);
+        buf_printf(b, "  first %.2f s", v->first - v->asked);
+    } else if (v->rate > 0) {
+        buf_printf(b, "  %.1f tok/s  first %.2f s", v->rate, v->first_s);
+    }
+}
+
+static void add_memory(const struct view *v, struct buf *b)
+{
+    const double bytes = v->snapshot ? v->snapshot->memory : 0;
+    if (bytes >= 1 << 30)
+        buf_printf(b, "  %.1f GB", bytes / (1 << 30));
+    else if (bytes > 0)
+        buf_printf(b, "  %.0f MB", bytes / (1 << 20));
+}
+
+static int64_t context_used(const struct view *v)
+{
+    const struct engine_context *k = &v->snapshot->context;
+    int64_t used = k->text + k->visual + k->waiting_visual;
+    if (v->answering) used += (int64_t)v->tokens;
+    return used;
+}
+
+static void draw_context(const struct view *v, struct canvas *c, struct area area, int *x)
+{
+    if (!v->snapshot || !v->snapshot->counted || v->snapshot->context.limit < 1) return;
+    const int64_t used = context_used(v), limit = v->snapshot->context.limit;
+    if (*x + 24 > area.width) return;
+    *x = canvas_text(c, area, *x, 0, STYLE_STATUS, "  ");
+    canvas_bar(c, area, *x, 0, 8, (double)used / (double)limit);
+    *x = canvas_printf(c, area, *x + 8, 0, STYLE_STATUS, " %lld/%lld", (long long)used,
+                       (long long)limit);
+}
+
+static void draw_work(const struct view *v, struct canvas *c, struct area area, int *x)
+{
+    static const char *const turns[] = { "|", "/", "-", "\\" };
+    if (!v->busy) return;
+    const int turn = (int)(clock_seconds() * 6) % 4;
+    *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, " %s", turns[turn]);
+    if (v->loading && v->progress_what) {
+        *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, " %s ", v->progress_what);
+        canvas_bar(c, area, *x, 0, 10, v->progress);
+        *x = canvas_printf(c, area, *x + 10, 0, STYLE_STATUS, " %.0f%%", 100 * v->progress);
+    }
+    if (v->waiting) *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, " +%d waiting", v->waiting);
+}
+
+void status_draw(const struct view *v, struct canvas *c, struct area area)
+{
+    const struct snapshot *s = v->snapshot;
+    struct buf b = { 0 };
+    canvas_fill(c, area, STYLE_STATUS, ' ');
+    int x = canvas_printf(c, area, 1, 0, STYLE_STATUS, "%.28s %s",
+                          s && s->model ? s->model : "no model", s ? s->device : "");
+    draw_work(v, c, area, &x);
+    add_speed(v, &b);
+    if (b.data && x + text_width(b.data) < area.width)
+        x = canvas_text(c, area, x, 0, STYLE_STATUS, b.data);
+    buf_clear(&b);
+    draw_context(v, c, area, &x);
+    add_memory(v, &b);
+    if (b.data && x + text_width(b.data) < area.width)
+        x = canvas_text(c, area, x, 0, STYLE_STATUS, b.data);
+    x = draw_badges(v, c, area, x + 2);
+    if (v->stale && x + 7 < area.width) x = canvas_text(c, area, x, 0, STYLE_STATUS, "stale ");
+    if (x + 9 < area.width) canvas_text(c, area, area.width - 8, 0, STYLE_STATUS, "F1 keys");
+    buf_release(&b);
+}
+
+char *status_prompt(const struct view *v, bool goes_on)
+{
+    const struct snapshot *s = v->snapshot;
+    struct buf b = { 0 };
+    if (goes_on) return xstrdup("... ");
+    if (s && s->waiting) buf_printf(&b, "[%zu picture%s] ", s->waiting, s->waiting > 1 ? "s" : "");
+    buf_puts(&b, "vlmsh> ");
+    return buf_take(&b);
+}

@@ -1,0 +1,319 @@
+// tui/terminal.c -- canvas to ncurses, and true colour beside it.
+#include "tui/terminal.h"
+
+#include <langinfo.h>
+#include <limits.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include <curses.h>
+#include <term.h>
+#undef lines // term.h takes these names
+#undef columns
+
+struct terminal {
+    SCREEN *screen;
+    struct canvas shown; // what is on the terminal now
+    const struct theme *theme;
+    int colours;
+    bool true_colour, ascii, mouse, can_mouse;
+    char *farewell;
+};
+
+static const char modes_on[] = "\033[?2004h"; // bracketed paste
+static const char modes_off[] = "\033[?2004l\033[?1006l\033[?1000l";
+static const char mouse_on[] = "\033[?1000h\033[?1006h", mouse_off[] = "\033[?1006l\033[?1000l";
+
+void terminal_write(const char *bytes, size_t length)
+{
+    fflush(stdout);
+    while (length) {
+        const ssize_t n = write(STDOUT_FILENO, bytes, length);
+        if (n <= 0) return;
+        bytes += n;
+        length -= (size_t)n;
+    }
+}
+
+static void say(const char *text)
+{
+    terminal_write(text, strlen(text));
+}
+
+bool terminal_possible(void)
+{
+    const char *term = getenv("TERM");
+    int problem = 0;
+    if (!term || !*term || !strcmp(term, "dumb")) return false;
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) return false;
+    if (setupterm(NULL, STDOUT_FILENO, &problem) != OK) return false;
+    const char *move = tigetstr("cup"), *clear_all = tigetstr("clear");
+    return move && move != (char *)-1 && clear_all && clear_all != (char *)-1;
+}
+
+// --- start and end -------------------------------------------------------------------------------
+
+// A locale without UTF-8 because none was set says nothing about the terminal; today's show UTF-8.
+static bool find_locale(void)
+{
+    const char *term = getenv("TERM"), *now = setlocale(LC_CTYPE, NULL);
+    const bool unset = now && (!strcmp(now, "C") || !strcmp(now, "POSIX"));
+    if (!strcmp(nl_langinfo(CODESET), "UTF-8")) return true;
+    return unset && term && strncmp(term, "vt", 2) != 0 && setlocale(LC_CTYPE, "C.UTF-8");
+}
+
+static void add_capability(struct buf *b, const char *name)
+{
+    const char *text = tigetstr(name);
+    if (text && text != (char *)-1) buf_puts(b, text);
+}
+
+static char *make_farewell(void)
+{
+    struct buf b = { 0 };
+    buf_puts(&b, modes_off);
+    add_capability(&b, "sgr0");
+    add_capability(&b, "op");
+    add_capability(&b, "cnorm");
+    add_capability(&b, "rmcup");
+    add_capability(&b, "rmkx");
+    buf_puts(&b, "\r\n");
+    return buf_take(&b);
+}
+
+static void set_modes(void)
+{
+    raw();
+    noecho();
+    nonl();
+    typeahead(-1);
+    leaveok(stdscr, FALSE);
+}
+
+struct terminal *terminal_open(struct err *err)
+{
+    struct terminal *t = xcalloc(1, sizeof *t);
+    const char *truecolor = getenv("COLORTERM"), *plain = getenv("NO_COLOR");
+    t->ascii = !find_locale();
+    t->screen = newterm(NULL, stdout, stdin);
+    if (!t->screen) {
+        free(t);
+        err_set(err, "the terminal '%s' cannot show a full screen: use --plain", getenv("TERM"));
+        return NULL;
+    }
+    set_term(t->screen);
+    set_modes();
+    if (has_colors() && !(plain && *plain) && start_color() == OK) {
+        use_default_colors();
+        t->colours = COLORS;
+    }
+    t->true_colour = t->colours >= 256 && truecolor &&
+                     (!strcmp(truecolor, "truecolor") || !strcmp(truecolor, "24bit"));
+    const char *mouse = tigetstr("kmous");
+    t->can_mouse = mouse && mouse != (char *)-1;
+    t->farewell = make_farewell();
+    canvas_resize(&t->shown, LINES, COLS);
+    erase();
+    refresh();
+    say(modes_on);
+    return t;
+}
+
+void terminal_leave(struct terminal *t)
+{
+    say(modes_off);
+    endwin();
+    fflush(stdout);
+}
+
+void terminal_enter(struct terminal *t)
+{
+    set_modes();
+    terminal_redraw(t);
+    refresh();
+    say(modes_on);
+    if (t->mouse) say(mouse_on);
+}
+
+void terminal_close(struct terminal *t)
+{
+    if (!t) return;
+    terminal_leave(t);
+    delscreen(t->screen);
+    canvas_release(&t->shown);
+    free(t->farewell);
+    free(t);
+}
+
+const char *terminal_farewell(const struct terminal *t)
+{
+    return t->farewell;
+}
+
+bool terminal_ascii(const struct terminal *t)
+{
+    return t->ascii;
+}
+
+bool terminal_mono(const struct terminal *t)
+{
+    return t->colours < 8;
+}
+
+void terminal_mouse(struct terminal *t, bool on)
+{
+    if (!t->can_mouse || on == t->mouse) return;
+    t->mouse = on;
+    say(on ? mouse_on : mouse_off);
+}
+
+// --- size ----------------------------------------------------------------------------------------
+
+void terminal_size(struct terminal *t, int *lines, int *columns)
+{
+    *lines = t->shown.lines;
+    *columns = t->shown.columns;
+}
+
+static int fixed(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text ? (int)strtol(text, NULL, 10) : 0;
+}
+
+void terminal_resize(struct terminal *t)
+{
+    struct winsize w;
+    int lines = LINES, columns = COLS;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_row && w.ws_col) {
+        lines = w.ws_row;
+        columns = w.ws_col;
+    }
+    if (fixed("LINES") > 0) lines = fixed("LINES");
+    if (fixed("COLUMNS") > 0) columns = fixed("COLUMNS");
+    if (lines > 1000) lines = 1000;
+    if (columns > 1000) columns = 1000;
+    resizeterm(lines, columns);
+    canvas_resize(&t->shown, LINES, COLS);
+    terminal_redraw(t);
+}
+
+void terminal_redraw(struct terminal *t)
+{
+    canvas_clear(&t->shown);
+    erase();
+    clearok(curscr, TRUE);
+}
+
+// --- cells ---------------------------------------------------------------------------------------
+
+static int colour_number(const struct terminal *t, int index)
+{
+    if (index < t->colours || index < 0) return index;
+    return colour_nearest(colour_of(index), t->colours);
+}
+
+static attr_t attributes_of(int attributes)
+{
+    attr_t a = A_NORMAL;
+    if (attributes & LOOK_BOLD) a |= A_BOLD;
+    if (attributes & LOOK_DIM) a |= A_DIM;
+    if (attributes & LOOK_REVERSE) a |= A_REVERSE;
+    if (attributes & LOOK_UNDERLINE) a |= A_UNDERLINE;
+    return a;
+}
+
+// Without colours a coloured paper is reverse video.
+static void find_look(const struct terminal *t, const struct cell *cell, attr_t *attributes,
+                      int *pair)
+{
+    const struct look *look = theme_look(t->theme, cell->style);
+    *attributes = attributes_of(look->attributes);
+    *pair = 0;
+    if (t->colours < 8) {
+        if (look->paper > 0) *attributes |= A_REVERSE;
+        if (cell->style == STYLE_NOTICE || cell->style == STYLE_DIM) *attributes |= A_DIM;
+        return;
+    }
+    int ink = colour_number(t, look->ink), paper = colour_number(t, look->paper);
+    if (cell->ink) ink = colour_nearest(cell->ink & 0xffffff, t->colours);
+    if (cell->paper) paper = colour_nearest(cell->paper & 0xffffff, t->colours);
+    if (ink >= 0 || paper >= 0) *pair = alloc_pair(ink, paper);
+    if (*pair < 0) *pair = 0;
+}
+
+static void put_cell(const struct terminal *t, const struct cell *cell, int x, int y)
+{
+    wchar_t text[2 + CELL_MARKS] = { (wchar_t)cell->code };
+    cchar_t character;
+    attr_t attributes;
+    int pair;
+    const bool agrees = wcwidth(text[0]) == cell->width && (!t->ascii || cell->code < 0x7f);
+    find_look(t, cell, &attributes, &pair);
+    if (!agrees) text[0] = L'?';
+    for (int i = 0; agrees && i < CELL_MARKS && cell->marks[i]; i++)
+        if (wcwidth((wchar_t)cell->marks[i]) == 0) text[i + 1] = (wchar_t)cell->marks[i];
+    if (setcchar(&character, text, attributes, 0, &pair) != OK) return;
+    mvadd_wch(y, x, &character);
+    if (!agrees && cell->width == 2) mvadd_wch(y, x + 1, &character);
+}
+
+static bool same_cell(const struct cell *a, const struct cell *b)
+{
+    return a->code == b->code && a->style == b->style && a->ink == b->ink && a->paper == b->paper &&
+           a->width == b->width && !memcmp(a->marks, b->marks, sizeof a->marks);
+}
+
+static void add_true_cell(struct buf *out, const struct cell *cell, int x, int y)
+{
+    char bytes[MB_LEN_MAX + 1] = "";
+    const uint32_t ink = cell->ink, paper = cell->paper;
+    buf_printf(out, "\033[%d;%dH", y + 1, x + 1);
+    if (ink) buf_printf(out, "\033[38;2;%u;%u;%um", ink >> 16 & 255, ink >> 8 & 255, ink & 255);
+    if (paper)
+        buf_printf(out, "\033[48;2;%u;%u;%um", paper >> 16 & 255, paper >> 8 & 255, paper & 255);
+    if (wctomb(bytes, (wchar_t)cell->code) > 0) buf_puts(out, bytes);
+    buf_puts(out, "\033[0m");
+}
+
+// ncurses believes that its own colours stand there and the cursor where it was.
+static void show_true(const struct canvas *c, const struct buf *out)
+{
+    if (!out->length) return;
+    struct buf all = { 0 };
+    buf_puts(&all, "\0337");
+    buf_add(&all, out->data, out->length);
+    buf_puts(&all, "\0338");
+    terminal_write(all.data, all.length);
+    buf_release(&all);
+}
+
+void terminal_show(struct terminal *t, const struct canvas *c, const struct theme *theme)
+{
+    struct buf out = { 0 };
+    if (t->theme && t->theme != theme) terminal_redraw(t);
+    t->theme = theme;
+    const int lines = c->lines < t->shown.lines ? c->lines : t->shown.lines;
+    const int columns = c->columns < t->shown.columns ? c->columns : t->shown.columns;
+    for (int y = 0; y < lines; y++)
+        for (int x = 0; x < columns; x++) {
+            struct cell *old = canvas_at(&t->shown, x, y);
+            const struct cell *now = canvas_at(c, x, y);
+            if (same_cell(old, now)) continue;
+            *old = *now;
+            if (!now->code) continue;
+            put_cell(t, now, x, y);
+            if (t->true_colour && (now->ink || now->paper)) add_true_cell(&out, now, x, y);
+        }
+    curs_set(c->cursor_x >= 0);
+    if (c->cursor_x >= 0) move(c->cursor_y, c->cursor_x);
+    refresh();
+    show_true(c, &out);
+    buf_release(&out);
+}

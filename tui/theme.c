@@ -1,0 +1,199 @@
+// tui/theme.c -- the themes, the ramps of maps, and the nearest colours.
+#include "tui/theme.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum { NONE = COLOUR_DEFAULT };
+
+static const struct theme themes[] = {
+    { "default",
+      {
+          [STYLE_TEXT] = { NONE, NONE, 0 },
+          [STYLE_DIM] = { 244, NONE, 0 },
+          [STYLE_TITLE] = { 117, NONE, LOOK_BOLD },
+          [STYLE_USER] = { 117, NONE, LOOK_BOLD },
+          [STYLE_ANSWER] = { NONE, NONE, 0 },
+          [STYLE_CODE] = { 180, NONE, 0 },
+          [STYLE_NOTICE] = { 244, NONE, 0 },
+          [STYLE_ERROR] = { 203, NONE, LOOK_BOLD },
+          [STYLE_BORDER] = { 240, NONE, 0 },
+          [STYLE_FOCUS] = { 117, NONE, LOOK_BOLD },
+          [STYLE_STATUS] = { 252, 236, 0 },
+          [STYLE_BADGE] = { 232, 114, LOOK_BOLD },
+          [STYLE_SELECTED] = { NONE, NONE, LOOK_REVERSE },
+          [STYLE_CHANGED] = { 221, NONE, LOOK_BOLD },
+          [STYLE_STALE] = { 209, NONE, 0 },
+          [STYLE_MATCH] = { 232, 221, 0 },
+          [STYLE_KEY] = { 221, NONE, LOOK_BOLD },
+          [STYLE_PROMPT] = { 114, NONE, LOOK_BOLD },
+          [STYLE_CURVE1] = { 81, NONE, 0 },
+          [STYLE_CURVE2] = { 215, NONE, 0 },
+          [STYLE_CURVE3] = { 114, NONE, 0 },
+          [STYLE_CURVE4] = { 176, NONE, 0 },
+          [STYLE_GHOST] = { 240, NONE, 0 },
+          [STYLE_BAR] = { 114, NONE, 0 },
+      } },
+    { "light",
+      {
+          [STYLE_TEXT] = { NONE, NONE, 0 },
+          [STYLE_DIM] = { 243, NONE, 0 },
+          [STYLE_TITLE] = { 25, NONE, LOOK_BOLD },
+          [STYLE_USER] = { 25, NONE, LOOK_BOLD },
+          [STYLE_ANSWER] = { NONE, NONE, 0 },
+          [STYLE_CODE] = { 94, NONE, 0 },
+          [STYLE_NOTICE] = { 243, NONE, 0 },
+          [STYLE_ERROR] = { 160, NONE, LOOK_BOLD },
+          [STYLE_BORDER] = { 250, NONE, 0 },
+          [STYLE_FOCUS] = { 25, NONE, LOOK_BOLD },
+          [STYLE_STATUS] = { 235, 253, 0 },
+          [STYLE_BADGE] = { 255, 28, LOOK_BOLD },
+          [STYLE_SELECTED] = { NONE, NONE, LOOK_REVERSE },
+          [STYLE_CHANGED] = { 130, NONE, LOOK_BOLD },
+          [STYLE_STALE] = { 166, NONE, 0 },
+          [STYLE_MATCH] = { 16, 220, 0 },
+          [STYLE_KEY] = { 130, NONE, LOOK_BOLD },
+          [STYLE_PROMPT] = { 28, NONE, LOOK_BOLD },
+          [STYLE_CURVE1] = { 25, NONE, 0 },
+          [STYLE_CURVE2] = { 166, NONE, 0 },
+          [STYLE_CURVE3] = { 28, NONE, 0 },
+          [STYLE_CURVE4] = { 90, NONE, 0 },
+          [STYLE_GHOST] = { 250, NONE, 0 },
+          [STYLE_BAR] = { 28, NONE, 0 },
+      } },
+    { "contrast",
+      {
+          [STYLE_TEXT] = { 15, 0, 0 },
+          [STYLE_DIM] = { 15, 0, 0 },
+          [STYLE_TITLE] = { 14, 0, LOOK_BOLD },
+          [STYLE_USER] = { 14, 0, LOOK_BOLD },
+          [STYLE_ANSWER] = { 15, 0, 0 },
+          [STYLE_CODE] = { 11, 0, 0 },
+          [STYLE_NOTICE] = { 15, 0, 0 },
+          [STYLE_ERROR] = { 15, 1, LOOK_BOLD },
+          [STYLE_BORDER] = { 15, 0, 0 },
+          [STYLE_FOCUS] = { 11, 0, LOOK_BOLD },
+          [STYLE_STATUS] = { 0, 15, 0 },
+          [STYLE_BADGE] = { 0, 11, LOOK_BOLD },
+          [STYLE_SELECTED] = { 0, 11, LOOK_BOLD },
+          [STYLE_CHANGED] = { 11, 0, LOOK_BOLD },
+          [STYLE_STALE] = { 11, 0, LOOK_UNDERLINE },
+          [STYLE_MATCH] = { 0, 14, LOOK_BOLD },
+          [STYLE_KEY] = { 11, 0, LOOK_BOLD },
+          [STYLE_PROMPT] = { 10, 0, LOOK_BOLD },
+          [STYLE_CURVE1] = { 14, 0, LOOK_BOLD },
+          [STYLE_CURVE2] = { 11, 0, LOOK_BOLD },
+          [STYLE_CURVE3] = { 10, 0, LOOK_BOLD },
+          [STYLE_CURVE4] = { 13, 0, LOOK_BOLD },
+          [STYLE_GHOST] = { 7, 0, 0 },
+          [STYLE_BAR] = { 11, 0, LOOK_BOLD },
+      } },
+};
+
+const char *const theme_names[] = { "default", "light", "contrast", NULL };
+
+const struct theme *theme_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof themes / sizeof themes[0]; i++)
+        if (!strcmp(themes[i].name, name)) return &themes[i];
+    return &themes[0];
+}
+
+const struct look *theme_look(const struct theme *theme, enum style style)
+{
+    return &theme->looks[style];
+}
+
+// --- ramps ---------------------------------------------------------------------------------------
+
+enum { STOPS = 9 };
+
+// Nine places of matplotlib's viridis and cividis, at equal distances.
+static const struct ramp {
+    const char *name;
+    uint32_t stops[STOPS];
+} ramps[] = {
+    { "viridis",
+      { 0x440154, 0x472d7b, 0x3b528b, 0x2c728e, 0x21918c, 0x28ae80, 0x5ec962, 0xaddc30,
+        0xfde725 } },
+    { "cividis",
+      { 0x00224e, 0x123570, 0x3b496c, 0x575d6d, 0x707173, 0x8a8678, 0xa59c74, 0xc3b369,
+        0xfee838 } },
+    { "grey",
+      { 0x000000, 0x202020, 0x404040, 0x606060, 0x808080, 0xa0a0a0, 0xc0c0c0, 0xe0e0e0,
+        0xffffff } },
+};
+
+const char *const ramp_names[] = { "viridis", "cividis", "grey", NULL };
+
+uint32_t colour_mix(uint32_t a, uint32_t b, double share)
+{
+    uint32_t mixed = 0;
+    for (int shift = 0; shift < 24; shift += 8) {
+        const double from = a >> shift & 255, to = b >> shift & 255;
+        mixed |= (uint32_t)(from + (to - from) * share + 0.5) << shift;
+    }
+    return mixed;
+}
+
+uint32_t ramp_colour(const char *name, double share)
+{
+    const struct ramp *ramp = &ramps[0];
+    for (size_t i = 0; i < sizeof ramps / sizeof ramps[0]; i++)
+        if (!strcmp(ramps[i].name, name)) ramp = &ramps[i];
+    if (!(share > 0)) return ramp->stops[0]; // NaN too
+    if (share >= 1) return ramp->stops[STOPS - 1];
+    const double at = share * (STOPS - 1);
+    const int low = (int)at;
+    return colour_mix(ramp->stops[low], ramp->stops[low + 1], at - low);
+}
+
+// --- nearest colours -----------------------------------------------------------------------------
+
+static int distance(uint32_t a, uint32_t b)
+{
+    int sum = 0;
+    for (int shift = 0; shift < 24; shift += 8) {
+        const int d = (int)(a >> shift & 255) - (int)(b >> shift & 255);
+        sum += d * d;
+    }
+    return sum;
+}
+
+// xterm's palette: 16 named ones, a cube of 6 x 6 x 6, 24 greys.
+static uint32_t palette(int index)
+{
+    static const uint32_t named[] = { 0x000000, 0xcd0000, 0x00cd00, 0xcdcd00, 0x0000ee, 0xcd00cd,
+                                      0x00cdcd, 0xe5e5e5, 0x7f7f7f, 0xff0000, 0x00ff00, 0xffff00,
+                                      0x5c5cff, 0xff00ff, 0x00ffff, 0xffffff };
+    static const uint32_t steps[] = { 0, 95, 135, 175, 215, 255 };
+    if (index < 16) return named[index];
+    if (index >= 232) return (uint32_t)(8 + 10 * (index - 232)) * 0x010101;
+    index -= 16;
+    return steps[index / 36] << 16 | steps[index / 6 % 6] << 8 | steps[index % 6];
+}
+
+static int cube_step(int value)
+{
+    return value < 48 ? 0 : value < 115 ? 1 : (value - 35) / 40;
+}
+
+int colour_nearest(uint32_t rgb, int colours)
+{
+    const int r = (int)(rgb >> 16), g = (int)(rgb >> 8 & 255), b = (int)(rgb & 255);
+    if (colours >= 256) {
+        const int cube = 16 + 36 * cube_step(r) + 6 * cube_step(g) + cube_step(b);
+        const int mean = (r + g + b) / 3, step = mean < 3 ? 0 : (mean - 3) / 10;
+        const int grey = 232 + (step > 23 ? 23 : step);
+        return distance(rgb, palette(grey)) < distance(rgb, palette(cube)) ? grey : cube;
+    }
+    int best = 0;
+    for (int i = 1; i < colours && i < 16; i++)
+        if (distance(rgb, palette(i)) < distance(rgb, palette(best))) best = i;
+    return best;
+}
+
+uint32_t colour_of(int index)
+{
+    return palette(index);
+}

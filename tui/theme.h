@@ -1,0 +1,66 @@
+// tui/theme.h -- what things are (styles), and how each theme shows them.
+//
+//   const struct look *look = theme_look(theme_find("light"), STYLE_NOTICE);
+//
+// A theme is a table of looks, one a style. Colours are numbers of the 256-colour palette;
+// terminals with 16 or 8 colours get the nearest, monochrome ones the attributes alone.
+#ifndef TUI_THEME_H
+#define TUI_THEME_H
+
+#include <stdint.h>
+
+enum style {
+    STYLE_TEXT,
+    STYLE_DIM,
+    STYLE_TITLE,
+    STYLE_USER,
+    STYLE_ANSWER,
+    STYLE_CODE,
+    STYLE_NOTICE,
+    STYLE_ERROR,
+    STYLE_BORDER,
+    STYLE_FOCUS, // border of the panel that has the keys
+    STYLE_STATUS,
+    STYLE_BADGE,
+    STYLE_SELECTED,
+    STYLE_CHANGED,
+    STYLE_STALE,
+    STYLE_MATCH, // found, or the token that is looked at
+    STYLE_KEY,
+    STYLE_PROMPT,
+    STYLE_CURVE1,
+    STYLE_CURVE2,
+    STYLE_CURVE3,
+    STYLE_CURVE4,
+    STYLE_GHOST, // the run before
+    STYLE_BAR,
+    STYLE_COUNT
+};
+
+enum { LOOK_BOLD = 1, LOOK_DIM = 2, LOOK_REVERSE = 4, LOOK_UNDERLINE = 8 };
+enum { COLOUR_DEFAULT = -1 };
+
+struct look {
+    int16_t ink, paper; // 0..255, or COLOUR_DEFAULT: the terminal's own
+    uint8_t attributes;
+};
+
+struct theme {
+    const char *name;
+    struct look looks[STYLE_COUNT];
+};
+
+extern const char *const theme_names[];           // NULL at the end
+const struct theme *theme_find(const char *name); // the first when unknown
+const struct look *theme_look(const struct theme *theme, enum style style);
+
+// Colour ramps of maps: share 0..1 to 0xRRGGBB.
+extern const char *const ramp_names[];
+uint32_t ramp_colour(const char *name, double share);
+
+uint32_t colour_mix(uint32_t a, uint32_t b, double share); // share of b
+uint32_t colour_of(int index);                             // 0xRRGGBB of one of the 256 colours
+// The nearest of the 256 colours (of the cube and the greys), of the first 16, of the first 8.
+int colour_nearest(uint32_t rgb, int colours);
+
+#endif

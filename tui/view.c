@@ -1,0 +1,363 @@
+// tui/view.c -- news into what is shown. One function a kind of event, named in the table below.
+#include "tui/view.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/message.h"
+
+enum { ENTRIES_MAX = 20000 };
+
+struct view *view_new(void)
+{
+    struct view *v = xcalloc(1, sizeof *v);
+    v->settings = settings_new();
+    v->chat.answering = -1;
+    v->chat.found = -1;
+    v->image.map = -1;
+    return v;
+}
+
+static void entry_release(struct entry *e)
+{
+    buf_release(&e->text);
+    free(e->tokens);
+}
+
+void chat_release(struct chat_view *c)
+{
+    for (size_t i = 0; i < c->count; i++) entry_release(&c->entries[i]);
+    free(c->entries);
+    buf_release(&c->search);
+}
+
+void jobs_news_free(void *news)
+{
+    struct jobs_news *n = news;
+    if (!n) return;
+    job_rows_free(n->rows, n->count);
+    curve_release(&n->curve);
+    free(n->curve_name);
+    free(n);
+}
+
+void view_free(struct view *v)
+{
+    if (!v) return;
+    snapshot_free(v->snapshot);
+    settings_free(v->settings);
+    chat_release(&v->chat);
+    image_view_release(&v->image);
+    buf_release(&v->set.edit);
+    dynamics_release(&v->dynamics);
+    jobs_news_free(v->jobs.news);
+    list_release(&v->list);
+    free(v->line);
+    free(v->progress_what);
+    free(v->hint);
+    free(v->run);
+    free(v->preview);
+    free(v->copy);
+    free(v->insert);
+    free(v);
+}
+
+void view_hint(struct view *v, const char *format, ...)
+{
+    struct buf b = { 0 };
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    free(v->hint);
+    v->hint = buf_take(&b);
+}
+
+void view_run(struct view *v, const char *format, ...)
+{
+    struct buf b = { 0 };
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    free(v->run);
+    v->run = buf_take(&b);
+}
+
+const char *view_setting(const struct view *v, const char *key)
+{
+    return settings_text(v->settings, key);
+}
+
+// --- the conversation ----------------------------------------------------------------------------
+
+// The oldest go when there are very many.
+static void drop_oldest(struct chat_view *c)
+{
+    const size_t drop = ENTRIES_MAX / 10;
+    for (size_t i = 0; i < drop; i++) entry_release(&c->entries[i]);
+    c->count -= drop;
+    memmove(c->entries, c->entries + drop, c->count * sizeof *c->entries);
+    c->answering = c->answering >= (int)drop ? c->answering - (int)drop : -1;
+    c->found = -1;
+}
+
+struct entry *view_add(struct view *v, enum entry_kind kind, const char *text)
+{
+    struct chat_view *c = &v->chat;
+    if (c->count >= ENTRIES_MAX) drop_oldest(c);
+    c->entries = xreallocarray(c->entries, c->count + 1, sizeof *c->entries);
+    struct entry *e = &c->entries[c->count++];
+    *e = (struct entry){ .kind = kind };
+    buf_puts(&e->text, text ? text : "");
+    while (e->text.length && e->text.data[e->text.length - 1] == '\n')
+        e->text.data[--e->text.length] = '\0';
+    return e;
+}
+
+static void add_token(struct view *v, const char *text)
+{
+    struct chat_view *c = &v->chat;
+    if (c->answering < 0) {
+        view_add(v, ENTRY_ANSWER, "");
+        c->answering = (int)c->count - 1;
+    }
+    struct entry *e = &c->entries[c->answering];
+    e->tokens = xreallocarray(e->tokens, e->token_count + 1, sizeof *e->tokens);
+    e->tokens[e->token_count++] = e->text.length;
+    buf_puts(&e->text, text ? text : "");
+    e->width = 0;
+}
+
+static void take_token(struct view *v, const struct event *e)
+{
+    const double now = clock_seconds();
+    if (!v->first) v->first = now;
+    v->last = now;
+    v->tokens++;
+    add_token(v, e->text);
+}
+
+static void add_measures(struct view *v, const struct event_answer *a)
+{
+    struct buf b = { 0 };
+    buf_printf(&b, "%lld prompt tokens", (long long)a->prompt_tokens);
+    if (a->visual_tokens) buf_printf(&b, " (%lld visual)", (long long)a->visual_tokens);
+    if (a->computed_tokens < a->prompt_tokens)
+        buf_printf(&b, ", %lld new", (long long)a->computed_tokens);
+    buf_printf(&b, ", %.1f s; %zu tokens, %.1f s", a->prefill_s + a->vision_s, a->count,
+               a->decode_s);
+    if (!strcmp(a->stop, "length")) buf_puts(&b, "; stopped at the limit of tokens");
+    if (!strcmp(a->stop, "cancelled")) buf_puts(&b, "; stopped");
+    view_add(v, ENTRY_MEASURES, b.data);
+    buf_release(&b);
+}
+
+static void take_answer(struct view *v, const struct event *e)
+{
+    const struct event_answer *a = e->answer;
+    const bool prefill = v->chat.answering < 0 && !a->kept && !a->count;
+    if (v->chat.answering < 0 && !prefill) view_add(v, ENTRY_ANSWER, a->text);
+    v->chat.answering = -1;
+    v->prompt_tokens = a->prompt_tokens + (int64_t)a->count;
+    v->first_s = a->prefill_s + a->vision_s;
+    if (a->decode_s > 0) v->rate = (double)a->count / a->decode_s;
+    v->stale = false;
+    if (!prefill || strcmp(a->stop, "length") != 0) add_measures(v, a);
+}
+
+static void take_message(struct view *v, const struct event *e)
+{
+    struct buf b = { 0 };
+    if (e->count) buf_printf(&b, "[%lld picture%s] ", (long long)e->count, e->count > 1 ? "s" : "");
+    buf_puts(&b, e->text ? e->text : "");
+    const bool said = v->expect_message && e->id == ROLE_USER;
+    if (said) { // the line stands there already
+        struct entry *last = v->chat.count ? &v->chat.entries[v->chat.count - 1] : NULL;
+        if (last && last->kind == ENTRY_USER) {
+            buf_clear(&last->text);
+            buf_puts(&last->text, b.data);
+            last->width = 0;
+        }
+        v->expect_message = false;
+    } else {
+        view_add(v, e->id == ROLE_ASSISTANT ? ENTRY_ANSWER : ENTRY_USER, b.data);
+    }
+    buf_release(&b);
+}
+
+static void take_undo(struct view *v, const struct event *e)
+{
+    int64_t left = e->count;
+    for (size_t i = v->chat.count; i-- > 0 && left > 0;) {
+        struct entry *entry = &v->chat.entries[i];
+        if (entry->kind == ENTRY_RULE) break;
+        if (entry->undone || (entry->kind != ENTRY_USER && entry->kind != ENTRY_ANSWER)) continue;
+        entry->undone = true;
+        left--;
+    }
+}
+
+static void take_clear(struct view *v, const struct event *e)
+{
+    image_clear(&v->image);
+    if (v->chat.count) view_add(v, ENTRY_RULE, "the conversation begins anew");
+}
+
+static void take_text(struct view *v, const struct event *e)
+{
+    view_add(v, ENTRY_TEXT, e->text);
+}
+
+static void take_notice(struct view *v, const struct event *e)
+{
+    view_add(v, ENTRY_NOTICE, e->text);
+}
+
+static void take_error(struct view *v, const struct event *e)
+{
+    v->chat.answering = -1;
+    view_add(v, ENTRY_ERROR, e->text);
+}
+
+static void take_result(struct view *v, const struct event *e)
+{
+    char *line = xasprintf("%s: %s", e->key, e->value);
+    view_add(v, ENTRY_TEXT, line);
+    free(line);
+}
+
+static void take_ids(struct view *v, const struct event *e)
+{
+    struct buf b = { 0 };
+    for (int64_t i = 0; i < e->count; i++) buf_printf(&b, i ? " %d" : "%d", e->ids[i]);
+    view_add(v, ENTRY_TEXT, b.data);
+    buf_release(&b);
+}
+
+static void take_table(struct view *v, const struct event *e)
+{
+    char *text = table_text(e->table);
+    view_add(v, ENTRY_TABLE, text);
+    free(text);
+    dynamics_take(&v->dynamics, e->table);
+}
+
+static void take_heatmap(struct view *v, const struct event *e)
+{
+    image_take_map(&v->image, e->heatmap);
+}
+
+// --- settings, progress --------------------------------------------------------------------------
+
+static void take_setting(struct view *v, const struct event *e)
+{
+    char *line = xasprintf("%s = %s", e->key, e->value);
+    const struct setting *row = settings_find(e->key);
+    view_add(v, e->ok ? ENTRY_NOTICE : ENTRY_TEXT, line);
+    free(line);
+    if (!row) return;
+    settings_set(v->settings, e->key, e->value, NULL);
+    if (e->ok && row->stale >= STALE_KV && v->prompt_tokens) v->stale = true;
+}
+
+static void take_progress(struct view *v, const struct event *e)
+{
+    const struct event_progress *p = e->progress;
+    if (p->job) return; // the database tells of jobs
+    v->loading = !(p->step >= p->steps);
+    v->progress = p->steps > 0 ? p->step / p->steps : 0;
+    free(v->progress_what);
+    v->progress_what = xstrdup(p->what ? p->what : "working");
+}
+
+static void take_answering(struct view *v, const struct event *e)
+{
+    v->answering = e->ok;
+    if (!e->ok) return;
+    v->asked = clock_seconds();
+    v->first = v->last = 0;
+    v->tokens = 0;
+    v->image.map = -1;
+}
+
+static void take_done(struct view *v, const struct event *e)
+{
+    v->chat.answering = -1;
+    v->loading = false;
+    v->expect_message = false;
+}
+
+static void (*const takes[])(struct view *v, const struct event *e) = {
+    [EVENT_TOKEN] = take_token,       [EVENT_ANSWER] = take_answer,
+    [EVENT_TEXT] = take_text,         [EVENT_IDS] = take_ids,
+    [EVENT_TABLE] = take_table,       [EVENT_HEATMAP] = take_heatmap,
+    [EVENT_PROGRESS] = take_progress, [EVENT_SETTING] = take_setting,
+    [EVENT_NOTICE] = take_notice,     [EVENT_ERROR] = take_error,
+    [EVENT_DONE] = take_done,         [EVENT_RESULT] = take_result,
+    [EVENT_MESSAGE] = take_message,   [EVENT_UNDO] = take_undo,
+    [EVENT_CLEAR] = take_clear,       [EVENT_ANSWERING] = take_answering,
+};
+
+// --- other news ----------------------------------------------------------------------------------
+
+static void take_busy(struct view *v, const struct news *n)
+{
+    v->busy = true;
+    free(v->line);
+    v->line = xstrdup(n->text ? n->text : "");
+    if (!*v->line) return;
+    const char *p = v->line + strspn(v->line, " \t");
+    const bool command = *p == '/';
+    view_add(v, command ? ENTRY_COMMAND : ENTRY_USER, v->line);
+    v->expect_message = !command;
+}
+
+static void take_snapshot(struct view *v, struct snapshot *s)
+{
+    snapshot_free(v->snapshot);
+    v->snapshot = s;
+    settings_free(v->settings);
+    v->settings = settings_copy(s->settings);
+    if (!s->counted || !s->context.cached) v->stale = false;
+}
+
+// What data the view keeps is no longer the news'.
+static void *take_data(const struct news *n)
+{
+    struct news *own = (struct news *)n;
+    own->release = NULL;
+    return own->data;
+}
+
+bool view_take(struct view *v, const struct news *n)
+{
+    const size_t kind = (size_t)n->event.kind;
+    switch (n->kind) {
+    case NEWS_EVENT:
+        if (kind >= sizeof takes / sizeof takes[0] || !takes[kind]) return false;
+        takes[kind](v, &n->event);
+        break;
+    case NEWS_BUSY: take_busy(v, n); break;
+    case NEWS_IDLE: v->busy = v->answering = false; break;
+    case NEWS_SNAPSHOT: take_snapshot(v, take_data(n)); break;
+    case NEWS_PICTURE: {
+        struct preview *p = take_data(n);
+        if (p->index >= 0) {
+            image_take_picture(&v->image, p);
+        } else {
+            preview_free(v->list.preview);
+            v->list.preview = p;
+        }
+        break;
+    }
+    case NEWS_JOBS:
+        jobs_news_free(v->jobs.news);
+        v->jobs.news = take_data(n);
+        break;
+    default: return false;
+    }
+    return true;
+}

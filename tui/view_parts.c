@@ -1,0 +1,208 @@
+// tui/view_parts.c -- maps, pictures and tables of numbers as they were told.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/text.h"
+#include "tui/view.h"
+
+// --- pictures and maps ---------------------------------------------------------------------------
+
+static void map_release(struct map *m)
+{
+    free(m->name);
+    free(m->values);
+}
+
+static void drop_maps(struct image_view *i)
+{
+    for (size_t k = 0; k < i->map_count; k++) map_release(&i->maps[k]);
+    i->map_count = 0;
+    i->map = -1;
+}
+
+void image_clear(struct image_view *i)
+{
+    drop_maps(i);
+    for (size_t k = 0; k < i->picture_count; k++) preview_free(i->pictures[k]);
+    i->picture_count = i->picture = 0;
+}
+
+void image_view_release(struct image_view *i)
+{
+    image_clear(i);
+    free(i->maps);
+    free(i->pictures);
+}
+
+void image_take_picture(struct image_view *i, struct preview *p)
+{
+    for (size_t k = 0; k < i->picture_count; k++)
+        if (i->pictures[k]->index == p->index) {
+            preview_free(i->pictures[k]);
+            i->pictures[k] = p;
+            i->picture = k;
+            return;
+        }
+    i->pictures = xreallocarray(i->pictures, i->picture_count + 1, sizeof *i->pictures);
+    i->picture = i->picture_count;
+    i->pictures[i->picture_count++] = p;
+}
+
+static bool same_map(const struct map *a, const struct event_heatmap *b)
+{
+    return a->picture == b->picture && a->layer == b->layer && a->head == b->head &&
+           a->token == b->token && !strcmp(a->name, b->name);
+}
+
+// Told again, it takes the place of the former one.
+void image_take_map(struct image_view *i, const struct event_heatmap *h)
+{
+    const size_t count = (size_t)h->rows * (size_t)h->cols;
+    size_t at = 0;
+    if (h->rows < 1 || h->cols < 1) return;
+    if (i->map_count >= MAPS_MAX) drop_maps(i);
+    while (at < i->map_count && !same_map(&i->maps[at], h)) at++;
+    if (at < i->map_count) { // to the end: the newest is the last
+        const struct map old = i->maps[at];
+        memmove(i->maps + at, i->maps + at + 1, (i->map_count - at - 1) * sizeof old);
+        i->map_count--;
+        free(old.name);
+        free(old.values);
+        if (i->map == (int)at) i->map = -1;
+        if (i->map > (int)at) i->map--;
+    }
+    i->maps = xreallocarray(i->maps, i->map_count + 1, sizeof *i->maps);
+    struct map *m = &i->maps[i->map_count++];
+    *m = (struct map){ .name = xstrdup(h->name),
+                       .picture = h->picture,
+                       .layer = h->layer,
+                       .head = h->head,
+                       .token = h->token,
+                       .rows = h->rows,
+                       .cols = h->cols,
+                       .min = h->min,
+                       .max = h->max };
+    m->values = xreallocarray(NULL, count, sizeof *m->values);
+    memcpy(m->values, h->values, count * sizeof *m->values);
+}
+
+const struct map *view_map(const struct view *v)
+{
+    const struct image_view *i = &v->image;
+    if (i->hidden || !i->map_count) return NULL;
+    return &i->maps[i->map >= 0 && (size_t)i->map < i->map_count ? (size_t)i->map
+                                                                 : i->map_count - 1];
+}
+
+// --- tables --------------------------------------------------------------------------------------
+
+static void add_padded(struct buf *b, const char *cell, int width, bool right, bool last)
+{
+    const int space = width - text_width(cell);
+    for (int i = 0; right && i < space; i++) buf_putc(b, ' ');
+    for (const char *p = cell; *p; p++) buf_putc(b, *p == '\n' || *p == '\t' ? ' ' : *p);
+    for (int i = 0; !right && !last && i < space; i++) buf_putc(b, ' ');
+}
+
+char *table_text(const struct event_table *t)
+{
+    const size_t columns = (size_t)t->column_count, rows = (size_t)t->row_count + 1;
+    int *widths = xcalloc(columns + 1, sizeof *widths);
+    struct buf b = { 0 };
+    for (size_t i = 0; i < rows * columns; i++) {
+        const char *cell = i < columns ? t->columns[i] : t->cells[i - columns];
+        const int width = text_width(cell ? cell : "");
+        if (width > widths[i % columns]) widths[i % columns] = width;
+    }
+    for (size_t i = 0; i < rows * columns; i++) {
+        const char *cell = i < columns ? t->columns[i] : t->cells[i - columns];
+        const size_t c = i % columns;
+        if (c) buf_puts(&b, "  ");
+        add_padded(&b, cell ? cell : "", widths[c], t->numeric && t->numeric[c], c + 1 == columns);
+        if (c + 1 == columns && i + 1 < rows * columns) buf_putc(&b, '\n');
+    }
+    free(widths);
+    return buf_take(&b);
+}
+
+static void series_release(struct series *s)
+{
+    for (int i = 0; i < s->column_count; i++) free(s->columns[i]);
+    free(s->columns);
+    free(s->values);
+    free(s->name);
+    *s = (struct series){ 0 };
+}
+
+void dynamics_release(struct dynamics_view *d)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        series_release(&d->series[i]);
+        series_release(&d->ghosts[i]);
+    }
+    free(d->series);
+    free(d->ghosts);
+}
+
+static double number_of(const char *cell)
+{
+    char *end;
+    const double value = cell ? strtod(cell, &end) : NAN;
+    return !cell || end == cell ? NAN : value;
+}
+
+static struct series read_series(const struct event_table *t)
+{
+    struct series s = { .name = xstrdup(t->name), .row_count = t->row_count };
+    const size_t cells = (size_t)t->row_count * (size_t)t->column_count;
+    s.columns = xcalloc((size_t)t->column_count, sizeof *s.columns);
+    s.values = xreallocarray(NULL, cells + 1, sizeof *s.values);
+    for (; s.column_count < t->column_count; s.column_count++)
+        s.columns[s.column_count] = xstrdup(t->columns[s.column_count]);
+    for (size_t i = 0; i < cells; i++) {
+        const bool numeric = t->numeric && t->numeric[i % (size_t)t->column_count];
+        s.values[i] = numeric ? number_of(t->cells[i]) : NAN;
+    }
+    return s;
+}
+
+// Curves are tables over layers, steps or tokens: the first column counts them.
+void dynamics_take(struct dynamics_view *d, const struct event_table *t)
+{
+    static const char *const axes[] = { "layer", "step", "token", NULL };
+    bool curve = false;
+    if (t->column_count < 2 || t->row_count < 2 || !t->numeric || !t->numeric[0]) return;
+    for (int i = 0; axes[i]; i++) curve |= !strcmp(t->columns[0], axes[i]);
+    if (!curve) return;
+    size_t at = 0;
+    while (at < d->count && strcmp(d->series[at].name, t->name) != 0) at++;
+    if (at == d->count) {
+        d->series = xreallocarray(d->series, d->count + 1, sizeof *d->series);
+        d->ghosts = xreallocarray(d->ghosts, d->count + 1, sizeof *d->ghosts);
+        d->ghosts[at] = (struct series){ 0 };
+        d->count++;
+    } else {
+        series_release(&d->ghosts[at]);
+        d->ghosts[at] = d->series[at];
+    }
+    d->series[at] = read_series(t);
+    d->shown = at;
+}
+
+void list_release(struct list_view *l)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        free(l->items[i].label);
+        free(l->items[i].note);
+        free(l->items[i].value);
+    }
+    free(l->items);
+    free(l->shown);
+    free(l->title);
+    free(l->what);
+    free(l->folder);
+    buf_release(&l->filter);
+    preview_free(l->preview);
+    *l = (struct list_view){ 0 };
+}

@@ -1,0 +1,197 @@
+// tui/worker.c -- lines one after the other, in a thread of their own.
+#include "tui/worker.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "commands/jobs.h"
+#include "core/mem.h"
+#include "tui/snapshot.h"
+
+struct worker {
+    struct shell *shell;
+    struct news_queue *queue;
+    int (*begin)(void *self);
+    void *self;
+    int status;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    char **lines;
+    int count;
+    bool busy, stop, joined;
+    struct told_pictures told;
+};
+
+// --- the thread ----------------------------------------------------------------------------------
+
+static void tell_state(struct worker *w)
+{
+    post_pictures(&w->told, w->shell, w->queue);
+    news_post(w->queue, NEWS_SNAPSHOT, NULL, snapshot_make(w->shell), snapshot_free);
+}
+
+static void run_line(struct worker *w, const char *line)
+{
+    struct err err = { 0 };
+    news_post(w->queue, NEWS_BUSY, line, NULL, NULL);
+    const bool ok = shell_line(w->shell, line, &err) == 0;
+    if (!ok)
+        sinks_emit(w->shell->sinks,
+                   &(struct event){ .kind = EVENT_ERROR, .where = "", .text = err.text });
+    sinks_emit(w->shell->sinks, &(struct event){ .kind = EVENT_DONE, .ok = ok });
+    shell_job_news(w->shell);
+    tell_state(w);
+}
+
+// The next line; NULL to end. Looks after jobs while there is none.
+static char *next_line(struct worker *w)
+{
+    char *line = NULL;
+    pthread_mutex_lock(&w->mutex);
+    w->busy = false;
+    while (!w->stop && !w->count) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec++;
+        const bool late = pthread_cond_timedwait(&w->wake, &w->mutex, &until) == ETIMEDOUT;
+        if (!late || !w->shell->job_count) continue;
+        pthread_mutex_unlock(&w->mutex);
+        shell_job_news(w->shell);
+        pthread_mutex_lock(&w->mutex);
+    }
+    if (!w->stop) {
+        line = w->lines[0];
+        memmove(w->lines, w->lines + 1, (size_t)--w->count * sizeof *w->lines);
+        w->busy = true;
+    }
+    pthread_mutex_unlock(&w->mutex);
+    return line;
+}
+
+static void *work(void *self)
+{
+    struct worker *w = self;
+    char *line;
+    news_post(w->queue, NEWS_BUSY, "", NULL, NULL);
+    w->status = w->begin ? w->begin(w->self) : 0;
+    tell_state(w);
+    news_post(w->queue, NEWS_IDLE, NULL, NULL, NULL);
+    while (!w->shell->quit && (line = next_line(w))) {
+        run_line(w, line);
+        free(line);
+        news_post(w->queue, NEWS_IDLE, NULL, NULL, NULL);
+    }
+    news_post(w->queue, NEWS_LEAVE, NULL, NULL, NULL);
+    return NULL;
+}
+
+// --- from outside --------------------------------------------------------------------------------
+
+struct worker *worker_start(struct shell *shell, struct news_queue *queue, int (*begin)(void *self),
+                            void *self)
+{
+    struct worker *w = xcalloc(1, sizeof *w);
+    sigset_t all, former;
+    w->shell = shell;
+    w->queue = queue;
+    w->begin = begin;
+    w->self = self;
+    w->busy = true;
+    pthread_mutex_init(&w->mutex, NULL);
+    pthread_cond_init(&w->wake, NULL);
+    // Signals are the screen's: here they would interrupt system calls.
+    sigfillset(&all);
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGFPE);
+    sigdelset(&all, SIGILL);
+    sigdelset(&all, SIGABRT);
+    pthread_sigmask(SIG_BLOCK, &all, &former);
+    const int failed = pthread_create(&w->thread, NULL, work, w);
+    pthread_sigmask(SIG_SETMASK, &former, NULL);
+    if (failed) fatal("cannot start a thread: %s", strerror(failed));
+    return w;
+}
+
+static void submit_at(struct worker *w, int place, const char *line)
+{
+    pthread_mutex_lock(&w->mutex);
+    w->lines = xreallocarray(w->lines, (size_t)w->count + 1, sizeof *w->lines);
+    const int at = place < 0 ? w->count : place;
+    memmove(w->lines + at + 1, w->lines + at, (size_t)(w->count - at) * sizeof *w->lines);
+    w->lines[at] = xstrdup(line);
+    w->count++;
+    pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->mutex);
+}
+
+void worker_submit(struct worker *w, const char *line)
+{
+    submit_at(w, -1, line);
+}
+
+void worker_submit_first(struct worker *w, const char *line)
+{
+    submit_at(w, 0, line);
+}
+
+int worker_cancel(struct worker *w)
+{
+    pthread_mutex_lock(&w->mutex);
+    const int waited = w->count;
+    while (w->count) free(w->lines[--w->count]);
+    if (w->busy) engine_cancel(w->shell->engine);
+    pthread_mutex_unlock(&w->mutex);
+    return waited;
+}
+
+bool worker_busy(struct worker *w)
+{
+    pthread_mutex_lock(&w->mutex);
+    const bool busy = w->busy;
+    pthread_mutex_unlock(&w->mutex);
+    return busy;
+}
+
+int worker_waiting(struct worker *w)
+{
+    pthread_mutex_lock(&w->mutex);
+    const int count = w->count;
+    pthread_mutex_unlock(&w->mutex);
+    return count;
+}
+
+bool worker_stop(struct worker *w, int seconds)
+{
+    struct timespec until;
+    worker_cancel(w);
+    pthread_mutex_lock(&w->mutex);
+    w->stop = true;
+    pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->mutex);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += seconds;
+    if (!w->joined) w->joined = pthread_timedjoin_np(w->thread, NULL, &until) == 0;
+    return w->joined;
+}
+
+void worker_free(struct worker *w)
+{
+    if (!w) return;
+    for (int i = 0; i < w->count; i++) free(w->lines[i]);
+    free(w->lines);
+    free(w->told.sha256);
+    pthread_mutex_destroy(&w->mutex);
+    pthread_cond_destroy(&w->wake);
+    free(w);
+}
+
+int worker_status(const struct worker *w)
+{
+    return w->status;
+}

@@ -1,0 +1,31 @@
+// tui/worker.h -- the thread that computes: it owns engine, store and shell, and runs lines one
+// after the other.
+//
+//   struct worker *w = worker_start(shell, queue, begin, self);   // begin(self) runs there first
+//   worker_submit(w, "What is this?");       // at once back; NEWS_BUSY, events, NEWS_IDLE follow
+//   worker_cancel(w);                        // what runs, and what waits
+//   worker_stop(w, 5);  worker_free(w);
+#ifndef TUI_WORKER_H
+#define TUI_WORKER_H
+
+#include "commands/command.h"
+#include "tui/screen_events.h"
+
+struct worker;
+
+// begin returns 0 to go on.
+struct worker *worker_start(struct shell *shell, struct news_queue *queue, int (*begin)(void *self),
+                            void *self);
+void worker_submit(struct worker *w, const char *line);
+// Before what waits already.
+void worker_submit_first(struct worker *w, const char *line);
+// Waiting lines are forgotten; what runs is cancelled. Returns how many waited.
+int worker_cancel(struct worker *w);
+bool worker_busy(struct worker *w);
+int worker_waiting(struct worker *w); // lines
+// Ends the thread; false: it did not end within the seconds, and memory must not be freed.
+bool worker_stop(struct worker *w, int seconds);
+void worker_free(struct worker *w);
+int worker_status(const struct worker *w); // what begin returned
+
+#endif

@@ -1,0 +1,29 @@
+// tui/wrap.h -- text to lines of a width: between words where there are any.
+//
+//   struct wrap w = wrap_begin(text, 40);
+//   while (wrap_next(&w)) ... w.line[0..w.length) is a line, w.code says whether it is code ...
+//
+// Lines end at newlines. A line of code (between ``` lines, or indented by four blanks or a tab)
+// keeps its blanks and is cut only at the edge. Words longer than a line are cut.
+#ifndef TUI_WRAP_H
+#define TUI_WRAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct wrap {
+    const char *line; // of this step
+    size_t length;
+    bool code;
+    // Where it is:
+    const char *next;
+    int width;
+    bool fenced, within; // between ```; the next line goes on with a cut one
+    bool ended;
+};
+
+struct wrap wrap_begin(const char *text, int width);
+bool wrap_next(struct wrap *w);
+int wrap_count(const char *text, int width); // lines; at least 1
+
+#endif
