@@ -120,8 +120,8 @@ static const struct phase_layers *phases_of(const struct model *m)
     return NULL;
 }
 
-// Phase 0, 1, 2 of a model whose phases are not known: half to even, as prune.layer auto rounds, and
-// before the last layer, after which nothing can be saved.
+// Phase 0, 1, 2 of a model whose phases are not known: half to even, as prune.layer auto rounds,
+// and before the last layer, after which nothing can be saved.
 static int by_depth(int phase, int depth)
 {
     const int layer = (int)rint((2 * phase + 1) / 8.0 * depth);
