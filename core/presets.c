@@ -121,12 +121,11 @@ static const struct phase_layers *phases_of(const struct model *m)
 }
 
 // Phase 0, 1, 2 of a model whose phases are not known: half to even, as prune.layer auto rounds,
-// but one after the other and within the model.
+// and before the last layer, after which nothing can be saved.
 static int by_depth(int phase, int depth)
 {
-    int layer = (int)rint((2 * phase + 1) / 8.0 * depth);
-    if (phase == 2 && layer <= by_depth(1, depth)) layer = by_depth(1, depth) + 1;
-    return layer < depth ? layer : depth - 1;
+    const int layer = (int)rint((2 * phase + 1) / 8.0 * depth);
+    return layer <= depth - 2 ? layer : depth > 2 ? depth - 2 : 0;
 }
 
 // A word in braces for this model, appended; false: there is no such word.

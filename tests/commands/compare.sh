@@ -57,7 +57,7 @@ same "csv" "$(head -1 "$work/steps.csv") $(wc -l <"$work/steps.csv")" "step,hell
 lines "/load $work/tiny" '/set sample.max_tokens 4' "/compare off | $prune --data $work/world/yesno.json --limit 6 --csv $work/q.csv" \
     "/eval $work/world/yesno.json --limit 6 --here" '/set prune.score contribution' '/set prune.layer 1' \
     "/eval $work/world/yesno.json --limit 6 --here" \
-    /baseline "/compare now | now --data $work/world/captions.json --limit 2 --metric loss"
+    "/compare now | now --data $work/world/captions.json --limit 2 --metric loss"
 check "done" '[inputs, .] | map(select(.event=="done").ok) | all' true
 score() { jq -r 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="score")[1]' "$work/events" | sed -n "$1p"; }
 same "A's score" "$(value compare yesno 1 | awk '{printf "%.4f", $1}')" "$(score 1 | awk '{printf "%.4f", $1}')"
@@ -66,4 +66,10 @@ same "pairs" "$(value compare.distance pairs 1 | awk '{print $1}')" 6
 same "distance" "$(value compare.distance 'Hellinger distance, mean' 1 | awk '{print ($1 > 0 && $1 < 1)}')" 1
 same "the same model" "$(value compare.distance 'difference B - A' 1 | awk '{print $2}')" 0
 same "questions" "$(wc -l <"$work/q.csv")" 7
+
+# The loss of the data's answers under pruning: keeping all tokens is the same as off.
+lines "/load $work/tiny" "/compare off | prune.score=contribution prune.keep=1 --data $work/world/captions.json --limit 3 --metric loss" \
+    "/compare off | prune.score=contribution prune.keep=0.1 --data $work/world/captions.json --limit 3 --metric loss"
+check "done" '[inputs, .] | map(select(.event=="done").ok) | all' true
+same "all kept" "$(value compare.distance 'difference B - A' 1 | awk '{print ($1*$1 < 1e-10), ($2*$2 > 1e-10 && $2*$2 < 1)}')" "1 1"
 finish

@@ -5,16 +5,18 @@ setting() { # KEY: its values as told
     jq -r --arg key "$1" 'select(.event=="setting" and .key==$key).value' "$work/events" | tr '\n' ' '
 }
 
-lines "/load $llava" '/preset load capa-stages' '/preset load fastv' '/set prune.seed 7' \
+lines "/load $llava" '/preset load capa-transition' '/preset load fastv' '/set prune.seed 7' \
     '/preset save mine prune.*' '/preset save all' '/baseline' '/preset load mine' '/get prune.*' \
     '/preset show mine' '/preset save fastv' '/preset save "a b"' '/preset save x no.such' \
     '/preset load nothing' '/preset nonsense' '/preset load' '/preset delete fastv'
 check "what fails" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
     "$(printf 'true %.0s' {1..9})true $(printf 'false %.0s' {1..6})false"
-# The model's phases are not known: 1/8, 3/8 and 5/8 of 4 layers, half to even: 0, 2, and one more.
+# The model's phases are not known: 1/8, 3/8 and 5/8 of its 4 layers, half to even.
 check_has "guessed layers are told" 'select(.event=="notice").text' "1/8, 3/8 and 5/8"
-check "stages" '[inputs, .] | map(select(.event=="setting" and .key=="prune.layer").value)[0]' '0,2,3'
-check_has "not overwritten" 'select(.event=="error").message' "comes with the program"
+check "transition" '[inputs, .] | map(select(.event=="setting" and .key=="prune.layer").value)[0]' 2
+lines "/load $llava" '/preset load capa-stages' '/set' # of 4 layers
+check_has "no room for three stages" 'select(.event=="error").message' "prune.layer cannot be '0,2,2'"
+check "nothing is set of it" 'select(.event=="text").text' 'every setting has its default; /settings lists them'
 
 # In another process it is still there.
 lines "/load $llava" '/preset load mine' '/preset list' '/preset delete mine' '/preset load mine'
