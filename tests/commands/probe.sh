@@ -34,6 +34,12 @@ case $out in
 *) fail "what was dropped: $out" ;;
 esac
 
+# --picture is about that picture alone: its 25 tokens come after those of the first.
+lines "/load $llava" '/set sample.max_tokens 2' '/set sample.ignore_eos on' "/image $scene" \
+    "/image $scene" 'What?' '/attention --picture 1' '/sink-ratio --picture 1'
+same "the largest is in the picture" "$(jq -r 'select(.event == "table" and (.name == "attention" or .name == "sink_ratio")) | .rows[] | (if length == 4 then .[3] else .[2] end | tonumber >= 25)' "$work/events" | sort -u)" true
+same "the share is that of its map" "$(jq -rs '([.[] | select(.event == "table" and .name == "attention") | .rows[0][1] | tonumber][0] - ([.[] | select(.event == "heatmap") | .values | add][0]) | fabs) < 1e-5' "$work/events")" true
+
 refuse() { # LINE PART
     lines "${ask[@]}" "$1"
     check "'$1' fails" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..5}; echo false)"
@@ -50,6 +56,12 @@ refuse '/sinks --dims 9999' '--dims 9999'
 refuse '/sinks --dims a' '--dims'
 refuse '/dice' '--box'
 refuse '/dice --box 1,2,3' '--box'
+refuse '/dice --box 0,0,9,9 --head 99' '--head 99'
+refuse "/dice --box 0,0,9,9 --mask $scene" 'not both'
+refuse '/norms --layer 2' 'unknown option'
+refuse '/redundancy --box 0,0,9,9' 'unknown option'
+refuse '/curvature --head 1' 'unknown option'
+refuse "/norms $llava --data none.json" 'not both'
 refuse '/dice --box 0,0,nan,2' '--box'
 refuse '/dice --mask none.png' 'none.png'
 refuse '/sink-ratio --threshold 2' '--threshold'
