@@ -234,6 +234,7 @@ static int measure_distance(const struct compare_request *r, struct conversation
     for (int k = 0; k < 2; k++)
         out->best[k] = xcalloc((size_t)full->steps + 1, sizeof *out->best[k]);
     if (attach(r, c, 1, &hooks, err) < 0) return -1;
+    conversation_stale(c, STALE_KV); // the whole prompt in one pass, as the first side had it
     if (compare_forced(c, r->settings[1], &hooks, r->cancel, full, &out->side[0].ids,
                        out->hellinger, out->best[1], err) < 0)
         return -1;
