@@ -3,7 +3,6 @@
 // A probe (core/probes/list.h) looks at one pass over the conversation as it stands, or over the
 // samples of a data set; tables and maps are shown, kept in the session database and written to
 // files.
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -222,41 +221,10 @@ static struct event_heatmap shown_map(const struct shell *shell, const struct wi
                                       const struct result_map *m)
 {
     const struct conversation *c = engine_conversation(shell->engine);
-    struct event_heatmap e = { .name = m->name,
-                               .picture = m->picture,
-                               .layer = m->layer,
-                               .head = m->head,
-                               .token = m->token,
-                               .rows = m->rows,
-                               .cols = m->cols,
-                               .values = m->values,
-                               .tile = m->tile,
-                               .dropped = m->state };
-    bool any = false;
-    for (int i = 0; i < m->rows * m->cols; i++) {
-        const float v = m->values[i];
-        if (!isfinite(v)) continue;
-        e.min = !any || v < e.min ? v : e.min;
-        e.max = !any || v > e.max ? v : e.max;
-        any = true;
-    }
-    memcpy(e.area, m->area, sizeof e.area);
+    struct event_heatmap e = results_heatmap(m);
     if (!w->request.data && m->picture >= 0 && (size_t)m->picture < c->picture_count)
         e.image = &c->pictures[m->picture].image;
     return e;
-}
-
-static int write_csv(const char *path, const struct results *r, struct err *err)
-{
-    struct buf b = { 0 };
-    FILE *f = fopen(path, "we");
-    if (!f) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    results_csv(r, &b);
-    const bool bad = fwrite(b.data, 1, b.length, f) != b.length;
-    buf_release(&b);
-    if (fclose(f) != 0 || bad)
-        return err_set(err, "cannot write '%s' to its end: %s", path, strerror(errno));
-    return 0;
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -352,7 +320,7 @@ static int give(const struct shell *shell, const struct wish *w, const struct re
     sinks_emit(shell->sinks,
                &(struct event){ .kind = EVENT_MEASURED, .key = w->name, .text = json.data });
     buf_release(&json);
-    if (w->csv && write_csv(w->csv, r, err) < 0) return -1;
+    if (w->csv && results_write_csv(r, w->csv, err) < 0) return -1;
     if (w->csv) sinks_notice(shell->sinks, "written to '%s'", w->csv);
     return w->png ? write_png(shell, w, r, err) : 0;
 }

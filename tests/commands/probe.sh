@@ -26,6 +26,14 @@ print(len(rows), {r[0] for r in rows}, rows[0][1], rows[-1][1])
 P
 )" "13 {1} norms memory"
 
+# What was kept is shown again as it was.
+lines '/results norms' '/results' '/results 1 --csv '"$work/again.csv" '/results 99' '/results none' '/results 1 x' '/results x y'
+check "results" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\nfalse\nfalse'
+check "by name" 'select(.event == "table" and .name == "results").rows | length' $'1\n13\n0'
+same "the same tables" "$(cat "$work/again.csv")" "$(cat "$work/n.csv")"
+lines '/results 4'
+same "maps too" "$(jq -c 'select(.event == "heatmap") | [.name, .layer, .rows]' "$work/events" | sort -u | wc -l)" 4
+
 # Pruned tokens are marked, in text too.
 out=$(vlmsh --plain $llava -c '/set sample.max_tokens 2' -c "/image $scene" -c 'What?' \
     -c '/set prune.score contribution' -c /contribution 2>&1) || fail "contribution: $out"
