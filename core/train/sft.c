@@ -270,7 +270,7 @@ static int finish(struct sft *t, struct err *err)
     if (status == 0) status = result_write(t->out.path, &t->params, t->base, &what, err);
     if (status == 0) status = record(t, what, err);
     if (status == 0) {
-        unlink(best);
+        save_values_remove(best);
         save_trim(t->out.path, settings_integer(j->settings, "train.keep"));
         job_result(j, what, "%s", t->out.path);
         tell_memory(t);
