@@ -92,9 +92,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 {
     struct evaluate_options o;
     if (evaluate_options_read(&o, argc, argv, err) < 0) return -1;
-    const int status = access(o.data, R_OK) < 0
-                           ? err_set(err, "cannot read '%s': %s", o.data, strerror(errno))
-                           : 0;
+    const int status = dataset_check(o.data, err);
     evaluate_options_release(&o);
     return status;
 }

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/clock.h"
 #include "core/train/result.h"
@@ -318,7 +317,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 {
     struct sft_options o;
     if (sft_options_read(&o, argc, argv, err) < 0 || out_check(o.out, o.resume, err) < 0) return -1;
-    if (access(o.data, R_OK) < 0) return err_set(err, "cannot read the data '%s'", o.data);
+    if (dataset_check(o.data, err) < 0) return -1;
     return model ? params_check(model, settings, err) : 0;
 }
 
