@@ -147,6 +147,13 @@ void methods_release(struct methods *m)
     *m = (struct methods){ 0 };
 }
 
+bool methods_on(const struct methods *m)
+{
+    for (int i = 0; i < COUNT; i++)
+        if (m->slot[i].on) return true;
+    return false;
+}
+
 void methods_params(struct methods *m, method_param_fn add, void *self)
 {
     for (int i = 0; i < COUNT; i++) {

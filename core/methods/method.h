@@ -101,6 +101,7 @@ void methods_trim(struct methods *m, int64_t rows);
 // How many of the first `rows` rows in the cache, which hold `cached`, all methods can go on from.
 int64_t methods_reusable(const struct methods *m, const struct sequence *cached, int64_t rows);
 void methods_release(struct methods *m);
+bool methods_on(const struct methods *m);        // any of them?
 uint64_t methods_bytes(const struct methods *m); // of all states
 void methods_params(struct methods *m, method_param_fn add, void *self);
 void methods_progress(struct methods *m, double share);

@@ -4,7 +4,10 @@
 static const char *const words_auto[] = { "auto", NULL };
 static const char *const words_none[] = { "none", NULL };
 static const char *const methods[] = {
-    "all", "full", "lora", "qv", "mlp", "layernorm", "layernorm-simple", "connector", NULL
+#define X(name, rate, rules) name,
+#include "core/train/methods_list.h"
+#undef X
+    NULL
 };
 static const char *const checkpointing[] = { "auto", "on", "off", NULL };
 static const char *const scores[] = { "auto",
