@@ -8,6 +8,7 @@
 #include "core/json.h"
 #include "core/model_write.h"
 #include "core/probes/dump.h"
+#include "core/probes/live.h"
 #include "core/probes/measure_data.h"
 
 struct engine {
@@ -21,6 +22,8 @@ struct engine {
     struct conversation stashed;
     bool stash;
     struct dump *dump; // armed
+    bool watch;        // maps are told while answers come
+    struct live *live; // of the answer under way
     struct changes posted;
     struct answer_now *answering; // NULL: nothing is answered
     struct adapter *former;       // in whose place engine_lend put another, while lending
@@ -56,6 +59,7 @@ void engine_free(struct engine *e)
     tokenizer_free(e->tokenizer);
     settings_free(e->settings);
     dump_free(e->dump);
+    live_free(e->live);
     changes_release(&e->posted);
     free(e);
 }
@@ -575,12 +579,31 @@ int engine_add_messages(struct engine *e, const struct message *messages, size_t
     return status;
 }
 
-// The methods and listeners of this moment (an armed dump).
+void engine_watch(struct engine *e, bool on)
+{
+    e->watch = on;
+}
+
+static void attach_live(struct engine *e, struct hooks *hooks)
+{
+    const struct conversation *c = &e->conversation;
+    live_free(e->live);
+    e->live = NULL;
+    if (!e->watch || e->stash || !c->picture_count || !settings_flag(e->settings, "screen.live"))
+        return;
+    e->live =
+        live_new(e->model, e->settings, e->backend, c->pictures, c->picture_count, e->sinks);
+    struct hook hook = live_hook(e->live);
+    hooks_add(hooks, &hook);
+}
+
+// The methods and listeners of this moment (an armed dump, who watches).
 static int attach(struct engine *e, struct hooks *hooks, struct err *err)
 {
     const struct method_env env = method_env(e, e->settings);
     *hooks = (struct hooks){ 0 };
     if (methods_attach(&e->conversation.methods, hooks, &env, err) < 0) return -1;
+    attach_live(e, hooks);
     if (!e->dump) return 0;
     struct hook hook = dump_hook(e->dump);
     hooks_add(hooks, &hook);
