@@ -62,7 +62,7 @@ enum completion {
     COMPLETE_SETTING,
     COMPLETE_VALUE,
     COMPLETE_SESSION,
-    COMPLETE_JOB, // a job's number, then `words` if there are any
+    COMPLETE_JOB,    // a job's number, then `words` if there are any
     COMPLETE_PRESET, // `words`, then a preset
     COMPLETE_WORDS
 };

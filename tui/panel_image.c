@@ -230,8 +230,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
 {
     const struct map *m = view_map(v);
     const struct preview *p = shown_picture(&v->image);
-    struct drawing d = { .ramp = view_setting(v, "screen.map"),
-                         .smooth = v->image.smooth };
+    struct drawing d = { .ramp = view_setting(v, "screen.map"), .smooth = v->image.smooth };
     const struct area inner = { area.x, area.y, area.width, area.height - 1 };
     add_tiles(&v->image, m, &d);
     if (p && p->image.pixels) d.picture = &p->image;

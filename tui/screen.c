@@ -203,8 +203,8 @@ static void open_all(struct screen *s, struct err *err)
 {
     char *path = places_file("XDG_STATE_HOME", ".local/state", "history");
     s->look = (struct shell){ .interactive = true,
-                               .variables = s->shell->variables,
-                               .variable_count = s->shell->variable_count };
+                              .variables = s->shell->variables,
+                              .variable_count = s->shell->variable_count };
     if (s->shell->store) s->look.store = store_open(store_path(s->shell->store), NULL);
     s->typed.history = history_open(path);
     free(path);

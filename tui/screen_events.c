@@ -139,10 +139,10 @@ static void copy_heatmap(struct news *n, const struct event_heatmap *from)
     h->tile = keep_text(n, from->tile);
     h->image = NULL;
     for (int i = 0; i < 4; i++) // as shares of the picture, which stays with the engine
-        h->area[i] = !image ? i / 2 : from->area[i] / (double)(i % 2 ? image->height : image->width);
+        h->area[i] =
+            !image ? i / 2 : from->area[i] / (double)(i % 2 ? image->height : image->width);
     if (from->dropped) h->dropped = keep_bytes(n, from->dropped, cells * sizeof *h->dropped);
-    h->values =
-        keep_bytes(n, from->values, cells * sizeof *h->values);
+    h->values = keep_bytes(n, from->values, cells * sizeof *h->values);
     n->event.heatmap = h;
 }
 

@@ -6,8 +6,9 @@
 //   ... in the loop, when news_fd(q) is readable:
 //   while ((n = news_next(q))) { ... n->event ... news_free(n); }
 //
-// Any thread may post; one takes. A map's area is in shares of the picture. An event is copied with all it points to, but for messages: of
-// those the text (event.text), the role (event.id) and how many pictures they have (event.count).
+// Any thread may post; one takes. A map's area is in shares of the picture. An event is copied with
+// all it points to, but for messages: of those the text (event.text), the role (event.id) and how
+// many pictures they have (event.count).
 #ifndef TUI_SCREEN_EVENTS_H
 #define TUI_SCREEN_EVENTS_H
 

@@ -43,10 +43,9 @@ static bool read_change(const struct screen *s, const char *line, char key[48], 
         return false;
     }
     const struct setting *row = words.count ? settings_find(words.list[0]) : NULL;
-    const char *next = !row ? NULL
-                       : toggle
-                           ? setting_next(row, view_setting(s->view, row->key), words.count - 1,
-                                          words.list + 1)
+    const char *next = !row               ? NULL
+                       : toggle           ? setting_next(row, view_setting(s->view, row->key),
+                                                         words.count - 1, words.list + 1)
                        : words.count == 2 ? words.list[1]
                                           : NULL;
     if (next && strlen(next) < 256) {

@@ -39,8 +39,8 @@ struct entry {
 struct chat_view {
     struct entry *entries;
     size_t count;
-    int answering;     // entry that tokens are added to; -1: none
-    int scroll;        // lines from the end; 0: follows
+    int answering;            // entry that tokens are added to; -1: none
+    int scroll;               // lines from the end; 0: follows
     int width, height, total; // as drawn last
     int pan;
     bool searching; // letters go to the search text

@@ -83,10 +83,8 @@ void image_take_map(struct image_view *i, const struct event_heatmap *h)
         const struct map old = i->maps[at];
         memmove(i->maps + at, i->maps + at + 1, (i->map_count - at - 1) * sizeof old);
         i->map_count--;
-        map_release(&(struct map){ .name = old.name,
-                                   .tile = old.tile,
-                                   .dropped = old.dropped,
-                                   .values = old.values });
+        map_release(&(struct map){
+            .name = old.name, .tile = old.tile, .dropped = old.dropped, .values = old.values });
         if (i->map == (int)at) i->map = -1;
         if (i->map > (int)at) i->map--;
     }

@@ -204,8 +204,10 @@ static void expect_dropped(const char *text, const char *line)
 static void test_dropped(void **state)
 {
     expect_dropped("tests/goldens/pictures/scene.png", "/image tests/goldens/pictures/scene.png");
-    expect_dropped("'tests/goldens/pictures/scene.png' ", "/image tests/goldens/pictures/scene.png");
-    expect_dropped("tests/goldens/pictures/sc\\ene.png\n", "/image tests/goldens/pictures/scene.png");
+    expect_dropped("'tests/goldens/pictures/scene.png' ",
+                   "/image tests/goldens/pictures/scene.png");
+    expect_dropped("tests/goldens/pictures/sc\\ene.png\n",
+                   "/image tests/goldens/pictures/scene.png");
     expect_dropped("tests/goldens/pictures/none.png", NULL);
     expect_dropped("tests/goldens/pictures/pictures.json", NULL);
     expect_dropped("What is this?", NULL);
@@ -218,9 +220,9 @@ static void test_dropped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),     cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_paste),     cmocka_unit_test(test_mouse),
-        cmocka_unit_test(test_any_bytes), cmocka_unit_test(test_bind),
+        cmocka_unit_test(test_names),         cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_paste),         cmocka_unit_test(test_mouse),
+        cmocka_unit_test(test_any_bytes),     cmocka_unit_test(test_bind),
         cmocka_unit_test(test_actions_known), cmocka_unit_test(test_score),
         cmocka_unit_test(test_dropped),
     };

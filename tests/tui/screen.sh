@@ -1,7 +1,6 @@
 # tests/tui/screen.sh -- the full screen in tmux: start, load, attach, ask, toggle, resize, lists,
 # keys of one's own, suspend, quit; what it shows is compared as text.
 set -eu
-#set -x
 command -v tmux >/dev/null || { echo "tmux is missing"; exit 1; }
 work=$(mktemp -d)
 server=vlmsh-test-$$
@@ -156,9 +155,9 @@ grep -q 'the conversation begins anew' "$work/a" || fail "the conversation is no
 
 # A click gives the focus; the wheel scrolls.
 tmux resize-window -x 120 -y 36
+wait_for 'F1 keys'
+keys F7 # workbench again
 wait_for '─ conversation ─'
-keys F7; keys F7 # workbench again
-sleep 0.3
 keys -l $'\e[<0;10;10M'$'\e[<0;10;10m'
 keys n # the panel's key: nothing is typed
 sleep 0.3

@@ -47,8 +47,12 @@ static void test_copies(void **state)
     uint8_t dropped[] = { 0, 1 };
     struct image image = { .width = 10, .height = 20 };
     const struct event_table table = { name, columns, 1, 1, cells, numeric };
-    const struct event_heatmap map = { .name = name, .rows = 1, .cols = 2, .values = values,
-                                       .dropped = dropped, .image = &image,
+    const struct event_heatmap map = { .name = name,
+                                       .rows = 1,
+                                       .cols = 2,
+                                       .values = values,
+                                       .dropped = dropped,
+                                       .image = &image,
                                        .area = { 0, 5, 10, 20 } };
     assert_false(readable(q));
     emit(q, (struct event){ .kind = EVENT_TOKEN, .text = text });
@@ -81,7 +85,8 @@ enum { PER_THREAD = 2000 };
 
 static void *post_many(void *queue)
 {
-    for (int i = 0; i < PER_THREAD; i++) emit(queue, (struct event){ .kind = EVENT_NOTICE, .text = "n" });
+    for (int i = 0; i < PER_THREAD; i++)
+        emit(queue, (struct event){ .kind = EVENT_NOTICE, .text = "n" });
     return NULL;
 }
 
@@ -105,13 +110,15 @@ static void test_threads(void **state)
 static void say(struct news_queue *q, const char *question, const char *const *tokens)
 {
     struct message m = { .role = ROLE_USER };
-    const struct event_answer answer = { .text = "", .stop = "eos", .kept = true, .count = 2,
-                                         .prompt_tokens = 9, .decode_s = 0.5 };
+    const struct event_answer answer = {
+        .text = "", .stop = "eos", .kept = true, .count = 2, .prompt_tokens = 9, .decode_s = 0.5
+    };
     message_add_text(&m, question);
     news_post(q, NEWS_BUSY, question, NULL, NULL);
     emit(q, (struct event){ .kind = EVENT_MESSAGE, .message = &m });
     emit(q, (struct event){ .kind = EVENT_ANSWERING, .ok = true });
-    for (int i = 0; tokens[i]; i++) emit(q, (struct event){ .kind = EVENT_TOKEN, .text = tokens[i] });
+    for (int i = 0; tokens[i]; i++)
+        emit(q, (struct event){ .kind = EVENT_TOKEN, .text = tokens[i] });
     emit(q, (struct event){ .kind = EVENT_ANSWERING });
     emit(q, (struct event){ .kind = EVENT_ANSWER, .answer = &answer });
     emit(q, (struct event){ .kind = EVENT_DONE, .ok = true });
@@ -136,7 +143,8 @@ static void test_conversation(void **state)
     emit(q, (struct event){ .kind = EVENT_UNDO, .count = 2 });
     take_all(v, q);
     assert_true(v->chat.entries[0].undone && v->chat.entries[1].undone);
-    emit(q, (struct event){ .kind = EVENT_SETTING, .key = "norm.align", .value = "on", .ok = true });
+    emit(q,
+         (struct event){ .kind = EVENT_SETTING, .key = "norm.align", .value = "on", .ok = true });
     take_all(v, q);
     assert_string_equal(view_setting(v, "norm.align"), "on");
     assert_true(v->stale);
@@ -152,8 +160,14 @@ static void test_maps(void **state)
     const struct panel *panel = panel_at(PANEL_image);
     const float values[] = { 0, 1 };
     for (int token = 0; token < 5; token++) {
-        const struct event_heatmap map = { .name = "live", .layer = 1, .head = -1, .token = token,
-                                           .rows = 1, .cols = 2, .values = values, .max = 1 };
+        const struct event_heatmap map = { .name = "live",
+                                           .layer = 1,
+                                           .head = -1,
+                                           .token = token,
+                                           .rows = 1,
+                                           .cols = 2,
+                                           .values = values,
+                                           .max = 1 };
         emit(q, (struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });
     }
     take_all(v, q);
@@ -180,9 +194,16 @@ static void test_all_sizes(void **state)
     const bool numeric[] = { true, true };
     const struct event_table table = { "norms", columns, 2, 3, cells, numeric };
     const float values[] = { 0, 1, 2, __builtin_nanf("") };
-    const struct event_heatmap map = { .name = "live", .layer = -1, .head = -1, .token = 1, .rows = 2,
-                                       .cols = 2, .values = values, .max = 2 };
-    say(q, "one\ttwo \xe7\x8c\xab", (const char *const[]){ "\xe7\x8c\xab\xf0\x9f\x98\x80", "\033[2J", NULL });
+    const struct event_heatmap map = { .name = "live",
+                                       .layer = -1,
+                                       .head = -1,
+                                       .token = 1,
+                                       .rows = 2,
+                                       .cols = 2,
+                                       .values = values,
+                                       .max = 2 };
+    say(q, "one\ttwo \xe7\x8c\xab",
+        (const char *const[]){ "\xe7\x8c\xab\xf0\x9f\x98\x80", "\033[2J", NULL });
     emit(q, (struct event){ .kind = EVENT_TABLE, .table = &table });
     emit(q, (struct event){ .kind = EVENT_TABLE, .table = &table });
     emit(q, (struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });

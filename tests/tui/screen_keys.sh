@@ -41,7 +41,7 @@ def some_key():
     n = dice.random()
     if n < 0.45: return dice.choice(named)
     if n < 0.75: return dice.choice(letters)
-    if n < 0.83: return "\x1b\x15" + dice.choice(lines) + "\r"
+    if n < 0.83: return "\x1b\x05\x15" + dice.choice(lines) + "\r"
     if n < 0.86: return paste()
     if n < 0.94: return mouse()
     return "".join(chr(dice.randint(1, 255)) for _ in range(dice.randint(1, 5)))
@@ -87,15 +87,11 @@ for i in range(count):
 fcntl.ioctl(t.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 36, 120, 0, 0))
 time.sleep(1.5)  # a paste without an end ends
 drain(t)
-for key in ["\x1b", "\x03", "\x03"]:
+for key in ["\x1b", "\x03", "\x03", "\x03"]:  # a list, what runs and waits, what was begun
     t.type(key)
-    time.sleep(0.3)
+    time.sleep(2.2)  # no double Ctrl-C by accident
     drain(t)
-    try: alive(t, "%r" % key)
-    except SystemExit:
-        raise
-    if key == "\x1b": time.sleep(2.2)  # no double Ctrl-C by accident
-    time.sleep(2.2)
+    alive(t, repr(key))
 t.seen = ""
 t.type("\x15")
 time.sleep(0.2)

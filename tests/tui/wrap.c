@@ -41,7 +41,8 @@ static void test_words(void **state)
 static void test_wide(void **state)
 {
     // Ideographs are two wide, and a line may end between any two.
-    expect_lines("\xe7\x8c\xab\xe7\x8c\xab\xe7\x8c\xab", 4, "\xe7\x8c\xab\xe7\x8c\xab|\xe7\x8c\xab");
+    expect_lines("\xe7\x8c\xab\xe7\x8c\xab\xe7\x8c\xab", 4,
+                 "\xe7\x8c\xab\xe7\x8c\xab|\xe7\x8c\xab");
     expect_lines("\xe7\x8c\xab\xe7\x8c\xab", 3, "\xe7\x8c\xab|\xe7\x8c\xab");
     expect_lines("e\xcc\x81"
                  "a",
