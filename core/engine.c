@@ -27,6 +27,7 @@ void engine_free(struct engine *e)
     tokenizer_free(e->tokenizer);
     settings_free(e->settings);
     dump_free(e->dump);
+    live_free(e->live);
     changes_release(&e->posted);
     free(e);
 }

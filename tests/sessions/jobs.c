@@ -406,6 +406,7 @@ static void a_former_schema_is_migrated(void **state)
                      "DROP TABLE metrics; DROP TABLE job_series; DROP TABLE jobs; "
                      "DROP TABLE calibrations; DROP TABLE results; DROP TABLE presets; "
                      "ALTER TABLE settings_changes DROP COLUMN tokens; "
+                     "DROP TABLE drafts; "
                      "PRAGMA user_version = 1",
                      NULL, NULL, NULL),
         SQLITE_OK);
