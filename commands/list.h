@@ -67,6 +67,7 @@ X(kl)
 X(dice)
 X(flops)
 X(memory)
+X(results)
 // The program.
 X(open)
 X(keys)

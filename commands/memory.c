@@ -85,15 +85,7 @@ static int memory_run(struct shell *shell, int argc, char **argv, struct err *er
     sinks_emit(shell->sinks,
                &(struct event){ .kind = EVENT_MEASURED, .key = "memory", .text = json.data });
     buf_release(&json);
-    int status = 0;
-    if (argc == 2) {
-        struct buf csv = { 0 };
-        FILE *f = fopen(argv[1], "we");
-        results_csv(&r, &csv);
-        const bool good = f && fwrite(csv.data, 1, csv.length, f) == csv.length;
-        if ((f && fclose(f) != 0) || !good) status = err_set(err, "cannot write '%s'", argv[1]);
-        buf_release(&csv);
-    }
+    const int status = argc == 2 ? results_write_csv(&r, argv[1], err) : 0;
     results_release(&r);
     return status;
 }

@@ -10,6 +10,7 @@ static bool conversation_obey(struct engine *e, struct conversation *c, const ch
                               enum setting_stale stale)
 {
     const int64_t rows = c->cached.n;
+    if (methods_idle(&c->methods, key, e->settings)) return false;
     if (methods_keep(&c->methods, key, e->settings)) return rows > 0;
     conversation_stale(c, stale);
     return c->cached.n < rows;
@@ -19,10 +20,11 @@ static bool conversation_obey(struct engine *e, struct conversation *c, const ch
 static void went_stale(struct engine *e, const char *key, enum setting_stale stale)
 {
     if (stale == STALE_NOTHING) return;
+    const bool idle = methods_idle(&e->conversation.methods, key, e->settings);
     if (e->stash) conversation_obey(e, &e->stashed, key, stale);
     const bool again = conversation_obey(e, &e->conversation, key, stale);
     if (e->answering)
-        e->answering->stale = true; // the answer tells
+        e->answering->stale |= !idle; // the answer tells
     else if (again)
         sinks_notice(e->sinks,
                      "%s changed: the conversation is computed again with the next answer", key);
@@ -53,12 +55,13 @@ static int check_template(const char *value, struct err *err)
 static int check_value(const struct engine *e, const char *key, const char *value, struct err *err)
 {
     if (!strcmp(key, "chat.template")) return check_template(value, err);
-    const struct method *method = e->model ? method_of(key) : NULL;
+    const struct method *method = method_of(key);
     if (!method) return 0;
     struct settings *next = settings_copy(e->settings);
     int status = settings_set(next, key, value, err);
     const struct method_env env = engine_env(e, next);
-    if (status == 0) status = methods_check(method, &env, err);
+    if (status == 0)
+        status = e->model ? methods_check(method, &env, err) : methods_possible(method, next, err);
     settings_free(next);
     return status;
 }
@@ -149,6 +152,7 @@ int engine_adapter_merge(struct engine *e, const char *folder, struct merge_repo
 static enum setting_stale obey(struct engine *e, const struct setting *row)
 {
     struct adapter *a = e->adapters.active;
+    if (row->stale == STALE_NOTHING && methods_read(row->key, e->settings)) return STALE_SEEN;
     if (strcmp(row->key, "adapter.scale") != 0) return row->stale;
     if (!a || !adapter_has(a, ADAPTER_LORA)) return STALE_NOTHING;
     adapter_scale(a, settings_real(e->settings, row->key));
@@ -183,6 +187,7 @@ static struct settings *settings_with(struct engine *e, const struct change *lis
     if (*adapter) settings_set(next, "adapter", (*adapter)->folder, NULL);
     struct method_env env = engine_env(e, next);
     env.tensors = adapter_tensors(*adapter);
+    if (methods_possible(NULL, next, err) < 0) goto failed;
     if (e->model && methods_agree(&env, err) < 0) goto failed;
     return next;
 failed:
@@ -256,8 +261,7 @@ int engine_reset(struct engine *e, const char *key, struct err *err)
     return 0;
 }
 
-// --- a model was loaded
-// ---------------------------------------------------------------------------
+// --- a model was loaded --------------------------------------------------------------------------
 
 // Settings made for another model or adapter that cannot be obeyed go back to their defaults.
 void engine_settle_methods(struct engine *e)

@@ -106,11 +106,11 @@ double curvature_angle(const struct curvature *c, int layer, bool split)
     return tally_mean(split ? &c->split[layer] : &c->angle[layer]);
 }
 
-double curvature_total(const struct curvature *c)
+double curvature_total(const struct curvature *c, bool split)
 {
     double sum = 0;
     for (int l = 0; l < c->layers; l++)
-        sum += fabs(curvature_angle(c, l + 1, false) - curvature_angle(c, l, false));
+        sum += fabs(curvature_angle(c, l + 1, split) - curvature_angle(c, l, split));
     return sum;
 }
 
@@ -153,7 +153,8 @@ static int curvature_finish(void *state, struct results *r, struct err *err)
         if (c->cut) v[2] = curvature_angle(c, l, true);
     }
     t = results_table(r, "curvature.total", "what|degrees");
-    result_row(t, "V")[0] = curvature_total(c);
+    result_row(t, "V")[0] = curvature_total(c, false);
+    if (c->cut) result_row(t, "V within tiles and rows")[0] = curvature_total(c, true);
     return 0;
 }
 

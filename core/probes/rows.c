@@ -175,8 +175,9 @@ int32_t *probe_queries(const struct probe_env *env, enum probe_token otherwise, 
     }
     if (number < 0 || from < 0 || from + *count > s->n) {
         err_set(err,
-                "--token %lld does not exist: the answer has %lld tokens, the sequence %lld rows",
-                (long long)number, (long long)answer, (long long)s->n);
+                "--token %s%lld does not exist: the answer has %lld tokens, the sequence %lld rows",
+                env->options->token == PROBE_TOKEN_ROW ? "row:" : "", (long long)number,
+                (long long)answer, (long long)s->n);
         return NULL;
     }
     int32_t *query = xreallocarray(NULL, (size_t)*count, sizeof *query);
@@ -201,6 +202,14 @@ int probe_layer(const struct probe_env *env, int otherwise, struct err *err)
     if (layer < layers) return layer;
     err_set(err, "--layer %d: the model has layers 0 to %d", layer, layers - 1);
     return -2;
+}
+
+int probe_check_head(const struct probe_env *env, struct err *err)
+{
+    const int64_t heads = env->model->decoder.config.heads;
+    if (env->options->head < heads) return 0;
+    return err_set(err, "--head %d: the layers have heads 0 to %d", env->options->head,
+                   (int)heads - 1);
 }
 
 int probe_middle(const struct model *m)

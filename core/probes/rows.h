@@ -44,6 +44,8 @@ int32_t *probe_queries(const struct probe_env *env, enum probe_token otherwise, 
 int probe_token_number(const struct probe_env *env, enum probe_token otherwise);
 // The layer the options choose; `otherwise` stands for PROBE_LAYER_DEFAULT. -2 with a message.
 int probe_layer(const struct probe_env *env, int otherwise, struct err *err);
+// Is the head the options choose one of the model's?
+int probe_check_head(const struct probe_env *env, struct err *err);
 int probe_middle(const struct model *m); // round(L/2), half to even
 
 // Called with the probabilities [H,P] of a query row over the keys at this layer (0 for those it

@@ -51,6 +51,11 @@ grep -q 'A: off  *│ B: prune.score=contribution prune.layer=1' "$work/out" || 
 grep -q '»' "$work/out" || fail "where they part is not marked"
 same "csv" "$(head -1 "$work/steps.csv") $(wc -l <"$work/steps.csv")" "step,hellinger,a,b,token_a,token_b 9"
 
+# A word that looks like a setting is one; a question may begin with x=3 all the same.
+lines "/load $llava" "${short[@]}" '/compare off | prune=1 What is it?' '/compare off | x=3 and y=4, what is x+y?'
+check "no question" '[inputs, .] | map(select(.event=="done").ok) | .[-2:] | map(tostring) | join(" ")' "false true"
+check_has "why" 'select(.event == "error").message' "prune"
+
 # A data set.
 "$VLMSH" new --like tiny "$work/tiny" >/dev/null 2>&1 || fail "vlmsh new"
 "$VLMSH" scenes 4 "$work/world" --seed 3 >/dev/null 2>&1 || fail "vlmsh scenes"

@@ -26,6 +26,14 @@ print(len(rows), {r[0] for r in rows}, rows[0][1], rows[-1][1])
 P
 )" "13 {1} norms memory"
 
+# What was kept is shown again as it was.
+lines '/results norms' '/results' '/results 1 --csv '"$work/again.csv" '/results 99' '/results none' '/results 1 x' '/results x y'
+check "results" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\nfalse\nfalse'
+check "by name" 'select(.event == "table" and .name == "results").rows | length' $'1\n13\n0'
+same "the same tables" "$(cat "$work/again.csv")" "$(cat "$work/n.csv")"
+lines '/results 4'
+same "maps too" "$(jq -c 'select(.event == "heatmap") | [.name, .layer, .rows]' "$work/events" | sort -u | wc -l)" 4
+
 # Pruned tokens are marked, in text too.
 out=$(vlmsh --plain $llava -c '/set sample.max_tokens 2' -c "/image $scene" -c 'What?' \
     -c '/set prune.score contribution' -c /contribution 2>&1) || fail "contribution: $out"
@@ -33,6 +41,12 @@ case $out in
 *"19 dropped, 6 kept"*) ;;
 *) fail "what was dropped: $out" ;;
 esac
+
+# --picture is about that picture alone: its 25 tokens come after those of the first.
+lines "/load $llava" '/set sample.max_tokens 2' '/set sample.ignore_eos on' "/image $scene" \
+    "/image $scene" 'What?' '/attention --picture 1' '/sink-ratio --picture 1'
+same "the largest is in the picture" "$(jq -r 'select(.event == "table" and (.name == "attention" or .name == "sink_ratio")) | .rows[] | (if length == 4 then .[3] else .[2] end | tonumber >= 25)' "$work/events" | sort -u)" true
+same "the share is that of its map" "$(jq -rs '([.[] | select(.event == "table" and .name == "attention") | .rows[0][1] | tonumber][0] - ([.[] | select(.event == "heatmap") | .values | add][0]) | fabs) < 1e-5' "$work/events")" true
 
 refuse() { # LINE PART
     lines "${ask[@]}" "$1"
@@ -50,6 +64,12 @@ refuse '/sinks --dims 9999' '--dims 9999'
 refuse '/sinks --dims a' '--dims'
 refuse '/dice' '--box'
 refuse '/dice --box 1,2,3' '--box'
+refuse '/dice --box 0,0,9,9 --head 99' '--head 99'
+refuse "/dice --box 0,0,9,9 --mask $scene" 'not both'
+refuse '/norms --layer 2' 'unknown option'
+refuse '/redundancy --box 0,0,9,9' 'unknown option'
+refuse '/curvature --head 1' 'unknown option'
+refuse "/norms $llava --data none.json" 'not both'
 refuse '/dice --box 0,0,nan,2' '--box'
 refuse '/dice --mask none.png' 'none.png'
 refuse '/sink-ratio --threshold 2' '--threshold'

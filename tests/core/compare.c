@@ -123,7 +123,7 @@ static void nothing_changes(void **state)
     ((struct conversation *)(uintptr_t)from)->message_count--;
     compare_with(&g, nothing, &c);
     assert_int_equal(c.first, -1);
-    assert_true(c.most < 1e-5);
+    assert_true(c.most == 0);
     assert_int_equal(c.agreed, c.steps);
     assert_int_equal(c.side[0].ids.count, before.count);
     assert_memory_equal(c.side[0].ids.data, before.data, before.count * sizeof(int32_t));
@@ -180,6 +180,28 @@ static void the_cost_is_that_of_the_formula(void **state)
     golden_close(&g);
 }
 
+// FFNs of visual tokens that are left out cost nothing.
+static void what_is_skipped_is_not_counted(void **state)
+{
+    static const char *const pairs[][2] = { { "ffn.approx", "skip" },
+                                            { "ffn.layers", "0-1" },
+                                            { NULL } };
+    struct golden g;
+    struct err err = { 0 };
+    struct comparison c;
+    golden_open(&g, models[0]);
+    must(engine_set(g.engine, "sample.max_tokens", "1", &err), &err);
+    say(&g, chat_named(&g, "single"));
+    compare_with(&g, pairs, &c);
+    const struct decoder_config *d = &engine_model(g.engine)->decoder.config;
+    const struct compare_cost *full = &c.side[0].cost, *now = &c.side[1].cost;
+    const double left = 2 * 6 * (double)full->visual_tokens * (double)d->hidden * (double)d->ffn;
+    assert_true(left > 0);
+    assert_float_equal(full->prefill_flops - now->prefill_flops, left, 1e-9 * left);
+    comparison_release(&c);
+    golden_close(&g);
+}
+
 static void distances_of_known_distributions(void **state)
 {
     const float same[] = { 1, 2, 3 }, shifted[] = { 101, 102, 103 };
@@ -216,6 +238,7 @@ int main(void)
         cmocka_unit_test(distances_equal_the_reference),
         cmocka_unit_test(nothing_changes),
         cmocka_unit_test(the_cost_is_that_of_the_formula),
+        cmocka_unit_test(what_is_skipped_is_not_counted),
         cmocka_unit_test(distances_of_known_distributions),
         cmocka_unit_test(statistics_of_known_numbers),
     };
