@@ -62,7 +62,7 @@ enum completion {
     COMPLETE_SETTING,
     COMPLETE_VALUE,
     COMPLETE_SESSION,
-    COMPLETE_JOB, // a job's number, then `words` if there are any
+    COMPLETE_JOB,    // a job's number, then `words` if there are any
     COMPLETE_PRESET, // `words`, then a preset
     COMPLETE_WORDS
 };
@@ -96,6 +96,9 @@ int command_check_needs(const struct shell *shell, unsigned needs, struct err *e
 int command_execute(const struct command *command, struct shell *shell, int argc, char **argv,
                     struct err *err);
 
+// The value that comes after `now`: of the `count` ones given, else of a flag or a choice. NULL:
+// there is none.
+const char *setting_next(const struct setting *row, const char *now, int count, char **values);
 // Runs one logical line (commands/script.h joins several physical ones): empty or #comment,
 // /command args, else text for the model. ${NAME} is replaced from the variables or the
 // environment. The caller reports *err.

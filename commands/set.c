@@ -148,17 +148,17 @@ static int reset_run(struct shell *shell, int argc, char **argv, struct err *err
     return engine_reset(shell->engine, all ? NULL : argv[0], err);
 }
 
-// The value after the present one: of those named, of a flag, of a choice.
-static const char *next_value(const struct setting *row, const char *now, int argc, char **argv)
+const char *setting_next(const struct setting *row, const char *now, int given, char **words)
 {
     static const char *const flags[] = { "off", "on", NULL };
-    const char *const *values = argc                        ? (const char *const *)argv
-                                : row->type == SETTING_FLAG ? flags
-                                                            : row->choices;
-    int count = argc, at = 0;
-    while (!argc && values && values[count]) count++;
+    const char *const *values = row->type == SETTING_FLAG     ? flags
+                                : row->type == SETTING_CHOICE ? row->choices
+                                                              : NULL;
+    int count = given, at = 0;
+    if (given) values = (const char *const *)words;
+    while (!given && values && values[count]) count++;
     while (at < count && strcmp(values[at], now) != 0) at++;
-    return !count ? NULL : values[at + 1 < count ? at + 1 : 0];
+    return count ? values[at + 1 < count ? at + 1 : 0] : NULL;
 }
 
 static int toggle_run(struct shell *shell, int argc, char **argv, struct err *err)
@@ -166,8 +166,8 @@ static int toggle_run(struct shell *shell, int argc, char **argv, struct err *er
     const struct setting *row = settings_find(argv[0]);
     if (!row) return settings_unknown(argv[0], err);
     const char *now = settings_text(engine_settings(shell->engine), row->key);
-    const char *next = next_value(row, now, argc - 1, argv + 1);
-    if (!next || (argc == 1 && row->type != SETTING_FLAG && row->type != SETTING_CHOICE))
+    const char *next = setting_next(row, now, argc - 1, argv + 1);
+    if (!next)
         return err_set(err,
                        "%s is neither on or off nor a choice: name the values, as in '/toggle "
                        "%s A B'",

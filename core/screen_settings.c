@@ -1,10 +1,13 @@
-// core/screen_settings.c -- settings of the full screen. The core keeps them for it and never
-// reads them.
+// core/screen_settings.c -- settings of the full screen. The core keeps them for it and reads
+// those of the live map alone (core/probes/live.c).
 #include "core/settings_list.h"
 
 static const char *const themes[] = { "default", "light", "contrast", NULL };
 static const char *const ramps[] = { "viridis", "cividis", "grey", NULL };
 static const char *const layouts[] = { "auto", "chat", "workbench", "maps", NULL };
+
+static const char *const word_auto[] = { "auto", NULL };
+static const char *const word_mean[] = { "mean", NULL };
 
 const struct setting screen_settings[] = {
     { "screen.theme", SETTING_CHOICE, 0, 0, "default", NULL, themes, STALE_NOTHING,
@@ -15,5 +18,11 @@ const struct setting screen_settings[] = {
       "Panels of the full screen; auto is the workbench where 100 columns are." },
     { "screen.mouse", SETTING_FLAG, 0, 0, "on", NULL, NULL, STALE_NOTHING,
       "The full screen takes mouse clicks; off leaves them to the terminal (selecting text)." },
+    { "screen.live", SETTING_FLAG, 0, 0, "on", NULL, NULL, STALE_NOTHING,
+      "While an answer comes, a map shows where its newest token looks." },
+    { "screen.live_layer", SETTING_INTEGER, 0, 1000, "auto", NULL, word_auto, STALE_NOTHING,
+      "Layer of that map; auto is the middle one." },
+    { "screen.live_head", SETTING_INTEGER, 0, 1000, "mean", NULL, word_mean, STALE_NOTHING,
+      "Attention head of that map; mean of all, or one." },
     { 0 },
 };

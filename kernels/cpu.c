@@ -1,5 +1,6 @@
 // kernels/cpu.c -- the CPU device: memory, threads, and the choice of the instruction set.
 #include <omp.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -39,10 +40,21 @@ static const char *cpu_failure(void)
 static _Thread_local void *scratch_memory;
 static _Thread_local size_t scratch_size;
 
+// Frees it when the thread ends.
+static pthread_key_t scratch_key;
+static pthread_once_t scratch_once = PTHREAD_ONCE_INIT;
+
+static void make_scratch_key(void)
+{
+    pthread_key_create(&scratch_key, free);
+}
+
 // Grows only; one per thread, for the life of the thread.
 void *cpu_scratch(size_t bytes)
 {
     if (bytes <= scratch_size) return scratch_memory;
+    pthread_once(&scratch_once, make_scratch_key);
+    pthread_setspecific(scratch_key, NULL);
     free(scratch_memory);
     scratch_memory = NULL;
     scratch_size = 0;
@@ -52,6 +64,7 @@ void *cpu_scratch(size_t bytes)
         return NULL;
     }
     scratch_size = rounded;
+    pthread_setspecific(scratch_key, scratch_memory);
     return scratch_memory;
 }
 

@@ -136,6 +136,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     const int total = total_lines(chat, width);
     const int most = total > area.height ? total - area.height : 0;
     chat->height = area.height;
+    chat->width = width;
     // What is read stays where it is while an answer grows below.
     if (chat->scroll > 0 && total > chat->total && chat->total) chat->scroll += total - chat->total;
     chat->total = total;

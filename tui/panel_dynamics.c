@@ -27,8 +27,12 @@ static void widen(const struct series *s, int index, double *min, double *max)
     }
 }
 
+// Deviations stand beside what they belong to; they are no curve of their own.
 static bool is_curve(const struct series *s, int index)
 {
+    const char *name = s->columns[index];
+    const size_t n = strlen(name);
+    if (n > 4 && !strcmp(name + n - 4, " std")) return false;
     double min = INFINITY, max = -INFINITY;
     widen(s, index, &min, &max);
     return index > 0 && max >= min;

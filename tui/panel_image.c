@@ -59,33 +59,74 @@ static double brightness(uint32_t rgb)
     return (0.299 * (rgb >> 16) + 0.587 * (rgb >> 8 & 255) + 0.114 * (rgb & 255)) / 255;
 }
 
+enum { TILES_MAX = 32 };
+
 struct drawing {
-    const struct image *picture; // NULL: the map alone
-    const struct map *map;       // NULL: the picture alone
+    const struct image *picture;       // NULL: the map alone
+    const struct map *maps[TILES_MAX]; // tiles of one map
+    int map_count;                     // 0: the picture alone
     const char *ramp;
     bool smooth;
     int width, height; // in pixels: columns and twice the lines
 };
 
+static double tile_size(const struct map *m)
+{
+    return (m->area[2] - m->area[0]) * (m->area[3] - m->area[1]);
+}
+
+// The smallest tile that covers the place (shares of the picture, made shares of the tile).
+static const struct map *tile_at(const struct drawing *d, double *u, double *v)
+{
+    const struct map *best = NULL;
+    for (int i = 0; i < d->map_count; i++) {
+        const double *a = d->maps[i]->area;
+        const bool covers = *u >= a[0] && *u < a[2] && *v >= a[1] && *v < a[3];
+        if (covers && (!best || tile_size(d->maps[i]) < tile_size(best))) best = d->maps[i];
+    }
+    if (!best) return NULL;
+    *u = (*u - best->area[0]) / (best->area[2] - best->area[0]);
+    *v = (*v - best->area[1]) / (best->area[3] - best->area[1]);
+    return best;
+}
+
+static bool is_bare(const struct map *m, double u, double v)
+{
+    const int row = (int)(v * m->rows), col = (int)(u * m->cols);
+    const size_t at = (size_t)(row < m->rows ? row : m->rows - 1) * (size_t)m->cols +
+                      (size_t)(col < m->cols ? col : m->cols - 1);
+    return !isfinite(m->values[at]) || (m->dropped && m->dropped[at]);
+}
+
+// The map in colour over the picture in grey; what was dropped, or not covered, is darker grey.
 static uint32_t colour_at(const struct drawing *d, int x, int y)
 {
-    const double u = (double)x / d->width, v = (double)y / d->height;
     const double du = 1.0 / d->width, dv = 1.0 / d->height;
-    const uint32_t below = d->picture ? picture_at(d->picture, u, v, du, dv) : 0;
-    if (!d->map) return below;
-    const double share = map_at(d->map, u + du / 2, v + dv / 2, d->smooth);
-    const uint32_t colour = ramp_colour(d->ramp, share);
-    return d->picture ? colour_mix(below, colour, 0.35 + 0.4 * share) : colour;
+    double u = x * du, v = y * dv;
+    const uint32_t below = d->picture ? picture_at(d->picture, u, v, du, dv) : 0x303030;
+    if (!d->map_count) return below;
+    u += du / 2;
+    v += dv / 2;
+    const struct map *m = tile_at(d, &u, &v);
+    const uint32_t grey = (uint32_t)(brightness(below) * 255 + 0.5) * 0x010101;
+    if (!m || is_bare(m, u, v)) return colour_mix(grey, 0, 0.4);
+    const uint32_t colour = ramp_colour(d->ramp, map_at(m, u, v, d->smooth));
+    return d->picture ? colour_mix(grey, colour, 0.62) : colour;
+}
+
+static double ink_at(const struct drawing *d, int x, int y)
+{
+    double u = (x + 0.5) / d->width, v = (y + 0.5) * 2 / d->height;
+    if (!d->map_count) return brightness(colour_at(d, x, 2 * y));
+    const struct map *m = tile_at(d, &u, &v);
+    return m && !is_bare(m, u, v) ? map_at(m, u, v, d->smooth) : 0;
 }
 
 static void draw_letters(const struct drawing *d, struct canvas *c, struct area area)
 {
     for (int y = 0; y < d->height / 2; y++)
         for (int x = 0; x < d->width; x++) {
-            const double u = (x + 0.5) / d->width, v = (y + 0.5) * 2 / d->height;
-            const double share =
-                d->map ? map_at(d->map, u, v, d->smooth) : brightness(colour_at(d, x, 2 * y));
-            const int shade = (int)(share * 9 + 0.5);
+            const int shade = (int)(ink_at(d, x, y) * 9 + 0.5);
             canvas_put(c, area, x, y, STYLE_TEXT,
                        (uint32_t)shades[shade < 0   ? 0
                                         : shade > 9 ? 9
@@ -110,8 +151,8 @@ static void draw_blocks(const struct drawing *d, struct canvas *c, struct area a
 // Width and height of what is shown, kept in proportion. A cell is twice as high as wide.
 static void fit(struct drawing *d, struct area area)
 {
-    const double w = d->picture ? (double)d->picture->width : d->map->cols;
-    const double h = d->picture ? (double)d->picture->height : d->map->rows;
+    const double w = d->picture ? (double)d->picture->width : d->maps[0]->cols;
+    const double h = d->picture ? (double)d->picture->height : d->maps[0]->rows;
     d->width = area.width;
     d->height = (int)(area.width * h / w + 0.5);
     if (d->height > 2 * area.height) {
@@ -169,21 +210,29 @@ static void draw_legend(const struct view *v, struct canvas *c, struct area area
     buf_release(&b);
 }
 
-static const struct preview *shown_picture(const struct image_view *i, const struct map *m)
+static const struct preview *shown_picture(const struct image_view *i)
 {
-    for (size_t k = 0; m && m->picture >= 0 && k < i->picture_count; k++)
-        if (i->pictures[k]->index == m->picture) return i->pictures[k];
     return i->picture < i->picture_count ? i->pictures[i->picture] : NULL;
+}
+
+// All tiles of the map: the same but for the part of the picture.
+static void add_tiles(const struct image_view *i, const struct map *m, struct drawing *d)
+{
+    for (size_t k = 0; m && k < i->map_count && d->map_count < TILES_MAX; k++) {
+        const struct map *o = &i->maps[k];
+        if (!strcmp(o->name, m->name) && o->picture == m->picture && o->layer == m->layer &&
+            o->head == m->head && o->token == m->token)
+            d->maps[d->map_count++] = o;
+    }
 }
 
 static void draw(struct view *v, struct canvas *c, struct area area, bool focused)
 {
     const struct map *m = view_map(v);
-    const struct preview *p = shown_picture(&v->image, m);
-    struct drawing d = { .map = m,
-                         .ramp = view_setting(v, "screen.map"),
-                         .smooth = v->image.smooth };
+    const struct preview *p = shown_picture(&v->image);
+    struct drawing d = { .ramp = view_setting(v, "screen.map"), .smooth = v->image.smooth };
     const struct area inner = { area.x, area.y, area.width, area.height - 1 };
+    add_tiles(&v->image, m, &d);
     if (p && p->image.pixels) d.picture = &p->image;
     if (!d.picture && !m) {
         canvas_text(c, area, 0, 0, STYLE_DIM, "no picture yet");
@@ -231,6 +280,19 @@ static int find_step(const struct image_view *i, const struct map *now, enum axi
     return best;
 }
 
+// Other layers and heads of the live map come with the next tokens.
+static void step_live(struct view *v, const struct map *now, enum axis axis, int direction)
+{
+    const struct snapshot *s = v->snapshot;
+    const int64_t most = !s ? 0 : axis == AXIS_LAYER ? s->layers : s->heads;
+    const int next = coordinate(now, axis) + direction;
+    const char *key = axis == AXIS_LAYER ? "screen.live_layer" : "screen.live_head";
+    if (axis == AXIS_HEAD && next >= most)
+        view_run(v, "/set %s mean", key);
+    else if (next >= 0 && next < most)
+        view_run(v, "/set %s %d", key, next);
+}
+
 static void step(struct view *v, enum axis axis, int direction, bool around)
 {
     const struct map *now = view_map(v);
@@ -239,6 +301,10 @@ static void step(struct view *v, enum axis axis, int direction, bool around)
         return;
     }
     int next = find_step(&v->image, now, axis, direction);
+    if (next < 0 && !strcmp(now->name, "live") && axis != AXIS_TOKEN) {
+        step_live(v, now, axis, direction);
+        return;
+    }
     if (next < 0 && around) next = find_step(&v->image, now, axis, -2);
     if (next >= 0) v->image.map = next;
 }

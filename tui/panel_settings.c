@@ -82,7 +82,7 @@ static void draw_row(const struct view *v, struct canvas *c, struct area area, i
     }
     const int x =
         canvas_text(c, right, 1, y, changed ? STYLE_CHANGED : STYLE_TEXT, *value ? value : "-");
-    if (changed && v->stale && row->stale >= STALE_KV)
+    if (changed && v->stale && row->stale != STALE_NOTHING)
         canvas_text(c, right, x + 1, y, STYLE_STALE, "stale");
     if (selected) canvas_style(c, area, 0, y, area.width, STYLE_SELECTED);
 }

@@ -18,8 +18,6 @@ struct prompt {
     char **offers;
     size_t offer_count;
     char *menu_line; // the line for which they were offered
-    char *line;      // came
-    bool got, end;
 };
 
 // Readline's callbacks have no argument of ours; there is one readline.
@@ -43,11 +41,11 @@ static void draw_nothing(void)
 {
 }
 
+// Here and not later: the history may only grow before readline begins its next line.
 static void take_line(char *line)
 {
-    current->end = line == NULL;
-    current->line = line;
-    current->got = true;
+    current->on_line(current->self, line);
+    free(line);
 }
 
 static void show_matches(char **matches, int count, int longest)
@@ -91,6 +89,8 @@ struct prompt *prompt_new(const struct shell *shell, void (*on_line)(void *self,
 void prompt_free(struct prompt *p)
 {
     if (!p) return;
+    rl_end_of_history(1, 0); // a line that was set aside comes back, and what belongs to it goes
+    rl_free_undo_list();
     rl_callback_handler_remove();
     prompt_close_menu(p);
     rl_outstream = stdout;
@@ -111,15 +111,6 @@ void prompt_close_menu(struct prompt *p)
 
 // --- editing -------------------------------------------------------------------------------------
 
-static void give_line(struct prompt *p)
-{
-    char *line = p->line;
-    p->got = false;
-    p->line = NULL;
-    p->on_line(p->self, line);
-    free(line);
-}
-
 void prompt_feed(struct prompt *p, const char *bytes, size_t length)
 {
     const bool tab = length == 1 && *bytes == '\t';
@@ -133,7 +124,6 @@ void prompt_feed(struct prompt *p, const char *bytes, size_t length)
     while (p->left) {
         const size_t before = p->left;
         rl_callback_read_char();
-        if (p->got) give_line(p);
         if (p->left == before) break;
     }
     p->left = 0;
@@ -156,8 +146,13 @@ void prompt_insert(struct prompt *p, const char *text)
 void prompt_set(struct prompt *p, const char *text)
 {
     prompt_close_menu(p);
-    rl_replace_line(text, 0);
-    rl_point = rl_end;
+    // As if typed: what readline remembers for undoing must fit the text (rl_replace_line does not
+    // see to it).
+    rl_begin_undo_group();
+    rl_delete_text(0, rl_end);
+    rl_point = 0;
+    rl_insert_text(text);
+    rl_end_undo_group();
 }
 
 const char *prompt_typed(const struct prompt *p)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "sessions/drafts.h"
 #include "tui/lines.h"
 #include "tui/list.h"
 #include "tui/places.h"
@@ -69,6 +70,12 @@ static bool is_layout(const struct news *n)
            !strcmp(n->event.key, "screen.layout");
 }
 
+// What is typed now is not touched.
+static void take_draft(struct screen *s, const char *text)
+{
+    if (s->prompt && !*prompt_typed(s->prompt)) prompt_set(s->prompt, text);
+}
+
 static void take_news(struct screen *s)
 {
     struct news *n;
@@ -79,6 +86,8 @@ static void take_news(struct screen *s)
             list_open_picker(s->view, n->text, &s->look);
         else if (n->kind == NEWS_LEAVE)
             s->leave = s->ended = true;
+        else if (n->kind == NEWS_DRAFT)
+            take_draft(s, n->text);
         else
             view_take(s->view, n);
         if (is_layout(n)) s->layout = -1;
@@ -193,7 +202,9 @@ static void on_line(void *self, const char *text)
 static void open_all(struct screen *s, struct err *err)
 {
     char *path = places_file("XDG_STATE_HOME", ".local/state", "history");
-    s->look = (struct shell){ .interactive = true };
+    s->look = (struct shell){ .interactive = true,
+                              .variables = s->shell->variables,
+                              .variable_count = s->shell->variable_count };
     if (s->shell->store) s->look.store = store_open(store_path(s->shell->store), NULL);
     s->typed.history = history_open(path);
     free(path);
@@ -231,6 +242,7 @@ int screen_run(struct screen *s, struct shell *shell, struct keys *keys, int (*b
     s->canvas.ascii = terminal_ascii(s->terminal);
     s->canvas.mono = terminal_mono(s->terminal);
     shell->screen = &hooks;
+    engine_watch(shell->engine, true);
     s->watcher = watcher_start(shell->store ? store_path(shell->store) : NULL, s->queue);
     s->worker = worker_start(shell, s->queue, begin, self);
     screen_show(s);
@@ -240,10 +252,15 @@ int screen_run(struct screen *s, struct shell *shell, struct keys *keys, int (*b
     while (!worker_stop(s->worker, 1) && ++tries < 5) take_news(s);
     const bool ended = tries < 5;
     watcher_stop(s->watcher);
+    char *draft = xstrdup(prompt_typed(s->prompt));
     close_all(s);
     if (!ended) _exit(s->status ? s->status : STATUS_INTERRUPTED); // what hangs cannot be freed
     worker_free(s->worker);
     shell->screen = NULL;
+    // The first session begins with the first message: a draft before it is of no session.
+    if (shell->store && (*draft || store_session(shell->store)))
+        store_draft_keep(shell->store, draft, NULL);
+    free(draft);
     if (signals_terminated()) return 128 + signals_terminated();
     return s->status;
 }

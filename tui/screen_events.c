@@ -11,6 +11,7 @@
 
 #include "core/clock.h"
 #include "core/err.h"
+#include "core/image.h"
 #include "core/mem.h"
 #include "core/message.h"
 
@@ -108,8 +109,8 @@ static const char *keep_text(struct news *n, const char *text)
 
 static void *keep_bytes(struct news *n, const void *bytes, size_t size)
 {
-    void *copy = keep(n, xmalloc(size ? size : 1));
-    if (size) memcpy(copy, bytes, size);
+    void *copy = keep(n, xcalloc(1, size ? size : 1));
+    if (bytes && size) memcpy(copy, bytes, size);
     return copy;
 }
 
@@ -132,9 +133,16 @@ static void copy_table(struct news *n, const struct event_table *from)
 static void copy_heatmap(struct news *n, const struct event_heatmap *from)
 {
     struct event_heatmap *h = keep_bytes(n, from, sizeof *from);
+    const struct image *image = from->image;
+    const size_t cells = (size_t)from->rows * (size_t)from->cols;
     h->name = keep_text(n, from->name);
-    h->values =
-        keep_bytes(n, from->values, (size_t)from->rows * (size_t)from->cols * sizeof *h->values);
+    h->tile = keep_text(n, from->tile);
+    h->image = NULL;
+    for (int i = 0; i < 4; i++) // as shares of the picture, which stays with the engine
+        h->area[i] =
+            !image ? i / 2 : from->area[i] / (double)(i % 2 ? image->height : image->width);
+    if (from->dropped) h->dropped = keep_bytes(n, from->dropped, cells * sizeof *h->dropped);
+    h->values = keep_bytes(n, from->values, cells * sizeof *h->values);
     n->event.heatmap = h;
 }
 
@@ -145,6 +153,16 @@ static void copy_answer(struct news *n, const struct event_answer *from)
     a->stop = keep_text(n, from->stop);
     a->ids = keep_bytes(n, from->ids, from->count * sizeof *from->ids);
     n->event.answer = a;
+}
+
+static void copy_columns(struct news *n, const struct event_columns *from)
+{
+    struct event_columns *c = keep_bytes(n, from, sizeof *from);
+    for (int i = 0; i < 2; i++) {
+        c->title[i] = keep_text(n, from->title[i]);
+        c->text[i] = keep_text(n, from->text[i]);
+    }
+    n->event.columns = c;
 }
 
 static void copy_message(struct news *n, const struct message *m)
@@ -171,6 +189,7 @@ static struct news *copy_event(const struct event *from)
     if (from->answer) copy_answer(n, from->answer);
     if (from->table) copy_table(n, from->table);
     if (from->heatmap) copy_heatmap(n, from->heatmap);
+    if (from->columns) copy_columns(n, from->columns);
     if (from->message) copy_message(n, from->message);
     if (from->progress) {
         struct event_progress *p = keep_bytes(n, from->progress, sizeof *from->progress);
@@ -193,7 +212,7 @@ static bool too_often(struct news_queue *q, const struct event *e)
 static void emit(void *self, const struct event *event)
 {
     struct news_queue *q = self;
-    if (event->kind == EVENT_SCORE || too_often(q, event)) return;
+    if (event->kind == EVENT_SCORE || event->kind == EVENT_MEASURED || too_often(q, event)) return;
     push(q, copy_event(event));
 }
 

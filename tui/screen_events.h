@@ -6,8 +6,9 @@
 //   ... in the loop, when news_fd(q) is readable:
 //   while ((n = news_next(q))) { ... n->event ... news_free(n); }
 //
-// Any thread may post; one takes. An event is copied with all it points to, but for messages: of
-// those the text (event.text), the role (event.id) and how many pictures they have (event.count).
+// Any thread may post; one takes. A map's area is in shares of the picture. An event is copied with
+// all it points to, but for messages: of those the text (event.text), the role (event.id) and how
+// many pictures they have (event.count).
 #ifndef TUI_SCREEN_EVENTS_H
 #define TUI_SCREEN_EVENTS_H
 
@@ -22,6 +23,7 @@ enum news_kind {
     NEWS_JOBS,     // data: struct jobs_news
     NEWS_CAPTURE,  // data: struct capture, which belongs to who waits for it
     NEWS_OPEN,     // text: what to pick
+    NEWS_DRAFT,    // text: typed in this session and not sent
     NEWS_LEAVE,    // nothing runs any more
 };
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/parse.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "tui/list.h"
@@ -19,27 +20,66 @@
 
 // --- lines ---------------------------------------------------------------------------------------
 
-static bool is_quit(const char *line)
+// Is this line the command, and what follows its name?
+static const char *arguments_of(const char *line, const char *command)
 {
     char name[32] = "";
-    if (sscanf(line, " /%31[a-z]", name) != 1) return false; // NOLINT(cert-err34-c)
-    const struct command *command = command_find(name);
-    return command && !strcmp(command->name, "quit");
+    int behind = 0;
+    if (sscanf(line, " /%31[a-z_]%n", name, &behind) != 1) return NULL; // NOLINT(cert-err34-c)
+    const struct command *found = command_find(name);
+    if (!found || strcmp(found->name, command) != 0) return NULL;
+    return line + behind + strspn(line + behind, " \t");
 }
 
-// Whoever leaves does not wait for the end of an answer.
+// "/set KEY VALUE" and "/toggle KEY [VALUE...]" as key and value; false: something else.
+static bool read_change(const struct screen *s, const char *line, char key[48], char value[256])
+{
+    struct words words = { 0 };
+    const char *set = arguments_of(line, "set"), *toggle = arguments_of(line, "toggle");
+    const char *text = set ? set : toggle;
+    bool read = false;
+    if (!text || words_parse(&words, text, &s->look, NULL) < 0) {
+        words_release(&words);
+        return false;
+    }
+    const struct setting *row = words.count ? settings_find(words.list[0]) : NULL;
+    const char *next = !row               ? NULL
+                       : toggle           ? setting_next(row, view_setting(s->view, row->key),
+                                                         words.count - 1, words.list + 1)
+                       : words.count == 2 ? words.list[1]
+                                          : NULL;
+    if (next && strlen(next) < 256) {
+        snprintf(key, 48, "%s", row->key);
+        snprintf(value, 256, "%s", next);
+        read = true;
+    }
+    words_release(&words);
+    return read;
+}
+
+// A setting changed while an answer comes holds from its next token; what is of the screen alone
+// holds at once.
+static bool run_change(struct screen *s, const char *line)
+{
+    char key[48], value[256];
+    if (!s->view->busy || !read_change(s, line, key, value)) return false;
+    if (!strncmp(key, "screen.", 7)) settings_set(s->view->settings, key, value, NULL);
+    if (!s->view->answering) return false;
+    engine_post_set(s->shell->engine, key, value);
+    return true;
+}
+
+// Whoever leaves does not wait for the end of an answer; a list opens at once.
 static void run_line(struct screen *s, const char *line)
 {
-    char key[32], value[32];
-    if (is_quit(line)) worker_cancel(s->worker);
-    // What is of the screen alone need not wait for the end of an answer.
-    if (sscanf(line, "/set screen.%20s %31s", key, value) == 2) { // NOLINT(cert-err34-c)
-        char *name = xasprintf("screen.%s", key);
-        if (settings_find(name)) settings_set(s->view->settings, name, value, NULL);
-        free(name);
-    }
-    worker_submit(s->worker, line);
+    const char *what = arguments_of(line, "open");
     s->view->chat.scroll = 0;
+    if (what && (!*what || !strpbrk(what, " \t"))) {
+        list_open_picker(s->view, what, &s->look);
+        return;
+    }
+    if (arguments_of(line, "quit")) worker_cancel(s->worker);
+    if (!run_change(s, line)) worker_submit(s->worker, line);
 }
 
 void screen_submit(struct screen *s, const char *text)
@@ -58,11 +98,12 @@ void screen_stop(struct screen *s)
 {
     const double now = clock_seconds();
     const bool typed = *prompt_typed(s->prompt) || typed_open(&s->typed);
-    if (worker_busy(s->worker)) {
+    if (!prompt_plain(s->prompt)) { // a search of readline's, a count
+        prompt_feed(s->prompt, "\a", 1);
+    } else if (worker_busy(s->worker)) {
         const int waited = worker_cancel(s->worker);
         view_hint(s->view, waited ? "stopping; %d waiting lines are dropped" : "stopping", waited);
     } else if (typed || s->focus != PANEL_NONE) {
-        prompt_feed(s->prompt, "\a", 1); // ends a search of readline's
         prompt_set(s->prompt, "");
         typed_drop(&s->typed);
         s->focus = PANEL_NONE;

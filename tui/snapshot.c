@@ -95,23 +95,15 @@ static void shrink(struct image *to, const struct image *from, int side)
     image_release(&flat);
 }
 
-static struct preview *make_preview(const struct engine *e, int index, const struct picture *p)
+static struct preview *make_preview(int index, const struct picture *p)
 {
     struct preview *preview = xcalloc(1, sizeof *preview);
-    const struct model *m = engine_model(e);
-    struct image seen = { 0 };
     preview->index = index;
     preview->path = xstrdup(strcmp(p->path, "-") ? p->path : "standard input");
     preview->width = p->image.width;
     preview->height = p->image.height;
     preview->tokens = p->tokens;
-    if (m && model_sees(m) &&
-        preprocess_bytes(&seen, &p->image, &m->picture, RESIZE_PILLOW13, NULL) == 0) {
-        shrink(&preview->image, &seen, PREVIEW_SIDE);
-        image_release(&seen);
-    } else {
-        shrink(&preview->image, &p->image, PREVIEW_SIDE);
-    }
+    shrink(&preview->image, &p->image, PREVIEW_SIDE);
     return preview;
 }
 
@@ -125,7 +117,7 @@ void post_pictures(struct told_pictures *told, const struct shell *shell, struct
         if (!p->path || !p->image.pixels) continue; // taken back
         if (i < told->count && !strcmp(told->sha256[i], p->sha256)) continue;
         memcpy(told->sha256[i], p->sha256, sizeof p->sha256);
-        news_post(q, NEWS_PICTURE, NULL, make_preview(shell->engine, (int)i, p), preview_free);
+        news_post(q, NEWS_PICTURE, NULL, make_preview((int)i, p), preview_free);
     }
     for (size_t i = told->count; i < c->picture_count; i++)
         if (!c->pictures[i].path) told->sha256[i][0] = '\0';

@@ -1,7 +1,7 @@
 // tui/snapshot.h -- what the screen shows of the engine, copied between two lines.
 //
 // The engine belongs to the thread that computes; after every line it makes a snapshot and posts
-// it. Pictures are posted once each, as the model sees them.
+// it. Pictures are posted once each.
 #ifndef TUI_SNAPSHOT_H
 #define TUI_SNAPSHOT_H
 
@@ -25,7 +25,7 @@ struct preview {
     int index; // of the picture in the conversation
     char *path;
     int64_t width, height, tokens;
-    struct image image; // RGB, what the model sees of it (small)
+    struct image image; // RGB, small
 };
 
 struct snapshot *snapshot_make(const struct shell *shell);

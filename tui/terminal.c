@@ -53,8 +53,10 @@ bool terminal_possible(void)
     if (!term || !*term || !strcmp(term, "dumb")) return false;
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) return false;
     if (setupterm(NULL, STDOUT_FILENO, &problem) != OK) return false;
-    const char *move = tigetstr("cup"), *clear_all = tigetstr("clear");
-    return move && move != (char *)-1 && clear_all && clear_all != (char *)-1;
+    const char *place = tigetstr("cup"), *erase_all = tigetstr("clear");
+    const bool possible = place && place != (char *)-1 && erase_all && erase_all != (char *)-1;
+    del_curterm(cur_term);
+    return possible;
 }
 
 // --- start and end -------------------------------------------------------------------------------
@@ -127,6 +129,11 @@ struct terminal *terminal_open(struct err *err)
 
 void terminal_leave(struct terminal *t)
 {
+    const char *back = tigetstr("rmcup");
+    if (!back || back == (char *)-1) { // no other screen to go back to: leave an empty one
+        erase();
+        refresh();
+    }
     say(modes_off);
     endwin();
     fflush(stdout);

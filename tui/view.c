@@ -256,6 +256,15 @@ static void take_table(struct view *v, const struct event *e)
     dynamics_take(&v->dynamics, e->table);
 }
 
+// Two answers beside each other, drawn for a width when they come.
+static void take_columns(struct view *v, const struct event *e)
+{
+    struct buf b = { 0 };
+    columns_draw(&b, e->columns, v->chat.width > 40 ? v->chat.width : 78);
+    view_add(v, ENTRY_TABLE, b.data);
+    buf_release(&b);
+}
+
 static void take_heatmap(struct view *v, const struct event *e)
 {
     image_take_map(&v->image, e->heatmap);
@@ -271,7 +280,7 @@ static void take_setting(struct view *v, const struct event *e)
     free(line);
     if (!row) return;
     settings_set(v->settings, e->key, e->value, NULL);
-    if (e->ok && row->stale >= STALE_KV && v->prompt_tokens) v->stale = true;
+    if (e->ok && row->stale != STALE_NOTHING && v->prompt_tokens) v->stale = true;
 }
 
 static void take_progress(struct view *v, const struct event *e)
@@ -291,6 +300,7 @@ static void take_answering(struct view *v, const struct event *e)
     v->asked = clock_seconds();
     v->first = v->last = 0;
     v->tokens = 0;
+    image_forget(&v->image, "live"); // those of the answer before
     v->image.map = -1;
 }
 
@@ -304,11 +314,19 @@ static void take_done(struct view *v, const struct event *e)
 static void (*const takes[])(struct view *v, const struct event *e) = {
     [EVENT_TOKEN] = take_token,         [EVENT_ANSWER] = take_answer,
     [EVENT_TEXT] = take_text,           [EVENT_IDS] = take_ids,
+<<<<<<< HEAD
     [EVENT_COLUMNS] = take_columns,     [EVENT_TABLE] = take_table,
     [EVENT_HEATMAP] = take_heatmap,     [EVENT_PROGRESS] = take_progress,
     [EVENT_SETTING] = take_setting,     [EVENT_NOTICE] = take_notice,
     [EVENT_ERROR] = take_error,         [EVENT_DONE] = take_done,
     [EVENT_RESULT] = take_result,       [EVENT_MESSAGE] = take_message,
+=======
+    [EVENT_TABLE] = take_table,         [EVENT_HEATMAP] = take_heatmap,
+    [EVENT_PROGRESS] = take_progress,   [EVENT_SETTING] = take_setting,
+    [EVENT_NOTICE] = take_notice,       [EVENT_ERROR] = take_error,
+    [EVENT_DONE] = take_done,           [EVENT_RESULT] = take_result,
+    [EVENT_COLUMNS] = take_columns,     [EVENT_MESSAGE] = take_message,
+>>>>>>> screen
     [EVENT_UNDO] = take_undo,           [EVENT_CLEAR] = take_clear,
     [EVENT_ANSWERING] = take_answering,
 };
@@ -318,6 +336,7 @@ static void (*const takes[])(struct view *v, const struct event *e) = {
 static void take_busy(struct view *v, const struct news *n)
 {
     v->busy = true;
+    v->dynamics.fresh = true;
     free(v->line);
     v->line = xstrdup(n->text ? n->text : "");
     if (!*v->line) return;
@@ -325,6 +344,13 @@ static void take_busy(struct view *v, const struct news *n)
     const bool command = *p == '/';
     view_add(v, command ? ENTRY_COMMAND : ENTRY_USER, v->line);
     v->expect_message = !command;
+}
+
+static void take_idle(struct view *v)
+{
+    v->busy = v->answering = false;
+    free(v->hint); // "stopping": it has
+    v->hint = NULL;
 }
 
 static void take_snapshot(struct view *v, struct snapshot *s)
@@ -353,7 +379,7 @@ bool view_take(struct view *v, const struct news *n)
         takes[kind](v, &n->event);
         break;
     case NEWS_BUSY: take_busy(v, n); break;
-    case NEWS_IDLE: v->busy = v->answering = false; break;
+    case NEWS_IDLE: take_idle(v); break;
     case NEWS_SNAPSHOT: take_snapshot(v, take_data(n)); break;
     case NEWS_PICTURE: {
         struct preview *p = take_data(n);

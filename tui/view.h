@@ -39,9 +39,9 @@ struct entry {
 struct chat_view {
     struct entry *entries;
     size_t count;
-    int answering;     // entry that tokens are added to; -1: none
-    int scroll;        // lines from the end; 0: follows
-    int height, total; // as drawn last
+    int answering;            // entry that tokens are added to; -1: none
+    int scroll;               // lines from the end; 0: follows
+    int width, height, total; // as drawn last
     int pan;
     bool searching; // letters go to the search text
     struct buf search;
@@ -54,7 +54,10 @@ struct map {
     char *name;
     int picture, layer, head, token, rows, cols;
     float min, max;
-    float *values;
+    float *values;    // NaN: nothing is there
+    uint8_t *dropped; // NULL: pruning dropped nothing
+    char *tile;       // NULL: all of the picture
+    double area[4];   // left, top, right, bottom of what it covers, in shares of the picture
 };
 
 enum { MAPS_MAX = 4096 };
@@ -89,7 +92,7 @@ struct series {
 struct dynamics_view {
     struct series *series, *ghosts; // [count], the ghost of the same name; name NULL: none
     size_t count, shown;
-    bool no_ghost;
+    bool no_ghost, fresh; // fresh: no table of this line has come yet
 };
 
 struct jobs_news {
@@ -176,6 +179,7 @@ void image_view_release(struct image_view *i);
 void image_take_map(struct image_view *i, const struct event_heatmap *h);
 void image_take_picture(struct image_view *i, struct preview *p);
 void image_clear(struct image_view *i);
+void image_forget(struct image_view *i, const char *name); // maps of that name
 void dynamics_take(struct dynamics_view *d, const struct event_table *t);
 void dynamics_release(struct dynamics_view *d);
 void list_release(struct list_view *l);

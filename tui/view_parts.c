@@ -11,6 +11,8 @@
 static void map_release(struct map *m)
 {
     free(m->name);
+    free(m->tile);
+    free(m->dropped);
     free(m->values);
 }
 
@@ -18,6 +20,19 @@ static void drop_maps(struct image_view *i)
 {
     for (size_t k = 0; k < i->map_count; k++) map_release(&i->maps[k]);
     i->map_count = 0;
+    i->map = -1;
+}
+
+void image_forget(struct image_view *i, const char *name)
+{
+    size_t kept = 0;
+    for (size_t k = 0; k < i->map_count; k++) {
+        if (!strcmp(i->maps[k].name, name))
+            map_release(&i->maps[k]);
+        else
+            i->maps[kept++] = i->maps[k];
+    }
+    i->map_count = kept;
     i->map = -1;
 }
 
@@ -52,7 +67,8 @@ void image_take_picture(struct image_view *i, struct preview *p)
 static bool same_map(const struct map *a, const struct event_heatmap *b)
 {
     return a->picture == b->picture && a->layer == b->layer && a->head == b->head &&
-           a->token == b->token && !strcmp(a->name, b->name);
+           a->token == b->token && !strcmp(a->name, b->name) &&
+           !strcmp(a->tile ? a->tile : "", b->tile ? b->tile : "");
 }
 
 // Told again, it takes the place of the former one.
@@ -67,8 +83,8 @@ void image_take_map(struct image_view *i, const struct event_heatmap *h)
         const struct map old = i->maps[at];
         memmove(i->maps + at, i->maps + at + 1, (i->map_count - at - 1) * sizeof old);
         i->map_count--;
-        free(old.name);
-        free(old.values);
+        map_release(&(struct map){
+            .name = old.name, .tile = old.tile, .dropped = old.dropped, .values = old.values });
         if (i->map == (int)at) i->map = -1;
         if (i->map > (int)at) i->map--;
     }
@@ -85,14 +101,28 @@ void image_take_map(struct image_view *i, const struct event_heatmap *h)
                        .max = h->max };
     m->values = xreallocarray(NULL, count, sizeof *m->values);
     memcpy(m->values, h->values, count * sizeof *m->values);
+    memcpy(m->area, h->area, sizeof m->area);
+    m->tile = h->tile ? xstrdup(h->tile) : NULL;
+    // Who asks for maps of a picture wants to see them; live ones come unasked.
+    for (size_t k = 0; strcmp(h->name, "live") != 0 && k < i->picture_count; k++)
+        if (i->pictures[k]->index == h->picture) i->picture = k;
+    if (!h->dropped) return;
+    m->dropped = xmalloc(count);
+    memcpy(m->dropped, h->dropped, count);
 }
 
+// The chosen map, else the newest one of the picture that is shown.
 const struct map *view_map(const struct view *v)
 {
     const struct image_view *i = &v->image;
-    if (i->hidden || !i->map_count) return NULL;
-    return &i->maps[i->map >= 0 && (size_t)i->map < i->map_count ? (size_t)i->map
-                                                                 : i->map_count - 1];
+    const int picture = i->picture < i->picture_count ? i->pictures[i->picture]->index : -1;
+    if (i->hidden) return NULL;
+    for (size_t k = i->map_count; k-- > 0;) {
+        const size_t at = i->map >= 0 && k + 1 == i->map_count ? (size_t)i->map : k;
+        const struct map *m = at < i->map_count ? &i->maps[at] : NULL;
+        if (m && (m->picture == picture || m->picture < 0 || picture < 0)) return m;
+    }
+    return NULL;
 }
 
 // --- tables --------------------------------------------------------------------------------------
@@ -187,7 +217,8 @@ void dynamics_take(struct dynamics_view *d, const struct event_table *t)
         d->ghosts[at] = d->series[at];
     }
     d->series[at] = read_series(t);
-    d->shown = at;
+    if (d->fresh) d->shown = at; // of several tables the first
+    d->fresh = false;
 }
 
 void list_release(struct list_view *l)

@@ -10,6 +10,7 @@
 
 #include "commands/jobs.h"
 #include "core/mem.h"
+#include "sessions/drafts.h"
 #include "tui/snapshot.h"
 
 struct worker {
@@ -25,12 +26,27 @@ struct worker {
     int count;
     bool busy, stop, joined;
     struct told_pictures told;
+    char *session; // whose draft was told; NULL: none yet
 };
 
 // --- the thread ----------------------------------------------------------------------------------
 
+// Another session is current: what was typed there and not sent comes back.
+static void tell_draft(struct worker *w)
+{
+    struct store *store = w->shell->store;
+    const char *now = store && store_session(store) ? store_session(store) : "";
+    if (!store || (w->session && !strcmp(w->session, now))) return;
+    free(w->session);
+    w->session = xstrdup(now);
+    char *text = store_draft_take(store, NULL);
+    if (text && *text) news_post(w->queue, NEWS_DRAFT, text, NULL, NULL);
+    free(text);
+}
+
 static void tell_state(struct worker *w)
 {
+    tell_draft(w);
     post_pictures(&w->told, w->shell, w->queue);
     news_post(w->queue, NEWS_SNAPSHOT, NULL, snapshot_make(w->shell), snapshot_free);
 }
@@ -59,9 +75,10 @@ static char *next_line(struct worker *w)
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec++;
         const bool late = pthread_cond_timedwait(&w->wake, &w->mutex, &until) == ETIMEDOUT;
-        if (!late || !w->shell->job_count) continue;
+        if (!late) continue;
         pthread_mutex_unlock(&w->mutex);
-        shell_job_news(w->shell);
+        engine_obey_posted(w->shell->engine); // posted when the answer was just at its end
+        if (w->shell->job_count) shell_job_news(w->shell);
         pthread_mutex_lock(&w->mutex);
     }
     if (!w->stop) {
@@ -186,6 +203,7 @@ void worker_free(struct worker *w)
     for (int i = 0; i < w->count; i++) free(w->lines[i]);
     free(w->lines);
     free(w->told.sha256);
+    free(w->session);
     pthread_mutex_destroy(&w->mutex);
     pthread_cond_destroy(&w->wake);
     free(w);

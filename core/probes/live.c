@@ -1,0 +1,116 @@
+// core/probes/live.c -- the attention of the newest token, map by map.
+#include "core/probes/live.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/probes/rows.h"
+
+struct live {
+    struct probe_options options;
+    struct probe_env env;
+    const struct sinks *sinks;
+    int layer, head;
+    int64_t prompt; // rows before the answer; -1: not known yet
+};
+
+struct live *live_new(const struct model *model, const struct settings *settings,
+                      const struct backend *backend, const struct picture *pictures, size_t count,
+                      const struct sinks *sinks)
+{
+    struct live *l = xcalloc(1, sizeof *l);
+    const int layers = model->decoder.config.layers;
+    const bool chosen = !settings_is(settings, "screen.live_layer", "auto");
+    l->layer = chosen ? (int)settings_integer(settings, "screen.live_layer") : probe_middle(model);
+    if (l->layer >= layers) l->layer = layers - 1;
+    l->head = settings_is(settings, "screen.live_head", "mean")
+                  ? -1
+                  : (int)settings_integer(settings, "screen.live_head");
+    if (l->head >= model->decoder.config.heads) l->head = (int)model->decoder.config.heads - 1;
+    l->options = probe_defaults;
+    l->env = (struct probe_env){ .model = model,
+                                 .settings = settings,
+                                 .backend = backend,
+                                 .options = &l->options,
+                                 .pictures = pictures,
+                                 .picture_count = count };
+    l->sinks = sinks;
+    return l;
+}
+
+void live_free(struct live *l)
+{
+    free(l);
+}
+
+static void emit(const struct live *l, const struct result_map *m)
+{
+    struct event_heatmap e = { .name = m->name,
+                               .picture = m->picture,
+                               .layer = m->layer,
+                               .head = m->head,
+                               .token = m->token,
+                               .rows = m->rows,
+                               .cols = m->cols,
+                               .values = m->values,
+                               .tile = m->tile,
+                               .image = &l->env.pictures[m->picture].image };
+    bool any = false;
+    for (int i = 0; i < m->rows * m->cols; i++) {
+        const float v = m->values[i];
+        if (!isfinite(v)) continue;
+        e.min = !any || v < e.min ? v : e.min;
+        e.max = !any || v > e.max ? v : e.max;
+        any = true;
+    }
+    memcpy(e.area, m->area, sizeof e.area);
+    sinks_emit(l->sinks, &(struct event){ .kind = EVENT_HEATMAP, .heatmap = &e });
+}
+
+// probs [H,P]: to values [S] of the visual tokens, those of the head or their mean.
+static int take_row(void *self, struct graph *g, const struct site_args *args, int64_t row,
+                    const float *probs)
+{
+    struct live *l = self;
+    const int64_t heads = args->q->shape[1], keys = args->k->shape[0];
+    const int64_t from = l->head < 0 ? 0 : l->head, to = l->head < 0 ? heads : l->head + 1;
+    int64_t visual;
+    int32_t *number = probe_visual_numbers(args->sequence, &visual);
+    float *values = xcalloc((size_t)visual + 1, sizeof *values);
+    struct results r = { 0 };
+    for (int64_t k = 0; k < keys; k++) {
+        const int32_t at = number[site_key(args, k)];
+        for (int64_t h = from; at >= 0 && h < to; h++)
+            values[at] += probs[h * keys + k] / (float)(to - from);
+    }
+    l->env.sequence = args->sequence;
+    if (visual)
+        probe_maps(&l->env, &r, "live", l->layer, l->head,
+                   (int)(site_row(args, row) - args->sequence->prompt), values);
+    for (size_t i = 0; i < r.map_count; i++) emit(l, &r.maps[i]);
+    results_release(&r);
+    free(values);
+    free(number);
+    return 0;
+}
+
+static bool wants(void *self, enum site site, int layer)
+{
+    const struct live *l = self;
+    return site == SITE_VALUES && (layer < 0 || layer == l->layer);
+}
+
+static int run(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    struct live *l = self;
+    const int64_t last = args->q->shape[0] - 1;
+    const int32_t query = (int32_t)site_row(args, last);
+    if (args->prefill || !l->env.picture_count || query < args->sequence->prompt) return 0;
+    return probe_each_query(g, args, &query, 1, take_row, l);
+}
+
+struct hook live_hook(struct live *l)
+{
+    return (struct hook){ .wants = wants, .run = run, .self = l };
+}

@@ -1,0 +1,230 @@
+// tests/tui/keys.c -- tui/key_reader.c, keys.c: bytes to names, names to what they do.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/keys.h"
+#include "tui/list.h"
+#include "tui/picker.h"
+#include "tui/screen_parts.h"
+
+static void expect_key(const char *bytes, const char *name)
+{
+    struct key_reader r = { 0 };
+    struct key key;
+    key_reader_add(&r, bytes, strlen(bytes));
+    assert_true(key_reader_next(&r, true, &key));
+    assert_string_equal(key.name, name);
+    assert_int_equal(key.length, strlen(bytes));
+    assert_false(key_reader_open(&r));
+    key_reader_release(&r);
+}
+
+static void test_names(void **state)
+{
+    expect_key("a", "a");
+    expect_key("\xc3\xa4", "\xc3\xa4");
+    expect_key(" ", "Space");
+    expect_key("\r", "Enter");
+    expect_key("\t", "Tab");
+    expect_key("\177", "Backspace");
+    expect_key("\x10", "Ctrl-P");
+    expect_key("\033", "Esc");
+    expect_key("\033x", "Alt-x");
+    expect_key("\033[A", "Up");
+    expect_key("\033OA", "Up");
+    expect_key("\033[5~", "PageUp");
+    expect_key("\033[Z", "Shift-Tab");
+    expect_key("\033OP", "F1");
+    expect_key("\033[[A", "F1"); // Linux console
+    expect_key("\033[11~", "F1");
+    expect_key("\033[24~", "F12");
+    expect_key("\033[1;5C", "Ctrl-Right");
+    expect_key("\033[5;3~", "Alt-PageUp");
+    expect_key("\033[999~", "");
+    expect_key("\033[1;99A", "Up");
+}
+
+// A sequence that comes in pieces is one key; nothing is taken before it is whole.
+static void test_pieces(void **state)
+{
+    struct key_reader r = { 0 };
+    struct key key;
+    const char bytes[] = "\033[1;5C";
+    for (size_t i = 0; i + 1 < sizeof bytes - 1; i++) {
+        key_reader_add(&r, bytes + i, 1);
+        assert_false(key_reader_next(&r, false, &key));
+        assert_true(key_reader_open(&r));
+    }
+    key_reader_add(&r, "C", 1);
+    assert_true(key_reader_next(&r, false, &key));
+    assert_string_equal(key.name, "Ctrl-Right");
+    key_reader_add(&r, "\xe7\x8c", 2);
+    assert_false(key_reader_next(&r, false, &key));
+    key_reader_add(&r, "\xab", 1);
+    assert_true(key_reader_next(&r, false, &key));
+    assert_string_equal(key.name, "\xe7\x8c\xab");
+    key_reader_release(&r);
+}
+
+static void test_paste(void **state)
+{
+    struct key_reader r = { 0 };
+    struct key key;
+    const char first[] = "\033[200~one\rtwo\033[A\033[20", second[] = "1~x";
+    key_reader_add(&r, first, sizeof first - 1);
+    assert_false(key_reader_next(&r, false, &key));
+    key_reader_add(&r, second, sizeof second - 1);
+    assert_true(key_reader_next(&r, false, &key));
+    assert_int_equal(key.kind, KEY_PASTE);
+    assert_string_equal(key.paste, "one\ntwo\033[A");
+    free(key.paste);
+    assert_true(key_reader_next(&r, false, &key));
+    assert_string_equal(key.name, "x");
+    key_reader_add(&r, "\033[200~lost", 10); // its end never comes
+    assert_false(key_reader_next(&r, false, &key));
+    assert_true(key_reader_next(&r, true, &key));
+    assert_string_equal(key.paste, "lost");
+    free(key.paste);
+    key_reader_release(&r);
+}
+
+static void test_mouse(void **state)
+{
+    struct key_reader r = { 0 };
+    struct key key;
+    key_reader_add(&r, "\033[<0;10;5M\033[<64;1;1M\033[<0;10;5m\033[M !!", 36);
+    assert_true(key_reader_next(&r, false, &key));
+    assert_int_equal(key.kind, KEY_MOUSE);
+    assert_int_equal(key.button, 1);
+    assert_int_equal(key.x, 9);
+    assert_int_equal(key.y, 4);
+    assert_true(key_reader_next(&r, false, &key));
+    assert_int_equal(key.button, 4);
+    assert_true(key_reader_next(&r, false, &key));
+    assert_int_equal(key.button, 0); // let go
+    assert_true(key_reader_next(&r, false, &key));
+    assert_int_equal(key.button, 1);
+    assert_int_equal(key.x, 0);
+    key_reader_release(&r);
+}
+
+// Any bytes are taken to the end, whatever they are.
+static void test_any_bytes(void **state)
+{
+    uint32_t dice = 7;
+    struct key_reader r = { 0 };
+    struct key key;
+    for (int i = 0; i < 20000; i++) {
+        static const char likely[] = "\033[<;M0123~AO\177\x80\xf0\0";
+        dice = dice * 1664525 + 1013904223;
+        const uint32_t n = dice >> 16;
+        const char c = n & 1 ? likely[n / 2 % (sizeof likely - 1)] : (char)(n >> 4);
+        key_reader_add(&r, &c, 1);
+        while (key_reader_next(&r, i % 50 == 0, &key)) free(key.paste);
+    }
+    while (key_reader_next(&r, true, &key)) free(key.paste);
+    assert_false(key_reader_open(&r));
+    key_reader_release(&r);
+}
+
+static void expect_found(struct keys *k, const char *context, const char *key, const char *command)
+{
+    char *found = keys_find(k, context, key);
+    if (command)
+        assert_string_equal(found, command);
+    else
+        assert_null(found);
+    free(found);
+}
+
+static void test_bind(void **state)
+{
+    struct keys *k = keys_new();
+    struct err err;
+    expect_found(k, "input", "F1", "help");
+    expect_found(k, "chat", "n", "next");
+    expect_found(k, "input", "n", NULL);
+    expect_found(k, "list", "F1", NULL); // an open list takes all keys
+    assert_int_equal(keys_bind(k, "c-t", "/toggle ira.on", &err), 0);
+    expect_found(k, "settings", "Ctrl-T", "/toggle ira.on");
+    assert_int_equal(keys_bind(k, "f1", "/help", &err), 0);
+    expect_found(k, "chat", "F1", "/help");
+    assert_int_equal(keys_bind(k, "F1", NULL, &err), 0);
+    expect_found(k, "chat", "F1", "help");
+    assert_int_equal(keys_bind(k, "F99", "/help", &err), -1);
+    assert_non_null(strstr(err.text, "'F99' is no key"));
+    assert_int_equal(keys_bind(k, "x", "/help", &err), -1);
+    assert_int_equal(keys_bind(k, "Ctrl-C", "/help", &err), -1);
+    assert_int_equal(keys_bind(k, "", "/help", &err), -1);
+    keys_free(k);
+}
+
+// Every action of the table is one that its panel, the list or the screen knows.
+static void test_actions_known(void **state)
+{
+    struct view *v = view_new();
+    for (int i = 0; key_row(i); i++) {
+        const struct key_row *row = key_row(i);
+        char name[32];
+        assert_true(key_spell(row->key, name));
+        assert_string_equal(name, row->key);
+        if (*row->command == '/' || !strcmp(row->context, "list")) continue;
+        const struct panel *panel = panel_at(panel_find(row->context));
+        const bool known = (panel && panel->act(v, row->command) != PANEL_IGNORED) ||
+                           screen_action_known(row->command);
+        if (!known) fail_msg("nobody knows '%s' of %s %s", row->command, row->context, row->key);
+    }
+    view_free(v);
+}
+
+static void test_score(void **state)
+{
+    assert_int_equal(list_score("ira.on", "x"), 0);
+    assert_true(list_score("ira.on", "ira") > list_score("train.lr.ira", "ira"));
+    assert_true(list_score("sample.top_p", "stp") > 0);
+    assert_true(list_score("/image", "im") > list_score("/train", "i"));
+}
+
+static void expect_dropped(const char *text, const char *line)
+{
+    char *found = picker_dropped(text);
+    if (line)
+        assert_string_equal(found, line);
+    else
+        assert_null(found);
+    free(found);
+}
+
+static void test_dropped(void **state)
+{
+    expect_dropped("tests/goldens/pictures/scene.png", "/image tests/goldens/pictures/scene.png");
+    expect_dropped("'tests/goldens/pictures/scene.png' ",
+                   "/image tests/goldens/pictures/scene.png");
+    expect_dropped("tests/goldens/pictures/sc\\ene.png\n",
+                   "/image tests/goldens/pictures/scene.png");
+    expect_dropped("tests/goldens/pictures/none.png", NULL);
+    expect_dropped("tests/goldens/pictures/pictures.json", NULL);
+    expect_dropped("What is this?", NULL);
+    expect_dropped("", NULL);
+    char *quoted = picker_quote("a b\".png");
+    assert_string_equal(quoted, "\"a b\\\".png\"");
+    free(quoted);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),         cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_paste),         cmocka_unit_test(test_mouse),
+        cmocka_unit_test(test_any_bytes),     cmocka_unit_test(test_bind),
+        cmocka_unit_test(test_actions_known), cmocka_unit_test(test_score),
+        cmocka_unit_test(test_dropped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

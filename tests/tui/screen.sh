@@ -1,0 +1,215 @@
+# tests/tui/screen.sh -- the full screen in tmux: start, load, attach, ask, toggle, resize, lists,
+# keys of one's own, suspend, quit; what it shows is compared as text.
+set -eu
+command -v tmux >/dev/null || { echo "tmux is missing"; exit 1; }
+work=$(mktemp -d)
+server=vlmsh-test-$$
+tmux() { command tmux -L "$server" -f /dev/null "$@"; }
+trap 'tmux kill-server 2>/dev/null || true; rm -rf "$work"' EXIT
+model=tests/goldens/llava-1.5
+pictures=tests/goldens/pictures
+mkdir -p "$work/config/vlmsh"
+printf '# keys of my own\n/set sample.max_tokens 12\n/bind Ctrl-T /toggle ira.gate\n' >"$work/config/vlmsh/config"
+cat >"$work/start" <<END
+export XDG_STATE_HOME=$work/state XDG_CACHE_HOME=$work/cache XDG_CONFIG_HOME=$work/config
+export INPUTRC=/dev/null PS1='shell> ' LC_ALL=C.UTF-8 TERM=screen-256color
+unset COLORTERM NO_COLOR LINES COLUMNS
+END
+
+fail() { echo "failed: $1"; tmux capture-pane -p; exit 1; }
+keys() { tmux send-keys "$@"; }
+line() { tmux send-keys -l "$1"; tmux send-keys Enter; }
+shown() { tmux capture-pane -p | grep -q -e "$1"; }
+wait_for() { # PATTERN [what]
+    for _ in $(seq 300); do shown "$1" && return; sleep 0.1; done
+    fail "${2:-nothing shows '$1'}"
+}
+wait_gone() {
+    for _ in $(seq 300); do shown "$1" || return 0; sleep 0.1; done
+    fail "'$1' does not go"
+}
+
+tmux new-session -d -x 120 -y 36 "bash --rcfile '$work/start' -i"
+wait_for 'shell>'
+line "'$VLMSH' $model"
+wait_for 'llava-1.5 cpu'
+wait_for 'Type a question'
+wait_for 'max_tokens = 12' # the config file was read
+wait_for '─ picture ─'
+
+# A picture, a question; the answer, its measures, a map of its tokens.
+line "/image $pictures/scene.png"
+wait_for 'scene.png 64x48, 25 tokens'
+wait_for '\[1 picture\] vlmsh>'
+line 'What is this?'
+wait_for '12 tokens, .*stopped at'
+wait_for 'live layer'
+wait_for '^.vlmsh> *$\|^vlmsh> *$'
+
+# Stepping over the tokens with the picture in focus.
+keys F3
+keys Left; keys Left
+wait_for 'token 8'
+keys Home
+wait_for 'token 0'
+keys Escape; sleep 0.2
+
+# Settings: by the panel, by a key of one's own, by Alt-4 (which the model refuses with a message).
+keys F4
+wait_for 'sample.temperature: 0..100'
+keys Down Enter
+keys BSpace; keys 5; keys Enter
+wait_for '\* top_k *5'
+keys d
+wait_gone '\* top_k'
+keys Escape; sleep 0.2
+keys C-t
+wait_for 'ira.gate = off'
+keys C-t
+wait_for 'ira.gate = on'
+keys M-1
+wait_for 'norm.align = on'
+wait_for ' NORM '
+wait_for 'stale'
+keys M-1
+wait_for 'norm.align = off'
+
+# Toggling and typing while an answer comes; Ctrl-C stops it, the screen stays.
+line '/set sample.ignore_eos on'
+line '/set ctx.max 1000000'
+line '/set sample.max_tokens 1000000'
+wait_for 'max_tokens = 1000000'
+line 'a slow question'
+wait_for 'tok/s'
+keys M-1
+wait_for ' NORM ' 'a setting is not changed in the middle of an answer'
+keys 'typed meanwhile'
+wait_for 'vlmsh> typed meanwhile'
+keys C-c
+wait_for 'stopped  '
+wait_for 'vlmsh> typed meanwhile' 'what was typed is lost'
+keys C-u
+line '/reset all'
+wait_gone ' NORM '
+line '/set sample.max_tokens 12'
+wait_for '= 12'
+
+# The palette and the help, the pickers, completion, search in the history.
+keys C-p
+wait_for 'commands and settings'
+keys -l 'nrmalgn'
+wait_for 'norm.align *= off'
+keys Enter
+wait_for 'vlmsh> /set norm.align'
+keys C-u
+keys F1
+wait_for 'keys: input'
+keys Escape; sleep 0.2
+wait_gone 'keys: input'
+keys C-o
+wait_for 'attach a picture'
+for part in tests goldens pictures; do
+    keys -l "$part"
+    wait_for "> $part"
+    keys Enter
+    wait_for "$part *─"
+done
+keys -l wide
+wait_for 'wide.png'
+keys Enter
+wait_for 'wide.png [0-9]*x[0-9]*, '
+keys -l '/toke'; keys Tab
+wait_for '/tokenize .*/tokenizer'
+keys C-u
+keys C-r; keys -l slow
+wait_for 'reverse-i-search.*slow'
+keys C-c
+keys -l $'\e[200~tests/goldens/pictures/tall.jpg\e[201~' # a dropped file
+wait_for 'tall.jpg [0-9]*x[0-9]*, '
+
+# Sizes: everything is redrawn, also at a size that holds next to nothing.
+for size in '80 24' '200 60' '40 10' '20 5' '3 2' '120 36'; do
+    set -- $size
+    tmux resize-window -x "$1" -y "$2"
+    sleep 0.3
+done
+wait_for '─ picture ─'
+wait_for 'F1 keys'
+tmux resize-window -x 80 -y 24
+wait_gone '─ picture ─' # the conversation alone
+keys F7
+wait_for '─ picture ─'
+keys F7; keys F7
+wait_gone '─ picture ─'
+
+# What it shows as text, the same at the same size.
+line '/clear'
+line "/screen $work/a 24 80"
+line "/screen $work/b 10 40"
+wait_for 'screen .*/b 10 40'
+for _ in $(seq 50); do [ -s "$work/b" ] && break; sleep 0.1; done
+[ "$(wc -l <"$work/a")" = 24 ] || fail "/screen writes $(wc -l <"$work/a") lines"
+[ "$(wc -L <"$work/b")" -le 40 ] || fail "/screen is wider than 40 columns"
+grep -q '^ llava-1.5 cpu.*F1 keys$' "$work/a" || fail "the status line is not in /screen's file"
+grep -q 'the conversation begins anew' "$work/a" || fail "the conversation is not in /screen's file"
+
+# A click gives the focus; the wheel scrolls.
+tmux resize-window -x 120 -y 36
+wait_for 'F1 keys'
+keys F7 # workbench again
+wait_for '─ conversation ─'
+keys -l $'\e[<0;10;10M'$'\e[<0;10;10m'
+keys n # the panel's key: nothing is typed
+sleep 0.3
+shown 'vlmsh> n' && fail "a click does not give the focus to the conversation"
+keys Escape; sleep 0.2
+
+# Suspend, come back; leave with a draft, which is there again.
+keys C-z
+wait_for 'shell>'
+line 'fg'
+wait_for 'llava-1.5 cpu'
+keys -l 'my draft'
+wait_for 'vlmsh> my draft'
+shell_pid=$(tmux display-message -p '#{pane_pid}')
+kill -TERM $(ps -o pid= --ppid "$shell_pid")
+wait_for 'shell> *$'
+line 'stty -a | tr ";" "\n" | grep -c -w -e icanon'
+wait_for '^1$' 'the terminal is not as it was'
+line "'$VLMSH' --session test $model"
+wait_for 'llava-1.5 cpu'
+line "/image $pictures/square.png"
+line 'Remember'
+wait_for '12 tokens'
+keys -l 'half a sent'
+wait_for 'vlmsh> half a sent'
+keys C-a; keys C-k
+line '/quit'
+wait_for 'shell> *$'
+line "'$VLMSH' $model --session test"
+wait_for 'Remember'
+wait_for 'square.png' # its picture is back
+keys -l 'half a sent'
+wait_for 'vlmsh> half a sent'
+keys F10
+wait_for 'shell> *$'
+line "'$VLMSH' $model --session test"
+wait_for 'vlmsh> half a sent' 'the draft is lost'
+keys C-c # the draft
+keys C-c; keys C-c
+wait_for 'shell> *$'
+line 'echo status $?'
+wait_for 'status 130'
+
+# No colours, an old terminal, none that can be drawn on.
+line "TERM=vt100 LC_ALL=C '$VLMSH' $model"
+wait_for 'F1 keys'
+wait_for '+- conversation -'
+line "/image $pictures/scene.png"
+wait_for 'scene.png 64x48'
+keys F10
+wait_for 'shell> *$'
+line "TERM=dumb '$VLMSH' $model"
+wait_for 'vlmsh llava-1.5>'
+line '/quit'
+wait_for 'shell> *$'

@@ -1,0 +1,244 @@
+// tests/tui/screen_events.c -- tui/screen_events.c, view.c and the panels: news are copied, the
+// view follows them, every panel draws at every size.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/message.h"
+#include "tui/layout.h"
+#include "tui/status.h"
+
+static void take_all(struct view *v, struct news_queue *q)
+{
+    struct news *n;
+    while ((n = news_next(q))) {
+        view_take(v, n);
+        news_free(n);
+    }
+}
+
+static void emit(struct news_queue *q, struct event event)
+{
+    const struct sink sink = news_sink(q);
+    sink.emit(sink.self, &event);
+}
+
+static bool readable(const struct news_queue *q)
+{
+    struct pollfd p = { .fd = news_fd(q), .events = POLLIN };
+    return poll(&p, 1, 0) == 1;
+}
+
+// What was told may be gone when it is taken.
+static void test_copies(void **state)
+{
+    struct news_queue *q = news_queue_new();
+    char name[] = "norms", column[] = "layer", cell[] = "3", text[] = "hello";
+    const char *columns[] = { column }, *cells[] = { cell };
+    const bool numeric[] = { true };
+    float values[] = { 1, 2 };
+    uint8_t dropped[] = { 0, 1 };
+    struct image image = { .width = 10, .height = 20 };
+    const struct event_table table = { name, columns, 1, 1, cells, numeric };
+    const struct event_heatmap map = { .name = name,
+                                       .rows = 1,
+                                       .cols = 2,
+                                       .values = values,
+                                       .dropped = dropped,
+                                       .image = &image,
+                                       .area = { 0, 5, 10, 20 } };
+    assert_false(readable(q));
+    emit(q, (struct event){ .kind = EVENT_TOKEN, .text = text });
+    emit(q, (struct event){ .kind = EVENT_TABLE, .table = &table });
+    emit(q, (struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });
+    assert_true(readable(q));
+    memset(name, 'x', 5), memset(cell, 'x', 1), memset(text, 'x', 5), memset(column, 'x', 5);
+    values[1] = dropped[1] = 9;
+    struct news *n = news_next(q);
+    assert_string_equal(n->event.text, "hello");
+    news_free(n);
+    n = news_next(q);
+    assert_string_equal(n->event.table->name, "norms");
+    assert_string_equal(n->event.table->columns[0], "layer");
+    assert_string_equal(n->event.table->cells[0], "3");
+    news_free(n);
+    n = news_next(q);
+    assert_true(n->event.heatmap->values[1] == 2);
+    assert_int_equal(n->event.heatmap->dropped[1], 1);
+    assert_null(n->event.heatmap->image);
+    assert_true(n->event.heatmap->area[1] == 0.25 && n->event.heatmap->area[2] == 1);
+    news_free(n);
+    assert_null(news_next(q));
+    assert_false(readable(q));
+    emit(q, (struct event){ .kind = EVENT_TOKEN, .text = "left over" }); // freed with the queue
+    news_queue_free(q);
+}
+
+enum { PER_THREAD = 2000 };
+
+static void *post_many(void *queue)
+{
+    for (int i = 0; i < PER_THREAD; i++)
+        emit(queue, (struct event){ .kind = EVENT_NOTICE, .text = "n" });
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    struct news_queue *q = news_queue_new();
+    pthread_t threads[3];
+    int count = 0;
+    struct news *n;
+    for (int i = 0; i < 3; i++) pthread_create(&threads[i], NULL, post_many, q);
+    while (count < 3 * PER_THREAD) {
+        struct pollfd p = { .fd = news_fd(q), .events = POLLIN };
+        assert_int_equal(poll(&p, 1, 5000), 1);
+        for (; (n = news_next(q)); count++) news_free(n);
+    }
+    for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
+    assert_int_equal(count, 3 * PER_THREAD);
+    news_queue_free(q);
+}
+
+static void say(struct news_queue *q, const char *question, const char *const *tokens)
+{
+    struct message m = { .role = ROLE_USER };
+    const struct event_answer answer = {
+        .text = "", .stop = "eos", .kept = true, .count = 2, .prompt_tokens = 9, .decode_s = 0.5
+    };
+    message_add_text(&m, question);
+    news_post(q, NEWS_BUSY, question, NULL, NULL);
+    emit(q, (struct event){ .kind = EVENT_MESSAGE, .message = &m });
+    emit(q, (struct event){ .kind = EVENT_ANSWERING, .ok = true });
+    for (int i = 0; tokens[i]; i++)
+        emit(q, (struct event){ .kind = EVENT_TOKEN, .text = tokens[i] });
+    emit(q, (struct event){ .kind = EVENT_ANSWERING });
+    emit(q, (struct event){ .kind = EVENT_ANSWER, .answer = &answer });
+    emit(q, (struct event){ .kind = EVENT_DONE, .ok = true });
+    news_post(q, NEWS_IDLE, NULL, NULL, NULL);
+    message_release(&m);
+}
+
+static void test_conversation(void **state)
+{
+    struct news_queue *q = news_queue_new();
+    struct view *v = view_new();
+    say(q, "What?", (const char *const[]){ "A ", "cat", NULL });
+    take_all(v, q);
+    assert_int_equal(v->chat.count, 3);
+    assert_int_equal(v->chat.entries[0].kind, ENTRY_USER);
+    assert_string_equal(v->chat.entries[0].text.data, "What?");
+    assert_string_equal(v->chat.entries[1].text.data, "A cat");
+    assert_int_equal(v->chat.entries[1].token_count, 2);
+    assert_int_equal(v->chat.entries[1].tokens[1], 2);
+    assert_int_equal(v->chat.entries[2].kind, ENTRY_MEASURES);
+    assert_false(v->busy);
+    emit(q, (struct event){ .kind = EVENT_UNDO, .count = 2 });
+    take_all(v, q);
+    assert_true(v->chat.entries[0].undone && v->chat.entries[1].undone);
+    emit(q,
+         (struct event){ .kind = EVENT_SETTING, .key = "norm.align", .value = "on", .ok = true });
+    take_all(v, q);
+    assert_string_equal(view_setting(v, "norm.align"), "on");
+    assert_true(v->stale);
+    view_free(v);
+    news_queue_free(q);
+}
+
+// Many maps of one answer: stepping over tokens and layers, the far ends, nothing beyond.
+static void test_maps(void **state)
+{
+    struct news_queue *q = news_queue_new();
+    struct view *v = view_new();
+    const struct panel *panel = panel_at(PANEL_image);
+    const float values[] = { 0, 1 };
+    for (int token = 0; token < 5; token++) {
+        const struct event_heatmap map = { .name = "live",
+                                           .layer = 1,
+                                           .head = -1,
+                                           .token = token,
+                                           .rows = 1,
+                                           .cols = 2,
+                                           .values = values,
+                                           .max = 1 };
+        emit(q, (struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });
+    }
+    take_all(v, q);
+    assert_int_equal(view_map(v)->token, 4);
+    panel->act(v, "token-back");
+    assert_int_equal(view_map(v)->token, 3);
+    panel->act(v, "token-first");
+    assert_int_equal(view_map(v)->token, 0);
+    panel->act(v, "token-back");
+    assert_int_equal(view_map(v)->token, 0);
+    panel->act(v, "token-last");
+    assert_int_equal(view_map(v)->token, 4);
+    panel->act(v, "map");
+    assert_null(view_map(v));
+    view_free(v);
+    news_queue_free(q);
+}
+
+static void test_all_sizes(void **state)
+{
+    struct news_queue *q = news_queue_new();
+    struct view *v = view_new();
+    const char *columns[] = { "layer", "visual" }, *cells[] = { "0", "1", "1", "nan", "2", "3" };
+    const bool numeric[] = { true, true };
+    const struct event_table table = { "norms", columns, 2, 3, cells, numeric };
+    const float values[] = { 0, 1, 2, __builtin_nanf("") };
+    const struct event_heatmap map = { .name = "live",
+                                       .layer = -1,
+                                       .head = -1,
+                                       .token = 1,
+                                       .rows = 2,
+                                       .cols = 2,
+                                       .values = values,
+                                       .max = 2 };
+    say(q, "one\ttwo \xe7\x8c\xab",
+        (const char *const[]){ "\xe7\x8c\xab\xf0\x9f\x98\x80", "\033[2J", NULL });
+    emit(q, (struct event){ .kind = EVENT_TABLE, .table = &table });
+    emit(q, (struct event){ .kind = EVENT_TABLE, .table = &table });
+    emit(q, (struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });
+    take_all(v, q);
+    for (int lines = 1; lines < 40; lines += 3)
+        for (int wide = 1; wide < 140; wide += 7)
+            for (int layout = 0; layout_names[layout]; layout++)
+                for (int focus = PANEL_NONE; focus < PANEL_COUNT; focus += 2) {
+                    struct canvas c = { .mono = wide % 2 };
+                    struct placed placed[PANEL_COUNT];
+                    canvas_resize(&c, lines, wide);
+                    const struct area all = { 0, 0, wide, lines };
+                    const int count = layout_place(layout, focus, all, placed);
+                    for (int i = 0; i < count; i++) {
+                        const struct area a = placed[i].area;
+                        assert_true(a.x >= 0 && a.y >= 0 && a.x + a.width <= wide &&
+                                    a.y + a.height <= lines);
+                        panel_at(placed[i].panel)->draw(v, &c, a, placed[i].panel == focus);
+                    }
+                    status_draw(v, &c, (struct area){ 0, lines - 1, wide, 1 });
+                    for (int y = 0; y < lines; y++)
+                        for (int x = 0; x < wide; x++)
+                            if (canvas_at(&c, x, y)->code == '\033') fail_msg("an escape is drawn");
+                    canvas_release(&c);
+                }
+    view_free(v);
+    news_queue_free(q);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_copies),       cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_conversation), cmocka_unit_test(test_maps),
+        cmocka_unit_test(test_all_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

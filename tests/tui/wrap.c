@@ -1,0 +1,117 @@
+// tests/tui/wrap.c -- tui/wrap.c and canvas.c: word wrap, widths of characters, cells.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/canvas.h"
+#include "tui/wrap.h"
+
+// Lines joined by "|".
+static void expect_lines(const char *text, int width, const char *lines)
+{
+    struct buf b = { 0 };
+    struct wrap w = wrap_begin(text, width);
+    int count = 0;
+    for (; wrap_next(&w); count++) {
+        if (count) buf_putc(&b, '|');
+        buf_add(&b, w.line, w.length);
+    }
+    assert_string_equal(b.data ? b.data : "", lines);
+    assert_int_equal(wrap_count(text, width), count);
+    buf_release(&b);
+}
+
+static void test_words(void **state)
+{
+    expect_lines("", 10, "");
+    expect_lines("one two three", 7, "one two|three");
+    expect_lines("one two three", 8, "one two |three");
+    expect_lines("abcdefgh", 3, "abc|def|gh");
+    expect_lines("a\n\nb\n", 5, "a||b|");
+    expect_lines("well-known", 6, "well-|known");
+    expect_lines("end   ", 3, "end");
+    expect_lines("a b", 0, "a|b"); // never narrower than one
+}
+
+static void test_wide(void **state)
+{
+    // Ideographs are two wide, and a line may end between any two.
+    expect_lines("\xe7\x8c\xab\xe7\x8c\xab\xe7\x8c\xab", 4,
+                 "\xe7\x8c\xab\xe7\x8c\xab|\xe7\x8c\xab");
+    expect_lines("\xe7\x8c\xab\xe7\x8c\xab", 3, "\xe7\x8c\xab|\xe7\x8c\xab");
+    expect_lines("e\xcc\x81"
+                 "a",
+                 2,
+                 "e\xcc\x81"
+                 "a"); // the accent takes no cell
+    expect_lines("\xf0\x9f\x98\x80!", 3, "\xf0\x9f\x98\x80!");
+    expect_lines("\xff\xfe", 1, "\xff|\xfe"); // broken bytes are one wide each
+}
+
+static void test_code(void **state)
+{
+    struct wrap w = wrap_begin("text\n```\n  a  b\n```\nmore", 20);
+    const bool code[] = { false, true, true, true, false };
+    for (int i = 0; i < 5; i++) {
+        assert_true(wrap_next(&w));
+        assert_int_equal(w.code, code[i]);
+    }
+    assert_false(wrap_next(&w));
+    expect_lines("    a b c d", 7, "    a b| c d"); // blanks are kept, cut at the edge
+}
+
+static void expect_canvas(const struct canvas *c, const char *text)
+{
+    struct buf b = { 0 };
+    canvas_write(c, &b);
+    assert_string_equal(b.data, text);
+    buf_release(&b);
+}
+
+static void test_canvas(void **state)
+{
+    struct canvas c = { 0 };
+    canvas_resize(&c, 2, 6);
+    const struct area all = { 0, 0, 6, 2 }, right = { 4, 0, 2, 1 };
+    assert_int_equal(canvas_text(&c, all, 0, 0, STYLE_TEXT, "a\xe7\x8c\xab"), 3);
+    canvas_text(&c, right, 0, 0, STYLE_TEXT, "xyz"); // no further than its area
+    expect_canvas(&c, "a\xe7\x8c\xab xy\n\n");
+    canvas_put(&c, all, 2, 0, STYLE_TEXT, '-'); // over the second half of the wide one
+    expect_canvas(&c, "a - xy\n\n");
+    canvas_text(&c, all, 5, 1, STYLE_TEXT, "\xe7\x8c\xab"); // half of it would be outside
+    expect_canvas(&c, "a - xy\n\n");
+    canvas_text(&c, all, 0, 1, STYLE_TEXT, "\033[1m");
+    expect_canvas(&c, "a - xy\n^[[1m\n");
+    canvas_text(&c, all, -1, 1, STYLE_TEXT, "\xe7\x8c\xab"); // begins left of the area
+    canvas_text(&c, all, 0, -1, STYLE_TEXT, "no");
+    canvas_text(&c, all, 0, 7, STYLE_TEXT, "no");
+    canvas_release(&c);
+}
+
+static void test_tiny(void **state)
+{
+    struct canvas c = { 0 };
+    for (int lines = 0; lines < 4; lines++)
+        for (int columns = 0; columns < 8; columns++) {
+            canvas_resize(&c, lines, columns);
+            const struct area all = { 0, 0, c.columns, c.lines };
+            const struct area inner = canvas_box(&c, all, "title", true);
+            canvas_bar(&c, all, 0, 0, 20, 0.0 / 0.0);
+            canvas_fill(&c, inner, STYLE_TEXT, 'x');
+        }
+    canvas_release(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_words),  cmocka_unit_test(test_wide), cmocka_unit_test(test_code),
+        cmocka_unit_test(test_canvas), cmocka_unit_test(test_tiny),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
