@@ -4,6 +4,7 @@
 
 #include "core/engine.h"
 #include "core/probes/dump.h"
+#include "core/probes/live.h"
 
 struct engine {
     const struct backend *backend;
@@ -16,6 +17,8 @@ struct engine {
     struct conversation stashed;
     bool stash;
     struct dump *dump; // armed
+    bool watch;        // maps are told while answers come
+    struct live *live; // of the answer under way
     struct changes posted;
     struct answer_now *answering; // NULL: nothing is answered
     struct adapter *former;       // in whose place engine_lend put another, while lending

@@ -112,12 +112,30 @@ int engine_add_messages(struct engine *e, const struct message *messages, size_t
     return status;
 }
 
-// The methods and listeners of this moment (an armed dump).
+void engine_watch(struct engine *e, bool on)
+{
+    e->watch = on;
+}
+
+static void attach_live(struct engine *e, struct hooks *hooks)
+{
+    const struct conversation *c = &e->conversation;
+    live_free(e->live);
+    e->live = NULL;
+    if (!e->watch || e->stash || !c->picture_count || !settings_flag(e->settings, "screen.live"))
+        return;
+    e->live = live_new(e->model, e->settings, e->backend, c->pictures, c->picture_count, e->sinks);
+    struct hook hook = live_hook(e->live);
+    hooks_add(hooks, &hook);
+}
+
+// The methods and listeners of this moment (an armed dump, who watches).
 static int attach(struct engine *e, struct hooks *hooks, struct err *err)
 {
     const struct method_env env = engine_env(e, e->settings);
     *hooks = (struct hooks){ 0 };
     if (methods_attach(&e->conversation.methods, hooks, &env, err) < 0) return -1;
+    attach_live(e, hooks);
     if (!e->dump) return 0;
     struct hook hook = dump_hook(e->dump);
     hooks_add(hooks, &hook);

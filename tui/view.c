@@ -212,16 +212,6 @@ static void take_text(struct view *v, const struct event *e)
     view_add(v, ENTRY_TEXT, e->text);
 }
 
-// Drawn once, for the narrowest screen that is usual: entries are wrapped, not drawn again.
-static void take_columns(struct view *v, const struct event *e)
-{
-    enum { COLUMNS = 76 };
-    struct buf b = { 0 };
-    columns_draw(&b, e->columns, COLUMNS);
-    view_add(v, ENTRY_TEXT, b.data);
-    buf_release(&b);
-}
-
 static void take_notice(struct view *v, const struct event *e)
 {
     view_add(v, ENTRY_NOTICE, e->text);
@@ -314,19 +304,11 @@ static void take_done(struct view *v, const struct event *e)
 static void (*const takes[])(struct view *v, const struct event *e) = {
     [EVENT_TOKEN] = take_token,         [EVENT_ANSWER] = take_answer,
     [EVENT_TEXT] = take_text,           [EVENT_IDS] = take_ids,
-<<<<<<< HEAD
-    [EVENT_COLUMNS] = take_columns,     [EVENT_TABLE] = take_table,
-    [EVENT_HEATMAP] = take_heatmap,     [EVENT_PROGRESS] = take_progress,
-    [EVENT_SETTING] = take_setting,     [EVENT_NOTICE] = take_notice,
-    [EVENT_ERROR] = take_error,         [EVENT_DONE] = take_done,
-    [EVENT_RESULT] = take_result,       [EVENT_MESSAGE] = take_message,
-=======
     [EVENT_TABLE] = take_table,         [EVENT_HEATMAP] = take_heatmap,
     [EVENT_PROGRESS] = take_progress,   [EVENT_SETTING] = take_setting,
     [EVENT_NOTICE] = take_notice,       [EVENT_ERROR] = take_error,
     [EVENT_DONE] = take_done,           [EVENT_RESULT] = take_result,
     [EVENT_COLUMNS] = take_columns,     [EVENT_MESSAGE] = take_message,
->>>>>>> screen
     [EVENT_UNDO] = take_undo,           [EVENT_CLEAR] = take_clear,
     [EVENT_ANSWERING] = take_answering,
 };

@@ -404,12 +404,9 @@ static void a_former_schema_is_migrated(void **state)
         sqlite3_exec(s->db,
                      "DROP TABLE job_scores; DROP TABLE job_results; DROP TABLE job_log; "
                      "DROP TABLE metrics; DROP TABLE job_series; DROP TABLE jobs; "
-<<<<<<< HEAD
                      "DROP TABLE calibrations; DROP TABLE results; DROP TABLE presets; "
                      "ALTER TABLE settings_changes DROP COLUMN tokens; "
-=======
-                     "DROP TABLE calibrations; DROP TABLE results; DROP TABLE presets; DROP TABLE drafts; "
->>>>>>> screen
+                     "DROP TABLE drafts; "
                      "PRAGMA user_version = 1",
                      NULL, NULL, NULL),
         SQLITE_OK);
