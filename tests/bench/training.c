@@ -361,7 +361,7 @@ static void large_step(const struct model *m, const struct labels *l, const char
 {
     struct arena step = { .backend = backend_cpu() };
     struct tape tape = { .backend = backend_cpu(), .recompute = recompute };
-    double t[ROUNDS], loss, used = 0;
+    double t[ROUNDS] = { 0 }, loss, used = 0;
     for (int r = -1; r < ROUNDS; r++) {
         struct graph g = {
             .backend = backend_cpu(), .arena = &step, .tape = tape_ ? &tape : NULL, .matmul = mode
