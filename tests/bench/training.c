@@ -300,7 +300,7 @@ static void bench_small(int only)
             if (only && sizes[i] != only) continue;
             struct arena step = { .backend = backend_cpu() };
             struct tape tape = { .backend = backend_cpu() };
-            double t[ROUNDS], used = 0;
+            double t[ROUNDS] = { 0 }, used = 0;
             for (int r = -1; r < ROUNDS; r++) { // the first one warms up
                 if (r == 0) used = processor_seconds();
                 double s = small_step(m, items, sizes[i], (enum matmul_mode)mode, &step, &tape);
