@@ -470,7 +470,7 @@ static bool read_table(struct results *r, const cJSON *json)
     {
         const cJSON *cell = cJSON_IsArray(row) ? row->child : NULL;
         const char *key = cJSON_GetStringValue(cell);
-        if (!key) return false;
+        if (!cell || !key) return false;
         double *v = result_row(t, "%s", key);
         for (int c = 0; c + 1 < t->column_count && cell->next; c++)
             v[c] = read_number(cell = cell->next);
