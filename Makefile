@@ -5,6 +5,7 @@
 #                   build, open the shell         make fuzz     libFuzzer on every reader of files
 #   make lint       clang-format, clang-tidy,     make install  PREFIX=/usr/local
 #                   cppcheck                      make clean
+#   make demo       train the demo model anew
 #
 # Variables: SAN=1 builds and tests with ASan + UBSan (in build/san), WERROR=1 makes warnings errors,
 # FUZZ_SECONDS=20 is the time of each fuzzer.
@@ -71,7 +72,7 @@ BENCHES     := $(wildcard tests/bench/*.c)
 BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: all run test check bench fuzz fuzz-run lint lint-run lint-fast man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
+.PHONY: all run test check bench demo fuzz fuzz-run lint lint-run lint-fast man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -123,6 +124,14 @@ check: $(B)/vlmsh $(UNIT_BIN)
 
 bench: vlmsh $(BENCH_BIN)
 	@tests/bench/run.sh $(B)
+
+# --- the demo model: about two hours; interrupted, it goes on where it stopped -----------------------
+DEMO_WORK ?= /var/tmp/vlmsh-demo
+demo: vlmsh
+	@mkdir -p $(DEMO_WORK)
+	./vlmsh --db $(DEMO_WORK)/jobs.db -f demo/make.vlmsh -D WORK=$(DEMO_WORK)
+	@rm -rf demo/model && mkdir demo/model
+	find $(DEMO_WORK)/stage2 -maxdepth 1 -type f ! -name training.json -exec cp -t demo/model {} +
 
 # --- fuzzing: libFuzzer needs clang; everything is compiled again with its coverage -------------------
 FUZZ_SECONDS ?= 600

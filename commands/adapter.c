@@ -32,6 +32,10 @@ static void notice_loaded(const struct shell *shell, const struct adapter *a)
                      "%" PRId64 " of its tensors belong to parts that are not computed for an "
                      "answer",
                      a->unused);
+    const char *scale = settings_text(engine_settings(shell->engine), "adapter.scale");
+    if (adapter_has(a, ADAPTER_LORA) && strtod(scale, NULL) != 1)
+        sinks_notice(shell->sinks, "its LoRA acts %s times: /set adapter.scale 1 for as it is",
+                     scale);
     if (adapter_find(a, "norm_align.weight") &&
         !settings_flag(engine_settings(shell->engine), "norm.align"))
         sinks_notice(shell->sinks, "it holds a trained norm alignment, which acts with "

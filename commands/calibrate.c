@@ -34,14 +34,18 @@ static int calibrate_run(struct shell *shell, int argc, char **argv, struct err 
 
 const struct command command_calibrate = {
     .name = "calibrate",
-    .usage = "/calibrate ffn DATA.json OUT [--images DIR] [--limit N] | merge OUT FILE...",
+    .usage =
+        "/calibrate ffn|norms|sinks DATA.json OUT [--images DIR] [--limit N] | merge OUT FILE...",
     .help = "Measures the model on the pictures of a data set, for methods that need such numbers.",
     .details =
         "Runs as a job (/jobs, /wait). ffn: for each layer how little the FFN changes visual and\n"
         "text tokens, and the factor per dimension (alpha) that comes nearest to it, for\n"
-        "ffn.approx and ffn.layers auto. Of each sample the prompt up to its last question is\n"
-        "computed; --limit (500) is the number of samples. The sums are in the file OUT, so that\n"
-        "merge makes one calibration of those of several workers.\n"
+        "ffn.approx and ffn.layers auto. norms: norms of visual and text tokens by layer. sinks: "
+        "the\n"
+        "first token's largest dimensions by layer, which /sinks then uses. Of each sample the\n"
+        "prompt up to its last question is computed; --limit (500) is the number of samples. The\n"
+        "sums are in the file OUT, so that merge makes one calibration of those of several "
+        "workers.\n"
         "/calibration load OUT uses it.",
     .min = 1,
     .max = -1,
@@ -76,7 +80,12 @@ static int use(struct shell *shell, const struct calibration *c, char *path, str
     char key[64];
     if (m && calibration_fits(c, m, err) < 0) return -1;
     snprintf(key, sizeof key, "%s.calibration", calibration_kind_of(c)->name);
-    if (engine_set(shell->engine, key, path, err) < 0 || note(shell, c, path, err) < 0) return -1;
+    const bool used = settings_find(key);
+    if (used && engine_set(shell->engine, key, path, err) < 0) return -1;
+    if (note(shell, c, path, err) < 0) return -1;
+    if (!used)
+        sinks_notice(shell->sinks, "'%s' is in the list; no setting uses a calibration of kind %s",
+                     path, calibration_kind_of(c)->name);
     if (!c->model)
         sinks_notice(shell->sinks,
                      "'%s' does not say which model it was made with: it is believed to fit", path);

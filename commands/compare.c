@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/compare_table.h"
 #include "commands/option_table.h"
 #include "commands/presets.h"
 #include "core/clock.h"
@@ -141,130 +142,6 @@ static int read_line(struct asking *a, int argc, char **argv, struct err *err)
     return read_question(a, argc - used, argv + used, err);
 }
 
-// --- tables --------------------------------------------------------------------------------------
-
-static void add_row(struct table_builder *t, const char *what, double a, double b, int digits)
-{
-    table_add(t, "%s", what);
-    const double x[] = { a, b, b / a };
-    for (int k = 0; k < 3; k++) {
-        if (!isfinite(x[k]) || (k == 2 && !(a > 0)))
-            table_add(t, "%s", "");
-        else
-            table_add(t, "%.*f", k == 2 ? 3 : digits, x[k]);
-    }
-}
-
-static void begin_costs(struct table_builder *t)
-{
-    static const char *const columns[] = { "what", "A", "B", "B/A" };
-    static const bool numeric[] = { false, true, true, true };
-    table_begin(t, "compare", 4, columns, numeric);
-}
-
-static double prompt_tokens(const struct compare_cost *c)
-{
-    return (double)c->prompt_tokens;
-}
-
-static double visual_tokens(const struct compare_cost *c)
-{
-    return (double)c->visual_tokens;
-}
-
-static double kept(const struct compare_cost *c)
-{
-    return (double)c->kept;
-}
-
-static double prefill_gflop(const struct compare_cost *c)
-{
-    return c->prefill_flops / 1e9;
-}
-
-static double decode_gflop(const struct compare_cost *c)
-{
-    return c->decode_flops / 1e9;
-}
-
-static double vision_s(const struct compare_cost *c)
-{
-    return c->vision_s;
-}
-
-static double prefill_s(const struct compare_cost *c)
-{
-    return c->prefill_s;
-}
-
-static double decode_s(const struct compare_cost *c)
-{
-    return c->decode_s;
-}
-
-static double kv_mib(const struct compare_cost *c)
-{
-    return (double)c->kv_bytes / 1048576;
-}
-
-static double visual_norm_first(const struct compare_cost *c)
-{
-    return c->norm[0][0];
-}
-
-static double text_norm_first(const struct compare_cost *c)
-{
-    return c->norm[0][1];
-}
-
-static double visual_norm_last(const struct compare_cost *c)
-{
-    return c->norm[1][0];
-}
-
-static double text_norm_last(const struct compare_cost *c)
-{
-    return c->norm[1][1];
-}
-
-// A row of the table: a number of an answer's cost.
-static const struct cost_row {
-    const char *what;
-    double (*of)(const struct compare_cost *c);
-    int digits;
-} cost_rows[] = {
-    { "prompt tokens", prompt_tokens, 0 },
-    { "visual tokens", visual_tokens, 0 },
-    { "visual tokens kept", kept, 0 },
-    { "prefill GFLOP", prefill_gflop, 4 },
-    { "decode GFLOP", decode_gflop, 4 },
-    { "pictures s", vision_s, 4 },
-    { "prefill s", prefill_s, 4 },
-    { "decode s", decode_s, 4 },
-    { "KV cache MiB", kv_mib, 4 },
-    { "norm of visual tokens, first layer", visual_norm_first, 4 },
-    { "norm of text tokens, first layer", text_norm_first, 4 },
-    { "norm of visual tokens, after the last", visual_norm_last, 4 },
-    { "norm of text tokens, after the last", text_norm_last, 4 },
-};
-enum { COST_ROWS = sizeof cost_rows / sizeof *cost_rows };
-
-static void begin_distance(struct table_builder *t)
-{
-    static const char *const columns[] = { "what", "value" };
-    static const bool numeric[] = { false, true };
-    table_begin(t, "compare.distance", 2, columns, numeric);
-}
-
-static void add_number(struct table_builder *t, const char *what, double x)
-{
-    table_add(t, "%s", what);
-    if (isfinite(x))
-        table_add(t, "%.6g", x);
-    else
-        table_add(t, "%s", "");
-}
-
 // --- CSV -----------------------------------------------------------------------------------------
 
 static FILE *csv_open(const char *path, struct err *err)
@@ -376,18 +253,17 @@ static void show_tables(const struct asking *a, const struct comparison *c)
 {
     const struct compared_side *s = c->side;
     struct table_builder t;
-    begin_costs(&t);
-    add_row(&t, "answer tokens", (double)s[0].ids.count, (double)s[1].ids.count, 0);
-    for (int i = 0; i < COST_ROWS; i++)
-        add_row(&t, cost_rows[i].what, cost_rows[i].of(&s[0].cost), cost_rows[i].of(&s[1].cost),
-                cost_rows[i].digits);
+    compare_costs_begin(&t);
+    compare_row(&t, "answer tokens", (double)s[0].ids.count, (double)s[1].ids.count, 0);
+    for (const struct compare_cost_row *row = compare_cost_rows; row->what; row++)
+        compare_row(&t, row->what, row->of(&s[0].cost), row->of(&s[1].cost), row->digits);
     table_emit(&t, a->shell->sinks);
-    begin_distance(&t);
-    add_number(&t, "first token that differs", c->first < 0 ? NAN : (double)c->first);
-    add_number(&t, "Hellinger distance, mean", c->mean);
-    add_number(&t, "Hellinger distance, largest", c->most);
-    add_number(&t, "steps", (double)c->steps);
-    add_number(&t, "steps with the same likeliest token", (double)c->agreed);
+    compare_distance_begin(&t);
+    compare_number(&t, "first token that differs", c->first < 0 ? NAN : (double)c->first);
+    compare_number(&t, "Hellinger distance, mean", c->mean);
+    compare_number(&t, "Hellinger distance, largest", c->most);
+    compare_number(&t, "steps", (double)c->steps);
+    compare_number(&t, "steps with the same likeliest token", (double)c->agreed);
     table_emit(&t, a->shell->sinks);
 }
 
@@ -452,53 +328,53 @@ static void add_totals(struct table_builder *t, const struct compared_data *d)
     const struct evaluation_total *x = evaluation_main(&d->evaluation[0]);
     const struct evaluation_total *y = evaluation_main(&d->evaluation[1]);
     char *score = xasprintf("%s", x ? x->metric->name : "score");
-    add_row(t, score, x ? x->tally.mean : NAN, y ? y->tally.mean : NAN, 4);
-    add_row(t, "95% low", x ? x->low : NAN, y ? y->low : NAN, 4);
-    add_row(t, "95% high", x ? x->high : NAN, y ? y->high : NAN, 4);
-    add_row(t, "questions", x ? (double)x->tally.n : 0, y ? (double)y->tally.n : 0, 0);
-    add_row(t, "samples skipped", (double)d->evaluation[0].skipped,
-            (double)d->evaluation[1].skipped, 0);
+    compare_row(t, score, x ? x->tally.mean : NAN, y ? y->tally.mean : NAN, 4);
+    compare_row(t, "95% low", x ? x->low : NAN, y ? y->low : NAN, 4);
+    compare_row(t, "95% high", x ? x->high : NAN, y ? y->high : NAN, 4);
+    compare_row(t, "questions", x ? (double)x->tally.n : 0, y ? (double)y->tally.n : 0, 0);
+    compare_row(t, "samples skipped", (double)d->evaluation[0].skipped,
+                (double)d->evaluation[1].skipped, 0);
     free(score);
 }
 
 // Means over the questions that both sides answered.
 static void add_means(struct table_builder *t, const struct compared_data *d)
 {
-    for (int row = 0; row < COST_ROWS && d->generated; row++) {
+    for (const struct compare_cost_row *row = compare_cost_rows; row->what && d->generated; row++) {
         double mean[2] = { 0 };
         for (size_t i = 0; i < d->count; i++)
             for (int k = 0; k < 2 && d->list[i].generated; k++)
-                mean[k] += cost_rows[row].of(&d->list[i].cost[k]) / (double)d->generated;
-        add_row(t, cost_rows[row].what, mean[0], mean[1], cost_rows[row].digits ? 4 : 2);
+                mean[k] += row->of(&d->list[i].cost[k]) / (double)d->generated;
+        compare_row(t, row->what, mean[0], mean[1], row->digits ? 4 : 2);
     }
 }
 
 static void add_shares(struct table_builder *t, const struct compared_data *d)
 {
     if (!d->generated) return;
-    add_number(t, "Hellinger distance, mean", d->hellinger.mean);
-    add_number(t, "95% low", d->hellinger.low);
-    add_number(t, "95% high", d->hellinger.high);
-    add_number(t, "share of the same answers", (double)d->same / (double)d->generated);
-    add_number(t, "share of steps with the same likeliest token",
-               (double)d->agreed / (double)d->steps);
+    compare_number(t, "Hellinger distance, mean", d->hellinger.mean);
+    compare_number(t, "95% low", d->hellinger.low);
+    compare_number(t, "95% high", d->hellinger.high);
+    compare_number(t, "share of the same answers", (double)d->same / (double)d->generated);
+    compare_number(t, "share of steps with the same likeliest token",
+                   (double)d->agreed / (double)d->steps);
 }
 
 static void show_data(const struct asking *a, const struct compared_data *d)
 {
     struct table_builder t;
-    begin_costs(&t);
+    compare_costs_begin(&t);
     add_totals(&t, d);
     add_means(&t, d);
     table_emit(&t, a->shell->sinks);
-    begin_distance(&t);
-    add_number(&t, "difference B - A", d->difference.mean);
-    add_number(&t, "95% low", d->difference.low);
-    add_number(&t, "95% high", d->difference.high);
-    add_number(&t, "pairs", (double)d->pairs);
-    add_number(&t, "better in A alone", (double)d->only[0]);
-    add_number(&t, "better in B alone", (double)d->only[1]);
-    if (d->metric && d->metric->share) add_number(&t, "McNemar's exact test, p", d->mcnemar);
+    compare_distance_begin(&t);
+    compare_number(&t, "difference B - A", d->difference.mean);
+    compare_number(&t, "95% low", d->difference.low);
+    compare_number(&t, "95% high", d->difference.high);
+    compare_number(&t, "pairs", (double)d->pairs);
+    compare_number(&t, "better in A alone", (double)d->only[0]);
+    compare_number(&t, "better in B alone", (double)d->only[1]);
+    if (d->metric && d->metric->share) compare_number(&t, "McNemar's exact test, p", d->mcnemar);
     add_shares(&t, d);
     table_emit(&t, a->shell->sinks);
 }

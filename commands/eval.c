@@ -210,7 +210,7 @@ static bool report(void *self, const struct evaluated *e)
     struct here *h = self;
     const double now = clock_seconds();
     if (e->metric && !e->skipped) {
-        const struct event_score score = { .index = h->number++,
+        const struct event_score score = { .index = h->number,
                                            .id = e->id,
                                            .prompt = e->prompt,
                                            .answer = *e->answer ? e->answer : e->found,
@@ -219,6 +219,7 @@ static bool report(void *self, const struct evaluated *e)
                                            .score = e->score };
         add_answer(&h->answers, &score, NULL);
     }
+    h->number++; // those that could not be scored too
     if (now - h->told >= 0.2) {
         const double left = (double)(e->count - e->done) / (double)e->done;
         const struct event_progress progress = { .what = "evaluating",
@@ -316,17 +317,10 @@ const struct command command_eval = {
         "\"label\" of the sample for its last question, else the answers of its turns.\n"
         "/eval starts a job (/jobs, /wait) and `/eval show` prints its totals and answers; --here\n"
         "does it in this process. 95% intervals: Wilson's for shares, normal for means.\n"
-        "--metric M     for all samples (default: each sample's \"metric\", else loss):\n"
-        "   exact     the answer equals the reference, normalised as in VQA\n"
-        "   contains  the words of the reference stand in the answer\n"
-        "   yesno     the first yes or no; precision, recall, F1, share of yes (POPE)\n"
-        "   letter    the first letter of a choice that stands alone, else the choice's text\n"
-        "   loglik    the likeliest of \"choices\" or \"endings\": per character (acc_norm), and "
-        "acc.\n"
-        "             Where the answer names a choice by number or letter, the choices are listed\n"
-        "             as \"A. ...\" with \"Answer:\" behind, and the letters are ranked (MMLU)\n"
-        "   cider     CIDEr-D against all references, without stemming\n"
-        "   loss      nothing is generated: the loss of the data's answers\n"
+        "--metric M     for all samples (default: each sample's \"metric\", else loss);\n"
+        "               /help metrics lists them. loglik: where the answer names one of the\n"
+        "               \"choices\" by number or letter, they are listed as \"A. ...\" with\n"
+        "               \"Answer:\" behind, and the letters are ranked (MMLU)\n"
         "--limit N      only the first N samples\n"
         "--images DIR   where relative picture paths begin (default: the folder of DATA)\n"
         "--kind K,...   only samples whose \"kind\" (or \"type\", \"category\") is one of these\n"

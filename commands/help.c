@@ -4,6 +4,7 @@
 
 #include "commands/command.h"
 #include "commands/reference.h"
+#include "core/metrics/metric.h"
 #include "core/probes/taps.h"
 
 static void help_commands(const struct shell *shell)
@@ -19,7 +20,7 @@ static void help_commands(const struct shell *shell)
     }
     table_emit(&t, shell->sinks);
     sinks_text(shell->sinks, "A line without '/' is a question to the model. /help COMMAND, /help "
-                             "SETTING; /help lines, taps, templates, settings.");
+                             "SETTING; /help lines, taps, templates, metrics, settings.");
 }
 
 static void help_command(const struct shell *shell, const struct command *c)
@@ -70,6 +71,19 @@ static void topic_lines(const struct shell *shell)
         "ends a line.");
 }
 
+static void topic_metrics(const struct shell *shell)
+{
+    static const char *const columns[] = { "metric", "score", "how" };
+    struct table_builder t;
+    table_begin(&t, "metrics", 3, columns, NULL);
+    for (int i = 0; metrics[i]; i++) {
+        table_add(&t, "%s", metrics[i]->name);
+        table_add(&t, "%s", metrics[i]->help);
+        table_add(&t, "%s", metrics[i]->rule);
+    }
+    table_emit(&t, shell->sinks);
+}
+
 static void topic_taps(const struct shell *shell)
 {
     static const char *const columns[] = { "tap", "help" };
@@ -105,7 +119,7 @@ static const struct topic {
     void (*show)(const struct shell *shell);
 } topics[] = {
     { "commands", help_commands },    { "lines", topic_lines }, { "scripts", topic_lines },
-    { "templates", topic_templates }, { "taps", topic_taps },
+    { "templates", topic_templates }, { "taps", topic_taps },   { "metrics", topic_metrics },
 };
 
 static int help_run(struct shell *shell, int argc, char **argv, struct err *err)

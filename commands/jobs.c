@@ -271,16 +271,26 @@ static int show_log(struct shell *shell, const struct job_row *row, int argc, ch
     return 0;
 }
 
+// The process ends when it has obeyed; one that is gone is cancelled at once.
+static int ask(struct shell *shell, const struct job_row *row, enum job_stop what, struct err *err)
+{
+    if (store_job_ask(shell->store, row->id, what, err) < 0) return -1;
+    if (!job_state_ended(row->state))
+        sinks_notice(shell->sinks, "job %" PRId64 " is asked to %s", row->id,
+                     what == JOB_PAUSE ? "pause" : "end");
+    return 0;
+}
+
 static int pause_job(struct shell *shell, const struct job_row *row, int argc, char **argv,
                      struct err *err)
 {
-    return store_job_ask(shell->store, row->id, JOB_PAUSE, err);
+    return ask(shell, row, JOB_PAUSE, err);
 }
 
 static int cancel_job(struct shell *shell, const struct job_row *row, int argc, char **argv,
                       struct err *err)
 {
-    return store_job_ask(shell->store, row->id, JOB_CANCEL, err);
+    return ask(shell, row, JOB_CANCEL, err);
 }
 
 static int resume_job(struct shell *shell, const struct job_row *row, int argc, char **argv,

@@ -57,7 +57,8 @@ static void put_conversation(struct result_table *t, const struct conversation *
 
 static void put_layers(struct results *r, const struct kv *kv)
 {
-    struct result_table *t = results_table(r, "memory.layers", "layer|rows|MiB in use|MiB reserved");
+    struct result_table *t =
+        results_table(r, "memory.layers", "layer|rows|MiB in use|MiB reserved");
     for (int l = 0; l < kv->layers; l++) {
         const struct kv_layer *k = &kv->layer[l];
         const double row = 2.0 * (double)kv->heads * (double)kv->dim * sizeof(float);
@@ -84,15 +85,7 @@ static int memory_run(struct shell *shell, int argc, char **argv, struct err *er
     sinks_emit(shell->sinks,
                &(struct event){ .kind = EVENT_MEASURED, .key = "memory", .text = json.data });
     buf_release(&json);
-    int status = 0;
-    if (argc == 2) {
-        struct buf csv = { 0 };
-        FILE *f = fopen(argv[1], "we");
-        results_csv(&r, &csv);
-        const bool good = f && fwrite(csv.data, 1, csv.length, f) == csv.length;
-        if ((f && fclose(f) != 0) || !good) status = err_set(err, "cannot write '%s'", argv[1]);
-        buf_release(&csv);
-    }
+    const int status = argc == 2 ? results_write_csv(&r, argv[1], err) : 0;
     results_release(&r);
     return status;
 }

@@ -21,12 +21,11 @@ int preset_named(const struct shell *shell, const char *name, struct preset_valu
     return status;
 }
 
+// KEY=...: a name with more than one letter, so that a question may begin with x=3.
 static bool is_setting(const char *word, const char *equals)
 {
-    char *key = xstrndup(word, (size_t)(equals - word));
-    const bool is = settings_find(key) || strchr(key, '.');
-    free(key);
-    return is;
+    const size_t length = (size_t)(equals - word);
+    return length > 1 && strspn(word, "abcdefghijklmnopqrstuvwxyz_.") == length;
 }
 
 static int add_setting(struct preset_values *v, const char *word, const char *equals,

@@ -3,7 +3,6 @@
 // A probe (core/probes/list.h) looks at one pass over the conversation as it stands, or over the
 // samples of a data set; tables and maps are shown, kept in the session database and written to
 // files.
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,14 +105,18 @@ static int take_dims(void *self, const char *value, struct err *err)
 static int take_box(void *self, const char *value, struct err *err)
 {
     struct wish *w = self;
-    char rest;
-    double *b = w->box;
-    if (sscanf(value, "%lf,%lf,%lf,%lf%c", &b[0], &b[1], &b[2], &b[3], &rest) != 4 ||
-        !isfinite(b[0]) || !isfinite(b[1]) || !(b[2] > 0 && b[3] > 0) || !isfinite(b[2] + b[3]))
-        return err_set(err,
-                       "--box takes LEFT,TOP,WIDTH,HEIGHT in pixels of the picture, not '%s'",
+    const char *p = value;
+    bool good = true;
+    for (int i = 0; i < 4 && good; i++) {
+        char *end;
+        w->box[i] = strtod(p, &end);
+        good = end != p && *end == (i < 3 ? ',' : 0) && fabs(w->box[i]) < 1e9;
+        p = end + 1;
+    }
+    if (!good || !(w->box[2] > 0 && w->box[3] > 0))
+        return err_set(err, "--box takes LEFT,TOP,WIDTH,HEIGHT in pixels of the picture, not '%s'",
                        value);
-    w->request.options.box = b;
+    w->request.options.box = w->box;
     return 0;
 }
 
@@ -126,12 +129,12 @@ static int take_limit(void *self, const char *value, struct err *err)
     return 0;
 }
 
-#define TAKE(name, where)                                                                          \
-    static int take_##name(void *self, const char *value, struct err *err)                         \
-    {                                                                                              \
-        struct wish *w = self;                                                                     \
-        w->where = value;                                                                          \
-        return 0;                                                                                  \
+#define TAKE(name, where)                                                  \
+    static int take_##name(void *self, const char *value, struct err *err) \
+    {                                                                      \
+        struct wish *w = self;                                             \
+        w->where = value;                                                  \
+        return 0;                                                          \
     }
 TAKE(mask, mask)
 TAKE(data, request.data)
@@ -175,14 +178,28 @@ static int take_word(void *self, const char *value, struct err *err)
     return 0;
 }
 
-static const struct option_table table = { rows, take_word };
-
-static int read_wish(struct wish *w, int argc, char **argv, struct err *err)
+// The options that the command's usage names.
+static void rows_of(const char *usage, struct option_row *some)
 {
+    for (const struct option_row *row = rows; row->name; row++) {
+        const char *found = strstr(usage, row->name);
+        if (found && strchr(" ]", found[strlen(row->name)])) *some++ = *row;
+    }
+    *some = (struct option_row){ 0 };
+}
+
+static int read_wish(struct wish *w, const char *usage, int argc, char **argv, struct err *err)
+{
+    struct option_row some[sizeof rows / sizeof *rows];
+    const struct option_table table = { some, take_word };
     int at = 0;
+    rows_of(usage, some);
     w->request.options = probe_defaults;
     w->request.limit = 100;
     if (option_table_read(&table, w, argc, argv, &at, err) < 0) return -1;
+    if (w->mask && w->request.options.box)
+        return err_set(err, "--box or --mask says where the thing is, not both");
+    if (w->folder && w->request.data) return err_set(err, "'%s' or --data, not both", w->folder);
     if (w->request.data) {
         if (w->request.objects && (w->mask || w->request.options.box))
             return err_set(err, "--objects says where things are: leave out --box and --mask");
@@ -204,47 +221,22 @@ static struct event_heatmap shown_map(const struct shell *shell, const struct wi
                                       const struct result_map *m)
 {
     const struct conversation *c = engine_conversation(shell->engine);
-    struct event_heatmap e = { .name = m->name,
-                               .picture = m->picture,
-                               .layer = m->layer,
-                               .head = m->head,
-                               .token = m->token,
-                               .rows = m->rows,
-                               .cols = m->cols,
-                               .values = m->values,
-                               .tile = m->tile,
-                               .dropped = m->state };
-    bool any = false;
-    for (int i = 0; i < m->rows * m->cols; i++) {
-        const float v = m->values[i];
-        if (!isfinite(v)) continue;
-        e.min = !any || v < e.min ? v : e.min;
-        e.max = !any || v > e.max ? v : e.max;
-        any = true;
-    }
-    memcpy(e.area, m->area, sizeof e.area);
+    struct event_heatmap e = results_heatmap(m);
     if (!w->request.data && m->picture >= 0 && (size_t)m->picture < c->picture_count)
         e.image = &c->pictures[m->picture].image;
     return e;
 }
 
-static int write_csv(const char *path, const struct results *r, struct err *err)
+static bool ends_with(const char *text, const char *end)
 {
-    struct buf b = { 0 };
-    FILE *f = fopen(path, "we");
-    if (!f) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    results_csv(r, &b);
-    const bool bad = fwrite(b.data, 1, b.length, f) != b.length;
-    buf_release(&b);
-    if (fclose(f) != 0 || bad)
-        return err_set(err, "cannot write '%s' to its end: %s", path, strerror(errno));
-    return 0;
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
 }
 
-static bool deviation(const char *column)
+// Columns that no curve is drawn of: deviations, and which token it was.
+static bool bare(const char *column)
 {
-    const size_t n = strlen(column);
-    return n > 4 && !strcmp(column + n - 4, " std");
+    return ends_with(column, " std") || ends_with(column, "at token");
 }
 
 // The columns of a table as curves over its keys, or columns 1 and 2 as points.
@@ -254,11 +246,11 @@ static int draw_table(const char *path, const struct result_table *t, struct err
     size_t count = 0;
     const int last = t->points ? 2 : t->column_count;
     for (int c = t->points ? 1 : 0; c + 1 < last + t->points && count < PLOT_LINES; c++) {
-        if (deviation(t->columns[c + 1])) continue;
+        if (bare(t->columns[c + 1])) continue;
         struct plot_line *l = &lines[count++];
-        *l = (struct plot_line){ .name = t->columns[c + 1],
-                                 .count = t->row_count,
-                                 .points = t->points };
+        *l = (struct plot_line){ .count = t->row_count, .points = t->points };
+        l->name = t->points ? xasprintf("%s over %s", t->columns[c + 1], t->columns[c])
+                            : xstrdup(t->columns[c + 1]);
         l->x = xreallocarray(NULL, 2 * t->row_count + 1, sizeof *l->x);
         l->y = l->x + t->row_count;
         for (size_t i = 0; i < t->row_count; i++) {
@@ -267,7 +259,10 @@ static int draw_table(const char *path, const struct result_table *t, struct err
         }
     }
     const int status = plot_png(path, lines, count, err);
-    for (size_t i = 0; i < count; i++) free(lines[i].x);
+    for (size_t i = 0; i < count; i++) {
+        free((char *)lines[i].name);
+        free(lines[i].x);
+    }
     return status;
 }
 
@@ -275,9 +270,8 @@ static int draw_table(const char *path, const struct result_table *t, struct err
 static char *drawing_path(const char *path, const char *what, bool first)
 {
     const size_t n = strlen(path);
-    const bool ending = n > 4 && !strcmp(path + n - 4, ".png");
     if (first) return xstrdup(path);
-    return xasprintf("%.*s-%s.png", (int)(ending ? n - 4 : n), path, what);
+    return xasprintf("%.*s-%s.png", (int)(ends_with(path, ".png") ? n - 4 : n), path, what);
 }
 
 static int write_png(const struct shell *shell, const struct wish *w, const struct results *r,
@@ -307,7 +301,6 @@ static int write_png(const struct shell *shell, const struct wish *w, const stru
     return status;
 }
 
-// All rows of a picture's tokens are for files; people get the first ones.
 static void show(const struct shell *shell, const struct wish *w, const struct results *r)
 {
     for (size_t i = 0; i < r->table_count; i++) results_emit(r->tables[i], shell->sinks);
@@ -327,17 +320,17 @@ static int give(const struct shell *shell, const struct wish *w, const struct re
     sinks_emit(shell->sinks,
                &(struct event){ .kind = EVENT_MEASURED, .key = w->name, .text = json.data });
     buf_release(&json);
-    if (w->csv && write_csv(w->csv, r, err) < 0) return -1;
+    if (w->csv && results_write_csv(r, w->csv, err) < 0) return -1;
     if (w->csv) sinks_notice(shell->sinks, "written to '%s'", w->csv);
     return w->png ? write_png(shell, w, r, err) : 0;
 }
 
-static int run(struct shell *shell, const char *name, const struct probe *probe, int argc,
-               char **argv, struct err *err)
+static int run(struct shell *shell, const char *name, const char *usage, const struct probe *probe,
+               int argc, char **argv, struct err *err)
 {
     struct wish w = { .name = name, .request.probe = probe };
     struct results r = { 0 };
-    int status = read_wish(&w, argc, argv, err);
+    int status = read_wish(&w, usage, argc, argv, err);
     if (status == 0 && w.folder) {
         const struct conversation *c = engine_conversation(shell->engine);
         status = interface_folder(w.folder, engine_backend(shell->engine),
@@ -355,51 +348,53 @@ static int run(struct shell *shell, const char *name, const struct probe *probe,
 
 // --- the commands --------------------------------------------------------------------------------
 
-#define DATA " [--data FILE [--images DIR] [--limit N] [--given]]"
+#define DATA  " [--data FILE [--images DIR] [--limit N] [--given]]"
 #define FILES " [--csv FILE] [--png FILE]"
-#define MEANING                                                                                    \
-    "\nOf the conversation as it stands, under the settings of now; nothing of it changes. --data\n" \
-    "takes the samples of a file (100 unless --limit says otherwise): means, and deviations in\n"  \
+#define MEANING                                                                                   \
+    "\nOf the conversation as it stands, under the settings of now; nothing of it changes. "      \
+    "--data\n"                                                                                    \
+    "takes the samples of a file (100 unless --limit says otherwise): means, and deviations in\n" \
     "NAME.std; --given takes the data's answers into the pass. --csv and --png write files."
 
-#define COMMAND(id, word, options, sentence, more)                                                 \
-    static int run_##id(struct shell *shell, int argc, char **argv, struct err *err)               \
-    {                                                                                              \
-        return run(shell, word, &probe_##id, argc, argv, err);                                     \
-    }                                                                                              \
-    const struct command command_##id = {                                                          \
-        .name = word,                                                                              \
-        .usage = "/" word options DATA FILES,                                                      \
-        .help = sentence,                                                                          \
-        .details = more MEANING,                                                                   \
-        .max = -1,                                                                                 \
-        .complete = COMPLETE_PATH,                                                                 \
-        .run = run_##id,                                                                           \
+#define COMMAND(id, word, options, sentence, more)                                          \
+    static int run_##id(struct shell *shell, int argc, char **argv, struct err *err)        \
+    {                                                                                       \
+        return run(shell, word, "/" word options DATA FILES, &probe_##id, argc, argv, err); \
+    }                                                                                       \
+    const struct command command_##id = {                                                   \
+        .name = word,                                                                       \
+        .usage = "/" word options DATA FILES,                                               \
+        .help = sentence,                                                                   \
+        .details = more MEANING,                                                            \
+        .max = -1,                                                                          \
+        .complete = COMPLETE_PATH,                                                          \
+        .run = run_##id,                                                                    \
     };
 
-COMMAND(norms, "norms", " [FOLDER]",
-        "Norms and angles of visual and text tokens, from the encoder to the last layer.",
-        "Tables: interface (norms around the projector, T* of the embedding table), norms and\n"
-        "cosines by layer, the theory of norm alignment beside what is measured, the alignment of\n"
-        "the modalities, logits between them. With FOLDER: the interface of a folder that may hold\n"
-        "only an embedding table or an encoder; the conversation's pictures go through that.")
-COMMAND(redundancy, "redundancy", "",
-        "How little each layer's FFN changes visual and text tokens.",
+COMMAND(
+    norms, "norms", " [FOLDER]",
+    "Norms and angles of visual and text tokens, from the encoder to the last layer.",
+    "Tables: interface (norms around the projector, T* of the embedding table), norms and\n"
+    "cosines by layer, the theory of norm alignment beside what is measured, the alignment of\n"
+    "the modalities, logits between them. With FOLDER: the interface of a folder that may hold\n"
+    "only an embedding table or an encoder; the conversation's pictures go through that.")
+COMMAND(redundancy, "redundancy", "", "How little each layer's FFN changes visual and text tokens.",
         "Mean of cos(x, x + FFN(x)): near 1, ffn.approx loses little.")
 COMMAND(similarity, "similarity", "", "How alike the residual stream is between layers.",
         "Mean over tokens of cos(h[a], h[b]) as a matrix, and its mean over all layers but 0.")
-COMMAND(attention, "attention",
-        " [--layer K|all] [--head H|mean] [--token answer|last|N|row:N] [--picture I]",
-        "Where the answer looks in the picture: maps, and the profile by rows of the picture.",
-        "Unless said otherwise: the last layer, mean over heads and over the tokens of the answer\n"
-        "(without one: the prompt's last row). N counts the answer's tokens from 0, row:N the rows\n"
-        "of the sequence. Tokens that pruning dropped are marked.")
-COMMAND(contribution, "contribution",
-        " [--layer K] [--token answer|last|N|row:N] [--picture I]",
-        "What each visual token adds to a query (CAPA), and the mean by layer and modality.",
-        "The map is of the middle layer and the prompt's last row unless said otherwise. The means\n"
-        "are over pairs of prompt and answer: text to visual, text to text, visual to visual; with\n"
-        "--layer of that layer alone.")
+COMMAND(
+    attention, "attention",
+    " [--layer K|all] [--head H|mean] [--token answer|last|N|row:N] [--picture I]",
+    "Where the answer looks in the picture: maps, and the profile by rows of the picture.",
+    "Unless said otherwise: the last layer, mean over heads and over the tokens of the answer\n"
+    "(without one: the prompt's last row). N counts the answer's tokens from 0, row:N the rows\n"
+    "of the sequence. Tokens that pruning dropped are marked.")
+COMMAND(
+    contribution, "contribution", " [--layer K] [--token answer|last|N|row:N] [--picture I]",
+    "What each visual token adds to a query (CAPA), and the mean by layer and modality.",
+    "The map is of the middle layer and the prompt's last row unless said otherwise. The means\n"
+    "are over pairs of prompt and answer: text to visual, text to text, visual to visual; with\n"
+    "--layer of that layer alone.")
 COMMAND(sinks, "sinks", " [--layer K] [--dims K,K] [--picture I]",
         "Attention sinks: which tokens, and whether they dump attention or anchor it.",
         "phi is the largest normed value in the sink dimensions (--dims, or the first token's two\n"
@@ -414,12 +409,14 @@ COMMAND(sink_ratio, "sink-ratio", " [--threshold X] [--picture I]",
 COMMAND(kl, "kl", " [--layer K] [--picture I]",
         "Divergence of each visual token under information-regularized attention, as maps.",
         "Needs ira.on and an adapter with its parameters.")
-COMMAND(dice, "dice",
-        " [--box LEFT,TOP,WIDTH,HEIGHT | --mask FILE | --objects FILE] [--layer K] [--head H]",
-        "Does the answer look where the thing is? Soft Dice of its attention and a box or mask.",
-        "--mask is a picture, bright where the thing is. With --data, --objects names the\n"
-        "objects.jsonl of /scenes: the objects that a sample's text names, or all. Over a data set\n"
-        "the answers are scored too, and the rank correlation with Dice is told.")
+COMMAND(
+    dice, "dice",
+    " [--box LEFT,TOP,WIDTH,HEIGHT | --mask FILE | --objects FILE] [--layer K] [--head H] "
+    "[--picture I]",
+    "Does the answer look where the thing is? Soft Dice of its attention and a box or mask.",
+    "--mask is a picture, bright where the thing is. With --data, --objects names the\n"
+    "objects.jsonl of /scenes: the objects that a sample's text names, or all. Over a data set\n"
+    "the answers are scored too, and the rank correlation with Dice is told.")
 COMMAND(flops, "flops", "",
         "What prompt and tokens cost: operations by part, full and under the settings, and times.",
         "GFLOP, 2 a multiply-add, counted in a pass. The times are medians of three runs each.")

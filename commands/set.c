@@ -88,6 +88,44 @@ const struct command command_set = {
     .run = set_run,
 };
 
+// N KEY=VALUE ...
+static int later_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct change *list = xcalloc((size_t)argc, sizeof *list);
+    char *end;
+    const long long tokens = strtoll(argv[0], &end, 10);
+    int status = 0;
+    if (*end || end == argv[0] || tokens < 1)
+        status = err_set(err, "a number of tokens from 1 on is needed, not '%s'", argv[0]);
+    for (int i = 1; i < argc && status == 0; i++) {
+        char *equals = strchr(argv[i], '=');
+        if (!equals) {
+            status = err_set(err, "'%s' is no KEY=VALUE", argv[i]);
+            break;
+        }
+        *equals = '\0';
+        list[i - 1] = (struct change){ argv[i], equals + 1 };
+        if (!settings_find(argv[i])) status = settings_unknown(argv[i], err);
+    }
+    if (status == 0) engine_post(shell->engine, list, (size_t)argc - 1, tokens);
+    free(list);
+    return status;
+}
+
+const struct command command_later = {
+    .name = "later",
+    .usage = "/later N KEY=VALUE...",
+    .help = "Changes settings in the middle of the next answer, when it has N tokens.",
+    .details =
+        "Prompt and answer so far are computed again as far as they must be, and the answer\n"
+        "goes on. All of them are set or none, which is told; what an answer is too short\n"
+        "for waits for the next one.",
+    .min = 2,
+    .max = -1,
+    .complete = COMPLETE_SETTING,
+    .run = later_run,
+};
+
 static int get_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     return show_matching(shell, argv[0], err);

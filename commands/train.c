@@ -135,7 +135,7 @@ static void show_memory(const struct plan *p, const struct forecast *f)
 static int show_one(const struct plan *p, struct err *err)
 {
     struct forecast f;
-    if (show_counts(p, err) < 0 || forecast(p, &f, err) < 0) return -1;
+    if (forecast(p, &f, err) < 0 || show_counts(p, err) < 0) return -1;
     show_memory(p, &f);
     return 0;
 }

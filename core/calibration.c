@@ -185,9 +185,23 @@ struct safetensors_writer *calibration_writer(const char *path,
     return w;
 }
 
+// Names and shapes of the kind's tensors: files that add up have the same.
+static char *form_of(const struct calibration *c, const struct calibration_kind *kind)
+{
+    struct buf b = { 0 };
+    for (int64_t i = 0; i < c->file->count; i++) {
+        const struct safetensor *t = &c->file->tensors[i];
+        if (strncmp(t->name, kind->prefix, strlen(kind->prefix)) != 0) continue;
+        buf_puts(&b, t->name);
+        shape_text(&b, t->rank, t->shape);
+    }
+    return buf_take(&b);
+}
+
 // Several files on their way into one.
 struct merging {
     const struct calibration_kind *kind;
+    char *form;
     void *sums;
     char *model, *data; // hashes of the data sets, joined by "+"
     int64_t count;
@@ -205,6 +219,13 @@ static int merge_file(struct merging *m, const char *path, struct err *err)
                          kind->name, m->kind->name);
     else if (m->kind && strcmp(model, m->model) != 0)
         status = err_set(err, "'%s' was made with another model than the others", path);
+    char *form = form_of(&c, kind);
+    if (status == 0 && m->form && strcmp(form, m->form) != 0)
+        status = err_set(err, "'%s' has other tensors than the others: another model's?", path);
+    if (m->form)
+        free(form);
+    else
+        m->form = form;
     void *sums = status == 0 ? kind->read(&c, err) : NULL;
     if (!sums) {
         calibration_close(&c);
@@ -234,6 +255,7 @@ int calibration_merge(const char *const *paths, size_t count, const char *out, s
     const struct calibration_source source = { m.model, m.data, m.count };
     if (status == 0) status = m.kind->write(m.sums, &source, out, err);
     if (m.sums) m.kind->release(m.sums);
+    free(m.form);
     free(m.model);
     free(m.data);
     return status;

@@ -14,6 +14,11 @@
 //   ffn    ffn.alpha [L,D], ffn.redundancy [L], ffn.redundancy_text [L]; and what they were made
 //          from, as two f32 whose sum is the double: ffn.sum_xy, ffn.sum_xx [2,L,D],
 //          ffn.sum_cos [2,2,L] (visual, text), with which several files add up
+//   norms  norms.visual, norms.text [L+1] mean norm of h[l], .visual_std, .text_std, and mean
+//          cos(h[l-1], h[l]) .visual_cosine, .text_cosine [L+1]; norms.sums [2,2,4,L+1]
+//   sinks  sinks.profile [L,D] mean |rmsnorm(h[l])_k| of the first token, sinks.dims [L,2] its two
+//          largest, sinks.share [L] share of tokens with phi > tau; sinks.sums [2,L,D],
+//          sinks.counts [2,2,L] (sinks, tokens)
 // and the metadata "model" (fingerprint of the weights), "data" (hash of the data set), "count"
 // (samples). Files without metadata are read: who made them answers for them.
 #ifndef CORE_CALIBRATION_H

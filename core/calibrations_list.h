@@ -3,6 +3,11 @@
 #ifndef CORE_CALIBRATIONS_LIST_H
 #define CORE_CALIBRATIONS_LIST_H
 
-#define CALIBRATION_KINDS(X) X(ffn) /* core/calibration_ffn.c */
+// clang-format off
+#define CALIBRATION_KINDS(X)                                                                       \
+    X(ffn)   /* core/calibration_ffn.c */                                                          \
+    X(norms) /* core/calibration_norms.c */                                                        \
+    X(sinks) /* core/calibration_sinks.c */
+// clang-format on
 
 #endif

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/flops.h"
+
 // --- what an answer costs ------------------------------------------------------------------------
 
 static bool meter_wants(void *self, enum site site, int layer)
@@ -36,26 +38,19 @@ static void measure_norms(struct compare_meter *m, struct graph *g, const struct
     free(row);
 }
 
-// Methods page, section 3: linears of attention and FFN 2 a multiply-add, causal attention.
-static double layer_flops(const struct decoder_config *c, const struct site_args *args)
+static double values_flops(const struct decoder_config *c, const struct site_args *args)
 {
     const int64_t n = args->q->shape[0];
-    const double D = (double)c->hidden, Hd = (double)(c->heads * c->dim);
-    const double kv = (double)(c->kv_heads * c->dim);
     double pairs = 0; // of a query and a key that it sees
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t at = i - args->seen.from;
-        const bool some = args->seen.keys && at >= 0;
-        pairs += (double)(some ? args->seen.count[at] : args->past + i + 1);
-    }
-    return (double)n * (4 * D * Hd + 4 * D * kv) + 4 * Hd * pairs;
+    for (int64_t i = 0; i < n; i++) pairs += (double)flops_keys(args, i);
+    return flops_projections(c, (double)n) + flops_attention(c, pairs);
 }
 
-static double ffn_flops(const struct decoder_config *c, const struct site_args *args)
+static double ffn_flops(const struct compare_meter *m, const struct site_args *args)
 {
-    const double n = (double)args->x->shape[0], D = (double)c->hidden;
-    const double rows = args->only ? (double)args->only_count : n;
-    return 6 * rows * D * (double)c->ffn + (n - rows) * D;
+    const struct decoder_config *c = &m->model->decoder.config;
+    const double n = (double)args->x->shape[0], rows = args->only ? (double)args->only_count : n;
+    return flops_ffn(c, rows) + (m->hadamard ? flops_hadamard(c, n - rows) : 0);
 }
 
 static int meter_run(void *self, struct graph *g, enum site site, struct site_args *args)
@@ -64,17 +59,18 @@ static int meter_run(void *self, struct graph *g, enum site site, struct site_ar
     const struct decoder_config *c = &m->model->decoder.config;
     struct compare_cost *cost = &m->cost;
     double *flops = args->prefill ? &cost->prefill_flops : &cost->decode_flops;
-    if (site == SITE_VALUES) *flops += layer_flops(c, args);
-    if (site == SITE_FFN) *flops += ffn_flops(c, args);
-    if (site == SITE_STEP_LOGITS) *flops += 2.0 * (double)c->hidden * (double)c->vocab;
+    if (site == SITE_VALUES) *flops += values_flops(c, args);
+    if (site == SITE_FFN) *flops += ffn_flops(m, args);
+    if (site == SITE_STEP_LOGITS) *flops += flops_head(c);
     if (site == SITE_KEPT && args->prefill) cost->kept = args->x->shape[0];
     if (site == SITE_EMBED && args->prefill) measure_norms(m, g, args, cost->norm[0]);
     if (site == SITE_FINAL && args->prefill) measure_norms(m, g, args, cost->norm[1]);
     return graph_ok(g) ? 0 : -1;
 }
 
-struct hook compare_meter_hook(struct compare_meter *m)
+struct hook compare_meter_hook(struct compare_meter *m, const struct settings *s)
 {
+    m->hadamard = settings_is(s, "ffn.approx", "hadamard");
     m->cost = (struct compare_cost){ .kept = -1 };
     return (struct hook){ .wants = meter_wants, .run = meter_run, .self = m };
 }
@@ -135,7 +131,7 @@ static int answer_side(struct listener *l, struct conversation *c, int side,
     static const struct answer_options options = { 0 };
     const struct compare_request *r = l->r;
     struct compare_meter meter = { .model = r->model };
-    struct hook hook = compare_meter_hook(&meter);
+    struct hook hook = compare_meter_hook(&meter, r->settings[side]);
     struct sinks sinks = { 0 };
     struct hooks hooks;
     bool answered;
@@ -238,6 +234,7 @@ static int measure_distance(const struct compare_request *r, struct conversation
     for (int k = 0; k < 2; k++)
         out->best[k] = xcalloc((size_t)full->steps + 1, sizeof *out->best[k]);
     if (attach(r, c, 1, &hooks, err) < 0) return -1;
+    conversation_stale(c, STALE_KV); // the whole prompt in one pass, as the first side had it
     if (compare_forced(c, r->settings[1], &hooks, r->cancel, full, &out->side[0].ids,
                        out->hellinger, out->best[1], err) < 0)
         return -1;

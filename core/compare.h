@@ -72,8 +72,10 @@ void comparison_release(struct comparison *c);
 struct compare_meter {
     const struct model *model;
     struct compare_cost cost;
+    bool hadamard; // FFNs that are not computed are products
 };
-struct hook compare_meter_hook(struct compare_meter *m);
+// Counts from nothing; `s` is what the answer is computed with.
+struct hook compare_meter_hook(struct compare_meter *m, const struct settings *s);
 // What the conversation that was answered says of its cost, and the event of its answer.
 void compare_meter_end(struct compare_meter *m, const struct conversation *c,
                        const struct event_answer *answer);

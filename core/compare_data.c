@@ -142,12 +142,12 @@ static int answered(void *self, struct evaluate_passes *p, const struct event_an
     ids_append(&a->ids, answer->ids, answer->count);
     compare_meter_end(&s->meter, p->c, answer);
     a->cost = s->meter.cost;
-    compare_meter_hook(&s->meter); // from nothing again
+    compare_meter_hook(&s->meter, p->settings); // from nothing again
     a->full = s->logits;
     s->logits = (struct step_logits){ 0 };
     const struct asked *first = s == other ? NULL : find_answer(other, a->message);
     const int status = first ? measure(a, first, p, err) : 0;
-    compare_meter_hook(&s->meter);
+    compare_meter_hook(&s->meter, p->settings);
     // Nothing is taken over from one question to the next, so that both sides pay the same.
     conversation_stale(p->c, STALE_KV);
     return status;
@@ -266,7 +266,7 @@ static void open_side(struct comparing *c, int k)
     s->comparing = c;
     s->number = k;
     s->meter.model = r->model;
-    struct hook hook = compare_meter_hook(&s->meter);
+    struct hook hook = compare_meter_hook(&s->meter, r->settings[k]);
     hooks_add(&s->hooks, &hook);
     hook = step_logits_hook(&s->logits);
     if (k == 0) hooks_add(&s->hooks, &hook);

@@ -74,6 +74,7 @@ void table_emit(struct table_builder *t, const struct sinks *sinks)
         .row_count = (int)(t->count / (size_t)t->column_count),
         .cells = (const char *const *)t->cells,
         .numeric = t->numeric,
+        .titled = t->titled,
     };
     sinks_emit(sinks, &(struct event){ .kind = EVENT_TABLE, .table = &table });
     for (size_t i = 0; i < t->count; i++) free(t->cells[i]);

@@ -25,7 +25,8 @@ enum event_kind {
     EVENT_HEATMAP,  // heatmap
     EVENT_COLUMNS,  // columns: two texts side by side
     EVENT_PROGRESS, // progress of a load (job 0) or a job
-    EVENT_SETTING,  // key, value: changed (ok is true), or asked for
+    EVENT_SETTING,  // key, value: changed (ok is true), or asked for; count: in the middle of an
+                    // answer that had so many tokens, 0: not so
     EVENT_NOTICE,   // text: something worth knowing
     EVENT_ERROR,    // where, text
     EVENT_DONE,     // ok: a line of input has been dealt with
@@ -65,6 +66,7 @@ struct event_table {
     // through `numeric`.
     const char *const *cells;
     const bool *numeric; // [column_count]
+    bool titled;         // several come together: people see the name
 };
 
 struct event_heatmap {
@@ -74,10 +76,10 @@ struct event_heatmap {
     const float *values; // [rows * cols]; NaN: nothing is there
     float min, max;
     // For drawing; all may be NULL.
-    const char *tile;         // which part of the picture
-    const uint8_t *dropped;   // [rows * cols] 1: pruning dropped the token
+    const char *tile;          // which part of the picture
+    const uint8_t *dropped;    // [rows * cols] 1: pruning dropped the token
     const struct image *image; // what it lies over, and where:
-    double area[4];           // left, top, right, bottom in its pixels
+    double area[4];            // left, top, right, bottom in its pixels
 };
 
 struct event_columns {
@@ -140,6 +142,7 @@ struct table_builder {
     const char *name;
     const char *const *columns;
     const bool *numeric;
+    bool titled;
     int column_count;
     char **cells;
     size_t count, capacity;

@@ -14,8 +14,9 @@
 
 void heatmap_colour(double share, uint8_t rgb[3])
 {
-    static const double points[][3] = { { 68, 1, 84 },   { 59, 82, 139 }, { 33, 145, 140 },
-                                        { 94, 201, 98 }, { 253, 231, 37 } };
+    static const double points[][3] = {
+        { 68, 1, 84 }, { 59, 82, 139 }, { 33, 145, 140 }, { 94, 201, 98 }, { 253, 231, 37 }
+    };
     enum { LAST = sizeof points / sizeof *points - 1 };
     const double at = fmin(fmax(isnan(share) ? 0 : share, 0), 1) * LAST;
     const int i = at < LAST ? (int)at : LAST - 1;

@@ -21,7 +21,6 @@ static const struct {
     { '(', "24442" }, { ')', "21112" }, { '*', "05250" },
 };
 
-
 static void letter(uint8_t *pixels, int width, int height, int x, int y, int dot, const char *rows,
                    const uint8_t colour[3])
 {

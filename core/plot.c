@@ -290,7 +290,7 @@ static void draw_line(uint8_t *pixels, const struct frame *f, const struct plot_
         const double to_x = there ? pixel_x(f, line->x[i]) : 0,
                      to_y = there ? pixel_y(f, line->y[i]) : 0;
         if (there && line->points)
-            stroke(pixels, to_x - 2, to_y - 2, to_x + 2, to_y - 2, 5, colour);
+            stroke(pixels, to_x - 2, to_y - 2, to_x - 2, to_y - 2, 5, colour);
         else if (there)
             stroke(pixels, pen ? x : to_x, pen ? y : to_y, to_x, to_y, 2, colour);
         x = to_x;

@@ -120,13 +120,21 @@ static const struct phase_layers *phases_of(const struct model *m)
     return NULL;
 }
 
+// Phase 0, 1, 2 of a model whose phases are not known: half to even, as prune.layer auto rounds,
+// and before the last layer, after which nothing can be saved.
+static int by_depth(int phase, int depth)
+{
+    const int layer = (int)rint((2 * phase + 1) / 8.0 * depth);
+    return layer <= depth - 2 ? layer : depth > 2 ? depth - 2 : 0;
+}
+
 // A word in braces for this model, appended; false: there is no such word.
 static bool add_word(struct buf *b, const char *word, size_t length, const struct model *m,
                      bool *guessed)
 {
     static const char *const words[] = { "early", "transition", "late", "ffn" };
     const struct phase_layers *p = phases_of(m);
-    const double depth = m->decoder.config.layers;
+    const int depth = m->decoder.config.layers;
     size_t i = 0;
     while (i < 4 && (strlen(words[i]) != length || memcmp(words[i], word, length) != 0)) i++;
     if (i == 4) return false;
@@ -134,10 +142,9 @@ static bool add_word(struct buf *b, const char *word, size_t length, const struc
         buf_puts(b, p && p->ffn ? p->ffn : "auto");
         return true;
     }
-    const int known[] = { p ? p->early : 0, p ? p->transition : 0, p ? p->late : 0 };
     *guessed |= !p;
-    // Half to even, as prune.layer auto rounds.
-    buf_printf(b, "%d", p ? known[i] : (int)rint((2.0 * (double)i + 1) / 8 * depth));
+    buf_printf(b, "%d",
+               p ? (int[]){ p->early, p->transition, p->late }[i] : by_depth((int)i, depth));
     return true;
 }
 

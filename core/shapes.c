@@ -121,7 +121,7 @@ static const struct shape shapes[] = {
       .no_pooling = true,
       .feature_layer = -1,
       .projector_layers = 2,
-      .spread = 0.02,
+      .spread = 0.05,
       .fresh = true },
 };
 

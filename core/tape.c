@@ -41,8 +41,33 @@ struct grad *grad_new(const struct backend *b, int64_t count)
 void grad_free(const struct backend *b, struct grad *d)
 {
     if (!d) return;
+    for (int k = 0; k < d->lane_count; k++) b->release(d->lanes[k]);
+    free(d->lanes);
     b->release(d->data);
     free(d);
+}
+
+int grad_lanes(const struct backend *b, struct grad *d, int count)
+{
+    d->lanes = xcalloc((size_t)count, sizeof *d->lanes);
+    for (; d->lane_count < count; d->lane_count++) {
+        float *sum = b->alloc((size_t)d->count * sizeof *sum);
+        if (!sum) return -1;
+        d->lanes[d->lane_count] = sum;
+        if (fill_zero(b, sum, d->count) < 0) {
+            d->lane_count++;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int grad_gather(const struct backend *b, struct grad *d, int lane)
+{
+    struct tensor to = { .dtype = DTYPE_F32, .rank = 1, .shape = { d->count }, .data = d->data };
+    struct tensor from = to;
+    from.data = d->lanes[lane - 1];
+    return b->add(&to, &to, &from) < 0 ? -1 : fill_zero(b, from.data, d->count);
 }
 
 // Gives d a buffer: the smallest of the pool that is large enough and not much too large (passes
@@ -128,7 +153,8 @@ bool tape_grad(struct graph *g, const struct tensor *t, struct tensor *d)
         }
     }
     *d = *t;
-    d->data = whole->data + t->grad->offset;
+    float *data = whole->kept && g->tape->lane ? whole->lanes[g->tape->lane - 1] : whole->data;
+    d->data = data + t->grad->offset;
     d->dtype = DTYPE_F32;
     d->grad = NULL;
     return true;

@@ -30,8 +30,10 @@ struct grad {
     int64_t count;      // numbers
     struct grad *whole; // a view's: the gradient it is part of, from number `offset` on
     int64_t offset;
-    int64_t room; // numbers its buffer has room for
-    bool kept;    // a weight's: the tape neither makes nor frees it
+    int64_t room;  // numbers its buffer has room for
+    bool kept;     // a weight's: the tape neither makes nor frees it
+    float **lanes; // [lane_count] a weight's: sums of passes that run beside one another
+    int lane_count;
 };
 
 enum { TAPE_INPUTS = 6 };
@@ -58,6 +60,7 @@ struct tape {
     const struct backend *backend;
     bool recompute; // keep only the inputs of blocks,
     size_t keep;    // of those that begin when the step arena holds as many bytes already
+    int lane;       // from 1: weights' gradients are added to this lane's sums; 0: to themselves
 
     // The tape's own.
     struct tape_step *steps;
@@ -80,6 +83,10 @@ void tape_clear(struct tape *t);
 // A weight's gradient of `count` zeros; NULL when memory is short. Freed by grad_free (backend's).
 struct grad *grad_new(const struct backend *b, int64_t count);
 void grad_free(const struct backend *b, struct grad *d);
+// Sums for `count` lanes beside the gradient; they are freed with it. -1 when memory is short.
+int grad_lanes(const struct backend *b, struct grad *d, int count);
+// Adds the sum of a lane (from 1) to the gradient; the sum is zero again. -1 as the backend's ops.
+int grad_gather(const struct backend *b, struct grad *d, int lane);
 
 // From the last step to the first; the tape is empty afterwards, also on failure. 0 or -1 (g->err).
 int tape_backward(struct graph *g);

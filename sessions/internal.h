@@ -123,6 +123,7 @@ struct saved_entry {
     struct event_answer answer;
     char *stop;
     char *key, *value; // setting, or folder and fingerprint
+    int64_t tokens;    // setting: in the middle of an answer that had so many; 0: not so
 };
 
 struct saved_picture {

@@ -112,8 +112,8 @@ static const char *const copy_rows[] = {
     "a.prefill_s, a.decode_s, a.stop FROM messages o "
     "JOIN answers a ON a.message = o.id JOIN messages n ON n.session = ?1 AND n.place = o.place "
     "WHERE o.session = ?2 AND o.place <= ?3",
-    "INSERT INTO settings_changes(session, place, key, value) "
-    "SELECT ?1, place, key, value FROM settings_changes WHERE session = ?2 AND place <= ?3",
+    "INSERT INTO settings_changes(session, place, key, value, tokens) "
+    "SELECT ?1, place, key, value, tokens FROM settings_changes WHERE session = ?2 AND place <= ?3",
     "INSERT INTO model_changes(session, place, model) "
     "SELECT ?1, place, model FROM model_changes WHERE session = ?2 AND place <= ?3",
 };

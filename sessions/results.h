@@ -1,7 +1,7 @@
 // sessions/results.h -- measurements as they were told: tables and maps as JSON.
 //
 //   struct result_entry *list; size_t count;
-//   if (store_results(store, "norms", &list, &count, &err) < 0) ...    // newest first
+//   if (store_results(store, "norms", 0, &list, &count, &err) < 0) ...    // newest first
 //   result_entries_free(list, count);
 #ifndef SESSIONS_RESULTS_H
 #define SESSIONS_RESULTS_H
@@ -9,13 +9,13 @@
 #include "sessions/store.h"
 
 struct result_entry {
-    int64_t id, session, time; // session 0: none was begun
-    char *name, *json;
+    int64_t id, session; // session 0: none was begun
+    char *time, *name, *json;
 };
 
-// name NULL: of all names.
-int store_results(struct store *s, const char *name, struct result_entry **list, size_t *count,
-                  struct err *err);
+// name NULL: of all names. id 0: all of them, with json NULL; else that one.
+int store_results(struct store *s, const char *name, int64_t id, struct result_entry **list,
+                  size_t *count, struct err *err);
 void result_entries_free(struct result_entry *list, size_t count);
 
 #endif

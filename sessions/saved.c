@@ -158,22 +158,24 @@ static int read_entry(struct store *s, struct saved *saved, sqlite3_stmt *q, str
     if (e->kind == SAVED_MESSAGE) return read_message(s, saved, q, e, err);
     e->key = column_text(q, 6);
     e->value = column_text(q, 7);
+    e->tokens = sqlite3_column_int64(q, 9);
+    if (e->tokens < 0) return damaged(s, saved, "a setting at a negative token", err);
     return 0;
 }
 
 static int read_entries(struct store *s, struct saved *saved, struct err *err)
 {
     // Column 0 is enum saved_kind. System messages stay when replaced: a replay needs them.
-    sqlite3_stmt *q =
-        store_query(s, err,
-                    "SELECT 0, id, role, generated, ids, said, NULL, NULL, place FROM messages "
-                    " WHERE session = ?1 AND undone IS NULL "
-                    "UNION ALL SELECT 1, NULL, NULL, NULL, NULL, NULL, key, value, place "
-                    " FROM settings_changes WHERE session = ?1 "
-                    "UNION ALL SELECT 2, NULL, NULL, NULL, NULL, NULL, folder, fingerprint, place "
-                    " FROM model_changes c JOIN models m ON m.id = c.model WHERE session = ?1 "
-                    "ORDER BY place",
-                    "i", saved->id);
+    sqlite3_stmt *q = store_query(
+        s, err,
+        "SELECT 0, id, role, generated, ids, said, NULL, NULL, place, 0 FROM messages "
+        " WHERE session = ?1 AND undone IS NULL "
+        "UNION ALL SELECT 1, NULL, NULL, NULL, NULL, NULL, key, value, place, "
+        " tokens FROM settings_changes WHERE session = ?1 "
+        "UNION ALL SELECT 2, NULL, NULL, NULL, NULL, NULL, folder, fingerprint, place, 0 "
+        " FROM model_changes c JOIN models m ON m.id = c.model WHERE session = ?1 "
+        "ORDER BY place",
+        "i", saved->id);
     if (!q) return -1;
     int status = 0, row;
     while (status == 0 && (row = store_step(s, q, err)) != 0)

@@ -58,7 +58,7 @@ bool script_plain(const char *text)
 static void argument(struct buf *b, const char *text)
 {
     static const char harmless[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._,%:/+-";
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._,%:/+=-";
     if (*text && strspn(text, harmless) == strlen(text))
         buf_puts(b, text);
     else
@@ -214,6 +214,25 @@ static bool is_typed(const struct message *m)
 
 // --- entries -------------------------------------------------------------------------------------
 
+// Settings that were changed together in the middle of an answer, which follows. *i moves to the
+// last of them.
+static void write_later(struct script *r, size_t *i)
+{
+    const struct saved *saved = r->x->saved;
+    const int64_t tokens = saved->list[*i].tokens;
+    buf_printf(r->out, "/later %lld", (long long)tokens);
+    for (;; ++*i) {
+        const struct saved_entry *e = &saved->list[*i];
+        char *word = xasprintf("%s=%s", e->key, e->value);
+        buf_putc(r->out, ' ');
+        argument(r->out, word);
+        free(word);
+        const struct saved_entry *next = *i + 1 < saved->count ? e + 1 : NULL;
+        if (!next || next->kind != SAVED_SETTING || next->tokens != tokens) break;
+    }
+    buf_putc(r->out, '\n');
+}
+
 static int write_change(struct script *r, const struct saved_entry *e, struct err *err)
 {
     if (write_given(r, err) < 0) return -1;
@@ -246,8 +265,12 @@ static int write_question(struct script *r, size_t *i, size_t answer, struct err
     bool raw = m->role == ROLE_RAW;
     bool typed = raw || (is_typed(m) && !r->after_user);
     if (!typed && give(r, m, err) < 0) return -1;
-    while (++*i < answer)
-        if (write_change(r, &saved->list[*i], err) < 0) return -1;
+    while (++*i < answer) {
+        if (saved->list[*i].tokens)
+            write_later(r, i);
+        else if (write_change(r, &saved->list[*i], err) < 0)
+            return -1;
+    }
     if (write_given(r, err) < 0) return -1;
     return write_answered(r, &saved->list[answer],
                           raw     ? ask_raw

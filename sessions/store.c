@@ -90,6 +90,8 @@ static const char *const schema_steps[] = {
     "CREATE TABLE presets("
     "  name TEXT NOT NULL, place INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,"
     "  PRIMARY KEY(name, place)) WITHOUT ROWID;",
+    // Tokens that the answer had in whose middle a setting was changed.
+    "ALTER TABLE settings_changes ADD COLUMN tokens INTEGER NOT NULL DEFAULT 0;",
     // What was typed and not sent; session 0: before one had begun.
     "CREATE TABLE drafts(session INTEGER PRIMARY KEY, text TEXT NOT NULL);",
 };

@@ -26,7 +26,7 @@ struct entry {
     int64_t time;
     // BEGIN: name (or NULL) and first words; MODEL: folder, fingerprint; SETTING: key, value
     char *key, *value;
-    int64_t count; // UNDO
+    int64_t count; // UNDO; SETTING: tokens of the answer in whose middle it was
     enum role role;
     bool generated;
     struct entry_part *parts;
@@ -99,13 +99,14 @@ static int write_model(struct store *s, struct position *at, int64_t time, const
 }
 
 static int write_setting(struct store *s, struct position *at, int64_t time, const char *key,
-                         const char *value, struct err *err)
+                         const char *value, int64_t tokens, struct err *err)
 {
     int64_t place;
     if (take_place(s, at, time, &place, err) < 0) return -1;
     return store_run(s, err,
-                     "INSERT INTO settings_changes(session, place, key, value) VALUES(?, ?, ?, ?)",
-                     "iitt", at->session, place, key, value);
+                     "INSERT INTO settings_changes(session, place, key, value, tokens) "
+                     "VALUES(?, ?, ?, ?, ?)",
+                     "iitti", at->session, place, key, value, tokens);
 }
 
 static int write_begin(struct store *s, struct position *at, int64_t time, const char *name,
@@ -192,7 +193,7 @@ static int write_entry(struct store *s, struct position *at, const struct entry 
     case ENTRY_BEGIN: return write_begin(s, at, e->time, e->key, e->value, err);
     case ENTRY_END: position_set(at, 0, 0, NULL); return 0;
     case ENTRY_MODEL: return write_model(s, at, e->time, e->key, e->value, err);
-    case ENTRY_SETTING: return write_setting(s, at, e->time, e->key, e->value, err);
+    case ENTRY_SETTING: return write_setting(s, at, e->time, e->key, e->value, e->count, err);
     case ENTRY_MESSAGE: return write_message(s, at, e, err);
     case ENTRY_UNDO: return write_undo(s, at, e, err);
     }
@@ -207,7 +208,7 @@ static int begin_again(struct store *s, struct position *at, struct err *err)
     int status = write_begin(s, at, now, name, "", err);
     if (status == 0 && s->folder) status = write_model(s, at, now, s->folder, s->fingerprint, err);
     for (size_t i = 0; i < s->setting_count && status == 0; i++)
-        status = write_setting(s, at, now, s->settings[i].key, s->settings[i].value, err);
+        status = write_setting(s, at, now, s->settings[i].key, s->settings[i].value, 0, err);
     free(name);
     return status;
 }
@@ -422,9 +423,16 @@ static bool track_model(struct store *s, const char *folder, const char *fingerp
     return !same;
 }
 
+static void note_setting(struct store *s, const char *key, const char *value, int64_t tokens)
+{
+    if (!s->begun) return;
+    add_pair(s, ENTRY_SETTING, key, value);
+    s->pending[s->pending_count - 1].count = tokens;
+}
+
 void store_note_setting(struct store *s, const char *key, const char *value)
 {
-    if (s->begun) add_pair(s, ENTRY_SETTING, key, value);
+    note_setting(s, key, value, 0);
 }
 
 void store_note_model(struct store *s)
@@ -446,7 +454,7 @@ static bool hear(struct store *s, const struct event *e)
     switch (e->kind) {
     case EVENT_SETTING:
         if (e->key && e->value && track_setting(s, e->key, e->value) && !s->deaf)
-            store_note_setting(s, e->key, e->value);
+            note_setting(s, e->key, e->value, e->count);
         return true;
     case EVENT_MODEL:
         if (e->text && track_model(s, e->text, e->value ? e->value : "") && !s->deaf)

@@ -199,6 +199,11 @@ static void show_table(struct plain *p, const struct event *e)
         int width = text_width(cells[i]);
         if (width > widths[i % columns]) widths[i % columns] = width;
     }
+    if (t->titled) {
+        char *title = xasprintf("-- %s", t->name);
+        put_line(p, &p->out, STYLE_DIM, title);
+        free(title);
+    }
     for (size_t r = 0; r < rows; r++)
         put_row(p, cells + r * columns, widths, t->numeric, t->column_count,
                 r ? STYLE_PLAIN : STYLE_BOLD);
@@ -269,8 +274,8 @@ static void put_numbers(struct buf *b, const struct event_heatmap *h)
         if (most < 0 || h->values[i] > h->values[most]) most = i;
     }
     if (!count) return;
-    buf_printf(b, "%d x %d, mean %.4g, sum %.4g; most at row %d, column %d: %.4g", h->rows,
-               h->cols, sum / count, sum, most / h->cols, most % h->cols, (double)h->values[most]);
+    buf_printf(b, "%d x %d, mean %.4g, sum %.4g; most at row %d, column %d: %.4g", h->rows, h->cols,
+               sum / count, sum, most / h->cols, most % h->cols, (double)h->values[most]);
     if (h->dropped) buf_printf(b, "; %d dropped, %d kept", dropped, h->rows * h->cols - dropped);
     buf_putc(b, '\n');
 }

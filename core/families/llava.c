@@ -197,11 +197,9 @@ static int llava_picture_tiles(const struct model *m, int64_t width, int64_t hei
     const struct vision_config *v = &m->vision.config;
     const int64_t side = v->image_size / v->patch;
     if (most < 1) return 1;
-    tiles[0] = (struct picture_tile){ .rows = side,
-                                      .cols = side,
-                                      .pitch = side,
-                                      .right = (double)width,
-                                      .bottom = (double)height };
+    tiles[0] = (struct picture_tile){
+        .rows = side, .cols = side, .pitch = side, .right = (double)width, .bottom = (double)height
+    };
     // With a class token among the tokens, or without the first patch, the grid is shifted.
     tiles[0].first = vision_tokens(v) - side * side;
     shown_part(&m->picture, width, height, &tiles[0]);

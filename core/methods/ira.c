@@ -156,6 +156,12 @@ static int ira_check(const struct method_env *env, struct err *err)
     return status < 0 ? -1 : 0;
 }
 
+// The noise is drawn where the picture is computed.
+static bool ira_reads(const char *key, const struct settings *s)
+{
+    return settings_flag(s, "ira.sample") && !strcmp(key, "sample.seed");
+}
+
 static int fill_param(struct ira *x, const struct method_env *env, int layer, int p,
                       struct err *err)
 {
@@ -440,6 +446,7 @@ const struct method method_ira = {
     .settings = ira_settings,
     .on = ira_on,
     .check = ira_check,
+    .reads = ira_reads,
     .start = ira_start,
     .release = ira_release,
     .wants = ira_wants,

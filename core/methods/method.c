@@ -23,8 +23,17 @@ const struct method *method_of(const char *key)
     return NULL;
 }
 
+int methods_possible(const struct method *method, const struct settings *s, struct err *err)
+{
+    for (int i = 0; i < COUNT; i++)
+        if ((!method || method == list[i]) && list[i]->possible && list[i]->possible(s, err) < 0)
+            return -1;
+    return 0;
+}
+
 int methods_check(const struct method *method, const struct method_env *env, struct err *err)
 {
+    if (methods_possible(method, env->settings, err) < 0) return -1;
     for (int i = 0; i < COUNT; i++)
         if ((!method || method == list[i]) && list[i]->check && list[i]->check(env, err) < 0)
             return -1;
@@ -37,6 +46,21 @@ int methods_agree(const struct method_env *env, struct err *err)
     for (int i = 0; i < COUNT; i++)
         if (list[i]->agree && list[i]->on(env->settings) && list[i]->agree(env, err) < 0) return -1;
     return 0;
+}
+
+bool methods_idle(const struct methods *m, const char *key, const struct settings *s)
+{
+    const struct method *method = method_of(key);
+    for (int i = 0; i < COUNT && method; i++)
+        if (list[i] == method) return !m->slot[i].on && !method->on(s);
+    return false;
+}
+
+bool methods_read(const char *key, const struct settings *s)
+{
+    for (int i = 0; i < COUNT; i++)
+        if (list[i]->reads && list[i]->on(s) && list[i]->reads(key, s)) return true;
+    return false;
 }
 
 bool methods_keep(const struct methods *m, const char *key, const struct settings *s)
@@ -121,6 +145,13 @@ void methods_release(struct methods *m)
     for (int i = 0; i < COUNT; i++)
         if (m->slot[i].state) m->slot[i].method->release(m->slot[i].state);
     *m = (struct methods){ 0 };
+}
+
+bool methods_on(const struct methods *m)
+{
+    for (int i = 0; i < COUNT; i++)
+        if (m->slot[i].on) return true;
+    return false;
 }
 
 void methods_params(struct methods *m, method_param_fn add, void *self)

@@ -43,6 +43,8 @@ struct method {
     const char *name;               // "prune"
     const struct setting *settings; // its rows, as named in core/settings_list.h
     bool (*on)(const struct settings *s);
+    // Is each value possible with some model? Asked before there is one too. May be NULL.
+    int (*possible)(const struct settings *s, struct err *err);
     // Can it work with this model under these settings, on or off? Every value that is impossible
     // in itself is refused even when off. Must be quick. May be NULL.
     int (*check)(const struct method_env *env, struct err *err);
@@ -52,6 +54,8 @@ struct method {
     // `key` of its settings has changed since the last start, now they are `s`: can the next
     // prefill go on from what is cached all the same? NULL: never.
     bool (*keeps)(const void *state, const char *key, const struct settings *s);
+    // Does what it computes depend on this setting, which is none of its own? NULL: on none.
+    bool (*reads)(const char *key, const struct settings *s);
     // Before the passes of an answer (a training run ...) while it is on. *state is NULL at first,
     // afterwards what the last start left there: caches may be kept when model and settings allow.
     // On failure *state is something that release accepts.
@@ -97,16 +101,22 @@ void methods_trim(struct methods *m, int64_t rows);
 // How many of the first `rows` rows in the cache, which hold `cached`, all methods can go on from.
 int64_t methods_reusable(const struct methods *m, const struct sequence *cached, int64_t rows);
 void methods_release(struct methods *m);
+bool methods_on(const struct methods *m);        // any of them?
 uint64_t methods_bytes(const struct methods *m); // of all states
 void methods_params(struct methods *m, method_param_fn add, void *self);
 void methods_progress(struct methods *m, double share);
 
 // Whose setting is this? NULL: no method's.
 const struct method *method_of(const char *key);
-// Looks at the settings of one method (NULL: of all).
+// Looks at the settings of one method (NULL: of all), with a model and without.
+int methods_possible(const struct method *method, const struct settings *s, struct err *err);
 int methods_check(const struct method *method, const struct method_env *env, struct err *err);
 // The same of all of them, and whether their values fit together.
 int methods_agree(const struct method_env *env, struct err *err);
+// Is it a setting of a method that had no part in what is cached and is off under `s`?
+bool methods_idle(const struct methods *m, const char *key, const struct settings *s);
+// Does a method that is on depend on this setting of another's?
+bool methods_read(const char *key, const struct settings *s);
 // May what is cached stay although this setting has changed?
 bool methods_keep(const struct methods *m, const char *key, const struct settings *s);
 

@@ -4,9 +4,8 @@
 // In:  SITE_VALUES at layer K: q, k, v. Out: SITE_LAYER_OUT at K: the rows that stay, positions
 // unchanged.
 //
-// prefill: dropped tokens leave the sequence after layer K. The prompt's last row is asked, at
-// every
-//   prefill anew: layers 0..K go on from their cache, the layers after K are computed again from
+// prefill: dropped tokens leave the sequence after layer K. The prompt's last row is asked, anew at
+//   every prefill: layers 0..K go on from their cache, the layers after K are computed again from
 //   h[K+1] of all rows of the sequence, which is kept here for that.
 // dynamic: the cache stays whole. From the prompt's last row on, each row asks for itself in layer
 //   K and sees its own tokens alone in the layers after it.
@@ -106,27 +105,27 @@ static int read_layers(const struct method_env *env, int *layer, struct err *err
     return count < 0 ? -1 : n;
 }
 
-static int check_shares(const double *keep, size_t count, struct err *err)
+static int prune_possible(const struct settings *s, struct err *err)
 {
-    for (size_t i = 0; i < count; i++)
+    size_t count;
+    int status = 0;
+    double *keep = settings_reals(s, "prune.keep", &count);
+    for (size_t i = 0; i < count && status == 0; i++)
         if (!(keep[i] > 0))
-            return err_set(err,
-                           "prune.keep cannot be %g: some visual tokens must stay, at most "
-                           "all of them (1)",
-                           keep[i]);
-    return 0;
+            status = err_set(err,
+                             "prune.keep cannot be %g: some visual tokens must stay, at most "
+                             "all of them (1)",
+                             keep[i]);
+    free(keep);
+    return status;
 }
 
 static int prune_check(const struct method_env *env, struct err *err)
 {
-    size_t count;
     int *layer = xcalloc((size_t)env->model->decoder.config.layers, sizeof *layer);
-    double *keep = settings_reals(env->settings, "prune.keep", &count);
-    int stages = read_layers(env, layer, err);
-    int status = stages < 0 ? -1 : check_shares(keep, count, err);
+    const int stages = read_layers(env, layer, err);
     free(layer);
-    free(keep);
-    return status;
+    return stages < 0 ? -1 : 0;
 }
 
 // One share for each layer; whoever sets one after the other is in between for a while.
@@ -492,6 +491,7 @@ const struct method method_prune = {
     .name = "prune",
     .settings = prune_settings,
     .on = prune_on,
+    .possible = prune_possible,
     .check = prune_check,
     .agree = prune_agree,
     .keeps = prune_keeps,

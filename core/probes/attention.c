@@ -26,11 +26,6 @@ static void *attention_start(const struct probe_env *env, struct err *err)
     const struct decoder_config *c = &env->model->decoder.config;
     const int layer = probe_layer(env, c->layers - 1, err);
     if (layer < PROBE_LAYER_ALL) return NULL;
-    if (env->options->head >= c->heads) {
-        err_set(err, "--head %d: the layers have heads 0 to %d", env->options->head,
-                (int)c->heads - 1);
-        return NULL;
-    }
     const bool answered = env->sequence->n > env->sequence->prompt;
     const enum probe_token otherwise = answered ? PROBE_TOKEN_ANSWER : PROBE_TOKEN_LAST;
     struct attention_sum *sum = attention_sum_new(env, otherwise, err);
@@ -79,16 +74,15 @@ static int attention_finish(void *state, struct results *r, struct err *err)
     const struct attention *s = state;
     const int head = s->env->options->head, token = probe_token_number(s->env, s->otherwise);
     const int layers = s->env->model->decoder.config.layers;
-    struct result_table *t = results_table(r, "attention", "layer|to the pictures|max|max at token");
+    struct result_table *t =
+        results_table(r, "attention", "layer|to the pictures|max|max at token");
     size_t last = 0;
     t->curve = s->layer < 0;
     for (int l = 0; l < layers; l++) {
         if (s->layer >= 0 && l != s->layer) continue;
         const double share = attention_sum_share(s->sum, l, head);
         const float *map = attention_sum_map(s->sum, l, head);
-        int64_t most = 0;
-        for (int64_t i = 1; i < attention_sum_visual(s->sum); i++)
-            if (map[i] > map[most]) most = i;
+        const int64_t most = attention_sum_most(s->sum, map);
         double *v = result_row(t, "%d", l);
         v[0] = share, v[1] = (double)map[most], v[2] = (double)most;
         last = r->map_count;

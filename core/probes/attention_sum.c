@@ -8,6 +8,7 @@ struct attention_sum {
     const struct probe_env *env;
     int64_t heads, visual, queries;
     int32_t *query, *number; // rows asked; which visual token a row is
+    int32_t *picture;        // [S] of each visual token
     double **sum;            // [L][H, S] over the queries; NULL: not seen
     float *map;              // [S]
 };
@@ -16,6 +17,7 @@ struct attention_sum *attention_sum_new(const struct probe_env *env, enum probe_
                                         struct err *err)
 {
     int64_t queries;
+    if (probe_check_head(env, err) < 0) return NULL;
     int32_t *query = probe_queries(env, otherwise, &queries, err);
     if (!query) return NULL;
     struct attention_sum *a = xcalloc(1, sizeof *a);
@@ -24,6 +26,9 @@ struct attention_sum *attention_sum_new(const struct probe_env *env, enum probe_
     a->queries = queries;
     a->heads = env->model->decoder.config.heads;
     a->number = probe_visual_numbers(env->sequence, &a->visual);
+    a->picture = xreallocarray(NULL, (size_t)a->visual + 1, sizeof *a->picture);
+    for (int64_t i = 0; i < env->sequence->n; i++)
+        if (a->number[i] >= 0) a->picture[a->number[i]] = env->sequence->picture[i];
     a->sum = xcalloc((size_t)env->model->decoder.config.layers, sizeof *a->sum);
     a->map = xcalloc((size_t)a->visual + 1, sizeof *a->map);
     return a;
@@ -35,6 +40,7 @@ void attention_sum_free(struct attention_sum *a)
     free(a->sum);
     free(a->query);
     free(a->number);
+    free(a->picture);
     free(a->map);
     free(a);
 }
@@ -71,15 +77,26 @@ const float *attention_sum_map(struct attention_sum *a, int layer, int head)
     return a->map;
 }
 
+// Is the token of a picture that the options choose?
+static bool chosen(const struct attention_sum *a, int64_t i)
+{
+    const int only = a->env->options->picture;
+    return only < 0 || a->picture[i] == only;
+}
+
 double attention_sum_share(struct attention_sum *a, int layer, int head)
 {
     const float *map = attention_sum_map(a, layer, head);
     double sum = 0;
-    for (int64_t i = 0; i < a->visual; i++) sum += (double)map[i];
+    for (int64_t i = 0; i < a->visual; i++)
+        if (chosen(a, i)) sum += (double)map[i];
     return sum;
 }
 
-int64_t attention_sum_visual(const struct attention_sum *a)
+int64_t attention_sum_most(const struct attention_sum *a, const float *map)
 {
-    return a->visual;
+    int64_t most = -1;
+    for (int64_t i = 0; i < a->visual; i++)
+        if (chosen(a, i) && (most < 0 || map[i] > map[most])) most = i;
+    return most < 0 ? 0 : most;
 }

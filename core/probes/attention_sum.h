@@ -19,8 +19,10 @@ void attention_sum_free(struct attention_sum *a);
 int attention_sum_add(struct attention_sum *a, struct graph *g, const struct site_args *args);
 // Valid until the next call.
 const float *attention_sum_map(struct attention_sum *a, int layer, int head);
-// Share of the attention that goes to visual tokens, mean over heads (or of one).
+// Share of the attention that goes to the pictures that the options choose, mean over heads (or of
+// one).
 double attention_sum_share(struct attention_sum *a, int layer, int head);
-int64_t attention_sum_visual(const struct attention_sum *a); // S
+// The token of those pictures with the largest value of map[S].
+int64_t attention_sum_most(const struct attention_sum *a, const float *map);
 
 #endif

@@ -23,9 +23,9 @@ struct contribution {
     bool means; // of all layers
     int32_t *query, *all, *number;
     int64_t queries, visual, heads;
-    double *map; // [S]
-    struct stat (*pairs)[PAIRS]; // [L]
-    float *gram;                 // [P, H, H] of the layer under way
+    double *map;                  // [S]
+    struct tally (*pairs)[PAIRS]; // [L]
+    float *gram;                  // [P, H, H] of the layer under way
     struct rows rows;
 };
 
@@ -49,7 +49,8 @@ static void *contribution_start(const struct probe_env *env, struct err *err)
     int64_t queries;
     if (layer < PROBE_LAYER_ALL) return NULL;
     if (layer < 0) {
-        err_set(err, "/contribution maps one layer: --layer K (the means are of all layers anyway)");
+        err_set(err,
+                "/contribution maps one layer: --layer K (the means are of all layers anyway)");
         return NULL;
     }
     int32_t *query = probe_queries(env, PROBE_TOKEN_LAST, &queries, err);
@@ -179,7 +180,7 @@ static int add_pairs(void *self, struct graph *g, const struct site_args *a, int
         const bool visual = s->number[key] >= 0;
         if (key == 0 || key >= query || (seen && !visual)) continue;
         const int what = seen ? VISUAL_VISUAL : visual ? TEXT_VISUAL : TEXT_TEXT;
-        stat_add(&s->pairs[a->layer][what], pair(s, j, keys, probs));
+        tally_add(&s->pairs[a->layer][what], pair(s, j, keys, probs));
     }
     return 0;
 }
@@ -187,8 +188,7 @@ static int add_pairs(void *self, struct graph *g, const struct site_args *a, int
 static int contribution_run(void *state, struct graph *g, enum site site, struct site_args *args)
 {
     struct contribution *s = state;
-    if (args->layer == s->layer &&
-        probe_each_query(g, args, s->query, s->queries, add_map, s) < 0)
+    if (args->layer == s->layer && probe_each_query(g, args, s->query, s->queries, add_map, s) < 0)
         return -1;
     if (make_grams(s, g, args) < 0) return -1;
     return probe_each_query(g, args, s->all, s->env->sequence->n, add_pairs, s);
@@ -203,7 +203,7 @@ static int contribution_finish(void *state, struct results *r, struct err *err)
     for (int l = 0; l < s->env->model->decoder.config.layers; l++) {
         if (!s->means && l != s->layer) continue;
         double *v = result_row(t, "%d", l);
-        for (int i = 0; i < PAIRS; i++) v[i] = stat_mean(&s->pairs[l][i]);
+        for (int i = 0; i < PAIRS; i++) v[i] = tally_mean(&s->pairs[l][i]);
     }
     if (!s->visual) return 0;
     float *map = xreallocarray(NULL, (size_t)s->visual, sizeof *map);

@@ -11,7 +11,7 @@
 struct curvature {
     const struct probe_env *env;
     int layers;
-    struct stat *angle, *split; // [L+1]
+    struct tally *angle, *split; // [L+1]
     int32_t *run; // [N] number of the run of neighbours a visual token stands in, -1: text or none
     bool cut;     // somewhere a line is cut
     struct rows rows;
@@ -95,22 +95,22 @@ void curvature_add(struct curvature *c, struct graph *g, int layer, const struct
         const float *x = h + i * width;
         const double degrees = bend(x, x + width, x + 2 * width, width);
         if (isnan(degrees)) continue;
-        stat_add(&c->angle[layer], degrees);
+        tally_add(&c->angle[layer], degrees);
         if (c->run[row] >= 0 && c->run[row] == c->run[row + 1] && c->run[row] == c->run[row + 2])
-            stat_add(&c->split[layer], degrees);
+            tally_add(&c->split[layer], degrees);
     }
 }
 
 double curvature_angle(const struct curvature *c, int layer, bool split)
 {
-    return stat_mean(split ? &c->split[layer] : &c->angle[layer]);
+    return tally_mean(split ? &c->split[layer] : &c->angle[layer]);
 }
 
-double curvature_total(const struct curvature *c)
+double curvature_total(const struct curvature *c, bool split)
 {
     double sum = 0;
     for (int l = 0; l < c->layers; l++)
-        sum += fabs(curvature_angle(c, l + 1, false) - curvature_angle(c, l, false));
+        sum += fabs(curvature_angle(c, l + 1, split) - curvature_angle(c, l, split));
     return sum;
 }
 
@@ -153,7 +153,8 @@ static int curvature_finish(void *state, struct results *r, struct err *err)
         if (c->cut) v[2] = curvature_angle(c, l, true);
     }
     t = results_table(r, "curvature.total", "what|degrees");
-    result_row(t, "V")[0] = curvature_total(c);
+    result_row(t, "V")[0] = curvature_total(c, false);
+    if (c->cut) result_row(t, "V within tiles and rows")[0] = curvature_total(c, true);
     return 0;
 }
 

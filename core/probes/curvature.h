@@ -2,7 +2,7 @@
 //
 //   struct curvature *c = curvature_new(env);
 //   curvature_add(c, g, layer, args);          // at SITE_LAYER_IN and SITE_FINAL (layer L)
-//   curvature_angle(c, layer); curvature_total(c);
+//   curvature_angle(c, layer, false); curvature_total(c, false);
 #ifndef CORE_PROBES_CURVATURE_H
 #define CORE_PROBES_CURVATURE_H
 
@@ -13,10 +13,10 @@ struct curvature;
 struct curvature *curvature_new(const struct probe_env *env);
 void curvature_free(struct curvature *c);
 void curvature_add(struct curvature *c, struct graph *g, int layer, const struct site_args *args);
-// Degrees, mean over the pictures' lines; `split`: cut where tiles and rows of the grid that further
-// tokens end are cut. NaN when no three neighbours are alive.
+// Degrees, mean over the pictures' lines; `split`: cut where tiles and rows of the grid that
+// further tokens end are cut. NaN when no three neighbours are alive.
 double curvature_angle(const struct curvature *c, int layer, bool split);
 // V = sum over l of |dC[l+1] - dC[l]|.
-double curvature_total(const struct curvature *c);
+double curvature_total(const struct curvature *c, bool split);
 
 #endif

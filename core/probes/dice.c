@@ -34,7 +34,8 @@ static double mask_share(const struct image *mask, const struct picture *p, cons
 {
     const double sx = (double)mask->width / (double)p->image.width;
     const double sy = (double)mask->height / (double)p->image.height;
-    const int64_t x0 = (int64_t)fmax(floor(cell[0] * sx), 0), y0 = (int64_t)fmax(floor(cell[1] * sy), 0);
+    const int64_t x0 = (int64_t)fmax(floor(cell[0] * sx), 0),
+                  y0 = (int64_t)fmax(floor(cell[1] * sy), 0);
     const int64_t x1 = (int64_t)fmin(ceil(cell[2] * sx), (double)mask->width);
     const int64_t y1 = (int64_t)fmin(ceil(cell[3] * sy), (double)mask->height);
     double covered = 0;
@@ -65,9 +66,9 @@ void dice_mask(const struct probe_env *env, int picture, const struct result_map
         for (int c = 0; c < map->cols; c++) {
             const double cell[4] = { map->area[0] + c * w, map->area[1] + r * h,
                                      map->area[0] + (c + 1) * w, map->area[1] + (r + 1) * h };
-            mask[r * map->cols + c] = (float)(env->options->mask
-                                                  ? mask_share(env->options->mask, p, cell)
-                                                  : box_share(env->options->box, cell));
+            mask[r * map->cols + c] =
+                (float)(env->options->mask ? mask_share(env->options->mask, p, cell)
+                                           : box_share(env->options->box, cell));
         }
 }
 
@@ -127,8 +128,7 @@ static int dice_finish(void *state, struct results *r, struct err *err)
     struct results maps = { 0 };
     int64_t n = 0;
     probe_maps(s->env, &maps, "dice", s->layer, s->env->options->head, -1, values);
-    for (size_t i = 0; i < maps.map_count; i++)
-        n += (int64_t)maps.maps[i].rows * maps.maps[i].cols;
+    for (size_t i = 0; i < maps.map_count; i++) n += (int64_t)maps.maps[i].rows * maps.maps[i].cols;
     float *map = xreallocarray(NULL, 2 * (size_t)n + 1, sizeof *map), *mask = map + n;
     int64_t at = 0;
     for (size_t i = 0; i < maps.map_count; i++) {

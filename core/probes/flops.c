@@ -1,19 +1,18 @@
 // core/probes/flops.c -- what the prompt and a generated token cost, in floating-point operations
 // (methods page, section 3): everything on, against what the settings leave.
 //
-// 2 a multiply-add. A layer of N rows: projections 4 N D H d + 4 N D Hkv d, FFN 6 N D Dff, attention
-// 4 H d for each pair of a query and a key that it sees (2 N (N+1) H d when causal), Hadamard D a
-// row; the head at the last row. Norms, softmax and the encoder are left out. The rows, pairs and
-// approximated FFNs are counted in a pass, not taken from the settings.
+// The rows, pairs of query and key, and approximated FFNs are counted in a pass, not taken from the
+// settings; core/flops.h says what each costs.
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/flops.h"
 #include "core/probes/list.h"
 #include "core/probes/rows.h"
 
 enum { PROJECTIONS, ATTENTION, FFN, APPROXIMATION, HEAD, PARTS };
 
-struct counted { // of a layer
+struct counted {                 // of a layer
     int64_t rows, ffn, replaced; // of the prompt: all, those whose FFN is computed, the others
     double pairs;                // query-key pairs
     double step;                 // keys that the next row would see
@@ -58,9 +57,7 @@ static int flops_run(void *state, struct graph *g, enum site site, struct site_a
     const int64_t n = site == SITE_FFN ? args->x->shape[0] : args->q->shape[0];
     for (int64_t i = 0; i < n && site == SITE_VALUES; i++) {
         if (!in_prompt(args, i)) continue;
-        const int64_t at = i - args->seen.from;
-        const bool some = args->seen.keys && at >= 0;
-        const double keys = (double)(some ? args->seen.count[at] : args->past + i + 1);
+        const double keys = (double)flops_keys(args, i);
         c->rows++;
         c->pairs += keys;
         c->step = keys + 1;
@@ -79,11 +76,10 @@ static int flops_run(void *state, struct graph *g, enum site site, struct site_a
 static void count(const struct decoder_config *d, double rows, double ffn, double replaced,
                   double pairs, double parts[PARTS])
 {
-    const double width = (double)d->hidden, heads = (double)(d->heads * d->dim);
-    parts[PROJECTIONS] += 4 * rows * width * (heads + (double)(d->kv_heads * d->dim));
-    parts[ATTENTION] += 4 * pairs * heads;
-    parts[FFN] += 6 * ffn * width * (double)d->ffn;
-    parts[APPROXIMATION] += replaced * width;
+    parts[PROJECTIONS] += flops_projections(d, rows);
+    parts[ATTENTION] += flops_attention(d, pairs);
+    parts[FFN] += flops_ffn(d, ffn);
+    parts[APPROXIMATION] += flops_hadamard(d, replaced);
 }
 
 static double total(const double parts[PARTS])
@@ -120,7 +116,6 @@ static int flops_finish(void *state, struct results *r, struct err *err)
     const struct flops *s = state;
     const struct decoder_config *d = &s->env->model->decoder.config;
     const double n = (double)s->env->sequence->prompt;
-    const double head = 2 * (double)d->hidden * (double)d->vocab;
     double full[PARTS + 1] = { 0 }, now[PARTS + 1] = { 0 }, one[PARTS + 1] = { 0 },
                         step[PARTS + 1] = { 0 };
     for (int l = 0; l < d->layers; l++) {
@@ -131,13 +126,15 @@ static int flops_finish(void *state, struct results *r, struct err *err)
         count(d, 1, 1, 0, n + 1, one); // a text row: its FFN is computed
         count(d, 1, 1, 0, c->step, step);
     }
-    full[HEAD] = now[HEAD] = one[HEAD] = step[HEAD] = head;
+    full[HEAD] = now[HEAD] = one[HEAD] = step[HEAD] = flops_head(d);
     full[PARTS] = total(full), now[PARTS] = total(now);
     one[PARTS] = total(one), step[PARTS] = total(step);
     struct result_table *t = results_table(
         r, "flops", "part|prompt, full|prompt, now|now/full|token, full|token, now|token now/full");
-    results_note(r, "GFLOP, 2 a multiply-add; the prompt has %.0f rows. Norms, softmax and the "
-                    "vision encoder are left out.", n);
+    results_note(r,
+                 "GFLOP, 2 a multiply-add; the prompt has %.0f rows. Norms, softmax and the "
+                 "vision encoder are left out.",
+                 n);
     for (int i = 0; i <= PARTS; i++) {
         double *v = result_row(t, "%s", i < PARTS ? names[i] : "all");
         v[0] = full[i] / 1e9, v[1] = now[i] / 1e9, v[2] = now[i] / full[i];

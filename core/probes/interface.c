@@ -19,15 +19,15 @@ void interface_table(struct interface *s, const struct backend *b, const struct 
         b->download(stored, (const char *)table->data + (size_t)i * step, step);
         floats_from(row, stored, table->dtype, (size_t)width);
         const double norm = rows_norm(row, width);
-        if (norm > 1e-6) stat_add(&s->table, norm); // padding rows are zero
+        if (norm > 1e-6) tally_add(&s->table, norm); // padding rows are zero
     }
     free(stored);
     free(row);
 }
 
-static void add_rows(struct stat *stat, const float *x, int64_t from, int64_t n, int64_t width)
+static void add_rows(struct tally *stat, const float *x, int64_t from, int64_t n, int64_t width)
 {
-    for (int64_t i = from; i < n; i++) stat_add(stat, rows_norm(x + i * width, width));
+    for (int64_t i = from; i < n; i++) tally_add(stat, rows_norm(x + i * width, width));
 }
 
 void interface_add(struct interface *s, const struct model *m, enum site site,
@@ -43,11 +43,11 @@ void interface_add(struct interface *s, const struct model *m, enum site site,
     s->changed |= args->x != args->v;
 }
 
-static void put(struct result_table *t, const char *what, const struct stat *stat, double target)
+static void put(struct result_table *t, const char *what, const struct tally *stat, double target)
 {
     if (!stat->count) return;
     double *v = result_row(t, "%s", what);
-    v[0] = stat_mean(stat), v[1] = stat_std(stat);
+    v[0] = tally_mean(stat), v[1] = tally_std(stat);
     v[2] = v[0] / target;
     v[3] = (double)stat->count;
 }
@@ -55,7 +55,7 @@ static void put(struct result_table *t, const char *what, const struct stat *sta
 void interface_put(const struct interface *s, struct results *r)
 {
     struct result_table *t = results_table(r, "norms.interface", "what|norm|std|ratio to T*|rows");
-    const double target = s->table.count ? stat_mean(&s->table) : NAN;
+    const double target = s->table.count ? tally_mean(&s->table) : NAN;
     put(t, "encoder, last output", &s->encoder, target);
     put(t, "projector, input", &s->projector, target);
     put(t, "visual tokens", &s->visual, target);
@@ -134,11 +134,9 @@ static int encoder_open(struct encoder *e, const struct checkpoint *c, const cha
     const cJSON *config = json_get(c->config, "vision_config");
     const char *type = cJSON_GetStringValue(json_get(c->preprocessor, "image_processor_type"));
     char *prefix = xstrndup(patches, strlen(patches) - strlen(end));
-    struct binder b = { .checkpoint = c,
-                        .prefix = prefix,
-                        .arena = &e->arena,
-                        .weights = &e->weights,
-                        .err = err };
+    struct binder b = {
+        .checkpoint = c, .prefix = prefix, .arena = &e->arena, .weights = &e->weights, .err = err
+    };
     int status = vision_config_read(&e->vision.config, config ? config : c->config, err);
     e->vision.config.feature_layer = -1;
     if (status == 0) {
@@ -172,8 +170,8 @@ static int encode(struct encoder *e, const struct image *image, const struct set
     int status = 0;
     if (square.width == e->picture.width && square.height == e->picture.height) {
         const int64_t shape[] = { 3, square.height, square.width };
-        float *floats = xreallocarray(NULL, (size_t)(3 * square.width * square.height),
-                                      sizeof *floats);
+        float *floats =
+            xreallocarray(NULL, (size_t)(3 * square.width * square.height), sizeof *floats);
         preprocess_floats(floats, &square, &e->picture);
         vision_forward(&g, &e->vision, graph_upload(&g, DTYPE_F32, 3, shape, floats), 0);
         free(floats);
@@ -222,8 +220,10 @@ int interface_folder(const char *folder, const struct backend *backend,
         status = err_set(err, "it holds neither a text embedding table nor a CLIP or SigLIP "
                               "encoder under a name that is known");
     else if (status == 0 && encoder && !s.encoder.count)
-        results_note(r, "'%s' has an encoder, and there is no picture to put through it: /image "
-                        "FILE first", folder);
+        results_note(r,
+                     "'%s' has an encoder, and there is no picture to put through it: /image "
+                     "FILE first",
+                     folder);
     if (status == 0) interface_put(&s, r);
     interface_release(&s);
     checkpoint_close(c);

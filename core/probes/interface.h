@@ -12,7 +12,7 @@
 #include "core/probes/rows.h"
 
 struct interface {
-    struct stat encoder, projector, visual, aligned, table, text;
+    struct tally encoder, projector, visual, aligned, table, text;
     bool changed; // a method changed the visual tokens
     struct rows rows;
 };

@@ -34,8 +34,9 @@ static void *kl_start(const struct probe_env *env, struct err *err)
     const int only = probe_layer(env, PROBE_LAYER_ALL, err);
     if (only < PROBE_LAYER_ALL) return NULL;
     if (!settings_flag(env->settings, "ira.on")) {
-        err_set(err, "/kl looks at IRA, which is off: /set adapter DIR with trained ira parameters, "
-                     "then /set ira.on on");
+        err_set(err,
+                "/kl looks at IRA, which is off: /set adapter DIR with trained ira parameters, "
+                "then /set ira.on on");
         return NULL;
     }
     struct kl *s = xcalloc(1, sizeof *s);
@@ -62,19 +63,19 @@ static int kl_run(void *state, struct graph *g, enum site site, struct site_args
     const float *gate = args->v ? rows_read(&s->gates, g, args->v) : NULL;
     float *values = s->values[args->layer] =
         xreallocarray(s->values[args->layer], (size_t)s->visual + 1, sizeof *values);
-    struct stat weights = { 0 };
+    struct tally weights = { 0 };
     for (int64_t i = 0; i < s->visual; i++) values[i] = NAN;
     for (int64_t i = 0, at = 0; i < n && at < args->x->shape[0]; i++) {
         if (!site_visual(args, i)) continue;
         double sum = 0;
         for (int64_t h = 0; h < heads; h++) {
             sum += (double)kl[at * heads + h];
-            if (gate) stat_add(&weights, (double)gate[at * heads + h]);
+            if (gate) tally_add(&weights, (double)gate[at * heads + h]);
         }
         values[s->number[site_row(args, i)]] = (float)(sum / (double)heads);
         at++;
     }
-    s->gate[args->layer] = gate ? stat_mean(&weights) : NAN;
+    s->gate[args->layer] = gate ? tally_mean(&weights) : NAN;
     return 0;
 }
 
@@ -84,16 +85,16 @@ static int kl_finish(void *state, struct results *r, struct err *err)
     struct result_table *t = results_table(r, "kl", "layer|mean|std|max|gate");
     t->curve = true;
     for (int l = 0; l < s->layers; l++) {
-        struct stat all = { 0 };
+        struct tally all = { 0 };
         double most = -INFINITY;
         if (!s->values[l]) continue;
         for (int64_t i = 0; i < s->visual; i++) {
             if (isnan(s->values[l][i])) continue;
-            stat_add(&all, (double)s->values[l][i]);
+            tally_add(&all, (double)s->values[l][i]);
             most = fmax(most, (double)s->values[l][i]);
         }
         double *v = result_row(t, "%d", l);
-        v[0] = stat_mean(&all), v[1] = stat_std(&all), v[2] = most, v[3] = s->gate[l];
+        v[0] = tally_mean(&all), v[1] = tally_std(&all), v[2] = most, v[3] = s->gate[l];
         probe_maps(s->env, r, "kl", l, -1, -1, s->values[l]);
     }
     if (t->row_count) return 0;

@@ -5,17 +5,17 @@
 
 #include "core/probes/probe.h"
 
-#define PROBES(X)                                                                                  \
-    X(norms)                                                                                       \
-    X(redundancy)                                                                                  \
-    X(similarity)                                                                                  \
-    X(attention)                                                                                   \
-    X(contribution)                                                                                \
-    X(sinks)                                                                                       \
-    X(curvature)                                                                                   \
-    X(sink_ratio)                                                                                  \
-    X(kl)                                                                                          \
-    X(dice)                                                                                        \
+#define PROBES(X)   \
+    X(norms)        \
+    X(redundancy)   \
+    X(similarity)   \
+    X(attention)    \
+    X(contribution) \
+    X(sinks)        \
+    X(curvature)    \
+    X(sink_ratio)   \
+    X(kl)           \
+    X(dice)         \
     X(flops)
 
 #define X(name) extern const struct probe probe_##name;

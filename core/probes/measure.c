@@ -96,10 +96,9 @@ static int pass_begin(struct passing *p, const struct measuring *m, const struct
                       struct err *err)
 {
     const struct decoder_config *d = &m->model->decoder.config;
-    const struct method_env env = { .model = m->model,
-                                    .backend = m->backend,
-                                    .settings = m->settings,
-                                    .tensors = m->tensors };
+    const struct method_env env = {
+        .model = m->model, .backend = m->backend, .settings = m->settings, .tensors = m->tensors
+    };
     *p = (struct passing){ .m = m, .c = c, .arena = { .backend = m->backend } };
     kv_init(&p->kv, m->backend, d->layers, d->kv_heads, d->dim);
     p->visual = xcalloc(c->picture_count + 1, sizeof *p->visual);
@@ -251,8 +250,8 @@ int measure(const struct measuring *m, const struct conversation *c, const struc
     if (status == 0) status = check_needs(probe, &p, err);
     if (status == 0 && !(listener.state = probe->start(&env, err))) status = -1;
     if (status == 0) {
-        hooks_add(&p.hooks,
-                  &(struct hook){ .wants = listener_wants, .run = listener_run, .self = &listener });
+        hooks_add(&p.hooks, &(struct hook){
+                                .wants = listener_wants, .run = listener_run, .self = &listener });
         if (encode_pictures(&p, probe->encoder) < 0 ||
             compute(&p, &p.sequence, 0, true, LOGITS_NONE) < 0)
             status = pass_failed(&p, err);

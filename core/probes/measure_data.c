@@ -53,7 +53,8 @@ static double score_of(const struct going *w, const struct sample *s, size_t que
     const struct message *said = &w->c.messages[w->c.message_count - 1];
     struct metric_outcome o = { 0 };
     struct err ignored;
-    char *given = question < s->dialogue.count ? message_text(&s->dialogue.messages[question]) : NULL;
+    char *given =
+        question < s->dialogue.count ? message_text(&s->dialogue.messages[question]) : NULL;
     if (!metric || metric->way != METRIC_ANSWERS || metric->corpus_new)
         metric = metric_find("contains");
     const char *const turn[] = { given };
@@ -120,6 +121,7 @@ static int measure_sample(struct going *w, const struct sample *s, struct err *e
     if (status == 0 && probe->scalar) add_series(w, s, &one, score);
     results_release(&one);
     image_release(&mask);
+    w->options.mask = w->request->options.mask;
     return status;
 }
 
@@ -195,8 +197,8 @@ int measure_data(const struct measuring *m, const struct measure_request *reques
         results_note(r, "means over %lld samples%s", (long long)samples,
                      request->given ? " with the data's own answers" : "");
         if (w.broken)
-            results_note(r, "%lld samples are left out, the first because: %s",
-                         (long long)w.broken, w.why.text);
+            results_note(r, "%lld samples are left out, the first because: %s", (long long)w.broken,
+                         w.why.text);
         if (request->probe->scalar) put_series(&w, r);
     }
     for (size_t i = 0; i < w.series.count; i++) free(w.series.key[i]);

@@ -2,8 +2,8 @@
 // they do to angles and to attention (methods page, section 1).
 //
 //   h[l] [N,D] by rows: ||h[l]||, cos(h[l-1], h[l]), C = ||h[l+1]-h[l]||, phi = angle(h[l+1]-h[l],
-//   h[l]), theta = angle(h[l], h[l+1]); theory: theta_m = atan2(C sin phi, n_m + C cos phi) (Eq. 8),
-//   gamma = cos(theta_vis) cos(theta_txt) (Theorem 1), the balanced case of Lemma 1.
+//   h[l]), theta = angle(h[l], h[l+1]); theory: theta_m = atan2(C sin phi, n_m + C cos phi) (Eq.
+//   8), gamma = cos(theta_vis) cos(theta_txt) (Theorem 1), the balanced case of Lemma 1.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +15,9 @@
 enum { VISUAL, TEXT, LATER, GROUPS }; // LATER: text without the first position
 
 struct depth { // of h[l]
-    struct stat norm[GROUPS], cosine[GROUPS], theta[GROUPS];
-    struct stat step, turn; // C, phi of all tokens
-    double cross;           // mean cosine over visual x text pairs
+    struct tally norm[GROUPS], cosine[GROUPS], theta[GROUPS];
+    struct tally step, turn; // C, phi of all tokens
+    double cross;            // mean cosine over visual x text pairs
     double logits, dot, dot_all;
 };
 
@@ -79,14 +79,14 @@ static double angle(double cosine)
     return acos(fmin(fmax(cosine, -1), 1));
 }
 
-static void add_groups(struct stat *stat, const struct site_args *a, int64_t i, double x)
+static void add_groups(struct tally *stat, const struct site_args *a, int64_t i, double x)
 {
     if (site_visual(a, i)) {
-        stat_add(&stat[VISUAL], x);
+        tally_add(&stat[VISUAL], x);
         return;
     }
-    stat_add(&stat[TEXT], x);
-    if (site_row(a, i) > 0) stat_add(&stat[LATER], x);
+    tally_add(&stat[TEXT], x);
+    if (site_row(a, i) > 0) tally_add(&stat[LATER], x);
 }
 
 // From h[l-1] to h[l] of one token.
@@ -103,8 +103,8 @@ static void add_step(struct norms *s, int l, const struct site_args *a, int64_t 
     }
     add_groups(d->cosine, a, i, cosine);
     add_groups(from->theta, a, i, angle(cosine));
-    stat_add(&from->step, sqrt(step));
-    if (step > 0 && norm > 0) stat_add(&from->turn, angle(along / (sqrt(step) * norm)));
+    tally_add(&from->step, sqrt(step));
+    if (step > 0 && norm > 0) tally_add(&from->turn, angle(along / (sqrt(step) * norm)));
 }
 
 // Sums of unit vectors give the mean cosine over all pairs.
@@ -176,8 +176,7 @@ static void add_logits(struct norms *s, struct graph *g, const struct site_args 
             for (int64_t x = 0; x < dim; x++)
                 sum += (double)q[(i * heads + h) * dim + x] * s->visual[h / group * dim + x];
     }
-    s->depth[a->layer].logits =
-        pairs > 0 ? sum / pairs / (double)heads / sqrt((double)dim) : NAN;
+    s->depth[a->layer].logits = pairs > 0 ? sum / pairs / (double)heads / sqrt((double)dim) : NAN;
 }
 
 static int norms_run(void *state, struct graph *g, enum site site, struct site_args *args)
@@ -212,11 +211,11 @@ static int norms_run(void *state, struct graph *g, enum site site, struct site_a
 
 // --- what comes out ------------------------------------------------------------------------------
 
-static void put_groups(double *v, const struct stat *stat)
+static void put_groups(double *v, const struct tally *stat)
 {
     for (int i = 0; i < GROUPS; i++) {
-        v[2 * i] = stat_mean(&stat[i]);
-        v[2 * i + 1] = stat_std(&stat[i]);
+        v[2 * i] = tally_mean(&stat[i]);
+        v[2 * i + 1] = tally_std(&stat[i]);
     }
 }
 
@@ -251,11 +250,11 @@ static void put_theory(const struct norms *s, struct results *r)
         x[0] = product, x[1] = found, x[2] = d->cross;
         if (l == s->layers) break;
         double *v = result_row(t, "%d", l);
-        v[C] = stat_mean(&d->step), v[PHI] = stat_mean(&d->turn);
-        v[N_VIS] = stat_mean(&d->norm[VISUAL]), v[N_TXT] = stat_mean(&d->norm[TEXT]);
+        v[C] = tally_mean(&d->step), v[PHI] = tally_mean(&d->turn);
+        v[N_VIS] = tally_mean(&d->norm[VISUAL]), v[N_TXT] = tally_mean(&d->norm[TEXT]);
         v[THETA_VIS] = atan2(v[C] * sin(v[PHI]), v[N_VIS] + v[C] * cos(v[PHI]));
         v[THETA_TXT] = atan2(v[C] * sin(v[PHI]), v[N_TXT] + v[C] * cos(v[PHI]));
-        v[FOUND_VIS] = stat_mean(&d->theta[VISUAL]), v[FOUND_TXT] = stat_mean(&d->theta[TEXT]);
+        v[FOUND_VIS] = tally_mean(&d->theta[VISUAL]), v[FOUND_TXT] = tally_mean(&d->theta[TEXT]);
         v[GAMMA] = cos(v[THETA_VIS]) * cos(v[THETA_TXT]);
         v[FOUND] = cos(v[FOUND_VIS]) * cos(v[FOUND_TXT]);
         // Both tangents are the geometric mean: cos^2 of that angle.

@@ -33,10 +33,10 @@ struct probe_options {
     int head;    // -1: mean
     int picture; // -1: all
     enum probe_token token;
-    int64_t number;      // of PROBE_TOKEN_NUMBER, PROBE_TOKEN_ROW
-    double threshold;    // of attention sinks
-    int dims[PROBE_DIMS]; // sink dimensions
-    int dim_count;        // 0: found
+    int64_t number;           // of PROBE_TOKEN_NUMBER, PROBE_TOKEN_ROW
+    double threshold;         // of attention sinks
+    int dims[PROBE_DIMS];     // sink dimensions
+    int dim_count;            // 0: found
     const double *box;        // left, top, width, height in pixels of the picture; NULL: none
     const struct image *mask; // as large as the picture, bright where the thing is; NULL: none
 };
@@ -58,12 +58,12 @@ struct probe_env {
 
 struct probe {
     const char *name;
-    bool pictures; // there must be visual tokens
-    bool answer;   // there must be an answer
-    bool answered; // over a data set the questions are answered first
+    bool pictures;      // there must be visual tokens
+    bool answer;        // there must be an answer
+    bool answered;      // over a data set the questions are answered first
     const char *scalar; // the table whose first number is the one of a sample; NULL: none
-    bool encoder;  // listens while pictures are encoded
-    bool times;    // whoever measures times the pass too, with and without the methods
+    bool encoder;       // listens while pictures are encoded
+    bool times;         // whoever measures times the pass too, with and without the methods
     void *(*start)(const struct probe_env *env, struct err *err); // NULL on failure
     void (*release)(void *state);
     bool (*wants)(void *state, enum site site, int layer);

@@ -12,7 +12,7 @@ struct redundancy {
     struct ffn_sums *sums;
     struct stats {
         int64_t visual, text;
-    } *count; // [L] tokens of each layer: pruning leaves fewer
+    } * count; // [L] tokens of each layer: pruning leaves fewer
 };
 
 static void redundancy_release(void *state)

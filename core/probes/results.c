@@ -1,10 +1,13 @@
 // core/probes/results.c -- tables and maps, their means over samples, how they are written.
 #include "core/probes/results.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/json.h"
 
 static char **split(const char *text, int *count)
 {
@@ -171,8 +174,8 @@ static void add_table(struct results *to, const struct result_table *from, int w
 static bool same_map(const struct result_map *a, const struct result_map *b)
 {
     return !strcmp(a->name, b->name) && a->picture == b->picture && a->layer == b->layer &&
-           a->head == b->head && a->rows == b->rows && a->cols == b->cols &&
-           !a->tile == !b->tile && (!a->tile || !strcmp(a->tile, b->tile));
+           a->head == b->head && a->rows == b->rows && a->cols == b->cols && !a->tile == !b->tile &&
+           (!a->tile || !strcmp(a->tile, b->tile));
 }
 
 static void add_map(struct results *to, const struct result_map *from, bool ones)
@@ -262,6 +265,7 @@ void results_emit(const struct result_table *t, const struct sinks *sinks)
     for (size_t c = 0; c < columns; c++) numeric[c] = true;
     for (size_t i = 0; i < t->row_count; i++) numeric[0] &= is_number(t->rows[i].key);
     table_begin(&b, t->name, t->column_count, (const char *const *)t->columns, numeric);
+    b.titled = true;
     for (size_t i = 0; i < t->row_count; i++) {
         table_add(&b, "%s", t->rows[i].key);
         for (size_t c = 0; c + 1 < columns; c++)
@@ -327,6 +331,45 @@ void results_csv(const struct results *r, struct buf *b)
     for (size_t i = 0; i < r->map_count; i++) csv_map(&r->maps[i], b);
 }
 
+int results_write_csv(const struct results *r, const char *path, struct err *err)
+{
+    struct buf b = { 0 };
+    FILE *f = fopen(path, "we");
+    if (!f) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
+    results_csv(r, &b);
+    const bool bad = fwrite(b.data, 1, b.length, f) != b.length;
+    buf_release(&b);
+    if (fclose(f) != 0 || bad)
+        return err_set(err, "cannot write '%s' to its end: %s", path, strerror(errno));
+    return 0;
+}
+
+struct event_heatmap results_heatmap(const struct result_map *m)
+{
+    struct event_heatmap e = { .name = m->name,
+                               .picture = m->picture,
+                               .layer = m->layer,
+                               .head = m->head,
+                               .token = m->token,
+                               .rows = m->rows,
+                               .cols = m->cols,
+                               .values = m->values,
+                               .tile = m->tile,
+                               .dropped = m->state };
+    bool any = false;
+    for (int i = 0; i < m->rows * m->cols; i++) {
+        const float v = m->values[i];
+        if (!isfinite(v)) continue;
+        e.min = !any || v < e.min ? v : e.min;
+        e.max = !any || v > e.max ? v : e.max;
+        any = true;
+    }
+    memcpy(e.area, m->area, sizeof e.area);
+    return e;
+}
+
+// --- kept ----------------------------------------------------------------------------------------
+
 static void json_number(struct buf *b, double v)
 {
     if (isfinite(v))
@@ -373,7 +416,10 @@ static void json_map(const struct result_map *m, struct buf *b)
         if (i) buf_putc(b, ',');
         json_number(b, (double)m->values[i]);
     }
-    buf_puts(b, "]}");
+    buf_puts(b, "]");
+    for (int i = 0; m->state && i < m->rows * m->cols; i++)
+        buf_printf(b, i ? ",%d" : ",\"dropped\":[%d", m->state[i]);
+    buf_puts(b, m->state ? "]}" : "}");
 }
 
 void results_json(const struct results *r, struct buf *b)
@@ -389,4 +435,79 @@ void results_json(const struct results *r, struct buf *b)
         json_map(&r->maps[i], b);
     }
     buf_puts(b, "]}");
+}
+
+// The texts of an array joined by "|"; false: it holds something else.
+static bool read_columns(const cJSON *array, struct buf *b)
+{
+    const cJSON *x;
+    cJSON_ArrayForEach(x, array)
+    {
+        const char *text = cJSON_GetStringValue(x);
+        if (!text) return false;
+        buf_printf(b, "%s%s", b->length ? "|" : "", text);
+    }
+    return b->length > 0;
+}
+
+static double read_number(const cJSON *x)
+{
+    return cJSON_IsNumber(x) ? x->valuedouble : NAN;
+}
+
+static bool read_table(struct results *r, const cJSON *json)
+{
+    const char *name = cJSON_GetStringValue(json_get(json, "name"));
+    struct buf columns = { 0 };
+    const cJSON *row;
+    if (!name || !read_columns(json_get(json, "columns"), &columns)) {
+        buf_release(&columns);
+        return false;
+    }
+    struct result_table *t = results_table(r, name, columns.data);
+    buf_release(&columns);
+    cJSON_ArrayForEach(row, json_get(json, "rows"))
+    {
+        const cJSON *cell = cJSON_IsArray(row) ? row->child : NULL;
+        const char *key = cJSON_GetStringValue(cell);
+        if (!key) return false;
+        double *v = result_row(t, "%s", key);
+        for (int c = 0; c + 1 < t->column_count && cell->next; c++)
+            v[c] = read_number(cell = cell->next);
+    }
+    return true;
+}
+
+static bool read_map(struct results *r, const cJSON *json, struct err *err)
+{
+    const cJSON *values = json_get(json, "values"), *dropped = json_get(json, "dropped"), *x;
+    const char *name = cJSON_GetStringValue(json_get(json, "name")), *tile;
+    static const char *const keys[] = { "picture", "layer", "head", "token", "rows", "cols" };
+    int64_t n[6];
+    for (int i = 0; i < 6; i++)
+        if (json_int(json, keys[i], i < 4 ? -1 : 1, 100000, -1, &n[i], err) < 0) return false;
+    if (!name || json_text(json, "tile", NULL, &tile, err) < 0 ||
+        cJSON_GetArraySize(values) != n[4] * n[5] ||
+        (dropped && cJSON_GetArraySize(dropped) != n[4] * n[5]))
+        return false;
+    struct result_map *m = results_map(r, name, (int)n[4], (int)n[5]);
+    m->tile = tile ? xstrdup(tile) : NULL;
+    m->picture = (int)n[0], m->layer = (int)n[1], m->head = (int)n[2], m->token = (int)n[3];
+    float *to = m->values;
+    cJSON_ArrayForEach(x, values) *to++ = (float)read_number(x);
+    uint8_t *state = m->state = dropped ? xcalloc((size_t)(n[4] * n[5]), 1) : NULL;
+    cJSON_ArrayForEach(x, dropped) *state++ = cJSON_IsNumber(x) && x->valuedouble > 0;
+    return true;
+}
+
+int results_read(struct results *r, const char *json, struct err *err)
+{
+    cJSON *all = json_parse(json, strlen(json), "result", err);
+    const cJSON *x;
+    bool good = true;
+    if (!all) return -1;
+    cJSON_ArrayForEach(x, json_get(all, "tables")) good = good && read_table(r, x);
+    cJSON_ArrayForEach(x, json_get(all, "maps")) good = good && read_map(r, x, err);
+    cJSON_Delete(all);
+    return good ? 0 : err_set(err, "the result is damaged");
 }

@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/err.h"
 #include "core/event.h"
 #include "core/mem.h"
 
@@ -40,11 +41,11 @@ struct result_table {
 
 // Values over the tokens of a picture (one tile of it).
 struct result_map {
-    char *name, *tile; // tile NULL: the picture is one
+    char *name, *tile;               // tile NULL: the picture is one
     int picture, layer, head, token; // -1 = all / mean
     int rows, cols;
     float *values;  // [rows * cols]; NaN where no token is
-    uint8_t *state; // [rows * cols] enum map_state; NULL: nothing is pruned
+    uint8_t *state; // [rows * cols] 1: pruning dropped the token; NULL: nothing is pruned
     double area[4]; // left, top, right, bottom in pixels of the picture: what it lies over
 };
 
@@ -61,7 +62,7 @@ struct results {
 struct result_table *results_table(struct results *r, const char *name, const char *columns);
 double *result_row(struct result_table *t, const char *key, ...)
     __attribute__((format(printf, 2, 3)));
-// values and state NaN and kept everywhere.
+// Every value is NaN, nothing is dropped.
 struct result_map *results_map(struct results *r, const char *name, int rows, int cols);
 void results_note(struct results *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void results_release(struct results *r);
@@ -83,6 +84,12 @@ void results_mean_take(struct results_mean *m, struct results *mean);
 // A table as others see it.
 void results_emit(const struct result_table *t, const struct sinks *sinks);
 void results_csv(const struct results *r, struct buf *b);
+int results_write_csv(const struct results *r, const char *path, struct err *err);
+// A map as others see it; it borrows the map's values.
+struct event_heatmap results_heatmap(const struct result_map *m);
+
+// As the session database keeps them, without notes. What is read comes to an empty `r`.
 void results_json(const struct results *r, struct buf *b);
+int results_read(struct results *r, const char *json, struct err *err);
 
 #endif

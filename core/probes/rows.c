@@ -54,21 +54,21 @@ double rows_cosine(const float *a, const float *b, int64_t n)
 
 // --- numbers -------------------------------------------------------------------------------------
 
-void stat_add(struct stat *s, double x)
+void tally_add(struct tally *s, double x)
 {
     s->sum += x;
     s->squares += x * x;
     s->count++;
 }
 
-double stat_mean(const struct stat *s)
+double tally_mean(const struct tally *s)
 {
     return s->count ? s->sum / (double)s->count : NAN;
 }
 
-double stat_std(const struct stat *s)
+double tally_std(const struct tally *s)
 {
-    const double mean = stat_mean(s);
+    const double mean = tally_mean(s);
     return s->count ? sqrt(fmax(s->squares / (double)s->count - mean * mean, 0)) : NAN;
 }
 
@@ -175,8 +175,9 @@ int32_t *probe_queries(const struct probe_env *env, enum probe_token otherwise, 
     }
     if (number < 0 || from < 0 || from + *count > s->n) {
         err_set(err,
-                "--token %lld does not exist: the answer has %lld tokens, the sequence %lld rows",
-                (long long)number, (long long)answer, (long long)s->n);
+                "--token %s%lld does not exist: the answer has %lld tokens, the sequence %lld rows",
+                env->options->token == PROBE_TOKEN_ROW ? "row:" : "", (long long)number,
+                (long long)answer, (long long)s->n);
         return NULL;
     }
     int32_t *query = xreallocarray(NULL, (size_t)*count, sizeof *query);
@@ -201,6 +202,14 @@ int probe_layer(const struct probe_env *env, int otherwise, struct err *err)
     if (layer < layers) return layer;
     err_set(err, "--layer %d: the model has layers 0 to %d", layer, layers - 1);
     return -2;
+}
+
+int probe_check_head(const struct probe_env *env, struct err *err)
+{
+    const int64_t heads = env->model->decoder.config.heads;
+    if (env->options->head < heads) return 0;
+    return err_set(err, "--head %d: the layers have heads 0 to %d", env->options->head,
+                   (int)heads - 1);
 }
 
 int probe_middle(const struct model *m)
@@ -259,7 +268,7 @@ static int earlier_keys(struct graph *g, const struct site_args *a, int64_t i, s
 }
 
 int probe_each_query(struct graph *g, const struct site_args *args, const int32_t *query,
-                    int64_t count, probe_row_fn run, void *self)
+                     int64_t count, probe_row_fn run, void *self)
 {
     const int64_t n = args->q->shape[0], all = args->k->shape[0], heads = args->q->shape[1];
     const struct seen_keys *seen = &args->seen;

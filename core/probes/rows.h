@@ -20,14 +20,14 @@ double rows_norm(const float *a, int64_t n);
 double rows_cosine(const float *a, const float *b, int64_t n);
 
 // Mean and population standard deviation of what is added.
-struct stat {
+struct tally {
     double sum, squares;
     int64_t count;
 };
 
-void stat_add(struct stat *s, double x);
-double stat_mean(const struct stat *s); // NaN of nothing
-double stat_std(const struct stat *s);
+void tally_add(struct tally *s, double x);
+double tally_mean(const struct tally *s); // NaN of nothing
+double tally_std(const struct tally *s);
 
 // Spearman's rank correlation (ties get their mean rank); NaN for fewer than three points or
 // without any variation.
@@ -44,6 +44,8 @@ int32_t *probe_queries(const struct probe_env *env, enum probe_token otherwise, 
 int probe_token_number(const struct probe_env *env, enum probe_token otherwise);
 // The layer the options choose; `otherwise` stands for PROBE_LAYER_DEFAULT. -2 with a message.
 int probe_layer(const struct probe_env *env, int otherwise, struct err *err);
+// Is the head the options choose one of the model's?
+int probe_check_head(const struct probe_env *env, struct err *err);
 int probe_middle(const struct model *m); // round(L/2), half to even
 
 // Called with the probabilities [H,P] of a query row over the keys at this layer (0 for those it
@@ -52,7 +54,7 @@ typedef int (*probe_row_fn)(void *self, struct graph *g, const struct site_args 
                             const float *probs);
 // Rows of q (SITE_VALUES) whose rows of the sequence are among query[0..count).
 int probe_each_query(struct graph *g, const struct site_args *args, const int32_t *query,
-                    int64_t count, probe_row_fn run, void *self);
+                     int64_t count, probe_row_fn run, void *self);
 
 // Numbers of the visual tokens, counted through the sequence: [N], -1 for text; belongs to the
 // caller. *visual = S.

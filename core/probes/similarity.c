@@ -10,8 +10,8 @@ struct similarity {
     const struct probe_env *env;
     int layers;
     int64_t rows, width;
-    float **unit;  // [L+1][N, D] of length 1
-    bool **there;  // [L+1][N] rows alive
+    float **unit; // [L+1][N, D] of length 1
+    bool **there; // [L+1][N] rows alive
     struct rows h;
 };
 
@@ -86,7 +86,7 @@ static int similarity_finish(void *state, struct results *r, struct err *err)
 {
     struct similarity *s = state;
     struct buf columns = { 0 };
-    struct stat others = { 0 };
+    struct tally others = { 0 };
     buf_puts(&columns, "layer");
     for (int l = 0; l <= s->layers; l++) buf_printf(&columns, "|%d", l);
     struct result_table *t = results_table(r, "similarity", columns.data);
@@ -95,14 +95,14 @@ static int similarity_finish(void *state, struct results *r, struct err *err)
         double *v = result_row(t, "%d", a);
         for (int b = 0; b <= s->layers; b++) {
             v[b] = b < a ? t->rows[b].value[a] : between(s, a, b);
-            if (b < a && b > 0) stat_add(&others, v[b]);
+            if (b < a && b > 0) tally_add(&others, v[b]);
         }
     }
     struct result_map *m = results_map(r, "similarity", s->layers + 1, s->layers + 1);
     for (int i = 0; i < m->rows * m->cols; i++)
         m->values[i] = (float)t->rows[i / m->cols].value[i % m->cols];
     t = results_table(r, "similarity.mean", "what|value");
-    result_row(t, "mean over layers a != b in 1..%d", s->layers)[0] = stat_mean(&others);
+    result_row(t, "mean over layers a != b in 1..%d", s->layers)[0] = tally_mean(&others);
     return 0;
 }
 

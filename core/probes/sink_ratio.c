@@ -59,9 +59,7 @@ static int sink_ratio_finish(void *state, struct results *r, struct err *err)
     t->curve = true;
     for (int l = 0; l < layers; l++) {
         const float *map = attention_sum_map(s->sum, l, -1);
-        int64_t most = 0;
-        for (int64_t i = 1; i < attention_sum_visual(s->sum); i++)
-            if (map[i] > map[most]) most = i;
+        const int64_t most = attention_sum_most(s->sum, map);
         double *v = result_row(t, "%d", l);
         v[0] = strength[l] = (double)map[most];
         v[1] = (double)most;
@@ -72,7 +70,7 @@ static int sink_ratio_finish(void *state, struct results *r, struct err *err)
     }
     t = results_table(r, "sink_ratio.total", "what|value");
     result_row(t, "share of layers with a sink above %g", threshold)[0] = (double)sinks / layers;
-    result_row(t, "V (total change of curvature)")[0] = curvature_total(s->curvature);
+    result_row(t, "V (total change of curvature)")[0] = curvature_total(s->curvature, false);
     result_row(t, "Spearman of sink and curvature over layers")[0] =
         rank_correlation(strength, bend, (size_t)layers);
     free(strength);

@@ -10,15 +10,18 @@
 #include <string.h>
 
 #include "core/attend.h"
+#include "core/calibration.h"
 #include "core/probes/list.h"
 #include "core/settings_list.h"
 
-static const char *const word_auto[] = { "auto", NULL };
+static const char *const word_auto[] = { "auto", NULL }, *const word_none[] = { "none", NULL };
 
 const struct setting sinks_settings[] = {
     { "sinks.tau", SETTING_REAL, 0, 1e9, "auto", NULL, word_auto, STALE_NOTHING,
       "Tokens whose largest normed sink dimension is above this are sinks; auto is 20, less in "
       "narrow models." },
+    { "sinks.calibration", SETTING_TEXT, 0, 0, "none", NULL, word_none, STALE_NOTHING,
+      "File of /calibrate sinks whose dimensions /sinks looks at, or none: the first token's." },
     { 0 },
 };
 
@@ -76,6 +79,30 @@ static int check_dims(const struct probe_env *env, struct err *err)
     return 0;
 }
 
+// The dimensions that a calibration found for this layer.
+static int calibrated(struct sinks_state *s, struct err *err)
+{
+    const char *path = settings_text(s->env->settings, "sinks.calibration");
+    const int64_t shape[] = { s->env->model->decoder.config.layers, 2 };
+    struct calibration c = { 0 };
+    float *dims = NULL;
+    if (s->dim_count || !strcmp(path, "none")) return 0;
+    if (calibration_open(&c, path, err) < 0) return -1;
+    if (calibration_fits(&c, s->env->model, err) == 0)
+        dims = calibration_numbers(&c, "sinks.dims", 2, shape, err);
+    int status = dims ? 0 : -1;
+    for (int i = 0; i < 2 && status == 0; i++) {
+        const float k = dims[2 * s->layer + i];
+        if (!(k >= 0) || k >= (float)s->env->model->decoder.config.hidden)
+            status =
+                err_set(err, "'%s' names dimension %g, which the model lacks", path, (double)k);
+        s->dims[s->dim_count++] = (int)k;
+    }
+    free(dims);
+    calibration_close(&c);
+    return status;
+}
+
 static void *sinks_start(const struct probe_env *env, struct err *err)
 {
     const int layer = probe_layer(env, probe_middle(env->model), err);
@@ -94,7 +121,9 @@ static void *sinks_start(const struct probe_env *env, struct err *err)
     s->phi = xcalloc((size_t)env->sequence->n, sizeof *s->phi);
     s->contribution = xcalloc((size_t)env->sequence->n, sizeof *s->contribution);
     for (int64_t i = 0; i < env->sequence->n; i++) s->phi[i] = s->contribution[i] = NAN;
-    return s;
+    if (calibrated(s, err) == 0) return s;
+    sinks_release(s);
+    return NULL;
 }
 
 static bool sinks_wants(void *state, enum site site, int layer)
@@ -132,11 +161,10 @@ static int add_contribution(void *self, struct graph *g, const struct site_args 
     for (int64_t j = 0; j < keys; j++)
         if (site_key(a, j) <= s->query) index[count++] = (int32_t)j;
     struct tensor *p = graph_upload(g, DTYPE_F32, 3, shape, probs);
-    struct tensor *norms = attend_contribution(g, &s->env->model->decoder.layer[a->layer].o, p,
-                                               a->v, index, count);
+    struct tensor *norms =
+        attend_contribution(g, &s->env->model->decoder.layer[a->layer].o, p, a->v, index, count);
     const float *c = norms ? rows_read(&s->rows, g, norms) : NULL;
-    for (int64_t j = 0; c && j < count; j++)
-        s->contribution[site_key(a, index[j])] = (double)c[j];
+    for (int64_t j = 0; c && j < count; j++) s->contribution[site_key(a, index[j])] = (double)c[j];
     free(index);
     graph_scratch_end(g, scratch);
     return graph_ok(g) ? 0 : -1;
@@ -201,7 +229,8 @@ static int sinks_finish(void *state, struct results *r, struct err *err)
     t->points = true;
     t = results_table(r, "sinks", "what|value");
     result_row(t, "layer")[0] = s->layer;
-    for (int i = 0; i < s->dim_count; i++) result_row(t, "sink dimension %d", i + 1)[0] = s->dims[i];
+    for (int i = 0; i < s->dim_count; i++)
+        result_row(t, "sink dimension %d", i + 1)[0] = s->dims[i];
     result_row(t, "tau")[0] = s->tau;
     result_row(t, "sinks")[0] = (double)sinks;
     result_row(t, "probability dumps (type I)")[0] = (double)dumps;

@@ -62,8 +62,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     if (model && !model_sees(model))
         return err_set(err, "the model '%s' reads text only: there are no visual tokens to measure",
                        model->name);
-    if (access(o.data, R_OK) < 0)
-        return err_set(err, "cannot read '%s': %s", o.data, strerror(errno));
+    if (dataset_check(o.data, err) < 0) return -1;
     if (access(o.out, F_OK) == 0)
         return err_set(err, "'%s' exists: nothing is overwritten, choose another name", o.out);
     return 0;
@@ -160,7 +159,8 @@ static int run_sample(struct running *r, struct err *err)
     const struct answer_options options = { .forward_only = true, .whole = true };
     bool answered;
     int status = dataset_read(&r->data, r->next, &s, err);
-    if (status == 0) status = conversation_show(&r->c, &s.dialogue, dialogue_question(&s.dialogue), err);
+    if (status == 0)
+        status = conversation_show(&r->c, &s.dialogue, dialogue_question(&s.dialogue), err);
     if (status == 0) status = methods_attach(&r->c.methods, &hooks, &env, err);
     if (status == 0) {
         const struct hook hook = r->o.kind->hook(r->sums);

@@ -171,6 +171,16 @@ static int check_kind(const struct dataset *d, struct err *err)
     return 0;
 }
 
+int dataset_check(const char *path, struct err *err)
+{
+    struct stat st;
+    if (stat(path, &st) < 0 || access(path, R_OK) < 0)
+        return err_set(err, "cannot read the data '%s': %s", path, strerror(errno));
+    if (S_ISREG(st.st_mode)) return 0;
+    return err_set(err, "cannot read the data '%s': it is %s", path,
+                   S_ISDIR(st.st_mode) ? "a folder: name a file in it" : "no plain file");
+}
+
 int dataset_open(struct dataset *d, const char *path, const char *images, struct err *err)
 {
     struct stat st;

@@ -47,6 +47,8 @@ struct sample {
     struct dialogue dialogue; // all turns, answers included
 };
 
+// Is it a file that can be read? For the shell, before there is a job.
+int dataset_check(const char *path, struct err *err);
 // Goes through the file once. `images`: where relative paths begin, NULL: the folder of the file.
 // -1 when it is neither a JSON list nor JSON lines, was cut off, or holds no sample; one broken
 // sample does not matter here.

@@ -92,9 +92,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 {
     struct evaluate_options o;
     if (evaluate_options_read(&o, argc, argv, err) < 0) return -1;
-    const int status = access(o.data, R_OK) < 0
-                           ? err_set(err, "cannot read '%s': %s", o.data, strerror(errno))
-                           : 0;
+    const int status = dataset_check(o.data, err);
     evaluate_options_release(&o);
     return status;
 }
@@ -107,13 +105,23 @@ struct running {
     FILE *state;
     int64_t number; // questions told so far: the index of the next score
     int64_t first;  // samples of earlier processes
+    int64_t marred; // the last of them that is counted as skipped
     double begin;
     bool stop;
     struct err lost; // why the state cannot be written
 };
 
-// {"done", "metric", "kind", "score", "class"}; skipped ones have no metric.
-static void note_line(struct running *r, const cJSON *line)
+// A sample counts once, however many of its questions could not be scored.
+static void note_skipped(struct running *r, const cJSON *line, int64_t done)
+{
+    const cJSON *why = json_get(line, "skipped");
+    if (done != r->marred) r->e->skipped++;
+    r->marred = done;
+    if (!r->e->why && cJSON_IsString(why)) r->e->why = xstrdup(why->valuestring);
+}
+
+// {"done", "metric", "kind", "score", "class"}, or {"done", "skipped": why}.
+static void note_line(struct running *r, const cJSON *line, int64_t done)
 {
     const cJSON *metric = json_get(line, "metric"), *kind = json_get(line, "kind"),
                 *score = json_get(line, "score"), *class = json_get(line, "class");
@@ -121,7 +129,7 @@ static void note_line(struct running *r, const cJSON *line)
     if (m && cJSON_IsString(kind) && cJSON_IsNumber(score) && cJSON_IsNumber(class))
         evaluation_note(r->e, m, kind->valuestring, score->valuedouble, class->valueint);
     else
-        r->e->skipped++;
+        note_skipped(r, line, done);
 }
 
 static int64_t done_of(const cJSON *line)
@@ -150,7 +158,7 @@ static int read_state(struct running *r, const char *path, struct err *err)
         stop = memchr(p, '\n', size - (size_t)(p - text));
         cJSON *line = json_parse(p, (size_t)(stop - p), path, NULL);
         r->first = done_of(line);
-        note_line(r, line);
+        note_line(r, line, r->first);
         cJSON_Delete(line);
     }
     free(text);
@@ -172,7 +180,11 @@ static int write_state(struct running *r, const struct evaluated *e)
 {
     cJSON *line = cJSON_CreateObject();
     cJSON_AddNumberToObject(line, "done", (double)e->done);
-    if (!e->skipped) {
+    if (e->skipped) {
+        char *why = xasprintf("sample %s: %s", e->id, e->skipped);
+        cJSON_AddStringToObject(line, "skipped", why);
+        free(why);
+    } else {
         cJSON_AddStringToObject(line, "metric", e->metric->name);
         cJSON_AddStringToObject(line, "kind", e->kind);
         cJSON_AddNumberToObject(line, "score", e->score);

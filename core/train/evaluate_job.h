@@ -2,8 +2,9 @@
 //
 //   struct evaluate_options o;
 //   if (evaluate_options_read(&o, argc, argv, &err) < 0) ...
-//   struct evaluate_request request = evaluate_options_request(&o);   // model, data ... are
-//   missing evaluate_options_release(&o);
+//   struct evaluate_request request = evaluate_options_request(&o);
+//   request.model = ...                          // and data, settings, who is told
+//   evaluate_options_release(&o);
 #ifndef CORE_TRAIN_EVALUATE_JOB_H
 #define CORE_TRAIN_EVALUATE_JOB_H
 

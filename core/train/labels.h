@@ -9,6 +9,11 @@
 // end of the turn included. Where a layout writes nothing that ends an answer (LLaVA-1.5), the
 // model's end token does: behind the last answer it is a row more; an earlier answer predicts it
 // too, although the conversation goes on without it, as it does when the model answers.
+//
+// LLaVA-1.5's layout puts a blank behind every answer. Between turns it is the beginning of the
+// next token (" USER"), so an earlier answer's last row predicts the end itself; behind the last
+// answer it is a token of its own, and the reference's labels hold it: answer, " ", end. A model
+// trained on both ends an answer either way; the blank is not seen.
 #ifndef CORE_TRAIN_LABELS_H
 #define CORE_TRAIN_LABELS_H
 

@@ -97,10 +97,29 @@ static struct tensor *embed(struct graph *g, const struct model *m, const struct
     return h;
 }
 
+// Rows of the sequence that h[L] holds, where a method dropped others (never with a tape).
+struct alive {
+    int32_t *number; // [n] which row of h[L] a row of the sequence is; NULL: itself
+};
+
+static bool alive_wants(void *self, enum site site, int layer)
+{
+    return site == SITE_FINAL;
+}
+
+static int alive_run(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    struct alive *a = self;
+    if (!args->rows) return 0;
+    a->number = xcalloc((size_t)args->sequence->n, sizeof *a->number);
+    for (int64_t i = 0; i < args->x->shape[0]; i++) a->number[args->rows[i]] = (int32_t)i;
+    return 0;
+}
+
 // Mean loss of each sample over its trained tokens, from h[L] [n, D]: only the rows that predict
 // them are looked at.
 static int head_loss(struct graph *g, const struct decoder *d, struct tensor *h,
-                     const struct batch *b, double share, double *losses)
+                     const struct batch *b, const struct alive *alive, double share, double *losses)
 {
     int64_t trained = 0, n = 0, first = 0;
     for (size_t k = 0; k < b->count; k++) trained += b->items[k].labels->trained;
@@ -112,7 +131,7 @@ static int head_loss(struct graph *g, const struct decoder *d, struct tensor *h,
         const struct labels *l = b->items[k].labels;
         for (int64_t i = 0; i < l->sequence.n; i++) {
             if (l->target[i] < 0) continue;
-            row[n] = (int32_t)(first + i);
+            row[n] = alive->number ? alive->number[first + i] : (int32_t)(first + i);
             target[n] = l->target[i];
             weight[n++] = (float)(share / (double)l->trained);
         }
@@ -149,13 +168,22 @@ int loss_batch(struct graph *g, const struct model *m, const struct loss_item *i
     g->samples = b.samples;
     g->share = share;
     struct tensor *h = graph_ok(g) ? embed(g, m, &b) : NULL, *last = NULL;
+    struct alive alive = { 0 };
+    const struct hook hook = { .wants = alive_wants, .run = alive_run, .self = &alive };
+    const struct hooks *former = g->hooks;
+    struct hooks hooks = { 0 };
+    if (former) hooks = *former;
+    hooks_add(&hooks, &hook);
+    g->hooks = &hooks;
     int status = -1;
     if (h && decoder_forward(g, &m->decoder, NULL, b.sequence, h, LOGITS_HIDDEN, true, &last) == 0)
-        status = head_loss(g, &m->decoder, last, &b, share, losses);
+        status = head_loss(g, &m->decoder, last, &b, &alive, share, losses);
     for (size_t k = 0; k < count; k++) losses[k] += b.samples[k].penalty;
     if (g->tape && status == 0) status = tape_backward(g);
     if (g->tape && status < 0) tape_clear(g->tape);
     g->samples = NULL;
+    g->hooks = former;
+    free(alive.number);
     arena_reset(g->arena, mark);
     arena_settle(g->arena);
     batch_release(&b);

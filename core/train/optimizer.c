@@ -38,7 +38,7 @@ void optimizer_configure(struct optimizer *o, const struct params *p, const stru
                   [GROUP_VISION] = rate_or(s, "train.lr.vision", rate),
                   [GROUP_IRA] = rate_or(s, "train.lr.ira", 10 * rate) },
         .beta1 = 0.9,
-        .beta2 = 0.999,
+        .beta2 = settings_real(s, "train.beta2"),
         .eps = 1e-8,
         .clip = settings_real(s, "train.clip"),
         .schedule =

@@ -2,8 +2,7 @@
 //
 //   struct out o;
 //   if (out_open(&o, "runs/norms", resume, &err) < 0) ...       // o.done: it is finished already
-//   if (out_record(&o, json, &err) < 0) ...                     // training.json, "state":
-//   "running"
+//   if (out_record(&o, json, &err) < 0) ...             // training.json, "state": "running"
 //   ... the run; then out_record again with "state": "done"
 //   out_close(&o);
 //

@@ -102,6 +102,19 @@ int save_values_read(const char *path, struct params *p, struct err *err)
     return status;
 }
 
+void save_values_remove(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const size_t n = strlen(name);
+    char *folder = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (!strncmp(e->d_name, name, n) && (!e->d_name[n] || e->d_name[n] == '.'))
+            unlinkat(dirfd(d), e->d_name, 0);
+    if (d) closedir(d);
+    free(folder);
+}
+
 // --- folders -------------------------------------------------------------------------------------
 
 // A folder of ours: its files, then itself.

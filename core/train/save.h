@@ -47,6 +47,8 @@ int save_read(const char *out, struct params *p, struct save_place *at,
 // Masters alone, under the parameters' names.
 int save_values(const char *path, const struct params *p, struct err *err);
 int save_values_read(const char *path, struct params *p, struct err *err);
+// Removes the file, and what attempts to write it left when they were killed.
+void save_values_remove(const char *path);
 
 // SHA-256 of a file.
 int save_hash(const char *path, char hex[65], struct err *err);

@@ -1,7 +1,7 @@
 // core/train/select.c -- rules like "@projector; *layernorm*; lora:q_proj:8" over a list of names.
 //
-// The methods are rows of a table, each the rules it stands for (methods page, section 2), so that
-// a method and its spelling cannot differ.
+// The methods are rows of a table (methods_list.h), each the rules it stands for, so that a method
+// and its spelling cannot differ.
 #include "core/train/select.h"
 
 #include <errno.h>
@@ -16,19 +16,9 @@ static const struct method_row {
     double rate; // where train.lr is auto
     const char *rules;
 } methods[] = {
-    { "all", 2e-5, "@all" },
-    { "full", 2e-5, "@decoder; @embedding; @head; @projector" },
-    { "lora", 2e-4, "lora:*; @projector; @embedding; @head" },
-    { "qv", 2e-5, "@decoder:*.q_proj.*; @decoder:*.v_proj.*; @projector; @embedding; @head" },
-    { "mlp", 2e-5,
-      "@decoder:*.gate_proj.*; @decoder:*.up_proj.*; @decoder:*.down_proj.*; @projector; "
-      "@embedding; @head" },
-    { "layernorm", 2e-4,
-      "@decoder:*.input_layernorm.weight; @decoder:*.post_attention_layernorm.weight; "
-      "@projector; @embedding; @head" },
-    { "layernorm-simple", 1e-3,
-      "@decoder:*.input_layernorm.weight; @decoder:*.post_attention_layernorm.weight" },
-    { "connector", 1e-3, "@projector" },
+#define X(name, rate, rules) { name, rate, rules },
+#include "core/train/methods_list.h"
+#undef X
 };
 
 static const struct method_row *method_find(const char *name)

@@ -4,7 +4,10 @@
 static const char *const words_auto[] = { "auto", NULL };
 static const char *const words_none[] = { "none", NULL };
 static const char *const methods[] = {
-    "all", "full", "lora", "qv", "mlp", "layernorm", "layernorm-simple", "connector", NULL
+#define X(name, rate, rules) name,
+#include "core/train/methods_list.h"
+#undef X
+    NULL
 };
 static const char *const checkpointing[] = { "auto", "on", "off", NULL };
 static const char *const scores[] = { "auto",
@@ -38,6 +41,8 @@ const struct setting train_settings[] = {
       "AdamW's decay of matrices; gains and biases have none." },
     { "train.weight_decay.ira", SETTING_REAL, 0, 10, "0.01", NULL, NULL, STALE_NOTHING,
       "The same for the IRA parameters." },
+    { "train.beta2", SETTING_REAL, 0, 0.999999, "0.999", NULL, NULL, STALE_NOTHING,
+      "How long AdamW remembers squared gradients; 0.98 suits a training from random weights." },
     { "train.clip", SETTING_REAL, 0, 1e9, "1", NULL, NULL, STALE_NOTHING,
       "Longest gradient over all parameters; a longer one is shortened to it. 0: any." },
     { "train.batch", SETTING_INTEGER, 1, 1e6, "8", "samples", NULL, STALE_NOTHING,

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/clock.h"
 #include "core/train/result.h"
@@ -270,7 +269,7 @@ static int finish(struct sft *t, struct err *err)
     if (status == 0) status = result_write(t->out.path, &t->params, t->base, &what, err);
     if (status == 0) status = record(t, what, err);
     if (status == 0) {
-        unlink(best);
+        save_values_remove(best);
         save_trim(t->out.path, settings_integer(j->settings, "train.keep"));
         job_result(j, what, "%s", t->out.path);
         tell_memory(t);
@@ -318,7 +317,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 {
     struct sft_options o;
     if (sft_options_read(&o, argc, argv, err) < 0 || out_check(o.out, o.resume, err) < 0) return -1;
-    if (access(o.data, R_OK) < 0) return err_set(err, "cannot read the data '%s'", o.data);
+    if (dataset_check(o.data, err) < 0) return -1;
     return model ? params_check(model, settings, err) : 0;
 }
 

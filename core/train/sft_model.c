@@ -68,11 +68,14 @@ int sft_prepare(struct sft *t, struct err *err)
     // What was trained before is part of the model that is trained now.
     if (adapter_obey(&t->base, t->job->model, s, err) < 0 || open_params(t, err) < 0) return -1;
     set_graph(t);
-    return 0;
+    // Methods keep what they are doing in one place, which passes beside one another would share.
+    if (methods_on(&t->methods) || !lanes_wanted(&t->params)) return 0;
+    return lanes_open(&t->lanes, &t->params, t->job->backend, &t->tape, err);
 }
 
 void sft_release(struct sft *t)
 {
+    lanes_release(&t->lanes);
     tape_release(&t->tape);
     if (t->params.backend) params_release(&t->params);
     methods_release(&t->methods);
@@ -81,20 +84,31 @@ void sft_release(struct sft *t)
     t->base = NULL;
 }
 
+// Adds what one pass held when going back began, its arena's peak, and the peak of its gradients.
+static void count_pass(const struct arena *a, const struct tape *t, uint64_t *held, uint64_t *peak,
+                       uint64_t *pool)
+{
+    *held += t->held < a->peak ? t->held : a->peak;
+    *peak += a->peak;
+    *pool += t->peak;
+}
+
 void sft_memory(const struct sft *t, struct memory_parts *parts)
 {
     const struct model *m = t->job->model;
-    const size_t held = t->tape.held < t->arena.peak ? t->tape.held : t->arena.peak;
-    uint64_t trained = 0;
+    uint64_t held = 0, peak = 0, pool = 0, trained = 0;
+    count_pass(&t->arena, &t->tape, &held, &peak, &pool);
+    for (int k = 0; t->lanes.params && k < LANES; k++)
+        count_pass(&t->lanes.list[k].arena, &t->lanes.list[k].tape, &held, &peak, &pool);
     for (size_t i = 0; i < t->params.count; i++)
         trained += (uint64_t)t->params.list[i].count * sizeof(float);
     *parts = t->forecast.parts; // pictures and program are those of the whole run
     parts->of[MEMORY_MAPPED] = checkpoint_bytes(m->checkpoint);
     parts->of[MEMORY_WEIGHTS] = m->arena.used + (t->base ? t->base->arena.used : 0);
     parts->of[MEMORY_MASTERS] = trained;
-    parts->of[MEMORY_GRADIENTS] = trained;
+    parts->of[MEMORY_GRADIENTS] = trained * (t->lanes.params ? 1 + LANES : 1);
     parts->of[MEMORY_OPTIMIZER] = 2 * trained;
     parts->of[MEMORY_ACTIVATIONS] = held;
-    parts->of[MEMORY_WORKSPACE] = t->arena.peak - held + t->tape.peak + t->job->backend->scratch();
+    parts->of[MEMORY_WORKSPACE] = peak - held + pool + t->job->backend->scratch();
     if (t->train.feed.most) parts->of[MEMORY_PICTURES] = t->train.feed.most + t->held.feed.most;
 }

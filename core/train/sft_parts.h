@@ -16,6 +16,7 @@
 #include "core/tape.h"
 #include "core/train/feed.h"
 #include "core/train/forecast.h"
+#include "core/train/lanes.h"
 #include "core/train/optimizer.h"
 #include "core/train/out.h"
 #include "core/train/save.h"
@@ -52,6 +53,7 @@ struct sft {
     struct arena arena; // activations
     struct tape tape;
     struct graph graph;
+    struct lanes lanes;       // params NULL: none
     struct forecast forecast; // of memory, before anything was taken
     uint64_t peak;            // bytes of memory of its own so far, mapped files not counted
 

@@ -32,13 +32,21 @@ static int pass_add(struct sft *t, struct sft_set *set, struct pass *p, int64_t 
     return 0;
 }
 
+static int run_pass(struct sft *t, struct pass *p, double share)
+{
+    const struct model *m = t->job->model;
+    if (t->lanes.params && p->count > 1)
+        return lanes_run(&t->lanes, &t->graph, m, p->list, p->count, share, p->losses);
+    return loss_batch(&t->graph, m, p->list, p->count, share, p->losses);
+}
+
 // The losses of the samples collected, and `share` times their gradients; none is left.
 static int pass_run(struct sft *t, struct sft_set *set, struct pass *p, double share,
                     struct err *err)
 {
     struct graph *g = &t->graph;
     int status = 0;
-    if (p->count && loss_batch(g, t->job->model, p->list, p->count, share, p->losses) < 0)
+    if (p->count && run_pass(t, p, share) < 0)
         status = err_set(err, "%s", g->cancelled ? "cancelled" : g->err.text);
     for (size_t i = 0; i < p->count; i++) feed_item_release(&set->feed, &p->items[i]);
     p->count = 0;

@@ -12,11 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/clock.h"
 #include "core/job.h"
 #include "core/metrics/metric.h"
+#include "core/train/dataset.h"
 #include "core/train/out.h"
 #include "core/train/params.h"
 
@@ -145,8 +145,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     struct sweep s;
     if (read_sweep(&s, argc, argv, settings, err) < 0) return -1;
     int status = out_check(s.out, s.resume, err);
-    if (status == 0 && access(s.data, R_OK) < 0)
-        status = err_set(err, "cannot read the data '%s'", s.data);
+    if (status == 0) status = dataset_check(s.data, err);
     for (size_t i = 0; status == 0 && model && i < s.count; i++) {
         struct settings *copy = settings_copy(settings);
         status = settings_set(copy, s.key, s.values[i].text, err);

@@ -55,9 +55,10 @@ lines "/load $llama" "/adapter load $lora" '/adapter unload' '/adapter show' '/a
 check_has "another model's is refused" 'select(.event == "error").message' "another model"
 
 # Merged: the folder answers alone; what is there is not overwritten.
-lines "/load $llava" "/adapter load $lora" "/adapter merge $work/merged" "/adapter merge $work/merged" \
+lines "/load $llava" "/adapter load $lora" "/adapter merge $work/merged" "/adapter merge $work/merged" "/adapter merge $work/merged --once" \
     '/adapter unload' "/load $work/merged" "${short[@]}" "${ask[@]}"
 check_has "logits are compared" 'select(.event == "notice").text' "largest difference 0.0"
+check_has "merged before" 'select(.event == "notice").text' "holds a model already"
 check_has "not overwritten" 'select(.event == "error").message' "nothing is overwritten"
 check "the merged model answers" 'select(.event == "answer").ids | tostring' "$(ids adapter.lora.gen_ids)"
 same "names and sizes stay" "$(stat -c %s "$work/merged/model.safetensors")" "$(stat -Lc %s $llava/model.safetensors)"

@@ -61,8 +61,12 @@ check "refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | 
 check_has "metrics are named" 'select(.event=="error").message' 'choose one of exact'
 check "no more jobs" 'select(.event=="table" and .name!="evaluation") | .rows | length' 3
 
-# Killed in the middle, it goes on with the sample it was at and ends with the same numbers.
-tiny "/set sample.max_tokens 120" "/eval $work/world/questions.json --limit 12"
+# Killed in the middle, it goes on with the sample it was at and ends with the same numbers. The first
+# sample has two questions that cannot be scored: it is one that was skipped.
+jq '[{id: "odd", metric: "letter", messages: [{role: "user", content: "One?"},
+    {role: "assistant", content: "1"}, {role: "user", content: "Two?"},
+    {role: "assistant", content: "2"}]}] + .' "$work/world/questions.json" >"$work/world/odd.json"
+tiny "/set sample.max_tokens 120" "/eval $work/world/odd.json --limit 12"
 job=
 for _ in $(seq 200); do
     [ -n "$job" ] && break
@@ -71,17 +75,19 @@ for _ in $(seq 200); do
 done
 state=$work/vlmsh.db.jobs/4/scores.jsonl
 for _ in $(seq 3000); do
-    [ "$(cat "$state" 2>/dev/null | wc -l)" -ge 2 ] && break
+    [ "$(cat "$state" 2>/dev/null | wc -l)" -ge 4 ] && break
     sleep 0.01
 done
 kill -9 "$job" || fail "no process to kill"
 while kill -0 "$job" 2>/dev/null; do sleep 0.02; done
-[ "$(wc -l <"$state")" -lt 12 ] || fail "it was done before it was killed"
+[ "$(wc -l <"$state")" -lt 13 ] || fail "it was done before it was killed"
 tiny "/job 4 resume" "/wait 4" "/eval show 4"
-same "resumed" "$(value n)" 12
-[ "$(wc -l <"$state")" = 12 ] || fail "the state has $(wc -l <"$state") lines"
+same "resumed" "$(value n)" 11
+check_has "skipped" 'select(.event=="table").rows[] | select(.[0]=="skipped")[1]' \
+    '1 of 12 samples, the first: sample odd: '
+[ "$(wc -l <"$state")" = 13 ] || fail "the state has $(wc -l <"$state") lines"
 cp "$work/events" "$work/resumed"
-tiny "/set sample.max_tokens 120" "/eval $work/world/questions.json --limit 12 --here"
+tiny "/set sample.max_tokens 120" "/eval $work/world/odd.json --limit 12 --here"
 same "the same as in one go" "$(jq -c 'select(.event=="table").rows' "$work/resumed")" \
     "$(jq -c 'select(.event=="table").rows' "$work/events")"
 finish

@@ -22,9 +22,11 @@ static void test_man(void **state)
     reference_write(&b, REFERENCE_MAN);
     for (const char *p = b.data; (p = strstr(p, "\n.TP\n.B ")); p++) heads++;
     for (int i = 0; (c = command_at(i)); i++, expected++) {
-        char *head = xasprintf(".B /%s", c->name);
-        assert_non_null(strstr(b.data, head));
-        free(head);
+        struct buf head = { 0 };
+        buf_puts(&head, ".B /");
+        for (const char *p = c->name; *p; p++) buf_printf(&head, *p == '-' ? "\\%c" : "%c", *p);
+        assert_non_null(strstr(b.data, head.data));
+        buf_release(&head);
     }
     for (int i = 0; (row = settings_row(i)); i++, expected++) {
         char *head = xasprintf(".B %s\n", row->key);

@@ -35,6 +35,12 @@ check "all have defaults and help" \
 check "a group" 'select(.event == "table") | [.rows[][0] | startswith("sample.")] | unique | tostring' \
     $'[false,true]\n[true]\n[true]'
 
+# What no model can obey is refused before there is one, and stays as it was.
+lines '/set prune.keep 0' '/set prune.keep 0.5,0' '/set ffn.eta nan' '/get prune.keep'
+check "impossible with any model" 'select(.event == "done").ok' $'false\nfalse\nfalse\ntrue'
+check_has "why" 'select(.event == "error").message' "some visual tokens must stay"
+check "the default stays" 'select(.event == "setting").value' 0.25
+
 # A changed setting obeys at the next answer.
 lines "/load $llama" '/set sample.ignore_eos on' '/set sample.max_tokens 3' 'hi' '/set sample.max_tokens 5' '/regen'
 check "lengths" 'select(.event == "answer").ids | length' $'3\n5'

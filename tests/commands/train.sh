@@ -14,11 +14,12 @@ check "LoRA" 'select(.event=="table" and .name=="train plan") | .rows | map(sele
 lines "/load $llava" "/set train.params *q_prj*" "/train $work/data.jsonl $work/no"
 check_has "a near name" 'select(.event=="error").message' "q_proj"
 lines "/load $llava" "/train $work/none.jsonl $work/no" "/train $work/data.jsonl" \
-    "/train $work/data.jsonl $work" "/train $work/data.jsonl $work/no --fast"
-check "refused" '[select(.event=="error").message] | .[]' "cannot read the data '$work/none.jsonl'
+    "/train $work/data.jsonl $work" "/train $work/data.jsonl $work/no --fast" "/train $work $work/no"
+check "refused" '[select(.event=="error").message] | .[]' "cannot read the data '$work/none.jsonl': No such file or directory
 a data file and a folder for the result: /train DATA OUT
 '$work' holds other files: name a new folder
-'--fast' is no option here: /train DATA OUT [--images DIR] [--resume]"
+'--fast' is no option here: /train DATA OUT [--images DIR] [--resume]
+cannot read the data '$work': it is a folder: name a file in it"
 
 cat >"$work/norms.vlmsh" <<S
 /load $llava

@@ -42,7 +42,7 @@ static void axes_have_round_numbers(void **state)
 static void curves_are_drawn_where_they_belong(void **state)
 {
     double x[] = { 0, 1, 2, 3 }, y[] = { 0, 1, 2, 3 }, z[] = { 3, NAN, 0, 0 };
-    const struct plot_line lines[] = { { "up", x, y, 4 }, { "down", x, z, 4 } };
+    const struct plot_line lines[] = { { "up", x, y, 4, false }, { "down", x, z, 4, false } };
     struct buf b = { 0 };
     plot_text(&b, lines, 2, 30, 4);
     char *rows[16] = { 0 }, *rest = NULL;
@@ -65,9 +65,9 @@ static void curves_are_drawn_where_they_belong(void **state)
 static void odd_curves_do_no_harm(void **state)
 {
     double x[] = { 5, 5, INFINITY }, y[] = { 1e308, -1e308, NAN }, same[] = { 2, 2, 2 };
-    const struct plot_line lines[] = { { "wild", x, y, 3 },
-                                       { "none", x, y, 0 },
-                                       { "", x, same, 2 } };
+    const struct plot_line lines[] = { { "wild", x, y, 3, false },
+                                       { "none", x, y, 0, false },
+                                       { "", x, same, 2, false } };
     for (size_t i = 0; i < 3; i++) {
         struct buf b = { 0 };
         plot_text(&b, &lines[i], 1, 0, 0);
@@ -86,7 +86,7 @@ static void means_pass_over_gaps(void **state)
 static void a_picture_shows_the_curve(void **state)
 {
     double x[] = { 0, 1 }, y[] = { 0, 1 };
-    const struct plot_line line = { "loss", x, y, 2 };
+    const struct plot_line line = { "loss", x, y, 2, false };
     struct err err = { 0 };
     char path[] = "/tmp/vlmsh-plot-XXXXXX";
     const int fd = mkstemp(path);

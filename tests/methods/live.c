@@ -265,6 +265,55 @@ static void layers_below_the_choice_stay(void **state)
     golden_close(&g);
 }
 
+// What a method would do that is off, and was, changes nothing that is cached.
+static void settings_of_a_method_that_is_off_cost_nothing(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    golden_open(&g, models[0]);
+    must(engine_set(g.engine, "sample.max_tokens", "2", &err), &err);
+    must(engine_attach(g.engine, "tests/goldens/pictures/scene.png", &err), &err);
+    must(engine_ask(g.engine, "what is this?", &err), &err);
+    const struct conversation *c = engine_conversation(g.engine);
+    const int64_t cached = c->cached.n;
+    must(engine_set(g.engine, "prune.keep", "0.5", &err), &err);
+    must(engine_set(g.engine, "norm.init", "default", &err), &err);
+    must(engine_set(g.engine, "ira.sample", "on", &err), &err);
+    must(engine_set(g.engine, "sample.seed", "7", &err), &err);
+    assert_int_equal(c->cached.n, cached);
+    must(engine_set(g.engine, "prune.score", "uniform", &err), &err);
+    assert_true(c->cached.n < cached);
+    must(engine_regenerate(g.engine, &err), &err);
+    must(engine_set(g.engine, "prune.score", "off", &err), &err);
+    assert_true(c->cached.n < cached);
+    golden_close(&g);
+}
+
+// The noise of IRA in answers is drawn anew where the seed is another.
+static void the_seed_of_noise_computes_the_picture_again(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    golden_open(&g, models[0]);
+    write_parameters(&g);
+    must(engine_set(g.engine, "sample.max_tokens", "2", &err), &err);
+    must(engine_set(g.engine, "adapter", folder, &err), &err);
+    must(engine_set(g.engine, "ira.layers", "2-3", &err), &err);
+    must(engine_set(g.engine, "ira.on", "on", &err), &err);
+    must(engine_attach(g.engine, "tests/goldens/pictures/scene.png", &err), &err);
+    must(engine_ask(g.engine, "what is this?", &err), &err);
+    const struct conversation *c = engine_conversation(g.engine);
+    const int64_t cached = c->cached.n;
+    must(engine_set(g.engine, "sample.seed", "7", &err), &err);
+    assert_int_equal(c->cached.n, cached);
+    must(engine_set(g.engine, "ira.sample", "on", &err), &err);
+    must(engine_regenerate(g.engine, &err), &err);
+    assert_int_equal(c->cached.n, cached);
+    must(engine_set(g.engine, "sample.seed", "8", &err), &err);
+    assert_true(c->cached.n < cached);
+    golden_close(&g);
+}
+
 static int set_up(void **state)
 {
     const char *base = getenv("TMPDIR");
@@ -291,6 +340,8 @@ int main(void)
         cmocka_unit_test(what_is_impossible_is_refused),
         cmocka_unit_test(what_is_left_over_is_obeyed),
         cmocka_unit_test(layers_below_the_choice_stay),
+        cmocka_unit_test(settings_of_a_method_that_is_off_cost_nothing),
+        cmocka_unit_test(the_seed_of_noise_computes_the_picture_again),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -32,8 +32,7 @@ static void the_map_is_the_pruning_score(void **state)
         struct results r = { 0 };
         struct probe_options options = probe_defaults;
         ask(&g, models[i], 8);
-        options.layer =
-            json_get(json_get(json_get(g.json, "methods"), "capa"), "layer")->valueint;
+        options.layer = json_get(json_get(json_get(g.json, "methods"), "capa"), "layer")->valueint;
         run_probe(&g, &probe_contribution, &options, &r);
         check_map(&g, &r.maps[0], "capa.contribution.score", 0);
         assert_int_equal(results_find(&r, "contribution")->row_count, 1);

@@ -50,16 +50,15 @@ static void redundancy_equals_the_reference(void **state)
             const double n[2] = { visual, (double)s.n - visual };
             const struct result_table *t = results_find(&r, "redundancy");
             for (int m = 0; m < 2; m++) {
-                for (size_t l = 0; l < t->row_count; l++)
-                    sum[m][l] += n[m] * t->rows[l].value[m];
+                for (size_t l = 0; l < t->row_count; l++) sum[m][l] += n[m] * t->rows[l].value[m];
                 count[m] += n[m];
             }
             sequence_release(&s);
             results_release(&r);
         }
         for (int l = 0; l < engine_model(g.engine)->decoder.config.layers; l++) {
-            near(&g, "visual", sum[0][l] / count[0],
-                 (double)golden_floats(&g, "ffn.redundancy")[l], tolerance(&g, "ffn.redundancy"));
+            near(&g, "visual", sum[0][l] / count[0], (double)golden_floats(&g, "ffn.redundancy")[l],
+                 tolerance(&g, "ffn.redundancy"));
             near(&g, "text", sum[1][l] / count[1],
                  (double)golden_floats(&g, "ffn.redundancy_text")[l],
                  tolerance(&g, "ffn.redundancy_text"));

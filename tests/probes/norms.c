@@ -6,13 +6,17 @@ static void check_group(const struct golden *g, const struct results *r, const c
                         const char *column, const char *tensor, const char *group, size_t skip)
 {
     const struct safetensor *t = safetensors_find(g->tensors, tensor);
-    const cJSON *list =
-        json_get(json_get(json_get(json_get(g->json, "methods"), "probe"), "groups"), group), *at;
+    const cJSON *list = json_get(
+                    json_get(json_get(json_get(g->json, "methods"), "probe"), "groups"), group),
+                *at;
     const struct result_table *ours = results_find(r, table);
     assert_non_null(list);
     assert_non_null(ours);
     for (int64_t l = 0; l < t->shape[0]; l++) {
-        struct { double sum, squares; int n; } s = { 0 };
+        struct {
+            double sum, squares;
+            int n;
+        } s = { 0 };
         cJSON_ArrayForEach(at, list)
         {
             const double x = (double)((const float *)t->data)[l * t->shape[1] + at->valueint];

@@ -405,6 +405,7 @@ static void a_former_schema_is_migrated(void **state)
                      "DROP TABLE job_scores; DROP TABLE job_results; DROP TABLE job_log; "
                      "DROP TABLE metrics; DROP TABLE job_series; DROP TABLE jobs; "
                      "DROP TABLE calibrations; DROP TABLE results; DROP TABLE presets; DROP TABLE drafts; "
+                     "ALTER TABLE settings_changes DROP COLUMN tokens; "
                      "PRAGMA user_version = 1",
                      NULL, NULL, NULL),
         SQLITE_OK);

@@ -1,0 +1,79 @@
+// core/train/lanes.c -- passes of a small model beside one another, each computed by one thread.
+#include "core/train/lanes.h"
+
+#include <stdlib.h>
+
+enum { SMALL_HIDDEN = 512, ROOM = 512 << 20 }; // numbers of a row; bytes of all sums together
+
+bool lanes_wanted(const struct params *p)
+{
+    return p->model->decoder.config.hidden <= SMALL_HIDDEN &&
+           (uint64_t)p->trained * sizeof(float) * LANES <= ROOM;
+}
+
+int lanes_open(struct lanes *l, struct params *p, const struct backend *b, const struct tape *tape,
+               struct err *err)
+{
+    *l = (struct lanes){ .params = p, .backend = b };
+    for (int k = 0; k < LANES; k++) {
+        l->list[k].arena.backend = b;
+        l->list[k].tape = (struct tape){
+            .backend = b, .recompute = tape->recompute, .keep = tape->keep / LANES, .lane = k + 1
+        };
+    }
+    for (size_t i = 0; i < p->count; i++)
+        if (grad_lanes(b, p->list[i].grad, LANES) < 0) {
+            lanes_release(l);
+            return err_set(err, "out of memory for the gradients of %d passes", LANES);
+        }
+    return 0;
+}
+
+void lanes_release(struct lanes *l)
+{
+    if (!l->params) return;
+    for (int k = 0; k < LANES; k++) {
+        tape_release(&l->list[k].tape);
+        arena_release(&l->list[k].arena);
+    }
+    *l = (struct lanes){ 0 }; // the sums go with the gradients
+}
+
+// Samples from..to of lane k: the first lanes have one more.
+static size_t deal(size_t count, int k)
+{
+    return count * (size_t)k / LANES;
+}
+
+// Adds what the lanes summed to the gradients, in order; the sums are zero again.
+static int gather(const struct lanes *l, size_t count)
+{
+    for (size_t i = 0; i < l->params->count; i++)
+        for (int k = 0; k < LANES; k++)
+            if (deal(count, k) < deal(count, k + 1) &&
+                grad_gather(l->backend, l->params->list[i].grad, k + 1) < 0)
+                return -1;
+    return 0;
+}
+
+int lanes_run(struct lanes *l, struct graph *g, const struct model *m,
+              const struct loss_item *items, size_t count, double share, double *losses)
+{
+    struct graph graphs[LANES];
+    const bool beside = l->backend == backend_cpu(); // other devices order their work themselves
+#pragma omp parallel for schedule(dynamic, 1) if (beside)
+    for (int k = 0; k < LANES; k++) {
+        const size_t from = deal(count, k), n = deal(count, k + 1) - from;
+        graphs[k] = *g;
+        graphs[k].arena = &l->list[k].arena;
+        if (g->tape) graphs[k].tape = &l->list[k].tape;
+        if (n) loss_batch(&graphs[k], m, items + from, n, share, losses + from);
+    }
+    for (int k = 0; k < LANES; k++) {
+        g->cancelled |= graphs[k].cancelled;
+        if (graphs[k].failed) graph_fail(g, "%s", graphs[k].err.text);
+    }
+    if (!graph_ok(g)) return -1;
+    if (g->tape && gather(l, count) < 0) graph_fail(g, "add: %s", l->backend->failure());
+    return graph_ok(g) ? 0 : -1;
+}

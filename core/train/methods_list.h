@@ -1,0 +1,15 @@
+// core/train/methods_list.h -- X(NAME, RATE, RULES): the values of train.method (methods page,
+// section 2), their rate where train.lr is auto, and the rules they stand for (core/train/select.h).
+X("all", 2e-5, "@all")
+X("full", 2e-5, "@decoder; @embedding; @head; @projector")
+X("lora", 2e-4, "lora:*; @projector; @embedding; @head")
+X("qv", 2e-5, "@decoder:*.q_proj.*; @decoder:*.v_proj.*; @projector; @embedding; @head")
+X("mlp", 2e-5,
+  "@decoder:*.gate_proj.*; @decoder:*.up_proj.*; @decoder:*.down_proj.*; @projector; @embedding; "
+  "@head")
+X("layernorm", 2e-4,
+  "@decoder:*.input_layernorm.weight; @decoder:*.post_attention_layernorm.weight; @projector; "
+  "@embedding; @head")
+X("layernorm-simple", 1e-3,
+  "@decoder:*.input_layernorm.weight; @decoder:*.post_attention_layernorm.weight")
+X("connector", 1e-3, "@projector")

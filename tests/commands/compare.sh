@@ -1,0 +1,80 @@
+# compare.sh -- /compare: two sets of settings on one question and on a data set.
+. tests/commands/common.bash
+
+value() { # TABLE ROW COLUMN (from 1), each time it was shown
+    jq -r --arg t "$1" --arg r "$2" --argjson c "$3" \
+        'select(.event=="table" and .name==$t).rows[] | select(.[0]==$r)[$c]' "$work/events" | tr '\n' ' '
+}
+short=('/set sample.max_tokens 8' '/set sample.ignore_eos on')
+prune='prune.score=contribution prune.layer=1 prune.keep=0.25'
+
+lines "/load $llava" "${short[@]}" "/image $scene" 'What is in the picture?' "/compare off | $prune" '/context' \
+    '/regen' "/compare now | @fastv --steps Where is it?" '/set' '/turns' "/compare $prune | $prune"
+check "answers" '[inputs, .] | map(select(.event=="answer").text) | .[0] == .[1] and length == 2' true
+check "A is the answer" '[inputs, .] | (map(select(.event=="columns"))[0].texts[0]) == (map(select(.event=="answer"))[0].text)' true
+check "they part" '[inputs, .] | map(select(.event=="columns"))[0] | .texts[0] != .texts[1] and .common > 0' true
+check "titles" '[inputs, .] | map(select(.event=="columns"))[0].titles | join("; ")' "A: off; B: $prune"
+# tests/goldens: hellinger.contribution
+check "distances" '[inputs, .] | map(select(.name=="compare.steps"))[0].rows | map(.[1]*1000|round|tostring) | join(" ")' \
+    '267 251 303 207 192 261 332 226'
+same "kept" "$(value compare 'visual tokens kept' 2)" "6 12 6 "
+check "settings are as before" '[inputs, .] | map(select(.event=="setting").key) | unique | join(" ")' \
+    'sample.ignore_eos sample.max_tokens'
+check "the cache is as before" 'select(.event=="table" and .name=="context").rows[0][3] > 30' true
+same "the same on both sides" "$(value compare.distance 'Hellinger distance, largest' 1 | awk '{print ($3 < 1e-5)}')" 1
+same "less work" "$(value compare 'prefill GFLOP' 3 | awk '{print ($1 < 0.8), ($3 == 1)}')" "1 1"
+
+# Adapters: on for one side, off again afterwards.
+lines "/load $llava" "${short[@]}" "/image $scene" "/adapter load $llava/adapters/lora" 'What is in the picture?' \
+    '/adapter unload' '/regen' "/compare adapter= | adapter=$llava/adapters/lora" '/regen' '/get adapter' \
+    "/compare off | adapter=$work/none" '/get adapter'
+check "each side has its own" '[inputs, .] | (map(select(.event=="columns"))[0].texts) as $t |
+    map(select(.event=="answer").text) | $t[0] == .[1] and $t[1] == .[0] and .[2] == .[1]' true
+check "it is off" '[inputs, .] | map(select(.event=="setting" and .key=="adapter").value) | last' none
+
+# Refused before anything is computed; nothing changes.
+lines "/load $llava" '/compare off | prune.keep=0' '/compare off' '/compare off | now' '/compare off | prune.layer=9 Hi' \
+    '/compare x | off Hi' '/compare off | no.such=1 Hi' '/compare off | @nothing Hi' \
+    '/compare off | prune.score=contribution prune.layer=0,1 Hi' '/compare off | now --limit 3 Hi' \
+    '/compare off | now --data x Hi' '/compare off | now --data' '/compare | ffn.approx=hadamard Hi' '/set' 'Hi'
+check "refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
+    "true $(printf 'false %.0s' {1..12})true true"
+check_has "settings that do not fit" 'select(.event=="error").message' 'one share for each layer'
+check "nothing is set" 'select(.event=="text").text' 'every setting has its default; /settings lists them'
+
+# In columns, as wide as the place; CSV.
+printf '%s\n' "/load $llava" "${short[@]}" "/image $scene" "/compare off | $prune --csv $work/steps.csv What is it?" \
+    "/compare off | $prune --csv $work/steps.csv What is it?" >"$work/script"
+vlmsh --plain -f "$work/script" >"$work/out" 2>"$work/err"
+same "not overwritten" "$?" 1
+grep -q 'A: off  *│ B: prune.score=contribution prune.layer=1' "$work/out" || fail "no columns: $(cat "$work/out")"
+grep -q '»' "$work/out" || fail "where they part is not marked"
+same "csv" "$(head -1 "$work/steps.csv") $(wc -l <"$work/steps.csv")" "step,hellinger,a,b,token_a,token_b 9"
+
+# A word that looks like a setting is one; a question may begin with x=3 all the same.
+lines "/load $llava" "${short[@]}" '/compare off | prune=1 What is it?' '/compare off | x=3 and y=4, what is x+y?'
+check "no question" '[inputs, .] | map(select(.event=="done").ok) | .[-2:] | map(tostring) | join(" ")' "false true"
+check_has "why" 'select(.event == "error").message' "prune"
+
+# A data set.
+"$VLMSH" new --like tiny "$work/tiny" >/dev/null 2>&1 || fail "vlmsh new"
+"$VLMSH" scenes 4 "$work/world" --seed 3 >/dev/null 2>&1 || fail "vlmsh scenes"
+lines "/load $work/tiny" '/set sample.max_tokens 4' "/compare off | $prune --data $work/world/yesno.json --limit 6 --csv $work/q.csv" \
+    "/eval $work/world/yesno.json --limit 6 --here" '/set prune.score contribution' '/set prune.layer 1' \
+    "/eval $work/world/yesno.json --limit 6 --here" \
+    "/compare now | now --data $work/world/captions.json --limit 2 --metric loss"
+check "done" '[inputs, .] | map(select(.event=="done").ok) | all' true
+score() { jq -r 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="score")[1]' "$work/events" | sed -n "$1p"; }
+same "A's score" "$(value compare yesno 1 | awk '{printf "%.4f", $1}')" "$(score 1 | awk '{printf "%.4f", $1}')"
+same "B's score" "$(value compare yesno 2 | awk '{printf "%.4f", $1}')" "$(score 2 | awk '{printf "%.4f", $1}')"
+same "pairs" "$(value compare.distance pairs 1 | awk '{print $1}')" 6
+same "distance" "$(value compare.distance 'Hellinger distance, mean' 1 | awk '{print ($1 > 0 && $1 < 1)}')" 1
+same "the same model" "$(value compare.distance 'difference B - A' 1 | awk '{print $2}')" 0
+same "questions" "$(wc -l <"$work/q.csv")" 7
+
+# The loss of the data's answers under pruning: keeping all tokens is the same as off.
+lines "/load $work/tiny" "/compare off | prune.score=contribution prune.keep=1 --data $work/world/captions.json --limit 3 --metric loss" \
+    "/compare off | prune.score=contribution prune.keep=0.1 --data $work/world/captions.json --limit 3 --metric loss"
+check "done" '[inputs, .] | map(select(.event=="done").ok) | all' true
+same "all kept" "$(value compare.distance 'difference B - A' 1 | awk '{print ($1*$1 < 1e-10), ($2*$2 > 1e-10 && $2*$2 < 1)}')" "1 1"
+finish

@@ -1,0 +1,67 @@
+# preset.sh -- /preset, /capa, /align, /ira, /baseline: all or nothing, kept in the database.
+. tests/commands/common.bash
+
+setting() { # KEY: its values as told
+    jq -r --arg key "$1" 'select(.event=="setting" and .key==$key).value' "$work/events" | tr '\n' ' '
+}
+
+lines "/load $llava" '/preset load capa-transition' '/preset load fastv' '/set prune.seed 7' \
+    '/preset save mine prune.*' '/preset save all' '/baseline' '/preset load mine' '/get prune.*' \
+    '/preset show mine' '/preset save fastv' '/preset save "a b"' '/preset save x no.such' \
+    '/preset load nothing' '/preset nonsense' '/preset load' '/preset delete fastv'
+check "what fails" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
+    "$(printf 'true %.0s' {1..9})true $(printf 'false %.0s' {1..6})false"
+# The model's phases are not known: 1/8, 3/8 and 5/8 of its 4 layers, half to even.
+check_has "guessed layers are told" 'select(.event=="notice").text' "1/8, 3/8 and 5/8"
+check "transition" '[inputs, .] | map(select(.event=="setting" and .key=="prune.layer").value)[0]' 2
+lines "/load $llava" '/preset load capa-stages' '/set' # of 4 layers
+check_has "no room for three stages" 'select(.event=="error").message' "prune.layer cannot be '0,2,2'"
+check "nothing is set of it" 'select(.event=="text").text' 'every setting has its default; /settings lists them'
+
+# In another process it is still there.
+lines "/load $llava" '/preset load mine' '/preset list' '/preset delete mine' '/preset load mine'
+same "loaded" "$(setting prune.score)$(setting prune.layer)$(setting prune.keep)$(setting prune.seed)" \
+    "attention 2 0.5 7 "
+check "listed" 'select(.event=="table" and .name=="presets").rows | map(.[0]) | map(select(.=="mine" or .=="capa")) | join(" ")' 'capa mine'
+check "deleted" '[inputs, .] | map(select(.event=="done").ok) | last' false
+
+# An impossible value: nothing of the preset is set.
+lines "/load $llava" '/set prune.layer 3' '/set prune.keep 0.5' '/preset save bad prune.*' \
+    '/preset load baseline' '/reset all' '/preset load capa' '/set' '/preset load ira' '/set'
+check "refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
+    'true true true true true true false true false true'
+check_has "a calibration is missing" 'select(.event=="error").message' '/calibrate ffn DATA OUT'
+check "nothing is set" 'select(.event=="text").text' \
+    $'every setting has its default; /settings lists them\nevery setting has its default; /settings lists them'
+
+# What needs another value of the same preset: in one go only.
+lines "/load $llava" '/set prune.score contribution' '/set prune.layer 0,2' '/set prune.keep 0.5,0.25' \
+    '/preset save two' '/reset all' '/preset load two' '/get prune.keep' '/get prune.layer'
+same "both" "$(setting prune.keep | awk '{print $NF}') $(setting prune.layer | awk '{print $NF}')" '0.5,0.25 0,2'
+
+# Whole methods in one word.
+lines "/load $llava" '/set prune.keep 0.9' '/capa' '/get prune.*' '/get ffn.approx' '/align on' '/capa off' \
+    '/get prune.score' '/get norm.align' '/ira' '/get ira.on' '/baseline' '/get norm.align' '/align maybe'
+same "defaults" "$(setting prune.keep)" "0.9 0.25 0.25 "
+check_has "said without a calibration" 'select(.event=="notice").text' 'without ffn.approx=hadamard'
+same "off again" "$(setting prune.score)" "contribution contribution off off "
+same "the other stays, then goes" "$(setting norm.align)" "on on off off "
+check "IRA has no parameters" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
+    'true true true true true true true true true false true true true false'
+check_has "why" 'select(.event=="error").message' 'needs trained parameters'
+
+# In the middle of an answer: what came before stays, a script replays it.
+lines "/load $llava" '/set sample.max_tokens 10' '/set sample.ignore_eos on' "/image $scene" \
+    '/later 4 prune.score=contribution prune.layer=0,2 prune.keep=0.5,0.25' '/later 6 norm.align=on' '/later 7 prune.keep=3' \
+    'What is this?' '/get prune.keep' "/save $work/again.vlmsh" '/later 0 norm.align=on' '/later 3 norm.align' '/later 3 x=1' \
+    '/baseline' '/regen'
+check "answers" '[inputs, .] | map(select(.event=="answer").ids) | .[0][0:4] == .[1][0:4] and .[0] != .[1]' true
+check "told" '[inputs, .] | map(select(.event=="notice").text | select(test("goes on under"))) | length' 2
+check_has "refused" 'select(.event=="notice").text' 'not changed: prune.keep cannot be'
+check "bad lines" '[inputs, .] | map(select(.event=="done").ok)[10:13] | map(tostring) | join(" ")' 'false false false'
+grep -q '^/later 4 prune.score=contribution prune.layer=0,2 prune.keep=0.5,0.25$' "$work/again.vlmsh" ||
+    fail "in the script: $(grep later "$work/again.vlmsh")"
+answer=$(jq -c 'select(.event=="answer").ids' "$work/events" | head -1)
+vlmsh --json -f "$work/again.vlmsh" >"$work/events" || fail "the script fails"
+check "replayed" 'select(.event=="answer").ids | tostring' "$answer"
+finish

@@ -1,0 +1,84 @@
+# tests/commands/probe.sh -- commands/probe.c and memory.c: what the measurements say, write and
+# keep, and what they refuse.
+. tests/commands/common.bash
+
+ask=("/load $llava" '/set sample.max_tokens 4' '/set sample.ignore_eos on' "/image $scene" 'What is this?')
+lines "${ask[@]}" "/norms --csv $work/n.csv --png $work/n.png" /redundancy /similarity \
+    "/attention --layer all --png $work/a.png" '/attention --layer 1 --head 2 --token 0' \
+    /contribution "/sinks --png $work/s.png" /curvature '/sink-ratio --threshold 0.01' \
+    '/dice --box 0,0,20,20' "/dice --mask $scene" /flops "/memory --csv $work/m.csv" /regen
+check "all are done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..19})"
+same "tables" "$(jq -r 'select(.event == "table").name' "$work/events" | sort -u | tr '\n' ' ')" \
+    "attention attention.rows contribution curvature curvature.total dice flops flops.layers memory memory.layers norms.alignment norms.attention norms.cosines norms.interface norms.layers norms.theory redundancy similarity similarity.mean sink_ratio sink_ratio.total sinks sinks.tokens times "
+same "a map of each layer, and one" "$(jq -c 'select(.event == "heatmap" and .name == "attention") | [.layer, .head, .token, .rows, .cols, (.values | length)]' "$work/events" | tr '\n' ' ')" \
+    "[0,-1,-1,5,5,25] [1,-1,-1,5,5,25] [2,-1,-1,5,5,25] [3,-1,-1,5,5,25] [1,2,0,5,5,25] "
+check "the bounds are those of the values" 'select(.event == "heatmap") | ((.values | min) - .min | fabs) < 1e-6 and ((.values | max) - .max | fabs) < 1e-6' "$(printf 'true\n%.0s' {1..10})"
+same "the answer is the same afterwards" "$(jq -c 'select(.event == "answer").ids' "$work/events" | sort -u | wc -l)" 1
+for file in n.png n-norms.cosines.png a.png s.png s-sinks.tokens.png n.csv m.csv; do
+    [ -s "$work/$file" ] || fail "$file is not written"
+done
+grep -q '^"norms.layers","4",' "$work/n.csv" || fail "the CSV has no last layer: $(head -3 "$work/n.csv")"
+same "measurements are kept with the session" "$(python3 - "$work/vlmsh.db" <<'P'
+import json, sqlite3, sys
+rows = sqlite3.connect(sys.argv[1]).execute("select session, name, json from results order by id").fetchall()
+assert all(json.loads(r[2])["tables"] for r in rows)
+print(len(rows), {r[0] for r in rows}, rows[0][1], rows[-1][1])
+P
+)" "13 {1} norms memory"
+
+# What was kept is shown again as it was.
+lines '/results norms' '/results' '/results 1 --csv '"$work/again.csv" '/results 99' '/results none' '/results 1 x' '/results x y'
+check "results" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\nfalse\nfalse'
+check "by name" 'select(.event == "table" and .name == "results").rows | length' $'1\n13\n0'
+same "the same tables" "$(cat "$work/again.csv")" "$(cat "$work/n.csv")"
+lines '/results 4'
+same "maps too" "$(jq -c 'select(.event == "heatmap") | [.name, .layer, .rows]' "$work/events" | sort -u | wc -l)" 4
+
+# Pruned tokens are marked, in text too.
+out=$(vlmsh --plain $llava -c '/set sample.max_tokens 2' -c "/image $scene" -c 'What?' \
+    -c '/set prune.score contribution' -c /contribution 2>&1) || fail "contribution: $out"
+case $out in
+*"19 dropped, 6 kept"*) ;;
+*) fail "what was dropped: $out" ;;
+esac
+
+# --picture is about that picture alone: its 25 tokens come after those of the first.
+lines "/load $llava" '/set sample.max_tokens 2' '/set sample.ignore_eos on' "/image $scene" \
+    "/image $scene" 'What?' '/attention --picture 1' '/sink-ratio --picture 1'
+same "the largest is in the picture" "$(jq -r 'select(.event == "table" and (.name == "attention" or .name == "sink_ratio")) | .rows[] | (if length == 4 then .[3] else .[2] end | tonumber >= 25)' "$work/events" | sort -u)" true
+same "the share is that of its map" "$(jq -rs '([.[] | select(.event == "table" and .name == "attention") | .rows[0][1] | tonumber][0] - ([.[] | select(.event == "heatmap") | .values | add][0]) | fabs) < 1e-5' "$work/events")" true
+
+refuse() { # LINE PART
+    lines "${ask[@]}" "$1"
+    check "'$1' fails" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..5}; echo false)"
+    check_has "'$1'" 'select(.event == "error").message' "$2"
+}
+refuse '/attention --layer 4' '0 to 3'
+refuse '/attention --layer x' '--layer'
+refuse '/attention --head 99' '--head 99'
+refuse '/attention --token 77' '--token 77'
+refuse '/attention --picture 3' '--picture 3'
+refuse '/attention here' 'too much'
+refuse '/attention --colour' 'unknown option'
+refuse '/sinks --dims 9999' '--dims 9999'
+refuse '/sinks --dims a' '--dims'
+refuse '/dice' '--box'
+refuse '/dice --box 1,2,3' '--box'
+refuse '/dice --box 0,0,9,9 --head 99' '--head 99'
+refuse "/dice --box 0,0,9,9 --mask $scene" 'not both'
+refuse '/norms --layer 2' 'unknown option'
+refuse '/redundancy --box 0,0,9,9' 'unknown option'
+refuse '/curvature --head 1' 'unknown option'
+refuse "/norms $llava --data none.json" 'not both'
+refuse '/dice --box 0,0,nan,2' '--box'
+refuse '/dice --mask none.png' 'none.png'
+refuse '/sink-ratio --threshold 2' '--threshold'
+refuse '/kl' 'ira.on'
+refuse '/norms --data none.json' 'none.json'
+refuse '/norms --limit 3 --given' '--data'
+refuse '/norms nowhere' 'nowhere'
+refuse "/norms --csv $work/no/x.csv" 'no/x.csv'
+refuse '/memory --csv' '--csv'
+lines "/load $llama" /norms /attention 'Hello' /norms /attention
+check "text models" 'select(.event == "done").ok' $'true\nfalse\nfalse\ntrue\ntrue\nfalse'
+finish

@@ -1,0 +1,163 @@
+// tests/probes/calibrations.c -- core/calibration_norms.c and calibration_sinks.c: numbers against
+// the reference, files that add up, files that do not fit.
+#include "core/calibration.h"
+#include "tests/probes/probe.h"
+
+static char paths[3][256];
+
+// One prompt through the hook of a kind.
+static void add_prompt(struct golden *g, const struct calibration_kind *kind, void *sums)
+{
+    struct err err = { 0 };
+    struct hooks hooks = { 0 };
+    const struct sinks nobody = { 0 };
+    const struct answer_options options = { .forward_only = true, .whole = true };
+    struct conversation *c = (struct conversation *)engine_conversation(g->engine);
+    atomic_bool cancel = false;
+    bool answered;
+    engine_clear(g->engine);
+    say(g, chat_named(g, "single"));
+    const struct hook hook = kind->hook(sums);
+    hooks_add(&hooks, &hook);
+    must(conversation_answer(c, engine_settings(g->engine), &hooks, &cancel, &options, &nobody,
+                             &answered, &err),
+         &err);
+}
+
+static void write_file(struct golden *g, const char *name, const char *path, int prompts)
+{
+    struct err err = { 0 };
+    const struct calibration_kind *kind = calibration_kind_find(name, &err);
+    const struct model *m = engine_model(g->engine);
+    const struct calibration_source source = { m->checkpoint->fingerprint, "data", prompts };
+    void *sums = kind->start(m);
+    for (int i = 0; i < prompts; i++) add_prompt(g, kind, sums);
+    unlink(path);
+    must(kind->write(sums, &source, path, &err), &err);
+    kind->release(sums);
+}
+
+static float *numbers(const char *path, const char *name, int64_t *count)
+{
+    struct err err = { 0 };
+    struct calibration c;
+    must(calibration_open(&c, path, &err), &err);
+    const struct safetensor *t = safetensors_find(c.file, name);
+    if (!t) fail_msg("no %s", name);
+    float *x = calibration_numbers(&c, name, t->rank, t->shape, &err);
+    if (!x) fail_msg("%s", err.text);
+    *count = (int64_t)t->bytes / 4;
+    calibration_close(&c);
+    return x;
+}
+
+static void norms_equal_the_reference_and_add_up(void **state)
+{
+    struct err err = { 0 };
+    for (int i = 0; i < MODELS; i++) {
+        struct golden g;
+        golden_open(&g, models[i]);
+        write_file(&g, "norms", paths[0], 1);
+        const cJSON *probe = json_get(json_get(g.json, "methods"), "probe");
+        static const char *const rows[][4] = { { "norms.visual", "norm", "vis", "mean" },
+                                               { "norms.visual_std", "norm", "vis", "std" },
+                                               { "norms.text", "norm", "txt", "mean" },
+                                               { "norms.text_std", "norm", "txt", "std" },
+                                               { "norms.visual_cosine", "cos", "vis", "mean" },
+                                               { "norms.text_cosine", "cos", "txt", "mean" } };
+        for (int r = 0; r < 6; r++) {
+            const cJSON *want =
+                json_get(json_get(json_get(probe, rows[r][1]), rows[r][2]), rows[r][3]);
+            const int skip = !strcmp(rows[r][1], "cos");
+            int64_t count;
+            float *x = numbers(paths[0], rows[r][0], &count);
+            assert_int_equal(cJSON_GetArraySize(want), count - skip);
+            for (int64_t l = skip; l < count; l++)
+                near(&g, rows[r][0], (double)x[l],
+                     cJSON_GetArrayItem(want, (int)l - skip)->valuedouble, 3e-4);
+            free(x);
+        }
+        write_file(&g, "norms", paths[1], 2);
+        const char *const both[] = { paths[0], paths[1] };
+        unlink(paths[2]);
+        must(calibration_merge(both, 2, paths[2], &err), &err);
+        int64_t count;
+        float *x = numbers(paths[2], "norms.text_std", &count);
+        float *y = numbers(paths[0], "norms.text_std", &count);
+        for (int64_t l = 0; l < count; l++) near(&g, "sum", (double)x[l], (double)y[l], 1e-6);
+        free(x);
+        free(y);
+        golden_close(&g);
+    }
+}
+
+static void sinks_find_the_dimensions(void **state)
+{
+    for (int i = 0; i < MODELS; i++) {
+        struct golden g;
+        struct err err = { 0 };
+        struct results r = { 0 };
+        int64_t count;
+        golden_open(&g, models[i]);
+        write_file(&g, "sinks", paths[0], 1);
+        float *dims = numbers(paths[0], "sinks.dims", &count);
+        const int32_t *want = safetensors_find(g.tensors, "sink.dims")->data;
+        assert_true(dims[4] == (float)want[0] && dims[5] == (float)want[1]); // layer 2
+        free(dims);
+        // They are what /sinks looks at then.
+        must(engine_set(g.engine, "sinks.calibration", paths[0], &err), &err);
+        engine_clear(g.engine);
+        say(&g, chat_named(&g, "second_picture"));
+        run_probe(&g, &probe_sinks, NULL, &r);
+        assert_true(*results_value(&r, "sinks", "sink dimension 1", "value") == want[0]);
+        results_release(&r);
+        golden_close(&g);
+    }
+}
+
+static void files_of_other_shapes_are_refused(void **state)
+{
+    struct err err = { 0 };
+    struct golden g;
+    for (int i = 0; i < MODELS; i++) {
+        golden_open(&g, models[i]);
+        const struct calibration_kind *kind = calibration_kind_find("sinks", &err);
+        const struct calibration_source source = { "same", "data", 1 };
+        void *sums = kind->start(engine_model(g.engine));
+        add_prompt(&g, kind, sums);
+        unlink(paths[i]);
+        must(kind->write(sums, &source, paths[i], &err), &err);
+        kind->release(sums);
+        if (i == 0) {
+            golden_close(&g);
+            continue;
+        }
+        const char *const both[] = { paths[0], paths[1] };
+        unlink(paths[2]);
+        assert_int_equal(calibration_merge(both, 2, paths[2], &err), -1);
+        assert_non_null(strstr(err.text, "other tensors"));
+        struct measure_request request = { .probe = &probe_sinks, .options = probe_defaults };
+        struct results r = { 0 };
+        must(engine_set(g.engine, "sinks.calibration", paths[0], &err), &err);
+        assert_int_equal(engine_measure(g.engine, &request, &r, &err), -1);
+        assert_non_null(strstr(err.text, "other weights"));
+        results_release(&r);
+        golden_close(&g);
+    }
+}
+
+int main(void)
+{
+    const char *base = getenv("TMPDIR");
+    for (int i = 0; i < 3; i++)
+        snprintf(paths[i], sizeof paths[i], "%s/vlmsh-kinds-%d-%d.safetensors",
+                 base ? base : "/tmp", (int)getpid(), i);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(norms_equal_the_reference_and_add_up),
+        cmocka_unit_test(sinks_find_the_dimensions),
+        cmocka_unit_test(files_of_other_shapes_are_refused),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    for (int i = 0; i < 3; i++) unlink(paths[i]);
+    return failed;
+}
