@@ -124,8 +124,7 @@ static void attach_live(struct engine *e, struct hooks *hooks)
     e->live = NULL;
     if (!e->watch || e->stash || !c->picture_count || !settings_flag(e->settings, "screen.live"))
         return;
-    e->live =
-        live_new(e->model, e->settings, e->backend, c->pictures, c->picture_count, e->sinks);
+    e->live = live_new(e->model, e->settings, e->backend, c->pictures, c->picture_count, e->sinks);
     struct hook hook = live_hook(e->live);
     hooks_add(hooks, &hook);
 }
