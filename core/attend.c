@@ -57,7 +57,8 @@ static void attend_some(struct graph *g, struct tensor *a, int64_t i, struct ten
 }
 
 struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
-                      struct tensor *first, int64_t past, const struct seen_keys *seen, struct tensor *probs)
+                      struct tensor *first, int64_t past, const struct seen_keys *seen,
+                      struct tensor *probs)
 {
     if (!q || !k || !v || !graph_ok(g)) return NULL;
     int64_t n = q->shape[0], plain = seen->keys ? seen->from : n;

@@ -52,7 +52,9 @@ int calibration_open(struct calibration *c, const char *path, struct err *err)
     if (!c->file) return -1;
     if (!calibration_kind_of(c)) {
         calibration_close(c);
-        return err_set(err, "'%s' is no calibration: it has no tensor ffn.alpha (see /calibrate)",
+        return err_set(err,
+                       "'%s' is no calibration: no tensor in it is named ffn.*, norms.* or sinks.* "
+                       "(see /calibrate)",
                        path);
     }
     c->model = safetensors_metadata(c->file, "model");
@@ -61,7 +63,7 @@ int calibration_open(struct calibration *c, const char *path, struct err *err)
     char *end;
     if (count && *count) {
         long long n = strtoll(count, &end, 10);
-        if (!*end && n >= 0) c->count = n;
+        if (!*end && n >= 0 && n <= CALIBRATION_MOST) c->count = n;
     }
     return 0;
 }

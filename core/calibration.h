@@ -29,6 +29,9 @@
 #include "core/model.h"
 #include "core/safetensors.h"
 
+// Samples or tokens of a file; sums of several stay far from overflow.
+#define CALIBRATION_MOST INT64_C(1000000000000000)
+
 struct calibration {
     struct safetensors *file;
     const char *model, *data; // fingerprint, hash; NULL: the file does not say

@@ -91,7 +91,7 @@ static int64_t read_count(const struct calibration *c, const char *key)
     char *end;
     if (!text || !*text) return -1;
     const long long count = strtoll(text, &end, 10);
-    return *end || count < 0 ? -1 : count;
+    return *end || count < 0 || count > CALIBRATION_MOST ? -1 : count;
 }
 
 static void *ffn_read(const struct calibration *c, struct err *err)

@@ -165,8 +165,11 @@ static int64_t first_visual(const struct sequence *s)
 
 void conversation_stale(struct conversation *c, enum setting_stale stale)
 {
+    const int64_t rows = stale == STALE_SEEN ? first_visual(&c->cached) : 0;
     if (stale == STALE_NOTHING) return;
-    conversation_trim(c, stale == STALE_SEEN ? first_visual(&c->cached) : 0);
+    conversation_trim(c, rows);
+    // A pass that was stopped where pruning put other rows into some layers left them empty.
+    if (rows && !kv_whole(&c->kv, 0, rows)) conversation_trim(c, 0);
     if (stale != STALE_VISUAL) return;
     for (size_t i = 0; i < c->picture_count; i++) visual_drop(c, &c->pictures[i]);
 }

@@ -45,8 +45,8 @@ enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL, LOGITS_HIDDEN };
 
 // Rows past.. of `s` through all layers. h [n,D] are their embeddings (n = s->n - past, past = rows
 // in kv's first layer); keys and values are appended to kv. *logits = [1,V] or [n,V]. On failure or
-// cancel kv keeps `past` rows. kv NULL: all rows of s at once and none are kept; with a tape that is
-// the only way, as gradients do not flow into a cache, and s lives until it ran back.
+// cancel kv keeps `past` rows. kv NULL: all rows of s at once and none are kept; with a tape that
+// is the only way, as gradients do not flow into a cache, and s lives until it ran back.
 //
 // A method at SITE_LAYER_OUT may put other rows of s into x and name them in args->rows (ascending;
 // its own memory, copied): those alone go on, at their positions, and are all that the layers after

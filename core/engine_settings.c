@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/engine_parts.h"
+#include "core/probes/sinks.h"
 
 // Drops what a change of `key` made stale; returns whether anything is to be computed again.
 static bool conversation_obey(struct engine *e, struct conversation *c, const char *key,
@@ -51,10 +52,22 @@ static int check_template(const char *value, struct err *err)
     return -1;
 }
 
+static int check_sinks(const struct engine *e, const char *value, struct err *err)
+{
+    struct settings *next = settings_copy(e->settings);
+    float *dims = NULL;
+    int status = settings_set(next, "sinks.calibration", value, err);
+    if (status == 0) status = sinks_calibrated(next, e->model, &dims, err);
+    settings_free(next);
+    free(dims);
+    return status;
+}
+
 // Values that only the core can judge. Methods look at theirs as soon as there is a model.
 static int check_value(const struct engine *e, const char *key, const char *value, struct err *err)
 {
     if (!strcmp(key, "chat.template")) return check_template(value, err);
+    if (e->model && !strcmp(key, "sinks.calibration")) return check_sinks(e, value, err);
     const struct method *method = method_of(key);
     if (!method) return 0;
     struct settings *next = settings_copy(e->settings);

@@ -129,7 +129,7 @@ static void attach_live(struct engine *e, struct hooks *hooks)
     hooks_add(hooks, &hook);
 }
 
-// The methods and listeners of this moment (an armed dump).
+// The methods and listeners of this moment (an armed dump, who watches).
 static int attach(struct engine *e, struct hooks *hooks, struct err *err)
 {
     const struct method_env env = engine_env(e, e->settings);

@@ -71,7 +71,7 @@ struct event_table {
 
 struct event_heatmap {
     const char *name;
-    int picture, layer, head, token; // -1 = all / mean
+    int picture, layer, head, token; // -1 = all / mean; head, token -2: it has none
     int rows, cols;
     const float *values; // [rows * cols]; NaN: nothing is there
     float min, max;

@@ -77,10 +77,10 @@ void heatmap_title(const struct event_heatmap *map, char *text, size_t size)
     struct buf b = { 0 };
     buf_puts(&b, map->name);
     if (map->layer >= 0) buf_printf(&b, ", layer %d", map->layer);
-    if (map->layer >= 0 && map->head < 0) buf_puts(&b, ", all heads");
+    if (map->layer >= 0 && map->head == -1) buf_puts(&b, ", all heads");
     if (map->head >= 0) buf_printf(&b, ", head %d", map->head);
     if (map->token >= 0) buf_printf(&b, ", token %d", map->token);
-    if (map->layer >= 0 && map->token < 0) buf_puts(&b, ", all tokens");
+    if (map->layer >= 0 && map->token == -1) buf_puts(&b, ", all tokens");
     if (map->picture >= 0) buf_printf(&b, ", picture %d", map->picture);
     if (map->tile) buf_printf(&b, ", %s", map->tile);
     snprintf(text, size, "%s", b.data);

@@ -28,8 +28,8 @@ enum {
 // `name` is for messages: the path, or "standard input".
 int image_decode(struct image *image, const void *bytes, size_t size, const char *name,
                  struct err *err);
-// The same for the many small pictures of a data set: a decoder's child is kept for some hundreds of
-// them, as a fork for each would take longer than decoding it. One thread at a time.
+// The same for the many small pictures of a data set: a decoder's child is kept for some hundreds
+// of them, as a fork for each would take longer than decoding it. One thread at a time.
 struct image_decoder;
 struct image_decoder *image_decoder_new(void);
 int image_decoder_run(struct image_decoder *d, struct image *image, const void *bytes, size_t size,

@@ -170,8 +170,7 @@ int store_delete(struct store *s, const char *name, struct err *err)
                        name);
     if (store_lock(s, err) < 0) return -1;
     int status = store_run(s, err, "DELETE FROM sessions WHERE id = ?", "i", id);
-    if (status == 0)
-        status = store_run(s, err, "DELETE FROM drafts WHERE session = ?", "i", id);
+    if (status == 0) status = store_run(s, err, "DELETE FROM drafts WHERE session = ?", "i", id);
     if (status == 0)
         status = store_run(s, err,
                            "DELETE FROM pictures WHERE NOT EXISTS"

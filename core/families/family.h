@@ -38,8 +38,8 @@ struct family {
     const char *module_prefix[MODEL_PARTS];
     // Visual tokens of a picture of that size: the one place that counts them. NULL: text only.
     int64_t (*picture_tokens)(const struct model *m, int64_t width, int64_t height);
-    // Where its visual tokens lie; at most `most` tiles are written, their number is returned. NULL:
-    // not known, tokens are shown as one row.
+    // Where its visual tokens lie; at most `most` tiles are written, their number is returned.
+    // NULL: not known, tokens are shown as one row.
     int (*picture_tiles)(const struct model *m, int64_t width, int64_t height,
                          struct picture_tile *tiles, int most);
     // Pixels to visual tokens [S,D] in sequence order (SITE_PIXELS .. SITE_PROJECTED run inside).

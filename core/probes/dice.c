@@ -75,6 +75,7 @@ void dice_mask(const struct probe_env *env, int picture, const struct result_map
 struct dice {
     const struct probe_env *env;
     int layer;
+    enum probe_token otherwise;
     struct attention_sum *sum;
 };
 
@@ -99,11 +100,11 @@ static void *dice_start(const struct probe_env *env, struct err *err)
         return NULL;
     }
     const bool answered = env->sequence->n > env->sequence->prompt;
-    struct attention_sum *sum =
-        attention_sum_new(env, answered ? PROBE_TOKEN_ANSWER : PROBE_TOKEN_LAST, err);
+    const enum probe_token otherwise = answered ? PROBE_TOKEN_ANSWER : PROBE_TOKEN_LAST;
+    struct attention_sum *sum = attention_sum_new(env, otherwise, err);
     if (!sum) return NULL;
     struct dice *s = xcalloc(1, sizeof *s);
-    *s = (struct dice){ env, layer, sum };
+    *s = (struct dice){ env, layer, otherwise, sum };
     return s;
 }
 
@@ -145,7 +146,8 @@ static int dice_finish(void *state, struct results *r, struct err *err)
     result_row(t, "share of the map that is covered")[0] = at ? covered / (double)at : NAN;
     free(map);
     results_release(&maps);
-    probe_maps(s->env, r, "dice", s->layer, s->env->options->head, -1, values);
+    probe_maps(s->env, r, "dice", s->layer, s->env->options->head,
+               probe_token_number(s->env, s->otherwise), values);
     return 0;
 }
 

@@ -95,7 +95,7 @@ static int kl_finish(void *state, struct results *r, struct err *err)
         }
         double *v = result_row(t, "%d", l);
         v[0] = tally_mean(&all), v[1] = tally_std(&all), v[2] = most, v[3] = s->gate[l];
-        probe_maps(s->env, r, "kl", l, -1, -1, s->values[l]);
+        probe_maps(s->env, r, "kl", l, -1, -2, s->values[l]);
     }
     if (t->row_count) return 0;
     return err_set(err, "IRA does not act in layer %d: ira.layers is %s", s->only,

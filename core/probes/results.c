@@ -238,7 +238,7 @@ void results_mean_take(struct results_mean *m, struct results *mean)
     for (size_t i = 0; i < m->sums.map_count; i++) {
         add_map(mean, &m->sums.maps[i], false);
         struct result_map *map = &mean->maps[mean->map_count - 1];
-        map->token = -1;
+        if (map->token >= 0) map->token = -1;
         for (int k = 0; k < map->rows * map->cols; k++)
             map->values[k] /= m->counts.maps[i].values[k];
     }
@@ -485,7 +485,7 @@ static bool read_map(struct results *r, const cJSON *json, struct err *err)
     static const char *const keys[] = { "picture", "layer", "head", "token", "rows", "cols" };
     int64_t n[6];
     for (int i = 0; i < 6; i++)
-        if (json_int(json, keys[i], i < 4 ? -1 : 1, 100000, -1, &n[i], err) < 0) return false;
+        if (json_int(json, keys[i], i < 4 ? -2 : 1, INT32_MAX, -1, &n[i], err) < 0) return false;
     if (!name || json_text(json, "tile", NULL, &tile, err) < 0 ||
         cJSON_GetArraySize(values) != n[4] * n[5] ||
         (dropped && cJSON_GetArraySize(dropped) != n[4] * n[5]))

@@ -42,7 +42,7 @@ struct result_table {
 // Values over the tokens of a picture (one tile of it).
 struct result_map {
     char *name, *tile;               // tile NULL: the picture is one
-    int picture, layer, head, token; // -1 = all / mean
+    int picture, layer, head, token; // as in struct event_heatmap
     int rows, cols;
     float *values;  // [rows * cols]; NaN where no token is
     uint8_t *state; // [rows * cols] 1: pruning dropped the token; NULL: nothing is pruned

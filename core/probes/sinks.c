@@ -79,28 +79,40 @@ static int check_dims(const struct probe_env *env, struct err *err)
     return 0;
 }
 
-// The dimensions that a calibration found for this layer.
-static int calibrated(struct sinks_state *s, struct err *err)
+int sinks_calibrated(const struct settings *settings, const struct model *m, float **dims,
+                     struct err *err)
 {
-    const char *path = settings_text(s->env->settings, "sinks.calibration");
-    const int64_t shape[] = { s->env->model->decoder.config.layers, 2 };
+    const char *path = settings_text(settings, "sinks.calibration");
+    const int64_t shape[] = { m->decoder.config.layers, 2 };
     struct calibration c = { 0 };
-    float *dims = NULL;
-    if (s->dim_count || !strcmp(path, "none")) return 0;
+    *dims = NULL;
+    if (!strcmp(path, "none")) return 0;
     if (calibration_open(&c, path, err) < 0) return -1;
-    if (calibration_fits(&c, s->env->model, err) == 0)
-        dims = calibration_numbers(&c, "sinks.dims", 2, shape, err);
-    int status = dims ? 0 : -1;
-    for (int i = 0; i < 2 && status == 0; i++) {
-        const float k = dims[2 * s->layer + i];
-        if (!(k >= 0) || k >= (float)s->env->model->decoder.config.hidden)
+    if (calibration_fits(&c, m, err) == 0)
+        *dims = calibration_numbers(&c, "sinks.dims", 2, shape, err);
+    int status = *dims ? 0 : -1;
+    for (int64_t i = 0; i < 2 * shape[0] && status == 0; i++) {
+        const float k = (*dims)[i];
+        if (!(k >= 0) || k >= (float)m->decoder.config.hidden)
             status =
                 err_set(err, "'%s' names dimension %g, which the model lacks", path, (double)k);
-        s->dims[s->dim_count++] = (int)k;
     }
-    free(dims);
     calibration_close(&c);
-    return status;
+    if (status == 0) return 0;
+    free(*dims);
+    *dims = NULL;
+    return -1;
+}
+
+// The dimensions that a calibration found for this layer, unless the options name some.
+static int calibrated(struct sinks_state *s, struct err *err)
+{
+    float *dims;
+    if (s->dim_count) return 0;
+    if (sinks_calibrated(s->env->settings, s->env->model, &dims, err) < 0) return -1;
+    for (int i = 0; i < 2 && dims; i++) s->dims[s->dim_count++] = (int)dims[2 * s->layer + i];
+    free(dims);
+    return 0;
 }
 
 static void *sinks_start(const struct probe_env *env, struct err *err)
@@ -203,7 +215,7 @@ static void put_maps(const struct sinks_state *s, struct results *r)
     float *map = xreallocarray(NULL, (size_t)visual + 1, sizeof *map);
     for (int64_t i = 0; i < s->env->sequence->n; i++)
         if (number[i] >= 0) map[number[i]] = (float)s->phi[i];
-    probe_maps(s->env, r, "sinks.phi", s->layer, -1, -1, map);
+    probe_maps(s->env, r, "sinks.phi", s->layer, -2, -2, map);
     free(map);
     free(number);
 }

@@ -11,5 +11,9 @@ double sinks_tau(const struct settings *s, int64_t width);
 double sinks_value(const float *h, int64_t width, double eps, int k);
 // The two dimensions with the largest |h_k|, ascending.
 void sinks_top(const float *h, int64_t width, int dims[2]);
+// The two dimensions of each layer [L,2] in the file that sinks.calibration names; belong to the
+// caller (free). *dims NULL: none is named. -1 when the file is none of this model.
+int sinks_calibrated(const struct settings *settings, const struct model *m, float **dims,
+                     struct err *err);
 
 #endif

@@ -13,4 +13,10 @@ int evaluate_rank(struct evaluate_passes *p, const char *const *choices, size_t 
 int evaluate_loss(struct evaluate_passes *p, const struct message *messages, size_t count,
                   double *loss, struct err *err);
 
+// evaluate_totals.c. The sum for a metric and kind, made when it is new.
+struct metric_tally *evaluate_total(struct evaluation *e, const struct metric *m, const char *kind);
+int evaluate_metric_number(const struct metric *m); // in metrics[]
+// From the sums by kind to the totals of struct evaluation.
+void evaluate_totals(struct evaluation *e);
+
 #endif

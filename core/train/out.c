@@ -9,11 +9,14 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/mem.h"
 
 enum { RECORD_MAX = 16 << 20 };
+static const double leave_s = 2; // what the child of a killed run may take to go
 
 // "running", "done"; NULL when there is no record. Belongs to the caller.
 static char *read_state(const char *path)
@@ -71,6 +74,20 @@ int out_check(const char *path, bool resume, struct err *err)
     return look(path, resume, &o, err);
 }
 
+// The lock is gone when the last process is that has the folder open: a run that was killed may
+// have forked a picture decoder just then, which dies a moment after it.
+static int lock(const struct out *o, struct err *err)
+{
+    const struct timespec moment = { .tv_nsec = 20000000 };
+    const double began = clock_seconds();
+    while (flock(o->lock, LOCK_EX | LOCK_NB) < 0) {
+        if (clock_seconds() - began > leave_s)
+            return err_set(err, "another process trains into '%s'", o->path);
+        nanosleep(&moment, NULL);
+    }
+    return 0;
+}
+
 int out_open(struct out *o, const char *path, bool resume, struct err *err)
 {
     *o = (struct out){ .path = xstrdup(path), .lock = -1 };
@@ -81,8 +98,7 @@ int out_open(struct out *o, const char *path, bool resume, struct err *err)
         o->lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (o->lock < 0) status = err_set(err, "cannot open '%s': %s", path, strerror(errno));
     }
-    if (status == 0 && flock(o->lock, LOCK_EX | LOCK_NB) < 0)
-        status = err_set(err, "another process trains into '%s'", path);
+    if (status == 0) status = lock(o, err);
     // What was there may have changed until the lock was held.
     if (status == 0) status = look(path, resume, o, err);
     if (status < 0) out_close(o);

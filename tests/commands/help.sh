@@ -15,6 +15,9 @@ check_has "help on" 'select(.event == "error").message' "did you mean 'load'?"
 check_has "command" 'select(.event == "error").message' "did you mean '/help'?"
 check_has "path" 'select(.event == "error").message' "/image FILE"
 check "quit ends it" 'select(.event == "done").ok' $'false\nfalse\nfalse\nfalse\nfalse\nfalse\ntrue'
+lines '/help metrics'
+check "metrics" 'select(.event == "table") | .rows | map(.[0]) | join(" ")' \
+    "exact contains yesno letter loglik cider loss"
 for name in quit exit bye q; do
     lines "/$name" '/version'
     check "/$name" '.event' done

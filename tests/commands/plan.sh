@@ -22,4 +22,5 @@ check "all methods" 'select(.event=="table" and .name=="train methods") | .rows 
 lines "/train plan --like nothing" "/load $llava" "/train plan $work/none" "/train plan --dance" \
     "/train plan $work/data.jsonl --like tiny" "/train plan --method most"
 check "refused" 'select(.event=="done").ok' $'false\ntrue\nfalse\nfalse\nfalse\nfalse'
+check "nothing by halves" 'select(.event=="table").name' ""
 finish

@@ -11,6 +11,7 @@
 #include "core/train/loss.h"
 #include "core/train/optimizer.h"
 #include "core/train/order.h"
+#include "core/train/out.h"
 
 static char *scratch; // of the running test
 
@@ -442,6 +443,45 @@ static void test_killed(void **state)
     free(data), free(straight), free(killed);
 }
 
+// A process that has the folder, and leaves it after `ms`.
+static pid_t hold_folder(const char *path, int ms)
+{
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        struct out o;
+        const bool had = out_open(&o, path, true, NULL) == 0;
+        if (!had || write(ready[1], "", 1) != 1) _exit(1);
+        usleep((useconds_t)ms * 1000);
+        _exit(0);
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return child;
+}
+
+// What a killed run leaves behind may take a moment to go; another run is not waited for.
+static void test_folder_in_use(void **state)
+{
+    (void)state;
+    char *path = xasprintf("%s/in-use", scratch);
+    struct out o;
+    struct err err = { "" };
+    pid_t child = hold_folder(path, 200);
+    if (out_open(&o, path, true, &err) < 0) fail_msg("%s", err.text);
+    out_close(&o);
+    waitpid(child, NULL, 0);
+    child = hold_folder(path, 60000);
+    assert_int_equal(out_open(&o, path, true, &err), -1);
+    assert_non_null(strstr(err.text, "another process trains into"));
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    free(path);
+}
+
 // Another number of threads computes the same bits.
 static void test_threads(void **state)
 {
@@ -562,9 +602,9 @@ int main(int argc, char **argv)
     }
 #define T(f) cmocka_unit_test_setup_teardown(f, open_scratch, close_scratch)
     const struct CMUnitTest tests[] = {
-        T(test_goldens),      T(test_schedule),    T(test_order),     T(test_pause),
-        T(test_result_loads), T(test_killed),      T(test_threads),   T(test_refused),
-        T(test_lost_data),    T(test_golden_lora), T(test_disk_full),
+        T(test_goldens),      T(test_schedule),  T(test_order),         T(test_pause),
+        T(test_result_loads), T(test_killed),    T(test_folder_in_use), T(test_threads),
+        T(test_refused),      T(test_lost_data), T(test_golden_lora),   T(test_disk_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -314,6 +314,59 @@ static void the_seed_of_noise_computes_the_picture_again(void **state)
     golden_close(&g);
 }
 
+// Stops a pass after layer 2.
+static bool stopper_wants(void *self, enum site site, int layer)
+{
+    return site == SITE_LAYER_OUT && layer == 2;
+}
+
+static int stop(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    atomic_store((atomic_bool *)self, true);
+    return 0;
+}
+
+// A prefill that is stopped where pruning has put other rows into layer 2 and not yet into layer 3.
+static void a_stopped_prefill_leaves_a_cache_to_go_on_from(void **state)
+{
+    static const char *const changes[][2] = { { "prune.score", "off" },
+                                              { "prune.layer", "2" },
+                                              { "prune.keep", "1" },
+                                              { "prune.mode", "dynamic" } };
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        struct golden g;
+        struct err err = { 0 };
+        struct hooks hooks = { 0 };
+        atomic_bool cancel = false;
+        const struct answer_options options = { 0 };
+        bool answered = true;
+        golden_open(&g, models[0]);
+        must(engine_set(g.engine, "sample.max_tokens", "4", &err), &err);
+        must(engine_set(g.engine, "prune.score", "contribution", &err), &err);
+        must(engine_set(g.engine, "prune.layer", "1", &err), &err);
+        must(engine_attach(g.engine, "tests/goldens/pictures/scene.png", &err), &err);
+        must(engine_ask(g.engine, "what is this?", &err), &err);
+        struct conversation *c = (struct conversation *)(uintptr_t)engine_conversation(g.engine);
+        struct message asked = { .role = ROLE_USER };
+        message_add_text(&asked, "and now");
+        must(engine_add_message(g.engine, &asked, &err), &err);
+        message_release(&asked);
+        const struct method_env env = { .model = engine_model(g.engine),
+                                        .backend = backend_cpu(),
+                                        .settings = engine_settings(g.engine) };
+        must(methods_attach(&c->methods, &hooks, &env, &err), &err);
+        hooks_add(&hooks, &(struct hook){ stopper_wants, stop, &cancel });
+        must(conversation_answer(c, env.settings, &hooks, &cancel, &options, &g.sinks, &answered,
+                                 &err),
+             &err);
+        assert_false(answered);
+        must(engine_set(g.engine, changes[i][0], changes[i][1], &err), &err);
+        must(engine_answer(g.engine, &err), &err);
+        check_against_fresh(&g, models[0], 0);
+        golden_close(&g);
+    }
+}
+
 static int set_up(void **state)
 {
     const char *base = getenv("TMPDIR");
@@ -341,6 +394,7 @@ int main(void)
         cmocka_unit_test(what_is_left_over_is_obeyed),
         cmocka_unit_test(layers_below_the_choice_stay),
         cmocka_unit_test(settings_of_a_method_that_is_off_cost_nothing),
+        cmocka_unit_test(a_stopped_prefill_leaves_a_cache_to_go_on_from),
         cmocka_unit_test(the_seed_of_noise_computes_the_picture_again),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

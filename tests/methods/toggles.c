@@ -20,6 +20,10 @@ static const struct {
     { "adapter", { folder, folder, folder, "none" } },
     { "ira.layers", { "2-3", "2", "3" } },
     { "ira.on", { "on", "on", "on", "off" } },
+    { "prune.score", { "contribution", "attention", "uniform", "off" } },
+    { "prune.layer", { "0", "1", "2", "auto" } },
+    { "prune.keep", { "0.25", "0.6", "1" } },
+    { "prune.mode", { "prefill", "dynamic" } },
     { "chat.template", { "plain", "auto" } },
 };
 enum { SWITCHES = sizeof switches / sizeof *switches };
@@ -123,7 +127,7 @@ static void an_answer_equals_a_fresh_run(void **state)
         struct golden g;
         struct err err = { 0 };
         char path[320];
-        int changed = 0, seen[3] = { 0 };
+        int changed = 0, seen[4] = { 0 };
         golden_open(&g, models[m]);
         snprintf(path, sizeof path, "%s/extra.safetensors", folder);
         copy_tensors(&g, path, "ira."); // ira.2.* and ira.3.*
@@ -151,9 +155,10 @@ static void an_answer_equals_a_fresh_run(void **state)
             seen[0] += settings_flag(s, "norm.align");
             seen[1] += !settings_is(s, "ffn.approx", "off");
             seen[2] += settings_flag(s, "ira.on");
+            seen[3] += !settings_is(s, "prune.score", "off");
         }
         assert_true(changed > 12);
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < 4; i++)
             if (!seen[i]) fail_msg("method %d was never on", i);
         golden_close(&g);
     }

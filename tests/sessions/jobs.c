@@ -401,14 +401,14 @@ static void a_former_schema_is_migrated(void **state)
     reply("hi");
     char *name = xstrdup(store_session(s));
     assert_int_equal(
-        sqlite3_exec(
-            s->db,
-            "DROP TABLE job_scores; DROP TABLE job_results; DROP TABLE job_log; "
-            "DROP TABLE metrics; DROP TABLE job_series; DROP TABLE jobs; "
-            "DROP TABLE calibrations; DROP TABLE results; DROP TABLE presets; DROP TABLE drafts; "
-            "ALTER TABLE settings_changes DROP COLUMN tokens; "
-            "PRAGMA user_version = 1",
-            NULL, NULL, NULL),
+        sqlite3_exec(s->db,
+                     "DROP TABLE job_scores; DROP TABLE job_results; DROP TABLE job_log; "
+                     "DROP TABLE metrics; DROP TABLE job_series; DROP TABLE jobs; "
+                     "DROP TABLE calibrations; DROP TABLE results; DROP TABLE presets; "
+                     "ALTER TABLE settings_changes DROP COLUMN tokens; "
+                     "DROP TABLE drafts; "
+                     "PRAGMA user_version = 1",
+                     NULL, NULL, NULL),
         SQLITE_OK);
     store_close(s);
     s = open_store();

@@ -1,0 +1,151 @@
+// core/train/evaluate_totals.c -- what an evaluation came to: sums of scores by metric and kind,
+// and the lines that tell of them.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/train/evaluate_parts.h"
+
+// --- sums ----------------------------------------------------------------------------------------
+
+int evaluate_metric_number(const struct metric *m)
+{
+    int i = 0;
+    while (metrics[i] != m) i++;
+    return i;
+}
+
+struct metric_tally *evaluate_total(struct evaluation *e, const struct metric *m, const char *kind)
+{
+    for (size_t i = 0; i < e->total_count; i++)
+        if (e->totals[i].metric == m && !strcmp(e->totals[i].kind, kind))
+            return &e->totals[i].tally;
+    e->totals = xreallocarray(e->totals, e->total_count + 1, sizeof *e->totals);
+    const size_t number = names_add(&e->kinds, kind, NULL);
+    e->totals[e->total_count] =
+        (struct evaluation_total){ .metric = m, .kind = e->kinds.list[number] };
+    return &e->totals[e->total_count++].tally;
+}
+
+void evaluation_note(struct evaluation *e, const struct metric *m, const char *kind, double score,
+                     int class)
+{
+    metric_tally_add(evaluate_total(e, m, kind),
+                     &(struct metric_outcome){ .score = score, .class = class });
+}
+
+// --- the end -------------------------------------------------------------------------------------
+
+static void finish_total(struct evaluation_total *t)
+{
+    metric_interval(t->metric, &t->tally, &t->low, &t->high);
+    if (t->metric->summary) t->number_count = t->metric->summary(&t->tally, t->numbers);
+}
+
+static int compare_totals(const void *a, const void *b)
+{
+    const struct evaluation_total *x = a, *y = b;
+    if (x->tally.n != y->tally.n) return x->tally.n > y->tally.n ? -1 : 1;
+    return evaluate_metric_number(x->metric) - evaluate_metric_number(y->metric);
+}
+
+// For each metric the sum over its kinds, then the kinds where there are several.
+void evaluate_totals(struct evaluation *e)
+{
+    const size_t parts = e->total_count;
+    struct evaluation_total *all = xcalloc(2 * parts + 1, sizeof *all);
+    size_t n = 0;
+    for (size_t i = 0; i < parts; i++) {
+        size_t at = 0;
+        while (at < n && all[at].metric != e->totals[i].metric) at++;
+        if (at == n) all[n++] = (struct evaluation_total){ .metric = e->totals[i].metric };
+        metric_tally_merge(&all[at].tally, &e->totals[i].tally);
+    }
+    if (n) qsort(all, n, sizeof *all, compare_totals);
+    const size_t metric_count = n;
+    for (size_t i = 0; i < parts && parts > metric_count; i++) all[n++] = e->totals[i];
+    for (size_t i = 0; i < n; i++) finish_total(&all[i]);
+    free(e->totals);
+    e->totals = all;
+    e->total_count = n;
+}
+
+void evaluation_release(struct evaluation *e)
+{
+    free(e->totals);
+    free(e->why);
+    names_release(&e->kinds);
+    *e = (struct evaluation){ 0 };
+}
+
+const struct evaluation_total *evaluation_main(const struct evaluation *e)
+{
+    return e->total_count ? &e->totals[0] : NULL;
+}
+
+// --- in words ------------------------------------------------------------------------------------
+
+static char *number_text(double x)
+{
+    if (isnan(x)) return xstrdup("-");
+    return x == floor(x) && fabs(x) < 1e15 ? xasprintf("%.0f", x) : xasprintf("%.4f", x);
+}
+
+static char *total_text(const struct evaluation_total *t)
+{
+    const long long n = (long long)t->tally.n;
+    if (isnan(t->low)) return xasprintf("%.4f, n %lld", t->tally.mean, n);
+    return xasprintf("%.4f (95%%: %.4f to %.4f), n %lld", t->tally.mean, t->low, t->high, n);
+}
+
+struct telling {
+    void (*put)(void *self, const char *key, const char *value);
+    void *self;
+};
+
+// Takes the text.
+static void put(const struct telling *to, const char *key, char *value)
+{
+    to->put(to->self, key, value);
+    free(value);
+}
+
+static void put_main(const struct telling *to, const struct evaluation_total *t)
+{
+    put(to, "metric", xstrdup(t->metric->name));
+    put(to, "rule", xstrdup(t->metric->rule));
+    put(to, "score", xasprintf("%.6g", t->tally.mean));
+    put(to, "low", isnan(t->low) ? xstrdup("-") : xasprintf("%.6g", t->low));
+    put(to, "high", isnan(t->high) ? xstrdup("-") : xasprintf("%.6g", t->high));
+    put(to, "n", xasprintf("%lld", (long long)t->tally.n));
+    for (int i = 0; i < t->number_count; i++)
+        put(to, t->numbers[i].name, number_text(t->numbers[i].value));
+}
+
+void evaluation_tell(const struct evaluation *e,
+                     void (*put_line)(void *self, const char *key, const char *value), void *self)
+{
+    const struct telling to = { put_line, self };
+    for (size_t i = 0; i < e->total_count; i++) {
+        const struct evaluation_total *t = &e->totals[i];
+        if (i == 0) {
+            put_main(&to, t);
+            continue;
+        }
+        const bool other = t->metric != e->totals[0].metric;
+        char *key = !t->kind ? xasprintf("score %s", t->metric->name)
+                    : other  ? xasprintf("score %s %s", t->metric->name, t->kind)
+                             : xasprintf("score %s", *t->kind ? t->kind : "(no kind)");
+        put(&to, key, total_text(t));
+        free(key);
+        for (int k = 0; k < t->number_count; k++) {
+            key = xasprintf("%s %s", t->numbers[k].name, t->kind ? t->kind : t->metric->name);
+            put(&to, key, number_text(t->numbers[k].value));
+            free(key);
+        }
+    }
+    if (e->skipped)
+        put(&to, "skipped",
+            xasprintf("%lld of %lld samples, the first: %s", (long long)e->skipped,
+                      (long long)e->samples, e->why ? e->why : ""));
+}

@@ -1,0 +1,85 @@
+// kernels/attention.h -- what attention and its backward kernel share: a call, the rows of a task.
+#ifndef KERNELS_ATTENTION_H
+#define KERNELS_ATTENTION_H
+
+#include "kernels/tile.h"
+
+enum { BLOCK = 128 }; // keys at a time; a multiple of TILE_COLS
+
+// The call, and one of its tasks: heads of one group, tokens from..to.
+struct call {
+    float *y;
+    const float *q, *k, *v;
+    const int32_t *first, *last; // [tokens] or NULL
+    float scale;
+    float *probs;                          // [heads, tokens, keys] or NULL
+    int64_t tokens, heads, keys, kv_heads; // N, H, P, Hkv
+    int64_t width, padded;                 // d, and d rounded up to whole tiles
+    int64_t group;                         // H / Hkv: heads that share keys
+    int64_t task_tokens, task_rows;        // tokens of a task; its rows, rounded up to whole tiles
+};
+
+// Row r of a task is head r % group of token from + r / group.
+struct task {
+    int64_t head, from, rows; // kv head, first token, rows
+    float *high, *sum;        // [rows]
+    float *out;               // [rows, padded]
+};
+
+VEC_INLINE int64_t row_first(const struct call *c, const struct task *t, int64_t r)
+{
+    int64_t first = c->first ? c->first[t->from + r / c->group] : 0;
+    return first > 0 ? first : 0;
+}
+
+VEC_INLINE int64_t row_last(const struct call *c, const struct task *t, int64_t r)
+{
+    int64_t last = c->last ? c->last[t->from + r / c->group] : c->keys;
+    return last < c->keys ? last : c->keys;
+}
+
+// Offset of row r in q and y.
+VEC_INLINE int64_t row_at(const struct call *c, const struct task *t, int64_t r)
+{
+    return ((t->from + r / c->group) * c->heads + t->head * c->group + r % c->group) * c->width;
+}
+
+// Numbers from one key to the next, and where the task's first key or value lies.
+VEC_INLINE int64_t key_step(const struct call *c)
+{
+    return c->kv_heads * c->width;
+}
+
+VEC_INLINE float dot(const float *a, const float *b, int64_t n)
+{
+    vf s0 = { 0 }, s1 = { 0 };
+    int64_t i = 0;
+    for (; i + 2 * VEC <= n; i += 2 * VEC) {
+        s0 += vf_load(a + i) * vf_load(b + i);
+        s1 += vf_load(a + i + VEC) * vf_load(b + i + VEC);
+    }
+    for (; i < n; i += VEC) {
+        int64_t some = n - i < VEC ? n - i : VEC;
+        s0 += vf_load_part(a + i, some) * vf_load_part(b + i, some);
+    }
+    return vf_sum(s0 + s1);
+}
+
+// c[rows, .. + TILE_COLS] = a b, rows <= TILE_ROWS.
+VEC_INLINE void put_tile(float *c, int64_t ld, const float *fade, const float *a, int64_t row_step,
+                         int64_t step, const float *b, int64_t inner, const int rows)
+{
+    vf s[TILE_ROWS][2];
+    tile_sum(s, a, row_step, step, b, inner, rows);
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++, c += ld) {
+        if (fade) {
+            s[r][0] += vf_load(c) * vf_set(fade[r]);
+            s[r][1] += vf_load(c + VEC) * vf_set(fade[r]);
+        }
+        vf_store(c, s[r][0]);
+        vf_store(c + VEC, s[r][1]);
+    }
+}
+
+#endif
