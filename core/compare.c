@@ -141,6 +141,7 @@ static int answer_side(struct listener *l, struct conversation *c, int side,
         hook = step_logits_hook(logits);
         hooks_add(&hooks, &hook);
     }
+    // cppcheck-suppress autoVariables ; of this answer, the next one gets its own
     l->meter = &meter;
     sinks_add(&sinks, (struct sink){ listen, l });
     conversation_stale(c, STALE_VISUAL); // each side pays for all of it

@@ -20,6 +20,7 @@ static double log_sum(const float *logits, int64_t n)
     const double most = logits[logits_best(logits, n)];
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += exp(logits[i] - most);
+    // cppcheck-suppress invalidFunctionArg ; the largest logit gives 1
     return most + log(sum);
 }
 

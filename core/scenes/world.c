@@ -39,8 +39,8 @@ int common_shape(int colour)
 static int draw_number(int most, struct dice *d)
 {
     static const int percent[OBJECTS_MAX] = { 11, 16, 20, 19, 15, 11, 8 };
-    int all = 0, number = 0;
-    for (int i = 0; i < most; i++) all += percent[i];
+    int all = percent[0], number = 0;
+    for (int i = 1; i < most; i++) all += percent[i];
     int left = dice_roll(d, all);
     while (left >= percent[number]) left -= percent[number++];
     return number + 1;

@@ -103,7 +103,7 @@ static int read_values(struct sweep *s, const struct settings *settings, struct 
 
 static int read_words(struct sweep *s, int argc, char **argv, struct err *err)
 {
-    const char *words[4];
+    const char *words[4] = { 0 };
     int count = 0;
     for (int i = 0; i < argc; i++) {
         if (!strcmp(argv[i], "--resume"))

@@ -300,7 +300,7 @@ static void bench_small(int only)
             if (only && sizes[i] != only) continue;
             struct arena step = { .backend = backend_cpu() };
             struct tape tape = { .backend = backend_cpu() };
-            double t[ROUNDS], used = 0;
+            double t[ROUNDS] = { 0 }, used = 0;
             for (int r = -1; r < ROUNDS; r++) { // the first one warms up
                 if (r == 0) used = processor_seconds();
                 double s = small_step(m, items, sizes[i], (enum matmul_mode)mode, &step, &tape);
@@ -361,7 +361,7 @@ static void large_step(const struct model *m, const struct labels *l, const char
 {
     struct arena step = { .backend = backend_cpu() };
     struct tape tape = { .backend = backend_cpu(), .recompute = recompute };
-    double t[ROUNDS], loss, used = 0;
+    double t[ROUNDS] = { 0 }, loss, used = 0;
     for (int r = -1; r < ROUNDS; r++) {
         struct graph g = {
             .backend = backend_cpu(), .arena = &step, .tape = tape_ ? &tape : NULL, .matmul = mode
