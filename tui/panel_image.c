@@ -151,8 +151,9 @@ static void draw_blocks(const struct drawing *d, struct canvas *c, struct area a
 // Width and height of what is shown, kept in proportion. A cell is twice as high as wide.
 static void fit(struct drawing *d, struct area area)
 {
-    const double w = d->picture ? (double)d->picture->width : d->maps[0]->cols;
-    const double h = d->picture ? (double)d->picture->height : d->maps[0]->rows;
+    const struct map *m = d->maps[0];
+    const double w = d->picture ? (double)d->picture->width : m ? m->cols : 1;
+    const double h = d->picture ? (double)d->picture->height : m ? m->rows : 1;
     d->width = area.width;
     d->height = (int)(area.width * h / w + 0.5);
     if (d->height > 2 * area.height) {

@@ -118,7 +118,6 @@ void screen_draw(struct screen *s, struct canvas *c)
 
 void screen_show(struct screen *s)
 {
-    const double begin = clock_seconds();
     int lines, columns;
     terminal_size(s->terminal, &lines, &columns);
     if (lines != s->canvas.lines || columns != s->canvas.columns)
@@ -127,6 +126,4 @@ void screen_show(struct screen *s)
     terminal_show(s->terminal, &s->canvas, theme_find(view_setting(s->view, "screen.theme")));
     s->dirty = false;
     s->drawn = clock_seconds();
-    s->frame_s = s->drawn - begin;
-    if (s->frame_s > s->frame_most) s->frame_most = s->frame_s;
 }

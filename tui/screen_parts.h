@@ -33,7 +33,6 @@ struct screen {
     double interrupted;         // when Ctrl-C came last on an idle, empty line; 0: not
     double drawn;               // when the last frame was
     double key_at;              // when bytes came last
-    double frame_s, frame_most; // time of a frame: the last, the longest
 };
 
 // Somebody waits for a drawing (/screen).

@@ -46,7 +46,12 @@ static void test_copies(void **state)
     float values[] = { 1, 2 };
     uint8_t dropped[] = { 0, 1 };
     struct image image = { .width = 10, .height = 20 };
-    const struct event_table table = { name, columns, 1, 1, cells, numeric };
+    const struct event_table table = { .name = name,
+                                       .columns = columns,
+                                       .column_count = 1,
+                                       .row_count = 1,
+                                       .cells = cells,
+                                       .numeric = numeric };
     const struct event_heatmap map = { .name = name,
                                        .rows = 1,
                                        .cols = 2,
@@ -192,7 +197,12 @@ static void test_all_sizes(void **state)
     struct view *v = view_new();
     const char *columns[] = { "layer", "visual" }, *cells[] = { "0", "1", "1", "nan", "2", "3" };
     const bool numeric[] = { true, true };
-    const struct event_table table = { "norms", columns, 2, 3, cells, numeric };
+    const struct event_table table = { .name = "norms",
+                                       .columns = columns,
+                                       .column_count = 2,
+                                       .row_count = 3,
+                                       .cells = cells,
+                                       .numeric = numeric };
     const float values[] = { 0, 1, 2, __builtin_nanf("") };
     const struct event_heatmap map = { .name = "live",
                                        .layer = -1,
