@@ -29,10 +29,10 @@ struct screen {
     int layout; // -1: that of the setting
     int focus;  // PANEL_...; PANEL_NONE: the input line
     bool dirty, leave, ended;
-    int status;                 // when it ends
-    double interrupted;         // when Ctrl-C came last on an idle, empty line; 0: not
-    double drawn;               // when the last frame was
-    double key_at;              // when bytes came last
+    int status;         // when it ends
+    double interrupted; // when Ctrl-C came last on an idle, empty line; 0: not
+    double drawn;       // when the last frame was
+    double key_at;      // when bytes came last
 };
 
 // Somebody waits for a drawing (/screen).

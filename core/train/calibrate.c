@@ -107,6 +107,8 @@ static int resume(struct running *r, struct err *err)
     if (sums) {
         r->o.kind->add(r->sums, sums);
         r->o.kind->release(sums);
+        // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): without a place there are no
+        // sums
         r->next = strtoll(place + 1, NULL, 10);
         r->used = c.count > 0 ? c.count : 0;
     }

@@ -130,6 +130,7 @@ static int read_sweep(struct sweep *s, int argc, char **argv, const struct setti
     *s = (struct sweep){ 0 };
     int status = read_words(s, argc, argv, err);
     if (status == 0 && !settings_find(s->key)) status = settings_unknown(s->key, err);
+    // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): read_words gave it
     if (status == 0 && strcmp(s->key, "train.validation") != 0 &&
         settings_is(settings, "train.validation", "none"))
         status = err_set(err, "nothing is kept apart to compare by: /set train.validation 0.1, or "
@@ -323,6 +324,7 @@ static void tell_results(struct job *j, const struct sweep *s, const struct scor
         free(key);
     }
     table_emit(&t, j->sinks);
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a sweep has two values at least
     job_result(j, "best", "%s", s->values[best].text);
     job_result(j, "best run", "%s/%s", s->out, s->values[best].label);
 }
