@@ -104,11 +104,9 @@ static int resume(struct running *r, struct err *err)
     if (status == 0 && (!place || strncmp(c.data, r->hash, 64) != 0))
         status = err_set(err, "'%s' has changed since the job began: begin anew", r->o.data);
     void *sums = status == 0 ? r->o.kind->read(&c, err) : NULL;
-    if (sums) {
+    if (sums && place) {
         r->o.kind->add(r->sums, sums);
         r->o.kind->release(sums);
-        // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): without a place there are no
-        // sums
         r->next = strtoll(place + 1, NULL, 10);
         r->used = c.count > 0 ? c.count : 0;
     }
