@@ -175,7 +175,7 @@ static int write_csv(const struct plot *p, struct err *err)
 
 static int draw(const struct shell *shell, const struct plot *p, struct err *err)
 {
-    struct plot_line lines[PLOT_LINES];
+    struct plot_line lines[PLOT_LINES] = { 0 };
     int status = 0;
     for (size_t i = 0; i < p->drawn_count; i++) {
         const struct drawn *d = &p->drawn[i];
