@@ -9,7 +9,7 @@ export VLMSH MODEL=tests/goldens/llava-1.5 WORK="$work"
 export PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
 unset COLORTERM LINES COLUMNS
 python3 - <<'END'
-import fcntl, os, random, select, struct, sys, termios, time
+import fcntl, os, random, re, select, struct, sys, termios, time
 from terminal import Terminal, check
 
 program, model, work = os.environ["VLMSH"], os.environ["MODEL"], os.environ["WORK"]
@@ -93,9 +93,15 @@ for key in ["\x1b", "\x03", "\x03", "\x03"]:  # a list, what runs and waits, wha
     drain(t)
     alive(t, repr(key))
 t.seen = ""
-t.type("\x15")
-time.sleep(0.2)
-t.type("/version\r")
+for _ in range(4):  # a slow build may still be busy with what was typed
+    t.type("\x03")
+    time.sleep(2.2)
+    t.type("\x15/version\r")
+    time.sleep(2)
+    drain(t)
+    if re.search(r"vlmsh \d", t.seen):
+        break
+t.type("\x15/version\r")
 t.expect(r"vlmsh \d|version", 60)
 t.type("\x1b[21~")  # F10
 status = t.wait(60)
