@@ -94,7 +94,7 @@ static int show_counts(const struct plan *p, struct err *err)
 {
     static const char *const columns[] = { "part", "trained", "of", "share" };
     static const bool numeric[] = { false, true, true, true };
-    struct params_count counted[MODEL_PARTS + 1];
+    struct params_count counted[MODEL_PARTS + 1] = { 0 };
     struct model *outline = p->o->shape ? outline_shape(p->o->shape, err)
                                         : outline_model(engine_model(p->shell->engine), err);
     const int status = outline ? params_count(outline, p->settings, counted, err) : -1;
