@@ -152,7 +152,7 @@ static int show_all(struct plan *p, struct err *err)
     settings_reset(p->settings, "train.params");
     table_begin(&t, "train methods", 7, columns, numeric);
     for (int i = 0; status == 0 && (name = select_method_name(i)); i++) {
-        struct forecast f;
+        struct forecast f = { 0 };
         status = settings_set(p->settings, "train.method", name, err);
         if (status == 0) status = forecast(p, &f, err);
         if (status < 0) break;

@@ -110,8 +110,8 @@ static bool take_sgr_mouse(struct key_reader *r, size_t count, struct key *key)
 {
     int code = 0, x = 0, y = 0;
     char end = 0;
-    if (sscanf(r->bytes.data, "\033[<%5d;%5d;%5d%c", &code, &x, &y, &end) !=
-        4) // NOLINT(cert-err34-c)
+    // NOLINTNEXTLINE(cert-err34-c): five digits cannot overflow
+    if (sscanf(r->bytes.data, "\033[<%5d;%5d;%5d%c", &code, &x, &y, &end) != 4)
         return give(r, count, "", key);
     return give_mouse(r, count, code, x, y, end == 'm', key);
 }

@@ -138,9 +138,11 @@ static void copy_heatmap(struct news *n, const struct event_heatmap *from)
     h->name = keep_text(n, from->name);
     h->tile = keep_text(n, from->tile);
     h->image = NULL;
-    for (int i = 0; i < 4; i++) // as shares of the picture, which stays with the engine
+    // As shares of the picture, which stays with the engine: left, top, right, bottom.
+    static const double whole[4] = { 0, 0, 1, 1 };
+    for (int i = 0; i < 4; i++)
         h->area[i] =
-            !image ? i / 2 : from->area[i] / (double)(i % 2 ? image->height : image->width);
+            !image ? whole[i] : from->area[i] / (double)(i % 2 ? image->height : image->width);
     if (from->dropped) h->dropped = keep_bytes(n, from->dropped, cells * sizeof *h->dropped);
     h->values = keep_bytes(n, from->values, cells * sizeof *h->values);
     n->event.heatmap = h;

@@ -1,9 +1,7 @@
 // core/probes/live.c -- the attention of the newest token, map by map.
 #include "core/probes/live.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/probes/rows.h"
 
@@ -46,25 +44,8 @@ void live_free(struct live *l)
 
 static void emit(const struct live *l, const struct result_map *m)
 {
-    struct event_heatmap e = { .name = m->name,
-                               .picture = m->picture,
-                               .layer = m->layer,
-                               .head = m->head,
-                               .token = m->token,
-                               .rows = m->rows,
-                               .cols = m->cols,
-                               .values = m->values,
-                               .tile = m->tile,
-                               .image = &l->env.pictures[m->picture].image };
-    bool any = false;
-    for (int i = 0; i < m->rows * m->cols; i++) {
-        const float v = m->values[i];
-        if (!isfinite(v)) continue;
-        e.min = !any || v < e.min ? v : e.min;
-        e.max = !any || v > e.max ? v : e.max;
-        any = true;
-    }
-    memcpy(e.area, m->area, sizeof e.area);
+    struct event_heatmap e = results_heatmap(m);
+    e.image = &l->env.pictures[m->picture].image;
     sinks_emit(l->sinks, &(struct event){ .kind = EVENT_HEATMAP, .heatmap = &e });
 }
 
