@@ -5,7 +5,7 @@
 #                   build, open the shell         make fuzz     libFuzzer on every reader of files
 #   make lint       clang-format, clang-tidy,     make install  PREFIX=/usr/local
 #                   cppcheck                      make clean
-#   make demo       train the demo model anew
+#   make demo       train the demo model anew     make screenshots   the README's pictures of the screen
 #
 # Variables: SAN=1 builds and tests with ASan + UBSan (in build/san), WERROR=1 makes warnings errors,
 # FUZZ_SECONDS=20 is the time of each fuzzer.
@@ -72,7 +72,7 @@ BENCHES     := $(wildcard tests/bench/*.c)
 BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: all run test check bench demo fuzz fuzz-run lint lint-run lint-fast man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
+.PHONY: all run test check bench demo screenshots fuzz fuzz-run lint lint-run lint-fast man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -133,6 +133,15 @@ demo: vlmsh
 	@rm -rf demo/model && mkdir demo/model
 	find $(DEMO_WORK)/stage2 -maxdepth 1 -type f ! -name training.json -exec cp -t demo/model {} +
 
+# --- the screens of the README, as text and as pictures ------------------------------------------------
+DEMO_MODEL ?= demo/model
+FONT ?= /usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf
+$(B)/tools/shot: $(B)/tools/shot.o $(B)/libshell.a $(B)/libvlmsh.a
+	$(call say,LINK) $(CC) $(COMMON) -o $@ $^ $(LIBS)
+screenshots: vlmsh $(B)/tools/shot
+	@tools/packages.sh tmux fonts-dejavu-core
+	tools/screenshots.sh ./vlmsh $(B)/tools/shot $(FONT) $(DEMO_MODEL) demo/screens
+
 # --- fuzzing: libFuzzer needs clang; everything is compiled again with its coverage -------------------
 FUZZ_SECONDS ?= 600
 FUZZ_FLAGS := -std=c17 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I. -g -O1 -w -pthread -MMD -MP \
@@ -153,7 +162,7 @@ build/fuzz/bin/%: tests/fuzz/%.c build/fuzz/libfuzz.a
 	$(call say,CLANG) clang $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< build/fuzz/libfuzz.a $(LIBS) -lgomp
 
 # --- lint --------------------------------------------------------------------------------------------
-FOLDERS := kernels core sessions commands tui tests
+FOLDERS := kernels core sessions commands tui tests tools
 C_FILES  = $(shell find $(FOLDERS) -name '*.[ch]' -o -name '*.cu')
 # Not the tests: clang-tidy does not know that cmocka's assertions end them.
 TIDY     = $(patsubst %.c,build/lint/%.ok,$(filter-out tests/%,$(filter %.c,$(C_FILES))))

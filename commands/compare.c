@@ -235,7 +235,9 @@ static void show_texts(const struct asking *a, const struct comparison *c)
     for (int k = 0; k < 2; k++) title[k] = xasprintf("%c: %s", 'A' + k, a->title[k]);
     const struct event_columns columns = { .title = { title[0], title[1] },
                                            .text = { text[0], text[1] },
-                                           .common = common_bytes(text[0], text[1]) };
+                                           .common = common_bytes(text[0], text[1]),
+                                           .starts = { c->side[0].starts, c->side[1].starts },
+                                           .tokens = { c->side[0].tokens, c->side[1].tokens } };
     sinks_emit(a->shell->sinks, &(struct event){ .kind = EVENT_COLUMNS, .columns = &columns });
     free(title[0]);
     free(title[1]);
@@ -312,6 +314,7 @@ static int compare_question(struct asking *a, struct err *err)
 {
     struct compare_request r = request_of(a);
     struct comparison c;
+    if (engine_watched(a->shell->engine)) r.watch = a->shell->sinks;
     if (find_question(&r, err) < 0 || compare_run(&r, &c, err) < 0) return -1;
     show_texts(a, &c);
     show_tables(a, &c);

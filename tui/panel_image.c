@@ -211,11 +211,6 @@ static void draw_legend(const struct view *v, struct canvas *c, struct area area
     buf_release(&b);
 }
 
-static const struct preview *shown_picture(const struct image_view *i)
-{
-    return i->picture < i->picture_count ? i->pictures[i->picture] : NULL;
-}
-
 // All tiles of the map: the same but for the part of the picture.
 static void add_tiles(const struct image_view *i, const struct map *m, struct drawing *d)
 {
@@ -225,6 +220,24 @@ static void add_tiles(const struct image_view *i, const struct map *m, struct dr
             o->head == m->head && o->token == m->token)
             d->maps[d->map_count++] = o;
     }
+}
+
+void map_draw(const struct view *v, const struct image_view *maps, const struct map *m,
+              struct canvas *c, struct area area)
+{
+    struct drawing d = { .ramp = view_setting(v, "screen.map"), .smooth = v->image.smooth };
+    const struct area inner = { area.x, area.y, area.width, area.height - 1 };
+    for (size_t i = 0; i < v->image.picture_count; i++)
+        if (v->image.pictures[i]->index == m->picture && v->image.pictures[i]->image.pixels)
+            d.picture = &v->image.pictures[i]->image;
+    add_tiles(maps, m, &d);
+    draw_pixels(&d, c, inner);
+    draw_legend(v, c, area, NULL, m);
+}
+
+static const struct preview *shown_picture(const struct image_view *i)
+{
+    return i->picture < i->picture_count ? i->pictures[i->picture] : NULL;
 }
 
 static void draw(struct view *v, struct canvas *c, struct area area, bool focused)

@@ -26,7 +26,7 @@ struct screen *screen_new(void)
     struct screen *s = xcalloc(1, sizeof *s);
     s->queue = news_queue_new();
     s->view = view_new();
-    s->layout = -1;
+    s->layout = s->before = -1;
     s->focus = PANEL_NONE;
     canvas_resize(&s->canvas, 24, 80);
     return s;
@@ -70,6 +70,17 @@ static bool is_layout(const struct news *n)
            !strcmp(n->event.key, "screen.layout");
 }
 
+// Two answers were compared: they are shown until Esc, or another layout is chosen.
+static void show_compared(struct screen *s)
+{
+    const int now = screen_layout_find("compare", s->canvas.columns);
+    if (!s->view->compare.fresh) return;
+    s->view->compare.fresh = false;
+    if (s->layout == now) return;
+    s->before = s->layout;
+    s->layout = now;
+}
+
 // What is typed now is not touched.
 static void take_draft(struct screen *s, const char *text)
 {
@@ -91,6 +102,7 @@ static void take_news(struct screen *s)
         else
             view_take(s->view, n);
         if (is_layout(n)) s->layout = -1;
+        show_compared(s);
         s->dirty = true;
         news_free(n);
     }

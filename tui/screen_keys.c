@@ -210,8 +210,17 @@ static void act_focus_back(struct screen *s)
 {
     move_focus(s, -1);
 }
+// Back from the answers that were compared.
+static void leave_compared(struct screen *s)
+{
+    if (s->layout != screen_layout_find("compare", s->canvas.columns)) return;
+    s->layout = s->before;
+    s->before = -1;
+}
+
 static void act_close(struct screen *s)
 {
+    leave_compared(s);
     prompt_close_menu(s->prompt);
     prompt_escape(s->prompt);
 }
@@ -335,6 +344,8 @@ static void obey_view(struct screen *s)
         free(v->insert);
         v->insert = NULL;
     }
+    if (v->close) leave_compared(s);
+    v->close = false;
     if (v->preview) {
         watcher_preview(s->watcher, v->preview);
         free(v->preview);

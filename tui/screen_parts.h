@@ -27,6 +27,7 @@ struct screen {
     struct canvas canvas;
     struct key_reader reader;
     int layout; // -1: that of the setting
+    int before; // the layout, when a comparison took its place
     int focus;  // PANEL_...; PANEL_NONE: the input line
     bool dirty, leave, ended;
     int status;         // when it ends
