@@ -63,10 +63,16 @@ static void draw_text(const struct compare_view *k, int side, struct canvas *c, 
 
 // --- the panel -----------------------------------------------------------------------------------
 
+// What the texts do not need, three fifths at least.
 static int map_height(const struct view *v, struct area area)
 {
-    if (!compare_map(v, 0) && !compare_map(v, 1) && !v->compare.maps.map_count) return 0;
-    return area.height >= 8 ? area.height * 6 / 10 : 0;
+    const struct compare_view *k = &v->compare;
+    const int least = area.height * 6 / 10;
+    if (!k->maps.map_count || area.height < 8) return 0;
+    const int a = wrap_count(k->text[0], area.width - GUTTER),
+              b = wrap_count(k->text[1], area.width - GUTTER);
+    const int rest = area.height - 2 - (a > b ? a : b);
+    return rest > least ? rest : least;
 }
 
 static void draw_side(const struct view *v, int side, struct canvas *c, struct area area)

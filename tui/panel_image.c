@@ -98,7 +98,8 @@ static bool is_bare(const struct map *m, double u, double v)
     return !isfinite(m->values[at]) || (m->dropped && m->dropped[at]);
 }
 
-// The map in colour over the picture in grey; what was dropped, or not covered, is darker grey.
+// The map in colour over the picture in grey, which shines through most where the map is low; what
+// was dropped, or not covered, is darker grey.
 static uint32_t colour_at(const struct drawing *d, int x, int y)
 {
     const double du = 1.0 / d->width, dv = 1.0 / d->height;
@@ -110,8 +111,9 @@ static uint32_t colour_at(const struct drawing *d, int x, int y)
     const struct map *m = tile_at(d, &u, &v);
     const uint32_t grey = (uint32_t)(brightness(below) * 255 + 0.5) * 0x010101;
     if (!m || is_bare(m, u, v)) return colour_mix(grey, 0, 0.4);
-    const uint32_t colour = ramp_colour(d->ramp, map_at(m, u, v, d->smooth));
-    return d->picture ? colour_mix(grey, colour, 0.62) : colour;
+    const double share = map_at(m, u, v, d->smooth);
+    const uint32_t colour = ramp_colour(d->ramp, share);
+    return d->picture ? colour_mix(grey, colour, 0.4 + 0.4 * share) : colour;
 }
 
 static double ink_at(const struct drawing *d, int x, int y)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "commands/parse.h"
+#include "commands/set.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "tui/list.h"
@@ -42,17 +43,17 @@ static bool read_change(const struct screen *s, const char *line, char key[48], 
         words_release(&words);
         return false;
     }
+    char *given = set ? set_read(words.count, words.list) : NULL;
     const struct setting *row = words.count ? settings_find(words.list[0]) : NULL;
-    const char *next = !row               ? NULL
-                       : toggle           ? setting_next(row, view_setting(s->view, row->key),
-                                                         words.count - 1, words.list + 1)
-                       : words.count == 2 ? words.list[1]
-                                          : NULL;
-    if (next && strlen(next) < 256) {
+    const char *next = row && toggle ? setting_next(row, view_setting(s->view, row->key),
+                                                    words.count - 1, words.list + 1)
+                                     : given;
+    if (row && next && strlen(next) < 256) {
         snprintf(key, 48, "%s", row->key);
         snprintf(value, 256, "%s", next);
         read = true;
     }
+    free(given);
     words_release(&words);
     return read;
 }
@@ -444,6 +445,7 @@ void screen_key(struct screen *s, struct key *key)
     if (key->kind != KEY_NAMED || strcmp(key->name, "Ctrl-C") != 0) s->interrupted = 0;
     free(key->paste);
     obey_view(s);
+    screen_draft_typed(s);
     s->dirty = true;
 }
 
