@@ -113,9 +113,11 @@ static void draw_line(const struct view *v, struct canvas *c, struct area line, 
     if (e->undone) style = STYLE_DIM;
     if (!number)
         canvas_text(c, line, 0, 0, e->undone ? STYLE_DIM : k->style, c->ascii ? k->ascii : k->mark);
-    if (k->whole && number == 0) style = STYLE_TITLE;
+    if (number < e->headings) style = STYLE_TITLE;
     const int pan = k->whole ? v->chat.pan : 0;
-    canvas_text_n(c, inner, -pan, 0, style, w->line, w->length);
+    const int end = canvas_text_n(c, inner, -pan, 0, style, w->line, w->length);
+    if (k->whole && end > inner.width) // there is more: Left and Right
+        canvas_put(c, inner, inner.width - 1, 0, STYLE_CHANGED, c->ascii ? '>' : 0x203a);
     if (index == last_answer(&v->chat)) mark_token(v, c, inner, e, w);
     mark_found(v, c, inner, w);
 }

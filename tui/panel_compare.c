@@ -99,8 +99,7 @@ static void draw_legend(const struct compare_view *k, struct canvas *c, struct a
                           k->tokens[1]);
     x = canvas_text(c, line, x, 0, STYLE_DIM, parts(k) ? "" : ", the answers are the same");
     canvas_text(c, line, x + 3, 0, STYLE_DIM,
-                focused ? "Left Right: tokens  d: where they part  Esc: back"
-                        : "F12: step through the tokens  F7: other panels");
+                focused ? "" : "F12: step through the tokens  Esc: back");
 }
 
 static void draw(struct view *v, struct canvas *c, struct area area, bool focused)

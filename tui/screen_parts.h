@@ -56,8 +56,8 @@ int screen_layout(const struct screen *s, int columns);
 const char *screen_context(const struct screen *s);
 
 // screen_draft.c
-char *screen_draft(const struct screen *s);  // what is typed and not sent
-void screen_draft_typed(struct screen *s);   // it may have changed
+char *screen_draft(const struct screen *s); // what is typed and not sent
+void screen_draft_typed(struct screen *s);  // it may have changed
 void screen_draft_keep(struct screen *s);
 
 // screen_keys.c

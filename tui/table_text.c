@@ -14,6 +14,7 @@ struct table_copy {
     size_t columns, rows; // the first row are the headings
     char **cells;         // [rows, columns], without newlines
     bool *numeric;        // [columns]
+    char *title;          // NULL: none
 };
 
 static char *flat(const char *cell)
@@ -29,6 +30,7 @@ struct table_copy *table_copy_new(const struct event_table *from)
     struct table_copy *t = xcalloc(1, sizeof *t);
     t->columns = (size_t)from->column_count;
     t->rows = (size_t)from->row_count + 1;
+    t->title = from->titled ? xstrdup(from->name) : NULL;
     t->cells = xcalloc(t->rows * t->columns + 1, sizeof *t->cells);
     t->numeric = xcalloc(t->columns + 1, sizeof *t->numeric);
     for (size_t i = 0; i < t->rows * t->columns; i++)
@@ -44,6 +46,7 @@ void table_copy_free(void *table)
     for (size_t i = 0; i < t->rows * t->columns; i++) free(t->cells[i]);
     free(t->cells);
     free(t->numeric);
+    free(t->title);
     free(t);
 }
 
@@ -128,6 +131,7 @@ char *table_copy_text(const void *table, int width)
         if (cell > widths[i % t->columns]) widths[i % t->columns] = cell;
     }
     fit(t, widths, width);
+    if (t->title) buf_printf(&b, "-- %s", t->title);
     for (size_t r = 0; r < t->rows; r++) add_row(t, &b, t->cells + r * t->columns, widths, wraps);
     free(widths);
     free(wraps);

@@ -15,6 +15,7 @@ struct table_copy;
 
 struct table_copy *table_copy_new(const struct event_table *t);
 void table_copy_free(void *table);
-char *table_copy_text(const void *table, int width); // the first line holds the headings
+// The name, where people shall see it (event_table.titled), the headings, the rows.
+char *table_copy_text(const void *table, int width);
 
 #endif

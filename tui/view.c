@@ -58,6 +58,7 @@ void view_free(struct view *v)
     dynamics_release(&v->dynamics);
     jobs_news_free(v->jobs.news);
     list_release(&v->list);
+    for (int i = 0; i < PICKER_KINDS; i++) free(v->folders[i]);
     free(v->line);
     free(v->progress_what);
     free(v->hint);
@@ -243,24 +244,26 @@ static void take_ids(struct view *v, const struct event *e)
 
 // What is made for a width is made again when the width changes.
 static void add_rendered(struct view *v, void *source, char *(*render)(const void *, int),
-                         void (*forget)(void *))
+                         void (*forget)(void *), int headings)
 {
     struct entry *e = view_add(v, ENTRY_TABLE, "");
     e->source = source;
     e->render = render;
     e->forget = forget;
+    e->headings = headings;
 }
 
 static void take_table(struct view *v, const struct event *e)
 {
-    add_rendered(v, table_copy_new(e->table), table_copy_text, table_copy_free);
+    add_rendered(v, table_copy_new(e->table), table_copy_text, table_copy_free,
+                 e->table->titled ? 2 : 1);
     dynamics_take(&v->dynamics, e->table);
 }
 
 // Two answers beside each other.
 static void take_columns(struct view *v, const struct event *e)
 {
-    add_rendered(v, columns_copy(e->columns), columns_text, columns_free);
+    add_rendered(v, columns_copy(e->columns), columns_text, columns_free, 1);
     compare_take(&v->compare, e->columns);
 }
 

@@ -38,6 +38,7 @@ struct entry {
     void *source;
     char *(*render)(const void *source, int width);
     void (*forget)(void *source);
+    int headings; // lines of ENTRY_TABLE that are
 };
 
 struct chat_view {
@@ -130,6 +131,8 @@ struct item {
     char *label, *note, *value;
 };
 
+enum { PICKER_KINDS = 5 };
+
 enum list_kind { LIST_NONE, LIST_PALETTE, LIST_PICKER, LIST_HELP };
 
 struct list_view {
@@ -157,6 +160,7 @@ struct view {
     struct dynamics_view dynamics;
     struct jobs_view jobs;
     struct list_view list;
+    char *folders[PICKER_KINDS]; // where a picker was last; NULL: it was not opened yet
     // Of the status line.
     bool busy, answering;
     char *line;                // that runs

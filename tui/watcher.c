@@ -116,7 +116,8 @@ static void *watch(void *self)
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec++;
-        if (!w->stop && !w->preview && !w->draft_count) pthread_cond_timedwait(&w->wake, &w->mutex, &until);
+        if (!w->stop && !w->preview && !w->draft_count)
+            pthread_cond_timedwait(&w->wake, &w->mutex, &until);
     }
     keep_drafts(w);
     pthread_mutex_unlock(&w->mutex);
