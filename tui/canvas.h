@@ -36,7 +36,7 @@ struct canvas {
     struct cell *cells;     // [lines, columns]
     int cursor_x, cursor_y; // -1: no cursor
     bool ascii;             // borders and shades in ASCII only
-    bool mono;              // no colours
+    bool mono;              // no colours, or too few for pictures
 };
 
 void canvas_resize(struct canvas *c, int lines, int columns);

@@ -275,7 +275,8 @@ char *keys_hints(struct keys *k, const char *context)
     for (int esc = 1; esc >= 0; esc--) // how to get out comes first
         for (const struct key_row *row = rows; row->key; row++) {
             if (!row->hint || strcmp(row->context, context) != 0) continue;
-            if (strcmp(row->key, "Esc") == 0 != esc || find_bound(k, row->key)) continue;
+            const bool out = !strcmp(row->key, "Esc");
+            if (out != (esc == 1) || find_bound(k, row->key)) continue;
             buf_printf(&b, "%s%s", b.length ? "  " : "", row->hint);
         }
     pthread_mutex_unlock(&k->mutex);

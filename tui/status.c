@@ -120,6 +120,25 @@ static void draw_work(const struct view *v, struct canvas *c, struct area area, 
     if (v->waiting) *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, " +%d waiting", v->waiting);
 }
 
+// The job that runs, and how many more.
+static void draw_jobs(const struct view *v, struct canvas *c, struct area area, int *x)
+{
+    const struct jobs_news *n = v->jobs.news;
+    const struct job_row *first = NULL;
+    int more = -1;
+    for (size_t i = 0; n && i < n->count; i++) {
+        if (n->rows[i].state != STATE_RUNNING) continue;
+        if (!first) first = &n->rows[i];
+        more++;
+    }
+    if (!first || *x + 30 > area.width) return;
+    *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, "  job %lld", (long long)first->id);
+    if (first->steps > 0 && first->step >= 0)
+        *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, " %.0f%%",
+                           100 * first->step / first->steps);
+    if (more) *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, " +%d", more);
+}
+
 // How to get on, as much as fits.
 static void draw_ways(struct canvas *c, struct area area, int x)
 {
@@ -151,6 +170,7 @@ void status_draw(const struct view *v, struct canvas *c, struct area area)
     add_memory(v, &b);
     if (b.data && x + text_width(b.data) < area.width)
         x = canvas_text(c, area, x, 0, STYLE_STATUS, b.data);
+    draw_jobs(v, c, area, &x);
     x = draw_badges(v, c, area, x + 2);
     if (v->stale && x + 7 < area.width) x = canvas_text(c, area, x, 0, STYLE_STATUS, "stale ");
     draw_ways(c, area, x);

@@ -170,7 +170,7 @@ bool terminal_ascii(const struct terminal *t)
 
 bool terminal_mono(const struct terminal *t)
 {
-    return t->colours < 8;
+    return t->colours < 16;
 }
 
 void terminal_mouse(struct terminal *t, bool on)
@@ -236,6 +236,23 @@ static attr_t attributes_of(int attributes)
     return a;
 }
 
+static bool is_grey(int index)
+{
+    return index == 0 || index == 7 || index == 8 || index == 15 || index >= 232;
+}
+
+// The nearest of eight colours to a grey is one nobody can read, or none: the terminal's own is
+// taken instead, and reverse video for grey paper.
+static void find_eight(const struct look *look, int *ink, int *paper, attr_t *attributes)
+{
+    if (look->paper >= 0 && is_grey(look->paper)) {
+        *ink = *paper = COLOUR_DEFAULT;
+        *attributes |= A_REVERSE;
+    } else if (look->paper < 0 && is_grey(look->ink)) {
+        *ink = COLOUR_DEFAULT;
+    }
+}
+
 // Without colours a coloured paper is reverse video.
 static void find_look(const struct terminal *t, const struct cell *cell, attr_t *attributes,
                       int *pair)
@@ -249,6 +266,7 @@ static void find_look(const struct terminal *t, const struct cell *cell, attr_t 
         return;
     }
     int ink = colour_number(t, look->ink), paper = colour_number(t, look->paper);
+    if (t->colours < 16) find_eight(look, &ink, &paper, attributes);
     if (cell->ink) ink = colour_nearest(cell->ink & 0xffffff, t->colours);
     if (cell->paper) paper = colour_nearest(cell->paper & 0xffffff, t->colours);
     if (ink >= 0 || paper >= 0) *pair = alloc_pair(ink, paper);
