@@ -87,8 +87,9 @@ static void draw_side(const struct view *v, int side, struct canvas *c, struct a
         map_draw(v, &k->maps, m, c, map);
     else if (height)
         canvas_text(c, map, GUTTER, height / 2, STYLE_DIM,
-                    (size_t)k->token + 1 == k->tokens[side] ? "(the last token looks nowhere)"
-                                                            : "(no such token)");
+                    (size_t)k->token + 1 == k->tokens[side]
+                        ? "(the last token is not computed: no map)"
+                        : "(no such token)");
     if (text.height > 0) draw_text(k, side, c, text);
 }
 

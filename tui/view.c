@@ -152,8 +152,8 @@ static void add_measures(struct view *v, const struct event_answer *a)
     if (a->visual_tokens) buf_printf(&b, " (%lld visual)", (long long)a->visual_tokens);
     if (a->computed_tokens < a->prompt_tokens)
         buf_printf(&b, ", %lld new", (long long)a->computed_tokens);
-    buf_printf(&b, ", %.1f s; %zu tokens, %.1f s", a->prefill_s + a->vision_s, a->count,
-               a->decode_s);
+    buf_printf(&b, ", %.1f s; %zu token%s, %.1f s", a->prefill_s + a->vision_s, a->count,
+               a->count == 1 ? "" : "s", a->decode_s);
     if (!strcmp(a->stop, "length")) buf_puts(&b, "; stopped at the limit of tokens");
     if (!strcmp(a->stop, "cancelled")) buf_puts(&b, "; stopped");
     view_add(v, ENTRY_MEASURES, b.data);
