@@ -15,7 +15,7 @@ static const struct key_row rows[] = {
     { "all", "F4", "focus settings", "change settings", NULL },
     { "all", "F5", "focus dynamics", "curves over the layers", NULL },
     { "all", "F6", "focus jobs", "training and other jobs", NULL },
-    { "all", "F7", "layout", "next layout: chat, workbench, maps, compare", NULL },
+    { "all", "F7", "layout", "next layout: chat, workbench, maps, what was compared", NULL },
     { "all", "F8", "/open", "choose a model, picture, data, adapter or session", NULL },
     { "all", "F9", "theme", "next theme", NULL },
     { "all", "F10", "/quit", "leave", NULL },

@@ -230,6 +230,8 @@ static void act_layout(struct screen *s)
 {
     const int now = screen_layout(s, s->canvas.columns);
     s->layout = layout_names[now + 1] ? now + 1 : 0;
+    // Nothing has been compared: there is nothing to be seen there.
+    if (!strcmp(layout_names[s->layout], "compare") && !s->view->compare.text[0]) s->layout = 0;
     s->focus = PANEL_NONE;
     view_hint(s->view, "layout: %s", layout_names[s->layout]);
 }

@@ -2,8 +2,12 @@
 attributes of each line as runs. What differs from machine to machine is left out.
 
     tmux capture-pane -e -p | captured.py [LINES] >screen.txt
+    captured.py --compare stored.txt screen.txt
+
+Maps are sums of floats, and those differ in their last digits from machine to machine: one in fifty
+of the half blocks may have another colour than the stored one.
 """
-import re, sys, unicodedata
+import difflib, re, sys, unicodedata
 
 
 def step(state, codes):
@@ -63,15 +67,54 @@ def runs(line):
     return "; ".join(text)
 
 
-state, screen = {}, []
-for raw in sys.stdin.read().split("\n"):
-    line, state = cells(raw, state)
-    screen.append(line)
-if len(sys.argv) > 1: screen = screen[:int(sys.argv[1])]
-texts = ["".join(c for c, _, _ in line) for line in screen]
-volatile = [bool(re.match(" llava-1.5 cpu ", t)) for t in texts]
-print("\n".join(" llava-1.5 cpu" if v else re.sub(r"\b\d+\.\d s\b", "#.# s", t)
-                for t, v in zip(texts, volatile)).rstrip("\n"))
-print("-- attributes")
-for number, line in enumerate(screen):
-    if not volatile[number] and runs(line): print("%d: %s" % (number, runs(line)))
+def capture(lines):
+    state, screen = {}, []
+    for raw in sys.stdin.read().split("\n"):
+        line, state = cells(raw, state)
+        screen.append(line)
+    if lines: screen = screen[:int(lines[0])]
+    texts = ["".join(c for c, _, _ in line) for line in screen]
+    volatile = [bool(re.match(" llava-1.5 cpu ", t)) for t in texts]
+    print("\n".join(" llava-1.5 cpu" if v else re.sub(r"\b\d+\.\d s\b", "#.# s", t)
+                    for t, v in zip(texts, volatile)).rstrip("\n"))
+    print("-- attributes")
+    for number, line in enumerate(screen):
+        if not volatile[number] and runs(line): print("%d: %s" % (number, runs(line)))
+
+
+def attributes_of(text):
+    """{(line, column): look} of a stored screen, and its lines of text."""
+    body, looks = text.split("-- attributes\n")
+    found = {}
+    for line in looks.splitlines():
+        number, parts = line.split(": ", 1)
+        for part in parts.split("; "):
+            place, look = part.split(" ", 1)
+            begin, end = map(int, place.split("-"))
+            for column in range(begin, end + 1): found[int(number), column] = look
+    return body.splitlines(), found
+
+
+def columns(line):
+    """A character for each column of the terminal."""
+    return "".join(c + " " * (width(c) - 1) for c in line if width(c))
+
+
+def compare(stored, screen):
+    old, new = open(stored).read(), open(screen).read()
+    old_text, old_looks = attributes_of(old)
+    new_text, new_looks = attributes_of(new)
+    drawn = [columns(line) for line in old_text]
+    blocks = sum(line.count("\u2580") for line in old_text)
+    places = [p for p in set(old_looks) | set(new_looks) if old_looks.get(p) != new_looks.get(p)]
+    other = [p for p in places if p[0] >= len(drawn) or drawn[p[0]][p[1]:p[1] + 1] != "\u2580"]
+    if old_text == new_text and not other and len(places) <= blocks / 50: return
+    sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), new.splitlines(True), stored,
+                                               "now", n=0))
+    sys.exit(1)
+
+
+if sys.argv[1:2] == ["--compare"]:
+    compare(*sys.argv[2:])
+else:
+    capture(sys.argv[1:])

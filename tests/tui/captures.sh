@@ -10,8 +10,8 @@ compare() { # NAME [LINES]
     tmux capture-pane -e -p | python3 tests/tui/captured.py ${2:+"$2"} >"$work/$1"
     if [ "${UPDATE:-}" = 1 ]; then
         cp "$work/$1" "$folder/$1.txt"
-    elif ! diff -u "$folder/$1.txt" "$work/$1"; then
-        wrong=1
+    else
+        python3 tests/tui/captured.py --compare "$folder/$1.txt" "$work/$1" || wrong=1
     fi
 }
 
