@@ -49,13 +49,13 @@ static size_t deal(size_t count, int k)
 // all of a parameter: most are so small that waiting for threads would take longer than adding.
 static int gather(const struct lanes *l, size_t count, bool beside)
 {
-    int status = 0;
-#pragma omp parallel for schedule(dynamic, 1) reduction(min : status) if (beside)
+    bool failed = false;
+#pragma omp parallel for schedule(dynamic, 1) reduction(| : failed) if (beside)
     for (size_t i = 0; i < l->params->count; i++)
-        for (int k = 0; k < LANES && status == 0; k++)
+        for (int k = 0; k < LANES && !failed; k++)
             if (deal(count, k) < deal(count, k + 1))
-                status = grad_gather(l->backend, l->params->list[i].grad, k + 1);
-    return status;
+                failed = grad_gather(l->backend, l->params->list[i].grad, k + 1) < 0;
+    return failed ? -1 : 0;
 }
 
 int lanes_run(struct lanes *l, struct graph *g, const struct model *m,
