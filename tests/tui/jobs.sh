@@ -18,15 +18,15 @@ line "/train $work/scenes/dense.json $work/out"
 wait_for 'job 1: train started'
 wait_for '  job 1 [0-9]*%' 'the status line does not tell of the job'
 keys F6
-wait_for '1 train *running'
+wait_for '1  train  *running'
 wait_for 'job 1: loss' 'there is no curve'
 wait_for 'p: pause' 'the keys of the panel are not shown'
 keys p
-wait_for '1 train *paused'
+wait_for '1  train  *paused'
 keys r
-wait_for '1 train *running'
+wait_for '1  train  *running'
 keys c
-wait_for '1 train *cancelled'
+wait_for '1  train  *cancelled'
 keys Enter
 wait_for 'cancelled' # all about it
 keys Escape; sleep 0.2

@@ -98,6 +98,9 @@ wait_for '/tokenize .*/tokenizer'
 keys C-u
 keys C-r; keys -l slow
 wait_for 'reverse-i-search.*slow'
+keys C-x '\\' # no key sequence: readline alone would crash
+keys -l ' and on'
+wait_for 'vlmsh> .* and on'
 keys C-c
 keys -l $'\e[200~tests/goldens/pictures/tall.jpg\e[201~' # a dropped file
 wait_for 'tall.jpg [0-9]*x[0-9]*, '
