@@ -2,18 +2,17 @@
 //
 // The engine's settings, conversation and adapter are as before afterwards: both sides are computed
 // with settings of their own in a conversation of their own.
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/compare_table.h"
 #include "commands/option_table.h"
 #include "commands/presets.h"
 #include "core/clock.h"
-#include "core/compare_data.h"
+#include "core/compare_results.h"
+#include "core/file_out.h"
 
 enum { SHOWN = 20 };
 
@@ -142,33 +141,16 @@ static int read_line(struct asking *a, int argc, char **argv, struct err *err)
     return read_question(a, argc - used, argv + used, err);
 }
 
-// --- CSV -----------------------------------------------------------------------------------------
+// --- what comes out ------------------------------------------------------------------------------
 
-static FILE *csv_open(const char *path, struct err *err)
+// To the session database.
+static void keep(const struct asking *a, const struct results *r)
 {
-    FILE *f = fopen(path, "wxe");
-    if (!f && errno == EEXIST)
-        err_set(err, "'%s' exists: nothing is overwritten, choose another name", path);
-    else if (!f)
-        err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    return f;
-}
-
-static void csv_text(FILE *f, const char *text)
-{
-    putc('"', f);
-    for (; text && *text; text++) {
-        if (*text == '"') putc('"', f);
-        putc(*text, f);
-    }
-    putc('"', f);
-}
-
-static int csv_close(FILE *f, const char *path, struct err *err)
-{
-    const bool failed = ferror(f);
-    if (fclose(f) || failed) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    return 0;
+    struct buf json = { 0 };
+    results_json(r, &json);
+    sinks_emit(a->shell->sinks,
+               &(struct event){ .kind = EVENT_MEASURED, .key = "compare", .text = json.data });
+    buf_release(&json);
 }
 
 // --- one question --------------------------------------------------------------------------------
@@ -219,52 +201,12 @@ static int find_question(struct compare_request *r, struct err *err)
     return err_set(err, "nothing has been asked yet: give a question behind the settings");
 }
 
-static size_t common_bytes(const char *a, const char *b)
-{
-    size_t n = 0;
-    while (a[n] && a[n] == b[n]) n++;
-    while (n && ((unsigned char)a[n] & 0xC0) == 0x80) n--; // not inside a character
-    while (n && ((unsigned char)b[n] & 0xC0) == 0x80) n--;
-    return n;
-}
-
-static void show_texts(const struct asking *a, const struct comparison *c)
-{
-    const char *text[] = { c->side[0].text, c->side[1].text };
-    char *title[2];
-    for (int k = 0; k < 2; k++) title[k] = xasprintf("%c: %s", 'A' + k, a->title[k]);
-    const struct event_columns columns = { .title = { title[0], title[1] },
-                                           .text = { text[0], text[1] },
-                                           .common = common_bytes(text[0], text[1]) };
-    sinks_emit(a->shell->sinks, &(struct event){ .kind = EVENT_COLUMNS, .columns = &columns });
-    free(title[0]);
-    free(title[1]);
-}
-
 static char *token_text(const struct asking *a, int64_t id)
 {
     struct buf b = { 0 };
     const int32_t one = (int32_t)id;
     tokenizer_decode(engine_tokenizer(a->shell->engine), &one, 1, false, &b);
     return buf_take(&b);
-}
-
-static void show_tables(const struct asking *a, const struct comparison *c)
-{
-    const struct compared_side *s = c->side;
-    struct table_builder t;
-    compare_costs_begin(&t);
-    compare_row(&t, "answer tokens", (double)s[0].ids.count, (double)s[1].ids.count, 0);
-    for (const struct compare_cost_row *row = compare_cost_rows; row->what; row++)
-        compare_row(&t, row->what, row->of(&s[0].cost), row->of(&s[1].cost), row->digits);
-    table_emit(&t, a->shell->sinks);
-    compare_distance_begin(&t);
-    compare_number(&t, "first token that differs", c->first < 0 ? NAN : (double)c->first);
-    compare_number(&t, "Hellinger distance, mean", c->mean);
-    compare_number(&t, "Hellinger distance, largest", c->most);
-    compare_number(&t, "steps", (double)c->steps);
-    compare_number(&t, "steps with the same likeliest token", (double)c->agreed);
-    table_emit(&t, a->shell->sinks);
 }
 
 static void show_steps(const struct asking *a, const struct comparison *c)
@@ -291,7 +233,7 @@ static void show_steps(const struct asking *a, const struct comparison *c)
 
 static int write_steps(const struct asking *a, const struct comparison *c, struct err *err)
 {
-    FILE *f = csv_open(a->csv, err);
+    FILE *f = file_out_open(a->csv, err);
     if (!f) return -1;
     fputs("step,hellinger,a,b,token_a,token_b\n", f);
     for (int64_t t = 0; t < c->steps; t++) {
@@ -300,89 +242,48 @@ static int write_steps(const struct asking *a, const struct comparison *c, struc
         for (int k = 0; k < 2; k++) {
             char *text = token_text(a, c->best[k][t]);
             putc(',', f);
-            csv_text(f, text);
+            file_out_field(f, text);
             free(text);
         }
         putc('\n', f);
     }
-    return csv_close(f, a->csv, err);
+    return file_out_close(f, a->csv, err);
 }
 
 static int compare_question(struct asking *a, struct err *err)
 {
-    struct compare_request r = request_of(a);
+    struct compare_request request = request_of(a);
+    struct results r = { 0 };
     struct comparison c;
-    if (find_question(&r, err) < 0 || compare_run(&r, &c, err) < 0) return -1;
-    show_texts(a, &c);
-    show_tables(a, &c);
+    if (find_question(&request, err) < 0 || compare_run(&request, &c, err) < 0) return -1;
+    compare_results(&r, (const char *const *)a->title, &c);
+    results_show(&r, a->shell->sinks);
     show_steps(a, &c);
+    compare_results_steps(&r, &c);
+    keep(a, &r);
     const int status = a->csv ? write_steps(a, &c, err) : 0;
+    results_release(&r);
     comparison_release(&c);
     return status;
 }
 
 // --- a data set ----------------------------------------------------------------------------------
 
-static void add_totals(struct table_builder *t, const struct compared_data *d)
-{
-    const struct evaluation_total *x = evaluation_main(&d->evaluation[0]);
-    const struct evaluation_total *y = evaluation_main(&d->evaluation[1]);
-    char *score = xasprintf("%s", x ? x->metric->name : "score");
-    compare_row(t, score, x ? x->tally.mean : NAN, y ? y->tally.mean : NAN, 4);
-    compare_row(t, "95% low", x ? x->low : NAN, y ? y->low : NAN, 4);
-    compare_row(t, "95% high", x ? x->high : NAN, y ? y->high : NAN, 4);
-    compare_row(t, "questions", x ? (double)x->tally.n : 0, y ? (double)y->tally.n : 0, 0);
-    compare_row(t, "samples skipped", (double)d->evaluation[0].skipped,
-                (double)d->evaluation[1].skipped, 0);
-    free(score);
-}
-
-// Means over the questions that both sides answered.
-static void add_means(struct table_builder *t, const struct compared_data *d)
-{
-    for (const struct compare_cost_row *row = compare_cost_rows; row->what && d->generated; row++) {
-        double mean[2] = { 0 };
-        for (size_t i = 0; i < d->count; i++)
-            for (int k = 0; k < 2 && d->list[i].generated; k++)
-                mean[k] += row->of(&d->list[i].cost[k]) / (double)d->generated;
-        compare_row(t, row->what, mean[0], mean[1], row->digits ? 4 : 2);
-    }
-}
-
-static void add_shares(struct table_builder *t, const struct compared_data *d)
-{
-    if (!d->generated) return;
-    compare_number(t, "Hellinger distance, mean", d->hellinger.mean);
-    compare_number(t, "95% low", d->hellinger.low);
-    compare_number(t, "95% high", d->hellinger.high);
-    compare_number(t, "share of the same answers", (double)d->same / (double)d->generated);
-    compare_number(t, "share of steps with the same likeliest token",
-                   (double)d->agreed / (double)d->steps);
-}
-
 static void show_data(const struct asking *a, const struct compared_data *d)
 {
-    struct table_builder t;
-    compare_costs_begin(&t);
-    add_totals(&t, d);
-    add_means(&t, d);
-    table_emit(&t, a->shell->sinks);
-    compare_distance_begin(&t);
-    compare_number(&t, "difference B - A", d->difference.mean);
-    compare_number(&t, "95% low", d->difference.low);
-    compare_number(&t, "95% high", d->difference.high);
-    compare_number(&t, "pairs", (double)d->pairs);
-    compare_number(&t, "better in A alone", (double)d->only[0]);
-    compare_number(&t, "better in B alone", (double)d->only[1]);
-    if (d->metric && d->metric->share) compare_number(&t, "McNemar's exact test, p", d->mcnemar);
-    add_shares(&t, d);
-    table_emit(&t, a->shell->sinks);
+    struct results r = { 0 };
+    compare_data_results(&r, (const char *const *)a->title, d);
+    results_note(&r, "over %" PRId64 " samples of %s", d->evaluation[0].samples, a->data);
+    results_show(&r, a->shell->sinks);
+    compare_data_results_questions(&r, d);
+    keep(a, &r);
+    results_release(&r);
 }
 
 static void write_question(FILE *f, const struct compared_question *q)
 {
     const char *const texts[] = { q->kind, q->prompt, q->reference, q->answer[0], q->answer[1] };
-    csv_text(f, q->id);
+    file_out_field(f, q->id);
     fprintf(f, ",%s,%.9g,%.9g,", q->metric->name, q->score[0], q->score[1]);
     if (q->generated)
         fprintf(f, "%.9g,%.9g,%" PRId64 ",%" PRId64, q->mean, q->most, q->steps, q->first);
@@ -390,20 +291,20 @@ static void write_question(FILE *f, const struct compared_question *q)
         fputs(",,,", f);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         putc(',', f);
-        csv_text(f, texts[i]);
+        file_out_field(f, texts[i]);
     }
     putc('\n', f);
 }
 
 static int write_questions(const struct asking *a, const struct compared_data *d, struct err *err)
 {
-    FILE *f = csv_open(a->csv, err);
+    FILE *f = file_out_open(a->csv, err);
     if (!f) return -1;
     fputs("id,metric,score_a,score_b,hellinger_mean,hellinger_largest,steps,first,kind,question,"
           "reference,answer_a,answer_b\n",
           f);
     for (size_t i = 0; i < d->count; i++) write_question(f, &d->list[i]);
-    return csv_close(f, a->csv, err);
+    return file_out_close(f, a->csv, err);
 }
 
 static int compare_data(struct asking *a, struct err *err)

@@ -1,5 +1,4 @@
 // commands/data.c -- /data: what a data set holds, and what is wrong with it.
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,6 +7,7 @@
 
 #include "commands/command.h"
 #include "core/clock.h"
+#include "core/file_out.h"
 #include "core/train/data_check.h"
 
 enum { SHOWN = 20, KINDS_MAX = 64 };
@@ -203,21 +203,14 @@ static void show_problems(const struct shell *shell, const struct data_check *c)
 
 static void put_field(FILE *f, const char *text, char end)
 {
-    putc('"', f);
-    for (; *text; text++) {
-        if (*text == '"') putc('"', f);
-        putc(*text, f);
-    }
-    putc('"', f);
+    file_out_field(f, text);
     putc(end, f);
 }
 
 static int write_findings(const struct data_check *c, const char *path, struct err *err)
 {
-    FILE *f = fopen(path, "wxe");
-    if (!f && errno == EEXIST)
-        return err_set(err, "'%s' exists: nothing is overwritten, choose another name", path);
-    if (!f) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
+    FILE *f = file_out_open(path, err);
+    if (!f) return -1;
     fputs("problem,id,line,why\n", f);
     for (int problem = 0; problem < DATA_PROBLEMS; problem++)
         for (size_t i = 0; i < c->finding_count; i++) {
@@ -228,9 +221,7 @@ static int write_findings(const struct data_check *c, const char *path, struct e
             fprintf(f, "%" PRId64 ",", found->line);
             put_field(f, found->why, '\n');
         }
-    const bool failed = ferror(f);
-    if (fclose(f) || failed) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    return 0;
+    return file_out_close(f, path, err);
 }
 
 // --- the command ---------------------------------------------------------------------------------

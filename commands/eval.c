@@ -1,5 +1,4 @@
 // commands/eval.c -- /eval: how well the model answers a data set, and what it answered.
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include "commands/jobs.h"
 #include "core/adapters.h"
 #include "core/clock.h"
+#include "core/file_out.h"
 #include "core/train/evaluate_job.h"
 #include "sessions/jobs.h"
 
@@ -49,12 +49,7 @@ static void begin_answers(struct answers *a)
 
 static void put_field(FILE *f, const char *text, char end)
 {
-    putc('"', f);
-    for (; *text; text++) {
-        if (*text == '"') putc('"', f);
-        putc(*text, f);
-    }
-    putc('"', f);
+    file_out_field(f, text);
     putc(end, f);
 }
 
@@ -163,16 +158,15 @@ static int show_table(const struct shell *shell, const struct show_options *o, s
 
 static int write_csv(const struct shell *shell, const struct show_options *o, struct err *err)
 {
-    struct answers a = { .wrong = o->wrong, .csv = fopen(o->csv, "wxe") };
-    if (!a.csv && errno == EEXIST)
-        return err_set(err, "'%s' exists: nothing is overwritten, choose another name", o->csv);
-    if (!a.csv) return err_set(err, "cannot write '%s': %s", o->csv, strerror(errno));
+    struct answers a = { .wrong = o->wrong, .csv = file_out_open(o->csv, err) };
+    if (!a.csv) return -1;
     for (int i = 0; i < ANSWER_COLUMNS; i++)
         fprintf(a.csv, "%s%c", answer_columns[i], i + 1 < ANSWER_COLUMNS ? ',' : '\n');
     int status = store_job_scores(shell->store, o->job, add_answer, &a, err);
-    const bool failed = ferror(a.csv);
-    if ((fclose(a.csv) || failed) && status == 0)
-        status = err_set(err, "cannot write '%s': %s", o->csv, strerror(errno));
+    if (status < 0)
+        file_out_abandon(a.csv, o->csv);
+    else
+        status = file_out_close(a.csv, o->csv, err);
     if (status == 0)
         sinks_notice(shell->sinks, "'%s': %" PRId64 " answers of job %" PRId64, o->csv, a.chosen,
                      o->job);

@@ -303,12 +303,11 @@ static int write_png(const struct shell *shell, const struct wish *w, const stru
 
 static void show(const struct shell *shell, const struct wish *w, const struct results *r)
 {
-    for (size_t i = 0; i < r->table_count; i++) results_emit(r->tables[i], shell->sinks);
+    results_show(r, shell->sinks);
     for (size_t i = 0; i < r->map_count; i++) {
         const struct event_heatmap map = shown_map(shell, w, &r->maps[i]);
         sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });
     }
-    for (size_t i = 0; i < r->note_count; i++) sinks_notice(shell->sinks, "%s", r->notes[i]);
 }
 
 static int give(const struct shell *shell, const struct wish *w, const struct results *r,

@@ -38,19 +38,21 @@ static void measure_norms(struct compare_meter *m, struct graph *g, const struct
     free(row);
 }
 
-static double values_flops(const struct decoder_config *c, const struct site_args *args)
+static double values_flops(const struct decoder *d, const struct site_args *args)
 {
     const int64_t n = args->q->shape[0];
     double pairs = 0; // of a query and a key that it sees
     for (int64_t i = 0; i < n; i++) pairs += (double)flops_keys(args, i);
-    return flops_projections(c, (double)n) + flops_attention(c, pairs);
+    return flops_projections(&d->layer[args->layer], (double)n) +
+           flops_attention(&d->config, pairs);
 }
 
 static double ffn_flops(const struct compare_meter *m, const struct site_args *args)
 {
-    const struct decoder_config *c = &m->model->decoder.config;
+    const struct decoder *d = &m->model->decoder;
     const double n = (double)args->x->shape[0], rows = args->only ? (double)args->only_count : n;
-    return flops_ffn(c, rows) + (m->hadamard ? flops_hadamard(c, n - rows) : 0);
+    return flops_ffn(&d->layer[args->layer], rows) +
+           (m->hadamard ? flops_hadamard(&d->config, n - rows) : 0);
 }
 
 static int meter_run(void *self, struct graph *g, enum site site, struct site_args *args)
@@ -59,7 +61,7 @@ static int meter_run(void *self, struct graph *g, enum site site, struct site_ar
     const struct decoder_config *c = &m->model->decoder.config;
     struct compare_cost *cost = &m->cost;
     double *flops = args->prefill ? &cost->prefill_flops : &cost->decode_flops;
-    if (site == SITE_VALUES) *flops += values_flops(c, args);
+    if (site == SITE_VALUES) *flops += values_flops(&m->model->decoder, args);
     if (site == SITE_FFN) *flops += ffn_flops(m, args);
     if (site == SITE_STEP_LOGITS) *flops += flops_head(c);
     if (site == SITE_KEPT && args->prefill) cost->kept = args->x->shape[0];

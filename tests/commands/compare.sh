@@ -30,6 +30,7 @@ lines "/load $llava" "${short[@]}" "/image $scene" "/adapter load $llava/adapter
     "/compare off | adapter=$work/none" '/get adapter'
 check "each side has its own" '[inputs, .] | (map(select(.event=="columns"))[0].texts) as $t |
     map(select(.event=="answer").text) | $t[0] == .[1] and $t[1] == .[0] and .[2] == .[1]' true
+same "LoRA is work too" "$(value compare 'prefill GFLOP' 3 | awk '{print ($1 > 1.001)}')" 1
 check "it is off" '[inputs, .] | map(select(.event=="setting" and .key=="adapter").value) | last' none
 
 # Refused before anything is computed; nothing changes.
@@ -46,7 +47,7 @@ check "nothing is set" 'select(.event=="text").text' 'every setting has its defa
 printf '%s\n' "/load $llava" "${short[@]}" "/image $scene" "/compare off | $prune --csv $work/steps.csv What is it?" \
     "/compare off | $prune --csv $work/steps.csv What is it?" >"$work/script"
 vlmsh --plain -f "$work/script" >"$work/out" 2>"$work/err"
-same "not overwritten" "$?" 1
+same "written again" "$?" 0
 grep -q 'A: off  *│ B: prune.score=contribution prune.layer=1' "$work/out" || fail "no columns: $(cat "$work/out")"
 grep -q '»' "$work/out" || fail "where they part is not marked"
 same "csv" "$(head -1 "$work/steps.csv") $(wc -l <"$work/steps.csv")" "step,hellinger,a,b,token_a,token_b 9"
@@ -77,4 +78,18 @@ lines "/load $work/tiny" "/compare off | prune.score=contribution prune.keep=1 -
     "/compare off | prune.score=contribution prune.keep=0.1 --data $work/world/captions.json --limit 3 --metric loss"
 check "done" '[inputs, .] | map(select(.event=="done").ok) | all' true
 same "all kept" "$(value compare.distance 'difference B - A' 1 | awk '{print ($1*$1 < 1e-10), ($2*$2 > 1e-10 && $2*$2 < 1)}')" "1 1"
+
+# Both kinds are kept, and shown again as they were: the texts, the tables, every step or question.
+lines "/load $llava" "${short[@]}" "/image $scene" "/compare off | $prune What is it?" \
+    "/load $work/tiny" "/compare off | $prune --data $work/world/yesno.json --limit 3"
+shown=$(jq -c 'select(.event=="columns" or (.event=="table" and .name!="compare.steps"))' "$work/events")
+ids=$(jq -r 'select(.event=="table" and .name=="compare.steps").rows | length' "$work/events")
+lines '/results compare'
+first=$(jq -r 'select(.event=="table").rows[1][0]' "$work/events")
+lines "/results $first" "/results $((first + 1))"
+check "done" '[inputs, .] | map(select(.event=="done").ok) | all' true
+same "as it was" "$(jq -c 'select(.event=="columns" or (.event=="table" and (.name=="compare" or .name=="compare.distance")))' "$work/events")" "$shown"
+check "every step" 'select(.event=="table" and .name=="compare.steps").rows | length' "$ids"
+check "every question" 'select(.event=="table" and .name=="compare.questions").rows | map(.[1] | tonumber) | length' 3
+check_has "what was compared" 'select(.event=="notice").text' "B: $prune"
 finish
