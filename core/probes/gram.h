@@ -1,0 +1,26 @@
+// core/probes/gram.h -- what the heads add for single tokens, as inner products (CAPA; methods
+// page, section 3): G_i[n,m] = (v_i W_O[n]).(v_i W_O[m]), so that for any query with
+// probabilities a = A[:,q,i] the contribution is C^2 = a^T G_i a.
+//
+//   struct grams s = { 0 };
+//   if (grams_make(&s, g, &layer->o, v, heads) < 0) ...       // v [P,Hkv,d]
+//   c = grams_contribution(&s, key, a);                        // a [H]
+//   grams_release(&s);
+#ifndef CORE_PROBES_GRAM_H
+#define CORE_PROBES_GRAM_H
+
+#include "core/linear.h"
+
+struct grams {
+    float *gram;   // [P,H,H]
+    float *slices; // [H,D,d] of the output projection
+    int64_t keys, heads;
+};
+
+// Of all P keys; what was there is replaced. 0, or -1 after graph_fail.
+int grams_make(struct grams *s, struct graph *g, const struct linear *o, struct tensor *v,
+               int64_t heads);
+double grams_contribution(const struct grams *s, int64_t key, const double *a);
+void grams_release(struct grams *s);
+
+#endif
