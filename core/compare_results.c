@@ -2,6 +2,7 @@
 #include "core/compare_results.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 // --- costs ---------------------------------------------------------------------------------------
 

@@ -155,6 +155,26 @@ static int prune_agree(const struct method_env *env, struct err *err)
     return status;
 }
 
+static bool prune_vain(const struct method_env *env, struct err *why)
+{
+    const int layers = env->model->decoder.config.layers;
+    int *layer = xcalloc((size_t)layers, sizeof *layer);
+    size_t shares;
+    double *keep = settings_reals(env->settings, "prune.keep", &shares);
+    const int stages = read_layers(env, layer, NULL);
+    const bool last = stages > 0 && layer[0] == layers - 1;
+    const bool all = shares > 0 && keep[shares - 1] >= 1;
+    if (last)
+        err_set(why, "prune.layer %d is the last layer: pruning after it changes nothing",
+                layer[0]);
+    else if (all)
+        err_set(why, "prune.keep %s keeps every visual token: pruning changes nothing",
+                settings_text(env->settings, "prune.keep"));
+    free(layer);
+    free(keep);
+    return last || all;
+}
+
 // Layers 0..K are the same whatever is kept after them, and those after K come from h[K+1] anew.
 static bool prune_keeps(const void *state, const char *key, const struct settings *s)
 {
@@ -494,6 +514,7 @@ const struct method method_prune = {
     .possible = prune_possible,
     .check = prune_check,
     .agree = prune_agree,
+    .vain = prune_vain,
     .keeps = prune_keeps,
     .start = prune_start,
     .release = prune_release,
