@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/csv.h"
 #include "commands/option_table.h"
 #include "commands/presets.h"
 #include "core/clock.h"
 #include "core/compare_results.h"
-#include "core/file_out.h"
 
 enum { SHOWN = 20 };
 
@@ -233,21 +233,18 @@ static void show_steps(const struct asking *a, const struct comparison *c)
 
 static int write_steps(const struct asking *a, const struct comparison *c, struct err *err)
 {
-    FILE *f = file_out_open(a->csv, err);
+    FILE *f = csv_create(a->csv, "step,hellinger,a,b,token_a,token_b\n", err);
     if (!f) return -1;
-    fputs("step,hellinger,a,b,token_a,token_b\n", f);
     for (int64_t t = 0; t < c->steps; t++) {
-        fprintf(f, "%" PRId64 ",%.9g,%" PRId64 ",%" PRId64, t, c->hellinger[t], c->best[0][t],
+        fprintf(f, "%" PRId64 ",%.9g,%" PRId64 ",%" PRId64 ",", t, c->hellinger[t], c->best[0][t],
                 c->best[1][t]);
         for (int k = 0; k < 2; k++) {
             char *text = token_text(a, c->best[k][t]);
-            putc(',', f);
-            file_out_field(f, text);
+            csv_text(f, text, k ? '\n' : ',');
             free(text);
         }
-        putc('\n', f);
     }
-    return file_out_close(f, a->csv, err);
+    return csv_close(f, a->csv, err);
 }
 
 static int compare_question(struct asking *a, struct err *err)
@@ -282,29 +279,26 @@ static void show_data(const struct asking *a, const struct compared_data *d)
 
 static void write_question(FILE *f, const struct compared_question *q)
 {
-    const char *const texts[] = { q->kind, q->prompt, q->reference, q->answer[0], q->answer[1] };
-    file_out_field(f, q->id);
-    fprintf(f, ",%s,%.9g,%.9g,", q->metric->name, q->score[0], q->score[1]);
+    const char *const texts[] = { q->kind, q->prompt, q->reference, q->answer[0] };
+    csv_text(f, q->id, ',');
+    fprintf(f, "%s,%.9g,%.9g,", q->metric->name, q->score[0], q->score[1]);
     if (q->generated)
-        fprintf(f, "%.9g,%.9g,%" PRId64 ",%" PRId64, q->mean, q->most, q->steps, q->first);
+        fprintf(f, "%.9g,%.9g,%" PRId64 ",%" PRId64 ",", q->mean, q->most, q->steps, q->first);
     else
-        fputs(",,,", f);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        putc(',', f);
-        file_out_field(f, texts[i]);
-    }
-    putc('\n', f);
+        fputs(",,,,", f);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) csv_text(f, texts[i], ',');
+    csv_text(f, q->answer[1], '\n');
 }
 
 static int write_questions(const struct asking *a, const struct compared_data *d, struct err *err)
 {
-    FILE *f = file_out_open(a->csv, err);
+    FILE *f = csv_create(a->csv,
+                         "id,metric,score_a,score_b,hellinger_mean,hellinger_largest,steps,first,"
+                         "kind,question,reference,answer_a,answer_b\n",
+                         err);
     if (!f) return -1;
-    fputs("id,metric,score_a,score_b,hellinger_mean,hellinger_largest,steps,first,kind,question,"
-          "reference,answer_a,answer_b\n",
-          f);
     for (size_t i = 0; i < d->count; i++) write_question(f, &d->list[i]);
-    return file_out_close(f, a->csv, err);
+    return csv_close(f, a->csv, err);
 }
 
 static int compare_data(struct asking *a, struct err *err)

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "commands/command.h"
+#include "commands/csv.h"
 #include "core/clock.h"
-#include "core/file_out.h"
 #include "core/train/data_check.h"
 
 enum { SHOWN = 20, KINDS_MAX = 64 };
@@ -201,27 +201,20 @@ static void show_problems(const struct shell *shell, const struct data_check *c)
 
 // --- CSV -----------------------------------------------------------------------------------------
 
-static void put_field(FILE *f, const char *text, char end)
-{
-    file_out_field(f, text);
-    putc(end, f);
-}
-
 static int write_findings(const struct data_check *c, const char *path, struct err *err)
 {
-    FILE *f = file_out_open(path, err);
+    FILE *f = csv_create(path, "problem,id,line,why\n", err);
     if (!f) return -1;
-    fputs("problem,id,line,why\n", f);
     for (int problem = 0; problem < DATA_PROBLEMS; problem++)
         for (size_t i = 0; i < c->finding_count; i++) {
             const struct data_finding *found = &c->findings[i];
             if ((int)found->problem != problem) continue;
-            put_field(f, data_problem_name(found->problem), ',');
-            put_field(f, found->id, ',');
+            csv_text(f, data_problem_name(found->problem), ',');
+            csv_text(f, found->id, ',');
             fprintf(f, "%" PRId64 ",", found->line);
-            put_field(f, found->why, '\n');
+            csv_text(f, found->why, '\n');
         }
-    return file_out_close(f, path, err);
+    return csv_close(f, path, err);
 }
 
 // --- the command ---------------------------------------------------------------------------------

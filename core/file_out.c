@@ -71,13 +71,3 @@ int file_out_write(const char *path, const void *bytes, size_t size, struct err 
     if (size) fwrite(bytes, 1, size, f);
     return file_out_close(f, path, err);
 }
-
-void file_out_field(FILE *f, const char *text)
-{
-    putc('"', f);
-    for (; text && *text; text++) {
-        if (*text == '"') putc('"', f);
-        putc(*text, f);
-    }
-    putc('"', f);
-}

@@ -21,7 +21,4 @@ void file_out_abandon(FILE *f, const char *path); // what was there stays
 // All of it at once.
 int file_out_write(const char *path, const void *bytes, size_t size, struct err *err);
 
-// A field of a CSV file; NULL is an empty one.
-void file_out_field(FILE *f, const char *text);
-
 #endif

@@ -94,6 +94,14 @@ static int attention_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_attention = {
     .name = "attention",
+    .usage = "/attention [--layer K|all] [--head H|mean] [--token answer|last|N|row:N] [--picture "
+             "I]" PROBE_USAGE,
+    .help = "Where the answer looks in the picture: maps, and the profile by rows of the picture.",
+    .details =
+        "Unless said otherwise: the last layer, mean over heads and over the tokens of the answer\n"
+        "(without one: the prompt's last row). N counts the answer's tokens from 0, row:N the "
+        "rows\n"
+        "of the sequence. Tokens that pruning dropped are marked." PROBE_DETAILS,
     .pictures = true,
     .answered = true,
     .start = attention_start,

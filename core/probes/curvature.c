@@ -160,6 +160,9 @@ static int curvature_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_curvature = {
     .name = "curvature",
+    .usage = "/curvature [--picture I]" PROBE_USAGE,
+    .help = "How much the line of visual tokens bends, layer by layer, and its total change V.",
+    .details = "Mean angle in degrees between consecutive steps from token to token." PROBE_DETAILS,
     .pictures = true,
     .scalar = "curvature.total",
     .start = curvature_start,

@@ -358,6 +358,16 @@ static int norms_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_norms = {
     .name = "norms",
+    .usage = "/norms [FOLDER]" PROBE_USAGE,
+    .help = "Norms and angles of visual and text tokens, from the encoder to the last layer.",
+    .details =
+        "Tables: interface (norms around the projector, T* of the embedding table), norms and\n"
+        "cosines by layer, the theory of norm alignment beside what is measured, the alignment of\n"
+        "the modalities, logits between them. With FOLDER: the interface of a folder that may "
+        "hold\n"
+        "only an embedding table or an encoder; the conversation's pictures go through "
+        "that." PROBE_DETAILS,
+    .folder = interface_folder,
     .encoder = true,
     .start = norms_start,
     .release = norms_release,

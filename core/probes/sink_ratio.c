@@ -79,6 +79,10 @@ static int sink_ratio_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_sink_ratio = {
     .name = "sink-ratio",
+    .usage = "/sink-ratio [--threshold X] [--picture I]" PROBE_USAGE,
+    .help = "In how many layers one visual token takes a large part of the answer's attention.",
+    .details = "Large is above --threshold (0.15). Beside it the curvature, and their rank "
+               "correlation." PROBE_DETAILS,
     .pictures = true,
     .answer = true,
     .answered = true,
