@@ -18,6 +18,7 @@
 struct wish {
     struct measure_request request;
     const char *csv, *png, *mask, *folder;
+    const char **checkpoints; // of the request
     double box[4];
     struct image mask_image;
 };
@@ -171,6 +172,13 @@ static const struct option_row rows[] = {
 static int take_word(void *self, const char *value, struct err *err)
 {
     struct wish *w = self;
+    if (w->request.probe->series.table) {
+        const size_t n = w->request.checkpoint_count++;
+        w->checkpoints = xreallocarray(w->checkpoints, n + 1, sizeof *w->checkpoints);
+        w->checkpoints[n] = value;
+        w->request.checkpoints = w->checkpoints;
+        return 0;
+    }
     if (!w->request.probe->folder || w->folder)
         return err_set(err, "'%s' is too much: see /help %s", value, w->request.probe->name);
     w->folder = value;
@@ -342,6 +350,7 @@ static int run(struct shell *shell, const struct probe *probe, int argc, char **
     if (status == 0) status = give(shell, &w, &r, err);
     results_release(&r);
     image_release(&w.mask_image);
+    free(w.checkpoints);
     return status;
 }
 

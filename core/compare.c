@@ -252,24 +252,12 @@ static int measure_distance(const struct compare_request *r, struct conversation
 
 // --- both ----------------------------------------------------------------------------------------
 
-// Messages and pictures of the conversation asked about, in one of our own.
+// The conversation asked about, with the question, in one of our own.
 static int copy_conversation(struct conversation *c, const struct compare_request *r,
                              struct err *err)
 {
     const struct conversation *from = r->from;
-    for (size_t i = 0; i < from->picture_count; i++) {
-        const struct picture *p = &from->pictures[i];
-        // One of a message that was taken back has no bytes: only its number is needed.
-        if (!p->bytes) {
-            c->pictures = xreallocarray(c->pictures, c->picture_count + 1, sizeof *c->pictures);
-            c->pictures[c->picture_count++] = (struct picture){ 0 };
-        } else if (conversation_attach(c, p->path, p->bytes, p->size, err) < 0) {
-            return -1;
-        }
-    }
-    c->waiting_count = 0;
-    for (size_t i = 0; i < r->messages; i++)
-        message_copy(conversation_add(c, from->messages[i].role), &from->messages[i]);
+    if (conversation_copy(c, from, r->messages, err) < 0) return -1;
     if (!r->question) return 0;
     struct message *last = c->message_count ? &c->messages[c->message_count - 1] : NULL;
     // A message that still waits is added to, as when it is asked.

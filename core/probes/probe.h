@@ -75,6 +75,12 @@ struct probe {
     int (*folder)(const char *folder, const struct backend *backend,
                   const struct settings *settings, const struct picture *pictures, size_t count,
                   struct results *r, struct err *err);
+    // Words without an option may be checkpoints instead: adapter or model folders that are
+    // measured one after the other (core/probes/checkpoints.h). These columns of this table are set
+    // beside each other, two of them are correlated; `scalar` is needed. table NULL: no series.
+    struct {
+        const char *table, *columns[2];
+    } series;
     bool pictures;      // there must be visual tokens
     bool answer;        // there must be an answer
     bool answered;      // over a data set the questions are answered first
