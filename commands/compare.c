@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "commands/csv.h"
+#include "commands/jobs.h"
 #include "commands/option_table.h"
 #include "commands/presets.h"
 #include "core/clock.h"
@@ -24,7 +25,8 @@ struct asking {
     const char *csv, *data, *images;
     const struct metric *metric;
     int64_t limit;
-    bool all_steps, text_begins;
+    bool all_steps, text_begins, job;
+    struct preset_values values[2]; // of the sides, written out
     double begin, told;
 };
 
@@ -67,6 +69,12 @@ static int take_steps(void *self, const char *value, struct err *err)
     return 0;
 }
 
+static int take_job(void *self, const char *value, struct err *err)
+{
+    ((struct asking *)self)->job = true;
+    return 0;
+}
+
 // A word of the question: it begins here.
 static int take_word(void *self, const char *value, struct err *err)
 {
@@ -81,6 +89,7 @@ static const struct option_row option_rows[] = {
     { "--metric", "M", "for all samples", take_metric },
     { "--images", "DIR", "where relative paths begin", take_images },
     { "--steps", NULL, "shows every step", take_steps },
+    { "--job", NULL, "in a process of its own", take_job },
     { 0 },
 };
 static const struct option_table options = { option_rows, take_word };
@@ -103,7 +112,7 @@ static int read_side(struct asking *a, int side, int *argc, char **argv, struct 
     a->title[side] = used > 0 ? buf_take(&title) : xstrdup("now");
     *argc = used;
     buf_release(&title);
-    preset_values_release(&v);
+    a->values[side] = v;
     return status;
 }
 
@@ -118,8 +127,10 @@ static int read_question(struct asking *a, int argc, char **argv, struct err *er
     buf_release(&text);
     if (a->data && a->question)
         return err_set(err, "a question or --data, not both: '%s'", a->question);
-    if (!a->data && (a->metric || a->limit || a->images))
-        return err_set(err, "--metric, --limit and --images belong to --data FILE");
+    if (!a->data && (a->metric || a->limit || a->images || a->job))
+        return err_set(err, "--metric, --limit, --images and --job belong to --data FILE");
+    if (a->job && a->csv)
+        return err_set(err, "--csv is not for --job: when it is done, /results N --csv FILE");
     return 0;
 }
 
@@ -313,11 +324,52 @@ static int compare_data(struct asking *a, struct err *err)
     if (status == 0) {
         show_data(a, &d);
         if (a->csv) status = write_questions(a, &d, err);
-        if (status == 0 && d.evaluation[0].cancelled)
+        if (status == 0 && (d.stopped || d.evaluation[0].cancelled))
             status = err_set(err, "stopped after %" PRId64 " samples", d.evaluation[1].samples);
         compared_data_release(&d);
     }
     dataset_close(&data);
+    return status;
+}
+
+// The words of the job: both sides written out, then what /eval takes.
+static void add_word(char ***words, int *count, char *word)
+{
+    *words = xreallocarray(*words, (size_t)*count + 1, sizeof **words);
+    (*words)[(*count)++] = word;
+}
+
+static int start_job(const struct asking *a, struct err *err)
+{
+    char **words = NULL;
+    int count = 0;
+    for (int side = 0; side < 2; side++) {
+        const struct preset_values *v = &a->values[side];
+        for (size_t i = 0; i < v->count; i++) {
+            const bool none = !strcmp(v->list[i].key, "adapter") &&
+                              (!*v->list[i].value || !strcmp(v->list[i].value, "off"));
+            add_word(&words, &count,
+                     xasprintf("%s=%s", v->list[i].key, none ? "none" : v->list[i].value));
+        }
+        add_word(&words, &count, xstrdup("|"));
+    }
+    add_word(&words, &count, xstrdup(a->data));
+    if (a->limit) {
+        add_word(&words, &count, xstrdup("--limit"));
+        add_word(&words, &count, xasprintf("%" PRId64, a->limit));
+    }
+    if (a->metric) {
+        add_word(&words, &count, xstrdup("--metric"));
+        add_word(&words, &count, xstrdup(a->metric->name));
+    }
+    if (a->images) {
+        add_word(&words, &count, xstrdup("--images"));
+        add_word(&words, &count, xstrdup(a->images));
+    }
+    int status = command_check_needs(a->shell, NEEDS_STORE, err);
+    if (status == 0) status = shell_start_job(a->shell, "compare", count, words, err);
+    for (int i = 0; i < count; i++) free(words[i]);
+    free(words);
     return status;
 }
 
@@ -339,9 +391,13 @@ static int compare_run_command(struct shell *shell, int argc, char **argv, struc
     engine_uncancel(shell->engine);
     int status = read_line(&a, argc, argv, err);
     if (status == 0) status = check_sides(&a, err);
-    if (status == 0) status = a.data ? compare_data(&a, err) : compare_question(&a, err);
+    if (status == 0 && a.job)
+        status = start_job(&a, err);
+    else if (status == 0)
+        status = a.data ? compare_data(&a, err) : compare_question(&a, err);
     engine_lend(shell->engine, NULL, NULL, NULL);
     for (int k = 0; k < 2; k++) {
+        preset_values_release(&a.values[k]);
         settings_free(a.settings[k]);
         free(a.title[k]);
     }
@@ -352,7 +408,7 @@ static int compare_run_command(struct shell *shell, int argc, char **argv, struc
 const struct command command_compare = {
     .name = "compare",
     .usage = "/compare SETTINGS | SETTINGS [--csv FILE] [--steps] [TEXT] | ... --data FILE "
-             "[--limit N] [--metric M] [--images DIR]",
+             "[--limit N] [--metric M] [--images DIR] [--job]",
     .help = "Answers one question, or a data set, under two sets of settings, side by side.",
     .details =
         "SETTINGS: KEY=VALUE ..., @PRESET, `off` (every method off, the adapter stays) or `now`;\n"
@@ -370,6 +426,8 @@ const struct command command_compare = {
         "95%\n"
         "               interval a bootstrap over questions (2000 resamples, always the same);\n"
         "               for shares McNemar's exact test besides\n"
+        "--job          the same as a job (/jobs, /wait, /job N resume); /results compare shows "
+        "it\n"
         "--csv FILE     every step; with --data every question\n"
         "--steps        shows all steps, not the first 20",
     .min = 1,
