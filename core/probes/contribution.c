@@ -4,13 +4,13 @@
 //
 //   C_{q,i} = || sum over heads n of A[n,q,i] (v_{i,kv(n)} W_O[n]) ||
 //
-// For all pairs: by the Gram matrix per token (core/probes/gram.h), so that a pair costs H^2.
+// For all pairs: by the Gram matrix per token (core/gram.h), so that a pair costs H^2.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/attend.h"
-#include "core/probes/gram.h"
+#include "core/gram.h"
 #include "core/probes/list.h"
 #include "core/probes/rows.h"
 
@@ -128,7 +128,8 @@ static int contribution_run(void *state, struct graph *g, enum site site, struct
     if (args->layer == s->layer && probe_each_query(g, args, s->query, s->queries, add_map, s) < 0)
         return -1;
     const struct linear *o = &s->env->model->decoder.layer[args->layer].o;
-    if (grams_make(&s->grams, g, o, args->v, s->heads) < 0) return -1;
+    grams_trim(&s->grams, 0);
+    if (grams_add(&s->grams, g, o, args->v, s->heads) < 0) return -1;
     return probe_each_query(g, args, s->all, s->env->sequence->n, add_pairs, s);
 }
 

@@ -1,9 +1,9 @@
-// core/probes/gram.c -- inner products of what the heads add for single tokens.
+// core/gram.c -- inner products of what the heads add for single tokens.
 //
 // W_O[n] is a block of d columns of o_proj [D, H*d]. The blocks are laid out one after the other,
 // [H,D,d], so that each head's values pass through its own block alone and the heads of a key/value
 // group, which share their values, in one product.
-#include "core/probes/gram.h"
+#include "core/gram.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +17,6 @@ enum { TOKENS = 32 }; // of which the products [H,D] are at hand
 void grams_release(struct grams *s)
 {
     free(s->gram);
-    free(s->slices);
     *s = (struct grams){ 0 };
 }
 
@@ -35,23 +34,25 @@ static struct tensor *lora_product(struct graph *g, const struct lora *lora)
     return op_scale(g, op_matmul(g, (struct tensor *)&lora->b, t, NULL), lora->scale);
 }
 
-// s->slices from the projection, with what LoRA adds to it.
-static int cut_slices(struct grams *s, struct graph *g, const struct linear *o, int64_t d)
+// The blocks [H*D, d] of the projection, with what LoRA adds to it.
+static struct tensor *cut_slices(struct graph *g, const struct linear *o, int64_t heads, int64_t d)
 {
-    const int64_t out = o->weight.shape[0], width = s->heads * d;
+    const int64_t out = o->weight.shape[0], width = heads * d;
+    float *slices = xreallocarray(NULL, (size_t)(out * width), sizeof *slices);
     struct arena_mark scratch = graph_scratch_begin(g);
     struct tensor *w = op_widen(g, graph_weight(&o->weight)); // [D, H*d]
     if (o->lora) w = op_add(g, w, lora_product(g, o->lora));
     float *rows = w && graph_ok(g) ? xmalloc(tensor_bytes(w)) : NULL;
     if (rows) g->backend->download(rows, w->data, tensor_bytes(w));
-    s->slices = xreallocarray(s->slices, (size_t)(out * width), sizeof *s->slices);
-    for (int64_t n = 0; rows && n < s->heads; n++)
+    for (int64_t n = 0; rows && n < heads; n++)
         for (int64_t i = 0; i < out; i++)
-            memcpy(s->slices + (n * out + i) * d, rows + i * width + n * d,
-                   (size_t)d * sizeof *rows);
-    free(rows);
+            memcpy(slices + (n * out + i) * d, rows + i * width + n * d, (size_t)d * sizeof *rows);
     graph_scratch_end(g, scratch);
-    return graph_ok(g) ? 0 : -1;
+    struct tensor *t =
+        rows ? graph_upload(g, DTYPE_F32, 2, (int64_t[]){ heads * out, d }, slices) : NULL;
+    free(rows);
+    free(slices);
+    return t;
 }
 
 // Values of one key/value head of keys from..from+m: [m,d].
@@ -102,36 +103,37 @@ static int products(struct graph *g, const float *u, int64_t m, int64_t heads, i
     return graph_ok(g) ? 0 : -1;
 }
 
-int grams_make(struct grams *s, struct graph *g, const struct linear *o, struct tensor *v,
-               int64_t heads)
+int grams_add(struct grams *s, struct graph *g, const struct linear *o, struct tensor *v,
+              int64_t heads)
 {
     const int64_t keys = v->shape[0], kv_heads = v->shape[1], d = v->shape[2];
     const int64_t out = o->weight.shape[0], squares = heads * heads;
     const enum matmul_mode mode = g->matmul;
-    s->keys = keys;
-    s->heads = heads;
-    g->matmul = MATMUL_F32;
-    int status = cut_slices(s, g, o, d);
     struct arena_mark scratch = graph_scratch_begin(g);
-    struct tensor *slices =
-        status == 0 ? graph_upload(g, DTYPE_F32, 2, (int64_t[]){ heads * out, d }, s->slices)
-                    : NULL;
-    struct tensor *wide = op_widen(g, v);
+    g->matmul = MATMUL_F32;
+    struct tensor *slices = cut_slices(g, o, heads, d), *wide = op_widen(g, v);
     float *values = wide ? xmalloc(tensor_bytes(wide)) : NULL;
     float *u = xreallocarray(NULL, (size_t)(heads * out * TOKENS), sizeof *u);
     if (wide) g->backend->download(values, wide->data, tensor_bytes(wide));
-    s->gram = xreallocarray(s->gram, (size_t)(keys * squares), sizeof *s->gram);
-    status = slices && wide ? status : -1;
+    s->heads = heads;
+    s->gram = xreallocarray(s->gram, (size_t)((s->keys + keys) * squares) + 1, sizeof *s->gram);
+    int status = slices && wide ? 0 : -1;
     for (int64_t from = 0, m; from < keys && status == 0 && !graph_stop(g); from += m) {
         m = keys - from < TOKENS ? keys - from : TOKENS;
         status = head_outputs(g, slices, values, from, m, heads, kv_heads, u);
-        if (status == 0) status = products(g, u, m, heads, out, s->gram + from * squares);
+        if (status == 0) status = products(g, u, m, heads, out, s->gram + s->keys * squares);
+        s->keys += m;
     }
     free(u);
     free(values);
     graph_scratch_end(g, scratch);
     g->matmul = mode;
     return status == 0 && graph_ok(g) ? 0 : -1;
+}
+
+void grams_trim(struct grams *s, int64_t keys)
+{
+    if (s->keys > keys) s->keys = keys;
 }
 
 double grams_contribution(const struct grams *s, int64_t key, const double *a)
