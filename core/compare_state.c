@@ -109,7 +109,7 @@ static char *read_text(const cJSON *o, const char *key)
 
 static bool read_asked(struct asked *q, const cJSON *o)
 {
-    double n[9], costs[COSTS];
+    double n[9] = { 0 }, costs[COSTS] = { 0 };
     const char *metric = cJSON_GetStringValue(json_get(o, "metric"));
     const cJSON *x;
     *q = (struct asked){ 0 };
