@@ -542,10 +542,16 @@ bool adapter_is(const char *folder)
 static int refuse_folder(const char *folder, struct err *err)
 {
     if (access(folder, F_OK) < 0) return err_set(err, "there is no folder '%s'", folder);
+    const bool model = has_file(folder, "config.json");
+    if (!model && has_file(folder, "state.safetensors"))
+        return err_set(err,
+                       "'%s' only holds what its run goes on from: checkpoints can be used when "
+                       "train.keep is 1 or more while they are written",
+                       folder);
     return err_set(err,
                    "'%s' is not an adapter (it has no adapter_config.json and no "
                    "extra.safetensors)%s",
-                   folder, has_file(folder, "config.json") ? " but a model: /load it" : "");
+                   folder, model ? " but a model: /load it" : "");
 }
 
 // *file stays NULL where the folder has no such file.

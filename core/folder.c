@@ -56,9 +56,14 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
     return remove(path);
 }
 
+void folder_remove(const char *path)
+{
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 void folder_abandon(char *work)
 {
-    if (work) nftw(work, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    if (work) folder_remove(work);
     free(work);
 }
 

@@ -17,6 +17,8 @@ char *folder_begin(const char *target, struct err *err);
 // On failure the folder is abandoned.
 int folder_commit(char *work, const char *target, struct err *err);
 void folder_abandon(char *work);
+// A folder of ours with all that is in it; nothing when there is none.
+void folder_remove(const char *path);
 
 // A file of the folder, to be written with stdio as NAME.part; closing gives it its name when all
 // of it is on disk, else removes it.

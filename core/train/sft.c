@@ -147,7 +147,7 @@ static int save(struct sft *t, struct err *err)
     const struct save_identity id = sft_identity(t);
     const int64_t keep = settings_integer(t->job->settings, "train.keep");
     t->saved = clock_seconds();
-    return save_write(t->out.path, &t->params, &t->place, &id, keep > 1 ? keep : 1, err);
+    return save_write(t->out.path, &t->params, t->base, &t->place, &id, keep, err);
 }
 
 // Every so many steps, or when it is time.

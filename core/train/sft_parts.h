@@ -64,7 +64,7 @@ struct sft {
     const struct metric *metric; // of the validation; NULL: the loss
     bool torn;      // a step was taken whose validation was not: no place to go on from
     char *settings; // what training depends on, "key=value" lines
-    char data_hash[65], samples_hash[65];
+    char data_hash[65], samples_hash[65], held_hash[65], adapter_hash[65]; // "": there is none
     double loss;         // of the last step
     double saved, begun; // times
     int64_t begun_step;  // of this process
