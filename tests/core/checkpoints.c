@@ -202,6 +202,22 @@ static void test_not_kept(void **state)
     free(folder), free(part), free(deep);
 }
 
+// Killed between its record and its end: what it needs no more goes when it is run again.
+static void test_tidy(void **state)
+{
+    (void)state;
+    static const char *const settings[] = { "train.method=layernorm-simple", "train.steps=2",
+                                            "train.save_every=1", NULL };
+    write_samples("data.jsonl", 0, 6);
+    train("out", false, 0, settings, 0, NULL);
+    char *out = in("out"), *checkpoint = in("out/checkpoint-2");
+    scratch_text(out, "best.safetensors", "of the best validation");
+    scratch_text(checkpoint, "state.safetensors", "to go on from");
+    train("out", true, 0, settings, 0, NULL);
+    expect_names("out", "adapter_config.json adapter_model.safetensors training.json ");
+    free(out), free(checkpoint);
+}
+
 static char *copy_adapter(void)
 {
     char *folder = in("lora");
@@ -261,7 +277,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, open_scratch, close_scratch)
     const struct CMUnitTest tests[] = {
         T(test_adapter),         T(test_model), T(test_not_kept), T(test_changed_validation),
-        T(test_changed_adapter),
+        T(test_changed_adapter), T(test_tidy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
