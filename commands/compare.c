@@ -2,7 +2,6 @@
 //
 // The engine's settings, conversation and adapter are as before afterwards: both sides are computed
 // with settings of their own in a conversation of their own.
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <string.h>
 
 #include "commands/compare_table.h"
+#include "commands/csv.h"
 #include "commands/option_table.h"
 #include "commands/presets.h"
 #include "core/clock.h"
@@ -142,35 +142,6 @@ static int read_line(struct asking *a, int argc, char **argv, struct err *err)
     return read_question(a, argc - used, argv + used, err);
 }
 
-// --- CSV -----------------------------------------------------------------------------------------
-
-static FILE *csv_open(const char *path, struct err *err)
-{
-    FILE *f = fopen(path, "wxe");
-    if (!f && errno == EEXIST)
-        err_set(err, "'%s' exists: nothing is overwritten, choose another name", path);
-    else if (!f)
-        err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    return f;
-}
-
-static void csv_text(FILE *f, const char *text)
-{
-    putc('"', f);
-    for (; text && *text; text++) {
-        if (*text == '"') putc('"', f);
-        putc(*text, f);
-    }
-    putc('"', f);
-}
-
-static int csv_close(FILE *f, const char *path, struct err *err)
-{
-    const bool failed = ferror(f);
-    if (fclose(f) || failed) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    return 0;
-}
-
 // --- one question --------------------------------------------------------------------------------
 
 static void show_progress(void *self, double done, double count)
@@ -291,19 +262,16 @@ static void show_steps(const struct asking *a, const struct comparison *c)
 
 static int write_steps(const struct asking *a, const struct comparison *c, struct err *err)
 {
-    FILE *f = csv_open(a->csv, err);
+    FILE *f = csv_create(a->csv, "step,hellinger,a,b,token_a,token_b\n", err);
     if (!f) return -1;
-    fputs("step,hellinger,a,b,token_a,token_b\n", f);
     for (int64_t t = 0; t < c->steps; t++) {
-        fprintf(f, "%" PRId64 ",%.9g,%" PRId64 ",%" PRId64, t, c->hellinger[t], c->best[0][t],
+        fprintf(f, "%" PRId64 ",%.9g,%" PRId64 ",%" PRId64 ",", t, c->hellinger[t], c->best[0][t],
                 c->best[1][t]);
         for (int k = 0; k < 2; k++) {
             char *text = token_text(a, c->best[k][t]);
-            putc(',', f);
-            csv_text(f, text);
+            csv_text(f, text, k ? '\n' : ',');
             free(text);
         }
-        putc('\n', f);
     }
     return csv_close(f, a->csv, err);
 }
@@ -381,27 +349,24 @@ static void show_data(const struct asking *a, const struct compared_data *d)
 
 static void write_question(FILE *f, const struct compared_question *q)
 {
-    const char *const texts[] = { q->kind, q->prompt, q->reference, q->answer[0], q->answer[1] };
-    csv_text(f, q->id);
-    fprintf(f, ",%s,%.9g,%.9g,", q->metric->name, q->score[0], q->score[1]);
+    const char *const texts[] = { q->kind, q->prompt, q->reference, q->answer[0] };
+    csv_text(f, q->id, ',');
+    fprintf(f, "%s,%.9g,%.9g,", q->metric->name, q->score[0], q->score[1]);
     if (q->generated)
-        fprintf(f, "%.9g,%.9g,%" PRId64 ",%" PRId64, q->mean, q->most, q->steps, q->first);
+        fprintf(f, "%.9g,%.9g,%" PRId64 ",%" PRId64 ",", q->mean, q->most, q->steps, q->first);
     else
-        fputs(",,,", f);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        putc(',', f);
-        csv_text(f, texts[i]);
-    }
-    putc('\n', f);
+        fputs(",,,,", f);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) csv_text(f, texts[i], ',');
+    csv_text(f, q->answer[1], '\n');
 }
 
 static int write_questions(const struct asking *a, const struct compared_data *d, struct err *err)
 {
-    FILE *f = csv_open(a->csv, err);
+    FILE *f = csv_create(a->csv,
+                         "id,metric,score_a,score_b,hellinger_mean,hellinger_largest,steps,first,"
+                         "kind,question,reference,answer_a,answer_b\n",
+                         err);
     if (!f) return -1;
-    fputs("id,metric,score_a,score_b,hellinger_mean,hellinger_largest,steps,first,kind,question,"
-          "reference,answer_a,answer_b\n",
-          f);
     for (size_t i = 0; i < d->count; i++) write_question(f, &d->list[i]);
     return csv_close(f, a->csv, err);
 }

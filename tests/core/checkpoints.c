@@ -9,22 +9,6 @@
 
 #define ADAPTER "tests/goldens/llava-1.5/adapters/lora"
 
-static char *scratch; // of the running test
-
-static int open_scratch(void **state)
-{
-    (void)state;
-    scratch = scratch_new();
-    return 0;
-}
-
-static int close_scratch(void **state)
-{
-    (void)state;
-    scratch_remove(scratch);
-    return 0;
-}
-
 static char *in(const char *name)
 {
     return xasprintf("%s/%s", scratch, name);
@@ -274,10 +258,10 @@ static void test_changed_adapter(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, open_scratch, close_scratch)
     const struct CMUnitTest tests[] = {
-        T(test_adapter),         T(test_model), T(test_not_kept), T(test_changed_validation),
-        T(test_changed_adapter), T(test_tidy),
+        IN_SCRATCH(test_adapter),         IN_SCRATCH(test_model),
+        IN_SCRATCH(test_not_kept),        IN_SCRATCH(test_changed_validation),
+        IN_SCRATCH(test_changed_adapter), IN_SCRATCH(test_tidy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

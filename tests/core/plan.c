@@ -7,22 +7,6 @@
 #include "core/train/forecast.h"
 #include "core/train/select.h"
 
-static char *scratch; // of the running test
-
-static int open_scratch(void **state)
-{
-    (void)state;
-    scratch = scratch_new();
-    return 0;
-}
-
-static int close_scratch(void **state)
-{
-    (void)state;
-    scratch_remove(scratch);
-    return 0;
-}
-
 // "activations: 1.2 MB, forecast 1.3 MB" of the results, in MB.
 static void told_part(const struct trial *t, const char *part, double *took, double *forecast)
 {
