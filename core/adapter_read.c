@@ -247,8 +247,9 @@ static int check_target(const struct reading *r, const struct key *k, const stru
     free(today);
     free(file);
     if (found == 0)
-        return err_set(r->err, "\"target_modules\" of adapter_config.json does not name its "
-                               "module: PEFT would leave it out");
+        return err_set(r->err, "adapter_config.json (target_modules, exclude_modules, "
+                               "layers_to_transform) does not name its module: PEFT would leave "
+                               "it out");
     return found < 0 ? -1 : 0;
 }
 

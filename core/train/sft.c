@@ -286,7 +286,6 @@ static int finish(struct sft *t, struct err *err)
         tidy(t);
         job_result(j, what, "%s", t->out.path);
         tell_memory(t);
-        if (t->place.step > t->begun_step) job_result(j, "loss", "%.6g", t->loss);
         if (t->place.best_step >= 0) {
             job_result(j, "best step", "%lld", (long long)t->place.best_step);
             if (t->metric)
@@ -320,8 +319,10 @@ static int run(struct job *j, struct err *err)
         if (status == 0) status = save(&t, err);
         if (status == 0) status = finish(&t, err);
     }
-    // Killed after its record said so, it may not have come to this.
-    if (t.out.done) tidy(&t);
+    if (t.out.done) {
+        job_log(j, "'%s' holds the finished result: nothing was left to do", t.out.path);
+        tidy(&t); // killed after its record said so, it may not have come to this
+    }
     release(&t);
     return status;
 }
@@ -332,7 +333,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 {
     struct sft_options o;
     if (sft_options_read(&o, argc, argv, err) < 0 || out_check(o.out, o.resume, err) < 0) return -1;
-    if (dataset_check(o.data, err) < 0) return -1;
+    if (dataset_check(o.data, err) < 0 || sft_held_check(settings, err) < 0) return -1;
     return model ? params_check(model, settings, err) : 0;
 }
 

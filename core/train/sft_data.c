@@ -68,7 +68,11 @@ static void tell_findings(struct job *j, const struct data_check *c, const char 
 
 static int none_usable(const struct data_check *c, const char *path, struct err *err)
 {
-    if (!c->chosen) return err_set(err, "'%s' has no sample of the kinds in train.filter", path);
+    if (!c->chosen)
+        return err_set(err,
+                       "'%s' has no sample of the kinds in train.filter: /data check names the "
+                       "kinds it has",
+                       path);
     for (size_t i = 0; i < c->finding_count; i++)
         if (c->findings[i].problem != DATA_SAME_ID)
             return err_set(err,
@@ -158,6 +162,13 @@ static const char *held_file(const struct settings *s, double *share)
     *share = strtod(text, &end);
     if (settings_is(s, "train.validation", "none")) return NULL;
     return end == text || *end ? text : NULL;
+}
+
+int sft_held_check(const struct settings *s, struct err *err)
+{
+    double share;
+    const char *file = held_file(s, &share);
+    return !file || dataset_check(file, err) == 0 ? 0 : err_in(err, "train.validation");
 }
 
 static int open_held(struct sft *t, struct err *err)

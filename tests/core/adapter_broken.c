@@ -33,6 +33,12 @@ static void broken_configs_are_refused(void **state)
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"target_modules\": \"(.*.*)*x(.*.*)*y\"}",
           "too long" },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"target_modules\": [\"q_proj\"]}", "leave it out" },
+        { "{\"peft_type\": \"LORA\", \"r\": 4, \"layers_to_transform\": 0}", "layers.1." },
+        { "{\"peft_type\": \"LORA\", \"r\": 4, \"layers_to_transform\": [0, 1, 3]}", "layers.2." },
+        { "{\"peft_type\": \"LORA\", \"r\": 4, \"exclude_modules\": [\"up_proj\"]}", "up_proj" },
+        { "{\"peft_type\": \"LORA\", \"r\": 4, \"exclude_modules\": \".*[13].*v_proj\"}",
+          "layers.1.self_attn.v_proj" },
+        { "{\"peft_type\": \"LORA\", \"r\": 4, \"exclude_modules\": \"(\"}", "exclude_modules" },
         { "{\"peft_type\": \"LN_TUNING\"}", "LN_TUNING" },
         { "{\"peft_type\": \"LORA\", \"r\": 4", "not valid JSON" },
     };
