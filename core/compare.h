@@ -34,7 +34,7 @@ struct compared_side {
     char *text;
     struct ids ids;
     size_t *starts, tokens; // where the text of each token begins; those that were told
-    char stop[16]; // as event_answer.stop
+    char stop[16];          // as event_answer.stop
     struct compare_cost cost;
 };
 
