@@ -48,7 +48,7 @@ FMA_ALWAYS    := $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),,
 # Kernels say themselves in which order they sum (kernels/vec.h); a*b+c may be one instruction.
 CFLAGS_KERNEL := $(COMMON) $(if $(filter 0,$(SAN)),-O3) -fno-math-errno -fno-trapping-math \
                  -ffp-contract=fast $(FMA_ALWAYS)
-LIBS := -lcjson -lpcre2-8 -lutf8proc -lsqlite3 -lreadline -lncursesw -lmd -lm
+LIBS := -ldl -lcjson -lpcre2-8 -lutf8proc -lsqlite3 -lreadline -lncursesw -lmd -lm
 
 # --- instruction sets: each kernel file is compiled once for each (kernels/isa.h) -------------------
 ISA_FLAGS_base   :=

@@ -71,8 +71,9 @@ int conversation_encode(struct conversation *c, struct graph *g, int i)
                                  : "out of memory for picture %d (%lld of %lld visual tokens)",
                        i, (long long)v->shape[0], (long long)p->tokens);
         } else {
-            c->backend->download(kept.data, v->data, tensor_bytes(v));
             p->visual = kept;
+            if (c->backend->widen(&p->visual, v) < 0) // of f32: a copy
+                graph_fail(g, "widen: %s", c->backend->failure());
         }
     }
     arena_reset(&c->step, mark);

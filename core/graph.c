@@ -40,6 +40,20 @@ bool graph_stop(struct graph *g)
     return !graph_ok(g);
 }
 
+static void *no_memory(struct graph *g, size_t bytes)
+{
+    size_t unused = 0, total = 0;
+    if (!g->backend->memory)
+        return graph_fail(g, "out of memory: %.1f MB more are needed on %s", (double)bytes / 1e6,
+                          g->backend->name);
+    g->backend->memory(&unused, &total);
+    return graph_fail(g,
+                      "out of memory: %.1f MB more are needed on %s, where %.1f of %.1f MB are "
+                      "free; a shorter context (/set ctx.max), a smaller batch, or --device cpu",
+                      (double)bytes / 1e6, g->backend->name, (double)unused / 1e6,
+                      (double)total / 1e6);
+}
+
 struct tensor *graph_new(struct graph *g, enum dtype dtype, int rank, const int64_t *shape)
 {
     if (!graph_ok(g)) return NULL;
@@ -47,11 +61,9 @@ struct tensor *graph_new(struct graph *g, enum dtype dtype, int rank, const int6
     for (int i = 0; i < rank; i++)
         if (shape[i] < 0 || __builtin_mul_overflow(bytes, (size_t)shape[i], &bytes))
             return graph_fail(g, "a tensor of this step is too large to exist");
-    struct tensor *t = arena_alloc(g->arena, sizeof *t);
+    struct tensor *t = arena_alloc_host(g->arena, sizeof *t);
     void *data = t ? arena_alloc(g->arena, bytes) : NULL;
-    if (!data)
-        return graph_fail(g, "out of memory: %.1f MB more are needed on %s", (double)bytes / 1e6,
-                          g->backend->name);
+    if (!data) return no_memory(g, bytes);
     *t = (struct tensor){ .data = data, .dtype = dtype, .rank = rank };
     memcpy(t->shape, shape, (size_t)rank * sizeof *shape);
     return t;
@@ -78,7 +90,7 @@ static bool share_grad(struct graph *g, struct tensor *view, const struct tensor
     view->grad = NULL;
     if (!t->grad || !g->tape) return true;
     struct grad *whole = t->grad->whole ? t->grad->whole : t->grad;
-    view->grad = arena_alloc(g->arena, sizeof *view->grad);
+    view->grad = arena_alloc_host(g->arena, sizeof *view->grad);
     if (!view->grad) return graph_fail(g, "out of memory on %s", g->backend->name);
     *view->grad = (struct grad){ .count = tensor_count(view),
                                  .whole = whole,
@@ -89,7 +101,7 @@ static bool share_grad(struct graph *g, struct tensor *view, const struct tensor
 struct tensor *graph_view(struct graph *g, struct tensor *t, int rank, const int64_t *shape)
 {
     if (!t || !graph_ok(g)) return NULL;
-    struct tensor *view = arena_alloc(g->arena, sizeof *view);
+    struct tensor *view = arena_alloc_host(g->arena, sizeof *view);
     if (!view) return graph_fail(g, "out of memory on %s", g->backend->name);
     *view = (struct tensor){ .data = t->data, .dtype = t->dtype, .rank = rank };
     memcpy(view->shape, shape, (size_t)rank * sizeof *shape);
@@ -108,7 +120,7 @@ struct tensor *graph_rows(struct graph *g, struct tensor *t, int64_t from, int64
     if (from < 0 || count < 0 || from > t->shape[0] - count)
         return graph_fail(g, "rows %lld..%lld of a tensor with %lld", (long long)from,
                           (long long)(from + count), (long long)t->shape[0]);
-    struct tensor *view = arena_alloc(g->arena, sizeof *view);
+    struct tensor *view = arena_alloc_host(g->arena, sizeof *view);
     if (!view) return graph_fail(g, "out of memory on %s", g->backend->name);
     *view = *t;
     view->data = (char *)t->data + (size_t)(from * tensor_row(t)) * dtype_size(t->dtype);

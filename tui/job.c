@@ -15,7 +15,7 @@
 #include "commands/command.h"
 #include "core/safetensors.h"
 #include "sessions/job_run.h"
-#include "tui/device.h"
+#include "core/device.h"
 #include "tui/lines.h"
 #include "tui/options.h"
 #include "tui/plain.h"

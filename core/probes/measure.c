@@ -155,10 +155,8 @@ static int encode(struct passing *p, int i)
         *kept = *v;
         kept->data = p->m->backend->alloc(tensor_bytes(v));
         if (kept->data) {
-            float *host = xmalloc(tensor_bytes(v));
-            p->m->backend->download(host, v->data, tensor_bytes(v));
-            p->m->backend->upload(kept->data, host, tensor_bytes(v));
-            free(host);
+            if (g->backend->widen(kept, v) < 0) // of f32: a copy
+                graph_fail(g, "widen: %s", g->backend->failure());
             p->visual[i] = kept;
             p->ours[i] = true;
         } else {
