@@ -16,6 +16,7 @@
 #include "core/engine.h"
 #include "core/train/parts.h"
 #include "tests/core/scratch.h"
+#include "tests/device.h"
 
 #define LLAVA "tests/goldens/llava-1.5"
 #define LLAMA "tests/goldens/llama-3.2" // ties its head
@@ -31,7 +32,7 @@ static void must(int status, const struct err *err)
 static struct model *load(const char *folder)
 {
     struct err err;
-    struct model *m = model_load(folder, backend_cpu(), NULL, &err);
+    struct model *m = model_load(folder, test_device(), NULL, &err);
     if (!m) fail_msg("%s", err.text);
     return m;
 }
@@ -77,7 +78,7 @@ static struct logits logits_of(const struct model *m)
     struct conversation c;
     bool answered;
     hooks_add(&hooks, &hook);
-    conversation_init(&c, backend_cpu());
+    conversation_init(&c, test_device());
     conversation_set_model(&c, m);
     struct message *said = conversation_add(&c, ROLE_USER);
     if (model_sees(m)) {
@@ -513,7 +514,7 @@ static void trained_parameters_are_saved(void **state)
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
         bool whole = !strcmp(methods[i], "all");
         struct model *m = load(LLAVA);
-        struct params p = { .backend = backend_cpu() };
+        struct params p = { .backend = test_device() };
         struct settings *s = settings_new();
         must(settings_set(s, "train.method", methods[i], &err), &err);
         must(params_open(&p, m, s, &err), &err);
@@ -748,7 +749,7 @@ static void switching_acts_at_once_and_failing_changes_nothing(void **state)
     struct heard h = { 0 };
     struct sinks sinks = { 0 };
     sinks_add(&sinks, (struct sink){ hear, &h });
-    struct engine *e = engine_new(backend_cpu(), &sinks);
+    struct engine *e = engine_new(test_device(), &sinks);
     // Before a model is there the folder is remembered.
     must(engine_set(e, "adapter", NORMS, &err), &err);
     assert_int_equal(engine_set(e, "adapter", "tests/goldens/pictures", &err), -1);

@@ -23,6 +23,7 @@
 
 #include "core/engine.h"
 #include "core/json.h"
+#include "tests/device.h"
 
 struct golden {
     const char *name;
@@ -69,7 +70,7 @@ static inline void golden_open_on(struct golden *g, const char *name, const stru
 
 static inline void golden_open(struct golden *g, const char *name)
 {
-    golden_open_on(g, name, backend_cpu());
+    golden_open_on(g, name, test_device());
 }
 
 static inline void golden_close(struct golden *g)

@@ -15,6 +15,7 @@
 #include "core/safetensors.h"
 #include "core/tape.h"
 #include "core/train/loss.h"
+#include "tests/device.h"
 
 enum { WEIGHTS_MAX = 256 };
 
@@ -42,21 +43,21 @@ static void open_model(struct fixture *f, const char *name)
     struct err err;
     char path[256];
     *f = (struct fixture){ .folder = name,
-                           .tape = { .backend = backend_cpu() },
-                           .step = { .backend = backend_cpu() } };
+                           .tape = { .backend = test_device() },
+                           .step = { .backend = test_device() } };
     snprintf(path, sizeof path, "tests/goldens/%s/golden.json", name);
     if (!(f->json = json_read(path, 1 << 24, &err))) fail_msg("%s", err.text);
     snprintf(path, sizeof path, "tests/goldens/%s/golden.safetensors", name);
     if (!(f->golden = safetensors_open(path, &err))) fail_msg("%s", err.text);
     snprintf(path, sizeof path, "tests/goldens/%s", name);
-    if (!(f->model = model_load(path, backend_cpu(), NULL, &err))) fail_msg("%s", err.text);
+    if (!(f->model = model_load(path, test_device(), NULL, &err))) fail_msg("%s", err.text);
     f->settings = settings_new();
     must(settings_set(f->settings, "chat.date", "26 Jul 2024", &err), &err);
 }
 
 static void close_model(struct fixture *f)
 {
-    for (int i = 0; i < f->count; i++) grad_free(backend_cpu(), f->grads[i]);
+    for (int i = 0; i < f->count; i++) grad_free(test_device(), f->grads[i]);
     tape_release(&f->tape);
     arena_release(&f->step);
     settings_free(f->settings);
@@ -79,7 +80,7 @@ static void train(struct fixture *f, const char *name)
 {
     struct tensor *w = weight(f->model, name);
     assert_true(f->count < WEIGHTS_MAX);
-    w->grad = grad_new(backend_cpu(), tensor_count(w));
+    w->grad = grad_new(test_device(), tensor_count(w));
     f->names[f->count] = name;
     f->grads[f->count++] = w->grad;
     model_weights_changed(f->model);
@@ -139,7 +140,7 @@ static void open_sample(struct fixture *f, char which, struct conversation *c, s
     char name[32];
     struct err err;
     const cJSON *chat, *message;
-    conversation_init(c, backend_cpu());
+    conversation_init(c, test_device());
     conversation_set_model(c, f->model);
     snprintf(name, sizeof name, "train_%c", which);
     cJSON_ArrayForEach(chat, json_get(f->json, "chat"))
@@ -162,7 +163,7 @@ static double run(struct fixture *f, char which, double share, bool recompute)
     double loss;
     open_sample(f, which, &c, &l);
     f->tape.recompute = recompute;
-    struct graph g = { .backend = backend_cpu(), .arena = &f->step, .settings = f->settings };
+    struct graph g = { .backend = test_device(), .arena = &f->step, .settings = f->settings };
     if (f->count) g.tape = &f->tape;
     if (loss_sample(&g, f->model, c.pictures, c.picture_count, &l, share, &loss) < 0)
         fail_msg("%s", g.err.text);
@@ -220,7 +221,7 @@ static void test_loss(void **state)
         compare(&f, name, &loss, 1);
         loss = (float)run(&f, which, 1, true);
         compare(&f, name, &loss, 1);
-        for (int i = 0; i < f.count; i++) grad_free(backend_cpu(), f.grads[i]);
+        for (int i = 0; i < f.count; i++) grad_free(test_device(), f.grads[i]);
         weight(f.model, "language_model.model.layers.2.input_layernorm.weight")->grad = NULL;
         f.count = 0;
     }
@@ -296,7 +297,7 @@ static void train_encoder(struct fixture *f)
                                  &v->layer[0].fc1.bias, &v->class_token };
     for (size_t i = 0; i < sizeof encoder / sizeof *encoder; i++) {
         if (!encoder[i]->data) continue;
-        encoder[i]->grad = grad_new(backend_cpu(), tensor_count(encoder[i]));
+        encoder[i]->grad = grad_new(test_device(), tensor_count(encoder[i]));
         f->names[f->count] = "encoder";
         f->grads[f->count++] = encoder[i]->grad;
     }
@@ -324,12 +325,12 @@ static void test_same_bits(void **state)
         size_t most = f.step.peak;
         for (int way = 0; way < 3; way++) {
             forget(&f);
-            if (way == 0) backend_cpu()->set_threads(1);
+            if (way == 0) test_device()->set_threads(1);
             f.tape.keep = way == 2 ? most / 2 : 0; // some layers kept, others not
             f.step.peak = 0;
             run(&f, 'a', 1, way > 0);
             assert_true(way == 0 ? f.step.peak == most : f.step.peak < most);
-            backend_cpu()->set_threads(0);
+            test_device()->set_threads(0);
             for (int i = 0; i < f.count; i++)
                 assert_memory_equal(first[i], f.grads[i]->data,
                                     (size_t)f.grads[i]->count * sizeof(float));
@@ -351,7 +352,7 @@ static void run_batch(struct fixture *f, bool recompute, bool turned, double *lo
         items[i] = (struct loss_item){ c[i].pictures, c[i].picture_count, &l[i], 0 };
     }
     f->tape.recompute = recompute;
-    struct graph g = { .backend = backend_cpu(), .arena = &f->step, .settings = f->settings };
+    struct graph g = { .backend = test_device(), .arena = &f->step, .settings = f->settings };
     if (f->count) g.tape = &f->tape;
     if (loss_batch(&g, f->model, items, (size_t)count, 0.5, losses) < 0) fail_msg("%s", g.err.text);
     assert_int_equal(f->step.used, 0);
@@ -447,12 +448,12 @@ static void test_no_answer(void **state)
     struct err err;
     double loss;
     open_model(&f, "llava-1.5");
-    conversation_init(&c, backend_cpu());
+    conversation_init(&c, test_device());
     conversation_set_model(&c, f.model);
     message_add_text(conversation_add(&c, ROLE_USER), "What?");
     must(labels_make(&l, c.messages, c.message_count, NULL, 0, c.model, f.settings, &err), &err);
     assert_int_equal(l.trained, 0);
-    struct graph g = { .backend = backend_cpu(), .arena = &f.step, .settings = f.settings };
+    struct graph g = { .backend = test_device(), .arena = &f.step, .settings = f.settings };
     assert_int_equal(loss_sample(&g, f.model, NULL, 0, &l, 1, &loss), -1);
     assert_non_null(strstr(g.err.text, "no token"));
     labels_release(&l);

@@ -17,6 +17,7 @@
 #include "core/safetensors.h"
 #include "core/tape.h"
 #include "core/train/loss.h"
+#include "tests/device.h"
 
 enum { FOUND_MAX = 32 };
 
@@ -54,14 +55,14 @@ static void open_model(struct fixture *f, const char *name)
     struct err err;
     char path[256];
     *f = (struct fixture){ .folder = name,
-                           .tape = { .backend = backend_cpu() },
-                           .step = { .backend = backend_cpu() } };
+                           .tape = { .backend = test_device() },
+                           .step = { .backend = test_device() } };
     snprintf(path, sizeof path, "tests/goldens/%s/golden.json", name);
     if (!(f->json = json_read(path, 1 << 24, &err))) fail_msg("%s", err.text);
     snprintf(path, sizeof path, "tests/goldens/%s/golden.safetensors", name);
     if (!(f->golden = safetensors_open(path, &err))) fail_msg("%s", err.text);
     snprintf(path, sizeof path, "tests/goldens/%s", name);
-    if (!(f->model = model_load(path, backend_cpu(), NULL, &err))) fail_msg("%s", err.text);
+    if (!(f->model = model_load(path, test_device(), NULL, &err))) fail_msg("%s", err.text);
     f->settings = settings_new();
     set(f, "chat.date", "26 Jul 2024");
     set(f, "ira.layers", "2-3");
@@ -104,7 +105,7 @@ static void attach(struct fixture *f, struct hooks *hooks, bool training)
 {
     struct err err;
     const struct method_env env = { .model = f->model,
-                                    .backend = backend_cpu(),
+                                    .backend = test_device(),
                                     .settings = f->settings,
                                     .tensors = { find, f },
                                     .training = training };
@@ -231,7 +232,7 @@ static void add_message(struct conversation *c, const cJSON *json)
 static void open_chat(struct fixture *f, const char *name, struct conversation *c)
 {
     const cJSON *chat, *message;
-    conversation_init(c, backend_cpu());
+    conversation_init(c, test_device());
     conversation_set_model(c, f->model);
     cJSON_ArrayForEach(chat, json_get(f->json, "chat"))
     {
@@ -389,7 +390,7 @@ static void train(void *self, const char *name, struct tensor *t)
     assert_true(p->count < FOUND_MAX);
     p->name[p->count] = name;
     p->tensor[p->count] = t;
-    t->grad = p->grad[p->count++] = grad_new(backend_cpu(), tensor_count(t));
+    t->grad = p->grad[p->count++] = grad_new(test_device(), tensor_count(t));
 }
 
 static void train_values(struct fixture *f, struct trained *p)
@@ -402,7 +403,7 @@ static void forget(struct trained *p)
 {
     for (int i = 0; i < p->count; i++) {
         p->tensor[i]->grad = NULL;
-        grad_free(backend_cpu(), p->grad[i]);
+        grad_free(test_device(), p->grad[i]);
     }
     p->count = 0;
 }
@@ -447,7 +448,7 @@ static void check_training(const char *folder, const char *run, const char *key,
     train_values(&f, &trained);
     open_sample(&f, "train_a", &c, &l);
     f.tape.recompute = recompute;
-    struct graph g = { .backend = backend_cpu(),
+    struct graph g = { .backend = test_device(),
                        .arena = &f.step,
                        .settings = f.settings,
                        .hooks = &hooks,
@@ -493,7 +494,7 @@ static void samples_do_not_mix(void **state)
         open_sample(&f, i ? "train_b" : "train_a", &c[i], &l[i]);
         items[i] = (struct loss_item){ c[i].pictures, c[i].picture_count, &l[i], 7 + (uint64_t)i };
     }
-    struct graph g = { .backend = backend_cpu(),
+    struct graph g = { .backend = test_device(),
                        .arena = &f.step,
                        .settings = f.settings,
                        .hooks = &hooks,
@@ -530,7 +531,7 @@ static void bad_settings_are_refused(void **state)
     struct fixture f;
     struct err err;
     open_model(&f, folders[0]);
-    struct method_env env = { .model = f.model, .backend = backend_cpu(), .settings = f.settings };
+    struct method_env env = { .model = f.model, .backend = test_device(), .settings = f.settings };
     assert_int_equal(methods_check(method_of("ira.on"), &env, &err), -1);
     assert_non_null(strstr(err.text, "ira.2.head.weight"));
     env.training = true; // begins with fresh ones
