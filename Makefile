@@ -188,8 +188,8 @@ GPU_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/cuda/*.c)) $(wildcard tests/
 test-gpu: cuda $(B)/vlmsh $(GPU_TESTS)
 	@if tools/gpu.sh; then VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" \
 	  tests/run.sh $(GPU_TESTS); fi
-bench-gpu: cuda vlmsh $(B)/tests/bench/gpu
-	@if tools/gpu.sh; then VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" $(B)/tests/bench/gpu; fi
+bench-gpu: cuda vlmsh $(B)/tests/bench/gpu/products
+	@if tools/gpu.sh; then VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" $(B)/tests/bench/gpu/products; fi
 
 # --- the demo model: about two hours; interrupted, it goes on where it stopped -----------------------
 DEMO_WORK ?= /var/tmp/vlmsh-demo

@@ -144,8 +144,7 @@ static int prefill(struct answering *a)
 // What the passes read of the settings.
 static void obey_settings(struct answering *a)
 {
-    const bool bf16 = settings_is(a->settings, "compute.matmul", "bf16");
-    a->graph.matmul = bf16 ? MATMUL_BF16 : MATMUL_F32;
+    a->graph.matmul = graph_matmul(a->graph.backend, a->settings);
 }
 
 // The prompt and the answer so far under settings that have changed.

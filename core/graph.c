@@ -8,14 +8,22 @@
 #include "core/settings_list.h"
 #include "core/tape.h"
 
-static const char *const matmul_modes[] = { "f32", "bf16", NULL };
+static const char *const matmul_modes[] = { "auto", "f32", "bf16", NULL };
 
 const struct setting compute_settings[] = {
-    { "compute.matmul", SETTING_CHOICE, 0, 0, "f32", NULL, matmul_modes, STALE_KV,
-      "Arithmetic of matrix products: f32, or bf16 where the CPU multiplies it (faster, "
-      "rounded)." },
+    { "compute.matmul", SETTING_CHOICE, 0, 0, "auto", NULL, matmul_modes, STALE_KV,
+      "Arithmetic of matrix products: f32, or bf16 where the device multiplies it (faster, "
+      "rounded); auto is f32 on the CPU, bf16 on a GPU." },
     { 0 },
 };
+
+enum matmul_mode graph_matmul(const struct backend *b, const struct settings *s)
+{
+    const bool rounded = settings_is(s, "compute.matmul", "auto")
+                             ? b->apart
+                             : settings_is(s, "compute.matmul", "bf16");
+    return rounded ? MATMUL_BF16 : MATMUL_F32;
+}
 
 bool graph_ok(const struct graph *g)
 {

@@ -110,12 +110,11 @@ static int pass_begin(struct passing *p, const struct measuring *m, const struct
                        (long long)p->sequence.n, (long long)conversation_limit(c, m->settings));
     if (methods_attach(&p->methods, &p->hooks, &env, err) < 0) return -1;
     hooks_add(&p->hooks, &(struct hook){ .wants = kept_wants, .run = kept_run, .self = p });
-    const bool bf16 = settings_is(m->settings, "compute.matmul", "bf16");
     p->graph = (struct graph){ .backend = m->backend,
                                .arena = &p->arena,
                                .hooks = &p->hooks,
                                .settings = m->settings,
-                               .matmul = bf16 ? MATMUL_BF16 : MATMUL_F32,
+                               .matmul = graph_matmul(m->backend, m->settings),
                                .cancel = m->cancel };
     return 0;
 }
