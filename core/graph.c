@@ -19,6 +19,7 @@ const struct setting compute_settings[] = {
 
 enum matmul_mode graph_matmul(const struct backend *b, const struct settings *s)
 {
+    if (!s) return MATMUL_F32;
     const bool rounded = settings_is(s, "compute.matmul", "auto")
                              ? b->apart
                              : settings_is(s, "compute.matmul", "bf16");

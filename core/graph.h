@@ -49,7 +49,8 @@ struct graph {
     struct err err; // the first failure
 };
 
-// How products are computed: what compute.matmul says, or is by itself on the device.
+// How products are computed: what compute.matmul says, or is by itself on the device. A pass
+// without settings is exact.
 enum matmul_mode graph_matmul(const struct backend *b, const struct settings *s);
 // True while nothing has failed and nobody cancelled.
 bool graph_ok(const struct graph *g);

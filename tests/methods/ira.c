@@ -65,6 +65,7 @@ static void open_model(struct fixture *f, const char *name)
     if (!(f->model = model_load(path, test_device(), NULL, &err))) fail_msg("%s", err.text);
     f->settings = settings_new();
     set(f, "chat.date", "26 Jul 2024");
+    set(f, "compute.matmul", "f32"); // also on a GPU
     set(f, "ira.layers", "2-3");
     set(f, "ira.on", "on");
     set(f, "ira.beta", "0.05");
