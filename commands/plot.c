@@ -1,5 +1,4 @@
 // commands/plot.c -- /plot: what jobs told, step by step, as curves.
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,6 +6,7 @@
 #include <string.h>
 
 #include "commands/jobs.h"
+#include "core/file_out.h"
 #include "core/plot.h"
 #include "core/probes/taps.h"
 #include "sessions/jobs.h"
@@ -123,8 +123,11 @@ static void plot_release(struct plot *p)
 static int list_job(const struct shell *shell, int64_t job, struct table_builder *t,
                     struct err *err)
 {
+    struct job_row row;
     char **names;
     size_t count;
+    if (store_job_read(shell->store, job, &row, err) < 0) return -1;
+    job_row_release(&row);
     int status = store_series(shell->store, job, &names, &count, err);
     for (size_t i = 0; i < count && status == 0; i++) {
         struct curve c;
@@ -156,8 +159,8 @@ static int list_series(const struct shell *shell, const struct plot *p, struct e
 
 static int write_csv(const struct plot *p, struct err *err)
 {
-    FILE *f = fopen(p->csv, "we");
-    if (!f) return err_set(err, "cannot write '%s': %s", p->csv, strerror(errno));
+    FILE *f = file_out_open(p->csv, err);
+    if (!f) return -1;
     fputs("job,series,step,value\n", f);
     for (size_t i = 0; i < p->drawn_count; i++) {
         const struct drawn *d = &p->drawn[i];
@@ -167,10 +170,7 @@ static int write_csv(const struct plot *p, struct err *err)
             fputc('\n', f);
         }
     }
-    const bool bad = ferror(f);
-    if (fclose(f) != 0 || bad)
-        return err_set(err, "cannot write '%s' to its end: %s", p->csv, strerror(errno));
-    return 0;
+    return file_out_close(f, p->csv, err);
 }
 
 static int draw(const struct shell *shell, const struct plot *p, struct err *err)
