@@ -85,7 +85,9 @@ void *arena_alloc_host(struct arena *a, size_t size)
 
 struct arena_mark arena_mark(const struct arena *a)
 {
-    struct arena_mark mark = { a->chunks, a->chunks ? a->chunks->offset : 0, a->used };
+    struct arena_mark mark = { .chunk = a->chunks,
+                               .offset = a->chunks ? a->chunks->offset : 0,
+                               .used = a->used };
     if (a->host) {
         const struct arena_mark host = arena_mark(a->host);
         mark.host_chunk = host.chunk;
@@ -98,8 +100,9 @@ struct arena_mark arena_mark(const struct arena *a)
 void arena_reset(struct arena *a, struct arena_mark mark)
 {
     if (a->host)
-        arena_reset(a->host,
-                    (struct arena_mark){ mark.host_chunk, mark.host_offset, mark.host_used });
+        arena_reset(a->host, (struct arena_mark){ .chunk = mark.host_chunk,
+                                                  .offset = mark.host_offset,
+                                                  .used = mark.host_used });
     struct arena_chunk *spare = a->chunks ? a->chunks->spare : NULL;
     // A mark taken while the arena was empty keeps its oldest chunk, emptied.
     while (a->chunks && a->chunks != mark.chunk && a->chunks->older) {
@@ -135,6 +138,7 @@ void arena_release(struct arena *a)
 
 void arena_settle(struct arena *a)
 {
+    if (a->host && a->host->used) return;
     if (a->used || a->reserved < a->peak + a->peak / 4 || a->reserved <= 2 * ARENA_CHUNK) return;
     arena_release(a);
     arena_expect(a, a->peak);
