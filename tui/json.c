@@ -181,7 +181,7 @@ static void fill_columns(cJSON *o, const struct event *e)
     cJSON *sides = cJSON_AddArrayToObject(o, "starts"); // bytes, token by token
     for (int k = 0; k < 2; k++) {
         cJSON *side = cJSON_CreateArray();
-        for (size_t i = 0; i < c->tokens[k]; i++)
+        for (size_t i = 0; c->starts[k] && i < c->tokens[k]; i++)
             cJSON_AddItemToArray(side, cJSON_CreateNumber((double)c->starts[k][i]));
         cJSON_AddItemToArray(sides, side);
     }
