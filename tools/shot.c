@@ -217,7 +217,7 @@ static void draw_letter(struct sheet *s, int row, int column, const struct glyph
     const float scale = (float)s->scale;
     unsigned char *shape =
         stbtt_GetCodepointBitmap(&s->font, scale, scale, g->code, &width, &height, &dx, &dy);
-    for (int bold = 0; shape && bold <= g->bold; bold++)
+    for (int bold = 0; shape && bold <= (g->bold ? 1 : 0); bold++)
         for (int y = 0; y < height; y++)
             for (int x = 0; x < width; x++)
                 blend(s, column * WIDE + dx + x + bold, row * HIGH + s->baseline + dy + y, g->ink,
