@@ -360,6 +360,25 @@ static void add_shares(struct table_builder *t, const struct compared_data *d)
                    (double)d->agreed / (double)d->steps);
 }
 
+static void show_mean_steps(const struct asking *a, const struct compared_data *d)
+{
+    static const char *const columns[] = { "step", "hellinger", "answers" };
+    static const bool numeric[] = { true, true, true };
+    struct table_builder t;
+    int64_t step = 0;
+    if (d->step_count < 2) return;
+    table_begin(&t, "compare.steps", 3, columns, numeric);
+    for (; step < d->step_count && (a->all_steps || step < SHOWN); step++) {
+        const struct compared_step *s = &d->by_step[step];
+        table_add(&t, "%" PRId64, step);
+        table_add(&t, "%.6f", s->sum / (double)s->answers);
+        table_add(&t, "%" PRId64, s->answers);
+    }
+    table_emit(&t, a->shell->sinks);
+    if (step < d->step_count)
+        sinks_notice(a->shell->sinks, "and %" PRId64 " more steps (--steps)", d->step_count - step);
+}
+
 static void show_data(const struct asking *a, const struct compared_data *d)
 {
     struct table_builder t;
@@ -377,6 +396,7 @@ static void show_data(const struct asking *a, const struct compared_data *d)
     if (d->metric && d->metric->share) compare_number(&t, "McNemar's exact test, p", d->mcnemar);
     add_shares(&t, d);
     table_emit(&t, a->shell->sinks);
+    show_mean_steps(a, d);
 }
 
 static void write_question(FILE *f, const struct compared_question *q)

@@ -44,7 +44,7 @@ static void curves_are_drawn_where_they_belong(void **state)
     double x[] = { 0, 1, 2, 3 }, y[] = { 0, 1, 2, 3 }, z[] = { 3, NAN, 0, 0 };
     const struct plot_line lines[] = { { "up", x, y, 4, false }, { "down", x, z, 4, false } };
     struct buf b = { 0 };
-    plot_text(&b, lines, 2, 30, 4);
+    plot_text(&b, NULL, lines, 2, 30, 4);
     char *rows[16] = { 0 }, *rest = NULL;
     int count = 0;
     for (char *row = strtok_r(b.data, "\n", &rest); row; row = strtok_r(NULL, "\n", &rest))
@@ -70,7 +70,7 @@ static void odd_curves_do_no_harm(void **state)
                                        { "", x, same, 2, false } };
     for (size_t i = 0; i < 3; i++) {
         struct buf b = { 0 };
-        plot_text(&b, &lines[i], 1, 0, 0);
+        plot_text(&b, NULL, &lines[i], 1, 0, 0);
         assert_true(b.length > 100);
         buf_release(&b);
     }
@@ -92,7 +92,7 @@ static void a_picture_shows_the_curve(void **state)
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
-    assert_int_equal(plot_png(path, &line, 1, &err), 0);
+    assert_int_equal(plot_png(path, NULL, &line, 1, &err), 0);
     FILE *f = fopen(path, "r");
     unsigned char head[24];
     assert_int_equal(fread(head, 1, sizeof head, f), sizeof head);
@@ -100,7 +100,7 @@ static void a_picture_shows_the_curve(void **state)
     unlink(path);
     assert_memory_equal(head + 1, "PNG", 3);
     assert_int_equal(head[18] * 256 + head[19], 960);
-    assert_int_equal(plot_png("/no/such/folder/a.png", &line, 1, &err), -1);
+    assert_int_equal(plot_png("/no/such/folder/a.png", NULL, &line, 1, &err), -1);
     assert_non_null(strstr(err.text, "/no/such/folder/a.png"));
 }
 
