@@ -316,11 +316,11 @@ static int show_curves(struct shell *shell, struct plot *p, struct err *err)
     if (!p->drawn_count)
         return err_set(err, "no series is called '%s' there: /plot %s lists what there is",
                        p->series[0], p->o->words[0]);
+    for (size_t i = 0; i < p->drawn_count && p->o->smooth > 1; i++)
+        plot_smooth(p->drawn[i].curve.values, p->drawn[i].curve.count, p->o->smooth);
     if (p->o->csv && write_csv(p, err) < 0) return -1;
     if (p->o->csv)
         sinks_notice(shell->sinks, "%zu series written to '%s'", p->drawn_count, p->o->csv);
-    for (size_t i = 0; i < p->drawn_count && p->o->smooth > 1; i++)
-        plot_smooth(p->drawn[i].curve.values, p->drawn[i].curve.count, p->o->smooth);
     return p->o->csv && !p->o->png ? 0 : draw(shell, p, err);
 }
 
@@ -368,7 +368,7 @@ const struct command command_plot = {
         "--png FILE draws a picture instead. --smooth N takes means over N points, --log x, y or\n"
         "xy makes axes logarithmic, --points leaves points unjoined. Of a CSV file: where X is no\n"
         "number there are bars; --by COLUMN[,COLUMN] makes a line or bar for each value, --where\n"
-        "(may be repeated) takes only such rows.",
+        "(may be repeated; VALUE|VALUE is any of them) takes only such rows.",
     .min = 1,
     .max = -1,
     .complete = COMPLETE_JOB,

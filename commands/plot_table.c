@@ -32,7 +32,7 @@ static int choose_rows(struct drawing *d, struct err *err)
         free(name);
         if (column < 0) return -1;
         for (size_t r = 0; r < d->t.row_count; r++)
-            d->chosen[r] &= !strcmp(csv_cell(&d->t, r, column), equals + 1);
+            d->chosen[r] &= csv_is(csv_cell(&d->t, r, column), equals + 1);
     }
     for (size_t r = 0; r < d->t.row_count; r++)
         if (d->chosen[r]) return 0;

@@ -4,8 +4,8 @@
 //   | keep | score | hellinger |        these lines are written anew each time, up to the end
 //   <!-- end -->
 //
-// The text around stays as a person wrote it; pictures are Markdown's own (![](keep.png)). File
-// names begin at the folder of the file that is written.
+// The text around stays as a person wrote it; pictures are Markdown's own (![](keep.png)). Files
+// are looked for beside the one that is written, then beside the one that is read.
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +20,11 @@
 
 enum { REPORT_MAX = 64 << 20, COLUMNS_MAX = 64, DIGITS = 4 };
 static const char opening[] = "<!-- table ", closing[] = "<!-- end -->";
+
+// Folders, each with a slash at its end or empty.
+struct place {
+    char *to, *from; // of the file that is written, and of the one that is read
+};
 
 // What a marked line asks for.
 struct wanted {
@@ -49,7 +54,7 @@ static int where(struct wanted *w, const char *word, struct err *err)
     const int column = csv_find_column(&w->t, name, w->path, err);
     free(name);
     for (size_t r = 0; column >= 0 && r < w->t.row_count; r++)
-        w->chosen[r] &= !strcmp(csv_cell(&w->t, r, column), equals + 1);
+        w->chosen[r] &= csv_is(csv_cell(&w->t, r, column), equals + 1);
     return column < 0 ? -1 : 0;
 }
 
@@ -78,7 +83,22 @@ static int read_word(struct wanted *w, int *at, struct err *err)
     return w->across < 0 || w->value < 0 ? -1 : 0;
 }
 
-static int read_wanted(struct wanted *w, const char *line, size_t length, const char *folder,
+// Beside the file that is written, else beside the one that is read; belongs to the caller.
+static char *find_file(const char *file, const struct place *place)
+{
+    if (*file == '/') return xstrdup(file);
+    char *near = xasprintf("%s%s", place->to, file);
+    if (access(near, F_OK) == 0) return near;
+    char *other = xasprintf("%s%s", place->from, file);
+    if (access(other, F_OK) != 0) {
+        free(other);
+        return near;
+    }
+    free(near);
+    return other;
+}
+
+static int read_wanted(struct wanted *w, const char *line, size_t length, const struct place *place,
                        const struct shell *shell, struct err *err)
 {
     char *text = xstrndup(line, length), *end = strstr(text, "-->");
@@ -89,8 +109,7 @@ static int read_wanted(struct wanted *w, const char *line, size_t length, const 
     free(text);
     if (status == 0 && !w->words.count) status = err_set(err, "which file?");
     if (status < 0) return -1;
-    const char *file = w->words.list[0];
-    w->path = *file == '/' ? xstrdup(file) : xasprintf("%s%s", folder, file);
+    w->path = find_file(w->words.list[0], place);
     if (csv_read(&w->t, w->path, err) < 0) return -1;
     w->chosen = xcalloc(w->t.row_count + 1, sizeof *w->chosen);
     for (size_t r = 0; r < w->t.row_count; r++) w->chosen[r] = true;
@@ -186,19 +205,20 @@ static void write_across(struct buf *b, const struct wanted *w)
 
 // --- the file ------------------------------------------------------------------------------------
 
-static int add_table(struct buf *b, const char *line, size_t length, const char *folder,
+static int add_table(struct buf *b, const char *line, size_t length, const struct place *place,
                      const struct shell *shell, struct err *err)
 {
     struct wanted w;
     const size_t skip = sizeof opening - 1;
-    const int status = read_wanted(&w, line + skip, length - skip, folder, shell, err);
+    const int status = read_wanted(&w, line + skip, length - skip, place, shell, err);
     if (status == 0) (w.across >= 0 ? write_across : write_rows)(b, &w);
     wanted_release(&w);
     return status;
 }
 
 // The text with its tables written anew; their number, -1.
-static int fill(struct buf *b, const char *text, const char *folder, const struct shell *shell,
+static int fill(struct buf *b, const char *text, const struct place *place,
+                const struct shell *shell,
                 struct err *err)
 {
     int tables = 0, number = 1;
@@ -214,7 +234,7 @@ static int fill(struct buf *b, const char *text, const char *folder, const struc
         if (!end || (next && next < end))
             return err_set(err, "line %d: '%s' must follow the table", number, closing);
         if (p[length] != '\n') buf_putc(b, '\n');
-        if (add_table(b, p, length, folder, shell, err) < 0) return err_in(err, "line %d", number);
+        if (add_table(b, p, length, place, shell, err) < 0) return err_in(err, "line %d", number);
         for (; p < end; p++) number += *p == '\n';
         number--;
         tables++;
@@ -242,9 +262,15 @@ static int write_file(const char *path, const struct buf *b, struct err *err)
     return status;
 }
 
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup("");
+}
+
 static int report_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    const char *from = argv[0], *to = argc > 1 ? argv[1] : from, *slash = strrchr(to, '/');
+    const char *from = argv[0], *to = argc > 1 ? argv[1] : from;
     struct buf b = { 0 };
     size_t size;
     char *text = file_read(from, REPORT_MAX, &size, err);
@@ -254,13 +280,14 @@ static int report_run(struct shell *shell, int argc, char **argv, struct err *er
         return err_set(err, "'%s' holds a zero byte: this is no text", from);
     }
     char *copy = xstrndup(text, size);
-    char *folder = slash ? xstrndup(to, (size_t)(slash - to) + 1) : xstrdup("");
+    struct place place = { folder_of(to), folder_of(from) };
     buf_puts(&b, "");
-    const int tables = fill(&b, copy, folder, shell, err);
+    const int tables = fill(&b, copy, &place, shell, err);
     int status = tables < 0 ? err_in(err, "%s", from) : write_file(to, &b, err);
     if (status == 0) sinks_notice(shell->sinks, "%d tables are written into '%s'", tables, to);
     buf_release(&b);
-    free(folder);
+    free(place.to);
+    free(place.from);
     free(copy);
     free(text);
     return status;
@@ -272,14 +299,14 @@ const struct command command_report = {
     .help = "Writes the tables that a Markdown file names into it, from CSV files.",
     .details =
         "After a line\n"
-        "    <!-- table FILE.csv [COLUMN]... [COLUMN=VALUE]... -->\n"
+        "    <!-- table FILE.csv [COLUMN]... [COLUMN=VALUE[|VALUE]...]... -->\n"
         "up to the next\n"
         "    <!-- end -->\n"
         "the rows of FILE.csv are written: all columns or those named, all rows or those with\n"
         "these values. `across C V` makes a column of each value of C, with V in it:\n"
         "    <!-- table keep.csv keep across score hellinger -->\n"
-        "Everything else stays as it is; with OUT.md FILE.md too. FILE.csv begins at the folder\n"
-        "of the file that is written. Names with blanks stand in double quotes.",
+        "Everything else stays as it is; with OUT.md FILE.md too. FILE.csv is looked for in the\n"
+        "folder of the file that is written, then in that of FILE.md. Names with blanks stand in double quotes.",
     .min = 1,
     .max = 2,
     .complete = COMPLETE_PATH,

@@ -88,6 +88,17 @@ const char *csv_cell(const struct csv *t, size_t row, int column)
     return t->rows[row][column];
 }
 
+bool csv_is(const char *text, const char *values)
+{
+    const size_t n = strlen(text);
+    for (const char *p = values;; p++) {
+        const size_t length = strcspn(p, "|");
+        if (length == n && !memcmp(p, text, n)) return true;
+        p += length;
+        if (!*p) return false;
+    }
+}
+
 bool csv_number(const char *text, double *value)
 {
     char *end;

@@ -40,6 +40,8 @@ size_t csv_add_row(struct csv *t);                    // of empty fields
 void csv_drop_row(struct csv *t, size_t row);
 void csv_set(struct csv *t, size_t row, int column, const char *text);
 const char *csv_cell(const struct csv *t, size_t row, int column);
+// Is the field one of these, separated by "|"?
+bool csv_is(const char *text, const char *values);
 // Is the field a number? NaN counts, nothing does not.
 bool csv_number(const char *text, double *value);
 

@@ -19,7 +19,7 @@ enum {
     HEIGHT = 600,
     LEFT = 110,
     RIGHT = 24,
-    BOTTOM = 66,
+    BOTTOM = 84,
     DOT = 2,
     LETTER = LETTER_HEIGHT * DOT,
     ROW = (LETTER_HEIGHT + LETTER_BELOW + 2) * DOT, // of the legend
@@ -203,6 +203,16 @@ static void draw_bars(const struct sheet *s, const struct plot_line *line, size_
     }
 }
 
+// No point lies on the frame itself; bars stand on it.
+static void add_margin(struct plot_frame *f, bool bars)
+{
+    const double margin = (f->y1 - f->y0) * 0.03;
+    f->y1 += margin;
+    if (!bars || (f->y0 < 0 && !f->log_y)) f->y0 -= margin;
+    if (!bars) f->x0 -= (f->x1 - f->x0) * 0.01;
+    if (!bars) f->x1 += (f->x1 - f->x0) * 0.01;
+}
+
 int plot_png(const char *path, const struct plot_axes *axes, const struct plot_line *lines,
              size_t count, struct err *err)
 {
@@ -214,6 +224,7 @@ int plot_png(const char *path, const struct plot_axes *axes, const struct plot_l
     const int head = axes->title ? 12 + ROW : 10;
     s.top = head + legend(NULL, lines, count, 0) * ROW + 6;
     plot_fit(&s.frame, axes, lines, count, 9, 9);
+    add_margin(&s.frame, axes->names != NULL);
     draw_frame(&s, axes);
     legend(&s, lines, count, head);
     for (size_t l = 0; l < count; l++) {

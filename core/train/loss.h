@@ -32,6 +32,7 @@ struct loss_item {
     size_t picture_count;
     const struct labels *labels;
     uint64_t number; // of this draw of the sample in the training: seeds methods' noise
+    double *kl;      // gets the divergence that methods penalize; NULL: nobody asks
 };
 
 // The samples' rows go through encoder and decoder together, each row seeing its own sample alone.
