@@ -30,8 +30,9 @@
 
 enum {
     CHILD_SECONDS = 20,
-    // Of a decoder's child; larger pictures get a child of their own.
-    SERVED = 500, // pictures, then a new one
+    // Of a decoder's child; larger pictures get a child of their own. After a fork every page that
+    // the parent writes is copied once, so a training run should see few of them.
+    SERVED = 200 << 20, // pixels, then a new one: well within CHILD_SECONDS
     SERVED_AREA = 1 << 20,
     SERVED_BYTES = 4 << 20,
 };
@@ -223,7 +224,8 @@ int image_decode_child(struct image *image, const struct image_header *h, const 
 
 struct image_decoder {
     pid_t child; // 0: none
-    int socket, served;
+    int socket;
+    size_t served; // pixels
     struct shared {
         size_t size;
         char name[256];
@@ -300,10 +302,10 @@ int image_decoder_run(struct image_decoder *d, struct image *image, const void *
     struct image_header h;
     if (image_header_read(&h, bytes, size, name, err) < 0) return -1;
     size_t area = (size_t)h.width * (size_t)h.height;
-    if (d->child && d->served == SERVED) decoder_stop(d, true);
+    if (d->child && d->served >= SERVED) decoder_stop(d, true);
     if (area > SERVED_AREA || size > SERVED_BYTES || (!d->child && decoder_start(d) < 0))
         return image_decode_child(image, &h, bytes, size, name, err);
-    d->served++;
+    d->served += area;
     d->shared->size = size;
     memcpy(d->shared->bytes, bytes, size);
     snprintf(d->shared->name, sizeof d->shared->name, "%s", name);

@@ -45,15 +45,17 @@ static size_t deal(size_t count, int k)
     return count * (size_t)k / LANES;
 }
 
-// Adds what the lanes summed to the gradients, in order; the sums are zero again.
-static int gather(const struct lanes *l, size_t count)
+// Adds what the lanes summed to the gradients, in order; the sums are zero again. One thread does
+// all of a parameter: most are so small that waiting for threads would take longer than adding.
+static int gather(const struct lanes *l, size_t count, bool beside)
 {
+    bool failed = false;
+#pragma omp parallel for schedule(dynamic, 1) reduction(| : failed) if (beside)
     for (size_t i = 0; i < l->params->count; i++)
-        for (int k = 0; k < LANES; k++)
-            if (deal(count, k) < deal(count, k + 1) &&
-                grad_gather(l->backend, l->params->list[i].grad, k + 1) < 0)
-                return -1;
-    return 0;
+        for (int k = 0; k < LANES && !failed; k++)
+            if (deal(count, k) < deal(count, k + 1))
+                failed = grad_gather(l->backend, l->params->list[i].grad, k + 1) < 0;
+    return failed ? -1 : 0;
 }
 
 int lanes_run(struct lanes *l, struct graph *g, const struct model *m,
@@ -74,6 +76,6 @@ int lanes_run(struct lanes *l, struct graph *g, const struct model *m,
         if (graphs[k].failed) graph_fail(g, "%s", graphs[k].err.text);
     }
     if (!graph_ok(g)) return -1;
-    if (g->tape && gather(l, count) < 0) graph_fail(g, "add: %s", l->backend->failure());
+    if (g->tape && gather(l, count, beside) < 0) graph_fail(g, "add: %s", l->backend->failure());
     return graph_ok(g) ? 0 : -1;
 }
