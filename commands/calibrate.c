@@ -45,8 +45,8 @@ static int calibrate_run(struct shell *shell, int argc, char **argv, struct err 
 
 const struct command command_calibrate = {
     .name = "calibrate",
-    .usage =
-        "/calibrate ffn|norms|sinks DATA.json OUT [--images DIR] [--limit N] [--once] | merge OUT FILE...",
+    .usage = "/calibrate ffn|norms|sinks DATA.json OUT [--images DIR] [--limit N] [--once] | merge "
+             "OUT FILE...",
     .help = "Measures the model on the pictures of a data set, for methods that need such numbers.",
     .details =
         "Runs as a job (/jobs, /wait). ffn: for each layer how little the FFN changes visual and\n"

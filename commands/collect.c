@@ -193,10 +193,9 @@ static int read_word(struct collecting *c, char *word, struct err *err)
     } else if (equals && equals > word) {
         if (c->pair_count == WORDS_MAX)
             return err_set(err, "/collect takes at most %d columns", WORDS_MAX);
-        c->pairs[c->pair_count++] =
-            (struct pair){ .name = xstrndup(word, (size_t)(equals - word)),
-                           .value = equals + 1 + (equals[1] == '@'),
-                           .cell = equals[1] == '@' };
+        c->pairs[c->pair_count++] = (struct pair){ .name = xstrndup(word, (size_t)(equals - word)),
+                                                   .value = equals + 1 + (equals[1] == '@'),
+                                                   .cell = equals[1] == '@' };
     } else if (c->table) {
         return err_set(err, "one table, please: '%s' and '%s'", c->table, word);
     } else {

@@ -258,7 +258,8 @@ static int draw_table(const char *path, const struct result_table *t, struct err
             l->y[i] = t->rows[i].value[c];
         }
     }
-    const struct plot_axes axes = { .title = t->name, .x = t->columns[t->points],
+    const struct plot_axes axes = { .title = t->name,
+                                    .x = t->columns[t->points],
                                     .y = t->points ? t->columns[2] : NULL };
     const int status = plot_png(path, &axes, lines, count, err);
     for (size_t i = 0; i < count; i++) {

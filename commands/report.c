@@ -130,7 +130,8 @@ static void write_cell(struct buf *b, const char *text)
         strcspn(text, ".eE") < strlen(text)) {
         buf_printf(b, "%.*g", DIGITS, value);
     } else {
-        for (; *text; text++) buf_printf(b, *text == '|' ? "\\%c" : "%c", *text == '\n' ? ' ' : *text);
+        for (; *text; text++)
+            buf_printf(b, *text == '|' ? "\\%c" : "%c", *text == '\n' ? ' ' : *text);
     }
     buf_puts(b, " |");
 }
@@ -172,8 +173,8 @@ static bool first_of(const struct wanted *w, size_t row, const int *columns, int
 static const char *find_value(const struct wanted *w, size_t a, size_t b)
 {
     for (size_t r = 0; r < w->t.row_count; r++) {
-        bool same = w->chosen[r] && !strcmp(csv_cell(&w->t, r, w->across),
-                                            csv_cell(&w->t, b, w->across));
+        bool same =
+            w->chosen[r] && !strcmp(csv_cell(&w->t, r, w->across), csv_cell(&w->t, b, w->across));
         for (int c = 0; c < w->column_count && same; c++)
             same = !strcmp(csv_cell(&w->t, r, w->columns[c]), csv_cell(&w->t, a, w->columns[c]));
         if (same) return csv_cell(&w->t, r, w->value);
@@ -218,8 +219,7 @@ static int add_table(struct buf *b, const char *line, size_t length, const struc
 
 // The text with its tables written anew; their number, -1.
 static int fill(struct buf *b, const char *text, const struct place *place,
-                const struct shell *shell,
-                struct err *err)
+                const struct shell *shell, struct err *err)
 {
     int tables = 0, number = 1;
     for (const char *p = text; *p; number++) {
@@ -306,7 +306,8 @@ const struct command command_report = {
         "these values. `across C V` makes a column of each value of C, with V in it:\n"
         "    <!-- table keep.csv keep across score hellinger -->\n"
         "Everything else stays as it is; with OUT.md FILE.md too. FILE.csv is looked for in the\n"
-        "folder of the file that is written, then in that of FILE.md. Names with blanks stand in double quotes.",
+        "folder of the file that is written, then in that of FILE.md. Names with blanks stand in "
+        "double quotes.",
     .min = 1,
     .max = 2,
     .complete = COMPLETE_PATH,

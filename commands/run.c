@@ -30,8 +30,7 @@ static int read_variable(struct variables *v, const char *word, struct err *err)
     const char *equals = strchr(word, '=');
     if (!equals || !is_name(word, (size_t)(equals - word)))
         return err_set(err, "'%s' is no NAME=VALUE[,VALUE...]", word);
-    if (v->count == NAMES_MAX)
-        return err_set(err, "/run takes at most %d variables", NAMES_MAX);
+    if (v->count == NAMES_MAX) return err_set(err, "/run takes at most %d variables", NAMES_MAX);
     const char between = strchr(equals, '|') ? '|' : ',';
     const int i = v->count++;
     v->list[i].name = xstrndup(word, (size_t)(equals - word));
@@ -93,8 +92,7 @@ static int run_run(struct shell *shell, int argc, char **argv, struct err *err)
     int status = 0;
     for (int i = 1; i < argc && status == 0; i++) status = read_variable(&v, argv[i], err);
     if (status == 0) {
-        do
-            status = run_once(shell, argv[0], &v, err);
+        do status = run_once(shell, argv[0], &v, err);
         while (status == 0 && !shell->quit && advance(&v));
     }
     variables_release(&v);

@@ -123,8 +123,8 @@ static void add_steps(struct compared_data *d, const double *distances, int64_t 
 }
 
 // How far the second side is from the first after the first one's tokens.
-static int measure(struct compared_data *d, struct asked *a, const struct asked *first, struct evaluate_passes *p,
-                   struct err *err)
+static int measure(struct compared_data *d, struct asked *a, const struct asked *first,
+                   struct evaluate_passes *p, struct err *err)
 {
     const struct step_logits *full = &first->full;
     const size_t room = (size_t)full->steps + 1;

@@ -40,8 +40,7 @@ int csv_find_column(const struct csv *t, const char *name, const char *path, str
     struct buf b = { 0 };
     const int found = csv_column(t, name);
     if (found >= 0) return found;
-    for (int c = 0; c < t->column_count; c++)
-        buf_printf(&b, "%s%s", c ? ", " : "", t->columns[c]);
+    for (int c = 0; c < t->column_count; c++) buf_printf(&b, "%s%s", c ? ", " : "", t->columns[c]);
     err_set(err, "'%s' has no column '%s': there are %.300s", path, name, b.data ? b.data : "none");
     buf_release(&b);
     return -1;

@@ -65,7 +65,8 @@ int plot_ticks(double min, double max, int most, double *ticks, char format[16])
 static int log_ticks(double min, double max, int most, double *ticks, char format[16])
 {
     static const double within[] = { 1, 2, 5 };
-    const int few = max - min < 2.2 ? 3 : 1, decades = (int)(floor(max) - ceil(min)) + 1;
+    const int decades = (int)(floor(max) - ceil(min)) + 1;
+    const int few = (max - min) * 3 + 1 <= most ? 3 : 1;
     const int apart = decades > most ? (decades + most - 1) / most : 1;
     int count = 0;
     snprintf(format, 16, "%%.4g");

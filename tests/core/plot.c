@@ -76,6 +76,31 @@ static void odd_curves_do_no_harm(void **state)
     }
 }
 
+static void bars_have_names_and_axes_may_be_logarithmic(void **state)
+{
+    static const char *const names[] = { "left", "right" };
+    const struct plot_axes bars = { .names = names, .name_count = 2 }, logs = { .log_x = true };
+    double x[] = { 0, 1 }, y[] = { 2, 4 }, tens[] = { 1, 10, 0, 100 }, up[] = { 1, 2, 9, 3 };
+    const struct plot_line of[] = { { "a", x, y, 2, false }, { "up", tens, up, 4, false } };
+    struct buf b = { 0 };
+    plot_text(&b, &bars, of, 1, 60, 4);
+    const char *left = strstr(b.data, " left"), *right = strstr(b.data, "right");
+    assert_non_null(left);
+    assert_non_null(right);
+    const long short_bar = (long)strspn(strchr(left, '*'), "*");
+    const long long_bar = (long)strspn(strchr(right, '*'), "*");
+    assert_true(short_bar > 5 && labs(long_bar - 2 * short_bar) <= 1);
+    buf_clear(&b);
+    // 10 is in the middle between 1 and 100; 0 is nowhere.
+    plot_text(&b, &logs, &of[1], 1, 60, 8);
+    char *line = b.data;
+    for (int i = 0; i < 9; i++) line = strchr(line, '\n') + 1;
+    const char *one = strchr(line, '1'), *ten = strstr(line, " 10"), *hundred = strstr(line, "100");
+    assert_non_null(hundred);
+    assert_true(labs((hundred - ten) - (ten - one)) <= 3);
+    buf_release(&b);
+}
+
 static void means_pass_over_gaps(void **state)
 {
     double y[] = { 1, 2, NAN, 4, 5 };
@@ -110,6 +135,7 @@ int main(void)
         cmocka_unit_test(axes_have_round_numbers),
         cmocka_unit_test(curves_are_drawn_where_they_belong),
         cmocka_unit_test(odd_curves_do_no_harm),
+        cmocka_unit_test(bars_have_names_and_axes_may_be_logarithmic),
         cmocka_unit_test(means_pass_over_gaps),
         cmocka_unit_test(a_picture_shows_the_curve),
     };
