@@ -132,6 +132,8 @@ demo: vlmsh
 	./vlmsh --db $(DEMO_WORK)/jobs.db -f demo/make.vlmsh -D WORK=$(DEMO_WORK)
 	@rm -rf demo/model && mkdir demo/model
 	find $(DEMO_WORK)/stage2 -maxdepth 1 -type f ! -name training.json -exec cp -t demo/model {} +
+	@rm -rf demo/pictures && mkdir demo/pictures
+	for i in 0 1 2 3 4 5 6 7; do cp $(DEMO_WORK)/show/pictures/00000$$i.png demo/pictures/scene-$$i.png; done
 
 # --- fuzzing: libFuzzer needs clang; everything is compiled again with its coverage -------------------
 FUZZ_SECONDS ?= 600
@@ -176,12 +178,16 @@ man: vlmsh
 format:
 	clang-format -i $(C_FILES)
 
+SHARE := $(DESTDIR)$(PREFIX)/share/vlmsh
 install: vlmsh
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(SHARE)/demo/model $(SHARE)/demo/pictures
 	install -m 755 vlmsh $(DESTDIR)$(PREFIX)/bin/vlmsh
 	install -m 644 vlmsh.1 $(DESTDIR)$(PREFIX)/share/man/man1/vlmsh.1
+	install -m 644 demo/model/* $(SHARE)/demo/model
+	install -m 644 demo/pictures/* $(SHARE)/demo/pictures
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/vlmsh $(DESTDIR)$(PREFIX)/share/man/man1/vlmsh.1
+	rm -rf $(SHARE)
 clean:
 	rm -rf build vlmsh
 
