@@ -188,7 +188,7 @@ static int read_word(struct collecting *c, char *word, struct err *err)
         c->again = true;
     } else if (!strncmp(word, "--", 2)) {
         return err_set(err, "'%s' is no option of /collect: --again", word);
-    } else if (!c->file) {
+    } else if (!*c->file) {
         c->file = word;
     } else if (equals && equals > word) {
         if (c->pair_count == WORDS_MAX)
@@ -212,7 +212,7 @@ static int read_words(struct collecting *c, int argc, char **argv, int *at, stru
         if (read_word(c, argv[i], err) < 0) return -1;
     bool cells = c->table != NULL;
     for (int k = 0; k < c->pair_count; k++) cells |= c->pairs[k].cell;
-    if (!c->file) return err_set(err, "which file? /collect FILE.csv ... : COMMAND");
+    if (!*c->file) return err_set(err, "which file? /collect FILE.csv ... : COMMAND");
     if (i + 1 >= argc || argv[i + 1][0] != '/')
         return err_set(err, "' : ' and a command must follow: /collect FILE.csv score=@score : "
                             "/eval DATA --here");
@@ -253,7 +253,7 @@ static int run_and_keep(struct collecting *c, struct shell *shell, int argc, cha
 
 static int collect_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    struct collecting c = { 0 };
+    struct collecting c = { .file = "" };
     int at = 0, status = read_words(&c, argc, argv, &at, err);
     if (status == 0) status = run_and_keep(&c, shell, argc - at, argv + at, err);
     for (int i = 0; i < c.pair_count; i++) free(c.pairs[i].name);

@@ -107,9 +107,10 @@ static int read_wanted(struct wanted *w, const char *line, size_t length, const 
     int status = end ? words_parse(&w->words, text, shell, err)
                      : err_set(err, "'-->' is missing on the line");
     free(text);
-    if (status == 0 && !w->words.count) status = err_set(err, "which file?");
-    if (status < 0) return -1;
-    w->path = find_file(w->words.list[0], place);
+    const char *file = w->words.count ? w->words.list[0] : NULL;
+    if (status == 0 && !file) status = err_set(err, "which file?");
+    if (status < 0 || !file) return -1;
+    w->path = find_file(file, place);
     if (csv_read(&w->t, w->path, err) < 0) return -1;
     w->chosen = xcalloc(w->t.row_count + 1, sizeof *w->chosen);
     for (size_t r = 0; r < w->t.row_count; r++) w->chosen[r] = true;
