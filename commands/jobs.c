@@ -412,7 +412,7 @@ static const struct action *find_action(const char *name)
 
 static int job_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    int64_t id;
+    int64_t id = 0;
     struct job_row row;
     const char *name = argc > 1 ? argv[1] : "show";
     const struct action *a = find_action(name);
