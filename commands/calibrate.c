@@ -51,9 +51,9 @@ const struct command command_calibrate = {
     .details =
         "Runs as a job (/jobs, /wait). ffn: for each layer how little the FFN changes visual and\n"
         "text tokens, and the factor per dimension (alpha) that comes nearest to it, for\n"
-        "ffn.approx and ffn.layers auto. norms: norms of visual and text tokens by layer. sinks: "
-        "the\n"
-        "first token's largest dimensions by layer, which /sinks then uses. Of each sample the\n"
+        "ffn.approx and ffn.layers auto. norms: norms of visual and text tokens by layer, which\n"
+        "/norms then shows beside the conversation's. sinks: the first token's largest\n"
+        "dimensions by layer, which /sinks then uses. Of each sample the\n"
         "prompt up to its last question is computed; --limit (500) is the number of samples. The\n"
         "sums are in the file OUT, so that merge makes one calibration of those of several "
         "workers.\n"
@@ -91,12 +91,8 @@ static int use(struct shell *shell, const struct calibration *c, char *path, str
     char key[64];
     if (m && calibration_fits(c, m, err) < 0) return -1;
     snprintf(key, sizeof key, "%s.calibration", calibration_kind_of(c)->name);
-    const bool used = settings_find(key);
-    if (used && engine_set(shell->engine, key, path, err) < 0) return -1;
+    if (engine_set(shell->engine, key, path, err) < 0) return -1;
     if (note(shell, c, path, err) < 0) return -1;
-    if (!used)
-        sinks_notice(shell->sinks, "'%s' is in the list; no setting uses a calibration of kind %s",
-                     path, calibration_kind_of(c)->name);
     if (!c->model)
         sinks_notice(shell->sinks,
                      "'%s' does not say which model it was made with: it is believed to fit", path);
@@ -133,8 +129,8 @@ static int list_run(struct shell *shell, const char *file, struct err *err)
     for (size_t i = 0; i < count; i++) {
         char key[64];
         snprintf(key, sizeof key, "%s.calibration", rows[i].kind);
-        const bool used =
-            settings_find(key) && settings_is(engine_settings(shell->engine), key, rows[i].path);
+        const bool used = settings_find(key) &&
+                          !strcmp(settings_text(engine_settings(shell->engine), key), rows[i].path);
         table_add(&t, "%s", rows[i].kind);
         table_add(&t, rows[i].count < 0 ? "?" : "%" PRId64, rows[i].count);
         table_add(&t, "%.12s", rows[i].model);
@@ -146,14 +142,9 @@ static int list_run(struct shell *shell, const char *file, struct err *err)
     return 0;
 }
 
-// Without FILE the one in use.
-static int show_run(struct shell *shell, const char *file, struct err *err)
+static int show_file(struct shell *shell, const char *path, struct err *err)
 {
     struct calibration c;
-    const char *path =
-        file ? file : settings_text(engine_settings(shell->engine), "ffn.calibration");
-    if (!strcmp(path, "none"))
-        return err_set(err, "no calibration is in use: /calibration load FILE, or show FILE");
     if (calibration_open(&c, path, err) < 0) return -1;
     sinks_text(shell->sinks, "%s: kind %s, model %.12s, data %.12s, %" PRId64 " samples", path,
                calibration_kind_of(&c)->name, c.model ? c.model : "unknown",
@@ -161,6 +152,25 @@ static int show_run(struct shell *shell, const char *file, struct err *err)
     calibration_kind_of(&c)->show(&c, shell->sinks);
     calibration_close(&c);
     return 0;
+}
+
+// Without FILE those in use.
+static int show_run(struct shell *shell, const char *file, struct err *err)
+{
+    const struct calibration_kind *kind;
+    int shown = 0, status = 0;
+    if (file) return show_file(shell, file, err);
+    for (int i = 0; (kind = calibration_kind_at(i)) && status == 0; i++) {
+        char *key = xasprintf("%s.calibration", kind->name);
+        const char *path = settings_text(engine_settings(shell->engine), key);
+        if (strcmp(path, "none") != 0) {
+            status = show_file(shell, path, err);
+            shown++;
+        }
+        free(key);
+    }
+    if (shown) return status;
+    return err_set(err, "no calibration is in use: /calibration load FILE, or show FILE");
 }
 
 static const struct {
@@ -184,8 +194,8 @@ const struct command command_calibration = {
     .help = "Uses a calibration file, lists those that were used, shows what is in one.",
     .details =
         "A file that /calibrate made with other weights is refused. One without metadata loads\n"
-        "with a notice. The setting ffn.calibration holds the path; /set ffn.calibration none\n"
-        "puts it away.",
+        "with a notice. The setting KIND.calibration holds the path; /set ffn.calibration none\n"
+        "puts it away. show without FILE shows those in use.",
     .max = 2,
     .complete = COMPLETE_WORDS,
     .words = words,

@@ -2,18 +2,18 @@
 //
 // The engine's settings, conversation and adapter are as before afterwards: both sides are computed
 // with settings of their own in a conversation of their own.
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/compare_table.h"
+#include "commands/csv.h"
+#include "commands/jobs.h"
 #include "commands/option_table.h"
 #include "commands/presets.h"
 #include "core/clock.h"
-#include "core/compare_data.h"
+#include "core/compare_results.h"
 
 enum { SHOWN = 20 };
 
@@ -25,7 +25,8 @@ struct asking {
     const char *csv, *data, *images;
     const struct metric *metric;
     int64_t limit;
-    bool all_steps, text_begins;
+    bool all_steps, text_begins, job;
+    struct preset_values values[2]; // of the sides, written out
     double begin, told;
 };
 
@@ -68,6 +69,12 @@ static int take_steps(void *self, const char *value, struct err *err)
     return 0;
 }
 
+static int take_job(void *self, const char *value, struct err *err)
+{
+    ((struct asking *)self)->job = true;
+    return 0;
+}
+
 // A word of the question: it begins here.
 static int take_word(void *self, const char *value, struct err *err)
 {
@@ -82,6 +89,7 @@ static const struct option_row option_rows[] = {
     { "--metric", "M", "for all samples", take_metric },
     { "--images", "DIR", "where relative paths begin", take_images },
     { "--steps", NULL, "shows every step", take_steps },
+    { "--job", NULL, "in a process of its own", take_job },
     { 0 },
 };
 static const struct option_table options = { option_rows, take_word };
@@ -104,7 +112,7 @@ static int read_side(struct asking *a, int side, int *argc, char **argv, struct 
     a->title[side] = used > 0 ? buf_take(&title) : xstrdup("now");
     *argc = used;
     buf_release(&title);
-    preset_values_release(&v);
+    a->values[side] = v;
     return status;
 }
 
@@ -119,8 +127,10 @@ static int read_question(struct asking *a, int argc, char **argv, struct err *er
     buf_release(&text);
     if (a->data && a->question)
         return err_set(err, "a question or --data, not both: '%s'", a->question);
-    if (!a->data && (a->metric || a->limit || a->images))
-        return err_set(err, "--metric, --limit and --images belong to --data FILE");
+    if (!a->data && (a->metric || a->limit || a->images || a->job))
+        return err_set(err, "--metric, --limit, --images and --job belong to --data FILE");
+    if (a->job && a->csv)
+        return err_set(err, "--csv is not for --job: when it is done, /results N --csv FILE");
     return 0;
 }
 
@@ -142,33 +152,16 @@ static int read_line(struct asking *a, int argc, char **argv, struct err *err)
     return read_question(a, argc - used, argv + used, err);
 }
 
-// --- CSV -----------------------------------------------------------------------------------------
+// --- what comes out ------------------------------------------------------------------------------
 
-static FILE *csv_open(const char *path, struct err *err)
+// To the session database.
+static void keep(const struct asking *a, const struct results *r)
 {
-    FILE *f = fopen(path, "wxe");
-    if (!f && errno == EEXIST)
-        err_set(err, "'%s' exists: nothing is overwritten, choose another name", path);
-    else if (!f)
-        err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    return f;
-}
-
-static void csv_text(FILE *f, const char *text)
-{
-    putc('"', f);
-    for (; text && *text; text++) {
-        if (*text == '"') putc('"', f);
-        putc(*text, f);
-    }
-    putc('"', f);
-}
-
-static int csv_close(FILE *f, const char *path, struct err *err)
-{
-    const bool failed = ferror(f);
-    if (fclose(f) || failed) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    return 0;
+    struct buf json = { 0 };
+    results_json(r, &json);
+    sinks_emit(a->shell->sinks,
+               &(struct event){ .kind = EVENT_MEASURED, .key = "compare", .text = json.data });
+    buf_release(&json);
 }
 
 // --- one question --------------------------------------------------------------------------------
@@ -219,52 +212,12 @@ static int find_question(struct compare_request *r, struct err *err)
     return err_set(err, "nothing has been asked yet: give a question behind the settings");
 }
 
-static size_t common_bytes(const char *a, const char *b)
-{
-    size_t n = 0;
-    while (a[n] && a[n] == b[n]) n++;
-    while (n && ((unsigned char)a[n] & 0xC0) == 0x80) n--; // not inside a character
-    while (n && ((unsigned char)b[n] & 0xC0) == 0x80) n--;
-    return n;
-}
-
-static void show_texts(const struct asking *a, const struct comparison *c)
-{
-    const char *text[] = { c->side[0].text, c->side[1].text };
-    char *title[2];
-    for (int k = 0; k < 2; k++) title[k] = xasprintf("%c: %s", 'A' + k, a->title[k]);
-    const struct event_columns columns = { .title = { title[0], title[1] },
-                                           .text = { text[0], text[1] },
-                                           .common = common_bytes(text[0], text[1]) };
-    sinks_emit(a->shell->sinks, &(struct event){ .kind = EVENT_COLUMNS, .columns = &columns });
-    free(title[0]);
-    free(title[1]);
-}
-
 static char *token_text(const struct asking *a, int64_t id)
 {
     struct buf b = { 0 };
     const int32_t one = (int32_t)id;
     tokenizer_decode(engine_tokenizer(a->shell->engine), &one, 1, false, &b);
     return buf_take(&b);
-}
-
-static void show_tables(const struct asking *a, const struct comparison *c)
-{
-    const struct compared_side *s = c->side;
-    struct table_builder t;
-    compare_costs_begin(&t);
-    compare_row(&t, "answer tokens", (double)s[0].ids.count, (double)s[1].ids.count, 0);
-    for (const struct compare_cost_row *row = compare_cost_rows; row->what; row++)
-        compare_row(&t, row->what, row->of(&s[0].cost), row->of(&s[1].cost), row->digits);
-    table_emit(&t, a->shell->sinks);
-    compare_distance_begin(&t);
-    compare_number(&t, "first token that differs", c->first < 0 ? NAN : (double)c->first);
-    compare_number(&t, "Hellinger distance, mean", c->mean);
-    compare_number(&t, "Hellinger distance, largest", c->most);
-    compare_number(&t, "steps", (double)c->steps);
-    compare_number(&t, "steps with the same likeliest token", (double)c->agreed);
-    table_emit(&t, a->shell->sinks);
 }
 
 static void show_steps(const struct asking *a, const struct comparison *c)
@@ -291,137 +244,70 @@ static void show_steps(const struct asking *a, const struct comparison *c)
 
 static int write_steps(const struct asking *a, const struct comparison *c, struct err *err)
 {
-    FILE *f = csv_open(a->csv, err);
+    FILE *f = csv_create(a->csv, "step,hellinger,a,b,token_a,token_b\n", err);
     if (!f) return -1;
-    fputs("step,hellinger,a,b,token_a,token_b\n", f);
     for (int64_t t = 0; t < c->steps; t++) {
-        fprintf(f, "%" PRId64 ",%.9g,%" PRId64 ",%" PRId64, t, c->hellinger[t], c->best[0][t],
+        fprintf(f, "%" PRId64 ",%.9g,%" PRId64 ",%" PRId64 ",", t, c->hellinger[t], c->best[0][t],
                 c->best[1][t]);
         for (int k = 0; k < 2; k++) {
             char *text = token_text(a, c->best[k][t]);
-            putc(',', f);
-            csv_text(f, text);
+            csv_text(f, text, k ? '\n' : ',');
             free(text);
         }
-        putc('\n', f);
     }
     return csv_close(f, a->csv, err);
 }
 
 static int compare_question(struct asking *a, struct err *err)
 {
-    struct compare_request r = request_of(a);
+    struct compare_request request = request_of(a);
+    struct results r = { 0 };
     struct comparison c;
-    if (find_question(&r, err) < 0 || compare_run(&r, &c, err) < 0) return -1;
-    show_texts(a, &c);
-    show_tables(a, &c);
+    if (find_question(&request, err) < 0 || compare_run(&request, &c, err) < 0) return -1;
+    compare_results(&r, (const char *const *)a->title, &c);
+    results_show(&r, a->shell->sinks);
     show_steps(a, &c);
+    compare_results_steps(&r, &c);
+    keep(a, &r);
     const int status = a->csv ? write_steps(a, &c, err) : 0;
+    results_release(&r);
     comparison_release(&c);
     return status;
 }
 
 // --- a data set ----------------------------------------------------------------------------------
 
-static void add_totals(struct table_builder *t, const struct compared_data *d)
-{
-    const struct evaluation_total *x = evaluation_main(&d->evaluation[0]);
-    const struct evaluation_total *y = evaluation_main(&d->evaluation[1]);
-    char *score = xasprintf("%s", x ? x->metric->name : "score");
-    compare_row(t, score, x ? x->tally.mean : NAN, y ? y->tally.mean : NAN, 4);
-    compare_row(t, "95% low", x ? x->low : NAN, y ? y->low : NAN, 4);
-    compare_row(t, "95% high", x ? x->high : NAN, y ? y->high : NAN, 4);
-    compare_row(t, "questions", x ? (double)x->tally.n : 0, y ? (double)y->tally.n : 0, 0);
-    compare_row(t, "samples skipped", (double)d->evaluation[0].skipped,
-                (double)d->evaluation[1].skipped, 0);
-    free(score);
-}
-
-// Means over the questions that both sides answered.
-static void add_means(struct table_builder *t, const struct compared_data *d)
-{
-    for (const struct compare_cost_row *row = compare_cost_rows; row->what && d->generated; row++) {
-        double mean[2] = { 0 };
-        for (size_t i = 0; i < d->count; i++)
-            for (int k = 0; k < 2 && d->list[i].generated; k++)
-                mean[k] += row->of(&d->list[i].cost[k]) / (double)d->generated;
-        compare_row(t, row->what, mean[0], mean[1], row->digits ? 4 : 2);
-    }
-}
-
-static void add_shares(struct table_builder *t, const struct compared_data *d)
-{
-    if (!d->generated) return;
-    compare_number(t, "Hellinger distance, mean", d->hellinger.mean);
-    compare_number(t, "95% low", d->hellinger.low);
-    compare_number(t, "95% high", d->hellinger.high);
-    compare_number(t, "share of the same answers", (double)d->same / (double)d->generated);
-    compare_number(t, "share of steps with the same likeliest token",
-                   (double)d->agreed / (double)d->steps);
-}
-
-static void show_mean_steps(const struct asking *a, const struct compared_data *d)
-{
-    static const char *const columns[] = { "step", "hellinger", "answers" };
-    static const bool numeric[] = { true, true, true };
-    struct table_builder t;
-    int64_t step = 0;
-    if (d->step_count < 2) return;
-    table_begin(&t, "compare.steps", 3, columns, numeric);
-    for (; step < d->step_count && (a->all_steps || step < SHOWN); step++) {
-        const struct compared_step *s = &d->by_step[step];
-        table_add(&t, "%" PRId64, step);
-        table_add(&t, "%.6f", s->sum / (double)s->answers);
-        table_add(&t, "%" PRId64, s->answers);
-    }
-    table_emit(&t, a->shell->sinks);
-    if (step < d->step_count)
-        sinks_notice(a->shell->sinks, "and %" PRId64 " more steps (--steps)", d->step_count - step);
-}
-
 static void show_data(const struct asking *a, const struct compared_data *d)
 {
-    struct table_builder t;
-    compare_costs_begin(&t);
-    add_totals(&t, d);
-    add_means(&t, d);
-    table_emit(&t, a->shell->sinks);
-    compare_distance_begin(&t);
-    compare_number(&t, "difference B - A", d->difference.mean);
-    compare_number(&t, "95% low", d->difference.low);
-    compare_number(&t, "95% high", d->difference.high);
-    compare_number(&t, "pairs", (double)d->pairs);
-    compare_number(&t, "better in A alone", (double)d->only[0]);
-    compare_number(&t, "better in B alone", (double)d->only[1]);
-    if (d->metric && d->metric->share) compare_number(&t, "McNemar's exact test, p", d->mcnemar);
-    add_shares(&t, d);
-    table_emit(&t, a->shell->sinks);
-    show_mean_steps(a, d);
+    struct results r = { 0 };
+    compare_data_results(&r, (const char *const *)a->title, d);
+    results_note(&r, "over %" PRId64 " samples of %s", d->evaluation[0].samples, a->data);
+    results_show(&r, a->shell->sinks);
+    compare_data_results_questions(&r, d);
+    keep(a, &r);
+    results_release(&r);
 }
 
 static void write_question(FILE *f, const struct compared_question *q)
 {
-    const char *const texts[] = { q->kind, q->prompt, q->reference, q->answer[0], q->answer[1] };
-    csv_text(f, q->id);
-    fprintf(f, ",%s,%.9g,%.9g,", q->metric->name, q->score[0], q->score[1]);
+    const char *const texts[] = { q->kind, q->prompt, q->reference, q->answer[0] };
+    csv_text(f, q->id, ',');
+    fprintf(f, "%s,%.9g,%.9g,", q->metric->name, q->score[0], q->score[1]);
     if (q->generated)
-        fprintf(f, "%.9g,%.9g,%" PRId64 ",%" PRId64, q->mean, q->most, q->steps, q->first);
+        fprintf(f, "%.9g,%.9g,%" PRId64 ",%" PRId64 ",", q->mean, q->most, q->steps, q->first);
     else
-        fputs(",,,", f);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        putc(',', f);
-        csv_text(f, texts[i]);
-    }
-    putc('\n', f);
+        fputs(",,,,", f);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) csv_text(f, texts[i], ',');
+    csv_text(f, q->answer[1], '\n');
 }
 
 static int write_questions(const struct asking *a, const struct compared_data *d, struct err *err)
 {
-    FILE *f = csv_open(a->csv, err);
+    FILE *f = csv_create(a->csv,
+                         "id,metric,score_a,score_b,hellinger_mean,hellinger_largest,steps,first,"
+                         "kind,question,reference,answer_a,answer_b\n",
+                         err);
     if (!f) return -1;
-    fputs("id,metric,score_a,score_b,hellinger_mean,hellinger_largest,steps,first,kind,question,"
-          "reference,answer_a,answer_b\n",
-          f);
     for (size_t i = 0; i < d->count; i++) write_question(f, &d->list[i]);
     return csv_close(f, a->csv, err);
 }
@@ -438,11 +324,52 @@ static int compare_data(struct asking *a, struct err *err)
     if (status == 0) {
         show_data(a, &d);
         if (a->csv) status = write_questions(a, &d, err);
-        if (status == 0 && d.evaluation[0].cancelled)
+        if (status == 0 && (d.stopped || d.evaluation[0].cancelled))
             status = err_set(err, "stopped after %" PRId64 " samples", d.evaluation[1].samples);
         compared_data_release(&d);
     }
     dataset_close(&data);
+    return status;
+}
+
+// The words of the job: both sides written out, then what /eval takes.
+static void add_word(char ***words, int *count, char *word)
+{
+    *words = xreallocarray(*words, (size_t)*count + 1, sizeof **words);
+    (*words)[(*count)++] = word;
+}
+
+static int start_job(const struct asking *a, struct err *err)
+{
+    char **words = NULL;
+    int count = 0;
+    for (int side = 0; side < 2; side++) {
+        const struct preset_values *v = &a->values[side];
+        for (size_t i = 0; i < v->count; i++) {
+            const bool none = !strcmp(v->list[i].key, "adapter") &&
+                              (!*v->list[i].value || !strcmp(v->list[i].value, "off"));
+            add_word(&words, &count,
+                     xasprintf("%s=%s", v->list[i].key, none ? "none" : v->list[i].value));
+        }
+        add_word(&words, &count, xstrdup("|"));
+    }
+    add_word(&words, &count, xstrdup(a->data));
+    if (a->limit) {
+        add_word(&words, &count, xstrdup("--limit"));
+        add_word(&words, &count, xasprintf("%" PRId64, a->limit));
+    }
+    if (a->metric) {
+        add_word(&words, &count, xstrdup("--metric"));
+        add_word(&words, &count, xstrdup(a->metric->name));
+    }
+    if (a->images) {
+        add_word(&words, &count, xstrdup("--images"));
+        add_word(&words, &count, xstrdup(a->images));
+    }
+    int status = command_check_needs(a->shell, NEEDS_STORE, err);
+    if (status == 0) status = shell_start_job(a->shell, "compare", count, words, err);
+    for (int i = 0; i < count; i++) free(words[i]);
+    free(words);
     return status;
 }
 
@@ -464,9 +391,13 @@ static int compare_run_command(struct shell *shell, int argc, char **argv, struc
     engine_uncancel(shell->engine);
     int status = read_line(&a, argc, argv, err);
     if (status == 0) status = check_sides(&a, err);
-    if (status == 0) status = a.data ? compare_data(&a, err) : compare_question(&a, err);
+    if (status == 0 && a.job)
+        status = start_job(&a, err);
+    else if (status == 0)
+        status = a.data ? compare_data(&a, err) : compare_question(&a, err);
     engine_lend(shell->engine, NULL, NULL, NULL);
     for (int k = 0; k < 2; k++) {
+        preset_values_release(&a.values[k]);
         settings_free(a.settings[k]);
         free(a.title[k]);
     }
@@ -477,7 +408,7 @@ static int compare_run_command(struct shell *shell, int argc, char **argv, struc
 const struct command command_compare = {
     .name = "compare",
     .usage = "/compare SETTINGS | SETTINGS [--csv FILE] [--steps] [TEXT] | ... --data FILE "
-             "[--limit N] [--metric M] [--images DIR]",
+             "[--limit N] [--metric M] [--images DIR] [--job]",
     .help = "Answers one question, or a data set, under two sets of settings, side by side.",
     .details =
         "SETTINGS: KEY=VALUE ..., @PRESET, `off` (every method off, the adapter stays) or `now`;\n"
@@ -495,6 +426,8 @@ const struct command command_compare = {
         "95%\n"
         "               interval a bootstrap over questions (2000 resamples, always the same);\n"
         "               for shares McNemar's exact test besides\n"
+        "--job          the same as a job (/jobs, /wait, /job N resume); /results compare shows "
+        "it\n"
         "--csv FILE     every step; with --data every question\n"
         "--steps        shows all steps, not the first 20",
     .min = 1,

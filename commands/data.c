@@ -1,5 +1,4 @@
 // commands/data.c -- /data: what a data set holds, and what is wrong with it.
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,6 +6,7 @@
 #include <string.h>
 
 #include "commands/command.h"
+#include "commands/csv.h"
 #include "core/clock.h"
 #include "core/train/data_check.h"
 
@@ -201,36 +201,20 @@ static void show_problems(const struct shell *shell, const struct data_check *c)
 
 // --- CSV -----------------------------------------------------------------------------------------
 
-static void put_field(FILE *f, const char *text, char end)
-{
-    putc('"', f);
-    for (; *text; text++) {
-        if (*text == '"') putc('"', f);
-        putc(*text, f);
-    }
-    putc('"', f);
-    putc(end, f);
-}
-
 static int write_findings(const struct data_check *c, const char *path, struct err *err)
 {
-    FILE *f = fopen(path, "wxe");
-    if (!f && errno == EEXIST)
-        return err_set(err, "'%s' exists: nothing is overwritten, choose another name", path);
-    if (!f) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    fputs("problem,id,line,why\n", f);
+    FILE *f = csv_create(path, "problem,id,line,why\n", err);
+    if (!f) return -1;
     for (int problem = 0; problem < DATA_PROBLEMS; problem++)
         for (size_t i = 0; i < c->finding_count; i++) {
             const struct data_finding *found = &c->findings[i];
             if ((int)found->problem != problem) continue;
-            put_field(f, data_problem_name(found->problem), ',');
-            put_field(f, found->id, ',');
+            csv_text(f, data_problem_name(found->problem), ',');
+            csv_text(f, found->id, ',');
             fprintf(f, "%" PRId64 ",", found->line);
-            put_field(f, found->why, '\n');
+            csv_text(f, found->why, '\n');
         }
-    const bool failed = ferror(f);
-    if (fclose(f) || failed) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    return 0;
+    return csv_close(f, path, err);
 }
 
 // --- the command ---------------------------------------------------------------------------------

@@ -1,11 +1,11 @@
 // commands/eval.c -- /eval: how well the model answers a data set, and what it answered.
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/csv.h"
 #include "commands/jobs.h"
 #include "core/adapters.h"
 #include "core/clock.h"
@@ -37,25 +37,13 @@ struct answers {
     int64_t shown, chosen;
 };
 
-static const char *const answer_columns[] = { "number", "id",        "kind",    "score",
-                                              "answer", "reference", "question" };
-enum { ANSWER_COLUMNS = sizeof answer_columns / sizeof *answer_columns };
-
 static void begin_answers(struct answers *a)
 {
+    static const char *const columns[] = { "number", "id",        "kind",    "score",
+                                           "answer", "reference", "question" };
+    enum { ANSWER_COLUMNS = sizeof columns / sizeof *columns };
     static const bool numeric[ANSWER_COLUMNS] = { true, false, false, true };
-    table_begin(&a->table, "answers", ANSWER_COLUMNS, answer_columns, numeric);
-}
-
-static void put_field(FILE *f, const char *text, char end)
-{
-    putc('"', f);
-    for (; *text; text++) {
-        if (*text == '"') putc('"', f);
-        putc(*text, f);
-    }
-    putc('"', f);
-    putc(end, f);
+    table_begin(&a->table, "answers", ANSWER_COLUMNS, columns, numeric);
 }
 
 static const char *or_empty(const char *text)
@@ -72,10 +60,10 @@ static int add_answer(void *self, const struct event_score *s, struct err *err)
                                   or_empty(s->prompt) };
     if (a->csv) {
         fprintf(a->csv, "%" PRId64 ",", s->index);
-        put_field(a->csv, or_empty(s->id), ',');
-        put_field(a->csv, or_empty(s->group), ',');
+        csv_text(a->csv, s->id, ',');
+        csv_text(a->csv, s->group, ',');
         fprintf(a->csv, "%.9g,", s->score);
-        for (int i = 0; i < 3; i++) put_field(a->csv, texts[i], i < 2 ? ',' : '\n');
+        for (int i = 0; i < 3; i++) csv_text(a->csv, texts[i], i < 2 ? ',' : '\n');
     } else if (a->shown < SHOWN) {
         a->shown++;
         table_add(&a->table, "%" PRId64, s->index);
@@ -163,16 +151,14 @@ static int show_table(const struct shell *shell, const struct show_options *o, s
 
 static int write_csv(const struct shell *shell, const struct show_options *o, struct err *err)
 {
-    struct answers a = { .wrong = o->wrong, .csv = fopen(o->csv, "wxe") };
-    if (!a.csv && errno == EEXIST)
-        return err_set(err, "'%s' exists: nothing is overwritten, choose another name", o->csv);
-    if (!a.csv) return err_set(err, "cannot write '%s': %s", o->csv, strerror(errno));
-    for (int i = 0; i < ANSWER_COLUMNS; i++)
-        fprintf(a.csv, "%s%c", answer_columns[i], i + 1 < ANSWER_COLUMNS ? ',' : '\n');
+    FILE *csv = csv_create(o->csv, "number,id,kind,score,answer,reference,question\n", err);
+    struct answers a = { .wrong = o->wrong, .csv = csv };
+    if (!csv) return -1;
     int status = store_job_scores(shell->store, o->job, add_answer, &a, err);
-    const bool failed = ferror(a.csv);
-    if ((fclose(a.csv) || failed) && status == 0)
-        status = err_set(err, "cannot write '%s': %s", o->csv, strerror(errno));
+    if (status < 0)
+        csv_abandon(csv, o->csv);
+    else
+        status = csv_close(csv, o->csv, err);
     if (status == 0)
         sinks_notice(shell->sinks, "'%s': %" PRId64 " answers of job %" PRId64, o->csv, a.chosen,
                      o->job);

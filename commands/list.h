@@ -57,17 +57,7 @@ X(forward)
 X(raw)
 X(dump)
 // Measuring.
-X(norms)
-X(redundancy)
-X(similarity)
-X(attention)
-X(contribution)
-X(sinks)
-X(curvature)
-X(sink_ratio)
-X(kl)
-X(dice)
-X(flops)
+PROBES(X) // core/probes/list.h
 X(memory)
 X(results)
 // The program.

@@ -80,7 +80,7 @@ static int memory_run(struct shell *shell, int argc, char **argv, struct err *er
     put(t, "whole process", process_bytes("VmRSS"));
     put(t, "whole process, at most", process_bytes("VmHWM"));
     put_layers(&r, &c->kv);
-    for (size_t i = 0; i < r.table_count; i++) results_emit(r.tables[i], shell->sinks);
+    results_show(&r, shell->sinks);
     results_json(&r, &json);
     sinks_emit(shell->sinks,
                &(struct event){ .kind = EVENT_MEASURED, .key = "memory", .text = json.data });

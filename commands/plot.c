@@ -1,6 +1,5 @@
 // commands/plot.c -- /plot: what jobs told, step by step, as curves; columns of a CSV file
 // (commands/plot_table.c).
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include "commands/jobs.h"
 #include "commands/option_table.h"
 #include "commands/plot.h"
+#include "core/file_out.h"
 #include "core/probes/taps.h"
 #include "sessions/jobs.h"
 
@@ -228,9 +228,8 @@ static int list_series(const struct shell *shell, const struct plot *p, struct e
 
 static int write_csv(const struct plot *p, struct err *err)
 {
-    const char *path = p->o->csv;
-    FILE *f = fopen(path, "we");
-    if (!f) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
+    FILE *f = file_out_open(p->o->csv, err);
+    if (!f) return -1;
     fputs("job,series,step,value\n", f);
     for (size_t i = 0; i < p->drawn_count; i++) {
         const struct drawn *d = &p->drawn[i];
@@ -240,10 +239,7 @@ static int write_csv(const struct plot *p, struct err *err)
             fputc('\n', f);
         }
     }
-    const bool bad = ferror(f);
-    if (fclose(f) != 0 || bad)
-        return err_set(err, "cannot write '%s' to its end: %s", path, strerror(errno));
-    return 0;
+    return file_out_close(f, p->o->csv, err);
 }
 
 int plot_show(struct shell *shell, const struct plot_options *o, const struct plot_axes *axes,

@@ -1,4 +1,4 @@
-// commands/probe.c -- the measurements as commands: what they share, and a row for each.
+// commands/probe.c -- the measurements as commands: one for each probe of the list.
 //
 // A probe (core/probes/list.h) looks at one pass over the conversation as it stands, or over the
 // samples of a data set; tables and maps are shown, kept in the session database and written to
@@ -12,13 +12,13 @@
 #include "commands/option_table.h"
 #include "core/heatmap.h"
 #include "core/plot.h"
-#include "core/probes/interface.h"
 #include "core/probes/list.h"
 #include "core/probes/measure_data.h"
 
 struct wish {
     struct measure_request request;
-    const char *csv, *png, *mask, *folder, *name;
+    const char *csv, *png, *mask, *folder;
+    const char **checkpoints; // of the request
     double box[4];
     struct image mask_image;
 };
@@ -172,8 +172,15 @@ static const struct option_row rows[] = {
 static int take_word(void *self, const char *value, struct err *err)
 {
     struct wish *w = self;
-    if (strcmp(w->name, "norms") != 0 || w->folder)
-        return err_set(err, "'%s' is too much: see /help %s", value, w->name);
+    if (w->request.probe->series.table) {
+        const size_t n = w->request.checkpoint_count++;
+        w->checkpoints = xreallocarray(w->checkpoints, n + 1, sizeof *w->checkpoints);
+        w->checkpoints[n] = value;
+        w->request.checkpoints = w->checkpoints;
+        return 0;
+    }
+    if (!w->request.probe->folder || w->folder)
+        return err_set(err, "'%s' is too much: see /help %s", value, w->request.probe->name);
     w->folder = value;
     return 0;
 }
@@ -188,12 +195,12 @@ static void rows_of(const char *usage, struct option_row *some)
     *some = (struct option_row){ 0 };
 }
 
-static int read_wish(struct wish *w, const char *usage, int argc, char **argv, struct err *err)
+static int read_wish(struct wish *w, int argc, char **argv, struct err *err)
 {
     struct option_row some[sizeof rows / sizeof *rows];
     const struct option_table table = { some, take_word };
     int at = 0;
-    rows_of(usage, some);
+    rows_of(w->request.probe->usage, some);
     w->request.options = probe_defaults;
     w->request.limit = 100;
     if (option_table_read(&table, w, argc, argv, &at, err) < 0) return -1;
@@ -306,12 +313,11 @@ static int write_png(const struct shell *shell, const struct wish *w, const stru
 
 static void show(const struct shell *shell, const struct wish *w, const struct results *r)
 {
-    for (size_t i = 0; i < r->table_count; i++) results_emit(r->tables[i], shell->sinks);
+    results_show(r, shell->sinks);
     for (size_t i = 0; i < r->map_count; i++) {
         const struct event_heatmap map = shown_map(shell, w, &r->maps[i]);
         sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });
     }
-    for (size_t i = 0; i < r->note_count; i++) sinks_notice(shell->sinks, "%s", r->notes[i]);
 }
 
 static int give(const struct shell *shell, const struct wish *w, const struct results *r,
@@ -320,25 +326,26 @@ static int give(const struct shell *shell, const struct wish *w, const struct re
     struct buf json = { 0 };
     show(shell, w, r);
     results_json(r, &json);
-    sinks_emit(shell->sinks,
-               &(struct event){ .kind = EVENT_MEASURED, .key = w->name, .text = json.data });
+    sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_MEASURED,
+                                              .key = w->request.probe->name,
+                                              .text = json.data });
     buf_release(&json);
     if (w->csv && results_write_csv(r, w->csv, err) < 0) return -1;
     if (w->csv) sinks_notice(shell->sinks, "written to '%s'", w->csv);
     return w->png ? write_png(shell, w, r, err) : 0;
 }
 
-static int run(struct shell *shell, const char *name, const char *usage, const struct probe *probe,
-               int argc, char **argv, struct err *err)
+static int run(struct shell *shell, const struct probe *probe, int argc, char **argv,
+               struct err *err)
 {
-    struct wish w = { .name = name, .request.probe = probe };
+    struct wish w = { .request.probe = probe };
     struct results r = { 0 };
-    int status = read_wish(&w, usage, argc, argv, err);
+    int status = read_wish(&w, argc, argv, err);
     if (status == 0 && w.folder) {
         const struct conversation *c = engine_conversation(shell->engine);
-        status = interface_folder(w.folder, engine_backend(shell->engine),
-                                  engine_settings(shell->engine), c->pictures, c->picture_count, &r,
-                                  err);
+        status =
+            probe->folder(w.folder, engine_backend(shell->engine), engine_settings(shell->engine),
+                          c->pictures, c->picture_count, &r, err);
     } else if (status == 0) {
         status = command_check_needs(shell, NEEDS_MODEL, err);
         if (status == 0) status = engine_measure(shell->engine, &w.request, &r, err);
@@ -346,80 +353,26 @@ static int run(struct shell *shell, const char *name, const char *usage, const s
     if (status == 0) status = give(shell, &w, &r, err);
     results_release(&r);
     image_release(&w.mask_image);
+    free(w.checkpoints);
     return status;
 }
 
 // --- the commands --------------------------------------------------------------------------------
 
-#define DATA  " [--data FILE [--images DIR] [--limit N] [--given]]"
-#define FILES " [--csv FILE] [--png FILE]"
-#define MEANING                                                                                   \
-    "\nOf the conversation as it stands, under the settings of now; nothing of it changes. "      \
-    "--data\n"                                                                                    \
-    "takes the samples of a file (100 unless --limit says otherwise): means, and deviations in\n" \
-    "NAME.std; --given takes the data's answers into the pass. --csv and --png write files."
-
-#define COMMAND(id, word, options, sentence, more)                                          \
-    static int run_##id(struct shell *shell, int argc, char **argv, struct err *err)        \
-    {                                                                                       \
-        return run(shell, word, "/" word options DATA FILES, &probe_##id, argc, argv, err); \
-    }                                                                                       \
-    const struct command command_##id = {                                                   \
-        .name = word,                                                                       \
-        .usage = "/" word options DATA FILES,                                               \
-        .help = sentence,                                                                   \
-        .details = more MEANING,                                                            \
-        .max = -1,                                                                          \
-        .complete = COMPLETE_PATH,                                                          \
-        .run = run_##id,                                                                    \
+// The words are those of the probe's own file.
+#define X(id)                                                                        \
+    static int run_##id(struct shell *shell, int argc, char **argv, struct err *err) \
+    {                                                                                \
+        return run(shell, &probe_##id, argc, argv, err);                             \
+    }                                                                                \
+    const struct command command_##id = {                                            \
+        .name = probe_##id.name,                                                     \
+        .usage = probe_##id.usage,                                                   \
+        .help = probe_##id.help,                                                     \
+        .details = probe_##id.details,                                               \
+        .max = -1,                                                                   \
+        .complete = COMPLETE_PATH,                                                   \
+        .run = run_##id,                                                             \
     };
-
-COMMAND(
-    norms, "norms", " [FOLDER]",
-    "Norms and angles of visual and text tokens, from the encoder to the last layer.",
-    "Tables: interface (norms around the projector, T* of the embedding table), norms and\n"
-    "cosines by layer, the theory of norm alignment beside what is measured, the alignment of\n"
-    "the modalities, logits between them. With FOLDER: the interface of a folder that may hold\n"
-    "only an embedding table or an encoder; the conversation's pictures go through that.")
-COMMAND(redundancy, "redundancy", "", "How little each layer's FFN changes visual and text tokens.",
-        "Mean of cos(x, x + FFN(x)): near 1, ffn.approx loses little.")
-COMMAND(similarity, "similarity", "", "How alike the residual stream is between layers.",
-        "Mean over tokens of cos(h[a], h[b]) as a matrix, and its mean over all layers but 0.")
-COMMAND(
-    attention, "attention",
-    " [--layer K|all] [--head H|mean] [--token answer|last|N|row:N] [--picture I]",
-    "Where the answer looks in the picture: maps, and the profile by rows of the picture.",
-    "Unless said otherwise: the last layer, mean over heads and over the tokens of the answer\n"
-    "(without one: the prompt's last row). N counts the answer's tokens from 0, row:N the rows\n"
-    "of the sequence. Tokens that pruning dropped are marked.")
-COMMAND(
-    contribution, "contribution", " [--layer K] [--token answer|last|N|row:N] [--picture I]",
-    "What each visual token adds to a query (CAPA), and the mean by layer and modality.",
-    "The map is of the middle layer and the prompt's last row unless said otherwise. The means\n"
-    "are over pairs of prompt and answer: text to visual, text to text, visual to visual; with\n"
-    "--layer of that layer alone.")
-COMMAND(sinks, "sinks", " [--layer K] [--dims K,K] [--picture I]",
-        "Attention sinks: which tokens, and whether they dump attention or anchor it.",
-        "phi is the largest normed value in the sink dimensions (--dims, or the first token's two\n"
-        "largest) where the layer begins (the middle one); above sinks.tau a token is a sink.\n"
-        "type 1: probability dump, 2: structural anchor. --png draws phi against C too.")
-COMMAND(curvature, "curvature", " [--picture I]",
-        "How much the line of visual tokens bends, layer by layer, and its total change V.",
-        "Mean angle in degrees between consecutive steps from token to token.")
-COMMAND(sink_ratio, "sink-ratio", " [--threshold X] [--picture I]",
-        "In how many layers one visual token takes a large part of the answer's attention.",
-        "Large is above --threshold (0.15). Beside it the curvature, and their rank correlation.")
-COMMAND(kl, "kl", " [--layer K] [--picture I]",
-        "Divergence of each visual token under information-regularized attention, as maps.",
-        "Needs ira.on and an adapter with its parameters.")
-COMMAND(
-    dice, "dice",
-    " [--box LEFT,TOP,WIDTH,HEIGHT | --mask FILE | --objects FILE] [--layer K] [--head H] "
-    "[--picture I]",
-    "Does the answer look where the thing is? Soft Dice of its attention and a box or mask.",
-    "--mask is a picture, bright where the thing is. With --data, --objects names the\n"
-    "objects.jsonl of /scenes: the objects that a sample's text names, or all. Over a data set\n"
-    "the answers are scored too, and the rank correlation with Dice is told.")
-COMMAND(flops, "flops", "",
-        "What prompt and tokens cost: operations by part, full and under the settings, and times.",
-        "GFLOP, 2 a multiply-add, counted in a pass. The times are medians of three runs each.")
+PROBES(X)
+#undef X

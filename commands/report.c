@@ -6,7 +6,6 @@
 //
 // The text around stays as a person wrote it; pictures are Markdown's own (![](keep.png)). Files
 // are looked for beside the one that is written, then beside the one that is read.
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include "commands/command.h"
 #include "commands/parse.h"
 #include "core/csv.h"
+#include "core/file_out.h"
 #include "core/json.h"
 
 enum { REPORT_MAX = 64 << 20, COLUMNS_MAX = 64, DIGITS = 4 };
@@ -248,21 +248,6 @@ static int fill(struct buf *b, const char *text, const struct place *place,
     return tables;
 }
 
-static int write_file(const char *path, const struct buf *b, struct err *err)
-{
-    char *beside = xasprintf("%s.part", path);
-    FILE *f = fopen(beside, "we");
-    int status = f ? 0 : -1;
-    if (f) {
-        const bool written = fwrite(b->data, 1, b->length, f) == b->length;
-        status = fclose(f) == 0 && written && rename(beside, path) == 0 ? 0 : -1;
-    }
-    if (status < 0) err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    if (f && status < 0) unlink(beside);
-    free(beside);
-    return status;
-}
-
 static char *folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -284,7 +269,7 @@ static int report_run(struct shell *shell, int argc, char **argv, struct err *er
     struct place place = { folder_of(to), folder_of(from) };
     buf_puts(&b, "");
     const int tables = fill(&b, copy, &place, shell, err);
-    int status = tables < 0 ? err_in(err, "%s", from) : write_file(to, &b, err);
+    int status = tables < 0 ? err_in(err, "%s", from) : file_out_write(to, b.data, b.length, err);
     if (status == 0) sinks_notice(shell->sinks, "%d tables are written into '%s'", tables, to);
     buf_release(&b);
     free(place.to);

@@ -41,8 +41,7 @@ static int show(struct shell *shell, int64_t id, const char *csv, struct err *er
     if (store_results(shell->store, NULL, id, &entries, &count, err) < 0) return -1;
     int status = count ? results_read(&r, entries[0].json, err)
                        : err_set(err, "there is no result %" PRId64 " (/results)", id);
-    for (size_t i = 0; i < r.table_count && status == 0; i++)
-        results_emit(r.tables[i], shell->sinks);
+    if (status == 0) results_show(&r, shell->sinks);
     for (size_t i = 0; i < r.map_count && status == 0; i++) {
         const struct event_heatmap map = results_heatmap(&r.maps[i]);
         sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });

@@ -1,10 +1,10 @@
 // commands/screen.c -- /screen and /open: what only the full screen can do.
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands/command.h"
+#include "core/file_out.h"
 
 enum { SIDE_MAX = 1000 };
 
@@ -26,16 +26,6 @@ static int read_side(const char *text, const char *what, int *side, struct err *
     return 0;
 }
 
-static int write_text(const char *path, const struct buf *text, struct err *err)
-{
-    FILE *f = fopen(path, "we");
-    if (!f) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    const bool whole = fwrite(text->data, 1, text->length, f) == text->length;
-    if (fclose(f) != 0 || !whole)
-        return err_set(err, "cannot write '%s' to its end: %s", path, strerror(errno));
-    return 0;
-}
-
 static int screen_run_command(struct shell *shell, int argc, char **argv, struct err *err)
 {
     int lines = 0, columns = 0;
@@ -47,7 +37,7 @@ static int screen_run_command(struct shell *shell, int argc, char **argv, struct
     if (need_screen(shell, err) < 0 ||
         shell->screen->capture(shell->screen->self, lines, columns, &text, err) < 0)
         return -1;
-    const int status = write_text(argv[0], &text, err);
+    const int status = file_out_write(argv[0], text.data, text.length, err);
     buf_release(&text);
     return status;
 }

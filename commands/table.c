@@ -4,6 +4,7 @@
 
 #include "commands/command.h"
 #include "core/mem.h"
+#include "core/probes/list.h"
 
 #define X(name) extern const struct command command_##name;
 #include "commands/list.h"

@@ -38,19 +38,21 @@ static void measure_norms(struct compare_meter *m, struct graph *g, const struct
     free(row);
 }
 
-static double values_flops(const struct decoder_config *c, const struct site_args *args)
+static double values_flops(const struct decoder *d, const struct site_args *args)
 {
     const int64_t n = args->q->shape[0];
     double pairs = 0; // of a query and a key that it sees
     for (int64_t i = 0; i < n; i++) pairs += (double)flops_keys(args, i);
-    return flops_projections(c, (double)n) + flops_attention(c, pairs);
+    return flops_projections(&d->layer[args->layer], (double)n) +
+           flops_attention(&d->config, pairs);
 }
 
 static double ffn_flops(const struct compare_meter *m, const struct site_args *args)
 {
-    const struct decoder_config *c = &m->model->decoder.config;
+    const struct decoder *d = &m->model->decoder;
     const double n = (double)args->x->shape[0], rows = args->only ? (double)args->only_count : n;
-    return flops_ffn(c, rows) + (m->hadamard ? flops_hadamard(c, n - rows) : 0);
+    return flops_ffn(&d->layer[args->layer], rows) +
+           (m->hadamard ? flops_hadamard(&d->config, n - rows) : 0);
 }
 
 static int meter_run(void *self, struct graph *g, enum site site, struct site_args *args)
@@ -59,7 +61,7 @@ static int meter_run(void *self, struct graph *g, enum site site, struct site_ar
     const struct decoder_config *c = &m->model->decoder.config;
     struct compare_cost *cost = &m->cost;
     double *flops = args->prefill ? &cost->prefill_flops : &cost->decode_flops;
-    if (site == SITE_VALUES) *flops += values_flops(c, args);
+    if (site == SITE_VALUES) *flops += values_flops(&m->model->decoder, args);
     if (site == SITE_FFN) *flops += ffn_flops(m, args);
     if (site == SITE_STEP_LOGITS) *flops += flops_head(c);
     if (site == SITE_KEPT && args->prefill) cost->kept = args->x->shape[0];
@@ -250,24 +252,12 @@ static int measure_distance(const struct compare_request *r, struct conversation
 
 // --- both ----------------------------------------------------------------------------------------
 
-// Messages and pictures of the conversation asked about, in one of our own.
+// The conversation asked about, with the question, in one of our own.
 static int copy_conversation(struct conversation *c, const struct compare_request *r,
                              struct err *err)
 {
     const struct conversation *from = r->from;
-    for (size_t i = 0; i < from->picture_count; i++) {
-        const struct picture *p = &from->pictures[i];
-        // One of a message that was taken back has no bytes: only its number is needed.
-        if (!p->bytes) {
-            c->pictures = xreallocarray(c->pictures, c->picture_count + 1, sizeof *c->pictures);
-            c->pictures[c->picture_count++] = (struct picture){ 0 };
-        } else if (conversation_attach(c, p->path, p->bytes, p->size, err) < 0) {
-            return -1;
-        }
-    }
-    c->waiting_count = 0;
-    for (size_t i = 0; i < r->messages; i++)
-        message_copy(conversation_add(c, from->messages[i].role), &from->messages[i]);
+    if (conversation_copy(c, from, r->messages, err) < 0) return -1;
     if (!r->question) return 0;
     struct message *last = c->message_count ? &c->messages[c->message_count - 1] : NULL;
     // A message that still waits is added to, as when it is asked.

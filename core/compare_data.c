@@ -1,26 +1,14 @@
 // core/compare_data.c -- two evaluations side by side, question by question.
-#include "core/compare_data.h"
+#include "core/compare_parts.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/random.h"
-
-// A question as one side has dealt with it.
-struct asked {
-    size_t message; // of its sample
-    int turn;
-    bool scored, answered;
-    const struct metric *metric;
-    double score;
-    char *id, *kind, *prompt, *reference, *answer;
-    struct ids ids;
-    struct step_logits full; // of the first side
-    struct compare_cost cost;
-    double mean, most; // of the second side, against the first
-    int64_t steps, agreed;
-};
 
 struct side {
     struct comparing *comparing;
@@ -39,6 +27,8 @@ struct comparing {
     const struct compare_data_request *r;
     struct compared_data *d;
     struct side side[2];
+    int64_t done, all; // samples gone through, and all
+    FILE *state;
 };
 
 // --- statistics ----------------------------------------------------------------------------------
@@ -83,13 +73,14 @@ double mcnemar_exact(int64_t a, int64_t b)
 
 // --- what the evaluations tell -------------------------------------------------------------------
 
-static void asked_release(struct asked *a)
+void asked_release(struct asked *a)
 {
     free(a->id);
     free(a->kind);
     free(a->prompt);
     free(a->reference);
     free(a->answer);
+    free(a->skipped);
     ids_release(&a->ids);
     step_logits_release(&a->full);
 }
@@ -179,7 +170,11 @@ static bool report(void *self, const struct evaluated *e)
     struct asked *a = s->open ? &s->list[s->count - 1] : add_asked(s);
     s->open = false;
     a->turn = e->turn;
+    a->class = e->class;
     a->scored = !e->skipped;
+    a->skipped = e->skipped ? xstrdup(e->skipped) : NULL;
+    s->comparing->done = e->done;
+    s->comparing->all = e->count;
     a->metric = e->metric;
     a->score = e->score;
     a->id = copy(e->id);
@@ -245,6 +240,67 @@ static void pair(struct comparing *c)
     }
 }
 
+// --- the state of a job --------------------------------------------------------------------------
+
+// What the evaluation of a side would have noted of a sample.
+static void note(struct evaluation *e, const struct asked *list, size_t count)
+{
+    bool skipped = false;
+    for (size_t i = 0; i < count; i++) {
+        const struct asked *q = &list[i];
+        if (q->scored) evaluation_note(e, q->metric, q->kind, q->score, q->class);
+        if (!q->skipped) continue;
+        if (!e->why) e->why = xasprintf("sample %s: %s", q->id, q->skipped);
+        skipped = true;
+    }
+    e->skipped += skipped;
+}
+
+// Takes over the samples in the file, and cuts off what a killed process left behind the last.
+static int read_state(struct comparing *c, const char *path, struct err *err)
+{
+    size_t size, kept = 0;
+    if (access(path, F_OK) < 0) return 0;
+    char *text = file_read(path, (size_t)1 << 32, &size, err), *p = text, *stop;
+    if (!text) return -1;
+    for (; (stop = memchr(p, '\n', size - (size_t)(p - text))); p = stop + 1) {
+        struct asked *list[2];
+        size_t count[2];
+        int64_t done;
+        if (!compare_state_read(p, (size_t)(stop - p), &done, list, count)) break;
+        for (int k = 0; k < 2; k++) {
+            note(&c->d->evaluation[k], list[k], count[k]);
+            free(c->side[k].list);
+            c->side[k].list = list[k];
+            c->side[k].count = count[k];
+        }
+        pair(c);
+        c->done = done;
+        kept = (size_t)(stop + 1 - text);
+    }
+    free(text);
+    if (truncate(path, (off_t)kept) == 0) return 0;
+    return err_set(err, "cannot shorten '%s': %s", path, strerror(errno));
+}
+
+static int open_state(struct comparing *c, struct err *err)
+{
+    const char *path = c->r->state;
+    if (!path) return 0;
+    if (c->r->resumed && read_state(c, path, err) < 0) return -1;
+    c->state = fopen(path, c->r->resumed ? "ae" : "we");
+    return c->state ? 0 : err_set(err, "cannot write '%s': %s", path, strerror(errno));
+}
+
+static int write_state(struct comparing *c, struct err *err)
+{
+    const struct asked *const list[] = { c->side[0].list, c->side[1].list };
+    const size_t count[] = { c->side[0].count, c->side[1].count };
+    if (!c->state || !count[0] || !count[1]) return 0;
+    if (compare_state_write(c->state, c->done, list, count) == 0) return 0;
+    return err_set(err, "cannot write '%s': %s", c->r->state, strerror(errno));
+}
+
 // --- the end -------------------------------------------------------------------------------------
 
 static void sum_up(struct compared_data *d)
@@ -284,6 +340,8 @@ static void open_side(struct comparing *c, int k)
     hooks_add(&s->hooks, &hook);
     hook = step_logits_hook(&s->logits);
     if (k == 0) hooks_add(&s->hooks, &hook);
+    for (int i = 0; c->r->hooks && i < c->r->hooks->count; i++)
+        hooks_add(&s->hooks, &c->r->hooks->list[i]);
     s->request = (struct evaluate_request){
         .model = r->model,
         .backend = r->backend,
@@ -291,6 +349,7 @@ static void open_side(struct comparing *c, int k)
         .hooks = &s->hooks,
         .tensors = s->tensors,
         .data = c->r->data,
+        .first = c->done,
         .limit = c->r->limit,
         .metric = c->r->metric,
         .report = report,
@@ -311,7 +370,14 @@ static int next_sample(struct comparing *c, struct evaluating *const v[2], bool 
         *more &= evaluate_next(v[k]);
         step_logits_clear(&c->side[0].logits); // of ranked choices
     }
+    // One that was stopped in the middle is gone through again.
+    const bool cancelled = r->cancel && atomic_load(r->cancel);
+    if (!cancelled && write_state(c, err) < 0) return -1;
     pair(c);
+    if (cancelled || (c->r->sampled && !c->r->sampled(r->self, c->done, c->all))) {
+        c->d->stopped = true;
+        *more = false;
+    }
     return 0;
 }
 
@@ -321,8 +387,8 @@ int compare_data_run(const struct compare_data_request *r, struct compared_data 
     struct evaluating *v[2];
     struct err later;
     bool more = true;
-    int status = 0;
     *d = (struct compared_data){ 0 };
+    int status = open_state(&c, err);
     for (int k = 0; k < 2; k++) {
         open_side(&c, k);
         v[k] = evaluate_open(&c.side[k].request, &d->evaluation[k]);
@@ -333,6 +399,8 @@ int compare_data_run(const struct compare_data_request *r, struct compared_data 
         step_logits_release(&c.side[k].logits);
         free(c.side[k].list);
     }
+    if (c.state && fclose(c.state) && status == 0)
+        status = err_set(err, "cannot write '%s': %s", r->state, strerror(errno));
     if (status == 0)
         sum_up(d);
     else

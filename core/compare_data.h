@@ -23,6 +23,13 @@ struct compare_data_request {
     const struct dataset *data;
     int64_t limit;               // samples, 0: all
     const struct metric *metric; // NULL: the one each sample names
+    const struct hooks *hooks;   // who listens besides; NULL: nobody
+    // For jobs: a file that gets a line for each sample; a resumed one goes on behind the last.
+    // NULL: none.
+    const char *state;
+    bool resumed;
+    // Told (with request.self) when both sides are through with a sample; false stops. May be NULL.
+    bool (*sampled)(void *self, int64_t done, int64_t count);
 };
 
 // A question that both sides were scored on.
@@ -44,6 +51,7 @@ struct compare_mean {
 
 struct compared_data {
     struct evaluation evaluation[2];
+    bool stopped; // the rest is of what was compared until then
     struct compared_question *list;
     size_t count;
     // Of the pairs of the metric with most questions.

@@ -145,6 +145,25 @@ static bool picture_used(const struct conversation *c, int picture)
     return false;
 }
 
+int conversation_copy(struct conversation *c, const struct conversation *from, size_t messages,
+                      struct err *err)
+{
+    for (size_t i = 0; i < from->picture_count; i++) {
+        const struct picture *p = &from->pictures[i];
+        // One of a message that was taken back has no bytes: only its number is needed.
+        if (!p->bytes) {
+            c->pictures = xreallocarray(c->pictures, c->picture_count + 1, sizeof *c->pictures);
+            c->pictures[c->picture_count++] = (struct picture){ 0 };
+        } else if (conversation_attach(c, p->path, p->bytes, p->size, err) < 0) {
+            return -1;
+        }
+    }
+    c->waiting_count = 0;
+    for (size_t i = 0; i < messages; i++)
+        message_copy(conversation_add(c, from->messages[i].role), &from->messages[i]);
+    return 0;
+}
+
 void conversation_drop(struct conversation *c, size_t count)
 {
     while (count-- && c->message_count) message_release(&c->messages[--c->message_count]);

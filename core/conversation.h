@@ -38,6 +38,10 @@ void conversation_release(struct conversation *c);
 int conversation_attach(struct conversation *c, const char *path, const void *bytes, size_t size,
                         struct err *err);
 struct message *conversation_add(struct conversation *c, enum role role); // empty message
+// The first `messages` messages of another one and all its pictures, into one that is empty and may
+// have another model.
+int conversation_copy(struct conversation *c, const struct conversation *from, size_t messages,
+                      struct err *err);
 // Takes the last `count` messages away. Their pictures keep their index, so that an index always
 // means the same picture; their memory is given back.
 void conversation_drop(struct conversation *c, size_t count);

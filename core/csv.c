@@ -1,13 +1,12 @@
 // core/csv.c -- tables of text in CSV files.
 #include "core/csv.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "core/file_out.h"
 #include "core/json.h"
 
 enum { SIZE_MAX_BYTES = 256 << 20, COLUMNS_MAX = 4096 };
@@ -228,17 +227,9 @@ static void write_row(FILE *f, char *const *row, int count)
 
 int csv_write(const struct csv *t, const char *path, struct err *err)
 {
-    char *beside = xasprintf("%s.part", path);
-    FILE *f = fopen(beside, "we");
-    int status = f ? 0 : err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    if (f) {
-        write_row(f, t->columns, t->column_count);
-        for (size_t r = 0; r < t->row_count; r++) write_row(f, t->rows[r], t->column_count);
-        const bool failed = ferror(f);
-        if (fclose(f) != 0 || failed || rename(beside, path) < 0)
-            status = err_set(err, "cannot write '%s': %s", path, strerror(errno));
-        if (status < 0) unlink(beside);
-    }
-    free(beside);
-    return status;
+    FILE *f = file_out_open(path, err);
+    if (!f) return -1;
+    write_row(f, t->columns, t->column_count);
+    for (size_t r = 0; r < t->row_count; r++) write_row(f, t->rows[r], t->column_count);
+    return file_out_close(f, path, err);
 }

@@ -97,7 +97,7 @@ struct method_env engine_env(const struct engine *e, const struct settings *s)
 
 // --- model ---------------------------------------------------------------------------------------
 
-static bool report_loading(void *self, uint64_t done, uint64_t total)
+bool engine_report_loading(void *self, uint64_t done, uint64_t total)
 {
     struct engine *e = self;
     const struct event_progress progress = { .what = "loading",
@@ -111,7 +111,7 @@ static bool report_loading(void *self, uint64_t done, uint64_t total)
 
 int engine_load(struct engine *e, const char *name, struct err *err)
 {
-    const struct load_progress progress = { .report = report_loading, .self = e };
+    const struct load_progress progress = { .report = engine_report_loading, .self = e };
     atomic_store(&e->cancel, false);
     struct model *m = model_load(name, e->backend, &progress, err);
     if (!m) return -1;

@@ -36,6 +36,7 @@ struct answer_now {
 
 // engine.c
 void engine_tell(struct engine *e, const struct event *event);
+bool engine_report_loading(void *self, uint64_t done, uint64_t total); // struct load_progress
 // What methods look at, under these settings.
 struct method_env engine_env(const struct engine *e, const struct settings *s);
 

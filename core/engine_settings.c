@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/engine_parts.h"
+#include "core/probes/norms.h"
 #include "core/probes/sinks.h"
 
 // Drops what a change of `key` made stale; returns whether anything is to be computed again.
@@ -42,6 +43,14 @@ static void setting_changed(struct engine *e, const struct setting *row, enum se
     went_stale(e, row->key, stale);
 }
 
+// A method that is on and changes nothing: that is not kept silent.
+static void tell_vain(const struct engine *e, const struct method *method)
+{
+    const struct method_env env = engine_env(e, e->settings);
+    struct err why;
+    if (e->model && methods_vain(method, &env, &why)) sinks_notice(e->sinks, "%s", why.text);
+}
+
 static int check_template(const char *value, struct err *err)
 {
     if (!strcmp(value, "auto") || layout_find(value)) return 0;
@@ -52,14 +61,24 @@ static int check_template(const char *value, struct err *err)
     return -1;
 }
 
-static int check_sinks(const struct engine *e, const char *value, struct err *err)
+// Calibrations that measurements read; those of methods are looked at by the methods.
+static const struct {
+    const char *key;
+    int (*read)(const struct settings *s, const struct model *m, float **numbers, struct err *err);
+} calibrations[] = {
+    { "sinks.calibration", sinks_calibrated },
+    { "norms.calibration", norms_calibrated },
+};
+enum { CALIBRATIONS = sizeof calibrations / sizeof *calibrations };
+
+static int check_calibration(const struct engine *e, int i, const char *value, struct err *err)
 {
     struct settings *next = settings_copy(e->settings);
-    float *dims = NULL;
-    int status = settings_set(next, "sinks.calibration", value, err);
-    if (status == 0) status = sinks_calibrated(next, e->model, &dims, err);
+    float *numbers = NULL;
+    int status = settings_set(next, calibrations[i].key, value, err);
+    if (status == 0) status = calibrations[i].read(next, e->model, &numbers, err);
     settings_free(next);
-    free(dims);
+    free(numbers);
     return status;
 }
 
@@ -67,7 +86,8 @@ static int check_sinks(const struct engine *e, const char *value, struct err *er
 static int check_value(const struct engine *e, const char *key, const char *value, struct err *err)
 {
     if (!strcmp(key, "chat.template")) return check_template(value, err);
-    if (e->model && !strcmp(key, "sinks.calibration")) return check_sinks(e, value, err);
+    for (int i = 0; i < CALIBRATIONS && e->model; i++)
+        if (!strcmp(key, calibrations[i].key)) return check_calibration(e, i, value, err);
     const struct method *method = method_of(key);
     if (!method) return 0;
     struct settings *next = settings_copy(e->settings);
@@ -179,8 +199,10 @@ int engine_set(struct engine *e, const char *key, const char *value, struct err 
     const struct setting *row = settings_find(key);
     char *former = row ? xstrdup(settings_text(e->settings, key)) : NULL;
     int status = settings_set(e->settings, key, value, err);
-    if (status == 0 && former && strcmp(former, settings_text(e->settings, key)))
+    if (status == 0 && former && strcmp(former, settings_text(e->settings, key))) {
         setting_changed(e, row, obey(e, row));
+        if (method_of(key)) tell_vain(e, method_of(key));
+    }
     free(former);
     return status;
 }
@@ -194,6 +216,10 @@ static struct settings *settings_with(struct engine *e, const struct change *lis
         const char *value = list[i].value;
         if (!strcmp(list[i].key, "adapter") && (!*value || !strcmp(value, "off"))) value = "none";
         if (!strcmp(list[i].key, "chat.template") && check_template(value, err) < 0) goto failed;
+        for (int k = 0; k < CALIBRATIONS && e->model; k++)
+            if (!strcmp(list[i].key, calibrations[k].key) &&
+                check_calibration(e, k, value, err) < 0)
+                goto failed;
         if (settings_set(next, list[i].key, value, err) < 0) goto failed;
     }
     if (open_adapter(e, next, adapter, err) < 0) goto failed;
@@ -206,6 +232,15 @@ static struct settings *settings_with(struct engine *e, const struct change *lis
 failed:
     settings_free(next);
     return NULL;
+}
+
+// Has one of the method's settings changed?
+static bool any_of(const struct method *method, const bool *changed)
+{
+    const struct setting *row;
+    for (int i = 0; (row = settings_row(i)); i++)
+        if (changed[i] && method_of(row->key) == method) return true;
+    return false;
 }
 
 int engine_set_all(struct engine *e, const struct change *list, size_t count, struct err *err)
@@ -232,6 +267,9 @@ int engine_set_all(struct engine *e, const struct change *list, size_t count, st
             const bool adapter = !strcmp(row->key, "adapter");
             setting_changed(e, row, !adapter ? obey(e, row) : former > now ? former : now);
         }
+    const struct method *m;
+    for (int i = 0; (m = method_at(i)); i++)
+        if (any_of(m, changed)) tell_vain(e, m);
     free(changed);
     settings_free(next);
     return 0;
@@ -283,7 +321,10 @@ void engine_settle_methods(struct engine *e)
     const struct method *m;
     struct err err;
     for (int i = 0; (m = method_at(i)); i++) {
-        if (methods_check(m, &env, &err) == 0) continue;
+        if (methods_check(m, &env, &err) == 0) {
+            tell_vain(e, m);
+            continue;
+        }
         sinks_notice(e->sinks, "%s; these settings are at their defaults now", err.text);
         for (const struct setting *row = m->settings; row->key; row++) {
             if (!settings_changed(e->settings, row->key)) continue;

@@ -5,7 +5,6 @@
 
 #include "core/engine_parts.h"
 #include "core/json.h"
-#include "core/probes/measure_data.h"
 
 // What the session keeps is not told while a batch runs in a conversation of its own.
 static void tell_session(struct engine *e, const struct event *event)
@@ -423,22 +422,6 @@ int engine_context(struct engine *e, struct engine_context *context, struct err 
         context->waiting_visual += c->pictures[c->waiting[i]].tokens;
     sequence_release(&s);
     return 0;
-}
-
-int engine_measure(struct engine *e, const struct measure_request *request, struct results *results,
-                   struct err *err)
-{
-    if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
-    const struct measuring m = { .model = e->model,
-                                 .backend = e->backend,
-                                 .settings = e->settings,
-                                 .tensors = adapter_tensors(e->adapters.active),
-                                 .cancel = &e->cancel,
-                                 .options = &request->options };
-    atomic_store(&e->cancel, false);
-    if (request->data) return measure_data(&m, request, e->sinks, results, err);
-    if (measure(&m, &e->conversation, request->probe, results, err) < 0) return -1;
-    return request->probe->times ? measure_compare_times(&m, &e->conversation, results, err) : 0;
 }
 
 int engine_dump(struct engine *e, const char *patterns, const char *path, struct err *err)

@@ -7,9 +7,22 @@ int64_t flops_keys(const struct site_args *args, int64_t i)
     return args->seen.keys && at >= 0 ? args->seen.count[at] : args->past + i + 1;
 }
 
-double flops_projections(const struct decoder_config *c, double rows)
+// 2 a multiply-add, of a row.
+static double linear(const struct linear *w)
 {
-    return 4 * rows * (double)c->hidden * (double)((c->heads + c->kv_heads) * c->dim);
+    return 2 * (double)w->weight.shape[0] * (double)w->weight.shape[1];
+}
+
+static double thin(const struct linear *w)
+{
+    if (!w->lora) return 0;
+    return 2 * ((double)tensor_count(&w->lora->a) + (double)tensor_count(&w->lora->b));
+}
+
+double flops_projections(const struct decoder_layer *w, double rows)
+{
+    return rows * (linear(&w->q) + linear(&w->k) + linear(&w->v) + linear(&w->o) + thin(&w->q) +
+                   thin(&w->k) + thin(&w->v) + thin(&w->o));
 }
 
 double flops_attention(const struct decoder_config *c, double pairs)
@@ -17,9 +30,16 @@ double flops_attention(const struct decoder_config *c, double pairs)
     return 4 * pairs * (double)(c->heads * c->dim);
 }
 
-double flops_ffn(const struct decoder_config *c, double rows)
+double flops_ffn(const struct decoder_layer *w, double rows)
 {
-    return 6 * rows * (double)c->hidden * (double)c->ffn;
+    return rows * (linear(&w->gate) + linear(&w->up) + linear(&w->down) + thin(&w->gate) +
+                   thin(&w->up) + thin(&w->down));
+}
+
+double flops_lora(const struct decoder_layer *w)
+{
+    return thin(&w->q) + thin(&w->k) + thin(&w->v) + thin(&w->o) + thin(&w->gate) + thin(&w->up) +
+           thin(&w->down);
 }
 
 double flops_hadamard(const struct decoder_config *c, double rows)

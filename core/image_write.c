@@ -1,11 +1,9 @@
 // core/image_write.c -- PNG through stb_image_write, whose implementation lives here.
 #include "core/image_write.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #ifndef __clang_analyzer__ // what it says of stb's insides is not ours to mend
 #define STB_IMAGE_WRITE_IMPLEMENTATION
@@ -19,6 +17,7 @@
 #include <stb/stb_image_write.h>
 #pragma GCC diagnostic pop
 
+#include "core/file_out.h"
 #include "core/mem.h"
 
 static void keep(void *self, void *bytes, int size)
@@ -34,23 +33,7 @@ int image_write_png(const char *path, const uint8_t *pixels, int width, int heig
         buf_release(&png);
         return err_set(err, "cannot write '%s': out of memory for its pixels", path);
     }
-    char *part = xasprintf("%s.part", path);
-    FILE *f = fopen(part, "wbe");
-    bool good = f && fwrite(png.data, 1, png.length, f) == png.length;
-    int why = errno;
-    if (f && fclose(f) != 0 && good) {
-        good = false;
-        why = errno;
-    }
-    if (good && rename(part, path) < 0) {
-        good = false;
-        why = errno;
-    }
-    if (!good) {
-        unlink(part);
-        err_set(err, "cannot write '%s': %s", path, strerror(why));
-    }
-    free(part);
+    const int status = file_out_write(path, png.data, png.length, err);
     buf_release(&png);
-    return good ? 0 : -1;
+    return status;
 }

@@ -7,6 +7,7 @@
     X(train)         \
     X(sweep)         \
     X(evaluate)      \
-    X(calibrate)
+    X(calibrate)     \
+    X(compare)
 
 #endif

@@ -21,6 +21,7 @@
     X(prune)   /* core/methods/prune.c */                                                          \
     X(ira)     /* core/methods/ira.c */                                                            \
     X(sinks)   /* core/probes/sinks.c */                                                           \
+    X(norms)   /* core/probes/norms.c */                                                           \
     X(job)     /* core/job.c */                                                                    \
     X(screen)  /* core/screen_settings.c */
 // clang-format on

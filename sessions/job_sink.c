@@ -13,14 +13,15 @@
 #include "core/clock.h"
 #include "sessions/job_internal.h"
 
-enum told_kind { TOLD_METRIC, TOLD_LINE, TOLD_RESULT, TOLD_SCORE, TOLD_REWIND };
+enum told_kind { TOLD_METRIC, TOLD_LINE, TOLD_RESULT, TOLD_SCORE, TOLD_REWIND, TOLD_MEASURED };
 
 struct told {
     enum told_kind kind;
     int64_t number; // step, or index of a score
     int64_t time;
     double real;
-    char *text[5]; // METRIC: series; LINE: text; RESULT: key, value; SCORE: see write_score
+    char *text[5]; // METRIC: series; LINE: text; RESULT: key, value; SCORE: see write_score;
+                   // MEASURED: name, JSON
 };
 
 struct series {
@@ -151,6 +152,7 @@ static int write_told(struct job_sink *k, const struct told *t, struct err *err)
                          "itt", k->job, t->text[0], t->text[1]);
     case TOLD_SCORE: return write_score(k, t, err);
     case TOLD_REWIND: return write_rewind(k, t, err);
+    case TOLD_MEASURED: return store_result_keep(k->store, t->text[0], t->text[1], err);
     }
     BUG("a job told something of kind %d", (int)t->kind);
 }
@@ -234,6 +236,9 @@ static bool hear(struct job_sink *k, const struct event *e)
     const char *const pair[] = { e->key, e->value ? e->value : "" };
     const double since = clock_seconds() - k->written;
     switch (e->kind) {
+    case EVENT_MEASURED:
+        add(k, TOLD_MEASURED, 0, 0, 2, (const char *const[]){ e->key, e->text });
+        return true;
     case EVENT_METRIC: add(k, TOLD_METRIC, e->count, e->real, 1, pair); return false;
     case EVENT_STEP: return true;
     case EVENT_REWIND: add(k, TOLD_REWIND, e->count, 0, 1, &e->key); return true;

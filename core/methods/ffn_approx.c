@@ -113,6 +113,24 @@ static int ffn_check(const struct method_env *env, struct err *err)
     return status;
 }
 
+// Only `auto` may choose no layer.
+static bool ffn_vain(const struct method_env *env, struct err *why)
+{
+    const int layers = env->model->decoder.config.layers;
+    bool *chosen = xcalloc((size_t)layers, sizeof *chosen), any = false;
+    float *alpha;
+    const bool read = ffn_read(env, chosen, &alpha, NULL) == 0;
+    for (int l = 0; l < layers; l++) any |= chosen[l];
+    if (!any)
+        err_set(why,
+                "ffn.layers auto takes no layer: none but the last has a redundancy above "
+                "ffn.eta %s (/calibration show), and ffn.approx changes nothing",
+                settings_text(env->settings, "ffn.eta"));
+    free(chosen);
+    free(alpha);
+    return read && !any;
+}
+
 static int ffn_start(void **state, const struct method_env *env, struct err *err)
 {
     const struct decoder_config *d = &env->model->decoder.config;
@@ -178,6 +196,7 @@ const struct method method_ffn_approx = {
     .settings = ffn_settings,
     .on = ffn_on,
     .check = ffn_check,
+    .vain = ffn_vain,
     .start = ffn_start,
     .release = ffn_release,
     .wants = ffn_wants,

@@ -48,6 +48,19 @@ int methods_agree(const struct method_env *env, struct err *err)
     return 0;
 }
 
+bool methods_vain(const struct method *method, const struct method_env *env, struct err *why)
+{
+    if (!method->on(env->settings)) return false;
+    if (!model_sees(env->model)) {
+        err_set(why,
+                "%s is on and changes nothing: the model '%s' reads text only and has no "
+                "visual tokens",
+                method->settings->key, env->model->name);
+        return true;
+    }
+    return method->vain && method->vain(env, why);
+}
+
 bool methods_idle(const struct methods *m, const char *key, const struct settings *s)
 {
     const struct method *method = method_of(key);

@@ -51,6 +51,9 @@ struct method {
     // Do its values fit together? They may differ for a while when they are set one by one; asked
     // where several are set at once, while it is on. May be NULL.
     int (*agree)(const struct method_env *env, struct err *err);
+    // It is on and these settings fit, and still it changes nothing: *why says what the reason is.
+    // false: it does something. May be NULL; a model without visual tokens is seen to for all.
+    bool (*vain)(const struct method_env *env, struct err *why);
     // `key` of its settings has changed since the last start, now they are `s`: can the next
     // prefill go on from what is cached all the same? NULL: never.
     bool (*keeps)(const void *state, const char *key, const struct settings *s);
@@ -113,6 +116,8 @@ int methods_possible(const struct method *method, const struct settings *s, stru
 int methods_check(const struct method *method, const struct method_env *env, struct err *err);
 // The same of all of them, and whether their values fit together.
 int methods_agree(const struct method_env *env, struct err *err);
+// Is the method on and changes nothing? Then *why is a sentence that says so.
+bool methods_vain(const struct method *method, const struct method_env *env, struct err *why);
 // Is it a setting of a method that had no part in what is cached and is off under `s`?
 bool methods_idle(const struct methods *m, const char *key, const struct settings *s);
 // Does a method that is on depend on this setting of another's?

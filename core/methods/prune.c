@@ -15,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/attend.h"
 #include "core/families/family.h"
+#include "core/gram.h"
 #include "core/methods/list.h"
 #include "core/methods/prune_score.h"
 #include "core/ops.h"
@@ -49,6 +51,14 @@ struct seen_lists {
     int64_t *count;
 };
 
+// Inner products of what the heads add for each visual token, by its number, at a stage's layer:
+// what dynamic mode asks at every token then costs H^2 a token, not a product with o_proj.
+struct token_grams {
+    int layer;
+    struct grams grams;
+    int32_t *row; // [keys] of the sequence
+};
+
 struct prune {
     const struct model *model;
     const struct backend *backend;
@@ -68,6 +78,8 @@ struct prune {
 
     struct tensor residual; // [capacity, D]: h[K+1] of the sequence, K the first stage
     int64_t residual_rows;
+    struct token_grams *grams;    // [stages] dynamic, by contribution; NULL: none yet
+    int gram_count;               // of them
     struct seen_lists seen, next; // dynamic: of this layer, of the layers after it
 };
 
@@ -155,6 +167,26 @@ static int prune_agree(const struct method_env *env, struct err *err)
     return status;
 }
 
+static bool prune_vain(const struct method_env *env, struct err *why)
+{
+    const int layers = env->model->decoder.config.layers;
+    int *layer = xcalloc((size_t)layers, sizeof *layer);
+    size_t shares;
+    double *keep = settings_reals(env->settings, "prune.keep", &shares);
+    const int stages = read_layers(env, layer, NULL);
+    const bool last = stages > 0 && layer[0] == layers - 1;
+    const bool all = shares > 0 && keep[shares - 1] >= 1;
+    if (last)
+        err_set(why, "prune.layer %d is the last layer: pruning after it changes nothing",
+                layer[0]);
+    else if (all)
+        err_set(why, "prune.keep %s keeps every visual token: pruning changes nothing",
+                settings_text(env->settings, "prune.keep"));
+    free(layer);
+    free(keep);
+    return last || all;
+}
+
 // Layers 0..K are the same whatever is kept after them, and those after K come from h[K+1] anew.
 static bool prune_keeps(const void *state, const char *key, const struct settings *s)
 {
@@ -173,9 +205,21 @@ static void lists_clear(struct seen_lists *l)
     *l = (struct seen_lists){ 0 };
 }
 
+static void grams_forget(struct prune *p)
+{
+    for (int i = 0; i < p->gram_count; i++) {
+        grams_release(&p->grams[i].grams);
+        free(p->grams[i].row);
+    }
+    free(p->grams);
+    p->grams = NULL;
+    p->gram_count = 0;
+}
+
 static void prune_release(void *state)
 {
     struct prune *p = state;
+    grams_forget(p);
     p->backend->release(p->residual.data);
     lists_clear(&p->seen);
     lists_clear(&p->next);
@@ -305,6 +349,64 @@ static int tell(struct graph *g, const struct prune *p, int layer, const struct 
     return args.x ? hooks_run(g, SITE_KEPT, &args) : -1;
 }
 
+// What is known of the tokens at a stage; those that this pass computes are known no more.
+static void grams_begin(struct prune *p, int stage, int64_t past)
+{
+    if (p->gram_count != p->stages) {
+        grams_forget(p);
+        p->grams = xcalloc((size_t)p->stages, sizeof *p->grams);
+        p->gram_count = p->stages;
+    }
+    struct token_grams *t = &p->grams[stage];
+    if (t->layer != p->layer[stage]) grams_trim(&t->grams, 0);
+    t->layer = p->layer[stage];
+    int64_t keys = t->grams.keys;
+    while (keys > 0 && t->row[keys - 1] >= past) keys--;
+    grams_trim(&t->grams, keys);
+}
+
+// Those of the first `visual` visual tokens.
+static int grams_complete(struct prune *p, struct graph *g, const struct site_args *args,
+                          struct token_grams *t, int64_t visual)
+{
+    const struct linear *o = &p->model->decoder.layer[args->layer].o;
+    const int64_t known = t->grams.keys;
+    if (known >= visual) return 0;
+    int32_t *index = xreallocarray(NULL, (size_t)(visual - known), sizeof *index);
+    int64_t count = 0;
+    t->row = xreallocarray(t->row, (size_t)visual, sizeof *t->row);
+    for (int64_t j = 0; j < args->k->shape[0]; j++) {
+        const int64_t row = site_key(args, j);
+        if (p->number[row] < known || p->number[row] >= visual) continue;
+        t->row[p->number[row]] = (int32_t)row;
+        index[count++] = (int32_t)j;
+    }
+    struct tensor *v = op_gather_rows(g, args->v, index, count); // [count, Hkv, d]
+    free(index);
+    return v ? grams_add(&t->grams, g, o, v, args->q->shape[1]) : -1;
+}
+
+// Contributions of the view's tokens.
+static int score_dynamic(struct prune *p, struct graph *g, const struct site_args *args,
+                         struct token_grams *t, const struct prune_view *view, float *score)
+{
+    const int64_t heads = args->q->shape[1], keys = view->k->shape[0];
+    if (!view->count) return 0;
+    if (grams_complete(p, g, args, t, view->number[view->count - 1] + 1) < 0) return -1;
+    struct tensor *probs = attend_probs(g, view->q, view->k, view->v); // [H,1,P]
+    if (!probs) return -1;
+    float *host = xmalloc(tensor_bytes(probs));
+    double *a = xreallocarray(NULL, (size_t)heads, sizeof *a);
+    g->backend->download(host, probs->data, tensor_bytes(probs));
+    for (int64_t i = 0; i < view->count; i++) {
+        for (int64_t h = 0; h < heads; h++) a[h] = (double)host[h * keys + view->token[i]];
+        score[i] = (float)grams_contribution(&t->grams, view->number[i], a);
+    }
+    free(host);
+    free(a);
+    return 0;
+}
+
 // Which of the keys listed (NULL: the first `count`) a query keeps: keep[count], true for text.
 // `at` is the query's row in q.
 static int choose(struct prune *p, struct graph *g, const struct site_args *args, int stage,
@@ -334,7 +436,11 @@ static int choose(struct prune *p, struct graph *g, const struct site_args *args
     }
     view.k = list ? op_gather_rows(g, args->k, list, count) : graph_rows(g, args->k, 0, count);
     view.v = list ? op_gather_rows(g, args->v, list, count) : graph_rows(g, args->v, 0, count);
-    int status = graph_ok(g) ? prune_score(g, p->kind, p->seed, &view, score) : -1;
+    int status = graph_ok(g) ? 0 : -1;
+    if (status == 0 && p->dynamic && p->kind == PRUNE_CONTRIBUTION)
+        status = score_dynamic(p, g, args, &p->grams[stage], &view, score);
+    else if (status == 0)
+        status = prune_score(g, p->kind, p->seed, &view, score);
     prune_choose(p->kind, score, view.count, stage_count(p, stage), stays);
     for (int64_t i = 0; i < view.count; i++) keep[token[i]] = stays[i];
     if (status == 0 && told) status = tell(g, p, args->layer, &view, score, stays);
@@ -469,7 +575,9 @@ static int values_dynamic(struct prune *p, struct graph *g, struct site_args *ar
     }
     args->seen =
         (struct seen_keys){ p->seen.from, (const int32_t *const *)p->seen.keys, p->seen.count };
-    if (stage < 0 || stage_count(p, stage) == p->visual) return 0;
+    if (stage < 0) return 0;
+    grams_begin(p, stage, args->past); // also where nothing is dropped: rows may be others now
+    if (stage_count(p, stage) == p->visual) return 0;
     return choose_for_each(p, g, args, stage);
 }
 
@@ -494,6 +602,7 @@ const struct method method_prune = {
     .possible = prune_possible,
     .check = prune_check,
     .agree = prune_agree,
+    .vain = prune_vain,
     .keeps = prune_keeps,
     .start = prune_start,
     .release = prune_release,

@@ -47,26 +47,19 @@ static int attention_run(void *state, struct graph *g, enum site site, struct si
     return attention_sum_add(s->sum, g, args);
 }
 
-// Attention that each row of the map gets.
+// Attention that each row of the picture gets.
 static void put_profile(struct results *r, size_t from)
 {
+    int rows;
+    double *sum = attention_profile(r->maps + from, r->map_count - from, &rows), total = 0;
     struct result_table *t = results_table(r, "attention.rows", "row|attention|share");
-    int rows = 0;
     t->curve = true;
-    for (size_t i = from; i < r->map_count; i++)
-        if (r->maps[i].rows > rows) rows = r->maps[i].rows;
-    double total = 0;
+    for (int y = 0; y < rows; y++) total += sum[y];
     for (int y = 0; y < rows; y++) {
-        double sum = 0;
-        for (size_t i = from; i < r->map_count; i++)
-            for (int x = 0; y < r->maps[i].rows && x < r->maps[i].cols; x++) {
-                const float v = r->maps[i].values[y * r->maps[i].cols + x];
-                if (isfinite(v)) sum += (double)v;
-            }
-        result_row(t, "%d", y)[0] = sum;
-        total += sum;
+        double *v = result_row(t, "%d", y);
+        v[0] = sum[y], v[1] = sum[y] / total;
     }
-    for (int y = 0; y < rows; y++) t->rows[y].value[1] = t->rows[y].value[0] / total;
+    free(sum);
 }
 
 static int attention_finish(void *state, struct results *r, struct err *err)
@@ -94,6 +87,14 @@ static int attention_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_attention = {
     .name = "attention",
+    .usage = "/attention [--layer K|all] [--head H|mean] [--token answer|last|N|row:N] [--picture "
+             "I]" PROBE_USAGE,
+    .help = "Where the answer looks in the picture: maps, and the profile by rows of the picture.",
+    .details =
+        "Unless said otherwise: the last layer, mean over heads and over the tokens of the answer\n"
+        "(without one: the prompt's last row). N counts the answer's tokens from 0, row:N the "
+        "rows\n"
+        "of the sequence. Tokens that pruning dropped are marked." PROBE_DETAILS,
     .pictures = true,
     .answered = true,
     .start = attention_start,

@@ -1,6 +1,7 @@
 // core/probes/attention_sum.c -- attention of chosen query rows to visual tokens.
 #include "core/probes/attention_sum.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,4 +100,55 @@ int64_t attention_sum_most(const struct attention_sum *a, const float *map)
     for (int64_t i = 0; i < a->visual; i++)
         if (chosen(a, i) && (most < 0 || map[i] > map[most])) most = i;
     return most < 0 ? 0 : most;
+}
+
+// --- the profile ---------------------------------------------------------------------------------
+
+// Top and bottom of what the tiles of the map's picture cover; rows count where that is not known.
+static void extent(const struct result_map *maps, size_t count, const struct result_map *m,
+                   double *top, double *bottom)
+{
+    *top = m->area[1], *bottom = m->area[3];
+    for (size_t i = 0; i < count; i++) {
+        if (maps[i].picture != m->picture) continue;
+        *top = fmin(*top, maps[i].area[1]);
+        *bottom = fmax(*bottom, maps[i].area[3]);
+    }
+    if (!(*bottom > *top)) *top = 0, *bottom = 0;
+}
+
+// Where row y of the map begins, 0..1 of the picture.
+static double place_of(const struct result_map *m, int y, double top, double bottom)
+{
+    const double share = (double)y / m->rows;
+    if (!(bottom > top)) return share;
+    return (m->area[1] + share * (m->area[3] - m->area[1]) - top) / (bottom - top);
+}
+
+double *attention_profile(const struct result_map *maps, size_t count, int *rows)
+{
+    double top, bottom;
+    *rows = 0;
+    for (size_t i = 0; i < count; i++) {
+        extent(maps, count, &maps[i], &top, &bottom);
+        const double high =
+            place_of(&maps[i], maps[i].rows, top, bottom) - place_of(&maps[i], 0, top, bottom);
+        const int fine = (int)lround(maps[i].rows / high);
+        if (fine > *rows) *rows = fine;
+    }
+    double *sum = xcalloc((size_t)*rows + 1, sizeof *sum);
+    for (size_t i = 0; i < count; i++) {
+        const struct result_map *m = &maps[i];
+        extent(maps, count, m, &top, &bottom);
+        for (int y = 0; y < m->rows; y++) {
+            const double from = place_of(m, y, top, bottom) * *rows;
+            const double to = place_of(m, y + 1, top, bottom) * *rows;
+            double all = 0;
+            for (int x = 0; x < m->cols; x++)
+                if (isfinite(m->values[y * m->cols + x])) all += (double)m->values[y * m->cols + x];
+            for (int k = 0; k < *rows; k++)
+                sum[k] += all * fmax(0, fmin(to, k + 1) - fmax(from, k)) / (to - from);
+        }
+    }
+    return sum;
 }

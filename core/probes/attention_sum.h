@@ -25,4 +25,9 @@ double attention_sum_share(struct attention_sum *a, int layer, int head);
 // The token of those pictures with the largest value of map[S].
 int64_t attention_sum_most(const struct attention_sum *a, const float *map);
 
+// What each row of the pictures gets in these maps: [rows], belongs to the caller. Tiles lie over
+// parts of their picture, so there are as many rows as the finest of them would have over all of
+// it; a coarser tile's rows are spread over those they cover. Several pictures lie on each other.
+double *attention_profile(const struct result_map *maps, size_t count, int *rows);
+
 #endif

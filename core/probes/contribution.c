@@ -4,14 +4,13 @@
 //
 //   C_{q,i} = || sum over heads n of A[n,q,i] (v_{i,kv(n)} W_O[n]) ||
 //
-// For all pairs: C^2 = a^T G_i a with a = A[:,q,i] and the Gram matrix per token
-// G_i[n,m] = (v_i W_O[n]).(v_i W_O[m]), H^2 numbers each, so that a pair costs H^2.
+// For all pairs: by the Gram matrix per token (core/gram.h), so that a pair costs H^2.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/attend.h"
-#include "core/ops.h"
+#include "core/gram.h"
 #include "core/probes/list.h"
 #include "core/probes/rows.h"
 
@@ -25,7 +24,8 @@ struct contribution {
     int64_t queries, visual, heads;
     double *map;                  // [S]
     struct tally (*pairs)[PAIRS]; // [L]
-    float *gram;                  // [P, H, H] of the layer under way
+    struct grams grams;           // of the layer under way
+    double *weights;              // [H] probabilities of a pair
     struct rows rows;
 };
 
@@ -37,7 +37,8 @@ static void contribution_release(void *state)
     free(s->number);
     free(s->map);
     free(s->pairs);
-    free(s->gram);
+    free(s->weights);
+    grams_release(&s->grams);
     rows_release(&s->rows);
     free(s);
 }
@@ -62,6 +63,7 @@ static void *contribution_start(const struct probe_env *env, struct err *err)
     s->query = query;
     s->queries = queries;
     s->heads = c->heads;
+    s->weights = xcalloc((size_t)c->heads, sizeof *s->weights);
     s->number = probe_visual_numbers(env->sequence, &s->visual);
     s->map = xcalloc((size_t)s->visual + 1, sizeof *s->map);
     s->pairs = xcalloc((size_t)c->layers, sizeof *s->pairs);
@@ -103,72 +105,6 @@ static int add_map(void *self, struct graph *g, const struct site_args *a, int64
 
 // --- means over pairs ----------------------------------------------------------------------------
 
-// u[H][m, D] = v_i W_O[n] of keys from..from+m: a head at a time passes the output projection.
-static int head_outputs(struct contribution *s, struct graph *g, const struct site_args *a,
-                        int64_t from, int64_t m, float *u)
-{
-    const struct linear *o = &s->env->model->decoder.layer[a->layer].o;
-    const struct linear product = { .weight = o->weight, .lora = o->lora };
-    const int64_t width = a->q->shape[2], out = s->env->model->decoder.config.hidden;
-    const int64_t ones_shape[] = { s->heads, m };
-    float *ones = xcalloc((size_t)(s->heads * m), sizeof *ones);
-    int32_t *index = xreallocarray(NULL, (size_t)m, sizeof *index);
-    for (int64_t i = 0; i < m; i++) index[i] = (int32_t)i;
-    for (int64_t h = 0; h < s->heads && graph_ok(g); h++) {
-        struct arena_mark scratch = graph_scratch_begin(g);
-        for (int64_t i = 0; i < s->heads * m; i++) ones[i] = i / m == h;
-        struct tensor *one = graph_upload(g, DTYPE_F32, 2, ones_shape, ones);
-        struct tensor *rows = graph_upload(g, DTYPE_I32, 1, &m, index);
-        struct tensor *x = graph_new2(g, DTYPE_F32, m, s->heads * width);
-        struct tensor *v = graph_rows(g, a->v, from, m);
-        if (one && rows && x && v && g->backend->weigh_values(x, one, v, rows) < 0)
-            graph_fail(g, "contribution: %s", g->backend->failure());
-        struct tensor *y = graph_ok(g) ? linear_forward(g, x, &product) : NULL; // [m, D]
-        if (y) g->backend->download(u + h * m * out, y->data, tensor_bytes(y));
-        graph_scratch_end(g, scratch);
-    }
-    free(ones);
-    free(index);
-    return graph_ok(g) ? 0 : -1;
-}
-
-static int make_grams(struct contribution *s, struct graph *g, const struct site_args *a)
-{
-    enum { TOKENS = 32 };
-    const int64_t keys = a->k->shape[0], heads = s->heads;
-    const int64_t width = s->env->model->decoder.config.hidden;
-    float *u = xreallocarray(NULL, (size_t)(heads * TOKENS * width), sizeof *u);
-    s->gram = xreallocarray(s->gram, (size_t)(keys * heads * heads), sizeof *s->gram);
-    for (int64_t from = 0, m; from < keys && !graph_stop(g); from += m) {
-        m = keys - from < TOKENS ? keys - from : TOKENS;
-        if (head_outputs(s, g, a, from, m, u) < 0) break;
-        for (int64_t i = 0; i < m; i++)
-            for (int64_t n = 0; n < heads; n++)
-                for (int64_t k = 0; k <= n; k++) {
-                    float *gram = s->gram + (from + i) * heads * heads;
-                    const double dot =
-                        rows_dot(u + (n * m + i) * width, u + (k * m + i) * width, width);
-                    gram[n * heads + k] = gram[k * heads + n] = (float)dot;
-                }
-    }
-    free(u);
-    return graph_ok(g) ? 0 : -1;
-}
-
-static double pair(const struct contribution *s, int64_t key, int64_t keys, const float *probs)
-{
-    const int64_t heads = s->heads;
-    const float *gram = s->gram + key * heads * heads;
-    double sum = 0;
-    for (int64_t n = 0; n < heads; n++) {
-        double row = 0;
-        for (int64_t m = 0; m < heads; m++)
-            row += (double)gram[n * heads + m] * (double)probs[m * keys + key];
-        sum += row * (double)probs[n * keys + key];
-    }
-    return sqrt(fmax(sum, 0));
-}
-
 static int add_pairs(void *self, struct graph *g, const struct site_args *a, int64_t row,
                      const float *probs)
 {
@@ -180,7 +116,8 @@ static int add_pairs(void *self, struct graph *g, const struct site_args *a, int
         const bool visual = s->number[key] >= 0;
         if (key == 0 || key >= query || (seen && !visual)) continue;
         const int what = seen ? VISUAL_VISUAL : visual ? TEXT_VISUAL : TEXT_TEXT;
-        tally_add(&s->pairs[a->layer][what], pair(s, j, keys, probs));
+        for (int64_t h = 0; h < s->heads; h++) s->weights[h] = (double)probs[h * keys + j];
+        tally_add(&s->pairs[a->layer][what], grams_contribution(&s->grams, j, s->weights));
     }
     return 0;
 }
@@ -190,7 +127,9 @@ static int contribution_run(void *state, struct graph *g, enum site site, struct
     struct contribution *s = state;
     if (args->layer == s->layer && probe_each_query(g, args, s->query, s->queries, add_map, s) < 0)
         return -1;
-    if (make_grams(s, g, args) < 0) return -1;
+    const struct linear *o = &s->env->model->decoder.layer[args->layer].o;
+    grams_trim(&s->grams, 0);
+    if (grams_add(&s->grams, g, o, args->v, s->heads) < 0) return -1;
     return probe_each_query(g, args, s->all, s->env->sequence->n, add_pairs, s);
 }
 
@@ -216,6 +155,13 @@ static int contribution_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_contribution = {
     .name = "contribution",
+    .usage = "/contribution [--layer K] [--token answer|last|N|row:N] [--picture I]" PROBE_USAGE,
+    .help = "What each visual token adds to a query (CAPA), and the mean by layer and modality.",
+    .details = "The map is of the middle layer and the prompt's last row unless said otherwise. "
+               "The means\n"
+               "are over pairs of prompt and answer: text to visual, text to text, visual to "
+               "visual; with\n"
+               "--layer of that layer alone." PROBE_DETAILS,
     .answered = true,
     .start = contribution_start,
     .release = contribution_release,

@@ -153,6 +153,15 @@ static int dice_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_dice = {
     .name = "dice",
+    .usage = "/dice [--box LEFT,TOP,WIDTH,HEIGHT | --mask FILE | --objects FILE] [--layer K] "
+             "[--head H] [--picture I]" PROBE_USAGE,
+    .help =
+        "Does the answer look where the thing is? Soft Dice of its attention and a box or mask.",
+    .details =
+        "--mask is a picture, bright where the thing is. With --data, --objects names the\n"
+        "objects.jsonl of /scenes: the objects that a sample's text names, or all. Over a "
+        "data set\n"
+        "the answers are scored too, and the rank correlation with Dice is told." PROBE_DETAILS,
     .pictures = true,
     .answered = true,
     .scalar = "dice",

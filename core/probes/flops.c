@@ -73,13 +73,13 @@ static int flops_run(void *state, struct graph *g, enum site site, struct site_a
 }
 
 // Of `rows` rows with `pairs` query-key pairs.
-static void count(const struct decoder_config *d, double rows, double ffn, double replaced,
+static void count(const struct decoder *d, int layer, double rows, double ffn, double replaced,
                   double pairs, double parts[PARTS])
 {
-    parts[PROJECTIONS] += flops_projections(d, rows);
-    parts[ATTENTION] += flops_attention(d, pairs);
-    parts[FFN] += flops_ffn(d, ffn);
-    parts[APPROXIMATION] += flops_hadamard(d, replaced);
+    parts[PROJECTIONS] += flops_projections(&d->layer[layer], rows);
+    parts[ATTENTION] += flops_attention(&d->config, pairs);
+    parts[FFN] += flops_ffn(&d->layer[layer], ffn);
+    parts[APPROXIMATION] += flops_hadamard(&d->config, replaced);
 }
 
 static double total(const double parts[PARTS])
@@ -91,17 +91,17 @@ static double total(const double parts[PARTS])
 
 static void put_layers(const struct flops *s, struct results *r)
 {
-    const struct decoder_config *d = &s->env->model->decoder.config;
+    const struct decoder *d = &s->env->model->decoder;
     const double n = (double)s->env->sequence->prompt;
     struct result_table *t =
         results_table(r, "flops.layers", "layer|rows|FFN rows|GFLOP full|GFLOP now|keys of a step");
     t->curve = true;
-    for (int l = 0; l < d->layers; l++) {
+    for (int l = 0; l < d->config.layers; l++) {
         const struct counted *c = &s->layer[l];
         double full[PARTS] = { 0 }, now[PARTS] = { 0 };
-        count(d, n, n, 0, n * (n + 1) / 2, full);
-        count(d, (double)c->rows, (double)c->ffn, s->hadamard ? (double)c->replaced : 0, c->pairs,
-              now);
+        count(d, l, n, n, 0, n * (n + 1) / 2, full);
+        count(d, l, (double)c->rows, (double)c->ffn, s->hadamard ? (double)c->replaced : 0,
+              c->pairs, now);
         double *v = result_row(t, "%d", l);
         v[0] = (double)c->rows, v[1] = (double)c->ffn;
         v[2] = total(full) / 1e9, v[3] = total(now) / 1e9;
@@ -114,19 +114,21 @@ static int flops_finish(void *state, struct results *r, struct err *err)
     static const char *const names[PARTS] = { "projections", "attention", "FFN",
                                               "FFN approximation", "head" };
     const struct flops *s = state;
-    const struct decoder_config *d = &s->env->model->decoder.config;
+    const struct decoder *d = &s->env->model->decoder;
     const double n = (double)s->env->sequence->prompt;
     double full[PARTS + 1] = { 0 }, now[PARTS + 1] = { 0 }, one[PARTS + 1] = { 0 },
                         step[PARTS + 1] = { 0 };
-    for (int l = 0; l < d->layers; l++) {
+    double lora = 0;
+    for (int l = 0; l < d->config.layers; l++) {
         const struct counted *c = &s->layer[l];
-        count(d, n, n, 0, n * (n + 1) / 2, full);
-        count(d, (double)c->rows, (double)c->ffn, s->hadamard ? (double)c->replaced : 0, c->pairs,
-              now);
-        count(d, 1, 1, 0, n + 1, one); // a text row: its FFN is computed
-        count(d, 1, 1, 0, c->step, step);
+        lora += n * flops_lora(&d->layer[l]);
+        count(d, l, n, n, 0, n * (n + 1) / 2, full);
+        count(d, l, (double)c->rows, (double)c->ffn, s->hadamard ? (double)c->replaced : 0,
+              c->pairs, now);
+        count(d, l, 1, 1, 0, n + 1, one); // a text row: its FFN is computed
+        count(d, l, 1, 1, 0, c->step, step);
     }
-    full[HEAD] = now[HEAD] = one[HEAD] = step[HEAD] = flops_head(d);
+    full[HEAD] = now[HEAD] = one[HEAD] = step[HEAD] = flops_head(&d->config);
     full[PARTS] = total(full), now[PARTS] = total(now);
     one[PARTS] = total(one), step[PARTS] = total(step);
     struct result_table *t = results_table(
@@ -135,6 +137,9 @@ static int flops_finish(void *state, struct results *r, struct err *err)
                  "GFLOP, 2 a multiply-add; the prompt has %.0f rows. Norms, softmax and the "
                  "vision encoder are left out.",
                  n);
+    if (lora > 0)
+        results_note(r, "the adapter's LoRA is among projections and FFN: %.6g GFLOP of the prompt",
+                     lora / 1e9);
     for (int i = 0; i <= PARTS; i++) {
         double *v = result_row(t, "%s", i < PARTS ? names[i] : "all");
         v[0] = full[i] / 1e9, v[1] = now[i] / 1e9, v[2] = now[i] / full[i];
@@ -146,6 +151,11 @@ static int flops_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_flops = {
     .name = "flops",
+    .usage = "/flops" PROBE_USAGE,
+    .help =
+        "What prompt and tokens cost: operations by part, full and under the settings, and times.",
+    .details = "GFLOP, 2 a multiply-add, counted in a pass. The times are medians of three runs "
+               "each." PROBE_DETAILS,
     .times = true,
     .start = flops_start,
     .release = flops_release,

@@ -1,5 +1,5 @@
 // core/probes/list.h -- the measurements: core/probes/NAME.c defines
-// `const struct probe probe_NAME`, commands/probe.c its command.
+// `const struct probe probe_NAME`; its command follows (commands/probe.c).
 #ifndef CORE_PROBES_LIST_H
 #define CORE_PROBES_LIST_H
 

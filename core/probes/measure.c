@@ -252,7 +252,7 @@ int measure(const struct measuring *m, const struct conversation *c, const struc
     if (status == 0) {
         hooks_add(&p.hooks, &(struct hook){
                                 .wants = listener_wants, .run = listener_run, .self = &listener });
-        if (encode_pictures(&p, probe->encoder) < 0 ||
+        if (encode_pictures(&p, probe->encoder || m->anew) < 0 ||
             compute(&p, &p.sequence, 0, true, LOGITS_NONE) < 0)
             status = pass_failed(&p, err);
     }

@@ -19,6 +19,7 @@ struct measuring {
     struct method_tensors tensors; // of the adapter
     const atomic_bool *cancel;
     const struct probe_options *options;
+    bool anew; // the pictures are encoded again: the conversation's are of other weights
 };
 
 // *r gets what was found; on failure nothing is added that matters.

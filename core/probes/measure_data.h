@@ -13,6 +13,8 @@ struct measure_request {
     const char *objects; // boxes and masks of its pictures, as core/scenes.h writes them; NULL
     int64_t limit;       // samples at most
     bool given;          // the data's own answers, none is generated
+    const char *const *checkpoints; // [checkpoint_count] of a probe with a series; 0: as it stands
+    size_t checkpoint_count;
 };
 
 // Tables are means over samples, NAME.std beside them. With a probe's scalar also NAME.samples, and

@@ -4,13 +4,25 @@
 //   h[l] [N,D] by rows: ||h[l]||, cos(h[l-1], h[l]), C = ||h[l+1]-h[l]||, phi = angle(h[l+1]-h[l],
 //   h[l]), theta = angle(h[l], h[l+1]); theory: theta_m = atan2(C sin phi, n_m + C cos phi) (Eq.
 //   8), gamma = cos(theta_vis) cos(theta_txt) (Theorem 1), the balanced case of Lemma 1.
+#include "core/probes/norms.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/calibration.h"
 #include "core/probes/interface.h"
 #include "core/probes/list.h"
 #include "core/probes/rows.h"
+#include "core/settings_list.h"
+
+static const char *const word_none[] = { "none", NULL };
+
+const struct setting norms_settings[] = {
+    { "norms.calibration", SETTING_TEXT, 0, 0, "none", NULL, word_none, STALE_NOTHING,
+      "File of /calibrate norms whose means /norms shows beside those of the conversation." },
+    { 0 },
+};
 
 enum { VISUAL, TEXT, LATER, GROUPS }; // LATER: text without the first position
 
@@ -275,9 +287,67 @@ static void put_attention(const struct norms *s, struct results *r)
     }
 }
 
+int norms_calibrated(const struct settings *settings, const struct model *m, float **norms,
+                     struct err *err)
+{
+    static const char *const names[NORMS_CALIBRATED] = {
+        [NORMS_VISUAL] = "norms.visual",
+        [NORMS_VISUAL_STD] = "norms.visual_std",
+        [NORMS_TEXT] = "norms.text",
+        [NORMS_TEXT_STD] = "norms.text_std",
+    };
+    const char *path = settings_text(settings, "norms.calibration");
+    const int64_t rows = m->decoder.config.layers + 1;
+    struct calibration c = { 0 };
+    *norms = NULL;
+    if (!strcmp(path, "none")) return 0;
+    if (calibration_open(&c, path, err) < 0) return -1;
+    float *all = xreallocarray(NULL, (size_t)rows * NORMS_CALIBRATED, sizeof *all);
+    int status = calibration_fits(&c, m, err);
+    for (int i = 0; i < NORMS_CALIBRATED && status == 0; i++) {
+        float *one = calibration_numbers(&c, names[i], 1, &rows, err);
+        if (one) memcpy(all + i * rows, one, (size_t)rows * sizeof *one);
+        status = one ? 0 : -1;
+        free(one);
+    }
+    calibration_close(&c);
+    if (status == 0)
+        *norms = all;
+    else
+        free(all);
+    return status;
+}
+
+// Mean of the conversation, mean and deviation over the data set, of each modality.
+static int put_calibrated(const struct norms *s, struct results *r, struct err *err)
+{
+    const int64_t rows = s->layers + 1;
+    float *of;
+    if (norms_calibrated(s->env->settings, s->env->model, &of, err) < 0) return -1;
+    if (!of) return 0;
+    struct result_table *t =
+        results_table(r, "norms.calibration",
+                      "layer|visual|visual, data|visual std, data|text|text, data|text std, data");
+    t->curve = true;
+    for (int l = 0; l <= s->layers; l++) {
+        double *v = result_row(t, "%d", l);
+        v[0] = tally_mean(&s->depth[l].norm[VISUAL]);
+        v[1] = (double)of[NORMS_VISUAL * rows + l];
+        v[2] = (double)of[NORMS_VISUAL_STD * rows + l];
+        v[3] = tally_mean(&s->depth[l].norm[TEXT]);
+        v[4] = (double)of[NORMS_TEXT * rows + l];
+        v[5] = (double)of[NORMS_TEXT_STD * rows + l];
+    }
+    free(of);
+    return 0;
+}
+
 static int norms_finish(void *state, struct results *r, struct err *err)
 {
     struct norms *s = state;
+    if (put_calibrated(s, r, err) < 0) return -1;
+    results_note(r, "angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi "
+                    "and the modality's norm (Eq. 8)");
     s->interface.text = s->depth[0].norm[TEXT];
     interface_put(&s->interface, r);
     put_layers(s, r);
@@ -288,6 +358,16 @@ static int norms_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_norms = {
     .name = "norms",
+    .usage = "/norms [FOLDER]" PROBE_USAGE,
+    .help = "Norms and angles of visual and text tokens, from the encoder to the last layer.",
+    .details =
+        "Tables: interface (norms around the projector, T* of the embedding table), norms and\n"
+        "cosines by layer, the theory of norm alignment beside what is measured, the alignment of\n"
+        "the modalities, logits between them. With FOLDER: the interface of a folder that may "
+        "hold\n"
+        "only an embedding table or an encoder; the conversation's pictures go through "
+        "that." PROBE_DETAILS,
+    .folder = interface_folder,
     .encoder = true,
     .start = norms_start,
     .release = norms_release,

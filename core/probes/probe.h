@@ -1,7 +1,7 @@
 // core/probes/probe.h -- a measurement: something that reads what passes and changes nothing.
 //
 // A probe is one file core/probes/NAME.c with one constant struct and a line in
-// core/probes/list.h; commands/probe.c makes a command of it. It sees one pass over a prompt and
+// core/probes/list.h: commands/probe.c makes a command of each. It sees one pass over a prompt and
 // its answer (core/probes/measure.h) and says what it found as tables and maps; whoever measures a
 // data set takes the means.
 //
@@ -56,8 +56,31 @@ struct probe_env {
     const bool *kept; // [S] visual tokens that pruning left; NULL: none was dropped. At finish.
 };
 
+// What every measuring command has at the end of its usage, and of its details.
+#define PROBE_USAGE " [--data FILE [--images DIR] [--limit N] [--given]] [--csv FILE] [--png FILE]"
+#define PROBE_DETAILS                                                                           \
+    "\nOf the conversation as it stands, under the settings of now; nothing of it changes.\n"   \
+    "--data takes the samples of a file (100 unless --limit says otherwise): means, and\n"      \
+    "deviations in NAME.std; --given takes the data's answers into the pass. --csv and --png\n" \
+    "write files; a file that is there is replaced."
+
 struct probe {
-    const char *name;
+    // Its command (commands/command.h). Arrays, so that the table of commands can point at them.
+    char name[16];      // without the slash
+    char usage[256];    // "/NAME [--layer K]" PROBE_USAGE: the options it names are its options
+    char help[128];     // one sentence
+    char details[1024]; // further lines for /help NAME, and PROBE_DETAILS
+    // What a word without an option is: a folder to measure in place of the conversation. NULL:
+    // there is none.
+    int (*folder)(const char *folder, const struct backend *backend,
+                  const struct settings *settings, const struct picture *pictures, size_t count,
+                  struct results *r, struct err *err);
+    // Words without an option may be checkpoints instead: adapter or model folders that are
+    // measured one after the other (core/probes/checkpoints.h). These columns of this table are set
+    // beside each other, two of them are correlated; `scalar` is needed. table NULL: no series.
+    struct {
+        const char *table, *columns[2];
+    } series;
     bool pictures;      // there must be visual tokens
     bool answer;        // there must be an answer
     bool answered;      // over a data set the questions are answered first

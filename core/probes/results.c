@@ -1,12 +1,12 @@
 // core/probes/results.c -- tables and maps, their means over samples, how they are written.
 #include "core/probes/results.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/file_out.h"
 #include "core/json.h"
 
 static char **split(const char *text, int *count)
@@ -80,6 +80,14 @@ void results_note(struct results *r, const char *format, ...)
     r->notes[r->note_count++] = buf_take(&b);
 }
 
+void results_texts(struct results *r, const char *const title[2], const char *const text[2])
+{
+    for (int k = 0; k < 2; k++) {
+        r->title[k] = xstrdup(title[k]);
+        r->text[k] = xstrdup(text[k]);
+    }
+}
+
 static void table_free(struct result_table *t)
 {
     for (int c = 0; c < t->column_count; c++) free(t->columns[c]);
@@ -106,6 +114,10 @@ void results_release(struct results *r)
     free(r->tables);
     free(r->maps);
     free(r->notes);
+    for (int k = 0; k < 2; k++) {
+        free(r->title[k]);
+        free(r->text[k]);
+    }
     *r = (struct results){ 0 };
 }
 
@@ -257,7 +269,7 @@ static bool is_number(const char *text)
     return *text && !*end;
 }
 
-void results_emit(const struct result_table *t, const struct sinks *sinks)
+static void show_table(const struct result_table *t, const struct sinks *sinks)
 {
     struct table_builder b;
     const size_t columns = (size_t)t->column_count;
@@ -273,6 +285,27 @@ void results_emit(const struct result_table *t, const struct sinks *sinks)
     }
     table_emit(&b, sinks);
     free(numeric);
+}
+
+static size_t common_bytes(const char *a, const char *b)
+{
+    size_t n = 0;
+    while (a[n] && a[n] == b[n]) n++;
+    while (n && ((unsigned char)a[n] & 0xC0) == 0x80) n--; // not inside a character
+    while (n && ((unsigned char)b[n] & 0xC0) == 0x80) n--;
+    return n;
+}
+
+void results_show(const struct results *r, const struct sinks *sinks)
+{
+    if (r->text[0]) {
+        const struct event_columns columns = { .title = { r->title[0], r->title[1] },
+                                               .text = { r->text[0], r->text[1] },
+                                               .common = common_bytes(r->text[0], r->text[1]) };
+        sinks_emit(sinks, &(struct event){ .kind = EVENT_COLUMNS, .columns = &columns });
+    }
+    for (size_t i = 0; i < r->table_count; i++) show_table(r->tables[i], sinks);
+    for (size_t i = 0; i < r->note_count; i++) sinks_notice(sinks, "%s", r->notes[i]);
 }
 
 static void put_word(struct buf *b, const char *text, char quote)
@@ -334,14 +367,10 @@ void results_csv(const struct results *r, struct buf *b)
 int results_write_csv(const struct results *r, const char *path, struct err *err)
 {
     struct buf b = { 0 };
-    FILE *f = fopen(path, "we");
-    if (!f) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
     results_csv(r, &b);
-    const bool bad = fwrite(b.data, 1, b.length, f) != b.length;
+    const int status = file_out_write(path, b.data, b.length, err);
     buf_release(&b);
-    if (fclose(f) != 0 || bad)
-        return err_set(err, "cannot write '%s' to its end: %s", path, strerror(errno));
-    return 0;
+    return status;
 }
 
 struct event_heatmap results_heatmap(const struct result_map *m)
@@ -434,6 +463,19 @@ void results_json(const struct results *r, struct buf *b)
         if (i) buf_putc(b, ',');
         json_map(&r->maps[i], b);
     }
+    buf_puts(b, "],\"notes\":[");
+    for (size_t i = 0; i < r->note_count; i++) {
+        if (i) buf_putc(b, ',');
+        put_word(b, r->notes[i], '\\');
+    }
+    buf_puts(b, "],\"texts\":[");
+    for (int k = 0; k < 2 && r->text[0]; k++) {
+        buf_puts(b, k ? ",[" : "[");
+        put_word(b, r->title[k], '\\');
+        buf_putc(b, ',');
+        put_word(b, r->text[k], '\\');
+        buf_putc(b, ']');
+    }
     buf_puts(b, "]}");
 }
 
@@ -500,6 +542,29 @@ static bool read_map(struct results *r, const cJSON *json, struct err *err)
     return true;
 }
 
+// [[title, text], [title, text]], or nothing.
+static bool read_texts(struct results *r, const cJSON *json)
+{
+    const char *word[4];
+    const cJSON *x;
+    int n = 0;
+    cJSON_ArrayForEach(x, json) for (int i = 0; i < 2 && n < 4; i++) word[n++] =
+        cJSON_GetStringValue(cJSON_GetArrayItem(x, i));
+    for (int i = 0; i < n; i++)
+        if (!word[i]) return false;
+    if (n == 4)
+        results_texts(r, (const char *const[]){ word[0], word[2] },
+                      (const char *const[]){ word[1], word[3] });
+    return n == 0 || n == 4;
+}
+
+static bool read_note(struct results *r, const cJSON *json)
+{
+    const char *text = cJSON_GetStringValue(json);
+    if (text) results_note(r, "%s", text);
+    return text != NULL;
+}
+
 int results_read(struct results *r, const char *json, struct err *err)
 {
     cJSON *all = json_parse(json, strlen(json), "result", err);
@@ -508,6 +573,8 @@ int results_read(struct results *r, const char *json, struct err *err)
     if (!all) return -1;
     cJSON_ArrayForEach(x, json_get(all, "tables")) good = good && read_table(r, x);
     cJSON_ArrayForEach(x, json_get(all, "maps")) good = good && read_map(r, x, err);
+    cJSON_ArrayForEach(x, json_get(all, "notes")) good = good && read_note(r, x);
+    good = good && read_texts(r, json_get(all, "texts"));
     cJSON_Delete(all);
     return good ? 0 : err_set(err, "the result is damaged");
 }

@@ -56,6 +56,7 @@ struct results {
     size_t map_count;
     char **notes; // sentences for people
     size_t note_count;
+    char *title[2], *text[2]; // two texts to be seen side by side; NULL: none
 };
 
 // `columns` separated by "|".
@@ -65,6 +66,7 @@ double *result_row(struct result_table *t, const char *key, ...)
 // Every value is NaN, nothing is dropped.
 struct result_map *results_map(struct results *r, const char *name, int rows, int cols);
 void results_note(struct results *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void results_texts(struct results *r, const char *const title[2], const char *const text[2]);
 void results_release(struct results *r);
 // NULL when there is no such table, row or column.
 const struct result_table *results_find(const struct results *r, const char *table);
@@ -77,18 +79,19 @@ struct results_mean {
     int64_t samples;
 };
 
-// Tables that are a sample's own, and notes, are left out.
+// Tables that are a sample's own, notes and texts are left out.
 void results_mean_add(struct results_mean *m, const struct results *r);
 void results_mean_take(struct results_mean *m, struct results *mean);
 
-// A table as others see it.
+// Texts, tables and notes as others see them; the maps are left to whoever has the pictures.
+void results_show(const struct results *r, const struct sinks *sinks);
 void results_emit(const struct result_table *t, const struct sinks *sinks);
 void results_csv(const struct results *r, struct buf *b);
 int results_write_csv(const struct results *r, const char *path, struct err *err);
 // A map as others see it; it borrows the map's values.
 struct event_heatmap results_heatmap(const struct result_map *m);
 
-// As the session database keeps them, without notes. What is read comes to an empty `r`.
+// As the session database keeps them. What is read comes to an empty `r`.
 void results_json(const struct results *r, struct buf *b);
 int results_read(struct results *r, const char *json, struct err *err);
 

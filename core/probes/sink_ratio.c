@@ -79,10 +79,19 @@ static int sink_ratio_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_sink_ratio = {
     .name = "sink-ratio",
+    .usage = "/sink-ratio [CHECKPOINT...] [--threshold X] [--picture I]" PROBE_USAGE,
+    .help = "In how many layers one visual token takes a large part of the answer's attention.",
+    .details =
+        "Large is above --threshold (0.15). Beside it the curvature, and their rank\n"
+        "correlation over layers.\n"
+        "CHECKPOINT: folders of adapters or models, and `now`: each is measured (on the same\n"
+        "answer, or with --data on its own ones unless --given), and the correlation is over\n"
+        "layers and checkpoints." PROBE_DETAILS,
     .pictures = true,
     .answer = true,
     .answered = true,
     .scalar = "sink_ratio.total",
+    .series = { "sink_ratio", { "strongest", "curvature" } },
     .start = sink_ratio_start,
     .release = sink_ratio_release,
     .wants = sink_ratio_wants,

@@ -254,6 +254,13 @@ static int sinks_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_sinks = {
     .name = "sinks",
+    .usage = "/sinks [--layer K] [--dims K,K] [--picture I]" PROBE_USAGE,
+    .help = "Attention sinks: which tokens, and whether they dump attention or anchor it.",
+    .details =
+        "phi is the largest normed value in the sink dimensions (--dims, or the first token's two\n"
+        "largest) where the layer begins (the middle one); above sinks.tau a token is a sink.\n"
+        "type 1: probability dump, 2: structural anchor. --png draws phi against C "
+        "too." PROBE_DETAILS,
     .start = sinks_start,
     .release = sinks_release,
     .wants = sinks_wants,

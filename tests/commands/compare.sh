@@ -30,6 +30,7 @@ lines "/load $llava" "${short[@]}" "/image $scene" "/adapter load $llava/adapter
     "/compare off | adapter=$work/none" '/get adapter'
 check "each side has its own" '[inputs, .] | (map(select(.event=="columns"))[0].texts) as $t |
     map(select(.event=="answer").text) | $t[0] == .[1] and $t[1] == .[0] and .[2] == .[1]' true
+same "LoRA is work too" "$(value compare 'prefill GFLOP' 3 | awk '{print ($1 > 1.001)}')" 1
 check "it is off" '[inputs, .] | map(select(.event=="setting" and .key=="adapter").value) | last' none
 
 # Refused before anything is computed; nothing changes.
@@ -46,7 +47,7 @@ check "nothing is set" 'select(.event=="text").text' 'every setting has its defa
 printf '%s\n' "/load $llava" "${short[@]}" "/image $scene" "/compare off | $prune --csv $work/steps.csv What is it?" \
     "/compare off | $prune --csv $work/steps.csv What is it?" >"$work/script"
 vlmsh --plain -f "$work/script" >"$work/out" 2>"$work/err"
-same "not overwritten" "$?" 1
+same "written again" "$?" 0
 grep -q 'A: off  *│ B: prune.score=contribution prune.layer=1' "$work/out" || fail "no columns: $(cat "$work/out")"
 grep -q '»' "$work/out" || fail "where they part is not marked"
 same "csv" "$(head -1 "$work/steps.csv") $(wc -l <"$work/steps.csv")" "step,hellinger,a,b,token_a,token_b 9"
@@ -77,4 +78,62 @@ lines "/load $work/tiny" "/compare off | prune.score=contribution prune.keep=1 -
     "/compare off | prune.score=contribution prune.keep=0.1 --data $work/world/captions.json --limit 3 --metric loss"
 check "done" '[inputs, .] | map(select(.event=="done").ok) | all' true
 same "all kept" "$(value compare.distance 'difference B - A' 1 | awk '{print ($1*$1 < 1e-10), ($2*$2 > 1e-10 && $2*$2 < 1)}')" "1 1"
+
+# Both kinds are kept, and shown again as they were: the texts, the tables, every step or question.
+lines "/load $llava" "${short[@]}" "/image $scene" "/compare off | $prune What is it?" \
+    "/load $work/tiny" "/compare off | $prune --data $work/world/yesno.json --limit 3"
+shown=$(jq -c 'select(.event=="columns" or (.event=="table" and .name!="compare.steps"))' "$work/events")
+ids=$(jq -r 'select(.event=="table" and .name=="compare.steps").rows | length' "$work/events")
+lines '/results compare'
+first=$(jq -r 'select(.event=="table").rows[1][0]' "$work/events")
+lines "/results $first" "/results $((first + 1))"
+check "done" '[inputs, .] | map(select(.event=="done").ok) | all' true
+same "as it was" "$(jq -c 'select(.event=="columns" or (.event=="table" and (.name=="compare" or .name=="compare.distance")))' "$work/events")" "$shown"
+check "every step" 'select(.event=="table" and .name=="compare.steps").rows | length' "$ids"
+check "every question" 'select(.event=="table" and .name=="compare.questions").rows | map(.[1] | tonumber) | length' 3
+check_has "what was compared" 'select(.event=="notice").text' "B: $prune"
+
+# As a job, killed in the middle: it goes on with the sample it was at, and comes to what is found in
+# one go. The first sample has two questions that cannot be scored: it is one that was skipped.
+jq '[{id: "odd", metric: "letter", messages: [{role: "user", content: "One?"},
+    {role: "assistant", content: "1"}, {role: "user", content: "Two?"},
+    {role: "assistant", content: "2"}]}] + .' "$work/world/questions.json" >"$work/world/odd.json"
+sides="off | $prune"
+rm -f "$work"/vlmsh.db*
+lines "/load $work/tiny" '/set sample.max_tokens 60' "/compare $sides --data $work/world/odd.json --limit 12 --job"
+job=
+for _ in $(seq 200); do
+    [ -n "$job" ] && break
+    lines '/job 1'
+    job=$(jq -r 'select(.event=="table").rows[] | select(.[0]=="process")[1]' "$work/events")
+done
+state=$work/vlmsh.db.jobs/1/compare.jsonl
+for _ in $(seq 3000); do
+    [ "$(cat "$state" 2>/dev/null | wc -l)" -ge 3 ] && break
+    sleep 0.01
+done
+kill -9 "$job" || fail "no process to kill"
+while kill -0 "$job" 2>/dev/null; do sleep 0.02; done
+[ "$(wc -l <"$state")" -lt 12 ] || fail "it was done before it was killed"
+printf '{"done": 99, "si' >>"$state" # what a write that was cut off leaves
+lines '/job 1 resume' '/wait 1' '/results 1'
+check "resumed" '[inputs, .] | map(select(.event=="done").ok) | all' true
+same "each sample once" "$(jq -r .done "$state" | tr '\n' ' ')" "1 2 3 4 5 6 7 8 9 10 11 12 "
+numbers() { # what is no time
+    jq -c 'select(.event=="table" and (.name=="compare" or .name=="compare.distance")).rows[] |
+        select(.[0] | test(" s$") | not)' "$work/events"
+}
+resumed=$(numbers)
+lines "/load $work/tiny" '/set sample.max_tokens 60' "/compare $sides --data $work/world/odd.json --limit 12"
+same "the same as in one go" "$resumed" "$(numbers)"
+same "skipped" "$(value compare 'samples skipped' 1)" "1 "
+
+# Presets of one's own are written out; what a job cannot do is refused before there is one.
+lines "/load $work/tiny" '/set sample.max_tokens 4' '/set prune.score attention' '/preset save mine prune.score' '/reset all' \
+    "/compare now | @mine --data $work/world/yesno.json --limit 2 --job" '/wait 2' '/job 2' \
+    '/compare off | now --job Hi' "/compare off | now --job --data $work/none.json" \
+    "/compare off | prune.keep=0 --job --data $work/world/yesno.json" "/compare off | now --job --csv x --data $work/world/yesno.json"
+check "done" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
+    "true true true true true true true true false false false false"
+check "written out" 'select(.event=="table").rows[] | select(.[0]=="B")[1]' 'prune.score=attention'
 finish

@@ -26,7 +26,7 @@ case $(value rule | head -1) in
 esac
 
 tiny "/eval show 1 --csv $work/a.csv" "/eval show --csv $work/a.csv" "/eval show 1 --wrong --csv $work/w.csv"
-check "nothing is overwritten" 'select(.event=="done").ok' $'true\ntrue\nfalse\ntrue'
+check "written again" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue'
 same "csv" "$(head -1 "$work/a.csv") $(wc -l <"$work/a.csv")" \
     "number,id,kind,score,answer,reference,question 37"
 [ "$(wc -l <"$work/w.csv")" -le 37 ] || fail "--wrong chooses"

@@ -48,6 +48,34 @@ lines "/load $llava" '/set sample.max_tokens 2' '/set sample.ignore_eos on' "/im
 same "the largest is in the picture" "$(jq -r 'select(.event == "table" and (.name == "attention" or .name == "sink_ratio")) | .rows[] | (if length == 4 then .[3] else .[2] end | tonumber >= 25)' "$work/events" | sort -u)" true
 same "the share is that of its map" "$(jq -rs '([.[] | select(.event == "table" and .name == "attention") | .rows[0][1] | tonumber][0] - ([.[] | select(.event == "heatmap") | .values | add][0]) | fabs) < 1e-5' "$work/events")" true
 
+# Checkpoints side by side: each as if it were loaded alone, the correlation over all their layers.
+lora=$llava/adapters/lora
+lines "${ask[@]}" "/sink-ratio now $lora $llava" '/set adapter' "/curvature $lora --given --data none.json" \
+    "/sink-ratio now $llama" "/sink-ratio now $work/none" '/adapter list' /regen "/adapter load $lora" /sink-ratio
+check "what fails" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..7}; printf 'false\n%.0s' {1..3}; printf 'true\n%.0s' {1..4})"
+check_has "another vocabulary" 'select(.event == "error").message' "$llama': '$llama' has another vocabulary"
+check "no adapter is left" '[inputs, .] | map(select(.event == "setting" and .key == "adapter").value)[0]' none
+check "nothing is changed" '[inputs, .] | map(select(.event == "answer").ids) | .[0] == .[1]' true
+series=$(jq -rs 'def t(n): map(select(.event == "table" and .name == n)); t("sink_ratio")[-1].rows as $alone |
+    t("sink_ratio.strongest")[0].rows as $s | t("sink_ratio.curvature")[0].rows as $c |
+    [range($alone | length)] | all(. as $l | $s[$l][1] == $s[$l][3] and $s[$l][2] == $alone[$l][1] and
+    $c[$l][2] == $alone[$l][4] and $s[$l][1] != $s[$l][2])' "$work/events")
+same "each as if alone" "$series" true
+same "rank correlation" "$(python3 - "$work/events" <<'P'
+import json, sys
+t = {}
+for e in map(json.loads, open(sys.argv[1])):
+    if e["event"] == "table": t.setdefault(e["name"], e["rows"])
+def ranks(x): return [sum(b < a for b in x) + (sum(b == a for b in x) - 1) / 2 for a in x]
+x, y = ([float(r[k]) for k in (1, 2, 3) for r in t["sink_ratio." + n]] for n in ("strongest", "curvature"))
+a, b = ranks(x), ranks(y)
+m = (len(a) - 1) / 2
+dot = lambda p, q: sum((u - m) * (v - m) for u, v in zip(p, q))
+got = float(t["sink_ratio.correlation"][0][1])
+print(abs(got - dot(a, b) / (dot(a, a) * dot(b, b)) ** .5) < 1e-5, t["sink_ratio.correlation"][1][1])
+P
+)" "True 12"
+
 refuse() { # LINE PART
     lines "${ask[@]}" "$1"
     check "'$1' fails" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..5}; echo false)"

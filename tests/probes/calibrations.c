@@ -91,6 +91,39 @@ static void norms_equal_the_reference_and_add_up(void **state)
     }
 }
 
+// /norms shows the data's norms beside those of the same prompt, which are the same; a file of
+// another model, or of another kind, is refused and the former one stays.
+static void norms_stand_beside_the_conversation(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    struct results r = { 0 };
+    golden_open(&g, models[0]);
+    write_file(&g, "norms", paths[0], 2);
+    must(engine_set(g.engine, "norms.calibration", paths[0], &err), &err);
+    run_probe(&g, &probe_norms, NULL, &r);
+    const struct result_table *t = results_find(&r, "norms.calibration");
+    assert_non_null(t);
+    assert_int_equal(t->row_count, engine_model(g.engine)->decoder.config.layers + 1);
+    for (size_t l = 0; l < t->row_count; l++) {
+        const double *v = t->rows[l].value, *n = results_find(&r, "norms.layers")->rows[l].value;
+        near(&g, "visual", v[1], v[0], 1e-5 * v[0]);
+        near(&g, "visual std", v[2], n[1], 1e-4 * v[0]);
+        near(&g, "text", v[4], v[3], 1e-5 * v[3]);
+        near(&g, "text std", v[5], n[3], 1e-4 * v[3]);
+    }
+    results_release(&r);
+    write_file(&g, "sinks", paths[1], 1);
+    assert_int_equal(engine_set(g.engine, "norms.calibration", paths[1], &err), -1);
+    assert_non_null(strstr(err.text, "norms.visual"));
+    assert_string_equal(settings_text(engine_settings(g.engine), "norms.calibration"), paths[0]);
+    golden_close(&g);
+    golden_open(&g, models[1]);
+    assert_int_equal(engine_set(g.engine, "norms.calibration", paths[0], &err), -1);
+    assert_non_null(strstr(err.text, "other weights"));
+    golden_close(&g);
+}
+
 static void sinks_find_the_dimensions(void **state)
 {
     for (int i = 0; i < MODELS; i++) {
@@ -162,6 +195,7 @@ int main(void)
                  base ? base : "/tmp", (int)getpid(), i);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(norms_equal_the_reference_and_add_up),
+        cmocka_unit_test(norms_stand_beside_the_conversation),
         cmocka_unit_test(sinks_find_the_dimensions),
         cmocka_unit_test(files_of_other_shapes_are_refused),
     };

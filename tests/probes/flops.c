@@ -82,6 +82,38 @@ static void counts_follow_the_formulas(void **state)
     }
 }
 
+// LoRA of rank r: two products of r columns or rows besides each linear layer it is on.
+static void lora_is_counted(void **state)
+{
+    struct golden g;
+    struct results r = { 0 };
+    struct err err = { 0 };
+    ask(&g, models[0], 4);
+    run_probe(&g, &probe_flops, NULL, &r);
+    const double plain = cell(&r, "all", "prompt, full"), one = cell(&r, "all", "token, full");
+    results_release(&r);
+    char *folder = xasprintf("tests/goldens/%s/adapters/lora", g.name);
+    must(engine_adapter_load(g.engine, folder, &err), &err);
+    free(folder);
+    const struct decoder_config *d = &engine_model(g.engine)->decoder.config;
+    double row = 0; // all seven linear layers: in + out, rank by rank
+    const double D = (double)d->hidden, q = (double)(d->heads * d->dim);
+    const double kv = (double)(d->kv_heads * d->dim), F = (double)d->ffn;
+    const struct decoder_layer *w = &engine_model(g.engine)->decoder.layer[0];
+    const double rank = (double)w->q.lora->a.shape[0];
+    row = d->layers * 2 * rank * (2 * (D + q) + 2 * (D + kv) + 3 * (D + F));
+    run_probe(&g, &probe_flops, NULL, &r);
+    struct sequence s = { 0 };
+    must(measure_sequence(engine_conversation(g.engine), engine_settings(g.engine), &s, &err),
+         &err);
+    near(&g, "prompt", cell(&r, "all", "prompt, full"), plain + (double)s.prompt * row, 1);
+    near(&g, "now", cell(&r, "all", "prompt, now"), plain + (double)s.prompt * row, 1);
+    near(&g, "token", cell(&r, "all", "token, full"), one + row, 1);
+    sequence_release(&s);
+    results_release(&r);
+    golden_close(&g);
+}
+
 static void without_methods_is_the_default(void **state)
 {
     struct golden g;
@@ -101,6 +133,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_follow_the_formulas),
+        cmocka_unit_test(lora_is_counted),
         cmocka_unit_test(without_methods_is_the_default),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,26 @@
+// core/compare_results.h -- what a comparison came to, as tables that are shown and kept.
+//
+//   struct results r = { 0 };
+//   compare_results(&r, (const char *const[]){ "off", "prune.score=contribution" }, &comparison);
+//   results_show(&r, sinks);
+//   compare_results_steps(&r, &comparison);   // kept besides: every step
+//   results_release(&r);
+#ifndef CORE_COMPARE_RESULTS_H
+#define CORE_COMPARE_RESULTS_H
+
+#include "core/compare_data.h"
+#include "core/probes/results.h"
+
+// Both answers side by side; tables "compare" (what | A | B | B/A) and "compare.distance".
+void compare_results(struct results *r, const char *const title[2], const struct comparison *c);
+// Table "compare.steps": distance and the likeliest tokens' ids.
+void compare_results_steps(struct results *r, const struct comparison *c);
+
+// The same tables of a data set, with what is compared as notes; "compare.steps": mean distance by
+// step.
+void compare_data_results(struct results *r, const char *const title[2],
+                          const struct compared_data *d);
+// Table "compare.questions": scores and distances.
+void compare_data_results_questions(struct results *r, const struct compared_data *d);
+
+#endif

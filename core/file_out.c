@@ -1,0 +1,73 @@
+// core/file_out.c -- files that commands write by name.
+#include "core/file_out.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+
+// Something that is there and no plain file cannot be put in place by a rename.
+static bool is_special(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+// The file that a link points to is replaced, not the link.
+static char *target_of(const char *path)
+{
+    char *real = realpath(path, NULL);
+    return real ? real : xstrdup(path);
+}
+
+static char *part_of(const char *path)
+{
+    char *target = target_of(path), *part = xasprintf("%s.part", target);
+    free(target);
+    return part;
+}
+
+FILE *file_out_open(const char *path, struct err *err)
+{
+    char *part = is_special(path) ? xstrdup(path) : part_of(path);
+    FILE *f = fopen(part, "wbe");
+    if (!f) err_set(err, "cannot write '%s': %s", path, strerror(errno));
+    free(part);
+    return f;
+}
+
+int file_out_close(FILE *f, const char *path, struct err *err)
+{
+    char *part = is_special(path) ? NULL : part_of(path), *target = target_of(path);
+    errno = 0; // an earlier write's is lost
+    int status = ferror(f) || fflush(f) ? -1 : 0, why = errno;
+    if (fclose(f) && status == 0) status = -1, why = errno;
+    if (status == 0 && part && rename(part, target) < 0) status = -1, why = errno;
+    if (status < 0) {
+        if (part) unlink(part);
+        err_set(err, "cannot write '%s': %s", path, why ? strerror(why) : "the disk may be full");
+    }
+    free(part);
+    free(target);
+    return status;
+}
+
+void file_out_abandon(FILE *f, const char *path)
+{
+    char *part = is_special(path) ? NULL : part_of(path);
+    fclose(f);
+    if (part) unlink(part);
+    free(part);
+}
+
+int file_out_write(const char *path, const void *bytes, size_t size, struct err *err)
+{
+    FILE *f = file_out_open(path, err);
+    if (!f) return -1;
+    if (size) fwrite(bytes, 1, size, f);
+    return file_out_close(f, path, err);
+}
