@@ -53,13 +53,13 @@ static void forget(struct shell *shell, int64_t id)
 // "job 3 is done", "job 3 failed: the disk is full"
 static char *end_text(const struct job_row *row)
 {
-    const char *hint = row->state == STATE_PAUSED || row->state == STATE_INTERRUPTED
-                           ? " (/job N resume goes on with it)"
-                           : "";
+    const bool rests = row->state == STATE_PAUSED || row->state == STATE_INTERRUPTED;
     if (row->state == STATE_FAILED)
         return xasprintf("job %" PRId64 " (%s) failed: %s", row->id, row->kind, row->message);
-    return xasprintf("job %" PRId64 " (%s) is %s%s", row->id, row->kind, job_state_name(row->state),
-                     hint);
+    if (rests)
+        return xasprintf("job %" PRId64 " (%s) is %s (/job %" PRId64 " resume goes on with it)",
+                         row->id, row->kind, job_state_name(row->state), row->id);
+    return xasprintf("job %" PRId64 " (%s) is %s", row->id, row->kind, job_state_name(row->state));
 }
 
 void shell_job_news(struct shell *shell)

@@ -195,8 +195,11 @@ static void plot_release(struct plot *p)
 static int list_job(const struct shell *shell, const struct named *job, struct table_builder *t,
                     struct err *err)
 {
+    struct job_row row;
     char **names;
     size_t count;
+    if (store_job_read(shell->store, job->id, &row, err) < 0) return -1;
+    job_row_release(&row);
     int status = store_series(shell->store, job->id, &names, &count, err);
     for (size_t i = 0; i < count && status == 0; i++) {
         struct curve c;

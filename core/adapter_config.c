@@ -232,12 +232,50 @@ int adapter_config_scale(const struct adapter_config *c, const char *module, int
     return 0;
 }
 
+// The layer in "model.layers.3.mlp.up_proj": the last number within the name; -1: there is none.
+static int64_t layer_of(const char *module)
+{
+    int64_t layer = -1;
+    for (const char *p = strchr(module, '.'); p; p = strchr(p + 1, '.')) {
+        char *end;
+        if (p[1] < '0' || p[1] > '9') continue;
+        const long long number = strtoll(p + 1, &end, 10);
+        if (*end == '.') layer = number;
+    }
+    return layer;
+}
+
+// "layers_to_transform": a number or a list of them, beside a list of targets.
+static bool layer_chosen(const cJSON *layers, const char *module)
+{
+    const int64_t layer = layer_of(module);
+    if (!layers || cJSON_IsNull(layers) || layer < 0) return true;
+    if (cJSON_IsNumber(layers)) return layers->valuedouble == (double)layer;
+    bool chosen = !layers->child;
+    const cJSON *one;
+    cJSON_ArrayForEach(one, layers) chosen |=
+        cJSON_IsNumber(one) && one->valuedouble == (double)layer;
+    return chosen;
+}
+
+// "exclude_modules": a regular expression or a list of names.
+static int is_excluded(const cJSON *exclude, const char *module, struct err *err)
+{
+    if (!cJSON_IsString(exclude)) return list_names(exclude, module);
+    struct module_pattern *p = pattern_new("", exclude->valuestring, err);
+    const int found = p ? pattern_matches(p, module, err) : -1;
+    pattern_free(p);
+    return found < 0 ? err_in(err, "\"exclude_modules\"") : found;
+}
+
 int adapter_config_targets(const struct adapter_config *c, const char *module, struct err *err)
 {
     const cJSON *target = json_get(c->json, "target_modules");
+    const int excluded = is_excluded(json_get(c->json, "exclude_modules"), module, err);
+    if (excluded) return excluded < 0 ? -1 : 0;
     if (c->target) return pattern_matches(c->target, module, err);
-    if (cJSON_IsArray(target)) return list_names(target, module);
-    return 1;
+    if (!layer_chosen(json_get(c->json, "layers_to_transform"), module)) return 0;
+    return !cJSON_IsArray(target) || list_names(target, module);
 }
 
 bool adapter_config_saves(const struct adapter_config *c, const char *module)

@@ -34,7 +34,8 @@ void adapter_config_release(struct adapter_config *c);
 // What LoRA's product is multiplied with in that module, whose A has `rank` rows.
 int adapter_config_scale(const struct adapter_config *c, const char *module, int64_t rank,
                          float *scale, struct err *err);
-// 1: target_modules names the module, 0: it does not, -1: the expression cannot be evaluated.
+// 1: target_modules (exclude_modules, layers_to_transform) names the module, 0: it does not, -1:
+// the expression cannot be evaluated.
 int adapter_config_targets(const struct adapter_config *c, const char *module, struct err *err);
 // Does modules_to_save name it?
 bool adapter_config_saves(const struct adapter_config *c, const char *module);

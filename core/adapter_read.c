@@ -247,8 +247,9 @@ static int check_target(const struct reading *r, const struct key *k, const stru
     free(today);
     free(file);
     if (found == 0)
-        return err_set(r->err, "\"target_modules\" of adapter_config.json does not name its "
-                               "module: PEFT would leave it out");
+        return err_set(r->err, "adapter_config.json (target_modules, exclude_modules, "
+                               "layers_to_transform) does not name its module: PEFT would leave "
+                               "it out");
     return found < 0 ? -1 : 0;
 }
 
@@ -542,10 +543,16 @@ bool adapter_is(const char *folder)
 static int refuse_folder(const char *folder, struct err *err)
 {
     if (access(folder, F_OK) < 0) return err_set(err, "there is no folder '%s'", folder);
+    const bool model = has_file(folder, "config.json");
+    if (!model && has_file(folder, "state.safetensors"))
+        return err_set(err,
+                       "'%s' only holds what its run goes on from: checkpoints can be used when "
+                       "train.keep is 1 or more while they are written",
+                       folder);
     return err_set(err,
                    "'%s' is not an adapter (it has no adapter_config.json and no "
                    "extra.safetensors)%s",
-                   folder, has_file(folder, "config.json") ? " but a model: /load it" : "");
+                   folder, model ? " but a model: /load it" : "");
 }
 
 // *file stays NULL where the folder has no such file.

@@ -40,6 +40,8 @@ static struct arena_chunk *chunk_new(struct arena *a, size_t size)
     if (size < ARENA_CHUNK) size = ARENA_CHUNK;
     chunk->size = !a->chunks && a->hint > size ? a->hint : size;
     chunk->data = a->backend->alloc(chunk->size);
+    if (!chunk->data && chunk->size > size) // a part of it may do
+        chunk->data = a->backend->alloc(chunk->size = size);
     if (!chunk->data) {
         free(chunk);
         return NULL;
@@ -111,5 +113,10 @@ void arena_settle(struct arena *a)
 {
     if (a->used || a->reserved < a->peak + a->peak / 4 || a->reserved <= 2 * ARENA_CHUNK) return;
     arena_release(a);
-    a->hint = a->peak + a->peak / 16;
+    arena_expect(a, a->peak);
+}
+
+void arena_expect(struct arena *a, size_t bytes)
+{
+    a->hint = bytes + bytes / 16; // what the next passes are longer
 }

@@ -21,7 +21,7 @@ struct arena {
     struct arena_chunk *chunks; // newest first
     size_t used, peak;          // bytes handed out now, and at most so far
     size_t reserved;            // bytes taken from the device
-    size_t hint;                // size of the first chunk to come: see arena_settle
+    size_t hint;                // size of the first chunk to come: see arena_expect
 };
 
 struct arena_mark {
@@ -37,6 +37,9 @@ void arena_reset(struct arena *a, struct arena_mark mark);
 // For an arena that is empty now and will be used again in the same way: when its memory lies in
 // chunks that do not fit well together, they are given back, and the next one will hold all.
 void arena_settle(struct arena *a);
+// For an empty arena that will need so much: its first chunk holds all of it. What of that is never
+// used costs address space alone.
+void arena_expect(struct arena *a, size_t bytes);
 // Gives all memory back; the arena is empty and usable.
 void arena_release(struct arena *a);
 

@@ -203,6 +203,13 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && !strcmp(text + n - m, end);
 }
 
+// What training leaves beside a model.
+static bool is_beside(const char *name)
+{
+    return !strcmp(name, "extra.safetensors") || !strcmp(name, "state.safetensors") ||
+           !strcmp(name, "best.safetensors");
+}
+
 // What lies in a folder without model.safetensors and without index.
 struct listing {
     char *single; // name of a *.safetensors
@@ -217,7 +224,7 @@ static void list_folder(const struct checkpoint *c, struct listing *l)
         const char *name = entry->d_name;
         l->pytorch |= ends_with(name, ".bin") || ends_with(name, ".pth") || ends_with(name, ".pt");
         l->gguf |= ends_with(name, ".gguf");
-        if (!ends_with(name, ".safetensors")) continue;
+        if (!ends_with(name, ".safetensors") || is_beside(name)) continue;
         l->partial |= strstr(name, "-of-") != NULL;
         l->singles++;
         free(l->single);

@@ -20,17 +20,23 @@ static char *without_slashes(const char *path)
     return xstrndup(path, n);
 }
 
+// A folder that is there and holds nothing.
+static bool is_empty(const char *path)
+{
+    DIR *dir = opendir(path);
+    bool empty = dir != NULL;
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        empty &= !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
+    if (dir) closedir(dir);
+    return empty;
+}
+
 static int check_free(const char *target, struct err *err)
 {
     struct stat st;
     if (!*target) return err_set(err, "a folder to write is missing");
     if (lstat(target, &st) < 0 && errno == ENOENT) return 0;
-    DIR *dir = opendir(target);
-    bool empty = dir != NULL;
-    for (struct dirent *entry; dir && (entry = readdir(dir));)
-        empty &= !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
-    if (dir) closedir(dir);
-    if (empty) return 0;
+    if (is_empty(target)) return 0;
     return err_set(err, "'%s' is there already, and nothing is overwritten: choose another folder",
                    target);
 }
@@ -50,15 +56,32 @@ char *folder_begin(const char *target, struct err *err)
     return NULL;
 }
 
+int folder_claim(const char *path, bool *made, struct err *err)
+{
+    *made = mkdir(path, 0777) == 0;
+    if (!*made && errno != EEXIST)
+        return err_set(err, "cannot create '%s': %s", path, strerror(errno));
+    DIR *dir = opendir(path);
+    if (!dir) return err_set(err, "cannot write into '%s': %s", path, strerror(errno));
+    closedir(dir);
+    if (is_empty(path)) return 0;
+    return err_set(err, "'%s' is not empty: name a new folder, or empty this one first", path);
+}
+
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
 {
     (void)st, (void)kind, (void)at;
     return remove(path);
 }
 
+void folder_remove(const char *path)
+{
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 void folder_abandon(char *work)
 {
-    if (work) nftw(work, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    if (work) folder_remove(work);
     free(work);
 }
 

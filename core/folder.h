@@ -7,6 +7,7 @@
 #ifndef CORE_FOLDER_H
 #define CORE_FOLDER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -17,6 +18,11 @@ char *folder_begin(const char *target, struct err *err);
 // On failure the folder is abandoned.
 int folder_commit(char *work, const char *target, struct err *err);
 void folder_abandon(char *work);
+// A folder of ours with all that is in it; nothing when there is none.
+void folder_remove(const char *path);
+
+// The folder itself, made now or empty: what must not be renamed into place. *made: it is new.
+int folder_claim(const char *path, bool *made, struct err *err);
 
 // A file of the folder, to be written with stdio as NAME.part; closing gives it its name when all
 // of it is on disk, else removes it.

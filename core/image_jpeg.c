@@ -24,13 +24,7 @@
 #define STBI_MAX_DIMENSIONS IMAGE_MAX_SIDE
 #define STBI_ASSERT(x)      ((void)0)
 #define STB_IMAGE_IMPLEMENTATION
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wall"
-#pragma GCC diagnostic ignored "-Wextra"
-#pragma GCC diagnostic ignored "-Wshadow"
-#pragma GCC diagnostic ignored "-Wunused-function"
 #include <stb/stb_image.h>
-#pragma GCC diagnostic pop
 
 static uint8_t clamp8(int x)
 {

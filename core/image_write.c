@@ -9,13 +9,7 @@
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #endif
 #define STBI_WRITE_NO_STDIO
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wall"
-#pragma GCC diagnostic ignored "-Wextra"
-#pragma GCC diagnostic ignored "-Wshadow"
-#pragma GCC diagnostic ignored "-Wunused-function"
 #include <stb/stb_image_write.h>
-#pragma GCC diagnostic pop
 
 #include "core/file_out.h"
 #include "core/mem.h"

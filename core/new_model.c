@@ -8,7 +8,6 @@
 // the distribution from a table, so that drawing keeps up with the disk.
 #include "core/new_model.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,6 +17,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "core/folder.h"
 #include "core/mem.h"
 #include "core/new_tokenizer.h"
 #include "core/random.h"
@@ -106,20 +106,7 @@ static int write_text(struct job *j, const char *name, struct buf *b, struct err
 
 static int prepare_folder(struct job *j, struct err *err)
 {
-    if (mkdir(j->folder, 0777) == 0) {
-        j->made_folder = true;
-    } else if (errno != EEXIST) {
-        return err_set(err, "cannot create '%s': %s", j->folder, strerror(errno));
-    }
-    DIR *dir = opendir(j->folder);
-    if (!dir) return err_set(err, "cannot write into '%s': %s", j->folder, strerror(errno));
-    bool empty = true;
-    for (struct dirent *entry; (entry = readdir(dir));)
-        empty &= !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
-    closedir(dir);
-    if (!empty)
-        return err_set(err, "'%s' is not empty: name a new folder, or empty this one first",
-                       j->folder);
+    if (folder_claim(j->folder, &j->made_folder, err) < 0) return -1;
     struct statvfs fs;
     if (statvfs(j->folder, &fs) < 0) return 0; // then writing itself will tell
     uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize, need = j->total + (32u << 20);

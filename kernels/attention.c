@@ -245,22 +245,9 @@ int KERNEL(attention)(struct tensor *y, const struct tensor *q, const struct ten
                       const struct tensor *v, const struct tensor *first, const struct tensor *last,
                       float scale, struct tensor *probs)
 {
-    struct call c = { .y = y->data,
-                      .q = q->data,
-                      .k = k->data,
-                      .v = v->data,
-                      .first = first ? first->data : NULL,
-                      .last = last ? last->data : NULL,
-                      .scale = scale,
-                      .probs = probs ? probs->data : NULL,
-                      .tokens = q->shape[0],
-                      .heads = q->shape[1],
-                      .keys = k->shape[0],
-                      .kv_heads = k->shape[1],
-                      .width = q->shape[2] };
     if (!tensor_count(q)) return 0;
-    c.padded = (c.width + TILE_COLS - 1) / TILE_COLS * TILE_COLS;
-    c.group = c.heads / c.kv_heads;
+    struct call c = call_of(y, q, k, v, first, last, scale);
+    c.probs = probs ? probs->data : NULL;
     c.task_tokens = c.group < TASK_ROWS ? TASK_ROWS / c.group : 1;
     if (c.task_tokens > c.tokens) c.task_tokens = c.tokens;
     c.task_rows = (c.task_tokens * c.group + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;

@@ -19,6 +19,26 @@ struct call {
     int64_t task_tokens, task_rows;        // tokens of a task; its rows, rounded up to whole tiles
 };
 
+VEC_INLINE struct call call_of(const struct tensor *y, const struct tensor *q,
+                               const struct tensor *k, const struct tensor *v,
+                               const struct tensor *first, const struct tensor *last, float scale)
+{
+    return (struct call){ .y = y->data,
+                          .q = q->data,
+                          .k = k->data,
+                          .v = v->data,
+                          .first = first ? first->data : NULL,
+                          .last = last ? last->data : NULL,
+                          .scale = scale,
+                          .tokens = q->shape[0],
+                          .heads = q->shape[1],
+                          .keys = k->shape[0],
+                          .kv_heads = k->shape[1],
+                          .width = q->shape[2],
+                          .padded = (q->shape[2] + TILE_COLS - 1) / TILE_COLS * TILE_COLS,
+                          .group = q->shape[1] / k->shape[1] };
+}
+
 // Row r of a task is head r % group of token from + r / group.
 struct task {
     int64_t head, from, rows; // kv head, first token, rows

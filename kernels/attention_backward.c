@@ -356,21 +356,8 @@ int KERNEL(attention_backward)(struct tensor *dq, struct tensor *dk, struct tens
                            .dk = dk ? dk->data : NULL,
                            .dv = dv ? dv->data : NULL,
                            .dy = dy->data };
-    struct call c = { .y = y->data,
-                      .q = q->data,
-                      .k = k->data,
-                      .v = v->data,
-                      .first = first ? first->data : NULL,
-                      .last = last ? last->data : NULL,
-                      .scale = scale,
-                      .tokens = q->shape[0],
-                      .heads = q->shape[1],
-                      .keys = k->shape[0],
-                      .kv_heads = k->shape[1],
-                      .width = q->shape[2] };
-    if (!tensor_count(q) || !c.keys) return 0;
-    c.padded = (c.width + TILE_COLS - 1) / TILE_COLS * TILE_COLS;
-    c.group = c.heads / c.kv_heads;
+    if (!tensor_count(q) || !k->shape[0]) return 0;
+    const struct call c = call_of(y, q, k, v, first, last, scale);
     struct run *runs = malloc((size_t)c.tokens * sizeof *runs);
     int64_t *lowest = malloc((size_t)c.tokens * sizeof *lowest);
     int status = runs && lowest ? runs_backward(&c, &g, runs, find_runs(&c, runs, lowest))

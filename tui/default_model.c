@@ -1,13 +1,13 @@
 // tui/default_model.c -- the demo model, else a small random one.
 #include "tui/default_model.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/folder.h"
 #include "core/mem.h"
 #include "core/new_model.h"
 #include "tui/places.h"
@@ -35,17 +35,6 @@ static char *find_demo(void)
     return NULL;
 }
 
-// A folder of files only.
-static void remove_folder(const char *folder)
-{
-    DIR *d = opendir(folder);
-    const struct dirent *entry;
-    while (d && (entry = readdir(d)))
-        if (entry->d_name[0] != '.') unlinkat(dirfd(d), entry->d_name, 0);
-    if (d) closedir(d);
-    rmdir(folder);
-}
-
 // --- the small one with random weights -----------------------------------------------------------
 
 static int write_tiny(const char *folder, struct err *err)
@@ -56,7 +45,7 @@ static int write_tiny(const char *folder, struct err *err)
     int status = new_model_write("tiny", next, 1, NULL, NULL, err);
     if (status == 0 && rename(next, folder) < 0 && !is_model(folder))
         status = err_set(err, "cannot rename '%s' to '%s': %s", next, folder, strerror(errno));
-    if (status == 0 && is_model(next)) remove_folder(next); // the other program was faster
+    if (status == 0 && is_model(next)) folder_remove(next); // the other program was faster
     free(next);
     return status;
 }

@@ -2,7 +2,6 @@
 //
 // Every file is written as NAME.part and renamed; the lists get their names last, so a folder that
 // has them is whole. On failure and on cancel all of it goes away. Our texts need no JSON escapes.
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/folder.h"
 #include "core/image_write.h"
 #include "core/scenes.h"
 #include "core/scenes/scene.h"
@@ -76,20 +76,7 @@ bool scenes_written(const struct scenes_request *request)
 static int prepare_folder(struct job *j, struct err *err)
 {
     const char *folder = j->request->folder;
-    if (mkdir(folder, 0777) == 0) {
-        j->made_folder = true;
-    } else if (errno != EEXIST) {
-        return err_set(err, "cannot create '%s': %s", folder, strerror(errno));
-    }
-    DIR *dir = opendir(folder);
-    if (!dir) return err_set(err, "cannot write into '%s': %s", folder, strerror(errno));
-    bool empty = true;
-    for (struct dirent *entry; (entry = readdir(dir));)
-        empty &= !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
-    closedir(dir);
-    if (!empty)
-        return err_set(err, "'%s' is not empty: name a new folder, or empty this one first",
-                       folder);
+    if (folder_claim(folder, &j->made_folder, err) < 0) return -1;
     char *pictures = xasprintf("%s/pictures", folder);
     j->made_pictures = mkdir(pictures, 0777) == 0;
     if (!j->made_pictures) err_set(err, "cannot create '%s': %s", pictures, strerror(errno));

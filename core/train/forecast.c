@@ -152,6 +152,10 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
     if (status == 0) {
         sft_memory(&d.t, &f->parts);
         f->count = (struct params_count){ d.t.params.trained, d.t.params.total };
+        f->arena = d.t.arena.peak;
+        f->lane = 0;
+        for (int k = 0; k < LANES; k++)
+            if (d.t.lanes.list[k].arena.peak > f->lane) f->lane = d.t.lanes.list[k].arena.peak;
     }
     dry_close(&d);
     if (status < 0) return -1;

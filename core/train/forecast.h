@@ -22,6 +22,7 @@ struct forecast {
     struct memory_parts parts;
     struct params_count count; // numbers trained, and all
     int64_t samples, rows;     // of the largest micro-batch
+    size_t arena, lane;        // bytes of activations and results of a pass, of one lane's
     size_t keep;               // train.checkpointing auto: bytes of activations to keep, else 0
 };
 

@@ -43,12 +43,30 @@ static bool is_empty(const char *path)
     return empty;
 }
 
+// Can a folder of that name be made?
+static int check_above(const char *path, struct err *err)
+{
+    char *above = xstrdup(path);
+    size_t n = strlen(above);
+    while (n > 1 && above[n - 1] == '/') n--;
+    while (n && above[n - 1] != '/') n--;
+    above[n] = 0;
+    int status = 0;
+    if (*above && access(above, F_OK) < 0)
+        status =
+            err_set(err, "cannot create '%s': there is no folder '%s': make it first", path, above);
+    else if (access(*above ? above : ".", W_OK | X_OK) < 0)
+        status = err_set(err, "cannot create '%s': %s", path, strerror(errno));
+    free(above);
+    return status;
+}
+
 static int look(const char *path, bool resume, struct out *o, struct err *err)
 {
     struct stat st;
     if (stat(path, &st) < 0) {
         if (errno != ENOENT) return err_set(err, "cannot use '%s': %s", path, strerror(errno));
-        return 0;
+        return check_above(path, err);
     }
     if (!S_ISDIR(st.st_mode)) return err_set(err, "'%s' is no folder", path);
     char *state = read_state(path);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/folder.h"
 #include "core/model_write.h"
 
 // Is this entry of the former adapter trained anew?
@@ -68,17 +69,6 @@ static struct adapter_part *list_parts(const struct params *p, const struct adap
     return parts;
 }
 
-// With what is left in it.
-static void clear_folder(const char *path)
-{
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            unlinkat(dirfd(d), e->d_name, 0);
-    if (d) closedir(d);
-    rmdir(path);
-}
-
 // What attempts that were cut off left: the folder, or one on the way to that name.
 static void clear_attempts(const char *out)
 {
@@ -86,7 +76,7 @@ static void clear_attempts(const char *out)
     for (struct dirent *e; d && (e = readdir(d));) {
         if (strncmp(e->d_name, "result.part", strlen("result.part")) != 0) continue;
         char *path = xasprintf("%s/%s", out, e->d_name);
-        clear_folder(path);
+        folder_remove(path);
         free(path);
     }
     if (d) closedir(d);
@@ -112,19 +102,30 @@ static int move_up(const char *from, const char *out, struct err *err)
     return status;
 }
 
-int result_write(const char *out, const struct params *p, const struct adapter *base,
-                 const char **what, struct err *err)
+int result_write_into(const char *folder, const struct params *p, const struct adapter *base,
+                      const char **what, struct err *err)
 {
     size_t count;
     struct adapter_part *parts = list_parts(p, base, p->whole, &count);
-    char *folder = xasprintf("%s/result.part", out);
     *what = p->whole ? "model" : "adapter";
+    const int status = p->whole ? model_write_into(p->model, parts, count, folder, err)
+                                : adapter_write_into(p->model, parts, count, folder, err);
+    free(parts);
+    return status < 0 ? err_in(err, "writing the result") : 0;
+}
+
+int result_write(const char *out, const struct params *p, const struct adapter *base,
+                 const char **what, struct err *err)
+{
+    char *folder = xasprintf("%s/result.part", out), *work;
     clear_attempts(out);
-    int status = p->whole ? model_write(p->model, parts, count, folder, err)
-                          : adapter_write(p->model, parts, count, folder, err);
+    int status = (work = folder_begin(folder, err)) ? 0 : -1;
+    if (work && (status = result_write_into(work, p, base, what, err)) < 0)
+        folder_abandon(work);
+    else if (work)
+        status = folder_commit(work, folder, err);
     if (status == 0) status = move_up(folder, out, err);
     clear_attempts(out);
     free(folder);
-    free(parts);
-    return status < 0 ? err_in(err, "writing the result") : 0;
+    return status;
 }

@@ -11,5 +11,8 @@
 // The files are put into `out` beside what is there. *what: "model" or "adapter".
 int result_write(const char *out, const struct params *p, const struct adapter *base,
                  const char **what, struct err *err);
+// The same into a folder of a checkpoint that has no name yet.
+int result_write_into(const char *folder, const struct params *p, const struct adapter *base,
+                      const char **what, struct err *err);
 
 #endif

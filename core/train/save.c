@@ -10,8 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/folder.h"
 #include "core/hash.h"
 #include "core/safetensors.h"
+#include "core/train/result.h"
 
 static const char part[] = ".part"; // end of a name that is not finished
 
@@ -117,18 +119,6 @@ void save_values_remove(const char *path)
 
 // --- folders -------------------------------------------------------------------------------------
 
-// A folder of ours: its files, then itself.
-static void remove_folder(const char *path)
-{
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
-        unlinkat(dirfd(d), e->d_name, 0);
-    }
-    if (d) closedir(d);
-    rmdir(path);
-}
-
 // Step of a name like "checkpoint-40", -1 for another name; *unfinished: ".part" follows.
 static int64_t step_of(const char *name, bool *unfinished)
 {
@@ -160,7 +150,7 @@ static int64_t *list_steps(const char *out, size_t *count)
         if (step < 0) continue;
         if (unfinished) {
             char *path = xasprintf("%s/%s", out, e->d_name);
-            remove_folder(path);
+            folder_remove(path);
             free(path);
             continue;
         }
@@ -178,7 +168,7 @@ void save_trim(const char *out, int64_t keep)
     int64_t *steps = list_steps(out, &count);
     for (size_t i = (size_t)keep; i < count; i++) {
         char *path = xasprintf("%s/checkpoint-%lld", out, (long long)steps[i]);
-        remove_folder(path);
+        folder_remove(path);
         free(path);
     }
     free(steps);
@@ -229,30 +219,43 @@ static int write_state(const char *folder, const struct params *p, const struct 
     put_metadata(w, "model", "%s", id->model);
     put_metadata(w, "data", "%s", id->data);
     put_metadata(w, "samples", "%s", id->samples);
+    put_metadata(w, "held", "%s", id->held);
+    put_metadata(w, "adapter", "%s", id->adapter);
     free(path);
     return write_values(w, p, WHATS, err);
 }
 
-int save_write(const char *out, const struct params *p, const struct save_place *at,
-               const struct save_identity *id, int64_t keep, struct err *err)
+// What goes into the folder before it has its name.
+static int write_parts(const char *folder, const struct params *p, const struct adapter *base,
+                       const struct save_place *at, const struct save_identity *id, bool kept,
+                       struct err *err)
+{
+    const char *what;
+    if (kept && result_write_into(folder, p, base, &what, err) < 0) return -1;
+    return write_state(folder, p, at, id, err);
+}
+
+int save_write(const char *out, const struct params *p, const struct adapter *base,
+               const struct save_place *at, const struct save_identity *id, int64_t keep,
+               struct err *err)
 {
     char *path = xasprintf("%s/checkpoint-%lld", out, (long long)at->step);
     char *unfinished = xasprintf("%s%s", path, part);
     struct stat st;
     int status = 0;
     if (stat(path, &st) < 0) {
-        remove_folder(unfinished);
+        folder_remove(unfinished);
         if (mkdir(unfinished, 0777) < 0)
             status = err_set(err, "cannot create '%s': %s", unfinished, strerror(errno));
-        if (status == 0) status = write_state(unfinished, p, at, id, err);
+        if (status == 0) status = write_parts(unfinished, p, base, at, id, keep > 0, err);
         if (status == 0 && rename(unfinished, path) < 0)
             status = err_set(err, "cannot rename '%s': %s", unfinished, strerror(errno));
         if (status == 0)
             sync_folder(out);
         else
-            remove_folder(unfinished);
+            folder_remove(unfinished);
     }
-    if (status == 0) save_trim(out, keep);
+    if (status == 0) save_trim(out, keep > 1 ? keep : 1);
     free(path);
     free(unfinished);
     return status < 0 ? err_in(err, "checkpoint of step %lld", (long long)at->step) : 0;
@@ -273,6 +276,18 @@ static void first_difference(const char *then, const char *now, char **was, char
     }
 }
 
+// A file's hash beside that of the run. Runs of older versions did not note all of them.
+static int check_hash(const struct safetensors *f, const char *key, const char *is,
+                      const char *what, struct err *err)
+{
+    const char *was = safetensors_metadata(f, key);
+    if (!was || !strcmp(was, is)) return 0;
+    return err_set(err,
+                   "%s has changed since the run began (its SHA-256 differs); bring the former "
+                   "back, or train into another folder",
+                   what);
+}
+
 static int check_identity(const struct safetensors *f, const struct save_identity *id,
                           struct err *err)
 {
@@ -284,9 +299,7 @@ static int check_identity(const struct safetensors *f, const struct save_identit
     if (strcmp(model, id->model) != 0)
         return err_set(err, "the run began with another model (or its files have changed since); "
                             "load that one, or train into another folder");
-    if (strcmp(data, id->data) != 0)
-        return err_set(err, "the data file has changed since the run began (its SHA-256 differs); "
-                            "bring the former back, or train into another folder");
+    if (check_hash(f, "data", id->data, "the data file", err) < 0) return -1;
     if (strcmp(settings, id->settings) != 0) {
         char *was, *is;
         first_difference(settings, id->settings, &was, &is);
@@ -298,6 +311,10 @@ static int check_identity(const struct safetensors *f, const struct save_identit
         free(is);
         return -1;
     }
+    // After the settings, which say that it is another file.
+    if (check_hash(f, "held", id->held, "the data file of train.validation", err) < 0 ||
+        check_hash(f, "adapter", id->adapter, "the adapter of the setting adapter", err) < 0)
+        return -1;
     if (id->samples && strcmp(samples, id->samples) != 0)
         return err_set(err, "other samples can be used than when the run began: pictures were lost "
                             "or changed; bring them back, or train into another folder");

@@ -1,10 +1,12 @@
 // core/train/save.h -- checkpoints of a training run: everything that its next step depends on.
 //
 //   OUT/checkpoint-STEP/state.safetensors     masters, both moments, and in the metadata the step
+//   OUT/checkpoint-STEP/...                   the weights as a result (core/train/result.h), in
+//                                             checkpoints that are kept: a model or an adapter
 //   OUT/best.safetensors                      masters of the best validation so far
 //
 //   struct save_place at = { .step = 40, .best_step = -1 };
-//   if (save_write(out, &params, &at, &identity, keep, &err) < 0) ...
+//   if (save_write(out, &params, base, &at, &identity, keep, &err) < 0) ...
 //   if (save_newest(out) >= 0 && save_read(out, &params, &at, &identity, &err) < 0) ...
 //
 // A checkpoint appears under its name only when it is on disk (written beside, fsync, rename), and
@@ -13,6 +15,7 @@
 #ifndef CORE_TRAIN_SAVE_H
 #define CORE_TRAIN_SAVE_H
 
+#include "core/adapter.h"
 #include "core/train/params.h"
 
 // What must be the same for a run to go on: else it would be another run.
@@ -21,6 +24,8 @@ struct save_identity {
     const char *model;    // fingerprint
     const char *data;     // SHA-256 of the data file
     const char *samples;  // SHA-256 over which samples are used
+    // SHA-256 of the validation's own file and of the adapter that training goes on from; "": none
+    const char *held, *adapter;
 };
 
 struct save_place {
@@ -30,9 +35,11 @@ struct save_place {
     int64_t best_step; // -1: none yet
 };
 
-// Nothing is done when the checkpoint of this step exists. Keeps the newest `keep`.
-int save_write(const char *out, const struct params *p, const struct save_place *at,
-               const struct save_identity *id, int64_t keep, struct err *err);
+// Nothing is done when the checkpoint of this step exists. Keeps the newest `keep`, to be used; 0:
+// the newest alone, only to go on from. `base`: the adapter that was on the model, NULL: none.
+int save_write(const char *out, const struct params *p, const struct adapter *base,
+               const struct save_place *at, const struct save_identity *id, int64_t keep,
+               struct err *err);
 // Step of the newest checkpoint, -1: none. What an interrupted one left is removed.
 int64_t save_newest(const char *out);
 // Does the newest checkpoint belong to the same run? id->samples NULL: not known yet.

@@ -78,6 +78,7 @@ const struct setting train_settings[] = {
     { "train.save_every", SETTING_INTEGER, 1, 1e12, "auto", "steps", words_auto, STALE_NOTHING,
       "Steps between two checkpoints; auto is about five minutes." },
     { "train.keep", SETTING_INTEGER, 0, 1e6, "0", NULL, NULL, STALE_NOTHING,
-      "How many checkpoints are kept when the run is done; while it runs, the newest always is." },
+      "How many checkpoints are kept, each a result that can be loaded; with 0 the newest is there "
+      "while the run goes on, only to go on from." },
     { 0 },
 };

@@ -147,7 +147,7 @@ static int save(struct sft *t, struct err *err)
     const struct save_identity id = sft_identity(t);
     const int64_t keep = settings_integer(t->job->settings, "train.keep");
     t->saved = clock_seconds();
-    return save_write(t->out.path, &t->params, &t->place, &id, keep > 1 ? keep : 1, err);
+    return save_write(t->out.path, &t->params, t->base, &t->place, &id, keep, err);
 }
 
 // Every so many steps, or when it is time.
@@ -170,6 +170,11 @@ static bool validation_due(const struct sft *t)
     return t->place.step % every == 0;
 }
 
+static char *best_path(const struct sft *t)
+{
+    return xasprintf("%s/best.safetensors", t->out.path);
+}
+
 static int validate(struct sft *t, int64_t step, struct err *err)
 {
     double loss, score;
@@ -184,7 +189,7 @@ static int validate(struct sft *t, int64_t step, struct err *err)
     const bool better =
         value < t->place.best || (value == t->place.best && loss < t->place.best_loss);
     if (!better) return 0;
-    char *path = xasprintf("%s/best.safetensors", t->out.path);
+    char *path = best_path(t);
     int status = save_values(path, &t->params, err);
     free(path);
     t->place.best = value;
@@ -259,22 +264,29 @@ static void tell_memory(struct sft *t)
                    (double)took.of[i] / 1e6, (double)t->forecast.parts.of[i] / 1e6);
 }
 
+// What a finished run needs no more.
+static void tidy(const struct sft *t)
+{
+    char *best = best_path(t);
+    save_values_remove(best);
+    save_trim(t->out.path, settings_integer(t->job->settings, "train.keep"));
+    free(best);
+}
+
 static int finish(struct sft *t, struct err *err)
 {
     struct job *j = t->job;
     const char *what;
-    char *best = xasprintf("%s/best.safetensors", t->out.path);
+    char *best = best_path(t);
     int status = 0;
     if (t->place.best_step >= 0 && t->place.best_step != t->steps)
         status = save_values_read(best, &t->params, err);
     if (status == 0) status = result_write(t->out.path, &t->params, t->base, &what, err);
     if (status == 0) status = record(t, what, err);
     if (status == 0) {
-        save_values_remove(best);
-        save_trim(t->out.path, settings_integer(j->settings, "train.keep"));
+        tidy(t);
         job_result(j, what, "%s", t->out.path);
         tell_memory(t);
-        if (t->place.step > t->begun_step) job_result(j, "loss", "%.6g", t->loss);
         if (t->place.best_step >= 0) {
             job_result(j, "best step", "%lld", (long long)t->place.best_step);
             if (t->metric)
@@ -308,6 +320,10 @@ static int run(struct job *j, struct err *err)
         if (status == 0) status = save(&t, err);
         if (status == 0) status = finish(&t, err);
     }
+    if (t.out.done) {
+        job_log(j, "'%s' holds the finished result: nothing was left to do", t.out.path);
+        tidy(&t); // killed after its record said so, it may not have come to this
+    }
     release(&t);
     return status;
 }
@@ -318,7 +334,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 {
     struct sft_options o;
     if (sft_options_read(&o, argc, argv, err) < 0 || out_check(o.out, o.resume, err) < 0) return -1;
-    if (dataset_check(o.data, err) < 0) return -1;
+    if (dataset_check(o.data, err) < 0 || sft_held_check(settings, err) < 0) return -1;
     return model ? params_check(model, settings, err) : 0;
 }
 

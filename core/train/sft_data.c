@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/conversation.h"
 #include "core/hash.h"
@@ -67,7 +68,11 @@ static void tell_findings(struct job *j, const struct data_check *c, const char 
 
 static int none_usable(const struct data_check *c, const char *path, struct err *err)
 {
-    if (!c->chosen) return err_set(err, "'%s' has no sample of the kinds in train.filter", path);
+    if (!c->chosen)
+        return err_set(err,
+                       "'%s' has no sample of the kinds in train.filter: /data check names the "
+                       "kinds it has",
+                       path);
     for (size_t i = 0; i < c->finding_count; i++)
         if (c->findings[i].problem != DATA_SAME_ID)
             return err_set(err,
@@ -149,18 +154,32 @@ static void split(struct sft *t, int64_t count)
     free(chosen);
 }
 
-// train.validation: none, a share of the samples, or a file.
+// train.validation is none, a share of the samples, or a file: that one, NULL: it is none.
+static const char *held_file(const struct settings *s, double *share)
+{
+    const char *text = settings_text(s, "train.validation");
+    char *end;
+    *share = strtod(text, &end);
+    if (settings_is(s, "train.validation", "none")) return NULL;
+    return end == text || *end ? text : NULL;
+}
+
+int sft_held_check(const struct settings *s, struct err *err)
+{
+    double share;
+    const char *file = held_file(s, &share);
+    return !file || dataset_check(file, err) == 0 ? 0 : err_in(err, "train.validation");
+}
+
 static int open_held(struct sft *t, struct err *err)
 {
     const struct settings *s = t->job->settings;
     const char *text = settings_text(s, "train.validation");
-    char *end;
-    const double share = strtod(text, &end);
+    double share;
+    const char *file = held_file(s, &share);
+    t->held_apart = file != NULL;
+    if (file) return open_set(t, &t->held, file, t->options.images, err);
     if (settings_is(s, "train.validation", "none")) return 0;
-    if (end == text || *end) {
-        t->held_apart = true;
-        return open_set(t, &t->held, text, t->options.images, err);
-    }
     if (!(share >= 0 && share < 1))
         return err_set(err, "train.validation %s: a share is from 0 to below 1", text);
     if (share == 0) return 0;
@@ -220,13 +239,45 @@ struct save_identity sft_identity(const struct sft *t)
     return (struct save_identity){ .settings = t->settings,
                                    .model = t->job->model->checkpoint->fingerprint,
                                    .data = t->data_hash,
-                                   .samples = t->samples_hash };
+                                   .samples = t->samples_hash,
+                                   .held = t->held_hash,
+                                   .adapter = t->adapter_hash };
+}
+
+// Over the hashes of its files.
+static int hash_adapter(const char *folder, char hex[HASH_HEX], struct err *err)
+{
+    static const char *const names[] = { "adapter_config.json", "adapter_model.safetensors",
+                                         "extra.safetensors" };
+    struct hash h;
+    int status = 0;
+    hash_start(&h);
+    for (size_t i = 0; i < sizeof names / sizeof *names && status == 0; i++) {
+        char one[HASH_HEX] = "", *path = xasprintf("%s/%s", folder, names[i]);
+        if (access(path, F_OK) == 0) status = save_hash(path, one, err);
+        hash_add(&h, one, sizeof one);
+        free(path);
+    }
+    hash_end(&h, hex);
+    return status;
+}
+
+// The files whose content must stay the same.
+static int hash_files(struct sft *t, struct err *err)
+{
+    const struct settings *s = t->job->settings;
+    double share;
+    const char *held = held_file(s, &share);
+    if (save_hash(t->options.data, t->data_hash, err) < 0) return -1;
+    if (held && save_hash(held, t->held_hash, err) < 0) return err_in(err, "train.validation");
+    if (settings_is(s, "adapter", "none")) return 0;
+    return hash_adapter(settings_text(s, "adapter"), t->adapter_hash, err);
 }
 
 int sft_data_open(struct sft *t, struct err *err)
 {
     t->settings = list_settings(t->job->settings);
-    if (save_hash(t->options.data, t->data_hash, err) < 0) return -1;
+    if (hash_files(t, err) < 0) return -1;
     // What can be refused is, before every picture is decoded.
     struct save_identity id = sft_identity(t);
     id.samples = NULL;

@@ -50,6 +50,7 @@ static void set_graph(struct sft *t)
 {
     struct job *j = t->job;
     t->arena.backend = j->backend;
+    arena_expect(&t->arena, t->forecast.arena);
     t->tape = (struct tape){ .backend = j->backend,
                              .recompute = !settings_is(j->settings, "train.checkpointing", "off"),
                              .keep = t->forecast.keep };
@@ -61,6 +62,13 @@ static void set_graph(struct sft *t)
     if (settings_is(j->settings, "compute.matmul", "bf16")) t->graph.matmul = MATMUL_BF16;
 }
 
+static int open_lanes(struct sft *t, struct err *err)
+{
+    if (lanes_open(&t->lanes, &t->params, t->job->backend, &t->tape, err) < 0) return -1;
+    for (int k = 0; k < LANES; k++) arena_expect(&t->lanes.list[k].arena, t->forecast.lane);
+    return 0;
+}
+
 int sft_prepare(struct sft *t, struct err *err)
 {
     struct settings *s = t->job->settings;
@@ -70,7 +78,7 @@ int sft_prepare(struct sft *t, struct err *err)
     set_graph(t);
     // Methods keep what they are doing in one place, which passes beside one another would share.
     if (methods_on(&t->methods) || !lanes_wanted(&t->params)) return 0;
-    return lanes_open(&t->lanes, &t->params, t->job->backend, &t->tape, err);
+    return open_lanes(t, err);
 }
 
 void sft_release(struct sft *t)

@@ -1,5 +1,5 @@
 // core/train/sft_parts.h -- what the files of the training job share; others use the job
-// (core/job.h).
+// (core/job.h); a sweep asks sft_held_check.
 //
 //   sft.c       the job: from its arguments to the result, step by step
 //   sft_model.c what is trained and the room for it: adapter, methods, parameters, tape
@@ -64,10 +64,10 @@ struct sft {
     const struct metric *metric; // of the validation; NULL: the loss
     bool torn;      // a step was taken whose validation was not: no place to go on from
     char *settings; // what training depends on, "key=value" lines
-    char data_hash[65], samples_hash[65];
-    double loss, kl;     // of the last step
-    double saved, begun; // times
-    int64_t begun_step;  // of this process
+    char data_hash[65], samples_hash[65], held_hash[65], adapter_hash[65]; // "": there is none
+    double loss, kl;                                                       // of the last step
+    double saved, begun;                                                   // times
+    int64_t begun_step;                                                    // of this process
 };
 
 // Arguments: DATA OUT [--images DIR] [--resume].
@@ -86,6 +86,8 @@ void sft_memory(const struct sft *t, struct memory_parts *parts);
 // sft_data.c. Opens, checks and splits the data. 0, JOB_STOPPED or -1.
 int sft_data_open(struct sft *t, struct err *err);
 void sft_data_close(struct sft *t);
+// Can train.validation be read, where it is a file? For the shell.
+int sft_held_check(const struct settings *s, struct err *err);
 struct save_identity sft_identity(const struct sft *t);
 
 // sft_pass.c. Adds up the gradients of step t->place.step; *rows: rows computed. 0 or -1 (t->graph

@@ -19,6 +19,7 @@
 #include "core/train/dataset.h"
 #include "core/train/out.h"
 #include "core/train/params.h"
+#include "core/train/sft_parts.h"
 
 enum { RECORD_MAX = 16 << 20, LABEL_MAX = 60 };
 
@@ -147,10 +148,11 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     if (read_sweep(&s, argc, argv, settings, err) < 0) return -1;
     int status = out_check(s.out, s.resume, err);
     if (status == 0) status = dataset_check(s.data, err);
-    for (size_t i = 0; status == 0 && model && i < s.count; i++) {
+    for (size_t i = 0; status == 0 && i < s.count; i++) {
         struct settings *copy = settings_copy(settings);
         status = settings_set(copy, s.key, s.values[i].text, err);
-        if (status == 0) status = params_check(model, copy, err);
+        if (status == 0) status = sft_held_check(copy, err);
+        if (status == 0 && model) status = params_check(model, copy, err);
         settings_free(copy);
     }
     release(&s);

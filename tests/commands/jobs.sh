@@ -46,7 +46,7 @@ check_has "no such job" 'select(.event=="error").message' 'there is no job 9'
 lines "/wait 1" "/wait 2" "/wait 3" "/job 1 resume" "/job 2 pause" "/job 3 cancel" "/wait 3"
 check "waiting" 'select(.event=="done").ok' $'true\nfalse\nfalse\nfalse\nfalse\ntrue\nfalse'
 check "why" 'select(.event=="error").message' "job 2 (unheard) failed: no disk
-job 3 (unheard) is interrupted (/job N resume goes on with it)
+job 3 (unheard) is interrupted (/job 3 resume goes on with it)
 job 1 is done: there is nothing to resume
 job 2 does not run: it is failed
 job 3 (unheard) is cancelled"

@@ -14,12 +14,16 @@ check "LoRA" 'select(.event=="table" and .name=="train plan") | .rows | map(sele
 lines "/load $llava" "/set train.params *q_prj*" "/train $work/data.jsonl $work/no"
 check_has "a near name" 'select(.event=="error").message' "q_proj"
 lines "/load $llava" "/train $work/none.jsonl $work/no" "/train $work/data.jsonl" \
-    "/train $work/data.jsonl $work" "/train $work/data.jsonl $work/no --fast" "/train $work $work/no"
+    "/train $work/data.jsonl $work" "/train $work/data.jsonl $work/no --fast" "/train $work $work/no" \
+    "/train $work/data.jsonl $work/no/where" "/set train.validation $work/none.jsonl" \
+    "/train $work/data.jsonl $work/no"
 check "refused" '[select(.event=="error").message] | .[]' "cannot read the data '$work/none.jsonl': No such file or directory
 a data file and a folder for the result: /train DATA OUT
 '$work' holds other files: name a new folder
 '--fast' is no option here: /train DATA OUT [--images DIR] [--resume]
-cannot read the data '$work': it is a folder: name a file in it"
+cannot read the data '$work': it is a folder: name a file in it
+cannot create '$work/no/where': there is no folder '$work/no/': make it first
+train.validation: cannot read the data '$work/none.jsonl': No such file or directory"
 
 cat >"$work/norms.vlmsh" <<S
 /load $llava
@@ -71,6 +75,18 @@ check_has "the metric" 'select(.event=="table" and .name=="job") | .rows | map(.
     "(contains)"
 check "a score and a loss" '[select(.event=="table" and .name=="job") | .rows[] | select(.[0]|startswith("validation "))[0]] | .[]' \
     $'validation score\nvalidation loss'
+
+# Checkpoints that are kept are used as any adapter and any model.
+lines "/load $llava" "/set job.nice 0" "/set train.batch 2" "/set train.steps 4" \
+    "/set train.save_every 2" "/set train.keep 2" "/set train.method lora" \
+    "/train $work/data.jsonl $work/kept" /wait "/set train.method all" \
+    "/train $work/data.jsonl $work/whole" /wait "/adapter load $work/kept/checkpoint-2" \
+    "/adapter load $work/kept/checkpoint-4" "/eval $work/data.jsonl" /wait "/job 7" \
+    "/adapter load $work/whole/checkpoint-2" "/load $work/whole/checkpoint-2" \
+    "/eval $work/data.jsonl" /wait "/job 8" "/plot 99"
+check "checkpoints" 'select(.event=="error").message' "'$work/whole/checkpoint-2' is not an adapter (it has no adapter_config.json and no extra.safetensors) but a model: /load it
+there is no job 99 (/jobs lists them)"
+check "scored" '[select(.event=="table" and .name=="job") | .rows[] | select(.[0]=="n")[1]] | .[]' $'6\n6'
 
 vlmsh -c "/load $llava" -c "/train $work/empty.jsonl $work/nothing" -c /wait >"$work/out" 2>&1 &&
     fail "nothing to train on"

@@ -120,6 +120,26 @@ static void says_no(void **state)
     assert_int_equal(device_used, 0);
 }
 
+// What is known to come lies in one chunk; where the device has not that much, in smaller ones.
+static void holds_what_is_expected(void **state)
+{
+    const size_t mega = 1 << 20;
+    struct arena a = { .backend = &device };
+    arena_expect(&a, 10 * mega);
+    char *first = arena_alloc(&a, mega);
+    assert_int_equal(a.reserved, 10 * mega + 10 * mega / 16);
+    for (size_t i = 1; i < 10; i++) assert_ptr_equal(arena_alloc(&a, mega), first + i * mega);
+    assert_int_equal(a.reserved, 10 * mega + 10 * mega / 16);
+    arena_release(&a);
+    device_limit = 4 * mega;
+    arena_expect(&a, 10 * mega);
+    assert_non_null(arena_alloc(&a, 2 * mega));
+    assert_int_equal(a.reserved, 2 * mega);
+    arena_release(&a);
+    device_limit = SIZE_MAX;
+    assert_int_equal(device_used, 0);
+}
+
 // Chunks that do not fit together become one.
 static void test_settle(void **state)
 {
@@ -146,6 +166,7 @@ static void test_settle(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(holds_what_is_expected),
         cmocka_unit_test(test_settle),
         cmocka_unit_test(hands_out_aligned_memory),
         cmocka_unit_test(reset_gives_the_same_memory_again),

@@ -142,6 +142,17 @@ static void nothing_changes(void **state)
     golden_close(&g);
 }
 
+// The first token of an answer to the chat "single", without and with these settings.
+static void compare_first_token(struct golden *g, const char *const (*pairs)[2],
+                                struct comparison *c)
+{
+    struct err err = { 0 };
+    golden_open(g, models[0]);
+    must(engine_set(g->engine, "sample.max_tokens", "1", &err), &err);
+    say(g, chat_named(g, "single"));
+    compare_with(g, pairs, c);
+}
+
 // 2 a multiply-add: methods page, section 3.
 static void the_cost_is_that_of_the_formula(void **state)
 {
@@ -149,12 +160,8 @@ static void the_cost_is_that_of_the_formula(void **state)
                                             { "prune.layer", "1" },
                                             { NULL } };
     struct golden g;
-    struct err err = { 0 };
     struct comparison c;
-    golden_open(&g, models[0]);
-    must(engine_set(g.engine, "sample.max_tokens", "1", &err), &err);
-    say(&g, chat_named(&g, "single"));
-    compare_with(&g, pairs, &c);
+    compare_first_token(&g, pairs, &c);
     const struct decoder_config *d = &engine_model(g.engine)->decoder.config;
     const double N = (double)c.side[0].cost.prompt_tokens, D = (double)d->hidden;
     const double Hd = (double)(d->heads * d->dim), kv = (double)(d->kv_heads * d->dim);
@@ -187,12 +194,8 @@ static void what_is_skipped_is_not_counted(void **state)
                                             { "ffn.layers", "0-1" },
                                             { NULL } };
     struct golden g;
-    struct err err = { 0 };
     struct comparison c;
-    golden_open(&g, models[0]);
-    must(engine_set(g.engine, "sample.max_tokens", "1", &err), &err);
-    say(&g, chat_named(&g, "single"));
-    compare_with(&g, pairs, &c);
+    compare_first_token(&g, pairs, &c);
     const struct decoder_config *d = &engine_model(g.engine)->decoder.config;
     const struct compare_cost *full = &c.side[0].cost, *now = &c.side[1].cost;
     const double left = 2 * 6 * (double)full->visual_tokens * (double)d->hidden * (double)d->ffn;

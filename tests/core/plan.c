@@ -7,22 +7,6 @@
 #include "core/train/forecast.h"
 #include "core/train/select.h"
 
-static char *scratch; // of the running test
-
-static int open_scratch(void **state)
-{
-    (void)state;
-    scratch = scratch_new();
-    return 0;
-}
-
-static int close_scratch(void **state)
-{
-    (void)state;
-    scratch_remove(scratch);
-    return 0;
-}
-
 // "activations: 1.2 MB, forecast 1.3 MB" of the results, in MB.
 static void told_part(const struct trial *t, const char *part, double *took, double *forecast)
 {
@@ -139,6 +123,8 @@ static void test_outline(void **state)
     if (forecast_model(&f, m, s, 0, &err) < 0) fail_msg("%s", err.text);
     assert_memory_equal(&before, &m->decoder.layer[0].input_norm, sizeof before);
     assert_true(f.count.trained > 0 && memory_own(&f.parts) > 0);
+    // Of the passes one after the other, as methods want it: the first has room for all of it.
+    assert_true(f.arena >= f.parts.of[MEMORY_ACTIVATIONS] && f.lane == 0);
     model_free(m);
     settings_free(s);
 }

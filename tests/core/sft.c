@@ -13,22 +13,6 @@
 #include "core/train/order.h"
 #include "core/train/out.h"
 
-static char *scratch; // of the running test
-
-static int open_scratch(void **state)
-{
-    (void)state;
-    scratch = scratch_new();
-    return 0;
-}
-
-static int close_scratch(void **state)
-{
-    (void)state;
-    scratch_remove(scratch);
-    return 0;
-}
-
 // --- goldens -------------------------------------------------------------------------------------
 
 struct golden {
@@ -600,11 +584,11 @@ int main(int argc, char **argv)
         trial_release(&t);
         return status == 0 ? 0 : 1;
     }
-#define T(f) cmocka_unit_test_setup_teardown(f, open_scratch, close_scratch)
     const struct CMUnitTest tests[] = {
-        T(test_goldens),      T(test_schedule),  T(test_order),         T(test_pause),
-        T(test_result_loads), T(test_killed),    T(test_folder_in_use), T(test_threads),
-        T(test_refused),      T(test_lost_data), T(test_golden_lora),   T(test_disk_full),
+        IN_SCRATCH(test_goldens),       IN_SCRATCH(test_schedule),     IN_SCRATCH(test_order),
+        IN_SCRATCH(test_pause),         IN_SCRATCH(test_result_loads), IN_SCRATCH(test_killed),
+        IN_SCRATCH(test_folder_in_use), IN_SCRATCH(test_threads),      IN_SCRATCH(test_refused),
+        IN_SCRATCH(test_lost_data),     IN_SCRATCH(test_golden_lora),  IN_SCRATCH(test_disk_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,22 @@
 
 enum { TOLD_MAX = 4096 };
 
+static char *scratch; // folder of the running test
+
+static inline int open_scratch(void **state)
+{
+    scratch = scratch_new();
+    return 0;
+}
+
+static inline int close_scratch(void **state)
+{
+    scratch_remove(scratch);
+    return 0;
+}
+
+#define IN_SCRATCH(test) cmocka_unit_test_setup_teardown(test, open_scratch, close_scratch)
+
 struct told {
     char *series;
     int64_t step;

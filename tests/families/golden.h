@@ -23,6 +23,7 @@
 
 #include "core/engine.h"
 #include "core/json.h"
+#include "core/safetensors.h"
 
 struct golden {
     const char *name;
@@ -199,6 +200,39 @@ static inline void check_last(const struct golden *g, const struct safetensors *
     last.bytes = (uint64_t)last.shape[1] * 4;
     last.data = (const float *)last.data + (last.shape[0] - 1) * last.shape[1];
     compare(g, &last, name, 0, last.shape[1]);
+}
+
+// IRA's parameters of the reference as an adapter's extra.safetensors.
+static inline void write_ira(const struct golden *g, const char *folder)
+{
+    struct err err = { 0 };
+    char path[320];
+    snprintf(path, sizeof path, "%s/extra.safetensors", folder);
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    for (int give = 0; give < 2; give++)
+        for (int64_t i = 0; i < g->tensors->count; i++) {
+            const struct safetensor *t = &g->tensors->tensors[i];
+            if (strncmp(t->name, "ira.", 4) != 0 || t->name[5] != '.') continue; // "ira.train.2"
+            if (give)
+                must(safetensors_writer_data(w, t->data, t->bytes, &err), &err);
+            else
+                safetensors_writer_declare(w, t->name, DTYPE_F32, t->rank, t->shape);
+        }
+    must(safetensors_writer_finish(w, &err), &err);
+}
+
+// alpha and redundancy as the reference measured them.
+static inline void write_ffn_calibration(const struct golden *g, const char *path)
+{
+    struct err err = { 0 };
+    const struct safetensor *a = safetensors_find(g->tensors, "ffn.ols_alpha");
+    const struct safetensor *r = safetensors_find(g->tensors, "ffn.redundancy");
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    safetensors_writer_declare(w, "ffn.alpha", DTYPE_F32, 2, a->shape);
+    safetensors_writer_declare(w, "ffn.redundancy", DTYPE_F32, 1, r->shape);
+    must(safetensors_writer_data(w, a->data, a->bytes, &err), &err);
+    must(safetensors_writer_data(w, r->data, r->bytes, &err), &err);
+    must(safetensors_writer_finish(w, &err), &err);
 }
 
 // The answer's ids against a golden tensor.

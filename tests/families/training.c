@@ -1,30 +1,14 @@
 // tests/families/training.c -- core/train/loss.c over the whole model: losses and gradients of the
 // two training samples against those that PyTorch computed.
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-// after those it needs
-#include <cmocka.h>
-
-#include "core/conversation.h"
-#include "core/json.h"
-#include "core/safetensors.h"
 #include "core/tape.h"
 #include "core/train/loss.h"
+#include "tests/families/reference.h"
 
 enum { WEIGHTS_MAX = 256 };
 
 // A model with its golden numbers; gradients stand in the order of names[].
 struct fixture {
-    const char *folder;
-    cJSON *json;
-    struct safetensors *golden;
-    struct settings *settings;
-    struct model *model;
+    struct reference r;
     struct tape tape;
     struct arena step;
     const char *names[WEIGHTS_MAX];
@@ -32,26 +16,11 @@ struct fixture {
     int count;
 };
 
-static void must(int status, const struct err *err)
-{
-    if (status < 0) fail_msg("%s", err->text);
-}
-
 static void open_model(struct fixture *f, const char *name)
 {
-    struct err err;
-    char path[256];
-    *f = (struct fixture){ .folder = name,
-                           .tape = { .backend = backend_cpu() },
+    *f = (struct fixture){ .tape = { .backend = backend_cpu() },
                            .step = { .backend = backend_cpu() } };
-    snprintf(path, sizeof path, "tests/goldens/%s/golden.json", name);
-    if (!(f->json = json_read(path, 1 << 24, &err))) fail_msg("%s", err.text);
-    snprintf(path, sizeof path, "tests/goldens/%s/golden.safetensors", name);
-    if (!(f->golden = safetensors_open(path, &err))) fail_msg("%s", err.text);
-    snprintf(path, sizeof path, "tests/goldens/%s", name);
-    if (!(f->model = model_load(path, backend_cpu(), NULL, &err))) fail_msg("%s", err.text);
-    f->settings = settings_new();
-    must(settings_set(f->settings, "chat.date", "26 Jul 2024", &err), &err);
+    reference_open(&f->r, name);
 }
 
 static void close_model(struct fixture *f)
@@ -59,10 +28,7 @@ static void close_model(struct fixture *f)
     for (int i = 0; i < f->count; i++) grad_free(backend_cpu(), f->grads[i]);
     tape_release(&f->tape);
     arena_release(&f->step);
-    settings_free(f->settings);
-    model_free(f->model);
-    safetensors_close(f->golden);
-    cJSON_Delete(f->json);
+    reference_close(&f->r);
 }
 
 // --- weights by name -----------------------------------------------------------------------------
@@ -77,18 +43,18 @@ static struct tensor *weight(struct model *m, const char *name)
 // Gives the named weight a gradient.
 static void train(struct fixture *f, const char *name)
 {
-    struct tensor *w = weight(f->model, name);
+    struct tensor *w = weight(f->r.model, name);
     assert_true(f->count < WEIGHTS_MAX);
     w->grad = grad_new(backend_cpu(), tensor_count(w));
     f->names[f->count] = name;
     f->grads[f->count++] = w->grad;
-    model_weights_changed(f->model);
+    model_weights_changed(f->r.model);
 }
 
 static void train_list(struct fixture *f, const char *list)
 {
     const cJSON *name;
-    cJSON_ArrayForEach(name, json_get(json_get(f->json, "training"), list))
+    cJSON_ArrayForEach(name, json_get(json_get(f->r.json, "training"), list))
         train(f, name->valuestring);
     assert_true(f->count > 0);
 }
@@ -101,57 +67,11 @@ static void forget(struct fixture *f)
 
 // --- samples -------------------------------------------------------------------------------------
 
-static int attach(struct conversation *c, const char *path)
-{
-    struct err err;
-    static char bytes[1 << 20];
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    size_t size = fread(bytes, 1, sizeof bytes, file);
-    fclose(file);
-    int index = conversation_attach(c, path, bytes, size, &err);
-    must(index, &err);
-    return index;
-}
-
-static void add_message(struct conversation *c, const cJSON *json)
-{
-    struct message *m =
-        conversation_add(c, (enum role)role_parse(json_get(json, "role")->valuestring));
-    const cJSON *part;
-    cJSON_ArrayForEach(part, json_get(json, "content"))
-    {
-        const cJSON *picture = json_get(part, "picture");
-        if (!picture) {
-            message_add_text(m, json_get(part, "text")->valuestring);
-            continue;
-        }
-        char path[256];
-        snprintf(path, sizeof path, "tests/goldens/pictures/%s.%s", picture->valuestring,
-                 strcmp(picture->valuestring, "tall") ? "png" : "jpg");
-        message_add_picture(m, attach(c, path));
-        c->waiting_count = 0;
-    }
-}
-
 static void open_sample(struct fixture *f, char which, struct conversation *c, struct labels *l)
 {
-    char name[32];
-    struct err err;
-    const cJSON *chat, *message;
-    conversation_init(c, backend_cpu());
-    conversation_set_model(c, f->model);
-    snprintf(name, sizeof name, "train_%c", which);
-    cJSON_ArrayForEach(chat, json_get(f->json, "chat"))
-    {
-        if (strcmp(json_get(chat, "name")->valuestring, name) != 0) continue;
-        cJSON_ArrayForEach(message, json_get(chat, "messages")) add_message(c, message);
-    }
+    char name[] = { 't', 'r', 'a', 'i', 'n', '_', which, 0 };
+    reference_sample(&f->r, name, c, l);
     assert_int_equal(c->message_count, 2);
-    int64_t tokens[] = { c->picture_count ? c->pictures[0].tokens : 0 };
-    must(labels_make(l, c->messages, c->message_count, tokens, c->picture_count, c->model,
-                     f->settings, &err),
-         &err);
 }
 
 // Adds `share` of the gradients of a sample's loss.
@@ -162,38 +82,15 @@ static double run(struct fixture *f, char which, double share, bool recompute)
     double loss;
     open_sample(f, which, &c, &l);
     f->tape.recompute = recompute;
-    struct graph g = { .backend = backend_cpu(), .arena = &f->step, .settings = f->settings };
+    struct graph g = { .backend = backend_cpu(), .arena = &f->step, .settings = f->r.settings };
     if (f->count) g.tape = &f->tape;
-    if (loss_sample(&g, f->model, c.pictures, c.picture_count, &l, share, &loss) < 0)
+    if (loss_sample(&g, f->r.model, c.pictures, c.picture_count, &l, share, &loss) < 0)
         fail_msg("%s", g.err.text);
     assert_int_equal(f->step.used, 0);
     assert_int_equal(f->tape.count, 0);
     labels_release(&l);
     conversation_release(&c);
     return loss;
-}
-
-// --- comparing -----------------------------------------------------------------------------------
-
-static const struct safetensor *golden(const struct fixture *f, const char *name, double *allowed)
-{
-    const struct safetensor *t = safetensors_find(f->golden, name);
-    if (!t) fail_msg("%s: no %s", f->folder, name);
-    *allowed = json_get(json_get(json_get(f->json, "tensors"), name), "tol")->valuedouble;
-    return t;
-}
-
-static void compare(const struct fixture *f, const char *name, const float *ours, int64_t count)
-{
-    double allowed, worst = 0;
-    const struct safetensor *t = golden(f, name, &allowed);
-    assert_int_equal(t->bytes, (uint64_t)count * sizeof *ours);
-    for (int64_t i = 0; i < count; i++) {
-        double d = fabs((double)((const float *)t->data)[i] - (double)ours[i]);
-        if (!(d <= worst)) worst = d;
-    }
-    if (!(worst <= allowed))
-        fail_msg("%s: %s differs by %g, allowed is %g", f->folder, name, worst, allowed);
 }
 
 static const char *const folders[] = { "llava-1.5", "llava-siglip-llama3" };
@@ -214,14 +111,14 @@ static void test_loss(void **state)
         char name[64];
         snprintf(name, sizeof name, "train.%c.loss", which);
         float loss = (float)run(&f, which, 1, false);
-        compare(&f, name, &loss, 1);
+        reference_compare(&f.r, name, &loss, 1);
         if (f.count == 0) train(&f, "language_model.model.layers.2.input_layernorm.weight");
         loss = (float)run(&f, which, 1, false);
-        compare(&f, name, &loss, 1);
+        reference_compare(&f.r, name, &loss, 1);
         loss = (float)run(&f, which, 1, true);
-        compare(&f, name, &loss, 1);
+        reference_compare(&f.r, name, &loss, 1);
         for (int i = 0; i < f.count; i++) grad_free(backend_cpu(), f.grads[i]);
-        weight(f.model, "language_model.model.layers.2.input_layernorm.weight")->grad = NULL;
+        weight(f.r.model, "language_model.model.layers.2.input_layernorm.weight")->grad = NULL;
         f.count = 0;
     }
 }
@@ -231,8 +128,8 @@ static void compare_sample(struct fixture *f, char which)
     for (int i = 0; i < f->count; i++) {
         char name[256];
         snprintf(name, sizeof name, "train.%c.grad.%s", which, f->names[i]);
-        if (safetensors_find(f->golden, name))
-            compare(f, name, f->grads[i]->data, f->grads[i]->count);
+        if (safetensors_find(f->r.golden, name))
+            reference_compare(&f->r, name, f->grads[i]->data, f->grads[i]->count);
     }
 }
 
@@ -284,14 +181,14 @@ static void test_full(void **state)
                 sum += (double)f.grads[i]->data[k] * (double)f.grads[i]->data[k];
             norms[i] = (float)sqrt(sum);
         }
-        compare(&f, "train.full.grad_norms", norms, f.count);
+        reference_compare(&f.r, "train.full.grad_norms", norms, f.count);
     }
 }
 
 // Weights of all kinds in the encoder.
 static void train_encoder(struct fixture *f)
 {
-    struct vision *v = &f->model->vision;
+    struct vision *v = &f->r.model->vision;
     struct tensor *encoder[] = { &v->patch.weight, &v->position, &v->layer[0].q.weight,
                                  &v->layer[0].fc1.bias, &v->class_token };
     for (size_t i = 0; i < sizeof encoder / sizeof *encoder; i++) {
@@ -351,9 +248,10 @@ static void run_batch(struct fixture *f, bool recompute, bool turned, double *lo
         items[i] = (struct loss_item){ c[i].pictures, c[i].picture_count, &l[i], 0 };
     }
     f->tape.recompute = recompute;
-    struct graph g = { .backend = backend_cpu(), .arena = &f->step, .settings = f->settings };
+    struct graph g = { .backend = backend_cpu(), .arena = &f->step, .settings = f->r.settings };
     if (f->count) g.tape = &f->tape;
-    if (loss_batch(&g, f->model, items, (size_t)count, 0.5, losses) < 0) fail_msg("%s", g.err.text);
+    if (loss_batch(&g, f->r.model, items, (size_t)count, 0.5, losses) < 0)
+        fail_msg("%s", g.err.text);
     assert_int_equal(f->step.used, 0);
     assert_int_equal(f->tape.count, 0);
     for (int i = 0; i < count; i++) {
@@ -385,7 +283,7 @@ static void compare_gradients(const struct fixture *f, const float *want)
         }
         assert_true(size > 0);
         if (!(sqrt(difference) <= 1e-5 * sqrt(size)))
-            fail_msg("%s: gradient of %s differs by %g of %g", f->folder, f->names[i],
+            fail_msg("%s: gradient of %s differs by %g of %g", f->r.folder, f->names[i],
                      sqrt(difference), sqrt(size));
     }
 }
@@ -448,12 +346,12 @@ static void test_no_answer(void **state)
     double loss;
     open_model(&f, "llava-1.5");
     conversation_init(&c, backend_cpu());
-    conversation_set_model(&c, f.model);
+    conversation_set_model(&c, f.r.model);
     message_add_text(conversation_add(&c, ROLE_USER), "What?");
-    must(labels_make(&l, c.messages, c.message_count, NULL, 0, c.model, f.settings, &err), &err);
+    must(labels_make(&l, c.messages, c.message_count, NULL, 0, c.model, f.r.settings, &err), &err);
     assert_int_equal(l.trained, 0);
-    struct graph g = { .backend = backend_cpu(), .arena = &f.step, .settings = f.settings };
-    assert_int_equal(loss_sample(&g, f.model, NULL, 0, &l, 1, &loss), -1);
+    struct graph g = { .backend = backend_cpu(), .arena = &f.step, .settings = f.r.settings };
+    assert_int_equal(loss_sample(&g, f.r.model, NULL, 0, &l, 1, &loss), -1);
     assert_non_null(strstr(g.err.text, "no token"));
     labels_release(&l);
     conversation_release(&c);

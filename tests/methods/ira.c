@@ -1,32 +1,17 @@
 // tests/methods/ira.c -- core/methods/ira.c against the reference: values and logits of an answer,
 // noise, gate, divergence, loss and gradients of a training sample; a fresh head; bad settings.
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-// after those it needs
-#include <cmocka.h>
 
-#include "core/conversation.h"
-#include "core/json.h"
 #include "core/probes/dump.h"
-#include "core/safetensors.h"
 #include "core/tape.h"
 #include "core/train/loss.h"
+#include "tests/families/reference.h"
 
 enum { FOUND_MAX = 32 };
 
 // A model with its golden numbers and the parameters an adapter would bring.
 struct fixture {
-    const char *folder;
-    cJSON *json;
-    struct safetensors *golden;
-    struct settings *settings;
-    struct model *model;
+    struct reference r;
     struct tape tape;
     struct arena step;
     struct methods methods;
@@ -38,32 +23,17 @@ struct fixture {
     int heard;
 };
 
-static void must(int status, const struct err *err)
-{
-    if (status < 0) fail_msg("%s", err->text);
-}
-
 static void set(struct fixture *f, const char *key, const char *value)
 {
     struct err err;
-    must(settings_set(f->settings, key, value, &err), &err);
+    must(settings_set(f->r.settings, key, value, &err), &err);
 }
 
 static void open_model(struct fixture *f, const char *name)
 {
-    struct err err;
-    char path[256];
-    *f = (struct fixture){ .folder = name,
-                           .tape = { .backend = backend_cpu() },
+    *f = (struct fixture){ .tape = { .backend = backend_cpu() },
                            .step = { .backend = backend_cpu() } };
-    snprintf(path, sizeof path, "tests/goldens/%s/golden.json", name);
-    if (!(f->json = json_read(path, 1 << 24, &err))) fail_msg("%s", err.text);
-    snprintf(path, sizeof path, "tests/goldens/%s/golden.safetensors", name);
-    if (!(f->golden = safetensors_open(path, &err))) fail_msg("%s", err.text);
-    snprintf(path, sizeof path, "tests/goldens/%s", name);
-    if (!(f->model = model_load(path, backend_cpu(), NULL, &err))) fail_msg("%s", err.text);
-    f->settings = settings_new();
-    set(f, "chat.date", "26 Jul 2024");
+    reference_open(&f->r, name);
     set(f, "ira.layers", "2-3");
     set(f, "ira.on", "on");
     set(f, "ira.beta", "0.05");
@@ -76,10 +46,7 @@ static void close_model(struct fixture *f)
     for (int i = 0; i < f->count; i++) free(f->found[i].data);
     tape_release(&f->tape);
     arena_release(&f->step);
-    settings_free(f->settings);
-    model_free(f->model);
-    safetensors_close(f->golden);
-    cJSON_Delete(f->json);
+    reference_close(&f->r);
 }
 
 // What an adapter would bring.
@@ -88,7 +55,7 @@ static const struct tensor *find(void *self, const char *name)
     struct fixture *f = self;
     for (int i = 0; i < f->count; i++)
         if (!strcmp(f->name[i], name)) return &f->found[i];
-    const struct safetensor *t = safetensors_find(f->golden, name);
+    const struct safetensor *t = safetensors_find(f->r.golden, name);
     if (!t) return NULL;
     assert_true(f->count < FOUND_MAX);
     struct tensor *to = &f->found[f->count];
@@ -103,36 +70,15 @@ static const struct tensor *find(void *self, const char *name)
 static void attach(struct fixture *f, struct hooks *hooks, bool training)
 {
     struct err err;
-    const struct method_env env = { .model = f->model,
+    const struct method_env env = { .model = f->r.model,
                                     .backend = backend_cpu(),
-                                    .settings = f->settings,
+                                    .settings = f->r.settings,
                                     .tensors = { find, f },
                                     .training = training };
     must(methods_attach(&f->methods, hooks, &env, &err), &err);
 }
 
 // --- comparing -----------------------------------------------------------------------------------
-
-static const struct safetensor *golden(const struct fixture *f, const char *name, double *allowed)
-{
-    const struct safetensor *t = safetensors_find(f->golden, name);
-    if (!t) fail_msg("%s: no %s", f->folder, name);
-    *allowed = json_get(json_get(json_get(f->json, "tensors"), name), "tol")->valuedouble;
-    return t;
-}
-
-static void compare(const struct fixture *f, const char *name, const float *ours, int64_t count)
-{
-    double allowed, worst = 0;
-    const struct safetensor *t = golden(f, name, &allowed);
-    assert_int_equal(t->bytes, (uint64_t)count * sizeof *ours);
-    for (int64_t i = 0; i < count; i++) {
-        double d = fabs((double)((const float *)t->data)[i] - (double)ours[i]);
-        if (!(d <= worst)) worst = d;
-    }
-    if (!(worst <= allowed))
-        fail_msg("%s: %s differs by %g, allowed is %g", f->folder, name, worst, allowed);
-}
 
 // [S,Hkv,...] against a golden tensor [Hkv,S,...].
 static void compare_heads(const struct fixture *f, const char *name, const struct tensor *ours)
@@ -145,7 +91,7 @@ static void compare_heads(const struct fixture *f, const char *name, const struc
             memcpy(turned + (h * rows + i) * width,
                    (const float *)ours->data + (i * heads + h) * width,
                    (size_t)width * sizeof *turned);
-    compare(f, name, turned, tensor_count(ours));
+    reference_compare(&f->r, name, turned, tensor_count(ours));
     free(turned);
 }
 
@@ -161,7 +107,7 @@ static void give_noise(struct fixture *f, const struct site_args *args)
     char name[64];
     double allowed;
     snprintf(name, sizeof name, "ira.train.%d.eps", args->layer);
-    const float *from = golden(f, name, &allowed)->data;
+    const float *from = reference_tensor(&f->r, name, &allowed)->data;
     const int64_t rows = args->x->shape[0], heads = args->x->shape[1], width = args->x->shape[2];
     for (int64_t i = 0; i < rows; i++)
         for (int64_t h = 0; h < heads; h++)
@@ -184,11 +130,11 @@ static int listen_run(void *self, struct graph *g, enum site site, struct site_a
     for (int64_t i = 0; i < rows * heads; i++)
         map[i / heads] += ((const float *)args->x->data)[i] / (float)heads;
     snprintf(name, sizeof name, "%s.%d.kl_map", f->run, args->layer);
-    compare(f, name, map, rows);
+    reference_compare(&f->r, name, map, rows);
     snprintf(name, sizeof name, "%s.%d.kl", f->run, args->layer);
-    if (safetensors_find(f->golden, name)) compare_heads(f, name, args->x);
+    if (safetensors_find(f->r.golden, name)) compare_heads(f, name, args->x);
     snprintf(name, sizeof name, "%s.%d.gate", f->run, args->layer);
-    if (safetensors_find(f->golden, name)) compare_heads(f, name, args->v);
+    if (safetensors_find(f->r.golden, name)) compare_heads(f, name, args->v);
     return 0;
 }
 
@@ -196,60 +142,6 @@ static void listen(struct fixture *f, struct hooks *hooks)
 {
     const struct hook hook = { listen_wants, listen_run, f };
     hooks_add(hooks, &hook);
-}
-
-// --- samples -------------------------------------------------------------------------------------
-
-static void add_message(struct conversation *c, const cJSON *json)
-{
-    struct err err;
-    struct message *m =
-        conversation_add(c, (enum role)role_parse(json_get(json, "role")->valuestring));
-    const cJSON *part, *content = json_get(json, "content");
-    if (cJSON_IsString(content)) message_add_text(m, content->valuestring);
-    cJSON_ArrayForEach(part, content)
-    {
-        const cJSON *picture = json_get(part, "picture");
-        if (!picture) {
-            message_add_text(m, json_get(part, "text")->valuestring);
-            continue;
-        }
-        char path[256];
-        size_t size;
-        snprintf(path, sizeof path, "tests/goldens/pictures/%s.%s", picture->valuestring,
-                 strcmp(picture->valuestring, "tall") ? "png" : "jpg");
-        char *bytes = file_read(path, 1 << 20, &size, &err);
-        assert_non_null(bytes);
-        const int index = conversation_attach(c, path, bytes, size, &err);
-        must(index, &err);
-        message_add_picture(m, index);
-        c->waiting_count = 0;
-        free(bytes);
-    }
-}
-
-static void open_chat(struct fixture *f, const char *name, struct conversation *c)
-{
-    const cJSON *chat, *message;
-    conversation_init(c, backend_cpu());
-    conversation_set_model(c, f->model);
-    cJSON_ArrayForEach(chat, json_get(f->json, "chat"))
-    {
-        if (strcmp(json_get(chat, "name")->valuestring, name) != 0) continue;
-        cJSON_ArrayForEach(message, json_get(chat, "messages")) add_message(c, message);
-    }
-    assert_true(c->message_count > 0);
-}
-
-static void open_sample(struct fixture *f, const char *name, struct conversation *c,
-                        struct labels *l)
-{
-    struct err err;
-    open_chat(f, name, c);
-    int64_t tokens[] = { c->picture_count ? c->pictures[0].tokens : 0 };
-    must(labels_make(l, c->messages, c->message_count, tokens, c->picture_count, c->model,
-                     f->settings, &err),
-         &err);
 }
 
 static char path[256];
@@ -262,7 +154,7 @@ static struct safetensors *answer(struct fixture *f, struct hooks *hooks)
     struct sinks sinks = { 0 };
     bool answered;
     atomic_bool cancel = false;
-    open_chat(f, "single", &c);
+    reference_chat(&f->r, "single", &c);
     struct dump *dump = dump_new("*", path, &err);
     const struct hook hook = dump_hook(dump);
     hooks_add(hooks, &hook);
@@ -270,7 +162,7 @@ static struct safetensors *answer(struct fixture *f, struct hooks *hooks)
         .all_logits = true, .whole = true, .sequence = dump_sequence, .self = dump
     };
     set(f, "sample.max_tokens", "4");
-    must(conversation_answer(&c, f->settings, hooks, &cancel, &options, &sinks, &answered, &err),
+    must(conversation_answer(&c, f->r.settings, hooks, &cancel, &options, &sinks, &answered, &err),
          &err);
     must(dump_finish(dump, &sinks, &err), &err);
     conversation_release(&c);
@@ -296,12 +188,12 @@ static void compare_values(const struct fixture *f, const struct safetensors *s,
     int64_t count = 0;
     for (int64_t h = 0; h < heads; h++)
         for (int64_t i = 0; i < n; i++) {
-            if (ids[i] != f->model->placeholder) continue;
+            if (ids[i] != f->r.model->placeholder) continue;
             memcpy(visual + count, (const float *)v->data + (h * n + i) * d, (size_t)d * 4);
             count += d;
         }
     snprintf(name, sizeof name, "ira.inference.%d.z", layer);
-    compare(f, name, visual, count);
+    reference_compare(&f->r, name, visual, count);
     free(visual);
 }
 
@@ -318,11 +210,11 @@ static void an_answer_equals_the_reference(void **state)
         assert_int_equal(f.heard, 2);
         for (int layer = 2; layer < 4; layer++) compare_values(&f, s, layer);
         const struct safetensor *h = safetensors_find(s, "layer.out");
-        compare(&f, "ira.inference.h_last", h->data, (int64_t)h->bytes / 4);
+        reference_compare(&f.r, "ira.inference.h_last", h->data, (int64_t)h->bytes / 4);
         const struct safetensor *logits = safetensors_find(s, "logits");
-        compare(&f, "ira.inference.logits_last",
-                (const float *)logits->data + (logits->shape[0] - 1) * logits->shape[1],
-                logits->shape[1]);
+        reference_compare(&f.r, "ira.inference.logits_last",
+                          (const float *)logits->data + (logits->shape[0] - 1) * logits->shape[1],
+                          logits->shape[1]);
         safetensors_close(s);
         close_model(&f);
     }
@@ -395,7 +287,7 @@ static void train(void *self, const char *name, struct tensor *t)
 static void train_values(struct fixture *f, struct trained *p)
 {
     for (int layer = 2; layer < 4; layer++)
-        train(p, layer == 2 ? "2" : "3", &f->model->decoder.layer[layer].v.weight);
+        train(p, layer == 2 ? "2" : "3", &f->r.model->decoder.layer[layer].v.weight);
 }
 
 static void forget(struct trained *p)
@@ -418,11 +310,11 @@ static void compare_gradients(const struct fixture *f, const struct trained *p)
                 sum += (double)p->grad[i]->data[k] * (double)p->grad[i]->data[k];
             const float norm = (float)sqrt(sum);
             snprintf(name, sizeof name, "%s.%s.grad_norm_value_weight", f->run, p->name[i]);
-            compare(f, name, &norm, 1);
+            reference_compare(&f->r, name, &norm, 1);
             continue;
         }
         snprintf(name, sizeof name, "%s.%c.grad.%s", f->run, p->name[i][4], p->name[i] + 6);
-        compare(f, name, p->grad[i]->data, p->grad[i]->count);
+        reference_compare(&f->r, name, p->grad[i]->data, p->grad[i]->count);
     }
 }
 
@@ -445,19 +337,19 @@ static void check_training(const char *folder, const char *run, const char *key,
     methods_params(&f.methods, train, &trained);
     assert_int_equal(trained.count, key && !strcmp(key, "ira.prior") ? 8 : 6);
     train_values(&f, &trained);
-    open_sample(&f, "train_a", &c, &l);
+    reference_sample(&f.r, "train_a", &c, &l);
     f.tape.recompute = recompute;
     struct graph g = { .backend = backend_cpu(),
                        .arena = &f.step,
-                       .settings = f.settings,
+                       .settings = f.r.settings,
                        .hooks = &hooks,
                        .tape = &f.tape };
-    if (loss_sample(&g, f.model, c.pictures, c.picture_count, &l, 1, &loss) < 0)
+    if (loss_sample(&g, f.r.model, c.pictures, c.picture_count, &l, 1, &loss) < 0)
         fail_msg("%s", g.err.text);
     assert_int_equal(f.heard, recompute ? 4 : 2);
     double allowed;
     snprintf(name, sizeof name, "%s.loss", run);
-    const float *want = golden(&f, name, &allowed)->data;
+    const float *want = reference_tensor(&f.r, name, &allowed)->data;
     if (!(fabs(loss - (double)want[0]) <= allowed))
         fail_msg("%s: %s is %.8g, not %.8g", folder, name, loss, (double)want[0]);
     compare_gradients(&f, &trained);
@@ -490,17 +382,18 @@ static void samples_do_not_mix(void **state)
     open_model(&f, folders[0]);
     attach(&f, &hooks, true);
     for (int i = 0; i < 2; i++) {
-        open_sample(&f, i ? "train_b" : "train_a", &c[i], &l[i]);
+        reference_sample(&f.r, i ? "train_b" : "train_a", &c[i], &l[i]);
         items[i] = (struct loss_item){ c[i].pictures, c[i].picture_count, &l[i], 7 + (uint64_t)i };
     }
     struct graph g = { .backend = backend_cpu(),
                        .arena = &f.step,
-                       .settings = f.settings,
+                       .settings = f.r.settings,
                        .hooks = &hooks,
                        .tape = &f.tape };
     methods_params(&f.methods, train, &one);
     for (int i = 0; i < 2; i++)
-        if (loss_batch(&g, f.model, &items[i], 1, 0.5, &single[i]) < 0) fail_msg("%s", g.err.text);
+        if (loss_batch(&g, f.r.model, &items[i], 1, 0.5, &single[i]) < 0)
+            fail_msg("%s", g.err.text);
     float *want[FOUND_MAX];
     for (int i = 0; i < one.count; i++) {
         want[i] = malloc((size_t)one.grad[i]->count * sizeof(float));
@@ -508,7 +401,7 @@ static void samples_do_not_mix(void **state)
     }
     forget(&one);
     methods_params(&f.methods, train, &both);
-    if (loss_batch(&g, f.model, items, 2, 0.5, joined) < 0) fail_msg("%s", g.err.text);
+    if (loss_batch(&g, f.r.model, items, 2, 0.5, joined) < 0) fail_msg("%s", g.err.text);
     for (int i = 0; i < 2; i++) assert_true(fabs(single[i] - joined[i]) < 1e-5);
     for (int i = 0; i < both.count; i++) {
         for (int64_t k = 0; k < both.grad[i]->count; k++)
@@ -530,7 +423,9 @@ static void bad_settings_are_refused(void **state)
     struct fixture f;
     struct err err;
     open_model(&f, folders[0]);
-    struct method_env env = { .model = f.model, .backend = backend_cpu(), .settings = f.settings };
+    struct method_env env = { .model = f.r.model,
+                              .backend = backend_cpu(),
+                              .settings = f.r.settings };
     assert_int_equal(methods_check(method_of("ira.on"), &env, &err), -1);
     assert_non_null(strstr(err.text, "ira.2.head.weight"));
     env.training = true; // begins with fresh ones
@@ -548,7 +443,7 @@ static void bad_settings_are_refused(void **state)
     f.found[0].shape[1]++; // of another model
     assert_int_equal(methods_check(method_of("ira.on"), &env, &err), -1);
     assert_non_null(strstr(err.text, "does not fit"));
-    assert_int_equal(settings_set(f.settings, "ira.beta", "nan", &err), -1);
+    assert_int_equal(settings_set(f.r.settings, "ira.beta", "nan", &err), -1);
     close_model(&f);
 }
 

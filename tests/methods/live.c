@@ -40,42 +40,10 @@ static const struct {
 };
 enum { SWITCHES = sizeof switches / sizeof *switches };
 
-// IRA's parameters of this model as an adapter.
-static void write_tensors(const struct golden *g)
-{
-    char path[320];
-    snprintf(path, sizeof path, "%s/extra.safetensors", folder);
-    struct err err = { 0 };
-    struct safetensors_writer *w = safetensors_writer_new(path);
-    for (int give = 0; give < 2; give++)
-        for (int64_t i = 0; i < g->tensors->count; i++) {
-            const struct safetensor *t = &g->tensors->tensors[i];
-            if (strncmp(t->name, "ira.", 4) != 0 || t->name[5] != '.') continue;
-            if (give)
-                must(safetensors_writer_data(w, t->data, t->bytes, &err), &err);
-            else
-                safetensors_writer_declare(w, t->name, DTYPE_F32, t->rank, t->shape);
-        }
-    must(safetensors_writer_finish(w, &err), &err);
-}
-
-static void write_calibration(const struct golden *g)
-{
-    struct err err = { 0 };
-    const struct safetensor *a = safetensors_find(g->tensors, "ffn.ols_alpha");
-    const struct safetensor *r = safetensors_find(g->tensors, "ffn.redundancy");
-    struct safetensors_writer *w = safetensors_writer_new(calibration);
-    safetensors_writer_declare(w, "ffn.alpha", DTYPE_F32, 2, a->shape);
-    safetensors_writer_declare(w, "ffn.redundancy", DTYPE_F32, 1, r->shape);
-    must(safetensors_writer_data(w, a->data, a->bytes, &err), &err);
-    must(safetensors_writer_data(w, r->data, r->bytes, &err), &err);
-    must(safetensors_writer_finish(w, &err), &err);
-}
-
 static void write_parameters(const struct golden *g)
 {
-    write_tensors(g);
-    write_calibration(g);
+    write_ira(g, folder);
+    write_ffn_calibration(g, calibration);
 }
 
 static int draw(struct posting *p, int below)

@@ -86,38 +86,6 @@ static void check_against_fresh(struct golden *g, const char *model)
     golden_close(&fresh);
 }
 
-static void copy_tensors(const struct golden *g, const char *path, const char *prefix)
-{
-    struct err err = { 0 };
-    struct safetensors_writer *w = safetensors_writer_new(path);
-    const struct safetensors *f = g->tensors;
-    for (int give = 0; give < 2; give++)
-        for (int64_t i = 0; i < f->count; i++) {
-            const struct safetensor *t = &f->tensors[i];
-            const size_t length = strlen(prefix);
-            if (strncmp(t->name, prefix, length) != 0 || t->name[length + 1] != '.') continue;
-            if (give)
-                must(safetensors_writer_data(w, t->data, t->bytes, &err), &err);
-            else
-                safetensors_writer_declare(w, t->name, DTYPE_F32, t->rank, t->shape);
-        }
-    must(safetensors_writer_finish(w, &err), &err);
-}
-
-// alpha and redundancy as the reference measured them.
-static void write_calibration(const struct golden *g)
-{
-    struct err err = { 0 };
-    const struct safetensor *a = safetensors_find(g->tensors, "ffn.ols_alpha");
-    const struct safetensor *r = safetensors_find(g->tensors, "ffn.redundancy");
-    struct safetensors_writer *w = safetensors_writer_new(calibration);
-    safetensors_writer_declare(w, "ffn.alpha", DTYPE_F32, 2, a->shape);
-    safetensors_writer_declare(w, "ffn.redundancy", DTYPE_F32, 1, r->shape);
-    must(safetensors_writer_data(w, a->data, a->bytes, &err), &err);
-    must(safetensors_writer_data(w, r->data, r->bytes, &err), &err);
-    must(safetensors_writer_finish(w, &err), &err);
-}
-
 static void an_answer_equals_a_fresh_run(void **state)
 {
     static const char *const models[] = { "llava-1.5", "llava-siglip-llama3" };
@@ -129,9 +97,8 @@ static void an_answer_equals_a_fresh_run(void **state)
         char path[320];
         int changed = 0, seen[4] = { 0 };
         golden_open(&g, models[m]);
-        snprintf(path, sizeof path, "%s/extra.safetensors", folder);
-        copy_tensors(&g, path, "ira."); // ira.2.* and ira.3.*
-        write_calibration(&g);
+        write_ira(&g, folder); // ira.2.* and ira.3.*
+        write_ffn_calibration(&g, calibration);
         must(engine_set(g.engine, "sample.max_tokens", "6", &err), &err);
         must(engine_set(g.engine, "adapter", folder, &err), &err);
         must(engine_set(g.engine, "ira.layers", "2-3", &err), &err);

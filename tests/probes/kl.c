@@ -5,23 +5,6 @@
 
 static char folder[256], extra[300];
 
-// The reference's parameters as an adapter.
-static void write_parameters(const struct golden *g)
-{
-    struct err err = { 0 };
-    struct safetensors_writer *w = safetensors_writer_new(extra);
-    for (int give = 0; give < 2; give++)
-        for (int64_t i = 0; i < g->tensors->count; i++) {
-            const struct safetensor *t = &g->tensors->tensors[i];
-            if (strncmp(t->name, "ira.", 4) != 0 || t->name[5] != '.') continue;
-            if (give)
-                must(safetensors_writer_data(w, t->data, t->bytes, &err), &err);
-            else
-                safetensors_writer_declare(w, t->name, DTYPE_F32, t->rank, t->shape);
-        }
-    must(safetensors_writer_finish(w, &err), &err);
-}
-
 static void maps_equal_the_reference(void **state)
 {
     for (int i = 0; i < MODELS; i++) {
@@ -29,7 +12,7 @@ static void maps_equal_the_reference(void **state)
         struct err err = { 0 };
         struct results r = { 0 };
         ask(&g, models[i], 0);
-        write_parameters(&g);
+        write_ira(&g, folder);
         must(engine_set(g.engine, "adapter", folder, &err), &err);
         must(engine_set(g.engine, "ira.layers", "2-3", &err), &err);
         must(engine_set(g.engine, "ira.on", "on", &err), &err);
