@@ -81,9 +81,9 @@ lines "/load $llava" "/set job.nice 0" "/set train.batch 2" "/set train.steps 4"
     "/set train.save_every 2" "/set train.keep 2" "/set train.method lora" \
     "/train $work/data.jsonl $work/kept" /wait "/set train.method all" \
     "/train $work/data.jsonl $work/whole" /wait "/adapter load $work/kept/checkpoint-2" \
-    "/adapter load $work/kept/checkpoint-4" "/eval $work/data.jsonl" /wait "/job 7" \
+    "/adapter load $work/kept/checkpoint-4" "/eval $work/data.jsonl" /wait "/job 9" \
     "/adapter load $work/whole/checkpoint-2" "/load $work/whole/checkpoint-2" \
-    "/eval $work/data.jsonl" /wait "/job 8" "/plot 99"
+    "/eval $work/data.jsonl" /wait "/job 10" "/plot 99"
 check "checkpoints" 'select(.event=="error").message' "'$work/whole/checkpoint-2' is not an adapter (it has no adapter_config.json and no extra.safetensors) but a model: /load it
 there is no job 99 (/jobs lists them)"
 check "scored" '[select(.event=="table" and .name=="job") | .rows[] | select(.[0]=="n")[1]] | .[]' $'6\n6'
