@@ -7,6 +7,10 @@
 #                   cppcheck                      make clean
 #   make demo       train the demo model anew
 #
+#   make cuda       the library for NVIDIA GPUs (needs nvcc of CUDA 12 or 13); for sm_90, CUDA_ARCH=80
+#                   for others, `make cuda-all` for all that are worth it
+#   make test-gpu   compare the GPU with the CPU      make bench-gpu  measure it
+#
 # Variables: SAN=1 builds and tests with ASan + UBSan (in build/san), WERROR=1 makes warnings errors,
 # FUZZ_SECONDS=20 is the time of each fuzzer.
 
@@ -18,7 +22,7 @@
 # libcmocka-dev     unit tests
 PACKAGES = gcc make libcjson-dev libpcre2-dev libutf8proc-dev libstb-dev \
            libsqlite3-dev libreadline-dev libncurses-dev libmd-dev
-TEST_PACKAGES = $(PACKAGES) libcmocka-dev tmux jq python3
+TEST_PACKAGES = $(PACKAGES) g++ libcmocka-dev tmux jq python3
 LINT_PACKAGES = clang-format clang-tidy cppcheck
 FUZZ_PACKAGES = clang libclang-rt-dev
 
@@ -48,7 +52,7 @@ FMA_ALWAYS    := $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),,
 # Kernels say themselves in which order they sum (kernels/vec.h); a*b+c may be one instruction.
 CFLAGS_KERNEL := $(COMMON) $(if $(filter 0,$(SAN)),-O3) -fno-math-errno -fno-trapping-math \
                  -ffp-contract=fast $(FMA_ALWAYS)
-LIBS := -lcjson -lpcre2-8 -lutf8proc -lsqlite3 -lreadline -lncursesw -lmd -lm
+LIBS := -ldl -lcjson -lpcre2-8 -lutf8proc -lsqlite3 -lreadline -lncursesw -lmd -lm
 
 # --- instruction sets: each kernel file is compiled once for each (kernels/isa.h) -------------------
 ISA_FLAGS_base   :=
@@ -65,14 +69,15 @@ KERNEL_OBJ := $(B)/kernels/cpu.o $(foreach i,$(ISAS),$(KERNELS:%.c=$(B)/%.$(i).o
 CORE_OBJ   := $(CORE:%.c=$(B)/%.o)
 SHELL_OBJ  := $(SHELL_SRC:%.c=$(B)/%.o)
 
-UNIT_TESTS  := $(wildcard tests/kernels/*.c tests/core/*.c tests/methods/*.c tests/probes/*.c tests/families/*.c tests/sessions/*.c tests/commands/*.c tests/tui/*.c)
+UNIT_TESTS  := $(wildcard tests/kernels/*.c tests/core/*.c tests/methods/*.c tests/probes/*.c tests/families/*.c tests/sessions/*.c tests/commands/*.c tests/tui/*.c tests/cuda/*.c)
 UNIT_BIN    := $(UNIT_TESTS:%.c=$(B)/%)
 SCRIPT_TESTS := $(wildcard tests/commands/*.sh tests/tui/*.sh)
+CUDA_HOST_LIBRARY := $(B)/tests/cuda_host/libvlmsh_cuda.so
 BENCHES     := $(wildcard tests/bench/*.c)
 BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: all run test check bench demo fuzz fuzz-run lint lint-run lint-fast man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
+.PHONY: all run test check bench cuda cuda-all cuda-check test-gpu bench-gpu demo fuzz fuzz-run lint lint-run lint-fast man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -118,12 +123,73 @@ run: deps-run
 # --- tests -------------------------------------------------------------------------------------------
 test: deps-test
 	@$(MAKE) --no-print-directory $(JOBS) check SAN=$(SAN)
-check: $(B)/vlmsh $(UNIT_BIN)
+check: $(B)/vlmsh $(UNIT_BIN) $(CUDA_HOST_LIBRARY) cuda-check
 	@VLMSH=$(B)/vlmsh tools/man.sh --check
-	@VLMSH="$(CURDIR)/$(B)/vlmsh" tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS)
+	@VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" \
+	  tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS)
 
 bench: vlmsh $(BENCH_BIN)
 	@tests/bench/run.sh $(B)
+
+# --- GPUs: a library of its own, which the program opens at run time (core/device.h) -----------------
+# kernels/*.cu are compiled twice: by nvcc for GPUs, and by g++ with tests/cuda_host/ for tests on any
+# machine. `make test` does both where nvcc is found.
+NVCC        := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+CUDA_ARCH   ?= 90
+CUDA_SRC    := $(wildcard kernels/*.cu)
+CUDA_OBJ     = $(CUDA_SRC:kernels/%.cu=build/cuda/$(1)/%.o)
+CUDA_CXX    := -std=c++20 -DVERSION='"$(VERSION)"' -I.
+CUDA_WARN   := -Wall,-Wextra,-Wno-unused-parameter,-Wno-missing-field-initializers
+comma       := ,
+CUDA_SETS   := $(CUDA_ARCH) all
+CUDA_CODE    = $(if $(filter all,$(1)),\
+  $(foreach a,80 89 90 100,-gencode arch=compute_$(a)$(comma)code=sm_$(a)) -gencode arch=compute_100$(comma)code=compute_100,\
+  -gencode arch=compute_$(1)$(comma)code=sm_$(1))
+
+cuda: build/cuda/libvlmsh_cuda.so
+build/cuda/libvlmsh_cuda.so: build/cuda/$(CUDA_ARCH)/libvlmsh_cuda.so
+	@cp $< $@
+cuda-all: build/cuda/all/libvlmsh_cuda.so
+	@cp $< build/cuda/libvlmsh_cuda.so
+# Without nvcc: what `make cuda` lacks, or for the tests a line.
+ifeq ($(NVCC),)
+build/cuda/%/libvlmsh_cuda.so:
+	@echo 'nvcc is not here: install the CUDA toolkit, 12 or 13, or put its bin folder into PATH' >&2; exit 1
+cuda-check:
+	@echo 'nvcc is not here: the kernels for GPUs are compiled for the host only'
+else
+cuda-check: build/cuda/$(CUDA_ARCH)/libvlmsh_cuda.so
+define CUDA_RULE
+build/cuda/$(1)/%.o: kernels/%.cu
+	@mkdir -p $$(@D)
+	$$(call say,NVCC) $$(NVCC) $$(CUDA_CXX) -O3 -lineinfo $(call CUDA_CODE,$(1)) -Werror all-warnings \
+	  -Xcompiler -fPIC,-fvisibility=hidden,$$(CUDA_WARN) -MD -MP -c -o $$@ $$<
+build/cuda/$(1)/libvlmsh_cuda.so: $(call CUDA_OBJ,$(1))
+	$$(call say,NVCC) $$(NVCC) -shared -o $$@ $$^ -lcublasLt
+endef
+$(foreach s,$(CUDA_SETS),$(eval $(call CUDA_RULE,$(s))))
+endif
+
+# The same kernels for the host.
+CUDA_HOST_OBJ := $(CUDA_SRC:%.cu=$(B)/tests/cuda_host/%.o) \
+                 $(patsubst %.cpp,$(B)/%.o,$(wildcard tests/cuda_host/*.cpp))
+CUDA_HOST_CXX := g++ -x c++ $(CUDA_CXX) -Itests/cuda_host -O2 -g -fPIC -fvisibility=hidden -MMD -MP \
+                 $(subst $(comma), ,$(CUDA_WARN)) $(if $(filter 1,$(WERROR)),-Werror)
+$(B)/tests/cuda_host/kernels/%.o: kernels/%.cu
+	@mkdir -p $(@D)
+	$(call say,CXX) $(CUDA_HOST_CXX) -c -o $@ $<
+$(B)/tests/cuda_host/%.o: tests/cuda_host/%.cpp
+	@mkdir -p $(@D)
+	$(call say,CXX) $(CUDA_HOST_CXX) -c -o $@ $<
+$(CUDA_HOST_LIBRARY): $(CUDA_HOST_OBJ)
+	$(call say,LINK) g++ -shared -Wl,-z,defs -o $@ $^
+
+GPU_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/cuda/*.c)) $(wildcard tests/cuda/*.sh)
+test-gpu: cuda $(B)/vlmsh $(GPU_TESTS)
+	@if tools/gpu.sh; then VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" \
+	  tests/run.sh $(GPU_TESTS); fi
+bench-gpu: cuda vlmsh $(B)/tests/bench/gpu/products
+	@if tools/gpu.sh; then VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" $(B)/tests/bench/gpu/products; fi
 
 # --- the demo model: about two hours; interrupted, it goes on where it stopped -----------------------
 DEMO_WORK ?= /var/tmp/vlmsh-demo
@@ -156,7 +222,7 @@ build/fuzz/bin/%: tests/fuzz/%.c build/fuzz/libfuzz.a
 
 # --- lint --------------------------------------------------------------------------------------------
 FOLDERS := kernels core sessions commands tui tests
-C_FILES  = $(shell find $(FOLDERS) -name '*.[ch]' -o -name '*.cu')
+C_FILES  = $(shell find $(FOLDERS) -name '*.[ch]' -o -name '*.cu' -o -name '*.cpp')
 # Not the tests: clang-tidy does not know that cmocka's assertions end them.
 TIDY     = $(patsubst %.c,build/lint/%.ok,$(filter-out tests/%,$(filter %.c,$(C_FILES))))
 lint: deps-lint
@@ -166,7 +232,8 @@ lint-fast:
 	@echo '  clang-format, cppcheck'
 	@clang-format --dry-run -Werror $(C_FILES)
 	@cppcheck --quiet --error-exitcode=1 --std=c11 --language=c -I. -D_GNU_SOURCE -DISA=base \
-	  --enable=warning,performance,portability --inline-suppr --library=tools/cppcheck.xml $(FOLDERS)
+	  --enable=warning,performance,portability --inline-suppr --library=tools/cppcheck.xml \
+	  -i tests/cuda_host $(FOLDERS)
 # clang-tidy takes a minute or two: only files that changed since, all when a header did.
 build/lint/%.ok: %.c .clang-tidy $(filter %.h,$(C_FILES))
 	@mkdir -p $(@D)
@@ -182,11 +249,14 @@ SHARE := $(DESTDIR)$(PREFIX)/share/vlmsh
 install: vlmsh
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(SHARE)/demo/model $(SHARE)/demo/pictures
 	install -m 755 vlmsh $(DESTDIR)$(PREFIX)/bin/vlmsh
+	if [ -e build/cuda/libvlmsh_cuda.so ]; then install -D -m 755 build/cuda/libvlmsh_cuda.so \
+	  $(DESTDIR)$(PREFIX)/lib/vlmsh/libvlmsh_cuda.so; fi
 	install -m 644 vlmsh.1 $(DESTDIR)$(PREFIX)/share/man/man1/vlmsh.1
 	install -m 644 demo/model/* $(SHARE)/demo/model
 	install -m 644 demo/pictures/* $(SHARE)/demo/pictures
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/vlmsh $(DESTDIR)$(PREFIX)/share/man/man1/vlmsh.1
+	rm -f $(DESTDIR)$(PREFIX)/bin/vlmsh $(DESTDIR)$(PREFIX)/share/man/man1/vlmsh.1 \
+	  $(DESTDIR)$(PREFIX)/lib/vlmsh/libvlmsh_cuda.so
 	rm -rf $(SHARE)
 clean:
 	rm -rf build vlmsh

@@ -99,14 +99,14 @@ static char *group_name(const struct adapter_entry *e)
     return name;
 }
 
-static void add_to_group(struct lora_group *g, const struct lora *lora)
+static void add_to_group(struct lora_group *g, const struct adapter *a, const struct lora *lora)
 {
     int64_t rank = lora->a.shape[0];
     g->low = g->layers && g->low < rank ? g->low : rank;
     g->high = g->high > rank ? g->high : rank;
     g->layers++;
     g->parameters += tensor_count(&lora->a) + tensor_count(&lora->b);
-    g->norm += adapter_lora_norm(lora);
+    g->norm += adapter_lora_norm(a, lora);
     g->scale += (double)lora->scale;
 }
 
@@ -121,7 +121,7 @@ static void show_lora(const struct shell *shell, const struct adapter *a)
     for (size_t i = 0; i < a->count; i++) {
         if (a->list[i].kind != ADAPTER_LORA) continue;
         char *name = group_name(&a->list[i]);
-        add_to_group(&groups[names_add(&names, name, NULL)], &a->list[i].lora);
+        add_to_group(&groups[names_add(&names, name, NULL)], a, &a->list[i].lora);
         free(name);
     }
     table_begin(&t, "adapter.lora", 6, columns, numeric);
@@ -152,7 +152,7 @@ static void show_tensors(const struct shell *shell, const struct adapter *a)
     for (size_t i = 0; i < a->count; i++) {
         const struct adapter_entry *e = &a->list[i];
         if (e->kind == ADAPTER_LORA || !e->tensor.data) continue;
-        const struct adapter_numbers n = adapter_measure(&e->tensor);
+        const struct adapter_numbers n = adapter_measure(a, &e->tensor);
         table_add(&t, "%s", e->name);
         table_add(&t, "%" PRId64, tensor_count(&e->tensor));
         table_add(&t, "%.6g", n.norm);

@@ -117,20 +117,24 @@ const char *adapter_kind_name(enum adapter_kind kind)
 // --- numbers -------------------------------------------------------------------------------------
 
 // Row `row` of t, widened.
-static void read_row(const struct tensor *t, int64_t row, int64_t width, float *to)
+static void read_row(const struct backend *b, const struct tensor *t, int64_t row, int64_t width,
+                     float *to)
 {
-    const char *data = t->data;
-    floats_from(to, data + (size_t)(row * width) * dtype_size(t->dtype), t->dtype, (size_t)width);
+    const size_t size = dtype_size(t->dtype);
+    char *stored = xreallocarray(NULL, (size_t)width, size);
+    b->download(stored, (const char *)t->data + (size_t)(row * width) * size, (size_t)width * size);
+    floats_from(to, stored, t->dtype, (size_t)width);
+    free(stored);
 }
 
-struct adapter_numbers adapter_measure(const struct tensor *t)
+struct adapter_numbers adapter_measure(const struct adapter *a, const struct tensor *t)
 {
     int64_t n = tensor_count(t), width = t->shape[t->rank - 1];
     double squares = 0, sum = 0;
     if (n <= 0) return (struct adapter_numbers){ 0 };
     float *row = xreallocarray(NULL, (size_t)width, sizeof *row);
     for (int64_t i = 0; i < n / width; i++) {
-        read_row(t, i, width, row);
+        read_row(a->arena.backend, t, i, width, row);
         for (int64_t k = 0; k < width; k++) {
             squares += (double)row[k] * row[k];
             sum += fabs((double)row[k]);
@@ -142,10 +146,11 @@ struct adapter_numbers adapter_measure(const struct tensor *t)
 }
 
 // g [r,r]: products of the rows of a [r,n], or of the columns of b [n,r].
-static void gram(const struct tensor *t, bool columns, double *g)
+static void gram(const struct backend *b, const struct tensor *t, bool columns, double *g)
 {
     int64_t r = t->shape[columns ? 1 : 0], n = t->shape[columns ? 0 : 1];
-    const float *x = t->data;
+    float *x = xmalloc(tensor_bytes(t));
+    b->download(x, t->data, tensor_bytes(t));
     int64_t step = columns ? 1 : n, along = columns ? r : 1;
     for (int64_t i = 0; i < r; i++)
         for (int64_t j = 0; j <= i; j++) {
@@ -154,16 +159,17 @@ static void gram(const struct tensor *t, bool columns, double *g)
                 sum += (double)x[i * step + k * along] * x[j * step + k * along];
             g[i * r + j] = g[j * r + i] = sum;
         }
+    free(x);
 }
 
 // |B A|^2 = sum over i, j of (B^T B)_ij (A A^T)_ij, without the product [out,in].
-double adapter_lora_norm(const struct lora *lora)
+double adapter_lora_norm(const struct adapter *adapter, const struct lora *lora)
 {
     int64_t r = lora->a.shape[0];
     double *a = xreallocarray(NULL, (size_t)(r * r), sizeof *a), sum = 0;
     double *b = xreallocarray(NULL, (size_t)(r * r), sizeof *b);
-    gram(&lora->a, false, a);
-    gram(&lora->b, true, b);
+    gram(adapter->arena.backend, &lora->a, false, a);
+    gram(adapter->arena.backend, &lora->b, true, b);
     for (int64_t i = 0; i < r * r; i++) sum += a[i] * b[i];
     free(a);
     free(b);

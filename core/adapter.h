@@ -77,9 +77,9 @@ struct adapter_numbers {
     double norm;              // L2
     double magnitude, spread; // mean and standard deviation of |x|
 };
-struct adapter_numbers adapter_measure(const struct tensor *t);
+struct adapter_numbers adapter_measure(const struct adapter *a, const struct tensor *t);
 // Frobenius norm of scale * B A.
-double adapter_lora_norm(const struct lora *lora);
+double adapter_lora_norm(const struct adapter *a, const struct lora *lora);
 const char *adapter_kind_name(enum adapter_kind kind); // "LoRA"
 
 // --- writing -------------------------------------------------------------------------------------

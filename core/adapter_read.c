@@ -96,7 +96,7 @@ static int take_floats(struct adapter *a, const struct safetensor *t, struct ten
     return 0;
 }
 
-// The tensor in place, where it is aligned.
+// The tensor in place, where the device reads it there and it is aligned.
 static int take_mapped(struct adapter *a, const struct safetensor *t, struct tensor *to,
                        struct err *err)
 {
@@ -104,7 +104,7 @@ static int take_mapped(struct adapter *a, const struct safetensor *t, struct ten
                            .dtype = (enum dtype)t->dtype,
                            .rank = t->rank };
     memcpy(to->shape, t->shape, sizeof to->shape);
-    if ((uintptr_t)t->data % dtype_size(to->dtype) == 0) return 0;
+    if (!a->arena.backend->apart && (uintptr_t)t->data % dtype_size(to->dtype) == 0) return 0;
     if (!(to->data = arena_alloc(&a->arena, t->bytes))) return no_memory(t, err);
     a->arena.backend->upload(to->data, t->data, t->bytes);
     return 0;
@@ -354,10 +354,19 @@ static bool is_copy(const struct reading *r, const struct key *k)
     return copy;
 }
 
-static bool same_numbers(const struct tensor *a, const struct tensor *b)
+static bool same_numbers(const struct backend *backend, const struct tensor *a,
+                         const struct tensor *b)
 {
-    return a->dtype == b->dtype && tensor_bytes(a) == tensor_bytes(b) &&
-           !memcmp(a->data, b->data, tensor_bytes(a));
+    const size_t size = tensor_bytes(a);
+    if (a->dtype != b->dtype || size != tensor_bytes(b)) return false;
+    if (!backend->apart) return !memcmp(a->data, b->data, size);
+    char *left = xmalloc(size), *right = xmalloc(size);
+    backend->download(left, a->data, size);
+    backend->download(right, b->data, size);
+    const bool same = !memcmp(left, right, size);
+    free(left);
+    free(right);
+    return same;
 }
 
 // A tied head beside a new embedding. PEFT leaves the head what it was when only the embedding was
@@ -371,7 +380,7 @@ static void settle_head(struct reading *r)
     if (!m->decoder.config.tied || !w) return;
     const struct adapter_entry *embed = find_entry(a, ADAPTER_WEIGHT, w);
     struct adapter_entry *head = find_entry(a, ADAPTER_WEIGHT, NULL);
-    if (embed && head && same_numbers(&embed->tensor, &head->tensor)) {
+    if (embed && head && same_numbers(a->arena.backend, &embed->tensor, &head->tensor)) {
         free(head->name);
         *head = a->list[--a->count];
     } else if (embed && !head && !r->config->tied) {

@@ -71,8 +71,9 @@ int conversation_encode(struct conversation *c, struct graph *g, int i)
                                  : "out of memory for picture %d (%lld of %lld visual tokens)",
                        i, (long long)v->shape[0], (long long)p->tokens);
         } else {
-            c->backend->download(kept.data, v->data, tensor_bytes(v));
             p->visual = kept;
+            if (c->backend->widen(&p->visual, v) < 0) // of f32: a copy
+                graph_fail(g, "widen: %s", c->backend->failure());
         }
     }
     arena_reset(&c->step, mark);
@@ -143,8 +144,7 @@ static int prefill(struct answering *a)
 // What the passes read of the settings.
 static void obey_settings(struct answering *a)
 {
-    const bool bf16 = settings_is(a->settings, "compute.matmul", "bf16");
-    a->graph.matmul = bf16 ? MATMUL_BF16 : MATMUL_F32;
+    a->graph.matmul = graph_matmul(a->graph.backend, a->settings);
 }
 
 // The prompt and the answer so far under settings that have changed.

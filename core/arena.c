@@ -73,16 +73,39 @@ void *arena_alloc(struct arena *a, size_t size)
     return memory;
 }
 
+void *arena_alloc_host(struct arena *a, size_t size)
+{
+    if (!a->backend->apart) return arena_alloc(a, size);
+    if (!a->host) {
+        a->host = xcalloc(1, sizeof *a->host);
+        a->host->backend = backend_cpu();
+    }
+    return arena_alloc(a->host, size);
+}
+
 struct arena_mark arena_mark(const struct arena *a)
 {
-    return (struct arena_mark){ a->chunks, a->chunks ? a->chunks->offset : 0, a->used };
+    struct arena_mark mark = { .chunk = a->chunks,
+                               .offset = a->chunks ? a->chunks->offset : 0,
+                               .used = a->used };
+    if (a->host) {
+        const struct arena_mark host = arena_mark(a->host);
+        mark.host_chunk = host.chunk;
+        mark.host_offset = host.offset;
+        mark.host_used = host.used;
+    }
+    return mark;
 }
 
 void arena_reset(struct arena *a, struct arena_mark mark)
 {
+    if (a->host)
+        arena_reset(a->host, (struct arena_mark){ .chunk = mark.host_chunk,
+                                                  .offset = mark.host_offset,
+                                                  .used = mark.host_used });
     struct arena_chunk *spare = a->chunks ? a->chunks->spare : NULL;
     // A mark taken while the arena was empty keeps its oldest chunk, emptied.
-    while (a->chunks != mark.chunk && a->chunks->older) {
+    while (a->chunks && a->chunks != mark.chunk && a->chunks->older) {
         struct arena_chunk *chunk = a->chunks;
         a->chunks = chunk->older;
         chunk->older = spare;
@@ -107,10 +130,15 @@ void arena_release(struct arena *a)
     }
     a->chunks = NULL;
     a->used = 0;
+    if (!a->host) return;
+    arena_release(a->host);
+    free(a->host);
+    a->host = NULL;
 }
 
 void arena_settle(struct arena *a)
 {
+    if (a->host && a->host->used) return;
     if (a->used || a->reserved < a->peak + a->peak / 4 || a->reserved <= 2 * ARENA_CHUNK) return;
     arena_release(a);
     arena_expect(a, a->peak);

@@ -16,21 +16,30 @@
 
 struct arena_chunk;
 
+// On a device whose memory lies apart (backend->apart) what the host reads and writes itself, such
+// as the heads of tensors, is host memory of the same lifetime: arena_alloc_host.
+
 struct arena {
     const struct backend *backend;
     struct arena_chunk *chunks; // newest first
     size_t used, peak;          // bytes handed out now, and at most so far
     size_t reserved;            // bytes taken from the device
     size_t hint;                // size of the first chunk to come: see arena_expect
+    struct arena *host;         // of a device whose memory lies apart: memory of the host
 };
 
 struct arena_mark {
     struct arena_chunk *chunk;
     size_t offset, used;
+    // The same in arena.host.
+    struct arena_chunk *host_chunk;
+    size_t host_offset, host_used;
 };
 
 // 64-byte aligned memory, not zeroed; NULL when there is none (size 0 gives a valid pointer).
 void *arena_alloc(struct arena *a, size_t size);
+// The same, in memory that the host reads and writes.
+void *arena_alloc_host(struct arena *a, size_t size);
 struct arena_mark arena_mark(const struct arena *a);
 // Everything allocated since the mark is gone; its memory is kept for reuse.
 void arena_reset(struct arena *a, struct arena_mark mark);

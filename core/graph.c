@@ -8,14 +8,23 @@
 #include "core/settings_list.h"
 #include "core/tape.h"
 
-static const char *const matmul_modes[] = { "f32", "bf16", NULL };
+static const char *const matmul_modes[] = { "auto", "f32", "bf16", NULL };
 
 const struct setting compute_settings[] = {
-    { "compute.matmul", SETTING_CHOICE, 0, 0, "f32", NULL, matmul_modes, STALE_KV,
-      "Arithmetic of matrix products: f32, or bf16 where the CPU multiplies it (faster, "
-      "rounded)." },
+    { "compute.matmul", SETTING_CHOICE, 0, 0, "auto", NULL, matmul_modes, STALE_KV,
+      "Arithmetic of matrix products: f32, or bf16 where the device multiplies it (faster, "
+      "rounded); auto is f32 on the CPU, bf16 on a GPU." },
     { 0 },
 };
+
+enum matmul_mode graph_matmul(const struct backend *b, const struct settings *s)
+{
+    if (!s) return MATMUL_F32;
+    const bool rounded = settings_is(s, "compute.matmul", "auto")
+                             ? b->apart
+                             : settings_is(s, "compute.matmul", "bf16");
+    return rounded ? MATMUL_BF16 : MATMUL_F32;
+}
 
 bool graph_ok(const struct graph *g)
 {
@@ -40,6 +49,20 @@ bool graph_stop(struct graph *g)
     return !graph_ok(g);
 }
 
+static void *no_memory(struct graph *g, size_t bytes)
+{
+    size_t unused = 0, total = 0;
+    if (!g->backend->memory)
+        return graph_fail(g, "out of memory: %.1f MB more are needed on %s", (double)bytes / 1e6,
+                          g->backend->name);
+    g->backend->memory(&unused, &total);
+    return graph_fail(g,
+                      "out of memory: %.1f MB more are needed on %s, where %.1f of %.1f MB are "
+                      "free; a shorter context (/set ctx.max), a smaller batch, or --device cpu",
+                      (double)bytes / 1e6, g->backend->name, (double)unused / 1e6,
+                      (double)total / 1e6);
+}
+
 struct tensor *graph_new(struct graph *g, enum dtype dtype, int rank, const int64_t *shape)
 {
     if (!graph_ok(g)) return NULL;
@@ -47,11 +70,9 @@ struct tensor *graph_new(struct graph *g, enum dtype dtype, int rank, const int6
     for (int i = 0; i < rank; i++)
         if (shape[i] < 0 || __builtin_mul_overflow(bytes, (size_t)shape[i], &bytes))
             return graph_fail(g, "a tensor of this step is too large to exist");
-    struct tensor *t = arena_alloc(g->arena, sizeof *t);
+    struct tensor *t = arena_alloc_host(g->arena, sizeof *t);
     void *data = t ? arena_alloc(g->arena, bytes) : NULL;
-    if (!data)
-        return graph_fail(g, "out of memory: %.1f MB more are needed on %s", (double)bytes / 1e6,
-                          g->backend->name);
+    if (!data) return no_memory(g, bytes);
     *t = (struct tensor){ .data = data, .dtype = dtype, .rank = rank };
     memcpy(t->shape, shape, (size_t)rank * sizeof *shape);
     return t;
@@ -78,7 +99,7 @@ static bool share_grad(struct graph *g, struct tensor *view, const struct tensor
     view->grad = NULL;
     if (!t->grad || !g->tape) return true;
     struct grad *whole = t->grad->whole ? t->grad->whole : t->grad;
-    view->grad = arena_alloc(g->arena, sizeof *view->grad);
+    view->grad = arena_alloc_host(g->arena, sizeof *view->grad);
     if (!view->grad) return graph_fail(g, "out of memory on %s", g->backend->name);
     *view->grad = (struct grad){ .count = tensor_count(view),
                                  .whole = whole,
@@ -89,7 +110,7 @@ static bool share_grad(struct graph *g, struct tensor *view, const struct tensor
 struct tensor *graph_view(struct graph *g, struct tensor *t, int rank, const int64_t *shape)
 {
     if (!t || !graph_ok(g)) return NULL;
-    struct tensor *view = arena_alloc(g->arena, sizeof *view);
+    struct tensor *view = arena_alloc_host(g->arena, sizeof *view);
     if (!view) return graph_fail(g, "out of memory on %s", g->backend->name);
     *view = (struct tensor){ .data = t->data, .dtype = t->dtype, .rank = rank };
     memcpy(view->shape, shape, (size_t)rank * sizeof *shape);
@@ -108,7 +129,7 @@ struct tensor *graph_rows(struct graph *g, struct tensor *t, int64_t from, int64
     if (from < 0 || count < 0 || from > t->shape[0] - count)
         return graph_fail(g, "rows %lld..%lld of a tensor with %lld", (long long)from,
                           (long long)(from + count), (long long)t->shape[0]);
-    struct tensor *view = arena_alloc(g->arena, sizeof *view);
+    struct tensor *view = arena_alloc_host(g->arena, sizeof *view);
     if (!view) return graph_fail(g, "out of memory on %s", g->backend->name);
     *view = *t;
     view->data = (char *)t->data + (size_t)(from * tensor_row(t)) * dtype_size(t->dtype);

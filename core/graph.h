@@ -50,6 +50,9 @@ struct graph {
     struct err err; // the first failure
 };
 
+// How products are computed: what compute.matmul says, or is by itself on the device. A pass
+// without settings is exact.
+enum matmul_mode graph_matmul(const struct backend *b, const struct settings *s);
 // True while nothing has failed and nobody cancelled.
 bool graph_ok(const struct graph *g);
 // Notes a failure (the first one stays). Returns NULL for `return graph_fail(...)` in ops.

@@ -193,7 +193,7 @@ struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_
     *s = *step;
     s->out = y;
     if (!y->grad) { // else a result written in several places
-        y->grad = arena_alloc(g->arena, sizeof *y->grad);
+        y->grad = arena_alloc_host(g->arena, sizeof *y->grad);
         if (!y->grad) return graph_fail(g, "out of memory on %s", g->backend->name);
         *y->grad = (struct grad){ .count = tensor_count(y) };
         s->made = y->grad;
@@ -243,7 +243,7 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
         return h ? run(g, (void *)self, h) : NULL;
     }
     struct tensor *y = graph_new(g, h->dtype, h->rank, h->shape);
-    void *kept = arena_alloc(g->arena, size);
+    void *kept = arena_alloc_host(g->arena, size);
     if (!y) return NULL;
     if (!kept) return graph_fail(g, "out of memory on %s", g->backend->name);
     memcpy(kept, self, size);
@@ -266,7 +266,7 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
     if (!wanted) return y;
 
     struct tape_step *s = step_add(t);
-    y->grad = arena_alloc(g->arena, sizeof *y->grad);
+    y->grad = arena_alloc_host(g->arena, sizeof *y->grad);
     if (!y->grad) return graph_fail(g, "out of memory on %s", g->backend->name);
     *y->grad = (struct grad){ .count = tensor_count(y) };
     *s = (struct tape_step){ .backward = block_backward,

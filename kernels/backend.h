@@ -8,6 +8,8 @@
 #ifndef KERNELS_BACKEND_H
 #define KERNELS_BACKEND_H
 
+#include <stdbool.h>
+
 #include "kernels/tensor.h"
 
 // How a matrix product may compute: exactly as f32 (weights widened), or with both sides rounded to
@@ -25,12 +27,17 @@ struct adamw_step {
 };
 
 struct backend {
-    const char *name; // "cpu"
+    const char *name; // "cpu", "cuda:0"
+    // The memory lies apart from the host's: nothing but upload, download and the ops reaches it,
+    // and what is mapped from a file must be uploaded before an op may read it.
+    bool apart;
     // Memory of the device, 64-byte aligned; NULL when there is none left.
     void *(*alloc)(size_t bytes);
     void (*release)(void *memory);
     void (*upload)(void *device, const void *host, size_t bytes);
     void (*download)(void *host, const void *device, size_t bytes);
+    // Bytes of the device's memory that are free, and all; NULL where it is the host's.
+    void (*memory)(size_t *unused, size_t *total);
     // Number of compute threads from now on (CPU); 0 = one per core.
     void (*set_threads)(int count);
     int (*threads)(void);

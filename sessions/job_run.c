@@ -105,8 +105,10 @@ static int prepare(struct runner *r, struct err *err)
     if (chdir(r->row.folder) < 0)
         return err_set(err, "cannot go to '%s', where the job was started: %s", r->row.folder,
                        strerror(errno));
-    j->backend = r->setup->device(r->row.device, err);
-    if (!j->backend) return -1;
+    struct err why = { 0 };
+    j->backend = r->setup->device(r->row.device, &why);
+    if (!j->backend) return err_set(err, "%s", why.text);
+    if (why.text[0]) sinks_notice(j->sinks, "%s", why.text); // no GPU
     if (!settings_is(j->settings, "job.threads", "auto"))
         j->backend->set_threads((int)settings_integer(j->settings, "job.threads"));
     return j->kind->needs_model ? load(r, err) : 0;

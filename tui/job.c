@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "commands/command.h"
+#include "core/device.h"
 #include "core/safetensors.h"
 #include "sessions/job_run.h"
-#include "tui/device.h"
 #include "tui/lines.h"
 #include "tui/options.h"
 #include "tui/plain.h"

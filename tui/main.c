@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "commands/jobs.h"
+#include "core/device.h"
 #include "tui/default_model.h"
-#include "tui/device.h"
 #include "tui/front.h"
 #include "tui/keys.h"
 #include "tui/lines.h"
@@ -241,6 +241,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "vlmsh: %s\n", err.text);
         status = STATUS_USAGE;
     } else {
+        if (err.text[0]) fprintf(stderr, "vlmsh: %s\n", err.text); // no GPU
+        err.text[0] = '\0';
         safetensors_guard();
         start(&p, backend);
         open_store(&p, &err);

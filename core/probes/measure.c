@@ -110,12 +110,11 @@ static int pass_begin(struct passing *p, const struct measuring *m, const struct
                        (long long)p->sequence.n, (long long)conversation_limit(c, m->settings));
     if (methods_attach(&p->methods, &p->hooks, &env, err) < 0) return -1;
     hooks_add(&p->hooks, &(struct hook){ .wants = kept_wants, .run = kept_run, .self = p });
-    const bool bf16 = settings_is(m->settings, "compute.matmul", "bf16");
     p->graph = (struct graph){ .backend = m->backend,
                                .arena = &p->arena,
                                .hooks = &p->hooks,
                                .settings = m->settings,
-                               .matmul = bf16 ? MATMUL_BF16 : MATMUL_F32,
+                               .matmul = graph_matmul(m->backend, m->settings),
                                .cancel = m->cancel };
     return 0;
 }
@@ -155,10 +154,8 @@ static int encode(struct passing *p, int i)
         *kept = *v;
         kept->data = p->m->backend->alloc(tensor_bytes(v));
         if (kept->data) {
-            float *host = xmalloc(tensor_bytes(v));
-            p->m->backend->download(host, v->data, tensor_bytes(v));
-            p->m->backend->upload(kept->data, host, tensor_bytes(v));
-            free(host);
+            if (g->backend->widen(kept, v) < 0) // of f32: a copy
+                graph_fail(g, "widen: %s", g->backend->failure());
             p->visual[i] = kept;
             p->ours[i] = true;
         } else {

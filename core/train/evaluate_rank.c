@@ -21,12 +21,11 @@
 
 static struct graph pass_graph(const struct evaluate_passes *p)
 {
-    const bool bf16 = settings_is(p->settings, "compute.matmul", "bf16");
     return (struct graph){ .backend = p->c->backend,
                            .arena = &p->c->step,
                            .hooks = p->hooks,
                            .settings = p->settings,
-                           .matmul = bf16 ? MATMUL_BF16 : MATMUL_F32,
+                           .matmul = graph_matmul(p->c->backend, p->settings),
                            .cancel = p->cancel };
 }
 

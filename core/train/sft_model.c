@@ -59,7 +59,7 @@ static void set_graph(struct sft *t)
                                .hooks = &t->hooks,
                                .settings = j->settings,
                                .cancel = &j->cancel };
-    if (settings_is(j->settings, "compute.matmul", "bf16")) t->graph.matmul = MATMUL_BF16;
+    t->graph.matmul = graph_matmul(j->backend, j->settings);
 }
 
 static int open_lanes(struct sft *t, struct err *err)

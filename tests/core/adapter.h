@@ -15,6 +15,7 @@
 #include "core/adapter.h"
 #include "core/engine.h"
 #include "tests/core/scratch.h"
+#include "tests/device.h"
 
 #define LLAVA "tests/goldens/llava-1.5"
 #define LLAMA "tests/goldens/llama-3.2" // ties its head
@@ -30,7 +31,7 @@ static inline void must(int status, const struct err *err)
 static inline struct model *load(const char *folder)
 {
     struct err err;
-    struct model *m = model_load(folder, backend_cpu(), NULL, &err);
+    struct model *m = model_load(folder, test_device(), NULL, &err);
     if (!m) fail_msg("%s", err.text);
     return m;
 }
@@ -76,7 +77,7 @@ static inline struct logits logits_of(const struct model *m)
     struct conversation c;
     bool answered;
     hooks_add(&hooks, &hook);
-    conversation_init(&c, backend_cpu());
+    conversation_init(&c, test_device());
     conversation_set_model(&c, m);
     struct message *said = conversation_add(&c, ROLE_USER);
     if (model_sees(m)) {

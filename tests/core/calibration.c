@@ -23,7 +23,7 @@ static void measure(struct golden *g, const char *chat, void *sums)
     engine_clear(g->engine);
     say(g, chat_named(g, chat));
     const struct conversation *from = engine_conversation(g->engine);
-    conversation_init(&c, backend_cpu());
+    conversation_init(&c, test_device());
     conversation_set_model(&c, from->model);
     for (size_t i = 0; i < from->picture_count; i++)
         must(conversation_attach(&c, from->pictures[i].path, from->pictures[i].bytes,

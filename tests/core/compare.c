@@ -23,7 +23,7 @@ static struct compare_request request(struct golden *g)
 {
     const struct conversation *c = engine_conversation(g->engine);
     return (struct compare_request){ .model = engine_model(g->engine),
-                                     .backend = backend_cpu(),
+                                     .backend = test_device(),
                                      .from = c,
                                      .messages = c->message_count,
                                      .use = use,

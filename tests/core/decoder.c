@@ -14,6 +14,7 @@
 #include "core/ops.h"
 #include "core/random.h"
 #include "core/splice.h"
+#include "tests/device.h"
 
 struct bench {
     struct model *model;
@@ -27,11 +28,11 @@ struct bench {
 static void bench_open(struct bench *b, const char *folder)
 {
     struct err err = { 0 };
-    *b = (struct bench){ .step = { .backend = backend_cpu() } };
-    b->model = model_load(folder, backend_cpu(), NULL, &err);
+    *b = (struct bench){ .step = { .backend = test_device() } };
+    b->model = model_load(folder, test_device(), NULL, &err);
     if (!b->model) fail_msg("%s", err.text);
     const struct decoder_config *c = &b->model->decoder.config;
-    kv_init(&b->kv, backend_cpu(), c->layers, c->kv_heads, c->dim);
+    kv_init(&b->kv, test_device(), c->layers, c->kv_heads, c->dim);
 }
 
 static void bench_close(struct bench *b)
@@ -59,7 +60,7 @@ static int pass_as(struct bench *b, const struct sequence *s, int64_t n, enum lo
     struct tensor *all = NULL;
     head.n = n;
     b->graph = (struct graph){
-        .backend = backend_cpu(), .arena = &b->step, .hooks = &b->hooks, .cancel = &b->cancel
+        .backend = test_device(), .arena = &b->step, .hooks = &b->hooks, .cancel = &b->cancel
     };
     struct arena_mark mark = arena_mark(&b->step);
     struct tensor *h =

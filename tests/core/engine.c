@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "core/engine.h"
+#include "tests/device.h"
 
 #define LLAVA   "tests/goldens/llava-1.5"
 #define PICTURE "tests/goldens/pictures/scene.png"
@@ -73,7 +74,7 @@ static int begin(void **state)
     struct bench *b = xcalloc(1, sizeof *b);
     struct err err;
     sinks_add(&b->sinks, (struct sink){ hear, &b->heard });
-    b->e = b->heard.engine = engine_new(backend_cpu(), &b->sinks);
+    b->e = b->heard.engine = engine_new(test_device(), &b->sinks);
     if (engine_load(b->e, LLAVA, &err) < 0) {
         print_error("%s\n", err.text);
         return -1;

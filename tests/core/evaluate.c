@@ -16,6 +16,7 @@
 #include "core/train/evaluate.h"
 #include "core/train/loss.h"
 #include "tests/core/scratch.h"
+#include "tests/device.h"
 
 #define PICTURES "tests/goldens/pictures/"
 
@@ -54,7 +55,7 @@ static bool keep(void *self, const struct evaluated *e)
 static void open_model(struct fixture *f, const char *folder)
 {
     *f = (struct fixture){ .settings = settings_new(), .folder = scratch_new() };
-    f->model = model_load(folder, backend_cpu(), NULL, &f->err);
+    f->model = model_load(folder, test_device(), NULL, &f->err);
     if (!f->model) fail_msg("%s", f->err.text);
     assert_int_equal(settings_set(f->settings, "sample.max_tokens", "6", &f->err), 0);
     assert_int_equal(settings_set(f->settings, "chat.date", "26 Jul 2024", &f->err), 0);
@@ -86,7 +87,7 @@ static int run(struct fixture *f, const char *metric, const char *text)
     if (dataset_open(&f->data, path, PICTURES, &f->err) < 0) fail_msg("%s", f->err.text);
     free(path);
     f->request.model = f->model;
-    f->request.backend = backend_cpu();
+    f->request.backend = test_device();
     f->request.settings = f->settings;
     f->request.data = &f->data;
     f->request.metric = metric ? metric_find(metric) : NULL;
@@ -104,7 +105,7 @@ static char *chat(struct fixture *f, const char *json)
     bool answered;
     cJSON *parsed = json_parse(json, strlen(json), "test", &f->err);
     assert_int_equal(dialogue_read_sample(&d, parsed, PICTURES, &f->err), 0);
-    conversation_init(&c, backend_cpu());
+    conversation_init(&c, test_device());
     conversation_set_model(&c, f->model);
     for (size_t i = 0; i < d.path_count; i++) {
         size_t size;
@@ -294,8 +295,8 @@ static void test_stop(void **state)
 static double plain_loss(struct fixture *f, const char *question, const char *answer)
 {
     struct message messages[2] = { { .role = ROLE_USER }, { .role = ROLE_ASSISTANT } };
-    struct arena step = { .backend = backend_cpu() };
-    struct graph g = { .backend = backend_cpu(), .arena = &step, .settings = f->settings };
+    struct arena step = { .backend = test_device() };
+    struct graph g = { .backend = test_device(), .arena = &step, .settings = f->settings };
     struct labels l;
     double loss;
     message_add_text(&messages[0], question);
@@ -343,8 +344,8 @@ static double plain_loglik(struct fixture *f, const char *question, const char *
     struct prompt_options options;
     struct sequence s = { 0 };
     struct ids ids = { 0 };
-    struct arena step = { .backend = backend_cpu() };
-    struct graph g = { .backend = backend_cpu(), .arena = &step, .settings = f->settings };
+    struct arena step = { .backend = test_device() };
+    struct graph g = { .backend = test_device(), .arena = &step, .settings = f->settings };
     const struct decoder *d = &f->model->decoder;
     struct tensor *logits;
     message_add_text(&m, question);

@@ -8,6 +8,7 @@
 
 #include "core/ops.h"
 #include "core/tape.h"
+#include "tests/device.h"
 #include "tests/kernels/close.h"
 
 enum { INPUTS = 4 };
@@ -535,12 +536,12 @@ static void test_each_alone(void **state)
             const struct check *c = &checks[i];
             struct fixture all, alone;
             float *weights = noise_floats(c->out, 9);
-            fixture_open(&all, c, backend_cpu());
-            fixture_open(&alone, c, backend_cpu());
+            fixture_open(&all, c, test_device());
+            fixture_open(&alone, c, test_device());
             run_back(&all, c, weights);
             for (int j = 0; j < INPUTS; j++)
                 if (j != k) {
-                    grad_free(backend_cpu(), alone.in[j].grad);
+                    grad_free(test_device(), alone.in[j].grad);
                     alone.in[j].grad = NULL;
                 }
             run_back(&alone, c, weights);
@@ -644,8 +645,8 @@ static void test_recompute(void **state)
     struct fixture kept, again;
     size_t steps;
     float *weights = noise_floats(45, 4);
-    fixture_open(&kept, &blocks, backend_cpu());
-    fixture_open(&again, &blocks, backend_cpu());
+    fixture_open(&kept, &blocks, test_device());
+    fixture_open(&again, &blocks, test_device());
     run_blocks(&kept, false, weights, &steps);
     assert_int_equal(steps, 13);
     run_blocks(&again, true, weights, &steps);
@@ -663,9 +664,9 @@ static void test_nothing_wanted(void **state)
 {
     (void)state;
     struct fixture f;
-    fixture_open(&f, &blocks, backend_cpu());
+    fixture_open(&f, &blocks, test_device());
     for (int i = 0; i < INPUTS; i++) {
-        grad_free(backend_cpu(), f.in[i].grad);
+        grad_free(test_device(), f.in[i].grad);
         f.in[i].grad = NULL;
     }
     for (int recompute = 0; recompute < 2; recompute++) {

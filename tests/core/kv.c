@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "core/kv.h"
+#include "tests/device.h"
 
 enum { LAYERS = 3, HEADS = 2, DIM = 4, ROW = HEADS * DIM };
 
@@ -42,7 +43,7 @@ static void rows_survive_growing_and_trimming(void **state)
 {
     struct kv kv;
     struct err err = { 0 };
-    kv_init(&kv, backend_cpu(), LAYERS, HEADS, DIM);
+    kv_init(&kv, test_device(), LAYERS, HEADS, DIM);
     assert_int_equal(kv_bytes(&kv), 0);
     assert_int_equal(kv_reserve(&kv, 10, &err), 0);
     assert_int_equal(kv_bytes(&kv), 2 * LAYERS * 10 * ROW * sizeof(float));
@@ -67,13 +68,13 @@ static int allowed; // allocations until memory is short
 
 static void *scarce(size_t bytes)
 {
-    return allowed-- > 0 ? backend_cpu()->alloc(bytes) : NULL;
+    return allowed-- > 0 ? test_device()->alloc(bytes) : NULL;
 }
 
 // Wherever memory ends, what was there stays and a later try works.
 static void rows_survive_want_of_memory(void **state)
 {
-    struct backend backend = *backend_cpu();
+    struct backend backend = *test_device();
     backend.alloc = scarce;
     for (int room = 0; room < 2 * LAYERS; room++) {
         struct kv kv;
@@ -101,7 +102,7 @@ static void sizes_that_overflow_are_refused(void **state)
 {
     struct kv kv;
     struct err err = { 0 };
-    kv_init(&kv, backend_cpu(), 1, 1 << 20, 1 << 20);
+    kv_init(&kv, test_device(), 1, 1 << 20, 1 << 20);
     assert_int_equal(kv_reserve(&kv, INT64_MAX / 2, &err), -1);
     kv_release(&kv);
 }

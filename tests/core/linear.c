@@ -5,6 +5,7 @@
 
 #include "core/families/family.h"
 #include "core/linear.h"
+#include "tests/device.h"
 #include "tests/kernels/close.h"
 
 enum { ROWS = 5, IN = 7, OUT = 6, RANK = 2 };
@@ -33,8 +34,8 @@ static void test_lora(void **state)
     w.bias = filled(bias_data, 1, OUT, 300);
     w.bias.rank = 1;
     w.bias.shape[0] = OUT;
-    struct arena arena = { .backend = backend_cpu() };
-    struct graph g = { .backend = backend_cpu(), .arena = &arena };
+    struct arena arena = { .backend = test_device() };
+    struct graph g = { .backend = test_device(), .arena = &arena };
     struct tensor *y = linear_forward(&g, &x, &w);
     assert_non_null(y);
     for (int i = 0; i < ROWS; i++)
@@ -95,7 +96,7 @@ static void test_bound(void **state)
         char folder[64];
         struct err err;
         snprintf(folder, sizeof folder, "tests/goldens/%s", folders[f]);
-        struct model *m = model_load(folder, backend_cpu(), NULL, &err);
+        struct model *m = model_load(folder, test_device(), NULL, &err);
         assert_non_null(m);
         assert_true(m->weights.count > 10);
         for (size_t i = 0; i < m->weights.count; i++) {

@@ -4,6 +4,7 @@
 #include "core/dtype.h"
 #include "core/train/result.h"
 #include "tests/core/adapter.h"
+#include "tests/device.h"
 
 static void a_merged_model_answers_as_the_adapter_does(void **state)
 {
@@ -99,7 +100,7 @@ static void trained_parameters_are_saved(void **state)
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
         bool whole = !strcmp(methods[i], "all");
         struct model *m = load(LLAVA);
-        struct params p = { .backend = backend_cpu() };
+        struct params p = { .backend = test_device() };
         struct settings *s = settings_new();
         must(settings_set(s, "train.method", methods[i], &err), &err);
         must(params_open(&p, m, s, &err), &err);

@@ -1,6 +1,7 @@
 // tests/core/ops.c -- core/ops/: results, refused shapes with a message, failures that pass
 // through.
 #include "core/ops.h"
+#include "tests/device.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,8 +19,8 @@ struct fixture {
 static int setup(void **state)
 {
     static struct fixture f;
-    f = (struct fixture){ .arena = { .backend = backend_cpu() } };
-    f.g = (struct graph){ .backend = backend_cpu(), .arena = &f.arena };
+    f = (struct fixture){ .arena = { .backend = test_device() } };
+    f.g = (struct graph){ .backend = test_device(), .arena = &f.arena };
     *state = &f;
     return 0;
 }

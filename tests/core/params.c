@@ -7,6 +7,7 @@
 #include "core/tape.h"
 #include "core/train/loss.h"
 #include "core/train/optimizer.h"
+#include "tests/device.h"
 
 // --- shares --------------------------------------------------------------------------------------
 
@@ -196,13 +197,13 @@ static struct settings *with(const char *key, const char *value)
 static void check_toggle(const char *folder, const char *key, const char *value)
 {
     struct err err;
-    struct model *m = model_load(folder, backend_cpu(), NULL, &err);
+    struct model *m = model_load(folder, test_device(), NULL, &err);
     if (!m) fail_msg("%s", err.text);
     struct settings *s = with(key, value);
     struct tensor *before = xcalloc(m->weights.count, sizeof *before);
     for (size_t i = 0; i < m->weights.count; i++) before[i] = *m->weights.list[i].tensor;
     const struct tensor head = m->decoder.head;
-    struct params p = { .backend = backend_cpu() };
+    struct params p = { .backend = test_device() };
     if (params_open(&p, m, s, &err) < 0) fail_msg("%s", err.text);
     int64_t numbers = 0;
     for (size_t i = 0; i < p.count; i++) {
@@ -242,9 +243,9 @@ static void test_lora_start(void **state)
 {
     (void)state;
     struct err err;
-    struct model *m = model_load(GOLDEN, backend_cpu(), NULL, &err);
+    struct model *m = model_load(GOLDEN, test_device(), NULL, &err);
     struct settings *s = with("train.params", "lora:down_proj:16");
-    struct params p = { .backend = backend_cpu() };
+    struct params p = { .backend = test_device() };
     if (!m || params_open(&p, m, s, &err) < 0) fail_msg("%s", err.text);
     assert_int_equal(p.count, 8);
     const struct param *a = params_find(&p, "language_model.model.layers.1.mlp.down_proj.lora_A");

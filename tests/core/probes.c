@@ -10,6 +10,7 @@
 #include "core/probes/dump.h"
 #include "core/safetensors.h"
 #include "tests/core/scratch.h"
+#include "tests/device.h"
 
 static void patterns_match_names(void **state)
 {
@@ -84,8 +85,8 @@ static void a_dump_holds_what_passed(void **state)
 {
     char *folder = scratch_new(), *path = xasprintf("%s/d.safetensors", folder);
     struct err err = { 0 };
-    struct arena step = { .backend = backend_cpu() };
-    struct graph g = { .backend = backend_cpu(), .arena = &step };
+    struct arena step = { .backend = test_device() };
+    struct graph g = { .backend = test_device(), .arena = &step };
     struct sinks sinks = { 0 };
     float value[3 * 2 * 2], other[2] = { 8, 9 };
     for (int i = 0; i < 12; i++) value[i] = (float)i;

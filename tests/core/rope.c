@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "core/rope.h"
+#include "tests/device.h"
 
 static int read_text(struct rope_config *r, const char *text, struct err *err)
 {
@@ -65,8 +66,8 @@ static void llama3_has_three_bands(void **state)
 
 static void angles_are_those_of_the_rows(void **state)
 {
-    struct arena step = { .backend = backend_cpu() };
-    struct graph g = { .backend = backend_cpu(), .arena = &step };
+    struct arena step = { .backend = test_device() };
+    struct graph g = { .backend = test_device(), .arena = &step };
     struct rope_config r = { .theta = 10000 };
     struct sequence s;
     struct tensor *cosines, *sines;

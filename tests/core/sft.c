@@ -12,6 +12,7 @@
 #include "core/train/optimizer.h"
 #include "core/train/order.h"
 #include "core/train/out.h"
+#include "tests/device.h"
 
 // --- goldens -------------------------------------------------------------------------------------
 
@@ -170,7 +171,7 @@ static void test_golden_lora(void **state)
     struct err err;
     struct golden golden;
     struct settings *s = settings_new();
-    struct model *m = model_load(GOLDEN, backend_cpu(), NULL, &err);
+    struct model *m = model_load(GOLDEN, test_device(), NULL, &err);
     struct dataset data;
     char *path = trial_golden_data(scratch);
     open_golden(&golden);
@@ -181,7 +182,7 @@ static void test_golden_lora(void **state)
     settings_set(s, "train.schedule", "constant", &err);
     settings_set(s, "train.warmup", "0", &err);
     settings_set(s, "train.clip", "0", &err);
-    struct params p = { .backend = backend_cpu() };
+    struct params p = { .backend = test_device() };
     if (!m || params_open(&p, m, s, &err) < 0 || dataset_open(&data, path, NULL, &err) < 0)
         fail_msg("%s", err.text);
     for (size_t i = 0; i < p.count; i++) {
@@ -190,11 +191,11 @@ static void test_golden_lora(void **state)
         const struct safetensor *t = safetensors_find(golden.file, key);
         if (t) memcpy(p.list[i].tensor->data, t->data, t->bytes);
     }
-    struct arena arena = { .backend = backend_cpu() };
-    struct tape tape = { .backend = backend_cpu(), .recompute = true };
-    struct graph g = { .backend = backend_cpu(), .arena = &arena, .tape = &tape, .settings = s };
+    struct arena arena = { .backend = test_device() };
+    struct tape tape = { .backend = test_device(), .recompute = true };
+    struct graph g = { .backend = test_device(), .arena = &arena, .tape = &tape, .settings = s };
     struct feed feed = {
-        .data = &data, .model = m, .settings = s, .backend = backend_cpu(), .frozen = true
+        .data = &data, .model = m, .settings = s, .backend = test_device(), .frozen = true
     };
     struct optimizer o;
     struct optimizer_taken taken;
@@ -379,8 +380,8 @@ static void test_result_loads(void **state)
     struct err err;
     if (trial_run(&t, GOLDEN, data, out, false, all_settings) != 0) fail_msg("%s", t.err.text);
     trial_release(&t);
-    struct model *was = model_load(GOLDEN, backend_cpu(), NULL, &err);
-    struct model *is = model_load(out, backend_cpu(), NULL, &err);
+    struct model *was = model_load(GOLDEN, test_device(), NULL, &err);
+    struct model *is = model_load(out, test_device(), NULL, &err);
     if (!was || !is) fail_msg("%s", err.text);
     assert_int_equal(was->weights.count, is->weights.count);
     size_t changed = 0;
@@ -473,13 +474,13 @@ static void test_threads(void **state)
     char *data = write_data(), *one = xasprintf("%s/one", scratch);
     char *two = xasprintf("%s/two", scratch);
     struct trial t = { 0 };
-    backend_cpu()->set_threads(1);
+    test_device()->set_threads(1);
     if (trial_run(&t, GOLDEN, data, one, false, all_settings) != 0) fail_msg("%s", t.err.text);
     trial_release(&t);
-    backend_cpu()->set_threads(3);
+    test_device()->set_threads(3);
     if (trial_run(&t, GOLDEN, data, two, false, all_settings) != 0) fail_msg("%s", t.err.text);
     trial_release(&t);
-    backend_cpu()->set_threads(0);
+    test_device()->set_threads(0);
     same_state(one, two, 6);
     free(data), free(one), free(two);
 }

@@ -15,6 +15,7 @@
 #include "core/job.h"
 #include "core/safetensors.h"
 #include "tests/core/scratch.h"
+#include "tests/device.h"
 
 #define GOLDEN "tests/goldens/llava-1.5"
 
@@ -83,9 +84,9 @@ static inline int trial_run(struct trial *t, const char *model, const char *data
     t->job = (struct job){ .kind = job_kind_find("train"),
                            .argc = 2,
                            .argv = argv,
-                           .model = model_load(model, backend_cpu(), NULL, &err),
+                           .model = model_load(model, test_device(), NULL, &err),
                            .settings = settings_new(),
-                           .backend = backend_cpu(),
+                           .backend = test_device(),
                            .sinks = &t->sinks,
                            .resumed = resume,
                            .ask = trial_ask,

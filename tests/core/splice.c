@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "core/splice.h"
+#include "tests/device.h"
 
 enum { D = 3, VOCAB = 6, PLACEHOLDER = 5 };
 
@@ -37,8 +38,8 @@ static struct sequence make_sequence(void)
 static void every_row_has_its_own(void **state)
 {
     struct sequence s = make_sequence();
-    struct arena step = { .backend = backend_cpu() };
-    struct graph g = { .backend = backend_cpu(), .arena = &step };
+    struct arena step = { .backend = test_device() };
+    struct graph g = { .backend = test_device(), .arena = &step };
     struct tensor first = { .data = first_data, .dtype = DTYPE_F32, .rank = 2, .shape = { 2, D } };
     struct tensor second = {
         .data = second_data, .dtype = DTYPE_F32, .rank = 2, .shape = { 3, D }
@@ -64,8 +65,8 @@ static void every_row_has_its_own(void **state)
 static void a_picture_without_tokens_is_an_error(void **state)
 {
     struct sequence s = make_sequence();
-    struct arena step = { .backend = backend_cpu() };
-    struct graph g = { .backend = backend_cpu(), .arena = &step };
+    struct arena step = { .backend = test_device() };
+    struct graph g = { .backend = test_device(), .arena = &step };
     struct tensor first = { .data = first_data, .dtype = DTYPE_F32, .rank = 2, .shape = { 2, D } },
                   none = { 0 };
     struct tensor *visual[] = { &first, &none };

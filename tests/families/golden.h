@@ -24,6 +24,7 @@
 #include "core/engine.h"
 #include "core/json.h"
 #include "core/safetensors.h"
+#include "tests/device.h"
 
 struct golden {
     const char *name;
@@ -65,12 +66,13 @@ static inline void golden_open_on(struct golden *g, const char *name, const stru
     snprintf(path, sizeof path, "tests/goldens/%s", name);
     must(engine_load(g->engine, path, &err), &err);
     must(engine_set(g->engine, "sample.ignore_eos", "on", &err), &err);
+    must(engine_set(g->engine, "compute.matmul", "f32", &err), &err); // also on a GPU
     must(engine_set(g->engine, "chat.date", "26 Jul 2024", &err), &err);
 }
 
 static inline void golden_open(struct golden *g, const char *name)
 {
-    golden_open_on(g, name, backend_cpu());
+    golden_open_on(g, name, test_device());
 }
 
 static inline void golden_close(struct golden *g)

@@ -26,6 +26,7 @@
 #include "core/json.h"
 #include "core/safetensors.h"
 #include "core/train/labels.h"
+#include "tests/device.h"
 
 struct reference {
     const char *folder;
@@ -50,7 +51,7 @@ static inline void reference_open(struct reference *r, const char *name)
     snprintf(path, sizeof path, "tests/goldens/%s/golden.safetensors", name);
     if (!(r->golden = safetensors_open(path, &err))) fail_msg("%s", err.text);
     snprintf(path, sizeof path, "tests/goldens/%s", name);
-    if (!(r->model = model_load(path, backend_cpu(), NULL, &err))) fail_msg("%s", err.text);
+    if (!(r->model = model_load(path, test_device(), NULL, &err))) fail_msg("%s", err.text);
     must(settings_set(r->settings, "chat.date", "26 Jul 2024", &err), &err);
 }
 
@@ -126,7 +127,7 @@ static inline void reference_chat(const struct reference *r, const char *name,
                                   struct conversation *c)
 {
     const cJSON *chat, *message;
-    conversation_init(c, backend_cpu());
+    conversation_init(c, test_device());
     conversation_set_model(c, r->model);
     cJSON_ArrayForEach(chat, json_get(r->json, "chat"))
     {

@@ -2,6 +2,7 @@
 // two training samples against those that PyTorch computed.
 #include "core/tape.h"
 #include "core/train/loss.h"
+#include "tests/device.h"
 #include "tests/families/reference.h"
 
 enum { WEIGHTS_MAX = 256 };
@@ -18,14 +19,14 @@ struct fixture {
 
 static void open_model(struct fixture *f, const char *name)
 {
-    *f = (struct fixture){ .tape = { .backend = backend_cpu() },
-                           .step = { .backend = backend_cpu() } };
+    *f = (struct fixture){ .tape = { .backend = test_device() },
+                           .step = { .backend = test_device() } };
     reference_open(&f->r, name);
 }
 
 static void close_model(struct fixture *f)
 {
-    for (int i = 0; i < f->count; i++) grad_free(backend_cpu(), f->grads[i]);
+    for (int i = 0; i < f->count; i++) grad_free(test_device(), f->grads[i]);
     tape_release(&f->tape);
     arena_release(&f->step);
     reference_close(&f->r);
@@ -45,7 +46,7 @@ static void train(struct fixture *f, const char *name)
 {
     struct tensor *w = weight(f->r.model, name);
     assert_true(f->count < WEIGHTS_MAX);
-    w->grad = grad_new(backend_cpu(), tensor_count(w));
+    w->grad = grad_new(test_device(), tensor_count(w));
     f->names[f->count] = name;
     f->grads[f->count++] = w->grad;
     model_weights_changed(f->r.model);
@@ -82,7 +83,7 @@ static double run(struct fixture *f, char which, double share, bool recompute)
     double loss;
     open_sample(f, which, &c, &l);
     f->tape.recompute = recompute;
-    struct graph g = { .backend = backend_cpu(), .arena = &f->step, .settings = f->r.settings };
+    struct graph g = { .backend = test_device(), .arena = &f->step, .settings = f->r.settings };
     if (f->count) g.tape = &f->tape;
     if (loss_sample(&g, f->r.model, c.pictures, c.picture_count, &l, share, &loss) < 0)
         fail_msg("%s", g.err.text);
@@ -117,7 +118,7 @@ static void test_loss(void **state)
         reference_compare(&f.r, name, &loss, 1);
         loss = (float)run(&f, which, 1, true);
         reference_compare(&f.r, name, &loss, 1);
-        for (int i = 0; i < f.count; i++) grad_free(backend_cpu(), f.grads[i]);
+        for (int i = 0; i < f.count; i++) grad_free(test_device(), f.grads[i]);
         weight(f.r.model, "language_model.model.layers.2.input_layernorm.weight")->grad = NULL;
         f.count = 0;
     }
@@ -193,7 +194,7 @@ static void train_encoder(struct fixture *f)
                                  &v->layer[0].fc1.bias, &v->class_token };
     for (size_t i = 0; i < sizeof encoder / sizeof *encoder; i++) {
         if (!encoder[i]->data) continue;
-        encoder[i]->grad = grad_new(backend_cpu(), tensor_count(encoder[i]));
+        encoder[i]->grad = grad_new(test_device(), tensor_count(encoder[i]));
         f->names[f->count] = "encoder";
         f->grads[f->count++] = encoder[i]->grad;
     }
@@ -221,12 +222,12 @@ static void test_same_bits(void **state)
         size_t most = f.step.peak;
         for (int way = 0; way < 3; way++) {
             forget(&f);
-            if (way == 0) backend_cpu()->set_threads(1);
+            if (way == 0) test_device()->set_threads(1);
             f.tape.keep = way == 2 ? most / 2 : 0; // some layers kept, others not
             f.step.peak = 0;
             run(&f, 'a', 1, way > 0);
             assert_true(way == 0 ? f.step.peak == most : f.step.peak < most);
-            backend_cpu()->set_threads(0);
+            test_device()->set_threads(0);
             for (int i = 0; i < f.count; i++)
                 assert_memory_equal(first[i], f.grads[i]->data,
                                     (size_t)f.grads[i]->count * sizeof(float));
@@ -248,7 +249,7 @@ static void run_batch(struct fixture *f, bool recompute, bool turned, double *lo
         items[i] = (struct loss_item){ c[i].pictures, c[i].picture_count, &l[i], 0 };
     }
     f->tape.recompute = recompute;
-    struct graph g = { .backend = backend_cpu(), .arena = &f->step, .settings = f->r.settings };
+    struct graph g = { .backend = test_device(), .arena = &f->step, .settings = f->r.settings };
     if (f->count) g.tape = &f->tape;
     if (loss_batch(&g, f->r.model, items, (size_t)count, 0.5, losses) < 0)
         fail_msg("%s", g.err.text);
@@ -345,12 +346,12 @@ static void test_no_answer(void **state)
     struct err err;
     double loss;
     open_model(&f, "llava-1.5");
-    conversation_init(&c, backend_cpu());
+    conversation_init(&c, test_device());
     conversation_set_model(&c, f.r.model);
     message_add_text(conversation_add(&c, ROLE_USER), "What?");
     must(labels_make(&l, c.messages, c.message_count, NULL, 0, c.model, f.r.settings, &err), &err);
     assert_int_equal(l.trained, 0);
-    struct graph g = { .backend = backend_cpu(), .arena = &f.step, .settings = f.r.settings };
+    struct graph g = { .backend = test_device(), .arena = &f.step, .settings = f.r.settings };
     assert_int_equal(loss_sample(&g, f.r.model, NULL, 0, &l, 1, &loss), -1);
     assert_non_null(strstr(g.err.text, "no token"));
     labels_release(&l);

@@ -11,6 +11,7 @@
 #include "core/families/family.h"
 #include "core/model.h"
 #include "tests/core/scratch.h"
+#include "tests/device.h"
 
 #define LLAMA  "tests/goldens/llama-3.2"
 #define QWEN   "tests/goldens/qwen2"
@@ -41,7 +42,7 @@ static void add_config(const char *folder, const char *from, const char *fields)
 static struct model *load(const char *folder)
 {
     struct err err;
-    struct model *m = model_load(folder, backend_cpu(), NULL, &err);
+    struct model *m = model_load(folder, test_device(), NULL, &err);
     if (!m) fail_msg("%s", err.text);
     return m;
 }
@@ -116,7 +117,7 @@ static void windows_are_refused_where_a_layer_has_one(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct err err;
         add_config(folder, QWEN, cases[i].fields);
-        struct model *m = model_load(folder, backend_cpu(), NULL, &err);
+        struct model *m = model_load(folder, test_device(), NULL, &err);
         if (!m != !cases[i].loads) fail_msg("%s", cases[i].fields);
         if (!m) assert_non_null(strstr(err.text, "window"));
         if (m) model_free(m);
@@ -204,7 +205,7 @@ static void a_picture_of_another_size_is_refused(void **state)
     scratch_text(folder, "preprocessor_config.json",
                  "{\"size\": {\"shortest_edge\": 32}, \"crop_size\": 32, "
                  "\"do_center_crop\": false}");
-    struct engine *e = engine_new(backend_cpu(), &sinks);
+    struct engine *e = engine_new(test_device(), &sinks);
     assert_int_equal(engine_load(e, folder, &err), 0);
     assert_int_equal(engine_attach(e, "tests/goldens/pictures/square.png", &err), 0);
     assert_int_equal(engine_forward(e, "What?", &err), 0);

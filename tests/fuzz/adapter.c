@@ -27,9 +27,9 @@ static void use(struct adapter *a)
         const struct adapter_entry *e = &a->list[i];
         if (e->kind == ADAPTER_LORA) {
             if (!isfinite(e->lora.scale)) abort();
-            adapter_lora_norm(&e->lora);
+            adapter_lora_norm(a, &e->lora);
         } else if (e->tensor.data) {
-            adapter_measure(&e->tensor);
+            adapter_measure(a, &e->tensor);
         }
         if (e->kind == ADAPTER_EXTRA && !adapter_find(a, e->name)) abort();
     }

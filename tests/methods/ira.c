@@ -5,6 +5,7 @@
 #include "core/probes/dump.h"
 #include "core/tape.h"
 #include "core/train/loss.h"
+#include "tests/device.h"
 #include "tests/families/reference.h"
 
 enum { FOUND_MAX = 32 };
@@ -31,9 +32,10 @@ static void set(struct fixture *f, const char *key, const char *value)
 
 static void open_model(struct fixture *f, const char *name)
 {
-    *f = (struct fixture){ .tape = { .backend = backend_cpu() },
-                           .step = { .backend = backend_cpu() } };
+    *f = (struct fixture){ .tape = { .backend = test_device() },
+                           .step = { .backend = test_device() } };
     reference_open(&f->r, name);
+    set(f, "compute.matmul", "f32"); // also on a GPU
     set(f, "ira.layers", "2-3");
     set(f, "ira.on", "on");
     set(f, "ira.beta", "0.05");
@@ -71,7 +73,7 @@ static void attach(struct fixture *f, struct hooks *hooks, bool training)
 {
     struct err err;
     const struct method_env env = { .model = f->r.model,
-                                    .backend = backend_cpu(),
+                                    .backend = test_device(),
                                     .settings = f->r.settings,
                                     .tensors = { find, f },
                                     .training = training };
@@ -281,7 +283,7 @@ static void train(void *self, const char *name, struct tensor *t)
     assert_true(p->count < FOUND_MAX);
     p->name[p->count] = name;
     p->tensor[p->count] = t;
-    t->grad = p->grad[p->count++] = grad_new(backend_cpu(), tensor_count(t));
+    t->grad = p->grad[p->count++] = grad_new(test_device(), tensor_count(t));
 }
 
 static void train_values(struct fixture *f, struct trained *p)
@@ -294,7 +296,7 @@ static void forget(struct trained *p)
 {
     for (int i = 0; i < p->count; i++) {
         p->tensor[i]->grad = NULL;
-        grad_free(backend_cpu(), p->grad[i]);
+        grad_free(test_device(), p->grad[i]);
     }
     p->count = 0;
 }
@@ -339,7 +341,7 @@ static void check_training(const char *folder, const char *run, const char *key,
     train_values(&f, &trained);
     reference_sample(&f.r, "train_a", &c, &l);
     f.tape.recompute = recompute;
-    struct graph g = { .backend = backend_cpu(),
+    struct graph g = { .backend = test_device(),
                        .arena = &f.step,
                        .settings = f.r.settings,
                        .hooks = &hooks,
@@ -385,7 +387,7 @@ static void samples_do_not_mix(void **state)
         reference_sample(&f.r, i ? "train_b" : "train_a", &c[i], &l[i]);
         items[i] = (struct loss_item){ c[i].pictures, c[i].picture_count, &l[i], 7 + (uint64_t)i };
     }
-    struct graph g = { .backend = backend_cpu(),
+    struct graph g = { .backend = test_device(),
                        .arena = &f.step,
                        .settings = f.r.settings,
                        .hooks = &hooks,
@@ -424,7 +426,7 @@ static void bad_settings_are_refused(void **state)
     struct err err;
     open_model(&f, folders[0]);
     struct method_env env = { .model = f.r.model,
-                              .backend = backend_cpu(),
+                              .backend = test_device(),
                               .settings = f.r.settings };
     assert_int_equal(methods_check(method_of("ira.on"), &env, &err), -1);
     assert_non_null(strstr(err.text, "ira.2.head.weight"));

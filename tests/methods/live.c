@@ -123,7 +123,7 @@ static void check_against_fresh(struct golden *g, const char *model, int64_t giv
         must(engine_add_message(fresh.engine, &from->messages[i], &err), &err);
     struct conversation *c = (struct conversation *)(uintptr_t)engine_conversation(fresh.engine);
     const struct method_env env = { .model = engine_model(fresh.engine),
-                                    .backend = backend_cpu(),
+                                    .backend = test_device(),
                                     .settings = engine_settings(fresh.engine),
                                     .tensors =
                                         adapter_tensors(engine_adapters(fresh.engine)->active) };
@@ -320,7 +320,7 @@ static void a_stopped_prefill_leaves_a_cache_to_go_on_from(void **state)
         must(engine_add_message(g.engine, &asked, &err), &err);
         message_release(&asked);
         const struct method_env env = { .model = engine_model(g.engine),
-                                        .backend = backend_cpu(),
+                                        .backend = test_device(),
                                         .settings = engine_settings(g.engine) };
         must(methods_attach(&c->methods, &hooks, &env, &err), &err);
         hooks_add(&hooks, &(struct hook){ stopper_wants, stop, &cancel });

@@ -122,7 +122,7 @@ static struct engine *engine_like(const struct golden *g)
 {
     struct err err = { 0 };
     static struct sinks silent;
-    struct engine *e = engine_new(backend_cpu(), &silent);
+    struct engine *e = engine_new(test_device(), &silent);
     must(engine_load(e, engine_model(g->engine)->checkpoint->folder, &err), &err);
     for (int i = 0; settings_row(i); i++) {
         const char *key = settings_row(i)->key;

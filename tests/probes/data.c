@@ -5,6 +5,7 @@
 #include "core/heatmap.h"
 #include "core/probes/interface.h"
 #include "core/probes/masks.h"
+#include "tests/device.h"
 #include "tests/probes/probe.h"
 
 static char folder[256];
@@ -168,7 +169,7 @@ static void parts_of_models_have_an_interface(void **state)
         const struct checkpoint *from = engine_model(g.engine)->checkpoint;
         copy_tensors(&g, "embed_tokens.weight", "model.");
         write_text("config.json", "{\"model_type\": \"llama\"}");
-        must(interface_folder(folder, backend_cpu(), engine_settings(g.engine), NULL, 0, &r, &err),
+        must(interface_folder(folder, test_device(), engine_settings(g.engine), NULL, 0, &r, &err),
              &err);
         near(&g, "T*", *results_value(&r, "norms.interface", "text embedding table (T*)", "norm"),
              (double)golden_floats(&g, "interface.text_table")[0],
@@ -182,7 +183,7 @@ static void parts_of_models_have_an_interface(void **state)
         write_text("preprocessor_config.json", processor);
         free(config);
         free(processor);
-        must(interface_folder(folder, backend_cpu(), engine_settings(g.engine), c->pictures,
+        must(interface_folder(folder, test_device(), engine_settings(g.engine), c->pictures,
                               c->picture_count, &r, &err),
              &err);
         near(&g, "encoder", *results_value(&r, "norms.interface", "encoder, last output", "norm"),
@@ -191,7 +192,7 @@ static void parts_of_models_have_an_interface(void **state)
         results_release(&r);
         copy_tensors(&g, "model.norm.weight", "");
         assert_int_equal(
-            interface_folder(folder, backend_cpu(), engine_settings(g.engine), NULL, 0, &r, &err),
+            interface_folder(folder, test_device(), engine_settings(g.engine), NULL, 0, &r, &err),
             -1);
         assert_non_null(strstr(err.text, "neither"));
         results_release(&r);

@@ -6,6 +6,7 @@
 #include "core/probes/attention_sum.h"
 #include "core/probes/curvature.h"
 #include "core/probes/dice.h"
+#include "tests/device.h"
 #include "tests/probes/probe.h"
 
 enum { FIRST = 18, SECOND = 4, VISUAL = FIRST + SECOND, ROWS = 2 + FIRST + 3 + SECOND + 2 };
@@ -194,7 +195,7 @@ static void lines_are_cut_where_tiles_end(void **state)
     struct fixture f;
     float h[ROWS * WIDTH];
     fixture_open(&f);
-    struct arena arena = { .backend = backend_cpu() };
+    struct arena arena = { .backend = test_device() };
     struct graph g = { .backend = arena.backend, .arena = &arena };
     for (int i = 0; i < ROWS * WIDTH; i++) h[i] = (float)((i * 37 + i * i * 11) % 101) / 10;
     struct tensor *x = graph_upload(&g, DTYPE_F32, 2, (int64_t[]){ ROWS, WIDTH }, h);

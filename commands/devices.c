@@ -1,0 +1,32 @@
+// commands/devices.c -- /devices: what --device can name, and what memory each has.
+#include "commands/command.h"
+#include "core/device.h"
+
+static void add_device(void *self, const struct device_row *row)
+{
+    struct table_builder *t = self;
+    table_add(t, "%s", row->name);
+    table_add(t, "%s", row->text);
+    table_add(t, "%.0f", (double)row->unused / 1e6);
+    table_add(t, "%.0f", (double)row->total / 1e6);
+}
+
+static int devices_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    static const char *const columns[] = { "device", "what it is", "MB free", "MB" };
+    static const bool numeric[] = { false, false, true, true };
+    struct table_builder t;
+    struct err why;
+    table_begin(&t, "devices", 4, columns, numeric);
+    device_each(add_device, &t, &why);
+    table_emit(&t, shell->sinks);
+    if (why.text[0]) sinks_text(shell->sinks, "no GPU: %s", why.text);
+    return 0;
+}
+
+const struct command command_devices = {
+    .name = "devices",
+    .usage = "/devices",
+    .help = "Lists the devices that --device can name, with their memory.",
+    .run = devices_run,
+};

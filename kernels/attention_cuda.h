@@ -1,0 +1,172 @@
+// kernels/attention_cuda.h -- what the kernels of attention and its gradient share: a call, tiles.
+//
+// Many rows are worked on in tiles of TILE rows by TILE keys (Dao et al. 2022): no matrix of
+// queries by keys exists. Of a block's threads FOUR stand beside one another for each row: they
+// share its keys (thread `part` has the keys part, part + 4 ...) and its columns (groups of four
+// numbers, part, part + 4 ...). The four lie in one warp, so a row's numbers need no barrier of the
+// block.
+#ifndef KERNELS_ATTENTION_CUDA_H
+#define KERNELS_ATTENTION_CUDA_H
+
+#include "kernels/cuda.h"
+
+static constexpr int TILE = 32, FOUR = 4, TILE_THREADS = TILE * FOUR, EACH_KEYS = TILE / FOUR;
+static constexpr int SCORE_PITCH = TILE + 4, FEW_QUERIES = 4, WIDEST = 256;
+
+struct attention_call {
+    float *y;                    // [N,H,d]
+    const float *q, *k, *v;      // [N,H,d] [P,Hkv,d] [P,Hkv,d]
+    const int32_t *first, *last; // [N] or NULL
+    float scale;
+    int64_t tokens, heads, keys, kv_heads, width; // N, H, P, Hkv, d
+    float *stats; // [H,N,2] highest score and sum of e^(score - highest); NULL: not wanted
+};
+
+static inline struct attention_call attention_call_of(const struct tensor *q,
+                                                      const struct tensor *k,
+                                                      const struct tensor *v,
+                                                      const struct tensor *first,
+                                                      const struct tensor *last, float scale)
+{
+    return { .y = nullptr,
+             .q = floats(q),
+             .k = floats(k),
+             .v = floats(v),
+             .first = integers(first),
+             .last = integers(last),
+             .scale = scale,
+             .tokens = q->shape[0],
+             .heads = q->shape[1],
+             .keys = k->shape[0],
+             .kv_heads = k->shape[1],
+             .width = q->shape[2],
+             .stats = nullptr };
+}
+
+// y and stats where they are wanted: in tiles (attention.cu); a few rows, or heads of any width,
+// split over the keys (attention_few.cu).
+int attention_tiles(const struct attention_call *c);
+int attention_few(const struct attention_call *c, float *room);
+// Numbers of scratch that attention_few works in.
+size_t attention_few_room(const struct attention_call *c);
+
+// Keys from..to-1 that token i sees.
+struct span {
+    int64_t from, to;
+};
+
+static __device__ inline struct span span_of(const struct attention_call &c, int64_t i)
+{
+    struct span s = { 0, 0 };
+    if (i >= c.tokens) return s;
+    const int64_t first = c.first ? c.first[i] : 0, last = c.last ? c.last[i] : c.keys;
+    s.from = first > 0 ? first : 0;
+    s.to = last < c.keys ? last : c.keys;
+    return s;
+}
+
+// What the tokens i..i+TILE-1 see together.
+static __device__ inline struct span span_of_tile(const struct attention_call &c, int64_t i)
+{
+    struct span all = { c.keys, 0 };
+    for (int r = 0; r < TILE; r++) {
+        const struct span one = span_of(c, i + r);
+        if (one.from >= one.to) continue;
+        all.from = one.from < all.from ? one.from : all.from;
+        all.to = one.to > all.to ? one.to : all.to;
+    }
+    return all;
+}
+
+// Numbers from one row of a tile in shared memory to the next: rows begin in different banks.
+template <int WIDE> struct pitch {
+    static constexpr int NUMBERS = WIDE + 4;
+    static constexpr int TILE_NUMBERS = TILE * (WIDE + 4);
+};
+
+// Rows i..i+TILE-1 of x [rows, heads, width], head h, to a tile; 0 past the end of rows and width.
+template <int WIDE>
+static __device__ inline void load_tile(float *tile, const float *x, int64_t i, int64_t rows,
+                                        int64_t heads, int64_t h, int64_t width)
+{
+    for (int n = threadIdx.x; n < TILE * WIDE; n += TILE_THREADS) {
+        const int r = n / WIDE, e = n % WIDE;
+        tile[r * pitch<WIDE>::NUMBERS + e] =
+            i + r < rows && e < width ? x[((i + r) * heads + h) * width + e] : 0;
+    }
+}
+
+static __device__ inline float dot_four(float4 a, float4 b, float sum)
+{
+    return sum + ((a.x * b.x + a.y * b.y) + (a.z * b.z + a.w * b.w));
+}
+
+// dots[n] = row of one tile times rows part + FOUR n of another.
+template <int WIDE>
+static __device__ inline void tile_dots(float dots[EACH_KEYS], const float *row, const float *other,
+                                        int part)
+{
+    for (int n = 0; n < EACH_KEYS; n++) dots[n] = 0;
+    for (int e = 0; e < WIDE; e += 4) {
+        const float4 a = *reinterpret_cast<const float4 *>(row + e);
+        for (int n = 0; n < EACH_KEYS; n++)
+            dots[n] = dot_four(a,
+                               *reinterpret_cast<const float4 *>(
+                                   other + (part + FOUR * n) * pitch<WIDE>::NUMBERS + e),
+                               dots[n]);
+    }
+}
+
+// Adds to a row's columns: sum over the TILE rows of `other` of weight[r] times that row.
+template <int WIDE>
+static __device__ inline void tile_add(float4 sum[WIDE / 16], const float *weight,
+                                       const float *other, int part)
+{
+    for (int r = 0; r < TILE; r++) {
+        const float w = weight[r];
+        const float *from = other + r * pitch<WIDE>::NUMBERS + 4 * part;
+        for (int j = 0; j < WIDE / 16; j++) {
+            const float4 x = *reinterpret_cast<const float4 *>(from + 16 * j);
+            sum[j].x += w * x.x;
+            sum[j].y += w * x.y;
+            sum[j].z += w * x.z;
+            sum[j].w += w * x.w;
+        }
+    }
+}
+
+// Sum and maximum over the FOUR threads of a row.
+static __device__ inline float four_sum(float x)
+{
+    x += __shfl_xor_sync(ALL_LANES, x, 1);
+    return x + __shfl_xor_sync(ALL_LANES, x, 2);
+}
+
+static __device__ inline float four_most(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 1));
+    return fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
+}
+
+// The columns of a row, times `factor`, to row `to` [width]; added where `add`.
+template <int WIDE>
+static __device__ inline void put_columns(float *to, const float4 sum[WIDE / 16], float factor,
+                                          int part, int64_t width, bool add)
+{
+    for (int j = 0; j < WIDE / 16; j++) {
+        const float x[4] = { sum[j].x, sum[j].y, sum[j].z, sum[j].w };
+        for (int n = 0; n < 4; n++) {
+            const int e = 16 * j + 4 * part + n;
+            if (e < width) to[e] = (add ? to[e] : 0) + x[n] * factor;
+        }
+    }
+}
+
+// The kernel for heads of `width` numbers: calls run<WIDE>(...) with the next larger of the widths.
+#define FOR_WIDTH(width, run, ...)            \
+    ((width) <= 64    ? run<64>(__VA_ARGS__)  \
+     : (width) <= 96  ? run<96>(__VA_ARGS__)  \
+     : (width) <= 128 ? run<128>(__VA_ARGS__) \
+                      : run<256>(__VA_ARGS__))
+
+#endif

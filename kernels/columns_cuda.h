@@ -1,0 +1,17 @@
+// kernels/columns_cuda.h -- sums over the rows of a gradient: what gains and biases get.
+#ifndef KERNELS_COLUMNS_CUDA_H
+#define KERNELS_COLUMNS_CUDA_H
+
+#include "kernels/cuda.h"
+
+// Of a row x: z = (x - mean) * scale.
+struct row_stats {
+    float mean, scale;
+};
+
+// dgain[n] += the sum over the rows of dy z, dbias[n] += that of dy; either may be NULL. Without
+// dgain x and stats are not read.
+int columns_add(float *dgain, float *dbias, const float *dy, const float *x,
+                const struct row_stats *stats, int64_t rows, int64_t n);
+
+#endif

@@ -1,0 +1,152 @@
+// kernels/cuda.h -- what the .cu files share: how a kernel is started, sums over warps and blocks,
+// numbers of any dtype; and the design of the CUDA device.
+//
+// An op NAME is written in NAME.cu as `int NAME_cuda(...)`, beside NAME.c. It starts kernels on the
+// one stream of the device and returns at once; uploads, downloads and other ops wait for it by the
+// order of the stream. What the host reads and writes itself is host memory (core/arena.h); nothing
+// above kernels/ touches device memory but by upload, download and ops (backend->apart).
+//
+// The files are compiled by nvcc for the GPU, and by g++ with tests/cuda_host/ for tests without
+// one. Both read the same text: kernels are started by LAUNCH, dynamic shared memory comes from
+// SHARED_MEMORY, blocks have whole warps, and no thread leaves before the last barrier or shuffle.
+// Sums have a fixed order: the same input gives the same bits on the same GPU.
+#ifndef KERNELS_CUDA_H
+#define KERNELS_CUDA_H
+
+#include <cuda_runtime.h>
+
+extern "C" {
+#include "kernels/backend.h"
+#define OP(name, arguments) int name##_cuda arguments;
+#include "kernels/ops.h"
+#undef OP
+}
+
+static constexpr int WARP = 32;
+static constexpr unsigned ALL_LANES = 0xffffffff;
+
+// --- on the host ---------------------------------------------------------------------------------
+
+// The device's stream; it is the calling thread's device from now on.
+cudaStream_t cuda_stream(void);
+// Memory for one op, until the next op takes some; NULL when there is none (the failure is noted).
+void *cuda_scratch(size_t bytes);
+// Notes why an op failed; returns -1.
+int cuda_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// 0, or -1 with the failure of the kernel just started (or of an earlier one) noted.
+int cuda_started(const char *kernel);
+// Lets a kernel have more than 48 KB of dynamic shared memory. 0 or -1.
+int cuda_allow_shared(const char *kernel, cudaError_t error);
+// Multiprocessors of the device.
+int cuda_processors(void);
+
+#ifdef __CUDACC__
+#define LAUNCH(kernel, grid, block, shared, ...) \
+    (kernel<<<(grid), (block), (shared), cuda_stream()>>>(__VA_ARGS__), cuda_started(#kernel))
+#define SHARED_MEMORY(type, name)                                  \
+    extern __shared__ __align__(16) unsigned char shared_memory[]; \
+    type *name = reinterpret_cast<type *>(shared_memory)
+#else
+#define LAUNCH(kernel, grid, block, shared, ...)                                          \
+    (cuda_host_launch((grid), (block), (size_t)(shared), [=]() { kernel(__VA_ARGS__); }), \
+     cuda_started(#kernel))
+#define SHARED_MEMORY(type, name) type *name = static_cast<type *>(cuda_host_shared())
+#endif
+
+// Blocks of `size` threads for n elements; where that would be very many, threads take several.
+static inline dim3 blocks_for(int64_t n, int64_t size)
+{
+    const int64_t blocks = (n + size - 1) / size;
+    return dim3((unsigned)(blocks < 1 ? 1 : blocks < 65535 ? blocks : 65535));
+}
+
+// The numbers of a float tensor; NULL where there is none.
+static inline float *floats(const struct tensor *t)
+{
+    return t ? static_cast<float *>(t->data) : nullptr;
+}
+
+static inline const int32_t *integers(const struct tensor *t)
+{
+    return t ? static_cast<const int32_t *>(t->data) : nullptr;
+}
+
+static constexpr int EACH = 256; // threads of a block that works element by element
+
+// Each element 0..n-1 of an elementwise kernel.
+#define FOR_EACH(i, n)                                                        \
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n); \
+         i += (int64_t)gridDim.x * blockDim.x)
+
+// --- in kernels ----------------------------------------------------------------------------------
+
+template <typename T> __device__ inline T warp_sum(T x)
+{
+    for (int lanes = WARP / 2; lanes; lanes /= 2) x += __shfl_xor_sync(ALL_LANES, x, lanes);
+    return x;
+}
+
+__device__ inline float warp_most(float x)
+{
+    for (int lanes = WARP / 2; lanes; lanes /= 2)
+        x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, lanes));
+    return x;
+}
+
+// The sum over the block's threads (at most 1024), for all of them. All threads must call it.
+template <typename T> __device__ inline T block_sum(T x)
+{
+    __shared__ T part[WARP];
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    x = warp_sum(x);
+    __syncthreads(); // `part` may be that of the sum before
+    if (lane == 0) part[warp] = x;
+    __syncthreads();
+    x = lane < (int)blockDim.x / WARP ? part[lane] : T(0);
+    return warp_sum(x);
+}
+
+__device__ inline float block_most(float x)
+{
+    __shared__ float part[WARP];
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    x = warp_most(x);
+    __syncthreads();
+    if (lane == 0) part[warp] = x;
+    __syncthreads();
+    x = lane < (int)blockDim.x / WARP ? part[lane] : -INFINITY;
+    return warp_most(x);
+}
+
+__device__ inline float from_bf16(uint16_t x)
+{
+    return __uint_as_float((unsigned)x << 16);
+}
+
+// The nearest, ties to even; NaN stays NaN.
+__device__ inline uint16_t to_bf16(float x)
+{
+    const unsigned u = __float_as_uint(x);
+    if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | 0x40);
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+__device__ inline float from_f16(uint16_t x)
+{
+    const unsigned sign = (unsigned)(x & 0x8000) << 16, rest = x & 0x7fff;
+    if (rest >= 0x7c00) // infinity, NaN
+        return __uint_as_float(sign | 0x7f800000 | (rest & 0x3ff) << 13);
+    if (rest >= 0x400) return __uint_as_float(sign | ((rest << 13) + (112u << 23)));
+    const float tiny = (float)rest * 0x1p-24f; // denormal
+    return sign ? -tiny : tiny;
+}
+
+// Number i of an array of f32, f16 or bf16.
+__device__ inline float number_at(const void *data, int64_t i, enum dtype dtype)
+{
+    if (dtype == DTYPE_F32) return static_cast<const float *>(data)[i];
+    const uint16_t x = static_cast<const uint16_t *>(data)[i];
+    return dtype == DTYPE_BF16 ? from_bf16(x) : from_f16(x);
+}
+
+#endif

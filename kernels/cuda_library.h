@@ -1,0 +1,34 @@
+// kernels/cuda_library.h -- what libvlmsh_cuda.so, which the program opens at run time, offers.
+//
+//   void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+//   cuda_library_fn *get = dlsym(file, CUDA_LIBRARY_SYMBOL);
+//   const struct cuda_library *library = get();
+//   if (!strcmp(library->version, VERSION) && library->table == sizeof(struct backend)) ...
+#ifndef KERNELS_CUDA_LIBRARY_H
+#define KERNELS_CUDA_LIBRARY_H
+
+#include "kernels/backend.h"
+
+#define CUDA_LIBRARY_SYMBOL "vlmsh_cuda_library"
+
+// One GPU, without starting anything on it.
+struct cuda_gpu {
+    char text[160]; // "NVIDIA H200, sm_90"
+    size_t unused, total;
+};
+
+struct cuda_library {
+    // A library of another build is refused: both must be the program's.
+    const char *version;
+    size_t table; // sizeof(struct backend)
+    // How many GPUs there are; -1 with the driver's reason in `why`.
+    int (*count)(char *why, size_t room);
+    // 0, or -1 with the reason.
+    int (*look)(int number, struct cuda_gpu *gpu, char *why, size_t room);
+    // The device of GPU `number`: the same at each call, one GPU a process. NULL with the reason.
+    const struct backend *(*open)(int number, char *why, size_t room);
+};
+
+typedef const struct cuda_library *cuda_library_fn(void);
+
+#endif

@@ -1,0 +1,139 @@
+// kernels/gemv.cu -- products of few rows: the weights are read once, as they are stored, and the
+// memory bus is the limit.
+//
+// A warp has one weight row at a time; its lanes read 16 bytes each, side by side, so that a warp
+// asks for 512 bytes at once, and multiply them with the same places of every row of x (which stay
+// in the cache nearest to the lane). The order of the sums depends on K alone.
+#include "kernels/matmul_cuda.h"
+
+static constexpr int WARPS = 8, THREADS = WARPS * WARP;
+
+// 16 bytes of weights as floats.
+template <typename T> struct pack;
+
+template <> struct pack<float> {
+    static constexpr int COUNT = 4;
+    float x[COUNT];
+    __device__ void load(const float *from)
+    {
+        const float4 v = *reinterpret_cast<const float4 *>(from);
+        x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w;
+    }
+};
+
+static __device__ inline float widen_one(uint16_t x, bool half)
+{
+    return half ? from_f16(x) : from_bf16(x);
+}
+
+template <bool HALF> struct shorts {
+    uint16_t bits;
+    __device__ float value() const
+    {
+        return widen_one(bits, HALF);
+    }
+};
+
+template <bool HALF> struct pack<shorts<HALF>> {
+    static constexpr int COUNT = 8;
+    float x[COUNT];
+    __device__ void load(const shorts<HALF> *from)
+    {
+        const uint4 v = *reinterpret_cast<const uint4 *>(from);
+        const unsigned part[4] = { v.x, v.y, v.z, v.w };
+        for (int i = 0; i < 4; i++) {
+            x[2 * i] = widen_one((uint16_t)(part[i] & 0xffff), HALF);
+            x[2 * i + 1] = widen_one((uint16_t)(part[i] >> 16), HALF);
+        }
+    }
+};
+
+static __device__ inline float value_of(float x)
+{
+    return x;
+}
+
+template <bool HALF> static __device__ inline float value_of(shorts<HALF> x)
+{
+    return x.value();
+}
+
+// One product.
+struct few {
+    float *y;
+    const float *x, *bias;
+    int64_t k, m;
+    bool packs; // weights and x can be read 16 bytes at a time
+};
+
+template <typename T, int ROWS>
+static __global__ void few_kernel(const T *weights, const struct few p)
+{
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const int64_t step = (int64_t)gridDim.x * WARPS;
+    for (int64_t m = (int64_t)blockIdx.x * WARPS + warp; m < p.m; m += step) {
+        const T *w = weights + m * p.k;
+        float sum[ROWS];
+        for (int r = 0; r < ROWS; r++) sum[r] = 0;
+        const int64_t whole = p.packs ? p.k : 0;
+        for (int64_t i = (int64_t)lane * pack<T>::COUNT; i < whole; i += WARP * pack<T>::COUNT) {
+            pack<T> some;
+            some.load(w + i);
+            for (int r = 0; r < ROWS; r++)
+                for (int e = 0; e < pack<T>::COUNT; e += 4) {
+                    const float4 x = *reinterpret_cast<const float4 *>(p.x + r * p.k + i + e);
+                    sum[r] += some.x[e] * x.x + some.x[e + 1] * x.y + some.x[e + 2] * x.z +
+                              some.x[e + 3] * x.w;
+                }
+        }
+        for (int64_t i = whole + lane; i < p.k; i += WARP) {
+            const float one = value_of(w[i]);
+            for (int r = 0; r < ROWS; r++) sum[r] += one * p.x[r * p.k + i];
+        }
+        for (int r = 0; r < ROWS; r++) {
+            const float total = warp_sum(sum[r]);
+            if (lane == 0) p.y[r * p.m + m] = total + (p.bias ? p.bias[m] : 0);
+        }
+    }
+}
+
+template <typename T, int ROWS> static int launch(const void *w, const struct few *p)
+{
+    const auto kernel = few_kernel<T, ROWS>;
+    const struct few one = *p;
+    const T *weights = static_cast<const T *>(w);
+    return LAUNCH(kernel, blocks_for(p->m, WARPS), THREADS, 0, weights, one);
+}
+
+// The rows of x in the largest parts that a kernel is made for.
+template <typename T> static int all_rows(const void *w, struct few p, int64_t rows)
+{
+    int status = 0;
+    while (rows > 0 && status == 0) {
+        const int64_t part = rows >= 8 ? 8 : rows >= 4 ? 4 : rows >= 2 ? 2 : 1;
+        status = part == 8   ? launch<T, 8>(w, &p)
+                 : part == 4 ? launch<T, 4>(w, &p)
+                 : part == 2 ? launch<T, 2>(w, &p)
+                             : launch<T, 1>(w, &p);
+        p.y += part * p.m;
+        p.x += part * p.k;
+        rows -= part;
+    }
+    return status;
+}
+
+int matmul_few(float *y, const float *x, const struct tensor *w, const float *bias, int64_t rows)
+{
+    const int64_t k = tensor_row(w);
+    const int64_t unit = 16 / (int64_t)dtype_size(w->dtype);
+    const struct few p = { .y = y,
+                           .x = x,
+                           .bias = bias,
+                           .k = k,
+                           .m = w->shape[0],
+                           .packs = k % unit == 0 && (uintptr_t)x % 16 == 0 &&
+                                    (uintptr_t)w->data % 16 == 0 };
+    if (w->dtype == DTYPE_BF16) return all_rows<shorts<false>>(w->data, p, rows);
+    if (w->dtype == DTYPE_F16) return all_rows<shorts<true>>(w->data, p, rows);
+    return all_rows<float>(w->data, p, rows);
+}

@@ -1,0 +1,172 @@
+// kernels/lt.cu -- cuBLASLt: products, and which of its algorithms each shape uses.
+//
+// The step easy to get wrong: cuBLASLt's matrices lie column by column. What is y[n,m] here is its
+// D[m,n]; a side [rows,K] is its [K,rows], so the side that stands first there is b.
+#include <cublasLt.h>
+
+#include <string.h>
+
+#include "kernels/matmul_cuda.h"
+
+static constexpr int WORKSPACE = 32 << 20, PLANS = 512;
+static constexpr uint32_t ALIGN_MOST = 256;
+
+// What an algorithm is chosen for.
+struct shape_key {
+    int64_t n, m, k, row, a_line, b_line;
+    int32_t dtype, a_turned, b_turned, add, bias;
+    uint32_t align_a, align_b, align_y;
+};
+
+struct plan {
+    struct shape_key key;
+    cublasLtMatmulDesc_t operation;
+    cublasLtMatrixLayout_t first, second, result;
+    cublasLtMatmulAlgo_t algorithm;
+};
+
+static struct {
+    cublasLtHandle_t handle;
+    void *workspace;
+    struct plan plans[PLANS]; // the oldest is replaced
+    int count, next;
+} lt;
+
+static int failed(const char *what, cublasStatus_t status)
+{
+    return cuda_fail("cublasLt, %s: status %d", what, (int)status);
+}
+
+int matmul_open(void)
+{
+    const cublasStatus_t status = cublasLtCreate(&lt.handle);
+    if (status != CUBLAS_STATUS_SUCCESS) return failed("start", status);
+    if (cudaMalloc(&lt.workspace, WORKSPACE) == cudaSuccess) return 0;
+    return cuda_fail("out of memory: %d MB for matrix products", WORKSPACE >> 20);
+}
+
+// The largest power of two that the address is a multiple of.
+static uint32_t alignment(const void *p)
+{
+    const uintptr_t low = (uintptr_t)p & -(uintptr_t)p;
+    return low && low < ALIGN_MOST ? (uint32_t)low : ALIGN_MOST;
+}
+
+static cudaDataType_t type_of(enum dtype dtype)
+{
+    return dtype == DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F; // half is rounded to bf16 before
+}
+
+static void plan_release(struct plan *p)
+{
+    if (p->operation) cublasLtMatmulDescDestroy(p->operation);
+    if (p->first) cublasLtMatrixLayoutDestroy(p->first);
+    if (p->second) cublasLtMatrixLayoutDestroy(p->second);
+    if (p->result) cublasLtMatrixLayoutDestroy(p->result);
+    memset(p, 0, sizeof *p);
+}
+
+static cublasStatus_t side_layout(cublasLtMatrixLayout_t *layout, enum dtype dtype, bool turned,
+                                  int64_t rows, int64_t k, int64_t line)
+{
+    const int64_t inner = turned ? rows : k, outer = turned ? k : rows;
+    return cublasLtMatrixLayoutCreate(layout, type_of(dtype), (uint64_t)inner, (uint64_t)outer,
+                                      line ? line : inner);
+}
+
+static void set(struct plan *p, cublasLtMatmulDescAttributes_t what, const void *value, size_t size)
+{
+    cublasLtMatmulDescSetAttribute(p->operation, what, value, size);
+}
+
+static cublasStatus_t plan_describe(struct plan *p)
+{
+    const struct shape_key *k = &p->key;
+    const enum dtype dtype = (enum dtype)k->dtype;
+    // K runs down a side that is not turned; the first side must have it across, the second down.
+    const cublasOperation_t first = k->b_turned ? CUBLAS_OP_N : CUBLAS_OP_T;
+    const cublasOperation_t second = k->a_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasLtEpilogue_t epilogue =
+        k->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    cublasStatus_t s = cublasLtMatmulDescCreate(&p->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    if (s != CUBLAS_STATUS_SUCCESS) return s;
+    set(p, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
+    set(p, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
+    set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if ((s = side_layout(&p->first, dtype, k->b_turned, k->m, k->k, k->b_line)) !=
+            CUBLAS_STATUS_SUCCESS ||
+        (s = side_layout(&p->second, dtype, k->a_turned, k->n, k->k, k->a_line)) !=
+            CUBLAS_STATUS_SUCCESS)
+        return s;
+    return cublasLtMatrixLayoutCreate(&p->result, CUDA_R_32F, (uint64_t)k->m, (uint64_t)k->n,
+                                      k->row);
+}
+
+static void prefer(cublasLtMatmulPreference_t p, cublasLtMatmulPreferenceAttributes_t what,
+                   uint32_t value)
+{
+    cublasLtMatmulPreferenceSetAttribute(p, what, &value, sizeof value);
+}
+
+static cublasStatus_t plan_choose(struct plan *p)
+{
+    cublasLtMatmulPreference_t wish;
+    cublasLtMatmulHeuristicResult_t found;
+    const uint64_t room = WORKSPACE;
+    int count = 0;
+    cublasStatus_t s = cublasLtMatmulPreferenceCreate(&wish);
+    if (s != CUBLAS_STATUS_SUCCESS) return s;
+    cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room,
+                                         sizeof room);
+    prefer(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p->key.align_b);
+    prefer(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p->key.align_a);
+    prefer(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p->key.align_y);
+    prefer(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p->key.align_y);
+    s = cublasLtMatmulAlgoGetHeuristic(lt.handle, p->operation, p->first, p->second, p->result,
+                                       p->result, wish, 1, &found, &count);
+    cublasLtMatmulPreferenceDestroy(wish);
+    if (s == CUBLAS_STATUS_SUCCESS && !count) s = CUBLAS_STATUS_NOT_SUPPORTED;
+    if (s == CUBLAS_STATUS_SUCCESS) p->algorithm = found.algo;
+    return s;
+}
+
+static struct plan *plan_find(const struct shape_key *key, cublasStatus_t *status)
+{
+    for (int i = 0; i < lt.count; i++)
+        if (!memcmp(&lt.plans[i].key, key, sizeof *key)) return &lt.plans[i];
+    struct plan *p = &lt.plans[lt.next];
+    plan_release(p);
+    p->key = *key;
+    *status = plan_describe(p);
+    if (*status == CUBLAS_STATUS_SUCCESS) *status = plan_choose(p);
+    if (*status != CUBLAS_STATUS_SUCCESS) {
+        plan_release(p);
+        return nullptr;
+    }
+    lt.next = (lt.next + 1) % PLANS;
+    if (lt.count < PLANS) lt.count++;
+    return p;
+}
+
+int lt_multiply(const struct lt_product *p)
+{
+    const float one = 1, kept = p->add ? 1 : 0;
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    struct shape_key key;
+    memset(&key, 0, sizeof key); // compared byte by byte
+    key.n = p->n, key.m = p->m, key.k = p->k, key.row = p->row;
+    key.a_line = p->a.line, key.b_line = p->b.line;
+    key.dtype = p->a.dtype;
+    key.a_turned = p->a.turned, key.b_turned = p->b.turned;
+    key.add = p->add, key.bias = p->bias != nullptr;
+    key.align_a = alignment(p->a.data), key.align_b = alignment(p->b.data);
+    key.align_y = alignment(p->y);
+    const cudaStream_t stream = cuda_stream();
+    struct plan *plan = plan_find(&key, &status);
+    if (!plan) return failed("no algorithm", status);
+    if (p->bias) set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
+    status = cublasLtMatmul(lt.handle, plan->operation, &one, p->b.data, plan->first, p->a.data,
+                            plan->second, &kept, p->y, plan->result, p->y, plan->result,
+                            &plan->algorithm, lt.workspace, WORKSPACE, stream);
+    return status == CUBLAS_STATUS_SUCCESS ? cuda_started("cublasLt") : failed("multiply", status);
+}

@@ -1,0 +1,159 @@
+// kernels/matmul.cu -- y[N,M] = x[N,K] w[M,K]^T + bias[M], and back.
+//
+// Few rows read the weights directly (gemv.cu). Many rows go to cuBLASLt (lt.cu): with MATMUL_BF16
+// both sides are rounded to bf16 and summed in f32; with MATMUL_F32 weights are widened, a block of
+// rows at a time, and multiplied as f32. What is rounded or widened lies in scratch.
+#include "kernels/columns_cuda.h"
+#include "kernels/matmul_cuda.h"
+
+static constexpr int64_t BLOCK_NUMBERS = 1 << 24; // widened weights at a time: 64 MB
+
+static __global__ void narrow_kernel(uint16_t *y, const void *x, int64_t n, enum dtype dtype)
+{
+    FOR_EACH(i, n) y[i] = to_bf16(number_at(x, i, dtype));
+}
+
+static __global__ void widen_numbers_kernel(float *y, const void *x, int64_t n, enum dtype dtype)
+{
+    FOR_EACH(i, n) y[i] = number_at(x, i, dtype);
+}
+
+static int narrow(uint16_t *y, const void *x, int64_t n, enum dtype dtype)
+{
+    return n ? LAUNCH(narrow_kernel, blocks_for(n, EACH), EACH, 0, y, x, n, dtype) : 0;
+}
+
+// A part of the scratch.
+static uint16_t *take_shorts(char **scratch, int64_t n)
+{
+    uint16_t *taken = reinterpret_cast<uint16_t *>(*scratch);
+    *scratch += ((size_t)n * sizeof *taken + 255) / 256 * 256;
+    return taken;
+}
+
+// Both sides as bf16; b as it lies where it is bf16 already.
+static int multiply_bf16(struct lt_product p)
+{
+    const int64_t a = p.n * p.k, b = p.b.dtype == DTYPE_BF16 ? 0 : p.m * p.k;
+    char *scratch = static_cast<char *>(cuda_scratch((size_t)(a + b) * sizeof(uint16_t) + 512));
+    if (!scratch) return -1;
+    uint16_t *left = take_shorts(&scratch, a);
+    if (narrow(left, p.a.data, a, p.a.dtype) < 0) return -1;
+    p.a.data = left;
+    if (b) {
+        uint16_t *right = take_shorts(&scratch, b);
+        if (narrow(right, p.b.data, b, p.b.dtype) < 0) return -1;
+        p.b.data = right;
+    }
+    p.a.dtype = p.b.dtype = DTYPE_BF16;
+    return lt_multiply(&p);
+}
+
+// y[n,m] in blocks of b's vectors, widened; b is not turned.
+static int multiply_widened(const struct lt_product *all)
+{
+    const size_t size = dtype_size(all->b.dtype);
+    const int64_t rows = all->k < BLOCK_NUMBERS ? BLOCK_NUMBERS / all->k : 1;
+    const int64_t most = rows < all->m ? rows : all->m;
+    float *wide = static_cast<float *>(cuda_scratch((size_t)(most * all->k) * sizeof(float)));
+    if (!wide) return -1;
+    for (int64_t from = 0; from < all->m; from += rows) {
+        struct lt_product p = *all;
+        p.m = all->m - from < rows ? all->m - from : rows;
+        const void *b = static_cast<const char *>(all->b.data) + (size_t)(from * all->k) * size;
+        const int64_t n = p.m * p.k;
+        if (LAUNCH(widen_numbers_kernel, blocks_for(n, EACH), EACH, 0, wide, b, n, all->b.dtype) <
+            0)
+            return -1;
+        p.b = { wide, DTYPE_F32, false, 0 };
+        p.y = all->y + from;
+        p.bias = all->bias ? all->bias + from : nullptr;
+        p.row = all->m;
+        if (lt_multiply(&p) < 0) return -1;
+    }
+    return 0;
+}
+
+int matmul_cuda(struct tensor *y, const struct tensor *x, const struct tensor *w,
+                const struct tensor *bias, enum matmul_mode mode)
+{
+    const int64_t m = w->shape[0], k = tensor_row(w), n = m ? tensor_count(y) / m : 0;
+    if (!n) return 0;
+    if (n <= FEW_ROWS || !k) return matmul_few(floats(y), floats(x), w, floats(bias), n);
+    const struct lt_product p = { .y = floats(y),
+                                  .a = { x->data, DTYPE_F32, false, 0 },
+                                  .b = { w->data, w->dtype, false, 0 },
+                                  .n = n,
+                                  .m = m,
+                                  .k = k,
+                                  .row = m,
+                                  .bias = floats(bias) };
+    if (mode == MATMUL_BF16) return multiply_bf16(p);
+    return w->dtype == DTYPE_F32 ? lt_multiply(&p) : multiply_widened(&p);
+}
+
+// --- backward ------------------------------------------------------------------------------------
+// dx[N,K] += dy[N,M] w[M,K] sums over M: w is the side whose vectors lie across. dw[M,K] +=
+// dy[N,M]^T x[N,K] sums over N: both do.
+
+// A block of w's rows at a time: each adds its part of the sum.
+static int dx_widened(const struct lt_product *all)
+{
+    const size_t size = dtype_size(all->b.dtype);
+    const int64_t rows = all->m < BLOCK_NUMBERS ? BLOCK_NUMBERS / all->m : 1;
+    const int64_t most = rows < all->k ? rows : all->k;
+    float *wide = static_cast<float *>(cuda_scratch((size_t)(most * all->m) * sizeof(float)));
+    if (!wide) return -1;
+    for (int64_t from = 0; from < all->k; from += rows) {
+        struct lt_product p = *all;
+        p.k = all->k - from < rows ? all->k - from : rows;
+        const void *b = static_cast<const char *>(all->b.data) + (size_t)(from * all->m) * size;
+        const int64_t n = p.m * p.k;
+        if (LAUNCH(widen_numbers_kernel, blocks_for(n, EACH), EACH, 0, wide, b, n, all->b.dtype) <
+            0)
+            return -1;
+        p.a.data = static_cast<const float *>(all->a.data) + from;
+        p.a.line = all->k;
+        p.b = { wide, DTYPE_F32, true, 0 };
+        if (lt_multiply(&p) < 0) return -1;
+    }
+    return 0;
+}
+
+int matmul_dx_cuda(struct tensor *dx, const struct tensor *dy, const struct tensor *w,
+                   enum matmul_mode mode)
+{
+    const int64_t k = w->shape[0], m = tensor_row(w), n = k ? tensor_count(dy) / k : 0;
+    if (!n || !m) return 0;
+    const struct lt_product p = { .y = floats(dx),
+                                  .a = { dy->data, DTYPE_F32, false, 0 },
+                                  .b = { w->data, w->dtype, true, 0 },
+                                  .n = n,
+                                  .m = m,
+                                  .k = k,
+                                  .row = m,
+                                  .bias = nullptr,
+                                  .add = true };
+    if (mode == MATMUL_BF16) return multiply_bf16(p);
+    return w->dtype == DTYPE_F32 ? lt_multiply(&p) : dx_widened(&p);
+}
+
+int matmul_dw_cuda(struct tensor *dw, struct tensor *dbias, const struct tensor *dy,
+                   const struct tensor *x, enum matmul_mode mode)
+{
+    const int64_t rows = dy->shape[0], n = tensor_row(dy), m = tensor_row(x);
+    if (!rows) return 0;
+    if (dbias && columns_add(nullptr, floats(dbias), floats(dy), nullptr, nullptr, rows, n) < 0)
+        return -1;
+    if (!dw || !m || !n) return 0;
+    const struct lt_product p = { .y = floats(dw),
+                                  .a = { dy->data, DTYPE_F32, true, 0 },
+                                  .b = { x->data, DTYPE_F32, true, 0 },
+                                  .n = n,
+                                  .m = m,
+                                  .k = rows,
+                                  .row = m,
+                                  .bias = nullptr,
+                                  .add = true };
+    return mode == MATMUL_BF16 ? multiply_bf16(p) : lt_multiply(&p);
+}

@@ -1,0 +1,59 @@
+// kernels/rmsnorm.cu -- root mean square norm (Zhang and Sennrich 2019), a block a row.
+#include "kernels/columns_cuda.h"
+#include "kernels/cuda.h"
+
+static constexpr int THREADS = 256;
+
+// 1 / sqrt(mean(x^2) + eps), for all threads of the block.
+static __device__ float row_scale(const float *x, int64_t n, float eps)
+{
+    float squares = 0;
+    for (int64_t i = threadIdx.x; i < n; i += THREADS) squares += x[i] * x[i];
+    return 1 / sqrtf(block_sum(squares) / (float)n + eps);
+}
+
+static __global__ void rmsnorm_kernel(float *y, const float *x, const float *gain, int64_t n,
+                                      float eps)
+{
+    const float *from = x + (int64_t)blockIdx.x * n;
+    float *to = y + (int64_t)blockIdx.x * n;
+    const float scale = row_scale(from, n, eps);
+    for (int64_t i = threadIdx.x; i < n; i += THREADS) to[i] = from[i] * scale * gain[i];
+}
+
+int rmsnorm_cuda(struct tensor *y, const struct tensor *x, const struct tensor *gain, float eps)
+{
+    const int64_t width = tensor_count(gain), rows = width ? tensor_count(x) / width : 0;
+    if (!rows) return 0;
+    return LAUNCH(rmsnorm_kernel, (size_t)rows, THREADS, 0, floats(y), floats(x), floats(gain),
+                  width, eps);
+}
+
+// With s = 1 / sqrt(mean(x^2) + eps): dx = s dy gain - x s^3 / n * sum(dy gain x); s goes to stats.
+static __global__ void rmsnorm_back_kernel(float *dx, struct row_stats *stats, const float *dy,
+                                           const float *x, const float *gain, int64_t n, float eps)
+{
+    const int64_t row = (int64_t)blockIdx.x * n;
+    const float s = row_scale(x + row, n, eps);
+    if (threadIdx.x == 0) stats[blockIdx.x] = { 0, s };
+    if (!dx) return; // all threads alike
+    float products = 0;
+    for (int64_t i = threadIdx.x; i < n; i += THREADS)
+        products += dy[row + i] * gain[i] * x[row + i];
+    const float shrink = s * s * s / (float)n * block_sum(products);
+    for (int64_t i = threadIdx.x; i < n; i += THREADS)
+        dx[row + i] += dy[row + i] * gain[i] * s - x[row + i] * shrink;
+}
+
+int rmsnorm_backward_cuda(struct tensor *dx, struct tensor *dgain, const struct tensor *dy,
+                          const struct tensor *x, const struct tensor *gain, float eps)
+{
+    const int64_t width = tensor_count(gain), rows = width ? tensor_count(x) / width : 0;
+    if (!rows) return 0;
+    struct row_stats *stats =
+        static_cast<struct row_stats *>(cuda_scratch((size_t)rows * sizeof(struct row_stats)));
+    if (!stats || LAUNCH(rmsnorm_back_kernel, (size_t)rows, THREADS, 0, floats(dx), stats,
+                         floats(dy), floats(x), floats(gain), width, eps) < 0)
+        return -1;
+    return columns_add(floats(dgain), nullptr, floats(dy), floats(x), stats, rows, width);
+}

@@ -1,0 +1,5 @@
+#!/bin/bash
+# Every stage of every golden model on the GPU.
+. tests/cuda/suites.bash
+run_suites families/goldens
+exit $failed

@@ -1,0 +1,380 @@
+// tests/cuda/ops.c -- every op of kernels/ops.h on the GPU against the CPU, on odd shapes; and that
+// no op of that list is without a check.
+#include "tests/cuda/pair.h"
+
+// --- forward -------------------------------------------------------------------------------------
+
+static void check_norms(int64_t n, int64_t d)
+{
+    struct pair x = pair_noise(2, n, d, 0, 1), gain = pair_noise(1, d, 0, 0, 2);
+    struct pair bias = pair_noise(1, d, 0, 0, 3), y = pair_room(2, n, d, 0);
+    ON_BOTH(rmsnorm, OF(y), OF(x), OF(gain), 1e-5f);
+    pair_compare("rmsnorm", &y, 1e-6, 1e-5);
+    ON_BOTH(layernorm, OF(x), OF(x), OF(gain), OF(bias), 1e-5f); // in place
+    pair_compare("layernorm", &x, d > 2 ? 1e-5 : 3e-4, 1e-5);
+}
+
+static void check_elementwise(int64_t n, int64_t d)
+{
+    struct pair a = pair_noise(2, n, d, 0, 1), b = pair_noise(2, n, d, 0, 2);
+    struct pair w = pair_noise(1, d, 0, 0, 3), y = pair_room(2, n, d, 0);
+    ON_BOTH(scale, OF(a), OF(a), 6.5f);
+    ON_BOTH(swiglu, OF(y), OF(a), OF(b));
+    pair_compare("swiglu", &y, 1e-6, 1e-5);
+    for (int form = GELU_ERF; form <= GELU_QUICK; form++) {
+        ON_BOTH(gelu, OF(y), OF(a), (enum gelu_form)form);
+        pair_compare("gelu", &y, 1e-6, 1e-5);
+    }
+    ON_BOTH(softmax, OF(y), OF(a), 0.7f);
+    pair_compare("softmax", &y, 1e-7, 1e-5);
+    ON_BOTH(scale_columns, OF(y), OF(a), OF(w));
+    pair_compare("scale_columns", &y, 0, 0);
+    ON_BOTH(add, OF(a), OF(a), OF(b));
+    pair_compare("add after scale", &a, 0, 0);
+    ON_BOTH(fill, OF(y), -1.5f);
+    pair_compare("fill", &y, 0, 0);
+}
+
+static void check_rope(int64_t n, int64_t d)
+{
+    struct pair x = pair_noise(3, n, 3, 2 * d, 1), dx = pair_noise(3, n, 3, 2 * d, 4);
+    struct pair cos = pair_noise(2, n, d, 0, 2), sin = pair_noise(2, n, d, 0, 3);
+    ON_BOTH(rope_backward, OF(dx), OF(x), OF(cos), OF(sin));
+    pair_compare("rope_backward", &dx, 1e-6, 1e-6);
+    ON_BOTH(rope, OF(x), OF(cos), OF(sin));
+    pair_compare("rope", &x, 1e-6, 1e-6);
+}
+
+static void check_weights(int64_t n, int64_t d)
+{
+    for (int dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
+        struct pair table = pair_weights((enum dtype)dtype, n + 5, d, 1), y = pair_room(2, n, d, 0);
+        struct pair ids = pair_integers(n, 3, 1, n + 5), wide = pair_room(2, n + 5, d, 0);
+        ON_BOTH(embedding, OF(y), OF(table), OF(ids));
+        pair_compare("embedding", &y, 0, 0);
+        ON_BOTH(widen, OF(wide), OF(table));
+        pair_compare("widen", &wide, 0, 0);
+    }
+}
+
+static void check_rows(int64_t n, int64_t d)
+{
+    struct pair x = pair_noise(2, 2 * n, d, 0, 1), some = pair_integers(n, 2, 1, 2 * n);
+    struct pair y = pair_room(2, n, d, 0), first = x;
+    ON_BOTH(gather_rows, OF(y), OF(x), OF(some));
+    pair_compare("gather_rows", &y, 0, 0);
+    ON_BOTH(scale, OF(y), OF(y), 2);
+    ON_BOTH(scatter_rows, OF(x), OF(y), OF(some));
+    pair_compare("scatter_rows", &x, 0, 0);
+    first.on[0].shape[0] = first.on[1].shape[0] = n;
+    ON_BOTH(gather_rows, OF(first), OF(x), OF(some)); // in place
+    pair_compare("gather_rows in place", &x, 0, 0);
+
+    // An index that occurs several times; rows of three bytes.
+    struct pair repeated = pair_integers(n, 1, 0, n < 3 ? n + 1 : 3);
+    ON_BOTH(gather_rows_backward, OF(x), OF(y), OF(repeated));
+    pair_compare("gather_rows_backward", &x, 1e-6, 1e-6);
+    ON_BOTH(scatter_rows_backward, OF(y), OF(x), OF(some));
+    pair_compare("scatter_rows_backward", &y, 1e-6, 1e-6);
+    pair_compare("scatter_rows_backward: what was overwritten", &x, 1e-6, 1e-6);
+}
+
+static void check_patches(int64_t n, int64_t d)
+{
+    for (int64_t p = 1; p < 15 && p <= n && p <= d; p += 6) {
+        const int64_t count = (n / p) * (d / p);
+        struct pair x = pair_noise(3, 3, n, d, 1), y = pair_room(2, count, 3 * p * p, 0);
+        ON_BOTH(patches, OF(y), OF(x), p);
+        pair_compare("patches", &y, 0, 0);
+        ON_BOTH(patches_backward, OF(x), OF(y), p);
+        pair_compare("patches_backward", &x, 0, 0);
+    }
+}
+
+static void check_contribution(int64_t n, int64_t d)
+{
+    struct pair v = pair_noise(3, n + 3, 2, d, 1), probs = pair_noise(2, 4, n + 3, 0, 2);
+    struct pair some = pair_integers(n, 7, 1, n + 3), y = pair_room(2, n, 4 * d, 0);
+    struct pair norms = pair_room(1, n, 0, 0);
+    ON_BOTH(weigh_values, OF(y), OF(probs), OF(v), OF(some));
+    pair_compare("weigh_values", &y, 0, 0);
+    ON_BOTH(row_norms, OF(norms), OF(y));
+    pair_compare("row_norms", &norms, 1e-7, 1e-5);
+}
+
+// --- matrix products -----------------------------------------------------------------------------
+
+static void check_products(int64_t n, int64_t k)
+{
+    static const int64_t outputs[] = { 1, 5, 33 };
+    for (size_t i = 0; i < 3 * 6; i++) {
+        const int64_t m = outputs[i / 6];
+        const enum dtype dtype = (enum dtype)(i % 3);
+        const enum matmul_mode mode = i % 6 < 3 ? MATMUL_F32 : MATMUL_BF16;
+        const double room = mode == MATMUL_F32 ? 2e-6 : 6e-3; // a product is rounded so far
+        const double far = room * sqrt((double)(n + k + m));
+        struct pair x = pair_noise(2, n, k, 0, 1), w = pair_weights(dtype, m, k, 2);
+        struct pair bias = pair_noise(1, m, 0, 0, 3), y = pair_room(2, n, m, 0);
+        struct pair dy = pair_noise(2, n, m, 0, 4), dx = pair_noise(2, n, k, 0, 5);
+        struct pair dw = pair_noise(2, m, k, 0, 6), db = pair_noise(1, m, 0, 0, 7);
+        ON_BOTH(matmul, OF(y), OF(x), OF(w), IF(i % 2, bias), mode);
+        pair_compare("matmul", &y, far, 1e-5);
+        ON_BOTH(matmul_dx, OF(dx), OF(dy), OF(w), mode);
+        pair_compare("matmul_dx", &dx, far, 1e-5);
+        ON_BOTH(matmul_dw, IF(i % 4, dw), IF(i % 3, db), OF(dy), OF(x), mode);
+        pair_compare("matmul_dw", &dw, far, 1e-5);
+        pair_compare("matmul_dw: bias", &db, 1e-5, 1e-5);
+        pairs_release();
+    }
+}
+
+// --- attention -----------------------------------------------------------------------------------
+
+// How rows see keys: all; those before them; a sample each; windows, and rows that see nothing.
+enum sight { SEE_ALL, SEE_BEFORE, SEE_SAMPLE, SEE_ODDLY, SIGHTS };
+
+static void set_sight(struct tensor *first, struct tensor *last, int64_t n, int64_t keys,
+                      enum sight sight)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int32_t *from = (int32_t *)first->data + i, *to = (int32_t *)last->data + i;
+        *from = sight == SEE_SAMPLE ? (int32_t)(i / 7 * 7) : 0;
+        *to = (int32_t)(keys - n + i + 1);
+        if (sight != SEE_ODDLY) continue;
+        *from = (int32_t)(i * 5 % (keys + 1)) - 2;
+        *to = i % 4 == 3 ? *from : *from + (int32_t)(i * 11 % 70) + 1;
+    }
+}
+
+static void check_attention_of(int64_t n, int64_t keys, int64_t heads, int64_t kv_heads, int64_t d,
+                               enum sight sight)
+{
+    struct pair q = pair_noise(3, n, heads, d, 1), k = pair_noise(3, keys, kv_heads, d, 2);
+    struct pair v = pair_noise(3, keys, kv_heads, d, 3), y = pair_room(3, n, heads, d);
+    struct tensor from = tensor_of(DTYPE_I32, 1, n, 0, 0), to = from;
+    to.data = malloc(tensor_bytes(&to) + 1);
+    set_sight(&from, &to, n, keys, sight);
+    struct pair first = pair_of(from), last = pair_of(to), probs = pair_room(3, heads, n, keys);
+    const bool ranges = sight != SEE_ALL;
+    const float scale = 2 / sqrtf((float)d);
+    ON_BOTH(attention, OF(y), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last), scale,
+            NULL);
+    pair_compare("attention", &y, 1e-5, 1e-5);
+    struct pair again = pair_room(3, n, heads, d);
+    ON_BOTH(attention, OF(again), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last), scale,
+            OF(probs));
+    pair_compare("attention: probabilities", &probs, 1e-6, 1e-5);
+    // Asking for them changes no bit.
+    struct pair both = { .on = { y.on[1], again.on[1] } };
+    const size_t size = tensor_bytes(&y.on[0]);
+    float *plain = malloc(size + 1);
+    devices[1]->download(plain, y.on[1].data, size);
+    both.on[0].data = plain;
+    pair_compare("attention: with probabilities", &both, 0, 0);
+    free(plain);
+
+    struct pair dy = pair_noise(3, n, heads, d, 4), dq = pair_noise(3, n, heads, d, 5);
+    struct pair dk = pair_noise(3, keys, kv_heads, d, 6), dv = pair_noise(3, keys, kv_heads, d, 7);
+    for (int without = 0; without < 3; without++) {
+        ON_BOTH(attention_backward, IF(without != 0, dq), IF(without != 1, dk),
+                IF(without != 2, dv), OF(dy), OF(y), OF(q), OF(k), OF(v), IF(ranges, first),
+                IF(ranges, last), scale);
+        pair_compare("attention_backward: dq", &dq, 3e-5, 1e-5);
+        pair_compare("attention_backward: dk", &dk, 3e-5, 1e-5);
+        pair_compare("attention_backward: dv", &dv, 3e-5, 1e-5);
+    }
+    pairs_release();
+}
+
+static void check_attention(int64_t n, int64_t d)
+{
+    for (int sight = SEE_ALL; sight < SIGHTS; sight++) {
+        check_attention_of(n, n, 4, 2, d, (enum sight)sight);
+        check_attention_of(n, n + 150, 3, 1, d, (enum sight)sight);
+    }
+}
+
+// --- IRA -----------------------------------------------------------------------------------------
+
+static void check_ira(int64_t n, int64_t d)
+{
+    struct pair v = pair_noise(3, n, 3, d, 1), head = pair_noise(2, 3 * n, d + 1, 0, 2);
+    struct pair gate = pair_noise(2, n, 3, 0, 3), eps = pair_noise(3, n, 3, d, 4);
+    struct pair z = pair_room(3, n, 3, d), kl = pair_room(2, n, 3, 0);
+    struct pair prior = pair_noise(2, 3, d, 0, 5), mean = pair_noise(2, 3, d, 0, 6);
+    struct pair dv = pair_noise(3, n, 3, d, 7), dhead = pair_noise(2, 3 * n, d + 1, 0, 8);
+    struct pair dprior = pair_noise(2, 3, d, 0, 9), dmean = pair_noise(2, 3, d, 0, 10);
+    struct pair dkl = pair_noise(2, n, 3, 0, 11);
+    for (int noisy = 0; noisy < 2; noisy++) {
+        ON_BOTH(ira_values, OF(z), OF(v), OF(head), IF(noisy, gate), IF(noisy, eps));
+        pair_compare("ira_values", &z, 1e-6, 1e-6);
+        ON_BOTH(ira_values_backward, IF(noisy, dv), OF(dhead), OF(z), OF(head), IF(noisy, gate),
+                IF(noisy, eps));
+        pair_compare("ira_values_backward: v", &dv, 1e-6, 1e-6);
+        pair_compare("ira_values_backward: head", &dhead, 1e-5, 1e-5);
+    }
+    for (int global = 0; global < 2; global++) {
+        ON_BOTH(ira_kl, OF(kl), OF(head), OF(prior), IF(global, v), IF(global, mean));
+        pair_compare("ira_kl", &kl, 1e-5, 1e-5);
+        ON_BOTH(ira_kl_backward, OF(dhead), IF(!global, dprior), IF(global, dv), IF(global, dmean),
+                OF(dkl), OF(head), OF(prior), IF(global, v), IF(global, mean));
+        pair_compare("ira_kl_backward: head", &dhead, 1e-4, 1e-5);
+        pair_compare("ira_kl_backward: prior", &dprior, 1e-4, 1e-5);
+        pair_compare("ira_kl_backward: v", &dv, 1e-5, 1e-5);
+        pair_compare("ira_kl_backward: mean", &dmean, 1e-4, 1e-5);
+    }
+}
+
+static void check_ira_gate(int64_t n, int64_t d)
+{
+    struct pair q = pair_noise(3, n / 2 + 1, 4, d, 1), k = pair_noise(3, n, 2, d, 2);
+    struct pair gate = pair_room(2, n, 2, 0);
+    ON_BOTH(ira_gate, OF(gate), OF(q), OF(k), 1.5f);
+    pair_compare("ira_gate", &gate, 1e-5, 1e-5);
+}
+
+// --- backward ------------------------------------------------------------------------------------
+
+static void check_norms_backward(int64_t n, int64_t d)
+{
+    struct pair x = pair_noise(2, n, d, 0, 1), gain = pair_noise(1, d, 0, 0, 2);
+    struct pair dy = pair_noise(2, n, d, 0, 3), dx = pair_noise(2, n, d, 0, 4);
+    struct pair dgain = pair_noise(1, d, 0, 0, 5), dbias = pair_noise(1, d, 0, 0, 6);
+    for (int which = 0; which < 3; which++) {
+        ON_BOTH(rmsnorm_backward, IF(which != 0, dx), IF(which != 1, dgain), OF(dy), OF(x),
+                OF(gain), 1e-5f);
+        ON_BOTH(layernorm_backward, IF(which != 0, dx), IF(which != 1, dgain),
+                IF(which != 2, dbias), OF(dy), OF(x), OF(gain), 1e-2f);
+        pair_compare("norms backward: dx", &dx, 1e-4, 1e-4);
+        pair_compare("norms backward: dgain", &dgain, 3e-5, 1e-5);
+        pair_compare("norms backward: dbias", &dbias, 3e-5, 1e-5);
+    }
+}
+
+static void check_elementwise_backward(int64_t n, int64_t d)
+{
+    struct pair a = pair_noise(2, n, d, 0, 1), b = pair_noise(2, n, d, 0, 2);
+    struct pair dy = pair_noise(2, n, d, 0, 3), dx = pair_noise(2, n, d, 0, 4);
+    struct pair db = pair_noise(2, n, d, 0, 5), w = pair_noise(1, d, 0, 0, 6);
+    ON_BOTH(scale, OF(a), OF(a), 3);
+    ON_BOTH(swiglu_backward, OF(dx), NULL, OF(dy), OF(a), OF(b));
+    ON_BOTH(swiglu_backward, NULL, OF(db), OF(dy), OF(a), OF(b));
+    pair_compare("swiglu_backward: gate", &dx, 1e-6, 1e-5);
+    pair_compare("swiglu_backward: up", &db, 1e-6, 1e-5);
+    for (int form = GELU_ERF; form <= GELU_QUICK; form++)
+        ON_BOTH(gelu_backward, OF(dx), OF(dy), OF(a), (enum gelu_form)form);
+    pair_compare("gelu_backward", &dx, 3e-6, 1e-5);
+    ON_BOTH(scale_backward, OF(dx), OF(dy), -2.5f);
+    ON_BOTH(scale_columns_backward, OF(dx), OF(dy), OF(w));
+    pair_compare("scale_columns_backward", &dx, 3e-6, 1e-5);
+    ON_BOTH(softmax, OF(a), OF(a), 1);
+    ON_BOTH(softmax_backward, OF(db), OF(dy), OF(a), 0.7f);
+    pair_compare("softmax_backward", &db, 1e-6, 1e-5);
+}
+
+static void check_loss(int64_t n, int64_t d)
+{
+    struct pair x = pair_noise(2, n, d, 0, 1), target = pair_integers(n, 7, 0, d);
+    struct pair weight = pair_noise(1, n, 0, 0, 2), loss = pair_room(1, n, 0, 0);
+    ON_BOTH(scale, OF(x), OF(x), 20);
+    ON_BOTH(cross_entropy, OF(loss), OF(x), OF(target), OF(weight));
+    pair_compare("cross_entropy", &loss, 3e-6, 1e-6);
+    pair_compare("cross_entropy: gradient", &x, 1e-6, 1e-5);
+}
+
+static void check_step(int64_t n, int64_t d)
+{
+    struct pair w = pair_noise(2, n, d, 0, 1), g = pair_noise(2, n, d, 0, 2);
+    struct pair m = pair_room(2, n, d, 0), v = pair_room(2, n, d, 0);
+    struct adamw_step s = {
+        .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .decay = 0.1, .scale = 0.5
+    };
+    double sum[2] = { 3, 3 };
+    ON_BOTH(fill, OF(m), 0);
+    ON_BOTH(fill, OF(v), 0);
+    for (s.step = 1; s.step <= 3; s.step++) ON_BOTH(adamw, OF(w), OF(g), OF(m), OF(v), &s);
+    pair_compare("adamw", &w, 1e-6, 1e-6);
+    pair_compare("adamw: mean", &m, 1e-7, 1e-6);
+    pair_compare("adamw: square", &v, 1e-7, 1e-6);
+    ON_BOTH(sum_squares, &sum[side], OF(g));
+    assert_true(fabs(sum[1] - sum[0]) <= 1e-12 * sum[0]);
+}
+
+// --- all -----------------------------------------------------------------------------------------
+
+static const struct {
+    void (*check)(int64_t n, int64_t d);
+    const char *ops; // that it checks
+} checks[] = {
+    { check_norms, "rmsnorm layernorm" },
+    { check_elementwise, "add scale swiglu gelu softmax scale_columns fill" },
+    { check_rope, "rope rope_backward" },
+    { check_weights, "embedding widen" },
+    { check_rows, "gather_rows scatter_rows gather_rows_backward scatter_rows_backward" },
+    { check_patches, "patches patches_backward" },
+    { check_contribution, "weigh_values row_norms" },
+    { check_products, "matmul matmul_dx matmul_dw" },
+    { check_attention, "attention attention_backward" },
+    { check_ira, "ira_values ira_kl ira_values_backward ira_kl_backward" },
+    { check_ira_gate, "ira_gate" },
+    { check_norms_backward, "rmsnorm_backward layernorm_backward" },
+    { check_elementwise_backward,
+      "swiglu_backward gelu_backward scale_backward scale_columns_backward softmax_backward" },
+    { check_loss, "cross_entropy" },
+    { check_step, "sum_squares adamw" },
+};
+
+static void every_op_equals_the_cpu(void **state)
+{
+    static const int64_t shapes[][2] = { { 1, 1 },   { 1, 64 }, { 2, 7 },    { 3, 80 },
+                                         { 33, 16 }, { 7, 72 }, { 70, 131 }, { 5, 300 } };
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
+        for (size_t j = 0; j < sizeof shapes / sizeof *shapes; j++) {
+            const int64_t n = shapes[j][0], d = shapes[j][1];
+            if (checks[i].check == check_attention && d > 256) continue; // has no gradient
+            checks[i].check(n, d);
+            pairs_release();
+        }
+}
+
+// Heads wider than any tile: forward only; the gradient says why not.
+static void wide_heads(void **state)
+{
+    struct pair q = pair_noise(3, 9, 2, 300, 1), k = pair_noise(3, 9, 2, 300, 2);
+    struct pair y = pair_room(3, 9, 2, 300), dq = pair_noise(3, 9, 2, 300, 3);
+    ON_BOTH(attention, OF(y), OF(q), OF(k), OF(k), NULL, NULL, 0.1f, NULL);
+    pair_compare("attention", &y, 1e-5, 1e-5);
+    assert_int_equal(devices[1]->attention_backward(&dq.on[1], NULL, NULL, &y.on[1], &y.on[1],
+                                                    &q.on[1], &k.on[1], &k.on[1], NULL, NULL, 0.1f),
+                     -1);
+    assert_non_null(strstr(devices[1]->failure(), "at most 256"));
+    pairs_release();
+}
+
+static void no_op_is_without_a_check(void **state)
+{
+    static const char *const ops[] = {
+#define OP(name, arguments) " " #name " ",
+#include "kernels/ops.h"
+#undef OP
+    };
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        bool found = false;
+        for (size_t j = 0; j < sizeof checks / sizeof *checks; j++) {
+            char list[256];
+            snprintf(list, sizeof list, " %s ", checks[j].ops);
+            found = found || strstr(list, ops[i]);
+        }
+        if (!found) fail_msg("no check of the op '%s'", ops[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_op_equals_the_cpu),
+        cmocka_unit_test(wide_heads),
+        cmocka_unit_test(no_op_is_without_a_check),
+    };
+    return cmocka_run_group_tests(tests, devices_open, NULL);
+}

@@ -1,0 +1,120 @@
+// tests/cuda/pair.h -- the same tensors on the CPU and on the GPU, for comparing the two devices.
+//
+//   struct pair x = pair_noise(2, n, d, 0, 1), y = pair_room(2, n, d, 0);
+//   ON_BOTH(softmax, OF(y), OF(x), 1);
+//   pair_compare("softmax", &y, 1e-7, 1e-6);
+//   pairs_release();
+//
+// The GPU is that of the library $VLMSH_CUDA: `make test` names the one that the host plays
+// (tests/cuda_host/), `make test-gpu` the real one.
+#ifndef TESTS_CUDA_PAIR_H
+#define TESTS_CUDA_PAIR_H
+
+#include "core/device.h"
+#include "tests/kernels/close.h"
+
+enum { PAIRS = 64 };
+
+struct pair {
+    struct tensor on[2]; // CPU, GPU
+};
+
+static const struct backend *devices[2];
+static void *pair_memory[PAIRS][2];
+static int pair_count;
+
+static inline int devices_open(void **state)
+{
+    struct err err;
+    (void)state;
+    devices[0] = backend_cpu();
+    devices[1] = device_find("cuda", &err);
+    if (!devices[1] || !devices[1]->apart) {
+        print_error("%s\n", err.text);
+        return -1;
+    }
+    return 0;
+}
+
+// Uploads what stands on the CPU.
+static inline struct pair pair_of(struct tensor cpu)
+{
+    struct pair p = { .on = { cpu, cpu } };
+    const size_t size = tensor_bytes(&cpu);
+    if (pair_count == PAIRS || !(p.on[1].data = devices[1]->alloc(size))) fail_msg("no memory");
+    devices[1]->upload(p.on[1].data, cpu.data, size);
+    pair_memory[pair_count][0] = cpu.data;
+    pair_memory[pair_count++][1] = p.on[1].data;
+    return p;
+}
+
+static inline struct pair pair_noise(int rank, int64_t a, int64_t b, int64_t c, uint32_t seed)
+{
+    return pair_of(noise_tensor(rank, a, b, c, seed));
+}
+
+// Noise of another dtype.
+static inline struct pair pair_weights(enum dtype dtype, int64_t a, int64_t b, uint32_t seed)
+{
+    if (dtype == DTYPE_F32) return pair_noise(2, a, b, 0, seed);
+    struct tensor t = tensor_of(dtype, 2, a, b, 0);
+    for (int64_t i = 0; i < a * b; i++) {
+        const float f = noise(&seed);
+        uint32_t u;
+        memcpy(&u, &f, sizeof u);
+        // bf16: the upper half. Half: exponents of 2^-8 and above, any fraction.
+        ((uint16_t *)t.data)[i] =
+            dtype == DTYPE_BF16 ? (uint16_t)(u >> 16) : (uint16_t)((u >> 16 & 0x9fff) | 0x2000);
+    }
+    return pair_of(t);
+}
+
+// i32 numbers, in some order: number i is (i * step + from) % limit.
+static inline struct pair pair_integers(int64_t n, int64_t step, int64_t from, int64_t limit)
+{
+    struct tensor t = tensor_of(DTYPE_I32, 1, n, 0, 0);
+    for (int64_t i = 0; i < n; i++) ((int32_t *)t.data)[i] = (int32_t)((i * step + from) % limit);
+    return pair_of(t);
+}
+
+// For results: NaNs.
+static inline struct pair pair_room(int rank, int64_t a, int64_t b, int64_t c)
+{
+    struct tensor t = tensor_of(DTYPE_F32, rank, a, b, c);
+    memset(t.data, 0xff, tensor_bytes(&t));
+    return pair_of(t);
+}
+
+static inline void pair_compare(const char *what, const struct pair *p, double absolute,
+                                double relative)
+{
+    const int64_t n = tensor_count(&p->on[0]);
+    char where[160];
+    snprintf(where, sizeof where, "%s [%d,%d,%d]", what, (int)p->on[0].shape[0],
+             (int)p->on[0].shape[1], (int)p->on[0].shape[2]);
+    float *got = malloc((size_t)n * sizeof *got + 1);
+    double *want = doubles(n);
+    devices[1]->download(got, p->on[1].data, (size_t)n * sizeof *got);
+    for (int64_t i = 0; i < n; i++) want[i] = (double)((const float *)p->on[0].data)[i];
+    close_check(where, got, want, n, absolute, relative);
+    free(got);
+    free(want);
+}
+
+static inline void pairs_release(void)
+{
+    while (pair_count) {
+        free(pair_memory[--pair_count][0]);
+        devices[1]->release(pair_memory[pair_count][1]);
+    }
+}
+
+#define OF(pair) (&(pair).on[side])
+// A pair that may not be wanted.
+#define IF(wanted, pair) ((wanted) ? OF(pair) : NULL)
+#define ON_BOTH(op, ...)                    \
+    for (int side = 0; side < 2; side++)    \
+        if (devices[side]->op(__VA_ARGS__)) \
+    fail_msg("%s on %s: %s", #op, devices[side]->name, devices[side]->failure())
+
+#endif

@@ -1,0 +1,44 @@
+#!/bin/bash
+# The program with --device cuda: what it says of the device, and that it answers as on the CPU;
+# memory that is too small is a message, and the shell goes on.
+. tests/commands/common.bash
+
+ask() {
+    vlmsh "$llava" "$@" --json -c '/set compute.matmul f32' -c '/set sample.max_tokens 6' -c '/set sample.ignore_eos on' -c "/image $scene" \
+        -c 'What is this?' >"$work/events" 2>"$work/told" || fail "it does not answer: $*"
+    jq -c 'select(.event == "answer").ids' "$work/events"
+}
+
+plain=$(ask --device cpu)
+same "an answer on the GPU" "$(ask --device cuda)" "$plain"
+same "nothing is told" "$(cat "$work/told")" ""
+
+lines "/load $llava" /devices
+check "devices" 'select(.name == "devices").rows[][0]' $'cpu\ncuda:0'
+vlmsh --device cuda --json -c /version >"$work/events"
+check_has "version names the device" 'select(.event == "text").text' "(cuda:0 ("
+
+# A GPU that is not there: a line, and the CPU.
+same "another GPU" "$(ask --device cuda:7)" "$plain"
+grep -q 'no GPU is used: there is no cuda:7: .*; computing on the CPU' "$work/told" || fail "told: $(cat "$work/told")"
+VLMSH_CUDA=$work/none.so ask --device cuda >/dev/null
+grep -q "no GPU is used: cannot open '.*none.so'" "$work/told" || fail "told: $(cat "$work/told")"
+
+
+# Little memory, where the host plays the GPU: too little for the weights; enough for a short talk only.
+case $VLMSH_CUDA in *cuda_host*) ;; *) finish ;; esac
+lines_on() {
+    printf '%s\n' "$@" | CUDA_HOST_MEMORY=$memory vlmsh --device cuda --json >"$work/events"
+}
+memory=$((32 * 1024 * 1024 + 500000)) # cuBLASLt takes 32 MB
+lines_on "/load $llava" /version
+check_has "no room for the weights" 'select(.event == "error").message' "out of memory"
+check "the shell goes on" 'select(.event == "done").ok' $'false\ntrue'
+memory=$((37 * 1024 * 1024))
+long=$(printf 'word %.0s' $(seq 600))
+lines_on "/load $llava" '/set sample.max_tokens 3' '/set sample.ignore_eos on' 'What is this?' "/forward $long" \
+    /clear 'What is this?'
+check_has "no room for a long prompt" 'select(.event == "error").message' "MB are free"
+check "the shell goes on, and answers as before" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\nfalse\ntrue\ntrue'
+same "the same answer" "$(jq -c 'select(.event == "answer" and (.ids | length) == 3).ids' "$work/events" | sort -u | wc -l)" 1
+finish

@@ -1,0 +1,23 @@
+# tests/cuda/suites.bash -- suites of the CPU on the GPU: they are built beside the program and compute
+# on $TEST_DEVICE.
+#
+#   . tests/cuda/suites.bash
+#   run_suites families/goldens ...       # they look into tensors through dumps only
+#   run_suites_open core/gradients ...    # they look directly: where the host plays the GPU only
+build=$(dirname "$VLMSH") failed=0
+export TEST_DEVICE=cuda
+
+run_suites() {
+    local suite
+    for suite in "$@"; do
+        echo "== $suite"
+        "$build/tests/$suite" || failed=1
+    done
+}
+
+run_suites_open() {
+    case $VLMSH_CUDA in
+    *cuda_host*) CUDA_HOST_OPEN=1 run_suites "$@" ;;
+    *) echo "on a real GPU $* cannot run: these suites look into its memory" ;;
+    esac
+}

@@ -1,0 +1,145 @@
+// tests/cuda_host/cuda_runtime.h -- enough of CUDA for g++ to compile kernels/*.cu and run them on
+// the CPU, so that they are tested where there is no GPU.
+//
+// A block's threads are fibers of one thread of the host, run one after the other; blocks follow
+// one another. A thread that waits (__syncthreads, a shuffle) hands over to the next. What a GPU
+// does at the same time happens here in order, so races do not show; what is checked is arithmetic,
+// indices, and barriers that not all threads reach (the program ends with a message).
+//
+// Device memory is memory of the host that can be touched only while a kernel runs or a copy is
+// made, and it ends where a page ends: whoever reads it directly, or past its end, gets a signal.
+// (CUDA_HOST_OPEN=1 leaves it open.)
+#ifndef TESTS_CUDA_HOST_CUDA_RUNTIME_H
+#define TESTS_CUDA_HOST_CUDA_RUNTIME_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <functional>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __shared__      static
+#define __launch_bounds__(...)
+
+struct uint3 {
+    unsigned x, y, z;
+};
+
+struct dim3 {
+    unsigned x, y, z;
+    dim3(size_t x_ = 1, size_t y_ = 1, size_t z_ = 1)
+        : x((unsigned)x_), y((unsigned)y_), z((unsigned)z_)
+    {
+    }
+};
+
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
+
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+
+// --- kernels -------------------------------------------------------------------------------------
+
+// Runs a kernel; `dynamic` bytes of shared memory begin as NaNs.
+void cuda_host_launch(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel);
+void *cuda_host_shared(void);
+
+void __syncthreads(void);
+// All lanes of a warp call it: the value (of up to 8 bytes) that lane `from` gave.
+uint64_t cuda_host_shuffle(uint64_t mine, unsigned from);
+unsigned cuda_host_lane(void);
+
+template <typename T> T cuda_host_take(T value, unsigned from)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof value);
+    bits = cuda_host_shuffle(bits, from);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+template <typename T> T __shfl_xor_sync(unsigned mask, T value, int lanes)
+{
+    return cuda_host_take(value, cuda_host_lane() ^ (unsigned)lanes);
+}
+template <typename T> T __shfl_sync(unsigned mask, T value, int lane)
+{
+    return cuda_host_take(value, (unsigned)lane);
+}
+static inline void __syncwarp(unsigned mask = 0xffffffff)
+{
+    cuda_host_shuffle(0, cuda_host_lane());
+}
+
+static inline float __uint_as_float(unsigned u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+static inline unsigned __float_as_uint(float f)
+{
+    unsigned u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+static inline float rsqrtf(float x)
+{
+    return 1 / sqrtf(x);
+}
+
+// --- the runtime ---------------------------------------------------------------------------------
+
+typedef int cudaError_t;
+typedef struct cuda_host_stream *cudaStream_t;
+typedef struct cuda_host_event *cudaEvent_t;
+enum { cudaSuccess, cudaErrorMemoryAllocation = 2, cudaErrorInvalidValue = 1 };
+enum cudaMemcpyKind {
+    cudaMemcpyHostToDevice = 1,
+    cudaMemcpyDeviceToHost = 2,
+    cudaMemcpyDeviceToDevice = 3
+};
+enum { cudaStreamNonBlocking = 1 };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+
+struct cudaDeviceProp {
+    char name[256];
+    int major, minor, multiProcessorCount;
+    size_t totalGlobalMem, sharedMemPerBlockOptin;
+};
+
+cudaError_t cudaGetDeviceCount(int *count);
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int number);
+cudaError_t cudaSetDevice(int number);
+cudaError_t cudaGetDevice(int *number);
+cudaError_t cudaMemGetInfo(size_t *unused, size_t *total);
+cudaError_t cudaMalloc(void **memory, size_t size);
+cudaError_t cudaFree(void *memory);
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind kind,
+                            cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaGetLastError(void);
+const char *cudaGetErrorString(cudaError_t error);
+template <typename F> cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttribute what, int value)
+{
+    return cudaSuccess;
+}
+
+// While one of these lives the host may touch device memory.
+struct cuda_host_access {
+    cuda_host_access();
+    ~cuda_host_access();
+};
+
+#endif

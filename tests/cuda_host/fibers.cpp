@@ -1,0 +1,222 @@
+// tests/cuda_host/fibers.cpp -- a kernel's threads as fibers: who runs, who waits for whom.
+//
+// A fiber goes on to the next thread of the block when its thread ends, so a kernel without
+// barriers costs no switch at all. Where a thread waits, its fiber is left as it stands and another
+// one takes the next thread.
+#include <stdio.h>
+#include <stdlib.h>
+#include <ucontext.h>
+
+#include <vector>
+
+#include "cuda_runtime.h"
+
+uint3 threadIdx, blockIdx;
+dim3 blockDim, gridDim;
+
+// --- switching -----------------------------------------------------------------------------------
+// A reduction of a warp switches hundreds of times: swapcontext, which calls the system each time,
+// is used only where nothing better is written down.
+
+struct place {
+#ifdef __x86_64__
+    void *stack;
+#else
+    ucontext_t context;
+#endif
+};
+
+#ifdef __x86_64__
+// Leaves the registers that a call keeps on the stack, and takes those of the other stack.
+extern "C" void cuda_host_switch(void **from, void *to);
+asm(".text\n.globl cuda_host_switch\n.type cuda_host_switch, @function\ncuda_host_switch:\n"
+    "pushq %rbp\n pushq %rbx\n pushq %r12\n pushq %r13\n pushq %r14\n pushq %r15\n"
+    "movq %rsp, (%rdi)\n movq %rsi, %rsp\n"
+    "popq %r15\n popq %r14\n popq %r13\n popq %r12\n popq %rbx\n popq %rbp\n ret\n"
+    ".size cuda_host_switch, .-cuda_host_switch\n");
+
+static void go(place *from, place *to)
+{
+    cuda_host_switch(&from->stack, to->stack);
+}
+
+// As if `run` had been called, and had just been left to begin.
+static void place_begin(place *p, void (*run)(void), size_t size)
+{
+    void **top = (void **)((char *)malloc(size) + size) - 1; // a call leaves it 8 off from 16
+    *top-- = nullptr;
+    *top = (void *)run;
+    for (int i = 0; i < 6; i++) *--top = nullptr;
+    p->stack = top;
+}
+#else
+static void go(place *from, place *to)
+{
+    swapcontext(&from->context, &to->context);
+}
+
+static void place_begin(place *p, void (*run)(void), size_t size)
+{
+    getcontext(&p->context);
+    p->context.uc_stack.ss_sp = malloc(size);
+    p->context.uc_stack.ss_size = size;
+    p->context.uc_link = nullptr;
+    makecontext(&p->context, run, 0);
+}
+#endif
+
+// --- who runs ------------------------------------------------------------------------------------
+namespace
+{
+
+enum { WARP = 32, STACK = 256 * 1024 };
+enum state { RUNS, AT_WARP, AT_BLOCK, ENDED };
+
+struct fiber {
+    place at;
+};
+
+struct thread {
+    state now;
+    fiber *on;
+    uint64_t given[2]; // to a shuffle; two, so that one barrier a shuffle is enough
+    unsigned shuffles;
+    uint3 index;
+};
+
+std::vector<fiber *> idle;
+std::vector<thread> threads;
+size_t count, begun; // threads of the block, those that have begun
+size_t current;      // the thread that runs
+fiber *starting;     // the fiber that begins its life
+place scheduler;
+const std::function<void()> *kernel_call;
+std::vector<uint64_t> dynamic_memory;
+
+void become(size_t t)
+{
+    current = t;
+    threadIdx = threads[t].index;
+}
+
+// A fiber's life: threads one after the other, then it waits for the next block.
+void live(void)
+{
+    fiber *const self = starting;
+    for (;;) {
+        while (begun < count) {
+            const size_t t = begun++;
+            const unsigned i = (unsigned)t;
+            threads[t] = { RUNS,
+                           self,
+                           { 0, 0 },
+                           0,
+                           { i % blockDim.x, i / blockDim.x % blockDim.y,
+                             i / blockDim.x / blockDim.y } };
+            become(t);
+            (*kernel_call)();
+            threads[t].now = ENDED;
+        }
+        idle.push_back(self);
+        go(&self->at, &scheduler);
+    }
+}
+
+fiber *fiber_new(void)
+{
+    fiber *f = new fiber();
+    place_begin(&f->at, live, STACK);
+    return f;
+}
+
+fiber *fiber_take(void)
+{
+    if (idle.empty()) return fiber_new();
+    fiber *f = idle.back();
+    idle.pop_back();
+    return f;
+}
+
+// Runs f until it waits or has nothing more to do.
+void resume(fiber *f)
+{
+    starting = f;
+    go(&scheduler, &f->at);
+}
+
+void wait_as(state s)
+{
+    const size_t t = current;
+    threads[t].now = s;
+    go(&threads[t].on->at, &scheduler);
+    become(t);
+    threads[t].now = RUNS;
+}
+
+// If all threads from..to wait there, they go on; false if not.
+bool release(size_t from, size_t to, state where)
+{
+    for (size_t t = from; t < to; t++)
+        if (threads[t].now != where) return false;
+    for (size_t t = from; t < to; t++) resume(threads[t].on);
+    return true;
+}
+
+void run_block(void)
+{
+    begun = 0;
+    while (begun < count) resume(fiber_take());
+    for (;;) {
+        bool went = false, ended = true;
+        for (size_t t = 0; t < count; t += WARP)
+            while (release(t, t + WARP < count ? t + WARP : count, AT_WARP)) went = true;
+        if (release(0, count, AT_BLOCK)) went = true;
+        for (size_t t = 0; t < count; t++) ended = ended && threads[t].now == ENDED;
+        if (ended) return;
+        if (went) continue;
+        fprintf(stderr, "a kernel stands still: not all threads reach its barrier\n");
+        abort();
+    }
+}
+} // namespace
+
+void cuda_host_launch(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel)
+{
+    cuda_host_access access;
+    gridDim = grid;
+    blockDim = block;
+    count = (size_t)block.x * block.y * block.z;
+    kernel_call = &kernel;
+    if (threads.size() < count) threads.resize(count);
+    for (unsigned z = 0; z < grid.z; z++)
+        for (unsigned y = 0; y < grid.y; y++)
+            for (unsigned x = 0; x < grid.x; x++) {
+                blockIdx = { x, y, z };
+                dynamic_memory.assign(dynamic / 8 + 2, UINT64_MAX);
+                run_block();
+            }
+}
+
+void *cuda_host_shared(void)
+{
+    return (void *)(((uintptr_t)dynamic_memory.data() + 15) / 16 * 16);
+}
+
+void __syncthreads(void)
+{
+    wait_as(AT_BLOCK);
+}
+
+unsigned cuda_host_lane(void)
+{
+    return (unsigned)(current % WARP);
+}
+
+uint64_t cuda_host_shuffle(uint64_t mine, unsigned from)
+{
+    const size_t t = current;
+    const unsigned turn = threads[t].shuffles++ % 2;
+    threads[t].given[turn] = mine;
+    wait_as(AT_WARP);
+    return threads[t / WARP * WARP + from % WARP].given[turn];
+}

@@ -1,0 +1,159 @@
+// tests/cuda_host/runtime.cpp -- the CUDA runtime on the host: memory with walls, copies, no GPU.
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <map>
+
+#include "cuda_runtime.h"
+
+namespace
+{
+
+enum { PAGE = 4096 };
+
+struct region {
+    char *pages;
+    size_t size; // without the last page, which nobody may touch
+};
+
+std::map<char *, region> regions; // by what the caller got
+int doors;                        // how many accesses are open
+size_t handed_out;
+
+bool always_open(void)
+{
+    static const char *const open = getenv("CUDA_HOST_OPEN");
+    return open && *open == '1';
+}
+
+void protect_all(int rights)
+{
+    if (always_open()) return;
+    for (auto &r : regions) mprotect(r.second.pages, r.second.size, rights);
+}
+
+// What the GPU of the host has: $CUDA_HOST_MEMORY bytes.
+size_t all_memory(void)
+{
+    static const char *const said = getenv("CUDA_HOST_MEMORY");
+    return said ? (size_t)strtoull(said, nullptr, 10) : (size_t)4 << 30;
+}
+
+size_t rounded_up(size_t size, size_t to)
+{
+    return (size + to - 1) / to * to;
+}
+} // namespace
+
+cuda_host_access::cuda_host_access()
+{
+    if (!doors++) protect_all(PROT_READ | PROT_WRITE);
+}
+
+cuda_host_access::~cuda_host_access()
+{
+    if (!--doors) protect_all(PROT_NONE);
+}
+
+cudaError_t cudaMalloc(void **memory, size_t size)
+{
+    *memory = nullptr;
+    if (size > all_memory() - handed_out - 64) return cudaErrorMemoryAllocation;
+    // It ends where the last page begins, as far as its alignment lets it.
+    const size_t inside = rounded_up(size ? size : 1, 64), pages = rounded_up(inside, PAGE);
+    char *at = (char *)mmap(nullptr, pages + PAGE, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) return cudaErrorMemoryAllocation;
+    mprotect(at + pages, PAGE, PROT_NONE);
+    char *given = at + (pages - inside);
+    memset(given, 0xff, inside < 65536 ? inside : 65536); // NaNs: what nobody wrote shows
+    regions[given] = { at, pages };
+    handed_out += inside;
+    if (!doors && !always_open()) mprotect(at, pages, PROT_NONE);
+    *memory = given;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *memory)
+{
+    if (!memory) return cudaSuccess;
+    const auto found = regions.find((char *)memory);
+    if (found == regions.end()) return cudaErrorInvalidValue;
+    munmap(found->second.pages, found->second.size + PAGE);
+    handed_out -= found->second.size - (size_t)(found->first - found->second.pages);
+    regions.erase(found);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *unused, size_t *total)
+{
+    *total = all_memory();
+    *unused = *total - handed_out;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind kind,
+                            cudaStream_t stream)
+{
+    cuda_host_access access;
+    memmove(to, from, size);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream)
+{
+    cuda_host_access access;
+    memset(to, byte, size);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    *count = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int number)
+{
+    memset(p, 0, sizeof *p);
+    if (number) return cudaErrorInvalidValue;
+    snprintf(p->name, sizeof p->name, "a GPU that the host plays");
+    p->major = 9;
+    p->multiProcessorCount = 2;
+    p->totalGlobalMem = all_memory();
+    p->sharedMemPerBlockOptin = 227 * 1024;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int number)
+{
+    return number ? cudaErrorInvalidValue : cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *number)
+{
+    *number = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+{
+    *stream = nullptr;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    return cudaSuccess;
+}
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+    return error == cudaErrorMemoryAllocation ? "out of memory" : "invalid value";
+}

@@ -1,0 +1,9 @@
+#!/bin/bash
+# Is there a GPU to test and measure on? 0; else 1 and a line that says so.
+if command -v nvidia-smi >/dev/null && gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null) &&
+    [ -n "$gpus" ]; then
+    echo "$gpus"
+    exit 0
+fi
+echo 'there is no NVIDIA GPU here: nothing is tested or measured on one'
+exit 1
