@@ -72,6 +72,10 @@ SHELL_OBJ  := $(SHELL_SRC:%.c=$(B)/%.o)
 UNIT_TESTS  := $(wildcard tests/kernels/*.c tests/core/*.c tests/methods/*.c tests/probes/*.c tests/families/*.c tests/sessions/*.c tests/commands/*.c tests/tui/*.c tests/cuda/*.c)
 UNIT_BIN    := $(UNIT_TESTS:%.c=$(B)/%)
 SCRIPT_TESTS := $(wildcard tests/commands/*.sh tests/tui/*.sh)
+# Ten minutes under the sanitizers, of commands that other tests run under them.
+ifeq ($(SAN),1)
+SCRIPT_TESTS := $(filter-out tests/commands/reproduce.sh,$(SCRIPT_TESTS))
+endif
 CUDA_HOST_LIBRARY := $(B)/tests/cuda_host/libvlmsh_cuda.so
 BENCHES     := $(wildcard tests/bench/*.c)
 BENCH_BIN   := $(BENCHES:%.c=$(B)/%)

@@ -25,17 +25,28 @@ static int merge(struct shell *shell, int argc, char **argv, struct err *err)
     return 0;
 }
 
+// With --once a file that is there is enough; the word is not the job's.
+static int calibrate_once(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    if (argc > 2 && access(argv[2], F_OK) == 0) {
+        sinks_notice(shell->sinks, "'%s' is there already: it stays as it is", argv[2]);
+        return 0;
+    }
+    return shell_start_job(shell, "calibrate", argc, argv, err);
+}
+
 static int calibrate_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (!strcmp(argv[0], "merge")) return merge(shell, argc, argv, err);
     if (command_check_needs(shell, NEEDS_STORE, err) < 0) return -1;
+    if (!strcmp(argv[argc - 1], "--once")) return calibrate_once(shell, argc - 1, argv, err);
     return shell_start_job(shell, "calibrate", argc, argv, err);
 }
 
 const struct command command_calibrate = {
     .name = "calibrate",
-    .usage =
-        "/calibrate ffn|norms|sinks DATA.json OUT [--images DIR] [--limit N] | merge OUT FILE...",
+    .usage = "/calibrate ffn|norms|sinks DATA.json OUT [--images DIR] [--limit N] [--once] | merge "
+             "OUT FILE...",
     .help = "Measures the model on the pictures of a data set, for methods that need such numbers.",
     .details =
         "Runs as a job (/jobs, /wait). ffn: for each layer how little the FFN changes visual and\n"
@@ -46,7 +57,7 @@ const struct command command_calibrate = {
         "prompt up to its last question is computed; --limit (500) is the number of samples. The\n"
         "sums are in the file OUT, so that merge makes one calibration of those of several "
         "workers.\n"
-        "/calibration load OUT uses it.",
+        "/calibration load OUT uses it. --once, at the end: nothing to do when OUT is there.",
     .min = 1,
     .max = -1,
     .complete = COMPLETE_PATH,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/plot.h"
 #include "sessions/jobs.h"
@@ -89,6 +90,83 @@ int job_number(const char *text, int64_t *id, struct err *err)
     *id = strtoll(text, &end, 10);
     if (end == text || *end || *id < 1 || *id > INT32_MAX)
         return err_set(err, "'%s' is no number of a job (/jobs lists them)", text);
+    return 0;
+}
+
+// --- jobs by what they are about -----------------------------------------------------------------
+
+// The path from the root on, without a slash at its end; belongs to the caller.
+static char *whole_path(const char *folder, const char *path)
+{
+    char *joined = *path == '/' ? xstrdup(path) : xasprintf("%s/%s", folder, path);
+    char *real = realpath(joined, NULL);
+    if (real) {
+        free(joined);
+        return real;
+    }
+    for (size_t n = strlen(joined); n > 1 && joined[n - 1] == '/';) joined[--n] = 0;
+    return joined;
+}
+
+static bool is_about(const struct job_row *row, const char *path)
+{
+    bool found = false;
+    for (int i = 0; i < row->argc && !found; i++) {
+        char *argument = whole_path(row->folder, row->argv[i]);
+        found = !strcmp(argument, path);
+        free(argument);
+    }
+    return found;
+}
+
+int jobs_about(const struct shell *shell, const char *path, int64_t **ids, size_t *count,
+               struct err *err)
+{
+    struct job_row *rows;
+    size_t row_count;
+    *ids = NULL;
+    *count = 0;
+    if (store_jobs_read(shell->store, &rows, &row_count, err) < 0) return -1;
+    char *here = getcwd(NULL, 0), *whole = whole_path(here ? here : ".", path);
+    free(here);
+    for (size_t i = row_count; i-- > 0;) {
+        if (!is_about(&rows[i], whole)) continue;
+        *ids = xreallocarray(*ids, *count + 1, sizeof **ids);
+        (*ids)[(*count)++] = rows[i].id;
+    }
+    free(whole);
+    job_rows_free(rows, row_count);
+    return 0;
+}
+
+// A run that was finished and is only looked at again by --resume tells nothing.
+static bool told(const struct shell *shell, int64_t id)
+{
+    struct job_result *results = NULL;
+    char **names = NULL;
+    size_t result_count = 0, name_count = 0;
+    if (store_job_results(shell->store, id, &results, &result_count, NULL) == 0)
+        job_results_free(results, result_count);
+    if (store_series(shell->store, id, &names, &name_count, NULL) == 0)
+        series_free(names, name_count);
+    return result_count || name_count;
+}
+
+int job_named(const struct shell *shell, const char *text, int64_t *id, struct err *err)
+{
+    int64_t *ids;
+    size_t count;
+    if (!text[strspn(text, "0123456789")]) return job_number(text, id, err);
+    if (jobs_about(shell, text, &ids, &count, err) < 0) return -1;
+    if (!count) {
+        free(ids);
+        return err_set(err, "'%s' is no number of a job, and no job is about such a path (/jobs)",
+                       text);
+    }
+    size_t newest = count - 1;
+    while (newest && !told(shell, ids[newest])) newest--;
+    *id = told(shell, ids[newest]) ? ids[newest] : ids[count - 1];
+    free(ids);
     return 0;
 }
 
@@ -222,7 +300,7 @@ static int show_loss(const struct shell *shell, int64_t id, struct err *err)
         line.x = xreallocarray(NULL, c.count, sizeof *line.x);
         for (size_t i = 0; i < c.count; i++) line.x[i] = (double)c.steps[i];
         struct buf b = { 0 };
-        plot_text(&b, &line, 1, 0, 12);
+        plot_text(&b, NULL, &line, 1, 0, 12);
         sinks_text(shell->sinks, "%s", b.data);
         buf_release(&b);
         free(line.x);
@@ -334,11 +412,11 @@ static const struct action *find_action(const char *name)
 
 static int job_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    int64_t id;
+    int64_t id = 0;
     struct job_row row;
     const char *name = argc > 1 ? argv[1] : "show";
     const struct action *a = find_action(name);
-    if (job_number(argv[0], &id, err) < 0) return -1;
+    if (job_named(shell, argv[0], &id, err) < 0) return -1;
     if (!a)
         return err_set(err, "'%s' is no action of /job: show, log, pause, resume, cancel, delete",
                        name);
@@ -352,14 +430,15 @@ static int job_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_job = {
     .name = "job",
-    .usage = "/job N [show|log [LINES]|pause|resume|cancel|delete]",
+    .usage = "/job N|OUT [show|log [LINES]|pause|resume|cancel|delete]",
     .help = "Shows a job, its log, or pauses, resumes, ends or forgets it.",
     .details = "/job N              what it is, how far it is, what came out, its loss\n"
                "/job N log [LINES]  what it said (the last 20 lines)\n"
                "/job N pause        it writes a checkpoint and its process ends\n"
                "/job N resume       goes on with a paused, interrupted, failed or cancelled job\n"
                "/job N cancel       ends it; the last checkpoint stays\n"
-               "/job N delete       forgets it and its curves; what it wrote into OUT stays",
+               "/job N delete       forgets it and its curves; what it wrote into OUT stays\n"
+               "OUT: the folder it writes into (or another path of its arguments), for scripts",
     .min = 1,
     .max = 3,
     .needs = NEEDS_STORE,

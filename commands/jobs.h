@@ -18,5 +18,11 @@ void shell_jobs_release(struct shell *shell);
 
 // A job's number as typed.
 int job_number(const char *text, int64_t *id, struct err *err);
+// Jobs that have this path, a folder they write into or a file they read, among their arguments;
+// the oldest first, *ids belongs to the caller. None is no error.
+int jobs_about(const struct shell *shell, const char *path, int64_t **ids, size_t *count,
+               struct err *err);
+// A job's number, or a path: the newest job about it that told something.
+int job_named(const struct shell *shell, const char *text, int64_t *id, struct err *err);
 
 #endif

@@ -47,6 +47,8 @@ X(jobs)
 X(job)
 X(wait)
 X(plot)
+X(collect)
+X(report)
 // Looking inside.
 X(compare)
 X(tokenize)

@@ -60,26 +60,30 @@ static const char *variable_value(const struct shell *shell, const char *name)
     return getenv(name);
 }
 
-// *p at "${": appends the value, moves *p behind "}".
+// *p at "${": appends the value, moves *p behind "}". "${NAME:-VALUE}": VALUE where there is none.
 static int add_variable(struct buf *to, const char **p, const struct shell *shell, struct err *err)
 {
     const char *name = *p + 2, *end = name;
     while (isalnum((unsigned char)*end) || *end == '_') end++;
-    if (*end != '}' || end == name || isdigit((unsigned char)*name))
+    const char *other = !strncmp(end, ":-", 2) ? end + 2 : NULL;
+    const char *close = other ? strchr(other, '}') : *end == '}' ? end : NULL;
+    if (!close || end == name || isdigit((unsigned char)*name))
         return err_set(err, "'${' must be followed by a name and '}'; write $${ for the characters "
                             "themselves");
     char *copy = xstrndup(name, (size_t)(end - name));
     const char *value = variable_value(shell, copy);
     if (value)
         buf_puts(to, value);
+    else if (other)
+        buf_add(to, other, (size_t)(close - other));
     else
         err_set(err,
                 "unknown variable '%s': give it with -D %s=VALUE or in the environment, or write "
                 "$${%s} for the characters themselves",
                 copy, copy, copy);
     free(copy);
-    *p = end + 1;
-    return value ? 0 : -1;
+    *p = close + 1;
+    return value || other ? 0 : -1;
 }
 
 // Appends the character at *p (a variable's value, "${" for "$${") and moves on.

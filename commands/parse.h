@@ -6,8 +6,9 @@
 //
 // Arguments stand between blanks. One in double quotes follows the escapes of JSON strings; in
 // others "\ " is a blank and a leading "~/" the home folder, all else is as typed. ${NAME} is
-// replaced everywhere and its value is never read again as quotes or blanks; $${ writes "${".
-// Text between """ and a """ that ends a line is as typed.
+// replaced everywhere and its value is never read again as quotes or blanks; ${NAME:-VALUE} is
+// VALUE where NAME has none; $${ writes "${". Text between """ and a """ that ends a line is as
+// typed.
 #ifndef COMMANDS_PARSE_H
 #define COMMANDS_PARSE_H
 

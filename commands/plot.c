@@ -1,4 +1,5 @@
-// commands/plot.c -- /plot: what jobs told, step by step, as curves.
+// commands/plot.c -- /plot: what jobs told, step by step, as curves; columns of a CSV file
+// (commands/plot_table.c).
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -6,21 +7,23 @@
 #include <string.h>
 
 #include "commands/jobs.h"
+#include "commands/option_table.h"
+#include "commands/plot.h"
 #include "core/file_out.h"
-#include "core/plot.h"
 #include "core/probes/taps.h"
 #include "sessions/jobs.h"
 
-enum { JOBS_MAX = 16, WORDS_MAX = 32, HEIGHT = 18 };
-
 struct plot {
-    int64_t jobs[JOBS_MAX];
-    const char *series[WORDS_MAX]; // names or patterns
-    size_t job_count, series_count;
-    const char *csv, *png;
-    size_t smooth;
+    const struct plot_options *o;
+    struct named {
+        int64_t id;
+        char *label; // number, or name of the folder it writes into
+    } * jobs;
+    size_t job_count, label_count;
+    const char *series[PLOT_WORDS]; // names or patterns
+    size_t series_count;
     struct drawn {
-        int64_t job;
+        const char *label;
         char *series;
         struct curve curve;
     } * drawn;
@@ -29,47 +32,96 @@ struct plot {
 
 // --- arguments -----------------------------------------------------------------------------------
 
-static int read_option(struct plot *p, const char *word, const char *value, struct err *err)
-{
-    if (strcmp(word, "--csv") != 0 && strcmp(word, "--png") != 0 && strcmp(word, "--smooth") != 0)
-        return err_set(err, "'%s' is no option of /plot: --csv, --png, --smooth", word);
-    if (!value) return err_set(err, "'%s' needs a value (see /help plot)", word);
-    if (!strcmp(word, "--csv")) {
-        p->csv = value;
-    } else if (!strcmp(word, "--png")) {
-        p->png = value;
-    } else {
-        char *end;
-        const long long window = strtoll(value, &end, 10);
-        if (end == value || *end || window < 1 || window > 1000000)
-            return err_set(err, "--smooth takes a number of steps, not '%s'", value);
-        p->smooth = (size_t)window;
+#define TAKE(name)                                                         \
+    static int take_##name(void *self, const char *value, struct err *err) \
+    {                                                                      \
+        ((struct plot_options *)self)->name = value;                       \
+        return 0;                                                          \
     }
+TAKE(csv)
+TAKE(png)
+TAKE(title)
+TAKE(by)
+
+static int take_smooth(void *self, const char *value, struct err *err)
+{
+    long long window;
+    if (option_integer(value, 1, 1000000, &window, "--smooth", err) < 0) return -1;
+    ((struct plot_options *)self)->smooth = (size_t)window;
     return 0;
 }
 
-static int read_word(struct plot *p, const char *word, struct err *err)
+static int take_log(void *self, const char *value, struct err *err)
 {
-    const bool number = word[strspn(word, "0123456789")] == 0;
-    if (number && p->job_count == JOBS_MAX)
-        return err_set(err, "/plot takes at most %d jobs", JOBS_MAX);
-    if (number) return job_number(word, &p->jobs[p->job_count++], err);
-    if (p->series_count == WORDS_MAX)
-        return err_set(err, "/plot takes at most %d series", WORDS_MAX);
-    p->series[p->series_count++] = word;
+    struct plot_options *o = self;
+    o->log_x = strchr(value, 'x') != NULL;
+    o->log_y = strchr(value, 'y') != NULL;
+    return value[strspn(value, "xy")] ? err_set(err, "--log is x, y or xy, not '%s'", value) : 0;
+}
+
+static int take_points(void *self, const char *value, struct err *err)
+{
+    ((struct plot_options *)self)->points = true;
     return 0;
 }
 
-static int read_arguments(struct plot *p, int argc, char **argv, struct err *err)
+static int take_where(void *self, const char *value, struct err *err)
 {
-    for (int i = 0; i < argc; i++) {
-        const bool option = !strncmp(argv[i], "--", 2);
-        if (option ? read_option(p, argv[i], i + 1 < argc ? argv[i + 1] : NULL, err) < 0
-                   : read_word(p, argv[i], err) < 0)
-            return -1;
-        i += option;
+    struct plot_options *o = self;
+    if (!strchr(value, '=')) return err_set(err, "--where takes COLUMN=VALUE, not '%s'", value);
+    if (o->where_count == PLOT_WORDS) return err_set(err, "--where is there too often");
+    o->where[o->where_count++] = value;
+    return 0;
+}
+
+static int take_word(void *self, const char *value, struct err *err)
+{
+    struct plot_options *o = self;
+    if (o->word_count == PLOT_WORDS)
+        return err_set(err, "/plot takes at most %d jobs and series", PLOT_WORDS);
+    o->words[o->word_count++] = value;
+    return 0;
+}
+
+static const struct option_row rows[] = {
+    { "--smooth", "N", "means over N steps", take_smooth },
+    { "--csv", "FILE", "as a table", take_csv },
+    { "--png", "FILE", "as a picture", take_png },
+    { "--title", "TEXT", "above the picture", take_title },
+    { "--log", "x|y|xy", "logarithmic axes", take_log },
+    { "--by", "COLUMN", "a line for each of its values", take_by },
+    { "--where", "COLUMN=VALUE", "only such rows", take_where },
+    { "--points", NULL, "not joined", take_points },
+    { 0 },
+};
+static const struct option_table options = { rows, take_word };
+
+// --- which jobs ----------------------------------------------------------------------------------
+
+static void add_job(struct plot *p, int64_t id, const char *label)
+{
+    p->jobs = xreallocarray(p->jobs, p->job_count + 1, sizeof *p->jobs);
+    p->jobs[p->job_count++] = (struct named){ id, xstrdup(label) };
+}
+
+// A number of a job, a folder or file that jobs were about, or the name of a series.
+static int read_word(struct plot *p, struct shell *shell, const char *word, struct err *err)
+{
+    int64_t id, *ids;
+    size_t count;
+    if (word[strspn(word, "0123456789")] == 0) {
+        if (job_number(word, &id, err) < 0) return -1;
+        p->label_count++;
+        add_job(p, id, word);
+        return 0;
     }
-    return p->job_count ? 0 : err_set(err, "/plot needs the number of a job (/jobs lists them)");
+    if (jobs_about(shell, word, &ids, &count, err) < 0) return -1;
+    const char *slash = strrchr(word, '/');
+    for (size_t i = 0; i < count; i++) add_job(p, ids[i], slash && slash[1] ? slash + 1 : word);
+    free(ids);
+    p->label_count += count > 0;
+    if (!count) p->series[p->series_count++] = word;
+    return 0;
 }
 
 // --- the curves ----------------------------------------------------------------------------------
@@ -81,28 +133,46 @@ static bool wanted(const struct plot *p, const char *name)
     return false;
 }
 
-static int add_curve(struct plot *p, struct store *s, int64_t job, const char *name,
+// A run that was resumed by another job goes on where that begins: what was told of later steps
+// before is forgotten.
+static void go_on(struct curve *c, const struct curve *more)
+{
+    if (!more->count) return;
+    while (c->count && c->steps[c->count - 1] >= more->steps[0]) c->count--;
+    const size_t both = c->count + more->count;
+    c->steps = xreallocarray(c->steps, both, sizeof *c->steps);
+    c->values = xreallocarray(c->values, both, sizeof *c->values);
+    memcpy(c->steps + c->count, more->steps, more->count * sizeof *c->steps);
+    memcpy(c->values + c->count, more->values, more->count * sizeof *c->values);
+    c->count = both;
+}
+
+static int add_curve(struct plot *p, struct store *s, const struct named *job, const char *name,
                      struct err *err)
 {
+    struct curve c;
+    if (store_curve(s, job->id, name, &c, err) < 0) return -1;
+    for (size_t i = 0; i < p->drawn_count; i++) {
+        struct drawn *d = &p->drawn[i];
+        if (strcmp(d->label, job->label) != 0 || strcmp(d->series, name) != 0) continue;
+        go_on(&d->curve, &c);
+        curve_release(&c);
+        return 0;
+    }
     p->drawn = xreallocarray(p->drawn, p->drawn_count + 1, sizeof *p->drawn);
-    struct drawn *d = &p->drawn[p->drawn_count];
-    *d = (struct drawn){ .job = job };
-    if (store_curve(s, job, name, &d->curve, err) < 0) return -1;
-    if (p->smooth > 1) plot_smooth(d->curve.values, d->curve.count, p->smooth);
-    d->series = xstrdup(name);
-    p->drawn_count++;
+    p->drawn[p->drawn_count++] = (struct drawn){ job->label, xstrdup(name), c };
     return 0;
 }
 
-static int add_job(struct plot *p, struct store *s, int64_t job, struct err *err)
+static int add_curves(struct plot *p, struct store *s, const struct named *job, struct err *err)
 {
     struct job_row row;
     char **names;
     size_t count;
     int status = 0;
-    if (store_job_read(s, job, &row, err) < 0) return -1;
+    if (store_job_read(s, job->id, &row, err) < 0) return -1;
     job_row_release(&row);
-    if (store_series(s, job, &names, &count, err) < 0) return -1;
+    if (store_series(s, job->id, &names, &count, err) < 0) return -1;
     for (size_t i = 0; i < count && status == 0; i++)
         if (wanted(p, names[i])) status = add_curve(p, s, job, names[i], err);
     series_free(names, count);
@@ -115,25 +185,27 @@ static void plot_release(struct plot *p)
         free(p->drawn[i].series);
         curve_release(&p->drawn[i].curve);
     }
+    for (size_t i = 0; i < p->job_count; i++) free(p->jobs[i].label);
     free(p->drawn);
+    free(p->jobs);
 }
 
 // --- what comes out ------------------------------------------------------------------------------
 
-static int list_job(const struct shell *shell, int64_t job, struct table_builder *t,
+static int list_job(const struct shell *shell, const struct named *job, struct table_builder *t,
                     struct err *err)
 {
     struct job_row row;
     char **names;
     size_t count;
-    if (store_job_read(shell->store, job, &row, err) < 0) return -1;
+    if (store_job_read(shell->store, job->id, &row, err) < 0) return -1;
     job_row_release(&row);
-    int status = store_series(shell->store, job, &names, &count, err);
+    int status = store_series(shell->store, job->id, &names, &count, err);
     for (size_t i = 0; i < count && status == 0; i++) {
         struct curve c;
-        status = store_curve(shell->store, job, names[i], &c, err);
+        status = store_curve(shell->store, job->id, names[i], &c, err);
         if (status < 0) break;
-        table_add(t, "%" PRId64, job);
+        table_add(t, "%" PRId64, job->id);
         table_add(t, "%s", names[i]);
         table_add(t, "%zu", c.count);
         table_add(t, "%" PRId64, c.count ? c.steps[c.count - 1] : 0);
@@ -152,98 +224,152 @@ static int list_series(const struct shell *shell, const struct plot *p, struct e
     int status = 0;
     table_begin(&t, "series", 5, columns, numeric);
     for (size_t i = 0; i < p->job_count && status == 0; i++)
-        status = list_job(shell, p->jobs[i], &t, err);
+        status = list_job(shell, &p->jobs[i], &t, err);
     table_emit(&t, shell->sinks);
     return status;
 }
 
 static int write_csv(const struct plot *p, struct err *err)
 {
-    FILE *f = file_out_open(p->csv, err);
+    FILE *f = file_out_open(p->o->csv, err);
     if (!f) return -1;
     fputs("job,series,step,value\n", f);
     for (size_t i = 0; i < p->drawn_count; i++) {
         const struct drawn *d = &p->drawn[i];
         for (size_t k = 0; k < d->curve.count; k++) {
-            fprintf(f, "%" PRId64 ",\"%s\",%" PRId64 ",", d->job, d->series, d->curve.steps[k]);
+            fprintf(f, "%s,\"%s\",%" PRId64 ",", d->label, d->series, d->curve.steps[k]);
             if (isfinite(d->curve.values[k])) fprintf(f, "%.9g", d->curve.values[k]);
             fputc('\n', f);
         }
     }
-    return file_out_close(f, p->csv, err);
+    return file_out_close(f, p->o->csv, err);
 }
 
-static int draw(const struct shell *shell, const struct plot *p, struct err *err)
+int plot_show(struct shell *shell, const struct plot_options *o, const struct plot_axes *axes,
+              const struct plot_line *lines, size_t count, struct err *err)
 {
-    struct plot_line lines[PLOT_LINES] = { 0 };
-    int status = 0;
-    for (size_t i = 0; i < p->drawn_count; i++) {
-        const struct drawn *d = &p->drawn[i];
-        struct plot_line *l = &lines[i];
-        l->name =
-            p->job_count > 1 ? xasprintf("%" PRId64 ": %s", d->job, d->series) : xstrdup(d->series);
-        l->count = d->curve.count;
-        l->x = xreallocarray(NULL, l->count + 1, sizeof *l->x);
-        l->y = d->curve.values;
-        for (size_t k = 0; k < l->count; k++) l->x[k] = (double)d->curve.steps[k];
-    }
-    if (p->png) {
-        status = plot_png(p->png, lines, p->drawn_count, err);
-    } else {
-        struct buf b = { 0 };
-        plot_text(&b, lines, p->drawn_count, 0, HEIGHT);
-        sinks_text(shell->sinks, "%s", b.data);
-        buf_release(&b);
-    }
-    for (size_t i = 0; i < p->drawn_count; i++) {
-        free((char *)lines[i].name);
-        free(lines[i].x);
-    }
-    return status;
-}
-
-static int show_curves(const struct shell *shell, struct plot *p, struct err *err)
-{
-    for (size_t i = 0; i < p->job_count; i++)
-        if (add_job(p, shell->store, p->jobs[i], err) < 0) return -1;
-    if (!p->drawn_count)
-        return err_set(err, "no series is called '%s' there: /plot %" PRId64 " lists what there is",
-                       p->series[0], p->jobs[0]);
-    if (p->csv && write_csv(p, err) < 0) return -1;
-    if (p->csv) sinks_notice(shell->sinks, "%zu series written to '%s'", p->drawn_count, p->csv);
-    if (p->csv && !p->png) return 0;
-    if (p->drawn_count > PLOT_LINES)
+    if (count > PLOT_LINES)
         return err_set(err,
-                       "%zu series are too many for one drawing (at most %d): name fewer, or "
+                       "%zu lines are too many for one drawing (at most %d): name fewer, or "
                        "write them all with --csv FILE",
-                       p->drawn_count, PLOT_LINES);
-    if (draw(shell, p, err) < 0) return -1;
-    if (p->png) sinks_notice(shell->sinks, "drawn to '%s'", p->png);
+                       count, PLOT_LINES);
+    if (o->png) {
+        if (plot_png(o->png, axes, lines, count, err) < 0) return -1;
+        sinks_notice(shell->sinks, "drawn to '%s'", o->png);
+        return 0;
+    }
+    struct buf b = { 0 };
+    plot_text(&b, axes, lines, count, 0, PLOT_HEIGHT);
+    sinks_text(shell->sinks, "%s", b.data);
+    buf_release(&b);
     return 0;
 }
 
-static int plot_run(struct shell *shell, int argc, char **argv, struct err *err)
+static bool one_series(const struct plot *p)
 {
-    struct plot p = { 0 };
-    int status = read_arguments(&p, argc, argv, err);
+    for (size_t i = 1; i < p->drawn_count; i++)
+        if (strcmp(p->drawn[i].series, p->drawn[0].series) != 0) return false;
+    return true;
+}
+
+// Folders are names enough where all lines show the same.
+static char *line_name(const struct plot *p, const struct drawn *d)
+{
+    if (p->label_count < 2) return xstrdup(d->series);
+    if (one_series(p) && d->label[strspn(d->label, "0123456789")]) return xstrdup(d->label);
+    return xasprintf("%s: %s", d->label, d->series);
+}
+
+static int draw(struct shell *shell, const struct plot *p, struct err *err)
+{
+    const size_t count = p->drawn_count;
+    struct plot_line *lines = xcalloc(count, sizeof *lines);
+    const struct plot_axes axes = { .title = p->o->title,
+                                    .x = "step",
+                                    .y = one_series(p) ? p->drawn[0].series : NULL,
+                                    .log_x = p->o->log_x,
+                                    .log_y = p->o->log_y };
+    for (size_t i = 0; i < count; i++) {
+        const struct drawn *d = &p->drawn[i];
+        struct plot_line *l = &lines[i];
+        *l = (struct plot_line){ .name = line_name(p, d),
+                                 .count = d->curve.count,
+                                 .y = d->curve.values,
+                                 .points = p->o->points };
+        l->x = xreallocarray(NULL, l->count + 1, sizeof *l->x);
+        for (size_t k = 0; k < l->count; k++) l->x[k] = (double)d->curve.steps[k];
+    }
+    const int status = plot_show(shell, p->o, &axes, lines, count, err);
+    for (size_t i = 0; i < count; i++) {
+        free((char *)lines[i].name);
+        free(lines[i].x);
+    }
+    free(lines);
+    return status;
+}
+
+static int show_curves(struct shell *shell, struct plot *p, struct err *err)
+{
+    for (size_t i = 0; i < p->job_count; i++)
+        if (add_curves(p, shell->store, &p->jobs[i], err) < 0) return -1;
+    if (!p->drawn_count)
+        return err_set(err, "no series is called '%s' there: /plot %s lists what there is",
+                       p->series[0], p->o->words[0]);
+    for (size_t i = 0; i < p->drawn_count && p->o->smooth > 1; i++)
+        plot_smooth(p->drawn[i].curve.values, p->drawn[i].curve.count, p->o->smooth);
+    if (p->o->csv && write_csv(p, err) < 0) return -1;
+    if (p->o->csv)
+        sinks_notice(shell->sinks, "%zu series written to '%s'", p->drawn_count, p->o->csv);
+    return p->o->csv && !p->o->png ? 0 : draw(shell, p, err);
+}
+
+static int plot_jobs(struct shell *shell, const struct plot_options *o, struct err *err)
+{
+    struct plot p = { .o = o };
+    int status = command_check_needs(shell, NEEDS_STORE, err);
+    if (status == 0 && (o->by || o->where_count))
+        status = err_set(err, "--by and --where are for columns of a CSV file");
+    for (size_t i = 0; i < o->word_count && status == 0; i++)
+        status = read_word(&p, shell, o->words[i], err);
+    if (status == 0 && !p.job_count)
+        status = err_set(err, "/plot needs the number of a job (/jobs lists them), the folder it "
+                              "writes into, or a CSV file");
     if (status == 0)
         status = p.series_count ? show_curves(shell, &p, err) : list_series(shell, &p, err);
     plot_release(&p);
     return status;
 }
 
+static int plot_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct plot_options o = { 0 };
+    int at = 0;
+    if (option_table_read(&options, &o, argc, argv, &at, err) < 0) return -1;
+    const char *first = o.word_count ? o.words[0] : "";
+    const size_t n = strlen(first);
+    const bool table = n > 4 && !strcmp(first + n - 4, ".csv");
+    return table ? plot_table(shell, &o, err) : plot_jobs(shell, &o, err);
+}
+
 const struct command command_plot = {
     .name = "plot",
-    .usage = "/plot JOB... [SERIES...] [--smooth N] [--csv FILE] [--png FILE]",
-    .help = "Draws what jobs told step by step: loss, learning rate, norms of gradients.",
-    .details = "/plot 3               which series job 3 has\n"
-               "/plot 3 loss lr       two of them\n"
-               "/plot 3 4 loss        the same of two jobs\n"
-               "/plot 3 norm.*.mean --csv FILE   all that match, as a table\n"
-               "--smooth N takes means over N steps; --png FILE draws a picture instead.",
+    .usage = "/plot JOB... [SERIES...] [--smooth N] [--csv FILE] | FILE.csv X Y... [--by COLUMN] "
+             "[--where COLUMN=VALUE] ... [--png FILE] [--title TEXT] [--log xy] [--points]",
+    .help = "Draws what jobs told step by step, or columns of a CSV file (/collect).",
+    .details =
+        "/plot 3               which series job 3 has\n"
+        "/plot 3 loss lr       two of them\n"
+        "/plot 3 4 loss        the same of two jobs\n"
+        "/plot runs/ln loss    of the runs that wrote into this folder, one after the other\n"
+        "/plot 3 norm.*.mean --csv FILE   all that match, as a table\n"
+        "/plot keep.csv keep score --by method    a line for each method\n"
+        "\n"
+        "--png FILE draws a picture instead. --smooth N takes means over N points, --log x, y or\n"
+        "xy makes axes logarithmic, --points leaves points unjoined. Of a CSV file: where X is no\n"
+        "number there are bars; --by COLUMN[,COLUMN] makes a line or bar for each value, --where\n"
+        "(may be repeated; VALUE|VALUE is any of them) takes only such rows.",
     .min = 1,
     .max = -1,
-    .needs = NEEDS_STORE,
     .complete = COMPLETE_JOB,
     .run = plot_run,
 };

@@ -265,7 +265,10 @@ static int draw_table(const char *path, const struct result_table *t, struct err
             l->y[i] = t->rows[i].value[c];
         }
     }
-    const int status = plot_png(path, lines, count, err);
+    const struct plot_axes axes = { .title = t->name,
+                                    .x = t->columns[t->points],
+                                    .y = t->points ? t->columns[2] : NULL };
+    const int status = plot_png(path, &axes, lines, count, err);
     for (size_t i = 0; i < count; i++) {
         free((char *)lines[i].name);
         free(lines[i].x);

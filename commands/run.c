@@ -1,21 +1,117 @@
-// commands/run.c -- /run: a file of lines, up to the first error.
+// commands/run.c -- /run: a file of lines, up to the first error; once for each combination of the
+// values that its variables are given.
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "commands/command.h"
+
+enum { NAMES_MAX = 16 };
+
+struct variables {
+    struct {
+        char *name;
+        char **values;
+        int count, at;
+    } list[NAMES_MAX];
+    int count;
+};
+
+static bool is_name(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (!isalnum((unsigned char)text[i]) && text[i] != '_') return false;
+    return length && !isdigit((unsigned char)text[0]);
+}
+
+// NAME=VALUE,VALUE; values are separated by "|" if there is one: some hold commas.
+static int read_variable(struct variables *v, const char *word, struct err *err)
+{
+    const char *equals = strchr(word, '=');
+    if (!equals || !is_name(word, (size_t)(equals - word)))
+        return err_set(err, "'%s' is no NAME=VALUE[,VALUE...]", word);
+    if (v->count == NAMES_MAX) return err_set(err, "/run takes at most %d variables", NAMES_MAX);
+    const char between = strchr(equals, '|') ? '|' : ',';
+    const int i = v->count++;
+    v->list[i].name = xstrndup(word, (size_t)(equals - word));
+    for (const char *p = equals + 1;; p++) {
+        const char *end = strchr(p, between);
+        const size_t n = end ? (size_t)(end - p) : strlen(p);
+        v->list[i].values = xreallocarray(v->list[i].values, (size_t)v->list[i].count + 1,
+                                          sizeof *v->list[i].values);
+        v->list[i].values[v->list[i].count++] = xstrndup(p, n);
+        p += n;
+        if (!*p) return 0;
+    }
+}
+
+static void variables_release(struct variables *v)
+{
+    for (int i = 0; i < v->count; i++) {
+        for (int k = 0; k < v->list[i].count; k++) free(v->list[i].values[k]);
+        free(v->list[i].values);
+        free(v->list[i].name);
+    }
+}
+
+// The script with the values of now before the variables that the shell has; those are as before
+// afterwards.
+static int run_once(struct shell *shell, const char *file, const struct variables *v,
+                    struct err *err)
+{
+    struct variable *outer = shell->variables;
+    const size_t outer_count = shell->variable_count, count = (size_t)v->count;
+    struct variable *both = xreallocarray(NULL, count + outer_count + 1, sizeof *both);
+    for (size_t i = 0; i < count; i++)
+        both[i] = (struct variable){ v->list[i].name, v->list[i].values[v->list[i].at] };
+    for (size_t i = 0; i < outer_count; i++) both[count + i] = outer[i];
+    shell->variables = both;
+    shell->variable_count = count + outer_count;
+    shell->depth++;
+    const int status = shell_script(shell, file, err);
+    shell->depth--;
+    shell->variables = outer;
+    shell->variable_count = outer_count;
+    free(both);
+    return status;
+}
+
+// The next combination, the last variable the quickest; false after the last one.
+static bool advance(struct variables *v)
+{
+    for (int i = v->count; i-- > 0;) {
+        if (++v->list[i].at < v->list[i].count) return true;
+        v->list[i].at = 0;
+    }
+    return false;
+}
 
 static int run_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    shell->depth++;
-    const int status = shell_script(shell, argv[0], err);
-    shell->depth--;
+    struct variables v = { 0 };
+    int status = 0;
+    for (int i = 1; i < argc && status == 0; i++) status = read_variable(&v, argv[i], err);
+    if (status == 0) {
+        do status = run_once(shell, argv[0], &v, err);
+        while (status == 0 && !shell->quit && advance(&v));
+    }
+    variables_release(&v);
     return status;
 }
 
 const struct command command_run = {
     .name = "run",
-    .usage = "/run FILE",
-    .help = "Runs the lines of a file and stops at the first that fails.",
-    .details = "/help lines says how lines are read.",
+    .usage = "/run FILE [NAME=VALUE[,VALUE...]]...",
+    .help = "Runs the lines of a file, once or with each of some values, up to the first error.",
+    .details =
+        "NAME stands as ${NAME} in the file's lines. With several values the file is run with\n"
+        "each, with several names with each combination; values that hold commas are separated "
+        "by\n"
+        "|. ${NAME:-VALUE} has this value where NAME has none.\n"
+        "    /run keep.vlmsh SCORE=contribution,attention,random KEEP=0.5,0.25,0.1\n"
+        "/help lines says how lines are read.",
     .min = 1,
-    .max = 1,
+    .max = -1,
     .complete = COMPLETE_PATH,
     .run = run_run,
 };

@@ -100,9 +100,22 @@ static struct asked *find_answer(struct side *s, size_t message)
     return NULL;
 }
 
+static void add_steps(struct compared_data *d, const double *distances, int64_t count)
+{
+    if (count > d->step_count) {
+        d->by_step = xreallocarray(d->by_step, (size_t)count, sizeof *d->by_step);
+        for (; d->step_count < count; d->step_count++)
+            d->by_step[d->step_count] = (struct compared_step){ 0 };
+    }
+    for (int64_t t = 0; t < count; t++) {
+        d->by_step[t].sum += distances[t];
+        d->by_step[t].answers++;
+    }
+}
+
 // How far the second side is from the first after the first one's tokens.
-static int measure(struct asked *a, const struct asked *first, struct evaluate_passes *p,
-                   struct err *err)
+static int measure(struct compared_data *d, struct asked *a, const struct asked *first,
+                   struct evaluate_passes *p, struct err *err)
 {
     const struct step_logits *full = &first->full;
     const size_t room = (size_t)full->steps + 1;
@@ -117,6 +130,7 @@ static int measure(struct asked *a, const struct asked *first, struct evaluate_p
         a->mean += distances[t] / (double)a->steps;
         a->most = fmax(a->most, distances[t]);
     }
+    add_steps(d, distances, a->steps);
     free(distances);
     free(best);
     return status;
@@ -137,7 +151,7 @@ static int answered(void *self, struct evaluate_passes *p, const struct event_an
     a->full = s->logits;
     s->logits = (struct step_logits){ 0 };
     const struct asked *first = s == other ? NULL : find_answer(other, a->message);
-    const int status = first ? measure(a, first, p, err) : 0;
+    const int status = first ? measure(s->comparing->d, a, first, p, err) : 0;
     compare_meter_hook(&s->meter, p->settings);
     // Nothing is taken over from one question to the next, so that both sides pay the same.
     conversation_stale(p->c, STALE_KV);
@@ -406,6 +420,7 @@ void compared_data_release(struct compared_data *d)
         free(q->answer[1]);
     }
     free(d->list);
+    free(d->by_step);
     for (int k = 0; k < 2; k++) evaluation_release(&d->evaluation[k]);
     *d = (struct compared_data){ 0 };
 }

@@ -64,6 +64,12 @@ struct compared_data {
     int64_t generated, same;       // how many, and how many with the same tokens on both sides
     struct compare_mean hellinger; // mean over questions of the mean over steps
     int64_t steps, agreed;
+    // Hellinger distance by step, over the answers that have so many.
+    struct compared_step {
+        double sum;
+        int64_t answers;
+    } * by_step; // [step_count]
+    int64_t step_count;
 };
 
 // -1 when either side could score nothing. When it is cancelled, evaluation[k].cancelled says so

@@ -1,6 +1,7 @@
 // core/compare_results.c -- the tables of /compare.
 #include "core/compare_results.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -177,6 +178,19 @@ static void put_mean(struct result_table *t, const char *what, const struct comp
     result_row(t, "%s, 95%% high", what)[0] = m->high;
 }
 
+// Mean distance by step, where answers are longer than one token.
+static void put_steps(struct results *r, const struct compared_data *d)
+{
+    if (d->step_count < 2) return;
+    struct result_table *t = results_table(r, "compare.steps", "step|hellinger|answers");
+    t->curve = true;
+    for (int64_t i = 0; i < d->step_count; i++) {
+        double *v = result_row(t, "%" PRId64, i);
+        v[0] = d->by_step[i].sum / (double)d->by_step[i].answers;
+        v[1] = (double)d->by_step[i].answers;
+    }
+}
+
 void compare_data_results(struct results *r, const char *const title[2],
                           const struct compared_data *d)
 {
@@ -195,6 +209,7 @@ void compare_data_results(struct results *r, const char *const title[2],
     result_row(t, "share of the same answers")[0] = (double)d->same / (double)d->generated;
     result_row(t, "share of steps with the same likeliest token")[0] =
         (double)d->agreed / (double)d->steps;
+    put_steps(r, d);
 }
 
 void compare_data_results_questions(struct results *r, const struct compared_data *d)

@@ -16,7 +16,8 @@ void compare_results(struct results *r, const char *const title[2], const struct
 // Table "compare.steps": distance and the likeliest tokens' ids.
 void compare_results_steps(struct results *r, const struct comparison *c);
 
-// The same tables of a data set, with what is compared as notes.
+// The same tables of a data set, with what is compared as notes; "compare.steps": mean distance by
+// step.
 void compare_data_results(struct results *r, const char *const title[2],
                           const struct compared_data *d);
 // Table "compare.questions": scores and distances.

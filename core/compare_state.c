@@ -53,7 +53,7 @@ static cJSON *asked_json(const struct asked *q)
 {
     cJSON *o = cJSON_CreateObject();
     struct compare_cost cost = q->cost;
-    double costs[COSTS];
+    double costs[COSTS] = { 0 };
     const double numbers[] = { q->turn, q->class, q->scored,        q->answered,      q->score,
                                q->mean, q->most,  (double)q->steps, (double)q->agreed };
     add_list(o, "numbers", numbers, sizeof numbers / sizeof *numbers);

@@ -114,7 +114,7 @@ const struct backend *device_find(const char *name, struct err *err)
 static void add_gpus(void (*add)(void *self, const struct device_row *row), void *self,
                      struct err *why)
 {
-    char text[256];
+    char text[160];
     const struct cuda_library *library = open_library(why);
     if (!library) return;
     const int count = library->count(text, sizeof text);

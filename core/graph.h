@@ -33,6 +33,7 @@ struct tape;
 struct graph_sample {
     uint64_t number; // of this draw in the training: seeds noise
     double penalty;  // what methods add to its loss
+    double kl;       // the divergence that beta times is part of it
 };
 
 struct graph {

@@ -89,7 +89,7 @@ void heatmap_title(const struct event_heatmap *map, char *text, size_t size)
 
 // --- as a file -----------------------------------------------------------------------------------
 
-enum { SIDE = 320, GAP = 20, HEAD = 30, FOOT = 56, ACROSS = 4, BAR = 10 };
+enum { SIDE = 320, GAP = 20, HEAD = 44, FOOT = 60, ACROSS = 4, BAR = 10 };
 
 struct sheet {
     uint8_t *pixels;
@@ -117,14 +117,14 @@ static void draw_legend(struct sheet *s, const struct event_heatmap *map, int x,
     letters_draw(s->pixels, s->width, s->height, x + SIDE - letters_width(text, 2), y + BAR + 4, 2,
                  text, black);
     if (!map->dropped) return;
-    letters_draw(s->pixels, s->width, s->height, x + 110, y + BAR + 4, 2, "grey: dropped", black);
+    letters_draw(s->pixels, s->width, s->height, x, y + BAR + 24, 2, "grey: dropped", black);
 }
 
 // The title in one line, or two.
 static void draw_title(struct sheet *s, const char *title, int x, int y)
 {
     static const uint8_t black[3] = { 0, 0, 0 };
-    const int room = SIDE / 8;
+    const int room = SIDE / letters_width("m", 2);
     char line[64];
     int cut = (int)strlen(title);
     if (cut > room)
@@ -132,7 +132,7 @@ static void draw_title(struct sheet *s, const char *title, int x, int y)
     snprintf(line, sizeof line, "%.*s", cut, title);
     letters_draw(s->pixels, s->width, s->height, x, y, 2, line, black);
     snprintf(line, sizeof line, "%.*s", room, title + cut + (title[cut] == ' '));
-    letters_draw(s->pixels, s->width, s->height, x, y + 13, 2, line, black);
+    letters_draw(s->pixels, s->width, s->height, x, y + 20, 2, line, black);
 }
 
 int heatmap_png(const char *path, const struct event_heatmap *maps, size_t count, struct err *err)

@@ -1,50 +1,93 @@
-// core/letters.c -- small letters for pictures that are drawn.
+// core/letters.c -- letters for pictures that are drawn.
 #include "core/letters.h"
 
-#include <stddef.h>
+#include <stdbool.h>
 #include <string.h>
 
-// Letters of 3 x 5 dots, row by row, an octal digit each: 4 is the left dot, 1 the right one.
-static const struct {
-    char letter;
-    const char *rows;
-} letters[] = {
-    { '0', "75557" }, { '1', "26227" }, { '2', "71747" }, { '3', "71717" }, { '4', "55711" },
-    { '5', "74717" }, { '6', "74757" }, { '7', "71122" }, { '8', "75757" }, { '9', "75717" },
-    { 'a', "25755" }, { 'b', "65656" }, { 'c', "34443" }, { 'd', "65556" }, { 'e', "74647" },
-    { 'f', "74644" }, { 'g', "34553" }, { 'h', "55755" }, { 'i', "72227" }, { 'j', "11152" },
-    { 'k', "55655" }, { 'l', "44447" }, { 'm', "57755" }, { 'n', "65555" }, { 'o', "25552" },
-    { 'p', "65644" }, { 'q', "25561" }, { 'r', "65655" }, { 's', "34216" }, { 't', "72222" },
-    { 'u', "55557" }, { 'v', "55552" }, { 'w', "55775" }, { 'x', "55255" }, { 'y', "55222" },
-    { 'z', "71247" }, { '.', "00002" }, { ',', "00024" }, { '-', "00700" }, { '+', "02720" },
-    { '_', "00007" }, { '/', "11244" }, { ':', "02020" }, { '=', "07070" }, { '%', "51245" },
-    { '(', "24442" }, { ')', "21112" }, { '*', "05250" },
+enum { COLUMNS = 5 };
+
+// Printable ASCII from the blank on. Row by row from above, a digit of base 32 (0-9, A-V) each: 16
+// is the left dot, 1 the right one; rows that are missing at the end are empty.
+static const char *const letters[] = {
+    "",         "4444004",   "AAA0000", "AAVAVAA",   "4FKE5U4",   "OP248J3",   "CIK8LID",
+    "C480000",  "2488842",   "8422248", "04LEL40",   "044V440",   "00000C48",  "000E000",
+    "00000CC",  "01248G0",   "EHJLPHE", "4C4444E",   "EH1248V",   "V2421HE",   "26AIV22",
+    "VGU11HE",  "68GUHHE",   "V124888", "EHHEHHE",   "EHHF12C",   "0CC0CC0",   "0CC0CC48",
+    "248G842",  "00V0V00",   "8421248", "EH12404",   "EH1DLLE",   "EHHVHHH",   "UHHUHHU",
+    "EHGGGHE",  "SIHHHIS",   "VGGUGGV", "VGGUGGG",   "EHGNHHF",   "HHHVHHH",   "E44444E",
+    "72222IC",  "HIKOKIH",   "GGGGGGV", "HRLLHHH",   "HHPLJHH",   "EHHHHHE",   "UHHUGGG",
+    "EHHHLID",  "UHHUKIH",   "FGGE11U", "V444444",   "HHHHHHE",   "HHHHHA4",   "HHHLLLA",
+    "HHA4AHH",  "HHHA444",   "V1248GV", "E88888E",   "0G84210",   "E22222E",   "4AH0000",
+    "0000000V", "8420000",   "00E1FHF", "GGMPHHU",   "00EGGHE",   "11DJHHF",   "00EHVGE",
+    "698S888",  "00FHHHF1E", "GGMPHHH", "40C444E",   "2062222IC", "GGIKOKI",   "C44444E",
+    "00QLLHH",  "00MPHHH",   "00EHHHE", "00UHHHUGG", "00FHHHF11", "00MPGGG",   "00EGE1U",
+    "88S8896",  "00HHHJD",   "00HHHA4", "00HHLLA",   "00HA4AH",   "00HHHHF1E", "00V248V",
+    "2448442",  "4444444",   "8442448", "008L200",
 };
 
-static void letter(uint8_t *pixels, int width, int height, int x, int y, int dot, const char *rows,
-                   const uint8_t colour[3])
+static int row_bits(char digit)
 {
-    for (int r = 0; r < 5 * dot; r++)
-        for (int c = 0; c < 3 * dot; c++) {
-            const int px = x + c, py = y + r;
-            if (!((rows[r / dot] - '0') & (4 >> c / dot))) continue;
-            if (px < 0 || py < 0 || px >= width || py >= height) continue;
-            memcpy(pixels + ((size_t)py * (size_t)width + (size_t)px) * 3, colour, 3);
+    return digit <= '9' ? digit - '0' : digit - 'A' + 10;
+}
+
+// Letters beyond ASCII take one place, whatever their bytes.
+static bool begins(char c)
+{
+    return ((unsigned char)c & 0xC0) != 0x80;
+}
+
+static const char *drawing(char c)
+{
+    const int i = (unsigned char)c - ' ';
+    return i >= 0 && i < (int)(sizeof letters / sizeof *letters) ? letters[i] : "";
+}
+
+struct page {
+    uint8_t *pixels;
+    int width, height, dot;
+    const uint8_t *colour;
+    bool up; // the text goes upwards
+};
+
+// A dot of a letter, `along` dots from where the text begins and `down` from its upper edge.
+static void put(const struct page *p, int x, int y, int along, int down)
+{
+    const int from_x = p->up ? x + down * p->dot : x + along * p->dot;
+    const int from_y = p->up ? y - (along + 1) * p->dot + 1 : y + down * p->dot;
+    for (int r = 0; r < p->dot; r++)
+        for (int c = 0; c < p->dot; c++) {
+            const int px = from_x + c, py = from_y + r;
+            if (px < 0 || py < 0 || px >= p->width || py >= p->height) continue;
+            memcpy(p->pixels + ((size_t)py * (size_t)p->width + (size_t)px) * 3, p->colour, 3);
         }
+}
+
+static void draw(const struct page *p, int x, int y, const char *text)
+{
+    for (int at = 0; *text; text++) {
+        const char *rows = drawing(*text);
+        for (int r = 0; rows[r]; r++)
+            for (int c = 0; c < COLUMNS; c++)
+                if (row_bits(rows[r]) & (16 >> c)) put(p, x, y, at + c, r);
+        at += begins(*text) ? LETTER_WIDTH : 0;
+    }
 }
 
 void letters_draw(uint8_t *pixels, int width, int height, int x, int y, int dot, const char *text,
                   const uint8_t colour[3])
 {
-    for (; *text; text++, x += 4 * dot) {
-        const char c = *text >= 'A' && *text <= 'Z' ? (char)(*text + 32) : *text;
-        for (size_t i = 0; i < sizeof letters / sizeof *letters; i++)
-            if (letters[i].letter == c)
-                letter(pixels, width, height, x, y, dot, letters[i].rows, colour);
-    }
+    draw(&(struct page){ pixels, width, height, dot, colour, false }, x, y, text);
+}
+
+void letters_draw_up(uint8_t *pixels, int width, int height, int x, int y, int dot,
+                     const char *text, const uint8_t colour[3])
+{
+    draw(&(struct page){ pixels, width, height, dot, colour, true }, x, y, text);
 }
 
 int letters_width(const char *text, int dot)
 {
-    return (int)strlen(text) * 4 * dot;
+    int count = 0;
+    for (; *text; text++) count += begins(*text);
+    return count * LETTER_WIDTH * dot;
 }

@@ -1,8 +1,8 @@
-// core/plot.h -- curves as text and as a picture: axes with numbers, several lines.
+// core/plot.h -- curves and bars as text and as a picture: axes with numbers, several lines.
 //
 //   struct plot_line lines[] = { { .name = "3 loss", .x = steps, .y = values, .count = n } };
-//   plot_text(&b, lines, 1, 0, 16);                 // as wide as the terminal
-//   plot_png("loss.png", lines, 1, &err);
+//   plot_text(&b, NULL, lines, 1, 0, 16);                 // as wide as the terminal
+//   plot_png("loss.png", &(struct plot_axes){ .x = "step", .y = "loss" }, lines, 1, &err);
 #ifndef CORE_PLOT_H
 #define CORE_PLOT_H
 
@@ -22,9 +22,21 @@ struct plot_line {
 
 enum { PLOT_LINES = 8 }; // that can be told apart
 
-// width 0: that of the terminal on standard output, else 80; height: lines of the drawing itself.
-void plot_text(struct buf *b, const struct plot_line *lines, size_t count, int width, int height);
-int plot_png(const char *path, const struct plot_line *lines, size_t count, struct err *err);
+// What stands at the axes; all of it may be zero.
+struct plot_axes {
+    const char *title, *x, *y;
+    // Bars instead of curves: x counts these names from 0.
+    const char *const *names;
+    size_t name_count;
+    bool log_x, log_y; // what is not above 0 is a gap
+};
+
+// axes NULL: plain ones. width 0: that of the terminal on standard output, else 80; height: lines
+// of the drawing itself (bars take a line each).
+void plot_text(struct buf *b, const struct plot_axes *axes, const struct plot_line *lines,
+               size_t count, int width, int height);
+int plot_png(const char *path, const struct plot_axes *axes, const struct plot_line *lines,
+             size_t count, struct err *err);
 // Each value becomes the mean of those at most window / 2 places away; gaps are passed over.
 void plot_smooth(double *y, size_t count, size_t window);
 

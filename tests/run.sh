@@ -15,8 +15,8 @@ unset XDG_CONFIG_HOME XDG_DATA_HOME HF_HOME INPUTRC NO_COLOR
 log=$home/log
 for t in "$@"; do
     case $t in
-    *.sh) timeout "${TEST_TIMEOUT:-300}" bash "$t" >"$log" 2>&1 ;;
-    *) timeout "${TEST_TIMEOUT:-300}" "$t" >"$log" 2>&1 ;;
+    *.sh) timeout "${TEST_TIMEOUT:-900}" bash "$t" >"$log" 2>&1 ;;
+    *) timeout "${TEST_TIMEOUT:-900}" "$t" >"$log" 2>&1 ;;
     esac
     status=$?
     name=${t#*/tests/}; name=${name#tests/}

@@ -361,14 +361,16 @@ static int add_penalty(struct pass *p, int64_t from, int64_t to, int64_t count, 
 {
     const struct penalty *y = self;
     struct graph *g = p->g;
-    const double mean = p->x->beta / (double)(count * p->heads);
+    const double mean = 1 / (double)(count * p->heads), beta = p->x->beta;
     double sum = 0;
     for (int64_t i = before * p->heads; i < (before + count) * p->heads; i++) {
         sum += (double)p->gate[i] * (double)y->kl[i];
-        y->weight[i] = (float)(g->share * mean * (double)p->gate[i]);
+        y->weight[i] = (float)(g->share * beta * mean * (double)p->gate[i]);
     }
     // A block that is computed again is counted once.
-    if (!g->tape || !g->tape->recomputing) g->samples[number].penalty += mean * sum;
+    if (g->tape && g->tape->recomputing) return 0;
+    g->samples[number].penalty += beta * mean * sum;
+    g->samples[number].kl += mean * sum;
     return 0;
 }
 

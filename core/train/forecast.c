@@ -114,7 +114,7 @@ static int run_rows(struct dry *d, const struct load *load, struct forecast *f, 
     if (model_sees(m) && make_picture(d, &picture, err) < 0) return -1;
     make_labels(&labels, m, load->rows ? load->rows : picture.tokens + FORECAST_TEXT_ROWS,
                 picture.tokens);
-    const struct loss_item item = { &picture, picture.tokens ? 1 : 0, &labels, 0 };
+    const struct loss_item item = { &picture, picture.tokens ? 1 : 0, &labels, 0, NULL };
     int64_t count = 1;
     while (count < batch && sft_pass_takes(&d->t, count, count * labels.sequence.n)) count++;
     struct loss_item *items = xcalloc((size_t)count, sizeof *items);

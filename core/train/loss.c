@@ -178,7 +178,10 @@ int loss_batch(struct graph *g, const struct model *m, const struct loss_item *i
     int status = -1;
     if (h && decoder_forward(g, &m->decoder, NULL, b.sequence, h, LOGITS_HIDDEN, true, &last) == 0)
         status = head_loss(g, &m->decoder, last, &b, &alive, share, losses);
-    for (size_t k = 0; k < count; k++) losses[k] += b.samples[k].penalty;
+    for (size_t k = 0; k < count; k++) {
+        losses[k] += b.samples[k].penalty;
+        if (items[k].kl) *items[k].kl = b.samples[k].kl;
+    }
     if (g->tape && status == 0) status = tape_backward(g);
     if (g->tape && status < 0) tape_clear(g->tape);
     g->samples = NULL;
@@ -193,6 +196,6 @@ int loss_batch(struct graph *g, const struct model *m, const struct loss_item *i
 int loss_sample(struct graph *g, const struct model *m, struct picture *pictures,
                 size_t picture_count, const struct labels *l, double share, double *loss)
 {
-    const struct loss_item item = { pictures, picture_count, l, 0 };
+    const struct loss_item item = { pictures, picture_count, l, 0, NULL };
     return loss_batch(g, m, &item, 1, share, loss);
 }

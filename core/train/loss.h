@@ -8,7 +8,7 @@
 //
 // Or several samples in one pass, which small models need to be fast; nothing is padded:
 //
-//   struct loss_item items[] = { { pictures_a, 1, &labels_a }, { pictures_b, 2, &labels_b } };
+//   struct loss_item items[] = { { .pictures = a, .picture_count = 1, .labels = &labels_a }, { ... } };
 //   loss_batch(&g, model, items, 2, 1.0 / samples, losses);    // the same to float accuracy
 //
 // The loss of a sample is the mean over its trained tokens, that of a step the mean over its
@@ -32,6 +32,7 @@ struct loss_item {
     size_t picture_count;
     const struct labels *labels;
     uint64_t number; // of this draw of the sample in the training: seeds methods' noise
+    double *kl;      // gets the divergence that methods penalize; NULL: nobody asks
 };
 
 // The samples' rows go through encoder and decoder together, each row seeing its own sample alone.

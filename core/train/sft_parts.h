@@ -65,7 +65,7 @@ struct sft {
     bool torn;      // a step was taken whose validation was not: no place to go on from
     char *settings; // what training depends on, "key=value" lines
     char data_hash[65], samples_hash[65], held_hash[65], adapter_hash[65]; // "": there is none
-    double loss;                                                           // of the last step
+    double loss, kl;                                                       // of the last step
     double saved, begun;                                                   // times
     int64_t begun_step;                                                    // of this process
 };

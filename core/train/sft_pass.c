@@ -14,7 +14,7 @@ enum { PASS_NUMBERS = 1 << 20, PASS_SAMPLES = 64 }; // rows times hidden size
 struct pass {
     struct feed_item items[PASS_SAMPLES];
     struct loss_item list[PASS_SAMPLES];
-    double losses[PASS_SAMPLES];
+    double losses[PASS_SAMPLES], kl[PASS_SAMPLES];
     size_t count;
     int64_t rows;
 };
@@ -24,10 +24,13 @@ static int pass_add(struct sft *t, struct sft_set *set, struct pass *p, int64_t 
 {
     struct feed_item *item = &p->items[p->count];
     if (feed_read(&set->feed, &t->graph, index, item, err) < 0) return -1;
-    p->list[p->count++] = (struct loss_item){ .pictures = item->pictures,
-                                              .picture_count = item->picture_count,
-                                              .labels = &item->labels,
-                                              .number = number };
+    p->kl[p->count] = 0;
+    p->list[p->count] = (struct loss_item){ .pictures = item->pictures,
+                                            .picture_count = item->picture_count,
+                                            .labels = &item->labels,
+                                            .number = number,
+                                            .kl = &p->kl[p->count] };
+    p->count++;
     p->rows += item->labels.sequence.n;
     return 0;
 }
@@ -74,7 +77,10 @@ int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t co
         *rows += p->rows;
         const size_t n = p->count;
         if (status == 0) status = pass_run(t, set, p, share, err);
-        for (size_t k = 0; k < n && status == 0; k++) *sum += share * p->losses[k];
+        for (size_t k = 0; k < n && status == 0; k++) {
+            *sum += share * p->losses[k];
+            t->kl += share * p->kl[k];
+        }
         if (status == 0 && job_stopped(t->job) == JOB_CANCEL) t->graph.cancelled = true;
         if (status == 0 && graph_stop(&t->graph)) status = err_set(err, "cancelled");
     }
@@ -132,7 +138,7 @@ int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
     }
     const int64_t first = within * t->accumulate;
     const int64_t end = first + t->accumulate < batches ? first + t->accumulate : batches;
-    t->loss = 0;
+    t->loss = t->kl = 0;
     *rows = 0;
     t->graph.tape = &t->tape;
     int status = params_clear(&t->params, err);

@@ -282,7 +282,10 @@ static void bench_small(int only)
         int rows = 250 + (i * 37) % 100, trained = (rows - PATCHES) / 2;
         pictures[i] = make_picture(i + 1);
         labels[i] = make_labels(m, rows, PATCHES, trained);
-        items[i] = (struct loss_item){ &pictures[i], 1, &labels[i], (uint64_t)i };
+        items[i] = (struct loss_item){ .pictures = &pictures[i],
+                                       .picture_count = 1,
+                                       .labels = &labels[i],
+                                       .number = (uint64_t)i };
         whole.rows += rows;
         whole.patches += PATCHES;
         whole.trained += trained;

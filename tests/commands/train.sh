@@ -50,11 +50,27 @@ check "steps" 'select(.event=="table") | .rows | map(select(.[0]=="steps"))[0][1
 lines "/plot 1 loss grad_var.layers.0.input_layernorm"
 check "drawn" 'select(.event=="error").message' ""
 
+# A job by the folder it writes into; a look at a finished run (--resume) tells nothing new.
+lines "/load $llava" "/set train.method layernorm" "/train $work/data.jsonl $work/norms --resume" /wait \
+    "/job $work/norms" "/plot $work/norms $work/all loss --csv $work/both.csv" "/job $work/no/such"
+check "all but the last" 'select(.event=="done").ok | tostring' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse'
+check "the run that told something" \
+    'select(.event=="table" and .name=="job") | .rows | map(select(.[0]=="job"))[0][1]' 1
+same "its whole curve" "$(grep -c ^norms, "$work/both.csv")" 6
+same "the other's" "$(grep -c ^all, "$work/both.csv")" 6
+
+# The divergence that IRA penalizes is told; nothing has moved before the first step.
+lines "/load $llava" "/set train.ira on" "/set train.method connector" "/set train.steps 3" \
+    "/set train.lr.ira 0.1" "/train $work/data.jsonl $work/ira" /wait "/plot $work/ira kl --csv $work/kl.csv"
+check "no error" 'select(.event=="error").message' ""
+same "0 before the first step, then more" \
+    "$(awk -F, 'NR == 2 { first = $4 } END { print first, ($4 > 0) }' "$work/kl.csv")" "0 1"
+
 # Validation by the metric that the data names; train.score loss looks at the loss alone.
 sed 's/{"id"/{"metric": "contains", "id"/' "$work/data.jsonl" >"$work/named.jsonl"
 lines "/load $llava" "/set job.nice 0" "/set train.method layernorm-simple" "/set train.steps 2" \
     "/set train.validation 0.5" "/train $work/named.jsonl $work/named" /wait "/set train.score loss" \
-    "/train $work/named.jsonl $work/unnamed" /wait "/job 3" "/job 4"
+    "/train $work/named.jsonl $work/unnamed" /wait "/job $work/named" "/job $work/unnamed"
 check_has "the metric" 'select(.event=="table" and .name=="job") | .rows | map(.[0]+" "+.[1]) | join("\n")' \
     "(contains)"
 check "a score and a loss" '[select(.event=="table" and .name=="job") | .rows[] | select(.[0]|startswith("validation "))[0]] | .[]' \
@@ -65,9 +81,9 @@ lines "/load $llava" "/set job.nice 0" "/set train.batch 2" "/set train.steps 4"
     "/set train.save_every 2" "/set train.keep 2" "/set train.method lora" \
     "/train $work/data.jsonl $work/kept" /wait "/set train.method all" \
     "/train $work/data.jsonl $work/whole" /wait "/adapter load $work/kept/checkpoint-2" \
-    "/adapter load $work/kept/checkpoint-4" "/eval $work/data.jsonl" /wait "/job 7" \
+    "/adapter load $work/kept/checkpoint-4" "/eval $work/data.jsonl" /wait "/job 9" \
     "/adapter load $work/whole/checkpoint-2" "/load $work/whole/checkpoint-2" \
-    "/eval $work/data.jsonl" /wait "/job 8" "/plot 99"
+    "/eval $work/data.jsonl" /wait "/job 10" "/plot 99"
 check "checkpoints" 'select(.event=="error").message' "'$work/whole/checkpoint-2' is not an adapter (it has no adapter_config.json and no extra.safetensors) but a model: /load it
 there is no job 99 (/jobs lists them)"
 check "scored" '[select(.event=="table" and .name=="job") | .rows[] | select(.[0]=="n")[1]] | .[]' $'6\n6'

@@ -44,12 +44,13 @@ static void curves_are_drawn_where_they_belong(void **state)
     double x[] = { 0, 1, 2, 3 }, y[] = { 0, 1, 2, 3 }, z[] = { 3, NAN, 0, 0 };
     const struct plot_line lines[] = { { "up", x, y, 4, false }, { "down", x, z, 4, false } };
     struct buf b = { 0 };
-    plot_text(&b, lines, 2, 30, 4);
+    plot_text(&b, NULL, lines, 2, 30, 4);
     char *rows[16] = { 0 }, *rest = NULL;
     int count = 0;
     for (char *row = strtok_r(b.data, "\n", &rest); row; row = strtok_r(NULL, "\n", &rest))
         rows[count++] = row;
     assert_int_equal(count, 7);
+    // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): there are seven
     const char *axis = strchr(rows[4], '+') + 1;
     const size_t left = (size_t)(axis - rows[4]), w = strlen(axis);
     assert_int_equal(rows[3][left], '*');
@@ -70,10 +71,35 @@ static void odd_curves_do_no_harm(void **state)
                                        { "", x, same, 2, false } };
     for (size_t i = 0; i < 3; i++) {
         struct buf b = { 0 };
-        plot_text(&b, &lines[i], 1, 0, 0);
+        plot_text(&b, NULL, &lines[i], 1, 0, 0);
         assert_true(b.length > 100);
         buf_release(&b);
     }
+}
+
+static void bars_have_names_and_axes_may_be_logarithmic(void **state)
+{
+    static const char *const names[] = { "left", "right" };
+    const struct plot_axes bars = { .names = names, .name_count = 2 }, logs = { .log_x = true };
+    double x[] = { 0, 1 }, y[] = { 2, 4 }, tens[] = { 1, 10, 0, 100 }, up[] = { 1, 2, 9, 3 };
+    const struct plot_line of[] = { { "a", x, y, 2, false }, { "up", tens, up, 4, false } };
+    struct buf b = { 0 };
+    plot_text(&b, &bars, of, 1, 60, 4);
+    const char *left = strstr(b.data, " left"), *right = strstr(b.data, "right");
+    assert_non_null(left);
+    assert_non_null(right);
+    const long short_bar = (long)strspn(strchr(left, '*'), "*");
+    const long long_bar = (long)strspn(strchr(right, '*'), "*");
+    assert_true(short_bar > 5 && labs(long_bar - 2 * short_bar) <= 1);
+    buf_clear(&b);
+    // 10 is in the middle between 1 and 100; 0 is nowhere.
+    plot_text(&b, &logs, &of[1], 1, 60, 8);
+    char *line = b.data;
+    for (int i = 0; i < 9; i++) line = strchr(line, '\n') + 1;
+    const char *one = strchr(line, '1'), *ten = strstr(line, " 10"), *hundred = strstr(line, "100");
+    assert_non_null(hundred);
+    assert_true(labs((hundred - ten) - (ten - one)) <= 3);
+    buf_release(&b);
 }
 
 static void means_pass_over_gaps(void **state)
@@ -92,7 +118,7 @@ static void a_picture_shows_the_curve(void **state)
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
-    assert_int_equal(plot_png(path, &line, 1, &err), 0);
+    assert_int_equal(plot_png(path, NULL, &line, 1, &err), 0);
     FILE *f = fopen(path, "r");
     unsigned char head[24];
     assert_int_equal(fread(head, 1, sizeof head, f), sizeof head);
@@ -100,7 +126,7 @@ static void a_picture_shows_the_curve(void **state)
     unlink(path);
     assert_memory_equal(head + 1, "PNG", 3);
     assert_int_equal(head[18] * 256 + head[19], 960);
-    assert_int_equal(plot_png("/no/such/folder/a.png", &line, 1, &err), -1);
+    assert_int_equal(plot_png("/no/such/folder/a.png", NULL, &line, 1, &err), -1);
     assert_non_null(strstr(err.text, "/no/such/folder/a.png"));
 }
 
@@ -110,6 +136,7 @@ int main(void)
         cmocka_unit_test(axes_have_round_numbers),
         cmocka_unit_test(curves_are_drawn_where_they_belong),
         cmocka_unit_test(odd_curves_do_no_harm),
+        cmocka_unit_test(bars_have_names_and_axes_may_be_logarithmic),
         cmocka_unit_test(means_pass_over_gaps),
         cmocka_unit_test(a_picture_shows_the_curve),
     };

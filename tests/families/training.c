@@ -246,7 +246,9 @@ static void run_batch(struct fixture *f, bool recompute, bool turned, double *lo
     int count = turned ? 3 : 2;
     for (int i = 0; i < count; i++) {
         open_sample(f, (i == 1) != turned ? 'b' : 'a', &c[i], &l[i]);
-        items[i] = (struct loss_item){ c[i].pictures, c[i].picture_count, &l[i], 0 };
+        items[i] = (struct loss_item){ .pictures = c[i].pictures,
+                                       .picture_count = c[i].picture_count,
+                                       .labels = &l[i] };
     }
     f->tape.recompute = recompute;
     struct graph g = { .backend = test_device(), .arena = &f->step, .settings = f->r.settings };

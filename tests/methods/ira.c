@@ -385,7 +385,10 @@ static void samples_do_not_mix(void **state)
     attach(&f, &hooks, true);
     for (int i = 0; i < 2; i++) {
         reference_sample(&f.r, i ? "train_b" : "train_a", &c[i], &l[i]);
-        items[i] = (struct loss_item){ c[i].pictures, c[i].picture_count, &l[i], 7 + (uint64_t)i };
+        items[i] = (struct loss_item){ .pictures = c[i].pictures,
+                                       .picture_count = c[i].picture_count,
+                                       .labels = &l[i],
+                                       .number = 7 + (uint64_t)i };
     }
     struct graph g = { .backend = test_device(),
                        .arena = &f.step,

@@ -1,0 +1,286 @@
+// commands/collect.c -- /collect: runs a command and puts what its tables say into a CSV file, a
+// row for each time, so that scripts can measure under many settings and draw or print the whole.
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands/command.h"
+#include "core/csv.h"
+#include "core/probes/taps.h"
+
+enum { WORDS_MAX = 64 };
+
+// A table that the command showed.
+struct shown {
+    char *name;
+    struct csv table;
+};
+
+struct collecting {
+    const char *file;
+    struct pair {
+        char *name;
+        const char *value; // of a cell: what follows the "@"
+        bool cell;
+    } pairs[WORDS_MAX];
+    int pair_count;
+    const char *table; // whose rows are taken; NULL: none's
+    bool again;
+    struct shown *shown;
+    size_t shown_count;
+};
+
+// --- what the command shows ----------------------------------------------------------------------
+
+static void take_table(void *self, const struct event *e)
+{
+    struct collecting *c = self;
+    if (e->kind != EVENT_TABLE) return;
+    const struct event_table *t = e->table;
+    c->shown = xreallocarray(c->shown, c->shown_count + 1, sizeof *c->shown);
+    struct shown *s = &c->shown[c->shown_count++];
+    *s = (struct shown){ .name = xstrdup(t->name) };
+    for (int k = 0; k < t->column_count; k++) csv_need_column(&s->table, t->columns[k]);
+    for (int r = 0; r < t->row_count; r++) {
+        const size_t row = csv_add_row(&s->table);
+        for (int k = 0; k < s->table.column_count; k++)
+            csv_set(&s->table, row, k, t->cells[r * t->column_count + k]);
+    }
+}
+
+// "412.0 MB, forecast ..." is 412.0, "5.9%" is 5.9; other texts stay as they are.
+static char *plain_value(const char *text, bool units)
+{
+    char *end;
+    strtod(text, &end);
+    if (end == text || !((units && *end == ' ') || (*end == '%' && !end[1]))) return xstrdup(text);
+    return xstrndup(text, (size_t)(end - text));
+}
+
+// A cell by "[TABLE:]ROW[:COLUMN]", each a name or a pattern; the last table that has it. COLUMN is
+// the second one unless it is named.
+static const char *find_in(const struct csv *t, const char *row, const char *column)
+{
+    int at = 1;
+    while (column && at < t->column_count && !tap_match(column, t->columns[at])) at++;
+    for (size_t r = 0; at < t->column_count && r < t->row_count; r++)
+        if (tap_match(row, csv_cell(t, r, 0))) return csv_cell(t, r, at);
+    return NULL;
+}
+
+static const char *find_cell(const struct collecting *c, const char *wanted, struct err *err)
+{
+    char *copy = xstrdup(wanted), *words[3] = { copy };
+    int count = 1;
+    for (char *p = copy; *p; p++)
+        if (*p == ':' && count < 3) {
+            *p = 0;
+            words[count++] = p + 1;
+        }
+    const char *table = count == 3 ? words[0] : NULL, *found = NULL;
+    const char *row = words[count == 3], *column = count > 1 ? words[count - 1] : NULL;
+    if (column && !*column) column = NULL;
+    for (size_t i = c->shown_count; i-- > 0 && !found;)
+        if (!table || tap_match(table, c->shown[i].name))
+            found = find_in(&c->shown[i].table, row, column);
+    free(copy);
+    if (!found)
+        err_set(err,
+                "no table that was shown has '%s': write @ROW, @ROW:COLUMN or @TABLE:ROW:COLUMN, "
+                "names as they are shown",
+                wanted);
+    return found;
+}
+
+static const struct csv *find_table(const struct collecting *c, const char *name, struct err *err)
+{
+    struct buf b = { 0 };
+    for (size_t i = c->shown_count; i-- > 0;)
+        if (tap_match(name, c->shown[i].name)) return &c->shown[i].table;
+    for (size_t i = 0; i < c->shown_count; i++)
+        buf_printf(&b, "%s%s", i ? ", " : "", c->shown[i].name);
+    err_set(err, "no table '%s' was shown: there were %.300s", name, b.data ? b.data : "none");
+    buf_release(&b);
+    return NULL;
+}
+
+// --- the file ------------------------------------------------------------------------------------
+
+// Is it a row of these values?
+static bool is_ours(const struct collecting *c, const struct csv *t, size_t row)
+{
+    for (int i = 0; i < c->pair_count; i++) {
+        const int column = c->pairs[i].cell ? -1 : csv_column(t, c->pairs[i].name);
+        if (c->pairs[i].cell) continue;
+        if (column < 0 || strcmp(csv_cell(t, row, column), c->pairs[i].value) != 0) return false;
+    }
+    return true;
+}
+
+static int open_file(const struct collecting *c, struct csv *t, struct err *err)
+{
+    *t = (struct csv){ 0 };
+    return access(c->file, F_OK) == 0 ? csv_read(t, c->file, err) : 0;
+}
+
+// A row with the values that were typed and the cells.
+static int add_row(const struct collecting *c, struct csv *t, size_t *row, struct err *err)
+{
+    *row = csv_add_row(t);
+    for (int i = 0; i < c->pair_count; i++) {
+        const struct pair *p = &c->pairs[i];
+        const char *text = p->cell ? find_cell(c, p->value, err) : p->value;
+        if (!text) return -1;
+        char *value = p->cell ? plain_value(text, true) : xstrdup(text);
+        csv_set(t, *row, csv_need_column(t, p->name), value);
+        free(value);
+    }
+    return 0;
+}
+
+static int add_rows(const struct collecting *c, struct csv *t, struct err *err)
+{
+    const struct csv *from = c->table ? find_table(c, c->table, err) : NULL;
+    size_t row;
+    if (!c->table) return add_row(c, t, &row, err);
+    if (!from) return -1;
+    for (size_t r = 0; r < from->row_count; r++) {
+        if (add_row(c, t, &row, err) < 0) return -1;
+        for (int k = 0; k < from->column_count; k++) {
+            char *value = plain_value(csv_cell(from, r, k), false);
+            csv_set(t, row, csv_need_column(t, from->columns[k]), value);
+            free(value);
+        }
+    }
+    return 0;
+}
+
+// Read anew after the command: it may have collected into the same file.
+static int keep(const struct collecting *c, struct err *err)
+{
+    struct csv t;
+    int status = open_file(c, &t, err);
+    for (size_t r = t.row_count; status == 0 && r-- > 0;)
+        if (is_ours(c, &t, r)) csv_drop_row(&t, r);
+    if (status == 0) status = add_rows(c, &t, err);
+    if (status == 0) status = csv_write(&t, c->file, err);
+    csv_release(&t);
+    return status;
+}
+
+// 1: the file has it already.
+static int look(const struct collecting *c, struct err *err)
+{
+    struct csv t;
+    if (open_file(c, &t, err) < 0) return -1;
+    int found = 0;
+    for (size_t r = 0; r < t.row_count && !found; r++) found = is_ours(c, &t, r);
+    csv_release(&t);
+    return found;
+}
+
+// --- the command ---------------------------------------------------------------------------------
+
+static int read_word(struct collecting *c, char *word, struct err *err)
+{
+    const char *equals = strchr(word, '=');
+    if (!strcmp(word, "--again")) {
+        c->again = true;
+    } else if (!strncmp(word, "--", 2)) {
+        return err_set(err, "'%s' is no option of /collect: --again", word);
+    } else if (!*c->file) {
+        c->file = word;
+    } else if (equals && equals > word) {
+        if (c->pair_count == WORDS_MAX)
+            return err_set(err, "/collect takes at most %d columns", WORDS_MAX);
+        c->pairs[c->pair_count++] = (struct pair){ .name = xstrndup(word, (size_t)(equals - word)),
+                                                   .value = equals + 1 + (equals[1] == '@'),
+                                                   .cell = equals[1] == '@' };
+    } else if (c->table) {
+        return err_set(err, "one table, please: '%s' and '%s'", c->table, word);
+    } else {
+        c->table = word;
+    }
+    return 0;
+}
+
+// Words up to the colon; *at: where the command begins.
+static int read_words(struct collecting *c, int argc, char **argv, int *at, struct err *err)
+{
+    int i = 0;
+    for (; i < argc && strcmp(argv[i], ":") != 0; i++)
+        if (read_word(c, argv[i], err) < 0) return -1;
+    bool cells = c->table != NULL;
+    for (int k = 0; k < c->pair_count; k++) cells |= c->pairs[k].cell;
+    if (!*c->file) return err_set(err, "which file? /collect FILE.csv ... : COMMAND");
+    if (i + 1 >= argc || argv[i + 1][0] != '/')
+        return err_set(err, "' : ' and a command must follow: /collect FILE.csv score=@score : "
+                            "/eval DATA --here");
+    if (!cells)
+        return err_set(err, "what is to be kept? NAME=@ROW for a number that the command shows, or "
+                            "the name of a table");
+    *at = i + 1;
+    return 0;
+}
+
+// A command that takes the rest of its line gets it as one argument.
+static int run_command(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    const struct command *command = command_find(argv[0] + 1);
+    if (!command) return err_set(err, "unknown command '%s': /help lists the commands", argv[0]);
+    if (!command->rest || (argc > 1 && command->options && !strncmp(argv[1], "--", 2)))
+        return command_execute(command, shell, argc - 1, argv + 1, err);
+    struct buf rest = { 0 };
+    for (int i = 1; i < argc; i++) buf_printf(&rest, "%s%s", i > 1 ? " " : "", argv[i]);
+    const int status = command_execute(command, shell, argc > 1, &rest.data, err);
+    buf_release(&rest);
+    return status;
+}
+
+static int run_and_keep(struct collecting *c, struct shell *shell, int argc, char **argv,
+                        struct err *err)
+{
+    const int found = c->again ? 0 : look(c, err);
+    if (found > 0)
+        sinks_notice(shell->sinks, "'%s' has this already: it stays as it is (--again)", c->file);
+    if (found) return found < 0 ? -1 : 0;
+    const int sinks = shell->sinks->count;
+    sinks_add(shell->sinks, (struct sink){ take_table, c });
+    const int status = run_command(shell, argc, argv, err);
+    shell->sinks->count = sinks;
+    return status < 0 ? -1 : keep(c, err);
+}
+
+static int collect_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct collecting c = { .file = "" };
+    int at = 0, status = read_words(&c, argc, argv, &at, err);
+    if (status == 0) status = run_and_keep(&c, shell, argc - at, argv + at, err);
+    for (int i = 0; i < c.pair_count; i++) free(c.pairs[i].name);
+    for (size_t i = 0; i < c.shown_count; i++) {
+        free(c.shown[i].name);
+        csv_release(&c.shown[i].table);
+    }
+    free(c.shown);
+    return status;
+}
+
+const struct command command_collect = {
+    .name = "collect",
+    .usage = "/collect FILE.csv [NAME=VALUE]... [NAME=@CELL]... [TABLE] [--again] : COMMAND",
+    .help = "Runs a command and keeps numbers of its tables in a CSV file, a row each time.",
+    .details =
+        "NAME=VALUE says under what it was measured; if the file has rows with all these values,\n"
+        "nothing is run (--again runs it and replaces them): a script that was interrupted goes "
+        "on\n"
+        "where it was. CELL is ROW, ROW:COLUMN or TABLE:ROW:COLUMN, names or patterns as the\n"
+        "command shows them; without COLUMN the second one. TABLE takes all its rows.\n"
+        "    /collect keep.csv keep=0.25 \"far=@Hellinger distance, mean\" : /compare off | "
+        "prune.keep=0.25 --data questions.json\n"
+        "    /collect layers.csv model=aligned norms.layers : /norms --data questions.json\n"
+        "/plot draws the file, /report puts it into a text, /run FILE NAME=A,B repeats lines.",
+    .min = 1,
+    .max = -1,
+    .complete = COMPLETE_PATH,
+    .run = collect_run,
+};

@@ -1,0 +1,27 @@
+// commands/plot.h -- what the two halves of /plot share: plot.c (what jobs told) and plot_table.c
+// (columns of a CSV file).
+#ifndef COMMANDS_PLOT_H
+#define COMMANDS_PLOT_H
+
+#include "commands/command.h"
+#include "core/plot.h"
+
+enum { PLOT_WORDS = 64, PLOT_HEIGHT = 18 };
+
+struct plot_options {
+    const char *words[PLOT_WORDS];
+    size_t word_count;
+    const char *csv, *png, *title, *by;
+    const char *where[PLOT_WORDS]; // COLUMN=VALUE
+    size_t where_count;
+    size_t smooth;
+    bool points, log_x, log_y;
+};
+
+// words: FILE.csv X Y...
+int plot_table(struct shell *shell, const struct plot_options *o, struct err *err);
+// To the PNG file, or as text.
+int plot_show(struct shell *shell, const struct plot_options *o, const struct plot_axes *axes,
+              const struct plot_line *lines, size_t count, struct err *err);
+
+#endif

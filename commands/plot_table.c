@@ -1,0 +1,178 @@
+// commands/plot_table.c -- /plot FILE.csv X Y...: columns of a CSV file as curves or bars.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/plot.h"
+#include "core/csv.h"
+
+struct drawing {
+    const struct plot_options *o;
+    const char *path;
+    struct csv t;
+    int x, y[PLOT_WORDS], by[PLOT_WORDS];
+    size_t y_count, by_count;
+    bool *chosen; // [row_count]
+    char **names; // values of x in their order where they are no numbers; NULL: numbers
+    size_t name_count;
+    struct plot_line *lines;
+    size_t line_count;
+};
+
+// --- what is asked for ---------------------------------------------------------------------------
+
+static int choose_rows(struct drawing *d, struct err *err)
+{
+    d->chosen = xcalloc(d->t.row_count + 1, sizeof *d->chosen);
+    for (size_t r = 0; r < d->t.row_count; r++) d->chosen[r] = true;
+    for (size_t i = 0; i < d->o->where_count; i++) {
+        const char *where = d->o->where[i], *equals = strchr(where, '=');
+        char *name = xstrndup(where, (size_t)(equals - where));
+        const int column = csv_find_column(&d->t, name, d->path, err);
+        free(name);
+        if (column < 0) return -1;
+        for (size_t r = 0; r < d->t.row_count; r++)
+            d->chosen[r] &= csv_is(csv_cell(&d->t, r, column), equals + 1);
+    }
+    for (size_t r = 0; r < d->t.row_count; r++)
+        if (d->chosen[r]) return 0;
+    return err_set(err, "'%s' has no %s", d->path, d->o->where_count ? "such rows" : "rows");
+}
+
+static int choose_columns(struct drawing *d, struct err *err)
+{
+    if (d->o->word_count < 3)
+        return err_set(err, "/plot FILE.csv X Y...: names of two columns at least");
+    d->x = csv_find_column(&d->t, d->o->words[1], d->path, err);
+    if (d->x < 0) return -1;
+    for (size_t i = 2; i < d->o->word_count; i++) {
+        d->y[d->y_count] = csv_find_column(&d->t, d->o->words[i], d->path, err);
+        if (d->y[d->y_count++] < 0) return -1;
+    }
+    char *copy = xstrdup(d->o->by ? d->o->by : ""), *rest = NULL;
+    int status = 0;
+    for (char *p = strtok_r(copy, ",", &rest); p && status == 0; p = strtok_r(NULL, ",", &rest)) {
+        const int column = csv_find_column(&d->t, p, d->path, err);
+        if (column < 0 || d->by_count == PLOT_WORDS) status = -1;
+        if (status == 0) d->by[d->by_count++] = column;
+    }
+    free(copy);
+    return status;
+}
+
+// --- lines ---------------------------------------------------------------------------------------
+
+// Are the values of x names?
+static void find_names(struct drawing *d)
+{
+    double value;
+    bool numbers = true;
+    for (size_t r = 0; r < d->t.row_count; r++)
+        if (d->chosen[r]) numbers &= csv_number(csv_cell(&d->t, r, d->x), &value);
+    for (size_t r = 0; r < d->t.row_count && !numbers; r++) {
+        const char *cell = csv_cell(&d->t, r, d->x);
+        bool known = !d->chosen[r];
+        for (size_t i = 0; i < d->name_count && !known; i++) known = !strcmp(d->names[i], cell);
+        if (known) continue;
+        d->names = xreallocarray(d->names, d->name_count + 1, sizeof *d->names);
+        d->names[d->name_count++] = xstrdup(cell);
+    }
+}
+
+static double x_value(const struct drawing *d, size_t row)
+{
+    const char *cell = csv_cell(&d->t, row, d->x);
+    double value = NAN;
+    if (!d->names) return csv_number(cell, &value) ? value : NAN;
+    for (size_t i = 0; i < d->name_count; i++)
+        if (!strcmp(d->names[i], cell)) return (double)i;
+    return NAN;
+}
+
+// "contribution score": the values that the line is of, and the column where there are several.
+static char *line_name(const struct drawing *d, size_t row, size_t y)
+{
+    struct buf b = { 0 };
+    for (size_t i = 0; i < d->by_count; i++)
+        buf_printf(&b, "%s%s", i ? " " : "", csv_cell(&d->t, row, d->by[i]));
+    if (d->y_count > 1 || !d->by_count)
+        buf_printf(&b, "%s%s", d->by_count ? " " : "", d->t.columns[d->y[y]]);
+    return buf_take(&b);
+}
+
+static struct plot_line *find_line(struct drawing *d, char *name)
+{
+    for (size_t i = 0; i < d->line_count; i++)
+        if (!strcmp(d->lines[i].name, name)) {
+            free(name);
+            return &d->lines[i];
+        }
+    d->lines = xreallocarray(d->lines, d->line_count + 1, sizeof *d->lines);
+    d->lines[d->line_count] = (struct plot_line){ .name = name, .points = d->o->points };
+    return &d->lines[d->line_count++];
+}
+
+static void add_point(struct plot_line *l, double x, double y)
+{
+    l->x = xreallocarray(l->x, l->count + 1, sizeof *l->x);
+    l->y = xreallocarray(l->y, l->count + 1, sizeof *l->y);
+    // In the order of x, so that rows that were measured again are no zigzag.
+    size_t at = l->count++;
+    for (; !l->points && at && l->x[at - 1] > x; at--) {
+        l->x[at] = l->x[at - 1];
+        l->y[at] = l->y[at - 1];
+    }
+    l->x[at] = x;
+    l->y[at] = y;
+}
+
+static void make_lines(struct drawing *d)
+{
+    for (size_t r = 0; r < d->t.row_count; r++)
+        for (size_t y = 0; y < d->y_count && d->chosen[r]; y++) {
+            double value;
+            if (!csv_number(csv_cell(&d->t, r, d->y[y]), &value)) value = NAN;
+            add_point(find_line(d, line_name(d, r, y)), x_value(d, r), value);
+        }
+    for (size_t i = 0; i < d->line_count && d->o->smooth > 1; i++)
+        plot_smooth(d->lines[i].y, d->lines[i].count, d->o->smooth);
+}
+
+// --- the drawing ---------------------------------------------------------------------------------
+
+static void drawing_release(struct drawing *d)
+{
+    for (size_t i = 0; i < d->line_count; i++) {
+        free((char *)d->lines[i].name);
+        free(d->lines[i].x);
+        free(d->lines[i].y);
+    }
+    for (size_t i = 0; i < d->name_count; i++) free(d->names[i]);
+    free(d->names);
+    free(d->lines);
+    free(d->chosen);
+    csv_release(&d->t);
+}
+
+int plot_table(struct shell *shell, const struct plot_options *o, struct err *err)
+{
+    struct drawing d = { .o = o, .path = o->words[0] };
+    if (o->csv) return err_set(err, "--csv is for what jobs told: '%s' is a table already", d.path);
+    int status = csv_read(&d.t, d.path, err);
+    if (status == 0) status = choose_columns(&d, err);
+    if (status == 0) status = choose_rows(&d, err);
+    if (status == 0) {
+        find_names(&d);
+        make_lines(&d);
+        const struct plot_axes axes = { .title = o->title,
+                                        .x = o->words[1],
+                                        .y = d.y_count == 1 ? o->words[2] : NULL,
+                                        .names = (const char *const *)d.names,
+                                        .name_count = d.name_count,
+                                        .log_x = o->log_x,
+                                        .log_y = o->log_y };
+        status = plot_show(shell, o, &axes, d.lines, d.line_count, err);
+    }
+    drawing_release(&d);
+    return status;
+}

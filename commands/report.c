@@ -1,0 +1,301 @@
+// commands/report.c -- /report: puts the tables that a Markdown file names into it.
+//
+//   <!-- table keep.csv keep score hellinger where method=capa -->
+//   | keep | score | hellinger |        these lines are written anew each time, up to the end
+//   <!-- end -->
+//
+// The text around stays as a person wrote it; pictures are Markdown's own (![](keep.png)). Files
+// are looked for beside the one that is written, then beside the one that is read.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands/command.h"
+#include "commands/parse.h"
+#include "core/csv.h"
+#include "core/file_out.h"
+#include "core/json.h"
+
+enum { REPORT_MAX = 64 << 20, COLUMNS_MAX = 64, DIGITS = 4 };
+static const char opening[] = "<!-- table ", closing[] = "<!-- end -->";
+
+// Folders, each with a slash at its end or empty.
+struct place {
+    char *to, *from; // of the file that is written, and of the one that is read
+};
+
+// What a marked line asks for.
+struct wanted {
+    char *path;
+    struct csv t;
+    int columns[COLUMNS_MAX];
+    int column_count;
+    int across, value; // a column for each value of `across`; -1: not so
+    bool *chosen;      // [row_count]
+    struct words words;
+};
+
+static void wanted_release(struct wanted *w)
+{
+    free(w->path);
+    free(w->chosen);
+    csv_release(&w->t);
+    words_release(&w->words);
+}
+
+// --- a marked line -------------------------------------------------------------------------------
+
+static int where(struct wanted *w, const char *word, struct err *err)
+{
+    const char *equals = strchr(word, '=');
+    char *name = xstrndup(word, (size_t)(equals - word));
+    const int column = csv_find_column(&w->t, name, w->path, err);
+    free(name);
+    for (size_t r = 0; column >= 0 && r < w->t.row_count; r++)
+        w->chosen[r] &= csv_is(csv_cell(&w->t, r, column), equals + 1);
+    return column < 0 ? -1 : 0;
+}
+
+static int add_column(struct wanted *w, const char *name, struct err *err)
+{
+    const int column = csv_find_column(&w->t, name, w->path, err);
+    if (column < 0) return -1;
+    if (w->column_count == COLUMNS_MAX)
+        return err_set(err, "a table of a report has at most %d columns", COLUMNS_MAX);
+    w->columns[w->column_count++] = column;
+    return 0;
+}
+
+// "across COLUMN VALUE" takes the two words behind it.
+static int read_word(struct wanted *w, int *at, struct err *err)
+{
+    const char *word = w->words.list[*at];
+    if (strchr(word, '=')) return where(w, word, err);
+    if (strcmp(word, "across") != 0) return add_column(w, word, err);
+    if (*at + 2 >= w->words.count)
+        return err_set(err, "'across' needs two columns: whose values are columns, and what stands "
+                            "in them");
+    w->across = csv_find_column(&w->t, w->words.list[*at + 1], w->path, err);
+    w->value = csv_find_column(&w->t, w->words.list[*at + 2], w->path, err);
+    *at += 2;
+    return w->across < 0 || w->value < 0 ? -1 : 0;
+}
+
+// Beside the file that is written, else beside the one that is read; belongs to the caller.
+static char *find_file(const char *file, const struct place *place)
+{
+    if (*file == '/') return xstrdup(file);
+    char *near = xasprintf("%s%s", place->to, file);
+    if (access(near, F_OK) == 0) return near;
+    char *other = xasprintf("%s%s", place->from, file);
+    if (access(other, F_OK) != 0) {
+        free(other);
+        return near;
+    }
+    free(near);
+    return other;
+}
+
+static int read_wanted(struct wanted *w, const char *line, size_t length, const struct place *place,
+                       const struct shell *shell, struct err *err)
+{
+    char *text = xstrndup(line, length), *end = strstr(text, "-->");
+    *w = (struct wanted){ .across = -1, .value = -1 };
+    if (end) *end = 0;
+    int status = end ? words_parse(&w->words, text, shell, err)
+                     : err_set(err, "'-->' is missing on the line");
+    free(text);
+    const char *file = w->words.count ? w->words.list[0] : NULL;
+    if (status == 0 && !file) status = err_set(err, "which file?");
+    if (status < 0 || !file) return -1;
+    w->path = find_file(file, place);
+    if (csv_read(&w->t, w->path, err) < 0) return -1;
+    w->chosen = xcalloc(w->t.row_count + 1, sizeof *w->chosen);
+    for (size_t r = 0; r < w->t.row_count; r++) w->chosen[r] = true;
+    for (int i = 1; i < w->words.count && status == 0; i++) status = read_word(w, &i, err);
+    for (int c = 0; c < w->t.column_count && !w->column_count && status == 0; c++)
+        status = add_column(w, w->t.columns[c], err);
+    return status;
+}
+
+// --- the table -----------------------------------------------------------------------------------
+
+// Numbers with four digits, "|" so that it ends no cell.
+static void write_cell(struct buf *b, const char *text)
+{
+    double value;
+    buf_puts(b, " ");
+    if (csv_number(text, &value) && isfinite(value) && strlen(text) > DIGITS + 1 &&
+        strcspn(text, ".eE") < strlen(text)) {
+        buf_printf(b, "%.*g", DIGITS, value);
+    } else {
+        for (; *text; text++)
+            buf_printf(b, *text == '|' ? "\\%c" : "%c", *text == '\n' ? ' ' : *text);
+    }
+    buf_puts(b, " |");
+}
+
+static void write_line(struct buf *b, int columns)
+{
+    buf_puts(b, "|");
+    for (int c = 0; c < columns; c++) buf_puts(b, c ? "---:|" : "---|");
+    buf_puts(b, "\n");
+}
+
+static void write_rows(struct buf *b, const struct wanted *w)
+{
+    buf_puts(b, "|");
+    for (int c = 0; c < w->column_count; c++) write_cell(b, w->t.columns[w->columns[c]]);
+    buf_puts(b, "\n");
+    write_line(b, w->column_count);
+    for (size_t r = 0; r < w->t.row_count; r++) {
+        if (!w->chosen[r]) continue;
+        buf_puts(b, "|");
+        for (int c = 0; c < w->column_count; c++) write_cell(b, csv_cell(&w->t, r, w->columns[c]));
+        buf_puts(b, "\n");
+    }
+}
+
+// Is it the first chosen row with these values in its columns?
+static bool first_of(const struct wanted *w, size_t row, const int *columns, int count)
+{
+    for (size_t r = 0; r < row; r++) {
+        bool same = w->chosen[r];
+        for (int c = 0; c < count && same; c++)
+            same = !strcmp(csv_cell(&w->t, r, columns[c]), csv_cell(&w->t, row, columns[c]));
+        if (same) return false;
+    }
+    return w->chosen[row];
+}
+
+// What stands where the columns have the values of row `a`, and `across` that of row `b`.
+static const char *find_value(const struct wanted *w, size_t a, size_t b)
+{
+    for (size_t r = 0; r < w->t.row_count; r++) {
+        bool same =
+            w->chosen[r] && !strcmp(csv_cell(&w->t, r, w->across), csv_cell(&w->t, b, w->across));
+        for (int c = 0; c < w->column_count && same; c++)
+            same = !strcmp(csv_cell(&w->t, r, w->columns[c]), csv_cell(&w->t, a, w->columns[c]));
+        if (same) return csv_cell(&w->t, r, w->value);
+    }
+    return "";
+}
+
+static void write_across(struct buf *b, const struct wanted *w)
+{
+    int columns = w->column_count;
+    buf_puts(b, "|");
+    for (int c = 0; c < w->column_count; c++) write_cell(b, w->t.columns[w->columns[c]]);
+    for (size_t k = 0; k < w->t.row_count; k++)
+        if (first_of(w, k, &w->across, 1)) {
+            write_cell(b, csv_cell(&w->t, k, w->across));
+            columns++;
+        }
+    buf_puts(b, "\n");
+    write_line(b, columns);
+    for (size_t r = 0; r < w->t.row_count; r++) {
+        if (!first_of(w, r, w->columns, w->column_count)) continue;
+        buf_puts(b, "|");
+        for (int c = 0; c < w->column_count; c++) write_cell(b, csv_cell(&w->t, r, w->columns[c]));
+        for (size_t k = 0; k < w->t.row_count; k++)
+            if (first_of(w, k, &w->across, 1)) write_cell(b, find_value(w, r, k));
+        buf_puts(b, "\n");
+    }
+}
+
+// --- the file ------------------------------------------------------------------------------------
+
+static int add_table(struct buf *b, const char *line, size_t length, const struct place *place,
+                     const struct shell *shell, struct err *err)
+{
+    struct wanted w;
+    const size_t skip = sizeof opening - 1;
+    const int status = read_wanted(&w, line + skip, length - skip, place, shell, err);
+    if (status == 0) (w.across >= 0 ? write_across : write_rows)(b, &w);
+    wanted_release(&w);
+    return status;
+}
+
+// The text with its tables written anew; their number, -1.
+static int fill(struct buf *b, const char *text, const struct place *place,
+                const struct shell *shell, struct err *err)
+{
+    int tables = 0, number = 1;
+    for (const char *p = text; *p; number++) {
+        size_t length = strcspn(p, "\n");
+        const size_t whole = length + (p[length] == '\n');
+        buf_add(b, p, whole);
+        if (strncmp(p, opening, sizeof opening - 1) != 0) {
+            p += whole;
+            continue;
+        }
+        const char *end = strstr(p, closing), *next = strstr(p + whole, opening);
+        if (!end || (next && next < end))
+            return err_set(err, "line %d: '%s' must follow the table", number, closing);
+        if (p[length] != '\n') buf_putc(b, '\n');
+        if (add_table(b, p, length, place, shell, err) < 0) return err_in(err, "line %d", number);
+        for (; p < end; p++) number += *p == '\n';
+        number--;
+        tables++;
+        p = end;
+        length = strcspn(p, "\n");
+        buf_add(b, p, length + (p[length] == '\n'));
+        p += length + (p[length] == '\n');
+        number++;
+    }
+    return tables;
+}
+
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup("");
+}
+
+static int report_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    const char *from = argv[0], *to = argc > 1 ? argv[1] : from;
+    struct buf b = { 0 };
+    size_t size;
+    char *text = file_read(from, REPORT_MAX, &size, err);
+    if (!text) return -1;
+    if (memchr(text, 0, size)) {
+        free(text);
+        return err_set(err, "'%s' holds a zero byte: this is no text", from);
+    }
+    char *copy = xstrndup(text, size);
+    struct place place = { folder_of(to), folder_of(from) };
+    buf_puts(&b, "");
+    const int tables = fill(&b, copy, &place, shell, err);
+    int status = tables < 0 ? err_in(err, "%s", from) : file_out_write(to, b.data, b.length, err);
+    if (status == 0) sinks_notice(shell->sinks, "%d tables are written into '%s'", tables, to);
+    buf_release(&b);
+    free(place.to);
+    free(place.from);
+    free(copy);
+    free(text);
+    return status;
+}
+
+const struct command command_report = {
+    .name = "report",
+    .usage = "/report FILE.md [OUT.md]",
+    .help = "Writes the tables that a Markdown file names into it, from CSV files.",
+    .details =
+        "After a line\n"
+        "    <!-- table FILE.csv [COLUMN]... [COLUMN=VALUE[|VALUE]...]... -->\n"
+        "up to the next\n"
+        "    <!-- end -->\n"
+        "the rows of FILE.csv are written: all columns or those named, all rows or those with\n"
+        "these values. `across C V` makes a column of each value of C, with V in it:\n"
+        "    <!-- table keep.csv keep across score hellinger -->\n"
+        "Everything else stays as it is; with OUT.md FILE.md too. FILE.csv is looked for in the\n"
+        "folder of the file that is written, then in that of FILE.md. Names with blanks stand in "
+        "double quotes.",
+    .min = 1,
+    .max = 2,
+    .complete = COMPLETE_PATH,
+    .run = report_run,
+};

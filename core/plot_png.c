@@ -1,0 +1,239 @@
+// core/plot_png.c -- curves and bars as a picture: 3 bytes a pixel, lines drawn point to point.
+//
+//      title
+//      legend, in as many rows as it takes
+//   y  +---------------------------+
+//      |  few points of a line are marked
+//      +---------------------------+
+//                   x
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/image_write.h"
+#include "core/letters.h"
+#include "core/plot_parts.h"
+
+enum {
+    WIDTH = 960,
+    HEIGHT = 600,
+    LEFT = 110,
+    RIGHT = 24,
+    BOTTOM = 84,
+    DOT = 2,
+    LETTER = LETTER_HEIGHT * DOT,
+    ROW = (LETTER_HEIGHT + LETTER_BELOW + 2) * DOT, // of the legend
+    MARKED = 60                                     // points of a line that still get marks
+};
+
+static const uint8_t colours[PLOT_LINES][3] = {
+    { 31, 90, 180 },  { 214, 96, 24 }, { 44, 140, 60 },  { 190, 40, 50 },
+    { 120, 80, 170 }, { 120, 80, 60 }, { 200, 90, 170 }, { 90, 90, 90 },
+};
+static const uint8_t black[3] = { 0, 0, 0 }, grey[3] = { 225, 225, 225 };
+
+struct sheet {
+    uint8_t *pixels;
+    struct plot_frame frame;
+    int top; // where the frame begins
+};
+
+static void dot(const struct sheet *s, int x, int y, const uint8_t colour[3])
+{
+    if (x < 0 || y < 0 || x >= WIDTH || y >= HEIGHT) return;
+    memcpy(s->pixels + ((size_t)y * WIDTH + (size_t)x) * 3, colour, 3);
+}
+
+static void stroke(const struct sheet *s, double x0, double y0, double x1, double y1, int thick,
+                   const uint8_t colour[3])
+{
+    const int n = (int)fmax(fabs(x1 - x0), fabs(y1 - y0)) + 1;
+    for (int i = 0; i <= n; i++) {
+        const int x = (int)lround(x0 + (x1 - x0) * i / n), y = (int)lround(y0 + (y1 - y0) * i / n);
+        for (int a = 0; a < thick; a++)
+            for (int c = 0; c < thick; c++) dot(s, x + a, y + c, colour);
+    }
+}
+
+static void box(const struct sheet *s, double x0, double y0, double x1, double y1,
+                const uint8_t colour[3])
+{
+    for (int y = (int)lround(fmin(y0, y1)); y <= (int)lround(fmax(y0, y1)); y++)
+        for (int x = (int)lround(x0); x <= (int)lround(x1); x++) dot(s, x, y, colour);
+}
+
+static int text_pixels(const char *text)
+{
+    return letters_width(text, DOT);
+}
+
+static void write_text(const struct sheet *s, int x, int y, const char *text,
+                       const uint8_t colour[3])
+{
+    letters_draw(s->pixels, WIDTH, HEIGHT, x, y, DOT, text, colour);
+}
+
+static double pixel_x(const struct sheet *s, double x)
+{
+    const struct plot_frame *f = &s->frame;
+    return LEFT + (x - f->x0) / (f->x1 - f->x0) * (WIDTH - LEFT - RIGHT);
+}
+
+static double pixel_y(const struct sheet *s, double y)
+{
+    const struct plot_frame *f = &s->frame;
+    return HEIGHT - BOTTOM - (y - f->y0) / (f->y1 - f->y0) * (HEIGHT - s->top - BOTTOM);
+}
+
+// --- around the frame ----------------------------------------------------------------------------
+
+// Writes the legend from `y` on, or only counts its rows (s NULL).
+static int legend(const struct sheet *s, const struct plot_line *lines, size_t count, int y)
+{
+    int x = LEFT, rows = 1;
+    for (size_t l = 0; l < count; l++) {
+        const int width = text_pixels(lines[l].name) + 32;
+        if (x > LEFT && x + width > WIDTH) {
+            x = LEFT;
+            y += ROW;
+            rows++;
+        }
+        if (s) {
+            box(s, x, y + 2, x + 12, y + LETTER - 2, colours[l]);
+            write_text(s, x + 20, y, lines[l].name, colours[l]);
+        }
+        x += width + 16;
+    }
+    return rows;
+}
+
+static void draw_x_axis(const struct sheet *s)
+{
+    const struct plot_frame *f = &s->frame;
+    int end = 0;
+    for (int i = 0; i < f->x_count; i++) {
+        char *text = plot_number(f->x_format, f->x_ticks[i]);
+        const double x = pixel_x(s, plot_at(f->log_x, f->x_ticks[i]));
+        const int from = (int)x - (text_pixels(text) - DOT) / 2;
+        stroke(s, x, s->top, x, HEIGHT - BOTTOM, 1, grey);
+        if (from > end) {
+            write_text(s, from, HEIGHT - BOTTOM + 10, text, black);
+            end = from + text_pixels(text);
+        }
+        free(text);
+    }
+}
+
+// Names of bars, in two rows by turns where one is too short for them.
+static void draw_names(const struct sheet *s, const struct plot_axes *axes)
+{
+    const double room = (double)(WIDTH - LEFT - RIGHT) / (double)axes->name_count;
+    bool turns = false;
+    for (size_t i = 0; i < axes->name_count; i++) turns |= text_pixels(axes->names[i]) > room;
+    for (size_t i = 0; i < axes->name_count; i++) {
+        const int x = (int)pixel_x(s, (double)i) - text_pixels(axes->names[i]) / 2;
+        write_text(s, x, HEIGHT - BOTTOM + 10 + (turns && i % 2 ? ROW : 0), axes->names[i], black);
+    }
+}
+
+static void draw_y_axis(const struct sheet *s)
+{
+    const struct plot_frame *f = &s->frame;
+    for (int i = 0; i < f->y_count; i++) {
+        char *text = plot_number(f->y_format, f->y_ticks[i]);
+        const double y = pixel_y(s, plot_at(f->log_y, f->y_ticks[i]));
+        stroke(s, LEFT, y, WIDTH - RIGHT, y, 1, grey);
+        write_text(s, LEFT - 10 - text_pixels(text), (int)y - LETTER / 2, text, black);
+        free(text);
+    }
+}
+
+static void draw_frame(const struct sheet *s, const struct plot_axes *axes)
+{
+    draw_y_axis(s);
+    if (axes->names)
+        draw_names(s, axes);
+    else
+        draw_x_axis(s);
+    stroke(s, LEFT, s->top, LEFT, HEIGHT - BOTTOM, 1, black);
+    stroke(s, LEFT, HEIGHT - BOTTOM, WIDTH - RIGHT, HEIGHT - BOTTOM, 1, black);
+    if (axes->title)
+        write_text(s, (WIDTH + LEFT - RIGHT - text_pixels(axes->title)) / 2, 12, axes->title,
+                   black);
+    if (axes->x)
+        write_text(s, (WIDTH + LEFT - RIGHT - text_pixels(axes->x)) / 2, HEIGHT - LETTER - 6,
+                   axes->x, black);
+    if (axes->y)
+        letters_draw_up(s->pixels, WIDTH, HEIGHT, 8,
+                        (HEIGHT - BOTTOM + s->top + text_pixels(axes->y)) / 2, DOT, axes->y, black);
+}
+
+// --- in it ---------------------------------------------------------------------------------------
+
+static void draw_line(const struct sheet *s, const struct plot_line *line, const uint8_t colour[3])
+{
+    const struct plot_frame *f = &s->frame;
+    bool pen = false;
+    double x = 0, y = 0;
+    for (size_t i = 0; i < line->count; i++) {
+        const double at_x = plot_at(f->log_x, line->x[i]), at_y = plot_at(f->log_y, line->y[i]);
+        const bool there = isfinite(at_x) && isfinite(at_y);
+        const double to_x = there ? pixel_x(s, at_x) : 0, to_y = there ? pixel_y(s, at_y) : 0;
+        if (there && (line->points || line->count <= MARKED))
+            box(s, to_x - 3, to_y - 3, to_x + 3, to_y + 3, colour);
+        if (there && !line->points)
+            stroke(s, pen ? x : to_x, pen ? y : to_y, to_x, to_y, 2, colour);
+        x = to_x;
+        y = to_y;
+        pen = there;
+    }
+}
+
+// Line `l` of `count` at each name.
+static void draw_bars(const struct sheet *s, const struct plot_line *line, size_t l, size_t count)
+{
+    const struct plot_frame *f = &s->frame;
+    const double wide = 0.8 / (double)count, base = f->log_y ? f->y0 : 0;
+    for (size_t i = 0; i < line->count; i++) {
+        const double y = plot_at(f->log_y, line->y[i]);
+        const double x = line->x[i] - 0.4 + wide * (double)l;
+        if (!isfinite(y)) continue;
+        box(s, pixel_x(s, x) + 1, pixel_y(s, y), pixel_x(s, x + wide) - 2, pixel_y(s, base),
+            colours[l]);
+    }
+}
+
+// No point lies on the frame itself; bars stand on it.
+static void add_margin(struct plot_frame *f, bool bars)
+{
+    const double margin = (f->y1 - f->y0) * 0.03;
+    f->y1 += margin;
+    if (!bars || (f->y0 < 0 && !f->log_y)) f->y0 -= margin;
+    if (!bars) f->x0 -= (f->x1 - f->x0) * 0.01;
+    if (!bars) f->x1 += (f->x1 - f->x0) * 0.01;
+}
+
+int plot_png(const char *path, const struct plot_axes *axes, const struct plot_line *lines,
+             size_t count, struct err *err)
+{
+    static const struct plot_axes plain = { 0 };
+    struct sheet s = { .pixels = xmalloc((size_t)WIDTH * HEIGHT * 3) };
+    if (!axes) axes = &plain;
+    if (count > PLOT_LINES) count = PLOT_LINES;
+    memset(s.pixels, 255, (size_t)WIDTH * HEIGHT * 3);
+    const int head = axes->title ? 12 + ROW : 10;
+    s.top = head + legend(NULL, lines, count, 0) * ROW + 6;
+    plot_fit(&s.frame, axes, lines, count, 9, 9);
+    add_margin(&s.frame, axes->names != NULL);
+    draw_frame(&s, axes);
+    legend(&s, lines, count, head);
+    for (size_t l = 0; l < count; l++) {
+        if (axes->names)
+            draw_bars(&s, &lines[l], l, count);
+        else
+            draw_line(&s, &lines[l], colours[l]);
+    }
+    const int status = image_write_png(path, s.pixels, WIDTH, HEIGHT, err);
+    free(s.pixels);
+    return status;
+}

@@ -1,0 +1,89 @@
+# collect.sh -- /collect, /plot FILE.csv, /report, /run with values: numbers of commands in a file.
+. tests/commands/common.bash
+csv=$work/keep.csv
+cat >"$work/one.vlmsh" <<EOF
+/collect $csv layer=\${LAYER} keep=\${KEEP} "far=@Hellinger distance, mean" "full=@answer tokens:A" "less=@compare:visual tokens kept:B" : /compare off | prune.score=uniform prune.layer=\${LAYER} prune.keep=\${KEEP}
+EOF
+
+lines "/load $llava" "/set sample.max_tokens 3" "/image $scene" "What is this?" \
+    "/run $work/one.vlmsh LAYER=0,1 KEEP=1,0.5"
+check "all combinations ran" 'select(.event=="table" and .name=="compare").name' \
+    $'compare\ncompare\ncompare\ncompare'
+same "a row for each" "$(cut -d, -f1,2,4,5 "$csv" | tr '\n' ' ')" \
+    "layer,keep,full,less 0,1,3,25 0,0.5,3,12 1,1,3,25 1,0.5,3,12 "
+same "everything kept is no distance" "$(awk -F, '$2 == 1 { print $3 }' "$csv" | tr '\n' ' ')" "0 0 "
+
+# Once more: what is there is not measured again, what is new is added.
+lines "/load $llava" "/set sample.max_tokens 3" "/image $scene" "What is this?" \
+    "/run $work/one.vlmsh LAYER=1,2 KEEP=0.5"
+check "only the new one ran" 'select(.event=="table" and .name=="compare").name' compare
+same "a row was added" "$(wc -l <"$csv")" 6
+
+# The rows of a table; what was measured anew takes the place of the former.
+layers=$work/layers.csv
+lines "/load $llava" "/image $scene" "What is this?" \
+    "/collect $layers run=a norms.layers : /norms" "/collect $layers run=b \"norms.l*\" : /norms" \
+    "/collect $layers run=a --again norms.layers : /norms" \
+    "/collect $layers run=a : /norms" "/collect $layers run=c nothing : /norms" \
+    "/collect $layers run=c x=@nothing : /norms" "/collect $layers run=c x=@all" \
+    "/collect $layers run=c x=@all : norms" "/collect $layers run=c x=@all : /nonsense" "/collect" \
+    "/run $work/one.vlmsh 1LAYER=2" "/run $work/one.vlmsh KEEP=1"
+check "what is asked for must be there" 'select(.event=="done").ok | tostring' \
+    $'true\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
+check_has "names of what was shown" 'select(.event=="error").message' "there were norms.interface"
+same "rows of both, once" "$(cut -d, -f1 "$layers" | uniq -c | awk '{print $1 $2}' | tr '\n' ' ')" \
+    "1run 5b 5a "
+
+# Drawings.
+lines "/plot $csv keep less --by layer" "/plot $layers layer visual text --where run=b --png $work/a.png" \
+    "/plot $layers run visual --where layer=0 --log y" "/plot $csv keep nothing" "/plot $csv keep" \
+    "/plot $csv keep less --where layer=9" "/plot $csv keep less --by none" "/plot $work/none.csv a b"
+check "drawn or refused" 'select(.event=="done").ok | tostring' \
+    $'true\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse'
+check_has "a line for each value" 'select(.event=="text").text' "* 0   o 1   + 2"
+check_has "bars where x is no number" 'select(.event=="text").text' $'\na '
+same "a picture" "$(head -c 4 "$work/a.png" | tail -c 3)" PNG
+
+# A report: tables are written anew, the rest stays.
+cat >"$work/r.md" <<'EOF'
+# Title
+before
+<!-- table keep.csv keep layer less layer=0|2 -->
+old
+<!-- end -->
+<!-- table keep.csv layer across keep less -->
+<!-- end -->
+after
+EOF
+lines "/report $work/r.md" "/report $work/r.md" "/report $work/r.md $work/copy.md"
+check "written three times" 'select(.event=="done").ok | tostring' $'true\ntrue\ntrue'
+same "the report" "$(cat "$work/r.md")" '# Title
+before
+<!-- table keep.csv keep layer less layer=0|2 -->
+| keep | layer | less |
+|---|---:|---:|
+| 1 | 0 | 25 |
+| 0.5 | 0 | 12 |
+| 0.5 | 2 | 12 |
+<!-- end -->
+<!-- table keep.csv layer across keep less -->
+| layer | 1 | 0.5 |
+|---|---:|---:|
+| 0 | 25 | 12 |
+| 1 | 25 | 12 |
+| 2 |  | 12 |
+<!-- end -->
+after'
+same "the copy" "$(cat "$work/copy.md")" "$(cat "$work/r.md")"
+printf 'x\n<!-- table keep.csv -->\n' >"$work/open.md"
+printf '<!-- table none.csv -->\n<!-- end -->\n' >"$work/none.md"
+printf '<!-- table keep.csv dance -->\n<!-- end -->\n' >"$work/column.md"
+lines "/report $work/open.md" "/report $work/none.md" "/report $work/column.md" "/report $work/nothing.md"
+check "refused" 'select(.event=="done").ok | tostring' $'false\nfalse\nfalse\nfalse'
+check_has "where" 'select(.event=="error").message' "open.md: line 2:"
+same "a refused report stays" "$(cat "$work/open.md")" $'x\n<!-- table keep.csv -->'
+
+# ${NAME:-VALUE}
+lines '/tokenizer tests/goldens/llama-3.2' '/set sample.max_tokens ${NOT_THERE:-7}' '/set sample.max_tokens ${HOME:-7}'
+check "a value where there is none" 'select(.event=="setting").value' 7
+finish

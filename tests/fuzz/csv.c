@@ -1,0 +1,34 @@
+// tests/fuzz/csv.c -- any bytes as a CSV file: a table that was read is written and read back the
+// same.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/csv.h"
+
+static void compare(const struct csv *a, const struct csv *b)
+{
+    if (a->column_count != b->column_count || a->row_count != b->row_count) abort();
+    for (int c = 0; c < a->column_count; c++)
+        if (strcmp(a->columns[c], b->columns[c]) != 0) abort();
+    for (size_t r = 0; r < a->row_count; r++)
+        for (int c = 0; c < a->column_count; c++)
+            if (strcmp(csv_cell(a, r, c), csv_cell(b, r, c)) != 0) abort();
+}
+
+int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
+int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
+{
+    struct csv t, back;
+    struct err err;
+    char path[64];
+    if (csv_parse(&t, (const char *)data, size, "fuzz", &err) < 0) return 0;
+    snprintf(path, sizeof path, "/tmp/vlmsh-fuzz-%d.csv", (int)getpid());
+    if (csv_write(&t, path, &err) < 0 || csv_read(&back, path, &err) < 0) abort();
+    compare(&t, &back);
+    csv_release(&t);
+    csv_release(&back);
+    unlink(path);
+    return 0;
+}
