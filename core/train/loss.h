@@ -8,7 +8,7 @@
 //
 // Or several samples in one pass, which small models need to be fast; nothing is padded:
 //
-//   struct loss_item items[] = { { .pictures = a, .picture_count = 1, .labels = &labels_a }, { ... } };
+//   struct loss_item items[] = { { .pictures = a, .picture_count = 1, .labels = &l }, ... };
 //   loss_batch(&g, model, items, 2, 1.0 / samples, losses);    // the same to float accuracy
 //
 // The loss of a sample is the mean over its trained tokens, that of a step the mean over its

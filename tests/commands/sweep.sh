@@ -25,8 +25,9 @@ for i in $(seq 3000); do
     [ -d "$work/cut/1e-4" ] && break
     sleep 0.01
 done
-pid=$(pgrep -f "job run 2 --db" || true)
+pid=$(pgrep -f "job run 2 --db $work/" || true)
 [ -n "$pid" ] && kill -9 $pid || fail "the job was done before it could be killed"
+while kill -0 $pid 2>/dev/null; do sleep 0.01; done
 lines "/job 2 resume" "/wait 2" "/job 2" "/job 1"
 check "goes on" '[select(.event=="error").message] | .[]' ""
 check "results" 'select(.event=="table" and .name=="job") | .rows | map(select(.[0]|startswith("train.lr "))) | length' \

@@ -84,7 +84,7 @@ struct thread {
     uint3 index;
 };
 
-std::vector<fiber *> idle;
+std::vector<fiber *> &idle = *new std::vector<fiber *>(); // to the end of the process
 std::vector<thread> threads;
 size_t count, begun; // threads of the block, those that have begun
 size_t current;      // the thread that runs

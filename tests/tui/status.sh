@@ -33,7 +33,11 @@ for bad in --foo -x "-c" "--threads 0" "--threads x" "--threads" "-D NOEQUALS" "
     silent out
     err '^vlmsh'
 done
-run 0 --device cuda -c /devices
+# A program alone, without the library for GPUs and the demo model beside it.
+alone=$work/alone/vlmsh
+mkdir "$work/alone" && cp "$VLMSH" "$alone"
+unset VLMSH_CUDA
+VLMSH=$alone run 0 --device cuda -c /devices
 err 'no GPU is used: .*: .make cuda. builds it .*; computing on the CPU$'
 out '^cpu '
 
@@ -79,10 +83,12 @@ err '^stdin:2: unknown'
 run 0 -c "/tokenizer $model/tokenizer.json" -c '/tokenize Hello'
 grep -q random "$work/err" && fail "a model was opened that nobody needed"
 [ ! -e "$work/cache" ] || fail "a model was written that nobody needed"
-# One that does opens a small one, and says what it is.
+# One that does opens the demo model, or without it a small one, and says what it is.
 run 0 -c '/set sample.max_tokens 2' -c 'Hello'
+[ -e "$work/cache" ] && fail "a small model was written beside the demo model"
+VLMSH=$alone run 0 -c '/set sample.max_tokens 2' -c 'Hello'
 err 'random weights'
-run 0 -c '/info'
+VLMSH=$alone run 0 -c '/info'
 run 1 "$work/nomodel" -c '/version'; silent out; err "$work/nomodel"
 run 1 -c "/load $model" -c /unload -c Hello; err '^-c:3: .*/load'
 
