@@ -63,10 +63,10 @@ def screen(live):
     read_until(t, r"1 picture\]")
     t.seen = ""
     t.type(question + "\r")
-    delays, dice = [], random.Random(1)
+    delays, dice, letter = [], random.Random(1), ""
     reading = read_until(t, "reading|tok/s|stopped", step=0.01).group() == "reading"
     while reading and len(delays) < 200:
-        letter = dice.choice("qxzjQXZJ")
+        letter = dice.choice([c for c in "qxzjQXZJ" if c != letter])  # the same might not be drawn anew
         t.seen, began = "", time.time()
         t.type(letter)
         read_until(t, letter, 10, 0.005)
