@@ -412,7 +412,7 @@ struct event_heatmap results_heatmap(const struct result_map *m)
 static void json_number(struct buf *b, double v)
 {
     if (isfinite(v))
-        buf_printf(b, "%.9g", v);
+        buf_printf(b, "%.17g", v);
     else
         buf_puts(b, "null");
 }
