@@ -5,7 +5,7 @@
 #                   build, open the shell         make fuzz     libFuzzer on every reader of files
 #   make lint       clang-format, clang-tidy,     make install  PREFIX=/usr/local
 #                   cppcheck                      make clean
-#   make demo       train the demo model anew
+#   make demo       train the demo model anew     make screenshots   the README's pictures of the screen
 #
 #   make cuda       the library for NVIDIA GPUs (needs nvcc of CUDA 12 or 13); for sm_90, CUDA_ARCH=80
 #                   for others, `make cuda-all` for all that are worth it
@@ -81,7 +81,7 @@ BENCHES     := $(wildcard tests/bench/*.c)
 BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: all run test check bench cuda cuda-all cuda-check test-gpu bench-gpu demo fuzz fuzz-run lint lint-run lint-fast man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
+.PHONY: all run test check bench cuda cuda-all cuda-check test-gpu bench-gpu demo screenshots fuzz fuzz-run lint lint-run lint-fast man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -205,6 +205,15 @@ demo: vlmsh
 	@rm -rf demo/pictures && mkdir demo/pictures
 	for i in 0 1 2 3 4 5 6 7; do cp $(DEMO_WORK)/show/pictures/00000$$i.png demo/pictures/scene-$$i.png; done
 
+# --- the screens of the README, as text and as pictures ------------------------------------------------
+DEMO_MODEL ?= demo/model
+FONT ?= /usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf
+$(B)/tools/shot: $(B)/tools/shot.o $(B)/libshell.a $(B)/libvlmsh.a
+	$(call say,LINK) $(CC) $(COMMON) -o $@ $^ $(LIBS)
+screenshots: vlmsh $(B)/tools/shot
+	@tools/packages.sh tmux fonts-dejavu-core
+	tools/screenshots.sh ./vlmsh $(B)/tools/shot $(FONT) $(DEMO_MODEL) demo/screens
+
 # --- fuzzing: libFuzzer needs clang; everything is compiled again with its coverage -------------------
 FUZZ_SECONDS ?= 600
 FUZZ_FLAGS := -std=c17 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I. -g -O1 -w -pthread -MMD -MP \
@@ -225,7 +234,7 @@ build/fuzz/bin/%: tests/fuzz/%.c build/fuzz/libfuzz.a
 	$(call say,CLANG) clang $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< build/fuzz/libfuzz.a $(LIBS) -lgomp
 
 # --- lint --------------------------------------------------------------------------------------------
-FOLDERS := kernels core sessions commands tui tests
+FOLDERS := kernels core sessions commands tui tests tools
 C_FILES  = $(shell find $(FOLDERS) -name '*.[ch]' -o -name '*.cu' -o -name '*.cpp')
 # Not the tests: clang-tidy does not know that cmocka's assertions end them.
 TIDY     = $(patsubst %.c,build/lint/%.ok,$(filter-out tests/%,$(filter %.c,$(C_FILES))))

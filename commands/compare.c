@@ -263,6 +263,7 @@ static int compare_question(struct asking *a, struct err *err)
     struct compare_request request = request_of(a);
     struct results r = { 0 };
     struct comparison c;
+    if (engine_watched(a->shell->engine)) request.watch = a->shell->sinks;
     if (find_question(&request, err) < 0 || compare_run(&request, &c, err) < 0) return -1;
     compare_results(&r, (const char *const *)a->title, &c);
     results_show(&r, a->shell->sinks);

@@ -4,6 +4,7 @@
 
 #include "commands/command.h"
 #include "commands/reference.h"
+#include "commands/set.h"
 #include "core/probes/taps.h"
 
 static void show_setting(const struct shell *shell, const char *key)
@@ -52,15 +53,11 @@ static int set_value(const struct shell *shell, const char *key, const char *val
 }
 
 // "KEY=VALUE", "KEY = VALUE" and "KEY VALUE ...": the value is the rest, joined by blanks.
-static int set_run(struct shell *shell, int argc, char **argv, struct err *err)
+char *set_read(int argc, char **argv)
 {
     struct buf value = { 0 };
-    if (!argc) {
-        show_changed(shell);
-        return 0;
-    }
-    char *equals = settings_find(argv[0]) ? NULL : strchr(argv[0], '=');
-    if (argc == 1 && !equals) return show_matching(shell, argv[0], err);
+    char *equals = argc && !settings_find(argv[0]) ? strchr(argv[0], '=') : NULL;
+    if (argc < 1 || (argc == 1 && !equals)) return NULL;
     int next = 1;
     if (equals) {
         *equals = 0;
@@ -72,8 +69,19 @@ static int set_run(struct shell *shell, int argc, char **argv, struct err *err)
         if (value.length) buf_putc(&value, ' ');
         buf_puts(&value, argv[i]);
     }
-    const int status = set_value(shell, argv[0], value.data ? value.data : "", err);
-    buf_release(&value);
+    return value.data ? buf_take(&value) : xstrdup("");
+}
+
+static int set_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    if (!argc) {
+        show_changed(shell);
+        return 0;
+    }
+    char *value = set_read(argc, argv);
+    if (!value) return show_matching(shell, argv[0], err);
+    const int status = set_value(shell, argv[0], value, err);
+    free(value);
     return status;
 }
 

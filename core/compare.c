@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/flops.h"
+#include "core/probes/live.h"
 
 // --- what an answer costs ------------------------------------------------------------------------
 
@@ -99,14 +100,24 @@ struct listener {
     struct compared_side *side;
     struct compare_meter *meter;
     const struct conversation *c;
+    size_t length; // of the text so far
     double done, count;
 };
+
+static void take_token(struct listener *l, const char *text)
+{
+    struct compared_side *s = l->side;
+    s->starts = xreallocarray(s->starts, s->tokens + 1, sizeof *s->starts);
+    s->starts[s->tokens++] = l->length;
+    l->length += text ? strlen(text) : 0;
+    if (l->r->progress) l->r->progress(l->r->self, l->done++, l->count);
+}
 
 static void listen(void *self, const struct event *e)
 {
     struct listener *l = self;
-    if (e->kind == EVENT_TOKEN && l->r->progress) l->r->progress(l->r->self, l->done++, l->count);
-    if (e->kind != EVENT_ANSWER || !l->side) return;
+    if (e->kind == EVENT_TOKEN) take_token(l, e->text);
+    if (e->kind != EVENT_ANSWER) return;
     struct compared_side *s = l->side;
     s->text = xstrdup(e->answer->text);
     ids_append(&s->ids, e->answer->ids, e->answer->count);
@@ -126,6 +137,19 @@ static int attach(const struct compare_request *r, struct conversation *c, int s
     return methods_attach(&c->methods, hooks, &env, err);
 }
 
+// Tells where the tokens look, if anybody watches.
+static struct live *watch_side(const struct compare_request *r, const struct conversation *c,
+                               int side, struct hooks *hooks)
+{
+    static const char *const names[] = { "compare.A", "compare.B" };
+    if (!r->watch || !c->picture_count) return NULL;
+    struct live *live = live_new(names[side], r->model, r->settings[side], r->backend, c->pictures,
+                                 c->picture_count, r->watch);
+    const struct hook hook = live_hook(live);
+    hooks_add(hooks, &hook);
+    return live;
+}
+
 // One side's own answer; its logits come to `logits` when asked for.
 static int answer_side(struct listener *l, struct conversation *c, int side,
                        struct step_logits *logits, struct err *err)
@@ -143,13 +167,16 @@ static int answer_side(struct listener *l, struct conversation *c, int side,
         hook = step_logits_hook(logits);
         hooks_add(&hooks, &hook);
     }
+    struct live *live = watch_side(r, c, side, &hooks);
     // cppcheck-suppress autoVariables ; of this answer, the next one gets its own
     l->meter = &meter;
+    l->length = 0;
     sinks_add(&sinks, (struct sink){ listen, l });
     conversation_stale(c, STALE_VISUAL); // each side pays for all of it
-    if (conversation_answer(c, r->settings[side], &hooks, r->cancel, &options, &sinks, &answered,
-                            err) < 0)
-        return -1;
+    const int status = conversation_answer(c, r->settings[side], &hooks, r->cancel, &options,
+                                           &sinks, &answered, err);
+    live_free(live);
+    if (status < 0) return -1;
     if (!strcmp(l->side->stop, "cancelled")) return err_set(err, "stopped");
     conversation_drop(c, 1);
     return 0;
@@ -308,6 +335,7 @@ void comparison_release(struct comparison *c)
     for (int k = 0; k < 2; k++) {
         free(c->side[k].text);
         ids_release(&c->side[k].ids);
+        free(c->side[k].starts);
         free(c->best[k]);
     }
     free(c->hellinger);

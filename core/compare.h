@@ -33,7 +33,8 @@ struct compare_cost {
 struct compared_side {
     char *text;
     struct ids ids;
-    char stop[16]; // as event_answer.stop
+    size_t *starts, tokens; // where the text of each token begins; those that were told
+    char stop[16];          // as event_answer.stop
     struct compare_cost cost;
 };
 
@@ -58,6 +59,9 @@ struct compare_request {
     int (*use)(void *self, const struct settings *s, struct method_tensors *tensors,
                struct err *err);
     void (*progress)(void *self, double done, double count); // may be NULL
+    // Where each token of both answers looks is told here: maps "compare.A" and "compare.B". NULL:
+    // nobody watches.
+    const struct sinks *watch;
     void *self;
     const atomic_bool *cancel;
 };

@@ -118,6 +118,7 @@ void compare_results(struct results *r, const char *const title[2], const struct
     char *named[2];
     for (int k = 0; k < 2; k++) named[k] = xasprintf("%c: %s", 'A' + k, title[k]);
     results_texts(r, (const char *const *)named, text);
+    for (int k = 0; k < 2; k++) results_starts(r, k, s[k].starts, s[k].tokens);
     for (int k = 0; k < 2; k++) free(named[k]);
 
     struct result_table *t = costs_table(r);

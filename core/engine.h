@@ -92,6 +92,7 @@ void engine_stash(struct engine *e);
 void engine_unstash(struct engine *e);
 // Tells where each token of an answer looks (EVENT_HEATMAP "live") as long as screen.live is on.
 void engine_watch(struct engine *e, bool on);
+bool engine_watched(const struct engine *e); // both
 void engine_cancel(struct engine *e);
 // For long work outside the engine: forget an earlier cancel, then ask for one now and then.
 void engine_uncancel(struct engine *e);

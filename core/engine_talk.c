@@ -116,14 +116,19 @@ void engine_watch(struct engine *e, bool on)
     e->watch = on;
 }
 
+bool engine_watched(const struct engine *e)
+{
+    return e->watch && settings_flag(e->settings, "screen.live");
+}
+
 static void attach_live(struct engine *e, struct hooks *hooks)
 {
     const struct conversation *c = &e->conversation;
     live_free(e->live);
     e->live = NULL;
-    if (!e->watch || e->stash || !c->picture_count || !settings_flag(e->settings, "screen.live"))
-        return;
-    e->live = live_new(e->model, e->settings, e->backend, c->pictures, c->picture_count, e->sinks);
+    if (!engine_watched(e) || e->stash || !c->picture_count) return;
+    e->live = live_new("live", e->model, e->settings, e->backend, c->pictures, c->picture_count,
+                       e->sinks);
     struct hook hook = live_hook(e->live);
     hooks_add(hooks, &hook);
 }

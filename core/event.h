@@ -85,6 +85,10 @@ struct event_heatmap {
 struct event_columns {
     const char *title[2], *text[2];
     size_t common; // bytes at the beginning of both texts that are the same
+    // Where each token's text begins, where the texts are answers; else NULL. Maps of these tokens
+    // may have been told before ("compare.A", "compare.B").
+    const size_t *starts[2];
+    size_t tokens[2];
 };
 
 struct event_progress {

@@ -4,7 +4,7 @@
 
 static const char *const themes[] = { "default", "light", "contrast", NULL };
 static const char *const ramps[] = { "viridis", "cividis", "grey", NULL };
-static const char *const layouts[] = { "auto", "chat", "workbench", "maps", NULL };
+static const char *const layouts[] = { "auto", "chat", "workbench", "maps", "compare", NULL };
 
 static const char *const word_auto[] = { "auto", NULL };
 static const char *const word_mean[] = { "mean", NULL };

@@ -4,12 +4,23 @@
 #include "core/mem.h"
 #include "sessions/internal.h"
 
+static int keep(struct store *s, int64_t id, const char *text, struct err *err)
+{
+    if (!*text) return store_run(s, err, "DELETE FROM drafts WHERE session = ?", "i", id);
+    return store_run(s, err, "INSERT OR REPLACE INTO drafts(session, text) VALUES(?, ?)", "it", id,
+                     text);
+}
+
 int store_draft_keep(struct store *s, const char *text, struct err *err)
 {
-    const int64_t id = s->current.session;
-    if (store_run(s, err, "DELETE FROM drafts WHERE session = ?", "i", id) < 0) return -1;
-    if (!*text) return 0;
-    return store_run(s, err, "INSERT INTO drafts(session, text) VALUES(?, ?)", "it", id, text);
+    return keep(s, s->current.session, text, err);
+}
+
+int store_draft_keep_of(struct store *s, const char *session, const char *text, struct err *err)
+{
+    int64_t id = 0;
+    if (session && session_find(s, session, &id, err) < 0) return -1;
+    return keep(s, id, text, err);
 }
 
 char *store_draft_take(struct store *s, struct err *err)

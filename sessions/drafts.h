@@ -9,6 +9,8 @@
 
 // Of the current session, or of none before its first message.
 int store_draft_keep(struct store *s, const char *text, struct err *err);
+// Of the session of that name (NULL: of none), which this store need not have opened.
+int store_draft_keep_of(struct store *s, const char *session, const char *text, struct err *err);
 // It is forgotten with this. NULL with a message when it cannot be read.
 char *store_draft_take(struct store *s, struct err *err);
 

@@ -204,6 +204,12 @@ struct area canvas_box(struct canvas *c, struct area area, const char *title, bo
     return (struct area){ area.x + 1, area.y + 1, area.width - 2, area.height - 2 };
 }
 
+void canvas_foot(struct canvas *c, struct area area, const char *text)
+{
+    const struct area foot = { area.x + 2, area.y + area.height - 1, area.width - 4, 1 };
+    if (*text && foot.width > 4) canvas_printf(c, foot, 0, 0, STYLE_DIM, " %s ", text);
+}
+
 void canvas_bar(struct canvas *c, struct area area, int x, int y, int width, double share)
 {
     const double clean = share > 0 ? share < 1 ? share : 1 : 0; // NaN: empty

@@ -36,7 +36,7 @@ struct canvas {
     struct cell *cells;     // [lines, columns]
     int cursor_x, cursor_y; // -1: no cursor
     bool ascii;             // borders and shades in ASCII only
-    bool mono;              // no colours
+    bool mono;              // no colours, or too few for pictures
 };
 
 void canvas_resize(struct canvas *c, int lines, int columns);
@@ -58,6 +58,8 @@ void canvas_fill(struct canvas *c, struct area area, enum style style, uint32_t 
 void canvas_style(struct canvas *c, struct area area, int x, int y, int width, enum style style);
 // A frame around the area with a title; what is inside is returned.
 struct area canvas_box(struct canvas *c, struct area area, const char *title, bool focused);
+// Words on the lower line of such a frame.
+void canvas_foot(struct canvas *c, struct area area, const char *text);
 // A horizontal bar, share 0..1 filled.
 void canvas_bar(struct canvas *c, struct area area, int x, int y, int width, double share);
 // Lines of text without blanks at their ends.

@@ -95,3 +95,33 @@ void columns_draw(struct buf *to, const struct event_columns *c, int width)
         free(text[k].text);
     }
 }
+
+// --- kept, for a width that may change -----------------------------------------------------------
+
+void *columns_copy(const struct event_columns *from)
+{
+    struct event_columns *c = xcalloc(1, sizeof *c);
+    c->common = from->common;
+    for (int k = 0; k < 2; k++) {
+        c->title[k] = xstrdup(from->title[k]);
+        c->text[k] = xstrdup(from->text[k]);
+    }
+    return c;
+}
+
+char *columns_text(const void *copy, int width)
+{
+    struct buf b = { 0 };
+    columns_draw(&b, copy, width);
+    return buf_take(&b);
+}
+
+void columns_free(void *copy)
+{
+    struct event_columns *c = copy;
+    for (int k = 0; c && k < 2; k++) {
+        free((char *)c->title[k]);
+        free((char *)c->text[k]);
+    }
+    free(c);
+}

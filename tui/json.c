@@ -177,6 +177,14 @@ static void fill_columns(cJSON *o, const struct event *e)
         cJSON_AddItemToArray(texts, text_value(c->text[k]));
     }
     add_integer(o, "common", (int64_t)c->common);
+    if (!c->starts[0] && !c->starts[1]) return;
+    cJSON *sides = cJSON_AddArrayToObject(o, "starts"); // bytes, token by token
+    for (int k = 0; k < 2; k++) {
+        cJSON *side = cJSON_CreateArray();
+        for (size_t i = 0; c->starts[k] && i < c->tokens[k]; i++)
+            cJSON_AddItemToArray(side, cJSON_CreateNumber((double)c->starts[k][i]));
+        cJSON_AddItemToArray(sides, side);
+    }
 }
 
 static void fill_progress(cJSON *o, const struct event *e)

@@ -44,6 +44,7 @@ struct key_row {
     const char *key;
     const char *command; // "/line", or an action
     const char *note;
+    const char *hint; // on the frame of the panel that has the keys; NULL: none
 };
 
 const struct key_row *key_row(int index); // the table; NULL past its end
@@ -58,6 +59,8 @@ char *keys_find(struct keys *k, const char *context, const char *key);
 int keys_bind(struct keys *k, const char *key, const char *command, struct err *err);
 // The plain spelling of a key's name ("ctrl-p", "C-p", "^P": "Ctrl-P"); false: there is none.
 bool key_spell(const char *typed, char name[32]);
+// "Left Right: token  Up Down: layer": what is shown of a panel's keys beside it. free() it.
+char *keys_hints(struct keys *k, const char *context);
 // Calls each(self, context, key, command, note) for every key in force.
 void keys_each(struct keys *k, void (*each)(void *self, const struct key_row *row), void *self);
 

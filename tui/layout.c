@@ -36,8 +36,14 @@ static const struct node maps[] = {
     { LEAF, PANEL_jobs, 0, 0, 0 },
 };
 
-static const struct node *const layouts[] = { chat, workbench, maps };
-const char *const layout_names[] = { "chat", "workbench", "maps", NULL };
+static const struct node compare[] = {
+    { BELOW, 0, 66, 1, 2 },
+    { LEAF, PANEL_compare, 0, 0, 0 },
+    { LEAF, PANEL_chat, 0, 0, 0 },
+};
+
+static const struct node *const layouts[] = { chat, workbench, maps, compare };
+const char *const layout_names[] = { "chat", "workbench", "maps", "compare", NULL };
 
 int screen_layout_find(const char *name, int columns)
 {
@@ -84,7 +90,7 @@ int layout_place(int layout, int focus, struct area area, struct placed placed[P
         if (placed[i].panel == focus) return count;
     if (focus < 0 || focus >= PANEL_COUNT || count >= PANEL_COUNT) return count;
     struct area over = area;
-    if (area.width >= 90) {
+    if (area.width >= 90 && panel_at(focus)->min_width < 60) {
         over.x += area.width / 2;
         over.width -= area.width / 2;
     }

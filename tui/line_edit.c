@@ -66,6 +66,9 @@ void line_edit_setup(const struct shell *shell)
     rl_readline_name = "vlmsh";
     rl_catch_signals = 0;
     rl_catch_sigwinch = 0;
+    // Ctrl-X ends a search as Esc does. Were it the first key of an unknown sequence there,
+    // readline 8.2 would jump to a frame that is gone.
+    rl_variable_bind("isearch-terminators", "\\e\\C-j\\C-x");
     rl_attempted_completion_function = complete;
     rl_completer_word_break_characters = " \t\n";
     rl_completer_quote_characters = "\"";

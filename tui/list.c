@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "tui/picker.h"
+#include "tui/text.h"
 
 // --- finding -------------------------------------------------------------------------------------
 
@@ -126,7 +127,7 @@ static void add_key(void *self, const struct key_row *row)
 
 void list_open_help(struct view *v, struct keys *keys, const char *context)
 {
-    char *title = xasprintf("keys: %s  (typing finds, Esc closes)", context);
+    char *title = xasprintf("keys: %s", context);
     list_begin(v, LIST_HELP, title);
     struct help h = { &v->list, context };
     keys_each(keys, add_key, &h);
@@ -162,12 +163,32 @@ static struct area list_area(const struct list_view *l, struct area screen)
     return a;
 }
 
+static const char *foot_of(const struct list_view *l)
+{
+    if (l->kind == LIST_HELP) return "letters find  Esc closes";
+    if (l->kind == LIST_PICKER && l->folder)
+        return "letters find  Enter takes  Backspace one folder up  Esc closes";
+    return "letters find  Enter takes  Esc closes";
+}
+
+// Where notes begin: behind the longest label, but in the middle at the latest.
+static int note_column(const struct list_view *l, int width)
+{
+    int longest = 8;
+    for (size_t i = 0; i < l->count; i++) {
+        const int label = text_width(l->items[i].label);
+        if (*l->items[i].note && label > longest) longest = label;
+    }
+    return longest + 3 < width / 2 ? longest + 3 : width / 2;
+}
+
 void list_draw(struct view *v, struct canvas *c, struct area screen)
 {
     struct list_view *l = &v->list;
     const struct area outer = list_area(l, screen);
     canvas_fill(c, outer, STYLE_TEXT, ' ');
     struct area inner = canvas_box(c, outer, l->title, true);
+    canvas_foot(c, outer, foot_of(l));
     const int x = canvas_printf(c, inner, 1, 0, STYLE_PROMPT, "> %s", filter_of(l));
     canvas_printf(c, inner, inner.width - 12, 0, STYLE_DIM, "%5zu/%zu", l->shown_count, l->count);
     c->cursor_x = inner.x + (x < inner.width ? x : inner.width - 1);
@@ -179,7 +200,7 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
     if (l->selected < l->top) l->top = l->selected;
     if (l->height > 0 && l->selected >= l->top + (size_t)l->height)
         l->top = l->selected - (size_t)l->height + 1;
-    const int middle = l->kind == LIST_HELP ? 12 : rows.width > 60 ? 28 : rows.width / 2;
+    const int middle = note_column(l, rows.width);
     for (int y = 0; y < rows.height && l->top + (size_t)y < l->shown_count; y++) {
         const struct item *item = &l->items[l->shown[l->top + (size_t)y]];
         const bool note = *item->note != 0;
@@ -248,7 +269,10 @@ void list_act(struct view *v, const char *action, const struct shell *shell)
         choose(v, shell);
         return;
     } else if (!strcmp(action, "rub")) {
-        if (!l->filter.length) return;
+        if (!l->filter.length) {
+            if (l->kind == LIST_PICKER) picker_up(v);
+            return;
+        }
         while (l->filter.length && (l->filter.data[--l->filter.length] & 0xc0) == 0x80) {
         }
         l->filter.data[l->filter.length] = '\0';

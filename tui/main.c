@@ -178,10 +178,11 @@ static void welcome(struct program *p)
         !p->options.model)
         lines_tell_error(&p->lines, "", &err);
     const struct model *m = engine_model(e);
-    sinks_text(&p->sinks, "vlmsh %s: %s on %s\n%s", VERSION, m ? m->name : "no model",
+    sinks_text(&p->sinks, "vlmsh %s: %s on %s\n%s%s", VERSION, m ? m->name : "no model",
                engine_backend(e)->describe(),
                m ? "Type a question, /image FILE to show a picture, /help for the commands."
-                 : "/load MODEL opens a model folder, /help lists the commands.");
+                 : "/load MODEL opens a model folder, /help lists the commands.",
+               p->front->run ? "\nF1 shows the keys, Ctrl-P finds any command or setting." : "");
 }
 
 static int run(struct program *p)

@@ -37,6 +37,12 @@ static int lead(const struct chat_view *c, size_t i)
 static int lines_of(struct entry *e, int width)
 {
     if (e->width == width) return e->lines;
+    if (e->render) {
+        char *text = e->render(e->source, width);
+        buf_clear(&e->text);
+        buf_puts(&e->text, text);
+        free(text);
+    }
     e->width = width;
     e->lines = wrap_count(text_of(e), kinds[e->kind].whole ? 1 << 20 : width);
     return e->lines;
@@ -49,6 +55,19 @@ static int total_lines(struct chat_view *c, int width)
     return total;
 }
 
+void mark_bytes(struct canvas *c, struct area line, const char *text, const struct wrap *w,
+                size_t begin, size_t end, enum style style)
+{
+    const size_t from = (size_t)(w->line - text), to = from + w->length;
+    const size_t a = begin > from ? begin : from, b = end < to ? end : to;
+    if (a >= b) return;
+    struct canvas measure = { .lines = 1, .columns = 0 };
+    const struct area wide = { 0, 0, 1 << 20, 1 };
+    const int x = canvas_text_n(&measure, wide, 0, 0, STYLE_TEXT, w->line, a - from);
+    const int behind = canvas_text_n(&measure, wide, x, 0, STYLE_TEXT, text + a, b - a);
+    canvas_style(c, line, x, 0, behind - x, style);
+}
+
 // The token that the shown map belongs to, when this is the last answer.
 static void mark_token(const struct view *v, struct canvas *c, struct area line,
                        const struct entry *e, const struct wrap *w)
@@ -58,14 +77,7 @@ static void mark_token(const struct view *v, struct canvas *c, struct area line,
     const size_t begin = e->tokens[m->token];
     const size_t next = (size_t)m->token + 1;
     const size_t end = next < e->token_count ? e->tokens[next] : e->text.length;
-    const size_t from = (size_t)(w->line - text_of(e)), to = from + w->length;
-    const size_t a = begin > from ? begin : from, b = end < to ? end : to;
-    if (a >= b) return;
-    struct canvas measure = { .lines = 1, .columns = 0 };
-    const struct area wide = { 0, 0, 1 << 20, 1 };
-    const int x = canvas_text_n(&measure, wide, 0, 0, STYLE_TEXT, w->line, a - from);
-    const int behind = canvas_text_n(&measure, wide, x, 0, STYLE_TEXT, text_of(e) + a, b - a);
-    canvas_style(c, line, x, 0, behind - x, STYLE_MATCH);
+    mark_bytes(c, line, text_of(e), w, begin, end, STYLE_MATCH);
 }
 
 static void mark_found(const struct view *v, struct canvas *c, struct area line,
@@ -101,9 +113,11 @@ static void draw_line(const struct view *v, struct canvas *c, struct area line, 
     if (e->undone) style = STYLE_DIM;
     if (!number)
         canvas_text(c, line, 0, 0, e->undone ? STYLE_DIM : k->style, c->ascii ? k->ascii : k->mark);
-    if (k->whole && number == 0) style = STYLE_TITLE;
+    if (number < e->headings) style = STYLE_TITLE;
     const int pan = k->whole ? v->chat.pan : 0;
-    canvas_text_n(c, inner, -pan, 0, style, w->line, w->length);
+    const int end = canvas_text_n(c, inner, -pan, 0, style, w->line, w->length);
+    if (k->whole && end > inner.width) // there is more: Left and Right
+        canvas_put(c, inner, inner.width - 1, 0, STYLE_CHANGED, c->ascii ? '>' : 0x203a);
     if (index == last_answer(&v->chat)) mark_token(v, c, inner, e, w);
     mark_found(v, c, inner, w);
 }

@@ -19,7 +19,8 @@ static double map_value(const struct map *m, int row, int col)
     if (col >= m->cols) col = m->cols - 1;
     const float value = m->values[(size_t)row * (size_t)m->cols + (size_t)col];
     const float span = m->max - m->min;
-    return isfinite(value) && span > 0 ? (value - m->min) / span : 0;
+    const float share = isfinite(value) && span > 0 ? (value - m->min) / span : 0;
+    return share > 0 ? share < 1 ? share : 1 : 0;
 }
 
 // Share of the map at u, v in 0..1; smooth: between the middles of the patches.
@@ -59,13 +60,13 @@ static double brightness(uint32_t rgb)
     return (0.299 * (rgb >> 16) + 0.587 * (rgb >> 8 & 255) + 0.114 * (rgb & 255)) / 255;
 }
 
-enum { TILES_MAX = 32 };
+enum { TILES_MAX = 32, SHADES = 256 };
 
 struct drawing {
     const struct image *picture;       // NULL: the map alone
     const struct map *maps[TILES_MAX]; // tiles of one map
     int map_count;                     // 0: the picture alone
-    const char *ramp;
+    uint32_t ramp[SHADES + 1];         // colours of the map, from its least to its most
     bool smooth;
     int width, height; // in pixels: columns and twice the lines
 };
@@ -98,7 +99,8 @@ static bool is_bare(const struct map *m, double u, double v)
     return !isfinite(m->values[at]) || (m->dropped && m->dropped[at]);
 }
 
-// The map in colour over the picture in grey; what was dropped, or not covered, is darker grey.
+// The map in colour over the picture in grey, which shines through most where the map is low; what
+// was dropped, or not covered, is darker grey.
 static uint32_t colour_at(const struct drawing *d, int x, int y)
 {
     const double du = 1.0 / d->width, dv = 1.0 / d->height;
@@ -110,8 +112,9 @@ static uint32_t colour_at(const struct drawing *d, int x, int y)
     const struct map *m = tile_at(d, &u, &v);
     const uint32_t grey = (uint32_t)(brightness(below) * 255 + 0.5) * 0x010101;
     if (!m || is_bare(m, u, v)) return colour_mix(grey, 0, 0.4);
-    const uint32_t colour = ramp_colour(d->ramp, map_at(m, u, v, d->smooth));
-    return d->picture ? colour_mix(grey, colour, 0.62) : colour;
+    const double share = map_at(m, u, v, d->smooth);
+    const uint32_t colour = d->ramp[(int)(share * SHADES + 0.5)];
+    return d->picture ? colour_mix(grey, colour, 0.4 + 0.4 * share) : colour;
 }
 
 static double ink_at(const struct drawing *d, int x, int y)
@@ -211,14 +214,12 @@ static void draw_legend(const struct view *v, struct canvas *c, struct area area
     buf_release(&b);
 }
 
-static const struct preview *shown_picture(const struct image_view *i)
-{
-    return i->picture < i->picture_count ? i->pictures[i->picture] : NULL;
-}
-
 // All tiles of the map: the same but for the part of the picture.
-static void add_tiles(const struct image_view *i, const struct map *m, struct drawing *d)
+static void add_tiles(const struct view *v, const struct image_view *i, const struct map *m,
+                      struct drawing *d)
 {
+    const char *ramp = view_setting(v, "screen.map");
+    for (int k = 0; k <= SHADES; k++) d->ramp[k] = ramp_colour(ramp, (double)k / SHADES);
     for (size_t k = 0; m && k < i->map_count && d->map_count < TILES_MAX; k++) {
         const struct map *o = &i->maps[k];
         if (!strcmp(o->name, m->name) && o->picture == m->picture && o->layer == m->layer &&
@@ -227,13 +228,31 @@ static void add_tiles(const struct image_view *i, const struct map *m, struct dr
     }
 }
 
+void map_draw(const struct view *v, const struct image_view *maps, const struct map *m,
+              struct canvas *c, struct area area)
+{
+    struct drawing d = { .smooth = v->image.smooth };
+    const struct area inner = { area.x, area.y, area.width, area.height - 1 };
+    for (size_t i = 0; i < v->image.picture_count; i++)
+        if (v->image.pictures[i]->index == m->picture && v->image.pictures[i]->image.pixels)
+            d.picture = &v->image.pictures[i]->image;
+    add_tiles(v, maps, m, &d);
+    draw_pixels(&d, c, inner);
+    draw_legend(v, c, area, NULL, m);
+}
+
+static const struct preview *shown_picture(const struct image_view *i)
+{
+    return i->picture < i->picture_count ? i->pictures[i->picture] : NULL;
+}
+
 static void draw(struct view *v, struct canvas *c, struct area area, bool focused)
 {
     const struct map *m = view_map(v);
     const struct preview *p = shown_picture(&v->image);
-    struct drawing d = { .ramp = view_setting(v, "screen.map"), .smooth = v->image.smooth };
+    struct drawing d = { .smooth = v->image.smooth };
     const struct area inner = { area.x, area.y, area.width, area.height - 1 };
-    add_tiles(&v->image, m, &d);
+    add_tiles(v, &v->image, m, &d);
     if (p && p->image.pixels) d.picture = &p->image;
     if (!d.picture && !m) {
         canvas_text(c, area, 0, 0, STYLE_DIM, "no picture yet");

@@ -6,6 +6,7 @@
 
 #include "tui/chart.h"
 #include "tui/panel.h"
+#include "tui/text.h"
 
 static const struct job_row *selected(const struct jobs_view *j)
 {
@@ -24,26 +25,48 @@ static void put_span(struct buf *b, double seconds)
         buf_printf(b, "%.1f h left", seconds / 3600);
 }
 
+// As wide as the longest of each.
+struct widths {
+    int kind, state;
+};
+
+static struct widths measure(const struct jobs_news *n)
+{
+    struct widths w = { 4, 4 };
+    for (size_t i = 0; i < n->count; i++) {
+        const int kind = (int)strlen(n->rows[i].kind),
+                  state = (int)strlen(job_state_name(n->rows[i].state));
+        w.kind = kind > w.kind ? kind : w.kind;
+        w.state = state > w.state ? state : w.state;
+    }
+    return w;
+}
+
+// What does not fit whole is left out.
+static int add_whole(struct canvas *c, struct area area, int x, int y, const struct buf *b)
+{
+    if (!b->length || x + 2 + text_width(b->data) > area.width) return x;
+    return canvas_text(c, area, x + 2, y, STYLE_TEXT, b->data);
+}
+
 static void draw_job(struct canvas *c, struct area area, int y, const struct job_row *row,
-                     bool focused)
+                     struct widths w, bool focused)
 {
     struct buf b = { 0 };
     const bool runs = row->state == STATE_RUNNING;
-    int x =
-        canvas_printf(c, area, 0, y, runs ? STYLE_TEXT : STYLE_DIM, "%3" PRId64 " %-10.10s %-11s",
-                      row->id, row->kind, job_state_name(row->state));
+    int x = canvas_printf(c, area, 0, y, runs ? STYLE_TEXT : STYLE_DIM, "%3" PRId64 "  %-*s  %-*s",
+                          row->id, w.kind, row->kind, w.state, job_state_name(row->state));
     if (row->steps > 0 && row->step >= 0) {
         const int bar = area.width > 60 ? 16 : 8;
-        canvas_bar(c, area, x + 1, y, bar, row->step / row->steps);
-        x += bar + 1;
-        buf_printf(&b, " %.0f%%", 100 * row->step / row->steps);
+        canvas_bar(c, area, x + 2, y, bar, row->step / row->steps);
+        x = canvas_printf(c, area, x + bar + 2, y, STYLE_TEXT, " %3.0f%%",
+                          100 * row->step / row->steps);
     }
-    if (isfinite(row->loss)) buf_printf(&b, " loss %.4g", row->loss);
-    if (runs && isfinite(row->eta_s)) {
-        buf_puts(&b, ", ");
-        put_span(&b, row->eta_s);
-    }
-    canvas_text(c, area, x, y, STYLE_TEXT, b.data ? b.data : "");
+    if (isfinite(row->loss)) buf_printf(&b, "loss %.4g", row->loss);
+    x = add_whole(c, area, x, y, &b);
+    buf_clear(&b);
+    if (runs && isfinite(row->eta_s)) put_span(&b, row->eta_s);
+    add_whole(c, area, x, y, &b);
     if (focused) canvas_style(c, area, 0, y, area.width, STYLE_SELECTED);
     buf_release(&b);
 }
@@ -76,12 +99,13 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
         return;
     }
     if (v->jobs.selected >= n->count) v->jobs.selected = n->count - 1;
+    const struct widths w = measure(n);
     const bool curve = n->curve.count > 1 && area.height >= 8;
     const int room = curve ? area.height / 3 : area.height;
     const size_t top = v->jobs.selected >= (size_t)room ? v->jobs.selected - (size_t)room + 1 : 0;
     for (size_t i = top; i < n->count && i < top + (size_t)room; i++)
         draw_job(c, (struct area){ area.x, area.y, area.width, room }, (int)(i - top), &n->rows[i],
-                 focused && i == v->jobs.selected);
+                 w, focused && i == v->jobs.selected);
     const int used = n->count < (size_t)room ? (int)n->count : room;
     if (curve)
         draw_curve(n, c, (struct area){ area.x, area.y + used, area.width, area.height - used });

@@ -1,5 +1,6 @@
 // tui/panel_list.h -- X(NAME): tui/panel_NAME.c defines `const struct panel panel_NAME`. Tab goes
 // through them in this order.
+X(compare)
 X(chat)
 X(image)
 X(settings)

@@ -4,6 +4,7 @@
 
 #include "commands/reference.h"
 #include "tui/panel.h"
+#include "tui/wrap.h"
 
 static size_t group_length(const char *key)
 {
@@ -59,13 +60,25 @@ static int line_of(const struct setting **list, int index)
     return line - 1;
 }
 
+// Where values begin: behind the longest name, past the middle at the latest.
+static int value_column(int width)
+{
+    const struct setting *row;
+    int longest = 8;
+    for (int i = 0; (row = settings_row(i)); i++) {
+        const int length = (int)(strlen(row->key) - group_length(row->key));
+        if (length > longest) longest = length;
+    }
+    return longest + 3 < width * 11 / 20 ? longest + 3 : width * 11 / 20;
+}
+
 static void draw_row(const struct view *v, struct canvas *c, struct area area, int y,
                      const struct setting *row, bool selected)
 {
     const bool changed = settings_changed(v->settings, row->key);
     const char *value = settings_text(v->settings, row->key);
     const char *name = row->key + group_length(row->key);
-    const int middle = area.width > 44 ? 26 : area.width * 11 / 20;
+    const int middle = value_column(area.width);
     const struct area left = { area.x, area.y, middle, area.height };
     if (*name == '.')
         name++;
@@ -98,9 +111,11 @@ static void draw_help(const struct view *v, struct canvas *c, struct area area,
                       const struct setting *row)
 {
     char *allowed = setting_allowed(row);
+    struct wrap w = wrap_begin(row->help, area.width);
     canvas_fill(c, (struct area){ area.x, area.y, area.width, 1 }, STYLE_STATUS, ' ');
     canvas_printf(c, area, 0, 0, STYLE_STATUS, "%s: %s  [%s]", row->key, allowed, row->def);
-    canvas_text(c, area, 0, 1, STYLE_DIM, row->help);
+    for (int y = 1; y < area.height && wrap_next(&w); y++)
+        canvas_text_n(c, area, 0, y, STYLE_DIM, w.line, w.length);
     free(allowed);
 }
 
@@ -109,8 +124,8 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     struct settings_view *s = &v->set;
     int count;
     const struct setting **list = make_list(v, &count);
-    const bool help = area.height > 6;
-    const struct area rows = { area.x, area.y, area.width, area.height - (help ? 2 : 0) };
+    const int help = area.height > 10 ? 3 : area.height > 6 ? 2 : 0; // lines
+    const struct area rows = { area.x, area.y, area.width, area.height - help };
     s->height = rows.height;
     if (s->selected >= count) s->selected = count ? count - 1 : 0;
     if (!count) {
@@ -126,7 +141,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
             draw_row(v, c, rows, y, list[i], focused && i == s->selected);
         }
         if (help)
-            draw_help(v, c, (struct area){ area.x, area.y + rows.height, area.width, 2 },
+            draw_help(v, c, (struct area){ area.x, area.y + rows.height, area.width, help },
                       list[s->selected]);
     }
     free(list);

@@ -1,6 +1,7 @@
 // tui/picker.c -- a folder's files of one kind, and what choosing one runs.
 #include "tui/picker.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -20,10 +21,13 @@ static const struct kind {
     { "model", "open a model", NULL, "config.json", "/load" },
     { "image", "attach a picture",
       (const char *const[]){ ".png", ".jpg", ".jpeg", ".bmp", ".ppm", NULL }, NULL, "/image" },
-    { "data", "look at data", (const char *const[]){ ".json", ".jsonl", NULL }, NULL, "/data" },
+    { "data", "check a data set", (const char *const[]){ ".json", ".jsonl", NULL }, NULL,
+      "/data check" },
     { "adapter", "put on an adapter", NULL, "adapter_config.json", "/adapter load" },
     { "session", "resume a session", NULL, NULL, "/session resume" },
 };
+
+static_assert(sizeof kinds / sizeof kinds[0] == PICKER_KINDS, "a folder for each (tui/view.h)");
 
 static const struct kind *kind_find(const char *name)
 {
@@ -150,6 +154,8 @@ static void open_folder(struct view *v, const struct kind *k, const char *folder
     list_begin(v, LIST_PICKER, title);
     v->list.what = what;
     v->list.folder = place;
+    free(v->folders[k - kinds]);
+    v->folders[k - kinds] = xstrdup(place);
     DIR *d = opendir(place);
     const struct dirent *entry;
     while (d && (entry = readdir(d)) && v->list.count < FILES_MAX)
@@ -201,8 +207,20 @@ void list_open_picker(struct view *v, const char *what, const struct shell *shel
     } else if (!k->endings && !k->holds) {
         open_sessions(v, k, shell);
     } else {
-        open_folder(v, k, getcwd(here, sizeof here) ? here : "/");
+        char *last = v->folders[k - kinds] ? xstrdup(v->folders[k - kinds]) : NULL;
+        open_folder(v, k, last ? last : getcwd(here, sizeof here) ? here : "/");
+        free(last);
     }
+}
+
+void picker_up(struct view *v)
+{
+    const struct kind *k = v->list.folder ? kind_find(v->list.what) : NULL;
+    if (!k || !strcmp(v->list.folder, "/")) return;
+    char *up = xstrdup(v->list.folder), *slash = strrchr(up, '/');
+    if (slash) slash[slash == up ? 1 : 0] = '\0';
+    open_folder(v, k, up);
+    free(up);
 }
 
 // --- choosing ------------------------------------------------------------------------------------

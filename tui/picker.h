@@ -5,6 +5,7 @@
 #include "tui/list.h"
 
 void picker_choose(struct view *v, const char *value, const struct shell *shell);
+void picker_up(struct view *v); // the folder above
 // Asks for the preview of the selected picture (v->preview).
 void picker_look(struct view *v);
 void picker_draw(struct view *v, struct canvas *c, struct area area);

@@ -26,7 +26,7 @@ struct screen *screen_new(void)
     struct screen *s = xcalloc(1, sizeof *s);
     s->queue = news_queue_new();
     s->view = view_new();
-    s->layout = -1;
+    s->layout = s->before = -1;
     s->focus = PANEL_NONE;
     canvas_resize(&s->canvas, 24, 80);
     return s;
@@ -39,6 +39,8 @@ void screen_free(struct screen *s)
     view_free(s->view);
     canvas_release(&s->canvas);
     key_reader_release(&s->reader);
+    free(s->kept);
+    free(s->kept_session);
     free(s);
 }
 
@@ -70,10 +72,22 @@ static bool is_layout(const struct news *n)
            !strcmp(n->event.key, "screen.layout");
 }
 
+// Two answers were compared: they are shown until Esc, or another layout is chosen.
+static void show_compared(struct screen *s)
+{
+    const int now = screen_layout_find("compare", s->canvas.columns);
+    if (!s->view->compare.fresh) return;
+    s->view->compare.fresh = false;
+    if (s->layout == now) return;
+    s->before = s->layout;
+    s->layout = now;
+}
+
 // What is typed now is not touched.
 static void take_draft(struct screen *s, const char *text)
 {
     if (s->prompt && !*prompt_typed(s->prompt)) prompt_set(s->prompt, text);
+    screen_draft_typed(s);
 }
 
 static void take_news(struct screen *s)
@@ -91,6 +105,7 @@ static void take_news(struct screen *s)
         else
             view_take(s->view, n);
         if (is_layout(n)) s->layout = -1;
+        show_compared(s);
         s->dirty = true;
         news_free(n);
     }
@@ -159,6 +174,10 @@ static int patience(const struct screen *s)
     const double now = clock_seconds();
     int wait = s->view->busy ? 150 : -1;
     if (s->dirty) wait = milliseconds(s->drawn + frame_pause - now);
+    if (s->draft_at > 0) {
+        const int draft = milliseconds(s->draft_at - now);
+        if (wait < 0 || draft < wait) wait = draft;
+    }
     if (key_reader_open(&s->reader)) {
         const double pause = s->reader.pasting ? paste_pause : escape_pause;
         const int key = milliseconds(s->key_at + pause - now);
@@ -181,6 +200,7 @@ static void loop(struct screen *s)
         const double now = clock_seconds();
         const double pause = s->reader.pasting ? paste_pause : escape_pause;
         if (key_reader_open(&s->reader) && now - s->key_at >= pause) screen_bytes(s, true);
+        if (s->draft_at > 0 && now >= s->draft_at) screen_draft_keep(s);
         if (ready == 0 && s->view->busy) s->dirty = true;
         if (s->dirty && now - s->drawn >= frame_pause) screen_show(s);
     }
@@ -251,8 +271,9 @@ int screen_run(struct screen *s, struct shell *shell, struct keys *keys, int (*b
     int tries = 0;
     while (!worker_stop(s->worker, 1) && ++tries < 5) take_news(s);
     const bool ended = tries < 5;
+    char *draft = screen_draft(s);
+    screen_draft_keep(s);
     watcher_stop(s->watcher);
-    char *draft = xstrdup(prompt_typed(s->prompt));
     close_all(s);
     if (!ended) _exit(s->status ? s->status : STATUS_INTERRUPTED); // what hangs cannot be freed
     worker_free(s->worker);

@@ -45,6 +45,11 @@ static void draw_panel(struct screen *s, struct canvas *c, const struct placed *
     // The conversation alone, or too little room, needs no frame.
     const bool bare = (alone && p->panel == PANEL_chat && !focused) || inner.height < 3;
     if (!bare) inner = canvas_box(c, p->area, panel->title, focused);
+    if (!bare && focused) {
+        char *hints = keys_hints(s->keys, panel->name);
+        canvas_foot(c, p->area, hints);
+        free(hints);
+    }
     if (inner.width > 0 && inner.height > 0) panel->draw(s->view, c, inner, focused);
 }
 

@@ -163,6 +163,8 @@ static void copy_columns(struct news *n, const struct event_columns *from)
     for (int i = 0; i < 2; i++) {
         c->title[i] = keep_text(n, from->title[i]);
         c->text[i] = keep_text(n, from->text[i]);
+        if (from->starts[i])
+            c->starts[i] = keep_bytes(n, from->starts[i], from->tokens[i] * sizeof *c->starts[i]);
     }
     n->event.columns = c;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "commands/parse.h"
+#include "commands/set.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "tui/list.h"
@@ -42,17 +43,17 @@ static bool read_change(const struct screen *s, const char *line, char key[48], 
         words_release(&words);
         return false;
     }
+    char *given = set ? set_read(words.count, words.list) : NULL;
     const struct setting *row = words.count ? settings_find(words.list[0]) : NULL;
-    const char *next = !row               ? NULL
-                       : toggle           ? setting_next(row, view_setting(s->view, row->key),
-                                                         words.count - 1, words.list + 1)
-                       : words.count == 2 ? words.list[1]
-                                          : NULL;
-    if (next && strlen(next) < 256) {
+    const char *next = row && toggle ? setting_next(row, view_setting(s->view, row->key),
+                                                    words.count - 1, words.list + 1)
+                                     : given;
+    if (row && next && strlen(next) < 256) {
         snprintf(key, 48, "%s", row->key);
         snprintf(value, 256, "%s", next);
         read = true;
     }
+    free(given);
     words_release(&words);
     return read;
 }
@@ -210,8 +211,17 @@ static void act_focus_back(struct screen *s)
 {
     move_focus(s, -1);
 }
+// Back from the answers that were compared.
+static void leave_compared(struct screen *s)
+{
+    if (s->layout != screen_layout_find("compare", s->canvas.columns)) return;
+    s->layout = s->before;
+    s->before = -1;
+}
+
 static void act_close(struct screen *s)
 {
+    leave_compared(s);
     prompt_close_menu(s->prompt);
     prompt_escape(s->prompt);
 }
@@ -220,6 +230,8 @@ static void act_layout(struct screen *s)
 {
     const int now = screen_layout(s, s->canvas.columns);
     s->layout = layout_names[now + 1] ? now + 1 : 0;
+    // Nothing has been compared: there is nothing to be seen there.
+    if (!strcmp(layout_names[s->layout], "compare") && !s->view->compare.text[0]) s->layout = 0;
     s->focus = PANEL_NONE;
     view_hint(s->view, "layout: %s", layout_names[s->layout]);
 }
@@ -335,6 +347,8 @@ static void obey_view(struct screen *s)
         free(v->insert);
         v->insert = NULL;
     }
+    if (v->close) leave_compared(s);
+    v->close = false;
     if (v->preview) {
         watcher_preview(s->watcher, v->preview);
         free(v->preview);
@@ -433,6 +447,7 @@ void screen_key(struct screen *s, struct key *key)
     if (key->kind != KEY_NAMED || strcmp(key->name, "Ctrl-C") != 0) s->interrupted = 0;
     free(key->paste);
     obey_view(s);
+    screen_draft_typed(s);
     s->dirty = true;
 }
 

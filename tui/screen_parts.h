@@ -27,12 +27,16 @@ struct screen {
     struct canvas canvas;
     struct key_reader reader;
     int layout; // -1: that of the setting
+    int before; // the layout, when a comparison took its place
     int focus;  // PANEL_...; PANEL_NONE: the input line
     bool dirty, leave, ended;
     int status;         // when it ends
     double interrupted; // when Ctrl-C came last on an idle, empty line; 0: not
     double drawn;       // when the last frame was
     double key_at;      // when bytes came last
+    // The draft as the database has it, or soon will; when it is looked at again (0: not).
+    char *kept, *kept_session;
+    double draft_at;
 };
 
 // Somebody waits for a drawing (/screen).
@@ -50,6 +54,11 @@ void screen_show(struct screen *s);
 struct area screen_panels_area(const struct screen *s, const struct canvas *c);
 int screen_layout(const struct screen *s, int columns);
 const char *screen_context(const struct screen *s);
+
+// screen_draft.c
+char *screen_draft(const struct screen *s); // what is typed and not sent
+void screen_draft_typed(struct screen *s);  // it may have changed
+void screen_draft_keep(struct screen *s);
 
 // screen_keys.c
 void screen_key(struct screen *s, struct key *key);

@@ -120,6 +120,40 @@ static void draw_work(const struct view *v, struct canvas *c, struct area area, 
     if (v->waiting) *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, " +%d waiting", v->waiting);
 }
 
+// The job that runs, and how many more.
+static void draw_jobs(const struct view *v, struct canvas *c, struct area area, int *x)
+{
+    const struct jobs_news *n = v->jobs.news;
+    const struct job_row *first = NULL;
+    int more = -1;
+    for (size_t i = 0; n && i < n->count; i++) {
+        if (n->rows[i].state != STATE_RUNNING) continue;
+        if (!first) first = &n->rows[i];
+        more++;
+    }
+    if (!first || *x + 30 > area.width) return;
+    *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, "  job %lld", (long long)first->id);
+    if (first->steps > 0 && first->step >= 0)
+        *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, " %.0f%%",
+                           100 * first->step / first->steps);
+    if (more) *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, " +%d", more);
+}
+
+// How to get on, as much as fits.
+static void draw_ways(struct canvas *c, struct area area, int x)
+{
+    static const char *const ways[] = {
+        "Ctrl-P find  Ctrl-O picture  F4 settings  F7 layout  F1 keys",
+        "Ctrl-P find  F4 settings  F7 layout  F1 keys", "Ctrl-P find  F1 keys", "F1 keys", NULL
+    };
+    for (int i = 0; ways[i]; i++) {
+        const int at = area.width - (int)strlen(ways[i]) - 1;
+        if (x + 1 >= at) continue;
+        canvas_text(c, area, at, 0, STYLE_STATUS, ways[i]);
+        return;
+    }
+}
+
 void status_draw(const struct view *v, struct canvas *c, struct area area)
 {
     const struct snapshot *s = v->snapshot;
@@ -136,9 +170,10 @@ void status_draw(const struct view *v, struct canvas *c, struct area area)
     add_memory(v, &b);
     if (b.data && x + text_width(b.data) < area.width)
         x = canvas_text(c, area, x, 0, STYLE_STATUS, b.data);
+    draw_jobs(v, c, area, &x);
     x = draw_badges(v, c, area, x + 2);
     if (v->stale && x + 7 < area.width) x = canvas_text(c, area, x, 0, STYLE_STATUS, "stale ");
-    if (x + 9 < area.width) canvas_text(c, area, area.width - 8, 0, STYLE_STATUS, "F1 keys");
+    draw_ways(c, area, x);
     buf_release(&b);
 }
 

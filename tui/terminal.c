@@ -170,7 +170,7 @@ bool terminal_ascii(const struct terminal *t)
 
 bool terminal_mono(const struct terminal *t)
 {
-    return t->colours < 8;
+    return t->colours < 16;
 }
 
 void terminal_mouse(struct terminal *t, bool on)
@@ -236,6 +236,23 @@ static attr_t attributes_of(int attributes)
     return a;
 }
 
+static bool is_grey(int index)
+{
+    return index == 0 || index == 7 || index == 8 || index == 15 || index >= 232;
+}
+
+// The nearest of eight colours to a grey is one nobody can read, or none: the terminal's own is
+// taken instead, and reverse video for grey paper.
+static void find_eight(const struct look *look, int *ink, int *paper, attr_t *attributes)
+{
+    if (look->paper >= 0 && is_grey(look->paper)) {
+        *ink = *paper = COLOUR_DEFAULT;
+        *attributes |= A_REVERSE;
+    } else if (look->paper < 0 && is_grey(look->ink)) {
+        *ink = COLOUR_DEFAULT;
+    }
+}
+
 // Without colours a coloured paper is reverse video.
 static void find_look(const struct terminal *t, const struct cell *cell, attr_t *attributes,
                       int *pair)
@@ -249,6 +266,7 @@ static void find_look(const struct terminal *t, const struct cell *cell, attr_t 
         return;
     }
     int ink = colour_number(t, look->ink), paper = colour_number(t, look->paper);
+    if (t->colours < 16) find_eight(look, &ink, &paper, attributes);
     if (cell->ink) ink = colour_nearest(cell->ink & 0xffffff, t->colours);
     if (cell->paper) paper = colour_nearest(cell->paper & 0xffffff, t->colours);
     if (ink >= 0 || paper >= 0) *pair = alloc_pair(ink, paper);
@@ -277,33 +295,67 @@ static bool same_cell(const struct cell *a, const struct cell *b)
            a->width == b->width && !memcmp(a->marks, b->marks, sizeof a->marks);
 }
 
-static void add_true_cell(struct buf *out, const struct cell *cell, int x, int y)
+static void add_number(struct buf *out, uint32_t n)
 {
-    char bytes[MB_LEN_MAX + 1] = "";
-    const uint32_t ink = cell->ink, paper = cell->paper;
-    buf_printf(out, "\033[%d;%dH", y + 1, x + 1);
-    if (ink) buf_printf(out, "\033[38;2;%u;%u;%um", ink >> 16 & 255, ink >> 8 & 255, ink & 255);
-    if (paper)
-        buf_printf(out, "\033[48;2;%u;%u;%um", paper >> 16 & 255, paper >> 8 & 255, paper & 255);
-    if (wctomb(bytes, (wchar_t)cell->code) > 0) buf_puts(out, bytes);
-    buf_puts(out, "\033[0m");
+    char digits[10];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + n % 10);
+    } while ((n /= 10));
+    buf_add(out, digits + at, sizeof digits - at);
 }
 
-// ncurses believes that its own colours stand there and the cursor where it was.
+// kind 38: ink, 48: paper; rgb 0: the terminal's own.
+static void add_colour(struct buf *out, uint32_t kind, uint32_t rgb)
+{
+    buf_puts(out, "\033[");
+    add_number(out, rgb ? kind : kind + 1);
+    if (rgb) buf_puts(out, ";2");
+    for (int shift = 16; rgb && shift >= 0; shift -= 8) {
+        buf_putc(out, ';');
+        add_number(out, rgb >> shift & 255);
+    }
+    buf_putc(out, 'm');
+}
+
+// Cells in true colour on their way out: where the next one would stand, in which colours.
+struct true_cells {
+    struct buf bytes;
+    int x, y;
+    uint32_t ink, paper;
+};
+
+static void add_true_cell(struct true_cells *out, const struct cell *cell, int x, int y)
+{
+    char bytes[MB_LEN_MAX + 1] = "";
+    const bool first = !out->bytes.length;
+    if (first || out->x != x || out->y != y) buf_printf(&out->bytes, "\033[%d;%dH", y + 1, x + 1);
+    if (first || out->ink != cell->ink) add_colour(&out->bytes, 38, cell->ink);
+    if (first || out->paper != cell->paper) add_colour(&out->bytes, 48, cell->paper);
+    if (wctomb(bytes, (wchar_t)cell->code) > 0) buf_puts(&out->bytes, bytes);
+    out->ink = cell->ink;
+    out->paper = cell->paper;
+    out->x = x + 1;
+    out->y = y;
+}
+
+// ncurses believes that blocks without colours stand there and the cursor where it was.
 static void show_true(const struct canvas *c, const struct buf *out)
 {
     if (!out->length) return;
     struct buf all = { 0 };
-    buf_puts(&all, "\0337");
+    buf_puts(&all, "\0337\033[0m");
     buf_add(&all, out->data, out->length);
-    buf_puts(&all, "\0338");
+    buf_puts(&all, "\033[0m\0338");
     terminal_write(all.data, all.length);
     buf_release(&all);
 }
 
 void terminal_show(struct terminal *t, const struct canvas *c, const struct theme *theme)
 {
-    struct buf out = { 0 };
+    // What nothing else draws: whatever follows differs from it.
+    static const struct cell block = { .code = 0x2580, .width = 1 };
+    struct true_cells out = { 0 };
     if (t->theme && t->theme != theme) terminal_redraw(t);
     t->theme = theme;
     const int lines = c->lines < t->shown.lines ? c->lines : t->shown.lines;
@@ -315,12 +367,13 @@ void terminal_show(struct terminal *t, const struct canvas *c, const struct them
             if (same_cell(old, now)) continue;
             *old = *now;
             if (!now->code) continue;
-            put_cell(t, now, x, y);
-            if (t->true_colour && (now->ink || now->paper)) add_true_cell(&out, now, x, y);
+            const bool exact = t->true_colour && (now->ink || now->paper);
+            put_cell(t, exact ? &block : now, x, y);
+            if (exact) add_true_cell(&out, now, x, y);
         }
     curs_set(c->cursor_x >= 0);
     if (c->cursor_x >= 0) move(c->cursor_y, c->cursor_x);
     refresh();
-    show_true(c, &out);
-    buf_release(&out);
+    show_true(c, &out.bytes);
+    buf_release(&out.bytes);
 }

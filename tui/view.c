@@ -8,6 +8,7 @@
 #include "core/clock.h"
 #include "core/message.h"
 #include "tui/columns.h"
+#include "tui/table_text.h"
 
 enum { ENTRIES_MAX = 20000 };
 
@@ -23,6 +24,7 @@ struct view *view_new(void)
 
 static void entry_release(struct entry *e)
 {
+    if (e->forget) e->forget(e->source);
     buf_release(&e->text);
     free(e->tokens);
 }
@@ -51,10 +53,12 @@ void view_free(struct view *v)
     settings_free(v->settings);
     chat_release(&v->chat);
     image_view_release(&v->image);
+    compare_release(&v->compare);
     buf_release(&v->set.edit);
     dynamics_release(&v->dynamics);
     jobs_news_free(v->jobs.news);
     list_release(&v->list);
+    for (int i = 0; i < PICKER_KINDS; i++) free(v->folders[i]);
     free(v->line);
     free(v->progress_what);
     free(v->hint);
@@ -148,8 +152,8 @@ static void add_measures(struct view *v, const struct event_answer *a)
     if (a->visual_tokens) buf_printf(&b, " (%lld visual)", (long long)a->visual_tokens);
     if (a->computed_tokens < a->prompt_tokens)
         buf_printf(&b, ", %lld new", (long long)a->computed_tokens);
-    buf_printf(&b, ", %.1f s; %zu tokens, %.1f s", a->prefill_s + a->vision_s, a->count,
-               a->decode_s);
+    buf_printf(&b, ", %.1f s; %zu token%s, %.1f s", a->prefill_s + a->vision_s, a->count,
+               a->count == 1 ? "" : "s", a->decode_s);
     if (!strcmp(a->stop, "length")) buf_puts(&b, "; stopped at the limit of tokens");
     if (!strcmp(a->stop, "cancelled")) buf_puts(&b, "; stopped");
     view_add(v, ENTRY_MEASURES, b.data);
@@ -238,26 +242,35 @@ static void take_ids(struct view *v, const struct event *e)
     buf_release(&b);
 }
 
+// What is made for a width is made again when the width changes.
+static void add_rendered(struct view *v, void *source, char *(*render)(const void *, int),
+                         void (*forget)(void *), int headings)
+{
+    struct entry *e = view_add(v, ENTRY_TABLE, "");
+    e->source = source;
+    e->render = render;
+    e->forget = forget;
+    e->headings = headings;
+}
+
 static void take_table(struct view *v, const struct event *e)
 {
-    char *text = table_text(e->table);
-    view_add(v, ENTRY_TABLE, text);
-    free(text);
+    add_rendered(v, table_copy_new(e->table), table_copy_text, table_copy_free,
+                 e->table->titled ? 2 : 1);
     dynamics_take(&v->dynamics, e->table);
 }
 
-// Two answers beside each other, drawn for a width when they come.
+// Two answers beside each other.
 static void take_columns(struct view *v, const struct event *e)
 {
-    struct buf b = { 0 };
-    columns_draw(&b, e->columns, v->chat.width > 40 ? v->chat.width : 78);
-    view_add(v, ENTRY_TABLE, b.data);
-    buf_release(&b);
+    add_rendered(v, columns_copy(e->columns), columns_text, columns_free, 1);
+    compare_take(&v->compare, e->columns);
 }
 
 static void take_heatmap(struct view *v, const struct event *e)
 {
-    image_take_map(&v->image, e->heatmap);
+    const bool compared = !strncmp(e->heatmap->name, "compare.", 8);
+    image_take_map(compared ? &v->compare.coming : &v->image, e->heatmap);
 }
 
 // --- settings, progress --------------------------------------------------------------------------
@@ -319,6 +332,8 @@ static void take_busy(struct view *v, const struct news *n)
 {
     v->busy = true;
     v->dynamics.fresh = true;
+    image_view_release(&v->compare.coming); // of a comparison that was stopped
+    v->compare.coming = (struct image_view){ 0 };
     free(v->line);
     v->line = xstrdup(n->text ? n->text : "");
     if (!*v->line) return;

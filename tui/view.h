@@ -20,7 +20,7 @@ enum entry_kind {
     ENTRY_ANSWER,
     ENTRY_COMMAND,
     ENTRY_TEXT,
-    ENTRY_TABLE, // lines that are not wrapped
+    ENTRY_TABLE, // lines made for the width: not wrapped
     ENTRY_NOTICE,
     ENTRY_MEASURES,
     ENTRY_ERROR,
@@ -34,6 +34,11 @@ struct entry {
     size_t token_count;
     bool undone;
     int width, lines; // wrapped at this width: how many lines; width 0: not counted
+    // ENTRY_TABLE: what the text is made of, and how; NULL: it is as it is.
+    void *source;
+    char *(*render)(const void *source, int width);
+    void (*forget)(void *source);
+    int headings; // lines of ENTRY_TABLE that are
 };
 
 struct chat_view {
@@ -70,6 +75,17 @@ struct image_view {
     size_t map_count;
     int map; // shown; -1: the newest
     bool hidden, smooth;
+};
+
+// --- two answers beside each other ---------------------------------------------------------------
+
+struct compare_view {
+    char *title[2], *text[2];       // NULL: nothing has been compared
+    size_t common;                  // bytes that both begin with
+    size_t *starts[2], tokens[2];   // where each token begins
+    struct image_view maps, coming; // of the tokens; of a comparison that has not ended
+    int token;                      // shown
+    bool fresh;                     // it came and was not looked at
 };
 
 // --- settings, tables, jobs ----------------------------------------------------------------------
@@ -115,6 +131,8 @@ struct item {
     char *label, *note, *value;
 };
 
+enum { PICKER_KINDS = 5 };
+
 enum list_kind { LIST_NONE, LIST_PALETTE, LIST_PICKER, LIST_HELP };
 
 struct list_view {
@@ -137,10 +155,12 @@ struct view {
     struct settings *settings; // with changes told since
     struct chat_view chat;
     struct image_view image;
+    struct compare_view compare;
     struct settings_view set;
     struct dynamics_view dynamics;
     struct jobs_view jobs;
     struct list_view list;
+    char *folders[PICKER_KINDS]; // where a picker was last; NULL: it was not opened yet
     // Of the status line.
     bool busy, answering;
     char *line;                // that runs
@@ -185,7 +205,16 @@ void dynamics_release(struct dynamics_view *d);
 void list_release(struct list_view *l);
 // A picture alone, as large as fits (panel_image.c).
 void picture_draw(const struct image *picture, struct canvas *c, struct area area);
-// A table as aligned lines of text.
-char *table_text(const struct event_table *t);
+// A map over the picture it belongs to, if that is shown, with its scale below.
+void map_draw(const struct view *v, const struct image_view *maps, const struct map *m,
+              struct canvas *c, struct area area);
+void compare_take(struct compare_view *k, const struct event_columns *c);
+void compare_release(struct compare_view *k);
+int compare_parting(const struct compare_view *k); // the token at which the answers part
+const struct map *compare_map(const struct view *v, int side); // of the token shown; NULL: none
+// Gives the bytes begin..end of a text another style, where its line w is drawn.
+struct wrap;
+void mark_bytes(struct canvas *c, struct area line, const char *text, const struct wrap *w,
+                size_t begin, size_t end, enum style style);
 
 #endif

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tui/text.h"
 #include "tui/view.h"
 
 // --- pictures and maps ---------------------------------------------------------------------------
@@ -125,36 +124,59 @@ const struct map *view_map(const struct view *v)
     return NULL;
 }
 
+// --- two answers ---------------------------------------------------------------------------------
+
+void compare_release(struct compare_view *k)
+{
+    for (int i = 0; i < 2; i++) {
+        free(k->title[i]);
+        free(k->text[i]);
+        free(k->starts[i]);
+    }
+    image_view_release(&k->maps);
+    image_view_release(&k->coming);
+    *k = (struct compare_view){ 0 };
+}
+
+int compare_parting(const struct compare_view *k)
+{
+    size_t at = 0;
+    while (at + 1 < k->tokens[0] && k->starts[0][at + 1] <= k->common) at++;
+    return (int)at;
+}
+
+void compare_take(struct compare_view *k, const struct event_columns *c)
+{
+    const struct image_view coming = k->coming;
+    k->coming = (struct image_view){ 0 };
+    compare_release(k);
+    *k = (struct compare_view){ .maps = coming, .common = c->common, .fresh = true };
+    for (int i = 0; i < 2; i++) {
+        k->title[i] = xstrdup(c->title[i]);
+        k->text[i] = xstrdup(c->text[i]);
+        k->tokens[i] = c->starts[i] ? c->tokens[i] : 0;
+        k->starts[i] = xreallocarray(NULL, k->tokens[i] + 1, sizeof *k->starts[i]);
+        for (size_t t = 0; t < k->tokens[i]; t++) k->starts[i][t] = c->starts[i][t];
+    }
+    k->token = compare_parting(k);
+}
+
+const struct map *compare_map(const struct view *v, int side)
+{
+    const struct image_view *i = &v->compare.maps;
+    const char *name = side ? "compare.B" : "compare.A";
+    const int picture =
+        v->image.picture < v->image.picture_count ? v->image.pictures[v->image.picture]->index : -1;
+    const struct map *found = NULL;
+    for (size_t k = 0; k < i->map_count; k++) {
+        const struct map *m = &i->maps[k];
+        if (strcmp(m->name, name) != 0 || m->token != v->compare.token) continue;
+        if (!found || m->picture == picture) found = m;
+    }
+    return found;
+}
+
 // --- tables --------------------------------------------------------------------------------------
-
-static void add_padded(struct buf *b, const char *cell, int width, bool right, bool last)
-{
-    const int space = width - text_width(cell);
-    for (int i = 0; right && i < space; i++) buf_putc(b, ' ');
-    for (const char *p = cell; *p; p++) buf_putc(b, *p == '\n' || *p == '\t' ? ' ' : *p);
-    for (int i = 0; !right && !last && i < space; i++) buf_putc(b, ' ');
-}
-
-char *table_text(const struct event_table *t)
-{
-    const size_t columns = (size_t)t->column_count, rows = (size_t)t->row_count + 1;
-    int *widths = xcalloc(columns + 1, sizeof *widths);
-    struct buf b = { 0 };
-    for (size_t i = 0; i < rows * columns; i++) {
-        const char *cell = i < columns ? t->columns[i] : t->cells[i - columns];
-        const int width = text_width(cell ? cell : "");
-        if (width > widths[i % columns]) widths[i % columns] = width;
-    }
-    for (size_t i = 0; i < rows * columns; i++) {
-        const char *cell = i < columns ? t->columns[i] : t->cells[i - columns];
-        const size_t c = i % columns;
-        if (c) buf_puts(&b, "  ");
-        add_padded(&b, cell ? cell : "", widths[c], t->numeric && t->numeric[c], c + 1 == columns);
-        if (c + 1 == columns && i + 1 < rows * columns) buf_putc(&b, '\n');
-    }
-    free(widths);
-    return buf_take(&b);
-}
 
 static void series_release(struct series *s)
 {

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "core/mem.h"
+#include "sessions/drafts.h"
 #include "sessions/jobs.h"
 #include "tui/snapshot.h"
 #include "tui/view.h"
@@ -22,6 +23,10 @@ struct watcher {
     pthread_cond_t wake;
     bool stop;
     char *preview; // wanted
+    struct draft { // to be kept, the oldest first
+        char *session, *text;
+    } * drafts;
+    size_t draft_count;
     int64_t curve;
     double seen; // what the jobs looked like last
 };
@@ -73,6 +78,22 @@ static void look_at_jobs(struct watcher *w, int64_t curve)
     news_post(w->queue, NEWS_JOBS, NULL, n, jobs_news_free);
 }
 
+// --- drafts --------------------------------------------------------------------------------------
+
+// Called with the mutex, which is open while the database is written.
+static void keep_drafts(struct watcher *w)
+{
+    while (w->draft_count) {
+        const struct draft d = w->drafts[0];
+        memmove(w->drafts, w->drafts + 1, --w->draft_count * sizeof d);
+        pthread_mutex_unlock(&w->mutex);
+        if (w->store) store_draft_keep_of(w->store, d.session, d.text, NULL);
+        free(d.session);
+        free(d.text);
+        pthread_mutex_lock(&w->mutex);
+    }
+}
+
 // --- the thread ----------------------------------------------------------------------------------
 
 static void *watch(void *self)
@@ -81,6 +102,7 @@ static void *watch(void *self)
     if (w->db) w->store = store_open(w->db, NULL);
     pthread_mutex_lock(&w->mutex);
     while (!w->stop) {
+        keep_drafts(w);
         char *path = w->preview;
         const int64_t curve = w->curve;
         w->preview = NULL;
@@ -94,8 +116,10 @@ static void *watch(void *self)
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec++;
-        if (!w->stop && !w->preview) pthread_cond_timedwait(&w->wake, &w->mutex, &until);
+        if (!w->stop && !w->preview && !w->draft_count)
+            pthread_cond_timedwait(&w->wake, &w->mutex, &until);
     }
+    keep_drafts(w);
     pthread_mutex_unlock(&w->mutex);
     store_close(w->store);
     return NULL;
@@ -126,6 +150,16 @@ void watcher_preview(struct watcher *w, const char *path)
     pthread_mutex_unlock(&w->mutex);
 }
 
+void watcher_draft(struct watcher *w, const char *session, const char *text)
+{
+    pthread_mutex_lock(&w->mutex);
+    w->drafts = xreallocarray(w->drafts, w->draft_count + 1, sizeof *w->drafts);
+    w->drafts[w->draft_count++] =
+        (struct draft){ session ? xstrdup(session) : NULL, xstrdup(text) };
+    pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->mutex);
+}
+
 void watcher_curve(struct watcher *w, int64_t job)
 {
     pthread_mutex_lock(&w->mutex);
@@ -147,6 +181,7 @@ void watcher_stop(struct watcher *w)
     pthread_mutex_destroy(&w->mutex);
     pthread_cond_destroy(&w->wake);
     free(w->preview);
+    free(w->drafts);
     free(w->db);
     free(w);
 }

@@ -6,6 +6,7 @@
 #include "core/probes/rows.h"
 
 struct live {
+    const char *name;
     struct probe_options options;
     struct probe_env env;
     const struct sinks *sinks;
@@ -13,11 +14,12 @@ struct live {
     int64_t prompt; // rows before the answer; -1: not known yet
 };
 
-struct live *live_new(const struct model *model, const struct settings *settings,
+struct live *live_new(const char *name, const struct model *model, const struct settings *settings,
                       const struct backend *backend, const struct picture *pictures, size_t count,
                       const struct sinks *sinks)
 {
     struct live *l = xcalloc(1, sizeof *l);
+    l->name = name;
     const int layers = model->decoder.config.layers;
     const bool chosen = !settings_is(settings, "screen.live_layer", "auto");
     l->layer = chosen ? (int)settings_integer(settings, "screen.live_layer") : probe_middle(model);
@@ -67,7 +69,7 @@ static int take_row(void *self, struct graph *g, const struct site_args *args, i
     }
     l->env.sequence = args->sequence;
     if (visual)
-        probe_maps(&l->env, &r, "live", l->layer, l->head,
+        probe_maps(&l->env, &r, l->name, l->layer, l->head,
                    (int)(site_row(args, row) - args->sequence->prompt), values);
     for (size_t i = 0; i < r.map_count; i++) emit(l, &r.maps[i]);
     results_release(&r);

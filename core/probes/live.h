@@ -1,13 +1,13 @@
 // core/probes/live.h -- where each token of an answer looks while the answer comes: one map a token
 // and picture, of one layer.
 //
-//   struct live *l = live_new(model, settings, backend, pictures, count, sinks);
+//   struct live *l = live_new("live", model, settings, backend, pictures, count, sinks);
 //   struct hook hook = live_hook(l);             // of the passes of one answer
 //   live_free(l);
 //
 // Only the newest row's attention at the layer screen.live_layer is computed again, from the
-// queries and keys that pass by: a small part of a layer. EVENT_HEATMAP "live" with the number of
-// the token in the answer.
+// queries and keys that pass by: a small part of a layer. EVENT_HEATMAP of the given name with the
+// number of the token in the answer.
 #ifndef CORE_PROBES_LIVE_H
 #define CORE_PROBES_LIVE_H
 
@@ -17,7 +17,7 @@
 struct live;
 
 // All that is given must last until live_free. head -1: the mean.
-struct live *live_new(const struct model *model, const struct settings *settings,
+struct live *live_new(const char *name, const struct model *model, const struct settings *settings,
                       const struct backend *backend, const struct picture *pictures, size_t count,
                       const struct sinks *sinks);
 void live_free(struct live *l);

@@ -88,6 +88,13 @@ void results_texts(struct results *r, const char *const title[2], const char *co
     }
 }
 
+void results_starts(struct results *r, int side, const size_t *starts, size_t tokens)
+{
+    r->tokens[side] = tokens;
+    r->starts[side] = xcalloc(tokens + 1, sizeof *starts);
+    for (size_t i = 0; i < tokens; i++) r->starts[side][i] = starts[i];
+}
+
 static void table_free(struct result_table *t)
 {
     for (int c = 0; c < t->column_count; c++) free(t->columns[c]);
@@ -117,6 +124,7 @@ void results_release(struct results *r)
     for (int k = 0; k < 2; k++) {
         free(r->title[k]);
         free(r->text[k]);
+        free(r->starts[k]);
     }
     *r = (struct results){ 0 };
 }
@@ -301,7 +309,9 @@ void results_show(const struct results *r, const struct sinks *sinks)
     if (r->text[0]) {
         const struct event_columns columns = { .title = { r->title[0], r->title[1] },
                                                .text = { r->text[0], r->text[1] },
-                                               .common = common_bytes(r->text[0], r->text[1]) };
+                                               .common = common_bytes(r->text[0], r->text[1]),
+                                               .starts = { r->starts[0], r->starts[1] },
+                                               .tokens = { r->tokens[0], r->tokens[1] } };
         sinks_emit(sinks, &(struct event){ .kind = EVENT_COLUMNS, .columns = &columns });
     }
     for (size_t i = 0; i < r->table_count; i++) show_table(r->tables[i], sinks);
@@ -474,7 +484,9 @@ void results_json(const struct results *r, struct buf *b)
         put_word(b, r->title[k], '\\');
         buf_putc(b, ',');
         put_word(b, r->text[k], '\\');
-        buf_putc(b, ']');
+        for (size_t t = 0; r->starts[k] && t < r->tokens[k]; t++)
+            buf_printf(b, "%s%zu", t ? "," : ",[", r->starts[k][t]);
+        buf_puts(b, r->starts[k] && r->tokens[k] ? "]]" : "]");
     }
     buf_puts(b, "]}");
 }
@@ -542,7 +554,29 @@ static bool read_map(struct results *r, const cJSON *json, struct err *err)
     return true;
 }
 
-// [[title, text], [title, text]], or nothing.
+// Where tokens begin: numbers that grow, within the text.
+static bool read_starts(struct results *r, int side, const cJSON *array)
+{
+    const double most = (double)strlen(r->text[side]);
+    const cJSON *x;
+    double last = 0;
+    size_t n = 0;
+    if (!cJSON_IsArray(array)) return !array;
+    size_t *starts = xcalloc((size_t)cJSON_GetArraySize(array) + 1, sizeof *starts);
+    cJSON_ArrayForEach(x, array)
+    {
+        const double at = read_number(x);
+        if (!(at >= last && at <= most)) break;
+        starts[n++] = (size_t)at;
+        last = at;
+    }
+    const bool good = !x;
+    if (good) results_starts(r, side, starts, n);
+    free(starts);
+    return good;
+}
+
+// [[title, text, starts], [title, text, starts]], or nothing.
 static bool read_texts(struct results *r, const cJSON *json)
 {
     const char *word[4];
@@ -555,7 +589,14 @@ static bool read_texts(struct results *r, const cJSON *json)
     if (n == 4)
         results_texts(r, (const char *const[]){ word[0], word[2] },
                       (const char *const[]){ word[1], word[3] });
-    return n == 0 || n == 4;
+    bool good = n == 0 || n == 4;
+    n = 0;
+    cJSON_ArrayForEach(x, json)
+    {
+        good = good && n < 2 && read_starts(r, n, cJSON_GetArrayItem(x, 2));
+        n++;
+    }
+    return good;
 }
 
 static bool read_note(struct results *r, const cJSON *json)

@@ -56,7 +56,8 @@ struct results {
     size_t map_count;
     char **notes; // sentences for people
     size_t note_count;
-    char *title[2], *text[2]; // two texts to be seen side by side; NULL: none
+    char *title[2], *text[2];     // two texts to be seen side by side; NULL: none
+    size_t *starts[2], tokens[2]; // where each of their tokens begins; NULL: not known
 };
 
 // `columns` separated by "|".
@@ -67,6 +68,7 @@ double *result_row(struct result_table *t, const char *key, ...)
 struct result_map *results_map(struct results *r, const char *name, int rows, int cols);
 void results_note(struct results *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void results_texts(struct results *r, const char *const title[2], const char *const text[2]);
+void results_starts(struct results *r, int side, const size_t *starts, size_t tokens);
 void results_release(struct results *r);
 // NULL when there is no such table, row or column.
 const struct result_table *results_find(const struct results *r, const char *table);

@@ -15,6 +15,10 @@ for source in tests/bench/*.c; do
     printf '\n'
     "$build/${source%.c}"
 done
+# The screen and a 1B model that sees: it needs 4 GB of disk and of memory.
+seeing=build/bench/llama-3.2-1b+siglip
+[ -d "$seeing" ] || ./vlmsh new --like llama-3.2-1b+siglip-so400m "$seeing" >/dev/null
+python3 tests/bench/screen.py ./vlmsh "$seeing" tests/goldens/pictures/scene.png
 [ -n "${PEERS:-}" ] || exit 0
 peers=tests/bench/peers
 [ -f "$folder.gguf" ] || "$PEERS" $peers/to_gguf.py "$folder" "$folder.gguf" >/dev/null 2>&1

@@ -1,36 +1,11 @@
 # tests/tui/screen.sh -- the full screen in tmux: start, load, attach, ask, toggle, resize, lists,
 # keys of one's own, suspend, quit; what it shows is compared as text.
 set -eu
-command -v tmux >/dev/null || { echo "tmux is missing"; exit 1; }
-work=$(mktemp -d)
-server=vlmsh-test-$$
-tmux() { command tmux -L "$server" -f /dev/null "$@"; }
-trap 'tmux kill-server 2>/dev/null || true; rm -rf "$work"' EXIT
-model=tests/goldens/llava-1.5
-pictures=tests/goldens/pictures
+. tests/tui/tmux.bash
 mkdir -p "$work/config/vlmsh"
 printf '# keys of my own\n/set sample.max_tokens 12\n/bind Ctrl-T /toggle ira.gate\n' >"$work/config/vlmsh/config"
-cat >"$work/start" <<END
-export XDG_STATE_HOME=$work/state XDG_CACHE_HOME=$work/cache XDG_CONFIG_HOME=$work/config
-export INPUTRC=/dev/null PS1='shell> ' LC_ALL=C.UTF-8 TERM=screen-256color
-unset COLORTERM NO_COLOR LINES COLUMNS
-END
 
-fail() { echo "failed: $1"; tmux capture-pane -p; exit 1; }
-keys() { tmux send-keys "$@"; }
-line() { tmux send-keys -l "$1"; tmux send-keys Enter; }
-shown() { tmux capture-pane -p | grep -q -e "$1"; }
-wait_for() { # PATTERN [what]
-    for _ in $(seq 300); do shown "$1" && return; sleep 0.1; done
-    fail "${2:-nothing shows '$1'}"
-}
-wait_gone() {
-    for _ in $(seq 300); do shown "$1" || return 0; sleep 0.1; done
-    fail "'$1' does not go"
-}
-
-tmux new-session -d -x 120 -y 36 "bash --rcfile '$work/start' -i"
-wait_for 'shell>'
+shell_at 120 36
 line "'$VLMSH' $model"
 wait_for 'llava-1.5 cpu'
 wait_for 'Type a question'
@@ -123,6 +98,9 @@ wait_for '/tokenize .*/tokenizer'
 keys C-u
 keys C-r; keys -l slow
 wait_for 'reverse-i-search.*slow'
+keys C-x '\\' # no key sequence: readline alone would crash
+keys -l ' and on'
+wait_for 'vlmsh> .* and on'
 keys C-c
 keys -l $'\e[200~tests/goldens/pictures/tall.jpg\e[201~' # a dropped file
 wait_for 'tall.jpg [0-9]*x[0-9]*, '

@@ -7,6 +7,9 @@ trap 'rm -rf "$work"' EXIT
 export XDG_STATE_HOME="$work/state" XDG_CACHE_HOME="$work/cache" XDG_CONFIG_HOME="$work/config"
 export VLMSH MODEL=tests/goldens/llava-1.5 WORK="$work"
 export PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
+# Readline 8.2 loses what undoes a line that was edited, left and found again (once in 60 000 keys).
+echo leak:rl_add_undo >"$work/leaks"
+export LSAN_OPTIONS="suppressions=$work/leaks:print_suppressions=0"
 unset COLORTERM LINES COLUMNS
 python3 - <<'END'
 import fcntl, os, random, re, select, struct, sys, termios, time

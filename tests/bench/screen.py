@@ -1,0 +1,113 @@
+"""What the full screen costs a model, in the real program on a terminal of its own: the speed of
+an answer with the screen, without its live map, and without a screen at all, in turns; and how long a
+letter takes to appear that is typed while the model reads its prompt. Prints Markdown.
+
+    screen.py VLMSH MODEL PICTURE [TOKENS [ROUNDS]]
+"""
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "tui"))
+sys.dont_write_bytecode = True
+from terminal import Terminal
+
+program, model, picture = sys.argv[1:4]
+tokens = int(sys.argv[4]) if len(sys.argv) > 4 else 96
+rounds = int(sys.argv[5]) if len(sys.argv) > 5 else 3
+work = tempfile.TemporaryDirectory()
+places = {"XDG_" + kind + "_HOME": work.name for kind in ("STATE", "CACHE", "CONFIG")}
+lines = ["/set sample.max_tokens %d" % tokens, "/set sample.ignore_eos on", "/image " + picture]
+question = "What is in the picture?"
+escapes = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|[()].|[=>78]|\][^\x07]*\x07)")
+
+
+def text_of(t):
+    return escapes.sub("", t.seen)
+
+
+def read_until(t, pattern, seconds=600, step=0.2):
+    """The match in what came since t.seen was emptied."""
+    end = time.time() + seconds
+    while time.time() < end:
+        found = re.search(pattern, text_of(t))
+        if found:
+            return found
+        t.read(step)
+    sys.exit("nothing shows %r:\n%s" % (pattern, text_of(t)))
+
+
+def plain():
+    """Tokens a second without a screen."""
+    script = "\n".join(lines + [question]) + "\n"
+    out = subprocess.run([program, model, "--json"], input=script, capture_output=True, text=True,
+                         env=dict(os.environ, **places)).stdout
+    answer = [e for e in map(json.loads, out.splitlines()) if e["event"] == "answer"][-1]
+    return len(answer["ids"]) / answer["decode_s"]
+
+
+def screen(live):
+    """Tokens a second on the screen, and delays of letters typed meanwhile."""
+    t = Terminal([program, model], env=dict(places, TERM="xterm-256color", COLORTERM="truecolor"),
+                 size=(36, 120))
+    t.expect("F1 keys", 300)
+    for line in ["/set screen.live " + ("on" if live else "off")] + lines:
+        t.type(line + "\r")
+        time.sleep(0.3)
+    read_until(t, r"1 picture\]")
+    t.seen = ""
+    t.type(question + "\r")
+    delays, dice, letter = [], random.Random(1), ""
+    reading = read_until(t, "reading|tok/s|stopped", step=0.01).group() == "reading"
+    while reading and len(delays) < 200:
+        letter = dice.choice([c for c in "qxzjQXZJ" if c != letter])  # the same might not be drawn anew
+        t.seen, began = "", time.time()
+        t.type(letter)
+        read_until(t, letter, 10, 0.005)
+        waited = time.time() - began
+        t.type("\x15")
+        until = time.time() + 0.03 + 0.05 * dice.random()
+        while time.time() < until:
+            t.read(0.005)
+        reading = not re.search("tok/s|stopped", text_of(t))
+        if reading: delays.append(waited)
+    # What stands there at the end: the measures of the whole answer.
+    end = time.time() + 600
+    while True:
+        t.seen = ""
+        t.type("\x15\x0c")  # drawn anew
+        read_until(t, "F1 keys", 60)
+        if "stopped" in text_of(t): break
+        if time.time() > end: sys.exit("the answer does not end")
+        time.sleep(1)
+    rate = float(read_until(t, r"([0-9.]+) tok/s", 10).group(1))
+    t.type("\x1b[21~")
+    t.wait(60)
+    return rate, delays
+
+
+speeds, delays = {"plain": [], "live": [], "off": []}, []
+plain()  # into the page cache
+for _ in range(rounds):
+    speeds["plain"].append(plain())
+    for name in "live", "off":
+        rate, waits = screen(name == "live")
+        speeds[name].append(rate)
+        delays += waits
+middle = {name: statistics.median(values) for name, values in speeds.items()}
+print("\n| %s, %d tokens | tokens/s (median of %d) | time of a token |\n|---|---|---|" %
+      (os.path.basename(model.rstrip("/")), tokens, rounds))
+for name, what in (("plain", "without a screen"), ("off", "full screen, screen.live off"),
+                   ("live", "full screen, live map")):
+    print("| %s | %.2f | %+.1f%% |" % (what, middle[name], 100 * (middle["plain"] / middle[name] - 1)))
+if delays:
+    delays.sort()
+    print("\nA letter typed while the model reads its prompt appears after %.0f ms (median), %.0f ms "
+          "(95%%), %.0f ms (most) of %d." % (1000 * statistics.median(delays),
+          1000 * delays[int(0.95 * (len(delays) - 1))], 1000 * delays[-1], len(delays)))

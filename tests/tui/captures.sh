@@ -1,0 +1,70 @@
+# tests/tui/captures.sh -- screens as they were once looked at and found right: text and attributes,
+# with colours and without, at three sizes. UPDATE=1 writes them anew: look at the difference.
+set -eu
+. tests/tui/tmux.bash
+folder=tests/tui/captures
+wrong=0
+
+compare() { # NAME [LINES]
+    sleep 0.3 # the frame that is being drawn
+    tmux capture-pane -e -p | python3 tests/tui/captured.py ${2:+"$2"} >"$work/$1"
+    if [ "${UPDATE:-}" = 1 ]; then
+        cp "$work/$1" "$folder/$1.txt"
+    else
+        python3 tests/tui/captured.py --compare "$folder/$1.txt" "$work/$1" || wrong=1
+    fi
+}
+
+# A text longer than the screen, with what is hard: wide characters, marks, code, long words.
+{
+    for i in $(seq 30); do
+        echo "line $i of a text that was pasted, long enough to be wrapped where the panel is narrow"
+    done
+    printf '猫がマットの上に座っている。窓の外では雨が降り続き、庭の木々は静かに揺れている。遠くで鐘が鳴った。\n'
+    printf 'cafe\xcc\x81, \xf0\x9f\x98\x80 and a word that is too long: %s\n' "$(printf 'x%.0s' $(seq 130))"
+    printf '```\nfor (i = 0; i < n; i++)\n    sum += row[i] * row[i];   // code keeps its blanks\n```\nWhat is this?'
+} >"$work/text"
+
+begin() { # COLUMNS LINES [VAR=VALUE]
+    shell_at "$1" "$2" screen-256color "${3:-}"
+    rm -rf "$work/state"
+    line "'$VLMSH' $model"
+    wait_for 'llava-1.5 cpu'
+    line '/set sample.max_tokens 1'
+    wait_for 'max_tokens = 1'
+    line "/image $pictures/scene.png"
+    wait_for '\[1 picture\] vlmsh>'
+    tmux load-buffer -b text "$work/text"
+    tmux paste-buffer -p -r -b text
+    wait_for 'What is this'
+    keys Enter
+    wait_for ' s; 1 token,'
+    wait_for '^vlmsh> *$'
+}
+
+for look in colour mono; do
+    variable=
+    [ $look = colour ] || variable=NO_COLOR=1
+    begin 80 24 $variable
+    compare "chat-80x24-$look"
+    line '/attention --layer 1'
+    wait_for 'max at token'
+    keys F3
+    wait_for 'attention layer 1'
+    compare "map-80x24-$look"
+    begin 120 40 $variable
+    compare "workbench-120x40-$look"
+    line '/set sample.max_tokens 8'
+    line '/compare off | prune.score=contribution prune.layer=1 What is it?'
+    wait_for 'B: prune'
+    keys F12 Left
+    wait_for 'token 6 of 8'
+    compare "compare-120x40-$look" 26
+    begin 200 60 $variable
+    keys F7
+    wait_for '─ jobs ─'
+    keys C-l # the hint goes
+    wait_gone 'layout: maps'
+    compare "maps-200x60-$look"
+done
+exit $wrong

@@ -1,0 +1,92 @@
+# tests/tui/jobs.sh -- the full screen: a job started and watched, paused and cancelled by keys; a
+# session left, resumed by the picker, its draft kept though the program was killed; two answers
+# compared, and the way back; a setting with blanks in the middle of an answer.
+set -eu
+. tests/tui/tmux.bash
+shell_at 120 36
+"$VLMSH" scenes 12 "$work/scenes" --seed 3 >/dev/null 2>&1 || fail "vlmsh scenes"
+line "'$VLMSH' $model --session first"
+wait_for 'llava-1.5 cpu'
+
+# A job: its row, its curve, the status line; keys pause, resume and cancel it.
+line '/set sample.max_tokens 8'
+line '/set train.method layernorm'
+line '/set train.batch 1'
+line '/set train.steps 100000'
+wait_for 'steps = 100000'
+line "/train $work/scenes/dense.json $work/out"
+wait_for 'job 1: train started'
+wait_for '  job 1 [0-9]*%' 'the status line does not tell of the job'
+keys F6
+wait_for '1  train  *running'
+wait_for 'job 1: loss' 'there is no curve'
+wait_for 'p: pause' 'the keys of the panel are not shown'
+keys p
+wait_for '1  train  *paused'
+keys r
+wait_for '1  train  *running'
+keys c
+wait_for '1  train  *cancelled'
+keys Enter
+wait_for 'cancelled' # all about it
+keys Escape; sleep 0.2
+
+# Two answers beside each other; keys step through their tokens; Esc is back.
+line "/image $pictures/scene.png"
+line 'What is this?'
+wait_for '8 tokens, '
+line '/compare off | prune.score=contribution prune.layer=1'
+wait_for '─ compared ─'
+wait_for 'A: off .*B: prune.score=contribution'
+wait_for '» .*» ' 'where they part is not marked'
+wait_for 'token [0-9] of 8 | 8'
+keys F12; sleep 0.2
+keys Home
+wait_for 'token 0 of 8'
+wait_for 'compare.A layer 2 token 0 .*compare.B layer 2 token 0'
+keys Right Right
+wait_for 'token 2 of 8'
+keys Escape
+wait_gone '─ compared ─'
+wait_for '─ picture ─'
+keys F12
+wait_for 'token 2 of 8'
+keys Escape; sleep 0.2
+
+# A value with blanks: the next token obeys, it does not wait for the end.
+line '/set sample.ignore_eos on'
+line '/set sample.max_tokens 1000000'
+line '/set ctx.max 1000000'
+wait_for 'ctx.max = 1000000'
+line 'a slow question'
+wait_for 'reading\|tok/s'
+line '/set chat.date 26 Jul 2024'
+wait_for 'chat.date = 26 Jul 2024' 'a value with blanks waits for the end of the answer'
+keys C-c
+wait_for 'stopped  *│'
+
+# What was typed is kept while it is typed: the program is killed, nothing is lost.
+keys -l 'typed and never sent'
+wait_for 'vlmsh> typed and never sent'
+sleep 2
+shell_pid=$(tmux display-message -p '#{pane_pid}')
+kill -KILL $(ps -o pid= --ppid "$shell_pid")
+wait_for 'Killed'
+line 'stty sane; reset'
+wait_for 'shell> *$'
+line "'$VLMSH' $model"
+wait_for 'Type a question'
+shown 'typed and never sent' && fail "a draft of another session appears"
+keys F8
+wait_for 'resume a session'
+keys End; keys Down Down Down Down
+keys -l 'sess'
+keys Enter
+wait_for 'resume a session *─'
+wait_for 'first  *[0-9-]* .*What is this'
+keys Enter
+wait_for 'a slow question' 'the session is not resumed'
+wait_for 'vlmsh> typed and never sent' 'the draft is lost'
+keys C-c
+keys F10
+wait_for 'shell> *$'
