@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/job_data.h"
 #include "core/random.h"
 
 struct side {
@@ -83,6 +84,7 @@ void asked_release(struct asked *a)
     free(a->skipped);
     ids_release(&a->ids);
     step_logits_release(&a->full);
+    free(a->distances);
 }
 
 static struct asked *add_asked(struct side *s)
@@ -114,8 +116,8 @@ static void add_steps(struct compared_data *d, const double *distances, int64_t 
 }
 
 // How far the second side is from the first after the first one's tokens.
-static int measure(struct compared_data *d, struct asked *a, const struct asked *first,
-                   struct evaluate_passes *p, struct err *err)
+static int measure(struct asked *a, const struct asked *first, struct evaluate_passes *p,
+                   struct err *err)
 {
     const struct step_logits *full = &first->full;
     const size_t room = (size_t)full->steps + 1;
@@ -130,8 +132,7 @@ static int measure(struct compared_data *d, struct asked *a, const struct asked 
         a->mean += distances[t] / (double)a->steps;
         a->most = fmax(a->most, distances[t]);
     }
-    add_steps(d, distances, a->steps);
-    free(distances);
+    a->distances = distances;
     free(best);
     return status;
 }
@@ -151,7 +152,7 @@ static int answered(void *self, struct evaluate_passes *p, const struct event_an
     a->full = s->logits;
     s->logits = (struct step_logits){ 0 };
     const struct asked *first = s == other ? NULL : find_answer(other, a->message);
-    const int status = first ? measure(s->comparing->d, a, first, p, err) : 0;
+    const int status = first ? measure(a, first, p, err) : 0;
     compare_meter_hook(&s->meter, p->settings);
     // Nothing is taken over from one question to the next, so that both sides pay the same.
     conversation_stale(p->c, STALE_KV);
@@ -223,7 +224,7 @@ static void add_pair(struct compared_data *d, struct asked *a, struct asked *b)
     };
 }
 
-// The sample's questions that both sides were scored on.
+// The sample's questions that both sides were scored on, and every step of the second side.
 static void pair(struct comparing *c)
 {
     struct side *a = &c->side[0], *b = &c->side[1];
@@ -233,6 +234,7 @@ static void pair(struct comparing *c)
             if (x->scored && y->scored && x->turn == y->turn && x->metric == y->metric)
                 add_pair(c->d, x, y);
         }
+    for (size_t k = 0; k < b->count; k++) add_steps(c->d, b->list[k].distances, b->list[k].steps);
     for (int k = 0; k < 2; k++) {
         for (size_t i = 0; i < c->side[k].count; i++) asked_release(&c->side[k].list[i]);
         c->side[k].count = 0;
@@ -257,13 +259,17 @@ static void note(struct evaluation *e, const struct asked *list, size_t count)
 }
 
 // Takes over the samples in the file, and cuts off what a killed process left behind the last.
-static int read_state(struct comparing *c, const char *path, struct err *err)
+static int read_state(struct comparing *c, const char *path, size_t *kept, struct err *err)
 {
-    size_t size, kept = 0;
+    size_t size;
     if (access(path, F_OK) < 0) return 0;
-    char *text = file_read(path, (size_t)1 << 32, &size, err), *p = text, *stop;
+    char *text = file_read(path, (size_t)1 << 32, &size, err), *p, *stop;
     if (!text) return -1;
-    for (; (stop = memchr(p, '\n', size - (size_t)(p - text))); p = stop + 1) {
+    if (job_data_check(text, size, c->r->data->path, kept, err) < 0) {
+        free(text);
+        return -1;
+    }
+    for (p = text + *kept; (stop = memchr(p, '\n', size - (size_t)(p - text))); p = stop + 1) {
         struct asked *list[2];
         size_t count[2];
         int64_t done;
@@ -276,20 +282,22 @@ static int read_state(struct comparing *c, const char *path, struct err *err)
         }
         pair(c);
         c->done = done;
-        kept = (size_t)(stop + 1 - text);
+        *kept = (size_t)(stop + 1 - text);
     }
     free(text);
-    if (truncate(path, (off_t)kept) == 0) return 0;
+    if (truncate(path, (off_t)*kept) == 0) return 0;
     return err_set(err, "cannot shorten '%s': %s", path, strerror(errno));
 }
 
 static int open_state(struct comparing *c, struct err *err)
 {
     const char *path = c->r->state;
+    size_t kept = 0;
     if (!path) return 0;
-    if (c->r->resumed && read_state(c, path, err) < 0) return -1;
+    if (c->r->resumed && read_state(c, path, &kept, err) < 0) return -1;
     c->state = fopen(path, c->r->resumed ? "ae" : "we");
-    return c->state ? 0 : err_set(err, "cannot write '%s': %s", path, strerror(errno));
+    if (!c->state) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
+    return kept ? 0 : job_data_write(c->state, c->r->data->path, err);
 }
 
 static int write_state(struct comparing *c, struct err *err)
@@ -374,7 +382,9 @@ static int next_sample(struct comparing *c, struct evaluating *const v[2], bool 
     const bool cancelled = r->cancel && atomic_load(r->cancel);
     if (!cancelled && write_state(c, err) < 0) return -1;
     pair(c);
-    if (cancelled || (c->r->sampled && !c->r->sampled(r->self, c->done, c->all))) {
+    // How many there are is known from the first sample that is gone through here.
+    const bool told = c->all && c->r->sampled;
+    if (cancelled || (told && !c->r->sampled(r->self, c->done, c->all))) {
         c->d->stopped = true;
         *more = false;
     }

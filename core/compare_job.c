@@ -126,7 +126,7 @@ static void tell(const struct comparing_job *c, const struct compared_data *d)
     job_result(j, "A", "%s", title[0]);
     job_result(j, "B", "%s", title[1]);
     for (size_t i = 0; i < r.table_count; i++)
-        for (size_t k = 0; k < r.tables[i]->row_count; k++) {
+        for (size_t k = 0; !r.tables[i]->curve && k < r.tables[i]->row_count; k++) {
             const struct result_row *row = &r.tables[i]->rows[k];
             if (i == 0)
                 job_result(j, row->key, "%.6g | %.6g", row->value[0], row->value[1]);

@@ -21,6 +21,7 @@ struct asked {
     struct compare_cost cost;
     double mean, most; // of the second side, against the first
     int64_t steps, agreed;
+    double *distances; // [steps]; NULL: none was measured
 };
 
 void asked_release(struct asked *a);

@@ -59,6 +59,7 @@ static cJSON *asked_json(const struct asked *q)
     add_list(o, "numbers", numbers, sizeof numbers / sizeof *numbers);
     cost_numbers(&cost, costs, false);
     add_list(o, "cost", costs, COSTS);
+    if (q->steps) add_list(o, "distances", q->distances, (size_t)q->steps);
     add_text(o, "metric", q->metric ? q->metric->name : NULL);
     add_text(o, "id", q->id);
     add_text(o, "kind", q->kind);
@@ -107,6 +108,17 @@ static char *read_text(const cJSON *o, const char *key)
     return text ? xstrdup(text) : NULL;
 }
 
+// As many as there are steps: a list's length is what bounds them.
+static bool read_distances(struct asked *q, const cJSON *a)
+{
+    const cJSON *x;
+    int64_t n = 0;
+    if (cJSON_GetArraySize(a) != q->steps) return false;
+    q->distances = xcalloc((size_t)q->steps + 1, sizeof *q->distances);
+    cJSON_ArrayForEach(x, a) q->distances[n++] = cJSON_IsNumber(x) ? x->valuedouble : NAN;
+    return true;
+}
+
 static bool read_asked(struct asked *q, const cJSON *o)
 {
     double n[9] = { 0 }, costs[COSTS] = { 0 };
@@ -115,16 +127,17 @@ static bool read_asked(struct asked *q, const cJSON *o)
     *q = (struct asked){ 0 };
     if (!read_list(o, "numbers", n, 9) || !read_list(o, "cost", costs, COSTS)) return false;
     // Those that become integers.
-    const double whole[] = {
-        n[0], n[1], n[7], n[8], costs[0], costs[1], costs[2], costs[COSTS - 1]
-    };
-    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
-        if (!(fabs(whole[i]) < 1e15)) return false;
+    const double counts[] = { n[7], n[8], costs[0], costs[1], costs[2], costs[COSTS - 1] };
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (!(counts[i] >= 0 && counts[i] <= 1e15)) return false;
+    if (!(fabs(n[0]) <= 1e9 && fabs(n[1]) <= 1e9)) return false;
     q->turn = (int)n[0], q->class = (int)n[1];
     q->scored = n[2] > 0, q->answered = n[3] > 0;
+    if (q->scored && !isfinite(n[4])) return false;
     q->score = n[4], q->mean = n[5], q->most = n[6];
     q->steps = (int64_t)n[7], q->agreed = (int64_t)n[8];
     cost_numbers(&q->cost, costs, true);
+    if (!read_distances(q, json_get(o, "distances"))) return false;
     q->metric = metric ? metric_find(metric) : NULL;
     q->id = read_text(o, "id");
     q->kind = read_text(o, "kind");
@@ -145,8 +158,8 @@ bool compare_state_read(const char *line, size_t size, int64_t *done, struct ask
 {
     cJSON *json = json_parse(line, size, "state", NULL);
     const cJSON *number = json_get(json, "done"), *sides = json_get(json, "sides"), *o;
-    bool good =
-        cJSON_IsNumber(number) && number->valuedouble >= 1 && cJSON_GetArraySize(sides) == 2;
+    bool good = cJSON_IsNumber(number) && number->valuedouble >= 1 && number->valuedouble <= 1e15 &&
+                cJSON_GetArraySize(sides) == 2;
     *done = good ? (int64_t)number->valuedouble : 0;
     for (int k = 0; k < 2; k++) {
         const cJSON *side = good ? cJSON_GetArrayItem(sides, k) : NULL;

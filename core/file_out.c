@@ -2,6 +2,7 @@
 #include "core/file_out.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +11,33 @@
 
 #include "core/mem.h"
 
+// Standard output or standard error when `path` is the same file (/dev/stdout in `vlmsh >out`),
+// else -1. Written into by its descriptor: a file in its place would part the two, and one opened
+// anew would be written over from its beginning.
+static int standard_of(const char *path)
+{
+    struct stat st, open;
+    for (int fd = 1; fd <= 2; fd++)
+        if (stat(path, &st) == 0 && fstat(fd, &open) == 0 && st.st_dev == open.st_dev &&
+            st.st_ino == open.st_ino)
+            return fd;
+    return -1;
+}
+
 // Something that is there and no plain file cannot be put in place by a rename.
 static bool is_special(const char *path)
 {
     struct stat st;
-    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+    return stat(path, &st) == 0 && (!S_ISREG(st.st_mode) || standard_of(path) >= 0);
+}
+
+static FILE *open_standard(int fd)
+{
+    fflush(fd == 1 ? stdout : stderr); // what was written before comes before
+    const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    FILE *f = copy < 0 ? NULL : fdopen(copy, "wb");
+    if (!f && copy >= 0) close(copy);
+    return f;
 }
 
 // The file that a link points to is replaced, not the link.
@@ -34,7 +57,8 @@ static char *part_of(const char *path)
 FILE *file_out_open(const char *path, struct err *err)
 {
     char *part = is_special(path) ? xstrdup(path) : part_of(path);
-    FILE *f = fopen(part, "wbe");
+    const int standard = standard_of(path);
+    FILE *f = standard < 0 ? fopen(part, "wbe") : open_standard(standard);
     if (!f) err_set(err, "cannot write '%s': %s", path, strerror(errno));
     free(part);
     return f;

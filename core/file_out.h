@@ -5,9 +5,10 @@
 //   if (file_out_close(f, "table.csv", &err) < 0) ... // renamed; on failure nothing is left
 //
 // A file that is there is replaced, as by `sqlite3 .output` or a shell's `>`, but whole or not at
-// all: whoever reads it meanwhile sees the former one. What is no plain file (/dev/stdout, a pipe)
-// is written to as it is. What holds work (data sets, adapters, calibrations, exported sessions) is
-// never replaced: those commands refuse.
+// all: whoever reads it meanwhile sees the former one. What is no plain file (a pipe, a terminal)
+// is written to as it is, and so is the file that standard output goes to (/dev/stdout). What holds
+// work (data sets, adapters, calibrations, exported sessions) is never replaced: those commands
+// refuse.
 #ifndef CORE_FILE_OUT_H
 #define CORE_FILE_OUT_H
 

@@ -122,7 +122,7 @@ int grams_add(struct grams *s, struct graph *g, const struct linear *o, struct t
         m = keys - from < TOKENS ? keys - from : TOKENS;
         status = head_outputs(g, slices, values, from, m, heads, kv_heads, u);
         if (status == 0) status = products(g, u, m, heads, out, s->gram + s->keys * squares);
-        s->keys += m;
+        if (status == 0) s->keys += m;
     }
     free(u);
     free(values);

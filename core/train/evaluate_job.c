@@ -15,6 +15,7 @@
 #include "core/adapters.h"
 #include "core/clock.h"
 #include "core/job.h"
+#include "core/job_data.h"
 
 // --- words ---------------------------------------------------------------------------------------
 
@@ -139,22 +140,27 @@ static int64_t done_of(const cJSON *line)
 }
 
 // Takes over the samples before the last of the lines, and cuts the file off behind them.
-static int read_state(struct running *r, const char *path, struct err *err)
+static int read_state(struct running *r, const char *path, const char *data, size_t *left,
+                      struct err *err)
 {
-    size_t size;
+    size_t size, begin;
     if (access(path, F_OK) < 0) return 0;
-    char *text = file_read(path, (size_t)1 << 32, &size, err), *p = text, *stop;
+    char *text = file_read(path, (size_t)1 << 32, &size, err), *p, *stop;
     int64_t last = 0, done;
-    size_t kept = 0;
     if (!text) return -1;
-    for (; (stop = memchr(p, '\n', size - (size_t)(p - text))); p = stop + 1) {
+    if (job_data_check(text, size, data, &begin, err) < 0) {
+        free(text);
+        return -1;
+    }
+    size_t kept = begin;
+    for (p = text + begin; (stop = memchr(p, '\n', size - (size_t)(p - text))); p = stop + 1) {
         cJSON *line = json_parse(p, (size_t)(stop - p), path, NULL);
         if ((done = done_of(line)) != last) kept = (size_t)(p - text);
         if (done) last = done;
         cJSON_Delete(line);
         if (!done) break;
     }
-    for (p = text; (size_t)(p - text) < kept; p = stop + 1, r->number++) {
+    for (p = text + begin; (size_t)(p - text) < kept; p = stop + 1, r->number++) {
         stop = memchr(p, '\n', size - (size_t)(p - text));
         cJSON *line = json_parse(p, (size_t)(stop - p), path, NULL);
         r->first = done_of(line);
@@ -162,16 +168,19 @@ static int read_state(struct running *r, const char *path, struct err *err)
         cJSON_Delete(line);
     }
     free(text);
+    *left = kept;
     if (truncate(path, (off_t)kept) == 0) return 0;
     return err_set(err, "cannot shorten '%s': %s", path, strerror(errno));
 }
 
-static int open_state(struct running *r, struct err *err)
+static int open_state(struct running *r, const char *data, struct err *err)
 {
     char *path = xasprintf("%s/scores.jsonl", r->job->state);
-    int status = r->job->resumed ? read_state(r, path, err) : 0;
+    size_t left = 0;
+    int status = r->job->resumed ? read_state(r, path, data, &left, err) : 0;
     if (status == 0 && !(r->state = fopen(path, r->job->resumed ? "ae" : "we")))
         status = err_set(err, "cannot write '%s': %s", path, strerror(errno));
+    if (status == 0 && !left) status = job_data_write(r->state, data, err);
     free(path);
     return status;
 }
@@ -277,7 +286,7 @@ static int run(struct job *j, struct err *err)
     struct adapter *adapter = NULL;
     if (evaluate_options_read(&o, j->argc, j->argv, err) < 0) return -1;
     int status = adapter_obey(&adapter, j->model, j->settings, err);
-    if (status == 0) status = open_state(&r, err);
+    if (status == 0) status = open_state(&r, o.data, err);
     if (status == 0) status = evaluate(&r, &o, adapter, err);
     adapter_free(adapter);
     if (r.state) fclose(r.state);

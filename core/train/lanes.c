@@ -47,15 +47,19 @@ static size_t deal(size_t count, int k)
 
 // Adds what the lanes summed to the gradients, in order; the sums are zero again. One thread does
 // all of a parameter: most are so small that waiting for threads would take longer than adding.
-static int gather(const struct lanes *l, size_t count, bool beside)
+// Why it failed is asked where it did: a device may tell each thread of its own failures only.
+static void gather(const struct lanes *l, struct graph *g, size_t count, bool beside)
 {
     bool failed = false;
-#pragma omp parallel for schedule(dynamic, 1) reduction(| : failed) if (beside)
+#pragma omp parallel for schedule(dynamic, 1) firstprivate(failed) if (beside)
     for (size_t i = 0; i < l->params->count; i++)
-        for (int k = 0; k < LANES && !failed; k++)
-            if (deal(count, k) < deal(count, k + 1))
-                failed = grad_gather(l->backend, l->params->list[i].grad, k + 1) < 0;
-    return failed ? -1 : 0;
+        for (int k = 0; k < LANES && !failed; k++) {
+            if (deal(count, k) == deal(count, k + 1)) continue;
+            failed = grad_gather(l->backend, l->params->list[i].grad, k + 1) < 0;
+            if (!failed) continue;
+#pragma omp critical(lanes_gather)
+            graph_fail(g, "add: %s", l->backend->failure());
+        }
 }
 
 int lanes_run(struct lanes *l, struct graph *g, const struct model *m,
@@ -76,6 +80,6 @@ int lanes_run(struct lanes *l, struct graph *g, const struct model *m,
         if (graphs[k].failed) graph_fail(g, "%s", graphs[k].err.text);
     }
     if (!graph_ok(g)) return -1;
-    if (g->tape && gather(l, count, beside) < 0) graph_fail(g, "add: %s", l->backend->failure());
+    if (g->tape) gather(l, g, count, beside);
     return graph_ok(g) ? 0 : -1;
 }

@@ -18,14 +18,19 @@
 enum { RECORD_MAX = 16 << 20 };
 static const double leave_s = 2; // what the child of a killed run may take to go
 
-// "running", "done"; NULL when there is no record. Belongs to the caller.
-static char *read_state(const char *path)
+// "running", "done"; NULL when there is no record. Belongs to the caller. *keep: the train.keep of
+// the run, -1: it is not known.
+static char *read_state(const char *path, int64_t *keep)
 {
     char *name = xasprintf("%s/training.json", path);
     cJSON *record = json_read(name, RECORD_MAX, NULL);
     const char *state;
     char *copy = NULL;
     if (record && json_text(record, "state", "", &state, NULL) == 0) copy = xstrdup(state);
+    const char *kept = cJSON_GetStringValue(json_get(json_get(record, "settings"), "train.keep"));
+    char *end = NULL;
+    *keep = kept ? strtoll(kept, &end, 10) : -1;
+    if (!kept || end == kept || *end || *keep < 0) *keep = -1;
     cJSON_Delete(record);
     free(name);
     return copy;
@@ -69,7 +74,7 @@ static int look(const char *path, bool resume, struct out *o, struct err *err)
         return check_above(path, err);
     }
     if (!S_ISDIR(st.st_mode)) return err_set(err, "'%s' is no folder", path);
-    char *state = read_state(path);
+    char *state = read_state(path, &o->keep);
     int status = 0;
     o->begun = state != NULL;
     o->done = state && !strcmp(state, "done");

@@ -15,8 +15,9 @@
 struct out {
     char *path;
     int lock;
-    bool begun; // a run was begun here before
-    bool done;  // ... and finished
+    bool begun;   // a run was begun here before
+    bool done;    // ... and finished
+    int64_t keep; // the train.keep it was begun or finished with; -1: not known
 };
 
 // Looks only: 0 when out_open would take it. For the shell, before there is a job.

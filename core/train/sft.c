@@ -264,12 +264,12 @@ static void tell_memory(struct sft *t)
                    (double)took.of[i] / 1e6, (double)t->forecast.parts.of[i] / 1e6);
 }
 
-// What a finished run needs no more.
-static void tidy(const struct sft *t)
+// What a finished run needs no more. `keep`: checkpoints that stay, -1: all.
+static void tidy(const struct sft *t, int64_t keep)
 {
     char *best = best_path(t);
     save_values_remove(best);
-    save_trim(t->out.path, settings_integer(t->job->settings, "train.keep"));
+    if (keep >= 0) save_trim(t->out.path, keep);
     free(best);
 }
 
@@ -284,7 +284,7 @@ static int finish(struct sft *t, struct err *err)
     if (status == 0) status = result_write(t->out.path, &t->params, t->base, &what, err);
     if (status == 0) status = record(t, what, err);
     if (status == 0) {
-        tidy(t);
+        tidy(t, settings_integer(j->settings, "train.keep"));
         job_result(j, what, "%s", t->out.path);
         tell_memory(t);
         if (t->place.best_step >= 0) {
@@ -322,7 +322,9 @@ static int run(struct job *j, struct err *err)
     }
     if (t.out.done) {
         job_log(j, "'%s' holds the finished result: nothing was left to do", t.out.path);
-        tidy(&t); // killed after its record said so, it may not have come to this
+        // Killed after its record said so, it may not have come to this. What it was to keep stays,
+        // whatever train.keep is now.
+        tidy(&t, t.out.keep);
     }
     release(&t);
     return status;

@@ -212,12 +212,19 @@ static bool matters(const char *key)
     return false;
 }
 
-static char *list_settings(const struct settings *s)
+// What decides, not what it is called: `auto` is another arithmetic on another device.
+static const char *meaning_of(const struct job *j, const char *key)
+{
+    if (strcmp(key, "compute.matmul") != 0) return settings_text(j->settings, key);
+    return graph_matmul(j->backend, j->settings) == MATMUL_BF16 ? "bf16" : "f32";
+}
+
+static char *list_settings(const struct job *j)
 {
     struct buf b = { 0 };
     const struct setting *row;
     for (int i = 0; (row = settings_row(i)); i++)
-        if (matters(row->key)) buf_printf(&b, "%s=%s\n", row->key, settings_text(s, row->key));
+        if (matters(row->key)) buf_printf(&b, "%s=%s\n", row->key, meaning_of(j, row->key));
     return buf_take(&b);
 }
 
@@ -276,7 +283,7 @@ static int hash_files(struct sft *t, struct err *err)
 
 int sft_data_open(struct sft *t, struct err *err)
 {
-    t->settings = list_settings(t->job->settings);
+    t->settings = list_settings(t->job);
     if (hash_files(t, err) < 0) return -1;
     // What can be refused is, before every picture is decoded.
     struct save_identity id = sft_identity(t);

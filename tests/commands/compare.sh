@@ -109,19 +109,25 @@ for _ in $(seq 200); do
 done
 state=$work/vlmsh.db.jobs/1/compare.jsonl
 for _ in $(seq 3000); do
-    [ "$(cat "$state" 2>/dev/null | wc -l)" -ge 3 ] && break
+    [ "$(cat "$state" 2>/dev/null | wc -l)" -ge 4 ] && break
     sleep 0.01
 done
 kill -9 "$job" || fail "no process to kill"
 while kill -0 "$job" 2>/dev/null; do sleep 0.02; done
-[ "$(wc -l <"$state")" -lt 12 ] || fail "it was done before it was killed"
+[ "$(wc -l <"$state")" -lt 13 ] || fail "it was done before it was killed"
 printf '{"done": 99, "si' >>"$state" # what a write that was cut off leaves
+# Not with other data.
+cp "$work/world/odd.json" "$work/world/as_it_was.json"
+jq -c . "$work/world/as_it_was.json" >"$work/world/odd.json"
+lines '/job 1 resume' '/wait 1' '/job 1'
+check_has "why" 'select(.event=="table").rows[] | join(" ")' "has changed since the job began"
+cp "$work/world/as_it_was.json" "$work/world/odd.json"
 lines '/job 1 resume' '/wait 1' '/results 1'
 check "resumed" '[inputs, .] | map(select(.event=="done").ok) | all' true
-same "each sample once" "$(jq -r .done "$state" | tr '\n' ' ')" "1 2 3 4 5 6 7 8 9 10 11 12 "
+same "each sample once" "$(jq -r 'select(.done).done' "$state" | tr '\n' ' ')" "1 2 3 4 5 6 7 8 9 10 11 12 "
 numbers() { # what is no time
-    jq -c 'select(.event=="table" and (.name=="compare" or .name=="compare.distance")).rows[] |
-        select(.[0] | test(" s$") | not)' "$work/events"
+    jq -c 'select(.event=="table" and (.name | test("^compare($|[.](distance|steps)$)"))).rows[] |
+        select(.[0] | tostring | test(" s$") | not)' "$work/events"
 }
 resumed=$(numbers)
 lines "/load $work/tiny" '/set sample.max_tokens 60' "/compare $sides --data $work/world/odd.json --limit 12"

@@ -75,17 +75,23 @@ for _ in $(seq 200); do
 done
 state=$work/vlmsh.db.jobs/4/scores.jsonl
 for _ in $(seq 3000); do
-    [ "$(cat "$state" 2>/dev/null | wc -l)" -ge 4 ] && break
+    [ "$(cat "$state" 2>/dev/null | wc -l)" -ge 5 ] && break
     sleep 0.01
 done
 kill -9 "$job" || fail "no process to kill"
 while kill -0 "$job" 2>/dev/null; do sleep 0.02; done
-[ "$(wc -l <"$state")" -lt 13 ] || fail "it was done before it was killed"
+[ "$(wc -l <"$state")" -lt 14 ] || fail "it was done before it was killed"
+# Not with other data.
+cp "$work/world/odd.json" "$work/world/as_it_was.json"
+jq -c . "$work/world/as_it_was.json" >"$work/world/odd.json"
+tiny "/job 4 resume" "/wait 4" "/job 4"
+check_has "why" 'select(.event=="table").rows[] | join(" ")' "has changed since the job began"
+cp "$work/world/as_it_was.json" "$work/world/odd.json"
 tiny "/job 4 resume" "/wait 4" "/eval show 4"
 same "resumed" "$(value n)" 11
 check_has "skipped" 'select(.event=="table").rows[] | select(.[0]=="skipped")[1]' \
     '1 of 12 samples, the first: sample odd: '
-[ "$(wc -l <"$state")" = 13 ] || fail "the state has $(wc -l <"$state") lines"
+[ "$(wc -l <"$state")" = 14 ] || fail "the state has $(wc -l <"$state") lines"
 cp "$work/events" "$work/resumed"
 tiny "/set sample.max_tokens 120" "/eval $work/world/odd.json --limit 12 --here"
 same "the same as in one go" "$(jq -c 'select(.event=="table").rows' "$work/resumed")" \

@@ -202,6 +202,43 @@ static void test_tidy(void **state)
     free(out), free(checkpoint);
 }
 
+// A look at a finished run takes nothing of it away, whatever train.keep is by then.
+static void test_keeps_its_own(void **state)
+{
+    (void)state;
+    static const char *const settings[] = { "train.method=layernorm-simple", "train.steps=3",
+                                            "train.save_every=1", "train.keep=2", NULL };
+    static const char *const now[] = { "train.keep=1", NULL };
+    static const char names[] = "adapter_config.json adapter_model.safetensors checkpoint-2 "
+                                "checkpoint-3 training.json ";
+    write_samples("data.jsonl", 0, 6);
+    train("out", false, 0, settings, 0, NULL);
+    expect_names("out", names);
+    train("out", true, 0, settings + 4, 0, NULL); // as it is by default
+    expect_names("out", names);
+    train("out", true, 0, now, 0, NULL);
+    expect_names("out", names);
+}
+
+// `auto` is what it means on the device: that spelled out goes on, the other is another run.
+static void test_meaning(void **state)
+{
+    (void)state;
+    const char *const is = test_device()->apart ? "bf16" : "f32";
+    const char *const other = test_device()->apart ? "f32" : "bf16";
+    char *same = xasprintf("compute.matmul=%s", is),
+         *differs = xasprintf("compute.matmul=%s", other);
+    const char *settings[] = { "train.method=layernorm-simple", "train.steps=3", "train.batch=2",
+                               "compute.matmul=auto", NULL };
+    write_samples("data.jsonl", 0, 6);
+    train("out", false, 1, settings, JOB_STOPPED, NULL);
+    settings[3] = differs;
+    train("out", true, 0, settings, -1, "the run began with compute.matmul=");
+    settings[3] = same;
+    train("out", true, 0, settings, 0, NULL);
+    free(same), free(differs);
+}
+
 static char *copy_adapter(void)
 {
     char *folder = in("lora");
@@ -259,9 +296,14 @@ static void test_changed_adapter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_SCRATCH(test_adapter),         IN_SCRATCH(test_model),
-        IN_SCRATCH(test_not_kept),        IN_SCRATCH(test_changed_validation),
-        IN_SCRATCH(test_changed_adapter), IN_SCRATCH(test_tidy),
+        IN_SCRATCH(test_adapter),
+        IN_SCRATCH(test_model),
+        IN_SCRATCH(test_not_kept),
+        IN_SCRATCH(test_changed_validation),
+        IN_SCRATCH(test_changed_adapter),
+        IN_SCRATCH(test_meaning),
+        IN_SCRATCH(test_tidy),
+        IN_SCRATCH(test_keeps_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

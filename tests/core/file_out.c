@@ -1,4 +1,5 @@
 // tests/core/file_out.c -- core/file_out.c: files are replaced whole or not at all.
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,6 +80,25 @@ static void what_is_no_file_is_written_to(void **state)
     assert_true(S_ISCHR(st.st_mode));
 }
 
+// /dev/stdout may be a plain file: what is written goes between the other output.
+static void standard_output_goes_on(void **state)
+{
+    struct err err = { 0 };
+    char *path = place("out.txt");
+    fflush(stdout);
+    const int before = dup(1), file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    assert_int_equal(dup2(file, 1), 1);
+    printf("one ");
+    const int status = file_out_write("/dev/stdout", "two ", 4, &err);
+    printf("three");
+    fflush(stdout);
+    assert_int_equal(dup2(before, 1), 1);
+    close(before), close(file);
+    assert_int_equal(status, 0);
+    holds(path, "one two three");
+    free(path);
+}
+
 static void failures_name_the_file(void **state)
 {
     struct err err = { 0 };
@@ -96,6 +116,7 @@ int main(void)
         cmocka_unit_test(is_replaced_whole),
         cmocka_unit_test(a_link_stays),
         cmocka_unit_test(what_is_no_file_is_written_to),
+        cmocka_unit_test(standard_output_goes_on),
         cmocka_unit_test(failures_name_the_file),
     };
     folder = scratch_new();
