@@ -239,7 +239,10 @@ static int write_csv(const struct plot *p, struct err *err)
     for (size_t i = 0; i < p->drawn_count; i++) {
         const struct drawn *d = &p->drawn[i];
         for (size_t k = 0; k < d->curve.count; k++) {
-            csv_text(f, d->label, ',');
+            if (d->label[strspn(d->label, "0123456789")])
+                csv_text(f, d->label, ',');
+            else
+                fprintf(f, "%s,", d->label);
             csv_text(f, d->series, ',');
             fprintf(f, "%" PRId64 ",", d->curve.steps[k]);
             if (isfinite(d->curve.values[k])) fprintf(f, "%.9g", d->curve.values[k]);
