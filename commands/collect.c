@@ -14,6 +14,7 @@ enum { WORDS_MAX = 64 };
 struct shown {
     char *name;
     struct csv table;
+    const char *twice; // a name that several columns have; NULL: none
 };
 
 struct collecting {
@@ -40,11 +41,17 @@ static void take_table(void *self, const struct event *e)
     c->shown = xreallocarray(c->shown, c->shown_count + 1, sizeof *c->shown);
     struct shown *s = &c->shown[c->shown_count++];
     *s = (struct shown){ .name = xstrdup(t->name) };
-    for (int k = 0; k < t->column_count; k++) csv_need_column(&s->table, t->columns[k]);
+    for (int k = 0; k < t->column_count; k++) {
+        const int found = csv_column(&s->table, t->columns[k]);
+        if (found >= 0) s->twice = s->table.columns[found];
+        csv_need_column(&s->table, t->columns[k]);
+    }
     for (int r = 0; r < t->row_count; r++) {
         const size_t row = csv_add_row(&s->table);
-        for (int k = 0; k < s->table.column_count; k++)
-            csv_set(&s->table, row, k, t->cells[r * t->column_count + k]);
+        // By name, the first of several last, so that it stays.
+        for (int k = t->column_count; k-- > 0;)
+            csv_set(&s->table, row, csv_column(&s->table, t->columns[k]),
+                    t->cells[r * t->column_count + k]);
     }
 }
 
@@ -92,11 +99,11 @@ static const char *find_cell(const struct collecting *c, const char *wanted, str
     return found;
 }
 
-static const struct csv *find_table(const struct collecting *c, const char *name, struct err *err)
+static const struct shown *find_table(const struct collecting *c, const char *name, struct err *err)
 {
     struct buf b = { 0 };
     for (size_t i = c->shown_count; i-- > 0;)
-        if (tap_match(name, c->shown[i].name)) return &c->shown[i].table;
+        if (tap_match(name, c->shown[i].name)) return &c->shown[i];
     for (size_t i = 0; i < c->shown_count; i++)
         buf_printf(&b, "%s%s", i ? ", " : "", c->shown[i].name);
     err_set(err, "no table '%s' was shown: there were %.300s", name, b.data ? b.data : "none");
@@ -138,12 +145,26 @@ static int add_row(const struct collecting *c, struct csv *t, size_t *row, struc
     return 0;
 }
 
+// Each column of the file gets one value of a row.
+static int check_names(const struct collecting *c, const struct shown *s, struct err *err)
+{
+    if (s->twice)
+        return err_set(err, "table '%s' has several columns '%s': name cells of it instead",
+                       s->name, s->twice);
+    for (int i = 0; i < c->pair_count; i++)
+        if (csv_column(&s->table, c->pairs[i].name) >= 0)
+            return err_set(err, "table '%s' has a column '%s' itself: give '%s=...' another name",
+                           s->name, c->pairs[i].name, c->pairs[i].name);
+    return 0;
+}
+
 static int add_rows(const struct collecting *c, struct csv *t, struct err *err)
 {
-    const struct csv *from = c->table ? find_table(c, c->table, err) : NULL;
     size_t row;
     if (!c->table) return add_row(c, t, &row, err);
-    if (!from) return -1;
+    const struct shown *shown = find_table(c, c->table, err);
+    if (!shown || check_names(c, shown, err) < 0) return -1;
+    const struct csv *from = &shown->table;
     for (size_t r = 0; r < from->row_count; r++) {
         if (add_row(c, t, &row, err) < 0) return -1;
         for (int k = 0; k < from->column_count; k++) {
@@ -245,6 +266,8 @@ static int run_and_keep(struct collecting *c, struct shell *shell, int argc, cha
         sinks_notice(shell->sinks, "'%s' has this already: it stays as it is (--again)", c->file);
     if (found) return found < 0 ? -1 : 0;
     const int sinks = shell->sinks->count;
+    if (sinks >= SINKS_MAX - 1) // the command may add one, too
+        return err_set(err, "too many /collect within one another: '%s' is one too many", c->file);
     sinks_add(shell->sinks, (struct sink){ take_table, c });
     const int status = run_command(shell, argc, argv, err);
     shell->sinks->count = sinks;

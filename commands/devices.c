@@ -2,13 +2,22 @@
 #include "commands/command.h"
 #include "core/device.h"
 
+// 0: not known.
+static void add_memory(struct table_builder *t, size_t bytes)
+{
+    if (bytes)
+        table_add(t, "%.0f", (double)bytes / 1e6);
+    else
+        table_add(t, "?");
+}
+
 static void add_device(void *self, const struct device_row *row)
 {
     struct table_builder *t = self;
     table_add(t, "%s", row->name);
     table_add(t, "%s", row->text);
-    table_add(t, "%.0f", (double)row->unused / 1e6);
-    table_add(t, "%.0f", (double)row->total / 1e6);
+    add_memory(t, row->unused);
+    add_memory(t, row->total);
 }
 
 static int devices_run(struct shell *shell, int argc, char **argv, struct err *err)

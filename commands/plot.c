@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/csv.h"
 #include "commands/jobs.h"
 #include "commands/option_table.h"
 #include "commands/plot.h"
@@ -200,7 +201,8 @@ static int list_job(const struct shell *shell, const struct named *job, struct t
     size_t count;
     if (store_job_read(shell->store, job->id, &row, err) < 0) return -1;
     job_row_release(&row);
-    int status = store_series(shell->store, job->id, &names, &count, err);
+    if (store_series(shell->store, job->id, &names, &count, err) < 0) return -1;
+    int status = 0;
     for (size_t i = 0; i < count && status == 0; i++) {
         struct curve c;
         status = store_curve(shell->store, job->id, names[i], &c, err);
@@ -212,7 +214,7 @@ static int list_job(const struct shell *shell, const struct named *job, struct t
         table_add(t, "%.6g", c.count ? c.values[c.count - 1] : NAN);
         curve_release(&c);
     }
-    if (status == 0) series_free(names, count);
+    series_free(names, count);
     return status;
 }
 
@@ -237,7 +239,12 @@ static int write_csv(const struct plot *p, struct err *err)
     for (size_t i = 0; i < p->drawn_count; i++) {
         const struct drawn *d = &p->drawn[i];
         for (size_t k = 0; k < d->curve.count; k++) {
-            fprintf(f, "%s,\"%s\",%" PRId64 ",", d->label, d->series, d->curve.steps[k]);
+            if (d->label[strspn(d->label, "0123456789")])
+                csv_text(f, d->label, ',');
+            else
+                fprintf(f, "%s,", d->label);
+            csv_text(f, d->series, ',');
+            fprintf(f, "%" PRId64 ",", d->curve.steps[k]);
             if (isfinite(d->curve.values[k])) fprintf(f, "%.9g", d->curve.values[k]);
             fputc('\n', f);
         }
@@ -246,13 +253,13 @@ static int write_csv(const struct plot *p, struct err *err)
 }
 
 int plot_show(struct shell *shell, const struct plot_options *o, const struct plot_axes *axes,
-              const struct plot_line *lines, size_t count, struct err *err)
+              const struct plot_line *lines, size_t count, const char *otherwise, struct err *err)
 {
     if (count > PLOT_LINES)
         return err_set(err,
                        "%zu lines are too many for one drawing (at most %d): name fewer, or "
-                       "write them all with --csv FILE",
-                       count, PLOT_LINES);
+                       "take %s",
+                       count, PLOT_LINES, otherwise);
     if (o->png) {
         if (plot_png(o->png, axes, lines, count, err) < 0) return -1;
         sinks_notice(shell->sinks, "drawn to '%s'", o->png);
@@ -299,7 +306,7 @@ static int draw(struct shell *shell, const struct plot *p, struct err *err)
         l->x = xreallocarray(NULL, l->count + 1, sizeof *l->x);
         for (size_t k = 0; k < l->count; k++) l->x[k] = (double)d->curve.steps[k];
     }
-    const int status = plot_show(shell, p->o, &axes, lines, count, err);
+    const int status = plot_show(shell, p->o, &axes, lines, count, "--csv FILE for them all", err);
     for (size_t i = 0; i < count; i++) {
         free((char *)lines[i].name);
         free(lines[i].x);

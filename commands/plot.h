@@ -20,8 +20,8 @@ struct plot_options {
 
 // words: FILE.csv X Y...
 int plot_table(struct shell *shell, const struct plot_options *o, struct err *err);
-// To the PNG file, or as text.
+// To the PNG file, or as text; `otherwise` is what to do where there are too many lines.
 int plot_show(struct shell *shell, const struct plot_options *o, const struct plot_axes *axes,
-              const struct plot_line *lines, size_t count, struct err *err);
+              const struct plot_line *lines, size_t count, const char *otherwise, struct err *err);
 
 #endif

@@ -53,8 +53,12 @@ static int choose_columns(struct drawing *d, struct err *err)
     int status = 0;
     for (char *p = strtok_r(copy, ",", &rest); p && status == 0; p = strtok_r(NULL, ",", &rest)) {
         const int column = csv_find_column(&d->t, p, d->path, err);
-        if (column < 0 || d->by_count == PLOT_WORDS) status = -1;
-        if (status == 0) d->by[d->by_count++] = column;
+        if (column < 0)
+            status = -1;
+        else if (d->by_count == PLOT_WORDS)
+            status = err_set(err, "--by takes at most %d columns", PLOT_WORDS);
+        else
+            d->by[d->by_count++] = column;
     }
     free(copy);
     return status;
@@ -171,7 +175,7 @@ int plot_table(struct shell *shell, const struct plot_options *o, struct err *er
                                         .name_count = d.name_count,
                                         .log_x = o->log_x,
                                         .log_y = o->log_y };
-        status = plot_show(shell, o, &axes, d.lines, d.line_count, err);
+        status = plot_show(shell, o, &axes, d.lines, d.line_count, "--where COLUMN=VALUE", err);
     }
     drawing_release(&d);
     return status;

@@ -112,10 +112,12 @@ static int read_wanted(struct wanted *w, const char *line, size_t length, const 
     if (status < 0 || !file) return -1;
     w->path = find_file(file, place);
     if (csv_read(&w->t, w->path, err) < 0) return -1;
+    if (!w->t.column_count) return err_set(err, "'%s' is empty: a table has columns", w->path);
     w->chosen = xcalloc(w->t.row_count + 1, sizeof *w->chosen);
     for (size_t r = 0; r < w->t.row_count; r++) w->chosen[r] = true;
     for (int i = 1; i < w->words.count && status == 0; i++) status = read_word(w, &i, err);
-    for (int c = 0; c < w->t.column_count && !w->column_count && status == 0; c++)
+    const bool all = !w->column_count;
+    for (int c = 0; c < w->t.column_count && all && status == 0; c++)
         status = add_column(w, w->t.columns[c], err);
     return status;
 }
@@ -132,7 +134,8 @@ static void write_cell(struct buf *b, const char *text)
         buf_printf(b, "%.*g", DIGITS, value);
     } else {
         for (; *text; text++)
-            buf_printf(b, *text == '|' ? "\\%c" : "%c", *text == '\n' ? ' ' : *text);
+            if (*text != '\r')
+                buf_printf(b, *text == '|' ? "\\%c" : "%c", *text == '\n' ? ' ' : *text);
     }
     buf_puts(b, " |");
 }

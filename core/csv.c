@@ -9,7 +9,7 @@
 #include "core/file_out.h"
 #include "core/json.h"
 
-enum { SIZE_MAX_BYTES = 256 << 20, COLUMNS_MAX = 4096 };
+enum { SIZE_MAX_BYTES = 64 << 20, COLUMNS_MAX = 4096 };
 
 // --- the table -----------------------------------------------------------------------------------
 
@@ -109,6 +109,7 @@ bool csv_number(const char *text, double *value)
 struct reader {
     const char *p, *end;
     size_t line;
+    int columns; // fields that a row will have; 0: not known yet
 };
 
 // The field at p, which ends at a comma, a line end or the end of the text.
@@ -144,7 +145,7 @@ static int read_row(struct reader *r, char ***row, int *count, struct err *err)
             status = err_set(err, "line %zu has more than %d fields", r->line, COLUMNS_MAX);
         if (status < 0) break;
         if (*count == capacity) {
-            capacity = capacity ? 2 * capacity : 16;
+            capacity = capacity ? 2 * capacity : r->columns ? r->columns : 16;
             *row = xreallocarray(*row, (size_t)capacity, sizeof **row);
         }
         (*row)[(*count)++] = xstrndup(field.data ? field.data : "", field.length);
@@ -157,7 +158,9 @@ static int read_row(struct reader *r, char ***row, int *count, struct err *err)
 
 static int read_rows(struct csv *t, struct reader *r, struct err *err)
 {
+    if (r->p == r->end) return 0;
     if (read_row(r, &t->columns, &t->column_count, err) < 0) return -1;
+    r->columns = t->column_count;
     for (r->line = 2; r->p < r->end; r->line++) {
         char **row;
         int count;
@@ -179,7 +182,10 @@ static int read_rows(struct csv *t, struct reader *r, struct err *err)
 
 int csv_parse(struct csv *t, const char *text, size_t size, const char *name, struct err *err)
 {
-    struct reader r = { text, text + size, 1 };
+    static const char mark[] = "\xef\xbb\xbf"; // of byte order, as spreadsheets write it
+    const size_t skip =
+        size >= sizeof mark - 1 && !memcmp(text, mark, sizeof mark - 1) ? sizeof mark - 1 : 0;
+    struct reader r = { .p = text + skip, .end = text + size, .line = 1 };
     *t = (struct csv){ 0 };
     if (memchr(text, 0, size)) return err_set(err, "'%s' holds a zero byte: this is no CSV", name);
     if (read_rows(t, &r, err) == 0) return 0;
@@ -220,6 +226,7 @@ static void write_row(FILE *f, char *const *row, int count)
         if (c) putc(',', f);
         write_field(f, row[c]);
     }
+    if (!count) return;
     // An empty line would be passed over.
     if (count == 1 && !*row[0]) fputs("\"\"", f);
     putc('\n', f);

@@ -9,7 +9,8 @@
 //   csv_release(&t);
 //
 // Fields in double quotes may hold commas, line ends and doubled quotes (RFC 4180). Read files are
-// untrusted: size and number of columns are bounded, a row of another length is refused.
+// untrusted: size and number of columns are bounded, a row of another length is refused. An empty
+// file is an empty table; a byte order mark is passed over.
 #ifndef CORE_CSV_H
 #define CORE_CSV_H
 

@@ -75,6 +75,9 @@ static int log_ticks(double min, double max, int most, double *ticks, char forma
             const double at = e + log10(within[k]);
             if (at >= min - 1e-9 && at <= max + 1e-9) ticks[count++] = pow(10, e) * within[k];
         }
+    // Too narrow for these, but not for plain ones; far numbers would not be finite.
+    if (count < 2 && most > 1 && min > -300 && max < 300)
+        return plot_ticks(pow(10, min), pow(10, max), most, ticks, format);
     return count;
 }
 
@@ -205,8 +208,9 @@ static void curves_text(struct buf *b, const struct plot_axes *axes, const struc
                         size_t count, int width, int height)
 {
     struct plot_frame f;
-    plot_fit(&f, axes, lines, count, width / 12 < PLOT_TICKS ? width / 12 : PLOT_TICKS,
-             height / 3 + 1);
+    const int x_most = width / 12, y_most = height / 3 + 1;
+    plot_fit(&f, axes, lines, count, x_most < PLOT_TICKS ? x_most : PLOT_TICKS,
+             y_most < PLOT_TICKS ? y_most : PLOT_TICKS);
     const int left = label_width(&f) + 2, w = width - left - 1 > 10 ? width - left - 1 : 10;
     char *grid = xmalloc((size_t)w * (size_t)height);
     memset(grid, ' ', (size_t)w * (size_t)height);

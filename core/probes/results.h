@@ -87,7 +87,6 @@ void results_mean_take(struct results_mean *m, struct results *mean);
 
 // Texts, tables and notes as others see them; the maps are left to whoever has the pictures.
 void results_show(const struct results *r, const struct sinks *sinks);
-void results_emit(const struct result_table *t, const struct sinks *sinks);
 void results_csv(const struct results *r, struct buf *b);
 int results_write_csv(const struct results *r, const char *path, struct err *err);
 // A map as others see it; it borrows the map's values.

@@ -34,6 +34,16 @@ check_has "names of what was shown" 'select(.event=="error").message' "there wer
 same "rows of both, once" "$(cut -d, -f1 "$layers" | uniq -c | awk '{print $1 $2}' | tr '\n' ' ')" \
     "1run 5b 5a "
 
+# One value for each column; no more within one another than there is room for.
+deep=
+for i in 1 2 3 4 5 6 7 8 9; do deep="$deep/collect $work/deep$i.csv x=@all : "; done
+lines "/load $llava" "/image $scene" "What is this?" \
+    "/collect $work/two.csv layer=1 norms.layers : /norms" "${deep}/norms" "/collect $work/two.csv run=a norms.layers : /norms"
+check "refused, and it goes on" 'select(.event=="done").ok | tostring' \
+    $'true\ntrue\ntrue\nfalse\nfalse\ntrue'
+check_has "a column of the table" 'select(.event=="error").message' "has a column 'layer' itself"
+check_has "too deep" 'select(.event=="error").message' "within one another"
+
 # Drawings.
 lines "/plot $csv keep less --by layer" "/plot $layers layer visual text --where run=b --png $work/a.png" \
     "/plot $layers run visual --where layer=0 --log y" "/plot $csv keep nothing" "/plot $csv keep" \
@@ -75,6 +85,10 @@ before
 <!-- end -->
 after'
 same "the copy" "$(cat "$work/copy.md")" "$(cat "$work/r.md")"
+printf 'a,b,c\n1,2,3\n' >"$work/abc.csv"
+printf '<!-- table abc.csv -->\n<!-- end -->\n' >"$work/all.md"
+lines "/report $work/all.md"
+same "all columns where none is named" "$(sed -n 2,4p "$work/all.md")" $'| a | b | c |\n|---|---:|---:|\n| 1 | 2 | 3 |'
 printf 'x\n<!-- table keep.csv -->\n' >"$work/open.md"
 printf '<!-- table none.csv -->\n<!-- end -->\n' >"$work/none.md"
 printf '<!-- table keep.csv dance -->\n<!-- end -->\n' >"$work/column.md"

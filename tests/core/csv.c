@@ -32,6 +32,28 @@ static void fields_may_be_quoted(void **state)
     csv_release(&t);
 }
 
+static void nothing_is_an_empty_table_and_marks_are_passed_over(void **state)
+{
+    struct csv t;
+    struct err err;
+    assert_int_equal(parse(&t, "", &err), 0);
+    assert_int_equal(t.column_count, 0);
+    assert_int_equal(t.row_count, 0);
+    assert_int_equal(csv_find_column(&t, "a", "test", &err), -1);
+    csv_release(&t);
+    assert_int_equal(parse(&t, "\xef\xbb\xbf", &err), 0);
+    assert_int_equal(t.column_count, 0);
+    csv_release(&t);
+    assert_int_equal(parse(&t,
+                           "\xef\xbb\xbf"
+                           "a,b\n1,2\n",
+                           &err),
+                     0);
+    assert_int_equal(csv_column(&t, "a"), 0);
+    assert_string_equal(csv_cell(&t, 0, 1), "2");
+    csv_release(&t);
+}
+
 static void odd_files_are_refused(void **state)
 {
     struct csv t;
@@ -95,6 +117,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_may_be_quoted),
+        cmocka_unit_test(nothing_is_an_empty_table_and_marks_are_passed_over),
         cmocka_unit_test(odd_files_are_refused),
         cmocka_unit_test(a_table_is_read_as_it_was_written),
         cmocka_unit_test(values_are_compared_and_read),

@@ -102,6 +102,22 @@ static void bars_have_names_and_axes_may_be_logarithmic(void **state)
     buf_release(&b);
 }
 
+// Neither a power of ten between 13 and 17, nor 2 or 5 times one.
+static void narrow_logarithmic_axes_have_numbers(void **state)
+{
+    double x[] = { 0, 1, 2 }, y[] = { 13, 15, 17 };
+    const struct plot_line line = { "a", x, y, 3, false };
+    const struct plot_axes logs = { .log_y = true };
+    struct buf b = { 0 };
+    plot_text(&b, &logs, &line, 1, 60, 12);
+    assert_non_null(strstr(b.data, "14 +"));
+    assert_non_null(strstr(b.data, "16 +"));
+    buf_clear(&b);
+    plot_text(&b, NULL, &line, 1, 60, 200); // more lines than an axis has numbers
+    assert_non_null(strstr(b.data, "15.0 +"));
+    buf_release(&b);
+}
+
 static void means_pass_over_gaps(void **state)
 {
     double y[] = { 1, 2, NAN, 4, 5 };
@@ -137,6 +153,7 @@ int main(void)
         cmocka_unit_test(curves_are_drawn_where_they_belong),
         cmocka_unit_test(odd_curves_do_no_harm),
         cmocka_unit_test(bars_have_names_and_axes_may_be_logarithmic),
+        cmocka_unit_test(narrow_logarithmic_axes_have_numbers),
         cmocka_unit_test(means_pass_over_gaps),
         cmocka_unit_test(a_picture_shows_the_curve),
     };
