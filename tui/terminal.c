@@ -353,14 +353,17 @@ static void show_true(const struct canvas *c, const struct buf *out)
 
 void terminal_show(struct terminal *t, const struct canvas *c, const struct theme *theme)
 {
-    // What nothing else draws: whatever follows differs from it.
-    static const struct cell block = { .code = 0x2580, .width = 1 };
+    // What nothing else draws: whatever follows differs from it. Another one for each row, or
+    // ncurses would take rows for equal and scroll them, and with them the colours it knows nothing
+    // of.
+    struct cell block = { .width = 1 };
     struct true_cells out = { 0 };
     if (t->theme && t->theme != theme) terminal_redraw(t);
     t->theme = theme;
     const int lines = c->lines < t->shown.lines ? c->lines : t->shown.lines;
     const int columns = c->columns < t->shown.columns ? c->columns : t->shown.columns;
-    for (int y = 0; y < lines; y++)
+    for (int y = 0; y < lines; y++) {
+        block.code = 0x2580 + (uint32_t)y % 32;
         for (int x = 0; x < columns; x++) {
             struct cell *old = canvas_at(&t->shown, x, y);
             const struct cell *now = canvas_at(c, x, y);
@@ -371,6 +374,7 @@ void terminal_show(struct terminal *t, const struct canvas *c, const struct them
             put_cell(t, exact ? &block : now, x, y);
             if (exact) add_true_cell(&out, now, x, y);
         }
+    }
     curs_set(c->cursor_x >= 0);
     if (c->cursor_x >= 0) move(c->cursor_y, c->cursor_x);
     refresh();
