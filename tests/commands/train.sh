@@ -56,8 +56,8 @@ lines "/load $llava" "/set train.method layernorm" "/train $work/data.jsonl $wor
 check "all but the last" 'select(.event=="done").ok | tostring' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse'
 check "the run that told something" \
     'select(.event=="table" and .name=="job") | .rows | map(select(.[0]=="job"))[0][1]' 1
-same "its whole curve" "$(grep -c ^norms, "$work/both.csv")" 6
-same "the other's" "$(grep -c ^all, "$work/both.csv")" 6
+same "its whole curve" "$(grep -c '^"norms",' "$work/both.csv")" 6
+same "the other's" "$(grep -c '^"all",' "$work/both.csv")" 6
 
 # The divergence that IRA penalizes is told; nothing has moved before the first step.
 lines "/load $llava" "/set train.ira on" "/set train.method connector" "/set train.steps 3" \
