@@ -42,9 +42,9 @@ static void take_table(void *self, const struct event *e)
     struct shown *s = &c->shown[c->shown_count++];
     *s = (struct shown){ .name = xstrdup(t->name) };
     for (int k = 0; k < t->column_count; k++) {
-        const int found = csv_column(&s->table, t->columns[k]);
-        if (found >= 0) s->twice = s->table.columns[found];
-        csv_need_column(&s->table, t->columns[k]);
+        const bool known = csv_column(&s->table, t->columns[k]) >= 0;
+        const int column = csv_need_column(&s->table, t->columns[k]);
+        if (known) s->twice = s->table.columns[column];
     }
     for (int r = 0; r < t->row_count; r++) {
         const size_t row = csv_add_row(&s->table);
