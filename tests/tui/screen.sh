@@ -130,7 +130,7 @@ wait_for 'screen .*/b 10 40'
 for _ in $(seq 50); do [ -s "$work/b" ] && break; sleep 0.1; done
 [ "$(wc -l <"$work/a")" = 24 ] || fail "/screen writes $(wc -l <"$work/a") lines"
 [ "$(wc -L <"$work/b")" -le 40 ] || fail "/screen is wider than 40 columns"
-grep -q '^ llava-1.5 cpu.*F1 keys$' "$work/a" || fail "the status line is not in /screen's file: $(tail -3 "$work/a")"
+grep -q '^ llava-1.5 cpu.* MB' "$work/a" || fail "the status line is not in /screen's file: $(tail -3 "$work/a")"
 grep -q 'the conversation begins anew' "$work/a" || fail "the conversation is not in /screen's file"
 
 # A click gives the focus; the wheel scrolls.
