@@ -127,3 +127,17 @@ int json_text(const cJSON *object, const char *key, const char *otherwise, const
     if (item && !cJSON_IsString(item)) return err_set(err, "\"%s\" must be a text", key);
     return 0;
 }
+
+void json_put_text(struct buf *b, const char *text)
+{
+    buf_putc(b, '"');
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            buf_printf(b, "\\%c", *text);
+        else if ((unsigned char)*text < 0x20)
+            buf_printf(b, "\\u%04x", (unsigned)*text);
+        else
+            buf_putc(b, *text);
+    }
+    buf_putc(b, '"');
+}

@@ -10,6 +10,7 @@
 #include <cjson/cJSON.h>
 
 #include "core/err.h"
+#include "core/mem.h"
 
 // Whole file into memory (NUL-terminated, *size without it), at most `limit` bytes. NULL on error;
 // free() it.
@@ -30,5 +31,8 @@ int json_text(const cJSON *object, const char *key, const char *otherwise, const
               struct err *err);
 // NULL when absent, null, or object is NULL.
 const cJSON *json_get(const cJSON *object, const char *key);
+
+// The text as JSON writes it, in quotes.
+void json_put_text(struct buf *b, const char *text);
 
 #endif

@@ -15,6 +15,7 @@
 
 #include <utf8proc.h>
 
+#include "core/json.h"
 #include "core/names.h"
 
 enum { BYTES = 256, MERGES_MAX = 1000 };
@@ -299,20 +300,6 @@ static const char *special_text(const struct specials *s, int64_t id)
 
 // --- the files -----------------------------------------------------------------------------------
 
-void new_tokenizer_quote(struct buf *b, const char *text)
-{
-    buf_putc(b, '"');
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            buf_printf(b, "\\%c", *text);
-        else if ((unsigned char)*text < 0x20)
-            buf_printf(b, "\\u%04x", (unsigned)*text);
-        else
-            buf_putc(b, *text);
-    }
-    buf_putc(b, '"');
-}
-
 #define TOKEN_FLAGS                                                                  \
     "\"single_word\": false, \"lstrip\": false, \"rstrip\": false, \"normalized\": " \
     "false, \"special\": true"
@@ -326,7 +313,7 @@ static void put_vocabulary(struct buf *b, const struct shape *s, const struct sp
         buf_printf(b, "%s      \"%s\": %lld", comma, special_text(specials, id), (long long)id);
     for (int i = 0; i < l->count; i++, id++, comma = ",\n") {
         buf_printf(b, "%s      ", comma);
-        new_tokenizer_quote(b, l->tokens[i]);
+        json_put_text(b, l->tokens[i]);
         buf_printf(b, ": %lld", (long long)id);
     }
     for (int64_t unused = 0; id < s->words; id++, unused++)
@@ -339,7 +326,7 @@ static void put_merges(struct buf *b, const struct learned *l)
         char *pair =
             xasprintf("%s %s", l->tokens[l->merges[i].left], l->tokens[l->merges[i].right]);
         buf_puts(b, i ? ",\n      " : "      ");
-        new_tokenizer_quote(b, pair);
+        json_put_text(b, pair);
         free(pair);
     }
 }
@@ -376,7 +363,7 @@ static char *make_json(const struct shape *s, const struct specials *specials,
     buf_puts(&b, "  ],\n  \"normalizer\": null,\n"
                  "  \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [\n"
                  "    {\"type\": \"Split\", \"pattern\": {\"Regex\": ");
-    new_tokenizer_quote(&b, split_pattern);
+    json_put_text(&b, split_pattern);
     buf_puts(&b,
              "}, \"behavior\": \"Isolated\", \"invert\": false},\n"
              "    {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, "
@@ -417,7 +404,7 @@ static char *make_config(const struct shape *s, const struct specials *specials,
     buf_puts(&b, "  },\n");
     put_named(&b, specials, t);
     buf_puts(&b, ",\n  \"chat_template\": ");
-    new_tokenizer_quote(&b, t->chat_template);
+    json_put_text(&b, t->chat_template);
     buf_printf(&b,
                ",\n  \"clean_up_tokenization_spaces\": false,\n  \"model_max_length\": %lld,\n"
                "%s  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n",

@@ -23,7 +23,5 @@ struct new_tokenizer {
 // most often first, of equals that of the smaller ids. Nothing is random.
 void new_tokenizer_make(struct new_tokenizer *t, const struct shape *s, const char *text);
 void new_tokenizer_release(struct new_tokenizer *t);
-// `text` as a JSON text, with its quotes.
-void new_tokenizer_quote(struct buf *b, const char *text);
 
 #endif

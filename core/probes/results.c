@@ -318,19 +318,12 @@ void results_show(const struct results *r, const struct sinks *sinks)
     for (size_t i = 0; i < r->note_count; i++) sinks_notice(sinks, "%s", r->notes[i]);
 }
 
-static void put_word(struct buf *b, const char *text, char quote)
+static void put_word(struct buf *b, const char *text)
 {
     buf_putc(b, '"');
     for (; *text; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if (quote == '"' && c == '"')
-            buf_puts(b, "\"\"");
-        else if (quote == '\\' && (c == '"' || c == '\\'))
-            buf_printf(b, "\\%c", c);
-        else if (quote == '\\' && c < 0x20)
-            buf_printf(b, "\\u%04x", c);
-        else
-            buf_putc(b, (char)c);
+        if (*text == '"') buf_putc(b, '"');
+        buf_putc(b, *text);
     }
     buf_putc(b, '"');
 }
@@ -340,9 +333,9 @@ static void csv_map(const struct result_map *m, struct buf *b)
     for (int r = 0; r < m->rows; r++)
         for (int c = 0; c < m->cols; c++) {
             const int i = r * m->cols + c;
-            put_word(b, m->name, '"');
+            put_word(b, m->name);
             buf_printf(b, ",%d,", m->picture);
-            put_word(b, m->tile ? m->tile : "", '"');
+            put_word(b, m->tile ? m->tile : "");
             buf_printf(b, ",%d,%d,%d,%d,%d,", m->layer, m->head, m->token, r, c);
             if (isfinite(m->values[i])) buf_printf(b, "%.9g", (double)m->values[i]);
             buf_printf(b, ",%d\n", m->state ? m->state[i] : 0);
@@ -356,13 +349,13 @@ void results_csv(const struct results *r, struct buf *b)
         if (b->length) buf_putc(b, '\n');
         for (int c = 0; c < t->column_count; c++) {
             buf_puts(b, c ? "," : "table,");
-            put_word(b, t->columns[c], '"');
+            put_word(b, t->columns[c]);
         }
         buf_putc(b, '\n');
         for (size_t k = 0; k < t->row_count; k++) {
-            put_word(b, t->name, '"');
+            put_word(b, t->name);
             buf_putc(b, ',');
-            put_word(b, t->rows[k].key, '"');
+            put_word(b, t->rows[k].key);
             for (int c = 0; c + 1 < t->column_count; c++)
                 buf_printf(b, isfinite(t->rows[k].value[c]) ? ",%.9g" : ",", t->rows[k].value[c]);
             buf_putc(b, '\n');
@@ -420,16 +413,16 @@ static void json_number(struct buf *b, double v)
 static void json_table(const struct result_table *t, struct buf *b)
 {
     buf_puts(b, "{\"name\":");
-    put_word(b, t->name, '\\');
+    json_put_text(b, t->name);
     buf_puts(b, ",\"columns\":[");
     for (int c = 0; c < t->column_count; c++) {
         if (c) buf_putc(b, ',');
-        put_word(b, t->columns[c], '\\');
+        json_put_text(b, t->columns[c]);
     }
     buf_puts(b, "],\"rows\":[");
     for (size_t i = 0; i < t->row_count; i++) {
         buf_puts(b, i ? ",[" : "[");
-        put_word(b, t->rows[i].key, '\\');
+        json_put_text(b, t->rows[i].key);
         for (int c = 0; c + 1 < t->column_count; c++) {
             buf_putc(b, ',');
             json_number(b, t->rows[i].value[c]);
@@ -442,10 +435,10 @@ static void json_table(const struct result_table *t, struct buf *b)
 static void json_map(const struct result_map *m, struct buf *b)
 {
     buf_puts(b, "{\"name\":");
-    put_word(b, m->name, '\\');
+    json_put_text(b, m->name);
     if (m->tile) {
         buf_puts(b, ",\"tile\":");
-        put_word(b, m->tile, '\\');
+        json_put_text(b, m->tile);
     }
     buf_printf(b,
                ",\"picture\":%d,\"layer\":%d,\"head\":%d,\"token\":%d,\"rows\":%d,\"cols\":%d,"
@@ -476,14 +469,14 @@ void results_json(const struct results *r, struct buf *b)
     buf_puts(b, "],\"notes\":[");
     for (size_t i = 0; i < r->note_count; i++) {
         if (i) buf_putc(b, ',');
-        put_word(b, r->notes[i], '\\');
+        json_put_text(b, r->notes[i]);
     }
     buf_puts(b, "],\"texts\":[");
     for (int k = 0; k < 2 && r->text[0]; k++) {
         buf_puts(b, k ? ",[" : "[");
-        put_word(b, r->title[k], '\\');
+        json_put_text(b, r->title[k]);
         buf_putc(b, ',');
-        put_word(b, r->text[k], '\\');
+        json_put_text(b, r->text[k]);
         for (size_t t = 0; r->starts[k] && t < r->tokens[k]; t++)
             buf_printf(b, "%s%zu", t ? "," : ",[", r->starts[k][t]);
         buf_puts(b, r->starts[k] && r->tokens[k] ? "]]" : "]");
