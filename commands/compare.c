@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/csv.h"
 #include "commands/jobs.h"
 #include "commands/option_table.h"
 #include "commands/presets.h"
 #include "core/clock.h"
 #include "core/compare_results.h"
+#include "core/csv.h"
+#include "core/file_out.h"
 
 enum { SHOWN = 20 };
 
@@ -244,8 +245,9 @@ static void show_steps(const struct asking *a, const struct comparison *c)
 
 static int write_steps(const struct asking *a, const struct comparison *c, struct err *err)
 {
-    FILE *f = csv_create(a->csv, "step,hellinger,a,b,token_a,token_b\n", err);
+    FILE *f = file_out_open(a->csv, err);
     if (!f) return -1;
+    fputs("step,hellinger,a,b,token_a,token_b\n", f);
     for (int64_t t = 0; t < c->steps; t++) {
         fprintf(f, "%" PRId64 ",%.9g,%" PRId64 ",%" PRId64 ",", t, c->hellinger[t], c->best[0][t],
                 c->best[1][t]);
@@ -255,7 +257,7 @@ static int write_steps(const struct asking *a, const struct comparison *c, struc
             free(text);
         }
     }
-    return csv_close(f, a->csv, err);
+    return file_out_close(f, a->csv, err);
 }
 
 static int compare_question(struct asking *a, struct err *err)
@@ -304,13 +306,13 @@ static void write_question(FILE *f, const struct compared_question *q)
 
 static int write_questions(const struct asking *a, const struct compared_data *d, struct err *err)
 {
-    FILE *f = csv_create(a->csv,
-                         "id,metric,score_a,score_b,hellinger_mean,hellinger_largest,steps,first,"
-                         "kind,question,reference,answer_a,answer_b\n",
-                         err);
+    FILE *f = file_out_open(a->csv, err);
     if (!f) return -1;
+    fputs("id,metric,score_a,score_b,hellinger_mean,hellinger_largest,steps,first,kind,question,"
+          "reference,answer_a,answer_b\n",
+          f);
     for (size_t i = 0; i < d->count; i++) write_question(f, &d->list[i]);
-    return csv_close(f, a->csv, err);
+    return file_out_close(f, a->csv, err);
 }
 
 static int compare_data(struct asking *a, struct err *err)

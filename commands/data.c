@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "commands/command.h"
-#include "commands/csv.h"
 #include "core/clock.h"
+#include "core/csv.h"
+#include "core/file_out.h"
 #include "core/train/data_check.h"
 
 enum { SHOWN = 20, KINDS_MAX = 64 };
@@ -203,8 +204,9 @@ static void show_problems(const struct shell *shell, const struct data_check *c)
 
 static int write_findings(const struct data_check *c, const char *path, struct err *err)
 {
-    FILE *f = csv_create(path, "problem,id,line,why\n", err);
+    FILE *f = file_out_open(path, err);
     if (!f) return -1;
+    fputs("problem,id,line,why\n", f);
     for (int problem = 0; problem < DATA_PROBLEMS; problem++)
         for (size_t i = 0; i < c->finding_count; i++) {
             const struct data_finding *found = &c->findings[i];
@@ -214,7 +216,7 @@ static int write_findings(const struct data_check *c, const char *path, struct e
             fprintf(f, "%" PRId64 ",", found->line);
             csv_text(f, found->why, '\n');
         }
-    return csv_close(f, path, err);
+    return file_out_close(f, path, err);
 }
 
 // --- the command ---------------------------------------------------------------------------------

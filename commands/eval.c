@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/csv.h"
 #include "commands/jobs.h"
 #include "core/adapters.h"
 #include "core/clock.h"
+#include "core/csv.h"
+#include "core/file_out.h"
 #include "core/train/evaluate_job.h"
 #include "sessions/jobs.h"
 
@@ -151,14 +152,15 @@ static int show_table(const struct shell *shell, const struct show_options *o, s
 
 static int write_csv(const struct shell *shell, const struct show_options *o, struct err *err)
 {
-    FILE *csv = csv_create(o->csv, "number,id,kind,score,answer,reference,question\n", err);
+    FILE *csv = file_out_open(o->csv, err);
     struct answers a = { .wrong = o->wrong, .csv = csv };
     if (!csv) return -1;
+    fputs("number,id,kind,score,answer,reference,question\n", csv);
     int status = store_job_scores(shell->store, o->job, add_answer, &a, err);
     if (status < 0)
-        csv_abandon(csv, o->csv);
+        file_out_abandon(csv, o->csv);
     else
-        status = csv_close(csv, o->csv, err);
+        status = file_out_close(csv, o->csv, err);
     if (status == 0)
         sinks_notice(shell->sinks, "'%s': %" PRId64 " answers of job %" PRId64, o->csv, a.chosen,
                      o->job);

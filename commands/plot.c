@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/csv.h"
 #include "commands/jobs.h"
 #include "commands/option_table.h"
 #include "commands/plot.h"
+#include "core/csv.h"
 #include "core/file_out.h"
 #include "core/probes/taps.h"
 #include "sessions/jobs.h"

@@ -206,18 +206,29 @@ int csv_read(struct csv *t, const char *path, struct err *err)
 
 // --- writing -------------------------------------------------------------------------------------
 
+static void put_quoted(FILE *f, const char *text)
+{
+    putc('"', f);
+    for (; text && *text; text++) {
+        if (*text == '"') putc('"', f);
+        putc(*text, f);
+    }
+    putc('"', f);
+}
+
+void csv_text(FILE *f, const char *text, char end)
+{
+    put_quoted(f, text);
+    putc(end, f);
+}
+
 static void write_field(FILE *f, const char *text)
 {
     if (!text[strcspn(text, ",\"\r\n")]) {
         fputs(text, f);
         return;
     }
-    putc('"', f);
-    for (; *text; text++) {
-        if (*text == '"') putc('"', f);
-        putc(*text, f);
-    }
-    putc('"', f);
+    put_quoted(f, text);
 }
 
 static void write_row(FILE *f, char *const *row, int count)

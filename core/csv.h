@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "core/err.h"
 #include "core/mem.h"
@@ -45,5 +46,9 @@ const char *csv_cell(const struct csv *t, size_t row, int column);
 bool csv_is(const char *text, const char *values);
 // Is the field a number? NaN counts, nothing does not.
 bool csv_number(const char *text, double *value);
+
+// For rows that are written as they come (core/file_out.h): a text in quotes (NULL: an empty one),
+// then `end`: ',' or '\n'.
+void csv_text(FILE *f, const char *text, char end);
 
 #endif
