@@ -8,16 +8,6 @@
 #include "core/ops.h"
 #include "core/ops/check.h"
 
-// One past the last key that each row sees. Causal: itself and all before.
-static struct tensor *last_keys(struct graph *g, int64_t past, int64_t n)
-{
-    int32_t *last = xreallocarray(NULL, (size_t)n, sizeof *last);
-    for (int64_t i = 0; i < n; i++) last[i] = (int32_t)(past + i + 1);
-    struct tensor *t = graph_upload(g, DTYPE_I32, 1, &n, last); // [n]
-    free(last);
-    return t;
-}
-
 static float scale_of(const struct tensor *q)
 {
     return 1 / sqrtf((float)q->shape[2]);
@@ -57,14 +47,14 @@ static void attend_some(struct graph *g, struct tensor *a, int64_t i, struct ten
 }
 
 struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
-                      struct tensor *first, int64_t past, const struct seen_keys *seen,
+                      struct tensor *first, struct tensor *last, const struct seen_keys *seen,
                       struct tensor *probs)
 {
     if (!q || !k || !v || !graph_ok(g)) return NULL;
     int64_t n = q->shape[0], plain = seen->keys ? seen->from : n;
     struct tensor *a;
     if (plain > 0 || probs)
-        a = op_attention(g, q, k, v, first, last_keys(g, past, n), scale_of(q), probs);
+        a = op_attention(g, q, k, v, first, last, scale_of(q), probs);
     else
         a = graph_new(g, DTYPE_F32, q->rank, q->shape);
     for (int64_t i = plain; i < n && graph_ok(g); i++)

@@ -6,10 +6,10 @@
 #include "core/hooks.h"
 #include "core/linear.h"
 
-// q[n,H,d] over k, v[P,Hkv,d], P = past + n; row i sees keys first[i]..past+i (first NULL:
-// from 0), or those that `seen` names for it. probs [H,n,P] or NULL. [n,H,d].
+// q[n,H,d] over k, v[P,Hkv,d]; row i sees keys first[i]..last[i]-1 (first NULL: from 0), or those
+// that `seen` names for it. probs [H,n,P] or NULL. [n,H,d].
 struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
-                      struct tensor *first, int64_t past, const struct seen_keys *seen,
+                      struct tensor *first, struct tensor *last, const struct seen_keys *seen,
                       struct tensor *probs);
 
 // Probabilities [H,1,P] of one query row over its keys: q[1,H,d], k, v[P,Hkv,d].

@@ -19,10 +19,12 @@
 #include <string.h>
 
 #include "core/attend.h"
+#include "core/decoder_parts.h"
 #include "core/mem.h"
 #include "core/ops.h"
 
-enum { BLOCK_ROWS = 1024 };
+// On a GPU a product of a thousand rows leaves some of it idle, and memory is not short.
+enum { BLOCK_ROWS = 1024, BLOCK_ROWS_APART = 4096 };
 
 // --- config ------------------------------------------------------------------------------------
 
@@ -193,27 +195,6 @@ void decoder_release(struct decoder *d)
 
 // --- forward -----------------------------------------------------------------------------------
 
-// What every layer of a pass shares.
-struct pass {
-    const struct decoder_config *config;
-    const struct sequence *sequence;
-    struct kv *kv;            // NULL: the layers see the rows of this pass alone
-    struct tensor *cos, *sin; // [n, d/2]
-    int64_t n;                // rows computed now
-    int32_t *rows;            // [n] of the sequence; NULL: its last n
-    bool replaced;            // a method chose these rows: they are all that the next layers hold
-    bool prefill;
-};
-
-// A layer as graph_block runs it.
-struct layer {
-    struct pass pass;
-    int number;
-    int64_t past; // rows in its cache that stay
-    const struct decoder_layer *w;
-    struct kv_layer *cache; // NULL: none
-};
-
 static struct site_args site_of(const struct pass *p, int layer, struct tensor *x)
 {
     return (struct site_args){ .layer = layer,
@@ -247,7 +228,8 @@ static struct tensor *site_run(struct graph *g, enum site site, struct site_args
 // With a tape everything is kept: all rows at once then.
 static int64_t block_rows(const struct graph *g, int64_t n, int64_t from)
 {
-    return g->tape || n - from < BLOCK_ROWS ? n - from : BLOCK_ROWS;
+    const int64_t most = g->backend->apart ? BLOCK_ROWS_APART : BLOCK_ROWS;
+    return g->tape || n - from < most ? n - from : most;
 }
 
 // Queries, keys and values of some rows or all.
@@ -274,7 +256,7 @@ static struct qkv project_rows(struct graph *g, const struct pass *p, const stru
     return (struct qkv){ op_rope(g, q, cos, sin), op_rope(g, k, cos, sin), v };
 }
 
-// The same for all rows, block by block: q into its place, keys and values behind the `past` rows.
+// The same for all rows, block by block: q into its place, keys and values to theirs.
 static void project_blocks(struct graph *g, const struct layer *layer, struct tensor *h,
                            const struct qkv *all)
 {
@@ -282,10 +264,15 @@ static void project_blocks(struct graph *g, const struct layer *layer, struct te
     for (int64_t i = 0, m; i < p->n && graph_ok(g); i += m) {
         m = block_rows(g, p->n, i);
         struct arena_mark scratch = graph_scratch_begin(g);
-        struct qkv rows = project_rows(g, p, layer->w, h, i, m);
-        op_copy_rows_into(g, all->q, i, rows.q);
-        op_copy_rows_into(g, all->k, layer->past + i, rows.k);
-        op_copy_rows_into(g, all->v, layer->past + i, rows.v);
+        struct tensor *places = graph_rows(g, p->places, i, m); // [m]
+        if (!fused_qkv(g, layer->w, (float)p->config->eps, graph_rows(g, h, i, m),
+                       graph_rows(g, p->cos, i, m), graph_rows(g, p->sin, i, m), places,
+                       graph_rows(g, all->q, i, m), all->k, all->v)) {
+            struct qkv rows = project_rows(g, p, layer->w, h, i, m);
+            op_copy_rows_into(g, all->q, i, rows.q);
+            op_put_rows(g, all->k, rows.k, places);
+            op_put_rows(g, all->v, rows.v, places);
+        }
         graph_scratch_end(g, scratch);
     }
 }
@@ -301,7 +288,7 @@ static struct tensor *key_rows(struct graph *g, const struct layer *layer, bool 
 {
     const struct pass *p = &layer->pass;
     struct kv_layer *cache = layer->cache;
-    if (cache) return graph_rows(g, values ? &cache->v : &cache->k, 0, layer->past + p->n);
+    if (cache) return graph_rows(g, values ? &cache->v : &cache->k, 0, p->keys);
     return graph_new3(g, DTYPE_F32, p->n, p->config->kv_heads, p->config->dim);
 }
 
@@ -323,7 +310,7 @@ static struct tensor *attention_stage(struct graph *g, const struct layer *layer
     const struct pass *p = &layer->pass;
     const struct decoder_config *c = p->config;
     const struct decoder_layer *w = layer->w;
-    int64_t n = p->n, keys = layer->past + n;
+    int64_t n = p->n;
     struct arena_mark scratch = graph_scratch_begin(g);
 
     struct qkv all = project_qkv(g, layer, h);
@@ -335,8 +322,8 @@ static struct tensor *attention_stage(struct graph *g, const struct layer *layer
 
     struct tensor *probs = NULL; // [H, n, P], only where somebody looks
     if (hooks_wanted(g, SITE_ATTN, layer->number))
-        probs = graph_new3(g, DTYPE_F32, c->heads, n, keys);
-    struct tensor *a = attend(g, q, k, v, first_keys(g, p->sequence), layer->past, &args.seen,
+        probs = graph_new3(g, DTYPE_F32, c->heads, n, p->keys);
+    struct tensor *a = attend(g, q, k, v, first_keys(g, p->sequence), p->last, &args.seen,
                               probs); // [n, H, d]
     args.x = probs;
     if (probs) hooks_run(g, SITE_ATTN, &args);
@@ -345,8 +332,9 @@ static struct tensor *attention_stage(struct graph *g, const struct layer *layer
     for (int64_t i = 0, m; i < n && graph_ok(g); i += m) {
         m = block_rows(g, n, i);
         struct arena_mark block = graph_scratch_begin(g);
-        struct tensor *y = linear_forward(g, graph_rows(g, a, i, m), &w->o); // [m, D]
-        h = op_add_rows(g, h, i, y);
+        struct tensor *x = graph_rows(g, a, i, m);
+        if (!fused_add(g, graph_rows(g, h, i, m), x, &w->o))
+            h = op_add_rows(g, h, i, linear_forward(g, x, &w->o)); // [n, D]
         graph_scratch_end(g, block);
     }
     graph_scratch_end(g, scratch);
@@ -362,12 +350,14 @@ static struct tensor *ffn_rows(struct graph *g, const struct layer *layer, struc
         m = block_rows(g, n, i);
         struct arena_mark block = graph_scratch_begin(g);
         struct tensor *rows = graph_rows(g, h, i, m); // [m, D]
-        struct tensor *x = op_rmsnorm(g, rows, graph_weight(&w->post_norm), eps);
-        struct tensor *gate = linear_forward(g, x, &w->gate);
-        struct tensor *up = linear_forward(g, x, &w->up);
-        struct tensor *y = op_swiglu(g, gate, up); // [m, ffn]
-        y = linear_forward(g, y, &w->down);
-        h = op_add_rows(g, h, i, y); // [n, D]
+        if (!fused_ffn(g, w, eps, rows)) {
+            struct tensor *x = op_rmsnorm(g, rows, graph_weight(&w->post_norm), eps);
+            struct tensor *gate = linear_forward(g, x, &w->gate);
+            struct tensor *up = linear_forward(g, x, &w->up);
+            struct tensor *y = op_swiglu(g, gate, up); // [m, ffn]
+            y = linear_forward(g, y, &w->down);
+            h = op_add_rows(g, h, i, y); // [n, D]
+        }
         graph_scratch_end(g, block);
     }
     return h;
@@ -390,8 +380,7 @@ static struct tensor *ffn_stage(struct graph *g, const struct layer *layer, stru
     return h;
 }
 
-// One layer of h [n, D].
-static struct tensor *layer_stage(struct graph *g, void *self, struct tensor *h)
+struct tensor *decoder_layer_stage(struct graph *g, void *self, struct tensor *h)
 {
     const struct layer *layer = self;
     h = site_run(g, SITE_LAYER_IN, layer_site(layer, h)); // [n, D] = h[l]
@@ -401,13 +390,27 @@ static struct tensor *layer_stage(struct graph *g, void *self, struct tensor *h)
     return site_run(g, SITE_FFN_OUT, layer_site(layer, h)); // [n, D] = y
 }
 
-// Room in the layer's cache behind the rows that stay, and which rows come there.
-static int layer_begin(struct graph *g, struct layer *layer)
+// Where the new keys go, and how far each row sees, behind `past` keys.
+static int pass_places(struct graph *g, struct pass *p, int64_t past)
 {
-    const struct pass *p = &layer->pass;
+    if (p->past == past) return 0;
+    int32_t *at = xreallocarray(NULL, (size_t)p->n, sizeof *at);
+    for (int64_t i = 0; i < p->n; i++) at[i] = (int32_t)(past + i);
+    p->places = graph_upload(g, DTYPE_I32, 1, &p->n, at); // [n]
+    for (int64_t i = 0; i < p->n; i++) at[i]++;
+    p->last = graph_upload(g, DTYPE_I32, 1, &p->n, at); // [n]
+    free(at);
+    p->past = past;
+    p->keys = past + p->n;
+    return graph_ok(g) ? 0 : -1;
+}
+
+// Room in the layer's cache behind the rows that stay, and which rows come there.
+static int layer_begin(struct graph *g, struct pass *p, struct layer *layer)
+{
     struct kv_layer *cache = layer->cache;
     struct err err;
-    if (!cache) return 0;
+    if (!cache) return pass_places(g, p, 0);
     if (p->replaced) cache->rows = 0;
     if (p->prefill && !p->replaced && cache->rows != p->sequence->n - p->n)
         BUG("layer %d has %d rows of the sequence", layer->number, (int)cache->rows);
@@ -420,7 +423,7 @@ static int layer_begin(struct graph *g, struct layer *layer)
     for (int64_t i = 0; i < p->n; i++)
         cache->position[layer->past + i] =
             p->rows ? p->rows[i] : (int32_t)(p->sequence->n - p->n + i);
-    return 0;
+    return pass_places(g, p, layer->past);
 }
 
 // The layer's end: a method may go on with other rows.
@@ -439,10 +442,17 @@ static struct tensor *layer_end(struct graph *g, const struct layer *layer, stru
     free(p->rows);
     p->rows = alive;
     p->replaced = true;
+    p->past = -1;
     if (rope_angles(g, &p->config->rope, p->config->dim, p->sequence, alive, p->n, &p->cos,
                     &p->sin) < 0)
         return NULL;
     return args.x;
+}
+
+struct tensor *decoder_logits(struct graph *g, const struct decoder *d, struct tensor *h)
+{
+    struct tensor *x = op_rmsnorm(g, h, graph_weight(&d->norm), (float)d->config.eps);
+    return op_matmul(g, x, graph_weight(&d->head), NULL); // [n, V]
 }
 
 // Final norm and head. The last row, which chooses the next token, is always computed alone: it is
@@ -450,14 +460,10 @@ static struct tensor *layer_end(struct graph *g, const struct layer *layer, stru
 static struct tensor *head_stage(struct graph *g, const struct pass *p, const struct decoder *d,
                                  struct tensor *h, enum logits_rows want)
 {
-    float eps = (float)d->config.eps;
-    struct tensor *x = graph_rows(g, h, p->n - 1, 1); // [1, D]
-    x = op_rmsnorm(g, x, graph_weight(&d->norm), eps);
-    struct tensor *last = op_matmul(g, x, graph_weight(&d->head), NULL); // [1, V]
+    struct tensor *last = decoder_logits(g, d, graph_rows(g, h, p->n - 1, 1)); // [1, V]
     struct tensor *logits = last;
     if (want == LOGITS_ALL) {
-        x = op_rmsnorm(g, h, graph_weight(&d->norm), eps);      // [n, D]
-        logits = op_matmul(g, x, graph_weight(&d->head), NULL); // [n, V]
+        logits = decoder_logits(g, d, h); // [n, V]
         op_copy_rows_into(g, logits, p->n - 1, last);
     }
     if (p->prefill) logits = site_run(g, SITE_LOGITS, site_of(p, -1, logits));
@@ -492,14 +498,20 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
 {
     *logits = NULL;
     if (check_input(g, d, kv, s, h) < 0) return -1;
-    struct pass p = { .config = &d->config, .sequence = s, .kv = kv, .prefill = prefill };
+    if (kv && !prefill && want == LOGITS_LAST && decoder_step(g, d, kv, s, h, logits)) {
+        return graph_stop(g) ? -1 : 0;
+    }
+    struct pass p = {
+        .config = &d->config, .sequence = s, .kv = kv, .prefill = prefill, .past = -1
+    };
     p.n = h->shape[0];
     rope_angles(g, &d->config.rope, d->config.dim, s, NULL, p.n, &p.cos, &p.sin);
 
     for (int l = 0; l < d->config.layers && !graph_stop(g); l++) {
         struct layer layer = { p, l, 0, &d->layer[l], kv ? &kv->layer[l] : NULL };
-        if (layer_begin(g, &layer) < 0) break;
-        h = graph_block(g, layer_stage, &layer, sizeof layer, h);
+        if (layer_begin(g, &p, &layer) < 0) break;
+        layer.pass = p;
+        h = graph_block(g, decoder_layer_stage, &layer, sizeof layer, h);
         h = layer_end(g, &layer, &p, h);
     }
     if (graph_ok(g)) h = site_run(g, SITE_FINAL, site_of(&p, -1, h)); // [n, D] = h[L]

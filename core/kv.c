@@ -32,6 +32,7 @@ static void layer_clear(struct kv *kv, struct kv_layer *l)
 
 void kv_clear(struct kv *kv)
 {
+    replay_forget(&kv->replay);
     for (int i = 0; i < kv->layers; i++) layer_clear(kv, &kv->layer[i]);
 }
 

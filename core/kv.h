@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "core/graph.h"
+#include "core/replay.h"
 
 struct kv_layer {
     struct tensor k, v; // [capacity, Hkv, d] f32; shape[0] is the capacity
@@ -21,6 +21,7 @@ struct kv {
     int layers;
     int64_t heads, dim;
     struct kv_layer *layer;
+    struct replay replay; // of the steps that append single rows (core/decoder_step.c)
 };
 
 void kv_init(struct kv *kv, const struct backend *backend, int layers, int64_t heads, int64_t dim);

@@ -99,25 +99,32 @@ void rope_frequencies(const struct rope_config *r, int64_t dim, float *frequency
     }
 }
 
-int rope_angles(struct graph *g, const struct rope_config *r, int64_t dim, const struct sequence *s,
-                const int32_t *row, int64_t n, struct tensor **cos_out, struct tensor **sin_out)
+void rope_angles_host(const struct rope_config *r, int64_t dim, const struct sequence *s,
+                      const int32_t *row, int64_t n, float *cos_out, float *sin_out)
 {
     int64_t half = dim / 2;
-    size_t count = (size_t)n * (size_t)half;
     float *frequency = xreallocarray(NULL, (size_t)half, sizeof *frequency);
-    float *angle_cos = xreallocarray(NULL, count, sizeof *angle_cos);
-    float *angle_sin = xreallocarray(NULL, count, sizeof *angle_sin);
     rope_frequencies(r, dim, frequency);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < half; j++) {
             int32_t position = s->positions[row ? row[i] : s->n - n + i];
             float angle = (float)position * frequency[j];
-            angle_cos[i * half + j] = (float)cos((double)angle);
-            angle_sin[i * half + j] = (float)sin((double)angle);
+            cos_out[i * half + j] = (float)cos((double)angle);
+            sin_out[i * half + j] = (float)sin((double)angle);
         }
-    *cos_out = graph_upload(g, DTYPE_F32, 2, (int64_t[]){ n, half }, angle_cos);
-    *sin_out = graph_upload(g, DTYPE_F32, 2, (int64_t[]){ n, half }, angle_sin);
     free(frequency);
+}
+
+int rope_angles(struct graph *g, const struct rope_config *r, int64_t dim, const struct sequence *s,
+                const int32_t *row, int64_t n, struct tensor **cos_out, struct tensor **sin_out)
+{
+    const int64_t shape[] = { n, dim / 2 };
+    size_t count = (size_t)n * (size_t)shape[1];
+    float *angle_cos = xreallocarray(NULL, count, sizeof *angle_cos);
+    float *angle_sin = xreallocarray(NULL, count, sizeof *angle_sin);
+    rope_angles_host(r, dim, s, row, n, angle_cos, angle_sin);
+    *cos_out = graph_upload(g, DTYPE_F32, 2, shape, angle_cos);
+    *sin_out = graph_upload(g, DTYPE_F32, 2, shape, angle_sin);
     free(angle_cos);
     free(angle_sin);
     return graph_ok(g) ? 0 : -1;

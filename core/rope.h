@@ -26,7 +26,10 @@ struct rope_config {
 int rope_config_read(struct rope_config *r, const cJSON *json, double theta, struct err *err);
 // Radians per position of the dim/2 pairs.
 void rope_frequencies(const struct rope_config *r, int64_t dim, float *frequency);
-// cos and sin [n, dim/2] at the positions of rows row[0..n) of s; row NULL: its last n. 0 or -1.
+// cos and sin [n, dim/2] at the positions of rows row[0..n) of s; row NULL: its last n.
+void rope_angles_host(const struct rope_config *r, int64_t dim, const struct sequence *s,
+                      const int32_t *row, int64_t n, float *cos_out, float *sin_out);
+// The same as tensors of the step. 0 or -1.
 int rope_angles(struct graph *g, const struct rope_config *r, int64_t dim, const struct sequence *s,
                 const int32_t *row, int64_t n, struct tensor **cos_out, struct tensor **sin_out);
 

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "kernels/fused.h"
 #include "kernels/tensor.h"
 
 // How a matrix product may compute: exactly as f32 (weights widened), or with both sides rounded to
@@ -45,6 +46,17 @@ struct backend {
     const char *(*describe)(void);
     // Bytes of working memory that the ops have taken on this thread, beside what they are given.
     size_t (*scratch)(void);
+    // Forms of several ops in one; NULL: the device has none. (kernels/fused.h)
+    const struct fused *fused;
+    // Ops noted once and run again at one blow; all NULL where the device cannot. Between record
+    // and recorded ops of this thread are noted instead of computed, on the memory they were given:
+    // who plays them puts other numbers there. Uploads, downloads and ops that need more scratch
+    // than was needed before cannot be noted: recorded then gives NULL and failure() says why.
+    int (*record)(void);
+    void *(*recorded)(void);
+    // 0, -1, or 1: the ops' scratch has moved since, they must be recorded again.
+    int (*play)(void *recording);
+    void (*forget)(void *recording);
     // Why the last op on this thread returned -1.
     const char *(*failure)(void);
 #define OP(name, arguments) int(*name) arguments;

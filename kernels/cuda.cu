@@ -17,6 +17,7 @@ static struct {
     size_t scratch_size;
     char failure[256];
     bool broken; // a copy failed: the next op says so
+    bool early;  // kernels may begin before the one in front has ended
 } gpu;
 
 static thread_local bool entered; // the calling thread's device is the GPU
@@ -39,6 +40,11 @@ cudaStream_t cuda_stream(void)
 {
     if (!entered) entered = cudaSetDevice(gpu.number) == cudaSuccess;
     return gpu.stream;
+}
+
+bool cuda_early(void)
+{
+    return gpu.early;
 }
 
 int cuda_processors(void)
@@ -85,7 +91,8 @@ void *cuda_scratch(size_t bytes)
 {
     if (gpu.scratch && bytes <= gpu.scratch_size) return gpu.scratch;
     const size_t size = (bytes + (1 << 20)) >> 20 << 20; // never nothing
-    device_release(gpu.scratch);                         // waits for the ops that use it
+    if (cuda_unrecordable("more scratch memory")) return nullptr;
+    device_release(gpu.scratch); // waits for the ops that use it
     gpu.scratch = device_alloc(size);
     gpu.scratch_size = gpu.scratch ? size : 0;
     if (gpu.scratch) return gpu.scratch;
@@ -96,35 +103,16 @@ void *cuda_scratch(size_t bytes)
     return nullptr;
 }
 
-static size_t scratch_held(void)
+size_t cuda_scratch_held(void)
 {
     return gpu.scratch_size;
 }
 
-static void broke(const char *what, cudaError_t error)
+void cuda_broke(const char *what, cudaError_t error)
 {
     if (error == cudaSuccess || gpu.broken) return;
     gpu.broken = true;
     cuda_fail("%s: %s", what, cudaGetErrorString(error));
-}
-
-// Memory that is not pinned is read before the call returns.
-static void upload(void *device, const void *host, size_t bytes)
-{
-    const cudaStream_t stream = cuda_stream();
-    if (bytes)
-        broke("copying to the GPU",
-              cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream));
-}
-
-static void download(void *host, const void *device, size_t bytes)
-{
-    const cudaStream_t stream = cuda_stream();
-    if (!bytes) return;
-    cudaError_t error = cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream);
-    if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
-    broke("copying from the GPU", error);
-    if (error != cudaSuccess) memset(host, 0, bytes);
 }
 
 // --- the table -----------------------------------------------------------------------------------
@@ -148,13 +136,18 @@ static const struct backend device = {
     .apart = true,
     .alloc = device_alloc,
     .release = device_release,
-    .upload = upload,
-    .download = download,
+    .upload = cuda_upload,
+    .download = cuda_download,
     .memory = device_memory,
     .set_threads = set_threads,
     .threads = threads,
     .describe = describe,
-    .scratch = scratch_held,
+    .scratch = cuda_scratch_held,
+    .fused = &fused_cuda,
+    .record = cuda_record,
+    .recorded = cuda_recorded,
+    .play = cuda_play,
+    .forget = cuda_forget,
     .failure = failure,
 #define OP(name, arguments) .name = name##_cuda,
 #include "kernels/ops.h"
@@ -214,6 +207,7 @@ static const struct backend *open_gpu(int number, char *why, size_t room)
     if (properties(number, &p, why, room) < 0) return nullptr;
     gpu.number = number;
     gpu.processors = p.multiProcessorCount;
+    gpu.early = p.major >= 9;
     cudaError_t error = cudaSetDevice(number);
     if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking);
     snprintf(gpu.name, sizeof gpu.name, "cuda:%d", number);

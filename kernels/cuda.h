@@ -31,24 +31,66 @@ static constexpr unsigned ALL_LANES = 0xffffffff;
 cudaStream_t cuda_stream(void);
 // Memory for one op, until the next op takes some; NULL when there is none (the failure is noted).
 void *cuda_scratch(size_t bytes);
+size_t cuda_scratch_held(void);
 // Notes why an op failed; returns -1.
 int cuda_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // 0, or -1 with the failure of the kernel just started (or of an earlier one) noted.
 int cuda_started(const char *kernel);
 // Lets a kernel have more than 48 KB of dynamic shared memory. 0 or -1.
 int cuda_allow_shared(const char *kernel, cudaError_t error);
+// Notes that a copy failed, if it did: the next op says so.
+void cuda_broke(const char *what, cudaError_t error);
+
+// copy.cu
+void cuda_upload(void *device, const void *host, size_t bytes);
+void cuda_download(void *host, const void *device, size_t bytes);
+
+// record.cu: as backend.h says. cuda_unrecordable: if ops are being noted, that cannot be (the
+// reason is); true then.
+int cuda_record(void);
+void *cuda_recorded(void);
+int cuda_play(void *recording);
+void cuda_forget(void *recording);
+bool cuda_unrecordable(const char *what);
+
 // Multiprocessors of the device.
 int cuda_processors(void);
 
+// Can a kernel begin before the one in front of it has ended? (LAUNCH_EARLY)
+bool cuda_early(void);
+
+// LAUNCH_EARLY: a kernel that may begin while the one in front of it in the stream ends. It calls
+// cuda_former() before it reads what others write, or writes anything, in every thread.
 #ifdef __CUDACC__
+template <typename... Wants, typename... Gives>
+static inline void cuda_launch_early(void (*kernel)(Wants...), dim3 grid, dim3 block, size_t shared,
+                                     Gives... arguments)
+{
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = shared;
+    config.stream = cuda_stream();
+    config.attrs = &early;
+    config.numAttrs = cuda_early() ? 1 : 0;
+    cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+#define LAUNCH_EARLY(kernel, grid, block, shared, ...) \
+    (cuda_launch_early(kernel, (grid), (block), (shared), __VA_ARGS__), cuda_started(#kernel))
 #define LAUNCH(kernel, grid, block, shared, ...) \
     (kernel<<<(grid), (block), (shared), cuda_stream()>>>(__VA_ARGS__), cuda_started(#kernel))
 #define SHARED_MEMORY(type, name)                                  \
     extern __shared__ __align__(16) unsigned char shared_memory[]; \
     type *name = reinterpret_cast<type *>(shared_memory)
+#define UNROLL _Pragma("unroll")
 #else
-#define LAUNCH(kernel, grid, block, shared, ...)                                          \
-    (cuda_host_launch((grid), (block), (size_t)(shared), [=]() { kernel(__VA_ARGS__); }), \
+#define UNROLL
+#define LAUNCH_EARLY LAUNCH
+#define LAUNCH(kernel, grid, block, shared, ...)                                            \
+    (cuda_host_start((grid), (block), (size_t)(shared), kernel __VA_OPT__(, ) __VA_ARGS__), \
      cuda_started(#kernel))
 #define SHARED_MEMORY(type, name) type *name = static_cast<type *>(cuda_host_shared())
 #endif
@@ -79,6 +121,22 @@ static constexpr int EACH = 256; // threads of a block that works element by ele
          i += (int64_t)gridDim.x * blockDim.x)
 
 // --- in kernels ----------------------------------------------------------------------------------
+
+// Waits until the kernel in front has ended and what it wrote is seen (LAUNCH_EARLY).
+__device__ inline void cuda_former(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Once all blocks have called it, or ended, the next kernel may begin if it was started early.
+__device__ inline void cuda_next_may_begin(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 
 template <typename T> __device__ inline T warp_sum(T x)
 {

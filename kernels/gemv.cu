@@ -5,58 +5,9 @@
 // asks for 512 bytes at once, and multiply them with the same places of every row of x (which stay
 // in the cache nearest to the lane). The order of the sums depends on K alone.
 #include "kernels/matmul_cuda.h"
+#include "kernels/pack_cuda.h"
 
 static constexpr int WARPS = 8, THREADS = WARPS * WARP;
-
-// 16 bytes of weights as floats.
-template <typename T> struct pack;
-
-template <> struct pack<float> {
-    static constexpr int COUNT = 4;
-    float x[COUNT];
-    __device__ void load(const float *from)
-    {
-        const float4 v = *reinterpret_cast<const float4 *>(from);
-        x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w;
-    }
-};
-
-static __device__ inline float widen_one(uint16_t x, bool half)
-{
-    return half ? from_f16(x) : from_bf16(x);
-}
-
-template <bool HALF> struct shorts {
-    uint16_t bits;
-    __device__ float value() const
-    {
-        return widen_one(bits, HALF);
-    }
-};
-
-template <bool HALF> struct pack<shorts<HALF>> {
-    static constexpr int COUNT = 8;
-    float x[COUNT];
-    __device__ void load(const shorts<HALF> *from)
-    {
-        const uint4 v = *reinterpret_cast<const uint4 *>(from);
-        const unsigned part[4] = { v.x, v.y, v.z, v.w };
-        for (int i = 0; i < 4; i++) {
-            x[2 * i] = widen_one((uint16_t)(part[i] & 0xffff), HALF);
-            x[2 * i + 1] = widen_one((uint16_t)(part[i] >> 16), HALF);
-        }
-    }
-};
-
-static __device__ inline float value_of(float x)
-{
-    return x;
-}
-
-template <bool HALF> static __device__ inline float value_of(shorts<HALF> x)
-{
-    return x.value();
-}
 
 // One product.
 struct few {
@@ -78,7 +29,7 @@ static __global__ void few_kernel(const T *weights, const struct few p)
         const int64_t whole = p.packs ? p.k : 0;
         for (int64_t i = (int64_t)lane * pack<T>::COUNT; i < whole; i += WARP * pack<T>::COUNT) {
             pack<T> some;
-            some.load(w + i);
+            some.widen(load_once(w + i));
             for (int r = 0; r < ROWS; r++)
                 for (int e = 0; e < pack<T>::COUNT; e += 4) {
                     const float4 x = *reinterpret_cast<const float4 *>(p.x + r * p.k + i + e);

@@ -14,7 +14,7 @@ static constexpr uint32_t ALIGN_MOST = 256;
 // What an algorithm is chosen for.
 struct shape_key {
     int64_t n, m, k, row, a_line, b_line;
-    int32_t dtype, a_turned, b_turned, add, bias;
+    int32_t dtype, y_dtype, a_turned, b_turned, add, bias;
     uint32_t align_a, align_b, align_y;
 };
 
@@ -98,8 +98,8 @@ static cublasStatus_t plan_describe(struct plan *p)
         (s = side_layout(&p->second, dtype, k->a_turned, k->n, k->k, k->a_line)) !=
             CUBLAS_STATUS_SUCCESS)
         return s;
-    return cublasLtMatrixLayoutCreate(&p->result, CUDA_R_32F, (uint64_t)k->m, (uint64_t)k->n,
-                                      k->row);
+    return cublasLtMatrixLayoutCreate(&p->result, type_of((enum dtype)k->y_dtype), (uint64_t)k->m,
+                                      (uint64_t)k->n, k->row);
 }
 
 static void prefer(cublasLtMatmulPreference_t p, cublasLtMatmulPreferenceAttributes_t what,
@@ -156,7 +156,7 @@ int lt_multiply(const struct lt_product *p)
     memset(&key, 0, sizeof key); // compared byte by byte
     key.n = p->n, key.m = p->m, key.k = p->k, key.row = p->row;
     key.a_line = p->a.line, key.b_line = p->b.line;
-    key.dtype = p->a.dtype;
+    key.dtype = p->a.dtype, key.y_dtype = p->y_dtype;
     key.a_turned = p->a.turned, key.b_turned = p->b.turned;
     key.add = p->add, key.bias = p->bias != nullptr;
     key.align_a = alignment(p->a.data), key.align_b = alignment(p->b.data);

@@ -66,7 +66,7 @@ static int multiply_widened(const struct lt_product *all)
             0)
             return -1;
         p.b = { wide, DTYPE_F32, false, 0 };
-        p.y = all->y + from;
+        p.y = static_cast<float *>(all->y) + from;
         p.bias = all->bias ? all->bias + from : nullptr;
         p.row = all->m;
         if (lt_multiply(&p) < 0) return -1;
@@ -79,8 +79,23 @@ int matmul_cuda(struct tensor *y, const struct tensor *x, const struct tensor *w
 {
     const int64_t m = w->shape[0], k = tensor_row(w), n = m ? tensor_count(y) / m : 0;
     if (!n) return 0;
+    if (n == 1) {
+        // x and w may be what the kernel in front writes: none of it is read early.
+        const struct one_row one = { .x = floats(x),
+                                     .gain = nullptr,
+                                     .eps = 0,
+                                     .k = k,
+                                     .part = { { w->data, floats(y), floats(bias), m } },
+                                     .parts = 1,
+                                     .end = ONE_ROW_STORE,
+                                     .dtype = w->dtype,
+                                     .early = false };
+        const int status = one_row_product(&one);
+        if (status != FUSED_NOT) return status;
+    }
     if (n <= FEW_ROWS || !k) return matmul_few(floats(y), floats(x), w, floats(bias), n);
     const struct lt_product p = { .y = floats(y),
+                                  .y_dtype = DTYPE_F32,
                                   .a = { x->data, DTYPE_F32, false, 0 },
                                   .b = { w->data, w->dtype, false, 0 },
                                   .n = n,
@@ -126,6 +141,7 @@ int matmul_dx_cuda(struct tensor *dx, const struct tensor *dy, const struct tens
     const int64_t k = w->shape[0], m = tensor_row(w), n = k ? tensor_count(dy) / k : 0;
     if (!n || !m) return 0;
     const struct lt_product p = { .y = floats(dx),
+                                  .y_dtype = DTYPE_F32,
                                   .a = { dy->data, DTYPE_F32, false, 0 },
                                   .b = { w->data, w->dtype, true, 0 },
                                   .n = n,
@@ -147,6 +163,7 @@ int matmul_dw_cuda(struct tensor *dw, struct tensor *dbias, const struct tensor 
         return -1;
     if (!dw || !m || !n) return 0;
     const struct lt_product p = { .y = floats(dw),
+                                  .y_dtype = DTYPE_F32,
                                   .a = { dy->data, DTYPE_F32, true, 0 },
                                   .b = { x->data, DTYPE_F32, true, 0 },
                                   .n = n,

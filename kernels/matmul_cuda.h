@@ -5,6 +5,10 @@
 
 #include "kernels/cuda.h"
 
+extern "C" {
+#include "kernels/fused.h"
+}
+
 // Makes cuBLASLt ready; 0 or -1 with the failure noted.
 int matmul_open(void);
 
@@ -12,6 +16,34 @@ static constexpr int64_t FEW_ROWS = 8; // up to here a product reads the weights
 
 // y[rows,M] = x[rows,K] w[M,K]^T + bias, rows <= FEW_ROWS; w of any float dtype. (gemv.cu)
 int matmul_few(float *y, const float *x, const struct tensor *w, const float *bias, int64_t rows);
+
+extern const struct fused fused_cuda; // fused.cu
+
+// --- one row (one_row.cu) ------------------------------------------------------------------------
+
+struct one_row_part {
+    const void *w; // [rows,K]
+    float *y;
+    const float *bias; // or NULL
+    int64_t rows;
+};
+
+// What becomes of the products: they are stored, added to y, or y_0 = silu(product 0) * product 1.
+enum one_row_end { ONE_ROW_STORE, ONE_ROW_ADD, ONE_ROW_SWIGLU };
+
+struct one_row {
+    const float *x, *gain; // [K]; gain NULL: x as it is, else rmsnorm(x)
+    float eps;
+    int64_t k;
+    struct one_row_part part[3]; // with silu two of as many rows
+    int parts;
+    enum one_row_end end;
+    enum dtype dtype; // of all weights
+    bool early;       // no kernel just started writes the weights
+};
+
+// 0, -1, or FUSED_NOT: nothing was computed, these weights cannot be read 16 bytes at a time.
+int one_row_product(const struct one_row *p);
 
 // --- cuBLASLt (lt.cu) ----------------------------------------------------------------------------
 
@@ -24,9 +56,10 @@ struct lt_side {
     int64_t line; // numbers from one vector (turned: line of K) to the next; 0: no gap
 };
 
-// y[n,m] (f32) = a[n,K] b[m,K]^T (+ bias[m]) (+ y).
+// y[n,m] = a[n,K] b[m,K]^T (+ bias[m]) (+ y); y is f32, or bf16 without bias.
 struct lt_product {
-    float *y;
+    void *y;
+    enum dtype y_dtype; // DTYPE_F32, which is 0, or DTYPE_BF16
     struct lt_side a, b;
     int64_t n, m, k;
     int64_t row;       // numbers from one row of y to the next

@@ -51,6 +51,17 @@ static int scatter_backward(struct graph *g, const struct tape_step *s)
                    g->backend->scatter_rows_backward(want_x ? &dx : NULL, &dinto, s->in[1]));
 }
 
+struct tensor *op_put_rows(struct graph *g, struct tensor *into, struct tensor *x,
+                           struct tensor *rows)
+{
+    if (!into || !x || !rows || !graph_ok(g) || !want_rows(g, "scatter", into, x)) return NULL;
+    if (rows->dtype != DTYPE_I32 || tensor_count(rows) != x->shape[0])
+        return graph_fail(g, "scatter: not a place for each row");
+    into = op_done(g, "scatter", g->backend->scatter_rows(into, x, rows), into);
+    return tape_record(
+        g, into, &(struct tape_step){ .backward = scatter_backward, .in = { x, rows, into } });
+}
+
 struct tensor *op_scatter_rows(struct graph *g, struct tensor *into, struct tensor *x,
                                const int32_t *index)
 {
@@ -58,11 +69,7 @@ struct tensor *op_scatter_rows(struct graph *g, struct tensor *into, struct tens
     if (!want_rows(g, "scatter", into, x) ||
         !op_want_indices(g, "scatter", index, x->shape[0], into->shape[0]))
         return NULL;
-    struct tensor *rows = graph_upload(g, DTYPE_I32, 1, &x->shape[0], index);
-    if (!rows) return NULL;
-    into = op_done(g, "scatter", g->backend->scatter_rows(into, x, rows), into);
-    return tape_record(
-        g, into, &(struct tape_step){ .backward = scatter_backward, .in = { x, rows, into } });
+    return op_put_rows(g, into, x, graph_upload(g, DTYPE_I32, 1, &x->shape[0], index));
 }
 
 int op_copy_rows_into(struct graph *g, struct tensor *into, int64_t from, struct tensor *x)
@@ -74,6 +81,11 @@ int op_copy_rows_into(struct graph *g, struct tensor *into, int64_t from, struct
         graph_fail(g, "copy rows: rows %lld..%lld do not fit into %lld", (long long)from,
                    (long long)(from + n), (long long)into->shape[0]);
         return -1;
+    }
+    if (into->dtype == DTYPE_F32 && !g->tape) {
+        struct tensor *rows = graph_rows(g, into, from, n);
+        // Widening f32 to f32 is a copy on the device.
+        return rows && op_done(g, "copy rows", g->backend->widen(rows, x), rows) ? 0 : -1;
     }
     int32_t *index = xreallocarray(NULL, (size_t)n + 1, sizeof *index);
     for (int64_t i = 0; i < n; i++) index[i] = (int32_t)(from + i);

@@ -79,7 +79,9 @@ static void check_attend(struct fixture *f, int64_t from, bool with_probs)
     struct seen_keys seen = { from, (const int32_t *const *)keys + from, count + from };
     if (from == f->n) seen.keys = NULL;
     struct tensor *probs = with_probs ? graph_new3(&f->g, DTYPE_F32, f->H, f->n, f->P) : NULL;
-    struct tensor *a = attend(&f->g, &f->q, &f->k, &f->v, NULL, f->past, &seen, probs);
+    struct tensor *last = graph_new1(&f->g, DTYPE_I32, f->n);
+    for (int64_t i = 0; i < f->n; i++) ((int32_t *)last->data)[i] = (int32_t)(f->past + i + 1);
+    struct tensor *a = attend(&f->g, &f->q, &f->k, &f->v, NULL, last, &seen, probs);
     assert_non_null(a);
     for (int64_t i = 0; i < f->n; i++)
         for (int64_t h = 0; h < f->H; h++) {

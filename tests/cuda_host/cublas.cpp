@@ -25,6 +25,12 @@ float number(const void *data, int64_t i, cudaDataType_t type)
     return __uint_as_float((unsigned)((const uint16_t *)data)[i] << 16); // bf16
 }
 
+uint16_t rounded(float x)
+{
+    const unsigned u = __float_as_uint(x);
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
 // op(x) [rows, columns] as floats, row by row when `by_rows`, else column by column.
 float *unpack(const void *x, const cuda_host_layout *l, cublasOperation_t op, bool by_rows,
               uint64_t *rows, uint64_t *columns)
@@ -59,6 +65,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algo,
                               void *workspace, size_t workspace_size, cudaStream_t stream)
 {
+    if (cuda_host_refuse()) return CUBLAS_STATUS_NOT_SUPPORTED;
     cuda_host_access access;
     uint64_t m, n, k, k2;
     float *left = unpack(a, a_layout, operation->a, true, &m, &k);
@@ -69,9 +76,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     for (uint64_t j = 0; fits && j < n; j++)
         for (uint64_t i = 0; i < m; i++) {
             float x = times * dot(left + i * k, right + j * k, k);
-            if (kept != 0) x += kept * ((const float *)c)[(int64_t)j * c_layout->line + (int64_t)i];
+            if (kept != 0)
+                x += kept * number(c, (int64_t)j * c_layout->line + (int64_t)i, c_layout->type);
             if (operation->epilogue == CUBLASLT_EPILOGUE_BIAS) x += operation->bias[i];
-            ((float *)d)[(int64_t)j * d_layout->line + (int64_t)i] = x;
+            const int64_t at = (int64_t)j * d_layout->line + (int64_t)i;
+            if (d_layout->type == CUDA_R_32F)
+                ((float *)d)[at] = x;
+            else
+                ((uint16_t *)d)[at] = rounded(x);
         }
     free(left);
     free(right);

@@ -25,6 +25,7 @@
 #define __forceinline__ inline
 #define __shared__      static
 #define __launch_bounds__(...)
+#define __grid_constant__
 
 struct uint3 {
     unsigned x, y, z;
@@ -53,6 +54,12 @@ extern dim3 blockDim, gridDim;
 // Runs a kernel; `dynamic` bytes of shared memory begin as NaNs.
 void cuda_host_launch(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel);
 void *cuda_host_shared(void);
+// The same with the values that its arguments have now: a graph runs it later.
+template <typename Kernel, typename... Arguments>
+void cuda_host_start(dim3 grid, dim3 block, size_t dynamic, Kernel kernel, Arguments... arguments)
+{
+    cuda_host_launch(grid, block, dynamic, [=]() { kernel(arguments...); });
+}
 
 void __syncthreads(void);
 // All lanes of a warp call it: the value (of up to 8 bytes) that lane `from` gave.
@@ -108,7 +115,8 @@ enum cudaMemcpyKind {
     cudaMemcpyDeviceToHost = 2,
     cudaMemcpyDeviceToDevice = 3
 };
-enum { cudaStreamNonBlocking = 1 };
+enum { cudaStreamNonBlocking = 1, cudaHostAllocDefault = 0, cudaEventDisableTiming = 2 };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 2 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 
 struct cudaDeviceProp {
@@ -129,12 +137,30 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyK
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned flags);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaGetLastError(void);
 const char *cudaGetErrorString(cudaError_t error);
 template <typename F> cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttribute what, int value)
 {
     return cudaSuccess;
 }
+
+// Graphs: what a capture notes (kernels alone) runs in order. Copies and cuBLASLt are refused,
+// which ends the capture with an error, as it does for all that a GPU would refuse.
+typedef struct cuda_host_graph *cudaGraph_t, *cudaGraphExec_t;
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *run, cudaGraph_t graph, unsigned flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t run);
+// Notes a kernel if a capture is on: true then.
+bool cuda_host_note(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel);
+// What a capture cannot hold: true if one is on, which has failed then.
+bool cuda_host_refuse(void);
 
 // While one of these lives the host may touch device memory.
 struct cuda_host_access {

@@ -182,6 +182,7 @@ void run_block(void)
 
 void cuda_host_launch(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel)
 {
+    if (cuda_host_note(grid, block, dynamic, kernel)) return;
     cuda_host_access access;
     gridDim = grid;
     blockDim = block;

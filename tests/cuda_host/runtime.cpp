@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <map>
+#include <vector>
 
 #include "cuda_runtime.h"
 
@@ -96,6 +97,7 @@ cudaError_t cudaMemGetInfo(size_t *unused, size_t *total)
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
+    if (cuda_host_refuse()) return cudaErrorInvalidValue;
     cuda_host_access access;
     memmove(to, from, size);
     return cudaSuccess;
@@ -103,10 +105,106 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyK
 
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream)
 {
+    if (cuda_host_refuse()) return cudaErrorInvalidValue;
     cuda_host_access access;
     memset(to, byte, size);
     return cudaSuccess;
 }
+
+// --- pinned memory, events: every copy has ended when its call returns ---------------------------
+
+cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned flags)
+{
+    *memory = malloc(size);
+    return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+    *event = nullptr;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    return cudaSuccess;
+}
+
+// --- graphs --------------------------------------------------------------------------------------
+
+struct cuda_host_kernel {
+    dim3 grid, block;
+    size_t dynamic;
+    std::function<void()> call;
+};
+
+struct cuda_host_graph {
+    std::vector<cuda_host_kernel> kernels;
+    bool failed;
+};
+
+static cuda_host_graph *noting; // the capture that is on
+
+bool cuda_host_note(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel)
+{
+    if (!noting) return false;
+    noting->kernels.push_back({ grid, block, dynamic, kernel });
+    return true;
+}
+
+bool cuda_host_refuse(void)
+{
+    if (noting) noting->failed = true;
+    return noting != nullptr;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode)
+{
+    if (noting) return cudaErrorInvalidValue;
+    noting = new cuda_host_graph();
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    cuda_host_graph *const noted = noting;
+    noting = nullptr;
+    *graph = noted && !noted->failed ? noted : nullptr;
+    if (noted && noted->failed) delete noted;
+    return *graph ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *run, cudaGraph_t graph, unsigned flags)
+{
+    *run = new cuda_host_graph(*graph);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t stream)
+{
+    for (const cuda_host_kernel &k : run->kernels)
+        cuda_host_launch(k.grid, k.block, k.dynamic, k.call);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    delete graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t run)
+{
+    delete run;
+    return cudaSuccess;
+}
+
+// --- the GPU -------------------------------------------------------------------------------------
 
 cudaError_t cudaGetDeviceCount(int *count)
 {

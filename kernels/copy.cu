@@ -1,0 +1,117 @@
+// kernels/copy.cu -- copies between the host and the GPU.
+//
+// Large uploads (weights, from a mapped file) go through a ring of pinned parts: while one part is
+// on its way, threads fetch the next from the file's pages, which the system reads meanwhile. The
+// call returns when the last part has left the host's memory; the GPU's stream holds the rest in
+// order. Without room for pinned memory, and for small things, the driver copies by itself.
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "kernels/cuda.h"
+
+static constexpr size_t PART = 16 << 20, LARGE = 1 << 20, BOUNCE = 4 << 20;
+static constexpr int PARTS = 3, FETCHERS = 4;
+
+// One for the one device of the process; kept from the first large copy on.
+static struct {
+    bool tried, there;
+    char *part[PARTS];
+    cudaEvent_t left[PARTS]; // the part's bytes have reached the GPU
+    int next;
+} ring;
+
+static struct {
+    bool tried;
+    char *memory; // BOUNCE bytes
+} bounce;
+
+static char *pinned(size_t size)
+{
+    void *memory = nullptr;
+    if (cudaHostAlloc(&memory, size, cudaHostAllocDefault) == cudaSuccess)
+        return static_cast<char *>(memory);
+    cudaGetLastError(); // no op failed: it is done without
+    return nullptr;
+}
+
+static bool ring_ready(void)
+{
+    if (ring.tried) return ring.there;
+    ring.tried = true;
+    for (int i = 0; i < PARTS; i++) {
+        ring.part[i] = pinned(PART);
+        if (!ring.part[i] ||
+            cudaEventCreateWithFlags(&ring.left[i], cudaEventDisableTiming) != cudaSuccess)
+            return false;
+    }
+    return ring.there = true;
+}
+
+// Several threads: one alone cannot read a file's pages as fast as the bus takes them.
+static void fetch(char *to, const char *from, size_t bytes)
+{
+    const size_t share = (bytes / FETCHERS + 4095) / 4096 * 4096 + 4096;
+    std::vector<std::thread> others;
+    size_t done = std::min(share, bytes);
+    try {
+        for (size_t at = done; at < bytes; at = done) {
+            const size_t size = std::min(share, bytes - at);
+            others.emplace_back([=] { memcpy(to + at, from + at, size); });
+            done = at + size;
+        }
+    } catch (...) { // no thread to be had
+    }
+    memcpy(to, from, std::min(share, bytes));
+    if (done < bytes) memcpy(to + done, from + done, bytes - done);
+    for (std::thread &t : others) t.join();
+}
+
+static cudaError_t upload_parts(char *device, const char *host, size_t bytes, cudaStream_t stream)
+{
+    for (size_t at = 0; at < bytes; at += PART) {
+        const size_t size = std::min(PART, bytes - at);
+        const int i = ring.next;
+        cudaError_t error = cudaEventSynchronize(ring.left[i]);
+        if (error != cudaSuccess) return error;
+        fetch(ring.part[i], host + at, size);
+        error = cudaMemcpyAsync(device + at, ring.part[i], size, cudaMemcpyHostToDevice, stream);
+        if (error == cudaSuccess) error = cudaEventRecord(ring.left[i], stream);
+        if (error != cudaSuccess) return error;
+        ring.next = (i + 1) % PARTS;
+    }
+    return cudaSuccess;
+}
+
+// Memory that is not pinned is read before the call returns.
+void cuda_upload(void *device, const void *host, size_t bytes)
+{
+    const cudaStream_t stream = cuda_stream();
+    if (!bytes || cuda_unrecordable("an upload")) return;
+    const bool large = bytes >= LARGE && ring_ready();
+    cuda_broke("copying to the GPU",
+               large ? upload_parts(static_cast<char *>(device), static_cast<const char *>(host),
+                                    bytes, stream)
+                     : cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream));
+}
+
+// What fits comes through pinned memory: the driver's own way there is several times as long.
+void cuda_download(void *host, const void *device, size_t bytes)
+{
+    const cudaStream_t stream = cuda_stream();
+    if (!bytes) return;
+    if (cuda_unrecordable("a download")) {
+        memset(host, 0, bytes);
+        return;
+    }
+    if (bytes <= BOUNCE && !bounce.tried) bounce = { true, pinned(BOUNCE) };
+    const bool bounced = bytes <= BOUNCE && bounce.memory;
+    void *to = bounced ? bounce.memory : host;
+    cudaError_t error = cudaMemcpyAsync(to, device, bytes, cudaMemcpyDeviceToHost, stream);
+    if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+    cuda_broke("copying from the GPU", error);
+    if (error != cudaSuccess)
+        memset(host, 0, bytes);
+    else if (bounced)
+        memcpy(host, bounce.memory, bytes);
+}

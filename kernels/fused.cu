@@ -1,0 +1,317 @@
+// kernels/fused.cu -- the parts of a decoder layer beside attention, each in one call (fused.h).
+//
+//   one row:    qkv:  norm and three products in one kernel; rope and the cache's new row in one
+//               add:  product added to h in one kernel
+//               ffn:  norm, two products, silu in one kernel; product added to h in one
+//   many rows:  the same with cuBLASLt between: what it reads is written as bf16 by the kernel in
+//               front, gate and up are never f32 in memory, and h is added by the product itself.
+//
+// Rows between, MATMUL_F32 and other weights than bf16 for many rows are left to the ops.
+#include "kernels/matmul_cuda.h"
+
+static constexpr int THREADS = 256;
+
+// --- small kernels -------------------------------------------------------------------------------
+
+struct alignas(8) bf16_4 {
+    uint16_t x, y, z, w;
+};
+
+static __device__ inline struct bf16_4 narrow4(float4 v)
+{
+    return { to_bf16(v.x), to_bf16(v.y), to_bf16(v.z), to_bf16(v.w) };
+}
+
+// y (bf16) = rmsnorm(x) * gain, a block a row; n is a multiple of 4.
+static __global__ void norm_narrow_kernel(uint16_t *y, const float *x, const float *gain, int64_t n,
+                                          float eps)
+{
+    cuda_next_may_begin();
+    cuda_former();
+    const float4 *from = reinterpret_cast<const float4 *>(x + (int64_t)blockIdx.x * n);
+    const float4 *by = reinterpret_cast<const float4 *>(gain);
+    struct bf16_4 *to = reinterpret_cast<struct bf16_4 *>(y + (int64_t)blockIdx.x * n);
+    float squares = 0;
+    for (int64_t i = threadIdx.x; i < n / 4; i += THREADS) {
+        const float4 v = from[i];
+        squares += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
+    }
+    const float s = 1 / sqrtf(block_sum(squares) / (float)n + eps);
+    for (int64_t i = threadIdx.x; i < n / 4; i += THREADS) {
+        const float4 v = from[i], g = by[i];
+        to[i] = narrow4({ v.x * s * g.x, v.y * s * g.y, v.z * s * g.z, v.w * s * g.w });
+    }
+}
+
+// y (bf16) = x, four at a time.
+static __global__ void narrow4_kernel(uint16_t *y, const float *x, int64_t n)
+{
+    cuda_next_may_begin();
+    cuda_former();
+    const float4 *from = reinterpret_cast<const float4 *>(x);
+    struct bf16_4 *to = reinterpret_cast<struct bf16_4 *>(y);
+    FOR_EACH(i, n / 4) to[i] = narrow4(from[i]);
+}
+
+static __device__ inline uint16_t silu_times(uint16_t gate, uint16_t up)
+{
+    const float g = from_bf16(gate);
+    return to_bf16(g / (1 + expf(-g)) * from_bf16(up));
+}
+
+// gate = silu(gate) * up, bf16, four at a time.
+static __global__ void swiglu_narrow_kernel(uint16_t *gate, const uint16_t *up, int64_t n)
+{
+    cuda_next_may_begin();
+    cuda_former();
+    struct bf16_4 *to = reinterpret_cast<struct bf16_4 *>(gate);
+    const struct bf16_4 *from = reinterpret_cast<const struct bf16_4 *>(up);
+    FOR_EACH(i, n / 4)
+    {
+        const struct bf16_4 g = to[i], u = from[i];
+        to[i] = { silu_times(g.x, u.x), silu_times(g.y, u.y), silu_times(g.z, u.z),
+                  silu_times(g.w, u.w) };
+    }
+}
+
+// What the products of qkv gave, and where it goes.
+struct placing {
+    float *q;                           // [n,H,d], turned in place
+    const float *new_k, *new_v;         // [n,Hkv,d]
+    float *k, *v;                       // [P,Hkv,d]
+    const float *cos, *sin;             // [n,d/2]
+    const int32_t *rows;                // [n]
+    int64_t heads, kv_heads, half, all; // all: pairs of q, k and v
+};
+
+// Pair by pair (element i of a head with i + d/2), as rope.cu turns them.
+static __global__ void place_kernel(const struct placing p)
+{
+    cuda_next_may_begin();
+    cuda_former();
+    const int64_t width = p.heads + 2 * p.kv_heads;
+    FOR_EACH(pair, p.all)
+    {
+        const int64_t i = pair % p.half, row = pair / p.half / width;
+        int64_t head = pair / p.half % width;
+        const float c = p.cos[row * p.half + i], s = p.sin[row * p.half + i];
+        const float *from = p.q;
+        float *to = p.q;
+        int64_t in = (row * p.heads + head) * 2 * p.half + i, out = in;
+        const bool value = head >= p.heads + p.kv_heads;
+        if (head >= p.heads) {
+            head -= value ? p.heads + p.kv_heads : p.heads;
+            from = value ? p.new_v : p.new_k;
+            to = value ? p.v : p.k;
+            in = (row * p.kv_heads + head) * 2 * p.half + i;
+            out = (p.rows[row] * p.kv_heads + head) * 2 * p.half + i;
+        }
+        const float a = from[in], b = from[in + p.half];
+        to[out] = value ? a : a * c - b * s;
+        to[out + p.half] = value ? b : b * c + a * s;
+    }
+}
+
+// --- what the three share ------------------------------------------------------------------------
+
+static bool aligned(const void *p)
+{
+    return (uintptr_t)p % 16 == 0;
+}
+
+// Are n rows of x with k numbers multiplied with these weights by cuBLASLt as bf16?
+static bool many(int64_t n, const void *x, const struct fused_linear *w, int mode)
+{
+    return n > FEW_ROWS && mode == MATMUL_BF16 && w->w->dtype == DTYPE_BF16 &&
+           tensor_row(w->w) % 4 == 0 && aligned(x);
+}
+
+// n numbers of `size` bytes from the scratch.
+static char *take(char **scratch, int64_t n, size_t size)
+{
+    char *taken = *scratch;
+    *scratch += ((size_t)n * size + 255) / 256 * 256;
+    return taken;
+}
+
+static struct one_row_part part(const struct fused_linear *w, float *y)
+{
+    return { w->w->data, y, floats(w->bias), w->w->shape[0] };
+}
+
+static int norm_narrow(uint16_t *y, const struct tensor *h, const struct tensor *gain, float eps)
+{
+    const int64_t width = tensor_count(gain);
+    return LAUNCH_EARLY(norm_narrow_kernel, (size_t)h->shape[0], THREADS, 0, y, floats(h),
+                        floats(gain), width, eps);
+}
+
+// y (of `dtype`) = x w^T + bias, x [n,K] bf16; added to y where `add`.
+static int multiply(void *y, enum dtype dtype, const uint16_t *x, int64_t n,
+                    const struct fused_linear *w, bool add)
+{
+    const int64_t m = w->w->shape[0];
+    const struct lt_product p = { .y = y,
+                                  .y_dtype = dtype,
+                                  .a = { x, DTYPE_BF16, false, 0 },
+                                  .b = { w->w->data, DTYPE_BF16, false, 0 },
+                                  .n = n,
+                                  .m = m,
+                                  .k = tensor_row(w->w),
+                                  .row = m,
+                                  .bias = floats(w->bias),
+                                  .add = add };
+    return lt_multiply(&p);
+}
+
+// --- queries, keys and values --------------------------------------------------------------------
+
+static int place(const struct fused_qkv *p, const float *k, const float *v)
+{
+    const int64_t n = p->h->shape[0], half = p->cos->shape[1];
+    struct placing to = { .q = floats(p->q),
+                          .new_k = k,
+                          .new_v = v,
+                          .k = floats(p->k),
+                          .v = floats(p->v),
+                          .cos = floats(p->cos),
+                          .sin = floats(p->sin),
+                          .rows = integers(p->rows),
+                          .heads = p->q->shape[1],
+                          .kv_heads = p->k->shape[1],
+                          .half = half,
+                          .all = 0 };
+    to.all = n * (to.heads + 2 * to.kv_heads) * half;
+    return LAUNCH_EARLY(place_kernel, blocks_for(to.all, THREADS), THREADS, 0, to);
+}
+
+static int qkv_one(const struct fused_qkv *p, float *k, float *v)
+{
+    const enum dtype dtype = p->wq.w->dtype;
+    if (p->wk.w->dtype != dtype || p->wv.w->dtype != dtype) return FUSED_NOT;
+    const struct one_row one = { .x = floats(p->h),
+                                 .gain = floats(p->gain),
+                                 .eps = p->eps,
+                                 .k = p->h->shape[1],
+                                 .part = { part(&p->wq, floats(p->q)), part(&p->wk, k),
+                                           part(&p->wv, v) },
+                                 .parts = 3,
+                                 .end = ONE_ROW_STORE,
+                                 .dtype = dtype,
+                                 .early = true };
+    return one_row_product(&one);
+}
+
+static int qkv_many(const struct fused_qkv *p, uint16_t *x, float *k, float *v)
+{
+    const int64_t n = p->h->shape[0];
+    if (norm_narrow(x, p->h, p->gain, p->eps) < 0) return -1;
+    if (multiply(floats(p->q), DTYPE_F32, x, n, &p->wq, false) < 0) return -1;
+    if (multiply(k, DTYPE_F32, x, n, &p->wk, false) < 0) return -1;
+    return multiply(v, DTYPE_F32, x, n, &p->wv, false);
+}
+
+static int fused_qkv_cuda(const struct fused_qkv *p)
+{
+    const int64_t n = p->h->shape[0], width = p->h->shape[1];
+    const int64_t kv = n * p->k->shape[1] * p->k->shape[2];
+    const bool all = many(n, floats(p->h), &p->wq, p->mode) &&
+                     many(n, floats(p->gain), &p->wk, p->mode) &&
+                     many(n, floats(p->gain), &p->wv, p->mode);
+    if (n != 1 && !all) return FUSED_NOT;
+    char *scratch = static_cast<char *>(
+        cuda_scratch((size_t)(2 * kv) * sizeof(float) + (size_t)(n * width) * 2 + 1024));
+    if (!scratch) return -1;
+    float *k = reinterpret_cast<float *>(take(&scratch, kv, sizeof *k));
+    float *v = reinterpret_cast<float *>(take(&scratch, kv, sizeof *v));
+    uint16_t *x = reinterpret_cast<uint16_t *>(scratch);
+    const int status = n == 1 ? qkv_one(p, k, v) : qkv_many(p, x, k, v);
+    return status ? status : place(p, k, v);
+}
+
+// --- h += x w^T ----------------------------------------------------------------------------------
+
+static int fused_add_cuda(const struct fused_add *p)
+{
+    const int64_t n = p->h->shape[0], k = tensor_row(p->w.w);
+    if (n == 1) {
+        const struct one_row one = { .x = floats(p->x),
+                                     .gain = nullptr,
+                                     .eps = 0,
+                                     .k = k,
+                                     .part = { part(&p->w, floats(p->h)) },
+                                     .parts = 1,
+                                     .end = ONE_ROW_ADD,
+                                     .dtype = p->w.w->dtype,
+                                     .early = true };
+        return one_row_product(&one);
+    }
+    if (!many(n, floats(p->x), &p->w, p->mode)) return FUSED_NOT;
+    uint16_t *x = static_cast<uint16_t *>(cuda_scratch((size_t)(n * k) * sizeof *x));
+    if (!x || LAUNCH_EARLY(narrow4_kernel, blocks_for(n * k / 4, THREADS), THREADS, 0, x,
+                           floats(p->x), n * k) < 0)
+        return -1;
+    return multiply(floats(p->h), DTYPE_F32, x, n, &p->w, true);
+}
+
+// --- FFN -----------------------------------------------------------------------------------------
+
+static int ffn_one(const struct fused_ffn *p, float *y)
+{
+    const enum dtype dtype = p->gate.w->dtype;
+    if (p->up.w->dtype != dtype || p->down.w->dtype != dtype) return FUSED_NOT;
+    struct one_row one = { .x = floats(p->h),
+                           .gain = floats(p->gain),
+                           .eps = p->eps,
+                           .k = p->h->shape[1],
+                           .part = { part(&p->gate, y), part(&p->up, nullptr) },
+                           .parts = 2,
+                           .end = ONE_ROW_SWIGLU,
+                           .dtype = dtype,
+                           .early = true };
+    const int status = one_row_product(&one);
+    if (status) return status;
+    one = { .x = y,
+            .gain = nullptr,
+            .eps = 0,
+            .k = tensor_row(p->down.w),
+            .part = { part(&p->down, floats(p->h)) },
+            .parts = 1,
+            .end = ONE_ROW_ADD,
+            .dtype = dtype,
+            .early = true };
+    return one_row_product(&one); // FUSED_NOT: h is still as it was, the ops begin anew
+}
+
+static int ffn_many(const struct fused_ffn *p, uint16_t *x, uint16_t *gate, uint16_t *up)
+{
+    const int64_t n = p->h->shape[0], inner = n * tensor_row(p->down.w);
+    if (norm_narrow(x, p->h, p->gain, p->eps) < 0 ||
+        multiply(gate, DTYPE_BF16, x, n, &p->gate, false) < 0 ||
+        multiply(up, DTYPE_BF16, x, n, &p->up, false) < 0 ||
+        LAUNCH_EARLY(swiglu_narrow_kernel, blocks_for(inner / 4, THREADS), THREADS, 0, gate, up,
+                     inner) < 0)
+        return -1;
+    return multiply(floats(p->h), DTYPE_F32, gate, n, &p->down, true);
+}
+
+static int fused_ffn_cuda(const struct fused_ffn *p)
+{
+    const int64_t n = p->h->shape[0], width = p->h->shape[1], inner = tensor_row(p->down.w);
+    const bool plain = !p->gate.bias && !p->up.bias; // a bias of a bf16 result would be bf16
+    const bool all = plain && many(n, floats(p->h), &p->gate, p->mode) &&
+                     many(n, floats(p->gain), &p->up, p->mode) &&
+                     many(n, floats(p->h), &p->down, p->mode);
+    if (n != 1 && !all) return FUSED_NOT;
+    char *scratch = static_cast<char *>(
+        cuda_scratch((size_t)(n * (2 * inner + width)) * sizeof(uint16_t) + 1024));
+    if (!scratch) return -1;
+    if (n == 1) return ffn_one(p, reinterpret_cast<float *>(scratch));
+    uint16_t *x = reinterpret_cast<uint16_t *>(take(&scratch, n * width, sizeof *x));
+    uint16_t *gate = reinterpret_cast<uint16_t *>(take(&scratch, n * inner, sizeof *gate));
+    return ffn_many(p, x, gate, reinterpret_cast<uint16_t *>(scratch));
+}
+
+const struct fused fused_cuda = { .qkv = fused_qkv_cuda,
+                                  .add = fused_add_cuda,
+                                  .ffn = fused_ffn_cuda };

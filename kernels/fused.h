@@ -1,0 +1,56 @@
+// kernels/fused.h -- forms of several ops in one, which a device may have beside its ops.
+//
+//   const struct fused *f = backend->fused;              // NULL: none
+//   if (f) status = f->ffn(&(struct fused_ffn){ ... });  // 0, -1 (failure()), or FUSED_NOT
+//
+// What they compute is what the ops compute one after the other; only the order of sums differs,
+// and with MATMUL_BF16 what lies between two products may be rounded to bf16. FUSED_NOT: nothing
+// was computed, this shape, dtype or mode is for the ops. The caller has checked shapes, as for
+// ops.h. Letters as in ops.h.
+#ifndef KERNELS_FUSED_H
+#define KERNELS_FUSED_H
+
+#include "kernels/tensor.h"
+
+enum { FUSED_NOT = 1 };
+
+// x w^T (+ bias, may be NULL).
+struct fused_linear {
+    const struct tensor *w, *bias;
+};
+
+// x = rmsnorm(h); q = rope(x wq^T), and rows[i] of k and v = row i of rope(x wk^T) and of x wv^T.
+struct fused_qkv {
+    const struct tensor *h, *gain; // [n,D], [D]
+    float eps;
+    struct fused_linear wq, wk, wv;
+    const struct tensor *cos, *sin; // [n,d/2]
+    const struct tensor *rows;      // i32 [n]
+    struct tensor *q, *k, *v;       // [n,H,d] [P,Hkv,d] [P,Hkv,d]
+    int mode;                       // enum matmul_mode
+};
+
+// h += x w^T (+ bias).
+struct fused_add {
+    struct tensor *h;       // [n,M]
+    const struct tensor *x; // [n,K]
+    struct fused_linear w;
+    int mode;
+};
+
+// h += down(silu(gate(x)) * up(x)), x = rmsnorm(h).
+struct fused_ffn {
+    struct tensor *h;          // [n,D]
+    const struct tensor *gain; // [D]
+    float eps;
+    struct fused_linear gate, up, down;
+    int mode;
+};
+
+struct fused {
+    int (*qkv)(const struct fused_qkv *p);
+    int (*add)(const struct fused_add *p);
+    int (*ffn)(const struct fused_ffn *p);
+};
+
+#endif

@@ -1,0 +1,213 @@
+// kernels/one_row.cu -- products of one row, as when an answer is written: each weight is read once
+// and the memory bus is the limit, so enough bytes must be under way all the time.
+//
+//   in:  x[K], up to three weights [M_i,K]; x may be normed on the way (gain)
+//   out: y_i[M_i] = x w_i^T + bias_i, or added to what y_i holds, or silu(y_0) * y_1
+//
+// A warp has a pair of weight rows at a time (two of a weight; with silu one of each). It walks
+// along K in chunks: its lanes read 16 bytes each, side by side, AHEAD chunks of both rows before
+// the ones before them are multiplied: 4 KB a warp, 64 KB a multiprocessor. A block keeps x,
+// widened and with its gain, in shared memory, in the order in which lanes read it; the root mean
+// square, the same for all of x, multiplies the sums in the end.
+//
+// The first weights are asked for before the kernel in front has ended (`early`), so that the bus
+// does not rest between kernels. What the kernel in front writes is read only after cuda_former().
+#include "kernels/matmul_cuda.h"
+#include "kernels/pack_cuda.h"
+
+static constexpr int WARPS = 4, THREADS = WARPS * WARP, BLOCKS = 4; // of a multiprocessor
+static constexpr int ROWS = 2, AHEAD = 4;
+static constexpr size_t SHARED_MOST = 220 << 10, SHARED_STATIC = 1 << 10;
+
+struct shape {
+    int64_t units; // pairs of rows
+    int64_t width; // of x in shared memory: whole steps of AHEAD chunks, behind K zeros
+};
+
+// One of the pair's rows: where it comes from, where it goes; row < 0: there is none.
+struct place {
+    const struct one_row_part *part;
+    int64_t row;
+};
+
+static __device__ struct place place_of(const struct one_row &p, int64_t unit, int r)
+{
+    if (p.end == ONE_ROW_SWIGLU) return { &p.part[r], unit };
+    const struct one_row_part *part = p.part;
+    while (unit >= (part->rows + 1) / ROWS) unit -= (part++->rows + 1) / ROWS;
+    const int64_t row = unit * ROWS + r;
+    return { part, row < part->rows ? row : -1 };
+}
+
+// Where the rows of a pair begin, this lane's 16 bytes in; NULL: there is none.
+template <typename T>
+static __device__ void find_rows(const T *row[ROWS], const struct one_row &p, int64_t unit,
+                                 int64_t units, int lane)
+{
+    UNROLL
+    for (int r = 0; r < ROWS; r++) {
+        row[r] = nullptr;
+        if (unit >= units) continue;
+        const struct place at = place_of(p, unit, r);
+        if (at.row >= 0)
+            row[r] = static_cast<const T *>(at.part->w) + at.row * p.k + lane * pack<T>::COUNT;
+    }
+}
+
+template <typename T>
+static __device__ void ask(uint4 to[AHEAD][ROWS], const T *const row[ROWS], int64_t from, int64_t k,
+                           int lane)
+{
+    constexpr int CHUNK = WARP * pack<T>::COUNT;
+    UNROLL
+    for (int a = 0; a < AHEAD; a++) {
+        UNROLL
+        for (int r = 0; r < ROWS; r++) {
+            const int64_t i = from + a * CHUNK;
+            const bool there = row[r] && i + lane * pack<T>::COUNT < k;
+            to[a][r] = there ? load_once(row[r] + i) : uint4{ 0, 0, 0, 0 };
+        }
+    }
+}
+
+// x into shared memory: of a chunk first the lanes' first four numbers, then their next four.
+// What the sums must be multiplied with is returned to all threads.
+template <typename T>
+static __device__ float stage(float *to, const struct one_row &p, int64_t width)
+{
+    constexpr int COUNT = pack<T>::COUNT, CHUNK = WARP * COUNT;
+    float squares = 0;
+    for (int64_t e = threadIdx.x * 4; e < width; e += THREADS * 4) {
+        float4 v = { 0, 0, 0, 0 };
+        if (e < p.k) v = *reinterpret_cast<const float4 *>(p.x + e);
+        squares += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
+        if (p.gain && e < p.k) {
+            const float4 g = *reinterpret_cast<const float4 *>(p.gain + e);
+            v = { v.x * g.x, v.y * g.y, v.z * g.z, v.w * g.w };
+        }
+        const int in = (int)(e % CHUNK);
+        *reinterpret_cast<float4 *>(to + (e - in) + in % COUNT / 4 * (4 * WARP) + in / COUNT * 4) =
+            v;
+    }
+    const float sum = block_sum(squares);
+    __syncthreads();
+    return p.gain ? 1 / sqrtf(sum / (float)p.k + p.eps) : 1;
+}
+
+// sum[r] += the AHEAD chunks times x, whose part for them begins at `x`.
+template <typename T>
+static __device__ void multiply(float sum[ROWS], const uint4 w[AHEAD][ROWS], const float *x,
+                                int lane)
+{
+    constexpr int COUNT = pack<T>::COUNT, CHUNK = WARP * COUNT;
+    UNROLL
+    for (int a = 0; a < AHEAD; a++) {
+        float4 v[COUNT / 4];
+        UNROLL
+        for (int i = 0; i < COUNT / 4; i++)
+            v[i] = *reinterpret_cast<const float4 *>(x + a * CHUNK + i * (4 * WARP) + lane * 4);
+        UNROLL
+        for (int r = 0; r < ROWS; r++) {
+            pack<T> some;
+            some.widen(w[a][r]);
+            UNROLL
+            for (int i = 0; i < COUNT / 4; i++)
+                sum[r] += some.x[4 * i] * v[i].x + some.x[4 * i + 1] * v[i].y +
+                          some.x[4 * i + 2] * v[i].z + some.x[4 * i + 3] * v[i].w;
+        }
+    }
+}
+
+// Lane 0 has the pair's products.
+static __device__ void finish(const struct one_row &p, int64_t unit, const float sum[ROWS])
+{
+    float value[ROWS];
+    struct place at[ROWS];
+    for (int r = 0; r < ROWS; r++) {
+        at[r] = place_of(p, unit, r);
+        const float *bias = at[r].part->bias;
+        value[r] = sum[r] + (bias && at[r].row >= 0 ? bias[at[r].row] : 0);
+    }
+    if (p.end == ONE_ROW_SWIGLU) {
+        p.part[0].y[unit] = value[0] / (1 + expf(-value[0])) * value[1];
+        return;
+    }
+    for (int r = 0; r < ROWS; r++) {
+        if (at[r].row < 0) continue;
+        float *y = at[r].part->y + at[r].row;
+        *y = p.end == ONE_ROW_ADD ? *y + value[r] : value[r];
+    }
+}
+
+template <typename T>
+static __global__ void __launch_bounds__(THREADS, BLOCKS)
+    one_row_kernel(const __grid_constant__ struct one_row p, const struct shape s)
+{
+    constexpr int CHUNK = WARP * pack<T>::COUNT;
+    SHARED_MEMORY(float, x);
+    const int lane = threadIdx.x % WARP;
+    const int64_t first = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP;
+    const int64_t step = (int64_t)gridDim.x * WARPS;
+    const T *row[ROWS];
+    uint4 next[AHEAD][ROWS], now[AHEAD][ROWS];
+
+    cuda_next_may_begin();
+    find_rows(row, p, first, s.units, lane);
+    if (p.early) ask(next, row, 0, p.k, lane);
+    cuda_former();
+    const float scale = stage<T>(x, p, s.width);
+    if (!p.early) ask(next, row, 0, p.k, lane);
+
+    for (int64_t unit = first; unit < s.units; unit += step) {
+        float sum[ROWS] = { 0, 0 };
+        for (int64_t from = 0; from < s.width; from += AHEAD * CHUNK) {
+            const bool last = from + AHEAD * CHUNK >= s.width;
+            UNROLL
+            for (int a = 0; a < AHEAD; a++) {
+                UNROLL
+                for (int r = 0; r < ROWS; r++) now[a][r] = next[a][r];
+            }
+            if (last) find_rows(row, p, unit + step, s.units, lane);
+            ask(next, row, last ? 0 : from + AHEAD * CHUNK, p.k, lane);
+            multiply<T>(sum, now, x + from, lane);
+        }
+        for (int r = 0; r < ROWS; r++) sum[r] = warp_sum(sum[r]) * scale;
+        if (lane == 0) finish(p, unit, sum);
+    }
+}
+
+template <typename T> static int launch(const struct one_row *p)
+{
+    constexpr int64_t STEP = AHEAD * WARP * pack<T>::COUNT;
+    const auto kernel = one_row_kernel<T>;
+    struct shape s = { 0, (p->k + STEP - 1) / STEP * STEP };
+    for (int i = 0; i < p->parts; i++) s.units += (p->part[i].rows + 1) / ROWS;
+    if (p->end == ONE_ROW_SWIGLU) s.units = p->part[0].rows;
+    const size_t shared = (size_t)s.width * sizeof(float);
+    if (shared > SHARED_MOST) return FUSED_NOT;
+    if (shared > (48 << 10) - SHARED_STATIC &&
+        cuda_allow_shared("one_row_kernel",
+                          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                               (int)shared)) < 0)
+        return FUSED_NOT; // a GPU with less
+    const int64_t fit = (int64_t)(SHARED_MOST / (shared + SHARED_STATIC));
+    const int64_t most = cuda_processors() * (fit < BLOCKS ? fit : BLOCKS);
+    const int64_t blocks = (s.units + WARPS - 1) / WARPS;
+    return LAUNCH_EARLY(kernel, (size_t)(blocks < most ? blocks : most), THREADS, shared, *p, s);
+}
+
+// Can everything be read 16 bytes at a time?
+static bool packs(const struct one_row *p)
+{
+    uintptr_t all = (uintptr_t)p->x | (uintptr_t)p->gain;
+    for (int i = 0; i < p->parts; i++) all |= (uintptr_t)p->part[i].w;
+    return all % 16 == 0 && p->k > 0 && p->k % (16 / (int64_t)dtype_size(p->dtype)) == 0;
+}
+
+int one_row_product(const struct one_row *p)
+{
+    if (!packs(p)) return FUSED_NOT;
+    if (p->dtype == DTYPE_BF16) return launch<shorts<false>>(p);
+    if (p->dtype == DTYPE_F16) return launch<shorts<true>>(p);
+    return launch<float>(p);
+}

@@ -1,0 +1,69 @@
+// kernels/pack_cuda.h -- 16 bytes of weights at a time, whatever their dtype.
+#ifndef KERNELS_PACK_CUDA_H
+#define KERNELS_PACK_CUDA_H
+
+#include "kernels/cuda.h"
+
+// What is read once stays out of the cache nearest to the lanes: the activations are there.
+__device__ inline uint4 load_once(const void *from)
+{
+#ifdef __CUDA_ARCH__
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(from));
+    return v;
+#else
+    return *static_cast<const uint4 *>(from);
+#endif
+}
+
+// A number of two bytes.
+template <bool HALF> struct shorts {
+    uint16_t bits;
+    __device__ float value() const
+    {
+        return HALF ? from_f16(bits) : from_bf16(bits);
+    }
+};
+
+static __device__ inline float value_of(float x)
+{
+    return x;
+}
+
+template <bool HALF> static __device__ inline float value_of(shorts<HALF> x)
+{
+    return x.value();
+}
+
+// 16 bytes as COUNT floats.
+template <typename T> struct pack;
+
+template <> struct pack<float> {
+    static constexpr int COUNT = 4;
+    float x[COUNT];
+    __device__ void widen(uint4 v)
+    {
+        x[0] = __uint_as_float(v.x), x[1] = __uint_as_float(v.y);
+        x[2] = __uint_as_float(v.z), x[3] = __uint_as_float(v.w);
+    }
+};
+
+template <bool HALF> struct pack<shorts<HALF>> {
+    static constexpr int COUNT = 8;
+    float x[COUNT];
+    __device__ void widen(uint4 v)
+    {
+        const unsigned part[4] = { v.x, v.y, v.z, v.w };
+        UNROLL
+        for (int i = 0; i < 4; i++) {
+            x[2 * i] =
+                HALF ? from_f16((uint16_t)(part[i] & 0xffff)) : __uint_as_float(part[i] << 16);
+            x[2 * i + 1] =
+                HALF ? from_f16((uint16_t)(part[i] >> 16)) : __uint_as_float(part[i] & 0xffff0000);
+        }
+    }
+};
+
+#endif

@@ -1,0 +1,67 @@
+// kernels/record.cu -- ops noted once as a CUDA graph, which runs them again with one call: what a
+// step that is always the same (a token of an answer) costs on the host is that call.
+#include "kernels/cuda.h"
+
+// Where the scratch lay when the ops were noted: they use it again.
+struct recording {
+    cudaGraphExec_t run;
+    const void *scratch;
+    size_t scratch_size;
+};
+
+static thread_local struct {
+    bool on, failed;
+} noting;
+
+bool cuda_unrecordable(const char *what)
+{
+    if (!noting.on) return false;
+    noting.failed = true;
+    cuda_fail("%s cannot be part of a recording", what);
+    return true;
+}
+
+int cuda_record(void)
+{
+    const cudaError_t error = cudaStreamBeginCapture(cuda_stream(), cudaStreamCaptureModeRelaxed);
+    if (error != cudaSuccess) return cuda_fail("recording: %s", cudaGetErrorString(error));
+    noting = { true, false };
+    return 0;
+}
+
+void *cuda_recorded(void)
+{
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t run = nullptr;
+    cudaError_t error = cudaStreamEndCapture(cuda_stream(), &graph);
+    const bool failed = noting.failed;
+    noting = { false, false };
+    if (error == cudaSuccess && !failed) error = cudaGraphInstantiate(&run, graph, 0);
+    if (graph) cudaGraphDestroy(graph);
+    if (failed) return nullptr;
+    if (error == cudaSuccess)
+        return new recording{ run, cuda_scratch_held() ? cuda_scratch(0) : nullptr,
+                              cuda_scratch_held() };
+    cudaGetLastError();
+    cuda_fail("recording: %s", cudaGetErrorString(error));
+    return nullptr;
+}
+
+int cuda_play(void *recorded)
+{
+    const struct recording *r = static_cast<const struct recording *>(recorded);
+    const void *scratch = cuda_scratch_held() ? cuda_scratch(0) : nullptr;
+    if (r->scratch != scratch || r->scratch_size != cuda_scratch_held()) return 1;
+    const cudaError_t error = cudaGraphLaunch(r->run, cuda_stream());
+    if (error != cudaSuccess) return cuda_fail("playing: %s", cudaGetErrorString(error));
+    return cuda_started("playing");
+}
+
+void cuda_forget(void *recorded)
+{
+    struct recording *r = static_cast<struct recording *>(recorded);
+    if (!r) return;
+    cuda_stream();
+    cudaGraphExecDestroy(r->run);
+    delete r;
+}

@@ -1,0 +1,251 @@
+// tests/cuda/fused.c -- the GPU's forms of several ops in one (kernels/fused.h) against the same
+// ops on the CPU, on odd shapes; products of one row, which they are made of; and recordings of
+// ops.
+#include "tests/cuda/pair.h"
+
+static const struct backend *cpu, *gpu;
+
+static int open_both(void **state)
+{
+    if (devices_open(state) < 0) return -1;
+    cpu = devices[0];
+    gpu = devices[1];
+    return 0;
+}
+
+#define DONE(call) \
+    if (call) fail_msg("%s: %s", #call, gpu->failure())
+
+// What bf16 between two products and on their way in costs, for sums of k numbers of size one.
+static double room(enum matmul_mode mode, int64_t n, int64_t k)
+{
+    return (n == 1 || mode == MATMUL_F32 ? 4e-6 : 1e-2) * sqrt((double)k + 4);
+}
+
+// 0 or FUSED_NOT: whether it is computed is known here; -1 fails.
+static bool computed(int status, bool expected)
+{
+    if (status < 0) fail_msg("%s", gpu->failure());
+    assert_int_equal(status, expected ? 0 : FUSED_NOT);
+    return expected;
+}
+
+// --- one row -------------------------------------------------------------------------------------
+
+static void one_row_of_any_width(void **state)
+{
+    // Whole steps of chunks and parts of them; widths that are not read 16 bytes at a time.
+    static const int64_t widths[] = { 4, 8, 40, 256, 1000, 1024, 1032, 2056, 4100, 11008 };
+    static const int64_t outputs[] = { 1, 2, 9, 40 };
+    for (size_t i = 0; i < 10 * 3 * 4; i++) {
+        const int64_t k = widths[i / 12], m = outputs[i % 4];
+        const enum dtype dtype = (enum dtype)(i / 4 % 3);
+        struct pair x = pair_noise(2, 1, k, 0, 1), w = pair_weights(dtype, m, k, 2);
+        struct pair bias = pair_noise(1, m, 0, 0, 3), y = pair_room(2, 1, m, 0);
+        ON_BOTH(matmul, OF(y), OF(x), OF(w), IF(i % 2, bias), MATMUL_BF16);
+        pair_compare("one row", &y, room(MATMUL_F32, 1, k), 1e-5);
+        pairs_release();
+    }
+}
+
+// --- h += x w^T ----------------------------------------------------------------------------------
+
+static void check_add(int64_t n, int64_t k, int64_t m, enum dtype dtype, enum matmul_mode mode)
+{
+    struct pair h = pair_noise(2, n, m, 0, 1), x = pair_noise(2, n, k, 0, 2);
+    struct pair w = pair_weights(dtype, m, k, 3), bias = pair_noise(1, m, 0, 0, 4);
+    struct tensor y = noise_tensor(2, n, m, 0, 5);
+    const bool packs = k % (16 / (int64_t)dtype_size(dtype)) == 0;
+    const bool many = n > 8 && mode == MATMUL_BF16 && dtype == DTYPE_BF16 && k % 4 == 0;
+    const struct fused_add p = { &h.on[1], &x.on[1], { &w.on[1], &bias.on[1] }, (int)mode };
+    if (computed(gpu->fused->add(&p), n == 1 ? packs : many)) {
+        DONE(cpu->matmul(&y, &x.on[0], &w.on[0], &bias.on[0], MATMUL_F32));
+        DONE(cpu->add(&h.on[0], &h.on[0], &y));
+    }
+    pair_compare("fused add", &h, room(mode, n, k), 1e-5); // or left as it was
+    free(y.data);
+    pairs_release();
+}
+
+// --- FFN -----------------------------------------------------------------------------------------
+
+static void check_ffn(int64_t n, int64_t d, int64_t inner, enum dtype dtype, enum matmul_mode mode)
+{
+    const float eps = 1e-5f;
+    struct pair h = pair_noise(2, n, d, 0, 1), gain = pair_noise(1, d, 0, 0, 2);
+    struct pair gate = pair_weights(dtype, inner, d, 3), up = pair_weights(dtype, inner, d, 4);
+    struct pair down = pair_weights(dtype, d, inner, 5), bias = pair_noise(1, d, 0, 0, 6);
+    struct tensor x = noise_tensor(2, n, d, 0, 7), y = noise_tensor(2, n, d, 0, 8);
+    struct tensor a = noise_tensor(2, n, inner, 0, 9), b = noise_tensor(2, n, inner, 0, 10);
+    const int64_t unit = 16 / (int64_t)dtype_size(dtype);
+    const bool packs = d % unit == 0 && inner % unit == 0;
+    const bool many =
+        n > 8 && mode == MATMUL_BF16 && dtype == DTYPE_BF16 && d % 4 == 0 && inner % 4 == 0;
+    const struct fused_ffn p = { .h = &h.on[1],
+                                 .gain = &gain.on[1],
+                                 .eps = eps,
+                                 .gate = { &gate.on[1], NULL },
+                                 .up = { &up.on[1], NULL },
+                                 .down = { &down.on[1], &bias.on[1] },
+                                 .mode = (int)mode };
+    if (computed(gpu->fused->ffn(&p), n == 1 ? packs : many)) {
+        DONE(cpu->rmsnorm(&x, &h.on[0], &gain.on[0], eps));
+        DONE(cpu->matmul(&a, &x, &gate.on[0], NULL, MATMUL_F32));
+        DONE(cpu->matmul(&b, &x, &up.on[0], NULL, MATMUL_F32));
+        DONE(cpu->swiglu(&a, &a, &b));
+        DONE(cpu->matmul(&y, &a, &down.on[0], &bias.on[0], MATMUL_F32));
+        DONE(cpu->add(&h.on[0], &h.on[0], &y));
+    }
+    // Each of the inner numbers is a product of two sums over d.
+    pair_compare("fused FFN", &h, 2 * room(mode, n, inner) * sqrt((double)d), 1e-5);
+    free(x.data);
+    free(y.data);
+    free(a.data);
+    free(b.data);
+    pairs_release();
+}
+
+// --- queries, keys and values --------------------------------------------------------------------
+
+static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, enum dtype dtype,
+                      enum matmul_mode mode)
+{
+    const int64_t d = 24, keys = n + 5;
+    const float eps = 1e-5f;
+    struct pair h = pair_noise(2, n, d, 0, 1), gain = pair_noise(1, d, 0, 0, 2);
+    struct pair wq = pair_weights(dtype, heads * dim, d, 3);
+    struct pair wk = pair_weights(dtype, kv_heads * dim, d, 4);
+    struct pair wv = pair_weights(dtype, kv_heads * dim, d, 5);
+    struct pair bias = pair_noise(1, kv_heads * dim, 0, 0, 6);
+    struct pair cos = pair_noise(2, n, dim / 2, 0, 7), sin = pair_noise(2, n, dim / 2, 0, 8);
+    struct pair rows = pair_integers(n, 1, 3, keys);
+    struct pair q = pair_room(3, n, heads, dim), k = pair_noise(3, keys, kv_heads, dim, 9);
+    struct pair v = pair_noise(3, keys, kv_heads, dim, 10);
+    struct tensor x = noise_tensor(2, n, d, 0, 11), y = noise_tensor(3, n, kv_heads, dim, 12);
+    const bool many = n > 8 && mode == MATMUL_BF16 && dtype == DTYPE_BF16;
+    const struct fused_qkv p = { .h = &h.on[1],
+                                 .gain = &gain.on[1],
+                                 .eps = eps,
+                                 .wq = { &wq.on[1], NULL },
+                                 .wk = { &wk.on[1], &bias.on[1] },
+                                 .wv = { &wv.on[1], &bias.on[1] },
+                                 .cos = &cos.on[1],
+                                 .sin = &sin.on[1],
+                                 .rows = &rows.on[1],
+                                 .q = &q.on[1],
+                                 .k = &k.on[1],
+                                 .v = &v.on[1],
+                                 .mode = (int)mode };
+    if (computed(gpu->fused->qkv(&p), n == 1 || many)) {
+        DONE(cpu->rmsnorm(&x, &h.on[0], &gain.on[0], eps));
+        DONE(cpu->matmul(&q.on[0], &x, &wq.on[0], NULL, MATMUL_F32));
+        DONE(cpu->rope(&q.on[0], &cos.on[0], &sin.on[0]));
+        DONE(cpu->matmul(&y, &x, &wk.on[0], &bias.on[0], MATMUL_F32));
+        DONE(cpu->rope(&y, &cos.on[0], &sin.on[0]));
+        DONE(cpu->scatter_rows(&k.on[0], &y, &rows.on[0]));
+        DONE(cpu->matmul(&y, &x, &wv.on[0], &bias.on[0], MATMUL_F32));
+        DONE(cpu->scatter_rows(&v.on[0], &y, &rows.on[0]));
+        pair_compare("fused queries", &q, 2 * room(mode, n, d), 1e-5);
+    }
+    pair_compare("fused keys", &k, 2 * room(mode, n, d), 1e-5);
+    pair_compare("fused values", &v, 2 * room(mode, n, d), 1e-5);
+    free(x.data);
+    free(y.data);
+    pairs_release();
+}
+
+static void fused_forms_equal_the_ops(void **state)
+{
+    static const int64_t rows[] = { 1, 5, 9, 33 };
+    for (int i = 0; i < 4 * 3 * 2; i++) {
+        const int64_t n = rows[i % 4];
+        const enum dtype dtype = (enum dtype)(i / 4 % 3);
+        const enum matmul_mode mode = i / 12 ? MATMUL_BF16 : MATMUL_F32;
+        check_add(n, 64, 33, dtype, mode);
+        check_add(n, 1028, 8, dtype, mode);
+        check_add(n, 7, 5, dtype, mode);
+        check_ffn(n, 16, 40, dtype, mode);
+        check_ffn(n, 264, 24, dtype, mode);
+        check_ffn(n, 20, 44, dtype, mode);
+        check_ffn(n, 9, 6, dtype, mode);
+        check_qkv(n, 4, 2, 6, dtype, mode);
+        check_qkv(n, 3, 1, 16, dtype, mode);
+    }
+}
+
+// --- recordings ----------------------------------------------------------------------------------
+
+static void recorded_ops_run_again(void **state)
+{
+    struct pair a = pair_noise(2, 3, 50, 0, 1), b = pair_noise(2, 3, 50, 0, 2);
+    struct pair y = pair_room(2, 3, 50, 0);
+    assert_int_equal(gpu->record(), 0);
+    for (int side = 1; side < 2; side++) {
+        DONE(gpu->add(OF(y), OF(a), OF(b)));
+        DONE(gpu->scale(OF(y), OF(y), 3));
+    }
+    void *recording = gpu->recorded();
+    if (!recording) fail_msg("%s", gpu->failure());
+    for (int turn = 0; turn < 3; turn++) {
+        for (int64_t i = 0; i < 150; i++) ((float *)a.on[0].data)[i] += (float)turn;
+        gpu->upload(a.on[1].data, a.on[0].data, tensor_bytes(&a.on[0]));
+        assert_int_equal(gpu->play(recording), 0);
+        cpu->add(&y.on[0], &a.on[0], &b.on[0]);
+        cpu->scale(&y.on[0], &y.on[0], 3);
+        pair_compare("recorded", &y, 0, 0);
+    }
+    gpu->forget(recording);
+    pairs_release();
+}
+
+static void what_cannot_be_recorded_is_refused(void **state)
+{
+    float one = 1;
+    struct pair a = pair_noise(2, 1, 1, 0, 1);
+    assert_int_equal(gpu->record(), 0);
+    gpu->upload(a.on[1].data, &one, sizeof one);
+    assert_null(gpu->recorded());
+    assert_non_null(strstr(gpu->failure(), "upload"));
+    assert_int_equal(gpu->record(), 0); // and the next one is as good as any
+    DONE(gpu->scale(&a.on[1], &a.on[1], 2));
+    void *recording = gpu->recorded();
+    assert_non_null(recording);
+
+    // An op that makes the scratch larger moves it.
+    const int64_t n = 1 << 20;
+    struct pair x = pair_noise(2, 9, n / 9, 0, 2), w = pair_noise(2, 1, n / 9, 0, 3);
+    struct pair y = pair_room(2, 9, 1, 0);
+    DONE(gpu->matmul(&y.on[1], &x.on[1], &w.on[1], NULL, MATMUL_BF16));
+    assert_int_equal(gpu->play(recording), 1);
+    gpu->forget(recording);
+    pairs_release();
+}
+
+// Large copies go in parts: every byte arrives, at odd sizes too.
+static void large_copies_arrive(void **state)
+{
+    static const size_t sizes[] = { 1, (1 << 20) - 1, (1 << 20) + 3, (50 << 20) + 12345 };
+    for (int i = 0; i < 4; i++) {
+        uint8_t *from = malloc(sizes[i]), *to = calloc(sizes[i], 1);
+        void *there = gpu->alloc(sizes[i]);
+        for (size_t j = 0; j < sizes[i]; j++) from[j] = (uint8_t)(j * 2654435761u >> 13);
+        gpu->upload(there, from, sizes[i]);
+        gpu->download(to, there, sizes[i]);
+        assert_memory_equal(from, to, sizes[i]);
+        gpu->release(there);
+        free(from);
+        free(to);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_row_of_any_width),
+        cmocka_unit_test(fused_forms_equal_the_ops),
+        cmocka_unit_test(recorded_ops_run_again),
+        cmocka_unit_test(what_cannot_be_recorded_is_refused),
+        cmocka_unit_test(large_copies_arrive),
+    };
+    return cmocka_run_group_tests(tests, open_both, NULL);
+}

@@ -1,0 +1,190 @@
+// tests/cuda/steps.c -- tokens of an answer played from a recording (core/decoder_step.c): they are
+// those of passes computed op by op, and whatever the recording depends on makes a new one.
+#include <math.h>
+
+#include "core/model.h"
+#include "core/random.h"
+#include "core/splice.h"
+#include "tests/cuda/pair.h"
+
+enum { VOCAB = 1024 };
+
+struct bench {
+    const struct backend *gpu;
+    struct model *model;
+    struct kv kv;
+    struct arena step;
+    struct hooks hooks;
+    struct sequence sequence;
+    enum matmul_mode mode;
+};
+
+static bool wants_layers(void *self, enum site site, int layer)
+{
+    return site == SITE_LAYER_IN && layer == 0;
+}
+
+static int listens(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    return 0;
+}
+
+static void bench_open(struct bench *b, const char *folder, bool listener, enum matmul_mode mode)
+{
+    struct err err = { 0 };
+    *b = (struct bench){ .gpu = devices[1], .step = { .backend = devices[1] }, .mode = mode };
+    b->model = model_load(folder, b->gpu, NULL, &err);
+    if (!b->model) fail_msg("%s", err.text);
+    const struct decoder_config *c = &b->model->decoder.config;
+    kv_init(&b->kv, b->gpu, c->layers, c->kv_heads, c->dim);
+    if (listener) hooks_add(&b->hooks, &(struct hook){ wants_layers, listens, NULL });
+}
+
+static void bench_close(struct bench *b)
+{
+    sequence_release(&b->sequence);
+    kv_release(&b->kv);
+    arena_release(&b->step);
+    model_free(b->model);
+}
+
+// The rows behind what is cached; the last one's logits.
+static void pass(struct bench *b, bool prefill, float logits[VOCAB])
+{
+    struct graph g = {
+        .backend = b->gpu, .arena = &b->step, .hooks = &b->hooks, .matmul = b->mode
+    };
+    struct tensor *out = NULL;
+    struct decoder *d = &b->model->decoder;
+    struct tensor *h = splice(&g, &d->embed, &b->sequence, b->kv.layer[0].rows, NULL, 0);
+    if (decoder_forward(&g, d, &b->kv, &b->sequence, h, LOGITS_LAST, prefill, &out) < 0)
+        fail_msg("%s", g.err.text);
+    assert_true(d->config.vocab <= VOCAB);
+    b->gpu->download(logits, out->data, (size_t)d->config.vocab * sizeof *logits);
+    arena_reset(&b->step, (struct arena_mark){ 0 });
+}
+
+static void begin(struct bench *b, int64_t n, float logits[VOCAB])
+{
+    sequence_init(&b->sequence, n, 1);
+    for (int64_t i = 0; i < n; i++)
+        b->sequence.ids[i] = (int32_t)(random_bits(7, RANDOM_WEIGHTS, (uint64_t)i) % 200);
+    pass(b, true, logits);
+}
+
+static int32_t best(const struct bench *b, const float *logits)
+{
+    int32_t at = 0;
+    for (int32_t i = 1; i < b->model->decoder.config.vocab; i++)
+        if (logits[i] > logits[at]) at = i;
+    return at;
+}
+
+// An answer from a recording beside one where somebody listens, which has none.
+static void check_answer(const char *folder, int64_t prompt, int tokens, enum matmul_mode mode)
+{
+    struct bench played, plain;
+    float a[VOCAB], b[VOCAB];
+    int recordings = 0;
+    const void *last = NULL;
+    bench_open(&played, folder, false, mode);
+    bench_open(&plain, folder, true, mode);
+    begin(&played, prompt, a);
+    begin(&plain, prompt, b);
+    for (int t = 0; t < tokens; t++) {
+        const int32_t id = best(&plain, b);
+        sequence_append(&played.sequence, id);
+        sequence_append(&plain.sequence, id);
+        pass(&played, false, a);
+        pass(&plain, false, b);
+        assert_memory_equal(a, b, (size_t)plain.model->decoder.config.vocab * sizeof *a);
+        assert_int_equal(played.kv.layer[1].rows, prompt + t + 1);
+        assert_null(plain.kv.replay.recording);
+        const void *now = played.kv.replay.recording;
+        if (now && now != last) recordings++;
+        last = now;
+    }
+    assert_non_null(last);
+    // One for each stretch of 256 keys that the answer runs through.
+    assert_int_equal(recordings, (prompt + tokens) / 256 - prompt / 256 + 1);
+    bench_close(&played);
+    bench_close(&plain);
+}
+
+static void played_tokens_are_the_computed_ones(void **state)
+{
+    check_answer("tests/goldens/llama-3.2", 11, 8, MATMUL_BF16);
+    check_answer("tests/goldens/llama-3.2", 250, 10, MATMUL_F32);
+    check_answer("tests/goldens/qwen2", 9, 5, MATMUL_BF16);
+}
+
+// Steps until one is played.
+static void *played(struct bench *b)
+{
+    float logits[VOCAB];
+    for (int t = 0; t < 3; t++) {
+        sequence_append(&b->sequence, 5);
+        pass(b, false, logits);
+    }
+    assert_non_null(b->kv.replay.recording);
+    return b->kv.replay.recording;
+}
+
+static void changes_make_a_new_recording(void **state)
+{
+    struct bench b;
+    float logits[VOCAB], others[VOCAB];
+    bench_open(&b, "tests/goldens/llama-3.2", false, MATMUL_BF16);
+    begin(&b, 20, logits);
+    const uint64_t key = (played(&b), b.kv.replay.key);
+
+    // Other arithmetic, another norm, LoRA.
+    b.mode = MATMUL_F32;
+    played(&b);
+    assert_true(b.kv.replay.key != key);
+    b.mode = MATMUL_BF16;
+    played(&b);
+    assert_true(b.kv.replay.key == key);
+    struct decoder_layer *layer = &b.model->decoder.layer[1];
+    const struct decoder_config *c = &b.model->decoder.config;
+    struct tensor norm = layer->post_norm;
+    struct pair other = pair_noise(1, c->hidden, 0, 0, 3);
+    layer->post_norm.data = other.on[1].data;
+    sequence_append(&b.sequence, 5);
+    pass(&b, false, logits);
+    assert_null(b.kv.replay.recording);
+    played(&b);
+    layer->post_norm = norm;
+    struct pair low = pair_noise(2, 2, c->hidden, 0, 4);
+    struct pair high = pair_noise(2, c->ffn, 2, 0, 5);
+    struct lora lora = { low.on[1], high.on[1], 0.5f };
+    layer->up.lora = &lora;
+    played(&b);
+    lora.scale = 0;
+    sequence_append(&b.sequence, 5);
+    pass(&b, false, logits);
+    assert_null(b.kv.replay.recording);
+    sequence_append(&b.sequence, 5);
+    pass(&b, false, logits); // recorded: with LoRA of scale 0
+    layer->up.lora = NULL;
+    kv_trim(&b.kv, b.sequence.n - 1);
+    pass(&b, false, others);
+    for (int i = 0; i < c->vocab; i++) assert_true(fabsf(logits[i] - others[i]) < 1e-4f);
+
+    // A cleared cache takes its recording along.
+    kv_clear(&b.kv);
+    assert_null(b.kv.replay.recording);
+    pass(&b, true, logits);
+    played(&b);
+    pairs_release();
+    bench_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(played_tokens_are_the_computed_ones),
+        cmocka_unit_test(changes_make_a_new_recording),
+    };
+    return cmocka_run_group_tests(tests, devices_open, NULL);
+}
