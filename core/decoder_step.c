@@ -14,7 +14,7 @@
 #include "core/mem.h"
 #include "core/ops.h"
 
-enum { KEYS_STEP = 256, ROOM = 8 << 20 };
+enum { KEYS_STEP = 256 };
 
 // Does nobody listen at any site?
 static bool quiet(const struct graph *g, int layers)
@@ -119,6 +119,13 @@ static struct tensor *step_logits(struct graph *g, const struct decoder *d, stru
     return decoder_logits(g, d, h);
 }
 
+// What the ops of a step need at most, so that no memory is asked for while they are noted.
+static size_t step_room(const struct decoder_config *c)
+{
+    const int64_t wide = c->vocab + 4 * c->ffn + 16 * c->hidden + 8 * c->heads * c->dim;
+    return (size_t)wide * sizeof(float) + (256 << 10);
+}
+
 // Notes the step in r. False where that cannot be.
 static bool step_record(const struct graph *of, const struct decoder *d, struct kv *kv,
                         const struct sequence *s, int64_t keys)
@@ -127,7 +134,7 @@ static bool step_record(const struct graph *of, const struct decoder *d, struct 
     struct graph g = *of;
     g.arena = &r->arena;
     g.hooks = NULL;
-    arena_expect(&r->arena, ROOM);
+    arena_expect(&r->arena, step_room(&d->config));
     r->in = graph_new1(&g, DTYPE_F32, d->config.dim / 2 * 2 + 2);
     r->h = graph_new2(&g, DTYPE_F32, 1, d->config.hidden);
     const struct pass p = step_pass(&g, d, kv, s, r->in, keys);

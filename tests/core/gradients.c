@@ -330,6 +330,12 @@ static struct tensor *run_scatter(const struct check *c, struct graph *g, struct
     return op_scatter_rows(g, copy(g, in[0]), in[1], places);
 }
 
+static struct tensor *run_put(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    const int64_t n = sizeof places / sizeof *places;
+    return op_put_rows(g, copy(g, in[0]), in[1], graph_upload(g, DTYPE_I32, 1, &n, places));
+}
+
 static struct tensor *run_copy(const struct check *c, struct graph *g, struct tensor *const *in)
 {
     struct tensor *into = copy(g, in[0]);
@@ -405,6 +411,7 @@ static const struct check checks[] = {
     { "embedding", { "gather_rows_backward" }, 0, { { 6, 9 } }, 45, plain_embedding, run_embedding },
     { "gather_rows", { "gather_rows_backward" }, 0, { { 6, 9 } }, 45, plain_embedding, run_gather },
     { "scatter_rows", { "scatter_rows_backward" }, 0, { { 6, 9 }, { 3, 9 } }, 54, plain_scatter, run_scatter },
+    { "put_rows", { "scatter_rows_backward" }, 0, { { 6, 9 }, { 3, 9 } }, 54, plain_scatter, run_put },
     { "copy_rows_into", { "scatter_rows_backward" }, 1, { { 6, 9 }, { 3, 9 } }, 54, plain_scatter, run_copy },
     { "patches", { "patches_backward" }, 0, { { 3, 5, 7 } }, 72, plain_patches, run_patches },
     { "widen", { 0 }, 0, { { 3, 7 } }, 21, plain_widen, run_widen },
