@@ -192,8 +192,13 @@ GPU_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/cuda/*.c)) $(wildcard tests/
 test-gpu: cuda $(B)/vlmsh $(GPU_TESTS)
 	@if tools/gpu.sh; then VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" \
 	  tests/run.sh $(GPU_TESTS); fi
-bench-gpu: cuda vlmsh $(B)/tests/bench/gpu/products
-	@if tools/gpu.sh; then VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" $(B)/tests/bench/gpu/products; fi
+# A model of the size that is judged: 13.5 GB of disk, and of memory for the page cache.
+BENCH_MODEL ?= llava-1.5-7b
+GPU_BENCHES := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/gpu/*.c))
+bench-gpu: cuda vlmsh $(GPU_BENCHES)
+	@if tools/gpu.sh; then export VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so"; \
+	  [ -d build/bench/$(BENCH_MODEL) ] || ./vlmsh new --like $(BENCH_MODEL) build/bench/$(BENCH_MODEL) >/dev/null; \
+	  $(B)/tests/bench/gpu/products && $(B)/tests/bench/gpu/model build/bench/$(BENCH_MODEL); fi
 
 # --- the demo model: about two hours; interrupted, it goes on where it stopped -----------------------
 DEMO_WORK ?= /var/tmp/vlmsh-demo

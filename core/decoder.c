@@ -498,13 +498,14 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
 {
     *logits = NULL;
     if (check_input(g, d, kv, s, h) < 0) return -1;
-    if (kv && !prefill && want == LOGITS_LAST && decoder_step(g, d, kv, s, h, logits)) {
-        return graph_stop(g) ? -1 : 0;
-    }
     struct pass p = {
         .config = &d->config, .sequence = s, .kv = kv, .prefill = prefill, .past = -1
     };
     p.n = h->shape[0];
+    if (kv && !prefill && want == LOGITS_LAST && decoder_step(g, d, kv, s, h, logits)) {
+        site_run(g, SITE_STEP_LOGITS, site_of(&p, -1, *logits));
+        return graph_stop(g) ? -1 : 0;
+    }
     rope_angles(g, &d->config.rope, d->config.dim, s, NULL, p.n, &p.cos, &p.sin);
 
     for (int l = 0; l < d->config.layers && !graph_stop(g); l++) {

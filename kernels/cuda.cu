@@ -225,6 +225,21 @@ static const struct backend *open_gpu(int number, char *why, size_t room)
     return &device;
 }
 
+static int product(float *y, const void *x, const void *w, int64_t n, int64_t k, int64_t m)
+{
+    const struct lt_product p = { .y = y,
+                                  .y_dtype = DTYPE_F32,
+                                  .a = { x, DTYPE_BF16, false, 0 },
+                                  .b = { w, DTYPE_BF16, false, 0 },
+                                  .n = n,
+                                  .m = m,
+                                  .k = k,
+                                  .row = m,
+                                  .bias = nullptr,
+                                  .add = false };
+    return lt_multiply(&p);
+}
+
 extern "C" __attribute__((visibility("default"))) const struct cuda_library *vlmsh_cuda_library(
     void)
 {
@@ -232,6 +247,7 @@ extern "C" __attribute__((visibility("default"))) const struct cuda_library *vlm
                                                  .table = sizeof(struct backend),
                                                  .count = count_gpus,
                                                  .look = look,
-                                                 .open = open_gpu };
+                                                 .open = open_gpu,
+                                                 .product = product };
     return &library;
 }

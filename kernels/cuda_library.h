@@ -27,6 +27,8 @@ struct cuda_library {
     int (*look)(int number, struct cuda_gpu *gpu, char *why, size_t room);
     // The device of GPU `number`: the same at each call, one GPU a process. NULL with the reason.
     const struct backend *(*open)(int number, char *why, size_t room);
+    // For measurements, what cuBLASLt alone takes: y[n,m] (f32) = x[n,k] w[m,k]^T, x and w bf16.
+    int (*product)(float *y, const void *x, const void *w, int64_t n, int64_t k, int64_t m);
 };
 
 typedef const struct cuda_library *cuda_library_fn(void);

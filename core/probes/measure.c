@@ -195,6 +195,9 @@ static int compute(struct passing *p, const struct sequence *s, int64_t from, bo
     struct tensor *h = splice(g, &d->embed, s, from, p->visual, (int)p->c->picture_count);
     const int status =
         h ? decoder_forward(g, d, &p->kv, s, h, want, prefill, &logits) : -1; // [1,V]
+    float first;
+    if (status == 0 && graph_ok(g) && want != LOGITS_NONE) // waits: what is timed has ended
+        g->backend->download(&first, logits->data, sizeof first);
     arena_reset(&p->arena, mark);
     return status == 0 && graph_ok(g) ? 0 : -1;
 }

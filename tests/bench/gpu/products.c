@@ -1,142 +1,159 @@
 // tests/bench/gpu/products.c -- the GPU's kernels on the shapes of LLaVA-1.5-7B's decoder, beside
-// what the same run measures as the limit: a copy on the device. Prints Markdown.
+// what the same run measures as the limit: a copy on the device, cuBLASLt alone. Prints Markdown.
 //
 //   products [DIVISOR]     sizes divided by it: a look at the bench itself, where the host plays
-//   the GPU
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
+//                          the GPU
+#include "tests/bench/gpu/gpu.h"
 
-#include "core/device.h"
+// What is timed: `run` on these tensors; w holds `copies` of the weights, a round reads the next.
+struct timed {
+    struct tensor y, x, w, up, down, gain, k, v;
+    int64_t copies;
+    int (*run)(const struct timed *t, int64_t copy);
+};
 
-enum { ROUNDS = 20, WARM = 3 };
-
-static const struct backend *gpu;
-
-static double now(void)
+static struct tensor one_of(const struct tensor *all, int64_t copy)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static struct tensor make(enum dtype dtype, int rank, int64_t a, int64_t b, int64_t c)
-{
-    struct tensor t = { .dtype = dtype, .rank = rank, .shape = { a, b, c } };
-    char *zeros = calloc(tensor_bytes(&t), 1);
-    t.data = gpu->alloc(tensor_bytes(&t));
-    if (!t.data || !zeros) {
-        fputs("no memory for the benchmark\n", stderr);
-        exit(1);
-    }
-    gpu->upload(t.data, zeros, tensor_bytes(&t));
-    free(zeros);
+    struct tensor t = *all; // [copies, M, K]
+    t.rank = 2;
+    t.shape[0] = all->shape[1], t.shape[1] = all->shape[2];
+    t.data = (char *)all->data + (size_t)copy * tensor_bytes(&t);
     return t;
 }
 
-// What is timed: one op on the tensors it needs.
-struct timed {
-    struct tensor y, x, w, k, v;
-    void (*run)(const struct timed *t);
-};
-
-// Seconds of one run among ROUNDS that follow one another.
 static double seconds(const struct timed *t)
 {
-    float sink;
     double start = 0;
-    for (int i = -WARM; i < ROUNDS; i++) {
-        if (i == 0) {
-            gpu->download(&sink, t->y.data, sizeof sink); // waits
-            start = now();
-        }
-        t->run(t);
+    for (int64_t i = -GPU_WARM; i < GPU_ROUNDS; i++) {
+        if (i == 0) gpu_wait(&t->y), start = clock_seconds();
+        gpu_must(t->run(t, (i + GPU_WARM) % t->copies));
     }
-    gpu->download(&sink, t->y.data, sizeof sink);
-    return (now() - start) / ROUNDS;
-}
-
-static void run_copy(const struct timed *t)
-{
-    struct tensor y = t->y;
-    gpu->widen(&y, &t->x);
-}
-
-static void run_product(const struct timed *t)
-{
-    struct tensor y = t->y;
-    gpu->matmul(&y, &t->x, &t->w, NULL, MATMUL_BF16);
-}
-
-static void run_attention(const struct timed *t)
-{
-    struct tensor y = t->y;
-    gpu->attention(&y, &t->x, &t->k, &t->v, NULL, NULL, 0.1f, NULL);
+    gpu_wait(&t->y);
+    return (clock_seconds() - start) / GPU_ROUNDS;
 }
 
 static void release(struct timed *t)
 {
-    struct tensor *all[] = { &t->y, &t->x, &t->w, &t->k, &t->v };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) gpu->release(all[i]->data);
+    struct tensor *all[] = { &t->y, &t->x, &t->w, &t->up, &t->down, &t->gain, &t->k, &t->v };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i]->data) gpu->release(all[i]->data);
 }
 
-static double time_copy(int64_t n)
+// --- what is run ---------------------------------------------------------------------------------
+
+static int run_product(const struct timed *t, int64_t copy)
 {
-    struct timed t = { .y = make(DTYPE_F32, 1, n, 0, 0),
-                       .x = make(DTYPE_F32, 1, n, 0, 0),
-                       .run = run_copy };
-    const double rate = 8e-9 * (double)n / seconds(&t); // read and written
+    struct tensor y = t->y;
+    const struct tensor w = one_of(&t->w, copy);
+    return gpu->matmul(&y, &t->x, &w, NULL, MATMUL_BF16);
+}
+
+static int run_add(const struct timed *t, int64_t copy)
+{
+    struct tensor y = t->y;
+    const struct tensor w = one_of(&t->w, copy);
+    return gpu->fused->add(&(struct fused_add){ &y, &t->x, { &w, NULL }, MATMUL_BF16 });
+}
+
+static int run_ffn(const struct timed *t, int64_t copy)
+{
+    struct tensor y = t->y;
+    const struct tensor gate = one_of(&t->w, copy), up = one_of(&t->up, copy);
+    const struct tensor down = one_of(&t->down, copy);
+    return gpu->fused->ffn(&(struct fused_ffn){ .h = &y,
+                                                .gain = &t->gain,
+                                                .eps = 1e-5f,
+                                                .gate = { &gate, NULL },
+                                                .up = { &up, NULL },
+                                                .down = { &down, NULL },
+                                                .mode = MATMUL_BF16 });
+}
+
+static int run_attention(const struct timed *t, int64_t copy)
+{
+    struct tensor y = t->y;
+    return gpu->attention(&y, &t->x, &t->k, &t->v, NULL, NULL, 0.1f, NULL);
+}
+
+// --- lines of the table --------------------------------------------------------------------------
+
+// `weights` numbers of bf16 read once; `alone` seconds of cuBLASLt for the same, 0: not compared.
+static void show(const char *what, int64_t rows, double s, double weights, double alone,
+                 double copy)
+{
+    printf("| %s, %d row%s | %.4f | %.0f | %.2f | %.1f | ", what, (int)rows, rows == 1 ? "" : "s",
+           s * 1e3, 2e-9 * weights / s, 2 * weights / s / copy, 2e-12 * (double)rows * weights / s);
+    if (alone > 0)
+        printf("%.2f |\n", alone / s);
+    else
+        printf("|\n");
+}
+
+static void show_product(const char *what, int64_t rows, int64_t k, int64_t m, double copy,
+                         int (*run)(const struct timed *t, int64_t copy))
+{
+    const int64_t copies = gpu_copies(2 * m * k);
+    struct timed t = { .y = gpu_tensor(DTYPE_F32, 2, rows, m, 0),
+                       .x = gpu_tensor(DTYPE_F32, 2, rows, k, 0),
+                       .w = gpu_tensor(DTYPE_BF16, 3, copies, m, k),
+                       .copies = copies,
+                       .run = run };
+    char text[64];
+    snprintf(text, sizeof text, "%s [%d,%d]", what, (int)m, (int)k);
+    show(text, rows, seconds(&t), (double)m * (double)k,
+         rows > 8 ? gpu_product_seconds(rows, k, m) : 0, copy);
     release(&t);
-    return rate;
 }
 
-static void show_product(int64_t rows, int64_t k, int64_t m, double copy)
+static void show_ffn(int64_t rows, int64_t d, int64_t inner, double copy)
 {
-    struct timed t = { .y = make(DTYPE_F32, 2, rows, m, 0),
-                       .x = make(DTYPE_F32, 2, rows, k, 0),
-                       .w = make(DTYPE_BF16, 2, m, k, 0),
-                       .run = run_product };
-    const double s = seconds(&t), numbers = (double)m * (double)k;
-    printf("| product, %d rows, [%d,%d] bf16 | %.3f | %.0f | %.2f | %.1f |\n", (int)rows, (int)m,
-           (int)k, s * 1e3, 2e-9 * numbers / s, 2e-9 * numbers / s / copy,
-           2e-12 * (double)rows * numbers / s);
+    const int64_t copies = gpu_copies(6 * d * inner);
+    struct timed t = { .y = gpu_tensor(DTYPE_F32, 2, rows, d, 0),
+                       .gain = gpu_tensor(DTYPE_F32, 1, d, 0, 0),
+                       .w = gpu_tensor(DTYPE_BF16, 3, copies, inner, d),
+                       .up = gpu_tensor(DTYPE_BF16, 3, copies, inner, d),
+                       .down = gpu_tensor(DTYPE_BF16, 3, copies, d, inner),
+                       .copies = copies,
+                       .run = run_ffn };
+    show("norm, FFN, residual", rows, seconds(&t), 3.0 * (double)d * (double)inner,
+         rows > 8 ? 2 * gpu_product_seconds(rows, d, inner) + gpu_product_seconds(rows, inner, d)
+                  : 0,
+         copy);
     release(&t);
 }
 
 static void show_attention(int64_t rows, int64_t keys, int64_t heads, int64_t d, double copy)
 {
-    struct timed t = { .y = make(DTYPE_F32, 3, rows, heads, d),
-                       .x = make(DTYPE_F32, 3, rows, heads, d),
-                       .k = make(DTYPE_F32, 3, keys, heads, d),
-                       .v = make(DTYPE_F32, 3, keys, heads, d),
+    struct timed t = { .y = gpu_tensor(DTYPE_F32, 3, rows, heads, d),
+                       .x = gpu_tensor(DTYPE_F32, 3, rows, heads, d),
+                       .k = gpu_tensor(DTYPE_F32, 3, keys, heads, d),
+                       .v = gpu_tensor(DTYPE_F32, 3, keys, heads, d),
+                       .copies = 1,
                        .run = run_attention };
     const double s = seconds(&t), bytes = 8.0 * (double)keys * (double)heads * (double)d;
-    printf("| attention, %d rows, %d keys | %.3f | %.0f | %.2f | %.1f |\n", (int)rows, (int)keys,
-           s * 1e3, bytes * 1e-9 / s, bytes * 1e-9 / s / copy,
+    printf("| attention, %d rows, %d keys | %.4f | %.0f | %.2f | %.1f | |\n", (int)rows, (int)keys,
+           s * 1e3, bytes * 1e-9 / s, bytes / s / copy,
            4e-12 * (double)rows * (double)keys * (double)heads * (double)d / s);
     release(&t);
 }
 
 int main(int argc, char **argv)
 {
-    struct err err;
     const int64_t by = argc > 1 && atoi(argv[1]) > 0 ? atoi(argv[1]) : 1;
-    const int64_t hidden = 4096 / by, ffn = 11008 / by, heads = 32 / by + !(32 / by);
-    gpu = device_find("cuda", &err);
-    if (!gpu || !gpu->apart) {
-        fprintf(stderr, "%s\n", err.text);
-        return 1;
-    }
-    const double copy = time_copy((1 << 28) / by / by);
-    printf("## %s\n\nA copy on the device: %.0f GB/s.\n\n", gpu->describe(), copy);
-    printf(
-        "| what | ms | GB/s of weights or keys | of the copy | TFLOP/s |\n|---|---|---|---|---|\n");
-    for (int64_t rows = 1; rows <= 4096; rows = rows == 1 ? 640 : rows == 640 ? 4096 : rows * 2) {
-        show_product(rows, hidden, hidden, copy);
-        show_product(rows, hidden, ffn, copy);
-        show_product(rows, ffn, hidden, copy);
+    const int64_t hidden = 4096 / by / 8 * 8, ffn = 11008 / by / 8 * 8,
+                  heads = 32 / by + !(32 / by);
+    gpu_open();
+    const double copy = gpu_copy_rate();
+    printf("## %s\n\nA copy on the device: %.0f GB/s.\n\n", gpu->describe(), copy * 1e-9);
+    printf("| what | ms | GB/s of weights or keys | of the copy | TFLOP/s | of cuBLASLt alone |\n"
+           "|---|---|---|---|---|---|\n");
+    for (int64_t rows = 1; rows <= 4096; rows = rows == 1 ? 8 : rows == 8 ? 640 : rows * 32 / 5) {
+        show_product("product", rows, hidden, hidden, copy, run_product);
+        show_product("product", rows, hidden, ffn, copy, run_product);
+        if (rows != 8) show_product("product, residual", rows, hidden, hidden, copy, run_add);
+        if (rows != 8) show_ffn(rows, hidden, ffn, copy);
         show_attention(rows, rows < 640 ? 640 : rows, heads, 128, copy);
-        if (by > 1) break;
+        if (by > 1 && rows == 8) break;
     }
     return 0;
 }

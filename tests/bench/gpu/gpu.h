@@ -1,0 +1,118 @@
+// tests/bench/gpu/gpu.h -- what the benchmarks on a GPU share: tensors of noise, times, and the
+// limits that the same run measures: a copy on the device, and cuBLASLt alone.
+//
+//   gpu_open();
+//   struct tensor w = gpu_tensor(DTYPE_BF16, 2, m, k, 0);
+//   const double copy = gpu_copy_rate();              // bytes a second, read and written
+#ifndef TESTS_BENCH_GPU_GPU_H
+#define TESTS_BENCH_GPU_GPU_H
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/clock.h"
+#include "core/device.h"
+#include "kernels/cuda_library.h"
+
+// Weights of a product that is repeated: more than any cache holds.
+enum { GPU_ROUNDS = 20, GPU_WARM = 3, GPU_BEYOND_CACHES = 512 << 20 };
+
+static const struct backend *gpu;
+static const struct cuda_library *gpu_library;
+
+static inline void gpu_must(int status)
+{
+    if (status == 0) return;
+    fprintf(stderr, "%s\n", gpu->failure());
+    exit(1);
+}
+
+static inline void gpu_open(void)
+{
+    struct err err;
+    gpu = device_find("cuda", &err);
+    void *file = dlopen(getenv("VLMSH_CUDA"), RTLD_NOW | RTLD_LOCAL); // open already
+    cuda_library_fn *get = NULL;
+    if (file) *(void **)&get = dlsym(file, CUDA_LIBRARY_SYMBOL);
+    if (gpu && gpu->apart && get) {
+        gpu_library = get();
+        return;
+    }
+    fprintf(stderr, "%s\n", err.text[0] ? err.text : "VLMSH_CUDA must name the library");
+    exit(1);
+}
+
+// Noise of size one: a GPU that multiplies zeros is faster than it is.
+static inline struct tensor gpu_tensor(enum dtype dtype, int rank, int64_t a, int64_t b, int64_t c)
+{
+    struct tensor t = { .dtype = dtype, .rank = rank, .shape = { a, b, c } };
+    const size_t bytes = tensor_bytes(&t);
+    uint16_t *noise = malloc(bytes + 2);
+    t.data = gpu->alloc(bytes);
+    if (!t.data || !noise) {
+        fprintf(stderr, "no memory for the benchmark: %.1f MB\n", (double)bytes / 1e6);
+        exit(1);
+    }
+    uint32_t random = 1;
+    for (size_t i = 0; i < bytes / 2; i++) {
+        random = random * 1664525u + 1013904223u;
+        noise[i] = (uint16_t)((random >> 16 & 0x80ff) | 0x3e00); // bf16, or the halves of f32
+    }
+    gpu->upload(t.data, noise, bytes);
+    free(noise);
+    return t;
+}
+
+static inline void gpu_wait(const struct tensor *t)
+{
+    float first;
+    gpu->download(&first, t->data, sizeof first);
+}
+
+static inline double gpu_copy_rate(void)
+{
+    size_t unused, total;
+    gpu->memory(&unused, &total);
+    const int64_t n = (int64_t)(total / 512); // of 140 GB a GB, read and written
+    struct tensor x = gpu_tensor(DTYPE_F32, 1, n, 0, 0), y = gpu_tensor(DTYPE_F32, 1, n, 0, 0);
+    double start = 0;
+    for (int i = -GPU_WARM; i < GPU_ROUNDS; i++) {
+        if (i == 0) gpu_wait(&y), start = clock_seconds();
+        gpu_must(gpu->widen(&y, &x)); // of f32: a copy
+    }
+    gpu_wait(&y);
+    const double rate = 8 * (double)n * GPU_ROUNDS / (clock_seconds() - start);
+    gpu->release(x.data);
+    gpu->release(y.data);
+    return rate;
+}
+
+// How many copies of a weight are needed so that none is in a cache when it is its turn again.
+static inline int64_t gpu_copies(int64_t bytes)
+{
+    const int64_t copies = GPU_BEYOND_CACHES / (bytes + 1) + 1;
+    return copies < GPU_ROUNDS ? copies : GPU_ROUNDS;
+}
+
+// Seconds of cuBLASLt alone: y[n,m] = x[n,k] w[m,k]^T.
+static inline double gpu_product_seconds(int64_t n, int64_t k, int64_t m)
+{
+    const int64_t copies = gpu_copies(2 * m * k);
+    struct tensor x = gpu_tensor(DTYPE_BF16, 2, n, k, 0), y = gpu_tensor(DTYPE_F32, 2, n, m, 0);
+    struct tensor w = gpu_tensor(DTYPE_BF16, 3, copies, m, k);
+    double start = 0;
+    for (int64_t i = -GPU_WARM; i < GPU_ROUNDS; i++) {
+        if (i == 0) gpu_wait(&y), start = clock_seconds();
+        const uint16_t *at = (const uint16_t *)w.data + (i + GPU_WARM) % copies * m * k;
+        gpu_must(gpu_library->product(y.data, x.data, at, n, k, m));
+    }
+    gpu_wait(&y);
+    const double s = (clock_seconds() - start) / GPU_ROUNDS;
+    gpu->release(x.data);
+    gpu->release(y.data);
+    gpu->release(w.data);
+    return s;
+}
+
+#endif

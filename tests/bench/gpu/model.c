@@ -1,0 +1,172 @@
+// tests/bench/gpu/model.c -- a whole model on the GPU: loading from the page cache, prefill,
+// tokens; each beside what the same run measures as its limit. Prints a Markdown table.
+//
+//   model FOLDER [ROWS...]     prefills of so many rows (default 640 4096)
+//
+// Prefill: the seconds that cuBLASLt alone takes for the same products, by those of the pass.
+// Token: bytes of weights, keys and values that a token reads, by time, against a copy on the
+// device.
+#include "core/model.h"
+#include "core/random.h"
+#include "core/splice.h"
+#include "tests/bench/gpu/gpu.h"
+
+enum { PASSES = 5, TOKENS = 64 };
+
+struct bench {
+    struct model *model;
+    struct kv kv;
+    struct arena step;
+    struct sequence sequence;
+    float *logits;
+};
+
+static double now_loaded(struct bench *b, const char *folder)
+{
+    struct err err = { 0 };
+    const double start = clock_seconds();
+    b->model = model_load(folder, gpu, NULL, &err);
+    if (!b->model) {
+        fprintf(stderr, "%s\n", err.text);
+        exit(1);
+    }
+    gpu_wait(&b->model->decoder.norm);
+    return clock_seconds() - start;
+}
+
+static void bench_open(struct bench *b)
+{
+    const struct decoder_config *c = &b->model->decoder.config;
+    b->step.backend = gpu;
+    b->logits = calloc((size_t)c->vocab, sizeof *b->logits);
+    kv_init(&b->kv, gpu, c->layers, c->kv_heads, c->dim);
+}
+
+static void sequence_of(struct bench *b, int64_t n)
+{
+    const uint64_t vocab = (uint64_t)b->model->decoder.config.vocab;
+    sequence_release(&b->sequence);
+    sequence_init(&b->sequence, n, 1);
+    for (int64_t i = 0; i < n; i++)
+        b->sequence.ids[i] = (int32_t)(random_bits(7, RANDOM_WEIGHTS, (uint64_t)i) % vocab);
+}
+
+// Seconds of the rows behind what is cached, until their last logits are on the host.
+static double pass(struct bench *b, bool prefill)
+{
+    struct graph g = { .backend = gpu, .arena = &b->step, .matmul = MATMUL_BF16 };
+    struct decoder *d = &b->model->decoder;
+    struct tensor *out = NULL;
+    const double start = clock_seconds();
+    struct tensor *h = splice(&g, &d->embed, &b->sequence, b->kv.layer[0].rows, NULL, 0);
+    if (!h || decoder_forward(&g, d, &b->kv, &b->sequence, h, LOGITS_LAST, prefill, &out) < 0) {
+        fprintf(stderr, "%s\n", g.err.text);
+        exit(1);
+    }
+    gpu->download(b->logits, out->data, (size_t)d->config.vocab * sizeof *b->logits);
+    const double s = clock_seconds() - start;
+    arena_reset(&b->step, (struct arena_mark){ 0 });
+    return s;
+}
+
+static double least(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+// What the products of n rows take in all layers, and the head's of one row.
+static double product_seconds(const struct decoder *d, int64_t n, double *flops)
+{
+    const struct decoder_layer *w = d->layer;
+    const struct linear *const all[] = { &w->q, &w->k, &w->v, &w->o, &w->gate, &w->up, &w->down };
+    double s = 0;
+    *flops = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const int64_t m = all[i]->weight.shape[0], k = all[i]->weight.shape[1];
+        s += d->config.layers * gpu_product_seconds(n, k, m);
+        *flops += 2.0 * d->config.layers * (double)n * (double)k * (double)m;
+    }
+    return s;
+}
+
+static void show_prefill(struct bench *b, int64_t n)
+{
+    double best = 1e9, flops;
+    sequence_of(b, n);
+    for (int i = 0; i < PASSES; i++) {
+        kv_trim(&b->kv, 0);
+        best = least(best, pass(b, true));
+    }
+    const double alone = product_seconds(&b->model->decoder, n, &flops);
+    printf(
+        "| prefill of %d tokens | %.1f ms | %.0f TFLOP/s | %.0f TFLOP/s, cuBLASLt alone | %.0f%% "
+        "|\n",
+        (int)n, best * 1e3, flops / best * 1e-12, flops / alone * 1e-12, 100 * alone / best);
+}
+
+// What a token reads behind `past` keys.
+static double token_bytes(const struct bench *b, int64_t past)
+{
+    const struct decoder *d = &b->model->decoder;
+    const struct decoder_layer *w = d->layer;
+    const struct linear *const all[] = { &w->q, &w->k, &w->v, &w->o, &w->gate, &w->up, &w->down };
+    size_t layer = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) layer += tensor_bytes(&all[i]->weight);
+    layer += 2 * (size_t)past * (size_t)tensor_row(&b->kv.layer[0].k) *
+             dtype_size(b->kv.layer[0].k.dtype);
+    return (double)d->config.layers * (double)layer + (double)tensor_bytes(&d->head);
+}
+
+// The median: now and then a recording is made.
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void show_tokens(struct bench *b, double copy)
+{
+    double s[TOKENS];
+    const int64_t past = b->sequence.n;
+    for (int t = 0; t < TOKENS; t++) {
+        sequence_append(&b->sequence, 5);
+        s[t] = pass(b, false);
+    }
+    qsort(s, TOKENS, sizeof *s, by_size);
+    const double middle = s[TOKENS / 2], rate = token_bytes(b, past + TOKENS / 2) / middle;
+    printf(
+        "| token behind %d | %.2f ms, %.0f a second | %.0f GB/s | %.0f GB/s, a copy | %.0f%% |\n",
+        (int)past, middle * 1e3, 1 / middle, rate * 1e-9, copy * 1e-9, 100 * rate / copy);
+}
+
+int main(int argc, char **argv)
+{
+    struct bench b = { 0 };
+    if (argc < 2) {
+        fputs("usage: model FOLDER [ROWS...]\n", stderr);
+        return 2;
+    }
+    gpu_open();
+    size_t before, unused, total;
+    const double copy = gpu_copy_rate();
+    gpu->memory(&before, &total);
+    now_loaded(&b, argv[1]); // into the page cache
+    model_free(b.model);
+    const double load = now_loaded(&b, argv[1]);
+    gpu->memory(&unused, &total);
+    printf("## %s on %s\n\n| what | time | rate | limit | of it |\n|---|---|---|---|---|\n",
+           argv[1], gpu->describe());
+    printf("| loading from the page cache | %.2f s | %.1f GB/s | | |\n", load,
+           (double)(before - unused) / load * 1e-9);
+    bench_open(&b);
+    for (int i = 0; i < (argc > 2 ? argc - 2 : 2); i++) {
+        show_prefill(&b, argc > 2 ? atoll(argv[2 + i]) : i ? 4096 : 640);
+        show_tokens(&b, copy);
+    }
+    sequence_release(&b.sequence);
+    kv_release(&b.kv);
+    arena_release(&b.step);
+    model_free(b.model);
+    free(b.logits);
+    return 0;
+}
