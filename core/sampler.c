@@ -35,11 +35,22 @@ struct candidate {
     double probability;
 };
 
+// The first of the highest. On a GPU a token takes a millisecond or two, of which a plain loop over
+// a large vocabulary would be a tenth: blocks without a higher one are passed over at once.
 static int32_t argmax(const float *logits, int64_t vocab)
 {
-    int64_t best = 0;
-    for (int64_t i = 1; i < vocab; i++)
-        if (logits[i] > logits[best]) best = i;
+    enum { BLOCK = 64 };
+    int64_t best = 0, i = 0;
+    while (i < vocab) {
+        const int64_t end = i + BLOCK < vocab ? i + BLOCK : vocab;
+        const float high = logits[best];
+        int higher = end - i < BLOCK;
+        if (!higher)
+            for (int j = 0; j < BLOCK; j++) higher |= logits[i + j] > high;
+        for (; higher && i < end; i++)
+            if (logits[i] > logits[best]) best = i;
+        i = end;
+    }
     return (int32_t)best;
 }
 

@@ -8,19 +8,11 @@
 //
 // Rows between, MATMUL_F32 and other weights than bf16 for many rows are left to the ops.
 #include "kernels/matmul_cuda.h"
+#include "kernels/pack_cuda.h"
 
 static constexpr int THREADS = 256;
 
 // --- small kernels -------------------------------------------------------------------------------
-
-struct alignas(8) bf16_4 {
-    uint16_t x, y, z, w;
-};
-
-static __device__ inline struct bf16_4 narrow4(float4 v)
-{
-    return { to_bf16(v.x), to_bf16(v.y), to_bf16(v.z), to_bf16(v.w) };
-}
 
 // y (bf16) = rmsnorm(x) * gain, a block a row; n is a multiple of 4.
 static __global__ void norm_narrow_kernel(uint16_t *y, const float *x, const float *gain, int64_t n,
@@ -41,16 +33,6 @@ static __global__ void norm_narrow_kernel(uint16_t *y, const float *x, const flo
         const float4 v = from[i], g = by[i];
         to[i] = narrow4({ v.x * s * g.x, v.y * s * g.y, v.z * s * g.z, v.w * s * g.w });
     }
-}
-
-// y (bf16) = x, four at a time.
-static __global__ void narrow4_kernel(uint16_t *y, const float *x, int64_t n)
-{
-    cuda_next_may_begin();
-    cuda_former();
-    const float4 *from = reinterpret_cast<const float4 *>(x);
-    struct bf16_4 *to = reinterpret_cast<struct bf16_4 *>(y);
-    FOR_EACH(i, n / 4) to[i] = narrow4(from[i]);
 }
 
 static __device__ inline uint16_t silu_times(uint16_t gate, uint16_t up)
@@ -248,9 +230,7 @@ static int fused_add_cuda(const struct fused_add *p)
     }
     if (!many(n, floats(p->x), &p->w, p->mode)) return FUSED_NOT;
     uint16_t *x = static_cast<uint16_t *>(cuda_scratch((size_t)(n * k) * sizeof *x));
-    if (!x || LAUNCH_EARLY(narrow4_kernel, blocks_for(n * k / 4, THREADS), THREADS, 0, x,
-                           floats(p->x), n * k) < 0)
-        return -1;
+    if (!x || matmul_narrow(x, p->x->data, n * k, DTYPE_F32) < 0) return -1;
     return multiply(floats(p->h), DTYPE_F32, x, n, &p->w, true);
 }
 

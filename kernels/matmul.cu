@@ -5,6 +5,7 @@
 // rows at a time, and multiplied as f32. What is rounded or widened lies in scratch.
 #include "kernels/columns_cuda.h"
 #include "kernels/matmul_cuda.h"
+#include "kernels/pack_cuda.h"
 
 static constexpr int64_t BLOCK_NUMBERS = 1 << 24; // widened weights at a time: 64 MB
 
@@ -13,13 +14,25 @@ static __global__ void narrow_kernel(uint16_t *y, const void *x, int64_t n, enum
     FOR_EACH(i, n) y[i] = to_bf16(number_at(x, i, dtype));
 }
 
+// Of f32, four at a time.
+static __global__ void narrow4_kernel(struct bf16_4 *y, const float4 *x, int64_t n)
+{
+    cuda_next_may_begin();
+    cuda_former();
+    FOR_EACH(i, n) y[i] = narrow4(x[i]);
+}
+
 static __global__ void widen_numbers_kernel(float *y, const void *x, int64_t n, enum dtype dtype)
 {
     FOR_EACH(i, n) y[i] = number_at(x, i, dtype);
 }
 
-static int narrow(uint16_t *y, const void *x, int64_t n, enum dtype dtype)
+int matmul_narrow(uint16_t *y, const void *x, int64_t n, enum dtype dtype)
 {
+    if (n && dtype == DTYPE_F32 && n % 4 == 0 && (uintptr_t)x % 16 == 0)
+        return LAUNCH_EARLY(narrow4_kernel, blocks_for(n / 4, EACH), EACH, 0,
+                            reinterpret_cast<struct bf16_4 *>(y), static_cast<const float4 *>(x),
+                            n / 4);
     return n ? LAUNCH(narrow_kernel, blocks_for(n, EACH), EACH, 0, y, x, n, dtype) : 0;
 }
 
@@ -38,11 +51,11 @@ static int multiply_bf16(struct lt_product p)
     char *scratch = static_cast<char *>(cuda_scratch((size_t)(a + b) * sizeof(uint16_t) + 512));
     if (!scratch) return -1;
     uint16_t *left = take_shorts(&scratch, a);
-    if (narrow(left, p.a.data, a, p.a.dtype) < 0) return -1;
+    if (matmul_narrow(left, p.a.data, a, p.a.dtype) < 0) return -1;
     p.a.data = left;
     if (b) {
         uint16_t *right = take_shorts(&scratch, b);
-        if (narrow(right, p.b.data, b, p.b.dtype) < 0) return -1;
+        if (matmul_narrow(right, p.b.data, b, p.b.dtype) < 0) return -1;
         p.b.data = right;
     }
     p.a.dtype = p.b.dtype = DTYPE_BF16;

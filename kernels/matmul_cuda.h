@@ -17,6 +17,9 @@ static constexpr int64_t FEW_ROWS = 8; // up to here a product reads the weights
 // y[rows,M] = x[rows,K] w[M,K]^T + bias, rows <= FEW_ROWS; w of any float dtype. (gemv.cu)
 int matmul_few(float *y, const float *x, const struct tensor *w, const float *bias, int64_t rows);
 
+// y[n] = x rounded to bf16. (matmul.cu)
+int matmul_narrow(uint16_t *y, const void *x, int64_t n, enum dtype dtype);
+
 extern const struct fused fused_cuda; // fused.cu
 
 // --- one row (one_row.cu) ------------------------------------------------------------------------

@@ -18,6 +18,16 @@ __device__ inline uint4 load_once(const void *from)
 #endif
 }
 
+// Four numbers rounded to bf16.
+struct alignas(8) bf16_4 {
+    uint16_t x, y, z, w;
+};
+
+__device__ inline struct bf16_4 narrow4(float4 v)
+{
+    return { to_bf16(v.x), to_bf16(v.y), to_bf16(v.z), to_bf16(v.w) };
+}
+
 // A number of two bytes.
 template <bool HALF> struct shorts {
     uint16_t bits;
