@@ -340,6 +340,28 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     return model ? params_check(model, settings, err) : 0;
 }
 
+// "loss 0.25 after 40 steps, validation loss 0.31 (step 36); adapter in 'norms'"
+static char *outcome(const struct job_end *end)
+{
+    static const char *const scores[] = { "validation score", "validation loss" };
+    const char *step = job_end_value(end, "best step");
+    const char *model = job_end_value(end, "model"), *adapter = job_end_value(end, "adapter");
+    struct buf b = { 0 };
+    if (!model && !adapter) return xstrdup("its result was there already");
+    if (!isnan(end->loss))
+        buf_printf(&b, "loss %.4f after %.0f step%s", end->loss, end->steps,
+                   end->steps == 1 ? "" : "s");
+    for (size_t i = 0; i < 2; i++) {
+        const char *value = job_end_value(end, scores[i]);
+        if (value)
+            buf_printf(&b, "%s%s %s, the best, at step %s", b.length ? "; " : "", scores[i], value,
+                       step ? step : "?");
+    }
+    buf_printf(&b, "%s%s in '%s'", b.length ? "; " : "", model ? "model" : "adapter",
+               model ? model : adapter);
+    return buf_take(&b);
+}
+
 const struct job_kind job_kind_train = {
     .name = "train",
     .usage = "DATA OUT [--images DIR] [--resume]",
@@ -347,4 +369,5 @@ const struct job_kind job_kind_train = {
     .needs_model = true,
     .check = check,
     .run = run,
+    .outcome = outcome,
 };

@@ -277,7 +277,10 @@ static char *score_text(const struct score *s)
 {
     if (s->why) return xasprintf("failed: %s", s->why);
     if (isnan(s->value)) return xstrdup("no finite score");
-    return xasprintf("%s %.6g (step %lld)", s->what, s->value, (long long)s->step);
+    if (s->value == s->loss || !isfinite(s->loss))
+        return xasprintf("%s %.6g (step %lld)", s->what, s->value, (long long)s->step);
+    return xasprintf("%s %.6g, loss %.6g (step %lld)", s->what, s->value, s->loss,
+                     (long long)s->step);
 }
 
 // The record of the sweep; `best` NULL: it is under way.
@@ -386,6 +389,29 @@ static int run(struct job *j, struct err *err)
     return status;
 }
 
+// The scores stand before "best", each under its setting and value.
+static char *outcome(const struct job_end *end)
+{
+    const char *best = job_end_value(end, "best"), *folder = job_end_value(end, "best run");
+    if (!best || !folder) return xstrdup("its result was there already");
+    return xasprintf("best is %s, in '%s'", best, folder);
+}
+
+static void show(const struct job_end *end, struct sinks *sinks)
+{
+    static const char *const columns[] = { "value", "score", "" };
+    const char *best = job_end_value(end, "best");
+    struct table_builder t;
+    table_begin(&t, "sweep", 3, columns, NULL);
+    for (size_t i = 0; i < end->count && strcmp(end->results[i].key, "best") != 0; i++) {
+        const char *value = strchr(end->results[i].key, ' ');
+        table_add(&t, "%s", end->results[i].key);
+        table_add(&t, "%s", end->results[i].value);
+        table_add(&t, "%s", value && best && !strcmp(value + 1, best) ? "best" : "");
+    }
+    if (t.count) table_emit(&t, sinks);
+}
+
 const struct job_kind job_kind_sweep = {
     .name = "sweep",
     .usage = "KEY V1,V2,... DATA OUT [--images DIR]",
@@ -393,4 +419,6 @@ const struct job_kind job_kind_sweep = {
     .needs_model = true,
     .check = check,
     .run = run,
+    .outcome = outcome,
+    .show = show,
 };
