@@ -55,9 +55,12 @@ lines "/plot 1 loss grad_var.layers.0.input_layernorm"
 check "drawn" 'select(.event=="error").message' ""
 
 # A job by the folder it writes into; a look at a finished run (--resume) tells nothing new.
-lines "/load $llava" "/set train.method layernorm" "/train $work/data.jsonl $work/norms --resume" /wait \
-    "/job $work/norms" "/plot $work/norms $work/all loss --csv $work/both.csv" "/job $work/no/such"
-check "all but the last" 'select(.event=="done").ok | tostring' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse'
+lines "/load $llava" "/train $work/data.jsonl $work/norms --resume" /wait
+check_has "made with other settings" 'select(.event=="error").message' \
+    "holds a finished training: the run began with train.method=layernorm-simple, but now it is"
+lines "/load $llava" "/set train.method layernorm-simple" "/set train.batch 2" "/set train.epochs 2" \
+    "/train $work/data.jsonl $work/norms --resume" /wait "/job $work/norms" "/plot $work/norms $work/all loss --csv $work/both.csv" "/job $work/no/such"
+check "all but the last" 'select(.event=="done").ok | tostring' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse'
 check "the run that told something" \
     'select(.event=="table" and .name=="job") | .rows | map(select(.[0]=="job"))[0][1]' 1
 check_has "nothing new" 'select(.event=="notice").text' "(train) is done: its result was there already"
@@ -87,9 +90,9 @@ lines "/load $llava" "/set job.nice 0" "/set train.batch 2" "/set train.steps 4"
     "/set train.save_every 2" "/set train.keep 2" "/set train.method lora" \
     "/train $work/data.jsonl $work/kept" /wait "/set train.method all" \
     "/train $work/data.jsonl $work/whole" /wait "/adapter load $work/kept/checkpoint-2" \
-    "/adapter load $work/kept/checkpoint-4" "/eval $work/data.jsonl" /wait "/job 9" \
+    "/adapter load $work/kept/checkpoint-4" "/eval $work/data.jsonl" /wait "/job 10" \
     "/adapter load $work/whole/checkpoint-2" "/load $work/whole/checkpoint-2" \
-    "/eval $work/data.jsonl" /wait "/job 10" "/plot 99"
+    "/eval $work/data.jsonl" /wait "/job 11" "/plot 99"
 check "checkpoints" 'select(.event=="error").message' "'$work/whole/checkpoint-2' is not an adapter (it has no adapter_config.json and no extra.safetensors) but a model: /load it
 there is no job 99 (/jobs lists them)"
 check "scored" '[select(.event=="table" and .name=="job") | .rows[] | select(.[0]=="n")[1]] | .[]' $'6\n6'
