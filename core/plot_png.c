@@ -146,7 +146,7 @@ static int legend(const struct sheet *s, const struct plot_line *lines, size_t c
             if (bars)
                 box(s, x, y + 2, x + 12, y + LETTER - 2, colours[l]);
             else
-                mark(s, x + 6, y + LETTER / 2, l, 5);
+                mark(s, x + 6, y + LETTER * 0.5, l, 5);
             write_text(s, x + 20, y, lines[l].name, colours[l]);
         }
         x += width + 16;
