@@ -12,7 +12,7 @@
 #   make test-gpu   compare the GPU with the CPU      make bench-gpu  measure it
 #
 # Variables: SAN=1 builds and tests with ASan + UBSan (in build/san), WERROR=1 makes warnings errors,
-# FUZZ_SECONDS=20 is the time of each fuzzer.
+# FUZZ_SECONDS=20 is the time of each fuzzer, FUZZ_SEED=1 makes it begin alike each time.
 
 # --- what we build with, and why each is here ------------------------------------------------------
 # libcjson-dev      JSON          libpcre2-dev      split patterns of tokenizers (\p{L}, look-ahead)
@@ -216,6 +216,7 @@ screenshots: vlmsh $(B)/tools/shot
 
 # --- fuzzing: libFuzzer needs clang; everything is compiled again with its coverage -------------------
 FUZZ_SECONDS ?= 600
+FUZZ_SEED ?= 0
 FUZZ_FLAGS := -std=c17 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I. -g -O1 -w -pthread -MMD -MP \
               -fsanitize=address,undefined -fno-sanitize-recover=undefined
 FUZZ_BIN := $(FUZZERS:tests/fuzz/%.c=build/fuzz/bin/%)
@@ -223,7 +224,7 @@ FUZZ_OBJ := $(patsubst %.c,build/fuzz/%.o,$(CORE) $(KERNELS) kernels/cpu.c $(SHE
 fuzz: deps-fuzz
 	@$(MAKE) --no-print-directory $(JOBS) fuzz-run
 fuzz-run: $(FUZZ_BIN)
-	@tests/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZ_BIN)
+	@tests/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZ_SEED) $(FUZZ_BIN)
 build/fuzz/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CLANG) clang $(FUZZ_FLAGS) $(if $(filter $(KERNELS),$<),-DISA=base -DISA_base=1) -fsanitize=fuzzer-no-link -c -o $@ $<

@@ -11,6 +11,9 @@
 
 enum { SIZE_MAX_BYTES = 64 << 20, COLUMNS_MAX = 4096 };
 
+// Spreadsheets begin a file with it.
+static const char byte_order_mark[] = "\xef\xbb\xbf";
+
 // --- the table -----------------------------------------------------------------------------------
 
 static void row_free(char **row, int count)
@@ -182,9 +185,8 @@ static int read_rows(struct csv *t, struct reader *r, struct err *err)
 
 int csv_parse(struct csv *t, const char *text, size_t size, const char *name, struct err *err)
 {
-    static const char mark[] = "\xef\xbb\xbf"; // of byte order, as spreadsheets write it
-    const size_t skip =
-        size >= sizeof mark - 1 && !memcmp(text, mark, sizeof mark - 1) ? sizeof mark - 1 : 0;
+    const size_t length = sizeof byte_order_mark - 1;
+    const size_t skip = size >= length && !memcmp(text, byte_order_mark, length) ? length : 0;
     struct reader r = { .p = text + skip, .end = text + size, .line = 1 };
     *t = (struct csv){ 0 };
     if (memchr(text, 0, size)) return err_set(err, "'%s' holds a zero byte: this is no CSV", name);
@@ -224,7 +226,8 @@ void csv_text(FILE *f, const char *text, char end)
 
 static void write_field(FILE *f, const char *text)
 {
-    if (!text[strcspn(text, ",\"\r\n")]) {
+    const bool marked = !strncmp(text, byte_order_mark, sizeof byte_order_mark - 1);
+    if (!marked && !text[strcspn(text, ",\"\r\n")]) {
         fputs(text, f);
         return;
     }

@@ -101,6 +101,30 @@ static void a_table_is_read_as_it_was_written(void **state)
     free(path);
 }
 
+// Only the first mark of a file is none of its text.
+static void a_mark_in_the_first_name_is_kept(void **state)
+{
+    struct csv t, back;
+    struct err err;
+    char path[] = "/tmp/vlmsh-csv-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(parse(&t,
+                           "\xef\xbb\xbf\xef\xbb\xbf"
+                           "a\n1\n",
+                           &err),
+                     0);
+    assert_string_equal(t.columns[0], "\xef\xbb\xbf"
+                                      "a");
+    assert_int_equal(csv_write(&t, path, &err), 0);
+    assert_int_equal(csv_read(&back, path, &err), 0);
+    assert_string_equal(back.columns[0], t.columns[0]);
+    csv_release(&t);
+    csv_release(&back);
+    unlink(path);
+}
+
 static void values_are_compared_and_read(void **state)
 {
     double v;
@@ -120,6 +144,7 @@ int main(void)
         cmocka_unit_test(nothing_is_an_empty_table_and_marks_are_passed_over),
         cmocka_unit_test(odd_files_are_refused),
         cmocka_unit_test(a_table_is_read_as_it_was_written),
+        cmocka_unit_test(a_mark_in_the_first_name_is_kept),
         cmocka_unit_test(values_are_compared_and_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

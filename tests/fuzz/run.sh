@@ -1,9 +1,9 @@
 #!/bin/bash
-# Runs fuzzers one after another: tests/fuzz/run.sh SECONDS BIN...
+# Runs fuzzers one after another: tests/fuzz/run.sh SECONDS SEED BIN... (seed 0: another one each time)
 # Each starts from a few small files made from tests/goldens; one line a fuzzer. A crash, a hang of
 # 10 s or more than 2 GB of memory fails it; the input that did it is kept beside the binary.
-seconds=$1
-shift
+seconds=$1 seed=$2
+shift 2
 cd "$(dirname "$0")/../.." || exit 1
 goldens=tests/goldens
 work=$(mktemp -d) || exit 1
@@ -47,6 +47,10 @@ make_seeds() { # NAME FOLDER
         printf '[{"id": "a", "kind": "detail", "image": "x.png", "conversations": [{"from": "human", "value": "<image>\\n?"}, {"from": "gpt", "value": "\\"]"}]},\n {"id": 7, "question": "q", "answer": "r", "choices": ["r"], "metric": "letter"}]\n' >"$2/list"
         printf '{"messages": [{"role": "user", "content": "<image> q <image>"}], "images": ["x", "y"]}\n[{"role": "user", "content": [{"type": "image", "path": "z"}, {"type": "text", "text": "q"}]}]\n{broken\n' >"$2/lines"
         ;;
+    csv)
+        printf '\xef\xbb\xbfstep,"a, b","c ""d"""\r\n1,2,3\r\n\r\n,"",x\n' >"$2/quoted"
+        printf '"\xef\xbb\xbfone"\n""\nlast' >"$2/column"
+        ;;
     *tokenizer*)
         for d in "$goldens"/*/tokenizer.json; do cp "$d" "$2/$(basename "$(dirname "$d")")"; done
         ;;
@@ -67,7 +71,7 @@ for bin in "$@"; do
     name=$(basename "$bin")
     mkdir -p "$work/$name"
     make_seeds "$name" "$work/$name"
-    "$bin" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
+    "$bin" -max_total_time="$seconds" -seed="$seed" -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
         -dict=tests/fuzz/words.dict -artifact_prefix="$bin-" "$work/$name" >"$work/log" 2>&1
     status=$?
     if [ $status = 0 ]; then
