@@ -77,6 +77,8 @@ struct command {
     bool rest;           // one argument: the rest of the line as typed (or one quoted string)
     bool options;        // with `rest`: a line that begins with "--word" is split as usual
     unsigned needs;      // enum command_needs
+    const char *live;    // it changes settings alone: may run between two tokens of an answer. ""
+                         // always, "load scale": with these as the first argument; NULL never
     enum completion complete;
     const char *const *words; // COMPLETE_WORDS, COMPLETE_JOB: subcommands
     // Are the arguments well formed? Asked before anything else; may be NULL.
@@ -90,6 +92,8 @@ const struct command *command_find(const char *name); // by name or alias; NULL 
 const char *command_nearest(const char *name);        // for "did you mean"; NULL if none is near
 // Is `name` an alias of this command?
 bool command_has_alias(const struct command *command, const char *name);
+// Is the word among those that blanks separate? `words` may be NULL.
+bool word_among(const char *words, const char *word, size_t length);
 // Is there what the command needs? -1 with a message that says what to do.
 int command_check_needs(const struct shell *shell, unsigned needs, struct err *err);
 // Checks its arguments and what it needs, then runs it.
@@ -103,6 +107,8 @@ const char *setting_next(const struct setting *row, const char *now, int count, 
 // /command args, else text for the model. ${NAME} is replaced from the variables or the
 // environment. The caller reports *err.
 int shell_line(struct shell *shell, const char *line, struct err *err);
+// May the line run in the middle of an answer (struct command, `live`)?
+bool shell_line_live(const char *line);
 // Runs a script file ("-" = standard input) up to the first error: "FILE:LINE: reason". Outside
 // /run each line dealt with ends with EVENT_DONE; for the line that fails the caller emits
 // EVENT_ERROR and EVENT_DONE.

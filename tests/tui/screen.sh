@@ -58,6 +58,21 @@ line 'a slow question'
 wait_for 'tok/s'
 keys M-1
 wait_for ' NORM ' 'a setting is not changed in the middle of an answer'
+keys M-1
+wait_gone ' NORM '
+line '/align'
+wait_for ' NORM ' '/align waits for the end of the answer'
+line '/capa'
+wait_for 'without ffn.approx=hadamard: ' '/capa waits for the end of the answer'
+wait_for ' CAPA '
+line '/baseline'
+wait_gone ' CAPA '
+line '/preset load capa-prune'
+wait_for ' CAPA ' '/preset load waits for the end of the answer'
+line '/ira'
+wait_for 'not changed: .*ira'
+line '/preset list' # no change: it waits
+wait_for '+1 waiting'
 keys 'typed meanwhile'
 wait_for 'vlmsh> typed meanwhile'
 keys C-c
