@@ -5,8 +5,11 @@ set -eu
 mkdir -p "$work/config/vlmsh"
 printf '# keys of my own\n/set sample.max_tokens 12\n/bind Ctrl-T /toggle ira.gate\n' >"$work/config/vlmsh/config"
 
+mkdir -p "$work/hub/models--org--tiny/snapshots" # as huggingface_hub keeps models
+ln -s "$PWD/$model" "$work/hub/models--org--tiny/snapshots/abc123"
+
 shell_at 120 36
-line "'$VLMSH' $model"
+line "HF_HUB_CACHE='$work/hub' '$VLMSH' $model"
 wait_for 'llava-1.5 cpu'
 wait_for 'Type a question'
 wait_for 'max_tokens = 12' # the config file was read
@@ -108,6 +111,16 @@ keys -l wide
 wait_for 'wide.png'
 keys Enter
 wait_for 'wide.png [0-9]*x[0-9]*, '
+line '/open model'
+wait_for 'org/tiny  *model of the Hugging Face cache'
+wait_for 'tests/  *folder'
+keys -l 'tiny'; keys Enter
+wait_for "loaded 'org/tiny'"
+keys -l '/load or'; keys Tab
+wait_for '/load org/tiny'
+keys C-u
+line "/load $model"
+wait_for "loaded '$model'"
 keys -l '/toke'; keys Tab
 wait_for '/tokenize .*/tokenizer'
 keys C-u
