@@ -20,6 +20,7 @@ struct shell_screen {
     // What it shows as text; lines, columns 0: at its own size.
     int (*capture)(void *self, int lines, int columns, struct buf *text, struct err *err);
     int (*open)(void *self, const char *what, struct err *err); // a list to choose from
+    int (*columns)(void *self);                                 // that a text has; 0: not known
 };
 
 // The table of keys, with what the user bound.
@@ -50,6 +51,12 @@ struct shell {
     bool interactive; // a person types: a failed line does not end it
     int depth;        // of /run
 };
+
+// Columns for a drawing; 0: those of the terminal.
+static inline int shell_columns(const struct shell *shell)
+{
+    return shell->screen ? shell->screen->columns(shell->screen->self) : 0;
+}
 
 enum command_needs { NEEDS_NOTHING = 0, NEEDS_MODEL = 1, NEEDS_TOKENIZER = 2, NEEDS_STORE = 4 };
 

@@ -136,6 +136,11 @@ static int open_list(void *self, const char *what, struct err *err)
     return 0;
 }
 
+static int text_columns(void *self)
+{
+    return atomic_load(&((struct screen *)self)->text_columns);
+}
+
 // --- the loop ------------------------------------------------------------------------------------
 
 static void take_signals(struct screen *s)
@@ -248,7 +253,9 @@ int screen_run(struct screen *s, struct shell *shell, struct keys *keys, int (*b
                void *self)
 {
     struct err err = { 0 };
-    const struct shell_screen hooks = { .self = s, .capture = capture, .open = open_list };
+    const struct shell_screen hooks = {
+        .self = s, .capture = capture, .open = open_list, .columns = text_columns
+    };
     s->shell = shell;
     s->keys = keys;
     signals_busy(false);

@@ -213,7 +213,7 @@ static void take_clear(struct view *v, const struct event *e)
 
 static void take_text(struct view *v, const struct event *e)
 {
-    view_add(v, ENTRY_TEXT, e->text);
+    view_add(v, e->ok ? ENTRY_TABLE : ENTRY_TEXT, e->text);
 }
 
 static void take_notice(struct view *v, const struct event *e)
