@@ -233,6 +233,7 @@ static void open_all(struct screen *s, struct err *err)
     if (s->shell->store) s->look.store = store_open(store_path(s->shell->store), NULL);
     s->typed.history = history_open(path);
     free(path);
+    terminal_locale();
     s->prompt = prompt_new(&s->look, on_line, s); // before curses: both read terminfo
     s->terminal = terminal_open(err);
 }

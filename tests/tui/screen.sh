@@ -209,6 +209,33 @@ wait_for 'shell> *$'
 line 'echo status $?'
 wait_for 'status 130'
 
+# No locale is set: the terminal shows UTF-8 all the same.
+line "LC_ALL=C '$VLMSH' $model"
+wait_for '─ conversation ─'
+keys -l '猫 é'
+wait_for 'vlmsh> 猫 é'
+keys C-u F10
+wait_for 'shell> *$'
+
+# Linux's console has no braille and no fancy signs; GNU screen no true colour.
+line "TERM=linux '$VLMSH' $model"
+wait_for '─ conversation ─'
+line 'What is this?'
+wait_for '12 tokens, '
+line '/norms'
+wait_for '^│> /norms\|^│ *layer '
+wait_for '[*][*]' 'curves are not drawn with stars'
+tmux capture-pane -p | LC_ALL=C grep -q $'\xe2[\xa0-\xa3]' && fail 'braille on the console'
+keys F10
+wait_for 'shell> *$'
+line "clear; STY=1.test COLORTERM=truecolor '$VLMSH' $model"
+wait_for '─ conversation ─'
+line "/image $pictures/scene.png"
+wait_for '▀▀▀'
+tmux capture-pane -e -p | grep -q '48;2;' && fail 'true colour in GNU screen'
+keys F10
+wait_for 'shell> *$'
+
 # No colours, an old terminal, none that can be drawn on.
 line "TERM=vt100 LC_ALL=C '$VLMSH' $model"
 wait_for 'F1 keys'
