@@ -209,6 +209,18 @@ wait_for 'shell> *$'
 line 'echo status $?'
 wait_for 'status 130'
 
+# A crash, here one that was sent: the terminal is as it was, the status tells.
+line 'clear'
+line "'$VLMSH' $model"
+wait_for '─ conversation ─'
+shell_pid=$(tmux display-message -p '#{pane_pid}')
+kill -SEGV $(ps -o pid= --ppid "$shell_pid")
+wait_for 'shell> *$' 'a crash does not end it'
+line 'echo status $?'
+wait_for 'status 139'
+line 'stty -a | tr ";" "\n" | grep -c -w -e " icanon"'
+wait_for '^1$' 'the terminal is not as it was'
+
 # No locale is set: the terminal shows UTF-8 all the same.
 line "LC_ALL=C '$VLMSH' $model"
 wait_for '─ conversation ─'
