@@ -67,7 +67,7 @@ line '/align'
 wait_for ' NORM ' '/align waits for the end of the answer'
 line '/capa'
 wait_for 'without ffn.approx=hadamard: ' '/capa waits for the end of the answer'
-wait_for ' CAPA '
+wait_for ' CAPA 25% @2 ' # not "auto"
 line '/baseline'
 wait_gone ' CAPA '
 line '/preset load capa-prune'
@@ -94,6 +94,7 @@ keys -l 'nrmalgn'
 wait_for 'norm.align *= off'
 keys Enter
 wait_for 'vlmsh> /set norm.align'
+wait_for '^ norm.align: on' 'what the setting takes is not said'
 keys C-u
 keys F1
 wait_for 'keys: input'
@@ -182,8 +183,8 @@ wait_for 'vlmsh> my draft'
 shell_pid=$(tmux display-message -p '#{pane_pid}')
 kill -TERM $(ps -o pid= --ppid "$shell_pid")
 wait_for 'shell> *$'
-line 'stty -a | tr ";" "\n" | grep -c -w -e icanon'
-wait_for '^1$' 'the terminal is not as it was'
+line "stty -a | grep -o -e '-*icanon'"
+wait_for '^icanon' 'the terminal is not as it was'
 line "'$VLMSH' --session test $model"
 wait_for 'llava-1.5 cpu'
 line "/image $pictures/square.png"
@@ -218,8 +219,8 @@ kill -SEGV $(ps -o pid= --ppid "$shell_pid")
 wait_for 'shell> *$' 'a crash does not end it'
 line 'echo status $?'
 wait_for 'status 139'
-line 'stty -a | tr ";" "\n" | grep -c -w -e " icanon"'
-wait_for '^1$' 'the terminal is not as it was'
+line "stty -a | grep -o -e '-*icanon'"
+wait_for '^icanon' 'the terminal is not as it was'
 
 # No locale is set: the terminal shows UTF-8 all the same.
 line "LC_ALL=C '$VLMSH' $model"
