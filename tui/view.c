@@ -346,7 +346,8 @@ static void take_busy(struct view *v, const struct news *n)
 static void take_idle(struct view *v)
 {
     v->busy = v->answering = false;
-    free(v->hint); // "stopping": it has
+    if (!v->hint || strncmp(v->hint, "stopping", 8) != 0) return; // it has
+    free(v->hint);
     v->hint = NULL;
 }
 

@@ -30,6 +30,13 @@ keys Left; keys Left
 wait_for 'token 8'
 keys Home
 wait_for 'token 0'
+keys Up
+wait_for 'live_layer = 3'
+wait_for 'holds from the next answer on'
+keys Down
+wait_for 'live_layer = 2'
+keys Down
+wait_for 'live_layer = 1' 'keys step from the map, not from the setting'
 keys Escape; sleep 0.2
 
 # Settings: by the panel, by a key of one's own, by Alt-4 (which the model refuses with a message).
