@@ -103,12 +103,13 @@ static void set_modes(void)
 struct terminal *terminal_open(struct err *err)
 {
     struct terminal *t = xcalloc(1, sizeof *t);
-    const char *truecolor = getenv("COLORTERM"), *plain = getenv("NO_COLOR");
+    const char *truecolor = getenv("COLORTERM"), *plain = getenv("NO_COLOR"),
+               *term = getenv("TERM");
     t->ascii = !terminal_locale();
     t->screen = newterm(NULL, stdout, stdin);
     if (!t->screen) {
         free(t);
-        err_set(err, "the terminal '%s' cannot show a full screen: use --plain", getenv("TERM"));
+        err_set(err, "the terminal '%s' cannot show a full screen: use --plain", term ? term : "");
         return NULL;
     }
     set_term(t->screen);
@@ -117,7 +118,7 @@ struct terminal *terminal_open(struct err *err)
         use_default_colors();
         t->colours = COLORS;
     }
-    t->console = !strncmp(getenv("TERM"), "linux", 5);
+    t->console = term && !strncmp(term, "linux", 5);
     // GNU screen before 5.0 takes the parts of such a colour for blinking and the like.
     const char *inside = getenv("STY");
     const bool trusted = !inside || !*inside;
