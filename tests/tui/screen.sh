@@ -219,7 +219,7 @@ wait_for 'status 130'
 
 # A crash, here one that was sent: the terminal is as it was, the status tells.
 line 'clear'
-line "'$VLMSH' $model"
+line "ASAN_OPTIONS=handle_segv=0 '$VLMSH' $model"
 wait_for '─ conversation ─'
 shell_pid=$(tmux display-message -p '#{pane_pid}')
 kill -SEGV $(ps -o pid= --ppid "$shell_pid")
