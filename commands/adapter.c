@@ -243,6 +243,7 @@ const struct command command_adapter = {
         "of both on a fixed prompt (--once: a folder that holds a model is left as it is).",
     .max = 3,
     .needs = NEEDS_MODEL,
+    .live = "load unload scale",
     .complete = COMPLETE_WORDS,
     .words = words,
     .run = adapter_run,

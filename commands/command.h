@@ -20,6 +20,7 @@ struct shell_screen {
     // What it shows as text; lines, columns 0: at its own size.
     int (*capture)(void *self, int lines, int columns, struct buf *text, struct err *err);
     int (*open)(void *self, const char *what, struct err *err); // a list to choose from
+    int (*columns)(void *self);                                 // that a text has; 0: not known
 };
 
 // The table of keys, with what the user bound.
@@ -51,13 +52,19 @@ struct shell {
     int depth;        // of /run
 };
 
+// Columns for a drawing; 0: those of the terminal.
+static inline int shell_columns(const struct shell *shell)
+{
+    return shell->screen ? shell->screen->columns(shell->screen->self) : 0;
+}
+
 enum command_needs { NEEDS_NOTHING = 0, NEEDS_MODEL = 1, NEEDS_TOKENIZER = 2, NEEDS_STORE = 4 };
 
 // What Tab offers for an argument.
 enum completion {
     COMPLETE_NOTHING,
     COMPLETE_PATH,
-    COMPLETE_FOLDER,
+    COMPLETE_MODEL, // a folder, or a name in the hub cache
     COMPLETE_COMMAND,
     COMPLETE_SETTING,
     COMPLETE_VALUE,
@@ -77,6 +84,8 @@ struct command {
     bool rest;           // one argument: the rest of the line as typed (or one quoted string)
     bool options;        // with `rest`: a line that begins with "--word" is split as usual
     unsigned needs;      // enum command_needs
+    const char *live;    // it changes settings alone: may run between two tokens of an answer. ""
+                         // always, "load scale": with these as the first argument; NULL never
     enum completion complete;
     const char *const *words; // COMPLETE_WORDS, COMPLETE_JOB: subcommands
     // Are the arguments well formed? Asked before anything else; may be NULL.
@@ -90,6 +99,8 @@ const struct command *command_find(const char *name); // by name or alias; NULL 
 const char *command_nearest(const char *name);        // for "did you mean"; NULL if none is near
 // Is `name` an alias of this command?
 bool command_has_alias(const struct command *command, const char *name);
+// Is the word among those that blanks separate? `words` may be NULL.
+bool word_among(const char *words, const char *word, size_t length);
 // Is there what the command needs? -1 with a message that says what to do.
 int command_check_needs(const struct shell *shell, unsigned needs, struct err *err);
 // Checks its arguments and what it needs, then runs it.
@@ -103,6 +114,8 @@ const char *setting_next(const struct setting *row, const char *now, int count, 
 // /command args, else text for the model. ${NAME} is replaced from the variables or the
 // environment. The caller reports *err.
 int shell_line(struct shell *shell, const char *line, struct err *err);
+// May the line run in the middle of an answer (struct command, `live`)?
+bool shell_line_live(const char *line);
 // Runs a script file ("-" = standard input) up to the first error: "FILE:LINE: reason". Outside
 // /run each line dealt with ends with EVENT_DONE; for the line that fails the caller emits
 // EVENT_ERROR and EVENT_DONE.

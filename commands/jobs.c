@@ -320,8 +320,8 @@ static int show_loss(const struct shell *shell, int64_t id, struct err *err)
         line.x = xreallocarray(NULL, c.count, sizeof *line.x);
         for (size_t i = 0; i < c.count; i++) line.x[i] = (double)c.steps[i];
         struct buf b = { 0 };
-        plot_text(&b, NULL, &line, 1, 0, 12);
-        sinks_text(shell->sinks, "%s", b.data);
+        plot_text(&b, NULL, &line, 1, shell_columns(shell), 12);
+        sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_TEXT, .text = b.data, .ok = true });
         buf_release(&b);
         free(line.x);
     }

@@ -31,7 +31,7 @@ const struct command command_load = {
         "stays.",
     .min = 1,
     .max = 1,
-    .complete = COMPLETE_FOLDER,
+    .complete = COMPLETE_MODEL,
     .run = load_run,
 };
 

@@ -268,8 +268,8 @@ int plot_show(struct shell *shell, const struct plot_options *o, const struct pl
         return 0;
     }
     struct buf b = { 0 };
-    plot_text(&b, axes, lines, count, 0, PLOT_HEIGHT);
-    sinks_text(shell->sinks, "%s", b.data);
+    plot_text(&b, axes, lines, count, shell_columns(shell), PLOT_HEIGHT);
+    sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_TEXT, .text = b.data, .ok = true });
     buf_release(&b);
     return 0;
 }

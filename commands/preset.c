@@ -224,6 +224,7 @@ const struct command command_preset = {
                "{early}, {transition}, {late} and {ffn} are layers of the model that is loaded.\n"
                "/compare takes them as @NAME.",
     .max = -1,
+    .live = "load",
     .complete = COMPLETE_PRESET,
     .words = words,
     .run = preset_run,

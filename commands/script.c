@@ -114,6 +114,18 @@ int shell_line(struct shell *shell, const char *line, struct err *err)
     return p[0] == '/' && p[1] != '/' ? run_command(shell, p, err) : run_text(shell, line, err);
 }
 
+bool shell_line_live(const char *line)
+{
+    const char *p = skip_blanks(line), *end = name_end(p);
+    if (*p != '/' || end == p) return false;
+    char *name = xstrndup(p + 1, (size_t)(end - p - 1));
+    const struct command *command = command_find(name);
+    const char *first = skip_blanks(end);
+    free(name);
+    if (!command || !command->live) return false;
+    return !*command->live || word_among(command->live, first, strcspn(first, " \t\n"));
+}
+
 // --- a file of lines -----------------------------------------------------------------------------
 
 struct script {

@@ -92,6 +92,7 @@ const struct command command_set = {
     .details = "/set KEY shows it, /set alone shows what differs from the defaults.\n"
                "/set KEY=VALUE is accepted too. /help KEY explains a setting.",
     .max = -1,
+    .live = "",
     .complete = COMPLETE_SETTING,
     .run = set_run,
 };
@@ -192,6 +193,7 @@ const struct command command_toggle = {
                "Made for keys: /bind F5 /toggle ira.on",
     .min = 1,
     .max = -1,
+    .live = "",
     .complete = COMPLETE_SETTING,
     .run = toggle_run,
 };
@@ -201,6 +203,7 @@ const struct command command_reset = {
     .usage = "/reset [KEY|all]",
     .help = "Gives a setting, or all of them, the default again.",
     .max = 1,
+    .live = "",
     .complete = COMPLETE_SETTING,
     .run = reset_run,
 };

@@ -23,15 +23,19 @@ const struct command *command_at(int index)
     return index >= 0 && index < count ? commands[index] : NULL;
 }
 
-bool command_has_alias(const struct command *command, const char *name)
+bool word_among(const char *words, const char *word, size_t length)
 {
-    const size_t length = strlen(name);
-    for (const char *p = command->alias; p && *p;) {
+    for (const char *p = words; p && *p;) {
         const size_t n = strcspn(p, " ");
-        if (n == length && !memcmp(p, name, n)) return true;
+        if (n == length && !memcmp(p, word, n)) return true;
         p += n + (p[n] == ' ');
     }
     return false;
+}
+
+bool command_has_alias(const struct command *command, const char *name)
+{
+    return word_among(command->alias, name, strlen(name));
 }
 
 const struct command *command_find(const char *name)

@@ -11,6 +11,7 @@
 
 #include "core/arena.h"
 #include "core/json.h"
+#include "core/names.h"
 #include "core/safetensors.h"
 
 struct checkpoint {
@@ -39,6 +40,8 @@ struct load_progress {
 // in the local hub cache ($HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/huggingface/hub; refs/main, else
 // the newest snapshot). A new string, or NULL with a message that says where it looked.
 char *checkpoint_locate(const char *name, struct err *err);
+// The models of that cache which have a config.json there, sorted: names for checkpoint_locate.
+void checkpoint_cached(struct names *found);
 
 // Opens and checks everything, maps the weights. A missing shard, a tensor in no shard, a broken
 // file: NULL and a message that names the file.

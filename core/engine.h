@@ -47,6 +47,9 @@ int engine_set_all(struct engine *e, const struct change *list, size_t count, st
 void engine_post_set(struct engine *e, const char *key, const char *value);
 void engine_post(struct engine *e, const struct change *list, size_t count, int64_t tokens);
 void engine_obey_posted(struct engine *e);
+// Called before each token of an answer, in its thread: whoever waits there may change settings and
+// adapters, and nothing else; the token obeys them.
+void engine_between(struct engine *e, void (*call)(void *self), void *self);
 
 // For work beside the conversation under settings of its own (comparisons): puts the adapter they
 // name on the model and gives its tensors; the values are looked at together. engine_lend NULL puts

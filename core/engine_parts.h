@@ -20,6 +20,8 @@ struct engine {
     bool watch;        // maps are told while answers come
     struct live *live; // of the answer under way
     struct changes posted;
+    void (*between)(void *self); // tokens of an answer; NULL: nobody waits there
+    void *between_self;
     struct answer_now *answering; // NULL: nothing is answered
     struct adapter *former;       // in whose place engine_lend put another, while lending
     bool lending;
@@ -30,7 +32,8 @@ struct engine {
 struct answer_now {
     struct engine *e;
     struct hooks hooks;
-    bool stale; // a change since the last pass asks for another one
+    bool changed; // a setting, since the last token
+    bool stale;   // a change since the last pass asks for another one
     int64_t tokens;
 };
 

@@ -40,6 +40,7 @@ static void setting_changed(struct engine *e, const struct setting *row, enum se
                                     .value = settings_text(e->settings, row->key),
                                     .count = e->answering ? e->answering->tokens : 0,
                                     .ok = true });
+    if (e->answering) e->answering->changed = true;
     went_stale(e, row->key, stale);
 }
 

@@ -146,20 +146,16 @@ static int attach(struct engine *e, struct hooks *hooks, struct err *err)
     return 0;
 }
 
-// Obeys what was posted for an answer of so many tokens; returns whether anything was set.
-static bool obey_posted(struct engine *e, int64_t tokens)
+// Obeys what was posted for an answer of so many tokens.
+static void obey_posted(struct engine *e, int64_t tokens)
 {
     struct change_batch batch;
     struct err err;
-    bool set = false;
     while (changes_take(&e->posted, tokens, &batch)) {
         if (engine_set_all(e, batch.list, batch.count, &err) < 0)
             sinks_notice(e->sinks, "not changed: %s", err.text);
-        else
-            set = true;
         change_batch_release(&batch);
     }
-    return set;
 }
 
 void engine_obey_posted(struct engine *e)
@@ -177,12 +173,22 @@ void engine_post_set(struct engine *e, const char *key, const char *value)
     engine_post(e, &(struct change){ key, value }, 1, 0);
 }
 
+void engine_between(struct engine *e, void (*call)(void *self), void *self)
+{
+    e->between = call;
+    e->between_self = self;
+}
+
 static enum answer_change change_answer(void *self, int64_t tokens, struct err *err)
 {
     struct answer_now *now = self;
     now->tokens = tokens;
     // A dump is of one pass over the prompt: changes wait for its end.
-    if (now->e->dump || !obey_posted(now->e, tokens)) return CHANGE_NONE;
+    if (now->e->dump) return CHANGE_NONE;
+    obey_posted(now->e, tokens);
+    if (now->e->between) now->e->between(now->e->between_self);
+    if (!now->changed) return CHANGE_NONE;
+    now->changed = false;
     if (attach(now->e, &now->hooks, err) < 0) return CHANGE_FAILED;
     const enum answer_change change = now->stale ? CHANGE_PASS : CHANGE_SETTINGS;
     now->stale = false;

@@ -19,7 +19,7 @@ struct picture;
 enum event_kind {
     EVENT_TOKEN,    // text, id: one generated token as it comes (text may be empty)
     EVENT_ANSWER,   // answer: it is complete
-    EVENT_TEXT,     // text: lines for the person (help, info)
+    EVENT_TEXT,     // text: lines for the person (help, info); ok: a drawing, lines stay whole
     EVENT_IDS,      // ids: token ids
     EVENT_TABLE,    // table
     EVENT_HEATMAP,  // heatmap

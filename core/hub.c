@@ -139,11 +139,16 @@ static char *newest_snapshot(const char *repository)
     return best;
 }
 
+static char *snapshot_of(const char *repository)
+{
+    char *found = snapshot_of_main(repository);
+    return found ? found : newest_snapshot(repository);
+}
+
 static char *locate_in_cache(const char *name, struct err *err)
 {
     char *cache = cache_folder(), *repository = repository_folder(cache, name);
-    char *found = snapshot_of_main(repository);
-    if (!found) found = newest_snapshot(repository);
+    char *found = snapshot_of(repository);
     if (!found && is_folder(repository))
         err_set(err, "'%s' has no complete snapshot in '%s': fetch it again with 'hf download %s'",
                 name, repository, name);
@@ -177,4 +182,59 @@ char *checkpoint_locate(const char *name, struct err *err)
     }
     free(path);
     return NULL;
+}
+
+// "models--org--name" as org/name; NULL: something else.
+static char *name_of(const char *folder)
+{
+    static const char prefix[] = "models--";
+    if (strncmp(folder, prefix, sizeof prefix - 1) != 0) return NULL;
+    char *name = xstrdup(folder + sizeof prefix - 1), *dashes = strstr(name, "--");
+    if (dashes) {
+        *dashes = '/';
+        memmove(dashes + 1, dashes + 2, strlen(dashes + 2) + 1);
+    }
+    if (is_hub_name(name)) return name;
+    free(name);
+    return NULL;
+}
+
+static bool is_model(const char *cache, const char *name)
+{
+    char *repository = repository_folder(cache, name), *found = snapshot_of(repository);
+    char *config = found ? xasprintf("%s/config.json", found) : NULL;
+    const bool there = config && access(config, R_OK) == 0;
+    free(config);
+    free(found);
+    free(repository);
+    return there;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void checkpoint_cached(struct names *found)
+{
+    char *cache = cache_folder(), **names = NULL;
+    size_t count = 0;
+    DIR *dir = opendir(cache);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        char *name = name_of(entry->d_name);
+        if (name && is_model(cache, name)) {
+            names = xreallocarray(names, count + 1, sizeof *names);
+            names[count++] = name;
+        } else {
+            free(name);
+        }
+    }
+    if (dir) closedir(dir);
+    if (count) qsort(names, count, sizeof *names, by_name);
+    for (size_t i = 0; i < count; i++) {
+        names_add(found, names[i], NULL);
+        free(names[i]);
+    }
+    free(names);
+    free(cache);
 }

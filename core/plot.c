@@ -174,6 +174,30 @@ static void draw_text(char *grid, int w, int h, const struct plot_frame *f,
     }
 }
 
+// Column by column where the points are too many: the mean by its mark, around it '.' from the
+// least to the most where the line is alone.
+static void draw_crowd(char *grid, int w, int h, const struct plot_frame *f,
+                       const struct plot_line *line, char mark, bool alone)
+{
+    struct plot_bins b;
+    if (!plot_bin(&b, line, f->log_x, f->x0, f->x1, (size_t)w)) {
+        draw_text(grid, w, h, f, line, mark);
+        return;
+    }
+    draw_text(grid, w, h, f, &(struct plot_line){ .x = b.x, .y = b.mean, .count = b.count }, mark);
+    for (size_t i = 0; i < b.count && alone; i++) {
+        const double low = plot_at(f->log_y, b.least[i]), high = plot_at(f->log_y, b.most[i]);
+        if (!isfinite(high)) continue;
+        const int x = place(plot_at(f->log_x, b.x[i]), f->x0, f->x1, w);
+        const int from = isfinite(low) ? place(low, f->y0, f->y1, h) : 0;
+        for (int y = from; y <= place(high, f->y0, f->y1, h); y++) {
+            char *cell = &grid[(h - 1 - y) * w + x];
+            if (*cell == ' ') *cell = '.';
+        }
+    }
+    plot_bins_release(&b);
+}
+
 static int label_width(const struct plot_frame *f)
 {
     size_t width = 1;
@@ -214,7 +238,8 @@ static void curves_text(struct buf *b, const struct plot_axes *axes, const struc
     const int left = label_width(&f) + 2, w = width - left - 1 > 10 ? width - left - 1 : 10;
     char *grid = xmalloc((size_t)w * (size_t)height);
     memset(grid, ' ', (size_t)w * (size_t)height);
-    for (size_t l = 0; l < count; l++) draw_text(grid, w, height, &f, &lines[l], marks[l]);
+    for (size_t l = 0; l < count; l++)
+        draw_crowd(grid, w, height, &f, &lines[l], marks[l], count == 1);
     for (int r = 0; r < height; r++) {
         char *label = NULL;
         for (int i = 0; i < f.y_count; i++)

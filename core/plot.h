@@ -31,14 +31,28 @@ struct plot_axes {
     bool log_x, log_y; // what is not above 0 is a gap
 };
 
-// axes NULL: plain ones. width 0: that of the terminal on standard output, else 80; height: lines
-// of the drawing itself (bars take a line each).
+// A line of very many points is drawn by its bins (below). axes NULL: plain ones. width 0: that of
+// the terminal on standard output, else 80; height: lines of the drawing itself (bars take a line
+// each).
 void plot_text(struct buf *b, const struct plot_axes *axes, const struct plot_line *lines,
                size_t count, int width, int height);
 int plot_png(const char *path, const struct plot_axes *axes, const struct plot_line *lines,
              size_t count, struct err *err);
 // Each value becomes the mean of those at most window / 2 places away; gaps are passed over.
 void plot_smooth(double *y, size_t count, size_t window);
+
+// A line's points by columns, where there are more than can be told apart and x never goes back:
+// in place of the line one draws its means, and from the least to the most around them.
+struct plot_bins {
+    double *x, *mean, *least, *most; // [count]; not finite: a gap
+    size_t count;
+};
+
+// From x0 to x1 (logarithms if log_x). false: the line is drawn as it is, there is nothing to
+// release.
+bool plot_bin(struct plot_bins *b, const struct plot_line *line, bool log_x, double x0, double x1,
+              size_t columns);
+void plot_bins_release(struct plot_bins *b);
 
 // Where an axis from min to max has its numbers: at most `most` round values; returns how many.
 // *format prints them with as many digits as tell them apart.

@@ -3,7 +3,7 @@
 //      title
 //      legend, in as many rows as it takes
 //   y  +---------------------------+
-//      |  few points of a line are marked
+//      |  few points of a line are marked, very many are drawn as means in a band
 //      +---------------------------+
 //                   x
 #include <math.h>
@@ -24,7 +24,8 @@ enum {
     DASH = 14, // pixels of the dashes of lines with marks, but for the first
     LETTER = LETTER_HEIGHT * DOT,
     ROW = (LETTER_HEIGHT + LETTER_BELOW + 2) * DOT, // of the legend
-    MARKED = 60                                     // points of a line that still get marks
+    MARKED = 60,                                    // points of a line that still get marks
+    BINS = 276                                      // of a line with more points: 3 pixels each
 };
 
 static const uint8_t colours[PLOT_LINES][3] = {
@@ -239,6 +240,41 @@ static void draw_line(const struct sheet *s, const struct plot_line *line, size_
     }
 }
 
+// From the least to the most of each bin, so light that other lines show through.
+static void draw_band(const struct sheet *s, const struct plot_bins *b, const uint8_t colour[3])
+{
+    const struct plot_frame *f = &s->frame;
+    for (size_t i = 0; i < b->count; i++) {
+        const double low = plot_at(f->log_y, b->least[i]), high = plot_at(f->log_y, b->most[i]);
+        if (!isfinite(high)) continue;
+        const double top = pixel_y(s, high), bottom = pixel_y(s, isfinite(low) ? low : f->y0);
+        const double x = pixel_x(s, plot_at(f->log_x, b->x[i]));
+        if (!(top >= 0 && bottom < HEIGHT && x >= 1 && x + 2 < WIDTH)) continue; // beyond doubles
+        for (int y = (int)top; y <= (int)bottom; y++)
+            for (int k = -1; k <= 1; k++) {
+                uint8_t *p = s->pixels + ((size_t)y * WIDTH + (size_t)((int)x + k)) * 3;
+                for (int c = 0; c < 3; c++) p[c] = (uint8_t)((3 * p[c] + colour[c]) / 4);
+            }
+    }
+}
+
+// All bands first: the means are drawn over them.
+static void draw_lines(const struct sheet *s, const struct plot_line *lines, size_t count)
+{
+    const struct plot_frame *f = &s->frame;
+    struct plot_bins bins[PLOT_LINES];
+    bool crowded[PLOT_LINES];
+    for (size_t l = 0; l < count; l++) {
+        crowded[l] = plot_bin(&bins[l], &lines[l], f->log_x, f->x0, f->x1, BINS);
+        draw_band(s, &bins[l], colours[l]);
+    }
+    for (size_t l = 0; l < count; l++) {
+        const struct plot_line mean = { .x = bins[l].x, .y = bins[l].mean, .count = bins[l].count };
+        draw_line(s, crowded[l] ? &mean : &lines[l], l, count);
+        plot_bins_release(&bins[l]);
+    }
+}
+
 // Line `l` of `count` at each name.
 static void draw_bars(const struct sheet *s, const struct plot_line *line, size_t l, size_t count)
 {
@@ -278,12 +314,8 @@ int plot_png(const char *path, const struct plot_axes *axes, const struct plot_l
     add_margin(&s.frame, bars);
     draw_frame(&s, axes);
     legend(&s, lines, count, bars, head);
-    for (size_t l = 0; l < count; l++) {
-        if (bars)
-            draw_bars(&s, &lines[l], l, count);
-        else
-            draw_line(&s, &lines[l], l, count);
-    }
+    for (size_t l = 0; l < count && bars; l++) draw_bars(&s, &lines[l], l, count);
+    if (!bars) draw_lines(&s, lines, count);
     const int status = image_write_png(path, s.pixels, WIDTH, HEIGHT, err);
     free(s.pixels);
     return status;

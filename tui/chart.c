@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/plot.h"
+
 struct chart chart_begin(struct canvas *c, struct area area, double min_x, double max_x,
                          double min_y, double max_y)
 {
@@ -40,7 +42,10 @@ static void dot(const struct chart *chart, enum style style, int x, int y)
     if (x < 0 || y < 0 || cx >= a.width || cy >= a.height) return;
     struct cell *cell = canvas_at(chart->canvas, a.x + cx, a.y + cy);
     if (!cell) return;
-    uint32_t now = cell->code >= 0x2800 && cell->code < 0x2900 ? cell->code : 0x2800;
+    const bool braille = cell->code >= 0x2800 && cell->code < 0x2900;
+    // A cell has one colour: faint dots make room for a line.
+    const bool faint = cell->style == STYLE_GHOST && style != STYLE_GHOST;
+    uint32_t now = braille && !faint ? cell->code : 0x2800;
     now = chart->canvas->ascii ? (style == STYLE_GHOST ? '.' : '*') : now | dots[y % 4][x % 2];
     cell->code = now;
     cell->width = 1;
@@ -72,4 +77,32 @@ void chart_line(const struct chart *chart, enum style style, const double *x, co
         last_y = py;
         before = true;
     }
+}
+
+// Every other dot of a column between two values.
+static void band(const struct chart *chart, double x, double low, double high)
+{
+    const double width = 2.0 * chart->area.width - 1, height = 4.0 * chart->area.height - 1;
+    const double u = (x - chart->min_x) / (chart->max_x - chart->min_x);
+    const double from = (high - chart->min_y) / (chart->max_y - chart->min_y),
+                 to = (low - chart->min_y) / (chart->max_y - chart->min_y);
+    if (!(u >= 0 && u <= 1 && to >= 0 && from <= 1)) return;
+    const int at = (int)(u * width + 0.5) & ~1;
+    const int top = (int)((1 - from) * height + 0.5), bottom = (int)((1 - to) * height + 0.5);
+    for (int y = top; y <= bottom; y++)
+        if (y % 2 == 0 || top == bottom) dot(chart, STYLE_GHOST, at, y);
+}
+
+void chart_crowd(const struct chart *chart, enum style style, double *x, double *y, size_t count)
+{
+    const struct plot_line line = { .x = x, .y = y, .count = count };
+    const size_t columns = chart->area.width > 0 ? (size_t)chart->area.width : 1;
+    struct plot_bins b;
+    if (!plot_bin(&b, &line, false, chart->min_x, chart->max_x, columns)) {
+        chart_line(chart, style, x, y, count);
+        return;
+    }
+    for (size_t i = 0; i < b.count; i++) band(chart, b.x[i], b.least[i], b.most[i]);
+    chart_line(chart, style, b.x, b.mean, b.count);
+    plot_bins_release(&b);
 }

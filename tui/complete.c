@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/checkpoint.h"
 #include "core/mem.h"
 #include "sessions/jobs.h"
 #include "sessions/presets.h"
@@ -42,6 +43,14 @@ static void add_values(struct candidates *c, const char *key)
     }
     for (int i = 0; row->choices && row->choices[i]; i++) add(c, "", row->choices[i]);
     if (!c->count && c->paths == PATHS_NONE && row->def && *row->def) add(c, "", row->def);
+}
+
+static void add_models(struct candidates *c)
+{
+    struct names found = { 0 };
+    checkpoint_cached(&found);
+    for (size_t i = 0; i < found.count; i++) add(c, "", found.list[i]);
+    names_release(&found);
 }
 
 static void add_sessions(const struct shell *shell, struct candidates *c)
@@ -110,7 +119,10 @@ static void add_arguments(const struct shell *shell, const struct command *comma
     switch (command->complete) {
     case COMPLETE_NOTHING: break;
     case COMPLETE_PATH: c->paths = PATHS_ALL; break;
-    case COMPLETE_FOLDER: c->paths = PATHS_FOLDERS; break;
+    case COMPLETE_MODEL:
+        add_models(c);
+        c->paths = PATHS_FOLDERS;
+        break;
     case COMPLETE_COMMAND:
         add_commands(c, "");
         add_settings(c);

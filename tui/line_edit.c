@@ -50,11 +50,14 @@ static char **complete(const char *text, int start, int end)
 {
     rl_attempted_completion_over = 1; // never file names of readline's own accord
     complete_find(current, rl_line_buffer, (size_t)start, &offered);
-    char **matches = rl_completion_matches(text, next_candidate);
-    if (!matches && offered.paths != PATHS_NONE) {
+    // Folders come before names (of models), files behind them (subcommands).
+    const bool folders = offered.paths == PATHS_FOLDERS, files = offered.paths == PATHS_ALL;
+    char **matches = folders ? rl_completion_matches(text, next_folder) : NULL;
+    if (matches) rl_filename_completion_desired = 1;
+    if (!matches) matches = rl_completion_matches(text, next_candidate);
+    if (!matches && files) {
         rl_filename_completion_desired = 1;
-        matches = rl_completion_matches(
-            text, offered.paths == PATHS_FOLDERS ? next_folder : rl_filename_completion_function);
+        matches = rl_completion_matches(text, rl_filename_completion_function);
     }
     candidates_release(&offered);
     return matches;

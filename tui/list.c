@@ -2,10 +2,12 @@
 #include "tui/list.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "commands/reference.h"
 #include "tui/picker.h"
 #include "tui/text.h"
 
@@ -228,6 +230,22 @@ void list_type(struct view *v, const struct key *key)
     list_ready(v);
 }
 
+// What goes on the line that was inserted.
+static void hint_arguments(struct view *v, const struct command *command, const char *value)
+{
+    char key[64] = "";
+    if (command) {
+        view_hint(v, "%s", command->usage);
+        return;
+    }
+    const struct setting *row = NULL;
+    if (sscanf(value, "/set %63s", key) == 1) row = settings_find(key);
+    if (!row) return;
+    char *allowed = setting_allowed(row);
+    view_hint(v, "%s: %s", row->key, allowed);
+    free(allowed);
+}
+
 static void choose(struct view *v, const struct shell *shell)
 {
     struct list_view *l = &v->list;
@@ -243,6 +261,7 @@ static void choose(struct view *v, const struct shell *shell)
         } else {
             free(v->insert);
             v->insert = xasprintf("%s%s", value, strchr(value, ' ') ? "" : " ");
+            hint_arguments(v, command, value);
         }
         list_close(v);
     } else {

@@ -3,6 +3,7 @@
 // A cell is two pixels: "▀" in the colour of the upper one on paper of the lower one. Without
 // colours it is a letter whose ink grows with the brightness (of the map, where there is one).
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tui/panel.h"
@@ -300,17 +301,24 @@ static int find_step(const struct image_view *i, const struct map *now, enum axi
     return best;
 }
 
-// Other layers and heads of the live map come with the next tokens.
+// Other layers and heads of the live map come with the next tokens: from where the setting is, it
+// may be ahead of the map that is shown.
 static void step_live(struct view *v, const struct map *now, enum axis axis, int direction)
 {
     const struct snapshot *s = v->snapshot;
     const int64_t most = !s ? 0 : axis == AXIS_LAYER ? s->layers : s->heads;
-    const int next = coordinate(now, axis) + direction;
     const char *key = axis == AXIS_LAYER ? "screen.live_layer" : "screen.live_head";
+    char *end;
+    const char *set = view_setting(v, key);
+    const long from = strtol(set, &end, 10);
+    const int64_t next = (*set && !*end ? from : coordinate(now, axis)) + direction;
     if (axis == AXIS_HEAD && next >= most)
         view_run(v, "/set %s mean", key);
     else if (next >= 0 && next < most)
-        view_run(v, "/set %s %d", key, next);
+        view_run(v, "/set %s %d", key, (int)next);
+    if (v->run && !v->answering)
+        view_hint(v, "holds from the next answer on; /attention --layer all shows all layers of "
+                     "this one");
 }
 
 static void step(struct view *v, enum axis axis, int direction, bool around)

@@ -87,7 +87,7 @@ static void draw_curve(const struct jobs_news *n, struct canvas *c, struct area 
         chart_begin(c, inner, (double)k->steps[0], (double)k->steps[k->count - 1], min, max);
     double *x = xreallocarray(NULL, k->count, sizeof *x);
     for (size_t i = 0; i < k->count; i++) x[i] = (double)k->steps[i];
-    chart_line(&chart, STYLE_CURVE1, x, k->values, k->count);
+    chart_crowd(&chart, STYLE_CURVE1, x, k->values, k->count);
     free(x);
 }
 

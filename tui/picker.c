@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/checkpoint.h"
+
 enum { FILES_MAX = 5000 };
 
 static const struct kind {
@@ -147,6 +149,27 @@ static void add_entry(struct list_view *l, const struct kind *k, const char *fol
     free(path);
 }
 
+static void put_first(struct list_view *l, size_t count)
+{
+    const size_t before = l->count - count;
+    struct item *last = xreallocarray(NULL, count + 1, sizeof *last);
+    memcpy(last, l->items + before, count * sizeof *last);
+    memmove(l->items + count, l->items, before * sizeof *last);
+    memcpy(l->items, last, count * sizeof *last);
+    free(last);
+}
+
+// What huggingface_hub has fetched, wherever one is.
+static void add_cached(struct list_view *l)
+{
+    struct names found = { 0 };
+    checkpoint_cached(&found);
+    for (size_t i = 0; i < found.count; i++)
+        list_add(l, found.list[i], "model of the Hugging Face cache", found.list[i]);
+    if (found.count) put_first(l, found.count);
+    names_release(&found);
+}
+
 static void open_folder(struct view *v, const struct kind *k, const char *folder)
 {
     char *title = xasprintf("%s: %s", k->title, folder);
@@ -162,13 +185,12 @@ static void open_folder(struct view *v, const struct kind *k, const char *folder
         if (entry->d_name[0] != '.') add_entry(&v->list, k, place, entry->d_name);
     if (d) closedir(d);
     if (v->list.count) qsort(v->list.items, v->list.count, sizeof *v->list.items, by_name);
+    if (!strcmp(k->name, "model")) add_cached(&v->list);
     if (strcmp(place, "/") != 0) { // the way up comes first
         char *up = xstrdup(place), *slash = strrchr(up, '/');
         if (slash) slash[slash == up ? 1 : 0] = '\0';
         list_add(&v->list, "../", "folder", up);
-        const struct item last = v->list.items[v->list.count - 1];
-        memmove(v->list.items + 1, v->list.items, (v->list.count - 1) * sizeof last);
-        v->list.items[0] = last;
+        put_first(&v->list, 1);
         free(up);
     }
     free(title);

@@ -136,6 +136,11 @@ static int open_list(void *self, const char *what, struct err *err)
     return 0;
 }
 
+static int text_columns(void *self)
+{
+    return atomic_load(&((struct screen *)self)->text_columns);
+}
+
 // --- the loop ------------------------------------------------------------------------------------
 
 static void take_signals(struct screen *s)
@@ -228,6 +233,7 @@ static void open_all(struct screen *s, struct err *err)
     if (s->shell->store) s->look.store = store_open(store_path(s->shell->store), NULL);
     s->typed.history = history_open(path);
     free(path);
+    terminal_locale();
     s->prompt = prompt_new(&s->look, on_line, s); // before curses: both read terminfo
     s->terminal = terminal_open(err);
 }
@@ -248,7 +254,9 @@ int screen_run(struct screen *s, struct shell *shell, struct keys *keys, int (*b
                void *self)
 {
     struct err err = { 0 };
-    const struct shell_screen hooks = { .self = s, .capture = capture, .open = open_list };
+    const struct shell_screen hooks = {
+        .self = s, .capture = capture, .open = open_list, .columns = text_columns
+    };
     s->shell = shell;
     s->keys = keys;
     signals_busy(false);

@@ -128,6 +128,7 @@ void screen_show(struct screen *s)
     if (lines != s->canvas.lines || columns != s->canvas.columns)
         canvas_resize(&s->canvas, lines, columns);
     screen_draw(s, &s->canvas);
+    atomic_store(&s->text_columns, s->view->chat.width);
     terminal_show(s->terminal, &s->canvas, theme_find(view_setting(s->view, "screen.theme")));
     s->dirty = false;
     s->drawn = clock_seconds();

@@ -58,16 +58,12 @@ static bool read_change(const struct screen *s, const char *line, char key[48], 
     return read;
 }
 
-// A setting changed while an answer comes holds from its next token; what is of the screen alone
-// holds at once.
-static bool run_change(struct screen *s, const char *line)
+// While something runs, what is of the screen alone holds at once.
+static void obey_early(struct screen *s, const char *line)
 {
     char key[48], value[256];
-    if (!s->view->busy || !read_change(s, line, key, value)) return false;
-    if (!strncmp(key, "screen.", 7)) settings_set(s->view->settings, key, value, NULL);
-    if (!s->view->answering) return false;
-    engine_post_set(s->shell->engine, key, value);
-    return true;
+    if (s->view->busy && read_change(s, line, key, value) && !strncmp(key, "screen.", 7))
+        settings_set(s->view->settings, key, value, NULL);
 }
 
 // Whoever leaves does not wait for the end of an answer; a list opens at once.
@@ -80,7 +76,11 @@ static void run_line(struct screen *s, const char *line)
         return;
     }
     if (arguments_of(line, "quit")) worker_cancel(s->worker);
-    if (!run_change(s, line)) worker_submit(s->worker, line);
+    obey_early(s, line);
+    if (s->view->answering && shell_line_live(line))
+        worker_submit_live(s->worker, line); // its next token obeys
+    else
+        worker_submit(s->worker, line);
 }
 
 void screen_submit(struct screen *s, const char *text)

@@ -4,6 +4,7 @@
 #define TUI_SCREEN_PARTS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "tui/layout.h"
 #include "tui/prompt.h"
@@ -30,10 +31,11 @@ struct screen {
     int before; // the layout, when a comparison took its place
     int focus;  // PANEL_...; PANEL_NONE: the input line
     bool dirty, leave, ended;
-    int status;         // when it ends
-    double interrupted; // when Ctrl-C came last on an idle, empty line; 0: not
-    double drawn;       // when the last frame was
-    double key_at;      // when bytes came last
+    int status;              // when it ends
+    atomic_int text_columns; // of the conversation, as drawn last
+    double interrupted;      // when Ctrl-C came last on an idle, empty line; 0: not
+    double drawn;            // when the last frame was
+    double key_at;           // when bytes came last
     // The draft as the database has it, or soon will; when it is looked at again (0: not).
     char *kept, *kept_session;
     double draft_at;

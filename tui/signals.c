@@ -41,18 +41,19 @@ void signals_restore_terminal(void)
 }
 
 // The terminal first; then whatever would have happened.
-static void on_crash(int signal)
+static void on_crash(int signal, siginfo_t *info, void *context)
 {
     signals_restore_terminal();
     for (size_t i = 0; i < CRASHES; i++)
         if (crash_signals[i] == signal) sigaction(signal, &state.crash[i], NULL);
-    // A fault happens again when this returns, with its address for whoever looks at it.
-    if (signal == SIGABRT) raise(signal);
+    // A fault happens again when this returns, with its address for whoever looks at it; what was
+    // sent (abort, kill -SEGV) does not.
+    if (info->si_code <= 0) raise(signal);
 }
 
 void signals_set_farewell(const char *bytes)
 {
-    struct sigaction action = { .sa_handler = on_crash, .sa_flags = SA_NODEFER };
+    struct sigaction action = { .sa_sigaction = on_crash, .sa_flags = SA_NODEFER | SA_SIGINFO };
     const bool had = state.farewell != NULL;
     state.farewell = bytes;
     sigemptyset(&action.sa_mask);

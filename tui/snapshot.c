@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/json.h"
+#include "core/methods/prune.h"
 #include "core/resize.h"
 #include "tui/text.h"
 
@@ -48,6 +49,7 @@ struct snapshot *snapshot_make(const struct shell *shell)
     s->model = short_name(m->name);
     s->layers = m->decoder.config.layers;
     s->heads = m->decoder.config.heads;
+    s->prune_layer = prune_auto_layer(m);
     s->sees = model_sees(m);
     s->counted = engine_context(shell->engine, &s->context, NULL) == 0;
     return s;

@@ -39,7 +39,12 @@ static void badge_text(const struct view *v, const struct badge *b, struct buf *
         else
             buf_printf(out, " %s", share);
     }
-    if (b->place && settings_find(b->place)) buf_printf(out, " @%s", view_setting(v, b->place));
+    if (!b->place || !settings_find(b->place)) return;
+    const bool resolved = settings_is(v->settings, b->place, "auto") && v->snapshot;
+    if (resolved && v->snapshot->model)
+        buf_printf(out, " @%d", v->snapshot->prune_layer);
+    else
+        buf_printf(out, " @%s", view_setting(v, b->place));
 }
 
 static bool badge_on(const struct view *v, const struct badge *b)

@@ -23,6 +23,7 @@ struct terminal {
     const struct theme *theme;
     int colours;
     bool true_colour, ascii, mouse, can_mouse;
+    bool console; // Linux's: a font of at most 512 signs
     char *farewell;
 };
 
@@ -61,13 +62,14 @@ bool terminal_possible(void)
 
 // --- start and end -------------------------------------------------------------------------------
 
-// A locale without UTF-8 because none was set says nothing about the terminal; today's show UTF-8.
-static bool find_locale(void)
+bool terminal_locale(void)
 {
     const char *term = getenv("TERM"), *now = setlocale(LC_CTYPE, NULL);
     const bool unset = now && (!strcmp(now, "C") || !strcmp(now, "POSIX"));
     if (!strcmp(nl_langinfo(CODESET), "UTF-8")) return true;
-    return unset && term && strncmp(term, "vt", 2) != 0 && setlocale(LC_CTYPE, "C.UTF-8");
+    if (!unset || !term || !strncmp(term, "vt", 2) || !setlocale(LC_CTYPE, "C.UTF-8")) return false;
+    setenv("LC_ALL", "C.UTF-8", 1);
+    return true;
 }
 
 static void add_capability(struct buf *b, const char *name)
@@ -101,12 +103,13 @@ static void set_modes(void)
 struct terminal *terminal_open(struct err *err)
 {
     struct terminal *t = xcalloc(1, sizeof *t);
-    const char *truecolor = getenv("COLORTERM"), *plain = getenv("NO_COLOR");
-    t->ascii = !find_locale();
+    const char *truecolor = getenv("COLORTERM"), *plain = getenv("NO_COLOR"),
+               *term = getenv("TERM");
+    t->ascii = !terminal_locale();
     t->screen = newterm(NULL, stdout, stdin);
     if (!t->screen) {
         free(t);
-        err_set(err, "the terminal '%s' cannot show a full screen: use --plain", getenv("TERM"));
+        err_set(err, "the terminal '%s' cannot show a full screen: use --plain", term ? term : "");
         return NULL;
     }
     set_term(t->screen);
@@ -115,7 +118,11 @@ struct terminal *terminal_open(struct err *err)
         use_default_colors();
         t->colours = COLORS;
     }
-    t->true_colour = t->colours >= 256 && truecolor &&
+    t->console = term && !strncmp(term, "linux", 5);
+    // GNU screen before 5.0 takes the parts of such a colour for blinking and the like.
+    const char *inside = getenv("STY");
+    const bool trusted = !inside || !*inside;
+    t->true_colour = trusted && t->colours >= 256 && truecolor &&
                      (!strcmp(truecolor, "truecolor") || !strcmp(truecolor, "24bit"));
     const char *mouse = tigetstr("kmous");
     t->can_mouse = mouse && mouse != (char *)-1;
@@ -273,9 +280,18 @@ static void find_look(const struct terminal *t, const struct cell *cell, attr_t 
     if (*pair < 0) *pair = 0;
 }
 
+// The console's fonts have lines and blocks, but neither braille nor fancy arrows.
+static wchar_t console_sign(const struct cell *cell)
+{
+    const uint32_t code = cell->code;
+    if (code > 0x2800 && code < 0x2900) return cell->style == STYLE_GHOST ? L'.' : L'*';
+    if (code == 0x276f || code == 0x203a) return L'>';
+    return (wchar_t)code;
+}
+
 static void put_cell(const struct terminal *t, const struct cell *cell, int x, int y)
 {
-    wchar_t text[2 + CELL_MARKS] = { (wchar_t)cell->code };
+    wchar_t text[2 + CELL_MARKS] = { t->console ? console_sign(cell) : (wchar_t)cell->code };
     cchar_t character;
     attr_t attributes;
     int pair;

@@ -19,6 +19,10 @@ struct terminal;
 
 // Can a screen be drawn on standard output (a terminal with cursor movement, not "dumb")?
 bool terminal_possible(void);
+// A locale without UTF-8 because none was set says nothing about the terminal: it becomes C.UTF-8,
+// in the environment too (readline and editors ask there; to be called before either). Is the
+// locale one of UTF-8 now?
+bool terminal_locale(void);
 struct terminal *terminal_open(struct err *err);
 void terminal_close(struct terminal *t);
 void terminal_size(struct terminal *t, int *lines, int *columns);

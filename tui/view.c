@@ -213,7 +213,7 @@ static void take_clear(struct view *v, const struct event *e)
 
 static void take_text(struct view *v, const struct event *e)
 {
-    view_add(v, ENTRY_TEXT, e->text);
+    view_add(v, e->ok ? ENTRY_TABLE : ENTRY_TEXT, e->text);
 }
 
 static void take_notice(struct view *v, const struct event *e)
@@ -346,7 +346,8 @@ static void take_busy(struct view *v, const struct news *n)
 static void take_idle(struct view *v)
 {
     v->busy = v->answering = false;
-    free(v->hint); // "stopping": it has
+    if (!v->hint || strncmp(v->hint, "stopping", 8) != 0) return; // it has
+    free(v->hint);
     v->hint = NULL;
 }
 

@@ -22,7 +22,10 @@ struct worker {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t wake;
-    char **lines;
+    struct waiting {
+        char *line;
+        bool live; // goes between two tokens of the answer that runs
+    } * lines;
     int count;
     bool busy, stop, joined;
     struct told_pictures told;
@@ -64,6 +67,34 @@ static void run_line(struct worker *w, const char *line)
     tell_state(w);
 }
 
+// The first line that waits, a live one before the others; NULL: there is none. Under the lock.
+static char *take_line(struct worker *w, bool live)
+{
+    int i = 0;
+    while (i < w->count && !w->lines[i].live) i++;
+    if (i == w->count && (live || !w->count)) return NULL;
+    if (i == w->count) i = 0;
+    char *line = w->lines[i].line;
+    memmove(&w->lines[i], &w->lines[i + 1], (size_t)(--w->count - i) * sizeof *w->lines);
+    return line;
+}
+
+// Before a token of an answer: what was typed to change settings meanwhile.
+static void run_between(void *self)
+{
+    struct worker *w = self;
+    struct err err;
+    char *line;
+    do {
+        pthread_mutex_lock(&w->mutex);
+        line = take_line(w, true);
+        pthread_mutex_unlock(&w->mutex);
+        if (line && shell_line(w->shell, line, &err) < 0)
+            sinks_notice(w->shell->sinks, "not changed: %s", err.text);
+        free(line);
+    } while (line);
+}
+
 // The next line; NULL to end. Looks after jobs while there is none.
 static char *next_line(struct worker *w)
 {
@@ -77,13 +108,11 @@ static char *next_line(struct worker *w)
         const bool late = pthread_cond_timedwait(&w->wake, &w->mutex, &until) == ETIMEDOUT;
         if (!late) continue;
         pthread_mutex_unlock(&w->mutex);
-        engine_obey_posted(w->shell->engine); // posted when the answer was just at its end
         if (w->shell->job_count) shell_job_news(w->shell);
         pthread_mutex_lock(&w->mutex);
     }
     if (!w->stop) {
-        line = w->lines[0];
-        memmove(w->lines, w->lines + 1, (size_t)--w->count * sizeof *w->lines);
+        line = take_line(w, false);
         w->busy = true;
     }
     pthread_mutex_unlock(&w->mutex);
@@ -94,6 +123,7 @@ static void *work(void *self)
 {
     struct worker *w = self;
     char *line;
+    engine_between(w->shell->engine, run_between, w);
     news_post(w->queue, NEWS_BUSY, "", NULL, NULL);
     w->status = w->begin ? w->begin(w->self) : 0;
     tell_state(w);
@@ -103,6 +133,7 @@ static void *work(void *self)
         free(line);
         news_post(w->queue, NEWS_IDLE, NULL, NULL, NULL);
     }
+    engine_between(w->shell->engine, NULL, NULL);
     news_post(w->queue, NEWS_LEAVE, NULL, NULL, NULL);
     return NULL;
 }
@@ -135,13 +166,13 @@ struct worker *worker_start(struct shell *shell, struct news_queue *queue, int (
     return w;
 }
 
-static void submit_at(struct worker *w, int place, const char *line)
+static void submit_at(struct worker *w, int place, const char *line, bool live)
 {
     pthread_mutex_lock(&w->mutex);
     w->lines = xreallocarray(w->lines, (size_t)w->count + 1, sizeof *w->lines);
     const int at = place < 0 ? w->count : place;
     memmove(w->lines + at + 1, w->lines + at, (size_t)(w->count - at) * sizeof *w->lines);
-    w->lines[at] = xstrdup(line);
+    w->lines[at] = (struct waiting){ xstrdup(line), live };
     w->count++;
     pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->mutex);
@@ -149,19 +180,30 @@ static void submit_at(struct worker *w, int place, const char *line)
 
 void worker_submit(struct worker *w, const char *line)
 {
-    submit_at(w, -1, line);
+    submit_at(w, -1, line, false);
 }
 
 void worker_submit_first(struct worker *w, const char *line)
 {
-    submit_at(w, 0, line);
+    submit_at(w, 0, line, false);
+}
+
+void worker_submit_live(struct worker *w, const char *line)
+{
+    submit_at(w, -1, line, true);
 }
 
 int worker_cancel(struct worker *w)
 {
     pthread_mutex_lock(&w->mutex);
-    const int waited = w->count;
-    while (w->count) free(w->lines[--w->count]);
+    int waited = 0, kept = 0;
+    for (int i = 0; i < w->count; i++) {
+        if (w->lines[i].live)
+            w->lines[kept++] = w->lines[i]; // settings hold for the next answer
+        else
+            free(w->lines[i].line), waited++;
+    }
+    w->count = kept;
     if (w->busy) engine_cancel(w->shell->engine);
     pthread_mutex_unlock(&w->mutex);
     return waited;
@@ -200,7 +242,7 @@ bool worker_stop(struct worker *w, int seconds)
 void worker_free(struct worker *w)
 {
     if (!w) return;
-    for (int i = 0; i < w->count; i++) free(w->lines[i]);
+    for (int i = 0; i < w->count; i++) free(w->lines[i].line);
     free(w->lines);
     free(w->told.sha256);
     free(w->session);

@@ -19,6 +19,8 @@ struct worker *worker_start(struct shell *shell, struct news_queue *queue, int (
 void worker_submit(struct worker *w, const char *line);
 // Before what waits already.
 void worker_submit_first(struct worker *w, const char *line);
+// Before the next token of the answer that runs (shell_line_live), or before what waits.
+void worker_submit_live(struct worker *w, const char *line);
 // Waiting lines are forgotten; what runs is cancelled. Returns how many waited.
 int worker_cancel(struct worker *w);
 bool worker_busy(struct worker *w);

@@ -19,6 +19,7 @@
 #include "core/families/family.h"
 #include "core/gram.h"
 #include "core/methods/list.h"
+#include "core/methods/prune.h"
 #include "core/methods/prune_score.h"
 #include "core/ops.h"
 #include "core/settings_list.h"
@@ -90,8 +91,7 @@ static bool prune_on(const struct settings *s)
     return !settings_is(s, "prune.score", "off");
 }
 
-// The transition layer of a checkpoint that is known, else at 3/8 of the depth.
-static int auto_layer(const struct model *m)
+int prune_auto_layer(const struct model *m)
 {
     const struct decoder_config *c = &m->decoder.config;
     for (const struct phase_layers *p = m->family->phases; p && p->layers; p++)
@@ -106,7 +106,7 @@ static int read_layers(const struct method_env *env, int *layer, struct err *err
 {
     const int64_t layers = env->model->decoder.config.layers;
     if (settings_is(env->settings, "prune.layer", "auto")) {
-        layer[0] = auto_layer(env->model);
+        layer[0] = prune_auto_layer(env->model);
         return 1;
     }
     bool *set = xcalloc((size_t)layers, sizeof *set);

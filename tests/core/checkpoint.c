@@ -336,6 +336,35 @@ static void expect_lost(const char *name, const char *why)
     if (!strstr(err.text, why)) fail_msg("'%s' does not say '%s'", err.text, why);
 }
 
+// Beside org/name, which is there.
+static void lists_models(const char *home)
+{
+    static const char *const files[] = { "models--a--b-c/snapshots/1/config.json",
+                                         "models--one/snapshots/1/config.json",
+                                         "models--no--weights/refs/main",
+                                         "models--no--config/snapshots/1/model.safetensors",
+                                         "datasets--a--b/snapshots/1/config.json",
+                                         "models--..--x/snapshots/1/config.json",
+                                         "version.txt" };
+    static const char *const expected[] = { "a/b-c", "one", "org/name" };
+    struct names found = { 0 };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char *file = xasprintf(".cache/huggingface/hub/%s", files[i]);
+        scratch_text(home, file, "{}");
+        free(file);
+    }
+    checkpoint_cached(&found);
+    assert_int_equal(found.count, 3);
+    for (size_t i = 0; i < found.count; i++) {
+        assert_string_equal(found.list[i], expected[i]);
+        expect_located(found.list[i], "");
+    }
+    names_release(&found);
+    setenv("HF_HUB_CACHE", "/nosuch", 1);
+    checkpoint_cached(&found);
+    assert_int_equal(found.count, 0);
+}
+
 static void locates_models(void **state)
 {
     char *home = scratch_new(), *old = xstrdup(getenv("HOME") ? getenv("HOME") : "");
@@ -377,6 +406,7 @@ static void locates_models(void **state)
     expect_lost("org/name", "/h/hub/models--org--name");
     setenv("HF_HUB_CACHE", "~/.cache/huggingface/hub", 1);
     expect_located("org/name", "snapshots/def456");
+    lists_models(home);
     setenv("HOME", old, 1);
     free(old);
     scratch_remove(home);

@@ -118,6 +118,51 @@ static void narrow_logarithmic_axes_have_numbers(void **state)
     buf_release(&b);
 }
 
+// A curve that falls from 10 to 1 with noise of +-0.5 and two spikes, far more points than columns:
+// one mark a column along the mean, dots around it, the spikes in the band, a gap left open.
+static void many_points_are_means_in_a_band(void **state)
+{
+    enum { COUNT = 20000 };
+    double *x = xcalloc(COUNT, sizeof *x), *y = xcalloc(COUNT, sizeof *y);
+    for (int i = 0; i < COUNT; i++) {
+        x[i] = i + 1;
+        y[i] = 10 - 9.0 * i / COUNT + (i % 2 ? 0.5 : -0.5);
+        if (i >= 12000 && i < 14000) y[i] = NAN;
+    }
+    y[8000] = 30;
+    const struct plot_line line = { "loss", x, y, COUNT, false };
+    struct plot_bins b;
+    assert_true(plot_bin(&b, &line, false, 1, COUNT, 100));
+    assert_int_equal(b.count, 100);
+    for (size_t i = 0; i < b.count; i++) {
+        if (isnan(b.mean[i])) continue;
+        const bool spike = b.most[i] == 30;
+        assert_true(fabs(b.mean[i] - (10 - 9 * b.x[i] / COUNT)) < (spike ? 0.2 : 0.02));
+        assert_true(b.least[i] < b.mean[i] - 0.4 && b.most[i] > b.mean[i] + 0.4);
+        assert_true(b.x[i] < 12050 || b.x[i] > 13950);
+    }
+    plot_bins_release(&b);
+    struct buf text = { 0 };
+    plot_text(&text, NULL, &line, 1, 80, 18);
+    const char *axis = strstr(text.data, "+---");
+    assert_non_null(axis);
+    int marks = 0, faint = 0;
+    for (const char *p = text.data; p < axis; p++) marks += *p == '*', faint += *p == '.';
+    assert_in_range(marks, 55, 80); // as many as columns, without the gap
+    assert_in_range(faint, 60, 400);
+    buf_release(&text);
+    // Few points, points alone, and x that goes back stay as they are.
+    struct plot_line other = { "", x, y, 150, false };
+    assert_false(plot_bin(&b, &other, false, 1, COUNT, 100));
+    other = line;
+    other.points = true;
+    assert_false(plot_bin(&b, &other, false, 1, COUNT, 100));
+    x[500] = 1;
+    assert_false(plot_bin(&b, &line, false, 1, COUNT, 100));
+    free(x);
+    free(y);
+}
+
 static void means_pass_over_gaps(void **state)
 {
     double y[] = { 1, 2, NAN, 4, 5 };
@@ -154,6 +199,7 @@ int main(void)
         cmocka_unit_test(odd_curves_do_no_harm),
         cmocka_unit_test(bars_have_names_and_axes_may_be_logarithmic),
         cmocka_unit_test(narrow_logarithmic_axes_have_numbers),
+        cmocka_unit_test(many_points_are_means_in_a_band),
         cmocka_unit_test(means_pass_over_gaps),
         cmocka_unit_test(a_picture_shows_the_curve),
     };

@@ -198,6 +198,41 @@ static void what_is_impossible_is_refused(void **state)
     golden_close(&g);
 }
 
+// Before the fifth token: an adapter is read anew, then a method is switched on.
+static void set_between(void *self)
+{
+    struct posting *p = self;
+    struct err err = { 0 };
+    if (p->tokens != 4) return;
+    must(engine_adapter_load(p->g->engine, folder, &err), &err);
+    must(engine_set(p->g->engine, "norm.align", "on", &err), &err);
+}
+
+static void count_tokens(void *self, const struct event *e)
+{
+    struct posting *p = self;
+    if (e->kind == EVENT_TOKEN) p->tokens++;
+}
+
+static void what_is_set_between_tokens_is_obeyed(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    golden_open(&g, models[0]);
+    write_parameters(&g);
+    struct posting p = { .g = &g };
+    must(engine_set(g.engine, "sample.max_tokens", "8", &err), &err);
+    must(engine_set(g.engine, "adapter", folder, &err), &err);
+    must(engine_attach(g.engine, "tests/goldens/pictures/scene.png", &err), &err);
+    sinks_add(&g.sinks, (struct sink){ count_tokens, &p });
+    engine_between(g.engine, set_between, &p);
+    must(engine_ask(g.engine, "what is this?", &err), &err);
+    engine_between(g.engine, NULL, NULL);
+    assert_true(p.tokens > 4);
+    check_against_fresh(&g, models[0], 4);
+    golden_close(&g);
+}
+
 // Posted too late for an answer: obeyed before the next line.
 static void what_is_left_over_is_obeyed(void **state)
 {
@@ -359,6 +394,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_goes_on_under_what_is_posted),
         cmocka_unit_test(what_is_impossible_is_refused),
+        cmocka_unit_test(what_is_set_between_tokens_is_obeyed),
         cmocka_unit_test(what_is_left_over_is_obeyed),
         cmocka_unit_test(layers_below_the_choice_stay),
         cmocka_unit_test(settings_of_a_method_that_is_off_cost_nothing),

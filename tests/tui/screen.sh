@@ -5,8 +5,11 @@ set -eu
 mkdir -p "$work/config/vlmsh"
 printf '# keys of my own\n/set sample.max_tokens 12\n/bind Ctrl-T /toggle ira.gate\n' >"$work/config/vlmsh/config"
 
+mkdir -p "$work/hub/models--org--tiny/snapshots" # as huggingface_hub keeps models
+ln -s "$PWD/$model" "$work/hub/models--org--tiny/snapshots/abc123"
+
 shell_at 120 36
-line "'$VLMSH' $model"
+line "HF_HUB_CACHE='$work/hub' '$VLMSH' $model"
 wait_for 'llava-1.5 cpu'
 wait_for 'Type a question'
 wait_for 'max_tokens = 12' # the config file was read
@@ -27,6 +30,13 @@ keys Left; keys Left
 wait_for 'token 8'
 keys Home
 wait_for 'token 0'
+keys Up
+wait_for 'live_layer = 3'
+wait_for 'holds from the next answer on'
+keys Down
+wait_for 'live_layer = 2'
+keys Down
+wait_for 'live_layer = 1' 'keys step from the map, not from the setting'
 keys Escape; sleep 0.2
 
 # Settings: by the panel, by a key of one's own, by Alt-4 (which the model refuses with a message).
@@ -58,6 +68,21 @@ line 'a slow question'
 wait_for 'tok/s'
 keys M-1
 wait_for ' NORM ' 'a setting is not changed in the middle of an answer'
+keys M-1
+wait_gone ' NORM '
+line '/align'
+wait_for ' NORM ' '/align waits for the end of the answer'
+line '/capa'
+wait_for 'without ffn.approx=hadamard: ' '/capa waits for the end of the answer'
+wait_for ' CAPA 25% @2 ' # not "auto"
+line '/baseline'
+wait_gone ' CAPA '
+line '/preset load capa-prune'
+wait_for ' CAPA ' '/preset load waits for the end of the answer'
+line '/ira'
+wait_for 'not changed: .*ira'
+line '/preset list' # no change: it waits
+wait_for '+1 waiting'
 keys 'typed meanwhile'
 wait_for 'vlmsh> typed meanwhile'
 keys C-c
@@ -76,6 +101,7 @@ keys -l 'nrmalgn'
 wait_for 'norm.align *= off'
 keys Enter
 wait_for 'vlmsh> /set norm.align'
+wait_for '^ norm.align: on' 'what the setting takes is not said'
 keys C-u
 keys F1
 wait_for 'keys: input'
@@ -93,6 +119,16 @@ keys -l wide
 wait_for 'wide.png'
 keys Enter
 wait_for 'wide.png [0-9]*x[0-9]*, '
+line '/open model'
+wait_for 'org/tiny  *model of the Hugging Face cache'
+wait_for 'tests/  *folder'
+keys -l 'tiny'; keys Enter
+wait_for "loaded 'org/tiny'"
+keys -l '/load or'; keys Tab
+wait_for '/load org/tiny'
+keys C-u
+line "/load $model"
+wait_for "loaded '$model'"
 keys -l '/toke'; keys Tab
 wait_for '/tokenize .*/tokenizer'
 keys C-u
@@ -154,8 +190,8 @@ wait_for 'vlmsh> my draft'
 shell_pid=$(tmux display-message -p '#{pane_pid}')
 kill -TERM $(ps -o pid= --ppid "$shell_pid")
 wait_for 'shell> *$'
-line 'stty -a | tr ";" "\n" | grep -c -w -e icanon'
-wait_for '^1$' 'the terminal is not as it was'
+line "stty -a | grep -o -e '-*icanon'"
+wait_for '^icanon' 'the terminal is not as it was'
 line "'$VLMSH' --session test $model"
 wait_for 'llava-1.5 cpu'
 line "/image $pictures/square.png"
@@ -180,6 +216,45 @@ keys C-c; keys C-c
 wait_for 'shell> *$'
 line 'echo status $?'
 wait_for 'status 130'
+
+# A crash, here one that was sent: the terminal is as it was, the status tells.
+line 'clear'
+line "ASAN_OPTIONS=handle_segv=0 '$VLMSH' $model"
+wait_for '─ conversation ─'
+shell_pid=$(tmux display-message -p '#{pane_pid}')
+kill -SEGV $(ps -o pid= --ppid "$shell_pid")
+wait_for 'shell> *$' 'a crash does not end it'
+line 'echo status $?'
+wait_for 'status 139'
+line "stty -a | grep -o -e '-*icanon'"
+wait_for '^icanon' 'the terminal is not as it was'
+
+# No locale is set: the terminal shows UTF-8 all the same.
+line "LC_ALL=C '$VLMSH' $model"
+wait_for '─ conversation ─'
+keys -l '猫 é'
+wait_for 'vlmsh> 猫 é'
+keys C-u F10
+wait_for 'shell> *$'
+
+# Linux's console has no braille and no fancy signs; GNU screen no true colour.
+line "TERM=linux '$VLMSH' $model"
+wait_for '─ conversation ─'
+line 'What is this?'
+wait_for '12 tokens, '
+line '/norms'
+wait_for '^│> /norms\|^│ *layer '
+wait_for '[*][*]' 'curves are not drawn with stars'
+tmux capture-pane -p | LC_ALL=C grep -q $'\xe2[\xa0-\xa3]' && fail 'braille on the console'
+keys F10
+wait_for 'shell> *$'
+line "clear; STY=1.test COLORTERM=truecolor '$VLMSH' $model"
+wait_for '─ conversation ─'
+line "/image $pictures/scene.png"
+wait_for '▀▀▀'
+tmux capture-pane -e -p | grep -q '48;2;' && fail 'true colour in GNU screen'
+keys F10
+wait_for 'shell> *$'
 
 # No colours, an old terminal, none that can be drawn on.
 line "TERM=vt100 LC_ALL=C '$VLMSH' $model"

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/message.h"
+#include "tui/chart.h"
 #include "tui/layout.h"
 #include "tui/status.h"
 
@@ -243,12 +244,44 @@ static void test_all_sizes(void **state)
     news_queue_free(q);
 }
 
+// A noisy curve of very many points: a thin line of means, faint dots around it, in letters too.
+static void test_crowd(void **state)
+{
+    enum { COUNT = 8000 };
+    double *x = xcalloc(COUNT, sizeof *x), *y = xcalloc(COUNT, sizeof *y);
+    for (int i = 0; i < COUNT; i++) {
+        x[i] = i;
+        y[i] = 0.5 + (i % 2 ? 0.4 : -0.4);
+    }
+    for (int ascii = 0; ascii < 2; ascii++) {
+        struct canvas c = { .ascii = ascii };
+        const struct area all = { 0, 0, 50, 21 };
+        int line = 0, faint = 0;
+        canvas_resize(&c, 21, 50);
+        canvas_fill(&c, all, STYLE_TEXT, ' ');
+        const struct chart chart = chart_begin(&c, all, 0, COUNT - 1, 0, 1);
+        chart_crowd(&chart, STYLE_CURVE1, x, y, COUNT);
+        for (int v = 0; v < chart.area.height; v++)
+            for (int u = 0; u < chart.area.width; u++) {
+                const struct cell *cell = canvas_at(&c, chart.area.x + u, chart.area.y + v);
+                line += cell->style == STYLE_CURVE1;
+                faint += cell->style == STYLE_GHOST;
+                if (cell->style == STYLE_CURVE1) assert_in_range(v, 9, 10);
+            }
+        assert_in_range(line, chart.area.width - 2, 2 * chart.area.width);
+        assert_in_range(faint, 12 * chart.area.width, 17 * chart.area.width);
+        canvas_release(&c);
+    }
+    free(x);
+    free(y);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_copies),       cmocka_unit_test(test_threads),
         cmocka_unit_test(test_conversation), cmocka_unit_test(test_maps),
-        cmocka_unit_test(test_all_sizes),
+        cmocka_unit_test(test_all_sizes),    cmocka_unit_test(test_crowd),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
