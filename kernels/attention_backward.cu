@@ -160,7 +160,8 @@ template <int WIDE> static int run(const struct attention_call *call, const stru
 int attention_backward_cuda(struct tensor *dq, struct tensor *dk, struct tensor *dv,
                             const struct tensor *dy, const struct tensor *y, const struct tensor *q,
                             const struct tensor *k, const struct tensor *v,
-                            const struct tensor *first, const struct tensor *last, float scale)
+                            const struct tensor *first, const struct tensor *last, float scale,
+                            enum matmul_mode mode)
 {
     struct attention_call c = attention_call_of(q, k, v, first, last, scale);
     const int64_t rows = c.tokens * c.heads;

@@ -101,6 +101,18 @@ static inline void pair_compare(const char *what, const struct pair *p, double a
     free(want);
 }
 
+// Two of the GPU's tensors are the same, bit for bit.
+static inline void pair_same(const char *what, const struct tensor *a, const struct tensor *b)
+{
+    const size_t size = tensor_bytes(a);
+    char *one = malloc(size + 1), *two = malloc(size + 1);
+    devices[1]->download(one, a->data, size);
+    devices[1]->download(two, b->data, size);
+    if (memcmp(one, two, size)) fail_msg("%s: other bits", what);
+    free(one);
+    free(two);
+}
+
 static inline void pairs_release(void)
 {
     while (pair_count) {
