@@ -49,6 +49,9 @@ int attention_tiles(const struct attention_call *c);
 int attention_few(const struct attention_call *c, float *room);
 // On tensor cores (attention_mma.cu), y and probabilities where they are wanted; takes its scratch.
 int attention_mma(const struct attention_call *c, float *probs);
+// Its gradients, each added where it is not NULL (attention_mma_backward.cu).
+int attention_mma_backward(const struct attention_call *c, float *dq, float *dk, float *dv,
+                           const float *dy, const float *y);
 // Numbers of scratch that attention_few works in.
 size_t attention_few_room(const struct attention_call *c);
 

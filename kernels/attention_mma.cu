@@ -75,23 +75,6 @@ static __device__ inline void load_queries(uint16_t *tile, const struct forward_
     }
 }
 
-// Scores of keys that a row does not see become -infinity. `from` is the tile's first key.
-template <int MANY>
-static __device__ inline void hide(float s[MANY][KEYS / 8][4], const struct keys_seen *seen,
-                                   int from)
-{
-    const int lane = lane_of();
-    UNROLL
-    for (int m = 0; m < MANY; m++) UNROLL
-    for (int half = 0; half < 2; half++) {
-        const struct keys_seen mine = seen[m * 16 + half * 8 + lane / 4];
-        UNROLL
-        for (int n = 0; n < KEYS / 8; n++) UNROLL
-        for (int e = 0; e < 2; e++)
-            if (!sees(mine, from + n * 8 + lane % 4 * 2 + e)) s[m][n][2 * half + e] = -INFINITY;
-    }
-}
-
 // Scores become 2^(score - highest). The step easy to get wrong: a row that has seen nothing yet
 // has the highest score -infinity, and nothing may be subtracted.
 template <int WIDE, int MANY>
@@ -121,18 +104,6 @@ static __device__ inline void soften(struct rows<WIDE, MANY> *r, float s[MANY][K
             r->out[m][n][2 * half + 1] *= fade;
         }
     }
-}
-
-// What all warps of the block see.
-static __device__ inline struct keys_seen block_sees(const struct keys_seen &mine)
-{
-    __shared__ struct keys_seen part[WARPS];
-    if (lane_of() == 0) part[threadIdx.x / WARP] = mine;
-    __syncthreads();
-    struct keys_seen all = part[0];
-    for (int w = 1; w < WARPS; w++)
-        all = { smaller(all.from, part[w].from), larger(all.to, part[w].to) };
-    return all;
 }
 
 template <int WIDE, int MANY>

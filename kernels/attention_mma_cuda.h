@@ -81,10 +81,10 @@ template <int WIDE, int ROWS>
 static __device__ inline void fetch_tile(uint16_t *tile, const uint16_t *from)
 {
     constexpr int PIECES = WIDE / 8; // of a row
-    static_assert(ROWS * PIECES % MMA_THREADS == 0, "every thread fetches as many");
     UNROLL
-    for (int j = 0; j < ROWS * PIECES / MMA_THREADS; j++) {
-        const int n = (int)threadIdx.x + j * MMA_THREADS;
+    for (int j = 0; j < ROWS * PIECES; j += MMA_THREADS) {
+        const int n = (int)threadIdx.x + j;
+        if (ROWS * PIECES % MMA_THREADS && n >= ROWS * PIECES) break;
         fetch(tile + n / PIECES * row<WIDE>::STEP + n % PIECES * 8, from + (int64_t)n * 8);
     }
 }
@@ -239,6 +239,35 @@ static __device__ inline struct sight sight_of_warp(struct keys_seen *seen,
                                 { __shfl_xor_sync(ALL_LANES, all.each.from, lanes),
                                   __shfl_xor_sync(ALL_LANES, all.each.to, lanes) } });
     return all;
+}
+
+// What all warps of the block see.
+static __device__ inline struct keys_seen block_sees(const struct keys_seen &mine)
+{
+    __shared__ struct keys_seen part[WARPS];
+    if (lane_of() == 0) part[threadIdx.x / WARP] = mine;
+    __syncthreads();
+    struct keys_seen all = part[0];
+    for (int w = 1; w < WARPS; w++)
+        all = { smaller(all.from, part[w].from), larger(all.to, part[w].to) };
+    return all;
+}
+
+// Scores of keys that a row does not see become -infinity. `from` is the tile's first key.
+template <int MANY>
+static __device__ inline void hide(float s[MANY][KEYS / 8][4], const struct keys_seen *seen,
+                                   int from)
+{
+    const int lane = lane_of();
+    UNROLL
+    for (int m = 0; m < MANY; m++) UNROLL
+    for (int half = 0; half < 2; half++) {
+        const struct keys_seen mine = seen[m * 16 + half * 8 + lane / 4];
+        UNROLL
+        for (int n = 0; n < KEYS / 8; n++) UNROLL
+        for (int e = 0; e < 2; e++)
+            if (!sees(mine, from + n * 8 + lane % 4 * 2 + e)) s[m][n][2 * half + e] = -INFINITY;
+    }
 }
 
 // --- numbers in and out --------------------------------------------------------------------------
