@@ -36,6 +36,14 @@ static inline int devices_open(void **state)
     return 0;
 }
 
+// The same with the threads of a block in another order, where the host plays the GPU: what a
+// missing barrier leaves to chance.
+static inline int devices_open_back(void **state)
+{
+    setenv("CUDA_HOST_ORDER", "back", 1);
+    return devices_open(state);
+}
+
 // Uploads what stands on the CPU.
 static inline struct pair pair_of(struct tensor cpu)
 {

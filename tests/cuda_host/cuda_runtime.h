@@ -63,9 +63,11 @@ void __syncthreads(void);
 // All lanes of a warp call it: the value (of up to 8 bytes) that lane `from` gave.
 uint64_t cuda_host_shuffle(uint64_t mine, unsigned from);
 unsigned cuda_host_lane(void);
-// All lanes of a warp call it with `size` bytes, at most 32: what each of them gave, one behind the
-// other, until the calling lane's next call.
-const void *cuda_host_gather(const void *mine, size_t size);
+// All lanes of a warp call it with `size` bytes, at most 32. The first that goes on makes something
+// of what all gave, one behind the other: at most 512 bytes, which are there until the calling
+// lane's next call.
+const void *cuda_host_together(const void *mine, size_t size,
+                               void (*make)(const void *all, void *made));
 // Counts the blocks that have begun.
 unsigned cuda_host_block(void);
 

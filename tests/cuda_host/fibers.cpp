@@ -69,7 +69,7 @@ static void place_begin(place *p, void (*run)(void), size_t size)
 namespace
 {
 
-enum { WARP = 32, MOST_GATHERED = 32, STACK = 256 * 1024 };
+enum { WARP = 32, MOST_GIVEN = 32, MOST_MADE = 512, STACK = 256 * 1024 };
 enum state { RUNS, AT_WARP, AT_BLOCK, ENDED };
 
 struct fiber {
@@ -80,13 +80,15 @@ struct thread {
     state now;
     fiber *on;
     uint64_t given[2]; // to a shuffle; two, so that one barrier a shuffle is enough
-    unsigned shuffles, gathers;
+    unsigned shuffles, tables;
     uint3 index;
 };
 
-// What the lanes of a warp gave to be gathered; two as well.
+// What the lanes of a warp gave, and what was made of it; two as well.
 struct table {
-    alignas(16) char given[2][WARP * MOST_GATHERED];
+    alignas(16) char given[2][WARP * MOST_GIVEN];
+    alignas(16) char made[2][MOST_MADE];
+    bool done[2];
 };
 
 std::vector<fiber *> &idle = *new std::vector<fiber *>(); // to the end of the process
@@ -96,6 +98,7 @@ size_t count, begun;       // threads of the block, those that have begun
 size_t current;            // the thread that runs
 fiber *starting;           // the fiber that begins its life
 unsigned blocks;           // that have begun
+bool back;                 // the last thread goes first
 place scheduler;
 const std::function<void()> *kernel_call;
 std::vector<uint64_t> dynamic_memory;
@@ -103,8 +106,6 @@ std::vector<uint64_t> dynamic_memory;
 // Of the threads from..to-1, who is the nth to go.
 size_t nth(size_t n, size_t from, size_t to)
 {
-    static const char *const order = getenv("CUDA_HOST_ORDER");
-    static const bool back = order && !strcmp(order, "back");
     return back ? to - 1 - n : from + n;
 }
 
@@ -202,6 +203,8 @@ void run_block(void)
 void cuda_host_launch(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel)
 {
     cuda_host_access access;
+    const char *const order = getenv("CUDA_HOST_ORDER");
+    back = order && !strcmp(order, "back");
     gridDim = grid;
     blockDim = block;
     count = (size_t)block.x * block.y * block.z;
@@ -242,13 +245,18 @@ unsigned cuda_host_block(void)
     return blocks;
 }
 
-const void *cuda_host_gather(const void *mine, size_t size)
+const void *cuda_host_together(const void *mine, size_t size,
+                               void (*make)(const void *all, void *made))
 {
     const size_t t = current;
-    const unsigned turn = threads[t].gathers++ % 2;
-    memcpy(tables[t / WARP].given[turn] + t % WARP * size, mine, size);
+    const unsigned turn = threads[t].tables++ % 2;
+    table *const own = &tables[t / WARP];
+    memcpy(own->given[turn] + t % WARP * size, mine, size);
+    own->done[turn] = false;
     wait_as(AT_WARP);
-    return tables[t / WARP].given[turn];
+    if (!own->done[turn]) make(own->given[turn], own->made[turn]);
+    own->done[turn] = true;
+    return own->made[turn];
 }
 
 uint64_t cuda_host_shuffle(uint64_t mine, unsigned from)

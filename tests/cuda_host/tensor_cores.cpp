@@ -1,5 +1,5 @@
 // tests/cuda_host/tensor_cores.cpp -- products of a warp, written down from the layout of their
-// parts (PTX ISA): each lane gathers its rows and columns from what all lanes gave.
+// parts (PTX ISA): once for the warp, from what all lanes gave.
 #include "tensor_cores.h"
 
 #include <stdio.h>
@@ -37,10 +37,38 @@ void check_aligned(const void *p, const char *what)
 }
 
 // What the lanes' rows hold.
+void make_rows(const void *all, void *made)
+{
+    memcpy(made, all, WARP * sizeof(eight));
+}
+
 const eight *rows_of_all(const uint16_t *row)
 {
     check_aligned(row, "row of a tile");
-    return static_cast<const eight *>(cuda_host_gather(row, sizeof(eight)));
+    return static_cast<const eight *>(cuda_host_together(row, sizeof(eight), make_rows));
+}
+
+struct product {
+    float sum[16][8];
+};
+
+// a[16,16] b[16,8], from where the lanes have their parts.
+void make_product(const void *all, void *made)
+{
+    const operands *lanes = static_cast<const operands *>(all);
+    product *p = static_cast<product *>(made);
+    float a[16][16], b[16][8];
+    for (unsigned lane = 0; lane < WARP; lane++)
+        for (unsigned i = 0; i < 8; i++) {
+            const unsigned g = lane / 4, t = lane % 4 * 2 + i % 2, r = i / 2;
+            a[g + r % 2 * 8][t + r / 2 * 8] = half_of(lanes[lane].a[r], i % 2);
+            if (r < 2) b[t + r * 8][g] = half_of(lanes[lane].b[r], i % 2);
+        }
+    memset(p, 0, sizeof *p);
+    for (unsigned row = 0; row < 16; row++)
+        for (unsigned k = 0; k < 16; k++)
+            for (unsigned column = 0; column < 8; column++)
+                p->sum[row][column] += a[row][k] * b[k][column];
 }
 
 struct copy {
@@ -71,18 +99,10 @@ void multiply(float c[4], const unsigned a[4], const unsigned b[2])
     operands own;
     memcpy(own.a, a, sizeof own.a);
     memcpy(own.b, b, sizeof own.b);
-    const operands *all = static_cast<const operands *>(cuda_host_gather(&own, sizeof own));
+    const product *p =
+        static_cast<const product *>(cuda_host_together(&own, sizeof own, make_product));
     const unsigned lane = cuda_host_lane();
-    for (unsigned i = 0; i < 4; i++) {
-        const unsigned row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
-        float sum = 0;
-        for (unsigned k = 0; k < 16; k++) {
-            const unsigned lane_of_k = k % 8 / 2;
-            sum += half_of(all[row % 8 * 4 + lane_of_k].a[row / 8 + k / 8 * 2], k % 2) *
-                   half_of(all[column * 4 + lane_of_k].b[k / 8], k % 2);
-        }
-        c[i] += sum;
-    }
+    for (unsigned i = 0; i < 4; i++) c[i] += p->sum[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
 }
 
 void read_four(unsigned r[4], const uint16_t *row)
