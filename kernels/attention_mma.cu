@@ -137,7 +137,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) forward_kernel(const struc
     const int own = (int)threadIdx.x / WARP * OWN; // the warp's first row
     // The last queries see the most keys where they see those before them: they begin first.
     const int i = (int)(gridDim.x - 1 - blockIdx.x) * ROWS, h = (int)blockIdx.y;
-    const int kv = h / (int)(c.a.heads / c.a.kv_heads);
+    const int kv = h / ((int)c.a.heads / (int)c.a.kv_heads);
     const int64_t side = kv * mma_rows(c.a.keys) * WIDE;
     const uint16_t *const keys = c.k + side, *const values = c.v + side;
     const struct sight mine = sight_of_warp(seen_by + own, c.a, i + own, OWN);
@@ -214,8 +214,9 @@ static __global__ void __launch_bounds__(MMA_THREADS) probs_kernel(const struct 
     __shared__ struct keys_seen seen_by[ROWS];
     uint16_t *const q = shared, *const k = q + ROWS * STEP;
     const int own = (int)threadIdx.x / WARP * 16, lane = lane_of();
-    const int64_t i = (int64_t)blockIdx.x * ROWS, h = blockIdx.y;
-    const int64_t kv = h / (c.a.heads / c.a.kv_heads), side = kv * mma_rows(c.a.keys) * WIDE;
+    const int i = (int)blockIdx.x * ROWS, h = (int)blockIdx.y;
+    const int kv = h / ((int)c.a.heads / (int)c.a.kv_heads);
+    const int64_t side = kv * mma_rows(c.a.keys) * WIDE;
     const struct sight mine = sight_of_warp(seen_by + own, c.a, i + own, 16);
     load_queries<WIDE, ROWS>(q, c, i, h);
     for (int from = 0; from < c.a.keys; from += KEYS) {

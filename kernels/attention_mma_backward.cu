@@ -111,7 +111,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) queries_kernel(const struc
     __shared__ struct keys_seen seen_by[OWN_ROWS];
     const int own = (int)threadIdx.x / WARP * 16, lane = lane_of();
     const int i = (int)(gridDim.x - 1 - blockIdx.x) * OWN_ROWS, h = (int)blockIdx.y;
-    const int kv = h / (int)(c.a.heads / c.a.kv_heads);
+    const int kv = h / ((int)c.a.heads / (int)c.a.kv_heads);
     const int64_t rows = mma_rows(c.a.tokens), side = kv * mma_rows(c.a.keys) * WIDE;
     const int64_t first = (h * rows + i + own) * WIDE;
     const uint16_t *const keys = c.k + side, *const values = c.v + side;
@@ -187,7 +187,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) keys_kernel(const struct b
     uint16_t *const tiles = shared + 2 * OWN_ROWS * STEP;
     const int own = (int)threadIdx.x / WARP * 16, lane = lane_of();
     const int from = (int)blockIdx.x * OWN_ROWS, kv = (int)blockIdx.y;
-    const int group = (int)(c.a.heads / c.a.kv_heads), h0 = kv * group;
+    const int group = (int)c.a.heads / (int)c.a.kv_heads, h0 = kv * group;
     const int count = (int)(mma_rows(c.a.tokens) / QUERIES);
     const int64_t side = (kv * mma_rows(c.a.keys) + from) * WIDE;
     const uint16_t *const k = shared + own * STEP, *const v = k + OWN_ROWS * STEP;

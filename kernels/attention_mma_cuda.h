@@ -291,17 +291,23 @@ static __device__ inline uint4 round_eight(const float *row, bool there, int e, 
              pack(x[4] * times, x[5] * times), pack(x[6] * times, x[7] * times) };
 }
 
-// Numbers e and e + 1 of a row of `width`.
+// Two numbers beside one another.
+static __device__ inline void put_pair(float *at, float one, float two, bool add)
+{
+    float2 *const to = reinterpret_cast<float2 *>(at);
+    const float2 old = add ? *to : float2{ 0, 0 };
+    *to = { add ? old.x + one : one, add ? old.y + two : two };
+}
+
+// Numbers e and e + 1 (e even) of a row of `width`, as far as it goes.
 static __device__ inline void put_two(float *row, int e, int width, float one, float two, bool add)
 {
     if (e + 1 < width && width % 2 == 0) {
-        float2 *to = reinterpret_cast<float2 *>(row + e);
-        const float2 old = add ? *to : float2{ 0, 0 };
-        *to = { old.x + one, old.y + two };
+        put_pair(row + e, one, two, add);
         return;
     }
-    if (e < width) row[e] = (add ? row[e] : 0) + one;
-    if (e + 1 < width) row[e + 1] = (add ? row[e + 1] : 0) + two;
+    if (e < width) row[e] = add ? row[e] + one : one;
+    if (e + 1 < width) row[e + 1] = add ? row[e + 1] + two : two;
 }
 
 // A warp's 16 rows i.. times factor (one for each of the lane's two rows) to y[rows, heads, width],
@@ -318,9 +324,15 @@ static __device__ inline void put_rows(float *y, const float sum[WIDE / 8][4],
         if (r >= rows) continue;
         float *to = y + (r * heads + h) * width;
         UNROLL
-        for (int n = 0; n < WIDE / 8; n++)
-            put_two(to, n * 8 + lane % 4 * 2, width, sum[n][2 * half] * factor[half],
-                    sum[n][2 * half + 1] * factor[half], add);
+        for (int n = 0; n < WIDE / 8; n++) {
+            const int e = n * 8 + lane % 4 * 2;
+            const float one = sum[n][2 * half] * factor[half];
+            const float two = sum[n][2 * half + 1] * factor[half];
+            if (width == WIDE)
+                put_pair(to + e, one, two, add);
+            else
+                put_two(to, e, width, one, two, add);
+        }
     }
 }
 
