@@ -85,6 +85,37 @@ static void equals_the_cpu(void **state)
             check_shape(shapes[i], (enum sight)sight);
 }
 
+// One row and a few: groups that one block takes, and larger ones; keys in many parts. They are
+// computed in f32 either way.
+static void few_rows(void **state)
+{
+    static const struct shape shapes[] = {
+        { 1, 700, 12, 1, 64 },  { 2, 513, 16, 2, 72 }, { 4, 40, 7, 7, 33 },
+        { 1, 129, 10, 1, 256 }, { 3, 300, 3, 1, 300 }, { 1, 2500, 2, 2, 16 },
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int sight = SEE_ALL; sight < SIGHTS; sight++) {
+            const struct shape s = shapes[i];
+            struct pair q = pair_noise(3, s.n, s.heads, s.d, 1);
+            struct pair k = pair_noise(3, s.keys, s.kv_heads, s.d, 2);
+            struct pair v = pair_noise(3, s.keys, s.kv_heads, s.d, 3);
+            struct pair y = pair_room(3, s.n, s.heads, s.d),
+                        again = pair_room(3, s.n, s.heads, s.d);
+            struct tensor from = tensor_of(DTYPE_I32, 1, s.n, 0, 0), to = from;
+            to.data = malloc(tensor_bytes(&to) + 1);
+            set_sight(&from, &to, s.n, s.keys, (enum sight)sight);
+            struct pair first = pair_of(from), last = pair_of(to);
+            const bool ranges = sight != SEE_ALL;
+            ON_BOTH(attention, OF(y), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last),
+                    0.3f, NULL, MATMUL_F32);
+            pair_compare("attention of few rows", &y, 1e-5, 1e-5);
+            ON_BOTH(attention, OF(again), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last),
+                    0.3f, NULL, MATMUL_BF16);
+            pair_same("attention of few rows, either way", &y.on[1], &again.on[1]);
+            pairs_release();
+        }
+}
+
 // Many tiles of keys: what was summed fades again and again.
 static void long_rows(void **state)
 {
@@ -154,8 +185,10 @@ static void repeats(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_the_cpu), cmocka_unit_test(long_rows),    cmocka_unit_test(no_keys),
-        cmocka_unit_test(far_scores),     cmocka_unit_test(not_a_number), cmocka_unit_test(repeats),
+        cmocka_unit_test(equals_the_cpu), cmocka_unit_test(few_rows),
+        cmocka_unit_test(long_rows),      cmocka_unit_test(no_keys),
+        cmocka_unit_test(far_scores),     cmocka_unit_test(not_a_number),
+        cmocka_unit_test(repeats),
     };
     return cmocka_run_group_tests(tests, devices_open, NULL) +
            cmocka_run_group_tests(tests, devices_open_back, NULL);
