@@ -10,11 +10,11 @@
 //   pictures/NNNNNN.png   size x size
 //   objects.jsonl         one line a scene: objects with attributes, box and mask (below)
 //   captions.json         one short sentence                                    (captions)
-//   dense.json            every place of the picture with what is there         (captions)
+//   dense.json            all that is there: by place, by shape, by colour      (captions)
 //   detail.json           a paragraph                                           (captions)
 //   questions.json        one short question a sample; "kind" says about what   (questions)
 //   conversation.json     the same questions of a picture in one sample         (questions)
-//   lessons.json          dense text, questions and yes/no, in one sample       (lessons)
+//   lessons.json          questions of all kinds, sometimes a text, in a sample (lessons)
 //   reasoning.json        comparisons and sums, with the reason                 (questions)
 //   yesno.json            does it exist? six a picture, half of them yes        (yesno)
 // in LLaVA format ({"id", "image", "conversations"}) with "kind", "metric" (exact, yesno, contains)

@@ -1,4 +1,5 @@
-// core/scenes/tell.c -- what a scene looks like: a caption, every place, a paragraph.
+// core/scenes/tell.c -- what a scene looks like: a caption, lists of all that is in it, a
+// paragraph.
 #include "core/scenes/scene.h"
 
 enum { NAME = HAS_SHAPE | HAS_GLYPH | HAS_COLOUR, FULL_NAME = NAME | HAS_SIZE };
@@ -32,7 +33,7 @@ void tell_caption(struct turns *t, const struct scene *s, struct dice *d)
     }
 }
 
-void tell_dense(struct turns *t, const struct scene *s, struct dice *d)
+static void tell_places(struct turns *t, const struct scene *s, struct dice *d)
 {
     static const char *const asks[] = { "Name what is at every place.", "List all places.",
                                         "What is at each place of the picture?" };
@@ -47,6 +48,53 @@ void tell_dense(struct turns *t, const struct scene *s, struct dice *d)
         const struct query q = object_query(&s->objects[i++], FULL_NAME);
         put_query(&turn->answer, &q, false);
     }
+}
+
+// What the objects of one shape or colour are besides: "2 small red top, large blue left".
+static void put_group(struct buf *b, const struct scene *s, const struct query *group)
+{
+    const int count = query_count(group, s);
+    buf_printf(b, "%d", count);
+    for (int i = 0, told = 0; told < count; i++) {
+        const struct object *o = &s->objects[i];
+        if (!query_matches(group, o)) continue;
+        buf_printf(b, "%s %s", told++ ? "," : "", size_names[o->is.size]);
+        if (!(group->has & HAS_COLOUR)) buf_printf(b, " %s", colour_names[o->is.colour]);
+        if (!(group->has & HAS_SHAPE)) buf_printf(b, " %s", shape_names[o->is.shape]);
+        if (o->is.glyph) buf_printf(b, " %c", o->is.glyph);
+        buf_printf(b, " %s", place_names[o->is.place]);
+    }
+}
+
+static void tell_shapes(struct turns *t, const struct scene *s)
+{
+    struct turn *turn = turns_add(t, "by-shape", "exact");
+    buf_puts(&turn->question, "List all shapes.");
+    for (int shape = 0; shape < SHAPES; shape++) {
+        const struct query q = { .has = HAS_SHAPE, .is.shape = shape };
+        buf_printf(&turn->answer, "%s%s: ", shape ? "; " : "", shape_names[shape]);
+        put_group(&turn->answer, s, &q);
+    }
+}
+
+static void tell_colours(struct turns *t, const struct scene *s)
+{
+    struct turn *turn = turns_add(t, "by-colour", "exact");
+    buf_puts(&turn->question, "List all colours.");
+    for (int colour = 0; colour < COLOURS; colour++) {
+        const struct query q = { .has = HAS_COLOUR, .is.colour = colour };
+        buf_printf(&turn->answer, "%s%s: ", colour ? "; " : "", colour_names[colour]);
+        put_group(&turn->answer, s, &q);
+    }
+}
+
+// All that is in the picture in three orders. The first answers "what is there?", the others
+// "which of them are red, how many, and where?": a model learns to find by place, and by content.
+void tell_dense(struct turns *t, const struct scene *s, struct dice *d)
+{
+    tell_places(t, s, d);
+    tell_shapes(t, s);
+    tell_colours(t, s);
 }
 
 void tell_detail(struct turns *t, const struct scene *s, struct dice *d)

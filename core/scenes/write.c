@@ -52,7 +52,7 @@ struct job {
     int64_t pictures; // begun
     struct raster raster;
     struct buf text; // of one scene for one file
-    struct turns caption, dense, detail, questions, yesno, reasons;
+    struct turns caption, dense, detail, questions, again, yesno, reasons;
 };
 
 static bool wanted(const struct scenes_request *r, int list)
@@ -282,20 +282,27 @@ static int add_turns(const struct turn *turns[], int count, const struct turns *
     return count;
 }
 
-// A text that tells of the whole picture and questions of all kinds, in any order. What stands
-// behind the text can be read off it, what stands before must be seen. In a third of the lessons it
-// comes first: from it a model that sees nothing yet learns most.
-static int write_lesson(struct job *j, int64_t index, struct dice *d, struct err *err)
+// Questions of all kinds, in any order and none twice, each to be seen; in a fifth of the lessons
+// one of the texts that tell of the whole picture stands among them, from which those behind it can
+// be read off.
+static int write_lesson(struct job *j, const struct scene *s, int64_t index, struct dice *d,
+                        struct err *err)
 {
-    const struct turns *const asked[] = { &j->questions, &j->yesno, &j->reasons, &j->caption };
-    const struct turn *turns[5 * TURNS_MAX], *lesson[LESSON_TURNS];
-    int order[5 * TURNS_MAX], asked_count = 0, count = 0;
-    const struct turns *text = dice_chance(d, 75) ? &j->dense : &j->detail;
-    for (int i = 0; i < 4; i++) asked_count = add_turns(turns, asked_count, asked[i]);
+    turns_clear(&j->again);
+    ask_questions(&j->again, s, d);
+    const struct turns *const asked[] = { &j->questions, &j->again, &j->yesno, &j->reasons,
+                                          &j->caption };
+    enum { PARTS = sizeof asked / sizeof *asked };
+    const struct turn *turns[PARTS * TURNS_MAX], *lesson[LESSON_TURNS];
+    int order[PARTS * TURNS_MAX], asked_count = 0;
+    for (int i = 0; i < PARTS; i++) asked_count = add_turns(turns, asked_count, asked[i]);
     dice_shuffle(d, order, asked_count);
-    const int many = asked_count < LESSON_TURNS ? asked_count + 1 : LESSON_TURNS;
-    const int place = dice_roll(d, 3) ? dice_roll(d, many) : 0;
-    for (int i = 0; i < many; i++) lesson[i] = i == place ? &text->list[0] : turns[order[count++]];
+    const int many = asked_count < LESSON_TURNS ? asked_count : LESSON_TURNS;
+    for (int i = 0; i < many; i++) lesson[i] = turns[order[i]];
+    if (dice_chance(d, 20)) {
+        const int text = dice_roll(d, j->dense.count + 1);
+        lesson[dice_roll(d, many)] = text ? &j->dense.list[text - 1] : &j->detail.list[0];
+    }
     return write_together(j, LIST_LESSONS, "lesson", lesson, many, index, err);
 }
 
@@ -315,7 +322,7 @@ static int write_samples(struct job *j, const struct scene *s, int64_t index, st
         write_singly(j, LIST_DENSE, &j->dense, index, err) < 0 ||
         write_singly(j, LIST_DETAIL, &j->detail, index, err) < 0 ||
         write_singly(j, LIST_QUESTIONS, &j->questions, index, err) < 0 ||
-        write_conversation(j, index, err) < 0 || write_lesson(j, index, &d, err) < 0 ||
+        write_conversation(j, index, err) < 0 || write_lesson(j, s, index, &d, err) < 0 ||
         write_singly(j, LIST_REASONING, &j->reasons, index, err) < 0)
         return -1;
     return write_singly(j, LIST_YESNO, &j->yesno, index, err);
@@ -396,9 +403,9 @@ int scenes_write(const struct scenes_request *request, const struct load_progres
         if (status < 0) undo(j);
         raster_release(&j->raster);
     }
-    struct turns *const made[] = { &j->caption,   &j->dense, &j->detail,
-                                   &j->questions, &j->yesno, &j->reasons };
-    for (int i = 0; i < 6; i++) turns_release(made[i]);
+    struct turns *const made[] = { &j->caption, &j->dense, &j->detail, &j->questions,
+                                   &j->again,   &j->yesno, &j->reasons };
+    for (int i = 0; i < 7; i++) turns_release(made[i]);
     buf_release(&j->text);
     free(j);
     return status;

@@ -282,6 +282,46 @@ static void check_dense(const cJSON *scene, const char *given)
     buf_release(&b);
 }
 
+// For each name, how many objects have it as their `trait`, and what these are besides.
+static void check_groups(const cJSON *scene, const char *trait, const char *const *names, int count,
+                         const char *given)
+{
+    struct buf b = { 0 }, found = { 0 };
+    for (int i = 0; i < count; i++) {
+        int number = 0;
+        const cJSON *o;
+        buf_clear(&found);
+        cJSON_ArrayForEach(o, cJSON_GetObjectItem(scene, "objects"))
+        {
+            if (strcmp(text_of(o, trait), names[i]) != 0) continue;
+            buf_printf(&found, "%s %s", number++ ? "," : "", text_of(o, "size"));
+            if (strcmp(trait, "colour") != 0) buf_printf(&found, " %s", text_of(o, "colour"));
+            if (strcmp(trait, "shape") != 0) buf_printf(&found, " %s", text_of(o, "shape"));
+            const cJSON *glyph = cJSON_GetObjectItem(o, "text");
+            if (glyph) buf_printf(&found, " %s", glyph->valuestring);
+            buf_printf(&found, " %s", text_of(o, "place"));
+        }
+        buf_printf(&b, "%s%s: %d%s", i ? "; " : "", names[i], number, number ? found.data : "");
+    }
+    assert_string_equal(b.data, given);
+    buf_release(&b);
+    buf_release(&found);
+}
+
+static void check_shapes(const cJSON *scene, const char *given)
+{
+    static const char *const shapes[] = { "circle", "square", "triangle", "star",  "cross",
+                                          "ring",   "bar",    "diamond",  "digit", "letter" };
+    check_groups(scene, "shape", shapes, 10, given);
+}
+
+static void check_colours(const cJSON *scene, const char *given)
+{
+    static const char *const colours[] = { "red",  "orange", "yellow", "green",
+                                           "cyan", "blue",   "purple", "pink" };
+    check_groups(scene, "colour", colours, 8, given);
+}
+
 // Every item of a caption, and each exactly as often as it says.
 static void check_caption(const cJSON *scene, const char *given)
 {
@@ -326,8 +366,12 @@ static void check_reason(const cJSON *scene, const char *question, const char *g
 // What kind of turn it is must be told from its words.
 static void check_lesson_turn(const cJSON *scene, const char *question, const char *given)
 {
-    if (strchr(given, ';'))
+    if (!strncmp(given, "top left: ", 10))
         check_dense(scene, given);
+    else if (!strncmp(given, "circle: ", 8))
+        check_shapes(scene, given);
+    else if (!strncmp(given, "red: ", 5))
+        check_colours(scene, given);
     else if (strchr(given, '.'))
         check_detail(scene, given);
     else if (strstr(given, ", so "))
@@ -347,6 +391,10 @@ static void check_turn(const cJSON *scene, const cJSON *sample, const char *ques
         check_caption(scene, given);
     else if (!strcmp(kind, "dense"))
         check_dense(scene, given);
+    else if (!strcmp(kind, "by-shape"))
+        check_shapes(scene, given);
+    else if (!strcmp(kind, "by-colour"))
+        check_colours(scene, given);
     else if (!strcmp(kind, "detail"))
         check_detail(scene, given);
     else if (!strcmp(kind, "reasoning")) {
@@ -552,7 +600,7 @@ static void is_the_same_everywhere(void **state)
         const char *name, *hash;
     } files[] = {
         { "objects.jsonl", "e6bcd8657c38670a656858a6e912da6d20e7b29e2bb50d7f15346465452b30d5" },
-        { "lessons.json", "d74698559dc4ab727b9ab8ab51b948e453bfbd4d6b831deae2cd13be78af0b9d" },
+        { "lessons.json", "68a7dd793665e3d52c6bf995579cbe48a4ad290b0a16b6d850d22f8c6f30ab7c" },
         { "reasoning.json", "130575c0dad2df985da41cd969ae3d77468c9953a7e098ce87db798456054d1f" }
     };
     char *folder = scratch_new(), hex[HASH_HEX];
