@@ -50,8 +50,24 @@ static void forget(struct shell *shell, int64_t id)
     shell->job_count = kept;
 }
 
-// "job 3 is done", "job 3 failed: the disk is full"
-static char *end_text(const struct job_row *row)
+// What a finished job came to, in its kind's words: the text belongs to the caller and may be NULL.
+// Tables are shown where there are sinks.
+static char *outcome(const struct shell *shell, const struct job_row *row, struct sinks *sinks)
+{
+    const struct job_kind *kind = job_kind_find(row->kind);
+    struct job_end end = { .steps = row->steps, .loss = row->loss };
+    struct job_result *results;
+    if (!kind || store_job_results(shell->store, row->id, &results, &end.count, NULL) < 0)
+        return NULL;
+    end.results = results;
+    if (sinks && kind->show) kind->show(&end, sinks);
+    char *text = kind->outcome ? kind->outcome(&end) : NULL;
+    job_results_free(results, end.count);
+    return text;
+}
+
+// "job 3 (train) is done", "job 3 (train) failed: the disk is full"; with sinks its tables as well.
+static char *end_text(const struct shell *shell, const struct job_row *row, struct sinks *sinks)
 {
     const bool rests = row->state == STATE_PAUSED || row->state == STATE_INTERRUPTED;
     if (row->state == STATE_FAILED)
@@ -59,7 +75,11 @@ static char *end_text(const struct job_row *row)
     if (rests)
         return xasprintf("job %" PRId64 " (%s) is %s (/job %" PRId64 " resume goes on with it)",
                          row->id, row->kind, job_state_name(row->state), row->id);
-    return xasprintf("job %" PRId64 " (%s) is %s", row->id, row->kind, job_state_name(row->state));
+    char *came = row->state == STATE_DONE ? outcome(shell, row, sinks) : NULL;
+    char *text = xasprintf("job %" PRId64 " (%s) is %s%s%s", row->id, row->kind,
+                           job_state_name(row->state), came ? ": " : "", came ? came : "");
+    free(came);
+    return text;
 }
 
 void shell_job_news(struct shell *shell)
@@ -68,7 +88,7 @@ void shell_job_news(struct shell *shell)
         struct job_row row;
         if (!shell->store || store_job_read(shell->store, shell->jobs[i], &row, NULL) < 0) continue;
         if (job_state_ended(row.state)) {
-            char *text = end_text(&row);
+            char *text = end_text(shell, &row, NULL);
             sinks_notice(shell->sinks, "%s", text);
             free(text);
             forget(shell, row.id);
@@ -463,7 +483,7 @@ static void tell_progress(const struct shell *shell, const struct job_row *row)
 
 static int tell_end(struct shell *shell, const struct job_row *row, struct err *err)
 {
-    char *text = end_text(row);
+    char *text = end_text(shell, row, shell->sinks);
     forget(shell, row->id);
     if (row->state == STATE_DONE)
         sinks_notice(shell->sinks, "%s", text);
@@ -516,8 +536,11 @@ const struct command command_wait = {
     .name = "wait",
     .usage = "/wait [N]",
     .help = "Waits for a job (without N: all that were started here); fails if the job failed.",
-    .details = "Ctrl-C stops the waiting, not the job. A job that was paused, cancelled or\n"
-               "interrupted fails the line too.",
+    .details =
+        "It tells what came of the job: the score of an evaluation with its 95% interval, the\n"
+        "loss of a training and where its result lies, the scores of a sweep.\n"
+        "Ctrl-C stops the waiting, not the job. A job that was paused, cancelled or\n"
+        "interrupted fails the line too.",
     .max = 1,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_JOB,

@@ -43,6 +43,7 @@ TAKE(csv)
 TAKE(png)
 TAKE(title)
 TAKE(by)
+TAKE(y)
 
 static int take_smooth(void *self, const char *value, struct err *err)
 {
@@ -89,6 +90,7 @@ static const struct option_row rows[] = {
     { "--csv", "FILE", "as a table", take_csv },
     { "--png", "FILE", "as a picture", take_png },
     { "--title", "TEXT", "above the picture", take_title },
+    { "--y", "TEXT", "beside the y axis, with its unit", take_y },
     { "--log", "x|y|xy", "logarithmic axes", take_log },
     { "--by", "COLUMN", "a line for each of its values", take_by },
     { "--where", "COLUMN=VALUE", "only such rows", take_where },
@@ -293,7 +295,9 @@ static int draw(struct shell *shell, const struct plot *p, struct err *err)
     struct plot_line *lines = xcalloc(count, sizeof *lines);
     const struct plot_axes axes = { .title = p->o->title,
                                     .x = "step",
-                                    .y = one_series(p) ? p->drawn[0].series : NULL,
+                                    .y = p->o->y         ? p->o->y
+                                         : one_series(p) ? p->drawn[0].series
+                                                         : NULL,
                                     .log_x = p->o->log_x,
                                     .log_y = p->o->log_y };
     for (size_t i = 0; i < count; i++) {
@@ -360,8 +364,9 @@ static int plot_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_plot = {
     .name = "plot",
-    .usage = "/plot JOB... [SERIES...] [--smooth N] [--csv FILE] | FILE.csv X Y... [--by COLUMN] "
-             "[--where COLUMN=VALUE] ... [--png FILE] [--title TEXT] [--log xy] [--points]",
+    .usage =
+        "/plot JOB... [SERIES...] [--smooth N] [--csv FILE] | FILE.csv X Y... [--by COLUMN] "
+        "[--where COLUMN=VALUE] ... [--png FILE] [--title TEXT] [--y TEXT] [--log xy] [--points]",
     .help = "Draws what jobs told step by step, or columns of a CSV file (/collect).",
     .details =
         "/plot 3               which series job 3 has\n"
@@ -371,7 +376,8 @@ const struct command command_plot = {
         "/plot 3 norm.*.mean --csv FILE   all that match, as a table\n"
         "/plot keep.csv keep score --by method    a line for each method\n"
         "\n"
-        "--png FILE draws a picture instead. --smooth N takes means over N points, --log x, y or\n"
+        "--png FILE draws a picture instead, --title and --y write above it and at its y axis. "
+        "--smooth N takes means over N points, --log x, y or\n"
         "xy makes axes logarithmic, --points leaves points unjoined. Of a CSV file: where X is no\n"
         "number there are bars; --by COLUMN[,COLUMN] makes a line or bar for each value, --where\n"
         "(may be repeated; VALUE|VALUE is any of them) takes only such rows.",

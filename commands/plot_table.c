@@ -93,14 +93,22 @@ static double x_value(const struct drawing *d, size_t row)
     return NAN;
 }
 
-// "contribution score": the values that the line is of, and the column where there are several.
+// "contribution", "layer 3", "score (prune off)": the values that the line is of, with their column
+// where they do not speak for themselves, and the column of y where there are several.
 static char *line_name(const struct drawing *d, size_t row, size_t y)
 {
+    const bool several = d->y_count > 1;
     struct buf b = { 0 };
-    for (size_t i = 0; i < d->by_count; i++)
-        buf_printf(&b, "%s%s", i ? " " : "", csv_cell(&d->t, row, d->by[i]));
-    if (d->y_count > 1 || !d->by_count)
-        buf_printf(&b, "%s%s", d->by_count ? " " : "", d->t.columns[d->y[y]]);
+    if (several || !d->by_count) buf_puts(&b, d->t.columns[d->y[y]]);
+    if (several && d->by_count) buf_puts(&b, " (");
+    for (size_t i = 0; i < d->by_count; i++) {
+        const char *cell = csv_cell(&d->t, row, d->by[i]);
+        double value;
+        if (i) buf_puts(&b, ", ");
+        if (several || csv_number(cell, &value)) buf_printf(&b, "%s ", d->t.columns[d->by[i]]);
+        buf_puts(&b, cell);
+    }
+    if (several && d->by_count) buf_putc(&b, ')');
     return buf_take(&b);
 }
 
@@ -170,7 +178,9 @@ int plot_table(struct shell *shell, const struct plot_options *o, struct err *er
         make_lines(&d);
         const struct plot_axes axes = { .title = o->title,
                                         .x = o->words[1],
-                                        .y = d.y_count == 1 ? o->words[2] : NULL,
+                                        .y = o->y             ? o->y
+                                             : d.y_count == 1 ? o->words[2]
+                                                              : NULL,
                                         .names = (const char *const *)d.names,
                                         .name_count = d.name_count,
                                         .log_x = o->log_x,

@@ -112,6 +112,9 @@ static int load(struct shell *shell, int argc, char **argv, struct err *err)
         sinks_notice(shell->sinks,
                      "the layers at which the role of pictures changes are not known for this "
                      "model: they are taken at 1/8, 3/8 and 5/8 of its depth");
+    if (status == 0)
+        sinks_notice(shell->sinks, "preset '%s' is on: %zu settings (/preset show %s)", argv[0],
+                     v.count, argv[0]);
     preset_values_release(&v);
     return status;
 }

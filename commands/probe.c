@@ -267,7 +267,8 @@ static int draw_table(const char *path, const struct result_table *t, struct err
     }
     const struct plot_axes axes = { .title = t->name,
                                     .x = t->columns[t->points],
-                                    .y = t->points ? t->columns[2] : NULL };
+                                    .y = t->points ? t->columns[2] : NULL,
+                                    .log_y = t->log_y };
     const int status = plot_png(path, &axes, lines, count, err);
     for (size_t i = 0; i < count; i++) {
         free((char *)lines[i].name);

@@ -5,7 +5,8 @@
 //   <!-- end -->
 //
 // The text around stays as a person wrote it; pictures are Markdown's own (![](keep.png)). Files
-// are looked for beside the one that is written, then beside the one that is read.
+// are looked for beside the one that is written, then beside the one that is read; pictures that
+// are only there are copied.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,6 +252,37 @@ static int fill(struct buf *b, const char *text, const struct place *place,
     return tables;
 }
 
+// A picture beside the file that is read, and not beside the one that is written.
+static int bring_picture(const char *name, const struct place *place, struct err *err)
+{
+    char *to = xasprintf("%s%s", place->to, name), *from = xasprintf("%s%s", place->from, name);
+    size_t size;
+    int status = 0;
+    if (access(to, F_OK) < 0 && access(from, F_OK) == 0) {
+        char *bytes = file_read(from, REPORT_MAX, &size, err);
+        status = bytes ? file_out_write(to, bytes, size, err) : -1;
+        free(bytes);
+    }
+    free(to);
+    free(from);
+    return status;
+}
+
+// Plain names only: what lies in other folders stays where it is.
+static int bring_pictures(const char *text, const struct place *place, struct err *err)
+{
+    int status = 0;
+    for (const char *p = text; status == 0 && (p = strstr(p, "]("));) {
+        p += 2;
+        const size_t length = strcspn(p, "()/ \n");
+        if (p[length] != ')' || length < 5 || strncmp(p + length - 4, ".png", 4) != 0) continue;
+        char *name = xstrndup(p, length);
+        status = bring_picture(name, place, err);
+        free(name);
+    }
+    return status;
+}
+
 static char *folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -273,6 +305,7 @@ static int report_run(struct shell *shell, int argc, char **argv, struct err *er
     buf_puts(&b, "");
     const int tables = fill(&b, copy, &place, shell, err);
     int status = tables < 0 ? err_in(err, "%s", from) : file_out_write(to, b.data, b.length, err);
+    if (status == 0) status = bring_pictures(copy, &place, err);
     if (status == 0) sinks_notice(shell->sinks, "%d tables are written into '%s'", tables, to);
     buf_release(&b);
     free(place.to);
@@ -295,8 +328,9 @@ const struct command command_report = {
         "these values. `across C V` makes a column of each value of C, with V in it:\n"
         "    <!-- table keep.csv keep across score hellinger -->\n"
         "Everything else stays as it is; with OUT.md FILE.md too. FILE.csv is looked for in the\n"
-        "folder of the file that is written, then in that of FILE.md. Names with blanks stand in "
-        "double quotes.",
+        "folder of the file that is written, then in that of FILE.md; pictures (PNG) that are "
+        "only\n"
+        "there are copied. Names with blanks stand in double quotes.",
     .min = 1,
     .max = 2,
     .complete = COMPLETE_PATH,

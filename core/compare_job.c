@@ -188,6 +188,21 @@ static int run(struct job *j, struct err *err)
     return status;
 }
 
+// "score (exact): 0.82 | 0.79; Hellinger distance, mean 0.031 (/results compare)": what follows the
+// two titles is the score of either side.
+static char *outcome(const struct job_end *end)
+{
+    static const char distance[] = "Hellinger distance, mean";
+    const char *far = job_end_value(end, distance);
+    struct buf b = { 0 };
+    for (size_t i = 1; i + 1 < end->count && !b.length; i++)
+        if (!strcmp(end->results[i].key, "B"))
+            buf_printf(&b, "%s: %s", end->results[i + 1].key, end->results[i + 1].value);
+    if (far) buf_printf(&b, "; %s %s", distance, far);
+    if (b.length) buf_puts(&b, " (/results compare)");
+    return b.length ? buf_take(&b) : NULL;
+}
+
 const struct job_kind job_kind_compare = {
     .name = "compare",
     .usage = "SETTINGS | SETTINGS | DATA [--limit N] [--metric M] [--images DIR]",
@@ -195,4 +210,5 @@ const struct job_kind job_kind_compare = {
     .needs_model = true,
     .check = check,
     .run = run,
+    .outcome = outcome,
 };

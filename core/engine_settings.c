@@ -43,12 +43,14 @@ static void setting_changed(struct engine *e, const struct setting *row, enum se
     went_stale(e, row->key, stale);
 }
 
-// A method that is on and changes nothing: that is not kept silent.
+// A method that is on and changes nothing, or whose settings do not fit together (yet): that is not
+// kept silent.
 static void tell_vain(const struct engine *e, const struct method *method)
 {
     const struct method_env env = engine_env(e, e->settings);
     struct err why;
-    if (e->model && methods_vain(method, &env, &why)) sinks_notice(e->sinks, "%s", why.text);
+    if (e->model && (methods_odd(method, &env, &why) || methods_vain(method, &env, &why)))
+        sinks_notice(e->sinks, "%s", why.text);
 }
 
 static int check_template(const char *value, struct err *err)

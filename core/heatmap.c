@@ -89,7 +89,18 @@ void heatmap_title(const struct event_heatmap *map, char *text, size_t size)
 
 // --- as a file -----------------------------------------------------------------------------------
 
-enum { SIDE = 320, GAP = 20, HEAD = 44, FOOT = 60, ACROSS = 4, BAR = 10 };
+enum {
+    SIDE = 320,
+    GAP = 20,
+    LINES = 3, // of a title
+    LINE = 20,
+    HEAD = LINES * LINE + 4,
+    FOOT = 60,
+    ACROSS = 4,
+    BAR = 10,
+    NUMBERS = 24 // room for those of rows and columns
+};
+static const uint8_t black[3] = { 0, 0, 0 };
 
 struct sheet {
     uint8_t *pixels;
@@ -105,7 +116,6 @@ static void copy_in(struct sheet *s, const uint8_t *from, int width, int height,
 
 static void draw_legend(struct sheet *s, const struct event_heatmap *map, int x, int y)
 {
-    static const uint8_t black[3] = { 0, 0, 0 };
     char text[64];
     for (int i = 0; i < SIDE; i++)
         for (int r = 0; r < BAR; r++)
@@ -120,35 +130,62 @@ static void draw_legend(struct sheet *s, const struct event_heatmap *map, int x,
     letters_draw(s->pixels, s->width, s->height, x, y + BAR + 24, 2, "grey: dropped", black);
 }
 
-// The title in one line, or two.
+// The title in as many lines as there is room for.
 static void draw_title(struct sheet *s, const char *title, int x, int y)
 {
-    static const uint8_t black[3] = { 0, 0, 0 };
     const int room = SIDE / letters_width("m", 2);
     char line[64];
-    int cut = (int)strlen(title);
-    if (cut > room)
-        for (cut = room; cut > 0 && title[cut] != ' ';) cut--;
-    snprintf(line, sizeof line, "%.*s", cut, title);
-    letters_draw(s->pixels, s->width, s->height, x, y, 2, line, black);
-    snprintf(line, sizeof line, "%.*s", room, title + cut + (title[cut] == ' '));
-    letters_draw(s->pixels, s->width, s->height, x, y + 20, 2, line, black);
+    for (int i = 0; i < LINES && *title; i++) {
+        int cut = (int)strlen(title);
+        if (cut > room)
+            for (cut = room; cut > 0 && title[cut] != ' ';) cut--;
+        if (!cut) cut = room; // one long word
+        snprintf(line, sizeof line, "%.*s", cut, title);
+        letters_draw(s->pixels, s->width, s->height, x, y + i * LINE, 2, line, black);
+        title += cut;
+        title += *title == ' ';
+    }
+}
+
+// Of what lies over no picture (a matrix by layers): numbers of rows and columns.
+static bool numbered(const struct event_heatmap *map)
+{
+    return !map->image && map->picture < 0;
+}
+
+static void draw_numbers(struct sheet *s, const struct event_heatmap *map, int x, int y, int height)
+{
+    const int room = 2 * letters_width("00", 2);
+    char text[16];
+    for (int k = 0; k < 2; k++) {
+        const int count = k ? map->cols : map->rows, length = k ? SIDE : height;
+        const int most = length / room > 1 ? length / room : 1, every = (count + most - 1) / most;
+        for (int i = 0; i < count; i += every) {
+            const int middle = (int)((i + 0.5) * length / count);
+            snprintf(text, sizeof text, "%d", i);
+            const int wide = letters_width(text, 2);
+            letters_draw(s->pixels, s->width, s->height, k ? x + middle - wide / 2 : x - wide - 4,
+                         k ? y + height + 4 : y + middle - LETTER_HEIGHT, 2, text, black);
+        }
+    }
 }
 
 int heatmap_png(const char *path, const struct event_heatmap *maps, size_t count, struct err *err)
 {
     const int across = count < ACROSS ? (int)count : ACROSS;
     const int down = ((int)count + ACROSS - 1) / ACROSS;
-    int most = 1;
-    for (size_t i = 0; i < count; i++)
+    int most = 1, more = 0;
+    for (size_t i = 0; i < count; i++) {
         if (heatmap_height(&maps[i], SIDE) > most) most = heatmap_height(&maps[i], SIDE);
-    const int cell = most + HEAD + FOOT;
-    struct sheet s = { .width = across * (SIDE + GAP) + GAP, .height = down * cell + GAP };
+        if (numbered(&maps[i])) more = NUMBERS;
+    }
+    const int cell = most + more + HEAD + FOOT, wide = SIDE + GAP + more;
+    struct sheet s = { .width = across * wide + GAP, .height = down * cell + GAP };
     const size_t bytes = (size_t)s.width * (size_t)s.height * 3;
     s.pixels = xmalloc(bytes);
     memset(s.pixels, 255, bytes);
     for (size_t i = 0; i < count; i++) {
-        const int x = GAP + (int)(i % ACROSS) * (SIDE + GAP), y = GAP + (int)(i / ACROSS) * cell;
+        const int x = GAP + more + (int)(i % ACROSS) * wide, y = GAP + (int)(i / ACROSS) * cell;
         const int height = heatmap_height(&maps[i], SIDE);
         uint8_t *drawn = xmalloc((size_t)SIDE * (size_t)height * 3);
         char title[256];
@@ -156,7 +193,8 @@ int heatmap_png(const char *path, const struct event_heatmap *maps, size_t count
         heatmap_title(&maps[i], title, sizeof title);
         draw_title(&s, title, x, y);
         copy_in(&s, drawn, SIDE, height, x, y + HEAD);
-        draw_legend(&s, &maps[i], x, y + HEAD + height + 6);
+        if (numbered(&maps[i])) draw_numbers(&s, &maps[i], x, y + HEAD, height);
+        draw_legend(&s, &maps[i], x, y + HEAD + height + more + 6);
         free(drawn);
     }
     const int status = image_write_png(path, s.pixels, s.width, s.height, err);

@@ -43,6 +43,13 @@ const struct job_kind *job_kind_find(const char *name)
     return NULL;
 }
 
+const char *job_end_value(const struct job_end *end, const char *key)
+{
+    for (size_t i = 0; i < end->count; i++)
+        if (!strcmp(end->results[i].key, key)) return end->results[i].value;
+    return NULL;
+}
+
 enum job_stop job_stopped(struct job *j)
 {
     return j->ask ? j->ask(j) : JOB_GO;

@@ -67,6 +67,18 @@ struct job {
     int answering; // file that shells lock while they answer (job_breathe); -1 = none
 };
 
+// What a job told at its end: "best step", "12".
+struct job_result {
+    char *key, *value;
+};
+
+// A job that is done, for those who tell what came of it.
+struct job_end {
+    const struct job_result *results; // in the order in which they were told
+    size_t count;
+    double steps, loss; // of its last progress; NaN: unknown
+};
+
 struct job_kind {
     const char *name;  // "train"
     const char *usage; // "DATA.json OUT [--option ...]", for messages
@@ -78,7 +90,14 @@ struct job_kind {
                  struct err *err);
     // 0: done. JOB_STOPPED: job_stopped said so. -1: failed with a message.
     int (*run)(struct job *j, struct err *err);
+    // What came of it, on one line: "loss 0.25 after 40 steps; adapter in 'norms'". Belongs to the
+    // caller; NULL: nothing to add to its being done. May be NULL.
+    char *(*outcome)(const struct job_end *end);
+    // What one line does not hold, as a table. May be NULL.
+    void (*show)(const struct job_end *end, struct sinks *sinks);
 };
+
+const char *job_end_value(const struct job_end *end, const char *key); // NULL: it was not told
 
 const struct job_kind *job_kind_at(int index); // NULL past the end
 const struct job_kind *job_kind_find(const char *name);

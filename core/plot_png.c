@@ -21,6 +21,7 @@ enum {
     RIGHT = 24,
     BOTTOM = 84,
     DOT = 2,
+    DASH = 14, // pixels of the dashes of lines with marks, but for the first
     LETTER = LETTER_HEIGHT * DOT,
     ROW = (LETTER_HEIGHT + LETTER_BELOW + 2) * DOT, // of the legend
     MARKED = 60                                     // points of a line that still get marks
@@ -44,15 +45,25 @@ static void dot(const struct sheet *s, int x, int y, const uint8_t colour[3])
     memcpy(s->pixels + ((size_t)y * WIDTH + (size_t)x) * 3, colour, 3);
 }
 
-static void stroke(const struct sheet *s, double x0, double y0, double x1, double y1, int thick,
-                   const uint8_t colour[3])
+// A stroke of dashes begins with `done` pixels of the line behind it; returns how many then are.
+// gap 0: whole.
+static int dashes(const struct sheet *s, double x0, double y0, double x1, double y1, int thick,
+                  int gap, int done, const uint8_t colour[3])
 {
     const int n = (int)fmax(fabs(x1 - x0), fabs(y1 - y0)) + 1;
     for (int i = 0; i <= n; i++) {
+        if (gap && (done + i) % (DASH + gap) >= DASH) continue;
         const int x = (int)lround(x0 + (x1 - x0) * i / n), y = (int)lround(y0 + (y1 - y0) * i / n);
         for (int a = 0; a < thick; a++)
             for (int c = 0; c < thick; c++) dot(s, x + a, y + c, colour);
     }
+    return done + n;
+}
+
+static void stroke(const struct sheet *s, double x0, double y0, double x1, double y1, int thick,
+                   const uint8_t colour[3])
+{
+    dashes(s, x0, y0, x1, y1, thick, 0, 0, colour);
 }
 
 static void box(const struct sheet *s, double x0, double y0, double x1, double y1,
@@ -85,10 +96,43 @@ static double pixel_y(const struct sheet *s, double y)
     return HEIGHT - BOTTOM - (y - f->y0) / (f->y1 - f->y0) * (HEIGHT - s->top - BOTTOM);
 }
 
+// --- marks ---------------------------------------------------------------------------------------
+
+// Each line has a mark of its own, so that they are told apart without colours: is (x, y), from -1
+// to 1, within mark `l`?
+static bool within_mark(size_t l, double x, double y)
+{
+    const double ax = fabs(x), ay = fabs(y);
+    switch (l % 6) {
+    case 0: return true;                  // a square
+    case 1: return x * x + y * y <= 1.1;  // a disc
+    case 2: return ax <= (y + 1) / 2;     // a triangle
+    case 3: return ax + ay <= 1;          // a diamond
+    case 4: return fabs(ax - ay) <= 0.45; // a cross
+    default: return ax <= (1 - y) / 2;    // a triangle that stands on its tip
+    }
+}
+
+// Earlier ones are larger: they can be seen behind later ones.
+static int mark_size(size_t l, size_t count)
+{
+    const int size = 4 + (int)(count - 1 - l);
+    return size < 7 ? size : 7;
+}
+
+static void mark(const struct sheet *s, double x, double y, size_t l, int size)
+{
+    for (int b = -size; b <= size; b++)
+        for (int a = -size; a <= size; a++)
+            if (within_mark(l, (double)a / size, (double)b / size))
+                dot(s, (int)lround(x) + a, (int)lround(y) + b, colours[l]);
+}
+
 // --- around the frame ----------------------------------------------------------------------------
 
 // Writes the legend from `y` on, or only counts its rows (s NULL).
-static int legend(const struct sheet *s, const struct plot_line *lines, size_t count, int y)
+static int legend(const struct sheet *s, const struct plot_line *lines, size_t count, bool bars,
+                  int y)
 {
     int x = LEFT, rows = 1;
     for (size_t l = 0; l < count; l++) {
@@ -99,7 +143,10 @@ static int legend(const struct sheet *s, const struct plot_line *lines, size_t c
             rows++;
         }
         if (s) {
-            box(s, x, y + 2, x + 12, y + LETTER - 2, colours[l]);
+            if (bars)
+                box(s, x, y + 2, x + 12, y + LETTER - 2, colours[l]);
+            else
+                mark(s, x + 6, y + LETTER * 0.5, l, 5);
             write_text(s, x + 20, y, lines[l].name, colours[l]);
         }
         x += width + 16;
@@ -170,19 +217,22 @@ static void draw_frame(const struct sheet *s, const struct plot_axes *axes)
 
 // --- in it ---------------------------------------------------------------------------------------
 
-static void draw_line(const struct sheet *s, const struct plot_line *line, const uint8_t colour[3])
+// Line `l` of `count`. Where two lie on each other, the one below is seen between the dashes.
+static void draw_line(const struct sheet *s, const struct plot_line *line, size_t l, size_t count)
 {
     const struct plot_frame *f = &s->frame;
+    const bool marked = line->points || line->count <= MARKED;
+    const int gap = l && marked ? 6 : 0;
     bool pen = false;
+    int done = 0;
     double x = 0, y = 0;
     for (size_t i = 0; i < line->count; i++) {
         const double at_x = plot_at(f->log_x, line->x[i]), at_y = plot_at(f->log_y, line->y[i]);
         const bool there = isfinite(at_x) && isfinite(at_y);
         const double to_x = there ? pixel_x(s, at_x) : 0, to_y = there ? pixel_y(s, at_y) : 0;
-        if (there && (line->points || line->count <= MARKED))
-            box(s, to_x - 3, to_y - 3, to_x + 3, to_y + 3, colour);
+        if (there && marked) mark(s, to_x, to_y, l, line->points ? 4 : mark_size(l, count));
         if (there && !line->points)
-            stroke(s, pen ? x : to_x, pen ? y : to_y, to_x, to_y, 2, colour);
+            done = dashes(s, pen ? x : to_x, pen ? y : to_y, to_x, to_y, 2, gap, done, colours[l]);
         x = to_x;
         y = to_y;
         pen = there;
@@ -208,7 +258,7 @@ static void add_margin(struct plot_frame *f, bool bars)
 {
     const double margin = (f->y1 - f->y0) * 0.03;
     f->y1 += margin;
-    if (!bars || (f->y0 < 0 && !f->log_y)) f->y0 -= margin;
+    if (!bars || f->y0 < 0 || f->log_y) f->y0 -= margin; // the smallest of log bars is seen too
     if (!bars) f->x0 -= (f->x1 - f->x0) * 0.01;
     if (!bars) f->x1 += (f->x1 - f->x0) * 0.01;
 }
@@ -221,17 +271,18 @@ int plot_png(const char *path, const struct plot_axes *axes, const struct plot_l
     if (!axes) axes = &plain;
     if (count > PLOT_LINES) count = PLOT_LINES;
     memset(s.pixels, 255, (size_t)WIDTH * HEIGHT * 3);
+    const bool bars = axes->names != NULL;
     const int head = axes->title ? 12 + ROW : 10;
-    s.top = head + legend(NULL, lines, count, 0) * ROW + 6;
+    s.top = head + legend(NULL, lines, count, bars, 0) * ROW + 6;
     plot_fit(&s.frame, axes, lines, count, 9, 9);
-    add_margin(&s.frame, axes->names != NULL);
+    add_margin(&s.frame, bars);
     draw_frame(&s, axes);
-    legend(&s, lines, count, head);
+    legend(&s, lines, count, bars, head);
     for (size_t l = 0; l < count; l++) {
-        if (axes->names)
+        if (bars)
             draw_bars(&s, &lines[l], l, count);
         else
-            draw_line(&s, &lines[l], colours[l]);
+            draw_line(&s, &lines[l], l, count);
     }
     const int status = image_write_png(path, s.pixels, WIDTH, HEIGHT, err);
     free(s.pixels);

@@ -170,7 +170,7 @@ static void close_others(int keep)
 }
 
 // In the child's child, where only system calls are safe: becomes the job, or tells through `tell`
-// why not.
+// why not. The program is this one even where its file was replaced or removed meanwhile.
 _Noreturn static void become(const struct launch *l, int tell)
 {
     char word[] = "job", run[] = "run", option[] = "--db",
@@ -185,7 +185,7 @@ _Noreturn static void become(const struct launch *l, int tell)
     if (in >= 0 && out >= 0 && dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(out, 2) == 2) {
         close_others(tell);
         stand_back(l);
-        execve(l->program, argv, l->environment);
+        execve("/proc/self/exe", argv, l->environment);
     }
     const int why = errno;
     if (write(tell, &why, sizeof why) < 0) _exit(126);

@@ -79,10 +79,6 @@ int store_job_delete(struct store *s, int64_t id, struct err *err);
 // What it told. The last `lines` lines of the log (0: all), each with its time, into b.
 int store_job_log(struct store *s, int64_t id, int64_t lines, struct buf *b, struct err *err);
 
-struct job_result {
-    char *key, *value;
-};
-
 int store_job_results(struct store *s, int64_t id, struct job_result **results, size_t *count,
                       struct err *err);
 void job_results_free(struct job_result *results, size_t count);

@@ -48,6 +48,11 @@ int methods_agree(const struct method_env *env, struct err *err)
     return 0;
 }
 
+bool methods_odd(const struct method *method, const struct method_env *env, struct err *why)
+{
+    return method->on(env->settings) && method->agree && method->agree(env, why) < 0;
+}
+
 bool methods_vain(const struct method *method, const struct method_env *env, struct err *why)
 {
     if (!method->on(env->settings)) return false;

@@ -116,6 +116,8 @@ int methods_possible(const struct method *method, const struct settings *s, stru
 int methods_check(const struct method *method, const struct method_env *env, struct err *err);
 // The same of all of them, and whether their values fit together.
 int methods_agree(const struct method_env *env, struct err *err);
+// Is the method on, and its settings do not fit together? Then *why is a sentence that says so.
+bool methods_odd(const struct method *method, const struct method_env *env, struct err *why);
 // Is the method on and changes nothing? Then *why is a sentence that says so.
 bool methods_vain(const struct method *method, const struct method_env *env, struct err *why);
 // Is it a setting of a method that had no part in what is cached and is off under `s`?

@@ -128,6 +128,11 @@ static int prune_possible(const struct settings *s, struct err *err)
                              "prune.keep cannot be %g: some visual tokens must stay, at most "
                              "all of them (1)",
                              keep[i]);
+        else if (i && keep[i] > keep[i - 1])
+            status = err_set(err,
+                             "prune.keep cannot be %g after %g: what was dropped does not "
+                             "come back",
+                             keep[i], keep[i - 1]);
     free(keep);
     return status;
 }
@@ -141,17 +146,13 @@ static int prune_check(const struct method_env *env, struct err *err)
 }
 
 // One share for each layer; whoever sets one after the other is in between for a while.
-static int check_stages(int stages, const double *keep, size_t shares, struct err *err)
+static int check_stages(int stages, size_t shares, struct err *err)
 {
     if ((size_t)stages != shares)
         return err_set(err,
                        "prune.layer names %d layer%s and prune.keep %zu share%s: one share for "
                        "each layer is needed",
                        stages, stages == 1 ? "" : "s", shares, shares == 1 ? "" : "s");
-    for (int i = 1; i < stages; i++)
-        if (keep[i] > keep[i - 1])
-            return err_set(err, "prune.keep %g after %g: what was dropped does not come back",
-                           keep[i], keep[i - 1]);
     return 0;
 }
 
@@ -159,12 +160,10 @@ static int prune_agree(const struct method_env *env, struct err *err)
 {
     size_t shares;
     int *layer = xcalloc((size_t)env->model->decoder.config.layers, sizeof *layer);
-    double *keep = settings_reals(env->settings, "prune.keep", &shares);
+    free(settings_reals(env->settings, "prune.keep", &shares));
     const int stages = read_layers(env, layer, err);
-    const int status = stages < 0 ? -1 : check_stages(stages, keep, shares, err);
     free(layer);
-    free(keep);
-    return status;
+    return stages < 0 ? -1 : check_stages(stages, shares, err);
 }
 
 static bool prune_vain(const struct method_env *env, struct err *why)
@@ -251,7 +250,7 @@ static int prune_start(void **state, const struct method_env *env, struct err *e
     const int first = p->stages ? p->layer[0] : -1;
     p->stages = read_layers(env, p->layer, err);
     if (p->stages > 0 && p->layer[0] != first) p->residual_rows = 0; // of another layer
-    return p->stages < 0 ? -1 : check_stages(p->stages, p->keep, shares, err);
+    return p->stages < 0 ? -1 : check_stages(p->stages, shares, err);
 }
 
 static void prune_trim(void *state, int64_t rows)

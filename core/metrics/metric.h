@@ -88,7 +88,8 @@ const struct metric *metric_need(const char *name, struct err *err);
 
 void metric_tally_add(struct metric_tally *t, const struct metric_outcome *o);
 void metric_tally_merge(struct metric_tally *t, const struct metric_tally *other);
-// 95%: Wilson's for shares; mean +- 1.96 standard errors otherwise, NaN for fewer than two scores.
+// 95%: Wilson's for shares, exactly 0 or 1 at the ends; otherwise mean +- 1.96 standard errors,
+// from 0 on, and NaN for fewer than two scores.
 void metric_interval(const struct metric *m, const struct metric_tally *t, double *low,
                      double *high);
 

@@ -226,7 +226,7 @@ static int check_needs(const struct probe *probe, const struct passing *p, struc
     if (probe->answer && p->sequence.n == p->sequence.prompt)
         return err_set(err, "there is no answer yet to measure: ask something first");
     if (only >= (int64_t)p->c->picture_count)
-        return err_set(err, "--picture %lld: the conversation has %zu pictures, counted from 0",
+        return err_set(err, "--picture %lld: the conversation has %zu picture(s), counted from 0",
                        (long long)only, p->c->picture_count);
     return 0;
 }

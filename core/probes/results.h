@@ -37,6 +37,7 @@ struct result_table {
     bool own;    // its rows are things of this picture or sample: not averaged
     bool curve;  // keys are numbers: the columns are lines over them
     bool points; // column 1 is x, column 2 is y of points
+    bool log_y;  // these on a logarithmic axis
 };
 
 // Values over the tokens of a picture (one tile of it).

@@ -239,6 +239,7 @@ static int sinks_finish(void *state, struct results *r, struct err *err)
         dumps += type == 1, anchors += type == 2;
     }
     t->points = true;
+    t->log_y = true; // what parts them is found in log C
     t = results_table(r, "sinks", "what|value");
     result_row(t, "layer")[0] = s->layer;
     for (int i = 0; i < s->dim_count; i++)

@@ -219,6 +219,13 @@ static int run(struct job *j, struct err *err)
     return status;
 }
 
+// "'ffn.safetensors', over 40 samples"
+static char *outcome(const struct job_end *end)
+{
+    const char *out = job_end_value(end, "calibration"), *used = job_end_value(end, "samples");
+    return out && used ? xasprintf("'%s', over %s samples", out, used) : NULL;
+}
+
 const struct job_kind job_kind_calibrate = {
     .name = "calibrate",
     .usage = "KIND DATA.json OUT.safetensors [--images DIR] [--limit N]",
@@ -226,4 +233,5 @@ const struct job_kind job_kind_calibrate = {
     .needs_model = true,
     .check = check,
     .run = run,
+    .outcome = outcome,
 };

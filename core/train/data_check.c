@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/hash.h"
 #include "core/train/labels.h"
 
 const char *data_problem_name(enum data_problem problem)
@@ -35,6 +36,7 @@ struct checking {
     struct picture_file *files; // [paths.count]
     size_t file_capacity;
     struct image_decoder *decoder;
+    struct hash bytes; // of the pictures
 };
 
 static void find(struct data_check *c, enum data_problem problem, const struct sample *s,
@@ -70,7 +72,7 @@ static void look_at_bytes(struct picture_file *f, const struct checking *k, cons
     }
 }
 
-static void look_at_file(struct picture_file *f, const struct checking *k, const char *path)
+static void look_at_file(struct picture_file *f, struct checking *k, const char *path)
 {
     struct stat st;
     struct err err;
@@ -86,10 +88,13 @@ static void look_at_file(struct picture_file *f, const struct checking *k, const
         return;
     }
     char *bytes = file_read(path, IMAGE_MAX_FILE, &size, &err);
-    if (bytes)
+    if (bytes) {
+        hash_add(&k->bytes, &size, sizeof size);
+        hash_add(&k->bytes, bytes, size);
         look_at_bytes(f, k, path, bytes, size);
-    else
+    } else {
         f->why = xstrdup(err.text);
+    }
     free(bytes);
 }
 
@@ -220,6 +225,7 @@ int data_check_run(struct data_check *c, const struct dataset *d, const struct m
     if (model_prompt(m, s, false, &prompt, err) < 0) return -1;
     c->samples = xcalloc((size_t)d->count + 1, sizeof *c->samples);
     k.decoder = image_decoder_new();
+    hash_start(&k.bytes);
     for (int64_t i = 0; i < d->count && status == 0; i++) {
         check_index(&k, i);
         if (o->report && !o->report(o->self, i + 1, d->count))
@@ -228,6 +234,7 @@ int data_check_run(struct data_check *c, const struct dataset *d, const struct m
     }
     image_decoder_free(k.decoder);
     c->picture_files = k.paths.count;
+    hash_end(&k.bytes, c->pictures);
     for (size_t i = 0; i < k.paths.count; i++) free(k.files[i].why);
     free(k.files);
     names_release(&k.paths);

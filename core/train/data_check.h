@@ -49,6 +49,7 @@ struct data_check {
     struct data_finding *findings;
     size_t finding_count, finding_capacity;
     size_t picture_files; // different ones
+    char pictures[65];    // SHA-256 over the bytes of all that could be read, in order
 };
 
 struct data_check_options {

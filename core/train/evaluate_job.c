@@ -295,6 +295,21 @@ static int run(struct job *j, struct err *err)
     return status;
 }
 
+// "exact 0.8250 (95%: 0.7850 to 0.8588), n 400"
+static char *outcome(const struct job_end *end)
+{
+    static const char *const keys[] = { "metric", "score", "low", "high", "n" };
+    const char *v[5], *skipped = job_end_value(end, "skipped");
+    struct buf b = { 0 };
+    for (size_t i = 0; i < 5; i++)
+        if (!(v[i] = job_end_value(end, keys[i]))) return NULL;
+    buf_printf(&b, "%s %s", v[0], v[1]);
+    if (strcmp(v[2], "-") != 0) buf_printf(&b, " (95%%: %s to %s)", v[2], v[3]);
+    buf_printf(&b, ", n %s", v[4]);
+    if (skipped) buf_printf(&b, "; not scored: %s", skipped);
+    return buf_take(&b);
+}
+
 const struct job_kind job_kind_evaluate = {
     .name = "evaluate",
     .usage = EVALUATE_USAGE,
@@ -302,4 +317,5 @@ const struct job_kind job_kind_evaluate = {
     .needs_model = true,
     .check = check,
     .run = run,
+    .outcome = outcome,
 };

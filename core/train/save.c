@@ -206,8 +206,13 @@ static void put_metadata(struct safetensors_writer *w, const char *key, const ch
     buf_release(&b);
 }
 
+static void put_one(void *self, const char *name, const char **at)
+{
+    if (*at) safetensors_writer_metadata(self, name, *at);
+}
+
 static int write_state(const char *folder, const struct params *p, const struct save_place *at,
-                       const struct save_identity *id, struct err *err)
+                       const struct identity *id, struct err *err)
 {
     char *path = xasprintf("%s/state.safetensors", folder);
     struct safetensors_writer *w = safetensors_writer_new(path);
@@ -215,19 +220,15 @@ static int write_state(const char *folder, const struct params *p, const struct 
     put_metadata(w, "best", "%a", at->best);
     put_metadata(w, "best_loss", "%a", at->best_loss);
     put_metadata(w, "best_step", "%lld", (long long)at->best_step);
-    put_metadata(w, "settings", "%s", id->settings);
-    put_metadata(w, "model", "%s", id->model);
-    put_metadata(w, "data", "%s", id->data);
-    put_metadata(w, "samples", "%s", id->samples);
-    put_metadata(w, "held", "%s", id->held);
-    put_metadata(w, "adapter", "%s", id->adapter);
+    struct identity copy = *id;
+    identity_each(&copy, put_one, w);
     free(path);
     return write_values(w, p, WHATS, err);
 }
 
 // What goes into the folder before it has its name.
 static int write_parts(const char *folder, const struct params *p, const struct adapter *base,
-                       const struct save_place *at, const struct save_identity *id, bool kept,
+                       const struct save_place *at, const struct identity *id, bool kept,
                        struct err *err)
 {
     const char *what;
@@ -236,7 +237,7 @@ static int write_parts(const char *folder, const struct params *p, const struct 
 }
 
 int save_write(const char *out, const struct params *p, const struct adapter *base,
-               const struct save_place *at, const struct save_identity *id, int64_t keep,
+               const struct save_place *at, const struct identity *id, int64_t keep,
                struct err *err)
 {
     char *path = xasprintf("%s/checkpoint-%lld", out, (long long)at->step);
@@ -261,64 +262,19 @@ int save_write(const char *out, const struct params *p, const struct adapter *ba
     return status < 0 ? err_in(err, "checkpoint of step %lld", (long long)at->step) : 0;
 }
 
-// The first line of `now` that is not the one of `then`; the caller frees both.
-static void first_difference(const char *then, const char *now, char **was, char **is)
+static void take_one(void *self, const char *name, const char **at)
 {
-    for (;;) {
-        const size_t a = strcspn(then, "\n"), b = strcspn(now, "\n");
-        if (a != b || memcmp(then, now, a) != 0 || !then[a] || !now[b]) {
-            *was = xstrndup(then, a);
-            *is = xstrndup(now, b);
-            return;
-        }
-        then += a + 1;
-        now += b + 1;
-    }
+    *at = safetensors_metadata(self, name);
 }
 
-// A file's hash beside that of the run. Runs of older versions did not note all of them.
-static int check_hash(const struct safetensors *f, const char *key, const char *is,
-                      const char *what, struct err *err)
+// Runs of older versions did not note all of it.
+static int check_identity(struct safetensors *f, const struct identity *id, struct err *err)
 {
-    const char *was = safetensors_metadata(f, key);
-    if (!was || !strcmp(was, is)) return 0;
-    return err_set(err,
-                   "%s has changed since the run began (its SHA-256 differs); bring the former "
-                   "back, or train into another folder",
-                   what);
-}
-
-static int check_identity(const struct safetensors *f, const struct save_identity *id,
-                          struct err *err)
-{
-    const char *settings = safetensors_metadata(f, "settings");
-    const char *model = safetensors_metadata(f, "model"), *data = safetensors_metadata(f, "data");
-    const char *samples = safetensors_metadata(f, "samples");
-    if (!settings || !model || !data || !samples)
+    struct identity was;
+    identity_each(&was, take_one, f);
+    if (!was.settings || !was.model || !was.data || !was.samples)
         return err_set(err, "'%s' is no checkpoint of a training run", f->path);
-    if (strcmp(model, id->model) != 0)
-        return err_set(err, "the run began with another model (or its files have changed since); "
-                            "load that one, or train into another folder");
-    if (check_hash(f, "data", id->data, "the data file", err) < 0) return -1;
-    if (strcmp(settings, id->settings) != 0) {
-        char *was, *is;
-        first_difference(settings, id->settings, &was, &is);
-        err_set(err,
-                "the run began with %s, but now it is %s: set it back, or train into another "
-                "folder",
-                *was ? was : "fewer settings", *is ? is : "without");
-        free(was);
-        free(is);
-        return -1;
-    }
-    // After the settings, which say that it is another file.
-    if (check_hash(f, "held", id->held, "the data file of train.validation", err) < 0 ||
-        check_hash(f, "adapter", id->adapter, "the adapter of the setting adapter", err) < 0)
-        return -1;
-    if (id->samples && strcmp(samples, id->samples) != 0)
-        return err_set(err, "other samples can be used than when the run began: pictures were lost "
-                            "or changed; bring them back, or train into another folder");
-    return 0;
+    return identity_same(&was, id, err);
 }
 
 static int read_place(const struct safetensors *f, struct save_place *at, struct err *err)
@@ -343,7 +299,7 @@ static struct safetensors *open_newest(const char *out, struct err *err)
     return f;
 }
 
-int save_check(const char *out, const struct save_identity *id, struct err *err)
+int save_check(const char *out, const struct identity *id, struct err *err)
 {
     struct safetensors *f = open_newest(out, err);
     int status = f ? check_identity(f, id, err) : -1;
@@ -351,8 +307,8 @@ int save_check(const char *out, const struct save_identity *id, struct err *err)
     return status < 0 ? err_in(err, "cannot go on with '%s'", out) : 0;
 }
 
-int save_read(const char *out, struct params *p, struct save_place *at,
-              const struct save_identity *id, struct err *err)
+int save_read(const char *out, struct params *p, struct save_place *at, const struct identity *id,
+              struct err *err)
 {
     struct safetensors *f = open_newest(out, err);
     int status = f ? check_identity(f, id, err) : -1;

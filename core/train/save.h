@@ -16,17 +16,8 @@
 #define CORE_TRAIN_SAVE_H
 
 #include "core/adapter.h"
+#include "core/train/identity.h"
 #include "core/train/params.h"
-
-// What must be the same for a run to go on: else it would be another run.
-struct save_identity {
-    const char *settings; // "key=value" lines
-    const char *model;    // fingerprint
-    const char *data;     // SHA-256 of the data file
-    const char *samples;  // SHA-256 over which samples are used
-    // SHA-256 of the validation's own file and of the adapter that training goes on from; "": none
-    const char *held, *adapter;
-};
 
 struct save_place {
     int64_t step;      // steps done
@@ -38,18 +29,18 @@ struct save_place {
 // Nothing is done when the checkpoint of this step exists. Keeps the newest `keep`, to be used; 0:
 // the newest alone, only to go on from. `base`: the adapter that was on the model, NULL: none.
 int save_write(const char *out, const struct params *p, const struct adapter *base,
-               const struct save_place *at, const struct save_identity *id, int64_t keep,
+               const struct save_place *at, const struct identity *id, int64_t keep,
                struct err *err);
 // Step of the newest checkpoint, -1: none. What an interrupted one left is removed.
 int64_t save_newest(const char *out);
-// Does the newest checkpoint belong to the same run? id->samples NULL: not known yet.
-int save_check(const char *out, const struct save_identity *id, struct err *err);
+// Does the newest checkpoint belong to the same run?
+int save_check(const char *out, const struct identity *id, struct err *err);
 // Only the newest `keep` stay.
 void save_trim(const char *out, int64_t keep);
 // Fills masters, moments and *at from the newest. -1 when it belongs to another run: says what
 // differs.
-int save_read(const char *out, struct params *p, struct save_place *at,
-              const struct save_identity *id, struct err *err);
+int save_read(const char *out, struct params *p, struct save_place *at, const struct identity *id,
+              struct err *err);
 
 // Masters alone, under the parameters' names.
 int save_values(const char *path, const struct params *p, struct err *err);

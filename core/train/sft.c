@@ -16,7 +16,7 @@
 #include "core/train/result.h"
 #include "core/train/sft_parts.h"
 
-enum { SAVE_SECONDS = 300 };
+enum { SAVE_SECONDS = 300, RECORD_MAX = 16 << 20 };
 
 int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *err)
 {
@@ -86,6 +86,9 @@ static int record(struct sft *t, const char *what, struct err *err)
     for (int i = 0; (row = settings_row(i)); i++)
         if (!strncmp(row->key, "train.", 6))
             cJSON_AddStringToObject(list, row->key, settings_text(s, row->key));
+    const struct identity id = sft_identity(t);
+    identity_put(&id, r);
+    cJSON_AddStringToObject(r, "pictures_sha256", t->train.pictures);
     if (what) {
         cJSON_AddStringToObject(r, "result", what);
         if (t->place.step > t->begun_step) cJSON_AddNumberToObject(r, "loss", t->loss);
@@ -127,8 +130,11 @@ static int begin(struct sft *t, struct err *err)
     tell_plan(t);
     optimizer_configure(&t->optimizer, &t->params, t->job->settings, t->steps);
     if (save_newest(t->out.path) >= 0) {
-        const struct save_identity id = sft_identity(t);
-        if (save_read(t->out.path, &t->params, &t->place, &id, err) < 0) return -1;
+        const struct identity id = sft_identity(t);
+        if (save_read(t->out.path, &t->params, &t->place, &id, err) < 0) {
+            if (t->series) t->series->broken = true;
+            return -1;
+        }
         job_log(t->job, "goes on after step %lld of %lld", (long long)t->place.step,
                 (long long)t->steps);
     } else if (record(t, NULL, err) < 0) {
@@ -144,10 +150,12 @@ static int begin(struct sft *t, struct err *err)
 
 static int save(struct sft *t, struct err *err)
 {
-    const struct save_identity id = sft_identity(t);
+    const struct identity id = sft_identity(t);
     const int64_t keep = settings_integer(t->job->settings, "train.keep");
     t->saved = clock_seconds();
-    return save_write(t->out.path, &t->params, t->base, &t->place, &id, keep, err);
+    const int status = save_write(t->out.path, &t->params, t->base, &t->place, &id, keep, err);
+    if (status < 0 && t->series) t->series->broken = true;
+    return status;
 }
 
 // Every so many steps, or when it is time.
@@ -306,21 +314,43 @@ static void release(struct sft *t)
     out_close(&t->out);
 }
 
-static int run(struct job *j, struct err *err)
+// A finished run is left as it is, and is no answer to another question.
+static int check_finished(struct sft *t, struct err *err)
 {
-    struct sft t = { .job = j, .out = { .lock = -1 } };
+    char *path = xasprintf("%s/training.json", t->out.path);
+    cJSON *record = json_read(path, RECORD_MAX, err);
+    int status = record ? sft_identify(t, NULL, err) : -1;
+    if (status == 0) {
+        const struct identity was = identity_of(record), is = sft_identity(t);
+        status = identity_same(&was, &is, err);
+        if (status < 0) err_in(err, "'%s' holds a finished training", t->out.path);
+    }
+    cJSON_Delete(record);
+    free(path);
+    return status;
+}
+
+static int train(struct sft *t, struct err *err)
+{
+    int status = begin(t, err);
+    if (status == 0) status = steps(t, err);
+    if (status != 0) return status;
+    // So that nothing is computed twice if the result cannot be written.
+    status = save(t, err);
+    if (status == 0) status = finish(t, err);
+    if (status < 0 && t->series) t->series->broken = true;
+    return status;
+}
+
+int sft_job(struct job *j, struct sft_series *series, struct err *err)
+{
+    struct sft t = { .job = j, .series = series, .out = { .lock = -1 } };
     if (sft_options_read(&t.options, j->argc, j->argv, err) < 0 ||
         out_open(&t.out, t.options.out, t.options.resume || j->resumed, err) < 0)
         return -1;
-    int status = 0;
-    if (!t.out.done) {
-        status = begin(&t, err);
-        if (status == 0) status = steps(&t, err);
-        // So that nothing is computed twice if the result cannot be written.
-        if (status == 0) status = save(&t, err);
-        if (status == 0) status = finish(&t, err);
-    }
-    if (t.out.done) {
+    int status = t.out.done ? check_finished(&t, err) : train(&t, err);
+    if (status < 0 && series && t.out.done) series->broken = true;
+    if (status == 0 && t.out.done) {
         job_log(j, "'%s' holds the finished result: nothing was left to do", t.out.path);
         // Killed after its record said so, it may not have come to this. What it was to keep stays,
         // whatever train.keep is now.
@@ -328,6 +358,11 @@ static int run(struct job *j, struct err *err)
     }
     release(&t);
     return status;
+}
+
+static int run(struct job *j, struct err *err)
+{
+    return sft_job(j, NULL, err);
 }
 
 // In the shell: what can be refused at once.
@@ -340,6 +375,28 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     return model ? params_check(model, settings, err) : 0;
 }
 
+// "loss 0.25 after 40 steps, validation loss 0.31 (step 36); adapter in 'norms'"
+static char *outcome(const struct job_end *end)
+{
+    static const char *const scores[] = { "validation score", "validation loss" };
+    const char *step = job_end_value(end, "best step");
+    const char *model = job_end_value(end, "model"), *adapter = job_end_value(end, "adapter");
+    struct buf b = { 0 };
+    if (!model && !adapter) return xstrdup("its result was there already");
+    if (!isnan(end->loss))
+        buf_printf(&b, "loss %.4f after %.0f step%s", end->loss, end->steps,
+                   end->steps == 1 ? "" : "s");
+    for (size_t i = 0; i < 2; i++) {
+        const char *value = job_end_value(end, scores[i]);
+        if (value)
+            buf_printf(&b, "%s%s %s, the best, at step %s", b.length ? "; " : "", scores[i], value,
+                       step ? step : "?");
+    }
+    buf_printf(&b, "%s%s in '%s'", b.length ? "; " : "", model ? "model" : "adapter",
+               model ? model : adapter);
+    return buf_take(&b);
+}
+
 const struct job_kind job_kind_train = {
     .name = "train",
     .usage = "DATA OUT [--images DIR] [--resume]",
@@ -347,4 +404,5 @@ const struct job_kind job_kind_train = {
     .needs_model = true,
     .check = check,
     .run = run,
+    .outcome = outcome,
 };

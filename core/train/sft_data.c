@@ -125,6 +125,7 @@ static int open_set(struct sft *t, struct sft_set *set, const char *path, const 
         tell_findings(j, &c, path);
         take(set, &c);
         set->picture_files = c.picture_files;
+        memcpy(set->pictures, c.pictures, sizeof set->pictures);
         if (!set->count) status = none_usable(&c, path, err);
     }
     data_check_release(&c);
@@ -219,12 +220,13 @@ static const char *meaning_of(const struct job *j, const char *key)
     return graph_matmul(j->backend, j->settings) == MATMUL_BF16 ? "bf16" : "f32";
 }
 
-static char *list_settings(const struct job *j)
+static char *list_settings(const struct job *j, const char *but)
 {
     struct buf b = { 0 };
     const struct setting *row;
     for (int i = 0; (row = settings_row(i)); i++)
-        if (matters(row->key)) buf_printf(&b, "%s=%s\n", row->key, meaning_of(j, row->key));
+        if (matters(row->key) && (!but || strcmp(row->key, but) != 0))
+            buf_printf(&b, "%s=%s\n", row->key, meaning_of(j, row->key));
     return buf_take(&b);
 }
 
@@ -239,16 +241,25 @@ static void hash_samples(struct sft *t)
     }
     hash_add(&h, t->train.length, (size_t)t->train.count * sizeof *t->train.length);
     hash_end(&h, t->samples_hash);
+    hash_start(&h);
+    for (size_t k = 0; k < 2; k++) hash_add(&h, sets[k]->pictures, sizeof sets[k]->pictures);
+    hash_end(&h, t->pictures_hash);
 }
 
-struct save_identity sft_identity(const struct sft *t)
+static const char *known(const char *hash)
 {
-    return (struct save_identity){ .settings = t->settings,
-                                   .model = t->job->model->checkpoint->fingerprint,
-                                   .data = t->data_hash,
-                                   .samples = t->samples_hash,
-                                   .held = t->held_hash,
-                                   .adapter = t->adapter_hash };
+    return *hash ? hash : NULL;
+}
+
+struct identity sft_identity(const struct sft *t)
+{
+    return (struct identity){ .settings = t->settings,
+                              .model = t->job->model->checkpoint->fingerprint,
+                              .data = t->data_hash,
+                              .held = t->held_hash,
+                              .adapter = t->adapter_hash,
+                              .pictures = known(t->pictures_hash),
+                              .samples = known(t->samples_hash) };
 }
 
 // Over the hashes of its files.
@@ -281,16 +292,33 @@ static int hash_files(struct sft *t, struct err *err)
     return hash_adapter(settings_text(s, "adapter"), t->adapter_hash, err);
 }
 
+int sft_identify(struct sft *t, const char *but, struct err *err)
+{
+    t->settings = list_settings(t->job, but);
+    return hash_files(t, err);
+}
+
+// Runs of a series learn from the same pictures, or their scores could not be compared.
+static int check_series(const struct sft *t, struct err *err)
+{
+    if (!t->series || !*t->series->pictures || !strcmp(t->series->pictures, t->train.pictures))
+        return 0;
+    t->series->broken = true;
+    return err_set(err, "a picture of the data was lost or has other content than in the runs "
+                        "before; bring the former back, or begin with another folder");
+}
+
 int sft_data_open(struct sft *t, struct err *err)
 {
-    t->settings = list_settings(t->job);
-    if (hash_files(t, err) < 0) return -1;
+    if (sft_identify(t, NULL, err) < 0) return -1;
     // What can be refused is, before every picture is decoded.
-    struct save_identity id = sft_identity(t);
-    id.samples = NULL;
-    if (t->out.path && save_newest(t->out.path) >= 0 && save_check(t->out.path, &id, err) < 0)
+    const struct identity id = sft_identity(t);
+    if (t->out.path && save_newest(t->out.path) >= 0 && save_check(t->out.path, &id, err) < 0) {
+        if (t->series) t->series->broken = true;
         return -1;
+    }
     int status = open_set(t, &t->train, t->options.data, t->options.images, err);
+    if (status == 0) status = check_series(t, err);
     if (status == 0) status = open_held(t, err);
     if (status == 0) hash_samples(t);
     return status;

@@ -35,11 +35,19 @@ struct sft_set {
     int64_t count;
     size_t picture_files; // different ones
     int64_t answer;       // most trained tokens of a sample
+    char pictures[65];    // SHA-256 of all of them
+};
+
+// What runs that are compared with each other share.
+struct sft_series {
+    char pictures[65]; // of the training data: each run must find the same; "": not known yet
+    bool broken;       // out: the run failed for a reason that the next one would meet too
 };
 
 struct sft {
     struct job *job;
     struct sft_options options;
+    struct sft_series *series; // NULL: the run stands alone
     struct out out;
     struct sft_set train, held; // held.count 0: no validation
     bool held_apart;            // held.data is a file of its own
@@ -65,6 +73,7 @@ struct sft {
     bool torn;      // a step was taken whose validation was not: no place to go on from
     char *settings; // what training depends on, "key=value" lines
     char data_hash[65], samples_hash[65], held_hash[65], adapter_hash[65]; // "": there is none
+    char pictures_hash[65];                                                // of both sets
     double loss, kl;                                                       // of the last step
     double saved, begun;                                                   // times
     int64_t begun_step;                                                    // of this process
@@ -88,7 +97,13 @@ int sft_data_open(struct sft *t, struct err *err);
 void sft_data_close(struct sft *t);
 // Can train.validation be read, where it is a file? For the shell.
 int sft_held_check(const struct settings *s, struct err *err);
-struct save_identity sft_identity(const struct sft *t);
+// What can be known of its identity without going through the samples: t->job and t->options are
+// set. `but`: a setting that is left out, or NULL. sft_data_close gives it back.
+int sft_identify(struct sft *t, const char *but, struct err *err);
+// Fields that are not known yet are NULL.
+struct identity sft_identity(const struct sft *t);
+// The whole job. series may be NULL. 0, JOB_STOPPED or -1.
+int sft_job(struct job *j, struct sft_series *series, struct err *err);
 
 // sft_pass.c. Adds up the gradients of step t->place.step; *rows: rows computed. 0 or -1 (t->graph
 // may be cancelled).

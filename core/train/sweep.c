@@ -38,6 +38,8 @@ struct sweep {
     bool resume;
     struct value *values;
     size_t count;
+    struct sft_series series;
+    struct sft asked; // its identity; the setting KEY is not of it
 };
 
 // --- arguments -----------------------------------------------------------------------------------
@@ -50,6 +52,7 @@ static void release(struct sweep *s)
     }
     free(s->values);
     free(s->list);
+    sft_data_close(&s->asked);
     *s = (struct sweep){ 0 };
 }
 
@@ -198,7 +201,7 @@ static void tell(void *self, const struct event *e)
 }
 
 // The job becomes that run for a while.
-static int run_value(struct job *j, const struct sweep *s, size_t index, const char *folder,
+static int run_value(struct job *j, struct sweep *s, size_t index, const char *folder,
                      struct err *err)
 {
     const struct value *v = &s->values[index];
@@ -218,7 +221,7 @@ static int run_value(struct job *j, const struct sweep *s, size_t index, const c
     j->argc = s->images ? 4 : 2;
     j->resumed = true; // the folder is the sweep's: what is there goes on
     j->sinks = &sinks;
-    if (status == 0) status = train->run(j, err);
+    if (status == 0) status = sft_job(j, &s->series, err);
     settings_free(j->settings);
     j->kind = kind;
     j->argv = own_argv;
@@ -247,7 +250,7 @@ static double number(const cJSON *record, const char *key)
 }
 
 // From the record of a finished run.
-static void read_score(struct score *s, const char *folder)
+static void read_score(struct score *s, struct sweep *of, const char *folder)
 {
     char *path = xasprintf("%s/training.json", folder);
     cJSON *record = json_read(path, RECORD_MAX, NULL);
@@ -262,6 +265,10 @@ static void read_score(struct score *s, const char *folder)
         s->smaller = m->smaller;
     }
     if (step >= 0) s->step = (int64_t)step;
+    // Which samples' pictures are looked at is train.filter's matter.
+    const char *pictures = cJSON_GetStringValue(json_get(record, "pictures_sha256"));
+    if (pictures && strcmp(of->key, "train.filter") != 0)
+        snprintf(of->series.pictures, sizeof of->series.pictures, "%s", pictures);
     cJSON_Delete(record);
     free(path);
 }
@@ -277,7 +284,10 @@ static char *score_text(const struct score *s)
 {
     if (s->why) return xasprintf("failed: %s", s->why);
     if (isnan(s->value)) return xstrdup("no finite score");
-    return xasprintf("%s %.6g (step %lld)", s->what, s->value, (long long)s->step);
+    if (s->value == s->loss || !isfinite(s->loss))
+        return xasprintf("%s %.6g (step %lld)", s->what, s->value, (long long)s->step);
+    return xasprintf("%s %.6g, loss %.6g (step %lld)", s->what, s->value, s->loss,
+                     (long long)s->step);
 }
 
 // The record of the sweep; `best` NULL: it is under way.
@@ -290,6 +300,8 @@ static int record(const struct sweep *s, const struct out *out, const struct sco
     cJSON_AddStringToObject(r, "sweep", s->key);
     cJSON_AddStringToObject(r, "values", s->list);
     cJSON_AddStringToObject(r, "data", s->data);
+    const struct identity id = sft_identity(&s->asked);
+    identity_put(&id, r);
     if (best) cJSON_AddStringToObject(r, "best", best->text);
     cJSON *list = best ? cJSON_AddArrayToObject(r, "results") : NULL;
     for (size_t i = 0; list && i < s->count; i++) {
@@ -333,15 +345,17 @@ static void tell_results(struct job *j, const struct sweep *s, const struct scor
 
 // --- the job -------------------------------------------------------------------------------------
 
-// Trains with every value; a run that fails (a rate too high) is noted, others go on.
-static int run_all(struct job *j, const struct sweep *s, struct score *scores, struct err *err)
+// Trains with every value; a run that fails (a rate too high) is noted, others go on, but for what
+// they would meet too (a full disk, data that has changed).
+static int run_all(struct job *j, struct sweep *s, struct score *scores, struct err *err)
 {
     for (size_t i = 0; i < s->count; i++) {
         char *folder = xasprintf("%s/%s", s->out, s->values[i].label);
         const int status = run_value(j, s, i, folder, err);
-        if (status != JOB_STOPPED) read_score(&scores[i], folder);
+        if (status != JOB_STOPPED) read_score(&scores[i], s, folder);
         free(folder);
         if (status == JOB_STOPPED) return status;
+        if (s->series.broken) return err_in(err, "%s %s", s->key, s->values[i].text);
         if (status < 0) {
             scores[i].value = NAN;
             scores[i].why = xstrdup(err->text);
@@ -367,6 +381,32 @@ static int finish(struct job *j, const struct sweep *s, const struct out *out,
     return 0;
 }
 
+static int same_text(const cJSON *record, const char *key, const char *is, struct err *err)
+{
+    const char *was = cJSON_GetStringValue(json_get(record, key));
+    if (!was || !strcmp(was, is)) return 0;
+    return err_set(err, "it began with %s, but now it is %s: set it back, or name another folder",
+                   was, is);
+}
+
+// A sweep that was begun goes on with what it began with, or not at all.
+static int check_begun(const struct sweep *s, const struct out *out, struct err *err)
+{
+    char *path = xasprintf("%s/training.json", out->path);
+    cJSON *record = json_read(path, RECORD_MAX, err);
+    int status = record ? 0 : -1;
+    if (status == 0 && !json_get(record, "sweep")) status = err_set(err, "it is no sweep");
+    if (status == 0) status = same_text(record, "sweep", s->key, err);
+    if (status == 0) status = same_text(record, "values", s->list, err);
+    if (status == 0) {
+        const struct identity was = identity_of(record), is = sft_identity(&s->asked);
+        status = identity_same(&was, &is, err);
+    }
+    cJSON_Delete(record);
+    free(path);
+    return status < 0 ? err_in(err, "cannot go on with '%s'", out->path) : 0;
+}
+
 static int run(struct job *j, struct err *err)
 {
     struct sweep s;
@@ -374,6 +414,9 @@ static int run(struct job *j, struct err *err)
     if (read_sweep(&s, j->argc, j->argv, j->settings, err) < 0) return -1;
     struct score *scores = xcalloc(s.count, sizeof *scores);
     int status = out_open(&out, s.out, s.resume || j->resumed, err);
+    s.asked = (struct sft){ .job = j, .options = { .data = s.data } };
+    if (status == 0) status = sft_identify(&s.asked, s.key, err);
+    if (status == 0 && out.begun) status = check_begun(&s, &out, err);
     if (status == 0 && !out.done) {
         if (!out.begun) status = record(&s, &out, scores, NULL, err);
         if (status == 0) status = run_all(j, &s, scores, err);
@@ -386,6 +429,29 @@ static int run(struct job *j, struct err *err)
     return status;
 }
 
+// The scores stand before "best", each under its setting and value.
+static char *outcome(const struct job_end *end)
+{
+    const char *best = job_end_value(end, "best"), *folder = job_end_value(end, "best run");
+    if (!best || !folder) return xstrdup("its result was there already");
+    return xasprintf("best is %s, in '%s'", best, folder);
+}
+
+static void show(const struct job_end *end, struct sinks *sinks)
+{
+    static const char *const columns[] = { "value", "score", "" };
+    const char *best = job_end_value(end, "best");
+    struct table_builder t;
+    table_begin(&t, "sweep", 3, columns, NULL);
+    for (size_t i = 0; i < end->count && strcmp(end->results[i].key, "best") != 0; i++) {
+        const char *value = strchr(end->results[i].key, ' ');
+        table_add(&t, "%s", end->results[i].key);
+        table_add(&t, "%s", end->results[i].value);
+        table_add(&t, "%s", value && best && !strcmp(value + 1, best) ? "best" : "");
+    }
+    if (t.count) table_emit(&t, sinks);
+}
+
 const struct job_kind job_kind_sweep = {
     .name = "sweep",
     .usage = "KEY V1,V2,... DATA OUT [--images DIR]",
@@ -393,4 +459,6 @@ const struct job_kind job_kind_sweep = {
     .needs_model = true,
     .check = check,
     .run = run,
+    .outcome = outcome,
+    .show = show,
 };

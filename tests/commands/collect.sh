@@ -46,12 +46,14 @@ check_has "too deep" 'select(.event=="error").message' "within one another"
 
 # Drawings.
 lines "/plot $csv keep less --by layer" "/plot $layers layer visual text --where run=b --png $work/a.png" \
-    "/plot $layers run visual --where layer=0 --log y" "/plot $csv keep nothing" "/plot $csv keep" \
+    "/plot $layers run visual --where layer=0 --log y --y L2" "/plot $csv keep nothing" "/plot $csv keep" \
     "/plot $csv keep less --where layer=9" "/plot $csv keep less --by none" "/plot $work/none.csv a b"
 check "drawn or refused" 'select(.event=="done").ok | tostring' \
     $'true\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse'
-check_has "a line for each value" 'select(.event=="text").text' "* 0   o 1   + 2"
+check_has "a line for each value" 'select(.event=="text").text' "* layer 0   o layer 1   + layer 2"
 check_has "bars where x is no number" 'select(.event=="text").text' $'\na '
+lines "/plot $layers layer visual text --by run"
+check_has "columns and values" 'select(.event=="text").text' "visual (run b)   o text (run b)"
 same "a picture" "$(head -c 4 "$work/a.png" | tail -c 3)" PNG
 
 # A report: tables are written anew, the rest stays.
@@ -85,6 +87,13 @@ before
 <!-- end -->
 after'
 same "the copy" "$(cat "$work/copy.md")" "$(cat "$work/r.md")"
+# A copy elsewhere takes along pictures that are not there; those that are stay.
+mkdir "$work/elsewhere" "$work/in"
+printf 'text ![a](a.png) ![b](b.png) ![c](in/c.png) ![d](none.png)\n' >"$work/p.md"
+echo one >"$work/b.png" && echo two >"$work/elsewhere/b.png" && echo three >"$work/in/c.png"
+lines "/report $work/p.md $work/elsewhere/p.md"
+cmp "$work/a.png" "$work/elsewhere/a.png" || fail "the picture was not taken along"
+same "pictures" "$(cd "$work/elsewhere" && ls | tr '\n' ' ')$(cat "$work/elsewhere/b.png")" "a.png b.png p.md two"
 printf 'a,b,c\n1,2,3\n' >"$work/abc.csv"
 printf '<!-- table abc.csv -->\n<!-- end -->\n' >"$work/all.md"
 lines "/report $work/all.md"

@@ -14,6 +14,10 @@ value() {
 
 tiny "/eval $work/world/yesno.json" "/wait" "/eval show" "/eval $work/world/yesno.json --here"
 check "done" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
+check "/wait tells the score as /eval show does" '[inputs, .] | (map(select(.event=="table" and
+    .name=="evaluation") | .rows[] | {(.[0]):.[1]}) | add) as $t | map(select(.event=="notice" and
+    (.text|startswith("job 1 (evaluate) is done")))) | .[0].text ==
+    "job 1 (evaluate) is done: yesno \($t.score) (95%: \($t.low) to \($t.high)), n 36"' true
 same "metric of the data" "$(value metric)" $'yesno\nyesno'
 same "all of them" "$(value n)" $'36\n36'
 check "the same here as in the job" '[inputs, .] | map(select(.event=="table" and .name=="evaluation") |

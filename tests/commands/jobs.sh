@@ -71,6 +71,21 @@ for _ in $(seq 200); do
 done
 check_has "it failed" 'select(.event=="table") | .rows[] | select(.[0]=="why")[1]' \
     "this vlmsh knows no job 'unheard'"
+# Its program is the shell's, whose file may be gone by then (a new one was built).
+cp "$VLMSH" "$work/program"
+mkfifo "$work/typed"
+"$work/program" --db "$work/vlmsh.db" --json <"$work/typed" >"$work/events" 2>&1 &
+exec 9>"$work/typed"
+echo "/jobs" >&9
+for _ in $(seq 200); do
+    grep -q '"done"' "$work/events" && break
+    sleep 0.05
+done
+rm "$work/program"
+printf '/job 2 resume\n/wait 2\n' >&9
+exec 9>&-
+wait $!
+check_has "the job begins" 'select(.event=="error").message' "failed: this vlmsh knows no job 'unheard'"
 printf '/job 2 resume\n/wait\nnever\n' >"$work/script"
 vlmsh -f "$work/script" 2>"$work/errors"
 same "a failed job fails the script" $? 1

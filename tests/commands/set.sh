@@ -44,4 +44,12 @@ check "the default stays" 'select(.event == "setting").value' 0.25
 # A changed setting obeys at the next answer.
 lines "/load $llama" '/set sample.ignore_eos on' '/set sample.max_tokens 3' 'hi' '/set sample.max_tokens 5' '/regen'
 check "lengths" 'select(.event == "answer").ids | length' $'3\n5'
+# Two settings that go together: until both are set a notice says what is wanting.
+lines "/load $llava" '/set prune.score contribution' '/set prune.layer 1,2' '/set prune.keep 0.25,0.5' \
+    '/set prune.keep 0.5,0.25' '/set prune.layer 1'
+check "what does not fit together is told" 'select(.event=="notice" and (.text|contains("one share"))).text' \
+"prune.layer names 2 layers and prune.keep 1 share: one share for each layer is needed
+prune.layer names 1 layer and prune.keep 2 shares: one share for each layer is needed"
+check "never more again" 'select(.event=="error").message' \
+    'prune.keep cannot be 0.5 after 0.25: what was dropped does not come back'
 finish

@@ -38,6 +38,10 @@ cat >"$work/norms.vlmsh" <<S
 /wait
 S
 vlmsh -f "$work/norms.vlmsh" >"$work/out" 2>&1 || fail "norms.vlmsh: $(cat "$work/out")"
+grep -Eqx "job 1 \(train\) is done: loss [0-9.]+ after 6 steps; adapter in '$work/norms'" "$work/out" ||
+    fail "/wait tells no result: $(cat "$work/out")"
+grep -Eqx "job 2 \(train\) is done: loss [0-9.]+ after 6 steps; model in '$work/all'" "$work/out" ||
+    fail "/wait tells no model: $(cat "$work/out")"
 [ -f "$work/norms/adapter_model.safetensors" ] || fail "no adapter"
 [ -f "$work/all/model.safetensors" ] || fail "no model"
 [ -d "$work"/norms/checkpoint-* ] && fail "a checkpoint was left"
@@ -51,11 +55,15 @@ lines "/plot 1 loss grad_var.layers.0.input_layernorm"
 check "drawn" 'select(.event=="error").message' ""
 
 # A job by the folder it writes into; a look at a finished run (--resume) tells nothing new.
-lines "/load $llava" "/set train.method layernorm" "/train $work/data.jsonl $work/norms --resume" /wait \
-    "/job $work/norms" "/plot $work/norms $work/all loss --csv $work/both.csv" "/job $work/no/such"
-check "all but the last" 'select(.event=="done").ok | tostring' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse'
+lines "/load $llava" "/train $work/data.jsonl $work/norms --resume" /wait
+check_has "made with other settings" 'select(.event=="error").message' \
+    "holds a finished training: the run began with train.method=layernorm-simple, but now it is"
+lines "/load $llava" "/set train.method layernorm-simple" "/set train.batch 2" "/set train.epochs 2" \
+    "/train $work/data.jsonl $work/norms --resume" /wait "/job $work/norms" "/plot $work/norms $work/all loss --csv $work/both.csv" "/job $work/no/such"
+check "all but the last" 'select(.event=="done").ok | tostring' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse'
 check "the run that told something" \
     'select(.event=="table" and .name=="job") | .rows | map(select(.[0]=="job"))[0][1]' 1
+check_has "nothing new" 'select(.event=="notice").text' "(train) is done: its result was there already"
 same "its whole curve" "$(grep -c '^"norms",' "$work/both.csv")" 6
 same "the other's" "$(grep -c '^"all",' "$work/both.csv")" 6
 
@@ -71,6 +79,7 @@ sed 's/{"id"/{"metric": "contains", "id"/' "$work/data.jsonl" >"$work/named.json
 lines "/load $llava" "/set job.nice 0" "/set train.method layernorm-simple" "/set train.steps 2" \
     "/set train.validation 0.5" "/train $work/named.jsonl $work/named" /wait "/set train.score loss" \
     "/train $work/named.jsonl $work/unnamed" /wait "/job $work/named" "/job $work/unnamed"
+check "/wait tells both" 'select(.event=="notice").text | capture("is done: loss [0-9.]+ after 2 steps; validation (?<what>score [0-9.]+ .contains.|loss) ?[0-9.]*, the best, at step [12]; adapter in ").what | sub("[0-9.]+"; "X")' $'score X (contains)\nloss'
 check_has "the metric" 'select(.event=="table" and .name=="job") | .rows | map(.[0]+" "+.[1]) | join("\n")' \
     "(contains)"
 check "a score and a loss" '[select(.event=="table" and .name=="job") | .rows[] | select(.[0]|startswith("validation "))[0]] | .[]' \
@@ -81,9 +90,9 @@ lines "/load $llava" "/set job.nice 0" "/set train.batch 2" "/set train.steps 4"
     "/set train.save_every 2" "/set train.keep 2" "/set train.method lora" \
     "/train $work/data.jsonl $work/kept" /wait "/set train.method all" \
     "/train $work/data.jsonl $work/whole" /wait "/adapter load $work/kept/checkpoint-2" \
-    "/adapter load $work/kept/checkpoint-4" "/eval $work/data.jsonl" /wait "/job 9" \
+    "/adapter load $work/kept/checkpoint-4" "/eval $work/data.jsonl" /wait "/job 10" \
     "/adapter load $work/whole/checkpoint-2" "/load $work/whole/checkpoint-2" \
-    "/eval $work/data.jsonl" /wait "/job 10" "/plot 99"
+    "/eval $work/data.jsonl" /wait "/job 11" "/plot 99"
 check "checkpoints" 'select(.event=="error").message' "'$work/whole/checkpoint-2' is not an adapter (it has no adapter_config.json and no extra.safetensors) but a model: /load it
 there is no job 99 (/jobs lists them)"
 check "scored" '[select(.event=="table" and .name=="job") | .rows[] | select(.[0]=="n")[1]] | .[]' $'6\n6'

@@ -208,13 +208,15 @@ static void test_keeps_its_own(void **state)
     (void)state;
     static const char *const settings[] = { "train.method=layernorm-simple", "train.steps=3",
                                             "train.save_every=1", "train.keep=2", NULL };
-    static const char *const now[] = { "train.keep=1", NULL };
+    static const char *const plain[] = { "train.method=layernorm-simple", "train.steps=3", NULL };
+    static const char *const now[] = { "train.method=layernorm-simple", "train.steps=3",
+                                       "train.keep=1", NULL };
     static const char names[] = "adapter_config.json adapter_model.safetensors checkpoint-2 "
                                 "checkpoint-3 training.json ";
     write_samples("data.jsonl", 0, 6);
     train("out", false, 0, settings, 0, NULL);
     expect_names("out", names);
-    train("out", true, 0, settings + 4, 0, NULL); // as it is by default
+    train("out", true, 0, plain, 0, NULL); // as it is by default
     expect_names("out", names);
     train("out", true, 0, now, 0, NULL);
     expect_names("out", names);
@@ -293,6 +295,101 @@ static void test_changed_adapter(void **state)
     free(bytes), free(path), free(adapter), free(setting);
 }
 
+// What is finished is no answer to another question.
+static void test_finished_otherwise(void **state)
+{
+    (void)state;
+    const char *settings[] = { "train.method=layernorm-simple", "train.steps=3", NULL };
+    write_samples("data.jsonl", 0, 6);
+    train("out", false, 0, settings, 0, NULL);
+    settings[1] = "train.steps=4";
+    train("out", true, 0, settings, -1,
+          "out' holds a finished training: the run began with train.steps=3, but now it is "
+          "train.steps=4: set it back");
+    settings[1] = "train.steps=3";
+    write_samples("data.jsonl", 1, 6);
+    train("out", true, 0, settings, -1, "the data file has changed");
+    write_samples("data.jsonl", 0, 6);
+    train("out", true, 0, settings, 0, NULL);
+}
+
+static void write_picture(const char *name, int shade)
+{
+    struct buf b = { 0 };
+    buf_printf(&b, "P6\n2 2\n255\n");
+    for (int i = 0; i < 12; i++) buf_putc(&b, (char)(100 + (i == 7 ? shade : 0)));
+    scratch_text(scratch, name, b.data);
+    buf_release(&b);
+}
+
+static void write_picture_samples(void)
+{
+    scratch_text(scratch, "data.jsonl",
+                 "{\"image\": \"a.ppm\", \"question\": \"What?\", \"answer\": \"Grey.\"}\n"
+                 "{\"image\": \"b.ppm\", \"question\": \"What?\", \"answer\": \"Grey.\"}\n");
+    write_picture("a.ppm", 0);
+    write_picture("b.ppm", 0);
+}
+
+// A picture of other content, as large as before; one that is gone.
+static void test_changed_picture(void **state)
+{
+    (void)state;
+    const char *const settings[] = { "train.method=layernorm-simple", "train.steps=3", NULL };
+    char *lost = in("b.ppm");
+    write_picture_samples();
+    train("out", false, 1, settings, JOB_STOPPED, NULL);
+    write_picture("a.ppm", 1);
+    train("out", true, 0, settings, -1, "a picture of the data has other content");
+    write_picture("a.ppm", 0);
+    unlink(lost);
+    train("out", true, 0, settings, -1, "other samples can be used than when the run began");
+    write_picture("b.ppm", 0);
+    train("out", true, 0, settings, 0, NULL);
+    free(lost);
+}
+
+// --- sweeps --------------------------------------------------------------------------------------
+
+static void sweep(const char *values, const char *pause, const char *const *settings, int want,
+                  const char *message)
+{
+    struct trial t = { .pause_said = pause, .sweep = values };
+    char *data = in("data.jsonl"), *path = in("sweep");
+    const int status = trial_run(&t, GOLDEN, data, path, true, settings);
+    if (status != want) fail_msg("%d: %s", status, status < 0 ? t.err.text : "no failure");
+    if (message && !strstr(t.err.text, message)) fail_msg("%s", t.err.text);
+    trial_release(&t);
+    free(data);
+    free(path);
+}
+
+// What has changed since the first value was trained stops the sweep; it is no fault of a value.
+static void test_sweep(void **state)
+{
+    (void)state;
+    const char *settings[] = { "train.method=layernorm-simple", "train.steps=3",
+                               "train.validation=0.5", NULL };
+    char *lost = in("b.ppm");
+    write_picture_samples();
+    sweep("1e-3,1e-4", "train.lr 0.001: ", settings, JOB_STOPPED, NULL); // after the first value
+    settings[1] = "train.steps=4";
+    sweep("1e-3,1e-4", NULL, settings, -1, "sweep': the run began with train.steps=3");
+    settings[1] = "train.steps=3";
+    sweep("1e-3,1e-5", NULL, settings, -1, "it began with 1e-3,1e-4, but now it is 1e-3,1e-5");
+    write_picture("a.ppm", 1);
+    sweep("1e-3,1e-4", NULL, settings, -1, "has other content than in the runs before");
+    write_picture("a.ppm", 0);
+    unlink(lost);
+    sweep("1e-3,1e-4", NULL, settings, -1, "a picture of the data was lost");
+    write_picture("b.ppm", 0);
+    sweep("1e-3,1e-4", NULL, settings, 0, NULL);
+    sweep("1e-3,1e-4", NULL, settings, 0, NULL);
+    write_samples("data.jsonl", 0, 6);
+    sweep("1e-3,1e-4", NULL, settings, -1, "the data file has changed");
+    free(lost);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +401,9 @@ int main(void)
         IN_SCRATCH(test_meaning),
         IN_SCRATCH(test_tidy),
         IN_SCRATCH(test_keeps_its_own),
+        IN_SCRATCH(test_finished_otherwise),
+        IN_SCRATCH(test_changed_picture),
+        IN_SCRATCH(test_sweep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

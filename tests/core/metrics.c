@@ -320,6 +320,9 @@ static void check_wilson(int right, int n, double low, double high)
     metric_interval(&share, &t, &l, &h);
     close_to(l, low, 1e-12);
     close_to(h, high, 1e-12);
+    // Not a hair beside: 5.6e-17 would be told as such.
+    if (right == 0) assert_true(l == 0);
+    if (right == n) assert_true(h == 1);
 }
 
 static void test_intervals(void **state)
@@ -331,6 +334,11 @@ static void test_intervals(void **state)
     check_wilson(8, 10, 0.49016247153664183, 0.9433178485456247);
     check_wilson(0, 5, 0, 0.43448246478317476);
     check_wilson(5, 5, 0.5655175352168251, 1);
+    for (int n = 1; n < 200; n++) {
+        const double z = 1.959963984540054, far = z * z / (n + z * z);
+        check_wilson(0, n, 0, far);
+        check_wilson(n, n, 1 - far, 1);
+    }
     metric_interval(&mean, &t, &low, &high);
     assert_true(isnan(low) && isnan(high));
     for (int i = 0; i < 4; i++) {
@@ -344,6 +352,11 @@ static void test_intervals(void **state)
     close_to(high, 3.5 + 1.959963984540054 * sqrt(1.75), 1e-12);
     metric_interval(&mean, &one, &low, &high);
     assert_true(isnan(low));
+    struct metric_tally wide = { 0 };
+    metric_tally_add(&wide, &(struct metric_outcome){ .score = 0, .class = -1 });
+    metric_tally_add(&wide, &(struct metric_outcome){ .score = 1, .class = -1 });
+    metric_interval(&mean, &wide, &low, &high);
+    assert_true(low == 0 && high > 1.4);
     metric_tally_merge(&rest, &one);
     close_to(rest.mean, t.mean, 1e-12);
     close_to(rest.squares, t.squares, 1e-12);

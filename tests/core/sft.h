@@ -53,6 +53,8 @@ struct trial {
     struct buf results;                // "key: value" lines
     int64_t pause_after, cancel_after; // steps; 0: never
     int64_t steps;                     // told to be done
+    const char *pause_said;            // when the log says so; NULL: never
+    const char *sweep;                 // values of train.lr: the job is a sweep; NULL: a training
     struct err err;
 };
 
@@ -69,6 +71,7 @@ static inline void trial_emit(void *self, const struct event *e)
 static inline enum job_stop trial_ask(struct job *j)
 {
     const struct trial *t = j->runner;
+    if (t->pause_said && t->log.data && strstr(t->log.data, t->pause_said)) return JOB_PAUSE;
     if (t->pause_after && t->steps >= t->pause_after) return JOB_PAUSE;
     return t->cancel_after && t->steps >= t->cancel_after ? JOB_CANCEL : JOB_GO;
 }
@@ -78,12 +81,15 @@ static inline int trial_run(struct trial *t, const char *model, const char *data
                             bool resume, const char *const *settings)
 {
     struct err err;
-    char *argv[] = { (char *)data, (char *)out };
-    *t = (struct trial){ .pause_after = t->pause_after, .cancel_after = t->cancel_after };
+    char *argv[] = { (char *)"train.lr", (char *)t->sweep, (char *)data, (char *)out };
+    *t = (struct trial){ .pause_after = t->pause_after,
+                         .cancel_after = t->cancel_after,
+                         .pause_said = t->pause_said,
+                         .sweep = t->sweep };
     sinks_add(&t->sinks, (struct sink){ trial_emit, t });
-    t->job = (struct job){ .kind = job_kind_find("train"),
-                           .argc = 2,
-                           .argv = argv,
+    t->job = (struct job){ .kind = job_kind_find(t->sweep ? "sweep" : "train"),
+                           .argc = t->sweep ? 4 : 2,
+                           .argv = t->sweep ? argv : argv + 2,
                            .model = model_load(model, test_device(), NULL, &err),
                            .settings = settings_new(),
                            .backend = test_device(),
