@@ -192,8 +192,10 @@ GPU_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/cuda/*.c)) $(wildcard tests/
 test-gpu: cuda $(B)/vlmsh $(GPU_TESTS)
 	@if tools/gpu.sh; then VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" \
 	  tests/run.sh $(GPU_TESTS); fi
-bench-gpu: cuda vlmsh $(B)/tests/bench/gpu/products
-	@if tools/gpu.sh; then VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" $(B)/tests/bench/gpu/products; fi
+GPU_BENCHES := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/gpu/*.c))
+bench-gpu: cuda vlmsh $(GPU_BENCHES)
+	@if tools/gpu.sh; then for b in $(GPU_BENCHES); do \
+	  VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" $$b || exit 1; done; fi
 
 # --- the demo model: about two hours; interrupted, it goes on where it stopped -----------------------
 DEMO_WORK ?= /var/tmp/vlmsh-demo

@@ -3,58 +3,7 @@
 //
 //   products [DIVISOR]     sizes divided by it: a look at the bench itself, where the host plays
 //   the GPU
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-
-#include "core/device.h"
-
-enum { ROUNDS = 20, WARM = 3 };
-
-static const struct backend *gpu;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static struct tensor make(enum dtype dtype, int rank, int64_t a, int64_t b, int64_t c)
-{
-    struct tensor t = { .dtype = dtype, .rank = rank, .shape = { a, b, c } };
-    char *zeros = calloc(tensor_bytes(&t), 1);
-    t.data = gpu->alloc(tensor_bytes(&t));
-    if (!t.data || !zeros) {
-        fputs("no memory for the benchmark\n", stderr);
-        exit(1);
-    }
-    gpu->upload(t.data, zeros, tensor_bytes(&t));
-    free(zeros);
-    return t;
-}
-
-// What is timed: one op on the tensors it needs.
-struct timed {
-    struct tensor y, x, w, k, v;
-    void (*run)(const struct timed *t);
-};
-
-// Seconds of one run among ROUNDS that follow one another.
-static double seconds(const struct timed *t)
-{
-    float sink;
-    double start = 0;
-    for (int i = -WARM; i < ROUNDS; i++) {
-        if (i == 0) {
-            gpu->download(&sink, t->y.data, sizeof sink); // waits
-            start = now();
-        }
-        t->run(t);
-    }
-    gpu->download(&sink, t->y.data, sizeof sink);
-    return (now() - start) / ROUNDS;
-}
+#include "tests/bench/gpu/timing.h"
 
 static void run_copy(const struct timed *t)
 {
@@ -71,62 +20,51 @@ static void run_product(const struct timed *t)
 static void run_attention(const struct timed *t)
 {
     struct tensor y = t->y;
-    gpu->attention(&y, &t->x, &t->k, &t->v, NULL, NULL, 0.1f, NULL);
-}
-
-static void release(struct timed *t)
-{
-    struct tensor *all[] = { &t->y, &t->x, &t->w, &t->k, &t->v };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) gpu->release(all[i]->data);
+    gpu->attention(&y, &t->x, &t->k, &t->v, NULL, NULL, 0.1f, NULL, MATMUL_BF16);
 }
 
 static double time_copy(int64_t n)
 {
-    struct timed t = { .y = make(DTYPE_F32, 1, n, 0, 0),
-                       .x = make(DTYPE_F32, 1, n, 0, 0),
+    struct timed t = { .y = gpu_make(DTYPE_F32, 1, n, 0, 0),
+                       .x = gpu_make(DTYPE_F32, 1, n, 0, 0),
                        .run = run_copy };
     const double rate = 8e-9 * (double)n / seconds(&t); // read and written
-    release(&t);
+    timed_release(&t);
     return rate;
 }
 
 static void show_product(int64_t rows, int64_t k, int64_t m, double copy)
 {
-    struct timed t = { .y = make(DTYPE_F32, 2, rows, m, 0),
-                       .x = make(DTYPE_F32, 2, rows, k, 0),
-                       .w = make(DTYPE_BF16, 2, m, k, 0),
+    struct timed t = { .y = gpu_make(DTYPE_F32, 2, rows, m, 0),
+                       .x = gpu_make(DTYPE_F32, 2, rows, k, 0),
+                       .w = gpu_make(DTYPE_BF16, 2, m, k, 0),
                        .run = run_product };
     const double s = seconds(&t), numbers = (double)m * (double)k;
     printf("| product, %d rows, [%d,%d] bf16 | %.3f | %.0f | %.2f | %.1f |\n", (int)rows, (int)m,
            (int)k, s * 1e3, 2e-9 * numbers / s, 2e-9 * numbers / s / copy,
            2e-12 * (double)rows * numbers / s);
-    release(&t);
+    timed_release(&t);
 }
 
 static void show_attention(int64_t rows, int64_t keys, int64_t heads, int64_t d, double copy)
 {
-    struct timed t = { .y = make(DTYPE_F32, 3, rows, heads, d),
-                       .x = make(DTYPE_F32, 3, rows, heads, d),
-                       .k = make(DTYPE_F32, 3, keys, heads, d),
-                       .v = make(DTYPE_F32, 3, keys, heads, d),
+    struct timed t = { .y = gpu_make(DTYPE_F32, 3, rows, heads, d),
+                       .x = gpu_make(DTYPE_F32, 3, rows, heads, d),
+                       .k = gpu_make(DTYPE_F32, 3, keys, heads, d),
+                       .v = gpu_make(DTYPE_F32, 3, keys, heads, d),
                        .run = run_attention };
     const double s = seconds(&t), bytes = 8.0 * (double)keys * (double)heads * (double)d;
     printf("| attention, %d rows, %d keys | %.3f | %.0f | %.2f | %.1f |\n", (int)rows, (int)keys,
            s * 1e3, bytes * 1e-9 / s, bytes * 1e-9 / s / copy,
            4e-12 * (double)rows * (double)keys * (double)heads * (double)d / s);
-    release(&t);
+    timed_release(&t);
 }
 
 int main(int argc, char **argv)
 {
-    struct err err;
     const int64_t by = argc > 1 && atoi(argv[1]) > 0 ? atoi(argv[1]) : 1;
     const int64_t hidden = 4096 / by, ffn = 11008 / by, heads = 32 / by + !(32 / by);
-    gpu = device_find("cuda", &err);
-    if (!gpu || !gpu->apart) {
-        fprintf(stderr, "%s\n", err.text);
-        return 1;
-    }
+    if (gpu_open() < 0) return 1;
     const double copy = time_copy((1 << 28) / by / by);
     printf("## %s\n\nA copy on the device: %.0f GB/s.\n\n", gpu->describe(), copy);
     printf(
