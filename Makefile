@@ -198,7 +198,8 @@ GPU_BENCHES := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/gpu/*.c))
 bench-gpu: cuda vlmsh $(GPU_BENCHES)
 	@if tools/gpu.sh; then export VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so"; \
 	  [ -d build/bench/$(BENCH_MODEL) ] || ./vlmsh new --like $(BENCH_MODEL) build/bench/$(BENCH_MODEL) >/dev/null; \
-	  $(B)/tests/bench/gpu/products && $(B)/tests/bench/gpu/model build/bench/$(BENCH_MODEL); fi
+	  for b in $(GPU_BENCHES); do \
+	    $$b $$(case $$b in */model) echo build/bench/$(BENCH_MODEL);; esac) || exit 1; done; fi
 
 # --- the demo model: about two hours; interrupted, it goes on where it stopped -----------------------
 DEMO_WORK ?= /var/tmp/vlmsh-demo

@@ -14,7 +14,7 @@
 #include "core/mem.h"
 #include "core/ops.h"
 
-enum { KEYS_STEP = 256 };
+enum { KEYS_STEP = 256 }; // a multiple of the STRETCH of kernels/attention_few.cu
 
 // Does nobody listen inside of the pass? (What a method tells, it tells at one of these sites.)
 static bool quiet(const struct graph *g, int layers)

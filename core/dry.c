@@ -128,7 +128,7 @@ static int dry_attention_backward(struct tensor *dq, struct tensor *dk, struct t
                                   const struct tensor *dy, const struct tensor *y,
                                   const struct tensor *q, const struct tensor *k,
                                   const struct tensor *v, const struct tensor *first,
-                                  const struct tensor *last, float scale)
+                                  const struct tensor *last, float scale, enum matmul_mode mode)
 {
     enum { SIDES = 5, PIECE = 64 };
     const int64_t threads = dry_threads() < k->shape[1] ? dry_threads() : k->shape[1];

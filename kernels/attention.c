@@ -243,7 +243,7 @@ static size_t task_scratch(const struct call *c)
 
 int KERNEL(attention)(struct tensor *y, const struct tensor *q, const struct tensor *k,
                       const struct tensor *v, const struct tensor *first, const struct tensor *last,
-                      float scale, struct tensor *probs)
+                      float scale, struct tensor *probs, enum matmul_mode mode)
 {
     if (!tensor_count(q)) return 0;
     struct call c = call_of(y, q, k, v, first, last, scale);

@@ -102,12 +102,14 @@ static __global__ void probs_kernel(float *probs, const struct attention_call c)
 
 int attention_cuda(struct tensor *y, const struct tensor *q, const struct tensor *k,
                    const struct tensor *v, const struct tensor *first, const struct tensor *last,
-                   float scale, struct tensor *probs)
+                   float scale, struct tensor *probs, enum matmul_mode mode)
 {
     struct attention_call c = attention_call_of(q, k, v, first, last, scale);
     if (!tensor_count(q)) return 0;
     c.y = floats(y);
     const bool few = c.tokens <= FEW_QUERIES || c.width > WIDEST;
+    if (mode == MATMUL_BF16 && !few && c.width <= WIDEST_MMA)
+        return attention_mma(&c, floats(probs));
     const size_t room = few ? attention_few_room(&c) : 0;
     const size_t stats = probs ? (size_t)(c.heads * c.tokens) * 2 : 0;
     float *scratch = static_cast<float *>(cuda_scratch((stats + room) * sizeof(float)));

@@ -350,7 +350,7 @@ int KERNEL(attention_backward)(struct tensor *dq, struct tensor *dk, struct tens
                                const struct tensor *dy, const struct tensor *y,
                                const struct tensor *q, const struct tensor *k,
                                const struct tensor *v, const struct tensor *first,
-                               const struct tensor *last, float scale)
+                               const struct tensor *last, float scale, enum matmul_mode mode)
 {
     struct gradients g = { .dq = dq ? dq->data : NULL,
                            .dk = dk ? dk->data : NULL,

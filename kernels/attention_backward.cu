@@ -160,7 +160,8 @@ template <int WIDE> static int run(const struct attention_call *call, const stru
 int attention_backward_cuda(struct tensor *dq, struct tensor *dk, struct tensor *dv,
                             const struct tensor *dy, const struct tensor *y, const struct tensor *q,
                             const struct tensor *k, const struct tensor *v,
-                            const struct tensor *first, const struct tensor *last, float scale)
+                            const struct tensor *first, const struct tensor *last, float scale,
+                            enum matmul_mode mode)
 {
     struct attention_call c = attention_call_of(q, k, v, first, last, scale);
     const int64_t rows = c.tokens * c.heads;
@@ -169,6 +170,9 @@ int attention_backward_cuda(struct tensor *dq, struct tensor *dk, struct tensor 
         return cuda_fail("the gradient of attention is made for heads of at most %d numbers, these "
                          "have %lld",
                          WIDEST, (long long)c.width);
+    if (mode == MATMUL_BF16 && c.width <= WIDEST_MMA)
+        return attention_mma_backward(&c, floats(dq), floats(dk), floats(dv), floats(dy),
+                                      floats(y));
     float *scratch = static_cast<float *>(cuda_scratch((size_t)rows * 3 * sizeof(float)));
     if (!scratch) return -1;
     const struct gradients g = { .dq = floats(dq),

@@ -11,7 +11,7 @@
 #include "kernels/cuda.h"
 
 static constexpr int TILE = 32, FOUR = 4, TILE_THREADS = TILE * FOUR, EACH_KEYS = TILE / FOUR;
-static constexpr int SCORE_PITCH = TILE + 4, FEW_QUERIES = 4, WIDEST = 256;
+static constexpr int SCORE_PITCH = TILE + 4, FEW_QUERIES = 4, WIDEST = 256, WIDEST_MMA = 128;
 
 struct attention_call {
     float *y;                    // [N,H,d]
@@ -47,6 +47,11 @@ static inline struct attention_call attention_call_of(const struct tensor *q,
 // split over the keys (attention_few.cu).
 int attention_tiles(const struct attention_call *c);
 int attention_few(const struct attention_call *c, float *room);
+// On tensor cores (attention_mma.cu), y and probabilities where they are wanted; takes its scratch.
+int attention_mma(const struct attention_call *c, float *probs);
+// Its gradients, each added where it is not NULL (attention_mma_backward.cu).
+int attention_mma_backward(const struct attention_call *c, float *dq, float *dk, float *dv,
+                           const float *dy, const float *y);
 // Numbers of scratch that attention_few works in.
 size_t attention_few_room(const struct attention_call *c);
 

@@ -3,46 +3,179 @@
 //
 //   part c of the keys: highest m_c, sum s_c = sum e^(score - m_c), out_c = sum e^(score - m_c) v
 //   m = max m_c,  y = sum out_c e^(m_c - m) / sum s_c e^(m_c - m)
+//
+// Keys and values are read once for all heads of a group, in whole rows: what takes the time is
+// memory. Eight threads share a key (128 bytes of it at once), a warp shares a row of values.
 #include "kernels/attention_cuda.h"
 
-static constexpr int64_t PART = 128; // keys of a block, and its threads
+static constexpr int FEW_THREADS = 128, FEW_WARPS = FEW_THREADS / WARP;
+static constexpr int SHARE = 8; // threads that share a key
+// Keys of a part: a multiple of LEAST, and as few as give every multiprocessor some blocks.
+static constexpr int64_t LEAST = 32, MOST = 256, BLOCKS_EACH = 4;
+// The size of a part, and with it the order of sums, is that of a whole number of STRETCHes: a
+// recorded step (core/decoder_step.c) is given more keys than it sees, and must give the same bits.
+static constexpr int64_t STRETCH = 256;
+
+// How the work is split.
+struct split {
+    int part;      // keys of a block
+    int heads;     // of a group that a block has together: 1, 2, 4, 8
+    int together;  // blocks that share a group
+    int64_t parts; // blocks that share the keys
+};
+
+static struct split split_of(const struct attention_call *c)
+{
+    const int group = (int)(c->heads / c->kv_heads);
+    struct split s = { .part = 0, .heads = 1, .together = 0, .parts = 0 };
+    while (c->width <= WIDEST && s.heads < group && s.heads < 8) s.heads *= 2;
+    s.together = (group + s.heads - 1) / s.heads;
+    const int64_t blocks = c->tokens * c->kv_heads * s.together; // of each part
+    const int64_t wanted = (BLOCKS_EACH * cuda_processors() + blocks - 1) / blocks;
+    const int64_t all = (c->keys + STRETCH - 1) / STRETCH * STRETCH;
+    const int64_t keys = ((all + wanted - 1) / wanted + LEAST - 1) / LEAST * LEAST;
+    s.part = (int)(keys < LEAST ? LEAST : keys < MOST ? keys : MOST);
+    s.parts = (c->keys + s.part - 1) / s.part;
+    return s;
+}
+
+// Numbers are taken one by one, or four by four where a head's width allows it.
+static __device__ inline float add_product(float sum, float a, float b)
+{
+    return sum + a * b;
+}
+
+static __device__ inline float add_product(float sum, float4 a, float4 b)
+{
+    return dot_four(a, b, sum);
+}
+
+static __device__ inline float add_times(float sum, float weight, float x)
+{
+    return sum + weight * x;
+}
+
+static __device__ inline float4 add_times(float4 sum, float weight, float4 x)
+{
+    return { sum.x + weight * x.x, sum.y + weight * x.y, sum.z + weight * x.z,
+             sum.w + weight * x.w };
+}
+
+// What a block works on.
+struct few_block {
+    struct span see; // of the row, from the part's first key on
+    int64_t row, kv, head, from;
+    int heads; // that there are from `head` on
+};
+
+static __device__ inline struct few_block few_block_of(const struct attention_call &c,
+                                                       const struct split &s)
+{
+    const int group = (int)c.heads / (int)c.kv_heads, kv = (int)blockIdx.y / s.together;
+    const int some = (int)blockIdx.y % s.together * s.heads; // heads of the group before
+    struct few_block b = { .see = span_of(c, blockIdx.z),
+                           .row = blockIdx.z,
+                           .kv = kv,
+                           .head = kv * group + some,
+                           .from = (int64_t)blockIdx.x * s.part,
+                           .heads = group - some < s.heads ? group - some : s.heads };
+    b.see.from = b.see.from > b.from ? b.see.from - b.from : 0;
+    b.see.to = b.see.to - b.from < s.part ? b.see.to - b.from : s.part;
+    return b;
+}
+
+// scores[HEADS, part] of the block's keys; -infinity where they are not seen.
+template <typename V, int HEADS>
+static __device__ inline void few_scores(float *scores, const float *query,
+                                         const struct attention_call &c, const struct few_block &b,
+                                         int part)
+{
+    const int n = (int)(c.width * sizeof(float) / sizeof(V)), mine = (int)threadIdx.x % SHARE;
+    const V *q = reinterpret_cast<const V *>(query);
+    for (int j = (int)threadIdx.x / SHARE; j < part; j += FEW_THREADS / SHARE) {
+        const bool seen = j >= b.see.from && j < b.see.to;
+        const V *k = reinterpret_cast<const V *>(c.k) + ((b.from + j) * c.kv_heads + b.kv) * n;
+        float dot[HEADS];
+        for (int h = 0; h < HEADS; h++) dot[h] = 0;
+        for (int e = mine; seen && e < n; e += SHARE) {
+            const V x = k[e];
+            for (int h = 0; h < HEADS; h++) dot[h] = add_product(dot[h], x, q[h * n + e]);
+        }
+        for (int h = 0; h < HEADS; h++) {
+            for (int lanes = SHARE / 2; lanes; lanes /= 2)
+                dot[h] += __shfl_xor_sync(ALL_LANES, dot[h], lanes);
+            if (mine == 0) scores[h * part + j] = seen ? dot[h] * c.scale : -INFINITY;
+        }
+    }
+}
+
+// Scores of a head become e^(score - highest); a warp does it. What is not seen stays 0.
+static __device__ inline void few_soften(float *scores, int part, const struct span &see,
+                                         float *high, float *sum)
+{
+    const int lane = (int)threadIdx.x % WARP;
+    float most = -INFINITY, all = 0;
+    for (int j = lane; j < part; j += WARP) most = fmaxf(most, scores[j]);
+    most = warp_most(most);
+    for (int j = lane; j < part; j += WARP) {
+        scores[j] = j >= see.from && j < see.to ? expf(scores[j] - most) : 0;
+        all += scores[j];
+    }
+    *high = most;
+    *sum = warp_sum(all);
+}
+
+// sums[HEADS, width] of a warp: each FEW_WARPSth value times its weight.
+template <typename V, int HEADS>
+static __device__ inline void few_sums(float *sums, const float *weights,
+                                       const struct attention_call &c, const struct few_block &b,
+                                       int part)
+{
+    const int n = (int)(c.width * sizeof(float) / sizeof(V));
+    const int64_t step = c.kv_heads * n;
+    const V *v = reinterpret_cast<const V *>(c.v) + (b.from * c.kv_heads + b.kv) * n;
+    for (int e = (int)threadIdx.x % WARP; e < n; e += WARP) {
+        V sum[HEADS];
+        for (int h = 0; h < HEADS; h++) sum[h] = V{};
+        for (int64_t j = b.see.from + threadIdx.x / WARP; j < b.see.to; j += FEW_WARPS) {
+            const V x = v[j * step + e];
+            for (int h = 0; h < HEADS; h++) sum[h] = add_times(sum[h], weights[h * part + j], x);
+        }
+        for (int h = 0; h < HEADS; h++) reinterpret_cast<V *>(sums)[h * n + e] = sum[h];
+    }
+}
 
 // Of each part [N,H,parts]: m, s, out [width].
-static __global__ void parts_kernel(float *part, const struct attention_call c)
+template <typename V, int HEADS>
+static __global__ void parts_kernel(float *part, const struct attention_call c,
+                                    const struct split s)
 {
-    SHARED_MEMORY(float, query);
-    float *weights = query + c.width; // [PART]
-    const int64_t i = blockIdx.z, h = blockIdx.y, kv = h / (c.heads / c.kv_heads);
-    const struct span see = span_of(c, i);
-    const int64_t from = (int64_t)blockIdx.x * PART, key = from + threadIdx.x;
-    const bool seen = key >= see.from && key < see.to;
-    for (int64_t e = threadIdx.x; e < c.width; e += PART)
-        query[e] = c.q[(i * c.heads + h) * c.width + e];
+    SHARED_MEMORY(float, query); // [HEADS, width]
+    const int width = (int)c.width, warp = (int)threadIdx.x / WARP;
+    float *weights = query + HEADS * width; // [HEADS, part]
+    float *sums = weights + HEADS * s.part; // [FEW_WARPS, HEADS, width]
+    const struct few_block b = few_block_of(c, s);
+    float *to = part + ((b.row * c.heads + b.head) * s.parts + blockIdx.x) * (width + 2);
+    const int64_t head_step = s.parts * (width + 2);
+    for (int e = (int)threadIdx.x; e < HEADS * width; e += FEW_THREADS)
+        query[e] = e < b.heads * width ? c.q[(b.row * c.heads + b.head) * width + e] : 0;
     __syncthreads();
-
-    float score = 0;
-    if (seen) {
-        const float *k = c.k + (key * c.kv_heads + kv) * c.width;
-        for (int64_t e = 0; e < c.width; e++) score += query[e] * k[e];
-        score *= c.scale;
+    few_scores<V, HEADS>(weights, query, c, b, s.part);
+    __syncthreads();
+    for (int h = warp; h < b.heads; h += FEW_WARPS) {
+        float high, sum;
+        few_soften(weights + h * s.part, s.part, b.see, &high, &sum);
+        if (threadIdx.x % WARP) continue;
+        to[h * head_step] = high;
+        to[h * head_step + 1] = sum;
     }
-    const float high = block_most(seen ? score : -INFINITY);
-    const float weight = seen ? expf(score - high) : 0;
-    weights[threadIdx.x] = weight;
-    const float sum = block_sum(weight); // its barriers let everybody see the weights
-
-    float *to = part + ((i * c.heads + h) * gridDim.x + blockIdx.x) * (c.width + 2);
-    if (threadIdx.x == 0) {
-        to[0] = high;
-        to[1] = sum;
-    }
-    const int64_t low = see.from > from ? see.from - from : 0;
-    const int64_t end = see.to - from < PART ? see.to - from : PART;
-    for (int64_t e = threadIdx.x; e < c.width; e += PART) {
-        const float *v = c.v + (from * c.kv_heads + kv) * c.width + e;
-        float out = 0;
-        for (int64_t j = low; j < end; j++) out += weights[j] * v[j * c.kv_heads * c.width];
-        to[2 + e] = out;
+    __syncthreads();
+    few_sums<V, HEADS>(sums + warp * HEADS * width, weights, c, b, s.part);
+    __syncthreads();
+    for (int e = (int)threadIdx.x; e < b.heads * width; e += FEW_THREADS) {
+        float sum = 0;
+        for (int w = 0; w < FEW_WARPS; w++) sum += sums[w * HEADS * width + e];
+        to[e / width * head_step + 2 + e % width] = sum;
     }
 }
 
@@ -61,7 +194,7 @@ static __global__ void join_kernel(const float *part, int64_t parts, const struc
         to[0] = high;
         to[1] = sum;
     }
-    for (int64_t e = threadIdx.x; c.y && e < c.width; e += PART) {
+    for (int64_t e = threadIdx.x; c.y && e < c.width; e += FEW_THREADS) {
         float out = 0;
         for (int64_t p = 0; p < parts; p++)
             if (from[p * step + 1] != 0)
@@ -70,23 +203,40 @@ static __global__ void join_kernel(const float *part, int64_t parts, const struc
     }
 }
 
-static int64_t parts_of(const struct attention_call *c)
-{
-    return (c->keys + PART - 1) / PART;
-}
-
 size_t attention_few_room(const struct attention_call *c)
 {
-    return (size_t)(c->tokens * c->heads * parts_of(c) * (c->width + 2));
+    return (size_t)(c->tokens * c->heads * split_of(c).parts * (c->width + 2));
+}
+
+template <typename V, int HEADS>
+static int run_parts(float *part, const struct attention_call *call, const struct split *split)
+{
+    const struct attention_call c = *call;
+    const struct split s = *split;
+    const auto kernel = parts_kernel<V, HEADS>;
+    const dim3 grid((size_t)s.parts, (size_t)(c.kv_heads * s.together), (size_t)c.tokens);
+    const size_t shared = (size_t)HEADS *
+                          ((size_t)(1 + FEW_WARPS) * (size_t)c.width + (size_t)s.part) *
+                          sizeof(float);
+    return LAUNCH(kernel, grid, FEW_THREADS, shared, part, c, s);
+}
+
+template <typename V>
+static int run_heads(float *part, const struct attention_call *c, const struct split *s)
+{
+    return s->heads == 1   ? run_parts<V, 1>(part, c, s)
+           : s->heads == 2 ? run_parts<V, 2>(part, c, s)
+           : s->heads == 4 ? run_parts<V, 4>(part, c, s)
+                           : run_parts<V, 8>(part, c, s);
 }
 
 int attention_few(const struct attention_call *call, float *part)
 {
     const struct attention_call c = *call;
-    const int64_t parts = parts_of(call);
-    const dim3 grid((unsigned)parts, (unsigned)c.heads, (unsigned)c.tokens);
-    const size_t shared = (size_t)(c.width + PART) * sizeof(float);
-    if (parts && LAUNCH(parts_kernel, grid, PART, shared, part, c) < 0) return -1;
-    return LAUNCH(join_kernel, dim3((unsigned)c.tokens, (unsigned)c.heads), PART, 0, part, parts,
-                  c);
+    const struct split s = split_of(call);
+    if (s.parts &&
+        (c.width % 4 ? run_heads<float>(part, call, &s) : run_heads<float4>(part, call, &s)) < 0)
+        return -1;
+    return LAUNCH(join_kernel, dim3((unsigned)c.tokens, (unsigned)c.heads), FEW_THREADS, 0, part,
+                  s.parts, c);
 }

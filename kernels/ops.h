@@ -29,9 +29,10 @@ OP(rope, (struct tensor *x, const struct tensor *cos, const struct tensor *sin))
 // y[N,H,d] = softmax(q[N,H,d] k[P,Hkv,d]^T * scale) v[P,Hkv,d], query row i sees keys
 // first[i] .. last[i]-1 (i32 [N]; first NULL = 0, last NULL = P). probs [H,N,P] (may be NULL: then
 // no such matrix exists) receives the probabilities, and asking for them changes no bit of y.
+// MATMUL_BF16: a device that multiplies bf16 may round q, k, v and the probabilities to it.
 OP(attention, (struct tensor *y, const struct tensor *q, const struct tensor *k,
                const struct tensor *v, const struct tensor *first, const struct tensor *last,
-               float scale, struct tensor *probs))
+               float scale, struct tensor *probs, enum matmul_mode mode))
 // y = silu(gate) * up, elementwise; y may be gate or up.
 OP(swiglu, (struct tensor *y, const struct tensor *gate, const struct tensor *up))
 // y = gelu(x) in the given form; in place allowed.
@@ -96,7 +97,7 @@ OP(rope_backward, (struct tensor *dx, const struct tensor *dy, const struct tens
 OP(attention_backward, (struct tensor *dq, struct tensor *dk, struct tensor *dv,
                         const struct tensor *dy, const struct tensor *y, const struct tensor *q,
                         const struct tensor *k, const struct tensor *v, const struct tensor *first,
-                        const struct tensor *last, float scale))
+                        const struct tensor *last, float scale, enum matmul_mode mode))
 OP(swiglu_backward, (struct tensor *dgate, struct tensor *dup, const struct tensor *dy,
                      const struct tensor *gate, const struct tensor *up))
 OP(gelu_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *x,

@@ -36,7 +36,7 @@ static int attention_backward(struct graph *g, const struct tape_step *s)
     return op_back(g, "attention",
                    g->backend->attention_backward(want_q ? &dq : NULL, want_k ? &dk : NULL,
                                                   want_v ? &dv : NULL, &dy, s->out, in[0], in[1],
-                                                  in[2], in[3], in[4], s->real));
+                                                  in[2], in[3], in[4], s->real, g->matmul));
 }
 
 struct tensor *op_attention(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
@@ -55,7 +55,8 @@ struct tensor *op_attention(struct graph *g, struct tensor *q, struct tensor *k,
                           (long long)k->shape[0]);
     struct tensor *y = graph_new(g, DTYPE_F32, q->rank, q->shape);
     if (!y) return NULL;
-    y = op_done(g, "attention", g->backend->attention(y, q, k, v, first, last, scale, probs), y);
+    y = op_done(g, "attention",
+                g->backend->attention(y, q, k, v, first, last, scale, probs, g->matmul), y);
     return tape_record(g, y,
                        &(struct tape_step){ .backward = attention_backward,
                                             .in = { q, k, v, first, last },

@@ -246,7 +246,7 @@ static void bench_others(const struct backend *b, int64_t rows, double linear_ti
             double start = omp_get_wtime();
             for (int twice = 0; twice < 2; twice++)
                 if (other == ATTENTION && !twice)
-                    b->attention(&y, &q, &k, &v, NULL, &last, 0.125f, NULL);
+                    b->attention(&y, &q, &k, &v, NULL, &last, 0.125f, NULL, MATMUL_F32);
                 else if (other == NORMS)
                     b->rmsnorm(&normed, &h, &gain, 1e-5f);
                 else if (other == ROPE)

@@ -1,6 +1,7 @@
 // tests/cuda/ops.c -- every op of kernels/ops.h on the GPU against the CPU, on odd shapes; and that
 // no op of that list is without a check.
 #include "tests/cuda/pair.h"
+#include "tests/cuda/sight.h"
 
 // --- forward -------------------------------------------------------------------------------------
 
@@ -130,22 +131,6 @@ static void check_products(int64_t n, int64_t k)
 
 // --- attention -----------------------------------------------------------------------------------
 
-// How rows see keys: all; those before them; a sample each; windows, and rows that see nothing.
-enum sight { SEE_ALL, SEE_BEFORE, SEE_SAMPLE, SEE_ODDLY, SIGHTS };
-
-static void set_sight(struct tensor *first, struct tensor *last, int64_t n, int64_t keys,
-                      enum sight sight)
-{
-    for (int64_t i = 0; i < n; i++) {
-        int32_t *from = (int32_t *)first->data + i, *to = (int32_t *)last->data + i;
-        *from = sight == SEE_SAMPLE ? (int32_t)(i / 7 * 7) : 0;
-        *to = (int32_t)(keys - n + i + 1);
-        if (sight != SEE_ODDLY) continue;
-        *from = (int32_t)(i * 5 % (keys + 1)) - 2;
-        *to = i % 4 == 3 ? *from : *from + (int32_t)(i * 11 % 70) + 1;
-    }
-}
-
 static void check_attention_of(int64_t n, int64_t keys, int64_t heads, int64_t kv_heads, int64_t d,
                                enum sight sight)
 {
@@ -157,28 +142,22 @@ static void check_attention_of(int64_t n, int64_t keys, int64_t heads, int64_t k
     struct pair first = pair_of(from), last = pair_of(to), probs = pair_room(3, heads, n, keys);
     const bool ranges = sight != SEE_ALL;
     const float scale = 2 / sqrtf((float)d);
-    ON_BOTH(attention, OF(y), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last), scale,
-            NULL);
+    ON_BOTH(attention, OF(y), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last), scale, NULL,
+            MATMUL_F32);
     pair_compare("attention", &y, 1e-5, 1e-5);
     struct pair again = pair_room(3, n, heads, d);
     ON_BOTH(attention, OF(again), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last), scale,
-            OF(probs));
+            OF(probs), MATMUL_F32);
     pair_compare("attention: probabilities", &probs, 1e-6, 1e-5);
     // Asking for them changes no bit.
-    struct pair both = { .on = { y.on[1], again.on[1] } };
-    const size_t size = tensor_bytes(&y.on[0]);
-    float *plain = malloc(size + 1);
-    devices[1]->download(plain, y.on[1].data, size);
-    both.on[0].data = plain;
-    pair_compare("attention: with probabilities", &both, 0, 0);
-    free(plain);
+    pair_same("attention: with probabilities", &y.on[1], &again.on[1]);
 
     struct pair dy = pair_noise(3, n, heads, d, 4), dq = pair_noise(3, n, heads, d, 5);
     struct pair dk = pair_noise(3, keys, kv_heads, d, 6), dv = pair_noise(3, keys, kv_heads, d, 7);
     for (int without = 0; without < 3; without++) {
         ON_BOTH(attention_backward, IF(without != 0, dq), IF(without != 1, dk),
                 IF(without != 2, dv), OF(dy), OF(y), OF(q), OF(k), OF(v), IF(ranges, first),
-                IF(ranges, last), scale);
+                IF(ranges, last), scale, MATMUL_F32);
         pair_compare("attention_backward: dq", &dq, 3e-5, 1e-5);
         pair_compare("attention_backward: dk", &dk, 3e-5, 1e-5);
         pair_compare("attention_backward: dv", &dv, 3e-5, 1e-5);
@@ -342,10 +321,11 @@ static void wide_heads(void **state)
 {
     struct pair q = pair_noise(3, 9, 2, 300, 1), k = pair_noise(3, 9, 2, 300, 2);
     struct pair y = pair_room(3, 9, 2, 300), dq = pair_noise(3, 9, 2, 300, 3);
-    ON_BOTH(attention, OF(y), OF(q), OF(k), OF(k), NULL, NULL, 0.1f, NULL);
+    ON_BOTH(attention, OF(y), OF(q), OF(k), OF(k), NULL, NULL, 0.1f, NULL, MATMUL_F32);
     pair_compare("attention", &y, 1e-5, 1e-5);
     assert_int_equal(devices[1]->attention_backward(&dq.on[1], NULL, NULL, &y.on[1], &y.on[1],
-                                                    &q.on[1], &k.on[1], &k.on[1], NULL, NULL, 0.1f),
+                                                    &q.on[1], &k.on[1], &k.on[1], NULL, NULL, 0.1f,
+                                                    MATMUL_F32),
                      -1);
     assert_non_null(strstr(devices[1]->failure(), "at most 256"));
     pairs_release();
@@ -376,5 +356,6 @@ int main(void)
         cmocka_unit_test(wide_heads),
         cmocka_unit_test(no_op_is_without_a_check),
     };
-    return cmocka_run_group_tests(tests, devices_open, NULL);
+    return cmocka_run_group_tests(tests, devices_open, NULL) +
+           cmocka_run_group_tests(tests, devices_open_back, NULL);
 }

@@ -36,6 +36,14 @@ static inline int devices_open(void **state)
     return 0;
 }
 
+// The same with the threads of a block in another order, where the host plays the GPU: what a
+// missing barrier leaves to chance.
+static inline int devices_open_back(void **state)
+{
+    setenv("CUDA_HOST_ORDER", "back", 1);
+    return devices_open(state);
+}
+
 // Uploads what stands on the CPU.
 static inline struct pair pair_of(struct tensor cpu)
 {
@@ -99,6 +107,18 @@ static inline void pair_compare(const char *what, const struct pair *p, double a
     close_check(where, got, want, n, absolute, relative);
     free(got);
     free(want);
+}
+
+// Two of the GPU's tensors are the same, bit for bit.
+static inline void pair_same(const char *what, const struct tensor *a, const struct tensor *b)
+{
+    const size_t size = tensor_bytes(a);
+    char *one = malloc(size + 1), *two = malloc(size + 1);
+    devices[1]->download(one, a->data, size);
+    devices[1]->download(two, b->data, size);
+    if (memcmp(one, two, size)) fail_msg("%s: other bits", what);
+    free(one);
+    free(two);
 }
 
 static inline void pairs_release(void)

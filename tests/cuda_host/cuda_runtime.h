@@ -3,8 +3,10 @@
 //
 // A block's threads are fibers of one thread of the host, run one after the other; blocks follow
 // one another. A thread that waits (__syncthreads, a shuffle) hands over to the next. What a GPU
-// does at the same time happens here in order, so races do not show; what is checked is arithmetic,
-// indices, and barriers that not all threads reach (the program ends with a message).
+// does at the same time happens here in order; what is checked is arithmetic, indices, and barriers
+// that not all threads reach (the program ends with a message). A missing barrier shows where the
+// thread that reads goes before the one that writes: with CUDA_HOST_ORDER=back the last thread goes
+// first.
 //
 // Device memory is memory of the host that can be touched only while a kernel runs or a copy is
 // made, and it ends where a page ends: whoever reads it directly, or past its end, gets a signal.
@@ -39,6 +41,9 @@ struct dim3 {
     }
 };
 
+struct alignas(8) float2 {
+    float x, y;
+};
 struct alignas(16) float4 {
     float x, y, z, w;
 };
@@ -65,6 +70,13 @@ void __syncthreads(void);
 // All lanes of a warp call it: the value (of up to 8 bytes) that lane `from` gave.
 uint64_t cuda_host_shuffle(uint64_t mine, unsigned from);
 unsigned cuda_host_lane(void);
+// All lanes of a warp call it with `size` bytes, at most 32. The first that goes on makes something
+// of what all gave, one behind the other: at most 512 bytes, which are there until the calling
+// lane's next call.
+const void *cuda_host_together(const void *mine, size_t size,
+                               void (*make)(const void *all, void *made));
+// Counts the blocks that have begun.
+unsigned cuda_host_block(void);
 
 template <typename T> T cuda_host_take(T value, unsigned from)
 {

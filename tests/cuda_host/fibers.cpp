@@ -69,7 +69,7 @@ static void place_begin(place *p, void (*run)(void), size_t size)
 namespace
 {
 
-enum { WARP = 32, STACK = 256 * 1024 };
+enum { WARP = 32, MOST_GIVEN = 32, MOST_MADE = 512, STACK = 256 * 1024 };
 enum state { RUNS, AT_WARP, AT_BLOCK, ENDED };
 
 struct fiber {
@@ -80,18 +80,34 @@ struct thread {
     state now;
     fiber *on;
     uint64_t given[2]; // to a shuffle; two, so that one barrier a shuffle is enough
-    unsigned shuffles;
+    unsigned shuffles, tables;
     uint3 index;
+};
+
+// What the lanes of a warp gave, and what was made of it; two as well.
+struct table {
+    alignas(16) char given[2][WARP * MOST_GIVEN];
+    alignas(16) char made[2][MOST_MADE];
+    bool done[2];
 };
 
 std::vector<fiber *> &idle = *new std::vector<fiber *>(); // to the end of the process
 std::vector<thread> threads;
-size_t count, begun; // threads of the block, those that have begun
-size_t current;      // the thread that runs
-fiber *starting;     // the fiber that begins its life
+std::vector<table> tables; // one a warp
+size_t count, begun;       // threads of the block, those that have begun
+size_t current;            // the thread that runs
+fiber *starting;           // the fiber that begins its life
+unsigned blocks;           // that have begun
+bool back;                 // the last thread goes first
 place scheduler;
 const std::function<void()> *kernel_call;
 std::vector<uint64_t> dynamic_memory;
+
+// Of the threads from..to-1, who is the nth to go.
+size_t nth(size_t n, size_t from, size_t to)
+{
+    return back ? to - 1 - n : from + n;
+}
 
 void become(size_t t)
 {
@@ -105,14 +121,16 @@ void live(void)
     fiber *const self = starting;
     for (;;) {
         while (begun < count) {
-            const size_t t = begun++;
+            const size_t t = nth(begun++, 0, count);
             const unsigned i = (unsigned)t;
-            threads[t] = { RUNS,
-                           self,
-                           { 0, 0 },
-                           0,
-                           { i % blockDim.x, i / blockDim.x % blockDim.y,
-                             i / blockDim.x / blockDim.y } };
+            threads[t] = {
+                RUNS,
+                self,
+                { 0, 0 },
+                0,
+                0,
+                { i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y }
+            };
             become(t);
             (*kernel_call)();
             threads[t].now = ENDED;
@@ -158,7 +176,7 @@ bool release(size_t from, size_t to, state where)
 {
     for (size_t t = from; t < to; t++)
         if (threads[t].now != where) return false;
-    for (size_t t = from; t < to; t++) resume(threads[t].on);
+    for (size_t n = 0; n < to - from; n++) resume(threads[nth(n, from, to)].on);
     return true;
 }
 
@@ -168,8 +186,10 @@ void run_block(void)
     while (begun < count) resume(fiber_take());
     for (;;) {
         bool went = false, ended = true;
-        for (size_t t = 0; t < count; t += WARP)
-            while (release(t, t + WARP < count ? t + WARP : count, AT_WARP)) went = true;
+        for (size_t n = 0; n < count / WARP; n++) {
+            const size_t t = nth(n, 0, count / WARP) * WARP;
+            while (release(t, t + WARP, AT_WARP)) went = true;
+        }
         if (release(0, count, AT_BLOCK)) went = true;
         for (size_t t = 0; t < count; t++) ended = ended && threads[t].now == ENDED;
         if (ended) return;
@@ -184,15 +204,23 @@ void cuda_host_launch(dim3 grid, dim3 block, size_t dynamic, const std::function
 {
     if (cuda_host_note(grid, block, dynamic, kernel)) return;
     cuda_host_access access;
+    const char *const order = getenv("CUDA_HOST_ORDER");
+    back = order && !strcmp(order, "back");
     gridDim = grid;
     blockDim = block;
     count = (size_t)block.x * block.y * block.z;
     kernel_call = &kernel;
+    if (count % WARP) {
+        fprintf(stderr, "a kernel's block of %zu threads is not of whole warps\n", count);
+        abort();
+    }
     if (threads.size() < count) threads.resize(count);
+    if (tables.size() < count / WARP) tables.resize(count / WARP);
     for (unsigned z = 0; z < grid.z; z++)
         for (unsigned y = 0; y < grid.y; y++)
             for (unsigned x = 0; x < grid.x; x++) {
                 blockIdx = { x, y, z };
+                blocks++;
                 dynamic_memory.assign(dynamic / 8 + 2, UINT64_MAX);
                 run_block();
             }
@@ -211,6 +239,25 @@ void __syncthreads(void)
 unsigned cuda_host_lane(void)
 {
     return (unsigned)(current % WARP);
+}
+
+unsigned cuda_host_block(void)
+{
+    return blocks;
+}
+
+const void *cuda_host_together(const void *mine, size_t size,
+                               void (*make)(const void *all, void *made))
+{
+    const size_t t = current;
+    const unsigned turn = threads[t].tables++ % 2;
+    table *const own = &tables[t / WARP];
+    memcpy(own->given[turn] + t % WARP * size, mine, size);
+    own->done[turn] = false;
+    wait_as(AT_WARP);
+    if (!own->done[turn]) make(own->given[turn], own->made[turn]);
+    own->done[turn] = true;
+    return own->made[turn];
 }
 
 uint64_t cuda_host_shuffle(uint64_t mine, unsigned from)

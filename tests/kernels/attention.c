@@ -73,12 +73,13 @@ static void check(const struct backend *b, struct shape s, enum ranges ranges)
     snprintf(what, sizeof what, "%s: N %d P %d H %d/%d d %d ranges %d", b->describe(), (int)s.n,
              (int)s.p, (int)s.heads, (int)s.kv_heads, (int)s.d, (int)ranges);
     struct tensor *first = ranges == ALL ? NULL : &c.first, *last = ranges == ALL ? NULL : &c.last;
-    assert_int_equal(b->attention(&c.y, &c.q, &c.k, &c.v, first, last, scale, NULL), 0);
+    assert_int_equal(b->attention(&c.y, &c.q, &c.k, &c.v, first, last, scale, NULL, MATMUL_F32), 0);
     close_check(what, c.y.data, y, tensor_count(&c.y), 3e-6, 0);
     // Asking for the probabilities, and other threads, change no bit.
     struct tensor again = tensor_of(DTYPE_F32, 3, s.n, s.heads, s.d);
     b->set_threads(1);
-    assert_int_equal(b->attention(&again, &c.q, &c.k, &c.v, first, last, scale, &c.probs), 0);
+    assert_int_equal(
+        b->attention(&again, &c.q, &c.k, &c.v, first, last, scale, &c.probs, MATMUL_F32), 0);
     b->set_threads(0);
     assert_memory_equal(again.data, c.y.data, tensor_bytes(&again));
     close_check(what, c.probs.data, probs, tensor_count(&c.probs), 1e-6, 2e-6);
@@ -117,7 +118,8 @@ static void test_empty(void **state)
         for (int64_t p = 0; p < 10; p += 9) {
             struct call c = call_new((struct shape){ n, p, 2, 2, 16 }, ALL);
             memset(c.last.data, 0, tensor_bytes(&c.last));
-            assert_int_equal(b->attention(&c.y, &c.q, &c.k, &c.v, NULL, &c.last, 1, &c.probs), 0);
+            assert_int_equal(
+                b->attention(&c.y, &c.q, &c.k, &c.v, NULL, &c.last, 1, &c.probs, MATMUL_F32), 0);
             for (int64_t i = 0; i < tensor_count(&c.y); i++)
                 assert_true(((float *)c.y.data)[i] == 0);
             for (int64_t i = 0; i < tensor_count(&c.probs); i++)
@@ -137,7 +139,7 @@ static void test_far(void **state)
         for (int64_t j = 0; j < 300; j++)
             for (int e = 0; e < 16; e++)
                 ((float *)c.k.data)[j * 16 + e] = j == 217 ? 10 : j == 30 ? -10 : 0.5f;
-        assert_int_equal(b->attention(&c.y, &c.q, &c.k, &c.v, NULL, NULL, 1, NULL), 0);
+        assert_int_equal(b->attention(&c.y, &c.q, &c.k, &c.v, NULL, NULL, 1, NULL, MATMUL_F32), 0);
         for (int64_t i = 0; i < n * 2; i++)
             assert_memory_equal((float *)c.y.data + i * 16, (float *)c.v.data + 217 * 16,
                                 16 * sizeof(float));

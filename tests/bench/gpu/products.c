@@ -7,7 +7,7 @@
 
 // What is timed: `run` on these tensors; w holds `copies` of the weights, a round reads the next.
 struct timed {
-    struct tensor y, x, w, up, down, gain, k, v;
+    struct tensor y, x, w, up, down, gain;
     int64_t copies;
     int (*run)(const struct timed *t, int64_t copy);
 };
@@ -34,7 +34,7 @@ static double seconds(const struct timed *t)
 
 static void release(struct timed *t)
 {
-    struct tensor *all[] = { &t->y, &t->x, &t->w, &t->up, &t->down, &t->gain, &t->k, &t->v };
+    struct tensor *all[] = { &t->y, &t->x, &t->w, &t->up, &t->down, &t->gain };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]->data) gpu->release(all[i]->data);
 }
@@ -67,12 +67,6 @@ static int run_ffn(const struct timed *t, int64_t copy)
                                                 .up = { &up, NULL },
                                                 .down = { &down, NULL },
                                                 .mode = MATMUL_BF16 });
-}
-
-static int run_attention(const struct timed *t, int64_t copy)
-{
-    struct tensor y = t->y;
-    return gpu->attention(&y, &t->x, &t->k, &t->v, NULL, NULL, 0.1f, NULL);
 }
 
 // --- lines of the table --------------------------------------------------------------------------
@@ -122,37 +116,20 @@ static void show_ffn(int64_t rows, int64_t d, int64_t inner, double copy)
     release(&t);
 }
 
-static void show_attention(int64_t rows, int64_t keys, int64_t heads, int64_t d, double copy)
-{
-    struct timed t = { .y = gpu_tensor(DTYPE_F32, 3, rows, heads, d),
-                       .x = gpu_tensor(DTYPE_F32, 3, rows, heads, d),
-                       .k = gpu_tensor(DTYPE_F32, 3, keys, heads, d),
-                       .v = gpu_tensor(DTYPE_F32, 3, keys, heads, d),
-                       .copies = 1,
-                       .run = run_attention };
-    const double s = seconds(&t), bytes = 8.0 * (double)keys * (double)heads * (double)d;
-    printf("| attention, %d rows, %d keys | %.4f | %.0f | %.2f | %.1f | |\n", (int)rows, (int)keys,
-           s * 1e3, bytes * 1e-9 / s, bytes / s / copy,
-           4e-12 * (double)rows * (double)keys * (double)heads * (double)d / s);
-    release(&t);
-}
-
 int main(int argc, char **argv)
 {
     const int64_t by = argc > 1 && atoi(argv[1]) > 0 ? atoi(argv[1]) : 1;
-    const int64_t hidden = 4096 / by / 8 * 8, ffn = 11008 / by / 8 * 8,
-                  heads = 32 / by + !(32 / by);
+    const int64_t hidden = 4096 / by / 8 * 8, ffn = 11008 / by / 8 * 8;
     gpu_open();
     const double copy = gpu_copy_rate();
     printf("## %s\n\nA copy on the device: %.0f GB/s.\n\n", gpu->describe(), copy * 1e-9);
-    printf("| what | ms | GB/s of weights or keys | of the copy | TFLOP/s | of cuBLASLt alone |\n"
+    printf("| what | ms | GB/s of weights | of the copy | TFLOP/s | of cuBLASLt alone |\n"
            "|---|---|---|---|---|---|\n");
     for (int64_t rows = 1; rows <= 4096; rows = rows == 1 ? 8 : rows == 8 ? 640 : rows * 32 / 5) {
         show_product("product", rows, hidden, hidden, copy, run_product);
         show_product("product", rows, hidden, ffn, copy, run_product);
         if (rows != 8) show_product("product, residual", rows, hidden, hidden, copy, run_add);
         if (rows != 8) show_ffn(rows, hidden, ffn, copy);
-        show_attention(rows, rows < 640 ? 640 : rows, heads, 128, copy);
         if (by > 1 && rows == 8) break;
     }
     return 0;

@@ -1,0 +1,279 @@
+// kernels/attention_mma.cu -- attention on tensor cores: bf16 sides, f32 sums, one pass over the
+// keys, no matrix of queries by keys (Dao 2023, arXiv 2307.08691); and probabilities for those who
+// ask for them.
+//
+//   a block: one head, 64 MANY queries; q stays in shared memory
+//   for each tile of 64 keys:   scores = q k^T      while the tile's values are on their way
+//                               p = 2^(scores - highest); where highest rose, sums and y fade
+//                               y += p v            while the next tile's keys are on their way
+//   y /= sum
+//
+// Why these sizes (H200: 132 multiprocessors, each with 228 KB of shared memory that gives 128
+// bytes a clock, and 64 K registers). A product of 16 rows reads 256 bytes of the tile for 2048
+// multiplications: with 16 rows a warp shared memory sets the pace, 1024 multiplications a clock;
+// with 32 the tensor cores do. A thread then keeps 128 sums (WIDE 128) and 64 scores in its
+// registers, so two blocks of 128 threads share a multiprocessor: one computes while the other
+// waits. Their q, k and v take 68 KB each: two blocks on an A100 (164 KB) as well. Where 128
+// queries a block would leave multiprocessors without work (towers, short prompts), a block has 64.
+#include "kernels/attention_mma_cuda.h"
+
+// --- bf16 ----------------------------------------------------------------------------------------
+
+static constexpr int ROUND_THREADS = 128;
+
+// A block a row; a thread 8 numbers of a head.
+static __global__ void round_kernel(const struct mma_sides all)
+{
+    const struct mma_side &s = all.side[blockIdx.y];
+    const int64_t rows = mma_rows(s.rows), r = blockIdx.x, wide = mma_width(s.width);
+    const int pieces = (int)wide / 8, count = (int)s.heads * pieces;
+    if (r >= rows) return;
+    for (int n = (int)threadIdx.x; n < count; n += ROUND_THREADS) {
+        const int h = n / pieces, e = n % pieces * 8;
+        *reinterpret_cast<uint4 *>(s.to + (h * rows + r) * wide + e) =
+            round_eight(s.from + (r * s.heads + h) * s.width, r < s.rows, e, (int)s.width, s.times);
+    }
+}
+
+int mma_sides_round(const struct mma_sides *all)
+{
+    int64_t most = 0;
+    for (int i = 0; i < all->count; i++) most = all->side[i].rows > most ? all->side[i].rows : most;
+    const struct mma_sides sides = *all;
+    const dim3 grid((size_t)mma_rows(most), (size_t)all->count);
+    return most ? LAUNCH(round_kernel, grid, ROUND_THREADS, 0, sides) : 0;
+}
+
+// --- a block's queries ---------------------------------------------------------------------------
+
+struct forward_call {
+    struct attention_call a;
+    const uint16_t *k, *v; // [Hkv, mma_rows(P), WIDE]
+    float *lse;            // [H,N] or NULL
+    float *probs;          // [H,N,P]: of probs_kernel
+    float times;           // scale log2 e
+};
+
+// What a warp keeps of its rows: a lane has two of each 16, g and g + 8.
+template <int WIDE, int MANY> struct rows {
+    float high[MANY][2];          // highest score so far
+    float sum[MANY][2];           // of 2^(score - high): this lane's columns
+    float out[MANY][WIDE / 8][4]; // of those times v
+};
+
+// Queries i.. to a tile of ROWS rows.
+template <int WIDE, int ROWS>
+static __device__ inline void load_queries(uint16_t *tile, const struct forward_call &c, int64_t i,
+                                           int64_t h)
+{
+    constexpr int PIECES = WIDE / 8;
+    for (int n = (int)threadIdx.x; n < ROWS * PIECES; n += MMA_THREADS) {
+        const int64_t r = i + n / PIECES;
+        *reinterpret_cast<uint4 *>(tile + n / PIECES * row<WIDE>::STEP + n % PIECES * 8) =
+            round_eight(c.a.q + (r * c.a.heads + h) * c.a.width, r < c.a.tokens, n % PIECES * 8,
+                        (int)c.a.width, c.times);
+    }
+}
+
+// Scores become 2^(score - highest). The step easy to get wrong: a row that has seen nothing yet
+// has the highest score -infinity, and nothing may be subtracted.
+template <int WIDE, int MANY>
+static __device__ inline void soften(struct rows<WIDE, MANY> *r, float s[MANY][KEYS / 8][4])
+{
+    UNROLL
+    for (int m = 0; m < MANY; m++) UNROLL
+    for (int half = 0; half < 2; half++) {
+        float most = r->high[m][half], sum = 0;
+        UNROLL
+        for (int n = 0; n < KEYS / 8; n++)
+            most = fmaxf(most, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
+        most = four_most(most);
+        const float base = most == -INFINITY ? 0 : most;
+        const float fade = power_of_two(r->high[m][half] - base);
+        UNROLL
+        for (int n = 0; n < KEYS / 8; n++) UNROLL
+        for (int e = 2 * half; e < 2 * half + 2; e++) {
+            s[m][n][e] = power_of_two(s[m][n][e] - base);
+            sum += s[m][n][e];
+        }
+        r->high[m][half] = most;
+        r->sum[m][half] = r->sum[m][half] * fade + sum;
+        UNROLL
+        for (int n = 0; n < WIDE / 8; n++) {
+            r->out[m][n][2 * half] *= fade;
+            r->out[m][n][2 * half + 1] *= fade;
+        }
+    }
+}
+
+template <int WIDE, int MANY>
+static __device__ inline void write_rows(struct rows<WIDE, MANY> *r, const struct forward_call &c,
+                                         int64_t i, int64_t h)
+{
+    UNROLL
+    for (int m = 0; m < MANY; m++) {
+        float share[2];
+        UNROLL
+        for (int half = 0; half < 2; half++) {
+            const float sum = four_sum(r->sum[m][half]);
+            const int64_t at = i + m * 16 + half * 8 + lane_of() / 4;
+            share[half] = sum != sum ? sum : sum > 0 ? 1 / sum : 0; // NaN stays visible
+            if (c.lse && at < c.a.tokens && lane_of() % 4 == 0)
+                c.lse[h * c.a.tokens + at] = sum == 0 ? INFINITY : r->high[m][half] + log2f(sum);
+        }
+        if (c.a.y)
+            put_rows<WIDE>(c.a.y, r->out[m], share, i + m * 16, c.a.tokens, h, c.a.heads,
+                           (int)c.a.width, false);
+    }
+}
+
+template <int WIDE, int MANY>
+static __global__ void __launch_bounds__(MMA_THREADS) forward_kernel(const struct forward_call c)
+{
+    constexpr int OWN = 16 * MANY, ROWS = OWN * WARPS, STEP = row<WIDE>::STEP;
+    SHARED_MEMORY(uint16_t, shared);
+    __shared__ struct keys_seen seen_by[ROWS];
+    uint16_t *const q = shared, *const k = q + ROWS * STEP, *const v = k + KEYS * STEP;
+    const int own = (int)threadIdx.x / WARP * OWN; // the warp's first row
+    // The last queries see the most keys where they see those before them: they begin first.
+    const int i = (int)(gridDim.x - 1 - blockIdx.x) * ROWS, h = (int)blockIdx.y;
+    const int kv = h / ((int)c.a.heads / (int)c.a.kv_heads);
+    const int64_t side = kv * mma_rows(c.a.keys) * WIDE;
+    const uint16_t *const keys = c.k + side, *const values = c.v + side;
+    const struct sight mine = sight_of_warp(seen_by + own, c.a, i + own, OWN);
+    const struct keys_seen all = block_sees(mine.any);
+    struct rows<WIDE, MANY> r;
+    UNROLL
+    for (int m = 0; m < MANY; m++) {
+        r.high[m][0] = r.high[m][1] = -INFINITY;
+        r.sum[m][0] = r.sum[m][1] = 0;
+        UNROLL
+        for (int n = 0; n < WIDE / 8; n++)
+            r.out[m][n][0] = r.out[m][n][1] = r.out[m][n][2] = r.out[m][n][3] = 0;
+    }
+
+    int from = all.from < all.to ? all.from / KEYS * KEYS : all.to;
+    if (from < all.to) fetch_tile<WIDE, KEYS>(k, keys + (int64_t)from * WIDE);
+    load_queries<WIDE, ROWS>(q, c, i, h);
+    for (; from < all.to; from += KEYS) {
+        const bool seen = sees_one_of(mine.any, from, KEYS); // by the warp
+        float s[MANY][KEYS / 8][4];
+        fetch_wait();
+        __syncthreads(); // the keys are there, the values before have been used
+        if (c.a.y) fetch_tile<WIDE, KEYS>(v, values + (int64_t)from * WIDE);
+        if (seen) {
+            tile_scores<WIDE, MANY, KEYS>(s, q + own * STEP, k);
+            if (!sees_all_of(mine.each, from, KEYS)) hide<MANY>(s, seen_by + own, from);
+        }
+        fetch_wait();
+        __syncthreads(); // the values are there, the keys have been used
+        if (from + KEYS < all.to) fetch_tile<WIDE, KEYS>(k, keys + (int64_t)(from + KEYS) * WIDE);
+        if (!seen) continue;
+        soften<WIDE, MANY>(&r, s);
+        if (c.a.y) tile_sums<WIDE, MANY, KEYS>(r.out, s, v);
+    }
+    write_rows<WIDE, MANY>(&r, c, i + own, h);
+}
+
+template <int WIDE, int MANY> static int run_rows(const struct forward_call *call)
+{
+    constexpr int ROWS = 16 * MANY * WARPS;
+    const size_t size = (size_t)(ROWS + 2 * KEYS) * row<WIDE>::STEP * sizeof(uint16_t);
+    const auto kernel = forward_kernel<WIDE, MANY>;
+    const struct forward_call c = *call;
+    if (cuda_allow_shared("attention",
+                          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                               (int)size)) < 0)
+        return -1;
+    const dim3 grid((size_t)((c.a.tokens + ROWS - 1) / ROWS), (size_t)c.a.heads);
+    return LAUNCH(kernel, grid, MMA_THREADS, size, c);
+}
+
+template <int WIDE> static int run(const struct forward_call *c)
+{
+    const int64_t blocks = (c->a.tokens + 127) / 128 * c->a.heads;
+    return blocks >= cuda_processors() ? run_rows<WIDE, 2>(c) : run_rows<WIDE, 1>(c);
+}
+
+int mma_attend(const struct attention_call *c, const uint16_t *k, const uint16_t *v, float *lse)
+{
+    const struct forward_call f = {
+        .a = *c, .k = k, .v = v, .lse = lse, .probs = nullptr, .times = c->scale * LOG2_E
+    };
+    return FOR_MMA_WIDTH(c->width, run, &f);
+}
+
+// --- probabilities -------------------------------------------------------------------------------
+
+// A block 64 queries of a head and all tiles of keys: what it does not see is 0.
+template <int WIDE>
+static __global__ void __launch_bounds__(MMA_THREADS) probs_kernel(const struct forward_call c)
+{
+    constexpr int ROWS = 16 * WARPS, STEP = row<WIDE>::STEP;
+    SHARED_MEMORY(uint16_t, shared);
+    __shared__ struct keys_seen seen_by[ROWS];
+    uint16_t *const q = shared, *const k = q + ROWS * STEP;
+    const int own = (int)threadIdx.x / WARP * 16, lane = lane_of();
+    const int i = (int)blockIdx.x * ROWS, h = (int)blockIdx.y;
+    const int kv = h / ((int)c.a.heads / (int)c.a.kv_heads);
+    const int64_t side = kv * mma_rows(c.a.keys) * WIDE;
+    const struct sight mine = sight_of_warp(seen_by + own, c.a, i + own, 16);
+    load_queries<WIDE, ROWS>(q, c, i, h);
+    for (int from = 0; from < c.a.keys; from += KEYS) {
+        float s[1][KEYS / 8][4];
+        __syncthreads(); // the keys before have been used
+        fetch_tile<WIDE, KEYS>(k, c.k + side + (int64_t)from * WIDE);
+        fetch_wait();
+        __syncthreads();
+        tile_scores<WIDE, 1, KEYS>(s, q + own * STEP, k);
+        if (!sees_all_of(mine.each, from, KEYS)) hide<1>(s, seen_by + own, from);
+        UNROLL
+        for (int half = 0; half < 2; half++) {
+            const int64_t at = i + own + half * 8 + lane / 4;
+            if (at >= c.a.tokens) continue;
+            const float lse = c.lse[h * c.a.tokens + at];
+            float *to = c.probs + (h * c.a.tokens + at) * c.a.keys;
+            UNROLL
+            for (int n = 0; n < KEYS / 8; n++)
+                put_two(to, from + n * 8 + lane % 4 * 2, (int)c.a.keys,
+                        power_of_two(s[0][n][2 * half] - lse),
+                        power_of_two(s[0][n][2 * half + 1] - lse), false);
+        }
+    }
+}
+
+template <int WIDE> static int run_probs(const struct forward_call *call)
+{
+    constexpr int ROWS = 16 * WARPS;
+    const size_t size = (size_t)(ROWS + KEYS) * row<WIDE>::STEP * sizeof(uint16_t);
+    const auto kernel = probs_kernel<WIDE>;
+    const struct forward_call c = *call;
+    if (cuda_allow_shared("attention",
+                          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                               (int)size)) < 0)
+        return -1;
+    const dim3 grid((size_t)((c.a.tokens + ROWS - 1) / ROWS), (size_t)c.a.heads);
+    return LAUNCH(kernel, grid, MMA_THREADS, size, c);
+}
+
+// --- the call ------------------------------------------------------------------------------------
+
+int attention_mma(const struct attention_call *c, float *probs)
+{
+    const size_t side = mma_side_size(c->keys, c->kv_heads, c->width);
+    const size_t lse_size = probs ? (size_t)(c->heads * c->tokens) * sizeof(float) : 0;
+    char *scratch = static_cast<char *>(cuda_scratch(2 * side + lse_size));
+    if (!scratch) return -1;
+    uint16_t *k = reinterpret_cast<uint16_t *>(scratch);
+    uint16_t *v = reinterpret_cast<uint16_t *>(scratch + side);
+    float *lse = probs ? reinterpret_cast<float *>(scratch + 2 * side) : nullptr;
+    const struct mma_sides sides = { { { k, c->k, c->keys, c->kv_heads, c->width, 1 },
+                                       { v, c->v, c->keys, c->kv_heads, c->width, 1 } },
+                                     2 };
+    if (mma_sides_round(&sides) < 0 || mma_attend(c, k, v, lse) < 0) return -1;
+    if (!probs || !c->keys) return 0;
+    const struct forward_call f = {
+        .a = *c, .k = k, .v = v, .lse = lse, .probs = probs, .times = c->scale * LOG2_E
+    };
+    return FOR_MMA_WIDTH(c->width, run_probs, &f);
+}

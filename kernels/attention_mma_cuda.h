@@ -1,0 +1,339 @@
+// kernels/attention_mma_cuda.h -- what attention and its gradient on tensor cores share: tiles of
+// bf16, products of a warp's rows with a tile, what rows see.
+//
+// A block has WARPS warps; each has its own rows (16, or 16 times MANY) and goes with the others
+// through tiles of KEYS keys. Scores, probabilities and sums never leave the warp's registers: the
+// scores of 16 rows by 16 keys, rounded, are laid out as the left side of the product with the
+// values (kernels/mma_cuda.h).
+//
+// Before, q, k, v are rounded to bf16 once, [heads, rows, WIDE]: columns past the head's width and
+// rows past the last are 0, so tiles are read whole and without a question. q is multiplied by
+// scale log2 e on the way, and probabilities are powers of two: 2^(q k) = e^(score).
+//
+// The heads of a model have 64, 72, 80, 96 or 128 numbers: WIDE is the next of 64, 80, 96, 128.
+#ifndef KERNELS_ATTENTION_MMA_CUDA_H
+#define KERNELS_ATTENTION_MMA_CUDA_H
+
+#include "kernels/attention_cuda.h"
+#include "kernels/mma_cuda.h"
+
+static constexpr int WARPS = 4, MMA_THREADS = WARPS * WARP, KEYS = 64;
+static constexpr int ROUND_ROWS = 64; // sides have a multiple of it: all tiles are whole
+static constexpr float LOG2_E = 1.44269504f, LN_2 = 0.69314718f;
+
+// The kernel for heads of `width` numbers: calls run<WIDE>(...).
+#define FOR_MMA_WIDTH(width, run, ...)      \
+    ((width) <= 64   ? run<64>(__VA_ARGS__) \
+     : (width) <= 80 ? run<80>(__VA_ARGS__) \
+     : (width) <= 96 ? run<96>(__VA_ARGS__) \
+                     : run<128>(__VA_ARGS__))
+
+static __host__ __device__ inline int64_t mma_width(int64_t width)
+{
+    return width <= 64 ? 64 : width <= 80 ? 80 : width <= 96 ? 96 : 128;
+}
+
+static __host__ __device__ inline int64_t mma_rows(int64_t rows)
+{
+    return (rows + ROUND_ROWS - 1) / ROUND_ROWS * ROUND_ROWS;
+}
+
+// A side as bf16: to[heads, mma_rows(rows), WIDE] = from[rows, heads, width] * times.
+struct mma_side {
+    uint16_t *to;
+    const float *from;
+    int64_t rows, heads, width;
+    float times;
+};
+
+static constexpr int MOST_SIDES = 4;
+struct mma_sides {
+    struct mma_side side[MOST_SIDES];
+    int count;
+};
+
+// Bytes of a side, a multiple of 256.
+static inline size_t mma_side_size(int64_t rows, int64_t heads, int64_t width)
+{
+    return (size_t)(mma_rows(rows) * heads * mma_width(width)) * sizeof(uint16_t);
+}
+int mma_sides_round(const struct mma_sides *all);
+
+// y (unless NULL) and lse (unless NULL), from k and v rounded. lse [H,N] is the binary logarithm of
+// the sum of e^score, infinity where a row sees nothing: a probability is 2^(q k - lse).
+int mma_attend(const struct attention_call *c, const uint16_t *k, const uint16_t *v, float *lse);
+
+// --- in kernels ----------------------------------------------------------------------------------
+
+static __device__ inline int lane_of(void)
+{
+    return (int)threadIdx.x % WARP;
+}
+
+// Numbers from one row of a tile in shared memory to the next. 16 bytes more than the row, so that
+// 8 rows' 16 bytes lie in all 32 banks: WIDE / 8 + 1 is odd.
+template <int WIDE> struct row {
+    static constexpr int STEP = WIDE + 8;
+};
+
+// ROWS whole rows on their way to a tile.
+template <int WIDE, int ROWS>
+static __device__ inline void fetch_tile(uint16_t *tile, const uint16_t *from)
+{
+    constexpr int PIECES = WIDE / 8; // of a row
+    UNROLL
+    for (int j = 0; j < ROWS * PIECES; j += MMA_THREADS) {
+        const int n = (int)threadIdx.x + j;
+        if (ROWS * PIECES % MMA_THREADS && n >= ROWS * PIECES) break;
+        fetch(tile + n / PIECES * row<WIDE>::STEP + n % PIECES * 8, from + (int64_t)n * 8);
+    }
+}
+
+// The left side's 16 rows from a tile, columns k..k+15.
+template <int WIDE>
+static __device__ inline void read_rows(unsigned a[4], const uint16_t *tile, int k)
+{
+    const int lane = lane_of();
+    read_four(a, tile + lane % 16 * row<WIDE>::STEP + k + lane / 16 * 8);
+}
+
+// Two right sides, b and b + 2, that are rows n..n+15 of a tile, columns k..k+15: for products with
+// the tile turned (q k^T).
+template <int WIDE>
+static __device__ inline void read_across(unsigned b[4], const uint16_t *tile, int n, int k)
+{
+    const int lane = lane_of();
+    read_four(b, tile + (n + lane / 16 * 8 + lane % 8) * row<WIDE>::STEP + k + lane / 8 % 2 * 8);
+}
+
+// Two right sides, b and b + 2, that are columns n..n+15 of a tile, rows k..k+15: for products with
+// the tile as it stands (p v).
+template <int WIDE>
+static __device__ inline void read_along(unsigned b[4], const uint16_t *tile, int n, int k)
+{
+    const int lane = lane_of();
+    read_four_turned(b, tile + (k + lane % 16) * row<WIDE>::STEP + n + lane / 16 * 8);
+}
+
+// s[16 MANY, N] = the rows of `left` times the N rows of `right`; both are tiles.
+template <int WIDE, int MANY, int N>
+static __device__ inline void tile_scores(float s[MANY][N / 8][4], const uint16_t *left,
+                                          const uint16_t *right)
+{
+    UNROLL
+    for (int m = 0; m < MANY; m++) UNROLL
+    for (int n = 0; n < N / 8; n++) s[m][n][0] = s[m][n][1] = s[m][n][2] = s[m][n][3] = 0;
+    UNROLL
+    for (int k = 0; k < WIDE; k += SIXTEEN) {
+        unsigned a[MANY][4], b[4];
+        UNROLL
+        for (int m = 0; m < MANY; m++) read_rows<WIDE>(a[m], left + m * 16 * row<WIDE>::STEP, k);
+        UNROLL
+        for (int n = 0; n < N; n += SIXTEEN) {
+            read_across<WIDE>(b, right, n, k);
+            UNROLL
+            for (int m = 0; m < MANY; m++) {
+                multiply(s[m][n / 8], a[m], b);
+                multiply(s[m][n / 8 + 1], a[m], b + 2);
+            }
+        }
+    }
+}
+
+// Columns k..k+15 of scores [16,..] as the left side of a product.
+static __device__ inline void round_scores(unsigned a[4], const float (*s)[4], int k)
+{
+    a[0] = pack(s[k / 8][0], s[k / 8][1]);
+    a[1] = pack(s[k / 8][2], s[k / 8][3]);
+    a[2] = pack(s[k / 8 + 1][0], s[k / 8 + 1][1]);
+    a[3] = pack(s[k / 8 + 1][2], s[k / 8 + 1][3]);
+}
+
+// sum[16 MANY, WIDE] += p[16 MANY, N] times a tile of N rows.
+template <int WIDE, int MANY, int N>
+static __device__ inline void tile_sums(float sum[MANY][WIDE / 8][4], const float p[MANY][N / 8][4],
+                                        const uint16_t *tile)
+{
+    UNROLL
+    for (int k = 0; k < N; k += SIXTEEN) {
+        unsigned a[MANY][4], b[4];
+        UNROLL
+        for (int m = 0; m < MANY; m++) round_scores(a[m], p[m], k);
+        UNROLL
+        for (int n = 0; n < WIDE; n += SIXTEEN) {
+            read_along<WIDE>(b, tile, n, k);
+            UNROLL
+            for (int m = 0; m < MANY; m++) {
+                multiply(sum[m][n / 8], a[m], b);
+                multiply(sum[m][n / 8 + 1], a[m], b + 2);
+            }
+        }
+    }
+}
+
+// --- what rows see -------------------------------------------------------------------------------
+
+struct keys_seen {
+    int from, to;
+};
+
+// Keys that one of some rows sees, and those that each of them sees.
+struct sight {
+    struct keys_seen any, each;
+};
+
+static __device__ inline bool sees_one_of(const struct keys_seen &s, int from, int n)
+{
+    return s.from < from + n && from < s.to;
+}
+
+static __device__ inline bool sees_all_of(const struct keys_seen &s, int from, int n)
+{
+    return s.from <= from && from + n <= s.to;
+}
+
+static __device__ inline bool sees(const struct keys_seen &s, int key)
+{
+    return key >= s.from && key < s.to;
+}
+
+static __device__ inline struct keys_seen keys_of(const struct attention_call &c, int64_t i)
+{
+    const struct span s = span_of(c, i);
+    return { (int)s.from, (int)s.to };
+}
+
+static __device__ inline int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static __device__ inline int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static __device__ inline struct sight sight_join(const struct sight &a, const struct sight &b)
+{
+    return { { smaller(a.any.from, b.any.from), larger(a.any.to, b.any.to) },
+             { larger(a.each.from, b.each.from), smaller(a.each.to, b.each.to) } };
+}
+
+// Of a warp's rows i..i+rows-1 (rows <= WARP); what each sees is left in seen[rows]. Rows past the
+// last count for nothing: what they get is not written.
+static __device__ inline struct sight sight_of_warp(struct keys_seen *seen,
+                                                    const struct attention_call &c, int64_t i,
+                                                    int rows)
+{
+    const int lane = lane_of();
+    const struct keys_seen mine = keys_of(c, i + lane);
+    struct sight all = { { INT32_MAX, 0 }, { 0, INT32_MAX } };
+    if (lane < rows) seen[lane] = mine;
+    if (lane < rows && i + lane < c.tokens) {
+        all.each = mine;
+        if (mine.from < mine.to) all.any = mine;
+    }
+    for (int lanes = WARP / 2; lanes; lanes /= 2)
+        all = sight_join(all, { { __shfl_xor_sync(ALL_LANES, all.any.from, lanes),
+                                  __shfl_xor_sync(ALL_LANES, all.any.to, lanes) },
+                                { __shfl_xor_sync(ALL_LANES, all.each.from, lanes),
+                                  __shfl_xor_sync(ALL_LANES, all.each.to, lanes) } });
+    return all;
+}
+
+// What all warps of the block see.
+static __device__ inline struct keys_seen block_sees(const struct keys_seen &mine)
+{
+    __shared__ struct keys_seen part[WARPS];
+    if (lane_of() == 0) part[threadIdx.x / WARP] = mine;
+    __syncthreads();
+    struct keys_seen all = part[0];
+    for (int w = 1; w < WARPS; w++)
+        all = { smaller(all.from, part[w].from), larger(all.to, part[w].to) };
+    return all;
+}
+
+// Scores of keys that a row does not see become -infinity. `from` is the tile's first key.
+template <int MANY>
+static __device__ inline void hide(float s[MANY][KEYS / 8][4], const struct keys_seen *seen,
+                                   int from)
+{
+    const int lane = lane_of();
+    UNROLL
+    for (int m = 0; m < MANY; m++) UNROLL
+    for (int half = 0; half < 2; half++) {
+        const struct keys_seen mine = seen[m * 16 + half * 8 + lane / 4];
+        UNROLL
+        for (int n = 0; n < KEYS / 8; n++) UNROLL
+        for (int e = 0; e < 2; e++)
+            if (!sees(mine, from + n * 8 + lane % 4 * 2 + e)) s[m][n][2 * half + e] = -INFINITY;
+    }
+}
+
+// --- numbers in and out --------------------------------------------------------------------------
+
+// Numbers e..e+7 of a row of `width`, times `times`, as bf16; 0 past its end and where it is not
+// `there`.
+static __device__ inline uint4 round_eight(const float *row, bool there, int e, int width,
+                                           float times)
+{
+    float x[8];
+    if (there && width % 4 == 0 && e + 8 <= width) {
+        const float4 a = *reinterpret_cast<const float4 *>(row + e);
+        const float4 b = *reinterpret_cast<const float4 *>(row + e + 4);
+        x[0] = a.x, x[1] = a.y, x[2] = a.z, x[3] = a.w;
+        x[4] = b.x, x[5] = b.y, x[6] = b.z, x[7] = b.w;
+    } else {
+        UNROLL
+        for (int j = 0; j < 8; j++) x[j] = there && e + j < width ? row[e + j] : 0;
+    }
+    return { pack(x[0] * times, x[1] * times), pack(x[2] * times, x[3] * times),
+             pack(x[4] * times, x[5] * times), pack(x[6] * times, x[7] * times) };
+}
+
+// Two numbers beside one another.
+static __device__ inline void put_pair(float *at, float one, float two, bool add)
+{
+    float2 *const to = reinterpret_cast<float2 *>(at);
+    const float2 old = add ? *to : float2{ 0, 0 };
+    *to = { add ? old.x + one : one, add ? old.y + two : two };
+}
+
+// Numbers e and e + 1 (e even) of a row of `width`, as far as it goes.
+static __device__ inline void put_two(float *row, int e, int width, float one, float two, bool add)
+{
+    if (e + 1 < width && width % 2 == 0) {
+        put_pair(row + e, one, two, add);
+        return;
+    }
+    if (e < width) row[e] = add ? row[e] + one : one;
+    if (e + 1 < width) row[e + 1] = add ? row[e + 1] + two : two;
+}
+
+// A warp's 16 rows i.. times factor (one for each of the lane's two rows) to y[rows, heads, width],
+// head h; added where `add`.
+template <int WIDE>
+static __device__ inline void put_rows(float *y, const float sum[WIDE / 8][4],
+                                       const float factor[2], int64_t i, int64_t rows, int64_t h,
+                                       int64_t heads, int width, bool add)
+{
+    const int lane = lane_of();
+    UNROLL
+    for (int half = 0; half < 2; half++) {
+        const int64_t r = i + lane / 4 + half * 8;
+        if (r >= rows) continue;
+        float *to = y + (r * heads + h) * width;
+        UNROLL
+        for (int n = 0; n < WIDE / 8; n++) {
+            const int e = n * 8 + lane % 4 * 2;
+            const float one = sum[n][2 * half] * factor[half];
+            const float two = sum[n][2 * half + 1] * factor[half];
+            if (width == WIDE)
+                put_pair(to + e, one, two, add);
+            else
+                put_two(to, e, width, one, two, add);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,195 @@
+// tests/cuda/attention.c -- attention on tensor cores (kernels/attention_mma.cu and its gradient)
+// against the CPU, on odd lengths, every width of a tile and all ways to see keys.
+//
+// The inputs are rounded to bf16 before, as the kernel would (q times scale log2 e): so scores are
+// the same on both devices, and probabilities too. What remains is that probabilities and slopes
+// are rounded before they meet values, keys and queries: half a unit of 2^-8 of each.
+#include "tests/cuda/pair.h"
+#include "tests/cuda/sight.h"
+
+static const float scale_of_one = 2, log2_e = 1.44269504f;
+
+static float rounded(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    u = (u + 0x7fff + (u >> 16 & 1)) & 0xffff0000;
+    memcpy(&x, &u, sizeof u);
+    return x;
+}
+
+static struct pair rounded_noise(int64_t a, int64_t b, int64_t c, uint32_t seed, float times)
+{
+    struct tensor t = noise_tensor(3, a, b, c, seed);
+    float *x = t.data;
+    for (int64_t i = 0; i < a * b * c; i++) x[i] = rounded(x[i] * times) / times;
+    return pair_of(t);
+}
+
+struct shape {
+    int64_t n, keys, heads, kv_heads, d;
+};
+
+static void check_shape(struct shape s, enum sight sight)
+{
+    const float scale = scale_of_one / sqrtf((float)s.d);
+    struct pair q = rounded_noise(s.n, s.heads, s.d, 1, scale * log2_e);
+    struct pair k = rounded_noise(s.keys, s.kv_heads, s.d, 2, 1);
+    struct pair v = rounded_noise(s.keys, s.kv_heads, s.d, 3, 1);
+    struct pair y = pair_room(3, s.n, s.heads, s.d), again = pair_room(3, s.n, s.heads, s.d);
+    struct tensor from = tensor_of(DTYPE_I32, 1, s.n, 0, 0), to = from;
+    to.data = malloc(tensor_bytes(&to) + 1);
+    set_sight(&from, &to, s.n, s.keys, sight);
+    struct pair first = pair_of(from), last = pair_of(to);
+    struct pair probs = pair_room(3, s.heads, s.n, s.keys);
+    const bool ranges = sight != SEE_ALL;
+    ON_BOTH(attention, OF(y), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last), scale, NULL,
+            MATMUL_BF16);
+    pair_compare("attention", &y, 2e-3, 0);
+    ON_BOTH(attention, OF(again), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last), scale,
+            OF(probs), MATMUL_BF16);
+    pair_compare("attention: probabilities", &probs, 1e-6, 3e-5);
+    // Asking for them changes no bit.
+    pair_same("attention: with probabilities", &y.on[1], &again.on[1]);
+
+    struct pair dy = rounded_noise(s.n, s.heads, s.d, 4, 1), dq = pair_room(3, s.n, s.heads, s.d);
+    struct pair dk = pair_room(3, s.keys, s.kv_heads, s.d);
+    struct pair dv = pair_room(3, s.keys, s.kv_heads, s.d);
+    for (int i = 0; i < 2; i++) {
+        const int without = i ? (int)(s.n + sight) % 3 : 3; // all are wanted, then all but one
+        ON_BOTH(fill, OF(dq), 0.5f);
+        ON_BOTH(fill, OF(dk), 0.25f);
+        ON_BOTH(fill, OF(dv), -0.5f);
+        ON_BOTH(attention_backward, IF(without != 0, dq), IF(without != 1, dk),
+                IF(without != 2, dv), OF(dy), OF(y), OF(q), OF(k), OF(v), IF(ranges, first),
+                IF(ranges, last), scale, MATMUL_BF16);
+        pair_compare("attention_backward: dq", &dq, 4e-3, 0);
+        pair_compare("attention_backward: dk", &dk, 4e-3, 0);
+        pair_compare("attention_backward: dv", &dv, 4e-3, 2e-3);
+    }
+    pairs_release();
+}
+
+static void equals_the_cpu(void **state)
+{
+    // Blocks of 64 and of 128 queries; part of a tile, whole tiles, one more; groups of heads;
+    // every width of a tile, full and not.
+    static const struct shape shapes[] = {
+        { 5, 5, 1, 1, 64 },     { 64, 64, 1, 1, 64 },   { 65, 129, 1, 1, 72 },
+        { 70, 140, 4, 2, 128 }, { 129, 129, 2, 1, 80 }, { 33, 192, 3, 3, 96 },
+        { 128, 140, 3, 1, 20 }, { 7, 300, 5, 1, 33 },   { 140, 200, 2, 2, 91 },
+        { 66, 66, 2, 1, 127 },  { 6, 1, 2, 2, 7 },      { 3, 70, 2, 1, 64 },
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int sight = SEE_ALL; sight < SIGHTS; sight++)
+            check_shape(shapes[i], (enum sight)sight);
+}
+
+// One row and a few: groups that one block takes, and larger ones; keys in many parts. They are
+// computed in f32 either way.
+static void few_rows(void **state)
+{
+    static const struct shape shapes[] = {
+        { 1, 700, 12, 1, 64 },  { 2, 513, 16, 2, 72 }, { 4, 40, 7, 7, 33 },
+        { 1, 129, 10, 1, 256 }, { 3, 300, 3, 1, 300 }, { 1, 2500, 2, 2, 16 },
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int sight = SEE_ALL; sight < SIGHTS; sight++) {
+            const struct shape s = shapes[i];
+            struct pair q = pair_noise(3, s.n, s.heads, s.d, 1);
+            struct pair k = pair_noise(3, s.keys, s.kv_heads, s.d, 2);
+            struct pair v = pair_noise(3, s.keys, s.kv_heads, s.d, 3);
+            struct pair y = pair_room(3, s.n, s.heads, s.d),
+                        again = pair_room(3, s.n, s.heads, s.d);
+            struct tensor from = tensor_of(DTYPE_I32, 1, s.n, 0, 0), to = from;
+            to.data = malloc(tensor_bytes(&to) + 1);
+            set_sight(&from, &to, s.n, s.keys, (enum sight)sight);
+            struct pair first = pair_of(from), last = pair_of(to);
+            const bool ranges = sight != SEE_ALL;
+            ON_BOTH(attention, OF(y), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last),
+                    0.3f, NULL, MATMUL_F32);
+            pair_compare("attention of few rows", &y, 1e-5, 1e-5);
+            ON_BOTH(attention, OF(again), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last),
+                    0.3f, NULL, MATMUL_BF16);
+            pair_same("attention of few rows, either way", &y.on[1], &again.on[1]);
+            pairs_release();
+        }
+}
+
+// Many tiles of keys: what was summed fades again and again.
+static void long_rows(void **state)
+{
+    check_shape((struct shape){ 20, 1500, 1, 1, 64 }, SEE_BEFORE);
+}
+
+static void no_keys(void **state)
+{
+    struct pair q = pair_noise(3, 9, 2, 64, 1), k = pair_room(3, 0, 2, 64);
+    struct pair y = pair_room(3, 9, 2, 64);
+    ON_BOTH(attention, OF(y), OF(q), OF(k), OF(k), NULL, NULL, 1, NULL, MATMUL_BF16);
+    pair_compare("attention without keys", &y, 0, 0);
+    pairs_release();
+}
+
+// Scores far apart: the greatest takes all, nothing overflows.
+static void far_scores(void **state)
+{
+    struct pair q = pair_noise(3, 20, 2, 64, 1), k = pair_noise(3, 300, 1, 64, 2);
+    struct pair v = rounded_noise(300, 1, 64, 3, 1), y = pair_room(3, 20, 2, 64);
+    for (int side = 0; side < 2; side++) {
+        devices[side]->fill(OF(q), 100);
+        devices[side]->fill(OF(k), 0.5f);
+        struct tensor one = *OF(k);
+        one.data = (char *)one.data + (size_t)(217 * 64) * sizeof(float);
+        one.shape[0] = 1;
+        devices[side]->fill(&one, 10);
+    }
+    ON_BOTH(attention, OF(y), OF(q), OF(k), OF(v), NULL, NULL, 1, NULL, MATMUL_BF16);
+    pair_compare("attention, scores far apart", &y, 0, 0);
+    pairs_release();
+}
+
+// A number that is none stays visible, and in its own row and head only.
+static void not_a_number(void **state)
+{
+    struct tensor x = noise_tensor(3, 70, 2, 64, 1);
+    ((float *)x.data)[(33 * 2 + 1) * 64 + 5] = NAN;
+    struct pair q = pair_of(x), k = pair_noise(3, 70, 2, 64, 2), y = pair_room(3, 70, 2, 64);
+    ON_BOTH(attention, OF(y), OF(q), OF(k), OF(k), NULL, NULL, 0.1f, NULL, MATMUL_BF16);
+    float *got = malloc(tensor_bytes(&y.on[1]));
+    devices[1]->download(got, y.on[1].data, tensor_bytes(&y.on[1]));
+    for (int64_t i = 0; i < 70 * 2 * 64; i++)
+        assert_true((got[i] != got[i]) == (i / 64 == 33 * 2 + 1));
+    free(got);
+    pairs_release();
+}
+
+// The same input gives the same bits.
+static void repeats(void **state)
+{
+    struct pair q = pair_noise(3, 130, 4, 64, 1), k = pair_noise(3, 200, 2, 64, 2);
+    struct pair dq = pair_room(3, 130, 4, 64), again = pair_room(3, 130, 4, 64);
+    struct pair dk = pair_room(3, 200, 2, 64), dk_again = pair_room(3, 200, 2, 64);
+    struct pair *const all[] = { &dq, &again, &dk, &dk_again };
+    for (int i = 0; i < 4; i++) devices[1]->fill(&all[i]->on[1], 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(devices[1]->attention_backward(&all[i]->on[1], &all[2 + i]->on[1], NULL,
+                                                        &q.on[1], &q.on[1], &q.on[1], &k.on[1],
+                                                        &k.on[1], NULL, NULL, 0.1f, MATMUL_BF16),
+                         0);
+    pair_same("dq", &dq.on[1], &again.on[1]);
+    pair_same("dk", &dk.on[1], &dk_again.on[1]);
+    pairs_release();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equals_the_cpu), cmocka_unit_test(few_rows),
+        cmocka_unit_test(long_rows),      cmocka_unit_test(no_keys),
+        cmocka_unit_test(far_scores),     cmocka_unit_test(not_a_number),
+        cmocka_unit_test(repeats),
+    };
+    return cmocka_run_group_tests(tests, devices_open, NULL) +
+           cmocka_run_group_tests(tests, devices_open_back, NULL);
+}

@@ -1,0 +1,17 @@
+// tests/cuda_host/tensor_cores.h -- what kernels/mma_cuda.h says of tensor cores, on the host.
+//
+// A copy that is fetched arrives when its thread waits for it, not before: who forgets to wait, or
+// to let others wait at a barrier, finds what was there. Addresses that are not a multiple of 16
+// end the program.
+#ifndef TESTS_CUDA_HOST_TENSOR_CORES_H
+#define TESTS_CUDA_HOST_TENSOR_CORES_H
+
+#include <stdint.h>
+
+void multiply(float c[4], const unsigned a[4], const unsigned b[2]);
+void read_four(unsigned r[4], const uint16_t *row);
+void read_four_turned(unsigned r[4], const uint16_t *row);
+void fetch(void *to, const void *from);
+void fetch_wait(void);
+
+#endif
