@@ -44,7 +44,6 @@ int engine_set_all(struct engine *e, const struct change *list, size_t count, st
 // next token, or once it has `tokens` tokens. What is posted while nothing is answered, or left
 // over when the answer ends, waits for engine_obey_posted (or the next answer) if `tokens` is 0 and
 // for a next answer that long otherwise. What cannot be obeyed is told as a notice.
-void engine_post_set(struct engine *e, const char *key, const char *value);
 void engine_post(struct engine *e, const struct change *list, size_t count, int64_t tokens);
 void engine_obey_posted(struct engine *e);
 // Called before each token of an answer, in its thread: whoever waits there may change settings and

@@ -168,11 +168,6 @@ void engine_post(struct engine *e, const struct change *list, size_t count, int6
     changes_post(&e->posted, list, count, tokens);
 }
 
-void engine_post_set(struct engine *e, const char *key, const char *value)
-{
-    engine_post(e, &(struct change){ key, value }, 1, 0);
-}
-
 void engine_between(struct engine *e, void (*call)(void *self), void *self)
 {
     e->between = call;

@@ -57,7 +57,8 @@ static void *post(void *self)
     const int i = draw(p, SWITCHES);
     int values = 0;
     while (values < 5 && switches[i].values[values]) values++;
-    engine_post_set(p->g->engine, switches[i].key, switches[i].values[draw(p, values)]);
+    engine_post(p->g->engine,
+                &(struct change){ switches[i].key, switches[i].values[draw(p, values)] }, 1, 0);
     return NULL;
 }
 
@@ -238,7 +239,7 @@ static void what_is_left_over_is_obeyed(void **state)
 {
     struct golden g;
     golden_open(&g, models[0]);
-    engine_post_set(g.engine, "prune.score", "attention");
+    engine_post(g.engine, &(struct change){ "prune.score", "attention" }, 1, 0);
     assert_string_equal(settings_text(engine_settings(g.engine), "prune.score"), "off");
     engine_obey_posted(g.engine);
     assert_string_equal(settings_text(engine_settings(g.engine), "prune.score"), "attention");
