@@ -1,8 +1,7 @@
 // tests/bench/gpu/products.c -- the GPU's kernels on the shapes of LLaVA-1.5-7B's decoder, beside
 // what the same run measures as the limit: a copy on the device. Prints Markdown.
 //
-//   products [DIVISOR]     sizes divided by it: a look at the bench itself, where the host plays
-//   the GPU
+//   products [DIVISOR]     sizes divided by it: for a look at the bench where the host plays GPU
 #include "tests/bench/gpu/timing.h"
 
 static void run_copy(const struct timed *t)
