@@ -321,7 +321,7 @@ static int show_loss(const struct shell *shell, int64_t id, struct err *err)
         for (size_t i = 0; i < c.count; i++) line.x[i] = (double)c.steps[i];
         struct buf b = { 0 };
         plot_text(&b, NULL, &line, 1, shell_columns(shell), 12);
-        sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_TEXT, .text = b.data, .ok = true });
+        sinks_drawing(shell->sinks, b.data);
         buf_release(&b);
         free(line.x);
     }

@@ -269,7 +269,7 @@ int plot_show(struct shell *shell, const struct plot_options *o, const struct pl
     }
     struct buf b = { 0 };
     plot_text(&b, axes, lines, count, shell_columns(shell), PLOT_HEIGHT);
-    sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_TEXT, .text = b.data, .ok = true });
+    sinks_drawing(shell->sinks, b.data);
     buf_release(&b);
     return 0;
 }

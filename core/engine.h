@@ -34,7 +34,9 @@ const struct conversation *engine_conversation(const struct engine *e);
 const struct backend *engine_backend(const struct engine *e);
 struct sinks *engine_sinks(struct engine *e);
 
-// Settings. A change emits EVENT_SETTING, and drops what it made stale with a notice.
+// Settings. A change emits EVENT_SETTING, and drops what it made stale with a notice. One by one,
+// values may not fit together for a while, which is told; in the middle of an answer that is
+// refused.
 const struct settings *engine_settings(const struct engine *e);
 int engine_set(struct engine *e, const char *key, const char *value, struct err *err);
 int engine_reset(struct engine *e, const char *key, struct err *err); // key NULL: all

@@ -198,6 +198,8 @@ static enum setting_stale obey(struct engine *e, const struct setting *row)
 int engine_set(struct engine *e, const char *key, const char *value, struct err *err)
 {
     if (!strcmp(key, "adapter")) return set_adapter(e, value, false, err);
+    // The next token is computed under it: what does not fit together is refused now.
+    if (e->answering) return engine_set_all(e, &(struct change){ key, value }, 1, err);
     if (check_value(e, key, value, err) < 0) return -1;
     const struct setting *row = settings_find(key);
     char *former = row ? xstrdup(settings_text(e->settings, key)) : NULL;
@@ -302,9 +304,10 @@ int engine_lend(struct engine *e, const struct settings *s, struct method_tensor
 int engine_reset(struct engine *e, const char *key, struct err *err)
 {
     if (key && !settings_find(key)) return settings_unknown(key, err);
+    if (key) return engine_set(e, key, settings_find(key)->def, err);
     for (int i = 0; i < settings_count(); i++) {
         const struct setting *row = settings_row(i);
-        if ((key && strcmp(key, row->key)) || !settings_changed(e->settings, row->key)) continue;
+        if (!settings_changed(e->settings, row->key)) continue;
         if (!strcmp(row->key, "adapter")) {
             use_adapter(e, NULL, row->def, adapter_stale(e->adapters.active));
             continue;

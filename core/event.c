@@ -43,6 +43,11 @@ void sinks_text(const struct sinks *sinks, const char *format, ...)
     va_end(args);
 }
 
+void sinks_drawing(const struct sinks *sinks, const char *text)
+{
+    sinks_emit(sinks, &(struct event){ .kind = EVENT_TEXT, .text = text, .ok = true });
+}
+
 void table_begin(struct table_builder *t, const char *name, int column_count,
                  const char *const *columns, const bool *numeric)
 {

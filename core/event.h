@@ -140,6 +140,7 @@ void sinks_notice(const struct sinks *sinks, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void sinks_text(const struct sinks *sinks, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+void sinks_drawing(const struct sinks *sinks, const char *text); // its lines stay whole
 
 // A table filled row by row:  table_begin(&t, "norms", 2, columns); table_add(&t, "%d", 3); ...
 struct table_builder {

@@ -153,20 +153,28 @@ static bool numbered(const struct event_heatmap *map)
     return !map->image && map->picture < 0;
 }
 
+// Which of `count` rows or columns have a number, on `length` pixels: every so many.
+static int number_every(int count, int length)
+{
+    const int room = length / (2 * letters_width("00", 2)), most = room > 1 ? room : 1;
+    return (count + most - 1) / most;
+}
+
+// Rows at the left of a map, columns below it.
 static void draw_numbers(struct sheet *s, const struct event_heatmap *map, int x, int y, int height)
 {
-    const int room = 2 * letters_width("00", 2);
     char text[16];
-    for (int k = 0; k < 2; k++) {
-        const int count = k ? map->cols : map->rows, length = k ? SIDE : height;
-        const int most = length / room > 1 ? length / room : 1, every = (count + most - 1) / most;
-        for (int i = 0; i < count; i += every) {
-            const int middle = (int)((i + 0.5) * length / count);
-            snprintf(text, sizeof text, "%d", i);
-            const int wide = letters_width(text, 2);
-            letters_draw(s->pixels, s->width, s->height, k ? x + middle - wide / 2 : x - wide - 4,
-                         k ? y + height + 4 : y + middle - LETTER_HEIGHT, 2, text, black);
-        }
+    for (int i = 0; i < map->rows; i += number_every(map->rows, height)) {
+        const int middle = y + (int)((i + 0.5) * height / map->rows);
+        snprintf(text, sizeof text, "%d", i);
+        letters_draw(s->pixels, s->width, s->height, x - letters_width(text, 2) - 4,
+                     middle - LETTER_HEIGHT, 2, text, black);
+    }
+    for (int i = 0; i < map->cols; i += number_every(map->cols, SIDE)) {
+        const int middle = x + (int)((i + 0.5) * SIDE / map->cols);
+        snprintf(text, sizeof text, "%d", i);
+        letters_draw(s->pixels, s->width, s->height, middle - letters_width(text, 2) / 2,
+                     y + height + 4, 2, text, black);
     }
 }
 

@@ -23,6 +23,13 @@ static bool is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+// A plain one: reading anything else may never end.
+static bool is_file(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 static const char *variable(const char *name)
 {
     const char *value = getenv(name);
@@ -94,7 +101,7 @@ static char *repository_folder(const char *cache, const char *name)
 static char *snapshot_of_main(const char *repository)
 {
     char *path = xasprintf("%s/refs/main", repository), *found = NULL;
-    char *hash = file_read(path, 1024, NULL, NULL);
+    char *hash = is_file(path) ? file_read(path, 1024, NULL, NULL) : NULL;
     free(path);
     if (hash) {
         size_t length = strspn(hash, "0123456789abcdefABCDEF");
@@ -120,7 +127,7 @@ static char *newest_snapshot(const char *repository)
         if (entry->d_name[0] == '.') continue;
         char *path = xasprintf("%s/%s", folder, entry->d_name);
         char *config = xasprintf("%s/config.json", path);
-        bool usable = access(config, F_OK) == 0 && stat(path, &st) == 0;
+        bool usable = is_file(config) && stat(path, &st) == 0;
         free(config);
         bool newer =
             usable &&
@@ -203,7 +210,7 @@ static bool is_model(const char *cache, const char *name)
 {
     char *repository = repository_folder(cache, name), *found = snapshot_of(repository);
     char *config = found ? xasprintf("%s/config.json", found) : NULL;
-    const bool there = config && access(config, R_OK) == 0;
+    const bool there = config && is_file(config) && access(config, R_OK) == 0;
     free(config);
     free(found);
     free(repository);

@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,7 +125,6 @@ bool job_alive(const struct store *s, int64_t id, pid_t *pid)
 // --- starting ------------------------------------------------------------------------------------
 
 struct launch {
-    char program[PATH_MAX];
     char *db, *output, id[32], nice_text[32];
     char **environment; // the list is ours
     char *threads;      // an entry of it, or NULL
@@ -173,8 +171,8 @@ static void close_others(int keep)
 // why not. The program is this one even where its file was replaced or removed meanwhile.
 _Noreturn static void become(const struct launch *l, int tell)
 {
-    char word[] = "job", run[] = "run", option[] = "--db",
-         *const argv[] = { (char *)l->program, word, run, (char *)l->id, option, l->db, NULL };
+    char name[] = "vlmsh", word[] = "job", run[] = "run",
+         option[] = "--db", *const argv[] = { name, word, run, (char *)l->id, option, l->db, NULL };
     struct sigaction action = { .sa_handler = SIG_DFL };
     sigset_t none;
     for (int i = 1; i < NSIG; i++) sigaction(i, &action, NULL);
@@ -221,9 +219,6 @@ static int launch(const struct launch *l, struct err *err)
 int job_spawn(const struct store *s, const struct job_row *row, struct err *err)
 {
     struct launch l = { .nice = (int)settings_integer(row->settings, "job.nice") };
-    const ssize_t n = readlink("/proc/self/exe", l.program, sizeof l.program - 1);
-    if (n <= 0) return err_set(err, "cannot find this program again: %s", strerror(errno));
-    l.program[n] = 0;
     if (job_folder_make(s, row->id, err) < 0) return -1;
     l.db = realpath(s->path, NULL);
     l.output = job_path(s, row->id, "output");

@@ -40,8 +40,9 @@ static void badge_text(const struct view *v, const struct badge *b, struct buf *
             buf_printf(out, " %s", share);
     }
     if (!b->place || !settings_find(b->place)) return;
-    const bool resolved = settings_is(v->settings, b->place, "auto") && v->snapshot;
-    if (resolved && v->snapshot->model)
+    const bool chosen =
+        !strcmp(b->place, "prune.layer") && settings_is(v->settings, b->place, "auto");
+    if (chosen && v->snapshot && v->snapshot->model) // by the model
         buf_printf(out, " @%d", v->snapshot->prune_layer);
     else
         buf_printf(out, " @%s", view_setting(v, b->place));

@@ -346,8 +346,8 @@ static void take_busy(struct view *v, const struct news *n)
 static void take_idle(struct view *v)
 {
     v->busy = v->answering = false;
-    if (!v->hint || strncmp(v->hint, "stopping", 8) != 0) return; // it has
-    free(v->hint);
+    if (!v->hint || strncmp(v->hint, "stopping", 8) != 0) return;
+    free(v->hint); // it has stopped
     v->hint = NULL;
 }
 

@@ -131,14 +131,11 @@ static int begin(struct sft *t, struct err *err)
     optimizer_configure(&t->optimizer, &t->params, t->job->settings, t->steps);
     if (save_newest(t->out.path) >= 0) {
         const struct identity id = sft_identity(t);
-        if (save_read(t->out.path, &t->params, &t->place, &id, err) < 0) {
-            if (t->series) t->series->broken = true;
-            return -1;
-        }
+        if (save_read(t->out.path, &t->params, &t->place, &id, err) < 0) return sft_break(t);
         job_log(t->job, "goes on after step %lld of %lld", (long long)t->place.step,
                 (long long)t->steps);
     } else if (record(t, NULL, err) < 0) {
-        return -1;
+        return sft_break(t);
     }
     t->optimizer.step = t->begun_step = t->place.step;
     job_rewind(t->job, t->place.step);
@@ -153,9 +150,9 @@ static int save(struct sft *t, struct err *err)
     const struct identity id = sft_identity(t);
     const int64_t keep = settings_integer(t->job->settings, "train.keep");
     t->saved = clock_seconds();
-    const int status = save_write(t->out.path, &t->params, t->base, &t->place, &id, keep, err);
-    if (status < 0 && t->series) t->series->broken = true;
-    return status;
+    if (save_write(t->out.path, &t->params, t->base, &t->place, &id, keep, err) < 0)
+        return sft_break(t);
+    return 0;
 }
 
 // Every so many steps, or when it is time.
@@ -327,7 +324,7 @@ static int check_finished(struct sft *t, struct err *err)
     }
     cJSON_Delete(record);
     free(path);
-    return status;
+    return status < 0 ? sft_break(t) : 0;
 }
 
 static int train(struct sft *t, struct err *err)
@@ -336,10 +333,8 @@ static int train(struct sft *t, struct err *err)
     if (status == 0) status = steps(t, err);
     if (status != 0) return status;
     // So that nothing is computed twice if the result cannot be written.
-    status = save(t, err);
-    if (status == 0) status = finish(t, err);
-    if (status < 0 && t->series) t->series->broken = true;
-    return status;
+    if (save(t, err) < 0) return -1;
+    return finish(t, err) < 0 ? sft_break(t) : 0;
 }
 
 int sft_job(struct job *j, struct sft_series *series, struct err *err)
@@ -349,7 +344,6 @@ int sft_job(struct job *j, struct sft_series *series, struct err *err)
         out_open(&t.out, t.options.out, t.options.resume || j->resumed, err) < 0)
         return -1;
     int status = t.out.done ? check_finished(&t, err) : train(&t, err);
-    if (status < 0 && series && t.out.done) series->broken = true;
     if (status == 0 && t.out.done) {
         job_log(j, "'%s' holds the finished result: nothing was left to do", t.out.path);
         // Killed after its record said so, it may not have come to this. What it was to keep stays,

@@ -298,12 +298,18 @@ int sft_identify(struct sft *t, const char *but, struct err *err)
     return hash_files(t, err);
 }
 
+int sft_break(const struct sft *t)
+{
+    if (t->series) t->series->broken = true;
+    return -1;
+}
+
 // Runs of a series learn from the same pictures, or their scores could not be compared.
 static int check_series(const struct sft *t, struct err *err)
 {
     if (!t->series || !*t->series->pictures || !strcmp(t->series->pictures, t->train.pictures))
         return 0;
-    t->series->broken = true;
+    sft_break(t);
     return err_set(err, "a picture of the data was lost or has other content than in the runs "
                         "before; bring the former back, or begin with another folder");
 }
@@ -313,10 +319,8 @@ int sft_data_open(struct sft *t, struct err *err)
     if (sft_identify(t, NULL, err) < 0) return -1;
     // What can be refused is, before every picture is decoded.
     const struct identity id = sft_identity(t);
-    if (t->out.path && save_newest(t->out.path) >= 0 && save_check(t->out.path, &id, err) < 0) {
-        if (t->series) t->series->broken = true;
-        return -1;
-    }
+    if (t->out.path && save_newest(t->out.path) >= 0 && save_check(t->out.path, &id, err) < 0)
+        return sft_break(t);
     int status = open_set(t, &t->train, t->options.data, t->options.images, err);
     if (status == 0) status = check_series(t, err);
     if (status == 0) status = open_held(t, err);

@@ -102,6 +102,8 @@ int sft_held_check(const struct settings *s, struct err *err);
 int sft_identify(struct sft *t, const char *but, struct err *err);
 // Fields that are not known yet are NULL.
 struct identity sft_identity(const struct sft *t);
+// The run failed for a reason that the next one of its series would meet too. -1.
+int sft_break(const struct sft *t);
 // The whole job. series may be NULL. 0, JOB_STOPPED or -1.
 int sft_job(struct job *j, struct sft_series *series, struct err *err);
 

@@ -250,10 +250,8 @@ static double number(const cJSON *record, const char *key)
 }
 
 // From the record of a finished run.
-static void read_score(struct score *s, struct sweep *of, const char *folder)
+static void read_score(struct score *s, const cJSON *record)
 {
-    char *path = xasprintf("%s/training.json", folder);
-    cJSON *record = json_read(path, RECORD_MAX, NULL);
     const cJSON *name = json_get(record, "validation_metric");
     const struct metric *m = cJSON_IsString(name) ? metric_find(name->valuestring) : NULL;
     const double step = number(record, "best_step");
@@ -264,11 +262,23 @@ static void read_score(struct score *s, struct sweep *of, const char *folder)
         snprintf(s->what, sizeof s->what, "%s", m->name);
         s->smaller = m->smaller;
     }
-    if (step >= 0) s->step = (int64_t)step;
-    // Which samples' pictures are looked at is train.filter's matter.
+    if (step >= 0 && step < 0x1p53) s->step = (int64_t)step;
+}
+
+// The next runs must find the same pictures, unless the setting says which samples are looked at.
+static void note_pictures(struct sweep *s, const cJSON *record)
+{
     const char *pictures = cJSON_GetStringValue(json_get(record, "pictures_sha256"));
-    if (pictures && strcmp(of->key, "train.filter") != 0)
-        snprintf(of->series.pictures, sizeof of->series.pictures, "%s", pictures);
+    if (pictures && strcmp(s->key, "train.filter") != 0)
+        snprintf(s->series.pictures, sizeof s->series.pictures, "%s", pictures);
+}
+
+static void read_run(struct sweep *s, struct score *score, const char *folder)
+{
+    char *path = xasprintf("%s/training.json", folder);
+    cJSON *record = json_read(path, RECORD_MAX, NULL);
+    read_score(score, record);
+    note_pictures(s, record);
     cJSON_Delete(record);
     free(path);
 }
@@ -352,7 +362,7 @@ static int run_all(struct job *j, struct sweep *s, struct score *scores, struct 
     for (size_t i = 0; i < s->count; i++) {
         char *folder = xasprintf("%s/%s", s->out, s->values[i].label);
         const int status = run_value(j, s, i, folder, err);
-        if (status != JOB_STOPPED) read_score(&scores[i], s, folder);
+        if (status != JOB_STOPPED) read_run(s, &scores[i], folder);
         free(folder);
         if (status == JOB_STOPPED) return status;
         if (s->series.broken) return err_in(err, "%s %s", s->key, s->values[i].text);

@@ -353,6 +353,13 @@ static void lists_models(const char *home)
         scratch_text(home, file, "{}");
         free(file);
     }
+    // What is no plain file is not waited for.
+    char *pipes = xasprintf("%s/.cache/huggingface/hub/models--no--pipes/refs", home);
+    char *pipe = xasprintf("%s/main", pipes);
+    scratch_text(home, ".cache/huggingface/hub/models--no--pipes/refs/other", "");
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    free(pipes);
+    free(pipe);
     checkpoint_cached(&found);
     assert_int_equal(found.count, 3);
     for (size_t i = 0; i < found.count; i++) {

@@ -234,6 +234,42 @@ static void what_is_set_between_tokens_is_obeyed(void **state)
     golden_close(&g);
 }
 
+// Before the third token: two layers and one share, by a change and by going back to a default. The
+// answer could not go on so; it goes on as it was.
+static void misfit_between(void *self)
+{
+    struct posting *p = self;
+    struct err err = { 0 };
+    if (p->tokens != 2) return;
+    p->notices -= engine_set(p->g->engine, "prune.layer", "0,1", &err);
+    assert_non_null(strstr(err.text, "one share for each layer"));
+    const struct change stages[] = { { "prune.layer", "0,1" }, { "prune.keep", "0.5,0.25" } };
+    must(engine_set_all(p->g->engine, stages, 2, &err), &err);
+    p->notices -= engine_reset(p->g->engine, "prune.keep", &err);
+    assert_non_null(strstr(err.text, "one share for each layer"));
+}
+
+static void what_does_not_fit_together_ends_no_answer(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    golden_open(&g, models[0]);
+    struct posting p = { .g = &g };
+    must(engine_set(g.engine, "sample.max_tokens", "6", &err), &err);
+    must(engine_set(g.engine, "sample.ignore_eos", "on", &err), &err);
+    must(engine_set(g.engine, "prune.score", "contribution", &err), &err);
+    must(engine_attach(g.engine, "tests/goldens/pictures/scene.png", &err), &err);
+    sinks_add(&g.sinks, (struct sink){ count_tokens, &p });
+    engine_between(g.engine, misfit_between, &p);
+    must(engine_ask(g.engine, "what is this?", &err), &err);
+    engine_between(g.engine, NULL, NULL);
+    assert_int_equal(p.tokens, 6);
+    assert_int_equal(p.notices, 2);
+    assert_string_equal(settings_text(engine_settings(g.engine), "prune.keep"), "0.5,0.25");
+    check_against_fresh(&g, models[0], 2);
+    golden_close(&g);
+}
+
 // Posted too late for an answer: obeyed before the next line.
 static void what_is_left_over_is_obeyed(void **state)
 {
@@ -396,6 +432,7 @@ int main(void)
         cmocka_unit_test(an_answer_goes_on_under_what_is_posted),
         cmocka_unit_test(what_is_impossible_is_refused),
         cmocka_unit_test(what_is_set_between_tokens_is_obeyed),
+        cmocka_unit_test(what_does_not_fit_together_ends_no_answer),
         cmocka_unit_test(what_is_left_over_is_obeyed),
         cmocka_unit_test(layers_below_the_choice_stay),
         cmocka_unit_test(settings_of_a_method_that_is_off_cost_nothing),

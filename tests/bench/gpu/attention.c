@@ -1,8 +1,7 @@
 // tests/bench/gpu/attention.c -- attention and its gradient on the shapes of known models, beside
 // what cuBLASLt reaches in the same run on a product of 4096 x 4096 x 4096. Prints Markdown.
 //
-//   attention [DIVISOR]    lengths divided by it: a look at the bench itself, where the host plays
-//   the GPU
+//   attention [DIVISOR]    lengths divided by it: for a look at the bench where the host plays GPU
 //
 // Counted are the products that are needed: two of queries by keys forward, five backward, of the
 // pairs that see one another.
