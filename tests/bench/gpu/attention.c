@@ -5,81 +5,47 @@
 //
 // Counted are the products that are needed: two of queries by keys forward, five backward, of the
 // pairs that see one another.
-#include "tests/bench/gpu/timing.h"
+#include <math.h>
+
+#include "tests/bench/gpu/gpu.h"
 
 enum { MOST_SIDE = 4096 };
 
 struct attention {
-    struct timed t; // y, x = q, k, v
-    struct tensor dy, dq, dk, dv, first, last;
+    struct tensor y, q, k, v, dy, dq, dk, dv, first, last;
     enum matmul_mode mode;
+    int (*run)(const struct attention *a);
 };
 
-static void run_product(const struct timed *t)
+static int run_forward(const struct attention *a)
 {
-    struct tensor y = t->y;
-    gpu->matmul(&y, &t->x, &t->w, NULL, MATMUL_BF16);
+    struct tensor y = a->y;
+    return gpu->attention(&y, &a->q, &a->k, &a->v, &a->first, &a->last, 0.1f, NULL, a->mode);
 }
 
-static void run_forward(const struct timed *t)
+static int run_backward(const struct attention *a)
 {
-    const struct attention *a = (const struct attention *)t;
-    struct tensor y = t->y;
-    if (gpu->attention(&y, &t->x, &t->k, &t->v, &a->first, &a->last, 0.1f, NULL, a->mode) < 0) {
-        fprintf(stderr, "%s\n", gpu->failure());
-        exit(1);
-    }
-}
-
-static void run_backward(const struct timed *t)
-{
-    const struct attention *a = (const struct attention *)t;
     struct tensor dq = a->dq, dk = a->dk, dv = a->dv;
-    if (gpu->attention_backward(&dq, &dk, &dv, &a->dy, &t->y, &t->x, &t->k, &t->v, &a->first,
-                                &a->last, 0.1f, a->mode) < 0) {
-        fprintf(stderr, "%s\n", gpu->failure());
-        exit(1);
-    }
+    return gpu->attention_backward(&dq, &dk, &dv, &a->dy, &a->y, &a->q, &a->k, &a->v, &a->first,
+                                   &a->last, 0.1f, a->mode);
 }
 
-// Numbers between -1 and 1: zeros would keep the GPU cooler than work does.
-static struct tensor noise(int rank, int64_t a, int64_t b, int64_t c)
+static double seconds(const struct attention *a)
 {
-    const int64_t n = a * b * (c ? c : 1);
-    float *x = malloc((size_t)n * sizeof *x);
-    uint32_t seed = 1;
-    for (int64_t i = 0; x && i < n; i++) {
-        seed = seed * 1664525 + 1013904223;
-        x[i] = (float)(seed >> 8) * 0x1p-23f - 1;
+    double start = 0;
+    for (int i = -GPU_WARM; i < GPU_ROUNDS; i++) {
+        if (i == 0) gpu_wait(&a->y), start = clock_seconds();
+        gpu_must(a->run(a));
     }
-    struct tensor t = gpu_make_of(x, DTYPE_F32, rank, a, b, c);
-    free(x);
+    gpu_wait(&a->y);
+    return (clock_seconds() - start) / GPU_ROUNDS;
+}
+
+static struct tensor rows(const int32_t *host, int64_t n)
+{
+    struct tensor t = gpu_tensor(DTYPE_I32, 1, n, 0, 0);
+    gpu->upload(t.data, host, tensor_bytes(&t));
     return t;
-}
-
-// TFLOP/s of cuBLASLt.
-static double limit(int64_t side)
-{
-    struct timed t = { .y = gpu_make(DTYPE_F32, 2, side, side, 0),
-                       .x = noise(2, side, side, 0),
-                       .w = gpu_make(DTYPE_BF16, 2, side, side, 0),
-                       .run = run_product };
-    const struct tensor w = noise(2, side, side, 0);
-    uint16_t *half = malloc(tensor_bytes(&t.w));
-    float *whole = malloc(tensor_bytes(&w));
-    gpu->download(whole, w.data, tensor_bytes(&w));
-    for (int64_t i = 0; i < side * side; i++) {
-        uint32_t u;
-        memcpy(&u, whole + i, sizeof u);
-        half[i] = (uint16_t)(u >> 16);
-    }
-    gpu->upload(t.w.data, half, tensor_bytes(&t.w));
-    const double s = seconds(&t);
-    free(half);
-    free(whole);
-    gpu->release(w.data);
-    timed_release(&t);
-    return 2e-12 * (double)side * (double)side * (double)side / s;
 }
 
 struct shape {
@@ -99,33 +65,34 @@ static void show(const struct shape *s, double of)
         last[i] = (int32_t)(s->causal ? i + 1 : begin + s->tokens);
         pairs += last[i] - first[i];
     }
-    struct attention a = { .t = { .y = gpu_make(DTYPE_F32, 3, n, s->heads, s->d),
-                                  .x = noise(3, n, s->heads, s->d),
-                                  .k = noise(3, n, s->kv_heads, s->d),
-                                  .v = noise(3, n, s->kv_heads, s->d) },
-                           .dy = noise(3, n, s->heads, s->d),
-                           .dq = gpu_make(DTYPE_F32, 3, n, s->heads, s->d),
-                           .dk = gpu_make(DTYPE_F32, 3, n, s->kv_heads, s->d),
-                           .dv = gpu_make(DTYPE_F32, 3, n, s->kv_heads, s->d),
-                           .first = gpu_make_of(first, DTYPE_I32, 1, n, 0, 0),
-                           .last = gpu_make_of(last, DTYPE_I32, 1, n, 0, 0),
+    struct attention a = { .y = gpu_tensor(DTYPE_F32, 3, n, s->heads, s->d),
+                           .q = gpu_tensor(DTYPE_F32, 3, n, s->heads, s->d),
+                           .k = gpu_tensor(DTYPE_F32, 3, n, s->kv_heads, s->d),
+                           .v = gpu_tensor(DTYPE_F32, 3, n, s->kv_heads, s->d),
+                           .dy = gpu_tensor(DTYPE_F32, 3, n, s->heads, s->d),
+                           .dq = gpu_tensor(DTYPE_F32, 3, n, s->heads, s->d),
+                           .dk = gpu_tensor(DTYPE_F32, 3, n, s->kv_heads, s->d),
+                           .dv = gpu_tensor(DTYPE_F32, 3, n, s->kv_heads, s->d),
+                           .first = rows(first, n),
+                           .last = rows(last, n),
                            .mode = MATMUL_BF16 };
     const double flop = 4e-12 * pairs * (double)s->heads * (double)s->d;
-    a.t.run = run_forward;
-    const double forward = seconds(&a.t);
-    a.t.run = run_backward;
-    const double backward = seconds(&a.t);
+    a.run = run_forward;
+    const double forward = seconds(&a);
+    a.run = run_backward;
+    const double backward = seconds(&a);
     a.mode = MATMUL_F32;
-    a.t.run = run_forward;
-    const double exact = seconds(&a.t);
+    a.run = run_forward;
+    const double exact = seconds(&a);
     printf(
         "| %s: %d x %d%s, %d/%d heads of %d | %.3f | %.0f | %.2f | %.3f | %.0f | %.2f | %.3f |\n",
         s->name, (int)s->samples, (int)s->tokens, s->causal ? " causal" : "", (int)s->heads,
         (int)s->kv_heads, (int)s->d, forward * 1e3, flop / forward, flop / forward / of,
         backward * 1e3, 2.5 * flop / backward, 2.5 * flop / backward / of, exact * 1e3);
-    struct tensor *more[] = { &a.dy, &a.dq, &a.dk, &a.dv, &a.first, &a.last };
-    for (size_t i = 0; i < sizeof more / sizeof *more; i++) gpu->release(more[i]->data);
-    timed_release(&a.t);
+    struct tensor *all[] = {
+        &a.y, &a.q, &a.k, &a.v, &a.dy, &a.dq, &a.dk, &a.dv, &a.first, &a.last
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) gpu->release(all[i]->data);
     free(first);
     free(last);
 }
@@ -145,10 +112,11 @@ int main(int argc, char **argv)
         { "LLaVA-1.5-7B, training", 8, 704, 32, 32, 128, true },
     };
     const int by = argc > 1 && atoi(argv[1]) > 0 ? atoi(argv[1]) : 1;
-    if (gpu_open() < 0) return 1;
-    const double of = limit(MOST_SIDE / by);
-    printf("\n## Attention\n\ncuBLASLt on a product of %d x %d x %d: %.0f TFLOP/s.\n\n",
-           MOST_SIDE / by, MOST_SIDE / by, MOST_SIDE / by, of);
+    const int side = MOST_SIDE / by;
+    gpu_open();
+    const double of = 2e-12 * pow(side, 3) / gpu_product_seconds(side, side, side);
+    printf("\n## Attention\n\ncuBLASLt on a product of %d x %d x %d: %.0f TFLOP/s.\n\n", side, side,
+           side, of);
     puts("| shape | forward ms | TFLOP/s | of cuBLASLt | backward ms | TFLOP/s | of cuBLASLt | "
          "forward f32 ms |\n|---|---|---|---|---|---|---|---|");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
