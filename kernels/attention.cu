@@ -66,10 +66,7 @@ template <int WIDE> static int run(const struct attention_call *c)
         (size_t)(3 * pitch<WIDE>::TILE_NUMBERS + TILE * SCORE_PITCH) * sizeof(float);
     const auto kernel = tiles_kernel<WIDE>;
     const struct attention_call call = *c;
-    if (cuda_allow_shared("attention",
-                          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                               (int)size)) < 0)
-        return -1;
+    if (cuda_allow_shared("attention", kernel, size) < 0) return -1;
     const dim3 grid((unsigned)((c->tokens + TILE - 1) / TILE), (unsigned)c->heads);
     return LAUNCH(kernel, grid, TILE_THREADS, size, call);
 }

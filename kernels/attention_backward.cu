@@ -145,12 +145,10 @@ template <int WIDE> static int run(const struct attention_call *call, const stru
         (size_t)(4 * pitch<WIDE>::TILE_NUMBERS + 2 * TILE * SCORE_PITCH) * sizeof(float);
     const auto queries = queries_kernel<WIDE>;
     const auto keys = keys_kernel<WIDE>;
-    const cudaFuncAttribute most = cudaFuncAttributeMaxDynamicSharedMemorySize;
     const dim3 query_tiles((unsigned)((c.tokens + TILE - 1) / TILE), (unsigned)c.heads);
     const dim3 key_tiles((unsigned)((c.keys + TILE - 1) / TILE), (unsigned)c.kv_heads);
-    if (cuda_allow_shared("attention backward", cudaFuncSetAttribute(queries, most, (int)size)) <
-            0 ||
-        cuda_allow_shared("attention backward", cudaFuncSetAttribute(keys, most, (int)size)) < 0)
+    if (cuda_allow_shared("attention backward", queries, size) < 0 ||
+        cuda_allow_shared("attention backward", keys, size) < 0)
         return -1;
     if (g.dq && LAUNCH(queries, query_tiles, TILE_THREADS, size, c, g) < 0) return -1;
     if (!g.dk && !g.dv) return 0;

@@ -181,10 +181,7 @@ template <int WIDE, int MANY> static int run_rows(const struct forward_call *cal
     const size_t size = (size_t)(ROWS + 2 * KEYS) * row<WIDE>::STEP * sizeof(uint16_t);
     const auto kernel = forward_kernel<WIDE, MANY>;
     const struct forward_call c = *call;
-    if (cuda_allow_shared("attention",
-                          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                               (int)size)) < 0)
-        return -1;
+    if (cuda_allow_shared("attention", kernel, size) < 0) return -1;
     const dim3 grid((size_t)((c.a.tokens + ROWS - 1) / ROWS), (size_t)c.a.heads);
     return LAUNCH(kernel, grid, MMA_THREADS, size, c);
 }
@@ -248,10 +245,7 @@ template <int WIDE> static int run_probs(const struct forward_call *call)
     const size_t size = (size_t)(ROWS + KEYS) * row<WIDE>::STEP * sizeof(uint16_t);
     const auto kernel = probs_kernel<WIDE>;
     const struct forward_call c = *call;
-    if (cuda_allow_shared("attention",
-                          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                               (int)size)) < 0)
-        return -1;
+    if (cuda_allow_shared("attention", kernel, size) < 0) return -1;
     const dim3 grid((size_t)((c.a.tokens + ROWS - 1) / ROWS), (size_t)c.a.heads);
     return LAUNCH(kernel, grid, MMA_THREADS, size, c);
 }

@@ -251,14 +251,11 @@ template <int WIDE> static int run(const struct backward_call *call)
     const size_t for_queries = 4 * KEYS * ROW, for_keys = (2 * OWN_ROWS + 4 * QUERIES) * ROW;
     const auto queries = queries_kernel<WIDE>;
     const auto keys = keys_kernel<WIDE>;
-    const cudaFuncAttribute most = cudaFuncAttributeMaxDynamicSharedMemorySize;
     const struct backward_call c = *call;
     const dim3 query_blocks((size_t)(mma_rows(c.a.tokens) / OWN_ROWS), (size_t)c.a.heads);
     const dim3 key_blocks((size_t)(mma_rows(c.a.keys) / OWN_ROWS), (size_t)c.a.kv_heads);
-    if (cuda_allow_shared("attention backward",
-                          cudaFuncSetAttribute(queries, most, (int)for_queries)) < 0 ||
-        cuda_allow_shared("attention backward", cudaFuncSetAttribute(keys, most, (int)for_keys)) <
-            0)
+    if (cuda_allow_shared("attention backward", queries, for_queries) < 0 ||
+        cuda_allow_shared("attention backward", keys, for_keys) < 0)
         return -1;
     if (c.dq && LAUNCH(queries, query_blocks, MMA_THREADS, for_queries, c) < 0) return -1;
     if (!c.dk && !c.dv) return 0;

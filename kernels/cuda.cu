@@ -59,11 +59,6 @@ int cuda_started(const char *kernel)
     return error ? cuda_fail("%s: %s", kernel, cudaGetErrorString(error)) : 0;
 }
 
-int cuda_allow_shared(const char *kernel, cudaError_t error)
-{
-    return error ? cuda_fail("%s: %s", kernel, cudaGetErrorString(error)) : 0;
-}
-
 // --- memory --------------------------------------------------------------------------------------
 
 static void *device_alloc(size_t bytes)

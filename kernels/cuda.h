@@ -36,8 +36,14 @@ size_t cuda_scratch_held(void);
 int cuda_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // 0, or -1 with the failure of the kernel just started (or of an earlier one) noted.
 int cuda_started(const char *kernel);
-// Lets a kernel have more than 48 KB of dynamic shared memory. 0 or -1.
-int cuda_allow_shared(const char *kernel, cudaError_t error);
+// Lets a kernel have so many bytes of dynamic shared memory, more than 48 KB too. 0 or -1.
+template <typename Kernel>
+static inline int cuda_allow_shared(const char *name, Kernel kernel, size_t bytes)
+{
+    const cudaError_t error =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    return error ? cuda_fail("%s: %s", name, cudaGetErrorString(error)) : 0;
+}
 // Notes that a copy failed, if it did: the next op says so.
 void cuda_broke(const char *what, cudaError_t error);
 
