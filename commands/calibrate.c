@@ -9,7 +9,7 @@
 
 #include "commands/jobs.h"
 #include "core/calibration.h"
-#include "core/train/save.h"
+#include "core/hash.h"
 #include "sessions/calibrations.h"
 
 // --- /calibrate ----------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ static int note(struct shell *shell, const struct calibration *c, char *path, st
 {
     char hash[65];
     if (!shell->store) return 0;
-    if (save_hash(path, hash, err) < 0) return -1;
+    if (hash_file(path, hash, err) < 0) return -1;
     const struct calibration_row row = { .path = path,
                                          .hash = hash,
                                          .kind = (char *)calibration_kind_of(c)->name,

@@ -258,18 +258,14 @@ static void note(struct evaluation *e, const struct asked *list, size_t count)
     e->skipped += skipped;
 }
 
-// Takes over the samples in the file, and cuts off what a killed process left behind the last.
-static int read_state(struct comparing *c, const char *path, size_t *kept, struct err *err)
+// Takes over the samples in the file, up to what a killed process left behind the last.
+static size_t take_samples(void *self, const char *text, size_t size, size_t from)
 {
-    size_t size;
-    if (access(path, F_OK) < 0) return 0;
-    char *text = file_read(path, (size_t)1 << 32, &size, err), *p, *stop;
-    if (!text) return -1;
-    if (job_data_check(text, size, c->r->data->path, kept, err) < 0) {
-        free(text);
-        return -1;
-    }
-    for (p = text + *kept; (stop = memchr(p, '\n', size - (size_t)(p - text))); p = stop + 1) {
+    struct comparing *c = self;
+    size_t kept = from;
+    const char *stop;
+    for (const char *p = text + from; (stop = memchr(p, '\n', size - (size_t)(p - text)));
+         p = stop + 1) {
         struct asked *list[2];
         size_t count[2];
         int64_t done;
@@ -282,22 +278,17 @@ static int read_state(struct comparing *c, const char *path, size_t *kept, struc
         }
         pair(c);
         c->done = done;
-        *kept = (size_t)(stop + 1 - text);
+        kept = (size_t)(stop + 1 - text);
     }
-    free(text);
-    if (truncate(path, (off_t)*kept) == 0) return 0;
-    return err_set(err, "cannot shorten '%s': %s", path, strerror(errno));
+    return kept;
 }
 
 static int open_state(struct comparing *c, struct err *err)
 {
-    const char *path = c->r->state;
-    size_t kept = 0;
-    if (!path) return 0;
-    if (c->r->resumed && read_state(c, path, &kept, err) < 0) return -1;
-    c->state = fopen(path, c->r->resumed ? "ae" : "we");
-    if (!c->state) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    return kept ? 0 : job_data_write(c->state, c->r->data->path, err);
+    const struct compare_data_request *r = c->r;
+    if (!r->state) return 0;
+    c->state = job_data_open(r->state, r->resumed, r->data->path, take_samples, c, err);
+    return c->state ? 0 : -1;
 }
 
 static int write_state(struct comparing *c, struct err *err)

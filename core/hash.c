@@ -1,6 +1,14 @@
 // core/hash.c -- SHA-256 by libmd.
 #include "core/hash.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+
 void hash_start(struct hash *h)
 {
     SHA256Init(&h->state);
@@ -22,4 +30,22 @@ void hash_hex(const void *bytes, size_t size, char hex[HASH_HEX])
     hash_start(&h);
     hash_add(&h, bytes, size);
     hash_end(&h, hex);
+}
+
+int hash_file(const char *path, char hex[HASH_HEX], struct err *err)
+{
+    enum { BLOCK = 1 << 20 };
+    struct hash h;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return err_set(err, "cannot open '%s': %s", path, strerror(errno));
+    char *block = xmalloc(BLOCK);
+    ssize_t n;
+    hash_start(&h);
+    while ((n = read(fd, block, BLOCK)) > 0 || (n < 0 && errno == EINTR))
+        if (n > 0) hash_add(&h, block, (size_t)n);
+    const int why = errno;
+    hash_end(&h, hex);
+    free(block);
+    close(fd);
+    return n < 0 ? err_set(err, "cannot read '%s': %s", path, strerror(why)) : 0;
 }

@@ -13,6 +13,8 @@
 
 #include <sha256.h>
 
+#include "core/err.h"
+
 enum { HASH_HEX = 65 }; // 64 digits and the NUL
 
 struct hash {
@@ -23,5 +25,6 @@ void hash_start(struct hash *h);
 void hash_add(struct hash *h, const void *bytes, size_t size);
 void hash_end(struct hash *h, char hex[HASH_HEX]);
 void hash_hex(const void *bytes, size_t size, char hex[HASH_HEX]);
+int hash_file(const char *path, char hex[HASH_HEX], struct err *err);
 
 #endif

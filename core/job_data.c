@@ -2,13 +2,16 @@
 #include "core/job_data.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/hash.h"
 #include "core/json.h"
-#include "core/train/save.h"
 
-int job_data_check(const char *text, size_t size, const char *data, size_t *from, struct err *err)
+// *from: bytes of the first line; 0: there is none (it was cut off, or is of an older version).
+static int check_data(const char *text, size_t size, const char *data, size_t *from,
+                      struct err *err)
 {
     const char *stop = memchr(text, '\n', size);
     char is[HASH_HEX];
@@ -19,7 +22,7 @@ int job_data_check(const char *text, size_t size, const char *data, size_t *from
     int status = 0;
     if (was) {
         *from = (size_t)(stop + 1 - text);
-        status = save_hash(data, is, err);
+        status = hash_file(data, is, err);
         if (status == 0 && strcmp(was, is) != 0)
             status = err_set(err,
                              "the data '%s' has changed since the job began (its SHA-256 differs); "
@@ -30,10 +33,39 @@ int job_data_check(const char *text, size_t size, const char *data, size_t *from
     return status;
 }
 
-int job_data_write(FILE *f, const char *data, struct err *err)
+static int take_over(const char *path, const char *data, job_data_take *take, void *self,
+                     size_t *kept, struct err *err)
+{
+    size_t size;
+    if (access(path, F_OK) < 0) return 0;
+    char *text = file_read(path, (size_t)1 << 32, &size, err);
+    if (!text) return -1;
+    const int status = check_data(text, size, data, kept, err);
+    if (status == 0) *kept = take(self, text, size, *kept);
+    free(text);
+    if (status < 0 || truncate(path, (off_t)*kept) == 0) return status;
+    return err_set(err, "cannot shorten '%s': %s", path, strerror(errno));
+}
+
+static int write_data(FILE *f, const char *data, struct err *err)
 {
     char is[HASH_HEX];
-    if (save_hash(data, is, err) < 0) return -1;
+    if (hash_file(data, is, err) < 0) return -1;
     if (fprintf(f, "{\"data\":\"%s\"}\n", is) > 0 && fflush(f) == 0) return 0;
     return err_set(err, "cannot write the job's state: %s", strerror(errno));
+}
+
+FILE *job_data_open(const char *path, bool resumed, const char *data, job_data_take *take,
+                    void *self, struct err *err)
+{
+    size_t kept = 0;
+    if (resumed && take_over(path, data, take, self, &kept, err) < 0) return NULL;
+    FILE *f = fopen(path, resumed ? "ae" : "we");
+    if (!f) {
+        err_set(err, "cannot write '%s': %s", path, strerror(errno));
+        return NULL;
+    }
+    if (kept || write_data(f, data, err) == 0) return f;
+    fclose(f);
+    return NULL;
 }

@@ -1,18 +1,21 @@
-// core/job_data.h -- what a job keeps of its work belongs to one data set: its file's first line
-// says which, so that a resumed job does not go on with another.
+// core/job_data.h -- the file in which a job keeps its work line by line. Its first line says of
+// which data set, so that a resumed job does not go on with another.
 //
-//   if (job_data_check(text, size, data, &from, &err) < 0) ... // resumed: lines begin at text +
-//   from if (!from && job_data_write(f, data, &err) < 0) ...        // a new file
+//   FILE *f = job_data_open(path, job->resumed, data, take_lines, self, &err);
 #ifndef CORE_JOB_DATA_H
 #define CORE_JOB_DATA_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "core/err.h"
 
-// -1 when the data has changed since. *from: bytes of the first line; 0: there is none (it was cut
-// off, or is of an older version).
-int job_data_check(const char *text, size_t size, const char *data, size_t *from, struct err *err);
-int job_data_write(FILE *f, const char *data, struct err *err);
+// Takes over what an earlier process kept: the lines of `text` that begin at `from`. Returns how
+// many bytes of the text stay: the rest is what a kill left behind.
+typedef size_t job_data_take(void *self, const char *text, size_t size, size_t from);
+
+// Opened to write behind what is kept. NULL also when the data has changed since (its SHA-256).
+FILE *job_data_open(const char *path, bool resumed, const char *data, job_data_take *take,
+                    void *self, struct err *err);
 
 #endif

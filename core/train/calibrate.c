@@ -14,10 +14,10 @@
 #include "core/calibration.h"
 #include "core/clock.h"
 #include "core/conversation.h"
+#include "core/hash.h"
 #include "core/job.h"
 #include "core/show.h"
 #include "core/train/dataset.h"
-#include "core/train/save.h"
 
 enum { SAMPLES = 500, LOGGED = 20 };
 
@@ -117,7 +117,7 @@ static int resume(struct running *r, struct err *err)
 static int begin(struct running *r, struct err *err)
 {
     struct job *j = r->job;
-    if (read_options(&r->o, j->argc, j->argv, err) < 0 || save_hash(r->o.data, r->hash, err) < 0 ||
+    if (read_options(&r->o, j->argc, j->argv, err) < 0 || hash_file(r->o.data, r->hash, err) < 0 ||
         dataset_open(&r->data, r->o.data, r->o.images, err) < 0 || settle(r, err) < 0)
         return -1;
     r->state = xasprintf("%s/sums.safetensors", j->state);

@@ -10,6 +10,7 @@
 #ifndef CORE_TRAIN_DATA_CHECK_H
 #define CORE_TRAIN_DATA_CHECK_H
 
+#include "core/hash.h"
 #include "core/model.h"
 #include "core/names.h"
 #include "core/train/dataset.h"
@@ -48,8 +49,8 @@ struct data_check {
     struct names kinds;
     struct data_finding *findings;
     size_t finding_count, finding_capacity;
-    size_t picture_files; // different ones
-    char pictures[65];    // SHA-256 over the bytes of all that could be read, in order
+    size_t picture_files;    // different ones
+    char pictures[HASH_HEX]; // SHA-256 over the bytes of all that could be read, in order
 };
 
 struct data_check_options {

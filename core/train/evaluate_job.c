@@ -139,50 +139,37 @@ static int64_t done_of(const cJSON *line)
     return cJSON_IsNumber(done) && done->valuedouble >= 1 ? (int64_t)done->valuedouble : 0;
 }
 
-// Takes over the samples before the last of the lines, and cuts the file off behind them.
-static int read_state(struct running *r, const char *path, const char *data, size_t *left,
-                      struct err *err)
+// Takes over the samples before the last of the lines.
+static size_t take_samples(void *self, const char *text, size_t size, size_t from)
 {
-    size_t size, begin;
-    if (access(path, F_OK) < 0) return 0;
-    char *text = file_read(path, (size_t)1 << 32, &size, err), *p, *stop;
+    struct running *r = self;
+    const char *stop;
     int64_t last = 0, done;
-    if (!text) return -1;
-    if (job_data_check(text, size, data, &begin, err) < 0) {
-        free(text);
-        return -1;
-    }
-    size_t kept = begin;
-    for (p = text + begin; (stop = memchr(p, '\n', size - (size_t)(p - text))); p = stop + 1) {
-        cJSON *line = json_parse(p, (size_t)(stop - p), path, NULL);
+    size_t kept = from;
+    for (const char *p = text + from; (stop = memchr(p, '\n', size - (size_t)(p - text)));
+         p = stop + 1) {
+        cJSON *line = json_parse(p, (size_t)(stop - p), "state", NULL);
         if ((done = done_of(line)) != last) kept = (size_t)(p - text);
         if (done) last = done;
         cJSON_Delete(line);
         if (!done) break;
     }
-    for (p = text + begin; (size_t)(p - text) < kept; p = stop + 1, r->number++) {
+    for (const char *p = text + from; (size_t)(p - text) < kept; p = stop + 1, r->number++) {
         stop = memchr(p, '\n', size - (size_t)(p - text));
-        cJSON *line = json_parse(p, (size_t)(stop - p), path, NULL);
+        cJSON *line = json_parse(p, (size_t)(stop - p), "state", NULL);
         r->first = done_of(line);
         note_line(r, line, r->first);
         cJSON_Delete(line);
     }
-    free(text);
-    *left = kept;
-    if (truncate(path, (off_t)kept) == 0) return 0;
-    return err_set(err, "cannot shorten '%s': %s", path, strerror(errno));
+    return kept;
 }
 
 static int open_state(struct running *r, const char *data, struct err *err)
 {
     char *path = xasprintf("%s/scores.jsonl", r->job->state);
-    size_t left = 0;
-    int status = r->job->resumed ? read_state(r, path, data, &left, err) : 0;
-    if (status == 0 && !(r->state = fopen(path, r->job->resumed ? "ae" : "we")))
-        status = err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    if (status == 0 && !left) status = job_data_write(r->state, data, err);
+    r->state = job_data_open(path, r->job->resumed, data, take_samples, r, err);
     free(path);
-    return status;
+    return r->state ? 0 : -1;
 }
 
 static int write_state(struct running *r, const struct evaluated *e)

@@ -317,21 +317,3 @@ int save_read(const char *out, struct params *p, struct save_place *at, const st
     safetensors_close(f);
     return status < 0 ? err_in(err, "cannot go on with '%s'", out) : 0;
 }
-
-int save_hash(const char *path, char hex[65], struct err *err)
-{
-    enum { BLOCK = 1 << 20 };
-    struct hash h;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return err_set(err, "cannot open '%s': %s", path, strerror(errno));
-    char *block = xmalloc(BLOCK);
-    ssize_t n;
-    hash_start(&h);
-    while ((n = read(fd, block, BLOCK)) > 0 || (n < 0 && errno == EINTR))
-        if (n > 0) hash_add(&h, block, (size_t)n);
-    const int why = errno;
-    hash_end(&h, hex);
-    free(block);
-    close(fd);
-    return n < 0 ? err_set(err, "cannot read '%s': %s", path, strerror(why)) : 0;
-}

@@ -48,7 +48,4 @@ int save_values_read(const char *path, struct params *p, struct err *err);
 // Removes the file, and what attempts to write it left when they were killed.
 void save_values_remove(const char *path);
 
-// SHA-256 of a file.
-int save_hash(const char *path, char hex[65], struct err *err);
-
 #endif

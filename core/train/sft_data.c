@@ -272,7 +272,7 @@ static int hash_adapter(const char *folder, char hex[HASH_HEX], struct err *err)
     hash_start(&h);
     for (size_t i = 0; i < sizeof names / sizeof *names && status == 0; i++) {
         char one[HASH_HEX] = "", *path = xasprintf("%s/%s", folder, names[i]);
-        if (access(path, F_OK) == 0) status = save_hash(path, one, err);
+        if (access(path, F_OK) == 0) status = hash_file(path, one, err);
         hash_add(&h, one, sizeof one);
         free(path);
     }
@@ -286,8 +286,8 @@ static int hash_files(struct sft *t, struct err *err)
     const struct settings *s = t->job->settings;
     double share;
     const char *held = held_file(s, &share);
-    if (save_hash(t->options.data, t->data_hash, err) < 0) return -1;
-    if (held && save_hash(held, t->held_hash, err) < 0) return err_in(err, "train.validation");
+    if (hash_file(t->options.data, t->data_hash, err) < 0) return -1;
+    if (held && hash_file(held, t->held_hash, err) < 0) return err_in(err, "train.validation");
     if (settings_is(s, "adapter", "none")) return 0;
     return hash_adapter(settings_text(s, "adapter"), t->adapter_hash, err);
 }

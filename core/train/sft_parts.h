@@ -10,6 +10,7 @@
 #define CORE_TRAIN_SFT_PARTS_H
 
 #include "core/adapter.h"
+#include "core/hash.h"
 #include "core/job.h"
 #include "core/methods/method.h"
 #include "core/metrics/metric.h"
@@ -33,15 +34,15 @@ struct sft_set {
     int64_t *item;   // [count] indices in data
     int32_t *length; // [count] rows
     int64_t count;
-    size_t picture_files; // different ones
-    int64_t answer;       // most trained tokens of a sample
-    char pictures[65];    // SHA-256 of all of them
+    size_t picture_files;    // different ones
+    int64_t answer;          // most trained tokens of a sample
+    char pictures[HASH_HEX]; // SHA-256 of all of them
 };
 
 // What runs that are compared with each other share.
 struct sft_series {
-    char pictures[65]; // of the training data: each run must find the same; "": not known yet
-    bool broken;       // out: the run failed for a reason that the next one would meet too
+    char pictures[HASH_HEX]; // of the training data: each run must find the same; "": not known yet
+    bool broken;             // out: the run failed for a reason that the next one would meet too
 };
 
 struct sft {
@@ -72,11 +73,12 @@ struct sft {
     const struct metric *metric; // of the validation; NULL: the loss
     bool torn;      // a step was taken whose validation was not: no place to go on from
     char *settings; // what training depends on, "key=value" lines
-    char data_hash[65], samples_hash[65], held_hash[65], adapter_hash[65]; // "": there is none
-    char pictures_hash[65];                                                // of both sets
-    double loss, kl;                                                       // of the last step
-    double saved, begun;                                                   // times
-    int64_t begun_step;                                                    // of this process
+    char data_hash[HASH_HEX], samples_hash[HASH_HEX]; // "": there is none
+    char held_hash[HASH_HEX], adapter_hash[HASH_HEX];
+    char pictures_hash[HASH_HEX]; // of both sets
+    double loss, kl;              // of the last step
+    double saved, begun;          // times
+    int64_t begun_step;           // of this process
 };
 
 // Arguments: DATA OUT [--images DIR] [--resume].
