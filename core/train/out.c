@@ -18,12 +18,19 @@
 enum { RECORD_MAX = 16 << 20 };
 static const double leave_s = 2; // what the child of a killed run may take to go
 
+cJSON *out_read(const char *folder, struct err *err)
+{
+    char *path = xasprintf("%s/training.json", folder);
+    cJSON *record = json_read(path, RECORD_MAX, err);
+    free(path);
+    return record;
+}
+
 // "running", "done"; NULL when there is no record. Belongs to the caller. *keep: the train.keep of
 // the run, -1: it is not known.
 static char *read_state(const char *path, int64_t *keep)
 {
-    char *name = xasprintf("%s/training.json", path);
-    cJSON *record = json_read(name, RECORD_MAX, NULL);
+    cJSON *record = out_read(path, NULL);
     const char *state;
     char *copy = NULL;
     if (record && json_text(record, "state", "", &state, NULL) == 0) copy = xstrdup(state);
@@ -32,7 +39,6 @@ static char *read_state(const char *path, int64_t *keep)
     *keep = kept ? strtoll(kept, &end, 10) : -1;
     if (!kept || end == kept || *end || *keep < 0) *keep = -1;
     cJSON_Delete(record);
-    free(name);
     return copy;
 }
 

@@ -24,6 +24,8 @@ struct out {
 int out_check(const char *path, bool resume, struct err *err);
 int out_open(struct out *o, const char *path, bool resume, struct err *err);
 int out_record(const struct out *o, const cJSON *record, struct err *err);
+// The record in a folder; NULL: there is none that can be read. Belongs to the caller.
+cJSON *out_read(const char *folder, struct err *err);
 void out_close(struct out *o);
 
 #endif

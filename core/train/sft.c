@@ -16,7 +16,7 @@
 #include "core/train/result.h"
 #include "core/train/sft_parts.h"
 
-enum { SAVE_SECONDS = 300, RECORD_MAX = 16 << 20 };
+enum { SAVE_SECONDS = 300 };
 
 int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *err)
 {
@@ -314,8 +314,7 @@ static void release(struct sft *t)
 // A finished run is left as it is, and is no answer to another question.
 static int check_finished(struct sft *t, struct err *err)
 {
-    char *path = xasprintf("%s/training.json", t->out.path);
-    cJSON *record = json_read(path, RECORD_MAX, err);
+    cJSON *record = out_read(t->out.path, err);
     int status = record ? sft_identify(t, NULL, err) : -1;
     if (status == 0) {
         const struct identity was = identity_of(record), is = sft_identity(t);
@@ -323,7 +322,6 @@ static int check_finished(struct sft *t, struct err *err)
         if (status < 0) err_in(err, "'%s' holds a finished training", t->out.path);
     }
     cJSON_Delete(record);
-    free(path);
     return status < 0 ? sft_break(t) : 0;
 }
 

@@ -21,7 +21,7 @@
 #include "core/train/params.h"
 #include "core/train/sft_parts.h"
 
-enum { RECORD_MAX = 16 << 20, LABEL_MAX = 60 };
+enum { LABEL_MAX = 60 };
 
 // The learning rates that the paper on LayerNorm tuning searched.
 static const char grid[] = "2e-3,1e-3,6e-4,3e-4,1e-4,5e-5,2e-5,1e-5,6e-6,1e-6,1e-7";
@@ -275,12 +275,10 @@ static void note_pictures(struct sweep *s, const cJSON *record)
 
 static void read_run(struct sweep *s, struct score *score, const char *folder)
 {
-    char *path = xasprintf("%s/training.json", folder);
-    cJSON *record = json_read(path, RECORD_MAX, NULL);
+    cJSON *record = out_read(folder, NULL);
     read_score(score, record);
     note_pictures(s, record);
     cJSON_Delete(record);
-    free(path);
 }
 
 static bool better(const struct score *a, const struct score *b)
@@ -402,8 +400,7 @@ static int same_text(const cJSON *record, const char *key, const char *is, struc
 // A sweep that was begun goes on with what it began with, or not at all.
 static int check_begun(const struct sweep *s, const struct out *out, struct err *err)
 {
-    char *path = xasprintf("%s/training.json", out->path);
-    cJSON *record = json_read(path, RECORD_MAX, err);
+    cJSON *record = out_read(out->path, err);
     int status = record ? 0 : -1;
     if (status == 0 && !json_get(record, "sweep")) status = err_set(err, "it is no sweep");
     if (status == 0) status = same_text(record, "sweep", s->key, err);
@@ -413,7 +410,6 @@ static int check_begun(const struct sweep *s, const struct out *out, struct err 
         status = identity_same(&was, &is, err);
     }
     cJSON_Delete(record);
-    free(path);
     return status < 0 ? err_in(err, "cannot go on with '%s'", out->path) : 0;
 }
 
