@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <utf8proc.h>
+
 #include "core/mem.h"
 
 // Reads until the end: works for pipes too, where no size is known beforehand.
@@ -131,13 +133,19 @@ int json_text(const cJSON *object, const char *key, const char *otherwise, const
 void json_put_text(struct buf *b, const char *text)
 {
     buf_putc(b, '"');
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            buf_printf(b, "\\%c", *text);
-        else if ((unsigned char)*text < 0x20)
-            buf_printf(b, "\\u%04x", (unsigned)*text);
+    for (size_t i = 0, size = strlen(text); i < size;) {
+        utf8proc_int32_t code;
+        utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)text + i,
+                                              (utf8proc_ssize_t)(size - i), &code);
+        if (n <= 0)
+            buf_puts(b, "\\ufffd");
+        else if (code < 0x20)
+            buf_printf(b, "\\u%04x", (unsigned)code);
+        else if (code == '"' || code == '\\')
+            buf_printf(b, "\\%c", (char)code);
         else
-            buf_putc(b, *text);
+            buf_add(b, text + i, (size_t)n);
+        i += n > 0 ? (size_t)n : 1;
     }
     buf_putc(b, '"');
 }

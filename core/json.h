@@ -32,7 +32,8 @@ int json_text(const cJSON *object, const char *key, const char *otherwise, const
 // NULL when absent, null, or object is NULL.
 const cJSON *json_get(const cJSON *object, const char *key);
 
-// The text as JSON writes it, in quotes.
+// The text as JSON writes it, in quotes. Bytes that are not UTF-8 (a file name may hold them)
+// become U+FFFD.
 void json_put_text(struct buf *b, const char *text);
 
 #endif

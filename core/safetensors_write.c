@@ -10,8 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <utf8proc.h>
-
+#include "core/json.h"
 #include "core/mem.h"
 #include "core/safetensors.h"
 
@@ -35,33 +34,12 @@ struct safetensors_writer *safetensors_writer_new(const char *path)
     return w;
 }
 
-// Bytes that are not UTF-8 (a file name may hold them) become U+FFFD.
-static void add_text(struct buf *b, const char *text)
-{
-    buf_putc(b, '"');
-    for (size_t i = 0, size = strlen(text); i < size;) {
-        utf8proc_int32_t code;
-        utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)text + i,
-                                              (utf8proc_ssize_t)(size - i), &code);
-        if (n <= 0)
-            buf_puts(b, "\\ufffd");
-        else if (code < 0x20)
-            buf_printf(b, "\\u%04x", (unsigned)code);
-        else if (code == '"' || code == '\\')
-            buf_printf(b, "\\%c", (char)code);
-        else
-            buf_add(b, text + i, (size_t)n);
-        i += n > 0 ? (size_t)n : 1;
-    }
-    buf_putc(b, '"');
-}
-
 void safetensors_writer_metadata(struct safetensors_writer *w, const char *key, const char *value)
 {
     if (w->begun) BUG("safetensors writer: metadata after data");
-    add_text(&w->metadata, key);
+    json_put_text(&w->metadata, key);
     buf_putc(&w->metadata, ':');
-    add_text(&w->metadata, value);
+    json_put_text(&w->metadata, value);
     buf_putc(&w->metadata, ',');
 }
 
@@ -77,7 +55,7 @@ void safetensors_writer_declare_type(struct safetensors_writer *w, const char *n
 {
     if (w->begun) BUG("safetensors writer: declaration after data");
     uint64_t bytes = size;
-    add_text(&w->tensors, name);
+    json_put_text(&w->tensors, name);
     buf_printf(&w->tensors, ":{\"dtype\":\"%s\",\"shape\":[", type);
     for (int i = 0; i < rank; i++) {
         if (shape[i] < 0 || __builtin_mul_overflow(bytes, (uint64_t)shape[i], &bytes))
