@@ -23,17 +23,9 @@ struct drawing {
 
 static int choose_rows(struct drawing *d, struct err *err)
 {
-    d->chosen = xcalloc(d->t.row_count + 1, sizeof *d->chosen);
-    for (size_t r = 0; r < d->t.row_count; r++) d->chosen[r] = true;
-    for (size_t i = 0; i < d->o->where_count; i++) {
-        const char *where = d->o->where[i], *equals = strchr(where, '=');
-        char *name = xstrndup(where, (size_t)(equals - where));
-        const int column = csv_find_column(&d->t, name, d->path, err);
-        free(name);
-        if (column < 0) return -1;
-        for (size_t r = 0; r < d->t.row_count; r++)
-            d->chosen[r] &= csv_is(csv_cell(&d->t, r, column), equals + 1);
-    }
+    d->chosen = csv_all(&d->t);
+    for (size_t i = 0; i < d->o->where_count; i++)
+        if (csv_where(&d->t, d->o->where[i], d->path, d->chosen, err) < 0) return -1;
     for (size_t r = 0; r < d->t.row_count; r++)
         if (d->chosen[r]) return 0;
     return err_set(err, "'%s' has no %s", d->path, d->o->where_count ? "such rows" : "rows");

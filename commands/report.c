@@ -48,17 +48,6 @@ static void wanted_release(struct wanted *w)
 
 // --- a marked line -------------------------------------------------------------------------------
 
-static int where(struct wanted *w, const char *word, struct err *err)
-{
-    const char *equals = strchr(word, '=');
-    char *name = xstrndup(word, (size_t)(equals - word));
-    const int column = csv_find_column(&w->t, name, w->path, err);
-    free(name);
-    for (size_t r = 0; column >= 0 && r < w->t.row_count; r++)
-        w->chosen[r] &= csv_is(csv_cell(&w->t, r, column), equals + 1);
-    return column < 0 ? -1 : 0;
-}
-
 static int add_column(struct wanted *w, const char *name, struct err *err)
 {
     const int column = csv_find_column(&w->t, name, w->path, err);
@@ -73,7 +62,7 @@ static int add_column(struct wanted *w, const char *name, struct err *err)
 static int read_word(struct wanted *w, int *at, struct err *err)
 {
     const char *word = w->words.list[*at];
-    if (strchr(word, '=')) return where(w, word, err);
+    if (strchr(word, '=')) return csv_where(&w->t, word, w->path, w->chosen, err);
     if (strcmp(word, "across") != 0) return add_column(w, word, err);
     if (*at + 2 >= w->words.count)
         return err_set(err, "'across' needs two columns: whose values are columns, and what stands "
@@ -114,8 +103,7 @@ static int read_wanted(struct wanted *w, const char *line, size_t length, const 
     w->path = find_file(file, place);
     if (csv_read(&w->t, w->path, err) < 0) return -1;
     if (!w->t.column_count) return err_set(err, "'%s' is empty: a table has columns", w->path);
-    w->chosen = xcalloc(w->t.row_count + 1, sizeof *w->chosen);
-    for (size_t r = 0; r < w->t.row_count; r++) w->chosen[r] = true;
+    w->chosen = csv_all(&w->t);
     for (int i = 1; i < w->words.count && status == 0; i++) status = read_word(w, &i, err);
     const bool all = !w->column_count;
     for (int c = 0; c < w->t.column_count && all && status == 0; c++)

@@ -107,6 +107,25 @@ bool csv_number(const char *text, double *value)
     return end != text && !*end;
 }
 
+bool *csv_all(const struct csv *t)
+{
+    bool *chosen = xcalloc(t->row_count + 1, sizeof *chosen);
+    for (size_t r = 0; r < t->row_count; r++) chosen[r] = true;
+    return chosen;
+}
+
+int csv_where(const struct csv *t, const char *where, const char *path, bool *chosen,
+              struct err *err)
+{
+    const size_t length = strcspn(where, "=");
+    char *name = xstrndup(where, length);
+    const int column = csv_find_column(t, name, path, err);
+    free(name);
+    for (size_t r = 0; column >= 0 && r < t->row_count; r++)
+        chosen[r] &= csv_is(csv_cell(t, r, column), where + length + (where[length] == '='));
+    return column < 0 ? -1 : 0;
+}
+
 // --- reading -------------------------------------------------------------------------------------
 
 struct reader {
@@ -208,14 +227,22 @@ int csv_read(struct csv *t, const char *path, struct err *err)
 
 // --- writing -------------------------------------------------------------------------------------
 
+void csv_quote(struct buf *b, const char *text)
+{
+    buf_putc(b, '"');
+    for (; text && *text; text++) {
+        if (*text == '"') buf_putc(b, '"');
+        buf_putc(b, *text);
+    }
+    buf_putc(b, '"');
+}
+
 static void put_quoted(FILE *f, const char *text)
 {
-    putc('"', f);
-    for (; text && *text; text++) {
-        if (*text == '"') putc('"', f);
-        putc(*text, f);
-    }
-    putc('"', f);
+    struct buf b = { 0 };
+    csv_quote(&b, text);
+    fwrite(b.data, 1, b.length, f);
+    buf_release(&b);
 }
 
 void csv_text(FILE *f, const char *text, char end)

@@ -47,6 +47,14 @@ bool csv_is(const char *text, const char *values);
 // Is the field a number? NaN counts, nothing does not.
 bool csv_number(const char *text, double *value);
 
+// All rows, to be chosen from; belongs to the caller.
+bool *csv_all(const struct csv *t);
+// "COLUMN=VALUE" (or VALUE|VALUE...): rows without it are no longer chosen. `path` is for messages.
+int csv_where(const struct csv *t, const char *where, const char *path, bool *chosen,
+              struct err *err);
+
+// A text in quotes, as CSV writes it (NULL: an empty one).
+void csv_quote(struct buf *b, const char *text);
 // For rows that are written as they come (core/file_out.h): a text in quotes (NULL: an empty one),
 // then `end`: ',' or '\n'.
 void csv_text(FILE *f, const char *text, char end);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/csv.h"
 #include "core/file_out.h"
 #include "core/json.h"
 
@@ -318,24 +319,14 @@ void results_show(const struct results *r, const struct sinks *sinks)
     for (size_t i = 0; i < r->note_count; i++) sinks_notice(sinks, "%s", r->notes[i]);
 }
 
-static void put_word(struct buf *b, const char *text)
-{
-    buf_putc(b, '"');
-    for (; *text; text++) {
-        if (*text == '"') buf_putc(b, '"');
-        buf_putc(b, *text);
-    }
-    buf_putc(b, '"');
-}
-
 static void csv_map(const struct result_map *m, struct buf *b)
 {
     for (int r = 0; r < m->rows; r++)
         for (int c = 0; c < m->cols; c++) {
             const int i = r * m->cols + c;
-            put_word(b, m->name);
+            csv_quote(b, m->name);
             buf_printf(b, ",%d,", m->picture);
-            put_word(b, m->tile ? m->tile : "");
+            csv_quote(b, m->tile ? m->tile : "");
             buf_printf(b, ",%d,%d,%d,%d,%d,", m->layer, m->head, m->token, r, c);
             if (isfinite(m->values[i])) buf_printf(b, "%.9g", (double)m->values[i]);
             buf_printf(b, ",%d\n", m->state ? m->state[i] : 0);
@@ -349,13 +340,13 @@ void results_csv(const struct results *r, struct buf *b)
         if (b->length) buf_putc(b, '\n');
         for (int c = 0; c < t->column_count; c++) {
             buf_puts(b, c ? "," : "table,");
-            put_word(b, t->columns[c]);
+            csv_quote(b, t->columns[c]);
         }
         buf_putc(b, '\n');
         for (size_t k = 0; k < t->row_count; k++) {
-            put_word(b, t->name);
+            csv_quote(b, t->name);
             buf_putc(b, ',');
-            put_word(b, t->rows[k].key);
+            csv_quote(b, t->rows[k].key);
             for (int c = 0; c + 1 < t->column_count; c++)
                 buf_printf(b, isfinite(t->rows[k].value[c]) ? ",%.9g" : ",", t->rows[k].value[c]);
             buf_putc(b, '\n');
