@@ -66,24 +66,15 @@ static void put_group(struct buf *b, const struct scene *s, const struct query *
     }
 }
 
-static void tell_shapes(struct turns *t, const struct scene *s)
+// `has`: the trait whose values the names are, HAS_SHAPE or HAS_COLOUR.
+static void tell_groups(struct turns *t, const struct scene *s, const char *kind,
+                        const char *question, unsigned has, const char *const *names, int count)
 {
-    struct turn *turn = turns_add(t, "by-shape", "exact");
-    buf_puts(&turn->question, "List all shapes.");
-    for (int shape = 0; shape < SHAPES; shape++) {
-        const struct query q = { .has = HAS_SHAPE, .is.shape = shape };
-        buf_printf(&turn->answer, "%s%s: ", shape ? "; " : "", shape_names[shape]);
-        put_group(&turn->answer, s, &q);
-    }
-}
-
-static void tell_colours(struct turns *t, const struct scene *s)
-{
-    struct turn *turn = turns_add(t, "by-colour", "exact");
-    buf_puts(&turn->question, "List all colours.");
-    for (int colour = 0; colour < COLOURS; colour++) {
-        const struct query q = { .has = HAS_COLOUR, .is.colour = colour };
-        buf_printf(&turn->answer, "%s%s: ", colour ? "; " : "", colour_names[colour]);
+    struct turn *turn = turns_add(t, kind, "exact");
+    buf_puts(&turn->question, question);
+    for (int i = 0; i < count; i++) {
+        const struct query q = { .has = has, .is = { .shape = i, .colour = i } };
+        buf_printf(&turn->answer, "%s%s: ", i ? "; " : "", names[i]);
         put_group(&turn->answer, s, &q);
     }
 }
@@ -93,8 +84,8 @@ static void tell_colours(struct turns *t, const struct scene *s)
 void tell_dense(struct turns *t, const struct scene *s, struct dice *d)
 {
     tell_places(t, s, d);
-    tell_shapes(t, s);
-    tell_colours(t, s);
+    tell_groups(t, s, "by-shape", "List all shapes.", HAS_SHAPE, shape_names, SHAPES);
+    tell_groups(t, s, "by-colour", "List all colours.", HAS_COLOUR, colour_names, COLOURS);
 }
 
 void tell_detail(struct turns *t, const struct scene *s, struct dice *d)
