@@ -19,14 +19,16 @@ static const struct kind {
     const char *const *endings; // files; NULL: folders that hold `holds`
     const char *holds;
     const char *command;
+    bool cached; // those of the Hugging Face cache come first
 } kinds[] = {
-    { "model", "open a model", NULL, "config.json", "/load" },
+    { "model", "open a model", NULL, "config.json", "/load", true },
     { "image", "attach a picture",
-      (const char *const[]){ ".png", ".jpg", ".jpeg", ".bmp", ".ppm", NULL }, NULL, "/image" },
+      (const char *const[]){ ".png", ".jpg", ".jpeg", ".bmp", ".ppm", NULL }, NULL, "/image",
+      false },
     { "data", "check a data set", (const char *const[]){ ".json", ".jsonl", NULL }, NULL,
-      "/data check" },
-    { "adapter", "put on an adapter", NULL, "adapter_config.json", "/adapter load" },
-    { "session", "resume a session", NULL, NULL, "/session resume" },
+      "/data check", false },
+    { "adapter", "put on an adapter", NULL, "adapter_config.json", "/adapter load", false },
+    { "session", "resume a session", NULL, NULL, "/session resume", false },
 };
 
 static_assert(sizeof kinds / sizeof kinds[0] == PICKER_KINDS, "a folder for each (tui/view.h)");
@@ -185,7 +187,7 @@ static void open_folder(struct view *v, const struct kind *k, const char *folder
         if (entry->d_name[0] != '.') add_entry(&v->list, k, place, entry->d_name);
     if (d) closedir(d);
     if (v->list.count) qsort(v->list.items, v->list.count, sizeof *v->list.items, by_name);
-    if (!strcmp(k->name, "model")) add_cached(&v->list);
+    if (k->cached) add_cached(&v->list);
     if (strcmp(place, "/") != 0) { // the way up comes first
         char *up = xstrdup(place), *slash = strrchr(up, '/');
         if (slash) slash[slash == up ? 1 : 0] = '\0';
