@@ -183,9 +183,9 @@ int job_named(const struct shell *shell, const char *text, int64_t *id, struct e
         return err_set(err, "'%s' is no number of a job, and no job is about such a path (/jobs)",
                        text);
     }
-    size_t newest = count - 1;
-    while (newest && !told(shell, ids[newest])) newest--;
-    *id = told(shell, ids[newest]) ? ids[newest] : ids[count - 1];
+    size_t newest = count;
+    while (newest && !told(shell, ids[newest - 1])) newest--;
+    *id = ids[newest ? newest - 1 : count - 1];
     free(ids);
     return 0;
 }
