@@ -1,6 +1,6 @@
 // core/replay.h -- a step that is the same each time, as one recording of the device.
 //
-//   if (!replay_again(&r, key)) ... compute it op by op ...      // the first time
+//   if (!replay_again(&r, b, key)) ... compute it op by op ...   // the first time
 //   if (!r.recording) record it: ops on memory of r.arena        // the second
 //   b->upload(r.in->data, ...); b->play(r.recording);            // from then on
 //
