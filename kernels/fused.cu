@@ -108,14 +108,6 @@ static bool many(int64_t n, const void *x, const struct fused_linear *w, int mod
            tensor_row(w->w) % 4 == 0 && aligned(x);
 }
 
-// n numbers of `size` bytes from the scratch.
-static char *take(char **scratch, int64_t n, size_t size)
-{
-    char *taken = *scratch;
-    *scratch += ((size_t)n * size + 255) / 256 * 256;
-    return taken;
-}
-
 static struct one_row_part part(const struct fused_linear *w, float *y)
 {
     return { w->w->data, y, floats(w->bias), w->w->shape[0] };
@@ -204,8 +196,8 @@ static int fused_qkv_cuda(const struct fused_qkv *p)
     char *scratch = static_cast<char *>(
         cuda_scratch((size_t)(2 * kv) * sizeof(float) + (size_t)(n * width) * 2 + 1024));
     if (!scratch) return -1;
-    float *k = reinterpret_cast<float *>(take(&scratch, kv, sizeof *k));
-    float *v = reinterpret_cast<float *>(take(&scratch, kv, sizeof *v));
+    float *k = scratch_take<float>(&scratch, kv);
+    float *v = scratch_take<float>(&scratch, kv);
     uint16_t *x = reinterpret_cast<uint16_t *>(scratch);
     const int status = n == 1 ? qkv_one(p, k, v) : qkv_many(p, x, k, v);
     return status ? status : place(p, k, v);
@@ -287,8 +279,8 @@ static int fused_ffn_cuda(const struct fused_ffn *p)
         cuda_scratch((size_t)(n * (2 * inner + width)) * sizeof(uint16_t) + 1024));
     if (!scratch) return -1;
     if (n == 1) return ffn_one(p, reinterpret_cast<float *>(scratch));
-    uint16_t *x = reinterpret_cast<uint16_t *>(take(&scratch, n * width, sizeof *x));
-    uint16_t *gate = reinterpret_cast<uint16_t *>(take(&scratch, n * inner, sizeof *gate));
+    uint16_t *x = scratch_take<uint16_t>(&scratch, n * width);
+    uint16_t *gate = scratch_take<uint16_t>(&scratch, n * inner);
     return ffn_many(p, x, gate, reinterpret_cast<uint16_t *>(scratch));
 }
 

@@ -36,25 +36,17 @@ int matmul_narrow(uint16_t *y, const void *x, int64_t n, enum dtype dtype)
     return n ? LAUNCH(narrow_kernel, blocks_for(n, EACH), EACH, 0, y, x, n, dtype) : 0;
 }
 
-// A part of the scratch.
-static uint16_t *take_shorts(char **scratch, int64_t n)
-{
-    uint16_t *taken = reinterpret_cast<uint16_t *>(*scratch);
-    *scratch += ((size_t)n * sizeof *taken + 255) / 256 * 256;
-    return taken;
-}
-
 // Both sides as bf16; b as it lies where it is bf16 already.
 static int multiply_bf16(struct lt_product p)
 {
     const int64_t a = p.n * p.k, b = p.b.dtype == DTYPE_BF16 ? 0 : p.m * p.k;
     char *scratch = static_cast<char *>(cuda_scratch((size_t)(a + b) * sizeof(uint16_t) + 512));
     if (!scratch) return -1;
-    uint16_t *left = take_shorts(&scratch, a);
+    uint16_t *left = scratch_take<uint16_t>(&scratch, a);
     if (matmul_narrow(left, p.a.data, a, p.a.dtype) < 0) return -1;
     p.a.data = left;
     if (b) {
-        uint16_t *right = take_shorts(&scratch, b);
+        uint16_t *right = scratch_take<uint16_t>(&scratch, b);
         if (matmul_narrow(right, p.b.data, b, p.b.dtype) < 0) return -1;
         p.b.data = right;
     }

@@ -22,6 +22,14 @@ int matmul_narrow(uint16_t *y, const void *x, int64_t n, enum dtype dtype);
 
 extern const struct fused fused_cuda; // fused.cu
 
+// The next n numbers of an op's scratch; what is taken begins at multiples of 256 bytes.
+template <typename T> static inline T *scratch_take(char **scratch, int64_t n)
+{
+    T *taken = reinterpret_cast<T *>(*scratch);
+    *scratch += ((size_t)n * sizeof(T) + 255) / 256 * 256;
+    return taken;
+}
+
 // --- one row (one_row.cu) ------------------------------------------------------------------------
 
 struct one_row_part {
