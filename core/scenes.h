@@ -10,7 +10,7 @@
 //   pictures/NNNNNN.png   size x size
 //   objects.jsonl         one line a scene: objects with attributes, box and mask (below)
 //   captions.json         one short sentence                                    (captions)
-//   dense.json            all that is there: by place, by shape, by colour      (captions)
+//   dense.json            all that is there: by place, shape, colour, size      (captions)
 //   detail.json           a paragraph                                           (captions)
 //   questions.json        one short question a sample; "kind" says about what   (questions)
 //   conversation.json     the same questions of a picture in one sample         (questions)

@@ -50,7 +50,7 @@ static void tell_places(struct turns *t, const struct scene *s, struct dice *d)
     }
 }
 
-// What the objects of one shape or colour are besides: "2 small red top, large blue left".
+// What the objects of one shape, colour or size are besides: "2 small red top, large blue left".
 static void put_group(struct buf *b, const struct scene *s, const struct query *group)
 {
     const int count = query_count(group, s);
@@ -58,7 +58,8 @@ static void put_group(struct buf *b, const struct scene *s, const struct query *
     for (int i = 0, told = 0; told < count; i++) {
         const struct object *o = &s->objects[i];
         if (!query_matches(group, o)) continue;
-        buf_printf(b, "%s %s", told++ ? "," : "", size_names[o->is.size]);
+        if (told++) buf_putc(b, ',');
+        if (!(group->has & HAS_SIZE)) buf_printf(b, " %s", size_names[o->is.size]);
         if (!(group->has & HAS_COLOUR)) buf_printf(b, " %s", colour_names[o->is.colour]);
         if (!(group->has & HAS_SHAPE)) buf_printf(b, " %s", shape_names[o->is.shape]);
         if (o->is.glyph) buf_printf(b, " %c", o->is.glyph);
@@ -66,26 +67,27 @@ static void put_group(struct buf *b, const struct scene *s, const struct query *
     }
 }
 
-// `has`: the trait whose values the names are, HAS_SHAPE or HAS_COLOUR.
+// `has`: the trait whose values the names are, HAS_SHAPE, HAS_COLOUR or HAS_SIZE.
 static void tell_groups(struct turns *t, const struct scene *s, const char *kind,
                         const char *question, unsigned has, const char *const *names, int count)
 {
     struct turn *turn = turns_add(t, kind, "exact");
     buf_puts(&turn->question, question);
     for (int i = 0; i < count; i++) {
-        const struct query q = { .has = has, .is = { .shape = i, .colour = i } };
+        const struct query q = { .has = has, .is = { .shape = i, .colour = i, .size = i } };
         buf_printf(&turn->answer, "%s%s: ", i ? "; " : "", names[i]);
         put_group(&turn->answer, s, &q);
     }
 }
 
-// All that is in the picture in three orders. The first answers "what is there?", the others
+// All that is in the picture in four orders. The first answers "what is there?", the others
 // "which of them are red, how many, and where?": a model learns to find by place, and by content.
 void tell_dense(struct turns *t, const struct scene *s, struct dice *d)
 {
     tell_places(t, s, d);
     tell_groups(t, s, "by-shape", "List all shapes.", HAS_SHAPE, shape_names, SHAPES);
     tell_groups(t, s, "by-colour", "List all colours.", HAS_COLOUR, colour_names, COLOURS);
+    tell_groups(t, s, "by-size", "List all sizes.", HAS_SIZE, size_names, SIZES);
 }
 
 void tell_detail(struct turns *t, const struct scene *s, struct dice *d)

@@ -294,7 +294,8 @@ static void check_groups(const cJSON *scene, const char *trait, const char *cons
         cJSON_ArrayForEach(o, cJSON_GetObjectItem(scene, "objects"))
         {
             if (strcmp(text_of(o, trait), names[i]) != 0) continue;
-            buf_printf(&found, "%s %s", number++ ? "," : "", text_of(o, "size"));
+            if (number++) buf_putc(&found, ',');
+            if (strcmp(trait, "size") != 0) buf_printf(&found, " %s", text_of(o, "size"));
             if (strcmp(trait, "colour") != 0) buf_printf(&found, " %s", text_of(o, "colour"));
             if (strcmp(trait, "shape") != 0) buf_printf(&found, " %s", text_of(o, "shape"));
             const cJSON *glyph = cJSON_GetObjectItem(o, "text");
@@ -320,6 +321,12 @@ static void check_colours(const cJSON *scene, const char *given)
     static const char *const colours[] = { "red",  "orange", "yellow", "green",
                                            "cyan", "blue",   "purple", "pink" };
     check_groups(scene, "colour", colours, 8, given);
+}
+
+static void check_sizes(const cJSON *scene, const char *given)
+{
+    static const char *const sizes[] = { "small", "medium", "large" };
+    check_groups(scene, "size", sizes, 3, given);
 }
 
 // Every item of a caption, and each exactly as often as it says.
@@ -372,6 +379,8 @@ static void check_lesson_turn(const cJSON *scene, const char *question, const ch
         check_shapes(scene, given);
     else if (!strncmp(given, "red: ", 5))
         check_colours(scene, given);
+    else if (!strncmp(given, "small: ", 7))
+        check_sizes(scene, given);
     else if (strchr(given, '.'))
         check_detail(scene, given);
     else if (strstr(given, ", so "))
@@ -395,6 +404,8 @@ static void check_turn(const cJSON *scene, const cJSON *sample, const char *ques
         check_shapes(scene, given);
     else if (!strcmp(kind, "by-colour"))
         check_colours(scene, given);
+    else if (!strcmp(kind, "by-size"))
+        check_sizes(scene, given);
     else if (!strcmp(kind, "detail"))
         check_detail(scene, given);
     else if (!strcmp(kind, "reasoning")) {
@@ -600,7 +611,7 @@ static void is_the_same_everywhere(void **state)
         const char *name, *hash;
     } files[] = {
         { "objects.jsonl", "e6bcd8657c38670a656858a6e912da6d20e7b29e2bb50d7f15346465452b30d5" },
-        { "lessons.json", "68a7dd793665e3d52c6bf995579cbe48a4ad290b0a16b6d850d22f8c6f30ab7c" },
+        { "lessons.json", "c7f35fd6d1d306a600caa7419736eebb944402de5e42bbf154bcad87368a9ffe" },
         { "reasoning.json", "130575c0dad2df985da41cd969ae3d77468c9953a7e098ce87db798456054d1f" }
     };
     char *folder = scratch_new(), hex[HASH_HEX];
