@@ -44,6 +44,7 @@ TAKE(png)
 TAKE(title)
 TAKE(by)
 TAKE(y)
+TAKE(interval)
 
 static int take_smooth(void *self, const char *value, struct err *err)
 {
@@ -94,6 +95,7 @@ static const struct option_row rows[] = {
     { "--log", "x|y|xy", "logarithmic axes", take_log },
     { "--by", "COLUMN", "a line for each of its values", take_by },
     { "--where", "COLUMN=VALUE", "only such rows", take_where },
+    { "--interval", "LOW,HIGH", "columns with the ends of an interval around Y", take_interval },
     { "--points", NULL, "not joined", take_points },
     { 0 },
 };
@@ -338,8 +340,8 @@ static int plot_jobs(struct shell *shell, const struct plot_options *o, struct e
 {
     struct plot p = { .o = o };
     int status = command_check_needs(shell, NEEDS_STORE, err);
-    if (status == 0 && (o->by || o->where_count))
-        status = err_set(err, "--by and --where are for columns of a CSV file");
+    if (status == 0 && (o->by || o->where_count || o->interval))
+        status = err_set(err, "--by, --where and --interval are for columns of a CSV file");
     for (size_t i = 0; i < o->word_count && status == 0; i++)
         status = read_word(&p, shell, o->words[i], err);
     if (status == 0 && !p.job_count)
@@ -366,7 +368,8 @@ const struct command command_plot = {
     .name = "plot",
     .usage =
         "/plot JOB... [SERIES...] [--smooth N] [--csv FILE] | FILE.csv X Y... [--by COLUMN] "
-        "[--where COLUMN=VALUE] ... [--png FILE] [--title TEXT] [--y TEXT] [--log xy] [--points]",
+        "[--where COLUMN=VALUE] ... [--interval LOW,HIGH] [--png FILE] [--title TEXT] [--y TEXT] "
+        "[--log xy] [--points]",
     .help = "Draws what jobs told step by step, or columns of a CSV file (/collect).",
     .details =
         "/plot 3               which series job 3 has\n"
@@ -380,7 +383,8 @@ const struct command command_plot = {
         "--smooth N takes means over N points, --log x, y or\n"
         "xy makes axes logarithmic, --points leaves points unjoined. Of a CSV file: where X is no\n"
         "number there are bars; --by COLUMN[,COLUMN] makes a line or bar for each value, --where\n"
-        "(may be repeated; VALUE|VALUE is any of them) takes only such rows.",
+        "(may be repeated; VALUE|VALUE is any of them) takes only such rows; --interval LOW,HIGH\n"
+        "names the columns with the ends of an interval (95%: /eval, /compare) around each value.",
     .min = 1,
     .max = -1,
     .complete = COMPLETE_JOB,

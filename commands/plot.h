@@ -11,7 +11,7 @@ enum { PLOT_WORDS = 64, PLOT_HEIGHT = 18 };
 struct plot_options {
     const char *words[PLOT_WORDS];
     size_t word_count;
-    const char *csv, *png, *title, *by, *y;
+    const char *csv, *png, *title, *by, *y, *interval;
     const char *where[PLOT_WORDS]; // COLUMN=VALUE
     size_t where_count;
     size_t smooth;

@@ -11,6 +11,7 @@ struct drawing {
     const char *path;
     struct csv t;
     int x, y[PLOT_WORDS], by[PLOT_WORDS];
+    int low, high; // columns of the interval's ends; without --interval -1
     size_t y_count, by_count;
     bool *chosen; // [row_count]
     char **names; // values of x in their order where they are no numbers; NULL: numbers
@@ -56,6 +57,24 @@ static int choose_columns(struct drawing *d, struct err *err)
     return status;
 }
 
+// "LOW,HIGH": an interval belongs to one value of its row.
+static int choose_interval(struct drawing *d, struct err *err)
+{
+    const char *text = d->o->interval, *comma = text ? strchr(text, ',') : NULL;
+    if (!text) return 0;
+    if (!comma || strchr(comma + 1, ','))
+        return err_set(err, "--interval takes two columns, LOW,HIGH, not '%s'", text);
+    if (d->y_count > 1)
+        return err_set(err, "--interval goes with one column Y, not %zu", d->y_count);
+    if (d->o->smooth > 1) return err_set(err, "--interval and --smooth do not go together");
+    char *low = xstrndup(text, (size_t)(comma - text));
+    d->low = csv_find_column(&d->t, low, d->path, err);
+    free(low);
+    if (d->low < 0) return -1;
+    d->high = csv_find_column(&d->t, comma + 1, d->path, err);
+    return d->high < 0 ? -1 : 0;
+}
+
 // --- lines ---------------------------------------------------------------------------------------
 
 // Are the values of x names?
@@ -75,11 +94,16 @@ static void find_names(struct drawing *d)
     }
 }
 
+static double number_at(const struct drawing *d, size_t row, int column)
+{
+    double value;
+    return csv_number(csv_cell(&d->t, row, column), &value) ? value : NAN;
+}
+
 static double x_value(const struct drawing *d, size_t row)
 {
     const char *cell = csv_cell(&d->t, row, d->x);
-    double value = NAN;
-    if (!d->names) return csv_number(cell, &value) ? value : NAN;
+    if (!d->names) return number_at(d, row, d->x);
     for (size_t i = 0; i < d->name_count; i++)
         if (!strcmp(d->names[i], cell)) return (double)i;
     return NAN;
@@ -116,28 +140,33 @@ static struct plot_line *find_line(struct drawing *d, char *name)
     return &d->lines[d->line_count++];
 }
 
-static void add_point(struct plot_line *l, double x, double y)
+static void insert(double **list, size_t count, size_t at, double value)
 {
-    l->x = xreallocarray(l->x, l->count + 1, sizeof *l->x);
-    l->y = xreallocarray(l->y, l->count + 1, sizeof *l->y);
+    *list = xreallocarray(*list, count + 1, sizeof **list);
+    memmove(*list + at + 1, *list + at, (count - at) * sizeof **list);
+    (*list)[at] = value;
+}
+
+static void add_point(const struct drawing *d, struct plot_line *l, size_t row, int y)
+{
+    const double x = x_value(d, row);
+    size_t at = l->count;
     // In the order of x, so that rows that were measured again are no zigzag.
-    size_t at = l->count++;
-    for (; !l->points && at && l->x[at - 1] > x; at--) {
-        l->x[at] = l->x[at - 1];
-        l->y[at] = l->y[at - 1];
+    while (!l->points && at && l->x[at - 1] > x) at--;
+    insert(&l->x, l->count, at, x);
+    insert(&l->y, l->count, at, number_at(d, row, y));
+    if (d->low >= 0) {
+        insert(&l->low, l->count, at, number_at(d, row, d->low));
+        insert(&l->high, l->count, at, number_at(d, row, d->high));
     }
-    l->x[at] = x;
-    l->y[at] = y;
+    l->count++;
 }
 
 static void make_lines(struct drawing *d)
 {
     for (size_t r = 0; r < d->t.row_count; r++)
-        for (size_t y = 0; y < d->y_count && d->chosen[r]; y++) {
-            double value;
-            if (!csv_number(csv_cell(&d->t, r, d->y[y]), &value)) value = NAN;
-            add_point(find_line(d, line_name(d, r, y)), x_value(d, r), value);
-        }
+        for (size_t y = 0; y < d->y_count && d->chosen[r]; y++)
+            add_point(d, find_line(d, line_name(d, r, y)), r, d->y[y]);
     for (size_t i = 0; i < d->line_count && d->o->smooth > 1; i++)
         plot_smooth(d->lines[i].y, d->lines[i].count, d->o->smooth);
 }
@@ -150,6 +179,8 @@ static void drawing_release(struct drawing *d)
         free((char *)d->lines[i].name);
         free(d->lines[i].x);
         free(d->lines[i].y);
+        free(d->lines[i].low);
+        free(d->lines[i].high);
     }
     for (size_t i = 0; i < d->name_count; i++) free(d->names[i]);
     free(d->names);
@@ -160,10 +191,11 @@ static void drawing_release(struct drawing *d)
 
 int plot_table(struct shell *shell, const struct plot_options *o, struct err *err)
 {
-    struct drawing d = { .o = o, .path = o->words[0] };
+    struct drawing d = { .o = o, .path = o->words[0], .low = -1, .high = -1 };
     if (o->csv) return err_set(err, "--csv is for what jobs told: '%s' is a table already", d.path);
     int status = csv_read(&d.t, d.path, err);
     if (status == 0) status = choose_columns(&d, err);
+    if (status == 0) status = choose_interval(&d, err);
     if (status == 0) status = choose_rows(&d, err);
     if (status == 0) {
         find_names(&d);

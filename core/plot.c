@@ -113,6 +113,9 @@ void plot_fit(struct plot_frame *f, const struct plot_axes *axes, const struct p
             f->x1 = fmax(f->x1, x);
             f->y0 = fmin(f->y0, y);
             f->y1 = fmax(f->y1, y);
+            if (!lines[l].low) continue;
+            f->y0 = fmin(f->y0, plot_at(f->log_y, lines[l].low[i])); // not NaN: fmin passes it over
+            f->y1 = fmax(f->y1, plot_at(f->log_y, lines[l].high[i]));
         }
     if (axes && axes->names) { // bars stand between the numbers, on 0
         f->x0 = -0.5;
@@ -171,6 +174,23 @@ static void draw_text(char *grid, int w, int h, const struct plot_frame *f,
         }
         last_x = x;
         last_y = y;
+    }
+}
+
+// '|' where nothing else is.
+static void draw_intervals(char *grid, int w, int h, const struct plot_frame *f,
+                           const struct plot_line *line)
+{
+    for (size_t i = 0; i < line->count && line->low; i++) {
+        const double at = plot_at(f->log_x, line->x[i]);
+        const double low = plot_at(f->log_y, line->low[i]);
+        const double high = plot_at(f->log_y, line->high[i]);
+        if (!isfinite(at) || !isfinite(low) || !isfinite(high)) continue;
+        const int x = place(at, f->x0, f->x1, w), end = place(high, f->y0, f->y1, h);
+        for (int y = place(low, f->y0, f->y1, h); y <= end; y++) {
+            char *cell = &grid[(h - 1 - y) * w + x];
+            if (*cell == ' ') *cell = '|';
+        }
     }
 }
 
@@ -240,6 +260,7 @@ static void curves_text(struct buf *b, const struct plot_axes *axes, const struc
     memset(grid, ' ', (size_t)w * (size_t)height);
     for (size_t l = 0; l < count; l++)
         draw_crowd(grid, w, height, &f, &lines[l], marks[l], count == 1);
+    for (size_t l = 0; l < count; l++) draw_intervals(grid, w, height, &f, &lines[l]);
     for (int r = 0; r < height; r++) {
         char *label = NULL;
         for (int i = 0; i < f.y_count; i++)
@@ -270,7 +291,8 @@ static void bars_text(struct buf *b, const struct plot_axes *axes, const struct 
     for (size_t l = 0; l < count; l++)
         for (size_t i = 0; i < lines[l].count; i++)
             if (isfinite(lines[l].y[i])) most = fmax(most, fabs(lines[l].y[i]));
-    const int room = width - (int)longest - 14 > 10 ? width - (int)longest - 14 : 10;
+    const int taken = (int)longest + 14 + (count && lines->low ? 22 : 0);
+    const int room = width - taken > 10 ? width - taken : 10;
     for (size_t n = 0; n < axes->name_count; n++)
         for (size_t l = 0; l < count; l++)
             for (size_t i = 0; i < lines[l].count; i++) {
@@ -279,6 +301,8 @@ static void bars_text(struct buf *b, const struct plot_axes *axes, const struct 
                 buf_printf(b, "%*s %10.5g ", (int)longest, l ? "" : axes->names[n], y);
                 const int bar = most > 0 ? (int)lround(fabs(y) / most * room) : 0;
                 for (int k = 0; k < bar; k++) buf_putc(b, marks[l]);
+                if (lines[l].low && isfinite(lines[l].low[i]) && isfinite(lines[l].high[i]))
+                    buf_printf(b, " (%.4g to %.4g)", lines[l].low[i], lines[l].high[i]);
                 buf_putc(b, '\n');
             }
 }

@@ -15,7 +15,8 @@
 // Points that are not finite are gaps.
 struct plot_line {
     const char *name;
-    double *x, *y; // [count]
+    double *x, *y;      // [count]
+    double *low, *high; // [count] an interval around each y; both NULL: none
     size_t count;
     bool points; // not joined
 };

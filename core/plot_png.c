@@ -218,6 +218,20 @@ static void draw_frame(const struct sheet *s, const struct plot_axes *axes)
 
 // --- in it ---------------------------------------------------------------------------------------
 
+// From low to high at the point x, with a stroke across at both ends.
+static void draw_interval(const struct sheet *s, const struct plot_line *line, size_t i, double x,
+                          const uint8_t colour[3])
+{
+    if (!line->low) return;
+    const double low = plot_at(s->frame.log_y, line->low[i]);
+    const double high = plot_at(s->frame.log_y, line->high[i]);
+    if (!isfinite(low) || !isfinite(high)) return;
+    const double top = pixel_y(s, high), bottom = pixel_y(s, low);
+    stroke(s, x, top, x, bottom, 2, colour);
+    stroke(s, x - 4, top, x + 5, top, 2, colour);
+    stroke(s, x - 4, bottom, x + 5, bottom, 2, colour);
+}
+
 // Line `l` of `count`. Where two lie on each other, the one below is seen between the dashes.
 static void draw_line(const struct sheet *s, const struct plot_line *line, size_t l, size_t count)
 {
@@ -232,6 +246,7 @@ static void draw_line(const struct sheet *s, const struct plot_line *line, size_
         const bool there = isfinite(at_x) && isfinite(at_y);
         const double to_x = there ? pixel_x(s, at_x) : 0, to_y = there ? pixel_y(s, at_y) : 0;
         if (there && marked) mark(s, to_x, to_y, l, line->points ? 4 : mark_size(l, count));
+        if (there) draw_interval(s, line, i, to_x, colours[l]);
         if (there && !line->points)
             done = dashes(s, pen ? x : to_x, pen ? y : to_y, to_x, to_y, 2, gap, done, colours[l]);
         x = to_x;
@@ -286,6 +301,7 @@ static void draw_bars(const struct sheet *s, const struct plot_line *line, size_
         if (!isfinite(y)) continue;
         box(s, pixel_x(s, x) + 1, pixel_y(s, y), pixel_x(s, x + wide) - 2, pixel_y(s, base),
             colours[l]);
+        draw_interval(s, line, i, pixel_x(s, x + wide / 2), black);
     }
 }
 

@@ -54,6 +54,11 @@ check_has "a line for each value" 'select(.event=="text").text' "* layer 0   o l
 check_has "bars where x is no number" 'select(.event=="text").text' $'\na '
 lines "/plot $layers layer visual text --by run"
 check_has "columns and values" 'select(.event=="text").text' "visual (run b)   o text (run b)"
+lines "/plot $layers run visual --where layer=0 --interval text,visual" \
+    "/plot $layers run visual --interval text" "/plot $layers run visual text --interval text,visual" \
+    "/plot $layers run visual --interval text,none"
+check "intervals are drawn or refused" 'select(.event=="done").ok | tostring' $'true\nfalse\nfalse\nfalse'
+check_has "the interval of a bar" 'select(.event=="text").text' " to "
 same "a picture" "$(head -c 4 "$work/a.png" | tail -c 3)" PNG
 
 # A report: tables are written anew, the rest stays.

@@ -42,7 +42,8 @@ static void axes_have_round_numbers(void **state)
 static void curves_are_drawn_where_they_belong(void **state)
 {
     double x[] = { 0, 1, 2, 3 }, y[] = { 0, 1, 2, 3 }, z[] = { 3, NAN, 0, 0 };
-    const struct plot_line lines[] = { { "up", x, y, 4, false }, { "down", x, z, 4, false } };
+    const struct plot_line lines[] = { { .name = "up", .x = x, .y = y, .count = 4 },
+                                       { .name = "down", .x = x, .y = z, .count = 4 } };
     struct buf b = { 0 };
     plot_text(&b, NULL, lines, 2, 30, 4);
     char *rows[16] = { 0 }, *rest = NULL;
@@ -63,12 +64,36 @@ static void curves_are_drawn_where_they_belong(void **state)
     buf_release(&b);
 }
 
+// Above and below the mark, also where it is the only line; a bar has numbers behind it.
+static void intervals_stand_around_points(void **state)
+{
+    double x[] = { 0, 1 }, y[] = { 2, 3 }, low[] = { 1, NAN }, high[] = { 4, 3 };
+    const struct plot_line line = {
+        .name = "v", .x = x, .y = y, .low = low, .high = high, .count = 2
+    };
+    const char *const names[] = { "a", "b" };
+    struct buf b = { 0 };
+    plot_text(&b, NULL, &line, 1, 40, 7);
+    // The rows are 4, 3.5, ... 1; the first point stands behind the axis.
+    char *rest = NULL, *row = strtok_r(b.data, "\n", &rest);
+    for (int i = 0; i < 7; i++, row = strtok_r(NULL, "\n", &rest)) {
+        assert_non_null(row);
+        // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): there is a row
+        assert_int_equal(row[strcspn(row, "|+") + 1], i == 4 ? '*' : '|');
+    }
+    buf_clear(&b);
+    plot_text(&b, &(struct plot_axes){ .names = names, .name_count = 2 }, &line, 1, 60, 7);
+    assert_non_null(strstr(b.data, " (1 to 4)\n"));
+    assert_null(strstr(b.data, "nan"));
+    buf_release(&b);
+}
+
 static void odd_curves_do_no_harm(void **state)
 {
     double x[] = { 5, 5, INFINITY }, y[] = { 1e308, -1e308, NAN }, same[] = { 2, 2, 2 };
-    const struct plot_line lines[] = { { "wild", x, y, 3, false },
-                                       { "none", x, y, 0, false },
-                                       { "", x, same, 2, false } };
+    const struct plot_line lines[] = { { .name = "wild", .x = x, .y = y, .count = 3 },
+                                       { .name = "none", .x = x, .y = y, .count = 0 },
+                                       { .name = "", .x = x, .y = same, .count = 2 } };
     for (size_t i = 0; i < 3; i++) {
         struct buf b = { 0 };
         plot_text(&b, NULL, &lines[i], 1, 0, 0);
@@ -82,7 +107,8 @@ static void bars_have_names_and_axes_may_be_logarithmic(void **state)
     static const char *const names[] = { "left", "right" };
     const struct plot_axes bars = { .names = names, .name_count = 2 }, logs = { .log_x = true };
     double x[] = { 0, 1 }, y[] = { 2, 4 }, tens[] = { 1, 10, 0, 100 }, up[] = { 1, 2, 9, 3 };
-    const struct plot_line of[] = { { "a", x, y, 2, false }, { "up", tens, up, 4, false } };
+    const struct plot_line of[] = { { .name = "a", .x = x, .y = y, .count = 2 },
+                                    { .name = "up", .x = tens, .y = up, .count = 4 } };
     struct buf b = { 0 };
     plot_text(&b, &bars, of, 1, 60, 4);
     const char *left = strstr(b.data, " left"), *right = strstr(b.data, "right");
@@ -106,7 +132,7 @@ static void bars_have_names_and_axes_may_be_logarithmic(void **state)
 static void narrow_logarithmic_axes_have_numbers(void **state)
 {
     double x[] = { 0, 1, 2 }, y[] = { 13, 15, 17 };
-    const struct plot_line line = { "a", x, y, 3, false };
+    const struct plot_line line = { .name = "a", .x = x, .y = y, .count = 3 };
     const struct plot_axes logs = { .log_y = true };
     struct buf b = { 0 };
     plot_text(&b, &logs, &line, 1, 60, 12);
@@ -130,7 +156,7 @@ static void many_points_are_means_in_a_band(void **state)
         if (i >= 12000 && i < 14000) y[i] = NAN;
     }
     y[8000] = 30;
-    const struct plot_line line = { "loss", x, y, COUNT, false };
+    const struct plot_line line = { .name = "loss", .x = x, .y = y, .count = COUNT };
     struct plot_bins b;
     assert_true(plot_bin(&b, &line, false, 1, COUNT, 100));
     assert_int_equal(b.count, 100);
@@ -152,7 +178,7 @@ static void many_points_are_means_in_a_band(void **state)
     assert_in_range(faint, 60, 400);
     buf_release(&text);
     // Few points, points alone, and x that goes back stay as they are.
-    struct plot_line other = { "", x, y, 150, false };
+    struct plot_line other = { .name = "", .x = x, .y = y, .count = 150 };
     assert_false(plot_bin(&b, &other, false, 1, COUNT, 100));
     other = line;
     other.points = true;
@@ -173,7 +199,7 @@ static void means_pass_over_gaps(void **state)
 static void a_picture_shows_the_curve(void **state)
 {
     double x[] = { 0, 1 }, y[] = { 0, 1 };
-    const struct plot_line line = { "loss", x, y, 2, false };
+    const struct plot_line line = { .name = "loss", .x = x, .y = y, .count = 2 };
     struct err err = { 0 };
     char path[] = "/tmp/vlmsh-plot-XXXXXX";
     const int fd = mkstemp(path);
@@ -196,6 +222,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(axes_have_round_numbers),
         cmocka_unit_test(curves_are_drawn_where_they_belong),
+        cmocka_unit_test(intervals_stand_around_points),
         cmocka_unit_test(odd_curves_do_no_harm),
         cmocka_unit_test(bars_have_names_and_axes_may_be_logarithmic),
         cmocka_unit_test(narrow_logarithmic_axes_have_numbers),
