@@ -21,7 +21,7 @@ enum { SHOWN = 20 };
 struct asking {
     struct shell *shell;
     struct settings *settings[2];
-    char *title[2]; // as typed
+    char *title[2];
     char *question; // NULL: none
     const char *csv, *data, *images;
     const struct metric *metric;
@@ -110,7 +110,7 @@ static int read_side(struct asking *a, int side, int *argc, char **argv, struct 
     }
     for (int i = 0; i < used; i++) buf_printf(&title, "%s%s", i ? " " : "", argv[i]);
     a->settings[side] = s;
-    a->title[side] = used > 0 ? buf_take(&title) : xstrdup("now");
+    a->title[side] = compare_title(used > 0 ? title.data : "now", s);
     *argc = used;
     buf_release(&title);
     a->values[side] = v;

@@ -43,7 +43,7 @@ static int read_side(struct comparing_job *c, int side, int argc, char **argv,
         buf_printf(&title, "%s%s", used ? " " : "", argv[used]);
         free(key);
     }
-    c->title[side] = title.length ? buf_take(&title) : xstrdup("now");
+    c->title[side] = compare_title(title.length ? title.data : "now", c->settings[side]);
     buf_release(&title);
     if (status == 0 && used == argc)
         status = err_set(err, "a comparison is SETTINGS | SETTINGS | DATA");

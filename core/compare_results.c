@@ -4,6 +4,9 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "core/presets.h"
 
 // --- costs ---------------------------------------------------------------------------------------
 
@@ -107,6 +110,34 @@ static struct result_table *costs_table(struct results *r)
 static struct result_table *distance_table(struct results *r)
 {
     return results_table(r, "compare.distance", "what|value");
+}
+
+// "prune.score=" stands in the words.
+static bool names_key(const char *words, const char *key)
+{
+    const size_t length = strlen(key);
+    for (const char *p = words; (p = strstr(p, key)); p++)
+        if ((p == words || p[-1] == ' ') && p[length] == '=') return true;
+    return false;
+}
+
+char *compare_title(const char *words, const struct settings *s)
+{
+    struct preset_values off = { 0 };
+    struct err err;
+    struct buf b = { 0 };
+    bool open = false;
+    buf_puts(&b, words);
+    if (preset_read(&off, preset_find("baseline")->set, NULL, &err) < 0) off.count = 0;
+    for (size_t i = 0; i < off.count; i++) {
+        const char *key = off.list[i].key, *value = settings_text(s, key);
+        if (!strcmp(value, off.list[i].value) || names_key(words, key)) continue;
+        buf_printf(&b, "%s%s=%s", open ? " " : " (", key, value);
+        open = true;
+    }
+    if (open) buf_putc(&b, ')');
+    preset_values_release(&off);
+    return buf_take(&b);
 }
 
 // --- one question --------------------------------------------------------------------------------

@@ -24,6 +24,11 @@ check "the cache is as before" 'select(.event=="table" and .name=="context").row
 same "the same on both sides" "$(value compare.distance 'Hellinger distance, largest' 1 | awk '{print ($3 < 1e-5)}')" 1
 same "less work" "$(value compare 'prefill GFLOP' 3 | awk '{print ($1 < 0.8), ($3 == 1)}')" "1 1"
 
+# A method that is on as it was is named too.
+lines "/load $llava" "${short[@]}" "/image $scene" '/set prune.score uniform' '/compare sample.max_tokens=2 | off Where is it?'
+check "titles name methods" 'select(.event=="columns").titles | join("; ")' \
+    'A: sample.max_tokens=2 (prune.score=uniform); B: off'
+
 # Adapters: on for one side, off again afterwards.
 lines "/load $llava" "${short[@]}" "/image $scene" "/adapter load $llava/adapters/lora" 'What is in the picture?' \
     '/adapter unload' '/regen' "/compare adapter= | adapter=$llava/adapters/lora" '/regen' '/get adapter' \
