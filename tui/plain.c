@@ -111,7 +111,7 @@ static void show_token(struct plain *p, const struct event *e)
     fflush(p->out.file);
 }
 
-// "[3 of 604 prompt tokens computed in 0.1 s (576 visual), 24 tokens in 2.1 s, 11.4 tokens/s]"
+// "[604 prompt tokens (576 visual), 3 new, 0.1 s; 24 tokens, 2.1 s, 11.4/s]"
 static void show_measures(struct plain *p, const struct event_answer *a)
 {
     struct buf b = { 0 };
