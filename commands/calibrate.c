@@ -73,7 +73,7 @@ static const char *or_unknown(const char *text)
 
 static int note(struct shell *shell, const struct calibration *c, char *path, struct err *err)
 {
-    char hash[65];
+    char hash[HASH_HEX];
     if (!shell->store) return 0;
     if (hash_file(path, hash, err) < 0) return -1;
     const struct calibration_row row = { .path = path,

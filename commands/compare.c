@@ -110,7 +110,7 @@ static int read_side(struct asking *a, int side, int *argc, char **argv, struct 
     }
     for (int i = 0; i < used; i++) buf_printf(&title, "%s%s", i ? " " : "", argv[i]);
     a->settings[side] = s;
-    a->title[side] = compare_title(used > 0 ? title.data : "now", s);
+    a->title[side] = compare_title(used > 0 ? title.data : "now", &v, s);
     *argc = used;
     buf_release(&title);
     a->values[side] = v;
@@ -123,6 +123,9 @@ static int read_question(struct asking *a, int argc, char **argv, struct err *er
     int at = 0;
     if (option_table_read(&options, a, argc, argv, &at, err) < 0) return -1;
     if (at > 0 && a->text_begins) at--; // the word at which the question begins was read
+    if (at < argc && preset_find(argv[at]))
+        sinks_notice(a->shell->sinks, "'%s' begins the question here; the preset is @%s", argv[at],
+                     argv[at]);
     for (int i = at; i < argc; i++) buf_printf(&text, "%s%s", i > at ? " " : "", argv[i]);
     if (text.length) a->question = buf_take(&text);
     buf_release(&text);

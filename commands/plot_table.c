@@ -156,8 +156,10 @@ static void add_point(const struct drawing *d, struct plot_line *l, size_t row, 
     insert(&l->x, l->count, at, x);
     insert(&l->y, l->count, at, number_at(d, row, y));
     if (d->low >= 0) {
-        insert(&l->low, l->count, at, number_at(d, row, d->low));
-        insert(&l->high, l->count, at, number_at(d, row, d->high));
+        double one = number_at(d, row, d->low), other = number_at(d, row, d->high);
+        if (isnan(one) || isnan(other)) one = other = NAN;
+        insert(&l->low, l->count, at, fmin(one, other));
+        insert(&l->high, l->count, at, fmax(one, other));
     }
     l->count++;
 }

@@ -288,7 +288,10 @@ static int read_lora(struct reading *r, const struct safetensor *t, const struct
     if (to->data) return err_set(r->err, "it stands there twice, under two spellings");
     if (is_a && adapter_config_scale(r->config, k->module, t->shape[0], &e->scale, r->err) < 0)
         return -1;
-    return take_floats(r->adapter, t, to, r->err);
+    backend_enter(r->adapter->arena.backend, w->device_part);
+    const int status = take_floats(r->adapter, t, to, r->err);
+    backend_enter(r->adapter->arena.backend, 0);
+    return status;
 }
 
 // Both halves are there and of one rank.
@@ -317,9 +320,12 @@ static int take_weight(struct reading *r, const struct safetensor *t, const stru
         return err_set(r->err, "it stands there twice, under two spellings");
     struct adapter_entry *e = add_entry(r->adapter, ADAPTER_WEIGHT, name);
     e->weight = w;
+    backend_enter(r->adapter->arena.backend, w->device_part);
     // Vectors are f32 in the model, matrices as stored.
-    return rank == 1 ? take_floats(r->adapter, t, &e->tensor, r->err)
-                     : take_mapped(r->adapter, t, &e->tensor, r->err);
+    const int status = rank == 1 ? take_floats(r->adapter, t, &e->tensor, r->err)
+                                 : take_mapped(r->adapter, t, &e->tensor, r->err);
+    backend_enter(r->adapter->arena.backend, 0);
+    return status;
 }
 
 static int read_weight(struct reading *r, const struct safetensor *t, const struct key *k)

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-enum { ARENA_ALIGN = 64, ARENA_CHUNK = 1 << 20 };
+enum { ARENA_ALIGN = 64, ARENA_CHUNK = 1 << 20, GROWTH = 8 };
 
 // The header is host memory; only `data` lies on the device.
 struct arena_chunk {
@@ -42,6 +42,7 @@ static struct arena_chunk *chunk_new(struct arena *a, size_t size, int part)
     struct arena_chunk *chunk = xcalloc(1, sizeof *chunk);
     chunk->part = part;
     if (size < ARENA_CHUNK) size = ARENA_CHUNK;
+    if (a->backend->parts > 1 && size < a->reserved / GROWTH) size = a->reserved / GROWTH;
     chunk->size = !a->chunks && a->hint > size ? a->hint : size;
     chunk->data = a->backend->alloc(chunk->size);
     if (!chunk->data && chunk->size > size) // a part of it may do
@@ -59,7 +60,7 @@ void *arena_alloc(struct arena *a, size_t size)
     if (size > SIZE_MAX / 2) return NULL;
     size = (size + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
     struct arena_chunk *top = a->chunks;
-    const int part = backend_place(a->backend, -1);
+    const int part = backend_enter(a->backend, -1);
     if (!top || top->part != part || top->size - top->offset < size) {
         struct arena_chunk *spare = top ? top->spare : NULL;
         struct arena_chunk *chunk = chunk_reuse(&spare, size, part);
@@ -144,7 +145,7 @@ void arena_release(struct arena *a)
 void arena_settle(struct arena *a)
 {
     if (a->host && a->host->used) return;
-    if (a->backend->parts > 1) return; // each part has chunks of its own
+    if (a->backend->parts > 1) return; // each part has its own, and they grow (chunk_new)
     if (a->used || a->reserved < a->peak + a->peak / 4 || a->reserved <= 2 * ARENA_CHUNK) return;
     arena_release(a);
     arena_expect(a, a->peak);
@@ -152,5 +153,6 @@ void arena_settle(struct arena *a)
 
 void arena_expect(struct arena *a, size_t bytes)
 {
-    a->hint = bytes + bytes / 16; // what the next passes are longer
+    if (a->backend->parts > 1) return; // how much of it will be where is not known
+    a->hint = bytes + bytes / 16;      // what the next passes are longer
 }

@@ -29,6 +29,7 @@ struct comparing_job {
 static int read_side(struct comparing_job *c, int side, int argc, char **argv,
                      const struct settings *base, struct err *err)
 {
+    struct preset_values said = { 0 };
     struct buf title = { 0 };
     int used = 0, status = 0;
     c->settings[side] = settings_copy(base);
@@ -40,10 +41,12 @@ static int read_side(struct comparing_job *c, int side, int argc, char **argv,
         }
         char *key = xstrndup(argv[used], (size_t)(equals - argv[used]));
         status = settings_set(c->settings[side], key, equals + 1, err);
+        preset_add(&said, key, equals + 1);
         buf_printf(&title, "%s%s", used ? " " : "", argv[used]);
         free(key);
     }
-    c->title[side] = compare_title(title.length ? title.data : "now", c->settings[side]);
+    c->title[side] = compare_title(title.length ? title.data : "now", &said, c->settings[side]);
+    preset_values_release(&said);
     buf_release(&title);
     if (status == 0 && used == argc)
         status = err_set(err, "a comparison is SETTINGS | SETTINGS | DATA");

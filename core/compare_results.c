@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/presets.h"
+#include "core/mem.h"
 
 // --- costs ---------------------------------------------------------------------------------------
 
@@ -112,26 +112,24 @@ static struct result_table *distance_table(struct results *r)
     return results_table(r, "compare.distance", "what|value");
 }
 
-// "prune.score=" stands in the words.
-static bool names_key(const char *words, const char *key)
+static bool is_said(const struct preset_values *said, const char *key)
 {
-    const size_t length = strlen(key);
-    for (const char *p = words; (p = strstr(p, key)); p++)
-        if ((p == words || p[-1] == ' ') && p[length] == '=') return true;
+    for (size_t i = 0; i < said->count; i++)
+        if (!strcmp(said->list[i].key, key)) return true;
     return false;
 }
 
-char *compare_title(const char *words, const struct settings *s)
+char *compare_title(const char *words, const struct preset_values *said, const struct settings *s)
 {
     struct preset_values off = { 0 };
     struct err err;
     struct buf b = { 0 };
     bool open = false;
     buf_puts(&b, words);
-    if (preset_read(&off, preset_find("baseline")->set, NULL, &err) < 0) off.count = 0;
+    if (preset_read(&off, preset_find("baseline")->set, NULL, &err) < 0) BUG("no baseline");
     for (size_t i = 0; i < off.count; i++) {
         const char *key = off.list[i].key, *value = settings_text(s, key);
-        if (!strcmp(value, off.list[i].value) || names_key(words, key)) continue;
+        if (!strcmp(value, off.list[i].value) || is_said(said, key)) continue;
         buf_printf(&b, "%s%s=%s", open ? " " : " (", key, value);
         open = true;
     }

@@ -9,11 +9,12 @@
 #define CORE_COMPARE_RESULTS_H
 
 #include "core/compare_data.h"
+#include "core/presets.h"
 #include "core/probes/results.h"
 
-// What a side is called: the words it was typed with, and behind them in brackets the methods that
-// are on and that these do not name. Belongs to the caller.
-char *compare_title(const char *words, const struct settings *s);
+// What a side is called: the words it was typed with, which set `said`, and behind them in brackets
+// the methods that are on without being said. Belongs to the caller.
+char *compare_title(const char *words, const struct preset_values *said, const struct settings *s);
 
 // Both answers side by side; tables "compare" (what | A | B | B/A) and "compare.distance".
 void compare_results(struct results *r, const char *const title[2], const struct comparison *c);

@@ -173,16 +173,30 @@ static void settle_ties(struct decoder_config *config, const struct checkpoint *
         config->tied = false;
 }
 
-// Of several GPUs the first holds everything but layers, and as many layers as make each hold as
-// much as the others.
-static int place_of(const struct binder *b, const struct decoder_config *c, int layer)
+int decoder_part(int layer, int layers, double layer_bytes, double rest, int parts)
 {
+    if (parts < 2) return 0;
+    const double share = (rest + layer_bytes * layers) / parts;
+    if (rest >= share) return 1 + (int)((int64_t)layer * (parts - 1) / layers);
+    return (int)((rest + layer_bytes * (layer + 0.5)) / share);
+}
+
+// Bytes of one layer in the file, without gains and biases.
+static double bytes_of_layer(const struct binder *b, const struct decoder_config *c)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%slayers.0.self_attn.q_proj.weight", b->prefix);
+    const struct safetensor *q = checkpoint_find(b->checkpoint, name);
+    const double size = q ? (double)dtype_size((enum dtype)q->dtype) : sizeof(float);
     const double heads = 2.0 * (double)(c->heads + c->kv_heads) * (double)c->dim;
-    const double one = 2.0 * (double)c->hidden * (heads + 3.0 * (double)c->ffn); // bytes, about
+    return size * (double)c->hidden * (heads + 3.0 * (double)c->ffn);
+}
+
+static int part_of_layer(const struct binder *b, const struct decoder_config *c, int layer)
+{
+    const double one = bytes_of_layer(b, c);
     const double rest = (double)checkpoint_bytes(b->checkpoint) - one * c->layers;
-    const double before = (rest > 0 ? rest : 0) + one * (layer + 0.5);
-    const double all = (rest > 0 ? rest : 0) + one * c->layers;
-    return (int)(before / all * b->arena->backend->parts);
+    return decoder_part(layer, c->layers, one, rest > 0 ? rest : 0, b->arena->backend->parts);
 }
 
 int decoder_bind(struct decoder *d, struct binder *b, const char *head)
@@ -192,11 +206,11 @@ int decoder_bind(struct decoder *d, struct binder *b, const char *head)
     settle_ties(&d->config, b->checkpoint, b->prefix, head);
     bind_matrix(b, &d->embed, config->vocab, config->hidden, "embed_tokens.weight");
     for (int l = 0; l < config->layers; l++) {
-        d->layer[l].place = place_of(b, config, l);
-        backend_place(b->arena->backend, d->layer[l].place);
+        d->layer[l].part = part_of_layer(b, config, l);
+        backend_enter(b->arena->backend, d->layer[l].part);
         bind_layer(b, &d->layer[l], config, l);
     }
-    backend_place(b->arena->backend, 0);
+    backend_enter(b->arena->backend, 0);
     bind_vector(b, &d->norm, config->hidden, "norm.weight");
     d->head = d->embed;
     b->prefix = "";
@@ -527,13 +541,13 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
 
     for (int l = 0; l < d->config.layers && !graph_stop(g); l++) {
         struct layer layer = { p, l, 0, &d->layer[l], kv ? &kv->layer[l] : NULL };
-        backend_place(g->backend, d->layer[l].place);
+        backend_enter(g->backend, d->layer[l].part);
         if (layer_begin(g, &p, &layer) < 0) break;
         layer.pass = p;
         h = graph_block(g, decoder_layer_stage, &layer, sizeof layer, h);
         h = layer_end(g, &layer, &p, h);
     }
-    backend_place(g->backend, 0);
+    backend_enter(g->backend, 0);
     if (graph_ok(g)) h = site_run(g, SITE_FINAL, site_of(&p, -1, h)); // [n, D] = h[L]
     if (want == LOGITS_HIDDEN)
         *logits = h;

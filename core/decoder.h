@@ -23,7 +23,7 @@ struct decoder_layer {
     struct tensor input_norm, post_norm; // [D]
     struct linear q, k, v, o;            // [H*d,D] [Hkv*d,D] [Hkv*d,D] [D,H*d]
     struct linear gate, up, down;        // [ffn,D] [ffn,D] [D,ffn]
-    int place;                           // part of the device that computes it (backend->place)
+    int part;                            // of the device, which computes it (backend->enter)
 };
 
 struct decoder {
@@ -36,6 +36,9 @@ struct decoder {
 
 // Reads a llama or qwen2 config object (text_config or the whole config.json).
 int decoder_config_read(struct decoder_config *d, const cJSON *json, struct err *err);
+// Which of several GPUs computes a layer: the first holds everything but layers (`rest` bytes) and
+// as many layers as make each hold as much as the others; none where the rest is more than that.
+int decoder_part(int layer, int layers, double layer_bytes, double rest, int parts);
 // Binds the tensors; b->prefix like "language_model.model." and the head's full name. Clears
 // config.tied when the file holds a head that differs from the embedding. 0 or -1 (b->err).
 int decoder_bind(struct decoder *d, struct binder *b, const char *head);

@@ -99,6 +99,15 @@ double plot_at(bool logarithmic, double value)
     return logarithmic ? log10(value) : value;
 }
 
+bool plot_interval(const struct plot_frame *f, const struct plot_line *line, size_t i, double *low,
+                   double *high)
+{
+    if (!line->low || !isfinite(plot_at(f->log_y, line->y[i]))) return false;
+    *low = plot_at(f->log_y, line->low[i]);
+    *high = plot_at(f->log_y, line->high[i]);
+    return isfinite(*low) && isfinite(*high);
+}
+
 void plot_fit(struct plot_frame *f, const struct plot_axes *axes, const struct plot_line *lines,
               size_t count, int x_most, int y_most)
 {
@@ -113,9 +122,10 @@ void plot_fit(struct plot_frame *f, const struct plot_axes *axes, const struct p
             f->x1 = fmax(f->x1, x);
             f->y0 = fmin(f->y0, y);
             f->y1 = fmax(f->y1, y);
-            if (!lines[l].low) continue;
-            f->y0 = fmin(f->y0, plot_at(f->log_y, lines[l].low[i])); // not NaN: fmin passes it over
-            f->y1 = fmax(f->y1, plot_at(f->log_y, lines[l].high[i]));
+            double low, high;
+            if (!plot_interval(f, &lines[l], i, &low, &high)) continue;
+            f->y0 = fmin(f->y0, low);
+            f->y1 = fmax(f->y1, high);
         }
     if (axes && axes->names) { // bars stand between the numbers, on 0
         f->x0 = -0.5;
@@ -181,11 +191,10 @@ static void draw_text(char *grid, int w, int h, const struct plot_frame *f,
 static void draw_intervals(char *grid, int w, int h, const struct plot_frame *f,
                            const struct plot_line *line)
 {
-    for (size_t i = 0; i < line->count && line->low; i++) {
+    for (size_t i = 0; i < line->count; i++) {
         const double at = plot_at(f->log_x, line->x[i]);
-        const double low = plot_at(f->log_y, line->low[i]);
-        const double high = plot_at(f->log_y, line->high[i]);
-        if (!isfinite(at) || !isfinite(low) || !isfinite(high)) continue;
+        double low, high;
+        if (!isfinite(at) || !plot_interval(f, line, i, &low, &high)) continue;
         const int x = place(at, f->x0, f->x1, w), end = place(high, f->y0, f->y1, h);
         for (int y = place(low, f->y0, f->y1, h); y <= end; y++) {
             char *cell = &grid[(h - 1 - y) * w + x];
@@ -195,14 +204,14 @@ static void draw_intervals(char *grid, int w, int h, const struct plot_frame *f,
 }
 
 // Column by column where the points are too many: the mean by its mark, around it '.' from the
-// least to the most where the line is alone.
-static void draw_crowd(char *grid, int w, int h, const struct plot_frame *f,
+// least to the most where the line is alone. false: they are not, the line is drawn as it is.
+static bool draw_crowd(char *grid, int w, int h, const struct plot_frame *f,
                        const struct plot_line *line, char mark, bool alone)
 {
     struct plot_bins b;
     if (!plot_bin(&b, line, f->log_x, f->x0, f->x1, (size_t)w)) {
         draw_text(grid, w, h, f, line, mark);
-        return;
+        return false;
     }
     draw_text(grid, w, h, f, &(struct plot_line){ .x = b.x, .y = b.mean, .count = b.count }, mark);
     for (size_t i = 0; i < b.count && alone; i++) {
@@ -216,6 +225,7 @@ static void draw_crowd(char *grid, int w, int h, const struct plot_frame *f,
         }
     }
     plot_bins_release(&b);
+    return true;
 }
 
 static int label_width(const struct plot_frame *f)
@@ -258,9 +268,11 @@ static void curves_text(struct buf *b, const struct plot_axes *axes, const struc
     const int left = label_width(&f) + 2, w = width - left - 1 > 10 ? width - left - 1 : 10;
     char *grid = xmalloc((size_t)w * (size_t)height);
     memset(grid, ' ', (size_t)w * (size_t)height);
+    bool crowd[PLOT_LINES];
     for (size_t l = 0; l < count; l++)
-        draw_crowd(grid, w, height, &f, &lines[l], marks[l], count == 1);
-    for (size_t l = 0; l < count; l++) draw_intervals(grid, w, height, &f, &lines[l]);
+        crowd[l] = draw_crowd(grid, w, height, &f, &lines[l], marks[l], count == 1);
+    for (size_t l = 0; l < count; l++)
+        if (!crowd[l]) draw_intervals(grid, w, height, &f, &lines[l]);
     for (int r = 0; r < height; r++) {
         char *label = NULL;
         for (int i = 0; i < f.y_count; i++)

@@ -12,11 +12,12 @@
 #include "core/err.h"
 #include "core/mem.h"
 
-// Points that are not finite are gaps.
+// Points that are not finite are gaps. Intervals are drawn around points, not where very many are
+// drawn by their bins.
 struct plot_line {
     const char *name;
     double *x, *y;      // [count]
-    double *low, *high; // [count] an interval around each y; both NULL: none
+    double *low, *high; // [count] an interval around each y, low <= high; both NULL: none
     size_t count;
     bool points; // not joined
 };

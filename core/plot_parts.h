@@ -20,6 +20,9 @@ void plot_fit(struct plot_frame *f, const struct plot_axes *axes, const struct p
               size_t count, int x_most, int y_most);
 // Where a value is on its axis; NaN: nowhere.
 double plot_at(bool logarithmic, double value);
+// The ends of the interval around point i, at their places on the y axis. false: it has none.
+bool plot_interval(const struct plot_frame *f, const struct plot_line *line, size_t i, double *low,
+                   double *high);
 // A tick as text; belongs to the caller.
 char *plot_number(const char *format, double value);
 

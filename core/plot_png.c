@@ -222,10 +222,8 @@ static void draw_frame(const struct sheet *s, const struct plot_axes *axes)
 static void draw_interval(const struct sheet *s, const struct plot_line *line, size_t i, double x,
                           const uint8_t colour[3])
 {
-    if (!line->low) return;
-    const double low = plot_at(s->frame.log_y, line->low[i]);
-    const double high = plot_at(s->frame.log_y, line->high[i]);
-    if (!isfinite(low) || !isfinite(high)) return;
+    double low, high;
+    if (!plot_interval(&s->frame, line, i, &low, &high)) return;
     const double top = pixel_y(s, high), bottom = pixel_y(s, low);
     stroke(s, x, top, x, bottom, 2, colour);
     stroke(s, x - 4, top, x + 5, top, 2, colour);

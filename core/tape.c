@@ -102,7 +102,7 @@ static size_t room_find(const struct tape *t, const struct grad *d, size_t *smal
 static bool room_take(struct tape *t, struct grad *d)
 {
     size_t small;
-    d->part = backend_place(t->backend, -1);
+    d->part = backend_enter(t->backend, -1);
     const size_t best = room_find(t, d, &small);
     if (best < t->spare_count) {
         d->data = t->spare[best].data;
@@ -218,7 +218,7 @@ struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_
     struct tape_step *s = step_add(t);
     *s = *step;
     s->out = y;
-    s->part = backend_place(g->backend, -1);
+    s->part = backend_enter(g->backend, -1);
     if (!y->grad) { // else a result written in several places
         y->grad = arena_alloc_host(g->arena, sizeof *y->grad);
         if (!y->grad) return graph_fail(g, "out of memory on %s", g->backend->name);
@@ -237,7 +237,7 @@ static int run_back(struct graph *g, size_t from)
     while (t->count > from && !graph_stop(g)) {
         struct tape_step s = t->steps[t->count - 1];
         t->count--;
-        backend_place(g->backend, s.part);
+        backend_enter(g->backend, s.part);
         if (tape_has_grad(s.out) && s.backward(g, &s) < 0) break;
         room_give(t, s.made);
     }
@@ -303,16 +303,16 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
                              .made = y->grad,
                              .block = run,
                              .self = kept,
-                             .part = backend_place(g->backend, -1) };
+                             .part = backend_enter(g->backend, -1) };
     return y;
 }
 
 int tape_backward(struct graph *g)
 {
     if (g->arena->used > g->tape->held) g->tape->held = g->arena->used;
-    const int part = backend_place(g->backend, -1);
+    const int part = backend_enter(g->backend, -1);
     int status = run_back(g, 0);
-    backend_place(g->backend, part);
+    backend_enter(g->backend, part);
     tape_clear(g->tape); // what a failed or stopped pass left
     return status;
 }

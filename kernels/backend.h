@@ -37,7 +37,8 @@ struct backend {
     void (*release)(void *memory);
     void (*upload)(void *device, const void *host, size_t bytes);
     void (*download)(void *host, const void *device, size_t bytes);
-    // Bytes of the device's memory that are free, and all; NULL where it is the host's.
+    // Bytes of the device's memory that are free, and all (of the part that ops run on); NULL where
+    // it is the host's.
     void (*memory)(size_t *unused, size_t *total);
     // Number of compute threads from now on (CPU); 0 = one per core.
     void (*set_threads)(int count);
@@ -61,7 +62,7 @@ struct backend {
     // memory comes from part `part` and ops run there, after everything that was asked before; each
     // part reaches the memory of all. Returns the part before; -1 only asks. NULL: there is one.
     int parts;
-    int (*place)(int part);
+    int (*enter)(int part);
     // Why the last op on this thread returned -1.
     const char *(*failure)(void);
 #define OP(name, arguments) int(*name) arguments;
@@ -69,9 +70,9 @@ struct backend {
 #undef OP
 };
 
-static inline int backend_place(const struct backend *b, int part)
+static inline int backend_enter(const struct backend *b, int part)
 {
-    return b->place ? b->place(part) : 0;
+    return b->enter ? b->enter(part) : 0;
 }
 
 // The CPU device, its instruction set chosen at the first call from what the processor has.

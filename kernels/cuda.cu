@@ -7,7 +7,7 @@
 #include "kernels/matmul_cuda.h"
 
 // The device of this process, from cuda_open on: one GPU, or several that share a model's layers
-// (backend->place). Each has a stream; what is asked of one after another waits for it.
+// (backend->enter). Each has a stream; what is asked of one after another waits for it.
 static struct gpu {
     int number, processors;
     cudaStream_t stream;
@@ -18,9 +18,9 @@ static struct gpu {
 } gpus[CUDA_PARTS_MOST];
 
 static struct {
-    int count; // 0: not open
-    int at;    // the part that ops run on
-    char name[64], text[256];
+    int count;                // 0: not open
+    int at;                   // the part that ops run on
+    char name[96], text[256]; // room for CUDA_PARTS_MOST numbers of four digits
     char failure[256];
     bool broken; // a copy failed: the next op says so
 } device;
@@ -75,7 +75,7 @@ int cuda_started(const char *kernel)
 }
 
 // The GPU that is left notes where it is; the one that is entered goes on from there.
-static int place(int part)
+static int enter(int part)
 {
     const int before = device.at;
     if (part < 0 || part == before || part >= device.count) return before;
@@ -107,19 +107,10 @@ static void device_release(void *memory)
     if (memory) cudaFree(memory);
 }
 
-// Of all GPUs together.
 static void device_memory(size_t *unused, size_t *total)
 {
-    *unused = *total = 0;
-    for (int i = 0; i < device.count; i++) {
-        size_t some = 0, all = 0;
-        if (cudaSetDevice(gpus[i].number) != cudaSuccess) continue;
-        entered = i;
-        if (cudaMemGetInfo(&some, &all) != cudaSuccess) continue;
-        *unused += some;
-        *total += all;
-    }
     cuda_stream();
+    if (cudaMemGetInfo(unused, total) != cudaSuccess) *unused = *total = 0;
 }
 
 void *cuda_scratch(size_t bytes)
@@ -132,8 +123,8 @@ void *cuda_scratch(size_t bytes)
     g->scratch = device_alloc(size);
     g->scratch_size = g->scratch ? size : 0;
     if (g->scratch) return g->scratch;
-    size_t unused = 0, total = 0;
-    cudaMemGetInfo(&unused, &total);
+    size_t unused, total;
+    device_memory(&unused, &total);
     cuda_fail("out of memory on cuda:%d: an op needs %.1f MB of scratch, %.1f of %.1f MB are free",
               g->number, (double)size / 1e6, (double)unused / 1e6, (double)total / 1e6);
     return nullptr;
@@ -268,6 +259,7 @@ static int join_parts(int count, char *why, size_t room)
             cudaError_t error = cudaDeviceCanAccessPeer(&can, gpus[i].number, gpus[k].number);
             if (error == cudaSuccess) error = cudaSetDevice(gpus[i].number);
             if (error == cudaSuccess && can) error = cudaDeviceEnablePeerAccess(gpus[k].number, 0);
+            if (error == cudaErrorPeerAccessAlreadyEnabled) error = cudaSuccess;
             if (error == cudaSuccess && can) continue;
             cudaGetLastError();
             snprintf(why, room, "cuda:%d cannot reach the memory of cuda:%d%s%s", gpus[i].number,
@@ -292,6 +284,24 @@ static void name_parts(const int *numbers, int count)
                       numbers[i]);
 }
 
+static int open_parts(const int *numbers, int count, char *why, size_t room)
+{
+    device.text[0] = '\0';
+    name_parts(numbers, count);
+    for (int i = 0; i < count; i++)
+        if (open_part(i, numbers[i], why, room) < 0) return -1;
+    return count > 1 ? join_parts(count, why, room) : 0;
+}
+
+// Steps of several GPUs are not recorded.
+static void use_parts(int count)
+{
+    table.parts = count;
+    table.enter = enter;
+    table.record = nullptr, table.recorded = nullptr, table.play = nullptr, table.forget = nullptr;
+}
+
+// What a failure leaves open stays so: the program computes on the CPU from then on.
 static const struct backend *open_gpus(const int *numbers, int count, char *why, size_t room)
 {
     if (device.count && same_parts(numbers, count)) return &table;
@@ -299,19 +309,10 @@ static const struct backend *open_gpus(const int *numbers, int count, char *why,
         snprintf(why, room, "this program computes on %s already", device.name);
         return nullptr;
     }
-    device.text[0] = '\0';
-    name_parts(numbers, count);
-    for (int i = 0; i < count; i++)
-        if (open_part(i, numbers[i], why, room) < 0) return nullptr;
-    if (count > 1 && join_parts(count, why, room) < 0) return nullptr;
-    if (count > 1) {
-        table.parts = count;
-        table.place = place;
-        // Steps of several GPUs are not recorded.
-        table.record = nullptr, table.recorded = nullptr, table.play = nullptr;
-        table.forget = nullptr;
-    }
+    const int status = open_parts(numbers, count, why, room);
     device.at = 0, entered = -1;
+    if (status < 0) return nullptr;
+    if (count > 1) use_parts(count);
     device.count = count;
     return &table;
 }

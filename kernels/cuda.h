@@ -27,7 +27,7 @@ static constexpr unsigned ALL_LANES = 0xffffffff;
 
 // --- on the host ---------------------------------------------------------------------------------
 
-// The stream of the GPU that ops run on, and which part of the device it is (backend->place); it is
+// The stream of the GPU that ops run on, and which part of the device it is (backend->enter); it is
 // the calling thread's GPU from now on.
 cudaStream_t cuda_stream(void);
 int cuda_part(void);

@@ -294,7 +294,7 @@ static int fused_gelu_cuda(const struct fused_gelu *p)
     if (p->form != GELU_TANH || !p->w.bias || !many(n, floats(p->x), &p->w, p->mode))
         return FUSED_NOT;
     uint16_t *x = static_cast<uint16_t *>(cuda_scratch((size_t)(n * k) * sizeof *x));
-    if (!x || matmul_narrow(x, p->x->data, n * k, DTYPE_F32) < 0) return -1;
+    if (!x) return -1;
     const struct lt_product product = { .y = floats(p->y),
                                         .y_dtype = DTYPE_F32,
                                         .a = { x, DTYPE_BF16, false, 0 },
@@ -306,7 +306,8 @@ static int fused_gelu_cuda(const struct fused_gelu *p)
                                         .bias = floats(p->w.bias),
                                         .add = false,
                                         .gelu = true };
-    return lt_multiply(&product);
+    if (!lt_can(&product)) return FUSED_NOT;
+    return matmul_narrow(x, p->x->data, n * k, DTYPE_F32) < 0 ? -1 : lt_multiply(&product);
 }
 
 const struct fused fused_cuda = {

@@ -24,6 +24,7 @@ struct plan {
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t first, second, result;
     cublasLtMatmulAlgo_t algorithm;
+    bool refused; // cuBLASLt has none
 };
 
 static struct {
@@ -135,6 +136,7 @@ static cublasStatus_t plan_choose(struct plan *p)
     return s;
 }
 
+// The plan, also of a product that cuBLASLt refuses: it is not asked again.
 static struct plan *plan_find(const struct shape_key *key, cublasStatus_t *status)
 {
     for (int i = 0; i < lt.count; i++)
@@ -144,7 +146,8 @@ static struct plan *plan_find(const struct shape_key *key, cublasStatus_t *statu
     p->key = *key;
     *status = plan_describe(p);
     if (*status == CUBLAS_STATUS_SUCCESS) *status = plan_choose(p);
-    if (*status != CUBLAS_STATUS_SUCCESS) {
+    p->refused = *status == CUBLAS_STATUS_NOT_SUPPORTED;
+    if (*status != CUBLAS_STATUS_SUCCESS && !p->refused) {
         plan_release(p);
         return nullptr;
     }
@@ -153,10 +156,8 @@ static struct plan *plan_find(const struct shape_key *key, cublasStatus_t *statu
     return p;
 }
 
-int lt_multiply(const struct lt_product *p)
+static struct shape_key key_of(const struct lt_product *p)
 {
-    const float one = 1, kept = p->add ? 1 : 0;
-    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     struct shape_key key;
     memset(&key, 0, sizeof key); // compared byte by byte
     key.n = p->n, key.m = p->m, key.k = p->k, key.row = p->row;
@@ -167,10 +168,27 @@ int lt_multiply(const struct lt_product *p)
     key.align_a = alignment(p->a.data), key.align_b = alignment(p->b.data);
     key.align_y = alignment(p->y);
     key.part = cuda_part();
+    return key;
+}
+
+bool lt_can(const struct lt_product *p)
+{
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    const struct shape_key key = key_of(p);
+    cuda_stream(); // its GPU
+    const struct plan *plan = plan_find(&key, &status);
+    return plan && !plan->refused;
+}
+
+int lt_multiply(const struct lt_product *p)
+{
+    const float one = 1, kept = p->add ? 1 : 0;
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    const struct shape_key key = key_of(p);
     const cudaStream_t stream = cuda_stream();
     struct plan *plan = plan_find(&key, &status);
-    if (!plan && p->gelu) return FUSED_NOT;
-    if (!plan) return failed("no algorithm", status);
+    if (plan && plan->refused) status = CUBLAS_STATUS_NOT_SUPPORTED;
+    if (!plan || plan->refused) return failed("no algorithm", status);
     if (p->bias) set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
     status = cublasLtMatmul(lt.of[key.part].handle, plan->operation, &one, p->b.data, plan->first,
                             p->a.data, plan->second, &kept, p->y, plan->result, p->y, plan->result,

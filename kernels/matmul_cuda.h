@@ -67,8 +67,8 @@ struct lt_side {
     int64_t line; // numbers from one vector (turned: line of K) to the next; 0: no gap
 };
 
-// y[n,m] = a[n,K] b[m,K]^T (+ bias[m]) (+ y); y is f32, or bf16 without bias. gelu: the tanh form of
-// that, with bias.
+// y[n,m] = a[n,K] b[m,K]^T (+ bias[m]) (+ y); y is f32, or bf16 without bias. gelu: the tanh form
+// of that, with bias.
 struct lt_product {
     void *y;
     enum dtype y_dtype; // DTYPE_F32, which is 0, or DTYPE_BF16
@@ -79,7 +79,8 @@ struct lt_product {
     bool add, gelu;
 };
 
-// 0 or -1; with gelu FUSED_NOT where cuBLASLt has none for such a product: nothing was computed.
 int lt_multiply(const struct lt_product *p);
+// Has cuBLASLt an algorithm for it?
+bool lt_can(const struct lt_product *p);
 
 #endif

@@ -28,6 +28,7 @@ struct load {
     const int64_t *which;   // samples of real, numbers in its data
     int64_t count;
     int64_t rows;
+    const struct backend *where; // the run will be; NULL: on the host
 };
 
 static int dry_open(struct dry *d, struct model *outline, const struct settings *s, size_t keep,
@@ -143,20 +144,24 @@ static uint64_t program_bytes(const struct sft *real)
     return now > known ? now - known : 0;
 }
 
-// In the many passes of a run each lane comes to the longest samples sometime. Returns the bytes of
-// one lane's arena.
+// In the many passes of a run each lane comes to the longest samples sometime: all get what the one
+// with most needed. Returns the bytes of an arena.
 static size_t level_lanes(struct lanes *l)
 {
-    const struct lane *most = &l->list[0];
-    for (int k = 1; k < LANES; k++)
-        if (l->list[k].arena.peak > most->arena.peak) most = &l->list[k];
+    size_t arena = 0, held = 0;
+    uint64_t pool = 0;
+    for (int k = 0; k < LANES; k++) {
+        if (l->list[k].arena.peak > arena) arena = l->list[k].arena.peak;
+        if (l->list[k].tape.held > held) held = l->list[k].tape.held;
+        if (l->list[k].tape.peak > pool) pool = l->list[k].tape.peak;
+    }
     for (int k = 0; k < LANES; k++) {
         if (!l->list[k].arena.peak) continue; // there are fewer samples than lanes
-        l->list[k].arena.peak = most->arena.peak;
-        l->list[k].tape.held = most->tape.held;
-        l->list[k].tape.peak = most->tape.peak;
+        l->list[k].arena.peak = arena;
+        l->list[k].tape.held = held;
+        l->list[k].tape.peak = pool;
     }
-    return most->arena.peak;
+    return arena;
 }
 
 static int count_once(struct forecast *f, struct model *outline, const struct settings *s,
@@ -189,15 +194,16 @@ static int count(struct forecast *f, struct model *outline, const struct setting
     f->keep = 0;
     if (count_once(f, outline, s, load, err) < 0) return -1;
     if (!settings_is(s, "train.checkpointing", "auto")) return 0;
-    const uint64_t own = memory_own(&f->parts), most = memory_free();
+    const uint64_t own = memory_own(&f->parts), most = memory_free(load->where);
     if (most <= own) return 0;
     f->keep = f->parts.of[MEMORY_ACTIVATIONS] + (most - own) / 2;
     return count_once(f, outline, s, load, err);
 }
 
-int sft_forecast(const struct sft *t, struct forecast *f, struct err *err)
+int sft_forecast(const struct sft *t, const struct backend *where, struct forecast *f,
+                 struct err *err)
 {
-    struct load load = { .real = t };
+    struct load load = { .real = t, .where = where };
     struct model *outline = outline_model(t->job->model, err);
     if (!outline) return -1;
     int64_t *which = sft_heaviest(t, &load.count);
@@ -210,9 +216,9 @@ int sft_forecast(const struct sft *t, struct forecast *f, struct err *err)
 }
 
 static int of_rows(struct forecast *f, struct model *outline, const struct settings *s,
-                   int64_t rows, struct err *err)
+                   int64_t rows, const struct backend *where, struct err *err)
 {
-    const struct load load = { .rows = rows };
+    const struct load load = { .rows = rows, .where = where };
     *f = (struct forecast){ 0 };
     const int status = count(f, outline, s, &load, err);
     outline_free(outline);
@@ -223,14 +229,14 @@ int forecast_model(struct forecast *f, const struct model *m, const struct setti
                    int64_t rows, struct err *err)
 {
     struct model *outline = outline_model(m, err);
-    return outline ? of_rows(f, outline, s, rows, err) : -1;
+    return outline ? of_rows(f, outline, s, rows, m->arena.backend, err) : -1;
 }
 
 int forecast_shape(struct forecast *f, const char *shape, const struct settings *s, int64_t rows,
                    struct err *err)
 {
     struct model *outline = outline_shape(shape, err);
-    return outline ? of_rows(f, outline, s, rows, err) : -1;
+    return outline ? of_rows(f, outline, s, rows, NULL, err) : -1;
 }
 
 int forecast_data(struct forecast *f, const struct model *m, const struct settings *s,
@@ -247,7 +253,7 @@ int forecast_data(struct forecast *f, const struct model *m, const struct settin
     int status = d.job.model ? sft_data_open(&d.t, err) : -1;
     if (status == 0) {
         sft_plan_steps(&d.t);
-        status = sft_forecast(&d.t, f, err);
+        status = sft_forecast(&d.t, m->arena.backend, f, err);
     }
     sft_data_close(&d.t);
     settings_free(d.job.settings);

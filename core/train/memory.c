@@ -53,9 +53,24 @@ void memory_note(uint64_t *peak)
     if (now > *peak) *peak = now;
 }
 
-uint64_t memory_free(void)
+static uint64_t free_apart(const struct backend *b)
+{
+    const int before = backend_enter(b, -1);
+    uint64_t sum = 0;
+    for (int part = 0; part < (b->parts ? b->parts : 1); part++) {
+        size_t unused, total;
+        backend_enter(b, part);
+        b->memory(&unused, &total);
+        sum += unused;
+    }
+    backend_enter(b, before);
+    return sum;
+}
+
+uint64_t memory_free(const struct backend *b)
 {
     uint64_t kb, most, used;
+    if (b && b->apart && b->memory) return free_apart(b);
     if (!read_number("/proc/meminfo", "MemAvailable:", &kb)) return 0;
     uint64_t available = kb * 1024;
     // "max" where there is no limit.

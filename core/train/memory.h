@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kernels/backend.h"
+
 enum memory_part {
     MEMORY_MAPPED,      // weights read where their files are mapped: shared, and given back when
                         // memory is short, so not among the run's own
@@ -30,7 +32,8 @@ uint64_t memory_own(const struct memory_parts *p); // all but what is mapped
 uint64_t memory_now(void);
 // *peak becomes that, if it is more.
 void memory_note(uint64_t *peak);
-// Bytes that can be had without pushing anything out, within the limits of a container; 0: unknown.
-uint64_t memory_free(void);
+// Bytes that can be had on this device (NULL: the host) without pushing anything out, within the
+// limits of a container; 0: unknown.
+uint64_t memory_free(const struct backend *b);
 
 #endif

@@ -51,6 +51,12 @@ void optimizer_configure(struct optimizer *o, const struct params *p, const stru
             settings_real(s, g == GROUP_IRA ? "train.weight_decay.ira" : "train.weight_decay");
 }
 
+// What is computed with a parameter is computed where it lies.
+static void param_enter(const struct params *p, const struct param *one)
+{
+    backend_enter(p->backend, one->weight ? one->weight->device_part : 0);
+}
+
 static int gradient_norm(const struct params *p, double *norm, struct err *err)
 {
     double sum = 0;
@@ -59,6 +65,7 @@ static int gradient_norm(const struct params *p, double *norm, struct err *err)
                                   .dtype = DTYPE_F32,
                                   .rank = 1,
                                   .shape = { p->list[i].count } };
+        param_enter(p, &p->list[i]);
         if (p->backend->sum_squares(&sum, &g) < 0)
             return err_set(err, "sum_squares: %s", p->backend->failure());
     }
@@ -69,6 +76,7 @@ static int gradient_norm(const struct params *p, double *norm, struct err *err)
 static int update(const struct params *p, const struct param *one, const struct adamw_step *step,
                   struct err *err)
 {
+    param_enter(p, one);
     struct tensor t[4] = { { .data = one->tensor->data },
                            { .data = one->grad->data },
                            { .data = one->m },
@@ -79,8 +87,8 @@ static int update(const struct params *p, const struct param *one, const struct 
     return 0;
 }
 
-int optimizer_step(struct optimizer *o, struct params *p, struct optimizer_taken *taken,
-                   struct err *err)
+static int take_step(struct optimizer *o, struct params *p, struct optimizer_taken *taken,
+                     struct err *err)
 {
     const double share = schedule_share(o->schedule, o->step, o->steps, o->warmup);
     taken->rate = share * o->rate[GROUP_BACKBONE];
@@ -102,10 +110,16 @@ int optimizer_step(struct optimizer *o, struct params *p, struct optimizer_taken
                                          .decay = one->decay ? o->decay[one->group] : 0,
                                          .scale = clip < 1 ? clip : 1,
                                          .step = o->step };
-        backend_place(p->backend, one->weight ? one->weight->place : 0);
         if (update(p, one, &step, err) < 0) return -1;
     }
-    backend_place(p->backend, 0);
     model_weights_changed(p->model);
     return 0;
+}
+
+int optimizer_step(struct optimizer *o, struct params *p, struct optimizer_taken *taken,
+                   struct err *err)
+{
+    const int status = take_step(o, p, taken, err);
+    backend_enter(p->backend, 0);
+    return status;
 }

@@ -110,7 +110,8 @@ static int record(struct sft *t, const char *what, struct err *err)
 static void tell_plan(struct sft *t)
 {
     struct job *j = t->job;
-    const double own = (double)memory_own(&t->forecast.parts), free = (double)memory_free();
+    const double own = (double)memory_own(&t->forecast.parts),
+                 free = (double)memory_free(j->backend);
     job_log(j, "%lld parameters are trained, %.4g%% of %lld", (long long)t->params.trained,
             100 * (double)t->params.trained / (double)t->params.total, (long long)t->params.total);
     job_log(j, "forecast: %.0f MB of memory, beside %.0f MB of mapped weights; %.0f MB are free",
@@ -126,7 +127,8 @@ static int begin(struct sft *t, struct err *err)
     if (status != 0) return status;
     sft_plan_steps(t);
     sft_score_choose(t);
-    if (sft_forecast(t, &t->forecast, err) < 0 || sft_prepare(t, err) < 0) return -1;
+    if (sft_forecast(t, t->job->backend, &t->forecast, err) < 0 || sft_prepare(t, err) < 0)
+        return -1;
     tell_plan(t);
     optimizer_configure(&t->optimizer, &t->params, t->job->settings, t->steps);
     if (save_newest(t->out.path) >= 0) {

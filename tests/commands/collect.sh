@@ -58,7 +58,10 @@ lines "/plot $layers run visual --where layer=0 --interval text,visual" \
     "/plot $layers run visual --interval text" "/plot $layers run visual text --interval text,visual" \
     "/plot $layers run visual --interval text,none"
 check "intervals are drawn or refused" 'select(.event=="done").ok | tostring' $'true\nfalse\nfalse\nfalse'
-check_has "the interval of a bar" 'select(.event=="text").text' " to "
+check_has "the interval of a bar" 'select(.event=="text") | .text | test(" \\([-0-9.e]+ to [-0-9.e]+\\)\n")' true
+check_has "one column" 'select(.event=="error").message' "takes two columns"
+check_has "two values" 'select(.event=="error").message' "goes with one column Y, not 2"
+check_has "no such column" 'select(.event=="error").message' "none"
 same "a picture" "$(head -c 4 "$work/a.png" | tail -c 3)" PNG
 
 # A report: tables are written anew, the rest stays.

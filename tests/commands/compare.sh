@@ -28,6 +28,10 @@ same "less work" "$(value compare 'prefill GFLOP' 3 | awk '{print ($1 < 0.8), ($
 lines "/load $llava" "${short[@]}" "/image $scene" '/set prune.score uniform' '/compare sample.max_tokens=2 | off Where is it?'
 check "titles name methods" 'select(.event=="columns").titles | join("; ")' \
     'A: sample.max_tokens=2 (prune.score=uniform); B: off'
+lines "/load $llava" "${short[@]}" "/image $scene" '/compare off | fastv Where is it?'
+check_has "a preset without @" 'select(.event=="notice").message // select(.event=="notice").text' "the preset is @fastv"
+lines "/load $llava" "${short[@]}" "/image $scene" '/set ffn.approx skip' '/set ffn.layers 1' '/compare off | @fastv Where is it?'
+check "titles name what presets leave" 'select(.event=="columns").titles | join("; ")' 'A: off; B: @fastv'
 
 # Adapters: on for one side, off again afterwards.
 lines "/load $llava" "${short[@]}" "/image $scene" "/adapter load $llava/adapters/lora" 'What is in the picture?' \

@@ -67,7 +67,7 @@ static void curves_are_drawn_where_they_belong(void **state)
 // Above and below the mark, also where it is the only line; a bar has numbers behind it.
 static void intervals_stand_around_points(void **state)
 {
-    double x[] = { 0, 1 }, y[] = { 2, 3 }, low[] = { 1, NAN }, high[] = { 4, 3 };
+    double x[] = { 0, 1, 9 }, y[] = { 2, 3, NAN }, low[] = { 1, NAN, 1 }, high[] = { 4, 3, 9 };
     const struct plot_line line = {
         .name = "v", .x = x, .y = y, .low = low, .high = high, .count = 2
     };
@@ -79,7 +79,9 @@ static void intervals_stand_around_points(void **state)
     for (int i = 0; i < 7; i++, row = strtok_r(NULL, "\n", &rest)) {
         assert_non_null(row);
         // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): there is a row
-        assert_int_equal(row[strcspn(row, "|+") + 1], i == 4 ? '*' : '|');
+        const char *axis = row + strcspn(row, "|+");
+        assert_int_equal(axis[1], i == 4 ? '*' : '|');
+        assert_null(strchr(axis + 2, '|')); // the third is nowhere: it has no value
     }
     buf_clear(&b);
     plot_text(&b, &(struct plot_axes){ .names = names, .name_count = 2 }, &line, 1, 60, 7);

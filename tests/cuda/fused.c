@@ -69,7 +69,7 @@ static void check_add(int64_t n, int64_t k, int64_t m, enum dtype dtype, enum ma
 
 // --- gelu(x w^T) ---------------------------------------------------------------------------------
 
-// cuBLASLt need not have it; the one that the host plays has.
+// A GPU's cuBLASLt need not have it for every shape, but for those of encoders.
 static void check_gelu(int64_t n, int64_t k, int64_t m, enum gelu_form form, enum dtype dtype,
                        enum matmul_mode mode)
 {
@@ -82,7 +82,7 @@ static void check_gelu(int64_t n, int64_t k, int64_t m, enum gelu_form form, enu
     const int status = gpu->fused->gelu(&p);
     if (status < 0) fail_msg("%s", gpu->failure());
     const bool can = many && form == GELU_TANH, played = strstr(gpu->describe(), "host plays");
-    assert_true(status == 0 ? can : !can || !played);
+    assert_true(status == 0 ? can : !can || (!played && m < 1000));
     if (status == 0) {
         DONE(cpu->matmul(&y.on[0], &x.on[0], &w.on[0], &bias.on[0], MATMUL_F32));
         DONE(cpu->gelu(&y.on[0], &y.on[0], GELU_TANH));
@@ -191,6 +191,7 @@ static void fused_forms_equal_the_ops(void **state)
         check_gelu(n, 64, 33, GELU_TANH, dtype, mode);
         check_gelu(n, 1028, 8, GELU_TANH, dtype, mode);
         check_gelu(n, 64, 8, GELU_ERF, dtype, mode);
+        check_gelu(n, 1152, 1008, GELU_TANH, dtype, mode);
         check_ffn(n, 16, 40, dtype, mode);
         check_ffn(n, 264, 24, dtype, mode);
         check_ffn(n, 20, 44, dtype, mode);

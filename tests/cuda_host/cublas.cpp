@@ -71,6 +71,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
                               void *workspace, size_t workspace_size, cudaStream_t stream)
 {
     if (cuda_host_refuse()) return CUBLAS_STATUS_NOT_SUPPORTED;
+    cuda_host_check(stream);
     cuda_host_access access;
     uint64_t m, n, k, k2;
     float *left = unpack(a, a_layout, operation->a, true, &m, &k);

@@ -123,10 +123,17 @@ static inline float rsqrtf(float x)
 
 // --- the runtime ---------------------------------------------------------------------------------
 
-// $CUDA_HOST_GPUS GPUs (without it one), each with memory of its own.
+// $CUDA_HOST_GPUS GPUs (without it one), each with memory of its own and one stream, which reaches
+// another's memory when it was allowed to. A kernel or copy must come after all that was begun on
+// other GPUs (cudaStreamWaitEvent), else it fails.
 typedef int cudaError_t;
 typedef struct cuda_host_event *cudaEvent_t;
-enum { cudaSuccess, cudaErrorMemoryAllocation = 2, cudaErrorInvalidValue = 1 };
+enum {
+    cudaSuccess,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorPeerAccessAlreadyEnabled = 704
+};
 enum cudaMemcpyKind {
     cudaMemcpyHostToDevice = 1,
     cudaMemcpyDeviceToHost = 2,

@@ -28,6 +28,8 @@ int current;                        // GPU
 cudaError_t last;                   // of a kernel's start
 bool reaches[GPUS_MOST][GPUS_MOST]; // the memory of another
 
+long begun[GPUS_MOST]; // kernels and copies
+
 int gpus(void)
 {
     static const char *const said = getenv("CUDA_HOST_GPUS");
@@ -43,7 +45,9 @@ bool always_open(void)
 void protect_all(int rights)
 {
     if (always_open()) return;
-    for (auto &r : regions) mprotect(r.second.pages, r.second.size, rights);
+    for (auto &r : regions)
+        if (r.second.gpu == current || reaches[current][r.second.gpu])
+            mprotect(r.second.pages, r.second.size, rights);
 }
 
 // What a GPU of the host has: $CUDA_HOST_MEMORY bytes.
@@ -58,6 +62,26 @@ size_t rounded_up(size_t size, size_t to)
     return (size + to - 1) / to * to;
 }
 } // namespace
+
+// after[i]: how much of what was begun on GPU i has ended when the stream goes on, or the event is.
+struct cuda_host_stream {
+    int gpu;
+    long after[GPUS_MOST];
+};
+
+struct cuda_host_event {
+    int gpu;
+    long after[GPUS_MOST];
+};
+
+// The next kernel or copy of the stream: may it begin?
+static bool begin(cudaStream_t stream)
+{
+    bool good = stream && stream->gpu == current;
+    for (int i = 0; i < GPUS_MOST && good; i++) good = stream->after[i] == begun[i];
+    if (good) stream->after[stream->gpu] = ++begun[stream->gpu];
+    return good;
+}
 
 cuda_host_access::cuda_host_access()
 {
@@ -110,7 +134,7 @@ cudaError_t cudaMemGetInfo(size_t *unused, size_t *total)
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
-    if (cuda_host_refuse()) return cudaErrorInvalidValue;
+    if (cuda_host_refuse() || !begin(stream)) return cudaErrorInvalidValue;
     cuda_host_access access;
     memmove(to, from, size);
     return cudaSuccess;
@@ -118,7 +142,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyK
 
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream)
 {
-    if (cuda_host_refuse()) return cudaErrorInvalidValue;
+    if (cuda_host_refuse() || !begin(stream)) return cudaErrorInvalidValue;
     cuda_host_access access;
     memset(to, byte, size);
     return cudaSuccess;
@@ -132,23 +156,17 @@ cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned flags)
     return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
-struct cuda_host_event {
-    int gpu;
-};
-
-struct cuda_host_stream {
-    int gpu;
-};
-
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
-    *event = new cuda_host_event{ current };
+    *event = new cuda_host_event{ current, {} };
     return cudaSuccess;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
-    return event->gpu == stream->gpu ? cudaSuccess : cudaErrorInvalidValue;
+    if (event->gpu != stream->gpu) return cudaErrorInvalidValue;
+    memcpy(event->after, stream->after, sizeof event->after);
+    return cudaSuccess;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
@@ -158,12 +176,14 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
-    return stream && event ? cudaSuccess : cudaErrorInvalidValue;
+    for (int i = 0; i < GPUS_MOST; i++)
+        if (event->after[i] > stream->after[i]) stream->after[i] = event->after[i];
+    return cudaSuccess;
 }
 
 void cuda_host_check(cudaStream_t stream)
 {
-    if (stream->gpu != current) last = cudaErrorInvalidValue;
+    if (!begin(stream)) last = cudaErrorInvalidValue;
 }
 
 // --- graphs --------------------------------------------------------------------------------------
@@ -277,14 +297,15 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int number, int other)
 
 cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags)
 {
-    if (other == current || reaches[current][other]) return cudaErrorInvalidValue;
+    if (other == current) return cudaErrorInvalidValue;
+    if (reaches[current][other]) return cudaErrorPeerAccessAlreadyEnabled;
     reaches[current][other] = true;
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
-    *stream = new cuda_host_stream{ current };
+    *stream = new cuda_host_stream{ current, {} };
     return cudaSuccess;
 }
 
