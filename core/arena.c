@@ -13,6 +13,7 @@ struct arena_chunk {
     struct arena_chunk *spare; // chunks kept for reuse, on the newest chunk only
     char *data;
     size_t size, offset;
+    int part; // of the device, where it lies
 };
 
 static void chunk_free(struct arena *a, struct arena_chunk *chunk)
@@ -23,20 +24,23 @@ static void chunk_free(struct arena *a, struct arena_chunk *chunk)
 }
 
 // Takes the smallest spare chunk that is large enough: a small request must not use up a large one.
-static struct arena_chunk *chunk_reuse(struct arena_chunk **spare, size_t size)
+static struct arena_chunk *chunk_reuse(struct arena_chunk **spare, size_t size, int part)
 {
     struct arena_chunk **best = NULL;
     for (; *spare; spare = &(*spare)->older)
-        if ((*spare)->size >= size && (!best || (*spare)->size < (*best)->size)) best = spare;
+        if ((*spare)->part == part && (*spare)->size >= size &&
+            (!best || (*spare)->size < (*best)->size))
+            best = spare;
     if (!best) return NULL;
     struct arena_chunk *found = *best;
     *best = found->older;
     return found;
 }
 
-static struct arena_chunk *chunk_new(struct arena *a, size_t size)
+static struct arena_chunk *chunk_new(struct arena *a, size_t size, int part)
 {
     struct arena_chunk *chunk = xcalloc(1, sizeof *chunk);
+    chunk->part = part;
     if (size < ARENA_CHUNK) size = ARENA_CHUNK;
     chunk->size = !a->chunks && a->hint > size ? a->hint : size;
     chunk->data = a->backend->alloc(chunk->size);
@@ -55,10 +59,11 @@ void *arena_alloc(struct arena *a, size_t size)
     if (size > SIZE_MAX / 2) return NULL;
     size = (size + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
     struct arena_chunk *top = a->chunks;
-    if (!top || top->size - top->offset < size) {
+    const int part = backend_place(a->backend, -1);
+    if (!top || top->part != part || top->size - top->offset < size) {
         struct arena_chunk *spare = top ? top->spare : NULL;
-        struct arena_chunk *chunk = chunk_reuse(&spare, size);
-        if (!chunk) chunk = chunk_new(a, size);
+        struct arena_chunk *chunk = chunk_reuse(&spare, size, part);
+        if (!chunk) chunk = chunk_new(a, size, part);
         if (!chunk) return NULL;
         if (top) top->spare = NULL;
         chunk->older = top;
@@ -139,6 +144,7 @@ void arena_release(struct arena *a)
 void arena_settle(struct arena *a)
 {
     if (a->host && a->host->used) return;
+    if (a->backend->parts > 1) return; // each part has chunks of its own
     if (a->used || a->reserved < a->peak + a->peak / 4 || a->reserved <= 2 * ARENA_CHUNK) return;
     arena_release(a);
     arena_expect(a, a->peak);

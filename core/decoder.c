@@ -173,13 +173,30 @@ static void settle_ties(struct decoder_config *config, const struct checkpoint *
         config->tied = false;
 }
 
+// Of several GPUs the first holds everything but layers, and as many layers as make each hold as
+// much as the others.
+static int place_of(const struct binder *b, const struct decoder_config *c, int layer)
+{
+    const double heads = 2.0 * (double)(c->heads + c->kv_heads) * (double)c->dim;
+    const double one = 2.0 * (double)c->hidden * (heads + 3.0 * (double)c->ffn); // bytes, about
+    const double rest = (double)checkpoint_bytes(b->checkpoint) - one * c->layers;
+    const double before = (rest > 0 ? rest : 0) + one * (layer + 0.5);
+    const double all = (rest > 0 ? rest : 0) + one * c->layers;
+    return (int)(before / all * b->arena->backend->parts);
+}
+
 int decoder_bind(struct decoder *d, struct binder *b, const char *head)
 {
     const struct decoder_config *config = &d->config;
     d->layer = xcalloc((size_t)config->layers, sizeof *d->layer);
     settle_ties(&d->config, b->checkpoint, b->prefix, head);
     bind_matrix(b, &d->embed, config->vocab, config->hidden, "embed_tokens.weight");
-    for (int l = 0; l < config->layers; l++) bind_layer(b, &d->layer[l], config, l);
+    for (int l = 0; l < config->layers; l++) {
+        d->layer[l].place = place_of(b, config, l);
+        backend_place(b->arena->backend, d->layer[l].place);
+        bind_layer(b, &d->layer[l], config, l);
+    }
+    backend_place(b->arena->backend, 0);
     bind_vector(b, &d->norm, config->hidden, "norm.weight");
     d->head = d->embed;
     b->prefix = "";
@@ -510,11 +527,13 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
 
     for (int l = 0; l < d->config.layers && !graph_stop(g); l++) {
         struct layer layer = { p, l, 0, &d->layer[l], kv ? &kv->layer[l] : NULL };
+        backend_place(g->backend, d->layer[l].place);
         if (layer_begin(g, &p, &layer) < 0) break;
         layer.pass = p;
         h = graph_block(g, decoder_layer_stage, &layer, sizeof layer, h);
         h = layer_end(g, &layer, &p, h);
     }
+    backend_place(g->backend, 0);
     if (graph_ok(g)) h = site_run(g, SITE_FINAL, site_of(&p, -1, h)); // [n, D] = h[L]
     if (want == LOGITS_HIDDEN)
         *logits = h;

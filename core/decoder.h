@@ -23,6 +23,7 @@ struct decoder_layer {
     struct tensor input_norm, post_norm; // [D]
     struct linear q, k, v, o;            // [H*d,D] [Hkv*d,D] [Hkv*d,D] [D,H*d]
     struct linear gate, up, down;        // [ffn,D] [ffn,D] [D,ffn]
+    int place;                           // part of the device that computes it (backend->place)
 };
 
 struct decoder {

@@ -67,26 +67,43 @@ static const struct backend *open_cpu(const char *index, struct err *err)
     return NULL;
 }
 
-static const struct backend *open_gpu(int number, struct err *err)
+static const struct backend *open_gpus(const int *numbers, int count, struct err *err)
 {
     char why[256];
     const struct cuda_library *library = open_library(err);
     if (!library) return NULL;
-    const struct backend *b = library->open(number, why, sizeof why);
+    const struct backend *b = library->open(numbers, count, why, sizeof why);
     if (!b) err_set(err, "%s", why);
     return b;
 }
 
+// "0,1": how many numbers, or -1.
+static int read_numbers(const char *text, int numbers[CUDA_PARTS_MOST], struct err *err)
+{
+    int count = 0;
+    for (const char *p = text; p; count++) {
+        char *end;
+        const long number = strtol(p, &end, 10);
+        bool good = *p >= '0' && *p <= '9' && number < 1024 && (!*end || *end == ',');
+        for (int i = 0; i < count; i++) good &= numbers[i] != number;
+        if (!good || count == CUDA_PARTS_MOST)
+            return err_set(err,
+                           "'%s' names no GPUs: --device cuda:0, or cuda:0,1 for a model that "
+                           "one alone does not hold",
+                           text);
+        numbers[count] = (int)number;
+        p = *end ? end + 1 : NULL;
+    }
+    return count;
+}
+
 static const struct backend *open_cuda(const char *index, struct err *err)
 {
-    char *end = NULL;
-    const long number = index ? strtol(index, &end, 10) : 0;
-    if (index && (end == index || *end || number < 0 || number > 1023)) {
-        err_set(err, "'%s' is no number of a GPU: --device cuda:0", index);
-        return NULL;
-    }
+    int numbers[CUDA_PARTS_MOST];
+    const int count = read_numbers(index ? index : "0", numbers, err);
+    if (count < 0) return NULL;
     struct err why = { 0 };
-    const struct backend *b = open_gpu((int)number, &why);
+    const struct backend *b = open_gpus(numbers, count, &why);
     if (b) return b;
     err_set(err, "no GPU is used: %s; computing on the CPU", why.text);
     return backend_cpu();
@@ -105,7 +122,7 @@ const struct backend *device_find(const char *name, struct err *err)
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
         if (strlen(devices[i].name) == n && strncmp(devices[i].name, name, n) == 0)
             return devices[i].open(name[n] ? name + n + 1 : NULL, err);
-    err_set(err, "unknown device '%s': cpu or cuda[:N]", name);
+    err_set(err, "unknown device '%s': cpu or cuda[:N[,N...]]", name);
     return NULL;
 }
 

@@ -9,7 +9,7 @@
 #include "core/err.h"
 #include "kernels/backend.h"
 
-// "cpu", "cuda", "cuda:1"; NULL: the CPU. NULL with a message where the name is none of these.
+// "cpu", "cuda", "cuda:1", "cuda:0,1" (layers are split over both); NULL: the CPU. NULL with a message where the name is none of these.
 // Where the GPU is not to be had, err->text says why (else it is "") and the CPU is returned.
 const struct backend *device_find(const char *name, struct err *err);
 

@@ -13,6 +13,7 @@
 struct tape_room {
     float *data;
     int64_t count;
+    int part; // of the device, where it lies
     int idle; // passes since it was used
 };
 
@@ -75,8 +76,10 @@ int grad_gather(const struct backend *b, struct grad *d, int lane)
 static bool room_take(struct tape *t, struct grad *d)
 {
     size_t best = t->spare_count;
+    d->part = backend_place(t->backend, -1);
     for (size_t i = 0; i < t->spare_count; i++)
-        if (t->spare[i].count >= d->count && t->spare[i].count / 2 <= d->count &&
+        if (t->spare[i].part == d->part && t->spare[i].count >= d->count &&
+            t->spare[i].count / 2 <= d->count &&
             (best == t->spare_count || t->spare[i].count < t->spare[best].count))
             best = i;
     if (best < t->spare_count) {
@@ -97,7 +100,7 @@ static void room_give(struct tape *t, struct grad *d)
 {
     if (!d || !d->data || d->kept) return;
     t->spare = xreallocarray(t->spare, t->spare_count + 1, sizeof *t->spare);
-    t->spare[t->spare_count++] = (struct tape_room){ d->data, d->room, 0 };
+    t->spare[t->spare_count++] = (struct tape_room){ d->data, d->room, d->part, 0 };
     d->data = NULL;
 }
 
@@ -192,6 +195,7 @@ struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_
     struct tape_step *s = step_add(t);
     *s = *step;
     s->out = y;
+    s->part = backend_place(g->backend, -1);
     if (!y->grad) { // else a result written in several places
         y->grad = arena_alloc_host(g->arena, sizeof *y->grad);
         if (!y->grad) return graph_fail(g, "out of memory on %s", g->backend->name);
@@ -210,6 +214,7 @@ static int run_back(struct graph *g, size_t from)
     while (t->count > from && !graph_stop(g)) {
         struct tape_step s = t->steps[t->count - 1];
         t->count--;
+        backend_place(g->backend, s.part);
         if (tape_has_grad(s.out) && s.backward(g, &s) < 0) break;
         room_give(t, s.made);
     }
@@ -274,14 +279,17 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
                              .out = y,
                              .made = y->grad,
                              .block = run,
-                             .self = kept };
+                             .self = kept,
+                             .part = backend_place(g->backend, -1) };
     return y;
 }
 
 int tape_backward(struct graph *g)
 {
     if (g->arena->used > g->tape->held) g->tape->held = g->arena->used;
+    const int part = backend_place(g->backend, -1);
     int status = run_back(g, 0);
+    backend_place(g->backend, part);
     tape_clear(g->tape); // what a failed or stopped pass left
     return status;
 }

@@ -31,6 +31,7 @@ struct grad {
     struct grad *whole; // a view's: the gradient it is part of, from number `offset` on
     int64_t offset;
     int64_t room;  // numbers its buffer has room for
+    int part;      // of the device, where that lies
     bool kept;     // a weight's: the tape neither makes nor frees it
     float **lanes; // [lane_count] a weight's: sums of passes that run beside one another
     int lane_count;
@@ -52,6 +53,7 @@ struct tape_step {
     struct grad *made;    // the gradient of a result first written here
     graph_block_fn block; // of a part to be computed again
     void *self;
+    int part; // of the device, where it was computed
 };
 
 struct tape_room; // a buffer of the pool

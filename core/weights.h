@@ -30,7 +30,8 @@ struct weight {
     struct tensor *tensor; // in the model's structs
     struct linear *linear; // the layer whose weight (not bias) it is; else NULL
     enum model_part_kind part;
-    int rank; // as in the file: the convolution over patches has rank 4 there
+    int place; // part of the device where it lies (backend->place)
+    int rank;  // as in the file: the convolution over patches has rank 4 there
     int64_t shape[4];
 };
 

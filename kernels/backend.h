@@ -57,12 +57,22 @@ struct backend {
     // 0, -1, or 1: the ops' scratch has moved since, they must be recorded again.
     int (*play)(void *recording);
     void (*forget)(void *recording);
+    // Of several GPUs that are one device: how many (else 0), and where things are. From now on
+    // memory comes from part `part` and ops run there, after everything that was asked before; each
+    // part reaches the memory of all. Returns the part before; -1 only asks. NULL: there is one.
+    int parts;
+    int (*place)(int part);
     // Why the last op on this thread returned -1.
     const char *(*failure)(void);
 #define OP(name, arguments) int(*name) arguments;
 #include "kernels/ops.h"
 #undef OP
 };
+
+static inline int backend_place(const struct backend *b, int part)
+{
+    return b->place ? b->place(part) : 0;
+}
 
 // The CPU device, its instruction set chosen at the first call from what the processor has.
 const struct backend *backend_cpu(void);

@@ -13,13 +13,13 @@
 static constexpr size_t PART = 16 << 20, LARGE = 1 << 20, BOUNCE = 4 << 20;
 static constexpr int PARTS = 3, FETCHERS = 4;
 
-// One for the one device of the process; kept from the first large copy on.
-static struct {
+// One for each GPU; kept from its first large copy on.
+static struct ring {
     bool tried, there;
     char *part[PARTS];
     cudaEvent_t left[PARTS]; // the part's bytes have reached the GPU
     int next;
-} ring;
+} rings[CUDA_PARTS_MOST];
 
 static struct {
     bool tried;
@@ -35,17 +35,17 @@ static char *pinned(size_t size)
     return nullptr;
 }
 
-static bool ring_ready(void)
+static bool ring_ready(struct ring *r)
 {
-    if (ring.tried) return ring.there;
-    ring.tried = true;
+    if (r->tried) return r->there;
+    r->tried = true;
     for (int i = 0; i < PARTS; i++) {
-        ring.part[i] = pinned(PART);
-        if (!ring.part[i] ||
-            cudaEventCreateWithFlags(&ring.left[i], cudaEventDisableTiming) != cudaSuccess)
+        r->part[i] = pinned(PART);
+        if (!r->part[i] ||
+            cudaEventCreateWithFlags(&r->left[i], cudaEventDisableTiming) != cudaSuccess)
             return false;
     }
-    return ring.there = true;
+    return r->there = true;
 }
 
 // Several threads: one alone cannot read a file's pages as fast as the bus takes them.
@@ -67,18 +67,19 @@ static void fetch(char *to, const char *from, size_t bytes)
     for (std::thread &t : others) t.join();
 }
 
-static cudaError_t upload_parts(char *device, const char *host, size_t bytes, cudaStream_t stream)
+static cudaError_t upload_parts(struct ring *r, char *device, const char *host, size_t bytes,
+                                cudaStream_t stream)
 {
     for (size_t at = 0; at < bytes; at += PART) {
         const size_t size = std::min(PART, bytes - at);
-        const int i = ring.next;
-        cudaError_t error = cudaEventSynchronize(ring.left[i]);
+        const int i = r->next;
+        cudaError_t error = cudaEventSynchronize(r->left[i]);
         if (error != cudaSuccess) return error;
-        fetch(ring.part[i], host + at, size);
-        error = cudaMemcpyAsync(device + at, ring.part[i], size, cudaMemcpyHostToDevice, stream);
-        if (error == cudaSuccess) error = cudaEventRecord(ring.left[i], stream);
+        fetch(r->part[i], host + at, size);
+        error = cudaMemcpyAsync(device + at, r->part[i], size, cudaMemcpyHostToDevice, stream);
+        if (error == cudaSuccess) error = cudaEventRecord(r->left[i], stream);
         if (error != cudaSuccess) return error;
-        ring.next = (i + 1) % PARTS;
+        r->next = (i + 1) % PARTS;
     }
     return cudaSuccess;
 }
@@ -88,10 +89,11 @@ void cuda_upload(void *device, const void *host, size_t bytes)
 {
     const cudaStream_t stream = cuda_stream();
     if (!bytes || cuda_unrecordable("an upload")) return;
-    const bool large = bytes >= LARGE && ring_ready();
+    struct ring *ring = &rings[cuda_part()];
+    const bool large = bytes >= LARGE && ring_ready(ring);
     cuda_broke("copying to the GPU",
-               large ? upload_parts(static_cast<char *>(device), static_cast<const char *>(host),
-                                    bytes, stream)
+               large ? upload_parts(ring, static_cast<char *>(device),
+                                    static_cast<const char *>(host), bytes, stream)
                      : cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream));
 }
 

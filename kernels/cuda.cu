@@ -4,59 +4,87 @@
 #include <string.h>
 
 #include "kernels/cuda.h"
-#include "kernels/cuda_library.h"
 #include "kernels/matmul_cuda.h"
 
-// The one device of this process, from cuda_open on.
-static struct {
-    bool open;
+// The device of this process, from cuda_open on: one GPU, or several that share a model's layers
+// (backend->place). Each has a stream; what is asked of one after another waits for it.
+static struct gpu {
     int number, processors;
-    char name[16], text[192];
     cudaStream_t stream;
-    void *scratch; // grows only
+    cudaEvent_t left; // what was asked of it before the last move away
+    void *scratch;    // grows only
     size_t scratch_size;
+    bool early; // kernels may begin before the one in front has ended
+} gpus[CUDA_PARTS_MOST];
+
+static struct {
+    int count; // 0: not open
+    int at;    // the part that ops run on
+    char name[64], text[256];
     char failure[256];
     bool broken; // a copy failed: the next op says so
-    bool early;  // kernels may begin before the one in front has ended
-} gpu;
+} device;
 
-static thread_local bool entered; // the calling thread's device is the GPU
+static thread_local int entered = -1; // the part that is the calling thread's GPU
 
 int cuda_fail(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(gpu.failure, sizeof gpu.failure, format, args);
+    vsnprintf(device.failure, sizeof device.failure, format, args);
     va_end(args);
     return -1;
 }
 
 static const char *failure(void)
 {
-    return gpu.failure;
+    return device.failure;
+}
+
+int cuda_part(void)
+{
+    return device.at;
+}
+
+static struct gpu *here(void)
+{
+    return &gpus[device.at];
 }
 
 cudaStream_t cuda_stream(void)
 {
-    if (!entered) entered = cudaSetDevice(gpu.number) == cudaSuccess;
-    return gpu.stream;
+    if (entered != device.at && cudaSetDevice(here()->number) == cudaSuccess) entered = device.at;
+    return here()->stream;
 }
 
 bool cuda_early(void)
 {
-    return gpu.early;
+    return here()->early;
 }
 
 int cuda_processors(void)
 {
-    return gpu.processors;
+    return here()->processors;
 }
 
 int cuda_started(const char *kernel)
 {
     const cudaError_t error = cudaGetLastError();
-    if (gpu.broken) return -1; // its reason stays
+    if (device.broken) return -1; // its reason stays
     return error ? cuda_fail("%s: %s", kernel, cudaGetErrorString(error)) : 0;
+}
+
+// The GPU that is left notes where it is; the one that is entered goes on from there.
+static int place(int part)
+{
+    const int before = device.at;
+    if (part < 0 || part == before || part >= device.count) return before;
+    cudaStream_t stream = cuda_stream();
+    cuda_broke("leaving a GPU", cudaEventRecord(here()->left, stream));
+    device.at = part;
+    stream = cuda_stream();
+    cuda_broke("entering a GPU", cudaStreamWaitEvent(stream, gpus[before].left, 0));
+    return before;
 }
 
 // --- memory --------------------------------------------------------------------------------------
@@ -70,43 +98,58 @@ static void *device_alloc(size_t bytes)
     return nullptr;
 }
 
+// Freeing waits for the GPU whose memory it is; others may still read it.
 static void device_release(void *memory)
 {
     cuda_stream();
+    for (int i = 0; i < device.count && device.count > 1 && memory; i++)
+        cudaStreamSynchronize(gpus[i].stream);
     if (memory) cudaFree(memory);
 }
 
+// Of all GPUs together.
 static void device_memory(size_t *unused, size_t *total)
 {
+    *unused = *total = 0;
+    for (int i = 0; i < device.count; i++) {
+        size_t some = 0, all = 0;
+        if (cudaSetDevice(gpus[i].number) != cudaSuccess) continue;
+        entered = i;
+        if (cudaMemGetInfo(&some, &all) != cudaSuccess) continue;
+        *unused += some;
+        *total += all;
+    }
     cuda_stream();
-    if (cudaMemGetInfo(unused, total) != cudaSuccess) *unused = *total = 0;
 }
 
 void *cuda_scratch(size_t bytes)
 {
-    if (gpu.scratch && bytes <= gpu.scratch_size) return gpu.scratch;
+    struct gpu *g = here();
+    if (g->scratch && bytes <= g->scratch_size) return g->scratch;
     const size_t size = (bytes + (1 << 20)) >> 20 << 20; // never nothing
     if (cuda_unrecordable("more scratch memory")) return nullptr;
-    device_release(gpu.scratch); // waits for the ops that use it
-    gpu.scratch = device_alloc(size);
-    gpu.scratch_size = gpu.scratch ? size : 0;
-    if (gpu.scratch) return gpu.scratch;
-    size_t unused, total;
-    device_memory(&unused, &total);
-    cuda_fail("out of memory on %s: an op needs %.1f MB of scratch, %.1f of %.1f MB are free",
-              gpu.name, (double)size / 1e6, (double)unused / 1e6, (double)total / 1e6);
+    device_release(g->scratch); // waits for the ops that use it
+    g->scratch = device_alloc(size);
+    g->scratch_size = g->scratch ? size : 0;
+    if (g->scratch) return g->scratch;
+    size_t unused = 0, total = 0;
+    cudaMemGetInfo(&unused, &total);
+    cuda_fail("out of memory on cuda:%d: an op needs %.1f MB of scratch, %.1f of %.1f MB are free",
+              g->number, (double)size / 1e6, (double)unused / 1e6, (double)total / 1e6);
     return nullptr;
 }
 
 size_t cuda_scratch_held(void)
 {
-    return gpu.scratch_size;
+    size_t held = 0;
+    for (int i = 0; i < device.count; i++) held += gpus[i].scratch_size;
+    return held;
 }
 
 void cuda_broke(const char *what, cudaError_t error)
 {
-    if (error == cudaSuccess || gpu.broken) return;
-    gpu.broken = true;
+    if (error == cudaSuccess || device.broken) return;
+    device.broken = true;
     cuda_fail("%s: %s", what, cudaGetErrorString(error));
 }
 
@@ -123,11 +166,11 @@ static int threads(void)
 
 static const char *describe(void)
 {
-    return gpu.text;
+    return device.text;
 }
 
-static const struct backend device = {
-    .name = gpu.name,
+static struct backend table = {
+    .name = device.name,
     .apart = true,
     .alloc = device_alloc,
     .release = device_release,
@@ -191,33 +234,86 @@ static int look(int number, struct cuda_gpu *it, char *why, size_t room)
     return 0;
 }
 
-static const struct backend *open_gpu(int number, char *why, size_t room)
+// GPU `number` becomes part `part`, and the one that ops run on.
+static int open_part(int part, int number, char *why, size_t room)
 {
     struct cudaDeviceProp p;
-    if (gpu.open && gpu.number == number) return &device;
-    if (gpu.open) {
-        snprintf(why, room, "this program computes on %s already", gpu.name);
-        return nullptr;
-    }
-    if (properties(number, &p, why, room) < 0) return nullptr;
-    gpu.number = number;
-    gpu.processors = p.multiProcessorCount;
-    gpu.early = p.major >= 9;
+    struct gpu *g = &gpus[part];
+    char *end = device.text + strlen(device.text);
+    if (properties(number, &p, why, room) < 0) return -1;
+    *g = { .number = number, .processors = p.multiProcessorCount, .early = p.major >= 9 };
     cudaError_t error = cudaSetDevice(number);
-    if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking);
-    snprintf(gpu.name, sizeof gpu.name, "cuda:%d", number);
-    snprintf(gpu.text, sizeof gpu.text, "%s (%.120s, sm_%d%d, %.1f GB)", gpu.name, p.name, p.major,
+    if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking);
+    if (error == cudaSuccess) error = cudaEventCreateWithFlags(&g->left, cudaEventDisableTiming);
+    device.at = entered = part;
+    snprintf(end, sizeof device.text - (size_t)(end - device.text),
+             "%scuda:%d (%.60s, sm_%d%d, %.1f GB)", part ? ", " : "", number, p.name, p.major,
              p.minor, (double)p.totalGlobalMem / 1e9);
     if (error != cudaSuccess) {
-        snprintf(why, room, "%s: %s", gpu.name, cudaGetErrorString(error));
+        snprintf(why, room, "cuda:%d: %s", number, cudaGetErrorString(error));
+        return -1;
+    }
+    if (matmul_open() == 0) return 0;
+    snprintf(why, room, "cuda:%d: %s", number, device.failure);
+    return -1;
+}
+
+// Each GPU reads and writes the memory of all others.
+static int join_parts(int count, char *why, size_t room)
+{
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < count; k++) {
+            int can = 0;
+            if (i == k) continue;
+            cudaError_t error = cudaDeviceCanAccessPeer(&can, gpus[i].number, gpus[k].number);
+            if (error == cudaSuccess) error = cudaSetDevice(gpus[i].number);
+            if (error == cudaSuccess && can) error = cudaDeviceEnablePeerAccess(gpus[k].number, 0);
+            if (error == cudaSuccess && can) continue;
+            cudaGetLastError();
+            snprintf(why, room, "cuda:%d cannot reach the memory of cuda:%d%s%s", gpus[i].number,
+                     gpus[k].number, error ? ": " : "", error ? cudaGetErrorString(error) : "");
+            return -1;
+        }
+    return 0;
+}
+
+static bool same_parts(const int *numbers, int count)
+{
+    bool same = device.count == count;
+    for (int i = 0; i < count && same; i++) same = gpus[i].number == numbers[i];
+    return same;
+}
+
+static void name_parts(const int *numbers, int count)
+{
+    int n = snprintf(device.name, sizeof device.name, "cuda");
+    for (int i = 0; i < count; i++)
+        n += snprintf(device.name + n, sizeof device.name - (size_t)n, "%c%d", i ? ',' : ':',
+                      numbers[i]);
+}
+
+static const struct backend *open_gpus(const int *numbers, int count, char *why, size_t room)
+{
+    if (device.count && same_parts(numbers, count)) return &table;
+    if (device.count) {
+        snprintf(why, room, "this program computes on %s already", device.name);
         return nullptr;
     }
-    if (matmul_open() < 0) {
-        snprintf(why, room, "%s: %s", gpu.name, gpu.failure);
-        return nullptr;
+    device.text[0] = '\0';
+    name_parts(numbers, count);
+    for (int i = 0; i < count; i++)
+        if (open_part(i, numbers[i], why, room) < 0) return nullptr;
+    if (count > 1 && join_parts(count, why, room) < 0) return nullptr;
+    if (count > 1) {
+        table.parts = count;
+        table.place = place;
+        // Steps of several GPUs are not recorded.
+        table.record = nullptr, table.recorded = nullptr, table.play = nullptr;
+        table.forget = nullptr;
     }
-    gpu.open = true;
-    return &device;
+    device.at = 0, entered = -1;
+    device.count = count;
+    return &table;
 }
 
 static int product(float *y, const void *x, const void *w, int64_t n, int64_t k, int64_t m)
@@ -242,7 +338,7 @@ extern "C" __attribute__((visibility("default"))) const struct cuda_library *vlm
                                                  .table = sizeof(struct backend),
                                                  .count = count_gpus,
                                                  .look = look,
-                                                 .open = open_gpu,
+                                                 .open = open_gpus,
                                                  .product = product };
     return &library;
 }

@@ -2,7 +2,7 @@
 // numbers of any dtype; and the design of the CUDA device.
 //
 // An op NAME is written in NAME.cu as `int NAME_cuda(...)`, beside NAME.c. It starts kernels on the
-// one stream of the device and returns at once; uploads, downloads and other ops wait for it by the
+// one stream of the GPU and returns at once; uploads, downloads and other ops wait for it by the
 // order of the stream. What the host reads and writes itself is host memory (core/arena.h); nothing
 // above kernels/ touches device memory but by upload, download and ops (backend->apart).
 //
@@ -16,7 +16,7 @@
 #include <cuda_runtime.h>
 
 extern "C" {
-#include "kernels/backend.h"
+#include "kernels/cuda_library.h"
 #define OP(name, arguments) int name##_cuda arguments;
 #include "kernels/ops.h"
 #undef OP
@@ -27,8 +27,10 @@ static constexpr unsigned ALL_LANES = 0xffffffff;
 
 // --- on the host ---------------------------------------------------------------------------------
 
-// The device's stream; it is the calling thread's device from now on.
+// The stream of the GPU that ops run on, and which part of the device it is (backend->place); it is
+// the calling thread's GPU from now on.
 cudaStream_t cuda_stream(void);
+int cuda_part(void);
 // Memory for one op, until the next op takes some; NULL when there is none (the failure is noted).
 void *cuda_scratch(size_t bytes);
 size_t cuda_scratch_held(void);
@@ -59,7 +61,7 @@ int cuda_play(void *recording);
 void cuda_forget(void *recording);
 bool cuda_unrecordable(const char *what);
 
-// Multiprocessors of the device.
+// Multiprocessors of the GPU.
 int cuda_processors(void);
 
 // Can a kernel begin before the one in front of it has ended? (LAUNCH_EARLY)
@@ -95,8 +97,9 @@ static inline void cuda_launch_early(void (*kernel)(Wants...), dim3 grid, dim3 b
 #else
 #define UNROLL
 #define LAUNCH_EARLY LAUNCH
-#define LAUNCH(kernel, grid, block, shared, ...)                                            \
-    (cuda_host_start((grid), (block), (size_t)(shared), kernel __VA_OPT__(, ) __VA_ARGS__), \
+#define LAUNCH(kernel, grid, block, shared, ...)                       \
+    (cuda_host_start(cuda_stream(), (grid), (block), (size_t)(shared), \
+                     kernel __VA_OPT__(, ) __VA_ARGS__),               \
      cuda_started(#kernel))
 #define SHARED_MEMORY(type, name) type *name = static_cast<type *>(cuda_host_shared())
 #endif

@@ -11,6 +11,8 @@
 
 #define CUDA_LIBRARY_SYMBOL "vlmsh_cuda_library"
 
+enum { CUDA_PARTS_MOST = 16 };
+
 // One GPU, without starting anything on it.
 struct cuda_gpu {
     char text[160]; // "NVIDIA H200, sm_90"
@@ -25,8 +27,9 @@ struct cuda_library {
     int (*count)(char *why, size_t room);
     // 0, or -1 with the reason.
     int (*look)(int number, struct cuda_gpu *gpu, char *why, size_t room);
-    // The device of GPU `number`: the same at each call, one GPU a process. NULL with the reason.
-    const struct backend *(*open)(int number, char *why, size_t room);
+    // The device of these GPUs (at most CUDA_PARTS_MOST): the same at each call, one device a
+    // process. NULL with the reason.
+    const struct backend *(*open)(const int *numbers, int count, char *why, size_t room);
     // For measurements, what cuBLASLt alone takes: y[n,m] (f32) = x[n,k] w[m,k]^T, x and w bf16.
     int (*product)(float *y, const void *x, const void *w, int64_t n, int64_t k, int64_t m);
 };

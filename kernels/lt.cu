@@ -16,6 +16,7 @@ struct shape_key {
     int64_t n, m, k, row, a_line, b_line;
     int32_t dtype, y_dtype, a_turned, b_turned, add, bias;
     uint32_t align_a, align_b, align_y;
+    int32_t part; // of the device
 };
 
 struct plan {
@@ -26,8 +27,10 @@ struct plan {
 };
 
 static struct {
-    cublasLtHandle_t handle;
-    void *workspace;
+    struct {
+        cublasLtHandle_t handle;
+        void *workspace;
+    } of[CUDA_PARTS_MOST];    // each part
     struct plan plans[PLANS]; // the oldest is replaced
     int count, next;
 } lt;
@@ -39,9 +42,10 @@ static int failed(const char *what, cublasStatus_t status)
 
 int matmul_open(void)
 {
-    const cublasStatus_t status = cublasLtCreate(&lt.handle);
+    const int part = cuda_part();
+    const cublasStatus_t status = cublasLtCreate(&lt.of[part].handle);
     if (status != CUBLAS_STATUS_SUCCESS) return failed("start", status);
-    if (cudaMalloc(&lt.workspace, WORKSPACE) == cudaSuccess) return 0;
+    if (cudaMalloc(&lt.of[part].workspace, WORKSPACE) == cudaSuccess) return 0;
     return cuda_fail("out of memory: %d MB for matrix products", WORKSPACE >> 20);
 }
 
@@ -122,8 +126,8 @@ static cublasStatus_t plan_choose(struct plan *p)
     prefer(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p->key.align_a);
     prefer(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p->key.align_y);
     prefer(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p->key.align_y);
-    s = cublasLtMatmulAlgoGetHeuristic(lt.handle, p->operation, p->first, p->second, p->result,
-                                       p->result, wish, 1, &found, &count);
+    s = cublasLtMatmulAlgoGetHeuristic(lt.of[p->key.part].handle, p->operation, p->first, p->second,
+                                       p->result, p->result, wish, 1, &found, &count);
     cublasLtMatmulPreferenceDestroy(wish);
     if (s == CUBLAS_STATUS_SUCCESS && !count) s = CUBLAS_STATUS_NOT_SUPPORTED;
     if (s == CUBLAS_STATUS_SUCCESS) p->algorithm = found.algo;
@@ -161,12 +165,13 @@ int lt_multiply(const struct lt_product *p)
     key.add = p->add, key.bias = p->bias != nullptr;
     key.align_a = alignment(p->a.data), key.align_b = alignment(p->b.data);
     key.align_y = alignment(p->y);
+    key.part = cuda_part();
     const cudaStream_t stream = cuda_stream();
     struct plan *plan = plan_find(&key, &status);
     if (!plan) return failed("no algorithm", status);
     if (p->bias) set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
-    status = cublasLtMatmul(lt.handle, plan->operation, &one, p->b.data, plan->first, p->a.data,
-                            plan->second, &kept, p->y, plan->result, p->y, plan->result,
-                            &plan->algorithm, lt.workspace, WORKSPACE, stream);
+    status = cublasLtMatmul(lt.of[key.part].handle, plan->operation, &one, p->b.data, plan->first,
+                            p->a.data, plan->second, &kept, p->y, plan->result, p->y, plan->result,
+                            &plan->algorithm, lt.of[key.part].workspace, WORKSPACE, stream);
     return status == CUBLAS_STATUS_SUCCESS ? cuda_started("cublasLt") : failed("multiply", status);
 }

@@ -107,7 +107,7 @@ static const struct option_row rows[] = {
     { "-f", "FILE", "run a script, then leave; may be repeated (- = standard input)", take_file },
     { "--plain", NULL, "lines of text, no full screen", take_plain },
     { "--json", NULL, "one JSON object a line on standard output", take_json },
-    { "--device", "cpu|cuda[:N]", "where to compute", take_device },
+    { "--device", "cpu|cuda[:N[,N...]]", "where to compute; several GPUs share the layers", take_device },
     { "--threads", "N", "compute threads (default: one per core)", take_threads },
     { "--db", "FILE", "keep sessions there ($XDG_STATE_HOME/vlmsh/vlmsh.db)", take_db },
     { "--session", "NAME", "resume this session, or begin it", take_session },
@@ -162,8 +162,8 @@ void options_release(struct options *o)
 
 void options_usage(FILE *out)
 {
-    fputs("usage: vlmsh [MODEL] [-c LINE]... [-f FILE] [--plain|--json] [--device cpu|cuda[:N]]\n"
-          "             [--threads N] [--db FILE] [--session NAME] [-D NAME=VALUE]\n",
+    fputs("usage: vlmsh [MODEL] [-c LINE]... [-f FILE] [--plain|--json]\n"
+          "             [--device cpu|cuda[:N[,N...]]] [--threads N] [--db FILE] [--session NAME] [-D NAME=VALUE]\n",
           out);
 }
 

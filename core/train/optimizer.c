@@ -102,8 +102,10 @@ int optimizer_step(struct optimizer *o, struct params *p, struct optimizer_taken
                                          .decay = one->decay ? o->decay[one->group] : 0,
                                          .scale = clip < 1 ? clip : 1,
                                          .step = o->step };
+        backend_place(p->backend, one->weight ? one->weight->place : 0);
         if (update(p, one, &step, err) < 0) return -1;
     }
+    backend_place(p->backend, 0);
     model_weights_changed(p->model);
     return 0;
 }

@@ -69,6 +69,7 @@ static int add(struct params *p, char *name, enum param_kind kind, enum param_gr
 {
     const int64_t count = tensor_count(tensor);
     struct tensor master = *tensor;
+    backend_place(p->backend, weight ? weight->place : 0); // beside it
     p->list = xreallocarray(p->list, p->count + 1, sizeof *p->list);
     struct param *one = &p->list[p->count++];
     *one = (struct param){ .name = name,
@@ -226,6 +227,7 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
         p->lora = chosen.lora;
         p->whole = chosen.whole;
         status = add_weights(p, &chosen, (uint64_t)settings_integer(s, "train.seed"), err);
+        backend_place(p->backend, 0);
         selection_release(&chosen);
     }
     if (status < 0)

@@ -59,10 +59,15 @@ extern dim3 blockDim, gridDim;
 // Runs a kernel; `dynamic` bytes of shared memory begin as NaNs.
 void cuda_host_launch(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel);
 void *cuda_host_shared(void);
-// The same with the values that its arguments have now: a graph runs it later.
+typedef struct cuda_host_stream *cudaStream_t;
+// The same with the values that its arguments have now: a graph runs it later. The stream must be
+// of the GPU that cudaSetDevice named.
+void cuda_host_check(cudaStream_t stream);
 template <typename Kernel, typename... Arguments>
-void cuda_host_start(dim3 grid, dim3 block, size_t dynamic, Kernel kernel, Arguments... arguments)
+void cuda_host_start(cudaStream_t stream, dim3 grid, dim3 block, size_t dynamic, Kernel kernel,
+                     Arguments... arguments)
 {
+    cuda_host_check(stream);
     cuda_host_launch(grid, block, dynamic, [=]() { kernel(arguments...); });
 }
 
@@ -118,8 +123,8 @@ static inline float rsqrtf(float x)
 
 // --- the runtime ---------------------------------------------------------------------------------
 
+// $CUDA_HOST_GPUS GPUs (without it one), each with memory of its own.
 typedef int cudaError_t;
-typedef struct cuda_host_stream *cudaStream_t;
 typedef struct cuda_host_event *cudaEvent_t;
 enum { cudaSuccess, cudaErrorMemoryAllocation = 2, cudaErrorInvalidValue = 1 };
 enum cudaMemcpyKind {
@@ -153,6 +158,9 @@ cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned flags);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+cudaError_t cudaDeviceCanAccessPeer(int *can, int number, int other);
+cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags);
 cudaError_t cudaGetLastError(void);
 const char *cudaGetErrorString(cudaError_t error);
 template <typename F> cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttribute what, int value)

@@ -13,14 +13,26 @@ namespace
 
 enum { PAGE = 4096 };
 
+enum { GPUS_MOST = 8 };
+
 struct region {
     char *pages;
     size_t size; // without the last page, which nobody may touch
+    int gpu;
 };
 
 std::map<char *, region> regions; // by what the caller got
 int doors;                        // how many accesses are open
-size_t handed_out;
+size_t handed_out[GPUS_MOST];
+int current;                        // GPU
+cudaError_t last;                   // of a kernel's start
+bool reaches[GPUS_MOST][GPUS_MOST]; // the memory of another
+
+int gpus(void)
+{
+    static const char *const said = getenv("CUDA_HOST_GPUS");
+    return said ? atoi(said) : 1;
+}
 
 bool always_open(void)
 {
@@ -34,7 +46,7 @@ void protect_all(int rights)
     for (auto &r : regions) mprotect(r.second.pages, r.second.size, rights);
 }
 
-// What the GPU of the host has: $CUDA_HOST_MEMORY bytes.
+// What a GPU of the host has: $CUDA_HOST_MEMORY bytes.
 size_t all_memory(void)
 {
     static const char *const said = getenv("CUDA_HOST_MEMORY");
@@ -60,7 +72,7 @@ cuda_host_access::~cuda_host_access()
 cudaError_t cudaMalloc(void **memory, size_t size)
 {
     *memory = nullptr;
-    if (size > all_memory() - handed_out - 64) return cudaErrorMemoryAllocation;
+    if (size > all_memory() - handed_out[current] - 64) return cudaErrorMemoryAllocation;
     // It ends where the last page begins, as far as its alignment lets it.
     const size_t inside = rounded_up(size ? size : 1, 64), pages = rounded_up(inside, PAGE);
     char *at = (char *)mmap(nullptr, pages + PAGE, PROT_READ | PROT_WRITE,
@@ -69,8 +81,8 @@ cudaError_t cudaMalloc(void **memory, size_t size)
     mprotect(at + pages, PAGE, PROT_NONE);
     char *given = at + (pages - inside);
     memset(given, 0xff, inside < 65536 ? inside : 65536); // NaNs: what nobody wrote shows
-    regions[given] = { at, pages };
-    handed_out += inside;
+    regions[given] = { at, pages, current };
+    handed_out[current] += inside;
     if (!doors && !always_open()) mprotect(at, pages, PROT_NONE);
     *memory = given;
     return cudaSuccess;
@@ -82,7 +94,8 @@ cudaError_t cudaFree(void *memory)
     const auto found = regions.find((char *)memory);
     if (found == regions.end()) return cudaErrorInvalidValue;
     munmap(found->second.pages, found->second.size + PAGE);
-    handed_out -= found->second.size - (size_t)(found->first - found->second.pages);
+    handed_out[found->second.gpu] -=
+        found->second.size - (size_t)(found->first - found->second.pages);
     regions.erase(found);
     return cudaSuccess;
 }
@@ -90,7 +103,7 @@ cudaError_t cudaFree(void *memory)
 cudaError_t cudaMemGetInfo(size_t *unused, size_t *total)
 {
     *total = all_memory();
-    *unused = *total - handed_out;
+    *unused = *total - handed_out[current];
     return cudaSuccess;
 }
 
@@ -119,20 +132,38 @@ cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned flags)
     return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
+struct cuda_host_event {
+    int gpu;
+};
+
+struct cuda_host_stream {
+    int gpu;
+};
+
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
-    *event = nullptr;
+    *event = new cuda_host_event{ current };
     return cudaSuccess;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
-    return cudaSuccess;
+    return event->gpu == stream->gpu ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+    return stream && event ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+void cuda_host_check(cudaStream_t stream)
+{
+    if (stream->gpu != current) last = cudaErrorInvalidValue;
 }
 
 // --- graphs --------------------------------------------------------------------------------------
@@ -208,14 +239,14 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t run)
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
-    *count = 1;
+    *count = gpus();
     return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int number)
 {
     memset(p, 0, sizeof *p);
-    if (number) return cudaErrorInvalidValue;
+    if (number < 0 || number >= gpus()) return cudaErrorInvalidValue;
     snprintf(p->name, sizeof p->name, "a GPU that the host plays");
     p->major = 9;
     p->multiProcessorCount = 2;
@@ -226,18 +257,34 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int number)
 
 cudaError_t cudaSetDevice(int number)
 {
-    return number ? cudaErrorInvalidValue : cudaSuccess;
+    if (number < 0 || number >= gpus()) return cudaErrorInvalidValue;
+    current = number;
+    return cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int *number)
 {
-    *number = 0;
+    *number = current;
+    return cudaSuccess;
+}
+
+// $CUDA_HOST_ALONE=1: none reaches another's memory.
+cudaError_t cudaDeviceCanAccessPeer(int *can, int number, int other)
+{
+    *can = number != other && !getenv("CUDA_HOST_ALONE");
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags)
+{
+    if (other == current || reaches[current][other]) return cudaErrorInvalidValue;
+    reaches[current][other] = true;
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
-    *stream = nullptr;
+    *stream = new cuda_host_stream{ current };
     return cudaSuccess;
 }
 
@@ -248,7 +295,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 
 cudaError_t cudaGetLastError(void)
 {
-    return cudaSuccess;
+    const cudaError_t error = last;
+    last = cudaSuccess;
+    return error;
 }
 
 const char *cudaGetErrorString(cudaError_t error)

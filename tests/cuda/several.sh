@@ -1,0 +1,47 @@
+#!/bin/bash
+# --device cuda:0,1: layers split over two GPUs compute what one computes, forwards and backwards; a
+# model that one alone does not hold fits two.
+export CUDA_HOST_GPUS=2 # where the host plays them
+if [ "$("$VLMSH" --db "$(mktemp -u)" --json -c /devices | jq 'select(.name == "devices").rows | length')" -lt 3 ]; then
+    echo "skipped: there are no two GPUs"
+    exit 0
+fi
+(
+    . tests/cuda/suites.bash
+    export TEST_DEVICE=cuda:0,1
+    run_suites families/goldens
+    run_suites_open families/training
+    exit $failed
+) || exit 1
+
+. tests/commands/common.bash
+ask() {
+    vlmsh "$llava" "$@" --json -c '/set sample.max_tokens 6' -c '/set sample.ignore_eos on' -c "/image $scene" -c 'What is this?' \
+        -c '/set prune.score contribution' -c /regen >"$work/events" 2>"$work/told" || fail "it does not answer: $*"
+    jq -c 'select(.event == "answer").ids' "$work/events"
+}
+one=$(ask --device cuda:0)
+same "both answers" "$(wc -l <<<"$one")" 2
+same "on both" "$(ask --device cuda:0,1)" "$one"
+same "in the other order" "$(ask --device cuda:1,0)" "$one"
+vlmsh --device cuda:0,1 --json -c /version >"$work/events"
+check_has "its name" 'select(.event == "text").text' "cuda:0 ("
+check_has "both names" 'select(.event == "text").text' "), cuda:1 ("
+vlmsh --device cuda:0,0 -c /version 2>"$work/told" && fail "a GPU named twice"
+grep -q "'0,0' names no GPUs" "$work/told" || fail "told: $(cat "$work/told")"
+vlmsh --device cuda:0,5 -c /version 2>"$work/told" >/dev/null
+grep -q "no GPU is used: there is no cuda:5: .*; computing on the CPU" "$work/told" || fail "told: $(cat "$work/told")"
+
+case $VLMSH_CUDA in *cuda_host*) ;; *) finish ;; esac
+CUDA_HOST_ALONE=1 vlmsh --device cuda:0,1 -c /version 2>"$work/told" >/dev/null
+grep -q "cuda:0 cannot reach the memory of cuda:1" "$work/told" || fail "told: $(cat "$work/told")"
+# cuBLASLt takes 32 MB of each.
+export CUDA_HOST_MEMORY=$((43 * 1024 * 1024))
+talk() {
+    printf '%s\n' '/load demo/model' '/set sample.max_tokens 2' 'Hello!' | vlmsh --device "$1" --json >"$work/events"
+}
+talk cuda:0
+check_has "no room in one" 'select(.event == "error").message' "out of memory"
+talk cuda:0,1
+check "room in two" 'select(.event == "done").ok' $'true\ntrue\ntrue'
+finish
