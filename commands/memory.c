@@ -101,8 +101,10 @@ const struct command command_memory = {
     .name = "memory",
     .usage = "/memory [--csv FILE]",
     .help = "What model and conversation take: weights, keys and values by layer, pictures.",
-    .details = "Weights are mapped from their files: what is in memory can be given back by the\n"
-               "system at any time. Pruned layers hold fewer rows.",
+    .details =
+        "Weights are mapped from their files: what is in memory can be given back by the\n"
+        "system at any time. Pruned layers hold fewer rows; keys and values of kv.dtype bf16\n"
+        "take half as much as those of f32.",
     .max = 2,
     .needs = NEEDS_MODEL,
     .complete = COMPLETE_PATH,

@@ -47,8 +47,8 @@ static float soften(float *scores, int64_t from, int64_t to, float *high, float 
 
 // --- few rows -----------------------------------------------------------------------------------
 
-// out = out * fade + weight[0..n) times the rows of v from number `at` on.
-VEC_INLINE void add_values(float *out, const void *v, int64_t at, int64_t step, int64_t width,
+// out = out * fade + weight[0..n) times the rows of v.
+VEC_INLINE void add_values(float *out, const void *v, int64_t step, int64_t width,
                            const float *weight, int64_t n, float fade, const enum dtype dtype)
 {
     for (int64_t c = 0; c < width; c += 4 * VEC) {
@@ -57,7 +57,7 @@ VEC_INLINE void add_values(float *out, const void *v, int64_t at, int64_t step, 
             vf s[4] = { { 0 } };
             for (int64_t i = 0; i < n; i++)
                 for (int j = 0; j < 4; j++)
-                    s[j] += vf_set(weight[i]) * vf_load_as(v, at + i * step + c + j * VEC, dtype);
+                    s[j] += vf_set(weight[i]) * vf_load_as(v, i * step + c + j * VEC, dtype);
             for (int j = 0; j < 4; j++)
                 vf_store(out + c + j * VEC, vf_load(out + c + j * VEC) * vf_set(fade) + s[j]);
             continue;
@@ -66,7 +66,7 @@ VEC_INLINE void add_values(float *out, const void *v, int64_t at, int64_t step, 
             int64_t part = some - j < VEC ? some - j : VEC;
             vf s = { 0 };
             for (int64_t i = 0; i < n; i++)
-                s += vf_set(weight[i]) * vf_load_part_n_as(v, at + i * step + c + j, part, dtype);
+                s += vf_set(weight[i]) * vf_load_part_n_as(v, i * step + c + j, part, dtype);
             vf_store(out + c + j, vf_load(out + c + j) * vf_set(fade) + s);
         }
     }
@@ -75,7 +75,9 @@ VEC_INLINE void add_values(float *out, const void *v, int64_t at, int64_t step, 
 VEC_INLINE void attend_few(const struct call *c, const struct task *t, float *scores,
                            const enum dtype dtype)
 {
-    const int64_t step = key_step(c), head = t->head * c->width;
+    const int64_t step = key_step(c);
+    const void *k = numbers_at(c->k, t->head * c->width, dtype);
+    const void *v = numbers_at(c->v, t->head * c->width, dtype);
     for (int64_t j = 0; j < c->keys; j += BLOCK)
         for (int64_t r = 0; r < t->rows; r++) {
             int64_t from = row_first(c, t, r) - j, to = row_last(c, t, r) - j;
@@ -84,10 +86,11 @@ VEC_INLINE void attend_few(const struct call *c, const struct task *t, float *sc
             if (from >= to) continue;
             const float *q = c->q + row_at(c, t, r);
             for (int64_t i = from; i < to; i++)
-                scores[i] = dot_as(q, c->k, head + (j + i) * step, c->width, dtype) * c->scale;
+                scores[i] =
+                    dot_as(q, numbers_at(k, (j + i) * step, dtype), c->width, dtype) * c->scale;
             float fade = soften(scores, from, to, &t->high[r], &t->sum[r]);
-            add_values(t->out + r * c->padded, c->v, head + (j + from) * step, step, c->width,
-                       scores + from, to - from, fade, dtype);
+            add_values(t->out + r * c->padded, numbers_at(v, (j + from) * step, dtype), step,
+                       c->width, scores + from, to - from, fade, dtype);
         }
 }
 
@@ -115,17 +118,16 @@ VEC_INLINE void pack_block(const struct call *c, const struct task *t, const str
                            int64_t j, const enum dtype dtype)
 {
     int64_t step = key_step(c), n = c->keys - j < BLOCK ? c->keys - j : BLOCK;
-    const int64_t at = j * step + t->head * c->width;
-    const size_t size = dtype == DTYPE_BF16 ? 2 : 4;
+    const void *k = numbers_at(c->k, j * step + t->head * c->width, dtype);
+    const void *v = numbers_at(c->v, j * step + t->head * c->width, dtype);
     for (int64_t i = 0; i < BLOCK; i += TILE_COLS)
-        panel_pack_as(room->keys + i * c->width,
-                      (const char *)c->k + (size_t)(at + i * step) * size, (size_t)step * size,
-                      i < n ? n - i : 0, 0, c->width, dtype);
+        panel_pack_as(room->keys + i * c->width, numbers_at(k, i * step, dtype),
+                      (size_t)step * dtype_size(dtype), i < n ? n - i : 0, 0, c->width, dtype);
     for (int64_t i = 0; i < n; i++)
         for (int64_t e = 0; e < c->width; e += VEC) {
             int64_t some = c->width - e < VEC ? c->width - e : VEC;
             float *to = room->values + (e / TILE_COLS * BLOCK + i) * TILE_COLS + e % TILE_COLS;
-            vf_store(to, vf_load_part_n_as(c->v, at + i * step + e, some, dtype));
+            vf_store(to, vf_load_part_n_as(v, i * step + e, some, dtype));
         }
     for (int64_t e = 0; e < c->padded; e += TILE_COLS)
         memset(room->values + (e * BLOCK + n * TILE_COLS), 0,
@@ -203,11 +205,11 @@ VEC_INLINE void write_probs(const struct call *c, const struct task *t, int64_t 
     int64_t head = t->head * c->group + r % c->group, token = t->from + r / c->group;
     float *to = c->probs + (head * c->tokens + token) * c->keys;
     const float *q = c->q + row_at(c, t, r);
+    const void *k = numbers_at(c->k, t->head * c->width, dtype);
     int64_t first = row_first(c, t, r), last = row_last(c, t, r), step = key_step(c);
-    const int64_t at = t->head * c->width;
     memset(to, 0, (size_t)c->keys * sizeof *to);
     for (int64_t j = first; j < last; j++)
-        to[j] = dot_as(q, c->k, at + j * step, c->width, dtype) * c->scale;
+        to[j] = dot_as(q, numbers_at(k, j * step, dtype), c->width, dtype) * c->scale;
     for (int64_t j = first; j < last; j += VEC) {
         int64_t some = last - j < VEC ? last - j : VEC;
         vf e = vf_exp(vf_load_part(to + j, some) - vf_set(t->high[r]));

@@ -73,25 +73,30 @@ VEC_INLINE int64_t key_step(const struct call *c)
     return c->kv_heads * c->width;
 }
 
-// a[0..n) times the numbers of b from `at` on.
-VEC_INLINE float dot_as(const float *a, const void *b, int64_t at, int64_t n, enum dtype dtype)
+// Number i of keys or values, and those behind it.
+VEC_INLINE const void *numbers_at(const void *x, int64_t i, enum dtype dtype)
+{
+    return (const char *)x + i * (dtype == DTYPE_BF16 ? 2 : 4);
+}
+
+VEC_INLINE float dot_as(const float *a, const void *b, int64_t n, enum dtype dtype)
 {
     vf s0 = { 0 }, s1 = { 0 };
     int64_t i = 0;
     for (; i + 2 * VEC <= n; i += 2 * VEC) {
-        s0 += vf_load(a + i) * vf_load_as(b, at + i, dtype);
-        s1 += vf_load(a + i + VEC) * vf_load_as(b, at + i + VEC, dtype);
+        s0 += vf_load(a + i) * vf_load_as(b, i, dtype);
+        s1 += vf_load(a + i + VEC) * vf_load_as(b, i + VEC, dtype);
     }
     for (; i < n; i += VEC) {
         int64_t some = n - i < VEC ? n - i : VEC;
-        s0 += vf_load_part_n(a + i, some) * vf_load_part_n_as(b, at + i, some, dtype);
+        s0 += vf_load_part_n(a + i, some) * vf_load_part_n_as(b, i, some, dtype);
     }
     return vf_sum(s0 + s1);
 }
 
 VEC_INLINE float dot(const float *a, const float *b, int64_t n)
 {
-    return dot_as(a, b, 0, n, DTYPE_F32);
+    return dot_as(a, b, n, DTYPE_F32);
 }
 
 // c[rows, .. + TILE_COLS] = a b, rows <= TILE_ROWS.
