@@ -11,3 +11,30 @@ struct tensor *linear_forward(struct graph *g, struct tensor *x, const struct li
     low = op_scale(g, low, w->lora->scale);
     return op_add(g, y, op_matmul(g, low, &w->lora->b, NULL)); // [N, out]
 }
+
+// NULL: the device has no such form (or it failed, which is noted).
+static struct tensor *fused_gelu(struct graph *g, struct tensor *x, const struct linear *w,
+                                 enum gelu_form form)
+{
+    if (!g->backend->fused || g->tape || w->lora || !x || !graph_ok(g)) return NULL;
+    struct arena_mark mark = arena_mark(g->arena);
+    struct tensor *y = graph_new2(g, DTYPE_F32, x->shape[0], w->weight.shape[0]);
+    if (!y) return NULL;
+    const struct fused_gelu p = { .y = y,
+                                  .x = x,
+                                  .w = { &w->weight, graph_weight(&w->bias) },
+                                  .form = (int)form,
+                                  .mode = (int)g->matmul };
+    const int status = g->backend->fused->gelu(&p);
+    if (status == 0) return y;
+    if (status < 0) graph_fail(g, "GELU: %s", g->backend->failure());
+    arena_reset(g->arena, mark);
+    return NULL;
+}
+
+struct tensor *linear_gelu(struct graph *g, struct tensor *x, const struct linear *w,
+                           enum gelu_form form)
+{
+    struct tensor *y = fused_gelu(g, x, w, form);
+    return y ? y : op_gelu(g, linear_forward(g, x, w), form);
+}

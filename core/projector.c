@@ -16,8 +16,7 @@ int projector_bind(struct projector *p, struct binder *b, int64_t in, int64_t ou
 
 struct tensor *projector_forward(struct graph *g, const struct projector *p, struct tensor *x)
 {
-    x = linear_forward(g, x, &p->linear_1); // [S, D]
-    if (p->layers == 1) return x;
-    x = op_gelu(g, x, p->act);
-    return linear_forward(g, x, &p->linear_2); // [S, D]
+    if (p->layers == 1) return linear_forward(g, x, &p->linear_1); // [S, D]
+    x = linear_gelu(g, x, &p->linear_1, p->act);                   // [S, D]
+    return linear_forward(g, x, &p->linear_2);                     // [S, D]
 }

@@ -71,23 +71,46 @@ int grad_gather(const struct backend *b, struct grad *d, int lane)
     return b->add(&to, &to, &from) < 0 ? -1 : fill_zero(b, from.data, d->count);
 }
 
-// Gives d a buffer: the smallest of the pool that is large enough and not much too large (passes
-// are of different length), or a new one.
+static void room_free(struct tape *t, size_t i)
+{
+    t->backend->release(t->spare[i].data);
+    t->bytes -= (uint64_t)t->spare[i].count * sizeof *t->spare[i].data;
+    t->spare[i] = t->spare[--t->spare_count];
+}
+
+// The smallest buffer of the pool that is large enough and not much too large (passes are of
+// different length); spare_count: there is none. *small: the largest that is not much too small.
+static size_t room_find(const struct tape *t, const struct grad *d, size_t *small)
+{
+    const size_t none = t->spare_count;
+    size_t best = none;
+    *small = none;
+    for (size_t i = 0; i < none; i++) {
+        const struct tape_room *r = &t->spare[i];
+        if (r->part != d->part || r->count / 2 > d->count || d->count / 2 > r->count) continue;
+        if (r->count >= d->count) {
+            if (best == none || r->count < t->spare[best].count) best = i;
+        } else if (*small == none || r->count > t->spare[*small].count) {
+            *small = i;
+        }
+    }
+    return best;
+}
+
+// Gives d a buffer of the pool, or a new one: in the place of one that was a little too small, or
+// the pool would hold one for each length that there is.
 static bool room_take(struct tape *t, struct grad *d)
 {
-    size_t best = t->spare_count;
+    size_t small;
     d->part = backend_place(t->backend, -1);
-    for (size_t i = 0; i < t->spare_count; i++)
-        if (t->spare[i].part == d->part && t->spare[i].count >= d->count &&
-            t->spare[i].count / 2 <= d->count &&
-            (best == t->spare_count || t->spare[i].count < t->spare[best].count))
-            best = i;
+    const size_t best = room_find(t, d, &small);
     if (best < t->spare_count) {
         d->data = t->spare[best].data;
         d->room = t->spare[best].count;
         t->spare[best] = t->spare[--t->spare_count];
         return true;
     }
+    if (small < t->spare_count) room_free(t, small);
     d->data = t->backend->alloc((size_t)d->count * sizeof *d->data);
     if (!d->data) return false;
     d->room = d->count;

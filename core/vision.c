@@ -287,9 +287,8 @@ static struct tensor *block_stage(struct graph *g, void *self, struct tensor *h)
 
     x = op_layernorm(g, h, graph_weight(&w->norm2_gain), graph_weight(&w->norm2_bias),
                      (float)c->eps);
-    x = linear_forward(g, x, &w->fc1); // [B*S', ffn]
-    x = op_gelu(g, x, c->act);
-    x = linear_forward(g, x, &w->fc2); // [B*S', Dv]
+    x = linear_gelu(g, x, &w->fc1, c->act); // [B*S', ffn]
+    x = linear_forward(g, x, &w->fc2);      // [B*S', Dv]
     h = op_add(g, h, x);
     graph_scratch_end(g, scratch);
     return h;

@@ -146,7 +146,8 @@ static int multiply(void *y, enum dtype dtype, const uint16_t *x, int64_t n,
                                   .k = tensor_row(w->w),
                                   .row = m,
                                   .bias = floats(w->bias),
-                                  .add = add };
+                                  .add = add,
+                                  .gelu = false };
     return lt_multiply(&p);
 }
 
@@ -297,6 +298,30 @@ static int fused_ffn_cuda(const struct fused_ffn *p)
     return ffn_many(p, x, gate, reinterpret_cast<uint16_t *>(scratch));
 }
 
-const struct fused fused_cuda = { .qkv = fused_qkv_cuda,
-                                  .add = fused_add_cuda,
-                                  .ffn = fused_ffn_cuda };
+// --- GELU ----------------------------------------------------------------------------------------
+
+// cuBLASLt's own is the tanh form.
+static int fused_gelu_cuda(const struct fused_gelu *p)
+{
+    const int64_t n = p->x->shape[0], k = p->x->shape[1], m = p->w.w->shape[0];
+    if (p->form != GELU_TANH || !p->w.bias || !many(n, floats(p->x), &p->w, p->mode))
+        return FUSED_NOT;
+    uint16_t *x = static_cast<uint16_t *>(cuda_scratch((size_t)(n * k) * sizeof *x));
+    if (!x || matmul_narrow(x, p->x->data, n * k, DTYPE_F32) < 0) return -1;
+    const struct lt_product product = { .y = floats(p->y),
+                                        .y_dtype = DTYPE_F32,
+                                        .a = { x, DTYPE_BF16, false, 0 },
+                                        .b = { p->w.w->data, DTYPE_BF16, false, 0 },
+                                        .n = n,
+                                        .m = m,
+                                        .k = k,
+                                        .row = m,
+                                        .bias = floats(p->w.bias),
+                                        .add = false,
+                                        .gelu = true };
+    return lt_multiply(&product);
+}
+
+const struct fused fused_cuda = {
+    .qkv = fused_qkv_cuda, .add = fused_add_cuda, .ffn = fused_ffn_cuda, .gelu = fused_gelu_cuda
+};

@@ -47,10 +47,19 @@ struct fused_ffn {
     int mode;
 };
 
+// y = gelu(x w^T + bias).
+struct fused_gelu {
+    struct tensor *y;       // [n,M]
+    const struct tensor *x; // [n,K]
+    struct fused_linear w;
+    int form, mode; // enum gelu_form, enum matmul_mode
+};
+
 struct fused {
     int (*qkv)(const struct fused_qkv *p);
     int (*add)(const struct fused_add *p);
     int (*ffn)(const struct fused_ffn *p);
+    int (*gelu)(const struct fused_gelu *p);
 };
 
 #endif

@@ -14,7 +14,7 @@ static constexpr uint32_t ALIGN_MOST = 256;
 // What an algorithm is chosen for.
 struct shape_key {
     int64_t n, m, k, row, a_line, b_line;
-    int32_t dtype, y_dtype, a_turned, b_turned, add, bias;
+    int32_t dtype, y_dtype, a_turned, b_turned, add, bias, gelu;
     uint32_t align_a, align_b, align_y;
     int32_t part; // of the device
 };
@@ -90,8 +90,9 @@ static cublasStatus_t plan_describe(struct plan *p)
     // K runs down a side that is not turned; the first side must have it across, the second down.
     const cublasOperation_t first = k->b_turned ? CUBLAS_OP_N : CUBLAS_OP_T;
     const cublasOperation_t second = k->a_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const cublasLtEpilogue_t epilogue =
-        k->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    const cublasLtEpilogue_t epilogue = k->gelu   ? CUBLASLT_EPILOGUE_GELU_BIAS
+                                        : k->bias ? CUBLASLT_EPILOGUE_BIAS
+                                                  : CUBLASLT_EPILOGUE_DEFAULT;
     cublasStatus_t s = cublasLtMatmulDescCreate(&p->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     if (s != CUBLAS_STATUS_SUCCESS) return s;
     set(p, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
@@ -162,12 +163,13 @@ int lt_multiply(const struct lt_product *p)
     key.a_line = p->a.line, key.b_line = p->b.line;
     key.dtype = p->a.dtype, key.y_dtype = p->y_dtype;
     key.a_turned = p->a.turned, key.b_turned = p->b.turned;
-    key.add = p->add, key.bias = p->bias != nullptr;
+    key.add = p->add, key.bias = p->bias != nullptr, key.gelu = p->gelu;
     key.align_a = alignment(p->a.data), key.align_b = alignment(p->b.data);
     key.align_y = alignment(p->y);
     key.part = cuda_part();
     const cudaStream_t stream = cuda_stream();
     struct plan *plan = plan_find(&key, &status);
+    if (!plan && p->gelu) return FUSED_NOT;
     if (!plan) return failed("no algorithm", status);
     if (p->bias) set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
     status = cublasLtMatmul(lt.of[key.part].handle, plan->operation, &one, p->b.data, plan->first,

@@ -67,7 +67,8 @@ struct lt_side {
     int64_t line; // numbers from one vector (turned: line of K) to the next; 0: no gap
 };
 
-// y[n,m] = a[n,K] b[m,K]^T (+ bias[m]) (+ y); y is f32, or bf16 without bias.
+// y[n,m] = a[n,K] b[m,K]^T (+ bias[m]) (+ y); y is f32, or bf16 without bias. gelu: the tanh form of
+// that, with bias.
 struct lt_product {
     void *y;
     enum dtype y_dtype; // DTYPE_F32, which is 0, or DTYPE_BF16
@@ -75,9 +76,10 @@ struct lt_product {
     int64_t n, m, k;
     int64_t row;       // numbers from one row of y to the next
     const float *bias; // or NULL
-    bool add;
+    bool add, gelu;
 };
 
+// 0 or -1; with gelu FUSED_NOT where cuBLASLt has none for such a product: nothing was computed.
 int lt_multiply(const struct lt_product *p);
 
 #endif

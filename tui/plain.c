@@ -111,7 +111,7 @@ static void show_token(struct plain *p, const struct event *e)
     fflush(p->out.file);
 }
 
-// "[3 of 604 prompt tokens computed in 0.1 s (576 visual), 24 tokens in 2.1 s, 11.4 tokens/s]"
+// "[604 prompt tokens (576 visual), 3 new, 0.1 s; 24 tokens, 2.1 s, 11.4/s]"
 static void show_measures(struct plain *p, const struct event_answer *a)
 {
     struct buf b = { 0 };
@@ -120,7 +120,7 @@ static void show_measures(struct plain *p, const struct event_answer *a)
     if (a->computed_tokens < a->prompt_tokens)
         buf_printf(&b, ", %lld new", (long long)a->computed_tokens);
     buf_printf(&b, ", %.1f s", a->prefill_s + a->vision_s);
-    buf_printf(&b, "; %zu tokens, %.1f s", a->count, a->decode_s);
+    buf_printf(&b, "; %zu token%s, %.1f s", a->count, a->count == 1 ? "" : "s", a->decode_s);
     if (a->decode_s > 0 && a->count) buf_printf(&b, ", %.1f/s", (double)a->count / a->decode_s);
     if (strcmp(a->stop, "length") == 0) buf_puts(&b, "; stopped at the limit of tokens");
     if (strcmp(a->stop, "cancelled") == 0) buf_puts(&b, "; stopped");

@@ -143,6 +143,22 @@ static uint64_t program_bytes(const struct sft *real)
     return now > known ? now - known : 0;
 }
 
+// In the many passes of a run each lane comes to the longest samples sometime. Returns the bytes of
+// one lane's arena.
+static size_t level_lanes(struct lanes *l)
+{
+    const struct lane *most = &l->list[0];
+    for (int k = 1; k < LANES; k++)
+        if (l->list[k].arena.peak > most->arena.peak) most = &l->list[k];
+    for (int k = 0; k < LANES; k++) {
+        if (!l->list[k].arena.peak) continue; // there are fewer samples than lanes
+        l->list[k].arena.peak = most->arena.peak;
+        l->list[k].tape.held = most->tape.held;
+        l->list[k].tape.peak = most->tape.peak;
+    }
+    return most->arena.peak;
+}
+
 static int count_once(struct forecast *f, struct model *outline, const struct settings *s,
                       const struct load *load, struct err *err)
 {
@@ -150,12 +166,10 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
     int status = dry_open(&d, outline, s, f->keep, err);
     if (status == 0) status = load->real ? run_real(&d, load, f, err) : run_rows(&d, load, f, err);
     if (status == 0) {
+        f->lane = level_lanes(&d.t.lanes);
         sft_memory(&d.t, &f->parts);
         f->count = (struct params_count){ d.t.params.trained, d.t.params.total };
         f->arena = d.t.arena.peak;
-        f->lane = 0;
-        for (int k = 0; k < LANES; k++)
-            if (d.t.lanes.list[k].arena.peak > f->lane) f->lane = d.t.lanes.list[k].arena.peak;
     }
     dry_close(&d);
     if (status < 0) return -1;

@@ -57,6 +57,39 @@ static void test_runs(void **state)
     free(data);
 }
 
+// Samples of very different lengths: each lane comes to the longest ones, never all at once.
+static void test_lengths(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 64 };
+    const char *const settings[] = { "train.method=all", "train.checkpointing=off", "train.batch=8",
+                                     "train.steps=24", NULL };
+    struct err err;
+    struct trial t = { 0 };
+    double took, forecast;
+    char *data = xasprintf("%s/texts.json", scratch), *demo = xasprintf("%s/demo", scratch);
+    if (new_model_write("demo", demo, 1, NULL, NULL, &err) < 0) fail_msg("%s", err.text);
+    char *out = xasprintf("%s/out", scratch);
+    FILE *f = fopen(data, "we");
+    assert_non_null(f);
+    for (int i = 0; i < SAMPLES; i++) {
+        fprintf(f, "%s{\"conversations\": [{\"from\": \"human\", \"value\": \"", i ? ", " : "[");
+        for (int k = 0; k < 10 + 2 * (i * 29 % SAMPLES); k++) fputs("a word ", f);
+        fputs("\"}, {\"from\": \"gpt\", \"value\": \"yes\"}]}", f);
+    }
+    fputs("]", f);
+    assert_int_equal(fclose(f), 0);
+    if (trial_run(&t, demo, data, out, false, settings) != 0) fail_msg("%s", t.err.text);
+    told_part(&t, "activations", &took, &forecast);
+    assert_true(fabs(took - forecast) < 0.05 * took);
+    told_part(&t, "workspace", &took, &forecast);
+    assert_true(fabs(took - forecast) < 0.2 * took + 1.5);
+    trial_release(&t);
+    free(out);
+    free(demo);
+    free(data);
+}
+
 // What is kept with and without recomputing is not the same; the forecast must know.
 static void test_checkpointing(void **state)
 {
@@ -133,6 +166,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_runs, open_scratch, close_scratch),
+        cmocka_unit_test_setup_teardown(test_lengths, open_scratch, close_scratch),
         cmocka_unit_test(test_checkpointing),
         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_outline),

@@ -56,6 +56,11 @@ float dot(const float *a, const float *b, uint64_t n)
     for (; i < n; i++) sum[0] += a[i] * b[i];
     return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 }
+
+float gelu(float x)
+{
+    return 0.5f * x * (1 + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
+}
 } // namespace
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
@@ -78,7 +83,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
             float x = times * dot(left + i * k, right + j * k, k);
             if (kept != 0)
                 x += kept * number(c, (int64_t)j * c_layout->line + (int64_t)i, c_layout->type);
-            if (operation->epilogue == CUBLASLT_EPILOGUE_BIAS) x += operation->bias[i];
+            if (operation->epilogue != CUBLASLT_EPILOGUE_DEFAULT) x += operation->bias[i];
+            if (operation->epilogue == CUBLASLT_EPILOGUE_GELU_BIAS) x = gelu(x);
             const int64_t at = (int64_t)j * d_layout->line + (int64_t)i;
             if (d_layout->type == CUDA_R_32F)
                 ((float *)d)[at] = x;
