@@ -61,7 +61,7 @@ static void put_layers(struct results *r, const struct kv *kv)
         results_table(r, "memory.layers", "layer|rows|MiB in use|MiB reserved");
     for (int l = 0; l < kv->layers; l++) {
         const struct kv_layer *k = &kv->layer[l];
-        const double row = 2.0 * (double)kv->heads * (double)kv->dim * sizeof(float);
+        const double row = 2.0 * (double)(kv->heads * kv->dim) * (double)dtype_size(kv->dtype);
         double *v = result_row(t, "%d", l);
         v[0] = (double)k->rows;
         v[1] = (double)k->rows * row / (1 << 20);
@@ -101,8 +101,10 @@ const struct command command_memory = {
     .name = "memory",
     .usage = "/memory [--csv FILE]",
     .help = "What model and conversation take: weights, keys and values by layer, pictures.",
-    .details = "Weights are mapped from their files: what is in memory can be given back by the\n"
-               "system at any time. Pruned layers hold fewer rows.",
+    .details =
+        "Weights are mapped from their files: what is in memory can be given back by the\n"
+        "system at any time. Pruned layers hold fewer rows; keys and values of kv.dtype bf16\n"
+        "take half as much as those of f32.",
     .max = 2,
     .needs = NEEDS_MODEL,
     .complete = COMPLETE_PATH,

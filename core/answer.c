@@ -141,10 +141,14 @@ static int prefill(struct answering *a)
     return compute(a, &a->reused);
 }
 
-// What the passes read of the settings.
+// What the passes read of the settings. Rows of another dtype than now are no rows of this cache.
 static void obey_settings(struct answering *a)
 {
+    const enum dtype dtype = kv_dtype(a->graph.backend, a->settings);
     a->graph.matmul = graph_matmul(a->graph.backend, a->settings);
+    if (a->c->kv.dtype == dtype) return;
+    conversation_trim(a->c, 0);
+    kv_set_dtype(&a->c->kv, dtype);
 }
 
 // The prompt and the answer so far under settings that have changed.

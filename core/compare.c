@@ -90,7 +90,7 @@ void compare_meter_end(struct compare_meter *m, const struct conversation *c,
     if (cost->kept < 0) cost->kept = answer->visual_tokens;
     for (int l = 0; l < c->kv.layers; l++)
         cost->kv_bytes +=
-            (uint64_t)(c->kv.layer[l].rows * c->kv.heads * c->kv.dim) * 2 * sizeof(float);
+            (uint64_t)(c->kv.layer[l].rows * c->kv.heads * c->kv.dim) * 2 * dtype_size(c->kv.dtype);
 }
 
 // --- one answer ----------------------------------------------------------------------------------

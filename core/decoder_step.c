@@ -76,6 +76,7 @@ static uint64_t step_key(const struct graph *g, const struct decoder *d, const s
 {
     uint64_t key = (uint64_t)keys;
     mix(&key, (uint64_t)g->matmul);
+    mix(&key, (uint64_t)kv->dtype);
     mix_pointer(&key, d->layer);
     mix_pointer(&key, d->norm.data);
     mix_pointer(&key, d->head.data);

@@ -3,8 +3,11 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/dtype.h"
+#include "core/mem.h"
 #include "core/settings_list.h"
 #include "core/tape.h"
 
@@ -143,6 +146,18 @@ struct tensor *graph_upload(struct graph *g, enum dtype dtype, int rank, const i
     struct tensor *t = graph_new(g, dtype, rank, shape);
     if (t) g->backend->upload(t->data, host, tensor_bytes(t));
     return t;
+}
+
+void graph_download(struct graph *g, float *to, const struct tensor *t)
+{
+    if (t->dtype == DTYPE_F32) {
+        g->backend->download(to, t->data, tensor_bytes(t));
+        return;
+    }
+    void *stored = xmalloc(tensor_bytes(t) + 1);
+    g->backend->download(stored, t->data, tensor_bytes(t));
+    floats_from(to, stored, t->dtype, (size_t)tensor_count(t));
+    free(stored);
 }
 
 struct arena_mark graph_scratch_begin(const struct graph *g)

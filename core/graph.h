@@ -74,6 +74,9 @@ struct tensor *graph_rows(struct graph *g, struct tensor *t, int64_t from, int64
 struct tensor *graph_upload(struct graph *g, enum dtype dtype, int rank, const int64_t *shape,
                             const void *host);
 
+// The numbers of t as floats, to host memory.
+void graph_download(struct graph *g, float *to, const struct tensor *t);
+
 // Memory taken between the two is given back at the end, unless a tape needs what lies there.
 struct arena_mark graph_scratch_begin(const struct graph *g);
 void graph_scratch_end(struct graph *g, struct arena_mark mark);

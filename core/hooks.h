@@ -55,7 +55,8 @@ struct seen_keys {
 struct site_args {
     int layer, picture;
     struct tensor *x;                // see SITES
-    struct tensor *q, *k, *v;        // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d]
+    struct tensor *q, *k, *v;        // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d]; of a
+                                     // cache k and v may be bf16 (graph_download, op_widen)
     const int32_t *only;             // SITE_FFN: rows the FFN is computed for; NULL = all
     int64_t only_count;              // their number; they belong to the method until the layer ends
     int64_t past;                    // keys of this layer before this pass: row i is key past+i

@@ -4,15 +4,36 @@
 #include <stdlib.h>
 
 #include "core/mem.h"
+#include "core/settings_list.h"
 
 enum { KV_STEP = 256 }; // rows
 
+static const char *const dtypes[] = { "auto", "f32", "bf16", NULL };
+
+const struct setting kv_settings[] = {
+    { "kv.dtype", SETTING_CHOICE, 0, 0, "auto", NULL, dtypes, STALE_KV,
+      "Numbers of cached keys and values: f32, or bf16 in half the memory (rounded); auto is f32 "
+      "on "
+      "the CPU, bf16 on a GPU." },
+    { 0 },
+};
+
+enum dtype kv_dtype(const struct backend *b, const struct settings *s)
+{
+    if (!s) return DTYPE_F32;
+    const bool rounded =
+        settings_is(s, "kv.dtype", "auto") ? b->apart : settings_is(s, "kv.dtype", "bf16");
+    return rounded ? DTYPE_BF16 : DTYPE_F32;
+}
+
 void kv_init(struct kv *kv, const struct backend *backend, int layers, int64_t heads, int64_t dim)
 {
-    *kv = (struct kv){ .backend = backend, .layers = layers, .heads = heads, .dim = dim };
+    *kv = (struct kv){
+        .backend = backend, .layers = layers, .heads = heads, .dim = dim, .dtype = DTYPE_F32
+    };
     kv->layer = xcalloc((size_t)layers, sizeof *kv->layer);
     for (int i = 0; i < layers; i++) {
-        struct tensor empty = { .dtype = DTYPE_F32, .rank = 3, .shape = { 0, heads, dim } };
+        struct tensor empty = { .dtype = kv->dtype, .rank = 3, .shape = { 0, heads, dim } };
         kv->layer[i].k = kv->layer[i].v = empty;
     }
 }
@@ -36,6 +57,14 @@ void kv_clear(struct kv *kv)
     for (int i = 0; i < kv->layers; i++) layer_clear(kv, &kv->layer[i]);
 }
 
+void kv_set_dtype(struct kv *kv, enum dtype dtype)
+{
+    if (kv->dtype == dtype) return;
+    kv_clear(kv);
+    kv->dtype = dtype;
+    for (int i = 0; i < kv->layers; i++) kv->layer[i].k.dtype = kv->layer[i].v.dtype = dtype;
+}
+
 void kv_release(struct kv *kv)
 {
     kv_clear(kv);
@@ -47,7 +76,7 @@ void kv_release(struct kv *kv)
 static int table_grow(const struct backend *b, struct tensor *t, int64_t used, int64_t capacity)
 {
     struct tensor larger = *t;
-    size_t bytes = sizeof(float);
+    size_t bytes = dtype_size(t->dtype);
     larger.shape[0] = capacity;
     for (int i = 0; i < larger.rank; i++)
         if (mul_overflows(bytes, (size_t)larger.shape[i], &bytes)) return -1;
@@ -56,7 +85,7 @@ static int table_grow(const struct backend *b, struct tensor *t, int64_t used, i
 
     struct tensor to = larger, from = *t;
     to.shape[0] = from.shape[0] = used;
-    // Widening f32 to f32 is a copy on the device.
+    // Of the same dtype it is a copy on the device.
     if (used && b->widen(&to, &from) < 0) {
         b->release(larger.data);
         return -1;
@@ -83,8 +112,9 @@ int kv_layer_reserve(struct kv *kv, int layer, int64_t rows, struct err *err)
         kv_table_reserve(kv->backend, &l->v, l->rows, rows) < 0)
         return err_set(err,
                        "out of memory: no room for the keys and values of %lld tokens; /set "
-                       "ctx.max to less, or /clear",
-                       (long long)rows);
+                       "ctx.max to less%s, or /clear",
+                       (long long)rows,
+                       kv->dtype == DTYPE_F32 ? ", or kv.dtype to bf16 (half of it)" : "");
     l->position = xreallocarray(l->position, (size_t)l->k.shape[0], sizeof *l->position);
     return 0;
 }

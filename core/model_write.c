@@ -255,6 +255,7 @@ static float *fixed_logits(const struct model *m, int64_t *rows, struct err *err
     struct conversation c;
     bool answered;
     settings_set(settings, "compute.matmul", "f32", NULL); // what is compared is small
+    settings_set(settings, "kv.dtype", "f32", NULL);
     hooks_add(&hooks, &hook);
     conversation_init(&c, m->arena.backend);
     conversation_set_model(&c, m);

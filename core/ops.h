@@ -18,7 +18,7 @@ struct tensor *op_layernorm(struct graph *g, struct tensor *x, struct tensor *ga
 // x[N,H,d] turned by cos, sin [N,d/2]; in place without a tape. Use what is returned.
 struct tensor *op_rope(struct graph *g, struct tensor *x, struct tensor *cos, struct tensor *sin);
 // q[N,H,d] k,v[P,Hkv,d] -> [N,H,d]; row i sees keys first[i]..last[i]-1. first, last: i32 [N] or
-// NULL; probs: [H,N,P] or NULL.
+// NULL; probs: [H,N,P] or NULL. k and v are f32, or both bf16 (a cache; not with a tape).
 struct tensor *op_attention(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
                             struct tensor *first, struct tensor *last, float scale,
                             struct tensor *probs);
@@ -36,7 +36,7 @@ struct tensor *op_softmax(struct graph *g, struct tensor *x, float scale);
 struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *index, int64_t n);
 // Rows of x written to rows index[] of into; returns into. With a tape: `into` is no view, the rows
 // it held are needed by no earlier op's backward (embedding rows, memory not yet used), and views
-// of it are taken afterwards.
+// of it are taken afterwards. Without one f32 rows may go into bf16: they are rounded.
 struct tensor *op_scatter_rows(struct graph *g, struct tensor *into, struct tensor *x,
                                const int32_t *index);
 // The same at places that lie on the device: rows i32 [rows of x], distinct and inside of into.

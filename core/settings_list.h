@@ -14,6 +14,7 @@
     X(ctx)     /* core/conversation.c */                                                           \
     X(image)   /* core/preprocess.c */                                                             \
     X(compute) /* core/graph.c */                                                                  \
+    X(kv)      /* core/kv.c */                                                                     \
     X(adapter) /* core/adapters.c */                                                               \
     X(train)   /* core/train/settings.c */                                                         \
     X(norm)    /* core/methods/norm_align.c */                                                     \

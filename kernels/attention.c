@@ -9,6 +9,8 @@
 // Few rows (one token) take dot products with the keys as they lie; many rows take products of
 // tiles (kernels/tile.h) with a block of keys turned once for all of them.
 //
+// Keys and values are f32, or bf16 as a cache may hold them; they become f32 when they are loaded.
+//
 // Probabilities, when asked for, are written in a pass of their own from the final maximum and sum:
 // no bit of y changes.
 #include <math.h>
@@ -46,8 +48,8 @@ static float soften(float *scores, int64_t from, int64_t to, float *high, float 
 // --- few rows -----------------------------------------------------------------------------------
 
 // out = out * fade + weight[0..n) times the rows of v.
-static void add_values(float *out, const float *v, int64_t step, int64_t width, const float *weight,
-                       int64_t n, float fade)
+VEC_INLINE void add_values(float *out, const void *v, int64_t step, int64_t width,
+                           const float *weight, int64_t n, float fade, const enum dtype dtype)
 {
     for (int64_t c = 0; c < width; c += 4 * VEC) {
         int64_t some = width - c;
@@ -55,7 +57,7 @@ static void add_values(float *out, const float *v, int64_t step, int64_t width, 
             vf s[4] = { { 0 } };
             for (int64_t i = 0; i < n; i++)
                 for (int j = 0; j < 4; j++)
-                    s[j] += vf_set(weight[i]) * vf_load(v + i * step + c + j * VEC);
+                    s[j] += vf_set(weight[i]) * vf_load_as(v, i * step + c + j * VEC, dtype);
             for (int j = 0; j < 4; j++)
                 vf_store(out + c + j * VEC, vf_load(out + c + j * VEC) * vf_set(fade) + s[j]);
             continue;
@@ -64,16 +66,18 @@ static void add_values(float *out, const float *v, int64_t step, int64_t width, 
             int64_t part = some - j < VEC ? some - j : VEC;
             vf s = { 0 };
             for (int64_t i = 0; i < n; i++)
-                s += vf_set(weight[i]) * vf_load_part(v + i * step + c + j, part);
+                s += vf_set(weight[i]) * vf_load_part_n_as(v, i * step + c + j, part, dtype);
             vf_store(out + c + j, vf_load(out + c + j) * vf_set(fade) + s);
         }
     }
 }
 
-static void attend_few(const struct call *c, const struct task *t, float *scores)
+VEC_INLINE void attend_few(const struct call *c, const struct task *t, float *scores,
+                           const enum dtype dtype)
 {
-    int64_t step = key_step(c);
-    const float *k = c->k + t->head * c->width, *v = c->v + t->head * c->width;
+    const int64_t step = key_step(c);
+    const void *k = numbers_at(c->k, t->head * c->width, dtype);
+    const void *v = numbers_at(c->v, t->head * c->width, dtype);
     for (int64_t j = 0; j < c->keys; j += BLOCK)
         for (int64_t r = 0; r < t->rows; r++) {
             int64_t from = row_first(c, t, r) - j, to = row_last(c, t, r) - j;
@@ -82,10 +86,11 @@ static void attend_few(const struct call *c, const struct task *t, float *scores
             if (from >= to) continue;
             const float *q = c->q + row_at(c, t, r);
             for (int64_t i = from; i < to; i++)
-                scores[i] = dot(q, k + (j + i) * step, c->width) * c->scale;
+                scores[i] =
+                    dot_as(q, numbers_at(k, (j + i) * step, dtype), c->width, dtype) * c->scale;
             float fade = soften(scores, from, to, &t->high[r], &t->sum[r]);
-            add_values(t->out + r * c->padded, v + (j + from) * step, step, c->width, scores + from,
-                       to - from, fade);
+            add_values(t->out + r * c->padded, numbers_at(v, (j + from) * step, dtype), step,
+                       c->width, scores + from, to - from, fade, dtype);
         }
 }
 
@@ -109,20 +114,20 @@ static void pack_queries(const struct call *c, const struct task *t, float *to)
 }
 
 // Keys and values j.. of the task's head; places past the end are 0.
-static void pack_block(const struct call *c, const struct task *t, const struct room *room,
-                       int64_t j)
+VEC_INLINE void pack_block(const struct call *c, const struct task *t, const struct room *room,
+                           int64_t j, const enum dtype dtype)
 {
     int64_t step = key_step(c), n = c->keys - j < BLOCK ? c->keys - j : BLOCK;
-    const float *k = c->k + j * step + t->head * c->width;
-    const float *v = c->v + j * step + t->head * c->width;
+    const void *k = numbers_at(c->k, j * step + t->head * c->width, dtype);
+    const void *v = numbers_at(c->v, j * step + t->head * c->width, dtype);
     for (int64_t i = 0; i < BLOCK; i += TILE_COLS)
-        panel_pack_as(room->keys + i * c->width, (const char *)(k + i * step),
-                      (size_t)step * sizeof *k, i < n ? n - i : 0, 0, c->width, DTYPE_F32);
+        panel_pack_as(room->keys + i * c->width, numbers_at(k, i * step, dtype),
+                      (size_t)step * dtype_size(dtype), i < n ? n - i : 0, 0, c->width, dtype);
     for (int64_t i = 0; i < n; i++)
         for (int64_t e = 0; e < c->width; e += VEC) {
             int64_t some = c->width - e < VEC ? c->width - e : VEC;
             float *to = room->values + (e / TILE_COLS * BLOCK + i) * TILE_COLS + e % TILE_COLS;
-            vf_store(to, vf_load_part(v + i * step + e, some));
+            vf_store(to, vf_load_part_n_as(v, i * step + e, some, dtype));
         }
     for (int64_t e = 0; e < c->padded; e += TILE_COLS)
         memset(room->values + (e * BLOCK + n * TILE_COLS), 0,
@@ -180,7 +185,7 @@ static void attend_many(const struct call *c, const struct task *t, float *scrat
         last = row_last(c, t, r) > last ? row_last(c, t, r) : last;
     }
     for (int64_t j = first / BLOCK * BLOCK; j < last; j += BLOCK) {
-        pack_block(c, t, &room, j);
+        VEC_AS(c->dtype, pack_block, c, t, &room, j);
         for (int64_t r = 0; r < t->rows; r += TILE_ROWS) attend_tile(c, t, &room, r, j);
     }
 }
@@ -194,14 +199,17 @@ static void write_row(const struct call *c, const struct task *t, int64_t r)
     for (int64_t i = 0; i < c->width; i++) y[i] = t->out[r * c->padded + i] * share;
 }
 
-static void write_probs(const struct call *c, const struct task *t, int64_t r)
+VEC_INLINE void write_probs(const struct call *c, const struct task *t, int64_t r,
+                            const enum dtype dtype)
 {
     int64_t head = t->head * c->group + r % c->group, token = t->from + r / c->group;
     float *to = c->probs + (head * c->tokens + token) * c->keys;
-    const float *q = c->q + row_at(c, t, r), *k = c->k + t->head * c->width;
+    const float *q = c->q + row_at(c, t, r);
+    const void *k = numbers_at(c->k, t->head * c->width, dtype);
     int64_t first = row_first(c, t, r), last = row_last(c, t, r), step = key_step(c);
     memset(to, 0, (size_t)c->keys * sizeof *to);
-    for (int64_t j = first; j < last; j++) to[j] = dot(q, k + j * step, c->width) * c->scale;
+    for (int64_t j = first; j < last; j++)
+        to[j] = dot_as(q, numbers_at(k, j * step, dtype), c->width, dtype) * c->scale;
     for (int64_t j = first; j < last; j += VEC) {
         int64_t some = last - j < VEC ? last - j : VEC;
         vf e = vf_exp(vf_load_part(to + j, some) - vf_set(t->high[r]));
@@ -224,12 +232,12 @@ static void run_task(const struct call *c, int64_t number, float *scratch)
     }
     memset(t.out, 0, (size_t)(c->task_rows * c->padded) * sizeof(float));
     if (t.rows <= FEW_ROWS)
-        attend_few(c, &t, scratch);
+        VEC_AS(c->dtype, attend_few, c, &t, scratch);
     else
         attend_many(c, &t, scratch);
     for (int64_t r = 0; r < t.rows; r++) {
         write_row(c, &t, r);
-        if (c->probs) write_probs(c, &t, r);
+        if (c->probs) VEC_AS(c->dtype, write_probs, c, &t, r);
     }
 }
 

@@ -21,8 +21,8 @@ template <int WIDE> static __global__ void tiles_kernel(const struct attention_c
 
     for (int64_t from = all.from / TILE * TILE; from < all.to; from += TILE) {
         __syncthreads(); // the tiles before have been read
-        load_tile<WIDE>(k, c.k, from, c.keys, c.kv_heads, kv, c.width);
-        if (c.y) load_tile<WIDE>(v, c.v, from, c.keys, c.kv_heads, kv, c.width);
+        load_keys<WIDE>(k, c.k, c, from, kv);
+        if (c.y) load_keys<WIDE>(v, c.v, c, from, kv);
         __syncthreads();
         tile_dots<WIDE>(scores, q + row * PITCH, k, part);
         float most = high;
@@ -80,6 +80,14 @@ int attention_tiles(const struct attention_call *c)
 
 static constexpr int PROBS_THREADS = 128;
 
+template <typename T>
+static __device__ inline float row_dot(const float *q, const T *k, int64_t width)
+{
+    float dot = 0;
+    for (int64_t e = 0; e < width; e++) dot += q[e] * widened(k[e]);
+    return dot;
+}
+
 // A block a row of probs [H,N,P].
 static __global__ void probs_kernel(float *probs, const struct attention_call c)
 {
@@ -90,9 +98,10 @@ static __global__ void probs_kernel(float *probs, const struct attention_call c)
     const struct span see = span_of(c, i);
     float *to = probs + (h * c.tokens + i) * c.keys;
     for (int64_t j = threadIdx.x; j < c.keys; j += PROBS_THREADS) {
-        const float *k = c.k + (j * c.kv_heads + kv) * c.width;
-        float dot = 0;
-        for (int64_t e = 0; e < c.width; e++) dot += q[e] * k[e];
+        const int64_t at = (j * c.kv_heads + kv) * c.width;
+        const float dot = c.dtype == DTYPE_BF16
+                              ? row_dot(q, static_cast<const uint16_t *>(c.k) + at, c.width)
+                              : row_dot(q, static_cast<const float *>(c.k) + at, c.width);
         to[j] = j >= see.from && j < see.to ? expf(dot * c.scale - high) / sum : 0;
     }
 }

@@ -9,7 +9,9 @@ enum { BLOCK = 128 }; // keys at a time; a multiple of TILE_COLS
 // The call, and one of its tasks: heads of one group, tokens from..to.
 struct call {
     float *y;
-    const float *q, *k, *v;
+    const float *q;
+    const void *k, *v;
+    enum dtype dtype;            // of k and v: f32, or bf16 (not of the backward kernel)
     const int32_t *first, *last; // [tokens] or NULL
     float scale;
     float *probs;                          // [heads, tokens, keys] or NULL
@@ -27,6 +29,7 @@ VEC_INLINE struct call call_of(const struct tensor *y, const struct tensor *q,
                           .q = q->data,
                           .k = k->data,
                           .v = v->data,
+                          .dtype = k->dtype,
                           .first = first ? first->data : NULL,
                           .last = last ? last->data : NULL,
                           .scale = scale,
@@ -70,19 +73,30 @@ VEC_INLINE int64_t key_step(const struct call *c)
     return c->kv_heads * c->width;
 }
 
-VEC_INLINE float dot(const float *a, const float *b, int64_t n)
+// Number i of keys or values, and those behind it.
+VEC_INLINE const void *numbers_at(const void *x, int64_t i, enum dtype dtype)
+{
+    return (const char *)x + i * (dtype == DTYPE_BF16 ? 2 : 4);
+}
+
+VEC_INLINE float dot_as(const float *a, const void *b, int64_t n, enum dtype dtype)
 {
     vf s0 = { 0 }, s1 = { 0 };
     int64_t i = 0;
     for (; i + 2 * VEC <= n; i += 2 * VEC) {
-        s0 += vf_load(a + i) * vf_load(b + i);
-        s1 += vf_load(a + i + VEC) * vf_load(b + i + VEC);
+        s0 += vf_load(a + i) * vf_load_as(b, i, dtype);
+        s1 += vf_load(a + i + VEC) * vf_load_as(b, i + VEC, dtype);
     }
     for (; i < n; i += VEC) {
         int64_t some = n - i < VEC ? n - i : VEC;
-        s0 += vf_load_part(a + i, some) * vf_load_part(b + i, some);
+        s0 += vf_load_part_n(a + i, some) * vf_load_part_n_as(b, i, some, dtype);
     }
     return vf_sum(s0 + s1);
+}
+
+VEC_INLINE float dot(const float *a, const float *b, int64_t n)
+{
+    return dot_as(a, b, n, DTYPE_F32);
 }
 
 // c[rows, .. + TILE_COLS] = a b, rows <= TILE_ROWS.

@@ -76,8 +76,8 @@ static void head_pack(const struct call *c, const struct run *run, int64_t head,
                       const struct head_room *room)
 {
     int64_t step = key_step(c), blocks = (run->keys + BLOCK - 1) / BLOCK * BLOCK;
-    const float *k = c->k + run->first * step + head * c->width;
-    const float *v = c->v + run->first * step + head * c->width;
+    const float *k = (const float *)c->k + run->first * step + head * c->width;
+    const float *v = (const float *)c->v + run->first * step + head * c->width;
     for (int64_t i = 0; i < blocks; i += TILE_COLS) {
         int64_t some = i < run->keys ? run->keys - i : 0;
         panel_pack_as(room->keys_turned + i * c->width, (const char *)(k + i * step),

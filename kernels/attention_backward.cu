@@ -67,6 +67,7 @@ static __global__ void queries_kernel(const struct attention_call c, const struc
     const int row = threadIdx.x / FOUR, part = threadIdx.x % FOUR;
     const int64_t i = (int64_t)blockIdx.x * TILE, h = blockIdx.y, kv = h / (c.heads / c.kv_heads);
     const struct span all = span_of_tile(c, i);
+    const float *keys = static_cast<const float *>(c.k), *values = static_cast<const float *>(c.v);
     const struct row_of mine = row_at(c, g, i + row, h);
     float *slopes = ds + row * SCORE_PITCH;
     float scores[EACH_KEYS], dp[EACH_KEYS];
@@ -76,8 +77,8 @@ static __global__ void queries_kernel(const struct attention_call c, const struc
     load_tile<WIDE>(dy, g.dy, i, c.tokens, c.heads, h, c.width);
     for (int64_t from = all.from / TILE * TILE; from < all.to; from += TILE) {
         __syncthreads();
-        load_tile<WIDE>(k, c.k, from, c.keys, c.kv_heads, kv, c.width);
-        load_tile<WIDE>(v, c.v, from, c.keys, c.kv_heads, kv, c.width);
+        load_tile<WIDE>(k, keys, from, c.keys, c.kv_heads, kv, c.width);
+        load_tile<WIDE>(v, values, from, c.keys, c.kv_heads, kv, c.width);
         __syncthreads();
         tile_dots<WIDE>(scores, q + row * PITCH, k, part);
         tile_dots<WIDE>(dp, dy + row * PITCH, v, part);
@@ -104,12 +105,13 @@ static __global__ void keys_kernel(const struct attention_call c, const struct g
     float *p = v + SIZE, *ds = p + TILE * SCORE_PITCH;
     const int row = threadIdx.x / FOUR, part = threadIdx.x % FOUR; // row: of the tile of keys
     const int64_t from = (int64_t)blockIdx.x * TILE, kv = blockIdx.y, group = c.heads / c.kv_heads;
+    const float *keys = static_cast<const float *>(c.k), *values = static_cast<const float *>(c.v);
     float *chances = p + row * SCORE_PITCH, *slopes = ds + row * SCORE_PITCH;
     float scores[EACH_KEYS], dp[EACH_KEYS];
     float4 dk[WIDE / 16], dv[WIDE / 16];
     for (int j = 0; j < WIDE / 16; j++) dk[j] = dv[j] = { 0, 0, 0, 0 };
-    load_tile<WIDE>(k, c.k, from, c.keys, c.kv_heads, kv, c.width);
-    load_tile<WIDE>(v, c.v, from, c.keys, c.kv_heads, kv, c.width);
+    load_tile<WIDE>(k, keys, from, c.keys, c.kv_heads, kv, c.width);
+    load_tile<WIDE>(v, values, from, c.keys, c.kv_heads, kv, c.width);
     for (int64_t i = 0; i < c.tokens; i += TILE) {
         const struct span all = span_of_tile(c, i);
         if (all.from >= from + TILE || all.to <= from) continue; // all threads alike

@@ -15,9 +15,11 @@ static constexpr int SCORE_PITCH = TILE + 4, FEW_QUERIES = 4, WIDEST = 256, WIDE
 
 struct attention_call {
     float *y;                    // [N,H,d]
-    const float *q, *k, *v;      // [N,H,d] [P,Hkv,d] [P,Hkv,d]
+    const float *q;              // [N,H,d]
+    const void *k, *v;           // [P,Hkv,d]
     const int32_t *first, *last; // [N] or NULL
     float scale;
+    enum dtype dtype;                             // of k and v: f32, or bf16 (not for gradients)
     int64_t tokens, heads, keys, kv_heads, width; // N, H, P, Hkv, d
     float *stats; // [H,N,2] highest score and sum of e^(score - highest); NULL: not wanted
 };
@@ -30,11 +32,12 @@ static inline struct attention_call attention_call_of(const struct tensor *q,
 {
     return { .y = nullptr,
              .q = floats(q),
-             .k = floats(k),
-             .v = floats(v),
+             .k = k->data,
+             .v = v->data,
              .first = integers(first),
              .last = integers(last),
              .scale = scale,
+             .dtype = k->dtype,
              .tokens = q->shape[0],
              .heads = q->shape[1],
              .keys = k->shape[0],
@@ -89,16 +92,64 @@ template <int WIDE> struct pitch {
     static constexpr int TILE_NUMBERS = TILE * (WIDE + 4);
 };
 
+// Two numbers in each, the lower half first.
+struct alignas(8) four_bf16 {
+    unsigned low, high;
+};
+
+// Keys and values as they are read, one number or four, and as they are computed with.
+static __device__ inline float widened(float x)
+{
+    return x;
+}
+
+static __device__ inline float4 widened(float4 x)
+{
+    return x;
+}
+
+static __device__ inline float widened(uint16_t x)
+{
+    return from_bf16(x);
+}
+
+static __device__ inline float4 widened(struct four_bf16 x)
+{
+    return { __uint_as_float(x.low << 16), __uint_as_float(x.low & 0xffff0000),
+             __uint_as_float(x.high << 16), __uint_as_float(x.high & 0xffff0000) };
+}
+
+// Four of them together.
+template <typename T> struct four_of;
+template <> struct four_of<float> {
+    using type = float4;
+};
+template <> struct four_of<uint16_t> {
+    using type = struct four_bf16;
+};
+
 // Rows i..i+TILE-1 of x [rows, heads, width], head h, to a tile; 0 past the end of rows and width.
-template <int WIDE>
-static __device__ inline void load_tile(float *tile, const float *x, int64_t i, int64_t rows,
+template <int WIDE, typename T>
+static __device__ inline void load_tile(float *tile, const T *x, int64_t i, int64_t rows,
                                         int64_t heads, int64_t h, int64_t width)
 {
     for (int n = threadIdx.x; n < TILE * WIDE; n += TILE_THREADS) {
         const int r = n / WIDE, e = n % WIDE;
         tile[r * pitch<WIDE>::NUMBERS + e] =
-            i + r < rows && e < width ? x[((i + r) * heads + h) * width + e] : 0;
+            i + r < rows && e < width ? widened(x[((i + r) * heads + h) * width + e]) : 0;
     }
+}
+
+// The same of the call's keys, or values.
+template <int WIDE>
+static __device__ inline void load_keys(float *tile, const void *x, const struct attention_call &c,
+                                        int64_t from, int64_t kv)
+{
+    if (c.dtype == DTYPE_BF16)
+        load_tile<WIDE>(tile, static_cast<const uint16_t *>(x), from, c.keys, c.kv_heads, kv,
+                        c.width);
+    else
+        load_tile<WIDE>(tile, static_cast<const float *>(x), from, c.keys, c.kv_heads, kv, c.width);
 }
 
 static __device__ inline float dot_four(float4 a, float4 b, float sum)

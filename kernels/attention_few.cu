@@ -5,7 +5,8 @@
 //   m = max m_c,  y = sum out_c e^(m_c - m) / sum s_c e^(m_c - m)
 //
 // Keys and values are read once for all heads of a group, in whole rows: what takes the time is
-// memory. Eight threads share a key (128 bytes of it at once), a warp shares a row of values.
+// memory. Eight threads share a key (128 bytes of it at once), a warp shares a row of values; both
+// are f32, or bf16 and half as many bytes.
 #include "kernels/attention_cuda.h"
 
 static constexpr int FEW_THREADS = 128, FEW_WARPS = FEW_THREADS / WARP;
@@ -39,7 +40,13 @@ static struct split split_of(const struct attention_call *c)
     return s;
 }
 
-// Numbers are taken one by one, or four by four where a head's width allows it.
+// Numbers are taken one by one, or four by four where a head's width allows it: keys and values are
+// read as K (float, float4; uint16_t, four_bf16) and computed with as V (float, float4).
+template <typename K> struct reading {
+    using V = decltype(widened(K{}));
+    static constexpr int NUMBERS = (int)(sizeof(V) / sizeof(float));
+};
+
 static __device__ inline float add_product(float sum, float a, float b)
 {
     return sum + a * b;
@@ -85,20 +92,21 @@ static __device__ inline struct few_block few_block_of(const struct attention_ca
 }
 
 // scores[HEADS, part] of the block's keys; -infinity where they are not seen.
-template <typename V, int HEADS>
+template <typename K, int HEADS>
 static __device__ inline void few_scores(float *scores, const float *query,
                                          const struct attention_call &c, const struct few_block &b,
                                          int part)
 {
-    const int n = (int)(c.width * sizeof(float) / sizeof(V)), mine = (int)threadIdx.x % SHARE;
+    using V = typename reading<K>::V;
+    const int n = (int)c.width / reading<K>::NUMBERS, mine = (int)threadIdx.x % SHARE;
     const V *q = reinterpret_cast<const V *>(query);
     for (int j = (int)threadIdx.x / SHARE; j < part; j += FEW_THREADS / SHARE) {
         const bool seen = j >= b.see.from && j < b.see.to;
-        const V *k = reinterpret_cast<const V *>(c.k) + ((b.from + j) * c.kv_heads + b.kv) * n;
+        const K *k = static_cast<const K *>(c.k) + ((b.from + j) * c.kv_heads + b.kv) * n;
         float dot[HEADS];
         for (int h = 0; h < HEADS; h++) dot[h] = 0;
         for (int e = mine; seen && e < n; e += SHARE) {
-            const V x = k[e];
+            const V x = widened(k[e]);
             for (int h = 0; h < HEADS; h++) dot[h] = add_product(dot[h], x, q[h * n + e]);
         }
         for (int h = 0; h < HEADS; h++) {
@@ -126,19 +134,20 @@ static __device__ inline void few_soften(float *scores, int part, const struct s
 }
 
 // sums[HEADS, width] of a warp: each FEW_WARPSth value times its weight.
-template <typename V, int HEADS>
+template <typename K, int HEADS>
 static __device__ inline void few_sums(float *sums, const float *weights,
                                        const struct attention_call &c, const struct few_block &b,
                                        int part)
 {
-    const int n = (int)(c.width * sizeof(float) / sizeof(V));
+    using V = typename reading<K>::V;
+    const int n = (int)c.width / reading<K>::NUMBERS;
     const int64_t step = c.kv_heads * n;
-    const V *v = reinterpret_cast<const V *>(c.v) + (b.from * c.kv_heads + b.kv) * n;
+    const K *v = static_cast<const K *>(c.v) + (b.from * c.kv_heads + b.kv) * n;
     for (int e = (int)threadIdx.x % WARP; e < n; e += WARP) {
         V sum[HEADS];
         for (int h = 0; h < HEADS; h++) sum[h] = V{};
         for (int64_t j = b.see.from + threadIdx.x / WARP; j < b.see.to; j += FEW_WARPS) {
-            const V x = v[j * step + e];
+            const V x = widened(v[j * step + e]);
             for (int h = 0; h < HEADS; h++) sum[h] = add_times(sum[h], weights[h * part + j], x);
         }
         for (int h = 0; h < HEADS; h++) reinterpret_cast<V *>(sums)[h * n + e] = sum[h];
@@ -146,7 +155,7 @@ static __device__ inline void few_sums(float *sums, const float *weights,
 }
 
 // Of each part [N,H,parts]: m, s, out [width].
-template <typename V, int HEADS>
+template <typename K, int HEADS>
 static __global__ void parts_kernel(float *part, const struct attention_call c,
                                     const struct split s)
 {
@@ -160,7 +169,7 @@ static __global__ void parts_kernel(float *part, const struct attention_call c,
     for (int e = (int)threadIdx.x; e < HEADS * width; e += FEW_THREADS)
         query[e] = e < b.heads * width ? c.q[(b.row * c.heads + b.head) * width + e] : 0;
     __syncthreads();
-    few_scores<V, HEADS>(weights, query, c, b, s.part);
+    few_scores<K, HEADS>(weights, query, c, b, s.part);
     __syncthreads();
     for (int h = warp; h < b.heads; h += FEW_WARPS) {
         float high, sum;
@@ -170,7 +179,7 @@ static __global__ void parts_kernel(float *part, const struct attention_call c,
         to[h * head_step + 1] = sum;
     }
     __syncthreads();
-    few_sums<V, HEADS>(sums + warp * HEADS * width, weights, c, b, s.part);
+    few_sums<K, HEADS>(sums + warp * HEADS * width, weights, c, b, s.part);
     __syncthreads();
     for (int e = (int)threadIdx.x; e < b.heads * width; e += FEW_THREADS) {
         float sum = 0;
@@ -208,12 +217,12 @@ size_t attention_few_room(const struct attention_call *c)
     return (size_t)(c->tokens * c->heads * split_of(c).parts * (c->width + 2));
 }
 
-template <typename V, int HEADS>
+template <typename K, int HEADS>
 static int run_parts(float *part, const struct attention_call *call, const struct split *split)
 {
     const struct attention_call c = *call;
     const struct split s = *split;
-    const auto kernel = parts_kernel<V, HEADS>;
+    const auto kernel = parts_kernel<K, HEADS>;
     const dim3 grid((size_t)s.parts, (size_t)(c.kv_heads * s.together), (size_t)c.tokens);
     const size_t shared = (size_t)HEADS *
                           ((size_t)(1 + FEW_WARPS) * (size_t)c.width + (size_t)s.part) *
@@ -221,22 +230,28 @@ static int run_parts(float *part, const struct attention_call *call, const struc
     return LAUNCH(kernel, grid, FEW_THREADS, shared, part, c, s);
 }
 
-template <typename V>
+template <typename K>
 static int run_heads(float *part, const struct attention_call *c, const struct split *s)
 {
-    return s->heads == 1   ? run_parts<V, 1>(part, c, s)
-           : s->heads == 2 ? run_parts<V, 2>(part, c, s)
-           : s->heads == 4 ? run_parts<V, 4>(part, c, s)
-                           : run_parts<V, 8>(part, c, s);
+    return s->heads == 1   ? run_parts<K, 1>(part, c, s)
+           : s->heads == 2 ? run_parts<K, 2>(part, c, s)
+           : s->heads == 4 ? run_parts<K, 4>(part, c, s)
+                           : run_parts<K, 8>(part, c, s);
+}
+
+template <typename T>
+static int run_width(float *part, const struct attention_call *c, const struct split *s)
+{
+    return c->width % 4 ? run_heads<T>(part, c, s)
+                        : run_heads<typename four_of<T>::type>(part, c, s);
 }
 
 int attention_few(const struct attention_call *call, float *part)
 {
     const struct attention_call c = *call;
     const struct split s = split_of(call);
-    if (s.parts &&
-        (c.width % 4 ? run_heads<float>(part, call, &s) : run_heads<float4>(part, call, &s)) < 0)
-        return -1;
+    const auto run = c.dtype == DTYPE_BF16 ? run_width<uint16_t> : run_width<float>;
+    if (s.parts && run(part, call, &s) < 0) return -1;
     return LAUNCH(join_kernel, dim3((unsigned)c.tokens, (unsigned)c.heads), FEW_THREADS, 0, part,
                   s.parts, c);
 }

@@ -21,18 +21,28 @@
 
 static constexpr int ROUND_THREADS = 128;
 
+template <typename T>
+static __device__ inline void round_row(const struct mma_side &s, const T *from, int64_t r)
+{
+    const int64_t rows = mma_rows(s.rows), wide = mma_width(s.width);
+    const int pieces = (int)wide / 8, count = (int)s.heads * pieces;
+    for (int n = (int)threadIdx.x; n < count; n += ROUND_THREADS) {
+        const int h = n / pieces, e = n % pieces * 8;
+        *reinterpret_cast<uint4 *>(s.to + (h * rows + r) * wide + e) =
+            round_eight(from + (r * s.heads + h) * s.width, r < s.rows, e, (int)s.width, s.times);
+    }
+}
+
 // A block a row; a thread 8 numbers of a head.
 static __global__ void round_kernel(const struct mma_sides all)
 {
     const struct mma_side &s = all.side[blockIdx.y];
-    const int64_t rows = mma_rows(s.rows), r = blockIdx.x, wide = mma_width(s.width);
-    const int pieces = (int)wide / 8, count = (int)s.heads * pieces;
-    if (r >= rows) return;
-    for (int n = (int)threadIdx.x; n < count; n += ROUND_THREADS) {
-        const int h = n / pieces, e = n % pieces * 8;
-        *reinterpret_cast<uint4 *>(s.to + (h * rows + r) * wide + e) =
-            round_eight(s.from + (r * s.heads + h) * s.width, r < s.rows, e, (int)s.width, s.times);
-    }
+    const int64_t r = blockIdx.x;
+    if (r >= mma_rows(s.rows)) return;
+    if (s.dtype == DTYPE_BF16)
+        round_row(s, static_cast<const uint16_t *>(s.from), r);
+    else
+        round_row(s, static_cast<const float *>(s.from), r);
 }
 
 int mma_sides_round(const struct mma_sides *all)
@@ -48,7 +58,7 @@ int mma_sides_round(const struct mma_sides *all)
 
 struct forward_call {
     struct attention_call a;
-    const uint16_t *k, *v; // [Hkv, mma_rows(P), WIDE]
+    const uint16_t *k, *v; // [Hkv, mma_rows(P), WIDE], or [P,Hkv,d] of a cache
     float *lse;            // [H,N] or NULL
     float *probs;          // [H,N,P]: of probs_kernel
     float times;           // scale log2 e
@@ -60,6 +70,24 @@ template <int WIDE, int MANY> struct rows {
     float sum[MANY][2];           // of 2^(score - high): this lane's columns
     float out[MANY][WIDE / 8][4]; // of those times v
 };
+
+// Where head kv's keys or values begin among all; in a cache they stand between those of others.
+template <int WIDE, bool CACHED>
+static __device__ inline int64_t head_start(const struct forward_call &c, int kv)
+{
+    return CACHED ? 0 : kv * mma_rows(c.a.keys) * WIDE;
+}
+
+// KEYS of them on their way to a tile.
+template <int WIDE, bool CACHED>
+static __device__ inline void fetch_keys(uint16_t *tile, const uint16_t *keys,
+                                         const struct forward_call &c, int from, int kv)
+{
+    if (CACHED)
+        fetch_cached<WIDE, KEYS>(tile, keys, c.a, from, kv);
+    else
+        fetch_tile<WIDE, KEYS>(tile, keys + (int64_t)from * WIDE);
+}
 
 // Queries i.. to a tile of ROWS rows.
 template <int WIDE, int ROWS>
@@ -127,7 +155,7 @@ static __device__ inline void write_rows(struct rows<WIDE, MANY> *r, const struc
     }
 }
 
-template <int WIDE, int MANY>
+template <int WIDE, int MANY, bool CACHED>
 static __global__ void __launch_bounds__(MMA_THREADS) forward_kernel(const struct forward_call c)
 {
     constexpr int OWN = 16 * MANY, ROWS = OWN * WARPS, STEP = row<WIDE>::STEP;
@@ -138,8 +166,8 @@ static __global__ void __launch_bounds__(MMA_THREADS) forward_kernel(const struc
     // The last queries see the most keys where they see those before them: they begin first.
     const int i = (int)(gridDim.x - 1 - blockIdx.x) * ROWS, h = (int)blockIdx.y;
     const int kv = h / ((int)c.a.heads / (int)c.a.kv_heads);
-    const int64_t side = kv * mma_rows(c.a.keys) * WIDE;
-    const uint16_t *const keys = c.k + side, *const values = c.v + side;
+    const int64_t start = head_start<WIDE, CACHED>(c, kv);
+    const uint16_t *const keys = c.k + start, *const values = c.v + start;
     const struct sight mine = sight_of_warp(seen_by + own, c.a, i + own, OWN);
     const struct keys_seen all = block_sees(mine.any);
     struct rows<WIDE, MANY> r;
@@ -153,21 +181,21 @@ static __global__ void __launch_bounds__(MMA_THREADS) forward_kernel(const struc
     }
 
     int from = all.from < all.to ? all.from / KEYS * KEYS : all.to;
-    if (from < all.to) fetch_tile<WIDE, KEYS>(k, keys + (int64_t)from * WIDE);
+    if (from < all.to) fetch_keys<WIDE, CACHED>(k, keys, c, from, kv);
     load_queries<WIDE, ROWS>(q, c, i, h);
     for (; from < all.to; from += KEYS) {
         const bool seen = sees_one_of(mine.any, from, KEYS); // by the warp
         float s[MANY][KEYS / 8][4];
         fetch_wait();
         __syncthreads(); // the keys are there, the values before have been used
-        if (c.a.y) fetch_tile<WIDE, KEYS>(v, values + (int64_t)from * WIDE);
+        if (c.a.y) fetch_keys<WIDE, CACHED>(v, values, c, from, kv);
         if (seen) {
             tile_scores<WIDE, MANY, KEYS>(s, q + own * STEP, k);
             if (!sees_all_of(mine.each, from, KEYS)) hide<MANY>(s, seen_by + own, from);
         }
         fetch_wait();
         __syncthreads(); // the values are there, the keys have been used
-        if (from + KEYS < all.to) fetch_tile<WIDE, KEYS>(k, keys + (int64_t)(from + KEYS) * WIDE);
+        if (from + KEYS < all.to) fetch_keys<WIDE, CACHED>(k, keys, c, from + KEYS, kv);
         if (!seen) continue;
         soften<WIDE, MANY>(&r, s);
         if (c.a.y) tile_sums<WIDE, MANY, KEYS>(r.out, s, v);
@@ -175,35 +203,44 @@ static __global__ void __launch_bounds__(MMA_THREADS) forward_kernel(const struc
     write_rows<WIDE, MANY>(&r, c, i + own, h);
 }
 
-template <int WIDE, int MANY> static int run_rows(const struct forward_call *call)
+template <int WIDE, int MANY, bool CACHED> static int run_rows(const struct forward_call *call)
 {
     constexpr int ROWS = 16 * MANY * WARPS;
     const size_t size = (size_t)(ROWS + 2 * KEYS) * row<WIDE>::STEP * sizeof(uint16_t);
-    const auto kernel = forward_kernel<WIDE, MANY>;
+    const auto kernel = forward_kernel<WIDE, MANY, CACHED>;
     const struct forward_call c = *call;
     if (cuda_allow_shared("attention", kernel, size) < 0) return -1;
     const dim3 grid((size_t)((c.a.tokens + ROWS - 1) / ROWS), (size_t)c.a.heads);
     return LAUNCH(kernel, grid, MMA_THREADS, size, c);
 }
 
-template <int WIDE> static int run(const struct forward_call *c)
+template <int WIDE, bool CACHED> static int run_some(const struct forward_call *c)
 {
     const int64_t blocks = (c->a.tokens + 127) / 128 * c->a.heads;
-    return blocks >= cuda_processors() ? run_rows<WIDE, 2>(c) : run_rows<WIDE, 1>(c);
+    return blocks >= cuda_processors() ? run_rows<WIDE, 2, CACHED>(c)
+                                       : run_rows<WIDE, 1, CACHED>(c);
 }
 
-int mma_attend(const struct attention_call *c, const uint16_t *k, const uint16_t *v, float *lse)
+template <int WIDE> static int run(const struct forward_call *c, bool cached)
 {
-    const struct forward_call f = {
-        .a = *c, .k = k, .v = v, .lse = lse, .probs = nullptr, .times = c->scale * LOG2_E
-    };
-    return FOR_MMA_WIDTH(c->width, run, &f);
+    return cached ? run_some<WIDE, true>(c) : run_some<WIDE, false>(c);
+}
+
+int mma_attend(const struct attention_call *c, const struct mma_keys *keys, float *lse)
+{
+    const struct forward_call f = { .a = *c,
+                                    .k = keys->k,
+                                    .v = keys->v,
+                                    .lse = lse,
+                                    .probs = nullptr,
+                                    .times = c->scale * LOG2_E };
+    return FOR_MMA_WIDTH(c->width, run, &f, keys->cached);
 }
 
 // --- probabilities -------------------------------------------------------------------------------
 
 // A block 64 queries of a head and all tiles of keys: what it does not see is 0.
-template <int WIDE>
+template <int WIDE, bool CACHED>
 static __global__ void __launch_bounds__(MMA_THREADS) probs_kernel(const struct forward_call c)
 {
     constexpr int ROWS = 16 * WARPS, STEP = row<WIDE>::STEP;
@@ -213,13 +250,13 @@ static __global__ void __launch_bounds__(MMA_THREADS) probs_kernel(const struct 
     const int own = (int)threadIdx.x / WARP * 16, lane = lane_of();
     const int i = (int)blockIdx.x * ROWS, h = (int)blockIdx.y;
     const int kv = h / ((int)c.a.heads / (int)c.a.kv_heads);
-    const int64_t side = kv * mma_rows(c.a.keys) * WIDE;
+    const uint16_t *const keys = c.k + head_start<WIDE, CACHED>(c, kv);
     const struct sight mine = sight_of_warp(seen_by + own, c.a, i + own, 16);
     load_queries<WIDE, ROWS>(q, c, i, h);
     for (int from = 0; from < c.a.keys; from += KEYS) {
         float s[1][KEYS / 8][4];
         __syncthreads(); // the keys before have been used
-        fetch_tile<WIDE, KEYS>(k, c.k + side + (int64_t)from * WIDE);
+        fetch_keys<WIDE, CACHED>(k, keys, c, from, kv);
         fetch_wait();
         __syncthreads();
         tile_scores<WIDE, 1, KEYS>(s, q + own * STEP, k);
@@ -239,11 +276,11 @@ static __global__ void __launch_bounds__(MMA_THREADS) probs_kernel(const struct 
     }
 }
 
-template <int WIDE> static int run_probs(const struct forward_call *call)
+template <int WIDE> static int run_probs(const struct forward_call *call, bool cached)
 {
     constexpr int ROWS = 16 * WARPS;
     const size_t size = (size_t)(ROWS + KEYS) * row<WIDE>::STEP * sizeof(uint16_t);
-    const auto kernel = probs_kernel<WIDE>;
+    const auto kernel = cached ? probs_kernel<WIDE, true> : probs_kernel<WIDE, false>;
     const struct forward_call c = *call;
     if (cuda_allow_shared("attention", kernel, size) < 0) return -1;
     const dim3 grid((size_t)((c.a.tokens + ROWS - 1) / ROWS), (size_t)c.a.heads);
@@ -252,22 +289,39 @@ template <int WIDE> static int run_probs(const struct forward_call *call)
 
 // --- the call ------------------------------------------------------------------------------------
 
+// Are they bf16 rows of which 16 bytes lie in one head, and not more than 32 bits can count?
+static bool lie_ready(const struct attention_call *c)
+{
+    return c->dtype == DTYPE_BF16 && c->width % 8 == 0 && (uintptr_t)c->k % 16 == 0 &&
+           (uintptr_t)c->v % 16 == 0 && (c->keys + KEYS) * c->kv_heads * c->width <= INT32_MAX;
+}
+
+// Keys and values as the kernels read them, rounded into `scratch` where they are not ready.
+static int keys_ready(struct mma_keys *keys, const struct attention_call *c, char *scratch)
+{
+    *keys = { static_cast<const uint16_t *>(c->k), static_cast<const uint16_t *>(c->v), true };
+    if (lie_ready(c)) return 0;
+    uint16_t *k = reinterpret_cast<uint16_t *>(scratch);
+    uint16_t *v = k + mma_side_size(c->keys, c->kv_heads, c->width) / sizeof *k;
+    const struct mma_sides sides = { { { k, c->k, c->dtype, c->keys, c->kv_heads, c->width, 1 },
+                                       { v, c->v, c->dtype, c->keys, c->kv_heads, c->width, 1 } },
+                                     2 };
+    *keys = { k, v, false };
+    return mma_sides_round(&sides);
+}
+
 int attention_mma(const struct attention_call *c, float *probs)
 {
-    const size_t side = mma_side_size(c->keys, c->kv_heads, c->width);
+    const size_t sides = lie_ready(c) ? 0 : 2 * mma_side_size(c->keys, c->kv_heads, c->width);
     const size_t lse_size = probs ? (size_t)(c->heads * c->tokens) * sizeof(float) : 0;
-    char *scratch = static_cast<char *>(cuda_scratch(2 * side + lse_size));
+    char *scratch = static_cast<char *>(cuda_scratch(sides + lse_size));
     if (!scratch) return -1;
-    uint16_t *k = reinterpret_cast<uint16_t *>(scratch);
-    uint16_t *v = reinterpret_cast<uint16_t *>(scratch + side);
-    float *lse = probs ? reinterpret_cast<float *>(scratch + 2 * side) : nullptr;
-    const struct mma_sides sides = { { { k, c->k, c->keys, c->kv_heads, c->width, 1 },
-                                       { v, c->v, c->keys, c->kv_heads, c->width, 1 } },
-                                     2 };
-    if (mma_sides_round(&sides) < 0 || mma_attend(c, k, v, lse) < 0) return -1;
+    float *lse = probs ? reinterpret_cast<float *>(scratch + sides) : nullptr;
+    struct mma_keys keys;
+    if (keys_ready(&keys, c, scratch) < 0 || mma_attend(c, &keys, lse) < 0) return -1;
     if (!probs || !c->keys) return 0;
     const struct forward_call f = {
-        .a = *c, .k = k, .v = v, .lse = lse, .probs = probs, .times = c->scale * LOG2_E
+        .a = *c, .k = keys.k, .v = keys.v, .lse = lse, .probs = probs, .times = c->scale * LOG2_E
     };
-    return FOR_MMA_WIDTH(c->width, run_probs, &f);
+    return FOR_MMA_WIDTH(c->width, run_probs, &f, keys.cached);
 }

@@ -313,12 +313,13 @@ int attention_mma_backward(const struct attention_call *c, float *dq, float *dk,
     char *scratch = static_cast<char *>(cuda_scratch(lay_out(&w, c, nullptr)));
     if (!scratch) return -1;
     lay_out(&w, c, scratch);
-    const struct mma_sides sides = { { { w.q, c->q, c->tokens, c->heads, c->width,
+    const struct mma_sides sides = { { { w.q, c->q, DTYPE_F32, c->tokens, c->heads, c->width,
                                          c->scale * LOG2_E },
-                                       { w.dy, dy, c->tokens, c->heads, c->width, 1 },
-                                       { w.k, c->k, c->keys, c->kv_heads, c->width, 1 },
-                                       { w.v, c->v, c->keys, c->kv_heads, c->width, 1 } },
+                                       { w.dy, dy, DTYPE_F32, c->tokens, c->heads, c->width, 1 },
+                                       { w.k, c->k, c->dtype, c->keys, c->kv_heads, c->width, 1 },
+                                       { w.v, c->v, c->dtype, c->keys, c->kv_heads, c->width, 1 } },
                                      4 };
+    const struct mma_keys keys = { w.k, w.v, false };
     const struct backward_call b = { .a = *c,
                                      .q = w.q,
                                      .dy = w.dy,
@@ -330,8 +331,7 @@ int attention_mma_backward(const struct attention_call *c, float *dq, float *dk,
                                      .dq = dq,
                                      .dk = dk,
                                      .dv = dv };
-    if (mma_sides_round(&sides) < 0 || mma_attend(c, w.k, w.v, w.lse) < 0 ||
-        note(&w, &b, dy, y) < 0)
+    if (mma_sides_round(&sides) < 0 || mma_attend(c, &keys, w.lse) < 0 || note(&w, &b, dy, y) < 0)
         return -1;
     return FOR_MMA_WIDTH(c->width, run, &b);
 }

@@ -8,7 +8,9 @@
 //
 // Before, q, k, v are rounded to bf16 once, [heads, rows, WIDE]: columns past the head's width and
 // rows past the last are 0, so tiles are read whole and without a question. q is multiplied by
-// scale log2 e on the way, and probabilities are powers of two: 2^(q k) = e^(score).
+// scale log2 e on the way, and probabilities are powers of two: 2^(q k) = e^(score). Keys and
+// values that a cache holds as bf16 are read as they lie, [rows, heads, d], if 16 bytes of a row
+// lie in no other (d a multiple of 8): what is past its end is asked then.
 //
 // The heads of a model have 64, 72, 80, 96 or 128 numbers: WIDE is the next of 64, 80, 96, 128.
 #ifndef KERNELS_ATTENTION_MMA_CUDA_H
@@ -41,7 +43,8 @@ static __host__ __device__ inline int64_t mma_rows(int64_t rows)
 // A side as bf16: to[heads, mma_rows(rows), WIDE] = from[rows, heads, width] * times.
 struct mma_side {
     uint16_t *to;
-    const float *from;
+    const void *from;
+    enum dtype dtype; // f32 or bf16
     int64_t rows, heads, width;
     float times;
 };
@@ -59,9 +62,15 @@ static inline size_t mma_side_size(int64_t rows, int64_t heads, int64_t width)
 }
 int mma_sides_round(const struct mma_sides *all);
 
+// Keys and values as bf16: sides, or as they lie in a cache.
+struct mma_keys {
+    const uint16_t *k, *v;
+    bool cached;
+};
+
 // y (unless NULL) and lse (unless NULL), from k and v rounded. lse [H,N] is the binary logarithm of
 // the sum of e^score, infinity where a row sees nothing: a probability is 2^(q k - lse).
-int mma_attend(const struct attention_call *c, const uint16_t *k, const uint16_t *v, float *lse);
+int mma_attend(const struct attention_call *c, const struct mma_keys *keys, float *lse);
 
 // --- in kernels ----------------------------------------------------------------------------------
 
@@ -86,6 +95,28 @@ static __device__ inline void fetch_tile(uint16_t *tile, const uint16_t *from)
         const int n = (int)threadIdx.x + j;
         if (ROWS * PIECES % MMA_THREADS && n >= ROWS * PIECES) break;
         fetch(tile + n / PIECES * row<WIDE>::STEP + n % PIECES * 8, from + (int64_t)n * 8);
+    }
+}
+
+// Rows from.. of a head in a cache, on their way to a tile; 0 past the last row and past the width.
+// A thread has one column of pieces, and places are 32 bits: registers are short here.
+template <int WIDE, int ROWS>
+static __device__ inline void fetch_cached(uint16_t *tile, const uint16_t *cache,
+                                           const struct attention_call &c, int from, int kv)
+{
+    constexpr int PIECES = WIDE / 8, AT_ONCE = MMA_THREADS / PIECES;
+    const int e = (int)threadIdx.x % PIECES * 8, first = (int)threadIdx.x / PIECES;
+    const int width = (int)c.width, step = (int)c.kv_heads * width, rows = (int)c.keys - from;
+    int at = (from + first) * step + kv * width + e, to = first * row<WIDE>::STEP + e;
+    if (first >= AT_ONCE) return;
+    ROLLED
+    for (int r = first; r < ROWS; r += AT_ONCE) {
+        if (r < rows && e < width)
+            fetch(tile + to, cache + at);
+        else
+            *reinterpret_cast<uint4 *>(tile + to) = { 0, 0, 0, 0 };
+        to += AT_ONCE * row<WIDE>::STEP;
+        at += AT_ONCE * step;
     }
 }
 
@@ -274,18 +305,19 @@ static __device__ inline void hide(float s[MANY][KEYS / 8][4], const struct keys
 
 // Numbers e..e+7 of a row of `width`, times `times`, as bf16; 0 past its end and where it is not
 // `there`.
-static __device__ inline uint4 round_eight(const float *row, bool there, int e, int width,
-                                           float times)
+template <typename T>
+static __device__ inline uint4 round_eight(const T *row, bool there, int e, int width, float times)
 {
+    using four = typename four_of<T>::type;
     float x[8];
     if (there && width % 4 == 0 && e + 8 <= width) {
-        const float4 a = *reinterpret_cast<const float4 *>(row + e);
-        const float4 b = *reinterpret_cast<const float4 *>(row + e + 4);
+        const float4 a = widened(*reinterpret_cast<const four *>(row + e));
+        const float4 b = widened(*reinterpret_cast<const four *>(row + e + 4));
         x[0] = a.x, x[1] = a.y, x[2] = a.z, x[3] = a.w;
         x[4] = b.x, x[5] = b.y, x[6] = b.z, x[7] = b.w;
     } else {
         UNROLL
-        for (int j = 0; j < 8; j++) x[j] = there && e + j < width ? row[e + j] : 0;
+        for (int j = 0; j < 8; j++) x[j] = there && e + j < width ? widened(row[e + j]) : 0;
     }
     return { pack(x[0] * times, x[1] * times), pack(x[2] * times, x[3] * times),
              pack(x[4] * times, x[5] * times), pack(x[6] * times, x[7] * times) };

@@ -9,12 +9,14 @@
 
 #include "kernels/vec.h"
 
-// y[0..n) = x[0..n) * weight.
-static void weigh(float *y, const float *x, float weight, int64_t n)
+// y[0..n) = the numbers of x from `at` on, times weight.
+VEC_INLINE void weigh(float *y, const void *x, int64_t at, float weight, int64_t n,
+                      const enum dtype dtype)
 {
     int64_t i = 0;
-    for (; i + VEC <= n; i += VEC) vf_store(y + i, vf_load(x + i) * vf_set(weight));
-    if (i < n) vf_store_part(y + i, vf_load_part(x + i, n - i) * vf_set(weight), n - i);
+    for (; i + VEC <= n; i += VEC) vf_store(y + i, vf_load_as(x, at + i, dtype) * vf_set(weight));
+    if (i < n)
+        vf_store_part(y + i, vf_load_part_as(x, at + i, n - i, dtype) * vf_set(weight), n - i);
 }
 
 int KERNEL(weigh_values)(struct tensor *y, const struct tensor *probs, const struct tensor *v,
@@ -22,14 +24,14 @@ int KERNEL(weigh_values)(struct tensor *y, const struct tensor *probs, const str
 {
     int64_t heads = probs->shape[0], keys = probs->shape[1], kv_heads = v->shape[1];
     int64_t width = v->shape[2], group = heads / kv_heads, rows = index->shape[0];
-    const float *a = probs->data, *values = v->data;
+    const float *a = probs->data;
     const int32_t *key = index->data;
     float *out = y->data;
 #pragma omp parallel for schedule(static) if (vec_worth_threads(rows * heads * width))
     for (int64_t i = 0; i < rows; i++)
         for (int64_t h = 0; h < heads; h++)
-            weigh(out + (i * heads + h) * width, values + (key[i] * kv_heads + h / group) * width,
-                  a[h * keys + key[i]], width);
+            VEC_AS(v->dtype, weigh, out + (i * heads + h) * width, v->data,
+                   (key[i] * kv_heads + h / group) * width, a[h * keys + key[i]], width);
     return 0;
 }
 

@@ -60,11 +60,21 @@ static __global__ void swiglu_narrow_kernel(uint16_t *gate, const uint16_t *up, 
 struct placing {
     float *q;                           // [n,H,d], turned in place
     const float *new_k, *new_v;         // [n,Hkv,d]
-    float *k, *v;                       // [P,Hkv,d]
+    void *k, *v;                        // [P,Hkv,d]
+    enum dtype dtype;                   // of both: f32 or bf16
     const float *cos, *sin;             // [n,d/2]
     const int32_t *rows;                // [n]
     int64_t heads, kv_heads, half, all; // all: pairs of q, k and v
 };
+
+// x becomes number i of an array of f32 or bf16.
+static __device__ inline void put_number(void *data, int64_t i, float x, enum dtype dtype)
+{
+    if (dtype == DTYPE_F32)
+        static_cast<float *>(data)[i] = x;
+    else
+        static_cast<uint16_t *>(data)[i] = to_bf16(x);
+}
 
 // Pair by pair (element i of a head with i + d/2), as rope.cu turns them.
 static __global__ void place_kernel(const struct placing p)
@@ -78,19 +88,21 @@ static __global__ void place_kernel(const struct placing p)
         int64_t head = pair / p.half % width;
         const float c = p.cos[row * p.half + i], s = p.sin[row * p.half + i];
         const float *from = p.q;
-        float *to = p.q;
+        void *to = p.q;
+        enum dtype dtype = DTYPE_F32;
         int64_t in = (row * p.heads + head) * 2 * p.half + i, out = in;
         const bool value = head >= p.heads + p.kv_heads;
         if (head >= p.heads) {
             head -= value ? p.heads + p.kv_heads : p.heads;
             from = value ? p.new_v : p.new_k;
             to = value ? p.v : p.k;
+            dtype = p.dtype;
             in = (row * p.kv_heads + head) * 2 * p.half + i;
             out = (p.rows[row] * p.kv_heads + head) * 2 * p.half + i;
         }
         const float a = from[in], b = from[in + p.half];
-        to[out] = value ? a : a * c - b * s;
-        to[out + p.half] = value ? b : b * c + a * s;
+        put_number(to, out, value ? a : a * c - b * s, dtype);
+        put_number(to, out + p.half, value ? b : b * c + a * s, dtype);
     }
 }
 
@@ -147,8 +159,9 @@ static int place(const struct fused_qkv *p, const float *k, const float *v)
     struct placing to = { .q = floats(p->q),
                           .new_k = k,
                           .new_v = v,
-                          .k = floats(p->k),
-                          .v = floats(p->v),
+                          .k = p->k->data,
+                          .v = p->v->data,
+                          .dtype = p->k->dtype,
                           .cos = floats(p->cos),
                           .sin = floats(p->sin),
                           .rows = integers(p->rows),

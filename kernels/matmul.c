@@ -377,23 +377,12 @@ static void multiply_group(const struct product *p, int64_t from, int64_t to, fl
     }
 }
 
-// The nearest bf16, ties to even.
-static void narrow(uint16_t *to, const float *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t u;
-        memcpy(&u, x + i, sizeof u);
-        uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, nan = u >> 16 | 0x40;
-        to[i] = (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? nan : rounded);
-    }
-}
-
 // Takes rows of x as pairs of bf16; they go to `narrowed`.
 static const float *make_pairs(struct product *p, const float *x, void *narrowed)
 {
 #pragma omp parallel for schedule(static) if (vec_worth_threads(p->rows * p->numbers))
     for (int64_t r = 0; r < p->rows; r++)
-        narrow((uint16_t *)narrowed + r * p->numbers, x + r * p->ld, p->numbers);
+        vec_to_bf16((uint16_t *)narrowed + r * p->numbers, x + r * p->ld, p->numbers);
     p->ld = p->k;
     return narrowed;
 }

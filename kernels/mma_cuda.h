@@ -33,6 +33,7 @@ static constexpr int SIXTEEN = 16; // rows of a, columns of a, rows of b
 #ifdef __CUDACC__
 
 #define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("unroll 1")
 
 static __device__ inline void multiply(float c[4], const unsigned a[4], const unsigned b[2])
 {
@@ -95,6 +96,7 @@ static __device__ inline float power_of_two(float x)
 
 #else
 #define UNROLL
+#define ROLLED
 #include "tensor_cores.h"
 
 static inline unsigned pack(float low, float high)

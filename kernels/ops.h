@@ -7,6 +7,7 @@
 // Contract of every op:
 //  - the caller has checked shapes and dtypes (core/ops/ does) and allocated the outputs;
 //  - activations are f32; weights w are f32, f16 or bf16 unless said; vectors (gain, bias) are f32;
+//  - keys and values are f32, or bf16 as a cache may hold them, where that is said;
 //  - an output may be the same memory as an input only where "in place" is said;
 //  - returns 0, or -1 with backend->failure() set (no scratch memory, a device error).
 //
@@ -29,6 +30,7 @@ OP(rope, (struct tensor *x, const struct tensor *cos, const struct tensor *sin))
 // y[N,H,d] = softmax(q[N,H,d] k[P,Hkv,d]^T * scale) v[P,Hkv,d], query row i sees keys
 // first[i] .. last[i]-1 (i32 [N]; first NULL = 0, last NULL = P). probs [H,N,P] (may be NULL: then
 // no such matrix exists) receives the probabilities, and asking for them changes no bit of y.
+// k and v are both f32 or both bf16; sums are f32 either way.
 // MATMUL_BF16: a device that multiplies bf16 may round q, k, v and the probabilities to it.
 OP(attention, (struct tensor *y, const struct tensor *q, const struct tensor *k,
                const struct tensor *v, const struct tensor *first, const struct tensor *last,
@@ -43,12 +45,13 @@ OP(add, (struct tensor *y, const struct tensor *a, const struct tensor *b))
 OP(softmax, (struct tensor *y, const struct tensor *x, float scale))
 // y row i = x row index[i] (i32 [N]); any dtype, y of the same; y may be x when index ascends.
 OP(gather_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index))
-// y row index[i] = x row i; other rows of y stay. Indices are distinct.
+// y row index[i] = x row i; other rows of y stay. Indices are distinct. Any dtype, y of the same; or
+// x f32 and y bf16: rounded to the nearest, ties to even.
 OP(scatter_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index))
 // y[S, C*p*p] = the p x p patches of pixels[C,Ht,Wd], row-major over the grid, each patch in the
 // order of a convolution's weight [C,p,p]. Pixels right and below of whole patches are left out.
 OP(patches, (struct tensor *y, const struct tensor *pixels, int64_t patch))
-// y (f32) = x (any float dtype), elementwise.
+// y = x, elementwise: f32 from any float dtype, or any dtype from the same (a copy).
 OP(widen, (struct tensor *y, const struct tensor *x))
 // y = x * value; in place allowed.
 OP(scale, (struct tensor *y, const struct tensor *x, float value))
@@ -68,7 +71,8 @@ OP(ira_kl, (struct tensor *kl, const struct tensor *head, const struct tensor *p
 OP(ira_gate, (struct tensor *gate, const struct tensor *q, const struct tensor *k, float scale))
 // y = value everywhere.
 OP(fill, (struct tensor *y, float value))
-// y[n,H*d] row i, head h = probs[H,P] at (h, index[i]) times v[P,Hkv,d] at (index[i], h / (H/Hkv)).
+// y[n,H*d] row i, head h = probs[H,P] at (h, index[i]) times v[P,Hkv,d] at (index[i], h / (H/Hkv));
+// v is f32 or bf16.
 OP(weigh_values, (struct tensor *y, const struct tensor *probs, const struct tensor *v,
                   const struct tensor *index))
 // y[N] = the L2 norm of each row of x[N,D].
@@ -93,7 +97,7 @@ OP(layernorm_backward, (struct tensor *dx, struct tensor *dgain, struct tensor *
 // dx += dy turned back.
 OP(rope_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *cos,
                    const struct tensor *sin))
-// y is the forward op's result; no matrix of queries by keys exists.
+// y is the forward op's result; no matrix of queries by keys exists. All are f32, k and v too.
 OP(attention_backward, (struct tensor *dq, struct tensor *dk, struct tensor *dv,
                         const struct tensor *dy, const struct tensor *y, const struct tensor *q,
                         const struct tensor *k, const struct tensor *v, const struct tensor *first,

@@ -1,4 +1,4 @@
-// kernels/scatter_rows.c -- rows written to places given by index.
+// kernels/scatter_rows.c -- rows written to places given by index, f32 into bf16 rounded.
 #include <string.h>
 
 #include "kernels/vec.h"
@@ -6,10 +6,15 @@
 int KERNEL(scatter_rows)(struct tensor *y, const struct tensor *x, const struct tensor *index)
 {
     const int32_t *row = index->data;
-    size_t bytes = (size_t)tensor_row(x) * dtype_size(x->dtype);
+    const int64_t width = tensor_row(x);
+    const size_t bytes = (size_t)width * dtype_size(x->dtype);
     for (int64_t i = 0; i < tensor_count(index); i++)
-        memcpy((char *)y->data + (size_t)row[i] * bytes, (const char *)x->data + (size_t)i * bytes,
-               bytes);
+        if (y->dtype == x->dtype)
+            memcpy((char *)y->data + (size_t)row[i] * bytes,
+                   (const char *)x->data + (size_t)i * bytes, bytes);
+        else
+            vec_to_bf16((uint16_t *)y->data + row[i] * width, (const float *)x->data + i * width,
+                        width);
     return 0;
 }
 

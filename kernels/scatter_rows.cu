@@ -1,4 +1,4 @@
-// kernels/scatter_rows.cu -- rows written to places given by index.
+// kernels/scatter_rows.cu -- rows written to places given by index, f32 into bf16 rounded.
 #include "kernels/cuda.h"
 
 template <typename T>
@@ -17,8 +17,23 @@ static int scatter(struct tensor *y, const struct tensor *x, const struct tensor
                   static_cast<const T *>(x->data), integers(index), width, n);
 }
 
+static __global__ void round_kernel(uint16_t *y, const float *x, const int32_t *index,
+                                    int64_t width, int64_t n)
+{
+    FOR_EACH(i, n) y[index[i / width] * width + i % width] = to_bf16(x[i]);
+}
+
+static int scatter_rounded(struct tensor *y, const struct tensor *x, const struct tensor *index)
+{
+    const int64_t width = tensor_row(x), n = tensor_count(index) * width;
+    if (!n) return 0;
+    return LAUNCH(round_kernel, blocks_for(n, EACH), EACH, 0, static_cast<uint16_t *>(y->data),
+                  floats(x), integers(index), width, n);
+}
+
 int scatter_rows_cuda(struct tensor *y, const struct tensor *x, const struct tensor *index)
 {
+    if (y->dtype != x->dtype) return scatter_rounded(y, x, index);
     const size_t row = (size_t)tensor_row(x) * dtype_size(x->dtype);
     return row % sizeof(uint32_t) ? scatter<uint8_t>(y, x, index, row)
                                   : scatter<uint32_t>(y, x, index, row);

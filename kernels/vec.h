@@ -167,6 +167,16 @@ VEC_INLINE vf vf_load_part_as(const void *p, int64_t i, int64_t n, enum dtype dt
     return dtype == DTYPE_BF16 ? vf_from_bf16(h) : vf_from_f16(h);
 }
 
+// The first n <= VEC lanes from lane i on; the others are 0.
+VEC_INLINE vf vf_load_part_n_as(const void *p, int64_t i, int64_t n, enum dtype dtype)
+{
+    return n == VEC ? vf_load_as(p, i, dtype) : vf_load_part_as(p, i, n, dtype);
+}
+
+// run(..., dtype) of numbers that are f32 or bf16, with the dtype known when compiling.
+#define VEC_AS(dtype, run, ...) \
+    ((dtype) == DTYPE_BF16 ? run(__VA_ARGS__, DTYPE_BF16) : run(__VA_ARGS__, DTYPE_F32))
+
 // y[0..n) = elements from.. of x as f32.
 VEC_INLINE void vec_widen_as(float *y, const void *x, int64_t from, int64_t n, enum dtype dtype)
 {
@@ -184,6 +194,17 @@ static inline __attribute__((unused)) void vec_widen(float *y, const void *x, in
         vec_widen_as(y, x, from, n, DTYPE_F16);
     else
         memcpy(y, (const char *)x + 4 * from, (size_t)n * 4);
+}
+
+// The nearest bf16 of each number, ties to even; NaN stays NaN.
+static inline __attribute__((unused)) void vec_to_bf16(uint16_t *y, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t u;
+        memcpy(&u, x + i, sizeof u);
+        uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, nan = u >> 16 | 0x40;
+        y[i] = (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+    }
 }
 
 // y[0..n) += x[0..n).

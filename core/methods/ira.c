@@ -256,6 +256,14 @@ static int64_t sample_start(const struct site_args *a, int64_t i)
     return a->sequence->start ? a->sequence->start[site_row(a, i)] : 0;
 }
 
+// Rows of keys or values, which a cache may hold as bf16.
+static struct tensor *gather_floats(struct graph *g, struct tensor *x, const int32_t *index,
+                                    int64_t n)
+{
+    x = op_gather_rows(g, x, index, n);
+    return x && x->dtype != DTYPE_F32 ? op_widen(g, x) : x;
+}
+
 // g of the visual tokens among new rows [from, to), one sample: from the text queries of these rows
 // and all visual keys of the sample. Their number is `count`, the last ones among the keys.
 static int gate_sample(struct pass *p, int64_t from, int64_t to, int64_t count, float *gate)
@@ -273,8 +281,8 @@ static int gate_sample(struct pass *p, int64_t from, int64_t to, int64_t count, 
 
     struct tensor q = *a->q, k = *a->k; // without their gradients
     q.grad = k.grad = NULL;
-    struct tensor *asking = op_gather_rows(g, &q, text, queries);  // [T, H, d]
-    struct tensor *asked = op_gather_rows(g, &k, keys, key_count); // [S', Hkv, d]
+    struct tensor *asking = op_gather_rows(g, &q, text, queries); // [T, H, d]
+    struct tensor *asked = gather_floats(g, &k, keys, key_count); // [S', Hkv, d]
     struct tensor *t = graph_new2(g, DTYPE_F32, key_count, p->heads);
     free(text);
     free(keys);
@@ -412,7 +420,7 @@ static int change(struct pass *p, struct site_args *args, const int32_t *keys)
     struct graph *g = p->g;
     struct ira_layer *w = &x->layer[args->layer];
     const bool gated = x->noisy || g->samples || hooks_wanted(g, SITE_KL, args->layer);
-    struct tensor *v = op_gather_rows(g, args->v, keys, p->rows); // [S, Hkv, d]
+    struct tensor *v = gather_floats(g, args->v, keys, p->rows); // [S, Hkv, d]
     struct tensor *flat = graph_view(g, v, 2, (int64_t[]){ p->rows * p->heads, p->dim });
     struct tensor *head = op_matmul(g, flat, &w->param[HEAD], &w->param[BIAS]); // [S*Hkv, d+1]
     struct tensor *gate = NULL, *noise = NULL;

@@ -16,7 +16,9 @@ static bool want_heads(struct graph *g, const struct tensor *q, const struct ten
                        const struct tensor *v)
 {
     char left[96], right[96];
-    if (!op_want_f32(g, "attention", "q", q) || !op_want_f32(g, "attention", "k", k) ||
+    // Keys and values that a cache rounded have no gradients.
+    const bool cached = k->dtype == DTYPE_BF16 && !tape_on(g);
+    if (!op_want_f32(g, "attention", "q", q) || (!cached && !op_want_f32(g, "attention", "k", k)) ||
         !op_want_same(g, "attention", k, v))
         return false;
     if (q->rank == 3 && k->rank == 3 && q->shape[2] == k->shape[2] && k->shape[1] > 0 &&

@@ -28,12 +28,13 @@ struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *
     return tape_record(g, y, &(struct tape_step){ .backward = gather_backward, .in = { x, rows } });
 }
 
-// Do the rows of x have the size and dtype of those of into?
+// Do the rows of x have the size of those of into, and its dtype or one that is rounded to it?
 static bool want_rows(struct graph *g, const char *op, const struct tensor *into,
                       const struct tensor *x)
 {
     char left[96], right[96];
-    if (into->rank > 0 && x->rank > 0 && into->dtype == x->dtype &&
+    const bool rounded = into->dtype == DTYPE_BF16 && x->dtype == DTYPE_F32 && !tape_on(g);
+    if (into->rank > 0 && x->rank > 0 && (into->dtype == x->dtype || rounded) &&
         op_columns(into) == op_columns(x))
         return true;
     graph_fail(g, "%s: rows of %s do not fit into %s", op, op_shape(x, left),

@@ -179,8 +179,9 @@ static bool dump_wants(void *self, enum site site, int layer)
 static void download_heads_first(struct graph *g, struct tensor *to, const struct tensor *from)
 {
     int64_t rows = from->shape[0], heads = from->shape[1], width = from->shape[2];
-    float *host = xmalloc(tensor_bytes(from)), *out = to->data;
-    g->backend->download(host, from->data, tensor_bytes(from));
+    float *host = xreallocarray(NULL, (size_t)tensor_count(from) + 1, sizeof *host);
+    float *out = to->data;
+    graph_download(g, host, from);
     for (int64_t h = 0; h < heads; h++)
         for (int64_t i = 0; i < rows; i++)
             memcpy(out + (h * rows + i) * width, host + (i * heads + h) * width,
@@ -224,12 +225,14 @@ static bool take(struct graph *g, struct dump *d, const struct tap *tap, const c
     if (tap->source == TAP_ROWS) return keep_rows(g, d, name, x);
     if (tap->source == TAP_ALIVE) return keep_alive(d, name, args);
     int64_t shape[TENSOR_MAX_RANK];
+    enum dtype dtype = x->dtype;
     memcpy(shape, x->shape, sizeof shape);
     if (tap->source == TAP_HEADS_FIRST) {
+        dtype = DTYPE_F32; // the cache may hold bf16
         shape[0] = x->shape[1];
         shape[1] = x->shape[0];
     }
-    struct tensor *t = keep(d, name, x->dtype, x->rank, shape);
+    struct tensor *t = keep(d, name, dtype, x->rank, shape);
     if (!t) return false;
     if (tap->source == TAP_HEADS_FIRST)
         download_heads_first(g, t, x);

@@ -101,6 +101,7 @@ static int pass_begin(struct passing *p, const struct measuring *m, const struct
     };
     *p = (struct passing){ .m = m, .c = c, .arena = { .backend = m->backend } };
     kv_init(&p->kv, m->backend, d->layers, d->kv_heads, d->dim);
+    kv_set_dtype(&p->kv, kv_dtype(m->backend, m->settings));
     p->visual = xcalloc(c->picture_count + 1, sizeof *p->visual);
     p->ours = xcalloc(c->picture_count + 1, sizeof *p->ours);
     if (measure_sequence(c, m->settings, &p->sequence, err) < 0) return -1;

@@ -19,7 +19,7 @@ const float *rows_read(struct rows *r, struct graph *g, const struct tensor *x)
         r->data = xreallocarray(r->data, (size_t)count, sizeof *r->data);
         r->room = count;
     }
-    if (count) g->backend->download(r->data, x->data, tensor_bytes(x));
+    if (count) graph_download(g, r->data, x);
     return r->data;
 }
 

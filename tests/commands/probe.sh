@@ -109,4 +109,14 @@ refuse "/norms --csv $work/no/x.csv" 'no/x.csv'
 refuse '/memory --csv' '--csv'
 lines "/load $llama" /norms /attention 'Hello' /norms /attention
 check "text models" 'select(.event == "done").ok' $'true\nfalse\nfalse\ntrue\ntrue\nfalse'
+
+# Keys and values take half as much as bf16, and the answer they came to is computed again from them.
+lines "${ask[@]}" /memory '/set kv.dtype bf16' /regen /memory '/set kv.dtype f16' '/set kv.dtype f32' /regen /memory
+sizes=$(jq -r 'select(.event == "table" and .name == "memory") | .rows[] | select(.[0] == "keys and values") | .[1]' "$work/events" | tr '\n' ' ')
+half='function half(a, b) { return b > 0 && a / b > 0.4999 && a / b < 0.5001 }'
+same "half as much" "$(awk "$half"' { print (half($2, $1) && half($2, $3)) }' <<<"$sizes")" 1
+layers=$(jq -r 'select(.event == "table" and .name == "memory.layers") | .rows[0][2:] | join(" ")' "$work/events" | tr '\n' ' ')
+same "in each layer" "$(awk "$half"' { print (half($3, $1) && half($4, $2)) }' <<<"$layers")" 1
+check "another dtype is refused" 'select(.event == "done" and (.ok | not)).ok' false
+check_has "with those there are" 'select(.event == "error").message' "f32, bf16"
 finish

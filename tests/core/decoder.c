@@ -128,6 +128,41 @@ static void parts_equal_the_whole(void **state)
     }
 }
 
+// Rounded keys and values: close to exact ones, and parts to the whole.
+static void a_rounded_cache_is_close(void **state)
+{
+    static const char *const folders[] = { "tests/goldens/llama-3.2", "tests/goldens/qwen2",
+                                           "tests/goldens/llava-siglip-llama3" };
+    for (int i = 0; i < 3; i++) {
+        struct bench b;
+        float exact[1024], whole[1024], parts[1024], most = 0, off = 0, apart = 0;
+        bench_open(&b, folders[i]);
+        int64_t vocab = b.model->decoder.config.vocab;
+        struct sequence s = random_sequence(&b, 61);
+        assert_int_equal(pass(&b, &s, 61, LOGITS_LAST, exact), 0);
+        const uint64_t bytes = kv_bytes(&b.kv);
+        kv_set_dtype(&b.kv, DTYPE_BF16);
+        assert_int_equal(pass(&b, &s, 61, LOGITS_LAST, whole), 0);
+        assert_int_equal(kv_bytes(&b.kv), bytes / 2);
+        kv_trim(&b.kv, 0);
+        assert_int_equal(pass(&b, &s, 20, LOGITS_NONE, NULL), 0);
+        assert_int_equal(pass(&b, &s, 60, LOGITS_NONE, NULL), 0);
+        assert_int_equal(step(&b, &s, parts), 0);
+        for (int64_t k = 0; k < vocab; k++) {
+            most = fmaxf(most, fabsf(exact[k]));
+            off = fmaxf(off, fabsf(whole[k] - exact[k]));
+            apart = fmaxf(apart, fabsf(parts[k] - whole[k]));
+        }
+        // Half a unit of 2^-8 of each number, and what adds up over the layers; a number that is
+        // summed in another order may round to its neighbour.
+        if (!(off > 0 && off <= 2e-2f * most))
+            fail_msg("%s: off by %g of %g", folders[i], off, most);
+        if (!(apart <= 1e-2f * most)) fail_msg("%s: parts by %g of %g", folders[i], apart, most);
+        sequence_release(&s);
+        bench_close(&b);
+    }
+}
+
 // --- listeners -----------------------------------------------------------------------------------
 
 static bool everywhere(void *self, enum site site, int layer)
@@ -374,6 +409,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_equal_the_whole),
+        cmocka_unit_test(a_rounded_cache_is_close),
         cmocka_unit_test(looking_changes_no_bit_of_a_long_prompt),
         cmocka_unit_test(memory_of_a_long_prompt_is_bounded),
         cmocka_unit_test(a_pass_that_stops_leaves_the_cache),

@@ -1,6 +1,7 @@
 // tests/core/ops.c -- core/ops/: results, refused shapes with a message, failures that pass
 // through.
 #include "core/ops.h"
+#include "core/tape.h"
 #include "tests/device.h"
 
 #include <setjmp.h>
@@ -104,6 +105,23 @@ static void test_refused(void **state)
     REFUSED(op_attention(g, heads, heads, heads, x, NULL, 1, NULL), "first");
     REFUSED(op_attention(g, heads, heads, heads, NULL, NULL, 1, heads), "probabilities");
     REFUSED(op_patches(g, heads, 5), "patch");
+    // bf16 as a cache holds it: keys and values alike, and nothing that has a gradient.
+    struct tensor *narrow = graph_new3(g, DTYPE_BF16, 4, 4, 6);
+    struct tensor *rows = graph_new2(g, DTYPE_BF16, 4, 6);
+    struct tape tape = { .backend = g->backend };
+    const int32_t all[] = { 0, 1, 2, 3 };
+    memset(narrow->data, 0, tensor_bytes(narrow));
+    assert_non_null(op_attention(g, heads, narrow, narrow, NULL, NULL, 1, NULL));
+    assert_ptr_equal(op_scatter_rows(g, rows, x, all), rows);
+    REFUSED(op_attention(g, heads, narrow, heads, NULL, NULL, 1, NULL), "bf16");
+    REFUSED(op_attention(g, heads, heads, narrow, NULL, NULL, 1, NULL), "bf16");
+    REFUSED(op_attention(g, narrow, heads, heads, NULL, NULL, 1, NULL), "q is [4,4,6] bf16");
+    REFUSED(op_scatter_rows(g, x, rows, all), "bf16");
+    g->tape = &tape;
+    REFUSED(op_attention(g, heads, narrow, narrow, NULL, NULL, 1, NULL), "k is [4,4,6] bf16");
+    REFUSED(op_scatter_rows(g, rows, x, all), "bf16");
+    g->tape = NULL;
+    tape_release(&tape);
 #undef REFUSED
     assert_int_equal(op_copy_rows_into(g, x, 3, x), -1);
     g->failed = false;

@@ -51,6 +51,7 @@ static void check_shape(struct shape s, enum sight sight)
     pair_compare("attention: probabilities", &probs, 1e-6, 3e-5);
     // Asking for them changes no bit.
     pair_same("attention: with probabilities", &y.on[1], &again.on[1]);
+    check_bf16_keys(&q, &k, &v, ranges ? &first : NULL, &last, scale, MATMUL_BF16);
 
     struct pair dy = rounded_noise(s.n, s.heads, s.d, 4, 1), dq = pair_room(3, s.n, s.heads, s.d);
     struct pair dk = pair_room(3, s.keys, s.kv_heads, s.d);
@@ -112,6 +113,7 @@ static void few_rows(void **state)
             ON_BOTH(attention, OF(again), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last),
                     0.3f, NULL, MATMUL_BF16);
             pair_same("attention of few rows, either way", &y.on[1], &again.on[1]);
+            check_bf16_keys(&q, &k, &v, ranges ? &first : NULL, &last, 0.3f, MATMUL_F32);
             pairs_release();
         }
 }

@@ -55,6 +55,9 @@ static void check_weights(int64_t n, int64_t d)
         pair_compare("embedding", &y, 0, 0);
         ON_BOTH(widen, OF(wide), OF(table));
         pair_compare("widen", &wide, 0, 0);
+        struct pair copy = pair_weights((enum dtype)dtype, n + 5, d, 3);
+        ON_BOTH(widen, OF(copy), OF(table));
+        pair_same("widen: a copy", &copy.on[1], &table.on[1]);
     }
 }
 
@@ -67,6 +70,9 @@ static void check_rows(int64_t n, int64_t d)
     ON_BOTH(scale, OF(y), OF(y), 2);
     ON_BOTH(scatter_rows, OF(x), OF(y), OF(some));
     pair_compare("scatter_rows", &x, 0, 0);
+    struct pair rounded = pair_weights(DTYPE_BF16, 2 * n, d, 3);
+    ON_BOTH(scatter_rows, OF(rounded), OF(y), OF(some));
+    pair_compare("scatter_rows into bf16", &rounded, 0, 0);
     first.on[0].shape[0] = first.on[1].shape[0] = n;
     ON_BOTH(gather_rows, OF(first), OF(x), OF(some)); // in place
     pair_compare("gather_rows in place", &x, 0, 0);
@@ -99,6 +105,9 @@ static void check_contribution(int64_t n, int64_t d)
     struct pair norms = pair_room(1, n, 0, 0);
     ON_BOTH(weigh_values, OF(y), OF(probs), OF(v), OF(some));
     pair_compare("weigh_values", &y, 0, 0);
+    struct pair narrow = pair_bf16(&v);
+    ON_BOTH(weigh_values, OF(y), OF(probs), OF(narrow), OF(some));
+    pair_compare("weigh_values of bf16", &y, 0, 0);
     ON_BOTH(row_norms, OF(norms), OF(y));
     pair_compare("row_norms", &norms, 1e-7, 1e-5);
 }
@@ -151,6 +160,7 @@ static void check_attention_of(int64_t n, int64_t keys, int64_t heads, int64_t k
     pair_compare("attention: probabilities", &probs, 1e-6, 1e-5);
     // Asking for them changes no bit.
     pair_same("attention: with probabilities", &y.on[1], &again.on[1]);
+    check_bf16_keys(&q, &k, &v, ranges ? &first : NULL, &last, scale, MATMUL_F32);
 
     struct pair dy = pair_noise(3, n, heads, d, 4), dq = pair_noise(3, n, heads, d, 5);
     struct pair dk = pair_noise(3, keys, kv_heads, d, 6), dv = pair_noise(3, keys, kv_heads, d, 7);

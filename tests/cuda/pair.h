@@ -11,6 +11,7 @@
 #define TESTS_CUDA_PAIR_H
 
 #include "core/device.h"
+#include "core/dtype.h"
 #include "tests/kernels/close.h"
 
 enum { PAIRS = 64 };
@@ -77,6 +78,14 @@ static inline struct pair pair_weights(enum dtype dtype, int64_t a, int64_t b, u
     return pair_of(t);
 }
 
+// The same numbers as bf16; what they have beyond it is cut off from `p`.
+static inline struct pair pair_bf16(struct pair *p)
+{
+    const struct tensor twin = bf16_twin(&p->on[0]);
+    devices[1]->upload(p->on[1].data, p->on[0].data, tensor_bytes(&p->on[0]));
+    return pair_of(twin);
+}
+
 // i32 numbers, in some order: number i is (i * step + from) % limit.
 static inline struct pair pair_integers(int64_t n, int64_t step, int64_t from, int64_t limit)
 {
@@ -93,19 +102,26 @@ static inline struct pair pair_room(int rank, int64_t a, int64_t b, int64_t c)
     return pair_of(t);
 }
 
+// Of f32 or bf16.
 static inline void pair_compare(const char *what, const struct pair *p, double absolute,
                                 double relative)
 {
-    const int64_t n = tensor_count(&p->on[0]);
+    const struct tensor *const t = &p->on[0];
+    const int64_t n = tensor_count(t);
     char where[160];
-    snprintf(where, sizeof where, "%s [%d,%d,%d]", what, (int)p->on[0].shape[0],
-             (int)p->on[0].shape[1], (int)p->on[0].shape[2]);
-    float *got = malloc((size_t)n * sizeof *got + 1);
+    snprintf(where, sizeof where, "%s [%d,%d,%d]", what, (int)t->shape[0], (int)t->shape[1],
+             (int)t->shape[2]);
+    void *bytes = malloc(tensor_bytes(t) + 1);
+    float *got = malloc((size_t)n * sizeof *got + 1), *right = malloc((size_t)n * sizeof *got + 1);
     double *want = doubles(n);
-    devices[1]->download(got, p->on[1].data, (size_t)n * sizeof *got);
-    for (int64_t i = 0; i < n; i++) want[i] = (double)((const float *)p->on[0].data)[i];
+    devices[1]->download(bytes, p->on[1].data, tensor_bytes(t));
+    floats_from(got, bytes, t->dtype, (size_t)n);
+    floats_from(right, t->data, t->dtype, (size_t)n);
+    for (int64_t i = 0; i < n; i++) want[i] = (double)right[i];
     close_check(where, got, want, n, absolute, relative);
+    free(bytes);
     free(got);
+    free(right);
     free(want);
 }
 
@@ -136,5 +152,26 @@ static inline void pairs_release(void)
     for (int side = 0; side < 2; side++)    \
         if (devices[side]->op(__VA_ARGS__)) \
     fail_msg("%s on %s: %s", #op, devices[side]->name, devices[side]->failure())
+
+// Attention to keys and values that are bf16 gives the bits of the same numbers in f32, which the
+// call leaves in k and v; probabilities too. first NULL: all rows see all keys.
+static inline void check_bf16_keys(const struct pair *q, struct pair *k, struct pair *v,
+                                   const struct pair *first, const struct pair *last, float scale,
+                                   enum matmul_mode mode)
+{
+    const struct tensor *const t = &q->on[0];
+    const int64_t n = t->shape[0], heads = t->shape[1], d = t->shape[2], keys = k->on[0].shape[0];
+    const struct pair few[] = { pair_bf16(k), pair_bf16(v) };
+    const struct tensor *from = first ? &first->on[1] : NULL, *to = first ? &last->on[1] : NULL;
+    struct pair y[] = { pair_room(3, n, heads, d), pair_room(3, n, heads, d) };
+    struct pair p[] = { pair_room(3, heads, n, keys), pair_room(3, heads, n, keys) };
+    for (int i = 0; i < 2; i++)
+        if (devices[1]->attention(&y[i].on[1], &q->on[1], i ? &few[0].on[1] : &k->on[1],
+                                  i ? &few[1].on[1] : &v->on[1], from, to, scale, &p[i].on[1],
+                                  mode))
+            fail_msg("attention: %s", devices[1]->failure());
+    pair_same("attention to bf16 keys", &y[0].on[1], &y[1].on[1]);
+    pair_same("attention to bf16 keys: probabilities", &p[0].on[1], &p[1].on[1]);
+}
 
 #endif

@@ -4,7 +4,7 @@
 . tests/commands/common.bash
 
 ask() {
-    vlmsh "$llava" "$@" --json -c '/set compute.matmul f32' -c '/set sample.max_tokens 6' -c '/set sample.ignore_eos on' -c "/image $scene" \
+    vlmsh "$llava" "$@" --json -c '/set compute.matmul f32' -c '/set kv.dtype f32' -c '/set sample.max_tokens 6' -c '/set sample.ignore_eos on' -c "/image $scene" \
         -c 'What is this?' >"$work/events" 2>"$work/told" || fail "it does not answer: $*"
     jq -c 'select(.event == "answer").ids' "$work/events"
 }
@@ -17,6 +17,12 @@ lines "/load $llava" /devices
 check "devices" 'select(.name == "devices").rows[][0]' $'cpu\ncuda:0'
 vlmsh --device cuda --json -c /version >"$work/events"
 check_has "version names the device" 'select(.event == "text").text' "(cuda:0 ("
+
+# Keys and values are bf16 there by themselves.
+printf '%s\n' "/load $llava" '/set sample.max_tokens 3' '/set sample.ignore_eos on' 'What is this?' /memory \
+    '/set kv.dtype f32' /regen /memory | vlmsh --device cuda --json >"$work/events"
+sizes=$(jq -r 'select(.event == "table" and .name == "memory") | .rows[] | select(.[0] == "keys and values") | .[1]' "$work/events" | tr '\n' ' ')
+same "half the memory" "$(awk '{ print ($2 > 0 && $1 / $2 > 0.4999 && $1 / $2 < 0.5001) }' <<<"$sizes")" 1
 
 # A GPU that is not there: a line, and the CPU.
 same "another GPU" "$(ask --device cuda:7)" "$plain"

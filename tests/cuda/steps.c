@@ -29,7 +29,8 @@ static int listens(void *self, struct graph *g, enum site site, struct site_args
     return 0;
 }
 
-static void bench_open(struct bench *b, const char *folder, bool listener, enum matmul_mode mode)
+static void bench_open(struct bench *b, const char *folder, bool listener, enum matmul_mode mode,
+                       enum dtype cache)
 {
     struct err err = { 0 };
     *b = (struct bench){ .gpu = devices[1], .step = { .backend = devices[1] }, .mode = mode };
@@ -37,6 +38,7 @@ static void bench_open(struct bench *b, const char *folder, bool listener, enum 
     if (!b->model) fail_msg("%s", err.text);
     const struct decoder_config *c = &b->model->decoder.config;
     kv_init(&b->kv, b->gpu, c->layers, c->kv_heads, c->dim);
+    kv_set_dtype(&b->kv, cache);
     if (listener) hooks_add(&b->hooks, &(struct hook){ wants_layers, listens, NULL });
 }
 
@@ -81,14 +83,15 @@ static int32_t best(const struct bench *b, const float *logits)
 }
 
 // An answer from a recording beside one where somebody listens, which has none.
-static void check_answer(const char *folder, int64_t prompt, int tokens, enum matmul_mode mode)
+static void check_answer(const char *folder, int64_t prompt, int tokens, enum matmul_mode mode,
+                         enum dtype cache)
 {
     struct bench played, plain;
     float a[VOCAB], b[VOCAB];
     int recordings = 0;
     const void *last = NULL;
-    bench_open(&played, folder, false, mode);
-    bench_open(&plain, folder, true, mode);
+    bench_open(&played, folder, false, mode, cache);
+    bench_open(&plain, folder, true, mode, cache);
     begin(&played, prompt, a);
     begin(&plain, prompt, b);
     for (int t = 0; t < tokens; t++) {
@@ -113,9 +116,11 @@ static void check_answer(const char *folder, int64_t prompt, int tokens, enum ma
 
 static void played_tokens_are_the_computed_ones(void **state)
 {
-    check_answer("tests/goldens/llama-3.2", 11, 8, MATMUL_BF16);
-    check_answer("tests/goldens/llama-3.2", 250, 10, MATMUL_F32);
-    check_answer("tests/goldens/qwen2", 9, 5, MATMUL_BF16);
+    check_answer("tests/goldens/llama-3.2", 11, 8, MATMUL_BF16, DTYPE_BF16);
+    check_answer("tests/goldens/llama-3.2", 11, 8, MATMUL_BF16, DTYPE_F32);
+    check_answer("tests/goldens/llama-3.2", 250, 10, MATMUL_F32, DTYPE_F32);
+    check_answer("tests/goldens/llama-3.2", 250, 10, MATMUL_F32, DTYPE_BF16);
+    check_answer("tests/goldens/qwen2", 9, 5, MATMUL_BF16, DTYPE_BF16);
 }
 
 // Steps until one is played.
@@ -134,7 +139,7 @@ static void changes_make_a_new_recording(void **state)
 {
     struct bench b;
     float logits[VOCAB], others[VOCAB];
-    bench_open(&b, "tests/goldens/llama-3.2", false, MATMUL_BF16);
+    bench_open(&b, "tests/goldens/llama-3.2", false, MATMUL_BF16, DTYPE_F32);
     begin(&b, 20, logits);
     const uint64_t key = (played(&b), b.kv.replay.key);
 
@@ -173,6 +178,11 @@ static void changes_make_a_new_recording(void **state)
 
     // A cleared cache takes its recording along.
     kv_clear(&b.kv);
+    assert_null(b.kv.replay.recording);
+    pass(&b, true, logits);
+    played(&b);
+    // So does one that is to hold another dtype.
+    kv_set_dtype(&b.kv, DTYPE_BF16);
     assert_null(b.kv.replay.recording);
     pass(&b, true, logits);
     played(&b);

@@ -67,6 +67,7 @@ static inline void golden_open_on(struct golden *g, const char *name, const stru
     must(engine_load(g->engine, path, &err), &err);
     must(engine_set(g->engine, "sample.ignore_eos", "on", &err), &err);
     must(engine_set(g->engine, "compute.matmul", "f32", &err), &err); // also on a GPU
+    must(engine_set(g->engine, "kv.dtype", "f32", &err), &err);
     must(engine_set(g->engine, "chat.date", "26 Jul 2024", &err), &err);
 }
 

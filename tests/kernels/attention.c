@@ -1,5 +1,5 @@
 // tests/kernels/attention.c -- kernels/attention.c against sums in double: grouped heads, ranges of
-// keys, one row and many, probabilities.
+// keys, one row and many, probabilities; and bf16 keys against the same numbers as f32.
 #include "tests/kernels/close.h"
 
 // Shapes and data of one call.
@@ -61,6 +61,31 @@ static void plain(const struct call *c, int64_t i, int64_t h, float scale, doubl
     }
 }
 
+// Keys and values that are bf16 give the bits of the same numbers in f32.
+static void check_bf16(const struct backend *b, const char *what, struct call *c,
+                       const struct tensor *first, const struct tensor *last)
+{
+    const struct tensor k = bf16_twin(&c->k), v = bf16_twin(&c->v);
+    struct tensor y = tensor_of(DTYPE_F32, 3, c->y.shape[0], c->y.shape[1], c->y.shape[2]);
+    struct tensor probs =
+        tensor_of(DTYPE_F32, 3, c->probs.shape[0], c->probs.shape[1], c->probs.shape[2]);
+    struct tensor *const p[] = { NULL, &probs }, *const q[] = { NULL, &c->probs };
+    for (int i = 0; i < 2; i++) {
+        const struct tensor *const x = &c->q;
+        memset(y.data, 0x7f, tensor_bytes(&y));
+        assert_int_equal(b->attention(&c->y, x, &c->k, &c->v, first, last, 0.3f, q[i], MATMUL_F32),
+                         0);
+        assert_int_equal(b->attention(&y, x, &k, &v, first, last, 0.3f, p[i], MATMUL_F32), 0);
+        if (memcmp(y.data, c->y.data, tensor_bytes(&y))) fail_msg("%s: bf16 keys", what);
+    }
+    if (memcmp(probs.data, c->probs.data, tensor_bytes(&probs)))
+        fail_msg("%s: probabilities of bf16 keys", what);
+    free(k.data);
+    free(v.data);
+    free(y.data);
+    free(probs.data);
+}
+
 static void check(const struct backend *b, struct shape s, enum ranges ranges)
 {
     struct call c = call_new(s, ranges);
@@ -83,6 +108,7 @@ static void check(const struct backend *b, struct shape s, enum ranges ranges)
     b->set_threads(0);
     assert_memory_equal(again.data, c.y.data, tensor_bytes(&again));
     close_check(what, c.probs.data, probs, tensor_count(&c.probs), 1e-6, 2e-6);
+    check_bf16(b, what, &c, first, last);
     free(again.data);
     free(y);
     free(probs);

@@ -62,6 +62,18 @@ static inline struct tensor noise_tensor(int rank, int64_t a, int64_t b, int64_t
     return t;
 }
 
+// The numbers of an f32 tensor as bf16. What they have beyond it is cut off: both hold the same.
+static inline struct tensor bf16_twin(struct tensor *t)
+{
+    struct tensor twin = tensor_of(DTYPE_BF16, t->rank, t->shape[0], t->shape[1], t->shape[2]);
+    uint32_t *from = t->data;
+    for (int64_t i = 0; i < tensor_count(t); i++) {
+        from[i] &= 0xffff0000;
+        ((uint16_t *)twin.data)[i] = (uint16_t)(from[i] >> 16);
+    }
+    return twin;
+}
+
 static inline double *doubles(int64_t n)
 {
     return calloc((size_t)n + 1, sizeof(double));

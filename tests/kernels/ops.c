@@ -259,6 +259,10 @@ static void check_widen(const struct backend *b, int64_t n, int64_t d)
         }
         assert_int_equal(b->widen(&y, &x), 0);
         finish(b, "widen", &y, want, 0, 0);
+        struct tensor copy = tensor_of((enum dtype)dtype, 1, count, 0, 0);
+        assert_int_equal(b->widen(&copy, &x), 0);
+        assert_memory_equal(copy.data, x.data, tensor_bytes(&x));
+        free(copy.data);
         free(x.data);
     }
 }
@@ -319,6 +323,29 @@ static void check_gather_rows(const struct backend *b, int64_t n, int64_t d)
     }
 }
 
+// Into a bf16 table: the nearest, ties to even; NaN and infinity stay what they are.
+static void check_scatter_rounded(const struct backend *b, struct tensor *x,
+                                  const struct tensor *index, int64_t rows)
+{
+    static const uint32_t bits[][2] = { { 0x3f808000, 0x3f80 }, { 0x3f818000, 0x3f82 },
+                                        { 0x3f808001, 0x3f81 }, { 0xbf807fff, 0xbf80 },
+                                        { 0x7f7fffff, 0x7f80 }, { 0xff800000, 0xff80 },
+                                        { 0x7f800001, 0x7fc0 }, { 0x00000001, 0x0000 } };
+    const int64_t d = x->shape[1];
+    struct tensor y = tensor_of(DTYPE_BF16, 2, rows, d, 0);
+    uint32_t *from = x->data;
+    for (int64_t i = 0; i < tensor_count(x); i++) from[i] = bits[i % 8][0];
+    assert_int_equal(b->scatter_rows(&y, x, index), 0);
+    const int32_t *row = index->data;
+    for (int64_t i = 0; i < tensor_count(x); i++) {
+        uint16_t *at = (uint16_t *)y.data + row[i / d] * d + i % d;
+        assert_int_equal(*at, bits[i % 8][1]);
+        *at = 0x7f7f; // what tensor_of left: no other row may have changed
+    }
+    for (int64_t i = 0; i < rows * d; i++) assert_int_equal(((uint16_t *)y.data)[i], 0x7f7f);
+    free(y.data);
+}
+
 static void check_scatter_rows(const struct backend *b, int64_t n, int64_t d)
 {
     struct tensor x = noise_tensor(2, n, d, 0, 1), y = noise_tensor(2, 2 * n, d, 0, 2);
@@ -330,6 +357,7 @@ static void check_scatter_rows(const struct backend *b, int64_t n, int64_t d)
         want[i] = row % 2 ? ((float *)x.data)[from * d + i % d] : ((float *)y.data)[i];
     }
     assert_int_equal(b->scatter_rows(&y, &x, &index), 0);
+    check_scatter_rounded(b, &x, &index, y.shape[0]);
     finish(b, "scatter_rows", &y, want, 0, 0);
     free(x.data);
     free(index.data);
@@ -457,7 +485,16 @@ static void check_weigh_values(const struct backend *b, int64_t n, int64_t d)
                                             ((float *)v.data)[(key * 2 + h / 2) * d + e];
     }
     assert_int_equal(b->weigh_values(&y, &probs, &v, &index), 0);
+    // bf16 gives the bits of the same numbers in f32.
+    struct tensor twin = bf16_twin(&v), same = tensor_of(DTYPE_F32, 2, n, 4 * d, 0);
+    struct tensor again = tensor_of(DTYPE_F32, 2, n, 4 * d, 0);
+    assert_int_equal(b->weigh_values(&same, &probs, &v, &index), 0);
+    assert_int_equal(b->weigh_values(&again, &probs, &twin, &index), 0);
+    assert_memory_equal(again.data, same.data, tensor_bytes(&same));
     finish(b, "weigh_values", &y, want, 1e-7, 1e-6);
+    free(twin.data);
+    free(same.data);
+    free(again.data);
     free(v.data);
     free(probs.data);
     free(index.data);

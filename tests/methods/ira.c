@@ -36,6 +36,7 @@ static void open_model(struct fixture *f, const char *name)
                            .step = { .backend = test_device() } };
     reference_open(&f->r, name);
     set(f, "compute.matmul", "f32"); // also on a GPU
+    set(f, "kv.dtype", "f32");
     set(f, "ira.layers", "2-3");
     set(f, "ira.on", "on");
     set(f, "ira.beta", "0.05");

@@ -110,6 +110,8 @@ static void an_answer_equals_a_fresh_run(void **state)
                 snprintf(path, sizeof path, "tests/goldens/pictures/%s.png", pictures[draw(3)]);
                 must(engine_attach(g.engine, path, &err), &err);
             }
+            if (step % 3 == 1) // keys and values of another dtype
+                must(engine_set(g.engine, "kv.dtype", step / 3 % 2 ? "f32" : "bf16", &err), &err);
             if (draw(8) == 0) engine_undo(g.engine, &err);
             if (engine_ask(g.engine, questions[draw(4)], &err) < 0) {
                 // Settings that came to contradict each other since they were set.

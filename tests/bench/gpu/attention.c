@@ -84,14 +84,19 @@ static void show(const struct shape *s, double of)
     a.mode = MATMUL_F32;
     a.run = run_forward;
     const double exact = seconds(&a);
-    printf(
-        "| %s: %d x %d%s, %d/%d heads of %d | %.3f | %.0f | %.2f | %.3f | %.0f | %.2f | %.3f |\n",
-        s->name, (int)s->samples, (int)s->tokens, s->causal ? " causal" : "", (int)s->heads,
-        (int)s->kv_heads, (int)s->d, forward * 1e3, flop / forward, flop / forward / of,
-        backward * 1e3, 2.5 * flop / backward, 2.5 * flop / backward / of, exact * 1e3);
-    struct tensor *all[] = {
-        &a.y, &a.q, &a.k, &a.v, &a.dy, &a.dq, &a.dk, &a.dv, &a.first, &a.last
-    };
+    struct attention cached = a; // keys and values as a cache holds them
+    cached.mode = MATMUL_BF16;
+    cached.k = gpu_tensor(DTYPE_BF16, 3, n, s->kv_heads, s->d);
+    cached.v = gpu_tensor(DTYPE_BF16, 3, n, s->kv_heads, s->d);
+    const double narrow = seconds(&cached);
+    printf("| %s: %d x %d%s, %d/%d heads of %d | %.3f | %.0f | %.2f | %.3f | %.3f | %.0f | %.2f | "
+           "%.3f |\n",
+           s->name, (int)s->samples, (int)s->tokens, s->causal ? " causal" : "", (int)s->heads,
+           (int)s->kv_heads, (int)s->d, forward * 1e3, flop / forward, flop / forward / of,
+           narrow * 1e3, backward * 1e3, 2.5 * flop / backward, 2.5 * flop / backward / of,
+           exact * 1e3);
+    struct tensor *all[] = { &a.y,  &a.q,  &a.k,     &a.v,    &a.dy,     &a.dq,
+                             &a.dk, &a.dv, &a.first, &a.last, &cached.k, &cached.v };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) gpu->release(all[i]->data);
     free(first);
     free(last);
@@ -117,8 +122,8 @@ int main(int argc, char **argv)
     const double of = 2e-12 * pow(side, 3) / gpu_product_seconds(side, side, side);
     printf("\n## Attention\n\ncuBLASLt on a product of %d x %d x %d: %.0f TFLOP/s.\n\n", side, side,
            side, of);
-    puts("| shape | forward ms | TFLOP/s | of cuBLASLt | backward ms | TFLOP/s | of cuBLASLt | "
-         "forward f32 ms |\n|---|---|---|---|---|---|---|---|");
+    puts("| shape | forward ms | TFLOP/s | of cuBLASLt | bf16 keys ms | backward ms | TFLOP/s | "
+         "of cuBLASLt | forward f32 ms |\n|---|---|---|---|---|---|---|---|---|");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct shape s = shapes[i];
         s.samples = (s.samples + by - 1) / by;

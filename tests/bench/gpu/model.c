@@ -40,6 +40,7 @@ static void bench_open(struct bench *b)
     b->step.backend = gpu;
     b->logits = calloc((size_t)c->vocab, sizeof *b->logits);
     kv_init(&b->kv, gpu, c->layers, c->kv_heads, c->dim);
+    kv_set_dtype(&b->kv, DTYPE_BF16); // what kv.dtype is by itself here
 }
 
 static void sequence_of(struct bench *b, int64_t n)
