@@ -31,7 +31,7 @@ struct weight {
     struct linear *linear; // the layer whose weight (not bias) it is; else NULL
     enum model_part_kind part;
     int device_part; // where it lies (backend->enter)
-    int rank;  // as in the file: the convolution over patches has rank 4 there
+    int rank;        // as in the file: the convolution over patches has rank 4 there
     int64_t shape[4];
 };
 
