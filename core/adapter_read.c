@@ -320,7 +320,7 @@ static int take_weight(struct reading *r, const struct safetensor *t, const stru
         return err_set(r->err, "it stands there twice, under two spellings");
     struct adapter_entry *e = add_entry(r->adapter, ADAPTER_WEIGHT, name);
     e->weight = w;
-    backend_enter(r->adapter->arena.backend, w->device_part);
+    backend_enter(r->adapter->arena.backend, w ? w->device_part : 0);
     // Vectors are f32 in the model, matrices as stored.
     const int status = rank == 1 ? take_floats(r->adapter, t, &e->tensor, r->err)
                                  : take_mapped(r->adapter, t, &e->tensor, r->err);
