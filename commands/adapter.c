@@ -6,6 +6,7 @@
 #include "commands/command.h"
 #include "core/names.h"
 #include "core/new_model.h"
+#include "core/train/out.h"
 
 // "LoRA 28, weight 4".
 static char *kinds_text(const struct adapter *a)
@@ -19,6 +20,18 @@ static char *kinds_text(const struct adapter *a)
                        adapter_kind_name((enum adapter_kind)kind), n);
     }
     return buf_take(&b);
+}
+
+// What its training noted of the model under it, where that is another one.
+static void notice_base(const struct shell *shell, const struct adapter *a)
+{
+    cJSON *record = out_read(a->folder, NULL);
+    const char *base = cJSON_GetStringValue(cJSON_GetObjectItem(record, "fingerprint"));
+    if (base && strcmp(base, engine_model(shell->engine)->checkpoint->fingerprint) != 0)
+        sinks_notice(shell->sinks,
+                     "it was trained on another model ('%s'): its answers may be wrong",
+                     *a->base ? a->base : "not said");
+    cJSON_Delete(record);
 }
 
 static void notice_loaded(const struct shell *shell, const struct adapter *a)
@@ -40,6 +53,7 @@ static void notice_loaded(const struct shell *shell, const struct adapter *a)
         !settings_flag(engine_settings(shell->engine), "norm.align"))
         sinks_notice(shell->sinks, "it holds a trained norm alignment, which acts with "
                                    "/set norm.align on");
+    notice_base(shell, a);
 }
 
 static int load_run(struct shell *shell, const char *folder, struct err *err)

@@ -64,8 +64,15 @@ static char *plain_value(const char *text, bool units)
     return xstrndup(text, (size_t)(end - text));
 }
 
-// A cell by "[TABLE:]ROW[:COLUMN]", each a name or a pattern; the last table that has it. COLUMN is
-// the second one unless it is named.
+// Standard deviations stand in tables beside the means, with the same rows: NAME.std.
+static bool is_deviation(const char *table)
+{
+    const size_t n = strlen(table), tail = strlen(".std");
+    return n > tail && !strcmp(table + n - tail, ".std");
+}
+
+// A cell by "[TABLE:]ROW[:COLUMN]", each a name or a pattern; the last table that has it, without
+// TABLE the last but those of deviations. COLUMN is the second one unless it is named.
 static const char *find_in(const struct csv *t, const char *row, const char *column)
 {
     int at = 1;
@@ -88,7 +95,7 @@ static const char *find_cell(const struct collecting *c, const char *wanted, str
     const char *row = words[count == 3], *column = count > 1 ? words[count - 1] : NULL;
     if (column && !*column) column = NULL;
     for (size_t i = c->shown_count; i-- > 0 && !found;)
-        if (!table || tap_match(table, c->shown[i].name))
+        if (table ? tap_match(table, c->shown[i].name) : !is_deviation(c->shown[i].name))
             found = find_in(&c->shown[i].table, row, column);
     free(copy);
     if (!found)

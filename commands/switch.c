@@ -59,7 +59,8 @@ static int switch_on(struct shell *shell, const struct row *row, struct err *err
     struct err why;
     if (row->more && set(shell, row, row->more, &why) == 0) return 0;
     if (set(shell, row, NULL, err) < 0) return -1;
-    if (row->more) sinks_notice(shell->sinks, "without %s: %s", row->more, why.text);
+    if (row->more)
+        sinks_notice(shell->sinks, "%s alone, without %s: %s", row->on, row->more, why.text);
     return 0;
 }
 

@@ -51,8 +51,9 @@ struct method {
     // Do its values fit together? They may differ for a while when they are set one by one; asked
     // where several are set at once, while it is on. May be NULL.
     int (*agree)(const struct method_env *env, struct err *err);
-    // It is on and these settings fit, and still it changes nothing: *why says what the reason is.
-    // false: it does something. May be NULL; a model without visual tokens is seen to for all.
+    // It is on and these settings fit, and still it changes nothing, or nothing for the better: *why
+    // says what the reason is. false: it does something. May be NULL; a model without visual tokens
+    // is seen to for all.
     bool (*vain)(const struct method_env *env, struct err *why);
     // `key` of its settings has changed since the last start, now they are `s`: can the next
     // prefill go on from what is cached all the same? NULL: never.
@@ -118,7 +119,7 @@ int methods_check(const struct method *method, const struct method_env *env, str
 int methods_agree(const struct method_env *env, struct err *err);
 // Is the method on, and its settings do not fit together? Then *why is a sentence that says so.
 bool methods_odd(const struct method *method, const struct method_env *env, struct err *why);
-// Is the method on and changes nothing? Then *why is a sentence that says so.
+// Is the method on and changes nothing (for the better)? Then *why is a sentence that says so.
 bool methods_vain(const struct method *method, const struct method_env *env, struct err *why);
 // Is it a setting of a method that had no part in what is cached and is off under `s`?
 bool methods_idle(const struct methods *m, const char *key, const struct settings *s);

@@ -118,6 +118,16 @@ static int norm_start(void **state, const struct method_env *env, struct err *er
     return norm_fill(&n->bias, env, "norm_align.bias", width, 0, err);
 }
 
+static bool norm_vain(const struct method_env *env, struct err *why)
+{
+    const struct method_tensors *source = &env->tensors;
+    if (source->find && source->find(source->self, "norm_align.weight")) return false;
+    err_set(why,
+            "norm.align is on with untrained numbers: a model that was not trained with it answers "
+            "worse; train with it on, or load an adapter that holds norm_align");
+    return true;
+}
+
 static int norm_run(void *state, struct graph *g, struct site_args *args)
 {
     struct norm_align *n = state;
@@ -137,6 +147,7 @@ const struct method method_norm_align = {
     .settings = norm_settings,
     .on = norm_on,
     .check = norm_check,
+    .vain = norm_vain,
     .start = norm_start,
     .release = norm_release,
     .at = { [SITE_VISUAL] = norm_run },

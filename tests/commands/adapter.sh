@@ -54,6 +54,14 @@ check "the former stays" 'select(.event == "answer").ids | tostring' "$(ids adap
 lines "/load $llama" "/adapter load $lora" '/adapter unload' '/adapter show' '/adapter merge x'
 check_has "another model's is refused" 'select(.event == "error").message' "another model"
 
+# Of a model of the same shape it is put on, which is said.
+cp -r "$lora" "$work/foreign"
+lines "/load $llava" "/adapter load $work/foreign"
+check "nothing is said where nothing is known" 'select(.event == "notice" and (.text | test("another model"))).text' ""
+echo '{"state": "done", "fingerprint": "0"}' >"$work/foreign/training.json"
+lines "/load $llava" "/adapter load $work/foreign"
+check_has "another base" 'select(.event == "notice").text' "it was trained on another model"
+
 # Merged: the folder answers alone; what is there is not overwritten.
 lines "/load $llava" "/adapter load $lora" "/adapter merge $work/merged" "/adapter merge $work/merged" "/adapter merge $work/merged --once" \
     '/adapter unload' "/load $work/merged" "${short[@]}" "${ask[@]}"

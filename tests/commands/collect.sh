@@ -44,6 +44,12 @@ check "refused, and it goes on" 'select(.event=="done").ok | tostring' \
 check_has "a column of the table" 'select(.event=="error").message' "has a column 'layer' itself"
 check_has "too deep" 'select(.event=="error").message' "within one another"
 
+# Over a data set means and standard deviations stand in tables with the same rows: the mean is meant.
+"$VLMSH" scenes 4 "$work/world" --seed 3 >/dev/null 2>&1 || fail "vlmsh scenes"
+lines "/load $llava" "/collect $work/mean.csv \"text=@0:text\" \"deviation=@redundancy.std:0:text\" : /redundancy --data $work/world/yesno.json --limit 3"
+same "mean and deviation" "$(tail -1 "$work/mean.csv")" "$(jq -r 'select(.event=="table" and (.name=="redundancy" or .name=="redundancy.std")).rows[0][2]' \
+    "$work/events" | paste -sd,)"
+
 # Drawings.
 lines "/plot $csv keep less --by layer" "/plot $layers layer visual text --where run=b --png $work/a.png" \
     "/plot $layers run visual --where layer=0 --log y --y L2" "/plot $csv keep nothing" "/plot $csv keep" \
