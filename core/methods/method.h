@@ -51,9 +51,9 @@ struct method {
     // Do its values fit together? They may differ for a while when they are set one by one; asked
     // where several are set at once, while it is on. May be NULL.
     int (*agree)(const struct method_env *env, struct err *err);
-    // It is on and these settings fit, and still it changes nothing, or nothing for the better: *why
-    // says what the reason is. false: it does something. May be NULL; a model without visual tokens
-    // is seen to for all.
+    // It is on and these settings fit, and still it changes nothing, or nothing for the better:
+    // *why says what the reason is. false: it does something. May be NULL; a model without visual
+    // tokens is seen to for all.
     bool (*vain)(const struct method_env *env, struct err *why);
     // `key` of its settings has changed since the last start, now they are `s`: can the next
     // prefill go on from what is cached all the same? NULL: never.
