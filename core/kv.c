@@ -141,6 +141,11 @@ bool kv_whole(const struct kv *kv, int layer, int64_t rows)
     return true;
 }
 
+uint64_t kv_row_bytes(const struct kv *kv)
+{
+    return 2 * (uint64_t)(kv->heads * kv->dim) * dtype_size(kv->dtype);
+}
+
 uint64_t kv_bytes(const struct kv *kv)
 {
     uint64_t bytes = 0;

@@ -45,6 +45,8 @@ void kv_clear(struct kv *kv);
 // Do the layers from `layer` on hold each of the first `rows` rows of the sequence?
 bool kv_whole(const struct kv *kv, int layer, int64_t rows);
 uint64_t kv_bytes(const struct kv *kv);
+// Of a token's key and value in one layer.
+uint64_t kv_row_bytes(const struct kv *kv);
 
 // Room for `rows` rows in a table [capacity, ...] whose first `used` are kept. For tables that grow
 // as the cache does. 0 or -1.
