@@ -192,11 +192,16 @@ static double bytes_of_layer(const struct binder *b, const struct decoder_config
     return size * (double)c->hidden * (heads + 3.0 * (double)c->ffn);
 }
 
-static int part_of_layer(const struct binder *b, const struct decoder_config *c, int layer)
+// Which part each layer lies on; of one device they are 0, as they are.
+static void deal_layers(struct decoder *d, const struct binder *b)
 {
+    const struct decoder_config *c = &d->config;
+    const int parts = b->arena->backend->parts;
+    if (parts < 2) return;
     const double one = bytes_of_layer(b, c);
     const double rest = (double)checkpoint_bytes(b->checkpoint) - one * c->layers;
-    return decoder_part(layer, c->layers, one, rest > 0 ? rest : 0, b->arena->backend->parts);
+    for (int l = 0; l < c->layers; l++)
+        d->layer[l].part = decoder_part(l, c->layers, one, rest > 0 ? rest : 0, parts);
 }
 
 int decoder_bind(struct decoder *d, struct binder *b, const char *head)
@@ -205,8 +210,8 @@ int decoder_bind(struct decoder *d, struct binder *b, const char *head)
     d->layer = xcalloc((size_t)config->layers, sizeof *d->layer);
     settle_ties(&d->config, b->checkpoint, b->prefix, head);
     bind_matrix(b, &d->embed, config->vocab, config->hidden, "embed_tokens.weight");
+    deal_layers(d, b);
     for (int l = 0; l < config->layers; l++) {
-        d->layer[l].part = part_of_layer(b, config, l);
         backend_enter(b->arena->backend, d->layer[l].part);
         bind_layer(b, &d->layer[l], config, l);
     }
