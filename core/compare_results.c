@@ -112,13 +112,6 @@ static struct result_table *distance_table(struct results *r)
     return results_table(r, "compare.distance", "what|value");
 }
 
-static bool is_said(const struct preset_values *said, const char *key)
-{
-    for (size_t i = 0; i < said->count; i++)
-        if (!strcmp(said->list[i].key, key)) return true;
-    return false;
-}
-
 char *compare_title(const char *words, const struct preset_values *said, const struct settings *s)
 {
     struct preset_values off = { 0 };
@@ -129,7 +122,7 @@ char *compare_title(const char *words, const struct preset_values *said, const s
     if (preset_read(&off, preset_find("baseline")->set, NULL, &err) < 0) BUG("no baseline");
     for (size_t i = 0; i < off.count; i++) {
         const char *key = off.list[i].key, *value = settings_text(s, key);
-        if (!strcmp(value, off.list[i].value) || is_said(said, key)) continue;
+        if (!strcmp(value, off.list[i].value) || preset_says(said, key)) continue;
         buf_printf(&b, "%s%s=%s", open ? " " : " (", key, value);
         open = true;
     }

@@ -100,10 +100,22 @@ void preset_values_release(struct preset_values *v)
     *v = (struct preset_values){ 0 };
 }
 
-void preset_add(struct preset_values *v, const char *key, const char *value)
+// v->count: not there.
+static size_t find(const struct preset_values *v, const char *key)
 {
     size_t i = 0;
     while (i < v->count && strcmp(v->list[i].key, key) != 0) i++;
+    return i;
+}
+
+bool preset_says(const struct preset_values *v, const char *key)
+{
+    return find(v, key) < v->count;
+}
+
+void preset_add(struct preset_values *v, const char *key, const char *value)
+{
+    const size_t i = find(v, key);
     if (i == v->count) {
         v->list = xreallocarray(v->list, v->count + 1, sizeof *v->list);
         v->list[v->count++] = (struct change){ .key = xstrdup(key) };

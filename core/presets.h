@@ -33,6 +33,7 @@ struct preset_values {
 // themselves are looked at by whoever sets them.
 int preset_read(struct preset_values *v, const char *set, const struct model *m, struct err *err);
 void preset_add(struct preset_values *v, const char *key, const char *value);
+bool preset_says(const struct preset_values *v, const char *key); // is the key among them?
 void preset_values_release(struct preset_values *v);
 
 #endif
