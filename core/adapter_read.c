@@ -110,6 +110,19 @@ static int take_mapped(struct adapter *a, const struct safetensor *t, struct ten
     return 0;
 }
 
+typedef int take_fn(struct adapter *a, const struct safetensor *t, struct tensor *to,
+                    struct err *err);
+
+// On the part of the device where the weight lies that it changes (NULL: a tied head).
+static int take_beside(const struct reading *r, const struct weight *w, take_fn *take,
+                       const struct safetensor *t, struct tensor *to)
+{
+    backend_enter(r->adapter->arena.backend, w ? w->device_part : 0);
+    const int status = take(r->adapter, t, to, r->err);
+    backend_enter(r->adapter->arena.backend, 0);
+    return status;
+}
+
 static struct adapter_entry *add_entry(struct adapter *a, enum adapter_kind kind, const char *name)
 {
     if (a->count == a->capacity) {
@@ -288,10 +301,7 @@ static int read_lora(struct reading *r, const struct safetensor *t, const struct
     if (to->data) return err_set(r->err, "it stands there twice, under two spellings");
     if (is_a && adapter_config_scale(r->config, k->module, t->shape[0], &e->scale, r->err) < 0)
         return -1;
-    backend_enter(r->adapter->arena.backend, w->device_part);
-    const int status = take_floats(r->adapter, t, to, r->err);
-    backend_enter(r->adapter->arena.backend, 0);
-    return status;
+    return take_beside(r, w, take_floats, t, to);
 }
 
 // Both halves are there and of one rank.
@@ -320,12 +330,8 @@ static int take_weight(struct reading *r, const struct safetensor *t, const stru
         return err_set(r->err, "it stands there twice, under two spellings");
     struct adapter_entry *e = add_entry(r->adapter, ADAPTER_WEIGHT, name);
     e->weight = w;
-    backend_enter(r->adapter->arena.backend, w ? w->device_part : 0);
     // Vectors are f32 in the model, matrices as stored.
-    const int status = rank == 1 ? take_floats(r->adapter, t, &e->tensor, r->err)
-                                 : take_mapped(r->adapter, t, &e->tensor, r->err);
-    backend_enter(r->adapter->arena.backend, 0);
-    return status;
+    return take_beside(r, w, rank == 1 ? take_floats : take_mapped, t, &e->tensor);
 }
 
 static int read_weight(struct reading *r, const struct safetensor *t, const struct key *k)
