@@ -130,17 +130,8 @@ static void room_give(struct tape *t, struct grad *d)
 // Frees the buffers that were idle for more than `passes`; another pass is over.
 static void rooms_age(struct tape *t, int passes)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < t->spare_count; i++) {
-        struct tape_room *r = &t->spare[i];
-        if (r->idle++ < passes) {
-            t->spare[kept++] = *r;
-            continue;
-        }
-        t->backend->release(r->data);
-        t->bytes -= (uint64_t)r->count * sizeof *r->data;
-    }
-    t->spare_count = kept;
+    for (size_t i = t->spare_count; i-- > 0;) // the last one takes the place of a freed one
+        if (t->spare[i].idle++ >= passes) room_free(t, i);
 }
 
 void tape_clear(struct tape *t)

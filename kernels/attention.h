@@ -76,7 +76,7 @@ VEC_INLINE int64_t key_step(const struct call *c)
 // Number i of keys or values, and those behind it.
 VEC_INLINE const void *numbers_at(const void *x, int64_t i, enum dtype dtype)
 {
-    return (const char *)x + i * (dtype == DTYPE_BF16 ? 2 : 4);
+    return (const char *)x + i * (int64_t)dtype_size(dtype);
 }
 
 VEC_INLINE float dot_as(const float *a, const void *b, int64_t n, enum dtype dtype)
