@@ -194,8 +194,10 @@ GPU_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/cuda/*.c))
 # SANITIZER=memcheck, racecheck, initcheck or synccheck: the suites that run every kernel on small
 # shapes, under that tool of compute-sanitizer; it makes them ten to a hundred times slower.
 SANITIZER   ?=
+# What tests/cuda/*.sh run of the CPU's suites where a GPU's memory cannot be looked into.
+GPU_SUITES  := $(addprefix $(B)/tests/,families/goldens methods/norm_align methods/ffn_approx)
 GPU_TESTS    = $(GPU_PROGRAMS) $(if $(SANITIZER),,$(wildcard tests/cuda/*.sh))
-test-gpu: cuda $(B)/vlmsh $(GPU_PROGRAMS)
+test-gpu: cuda $(B)/vlmsh $(GPU_PROGRAMS) $(if $(SANITIZER),,$(GPU_SUITES))
 	@if tools/gpu.sh; then VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" \
 	  TEST_UNDER="$(if $(SANITIZER),tools/sanitize.sh $(SANITIZER))" tests/run.sh $(GPU_TESTS); fi
 # All parts, or those that GPU_PARTS names: tests/bench/gpu/run.sh.
