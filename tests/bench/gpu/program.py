@@ -209,18 +209,21 @@ def gigabytes(bytes):
 def train_one(work, data, rows, answer, kind):
     method, batch = kind.split(":")
     seconds, peak = job(work, data, rows, method, int(batch))
-    theirs, their_peak, goals = None, None, GOALS.get(kind, ("", ""))
+    theirs, their_peak, goals = {}, None, GOALS.get(kind, ("", ""))
     if a.peer:
         with attempt(f"transformers, {method}, batch {batch}"):
             memory = Memory()
             theirs = peer("peft_bench.py", "--method", method, "--batch", batch, "--tokens", rows, "--picture", "--answer", answer,
-                          "--steps", a.steps)["step"][0]
+                          "--steps", a.steps)
             their_peak = memory.peak()
-    beside(f"{method}, batch {batch}: a step", seconds, theirs, lambda s: f"{s:.3f} s", goals[0])
+    beside(f"{method}, batch {batch}: a step", seconds, theirs.get("step", [None])[0], lambda s: f"{s:.3f} s", goals[0])
+    what = f"{method}, batch {batch}: memory"
     if peak is None:
-        row(f"{method}, batch {batch}: memory", "not known: there is no NVML", "", "", goals[1])
+        row(what, "not known: there is no NVML", "", "", goals[1])
     else:
-        beside(f"{method}, batch {batch}: memory", peak, their_peak, gigabytes, goals[1])
+        beside(what, peak, their_peak, gigabytes, goals[1])
+    if "allocated" in theirs:
+        row(f"{method}, batch {batch}: tensors of PyTorch alone", "", gigabytes(theirs["allocated"][0]), "", "")
 
 
 def train():
