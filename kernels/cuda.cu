@@ -329,7 +329,7 @@ static int product(float *y, const void *x, const void *w, int64_t n, int64_t k,
                                   .row = m,
                                   .bias = nullptr,
                                   .add = false };
-    return lt_multiply(&p);
+    return lt_can(&p) ? lt_multiply(&p) : cuda_fail("cuBLASLt has no algorithm for it");
 }
 
 extern "C" __attribute__((visibility("default"))) const struct cuda_library *vlmsh_cuda_library(
