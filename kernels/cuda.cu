@@ -259,9 +259,9 @@ static int join_parts(int count, char *why, size_t room)
             cudaError_t error = cudaDeviceCanAccessPeer(&can, gpus[i].number, gpus[k].number);
             if (error == cudaSuccess) error = cudaSetDevice(gpus[i].number);
             if (error == cudaSuccess && can) error = cudaDeviceEnablePeerAccess(gpus[k].number, 0);
+            if (error != cudaSuccess) cudaGetLastError(); // no op failed
             if (error == cudaErrorPeerAccessAlreadyEnabled) error = cudaSuccess;
             if (error == cudaSuccess && can) continue;
-            cudaGetLastError();
             snprintf(why, room, "cuda:%d cannot reach the memory of cuda:%d%s%s", gpus[i].number,
                      gpus[k].number, error ? ": " : "", error ? cudaGetErrorString(error) : "");
             return -1;

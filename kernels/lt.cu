@@ -1,5 +1,5 @@
-// kernels/lt.cu -- cuBLASLt: products, and which of its algorithms each shape uses. What it refuses,
-// and what its algorithms cannot be trusted with, goes to product.cu.
+// kernels/lt.cu -- cuBLASLt: products, and which of its algorithms each shape uses. What it
+// refuses, and what its algorithms cannot be trusted with, goes to product.cu.
 //
 // The step easy to get wrong: cuBLASLt's matrices lie column by column. What is y[n,m] here is its
 // D[m,n]; a side [rows,K] is its [K,rows], so the side that stands first there is b.
@@ -17,7 +17,7 @@ struct shape_key {
     int64_t n, m, k, row, a_line, b_line;
     int32_t dtype, y_dtype, a_turned, b_turned, add, gelu;
     uint32_t align_a, align_b, align_y, align_bias; // align_bias 0: none
-    int32_t part; // of the device
+    int32_t part;                                   // of the device
 };
 
 struct plan {
@@ -93,9 +93,9 @@ static cublasStatus_t plan_describe(struct plan *p, const float *bias)
     // K runs down a side that is not turned; the first side must have it across, the second down.
     const cublasOperation_t first = k->b_turned ? CUBLAS_OP_N : CUBLAS_OP_T;
     const cublasOperation_t second = k->a_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const cublasLtEpilogue_t epilogue = k->gelu   ? CUBLASLT_EPILOGUE_GELU_BIAS
-                                        : bias    ? CUBLASLT_EPILOGUE_BIAS
-                                                  : CUBLASLT_EPILOGUE_DEFAULT;
+    const cublasLtEpilogue_t epilogue = k->gelu ? CUBLASLT_EPILOGUE_GELU_BIAS
+                                        : bias  ? CUBLASLT_EPILOGUE_BIAS
+                                                : CUBLASLT_EPILOGUE_DEFAULT;
     cublasStatus_t s = cublasLtMatmulDescCreate(&p->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     if (s != CUBLAS_STATUS_SUCCESS) return s;
     set(p, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);

@@ -48,6 +48,21 @@ static void one_row_of_any_width(void **state)
     }
 }
 
+// A row that fits into the shared memory of an H200, but not of a GPU with less of it.
+static void one_row_beside_little_shared_memory(void **state)
+{
+    const int64_t k = 30000;
+    for (int little = 0; little < 2; little++) {
+        struct pair x = pair_noise(2, 1, k, 0, 1), w = pair_weights(DTYPE_BF16, 3, k, 2);
+        struct pair y = pair_room(2, 1, 3, 0);
+        if (little) setenv("CUDA_HOST_SHARED", "101376", 1); // where the host plays it
+        ON_BOTH(matmul, OF(y), OF(x), OF(w), NULL, MATMUL_BF16);
+        unsetenv("CUDA_HOST_SHARED");
+        pair_compare("one row", &y, room(MATMUL_F32, 1, k), 1e-5);
+        pairs_release();
+    }
+}
+
 // --- h += x w^T ----------------------------------------------------------------------------------
 
 static void check_add(int64_t n, int64_t k, int64_t m, enum dtype dtype, enum matmul_mode mode)
@@ -273,6 +288,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_row_of_any_width),
+        cmocka_unit_test(one_row_beside_little_shared_memory),
         cmocka_unit_test(fused_forms_equal_the_ops),
         cmocka_unit_test(recorded_ops_run_again),
         cmocka_unit_test(what_cannot_be_recorded_is_refused),
