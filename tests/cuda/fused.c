@@ -284,6 +284,28 @@ static void large_copies_arrive(void **state)
     }
 }
 
+// What was uploaded may be changed as soon as the call returns, however many uploads are on their
+// way.
+static void small_copies_are_read_at_once(void **state)
+{
+    enum { TURNS = 90, SIZE = 700001 };
+    uint8_t *from = malloc(SIZE), *to = malloc(SIZE);
+    uint8_t *there = gpu->alloc((size_t)TURNS * SIZE);
+    assert_non_null(there);
+    for (int i = 0; i < TURNS; i++) {
+        memset(from, i + 1, SIZE);
+        gpu->upload(there + (size_t)i * SIZE, from, SIZE);
+    }
+    for (int i = 0; i < TURNS; i++) {
+        memset(from, i + 1, SIZE);
+        gpu->download(to, there + (size_t)i * SIZE, SIZE);
+        assert_memory_equal(from, to, SIZE);
+    }
+    gpu->release(there);
+    free(from);
+    free(to);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +315,7 @@ int main(void)
         cmocka_unit_test(recorded_ops_run_again),
         cmocka_unit_test(what_cannot_be_recorded_is_refused),
         cmocka_unit_test(large_copies_arrive),
+        cmocka_unit_test(small_copies_are_read_at_once),
     };
     return cmocka_run_group_tests(tests, open_both, NULL);
 }

@@ -21,6 +21,16 @@ struct region {
     int gpu;
 };
 
+// A copy to the GPU that has been asked for and has not begun.
+struct upload {
+    char *to;
+    const char *from;
+    size_t size;
+    int gpu;
+};
+
+std::vector<upload> uploads;
+size_t arrived;                   // how many came before them
 std::map<char *, region> regions; // by what the caller got
 int doors;                        // how many accesses are open
 size_t handed_out[GPUS_MOST];
@@ -87,8 +97,26 @@ struct cuda_host_stream {
 
 struct cuda_host_event {
     int gpu;
+    size_t copies; // to the GPU, asked for before it
     long after[GPUS_MOST];
 };
+
+// Does the first `until` copies that were ever asked for, as late as a GPU may: memory of the host
+// that was changed too early shows.
+static void arrive(size_t until = SIZE_MAX)
+{
+    const int before = current;
+    size_t n = 0;
+    for (; n < uploads.size() && arrived + n < until; n++) {
+        current = uploads[n].gpu;
+        if (!doors) protect_all(PROT_READ | PROT_WRITE);
+        memcpy(uploads[n].to, uploads[n].from, uploads[n].size);
+        if (!doors) protect_all(PROT_NONE);
+    }
+    current = before;
+    arrived += n;
+    uploads.erase(uploads.begin(), uploads.begin() + (ptrdiff_t)n);
+}
 
 // The next kernel or copy of the stream: may it begin?
 static bool begin(cudaStream_t stream)
@@ -101,6 +129,7 @@ static bool begin(cudaStream_t stream)
 
 cuda_host_access::cuda_host_access()
 {
+    arrive();
     if (!doors++) protect_all(PROT_READ | PROT_WRITE);
 }
 
@@ -130,6 +159,7 @@ cudaError_t cudaMalloc(void **memory, size_t size)
 
 cudaError_t cudaFree(void *memory)
 {
+    arrive();
     if (!memory) return cudaSuccess;
     const auto found = regions.find((char *)memory);
     if (found == regions.end()) return failed(cudaErrorInvalidValue);
@@ -151,6 +181,10 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyK
                             cudaStream_t stream)
 {
     if (cuda_host_refuse() || !begin(stream)) return failed(cudaErrorInvalidValue);
+    if (kind == cudaMemcpyHostToDevice) {
+        uploads.push_back({ (char *)to, (const char *)from, size, current });
+        return cudaSuccess;
+    }
     cuda_host_access access;
     memmove(to, from, size);
     return cudaSuccess;
@@ -164,7 +198,7 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream
     return cudaSuccess;
 }
 
-// --- pinned memory, events: every copy has ended when its call returns ---------------------------
+// --- pinned memory, events -----------------------------------------------------------------------
 
 cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned flags)
 {
@@ -174,7 +208,7 @@ cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned flags)
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
-    *event = new cuda_host_event{ current, {} };
+    *event = new cuda_host_event{ current, 0, {} };
     return cudaSuccess;
 }
 
@@ -182,11 +216,13 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     if (event->gpu != stream->gpu) return failed(cudaErrorInvalidValue);
     memcpy(event->after, stream->after, sizeof event->after);
+    event->copies = arrived + uploads.size();
     return cudaSuccess;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
+    arrive(event->copies);
     return cudaSuccess;
 }
 
@@ -344,6 +380,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
+    arrive();
     return cudaSuccess;
 }
 
