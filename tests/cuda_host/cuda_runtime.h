@@ -127,6 +127,7 @@ static inline float rsqrtf(float x)
 
 // --- the runtime ---------------------------------------------------------------------------------
 
+// Kernel or copy number $CUDA_HOST_FAULT faults: every call fails from then on.
 // $CUDA_HOST_GPUS GPUs (without it one), each with memory of its own and one stream, which reaches
 // another's memory when it was allowed to. A kernel or copy must come after all that was begun on
 // other GPUs (cudaStreamWaitEvent), else it fails.
@@ -136,6 +137,8 @@ enum {
     cudaSuccess,
     cudaErrorInvalidValue = 1,
     cudaErrorMemoryAllocation = 2,
+    cudaErrorNoKernelImageForDevice = 209,
+    cudaErrorIllegalAddress = 700,
     cudaErrorPeerAccessAlreadyEnabled = 704
 };
 enum cudaMemcpyKind {
@@ -174,6 +177,15 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int number, int other);
 cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags);
 cudaError_t cudaGetLastError(void);
 const char *cudaGetErrorString(cudaError_t error);
+struct cudaFuncAttributes {
+    int ptxVersion;
+};
+// $CUDA_HOST_IMAGE=none: the library was made for other GPUs.
+cudaError_t cuda_host_look(struct cudaFuncAttributes *kernel);
+template <typename F> cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *to, F *kernel)
+{
+    return cuda_host_look(to);
+}
 cudaError_t cuda_host_allow(const void *kernel, int bytes);
 template <typename F> cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttribute what, int value)
 {

@@ -77,10 +77,17 @@ size_t shared_most(void)
 // What is allowed to kernels beyond 48 KB, GPU by GPU.
 std::map<const void *, size_t> allowed[GPUS_MOST];
 
+// Has a kernel faulted?
+bool faulted(void)
+{
+    static const char *const said = getenv("CUDA_HOST_FAULT");
+    return said && begun[0] >= atol(said);
+}
+
 // Every call's failure is also the next cudaGetLastError's, as on a GPU.
 cudaError_t failed(cudaError_t why)
 {
-    return last = why;
+    return last = faulted() ? cudaErrorIllegalAddress : why;
 }
 
 size_t rounded_up(size_t size, size_t to)
@@ -121,7 +128,7 @@ static void arrive(size_t until = SIZE_MAX)
 // The next kernel or copy of the stream: may it begin?
 static bool begin(cudaStream_t stream)
 {
-    bool good = stream && stream->gpu == current;
+    bool good = stream && stream->gpu == current && !faulted();
     for (int i = 0; i < GPUS_MOST && good; i++) good = stream->after[i] == begun[i];
     if (good) stream->after[stream->gpu] = ++begun[stream->gpu];
     return good;
@@ -141,6 +148,7 @@ cuda_host_access::~cuda_host_access()
 cudaError_t cudaMalloc(void **memory, size_t size)
 {
     *memory = nullptr;
+    if (faulted()) return failed(cudaErrorIllegalAddress);
     if (size > all_memory() - handed_out[current] - 64) return failed(cudaErrorMemoryAllocation);
     // It ends where the last page begins, as far as its alignment lets it.
     const size_t inside = rounded_up(size ? size : 1, 64), pages = rounded_up(inside, PAGE);
@@ -172,6 +180,7 @@ cudaError_t cudaFree(void *memory)
 
 cudaError_t cudaMemGetInfo(size_t *unused, size_t *total)
 {
+    if (faulted()) return failed(cudaErrorIllegalAddress);
     *total = all_memory();
     *unused = *total - handed_out[current];
     return cudaSuccess;
@@ -230,6 +239,13 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 {
     for (int i = 0; i < GPUS_MOST; i++)
         if (event->after[i] > stream->after[i]) stream->after[i] = event->after[i];
+    return cudaSuccess;
+}
+
+cudaError_t cuda_host_look(struct cudaFuncAttributes *kernel)
+{
+    if (getenv("CUDA_HOST_IMAGE")) return failed(cudaErrorNoKernelImageForDevice);
+    kernel->ptxVersion = 90;
     return cudaSuccess;
 }
 
@@ -380,18 +396,22 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
+    if (faulted()) return failed(cudaErrorIllegalAddress);
     arrive();
     return cudaSuccess;
 }
 
 cudaError_t cudaGetLastError(void)
 {
-    const cudaError_t error = last;
+    const cudaError_t error = faulted() ? (cudaError_t)cudaErrorIllegalAddress : last;
     last = cudaSuccess;
     return error;
 }
 
 const char *cudaGetErrorString(cudaError_t error)
 {
-    return error == cudaErrorMemoryAllocation ? "out of memory" : "invalid value";
+    return error == cudaErrorMemoryAllocation         ? "out of memory"
+           : error == cudaErrorIllegalAddress         ? "an illegal memory access was encountered"
+           : error == cudaErrorNoKernelImageForDevice ? "no kernel image is available"
+                                                      : "invalid value";
 }
