@@ -7,6 +7,8 @@
 // meanwhile. The call returns when the last byte has left the host's memory; the GPU's stream holds
 // the rest in order. Without room for pinned memory the driver copies by itself, and the call waits
 // for it.
+#include <string.h>
+
 #include <algorithm>
 #include <thread>
 #include <vector>
