@@ -165,11 +165,20 @@ static char *spell(const struct setting *row, const char *value, struct err *err
     case SETTING_INTEGER:
     case SETTING_REAL: return spell_number(row, value, err);
     case SETTING_CHOICE: refuse_choice(row, value, err); return NULL;
-    case SETTING_TEXT: return xstrdup(value);
+    case SETTING_TEXT:
+    case SETTING_PATH: return xstrdup(value);
     case SETTING_LIST: return list_spell(row, value, err);
     case SETTING_REALS: return reals_spell(row, value, err);
     }
     BUG("setting %s has no type", row->key);
+}
+
+char *settings_kept(const char *key, const char *value)
+{
+    const struct setting *row = settings_find(key);
+    const bool path = row && row->type == SETTING_PATH && !word_find(row->choices, value);
+    char *whole = path ? realpath(value, NULL) : NULL;
+    return whole ? whole : xstrdup(value);
 }
 
 int settings_unknown(const char *key, struct err *err)

@@ -77,4 +77,16 @@ same "nothing is left over" "$(find "$work" -maxdepth 1 -name 'merged.*')" ""
 lines "/load $llava" '/session new kept' "${short[@]}" "/adapter load $lora" "${ask[@]}" || true
 lines '/session resume kept' '/regen'
 check "resumed with its adapter" 'select(.event == "answer").ids | tostring' "$(ids adapter.lora.gen_ids)"
+
+# In another folder too, as its script and a preset do.
+lines '/session resume kept' "/save $work/kept.vlmsh" '/preset save kept adapter'
+program=$(realpath "$VLMSH")
+(cd "$work" && "$program" --db "$work/vlmsh.db" --session kept --json -c /regen) >"$work/events"
+check "resumed in another folder" 'select(.event == "answer").ids | tostring' "$(ids adapter.lora.gen_ids)"
+(cd "$work" && "$program" --json -f kept.vlmsh) >"$work/events"
+check "replayed in another folder" 'select(.event == "answer").ids | tostring' "$(ids adapter.lora.gen_ids)"
+(cd "$work" && "$program" --json --db "$work/vlmsh.db" --session kept -c '/set adapter none' -c '/preset load kept' \
+    -c '/adapter list') >"$work/events"
+check "a preset in another folder, read once" \
+    'select(.event == "table" and .name == "adapters").rows | map(.[0] + " " + .[1]) | join(", ")' 'lora yes'
 finish
