@@ -181,9 +181,20 @@ char *settings_kept(const char *key, const char *value)
     return whole ? whole : xstrdup(value);
 }
 
+bool settings_group(const char *name)
+{
+    const struct setting *row;
+    const size_t n = strlen(name);
+    for (int i = 0; (row = settings_row(i)); i++)
+        if (!strncmp(row->key, name, n) && row->key[n] == '.') return true;
+    return false;
+}
+
 int settings_unknown(const char *key, struct err *err)
 {
     const char *near = settings_nearest(key);
+    if (settings_group(key))
+        return err_set(err, "'%s' is a group of settings: /settings %s lists them", key, key);
     return near ? err_set(err, "there is no setting '%s': did you mean '%s'?", key, near)
                 : err_set(err, "there is no setting '%s' (/settings lists them)", key);
 }

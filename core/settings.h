@@ -55,7 +55,9 @@ const char *settings_nearest(const char *key);
 // The value as it is kept for another day, which may be spent in another folder: a path whole, if
 // there is something. Belongs to the caller (free).
 char *settings_kept(const char *key, const char *value);
-// Says that there is no such setting, and which one may be meant. Returns -1.
+// Do keys begin with `name` and a point?
+bool settings_group(const char *name);
+// Says that there is no such setting, and which one or ones may be meant. Returns -1.
 int settings_unknown(const char *key, struct err *err);
 
 // A set of values; new ones hold the defaults. Copies are independent (immutable snapshots).

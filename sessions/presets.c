@@ -13,8 +13,9 @@ static int replace(struct store *s, const char *name, const struct change *list,
     int status = 0;
     for (size_t i = 0; i < count && status == 0; i++) {
         char *value = settings_kept(list[i].key, list[i].value);
-        status = store_run(s, err, "INSERT INTO presets(name, place, key, value) VALUES(?, ?, ?, ?)",
-                           "titt", name, (int64_t)i, list[i].key, value);
+        status =
+            store_run(s, err, "INSERT INTO presets(name, place, key, value) VALUES(?, ?, ?, ?)",
+                      "titt", name, (int64_t)i, list[i].key, value);
         free(value);
     }
     return status;

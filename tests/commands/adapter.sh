@@ -51,6 +51,10 @@ lines "/load $llava" "${short[@]}" "/adapter load $lora" "/adapter load $work/br
 check "what fails" 'select(.event == "done").ok' \
     $'true\ntrue\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\ntrue\ntrue'
 check "the former stays" 'select(.event == "answer").ids | tostring' "$(ids adapter.lora.gen_ids)"
+mkdir "$work/running"
+echo '{"state": "running"}' >"$work/running/training.json"
+lines "/load $llava" "/adapter load $work/running"
+check_has "a run that is not done" 'select(.event == "error").message' "holds a training that is not done"
 lines "/load $llama" "/adapter load $lora" '/adapter unload' '/adapter show' '/adapter merge x'
 check_has "another model's is refused" 'select(.event == "error").message' "another model"
 
