@@ -49,7 +49,7 @@ static int run_word(const struct options *o, int argc, char **argv)
     const struct word *word = word_find(o->word);
     struct err err = { 0 };
     int status = word->run(argc - o->rest, argv + o->rest, &err);
-    if (status != STATUS_OK) fprintf(stderr, "vlmsh %s: %s\n", word->name, err.text);
+    if (status != STATUS_OK && err.text[0]) fprintf(stderr, "vlmsh %s: %s\n", word->name, err.text);
     if (status == STATUS_USAGE) fprintf(stderr, "usage: vlmsh %s %s\n", word->name, word->usage);
     if ((fflush(stdout) || ferror(stdout)) && errno != EPIPE) {
         fprintf(stderr, "vlmsh: cannot write the output: %s\n", strerror(errno));
