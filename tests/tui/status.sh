@@ -110,6 +110,8 @@ fi
 
 # A database that cannot be opened: said, and the rest works; a session of it cannot be had.
 run 0 --db /proc/none/x.db -c '/version'; out '^vlmsh'; err 'nothing is kept'
+run 0 --db :memory: -c '/version'; out '^vlmsh'; err "nothing is kept: ':memory:' is no file"
+[ -e ':memory:' ] && fail "a file of that name is made"
 run 1 --db /proc/none/x.db --session s -c '/version'; silent out
 
 # Interrupted: 130. SIGTERM: 143.
