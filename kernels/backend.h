@@ -36,7 +36,14 @@ struct backend {
     void *(*alloc)(size_t bytes);
     void (*release)(void *memory);
     void (*upload)(void *device, const void *host, size_t bytes);
+    // Waits for everything that was asked before.
     void (*download)(void *host, const void *device, size_t bytes);
+    // The same without waiting, where the memory lies apart (else NULL): the bytes, as they are now
+    // in the order of the ops, come to host memory of the device's own. `downloaded` waits for the
+    // oldest that nobody has taken and gives it, until the next download_later; NULL: it failed
+    // (failure() says why). False: no room before some are taken, or ever.
+    bool (*download_later)(const void *device, size_t bytes);
+    const void *(*downloaded)(void);
     // Bytes of the device's memory that are free, and all (of the part that ops run on); NULL where
     // it is the host's.
     void (*memory)(size_t *unused, size_t *total);

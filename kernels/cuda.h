@@ -52,6 +52,8 @@ void cuda_broke(const char *what, cudaError_t error);
 // copy.cu
 void cuda_upload(void *device, const void *host, size_t bytes);
 void cuda_download(void *host, const void *device, size_t bytes);
+bool cuda_download_later(const void *device, size_t bytes);
+const void *cuda_downloaded(void);
 
 // record.cu: as backend.h says. cuda_unrecordable: if ops are being noted, that cannot be (the
 // reason is); true then.

@@ -38,9 +38,7 @@ void interface_add(struct interface *s, const struct model *m, enum site site,
         add_rows(&s->encoder, rows, m->vision.config.class_token, n, width);
     if (site == SITE_VISION) add_rows(&s->projector, rows, 0, n, width);
     if (site == SITE_PROJECTED) add_rows(&s->visual, rows, 0, n, width);
-    if (site != SITE_VISUAL) return;
-    add_rows(&s->aligned, rows, 0, n, width);
-    s->changed |= args->x != args->v;
+    if (site == SITE_VISUAL) add_rows(&s->aligned, rows, 0, n, width);
 }
 
 static void put(struct result_table *t, const char *what, const struct tally *stat, double target)
