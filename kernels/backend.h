@@ -59,7 +59,8 @@ struct backend {
     // Ops noted once and run again at one blow; all NULL where the device cannot. Between record
     // and recorded ops of this thread are noted instead of computed, on the memory they were given:
     // who plays them puts other numbers there. Uploads, downloads and ops that need more scratch
-    // than was needed before cannot be noted: recorded then gives NULL and failure() says why.
+    // than was needed before cannot be noted: recorded then gives NULL and failure() says why. Of
+    // several parts they are noted too; who has entered another is back before recorded and play.
     int (*record)(void);
     void *(*recorded)(void);
     // 0, -1, or 1: the ops' scratch has moved since, they must be recorded again.

@@ -15,6 +15,7 @@ static struct gpu {
     void *scratch;    // grows only
     size_t scratch_size;
     bool early; // kernels may begin before the one in front has ended
+    bool fresh; // it was entered, and no kernel has asked for that since
 } gpus[CUDA_PARTS_MOST];
 
 static struct {
@@ -57,9 +58,12 @@ cudaStream_t cuda_stream(void)
     return here()->stream;
 }
 
+// Not the first one after another GPU's: that is no kernel of this stream.
 bool cuda_early(void)
 {
-    return here()->early;
+    const bool early = here()->early && !here()->fresh;
+    here()->fresh = false;
+    return early;
 }
 
 int cuda_processors(void)
@@ -74,7 +78,8 @@ int cuda_started(const char *kernel)
     return error ? cuda_fail("%s: %s", kernel, cudaGetErrorString(error)) : 0;
 }
 
-// The GPU that is left notes where it is; the one that is entered goes on from there.
+// The GPU that is left notes where it is; the one that is entered goes on from there. Where ops are
+// being noted that draws it into the recording; whoever goes back before the end joins it.
 static int enter(int part)
 {
     const int before = device.at;
@@ -84,6 +89,7 @@ static int enter(int part)
     device.at = part;
     stream = cuda_stream();
     cuda_broke("entering a GPU", cudaStreamWaitEvent(stream, gpus[before].left, 0));
+    here()->fresh = true;
     return before;
 }
 
@@ -128,6 +134,11 @@ void *cuda_scratch(size_t bytes)
     cuda_fail("out of memory on cuda:%d: an op needs %.1f MB of scratch, %.1f of %.1f MB are free",
               g->number, (double)size / 1e6, (double)unused / 1e6, (double)total / 1e6);
     return nullptr;
+}
+
+const void *cuda_scratch_of(int part)
+{
+    return gpus[part].scratch;
 }
 
 size_t cuda_scratch_held(void)
@@ -295,14 +306,6 @@ static int open_parts(const int *numbers, int count, char *why, size_t room)
     return count > 1 ? join_parts(count, why, room) : 0;
 }
 
-// Steps of several GPUs are not recorded.
-static void use_parts(int count)
-{
-    table.parts = count;
-    table.enter = enter;
-    table.record = nullptr, table.recorded = nullptr, table.play = nullptr, table.forget = nullptr;
-}
-
 // What a failure leaves open stays so: the program computes on the CPU from then on.
 static const struct backend *open_gpus(const int *numbers, int count, char *why, size_t room)
 {
@@ -314,7 +317,7 @@ static const struct backend *open_gpus(const int *numbers, int count, char *why,
     const int status = open_parts(numbers, count, why, room);
     device.at = 0, entered = -1;
     if (status < 0) return nullptr;
-    if (count > 1) use_parts(count);
+    if (count > 1) table.parts = count, table.enter = enter;
     device.count = count;
     return &table;
 }

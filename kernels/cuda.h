@@ -34,6 +34,7 @@ int cuda_part(void);
 // Memory for one op, until the next op takes some; NULL when there is none (the failure is noted).
 void *cuda_scratch(size_t bytes);
 size_t cuda_scratch_held(void);
+const void *cuda_scratch_of(int part); // where it lies now; NULL: none
 // Notes why an op failed; returns -1.
 int cuda_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // 0, or -1 with the failure of the kernel just started (or of an earlier one) noted.
