@@ -11,18 +11,22 @@
 
 void interface_table(struct interface *s, const struct backend *b, const struct tensor *table)
 {
-    const int64_t width = table->shape[1];
+    enum { ROWS = 512 }; // at a time: a GPU is asked few times
+    const int64_t width = table->shape[1], count = table->data ? table->shape[0] : 0;
     const size_t step = (size_t)width * dtype_size(table->dtype);
-    float *row = xreallocarray(NULL, (size_t)width, sizeof *row);
-    void *stored = xmalloc(step);
-    for (int64_t i = 0; table->data && i < table->shape[0]; i++) {
-        b->download(stored, (const char *)table->data + (size_t)i * step, step);
-        floats_from(row, stored, table->dtype, (size_t)width);
-        const double norm = rows_norm(row, width);
-        if (norm > 1e-6) tally_add(&s->table, norm); // padding rows are zero
+    float *rows = xreallocarray(NULL, (size_t)(ROWS * width), sizeof *rows);
+    void *stored = xreallocarray(NULL, ROWS, step);
+    for (int64_t i = 0, n; i < count; i += n) {
+        n = count - i < ROWS ? count - i : ROWS;
+        b->download(stored, (const char *)table->data + (size_t)i * step, (size_t)n * step);
+        floats_from(rows, stored, table->dtype, (size_t)(n * width));
+        for (int64_t r = 0; r < n; r++) {
+            const double norm = rows_norm(rows + r * width, width);
+            if (norm > 1e-6) tally_add(&s->table, norm); // padding rows are zero
+        }
     }
     free(stored);
-    free(row);
+    free(rows);
 }
 
 static void add_rows(struct tally *stat, const float *x, int64_t from, int64_t n, int64_t width)
