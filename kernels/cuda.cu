@@ -78,6 +78,16 @@ int cuda_started(const char *kernel)
     return error ? cuda_fail("%s: %s", kernel, cudaGetErrorString(error)) : 0;
 }
 
+// In a recording a failure is that of the recording alone.
+static void moved(const char *what, cudaError_t error)
+{
+    if (error == cudaSuccess) return;
+    if (cuda_unrecordable(what))
+        cudaGetLastError();
+    else
+        cuda_broke(what, error);
+}
+
 // The GPU that is left notes where it is; the one that is entered goes on from there. Where ops are
 // being noted that draws it into the recording; whoever goes back before the end joins it.
 static int enter(int part)
@@ -85,10 +95,10 @@ static int enter(int part)
     const int before = device.at;
     if (part < 0 || part == before || part >= device.count) return before;
     cudaStream_t stream = cuda_stream();
-    cuda_broke("leaving a GPU", cudaEventRecord(here()->left, stream));
+    moved("leaving a GPU", cudaEventRecord(here()->left, stream));
     device.at = part;
     stream = cuda_stream();
-    cuda_broke("entering a GPU", cudaStreamWaitEvent(stream, gpus[before].left, 0));
+    moved("entering a GPU", cudaStreamWaitEvent(stream, gpus[before].left, 0));
     here()->fresh = true;
     return before;
 }
