@@ -26,7 +26,10 @@ int cuda_record(void)
 {
     const cudaStream_t stream = cuda_stream();
     const cudaError_t error = cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed);
-    if (error != cudaSuccess) return cuda_fail("recording: %s", cudaGetErrorString(error));
+    if (error != cudaSuccess) {
+        cudaGetLastError();
+        return cuda_fail("recording: %s", cudaGetErrorString(error));
+    }
     noting = { true, false, stream };
     return 0;
 }
@@ -40,13 +43,13 @@ void *cuda_recorded(void)
     noting = {};
     if (error == cudaSuccess && !failed) error = cudaGraphInstantiate(&run, graph, 0);
     if (graph) cudaGraphDestroy(graph);
+    if (error != cudaSuccess) cudaGetLastError(); // it is told here: no later op failed
     if (failed) return nullptr;
     if (error == cudaSuccess) {
         struct recording *r = new recording{ run, {} };
         for (int i = 0; i < CUDA_PARTS_MOST; i++) r->scratch[i] = cuda_scratch_of(i);
         return r;
     }
-    cudaGetLastError();
     cuda_fail("recording: %s", cudaGetErrorString(error));
     return nullptr;
 }
