@@ -195,7 +195,8 @@ GPU_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/cuda/*.c))
 # shapes, under that tool of compute-sanitizer; it makes them ten to a hundred times slower.
 SANITIZER   ?=
 # What tests/cuda/*.sh run of the CPU's suites where a GPU's memory cannot be looked into.
-GPU_SUITES  := $(addprefix $(B)/tests/,families/goldens methods/norm_align methods/ffn_approx)
+GPU_SUITES  := $(addprefix $(B)/tests/,families/goldens methods/norm_align methods/ffn_approx core/calibration \
+                 $(addprefix probes/,attention calibrations contribution kl layers live norms))
 GPU_TESTS    = $(GPU_PROGRAMS) $(if $(SANITIZER),,$(wildcard tests/cuda/*.sh))
 test-gpu: cuda $(B)/vlmsh $(GPU_PROGRAMS) $(if $(SANITIZER),,$(GPU_SUITES))
 	@if tools/gpu.sh; then VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" \

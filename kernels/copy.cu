@@ -7,6 +7,10 @@
 // meanwhile. The call returns when the last byte has left the host's memory; the GPU's stream holds
 // the rest in order. Without room for pinned memory the driver copies by itself, and the call waits
 // for it.
+//
+// Downloads that nobody waits for (what probes look at) come to a pinned ring of their own, handed
+// out and taken back in order. They stand on the stream of the ops: nothing else need keep what is
+// copied from being written over, and who looks computes longer than the bus takes.
 #include <string.h>
 
 #include <algorithm>
@@ -137,4 +141,67 @@ void cuda_download(void *host, const void *device, size_t bytes)
         memset(host, 0, bytes);
     else if (bounced)
         memcpy(host, bounce.memory, bytes);
+}
+
+// --- downloads that nobody waits for -------------------------------------------------------------
+
+static constexpr size_t LATER = 64 << 20;
+static constexpr int LATER_MOST = 512;
+
+// A stretch of the ring. Each GPU has events of its own.
+struct parcel {
+    size_t from, to;
+    cudaEvent_t there[CUDA_PARTS_MOST], arrived;
+};
+
+static struct {
+    bool tried;
+    char *memory; // LATER bytes
+    struct parcel parcel[LATER_MOST];
+    int first, count; // of those that nobody has taken
+} later;
+
+// Where so many bytes fit behind the newest parcel and before the oldest; LATER: nowhere.
+static size_t later_room(size_t bytes)
+{
+    if (later.count == LATER_MOST || bytes > LATER) return LATER;
+    if (!later.count) return 0;
+    const size_t begin = later.parcel[later.first].from;
+    const size_t end = later.parcel[(later.first + later.count - 1) % LATER_MOST].to;
+    if (end <= begin) return begin - end >= bytes ? end : LATER;
+    if (LATER - end >= bytes) return end;
+    return begin >= bytes ? 0 : LATER;
+}
+
+bool cuda_download_later(const void *device, size_t bytes)
+{
+    const cudaStream_t stream = cuda_stream();
+    if (!bytes || cuda_unrecordable("a download")) return false;
+    if (!later.tried) later.tried = true, later.memory = pinned(LATER);
+    const size_t size = (bytes + 63) / 64 * 64; // so that the next is aligned
+    const size_t at = later.memory ? later_room(size) : LATER;
+    if (at == LATER) return false;
+    struct parcel *p = &later.parcel[(later.first + later.count) % LATER_MOST];
+    cudaEvent_t *there = &p->there[cuda_part()];
+    cudaError_t error = cudaSuccess;
+    if (!*there) error = cudaEventCreateWithFlags(there, cudaEventDisableTiming);
+    if (error == cudaSuccess)
+        error = cudaMemcpyAsync(later.memory + at, device, bytes, cudaMemcpyDeviceToHost, stream);
+    if (error == cudaSuccess) error = cudaEventRecord(*there, stream);
+    cuda_broke("copying from the GPU", error);
+    if (error != cudaSuccess) return false;
+    p->from = at, p->to = at + size, p->arrived = *there;
+    later.count++;
+    return true;
+}
+
+const void *cuda_downloaded(void)
+{
+    if (!later.count) return nullptr;
+    const struct parcel *p = &later.parcel[later.first];
+    const cudaError_t error = cudaEventSynchronize(p->arrived);
+    later.first = (later.first + 1) % LATER_MOST;
+    later.count--;
+    cuda_broke("copying from the GPU", error);
+    return error == cudaSuccess ? later.memory + p->from : nullptr;
 }

@@ -15,6 +15,7 @@ static struct gpu {
     void *scratch;    // grows only
     size_t scratch_size;
     bool early; // kernels may begin before the one in front has ended
+    bool fresh; // it was entered, and no kernel has asked for that since
 } gpus[CUDA_PARTS_MOST];
 
 static struct {
@@ -57,9 +58,12 @@ cudaStream_t cuda_stream(void)
     return here()->stream;
 }
 
+// Not the first one after another GPU's: that is no kernel of this stream.
 bool cuda_early(void)
 {
-    return here()->early;
+    const bool early = here()->early && !here()->fresh;
+    here()->fresh = false;
+    return early;
 }
 
 int cuda_processors(void)
@@ -83,16 +87,28 @@ int cuda_started(const char *kernel)
     return error ? tell(kernel, error) : 0;
 }
 
-// The GPU that is left notes where it is; the one that is entered goes on from there.
+// In a recording a failure is that of the recording alone.
+static void moved(const char *what, cudaError_t error)
+{
+    if (error == cudaSuccess) return;
+    if (cuda_unrecordable(what))
+        cudaGetLastError();
+    else
+        cuda_broke(what, error);
+}
+
+// The GPU that is left notes where it is; the one that is entered goes on from there. Where ops are
+// being noted that draws it into the recording; whoever goes back before the end joins it.
 static int enter(int part)
 {
     const int before = device.at;
     if (part < 0 || part == before || part >= device.count) return before;
     cudaStream_t stream = cuda_stream();
-    cuda_broke("leaving a GPU", cudaEventRecord(here()->left, stream));
+    moved("leaving a GPU", cudaEventRecord(here()->left, stream));
     device.at = part;
     stream = cuda_stream();
-    cuda_broke("entering a GPU", cudaStreamWaitEvent(stream, gpus[before].left, 0));
+    moved("entering a GPU", cudaStreamWaitEvent(stream, gpus[before].left, 0));
+    here()->fresh = true;
     return before;
 }
 
@@ -141,6 +157,11 @@ void *cuda_scratch(size_t bytes)
     return nullptr;
 }
 
+const void *cuda_scratch_of(int part)
+{
+    return gpus[part].scratch;
+}
+
 size_t cuda_scratch_held(void)
 {
     size_t held = 0;
@@ -178,6 +199,8 @@ static struct backend table = {
     .release = device_release,
     .upload = cuda_upload,
     .download = cuda_download,
+    .download_later = cuda_download_later,
+    .downloaded = cuda_downloaded,
     .memory = device_memory,
     .set_threads = set_threads,
     .threads = threads,
@@ -327,14 +350,6 @@ static int open_parts(const int *numbers, int count, char *why, size_t room)
     return count > 1 ? join_parts(count, why, room) : 0;
 }
 
-// Steps of several GPUs are not recorded.
-static void use_parts(int count)
-{
-    table.parts = count;
-    table.enter = enter;
-    table.record = nullptr, table.recorded = nullptr, table.play = nullptr, table.forget = nullptr;
-}
-
 // What a failure leaves open stays so: the program computes on the CPU from then on.
 static const struct backend *open_gpus(const int *numbers, int count, char *why, size_t room)
 {
@@ -346,7 +361,7 @@ static const struct backend *open_gpus(const int *numbers, int count, char *why,
     const int status = open_parts(numbers, count, why, room);
     device.at = 0, entered = -1;
     if (status < 0) return nullptr;
-    if (count > 1) use_parts(count);
+    if (count > 1) table.parts = count, table.enter = enter;
     device.count = count;
     return &table;
 }

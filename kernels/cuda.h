@@ -34,6 +34,7 @@ int cuda_part(void);
 // Memory for one op, until the next op takes some; NULL when there is none (the failure is noted).
 void *cuda_scratch(size_t bytes);
 size_t cuda_scratch_held(void);
+const void *cuda_scratch_of(int part); // where it lies now; NULL: none
 // Notes why an op failed; returns -1.
 int cuda_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // 0, or -1 with the failure of the kernel just started (or of an earlier one) noted.
@@ -57,6 +58,8 @@ void cuda_broke(const char *what, cudaError_t error);
 // copy.cu
 void cuda_upload(void *device, const void *host, size_t bytes);
 void cuda_download(void *host, const void *device, size_t bytes);
+bool cuda_download_later(const void *device, size_t bytes);
+const void *cuda_downloaded(void);
 
 // record.cu: as backend.h says. cuda_unrecordable: if ops are being noted, that cannot be (the
 // reason is); true then.

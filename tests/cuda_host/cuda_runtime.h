@@ -130,7 +130,8 @@ static inline float rsqrtf(float x)
 // Kernel or copy number $CUDA_HOST_FAULT faults: every call fails from then on.
 // $CUDA_HOST_GPUS GPUs (without it one), each with memory of its own and one stream, which reaches
 // another's memory when it was allowed to. A kernel or copy must come after all that was begun on
-// other GPUs (cudaStreamWaitEvent), else it fails.
+// other GPUs (cudaStreamWaitEvent), else it fails. What is copied to pinned memory (cudaHostAlloc)
+// is there when the host has waited for it, and NaNs before.
 typedef int cudaError_t;
 typedef struct cuda_host_event *cudaEvent_t;
 enum {
@@ -193,7 +194,8 @@ template <typename F> cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttrib
 }
 
 // Graphs: what a capture notes (kernels alone) runs in order. Copies and cuBLASLt are refused,
-// which ends the capture with an error, as it does for all that a GPU would refuse.
+// which ends the capture with an error, as it does for all that a GPU would refuse. A stream that
+// waits for a captured one is drawn in; at the end the first must have waited for all of them.
 typedef struct cuda_host_graph *cudaGraph_t, *cudaGraphExec_t;
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include <deque>
 #include <map>
 #include <vector>
 
@@ -39,6 +40,16 @@ cudaError_t last;                   // that a call or a kernel's start gave, unt
 bool reaches[GPUS_MOST][GPUS_MOST]; // the memory of another
 
 long begun[GPUS_MOST]; // kernels and copies
+long idle[GPUS_MOST];  // as many had ended when somebody waited for all of them
+
+std::map<char *, size_t> pinned; // by its beginning
+
+// A copy to pinned memory that nobody has waited for: its bytes, as they were when it was asked
+// for. Until somebody waits there are NaNs in its place.
+struct late {
+    char *to;
+    std::vector<char> bytes;
+};
 
 int gpus(void)
 {
@@ -100,12 +111,18 @@ size_t rounded_up(size_t size, size_t to)
 struct cuda_host_stream {
     int gpu;
     long after[GPUS_MOST];
+    std::deque<late> copies; // those that are late
+    long arrived;            // how many there were before these
+    long capture;            // number of the one that it is part of; 0: none
 };
 
 struct cuda_host_event {
     int gpu;
-    size_t copies; // to the GPU, asked for before it
+    size_t uploads; // asked for before it
     long after[GPUS_MOST];
+    cudaStream_t stream;
+    long copies;  // of the stream, when it was recorded
+    long capture; // of the stream, then
 };
 
 // Does the first `until` copies that were ever asked for, as late as a GPU may: memory of the host
@@ -132,6 +149,27 @@ static bool begin(cudaStream_t stream)
     for (int i = 0; i < GPUS_MOST && good; i++) good = stream->after[i] == begun[i];
     if (good) stream->after[stream->gpu] = ++begun[stream->gpu];
     return good;
+}
+
+__attribute__((visibility("default"))) long cuda_host_drains;
+
+// The host waits for the stream's first `copies` copies and all of `after`.
+static void wait_for(cudaStream_t stream, long copies, const long after[GPUS_MOST])
+{
+    for (; stream->arrived < copies; stream->arrived++, stream->copies.pop_front()) {
+        const late &one = stream->copies.front();
+        memcpy(one.to, one.bytes.data(), one.bytes.size());
+    }
+    const int gpu = stream->gpu;
+    if (after[gpu] == begun[gpu] && idle[gpu] < begun[gpu]) cuda_host_drains++;
+    if (after[gpu] > idle[gpu]) idle[gpu] = after[gpu];
+}
+
+static bool is_pinned(const void *memory)
+{
+    const char *const at = (const char *)memory;
+    auto next = pinned.upper_bound((char *)memory);
+    return next != pinned.begin() && at < (--next)->first + next->second;
 }
 
 cuda_host_access::cuda_host_access()
@@ -195,7 +233,13 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyK
         return cudaSuccess;
     }
     cuda_host_access access;
-    memmove(to, from, size);
+    if (kind != cudaMemcpyDeviceToHost || !is_pinned(to)) {
+        memmove(to, from, size);
+        return cudaSuccess;
+    }
+    const char *const bytes = (const char *)from;
+    stream->copies.push_back({ (char *)to, { bytes, bytes + size } });
+    memset(to, 0xff, size);
     return cudaSuccess;
 }
 
@@ -212,12 +256,14 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream
 cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned flags)
 {
     *memory = malloc(size);
-    return *memory ? cudaSuccess : failed(cudaErrorMemoryAllocation);
+    if (!*memory) return failed(cudaErrorMemoryAllocation);
+    pinned[(char *)*memory] = size;
+    return cudaSuccess;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
-    *event = new cuda_host_event{ current, 0, {} };
+    *event = new cuda_host_event{ current, 0, {}, nullptr, 0, 0 };
     return cudaSuccess;
 }
 
@@ -225,20 +271,19 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     if (event->gpu != stream->gpu) return failed(cudaErrorInvalidValue);
     memcpy(event->after, stream->after, sizeof event->after);
-    event->copies = arrived + uploads.size();
+    event->stream = stream;
+    event->capture = stream->capture;
+    event->copies = stream->arrived + (long)stream->copies.size();
+    event->uploads = arrived + uploads.size();
     return cudaSuccess;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
-    arrive(event->copies);
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
-{
-    for (int i = 0; i < GPUS_MOST; i++)
-        if (event->after[i] > stream->after[i]) stream->after[i] = event->after[i];
+    if (event->capture) return failed(cudaErrorInvalidValue);
+    if (faulted()) return failed(cudaErrorIllegalAddress);
+    arrive(event->uploads);
+    if (event->stream) wait_for(event->stream, event->copies, event->after);
     return cudaSuccess;
 }
 
@@ -266,14 +311,10 @@ bool cuda_host_fits(const void *kernel, dim3 grid, dim3 block, size_t dynamic)
     return room && shape;
 }
 
-void cuda_host_check(cudaStream_t stream)
-{
-    if (!begin(stream)) last = cudaErrorInvalidValue;
-}
-
 // --- graphs --------------------------------------------------------------------------------------
 
 struct cuda_host_kernel {
+    int gpu;
     dim3 grid, block;
     size_t dynamic;
     std::function<void()> call;
@@ -285,11 +326,36 @@ struct cuda_host_graph {
 };
 
 static cuda_host_graph *noting; // the capture that is on
+static long captures;           // its number
+static cudaStream_t origin;     // where it began
+static cudaStream_t started;    // of the kernel that is started
+static std::vector<cudaStream_t> streams;
+
+// A stream that waits for one that is captured is drawn in. A captured one cannot wait for what is
+// not, and nobody for what was captured earlier.
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+    const bool old = event->capture && !(noting && event->capture == captures);
+    if (old || (stream->capture && !event->capture)) {
+        cuda_host_refuse();
+        return failed(cudaErrorInvalidValue);
+    }
+    stream->capture = event->capture;
+    for (int i = 0; i < GPUS_MOST; i++)
+        if (event->after[i] > stream->after[i]) stream->after[i] = event->after[i];
+    return cudaSuccess;
+}
+
+void cuda_host_check(cudaStream_t stream)
+{
+    started = stream;
+    if (!begin(stream)) last = cudaErrorInvalidValue;
+}
 
 bool cuda_host_note(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel)
 {
-    if (!noting) return false;
-    noting->kernels.push_back({ grid, block, dynamic, kernel });
+    if (!noting || !started->capture) return false;
+    noting->kernels.push_back({ started->gpu, grid, block, dynamic, kernel });
     return true;
 }
 
@@ -303,16 +369,24 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
 {
     if (noting) return failed(cudaErrorInvalidValue);
     noting = new cuda_host_graph();
+    stream->capture = ++captures;
+    origin = stream;
     return cudaSuccess;
 }
 
+// It ends where it began, after all that other streams were drawn in for.
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
     cuda_host_graph *const noted = noting;
+    bool good = noted && !noted->failed && stream == origin;
+    for (cudaStream_t s : streams) {
+        if (s->capture && origin->after[s->gpu] < s->after[s->gpu]) good = false;
+        s->capture = 0;
+    }
     noting = nullptr;
-    *graph = noted && !noted->failed ? noted : nullptr;
-    if (noted && noted->failed) delete noted;
-    return *graph ? cudaSuccess : failed(cudaErrorInvalidValue);
+    *graph = good ? noted : nullptr;
+    if (!good) delete noted;
+    return good ? cudaSuccess : failed(cudaErrorInvalidValue);
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *run, cudaGraph_t graph, unsigned flags)
@@ -323,8 +397,13 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *run, cudaGraph_t graph, unsign
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t stream)
 {
-    for (const cuda_host_kernel &k : run->kernels)
+    const int before = current;
+    if (!begin(stream)) return failed(cudaErrorInvalidValue);
+    for (const cuda_host_kernel &k : run->kernels) {
+        current = k.gpu;
         cuda_host_launch(k.grid, k.block, k.dynamic, k.call);
+    }
+    current = before;
     return cudaSuccess;
 }
 
@@ -390,14 +469,17 @@ cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags)
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
-    *stream = new cuda_host_stream{ current, {} };
+    *stream = new cuda_host_stream{ current, {}, {}, 0, 0 };
+    streams.push_back(*stream);
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     if (faulted()) return failed(cudaErrorIllegalAddress);
+    if (stream->capture && cuda_host_refuse()) return failed(cudaErrorInvalidValue);
     arrive();
+    wait_for(stream, stream->arrived + (long)stream->copies.size(), stream->after);
     return cudaSuccess;
 }
 
