@@ -1,6 +1,6 @@
 // kernels/fused.cu -- the parts of a decoder layer beside attention, each in one call (fused.h).
 //
-//   one row:    qkv:  norm and three products in one kernel; rope and the cache's new row in one
+//   one row:    qkv:  norm, three products, rope and the cache's new row in one kernel
 //               add:  product added to h in one kernel
 //               ffn:  norm, two products, silu in one kernel; product added to h in one
 //   many rows:  the same with cuBLASLt between: what it reads is written as bf16 by the kernel in
@@ -67,15 +67,6 @@ struct placing {
     int64_t heads, kv_heads, half, all; // all: pairs of q, k and v
 };
 
-// x becomes number i of an array of f32 or bf16.
-static __device__ inline void put_number(void *data, int64_t i, float x, enum dtype dtype)
-{
-    if (dtype == DTYPE_F32)
-        static_cast<float *>(data)[i] = x;
-    else
-        static_cast<uint16_t *>(data)[i] = to_bf16(x);
-}
-
 // Pair by pair (element i of a head with i + d/2), as rope.cu turns them.
 static __global__ void place_kernel(const struct placing p)
 {
@@ -120,7 +111,7 @@ static bool many(int64_t n, const void *x, const struct fused_linear *w, int mod
            tensor_row(w->w) % 4 == 0 && aligned(x);
 }
 
-static struct one_row_part part(const struct fused_linear *w, float *y)
+static struct one_row_part part(const struct fused_linear *w, void *y)
 {
     return { w->w->data, y, floats(w->bias), w->w->shape[0] };
 }
@@ -173,7 +164,7 @@ static int place(const struct fused_qkv *p, const float *k, const float *v)
     return LAUNCH_EARLY(place_kernel, blocks_for(to.all, THREADS), THREADS, 0, to);
 }
 
-static int qkv_one(const struct fused_qkv *p, float *k, float *v)
+static int qkv_one(const struct fused_qkv *p)
 {
     const enum dtype dtype = p->wq.w->dtype;
     if (p->wk.w->dtype != dtype || p->wv.w->dtype != dtype) return FUSED_NOT;
@@ -181,10 +172,12 @@ static int qkv_one(const struct fused_qkv *p, float *k, float *v)
                                  .gain = floats(p->gain),
                                  .eps = p->eps,
                                  .k = p->h->shape[1],
-                                 .part = { part(&p->wq, floats(p->q)), part(&p->wk, k),
-                                           part(&p->wv, v) },
+                                 .part = { part(&p->wq, p->q->data), part(&p->wk, p->k->data),
+                                           part(&p->wv, p->v->data) },
                                  .parts = 3,
-                                 .end = ONE_ROW_STORE,
+                                 .end = ONE_ROW_PLACE,
+                                 .place = { floats(p->cos), floats(p->sin), integers(p->rows),
+                                            (int)p->cos->shape[1], p->k->dtype },
                                  .dtype = dtype,
                                  .early = true };
     return one_row_product(&one);
@@ -206,15 +199,15 @@ static int fused_qkv_cuda(const struct fused_qkv *p)
     const bool all = many(n, floats(p->h), &p->wq, p->mode) &&
                      many(n, floats(p->gain), &p->wk, p->mode) &&
                      many(n, floats(p->gain), &p->wv, p->mode);
-    if (n != 1 && !all) return FUSED_NOT;
+    if (n == 1) return qkv_one(p);
+    if (!all) return FUSED_NOT;
     char *scratch = static_cast<char *>(
         cuda_scratch((size_t)(2 * kv) * sizeof(float) + (size_t)(n * width) * 2 + 1024));
     if (!scratch) return -1;
     float *k = scratch_take<float>(&scratch, kv);
     float *v = scratch_take<float>(&scratch, kv);
     uint16_t *x = reinterpret_cast<uint16_t *>(scratch);
-    const int status = n == 1 ? qkv_one(p, k, v) : qkv_many(p, x, k, v);
-    return status ? status : place(p, k, v);
+    return qkv_many(p, x, k, v) < 0 ? -1 : place(p, k, v);
 }
 
 // --- h += x w^T ----------------------------------------------------------------------------------
@@ -230,6 +223,7 @@ static int fused_add_cuda(const struct fused_add *p)
                                      .part = { part(&p->w, floats(p->h)) },
                                      .parts = 1,
                                      .end = ONE_ROW_ADD,
+                                     .place = {},
                                      .dtype = p->w.w->dtype,
                                      .early = true };
         return one_row_product(&one);
@@ -253,6 +247,7 @@ static int ffn_one(const struct fused_ffn *p, float *y)
                            .part = { part(&p->gate, y), part(&p->up, nullptr) },
                            .parts = 2,
                            .end = ONE_ROW_SWIGLU,
+                           .place = {},
                            .dtype = dtype,
                            .early = true };
     const int status = one_row_product(&one);
@@ -264,6 +259,7 @@ static int ffn_one(const struct fused_ffn *p, float *y)
             .part = { part(&p->down, floats(p->h)) },
             .parts = 1,
             .end = ONE_ROW_ADD,
+            .place = {},
             .dtype = dtype,
             .early = true };
     return one_row_product(&one); // FUSED_NOT: h is still as it was, the ops begin anew
