@@ -147,6 +147,18 @@ __device__ inline void cuda_next_may_begin(void)
 #endif
 }
 
+// Memory on its way into the cache that all multiprocessors share; from and bytes are multiples of
+// 16. A hint: what others still write there is seen all the same.
+__device__ inline void cuda_prefetch(const void *from, unsigned bytes)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
+                 :
+                 : "l"(__cvta_generic_to_global(from)), "r"(bytes)
+                 : "memory");
+#endif
+}
+
 template <typename T> __device__ inline T warp_sum(T x)
 {
     for (int lanes = WARP / 2; lanes; lanes /= 2) x += __shfl_xor_sync(ALL_LANES, x, lanes);

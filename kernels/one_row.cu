@@ -12,13 +12,16 @@
 // widened and with its gain, in shared memory, in the order in which lanes read it; the root mean
 // square, the same for all of x, multiplies the sums in the end.
 //
-// The first weights are asked for before the kernel in front has ended (`early`), so that the bus
-// does not rest between kernels. What the kernel in front writes is read only after cuda_former().
+// The first weights are asked for before the kernel in front has ended (`early`), and those behind
+// them are sent for into the second-level cache: 16 MB of all warps, what the bus brings in 4 us.
+// So it does not rest while the kernel in front ends and x is read. What the kernel in front writes
+// is read only after cuda_former().
 #include "kernels/matmul_cuda.h"
 #include "kernels/pack_cuda.h"
 
 static constexpr int WARPS = 4, THREADS = WARPS * WARP, BLOCKS = 4; // of a multiprocessor
 static constexpr int ROWS = 2, AHEAD = 4;
+static constexpr int64_t SENT_FOR = 4096; // bytes of a row, behind those asked for
 static constexpr size_t SHARED_MOST = 220 << 10, SHARED_STATIC = 1 << 10;
 
 struct shape {
@@ -74,6 +77,15 @@ static __device__ void ask(uint4 to[AHEAD][ROWS], const T *const row[ROWS], int6
             to[a][r] = there ? load_once(row[r] + i) : uint4{ 0, 0, 0, 0 };
         }
     }
+}
+
+template <typename T> static __device__ void send_for(const T *const row[ROWS], int64_t k, int lane)
+{
+    const int64_t from = AHEAD * WARP * pack<T>::COUNT, left = (k - from) * (int64_t)sizeof(T);
+    if (lane || left <= 0) return; // lane 0's 16 bytes are the row's first
+    UNROLL
+    for (int r = 0; r < ROWS; r++)
+        if (row[r]) cuda_prefetch(row[r] + from, (unsigned)(left < SENT_FOR ? left : SENT_FOR));
 }
 
 // x into shared memory: of a chunk first the lanes' first four numbers, then their next four.
@@ -176,7 +188,10 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
 
     cuda_next_may_begin();
     find_rows(row, p, first, s.units, lane);
-    if (p.early) ask(next, row, 0, p.k, lane);
+    if (p.early) {
+        ask(next, row, 0, p.k, lane);
+        send_for(row, p.k, lane);
+    }
     cuda_former();
     const float scale = stage<T>(x, p, s.width);
     if (!p.early) ask(next, row, 0, p.k, lane);
