@@ -301,8 +301,9 @@ static void project_blocks(struct graph *g, const struct layer *layer, struct te
         m = block_rows(g, p->n, i);
         struct arena_mark scratch = graph_scratch_begin(g);
         struct tensor *places = graph_rows(g, p->places, i, m); // [m]
+        const int64_t first = p->n > 1 ? p->past + i : -1;      // of one row only the device knows
         if (!fused_qkv(g, layer->w, (float)p->config->eps, graph_rows(g, h, i, m),
-                       graph_rows(g, p->cos, i, m), graph_rows(g, p->sin, i, m), places,
+                       graph_rows(g, p->cos, i, m), graph_rows(g, p->sin, i, m), places, first,
                        graph_rows(g, all->q, i, m), all->k, all->v)) {
             struct qkv rows = project_rows(g, p, layer->w, h, i, m);
             op_copy_rows_into(g, all->q, i, rows.q);

@@ -25,8 +25,8 @@ static bool done(struct graph *g, const char *what, int status)
 }
 
 bool fused_qkv(struct graph *g, const struct decoder_layer *w, float eps, struct tensor *h,
-               struct tensor *cos, struct tensor *sin, struct tensor *places, struct tensor *q,
-               struct tensor *k, struct tensor *v)
+               struct tensor *cos, struct tensor *sin, struct tensor *places, int64_t first,
+               struct tensor *q, struct tensor *k, struct tensor *v)
 {
     const struct linear *const all[] = { &w->q, &w->k, &w->v };
     if (!usable(g, all, 3) || !graph_ok(g) || !h || !cos || !sin || !places || !q || !k || !v)
@@ -40,6 +40,7 @@ bool fused_qkv(struct graph *g, const struct decoder_layer *w, float eps, struct
                                  .cos = cos,
                                  .sin = sin,
                                  .rows = places,
+                                 .first = first,
                                  .q = q,
                                  .k = k,
                                  .v = v,

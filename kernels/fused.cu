@@ -35,10 +35,19 @@ static __global__ void norm_narrow_kernel(uint16_t *y, const float *x, const flo
     }
 }
 
+// What becomes bf16 needs no more than the GPU's own functions give.
+static __device__ inline float silu(float x)
+{
+#ifdef __CUDA_ARCH__
+    return __fdividef(x, 1 + __expf(-x));
+#else
+    return x / (1 + expf(-x));
+#endif
+}
+
 static __device__ inline uint16_t silu_times(uint16_t gate, uint16_t up)
 {
-    const float g = from_bf16(gate);
-    return to_bf16(g / (1 + expf(-g)) * from_bf16(up));
+    return to_bf16(silu(from_bf16(gate)) * from_bf16(up));
 }
 
 // gate = silu(gate) * up, bf16, four at a time.
@@ -58,42 +67,85 @@ static __global__ void swiglu_narrow_kernel(uint16_t *gate, const uint16_t *up, 
 
 // What the products of qkv gave, and where it goes.
 struct placing {
-    float *q;                           // [n,H,d], turned in place
-    const float *new_k, *new_v;         // [n,Hkv,d]
-    void *k, *v;                        // [P,Hkv,d]
-    enum dtype dtype;                   // of both: f32 or bf16
-    const float *cos, *sin;             // [n,d/2]
-    const int32_t *rows;                // [n]
-    int64_t heads, kv_heads, half, all; // all: pairs of q, k and v
+    float *q;                   // [n,H,d], turned in place
+    const float *new_k, *new_v; // [n,Hkv,d]; new_v NULL: values are where they belong
+    void *k, *v;                // [P,Hkv,d]
+    enum dtype dtype;           // of both: f32 or bf16
+    const float *cos, *sin;     // [n,d/2]
+    const int32_t *rows;        // [n]
+    int heads, kv_heads, half;
 };
 
-// Pair by pair (element i of a head with i + d/2), as rope.cu turns them.
-static __global__ void place_kernel(const struct placing p)
+// COUNT numbers beside one another, 4 or 1.
+template <int COUNT> struct some {
+    float x[COUNT];
+};
+
+template <int COUNT> static __device__ inline struct some<COUNT> some_of(const float *from) {
+    if (COUNT == 1) return { { *from } };
+    const float4 v = *reinterpret_cast<const float4 *>(from);
+    struct some<COUNT> s;
+    const float x[4] = { v.x, v.y, v.z, v.w };
+    for (int n = 0; n < COUNT; n++) s.x[n] = x[n];
+    return s;
+}
+
+template <int COUNT>
+static __device__ inline void put_some(void *data, int64_t i, const struct some<COUNT> &s,
+                                       enum dtype dtype)
 {
+    if (COUNT == 1) {
+        put_number(data, i, s.x[0], dtype);
+        return;
+    }
+    const float4 v = { s.x[0], s.x[1 % COUNT], s.x[2 % COUNT], s.x[3 % COUNT] };
+    if (dtype == DTYPE_F32)
+        *reinterpret_cast<float4 *>(static_cast<float *>(data) + i) = v;
+    else
+        *reinterpret_cast<struct bf16_4 *>(static_cast<uint16_t *>(data) + i) = narrow4(v);
+}
+
+// Elements i.. of a head and those half a head on, turned or as they are.
+template <int COUNT>
+static __device__ inline void place_pairs(const struct placing &p, void *to, int64_t out,
+                                          enum dtype dtype, const float *from, int64_t angle,
+                                          bool turned)
+{
+    const struct some<COUNT> a = some_of<COUNT>(from), b = some_of<COUNT>(from + p.half);
+    struct some<COUNT> x = a, y = b;
+    if (turned) {
+        const struct some<COUNT> c = some_of<COUNT>(p.cos + angle);
+        const struct some<COUNT> s = some_of<COUNT>(p.sin + angle);
+        for (int n = 0; n < COUNT; n++) {
+            x.x[n] = a.x[n] * c.x[n] - b.x[n] * s.x[n];
+            y.x[n] = b.x[n] * c.x[n] + a.x[n] * s.x[n];
+        }
+    }
+    put_some(to, out, x, dtype);
+    put_some(to, out + p.half, y, dtype);
+}
+
+// A block a row, a thread COUNT pairs of a head (element i with i + d/2, as rope.cu turns them).
+template <int COUNT> static __global__ void place_kernel(const struct placing p)
+{
+    const int heads = p.heads + (p.new_v ? 2 : 1) * p.kv_heads, pieces = p.half / COUNT;
+    const int64_t row = blockIdx.x;
     cuda_next_may_begin();
     cuda_former();
-    const int64_t width = p.heads + 2 * p.kv_heads;
-    FOR_EACH(pair, p.all)
-    {
-        const int64_t i = pair % p.half, row = pair / p.half / width;
-        int64_t head = pair / p.half % width;
-        const float c = p.cos[row * p.half + i], s = p.sin[row * p.half + i];
-        const float *from = p.q;
-        void *to = p.q;
-        enum dtype dtype = DTYPE_F32;
-        int64_t in = (row * p.heads + head) * 2 * p.half + i, out = in;
+    const int64_t to = p.rows[row];
+    for (int n = (int)threadIdx.x; n < heads * pieces; n += THREADS) {
+        const int i = n % pieces * COUNT, head = n / pieces, kv = (head - p.heads) % p.kv_heads;
         const bool value = head >= p.heads + p.kv_heads;
-        if (head >= p.heads) {
-            head -= value ? p.heads + p.kv_heads : p.heads;
-            from = value ? p.new_v : p.new_k;
-            to = value ? p.v : p.k;
-            dtype = p.dtype;
-            in = (row * p.kv_heads + head) * 2 * p.half + i;
-            out = (p.rows[row] * p.kv_heads + head) * 2 * p.half + i;
+        const int64_t angle = row * p.half + i;
+        if (head < p.heads) {
+            const int64_t at = (row * p.heads + head) * 2 * p.half + i;
+            place_pairs<COUNT>(p, p.q, at, DTYPE_F32, p.q + at, angle, true);
+        } else {
+            const float *from = value ? p.new_v : p.new_k;
+            place_pairs<COUNT>(p, value ? p.v : p.k, (to * p.kv_heads + kv) * 2 * p.half + i,
+                               p.dtype, from + (row * p.kv_heads + kv) * 2 * p.half + i, angle,
+                               !value);
         }
-        const float a = from[in], b = from[in + p.half];
-        put_number(to, out, value ? a : a * c - b * s, dtype);
-        put_number(to, out + p.half, value ? b : b * c + a * s, dtype);
     }
 }
 
@@ -146,22 +198,32 @@ static int multiply(void *y, enum dtype dtype, const uint16_t *x, int64_t n,
 
 static int place(const struct fused_qkv *p, const float *k, const float *v)
 {
-    const int64_t n = p->h->shape[0], half = p->cos->shape[1];
-    struct placing to = { .q = floats(p->q),
-                          .new_k = k,
-                          .new_v = v,
-                          .k = p->k->data,
-                          .v = p->v->data,
-                          .dtype = p->k->dtype,
-                          .cos = floats(p->cos),
-                          .sin = floats(p->sin),
-                          .rows = integers(p->rows),
-                          .heads = p->q->shape[1],
-                          .kv_heads = p->k->shape[1],
-                          .half = half,
-                          .all = 0 };
-    to.all = n * (to.heads + 2 * to.kv_heads) * half;
-    return LAUNCH_EARLY(place_kernel, blocks_for(to.all, THREADS), THREADS, 0, to);
+    const size_t n = (size_t)p->h->shape[0];
+    const struct placing to = { .q = floats(p->q),
+                                .new_k = k,
+                                .new_v = v,
+                                .k = p->k->data,
+                                .v = p->v->data,
+                                .dtype = p->k->dtype,
+                                .cos = floats(p->cos),
+                                .sin = floats(p->sin),
+                                .rows = integers(p->rows),
+                                .heads = (int)p->q->shape[1],
+                                .kv_heads = (int)p->k->shape[1],
+                                .half = (int)p->cos->shape[1] };
+    if (to.half % 4 == 0 && aligned(to.q) && aligned(to.k) && aligned(to.v) && aligned(to.cos) &&
+        aligned(to.sin))
+        return LAUNCH_EARLY(place_kernel<4>, n, THREADS, 0, to);
+    return LAUNCH_EARLY(place_kernel<1>, n, THREADS, 0, to);
+}
+
+// Where the values' product may write itself: among the others, if they become one block of rows
+// and need no rounding that a bias would come behind.
+static void *values_place(const struct fused_qkv *p)
+{
+    const struct tensor *v = p->v;
+    if (p->first < 0 || (v->dtype != DTYPE_F32 && p->wv.bias)) return nullptr;
+    return static_cast<char *>(v->data) + (size_t)(p->first * tensor_row(v)) * dtype_size(v->dtype);
 }
 
 static int qkv_one(const struct fused_qkv *p)
@@ -189,7 +251,10 @@ static int qkv_many(const struct fused_qkv *p, uint16_t *x, float *k, float *v)
     if (norm_narrow(x, p->h, p->gain, p->eps) < 0) return -1;
     if (multiply(floats(p->q), DTYPE_F32, x, n, &p->wq, false) < 0) return -1;
     if (multiply(k, DTYPE_F32, x, n, &p->wk, false) < 0) return -1;
-    return multiply(v, DTYPE_F32, x, n, &p->wv, false);
+    void *to = values_place(p);
+    const enum dtype dtype = to ? p->v->dtype : DTYPE_F32;
+    if (multiply(to ? to : v, dtype, x, n, &p->wv, false) < 0) return -1;
+    return place(p, k, to ? nullptr : v);
 }
 
 static int fused_qkv_cuda(const struct fused_qkv *p)
@@ -207,7 +272,7 @@ static int fused_qkv_cuda(const struct fused_qkv *p)
     float *k = scratch_take<float>(&scratch, kv);
     float *v = scratch_take<float>(&scratch, kv);
     uint16_t *x = reinterpret_cast<uint16_t *>(scratch);
-    return qkv_many(p, x, k, v) < 0 ? -1 : place(p, k, v);
+    return qkv_many(p, x, k, v);
 }
 
 // --- h += x w^T ----------------------------------------------------------------------------------

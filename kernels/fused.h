@@ -26,6 +26,7 @@ struct fused_qkv {
     struct fused_linear wq, wk, wv;
     const struct tensor *cos, *sin; // [n,d/2]
     const struct tensor *rows;      // i32 [n]
+    int64_t first;                  // rows[i] is first + i; -1: nobody knows
     struct tensor *q, *k, *v;       // [n,H,d] [P,Hkv,d] [P,Hkv,d]; k and v both f32 or both bf16
     int mode;                       // enum matmul_mode
 };
