@@ -76,33 +76,17 @@ struct placing {
     int heads, kv_heads, half;
 };
 
-// COUNT numbers beside one another, 4 or 1.
-template <int COUNT> struct some {
-    float x[COUNT];
-};
-
-template <int COUNT> static __device__ inline struct some<COUNT> some_of(const float *from) {
-    if (COUNT == 1) return { { *from } };
-    const float4 v = *reinterpret_cast<const float4 *>(from);
-    struct some<COUNT> s;
-    const float x[4] = { v.x, v.y, v.z, v.w };
-    for (int n = 0; n < COUNT; n++) s.x[n] = x[n];
-    return s;
-}
-
 template <int COUNT>
-static __device__ inline void put_some(void *data, int64_t i, const struct some<COUNT> &s,
+static __device__ inline void put_some(void *data, int64_t i, const struct several<COUNT> &s,
                                        enum dtype dtype)
 {
-    if (COUNT == 1) {
-        put_number(data, i, s.x[0], dtype);
-        return;
-    }
-    const float4 v = { s.x[0], s.x[1 % COUNT], s.x[2 % COUNT], s.x[3 % COUNT] };
     if (dtype == DTYPE_F32)
-        *reinterpret_cast<float4 *>(static_cast<float *>(data) + i) = v;
+        put_several(static_cast<float *>(data) + i, s);
+    else if constexpr (COUNT == 1)
+        put_number(data, i, s.x[0], dtype);
     else
-        *reinterpret_cast<struct bf16_4 *>(static_cast<uint16_t *>(data) + i) = narrow4(v);
+        *reinterpret_cast<struct bf16_4 *>(static_cast<uint16_t *>(data) + i) =
+            narrow4({ s.x[0], s.x[1], s.x[2], s.x[3] });
 }
 
 // Elements i.. of a head and those half a head on, turned or as they are.
@@ -111,11 +95,11 @@ static __device__ inline void place_pairs(const struct placing &p, void *to, int
                                           enum dtype dtype, const float *from, int64_t angle,
                                           bool turned)
 {
-    const struct some<COUNT> a = some_of<COUNT>(from), b = some_of<COUNT>(from + p.half);
-    struct some<COUNT> x = a, y = b;
+    const struct several<COUNT> a = several_at<COUNT>(from), b = several_at<COUNT>(from + p.half);
+    struct several<COUNT> x = a, y = b;
     if (turned) {
-        const struct some<COUNT> c = some_of<COUNT>(p.cos + angle);
-        const struct some<COUNT> s = some_of<COUNT>(p.sin + angle);
+        const struct several<COUNT> c = several_at<COUNT>(p.cos + angle);
+        const struct several<COUNT> s = several_at<COUNT>(p.sin + angle);
         for (int n = 0; n < COUNT; n++) {
             x.x[n] = a.x[n] * c.x[n] - b.x[n] * s.x[n];
             y.x[n] = b.x[n] * c.x[n] + a.x[n] * s.x[n];
@@ -211,8 +195,8 @@ static int place(const struct fused_qkv *p, const float *k, const float *v)
                                 .heads = (int)p->q->shape[1],
                                 .kv_heads = (int)p->k->shape[1],
                                 .half = (int)p->cos->shape[1] };
-    if (to.half % 4 == 0 && aligned(to.q) && aligned(to.k) && aligned(to.v) && aligned(to.cos) &&
-        aligned(to.sin))
+    const auto *keys = static_cast<const char *>(to.k), *values = static_cast<const char *>(to.v);
+    if (in_fours(to.half, to.q, keys, values, to.cos, to.sin))
         return LAUNCH_EARLY(place_kernel<4>, n, THREADS, 0, to);
     return LAUNCH_EARLY(place_kernel<1>, n, THREADS, 0, to);
 }
