@@ -1,6 +1,7 @@
 // core/fused.c -- the parts of a decoder layer in one call each, where the device has them so.
 //
 // A tape needs every result between, and LoRA adds to single products: there the ops are used.
+#include "core/attend.h"
 #include "core/decoder_parts.h"
 #include "core/ops/check.h"
 
@@ -46,6 +47,24 @@ bool fused_qkv(struct graph *g, const struct decoder_layer *w, float eps, struct
                                  .v = v,
                                  .mode = (int)g->matmul };
     return done(g, "queries, keys and values", g->backend->fused->qkv(&p));
+}
+
+bool fused_attend(struct graph *g, struct tensor *h, struct tensor *q, struct tensor *k,
+                  struct tensor *v, struct tensor *first, struct tensor *last,
+                  const struct linear *w)
+{
+    const struct linear *const all[] = { w };
+    if (!usable(g, all, 1) || !graph_ok(g) || !h || !q || !k || !v) return false;
+    const struct fused_attend p = { .h = h,
+                                    .q = q,
+                                    .k = k,
+                                    .v = v,
+                                    .first = first,
+                                    .last = last,
+                                    .scale = attend_scale(q),
+                                    .w = plain(w),
+                                    .mode = (int)g->matmul };
+    return done(g, "attention", g->backend->fused->attend(&p));
 }
 
 bool fused_add(struct graph *g, struct tensor *h, struct tensor *x, const struct linear *w)

@@ -1,12 +1,13 @@
 // kernels/fused.cu -- the parts of a decoder layer beside attention, each in one call (fused.h).
 //
 //   one row:    qkv:  norm, three products, rope and the cache's new row in one kernel
-//               add:  product added to h in one kernel
+//               add:  product added to h in one kernel, as behind attention
 //               ffn:  norm, two products, silu in one kernel; product added to h in one
 //   many rows:  the same with cuBLASLt between: what it reads is written as bf16 by the kernel in
 //               front, gate and up are never f32 in memory, and h is added by the product itself.
 //
 // Rows between, MATMUL_F32 and other weights than bf16 for many rows are left to the ops.
+#include "kernels/attention_cuda.h"
 #include "kernels/matmul_cuda.h"
 #include "kernels/pack_cuda.h"
 
@@ -283,6 +284,19 @@ static int fused_add_cuda(const struct fused_add *p)
     return multiply(floats(p->h), DTYPE_F32, x, n, &p->w, true);
 }
 
+static int fused_attend_cuda(const struct fused_attend *p)
+{
+    const int64_t n = p->h->shape[0];
+    struct attention_call c = attention_call_of(p->q, p->k, p->v, p->first, p->last, p->scale);
+    if (!many(n, floats(p->h), &p->w, p->mode) || !attention_mma_ready(&c)) return FUSED_NOT;
+    uint16_t *y = static_cast<uint16_t *>(cuda_scratch((size_t)tensor_count(p->q) * sizeof *y));
+    if (!y) return -1;
+    c.y = reinterpret_cast<float *>(y);
+    c.rounded = true;
+    if (attention_mma(&c, nullptr) < 0) return -1;
+    return multiply(floats(p->h), DTYPE_F32, y, n, &p->w, true);
+}
+
 // --- FFN -----------------------------------------------------------------------------------------
 
 static int ffn_one(const struct fused_ffn *p, float *y)
@@ -368,6 +382,8 @@ static int fused_gelu_cuda(const struct fused_gelu *p)
     return matmul_narrow(x, p->x->data, n * k, DTYPE_F32) < 0 ? -1 : lt_multiply(&product);
 }
 
-const struct fused fused_cuda = {
-    .qkv = fused_qkv_cuda, .add = fused_add_cuda, .ffn = fused_ffn_cuda, .gelu = fused_gelu_cuda
-};
+const struct fused fused_cuda = { .qkv = fused_qkv_cuda,
+                                  .attend = fused_attend_cuda,
+                                  .add = fused_add_cuda,
+                                  .ffn = fused_ffn_cuda,
+                                  .gelu = fused_gelu_cuda };

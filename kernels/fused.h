@@ -39,6 +39,16 @@ struct fused_add {
     int mode;
 };
 
+// h += attention(q, k, v) w^T (+ bias); of attention as the op says.
+struct fused_attend {
+    struct tensor *h;                  // [n,M]
+    const struct tensor *q, *k, *v;    // [n,H,d] [P,Hkv,d] [P,Hkv,d]
+    const struct tensor *first, *last; // i32 [n] or NULL
+    float scale;
+    struct fused_linear w; // of H d columns
+    int mode;
+};
+
 // h += down(silu(gate(x)) * up(x)), x = rmsnorm(h).
 struct fused_ffn {
     struct tensor *h;          // [n,D]
@@ -58,6 +68,7 @@ struct fused_gelu {
 
 struct fused {
     int (*qkv)(const struct fused_qkv *p);
+    int (*attend)(const struct fused_attend *p);
     int (*add)(const struct fused_add *p);
     int (*ffn)(const struct fused_ffn *p);
     int (*gelu)(const struct fused_gelu *p);
