@@ -38,7 +38,7 @@ struct backend {
     void (*upload)(void *device, const void *host, size_t bytes);
     void (*download)(void *host, const void *device, size_t bytes);
     // Bytes of the device's memory that are free, and all (of the part that ops run on); NULL where
-    // it is the host's.
+    // it is the host's. Both 0: the device does not answer, failure() says why.
     void (*memory)(size_t *unused, size_t *total);
     // Number of compute threads from now on (CPU); 0 = one per core.
     void (*set_threads)(int count);

@@ -24,7 +24,10 @@ bool cuda_unrecordable(const char *what)
 int cuda_record(void)
 {
     const cudaError_t error = cudaStreamBeginCapture(cuda_stream(), cudaStreamCaptureModeRelaxed);
-    if (error != cudaSuccess) return cuda_fail("recording: %s", cudaGetErrorString(error));
+    if (error != cudaSuccess) {
+        cudaGetLastError();
+        return cuda_fail("recording: %s", cudaGetErrorString(error));
+    }
     noting = { true, false };
     return 0;
 }
@@ -38,11 +41,11 @@ void *cuda_recorded(void)
     noting = { false, false };
     if (error == cudaSuccess && !failed) error = cudaGraphInstantiate(&run, graph, 0);
     if (graph) cudaGraphDestroy(graph);
+    if (error != cudaSuccess) cudaGetLastError(); // it is told here: no later op failed
     if (failed) return nullptr;
     if (error == cudaSuccess)
         return new recording{ run, cuda_scratch_held() ? cuda_scratch(0) : nullptr,
                               cuda_scratch_held() };
-    cudaGetLastError();
     cuda_fail("recording: %s", cudaGetErrorString(error));
     return nullptr;
 }

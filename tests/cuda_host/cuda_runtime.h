@@ -63,12 +63,16 @@ typedef struct cuda_host_stream *cudaStream_t;
 // The same with the values that its arguments have now: a graph runs it later. The stream must be
 // of the GPU that cudaSetDevice named.
 void cuda_host_check(cudaStream_t stream);
+// Can a kernel be started so? If not, its start has failed: a grid or block that no GPU takes, more
+// dynamic shared memory than it was allowed on this one (cudaFuncSetAttribute).
+bool cuda_host_fits(const void *kernel, dim3 grid, dim3 block, size_t dynamic);
 template <typename Kernel, typename... Arguments>
 void cuda_host_start(cudaStream_t stream, dim3 grid, dim3 block, size_t dynamic, Kernel kernel,
                      Arguments... arguments)
 {
     cuda_host_check(stream);
-    cuda_host_launch(grid, block, dynamic, [=]() { kernel(arguments...); });
+    if (cuda_host_fits(reinterpret_cast<const void *>(kernel), grid, block, dynamic))
+        cuda_host_launch(grid, block, dynamic, [=]() { kernel(arguments...); });
 }
 
 void __syncthreads(void);
@@ -136,6 +140,7 @@ static inline float rsqrtf(float x)
 
 // --- the runtime ---------------------------------------------------------------------------------
 
+// Kernel or copy number $CUDA_HOST_FAULT faults: every call fails from then on.
 // $CUDA_HOST_GPUS GPUs (without it one), each with memory of its own and one stream, which reaches
 // another's memory when it was allowed to. A kernel or copy must come after all that was begun on
 // other GPUs (cudaStreamWaitEvent), else it fails.
@@ -145,6 +150,8 @@ enum {
     cudaSuccess,
     cudaErrorInvalidValue = 1,
     cudaErrorMemoryAllocation = 2,
+    cudaErrorNoKernelImageForDevice = 209,
+    cudaErrorIllegalAddress = 700,
     cudaErrorPeerAccessAlreadyEnabled = 704
 };
 enum cudaMemcpyKind {
@@ -183,9 +190,19 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int number, int other);
 cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags);
 cudaError_t cudaGetLastError(void);
 const char *cudaGetErrorString(cudaError_t error);
+struct cudaFuncAttributes {
+    int ptxVersion;
+};
+// $CUDA_HOST_IMAGE=none: the library was made for other GPUs.
+cudaError_t cuda_host_look(struct cudaFuncAttributes *kernel);
+template <typename F> cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *to, F *kernel)
+{
+    return cuda_host_look(to);
+}
+cudaError_t cuda_host_allow(const void *kernel, int bytes);
 template <typename F> cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttribute what, int value)
 {
-    return cudaSuccess;
+    return cuda_host_allow(reinterpret_cast<const void *>(kernel), value);
 }
 
 // Graphs: what a capture notes (kernels alone) runs in order. Copies and cuBLASLt are refused,
