@@ -76,6 +76,19 @@ void cuda_host_start(cudaStream_t stream, dim3 grid, dim3 block, size_t dynamic,
 }
 
 void __syncthreads(void);
+
+// Blocks follow one another, and a thread is not interrupted between waits.
+static inline void __threadfence(void)
+{
+}
+
+static inline unsigned atomicInc(unsigned *count, unsigned most)
+{
+    const unsigned before = *count;
+    *count = before >= most ? 0 : before + 1;
+    return before;
+}
+
 // All lanes of a warp call it: the value (of up to 8 bytes) that lane `from` gave.
 uint64_t cuda_host_shuffle(uint64_t mine, unsigned from);
 unsigned cuda_host_lane(void);
