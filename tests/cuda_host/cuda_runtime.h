@@ -11,6 +11,15 @@
 // Device memory is memory of the host that can be touched only while a kernel runs or a copy is
 // made, and it ends where a page ends: whoever reads it directly, or past its end, gets a signal.
 // (CUDA_HOST_OPEN=1 leaves it open.)
+//
+// What a GPU would refuse is refused: grids, blocks and shared memory beyond its limits, pointers
+// that are not into device memory, copies and products that leave it (limits.cpp). With
+// CUDA_HOST_DRY=1 nothing else is done: memory is address space, kernels and products are only
+// looked at, copies to the host give zeros. So models of any size can be gone through in seconds.
+// CUDA_HOST_DRY=corners also runs the first and the last block of each kernel along each direction
+// of its grid, once for each size of grid: indices that overflow meet a wall, or the sanitizer.
+// $CUDA_HOST_REPORT names a file to which a line of JSON is added for each GPU when the process
+// ends: what it held at most, what it was asked.
 #ifndef TESTS_CUDA_HOST_CUDA_RUNTIME_H
 #define TESTS_CUDA_HOST_CUDA_RUNTIME_H
 
@@ -35,10 +44,7 @@ struct uint3 {
 
 struct dim3 {
     unsigned x, y, z;
-    dim3(size_t x_ = 1, size_t y_ = 1, size_t z_ = 1)
-        : x((unsigned)x_), y((unsigned)y_), z((unsigned)z_)
-    {
-    }
+    dim3(size_t x_ = 1, size_t y_ = 1, size_t z_ = 1);
 };
 
 struct alignas(8) float2 {
@@ -60,15 +66,38 @@ extern dim3 blockDim, gridDim;
 void cuda_host_launch(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel);
 void *cuda_host_shared(void);
 typedef struct cuda_host_stream *cudaStream_t;
-// The same with the values that its arguments have now: a graph runs it later. The stream must be
-// of the GPU that cudaSetDevice named.
-void cuda_host_check(cudaStream_t stream);
-template <typename Kernel, typename... Arguments>
-void cuda_host_start(cudaStream_t stream, dim3 grid, dim3 block, size_t dynamic, Kernel kernel,
-                     Arguments... arguments)
+// Runs its corners alone.
+void cuda_host_launch_corners(dim3 grid, dim3 block, size_t dynamic,
+                              const std::function<void()> &kernel);
+// Notes that something starts on a stream, which must be of the GPU that cudaSetDevice named.
+void cuda_host_began(cudaStream_t stream);
+// The same of a kernel; false if a GPU would not start it, which the next cudaGetLastError
+// says.
+bool cuda_host_check(cudaStream_t stream, dim3 grid, dim3 block, size_t dynamic, void *kernel);
+// NULL, or `size` bytes of device memory; else the next cudaGetLastError says no.
+bool cuda_host_reads(const void *memory, size_t size = 0);
+template <typename T> bool cuda_host_argument(const T &)
 {
-    cuda_host_check(stream);
-    cuda_host_launch(grid, block, dynamic, [=]() { kernel(arguments...); });
+    return true;
+}
+template <typename T> bool cuda_host_argument(T *const &argument)
+{
+    return cuda_host_reads(argument);
+}
+// The same with the values that its arguments have now: a graph runs it later.
+void cuda_host_go(dim3 grid, dim3 block, size_t dynamic, void *kernel,
+                  const std::function<void()> &call);
+template <typename... Wants, typename... Gives>
+void cuda_host_start(cudaStream_t stream, dim3 grid, dim3 block, size_t dynamic,
+                     void (*kernel)(Wants...), Gives... arguments)
+{
+    static_assert((sizeof(Wants) + ... + 0) + 16 * sizeof...(Wants) <= 4096,
+                  "a kernel takes 4 KB of arguments");
+    void *const name = reinterpret_cast<void *>(kernel);
+    if (!cuda_host_check(stream, grid, block, dynamic, name) ||
+        !(cuda_host_argument<Wants>(arguments) & ... & true))
+        return;
+    cuda_host_go(grid, block, dynamic, name, [=]() { kernel(arguments...); });
 }
 
 void __syncthreads(void);
@@ -132,6 +161,8 @@ enum {
     cudaSuccess,
     cudaErrorInvalidValue = 1,
     cudaErrorMemoryAllocation = 2,
+    cudaErrorInvalidConfiguration = 9,
+    cudaErrorIllegalAddress = 700,
     cudaErrorPeerAccessAlreadyEnabled = 704
 };
 enum cudaMemcpyKind {
@@ -170,9 +201,10 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int number, int other);
 cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags);
 cudaError_t cudaGetLastError(void);
 const char *cudaGetErrorString(cudaError_t error);
+cudaError_t cuda_host_allow(void *kernel, int dynamic);
 template <typename F> cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttribute what, int value)
 {
-    return cudaSuccess;
+    return cuda_host_allow(reinterpret_cast<void *>(kernel), value);
 }
 
 // Graphs: what a capture notes (kernels alone) runs in order. Copies and cuBLASLt are refused,
@@ -185,9 +217,23 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t run);
 // Notes a kernel if a capture is on: true then.
-bool cuda_host_note(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel);
+bool cuda_host_note(const std::function<void()> &kernel);
 // What a capture cannot hold: true if one is on, which has failed then.
 bool cuda_host_refuse(void);
+
+// --- what a GPU refuses, and the run in which nothing is computed (limits.cpp) -------------------
+
+enum cuda_host_run { CUDA_HOST_ALL, CUDA_HOST_CORNERS, CUDA_HOST_NOTHING };
+cuda_host_run cuda_host_how(void);
+cudaError_t cuda_host_limits(dim3 grid, dim3 block, size_t dynamic, void *kernel);
+int cuda_host_architecture(void);   // $CUDA_HOST_SM, without it 90
+size_t cuda_host_shared_most(void); // bytes of a block
+// The GPU has `bytes` more, or less, and a product, a copy was asked of it.
+void cuda_host_took(int gpu, int64_t bytes);
+void cuda_host_multiplied(int gpu,
+                          bool odd); // odd: bf16 that does not begin at multiples of 16 bytes
+void cuda_host_copied(int gpu, size_t size);
+int cuda_host_gpu(void); // the current one
 
 // While one of these lives the host may touch device memory.
 struct cuda_host_access {

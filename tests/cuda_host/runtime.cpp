@@ -96,7 +96,7 @@ cuda_host_access::~cuda_host_access()
 cudaError_t cudaMalloc(void **memory, size_t size)
 {
     *memory = nullptr;
-    if (size > all_memory() - handed_out[current] - 64) return cudaErrorMemoryAllocation;
+    if (size + 64 > all_memory() - handed_out[current]) return cudaErrorMemoryAllocation;
     // It ends where the last page begins, as far as its alignment lets it.
     const size_t inside = rounded_up(size ? size : 1, 64), pages = rounded_up(inside, PAGE);
     char *at = (char *)mmap(nullptr, pages + PAGE, PROT_READ | PROT_WRITE,
@@ -104,9 +104,11 @@ cudaError_t cudaMalloc(void **memory, size_t size)
     if (at == MAP_FAILED) return cudaErrorMemoryAllocation;
     mprotect(at + pages, PAGE, PROT_NONE);
     char *given = at + (pages - inside);
-    memset(given, 0xff, inside < 65536 ? inside : 65536); // NaNs: what nobody wrote shows
+    if (cuda_host_how() == CUDA_HOST_ALL) // NaNs: what nobody wrote shows
+        memset(given, 0xff, inside < 65536 ? inside : 65536);
     regions[given] = { at, pages, current };
     handed_out[current] += inside;
+    cuda_host_took(current, (int64_t)inside);
     if (!doors && !always_open()) mprotect(at, pages, PROT_NONE);
     *memory = given;
     return cudaSuccess;
@@ -117,9 +119,11 @@ cudaError_t cudaFree(void *memory)
     if (!memory) return cudaSuccess;
     const auto found = regions.find((char *)memory);
     if (found == regions.end()) return cudaErrorInvalidValue;
-    munmap(found->second.pages, found->second.size + PAGE);
-    handed_out[found->second.gpu] -=
-        found->second.size - (size_t)(found->first - found->second.pages);
+    const region r = found->second;
+    const size_t inside = r.size - (size_t)(found->first - r.pages);
+    munmap(r.pages, r.size + PAGE);
+    handed_out[r.gpu] -= inside;
+    cuda_host_took(r.gpu, -(int64_t)inside);
     regions.erase(found);
     return cudaSuccess;
 }
@@ -131,18 +135,48 @@ cudaError_t cudaMemGetInfo(size_t *unused, size_t *total)
     return cudaSuccess;
 }
 
+bool cuda_host_reads(const void *memory, size_t size)
+{
+    if (!memory) return true;
+    auto found = regions.upper_bound((char *)memory);
+    if (found != regions.begin()) {
+        const region &r = (--found)->second;
+        const size_t left = (size_t)(r.pages + r.size - (char *)memory);
+        if ((char *)memory <= r.pages + r.size && size <= left) return true;
+    }
+    last = cudaErrorIllegalAddress;
+    return false;
+}
+
+// Where nothing is computed small things are copied all the same if a block may look at them.
+static bool is_left_out(size_t size)
+{
+    return cuda_host_how() == CUDA_HOST_NOTHING ||
+           (cuda_host_how() == CUDA_HOST_CORNERS && size > (1 << 20));
+}
+
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
     if (cuda_host_refuse() || !begin(stream)) return cudaErrorInvalidValue;
-    cuda_host_access access;
-    memmove(to, from, size);
+    if ((kind != cudaMemcpyDeviceToHost && !cuda_host_reads(to, size)) ||
+        (kind != cudaMemcpyHostToDevice && !cuda_host_reads(from, size)))
+        return cudaGetLastError();
+    cuda_host_copied(current, size);
+    if (kind == cudaMemcpyDeviceToHost && cuda_host_how() != CUDA_HOST_ALL) {
+        memset(to, 0, size);
+    } else if (!is_left_out(size)) {
+        cuda_host_access access;
+        memmove(to, from, size);
+    }
     return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream)
 {
     if (cuda_host_refuse() || !begin(stream)) return cudaErrorInvalidValue;
+    if (!cuda_host_reads(to, size)) return cudaGetLastError();
+    if (is_left_out(size)) return cudaSuccess;
     cuda_host_access access;
     memset(to, byte, size);
     return cudaSuccess;
@@ -150,9 +184,10 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream
 
 // --- pinned memory, events: every copy has ended when its call returns ---------------------------
 
+// None where nothing is copied: the program would read whole files into it.
 cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned flags)
 {
-    *memory = malloc(size);
+    *memory = cuda_host_how() == CUDA_HOST_ALL ? malloc(size) : nullptr;
     return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
@@ -181,30 +216,32 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     return cudaSuccess;
 }
 
-void cuda_host_check(cudaStream_t stream)
+void cuda_host_began(cudaStream_t stream)
 {
     if (!begin(stream)) last = cudaErrorInvalidValue;
 }
 
+bool cuda_host_check(cudaStream_t stream, dim3 grid, dim3 block, size_t dynamic, void *kernel)
+{
+    const cudaError_t error =
+        begin(stream) ? cuda_host_limits(grid, block, dynamic, kernel) : cudaErrorInvalidValue;
+    if (error) last = error;
+    return !error;
+}
+
 // --- graphs --------------------------------------------------------------------------------------
 
-struct cuda_host_kernel {
-    dim3 grid, block;
-    size_t dynamic;
-    std::function<void()> call;
-};
-
 struct cuda_host_graph {
-    std::vector<cuda_host_kernel> kernels;
+    std::vector<std::function<void()>> kernels;
     bool failed;
 };
 
 static cuda_host_graph *noting; // the capture that is on
 
-bool cuda_host_note(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel)
+bool cuda_host_note(const std::function<void()> &kernel)
 {
     if (!noting) return false;
-    noting->kernels.push_back({ grid, block, dynamic, kernel });
+    noting->kernels.push_back(kernel);
     return true;
 }
 
@@ -238,8 +275,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *run, cudaGraph_t graph, unsign
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t stream)
 {
-    for (const cuda_host_kernel &k : run->kernels)
-        cuda_host_launch(k.grid, k.block, k.dynamic, k.call);
+    for (const std::function<void()> &kernel : run->kernels) kernel();
     return cudaSuccess;
 }
 
@@ -268,11 +304,17 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int number)
     memset(p, 0, sizeof *p);
     if (number < 0 || number >= gpus()) return cudaErrorInvalidValue;
     snprintf(p->name, sizeof p->name, "a GPU that the host plays");
-    p->major = 9;
+    p->major = cuda_host_architecture() / 10;
+    p->minor = cuda_host_architecture() % 10;
     p->multiProcessorCount = 2;
     p->totalGlobalMem = all_memory();
-    p->sharedMemPerBlockOptin = 227 * 1024;
+    p->sharedMemPerBlockOptin = cuda_host_shared_most();
     return cudaSuccess;
+}
+
+int cuda_host_gpu(void)
+{
+    return current;
 }
 
 cudaError_t cudaSetDevice(int number)
@@ -323,5 +365,10 @@ cudaError_t cudaGetLastError(void)
 
 const char *cudaGetErrorString(cudaError_t error)
 {
-    return error == cudaErrorMemoryAllocation ? "out of memory" : "invalid value";
+    switch (error) {
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+    case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
+    default: return "invalid value";
+    }
 }
