@@ -98,8 +98,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     const bool biased = operation->epilogue != CUBLASLT_EPILOGUE_DEFAULT;
     if (!is_there(a, a_layout) || !is_there(b, b_layout) || !is_there(d, d_layout) ||
         !cuda_host_reads(workspace, workspace_size) ||
-        (biased && !cuda_host_reads(operation->bias, d_layout->rows * sizeof(float))))
+        (biased && !cuda_host_reads(operation->bias, d_layout->rows * sizeof(float)))) {
+        cudaGetLastError(); // it is told here
         return CUBLAS_STATUS_EXECUTION_FAILED;
+    }
     cuda_host_multiplied(cuda_host_gpu(), is_odd(a, a_layout) || is_odd(b, b_layout));
     if (cuda_host_how() != CUDA_HOST_ALL) return CUBLAS_STATUS_SUCCESS;
     cuda_host_access access;

@@ -95,7 +95,7 @@ void cuda_host_start(cudaStream_t stream, dim3 grid, dim3 block, size_t dynamic,
                   "a kernel takes 4 KB of arguments");
     void *const name = reinterpret_cast<void *>(kernel);
     if (!cuda_host_check(stream, grid, block, dynamic, name) ||
-        !(cuda_host_argument<Wants>(arguments) & ... & true))
+        !(cuda_host_argument(static_cast<Wants>(arguments)) & ... & true))
         return;
     cuda_host_go(grid, block, dynamic, name, [=]() { kernel(arguments...); });
 }
