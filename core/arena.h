@@ -39,8 +39,8 @@ struct arena_mark {
 
 // 64-byte aligned memory, not zeroed; NULL when there is none (size 0 gives a valid pointer).
 void *arena_alloc(struct arena *a, size_t size);
-// The same for what stays until the arena is released, whatever mark it is reset to: something large
-// takes exactly so much of the device, and chunks of small things beside it stay in use.
+// The same for what stays until the arena is released, whatever mark it is reset to: something
+// large takes exactly so much of the device, and chunks of small things beside it stay in use.
 void *arena_alloc_alone(struct arena *a, size_t size);
 // As arena_alloc, in memory that the host reads and writes.
 void *arena_alloc_host(struct arena *a, size_t size);
