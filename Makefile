@@ -10,6 +10,8 @@
 #   make cuda       the library for NVIDIA GPUs (needs nvcc of CUDA 12 or 13); for sm_90, CUDA_ARCH=80
 #                   for others, `make cuda-all` for all that are worth it
 #   make test-gpu   compare the GPU with the CPU      make bench-gpu  measure it
+#                   (SANITIZER=memcheck: under                        (PEERS=PYTHON: beside
+#                   compute-sanitizer)                                transformers)
 #
 # Variables: SAN=1 builds and tests with ASan + UBSan (in build/san), WERROR=1 makes warnings errors,
 # FUZZ_SECONDS=20 is the time of each fuzzer, FUZZ_SEED=1 makes it begin alike each time.
@@ -188,18 +190,23 @@ $(B)/tests/cuda_host/%.o: tests/cuda_host/%.cpp
 $(CUDA_HOST_LIBRARY): $(CUDA_HOST_OBJ)
 	$(call say,LINK) g++ -shared -Wl,-z,defs -o $@ $^
 
-GPU_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/cuda/*.c)) $(wildcard tests/cuda/*.sh)
-test-gpu: cuda $(B)/vlmsh $(GPU_TESTS)
+GPU_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/cuda/*.c))
+# SANITIZER=memcheck, racecheck, initcheck or synccheck: the suites that run every kernel on small
+# shapes, under that tool of compute-sanitizer; it makes them ten to a hundred times slower.
+SANITIZER   ?=
+# What tests/cuda/*.sh run of the CPU's suites where a GPU's memory cannot be looked into.
+GPU_SUITES  := $(addprefix $(B)/tests/,families/goldens methods/norm_align methods/ffn_approx core/calibration \
+                 $(addprefix probes/,attention calibrations contribution kl layers live norms))
+GPU_TESTS    = $(GPU_PROGRAMS) $(if $(SANITIZER),,$(wildcard tests/cuda/*.sh))
+test-gpu: cuda $(B)/vlmsh $(GPU_PROGRAMS) $(if $(SANITIZER),,$(GPU_SUITES))
 	@if tools/gpu.sh; then VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" \
-	  tests/run.sh $(GPU_TESTS); fi
-# A model of the size that is judged: 13.5 GB of disk, and of memory for the page cache.
-BENCH_MODEL ?= llava-1.5-7b
+	  TEST_UNDER="$(if $(SANITIZER),tools/sanitize.sh $(SANITIZER))" tests/run.sh $(GPU_TESTS); fi
+# All parts, or those that GPU_PARTS names: tests/bench/gpu/run.sh.
+GPU_PARTS   ?=
 GPU_BENCHES := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/gpu/*.c))
-bench-gpu: cuda vlmsh $(GPU_BENCHES)
-	@if tools/gpu.sh; then export VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so"; \
-	  [ -d build/bench/$(BENCH_MODEL) ] || ./vlmsh new --like $(BENCH_MODEL) build/bench/$(BENCH_MODEL) >/dev/null; \
-	  for b in $(GPU_BENCHES); do \
-	    $$b $$(case $$b in */model) echo build/bench/$(BENCH_MODEL);; esac) || exit 1; done; fi
+bench-gpu: cuda $(B)/vlmsh $(GPU_BENCHES)
+	@if tools/gpu.sh; then VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" \
+	  tests/bench/gpu/run.sh $(B) $(GPU_PARTS); fi
 
 # --- the demo model: about two hours; interrupted, it goes on where it stopped -----------------------
 DEMO_WORK ?= /var/tmp/vlmsh-demo

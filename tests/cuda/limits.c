@@ -1,4 +1,4 @@
-// tests/cuda/limits.c -- what the GPU that the host plays refuses (tests/cuda_host/limits.cpp),
+// tests/cuda/limits.c -- what the GPU that the host plays refuses (tests/cuda_host/),
 // asked where nothing is computed: sizes of the largest models pass, what a real GPU would not do
 // does not.
 #include "tests/cuda/pair.h"

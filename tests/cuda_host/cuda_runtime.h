@@ -13,7 +13,7 @@
 // (CUDA_HOST_OPEN=1 leaves it open.)
 //
 // What a GPU would refuse is refused: grids, blocks and shared memory beyond its limits, pointers
-// that are not into device memory, copies and products that leave it (limits.cpp). With
+// that are not into device memory, copies and products that leave it (counts.cpp). With
 // CUDA_HOST_DRY=1 nothing else is done: memory is address space, kernels and products are only
 // looked at, copies to the host give zeros. So models of any size can be gone through in seconds.
 // CUDA_HOST_DRY=corners also runs the first and the last block of each kernel along each direction
@@ -69,11 +69,11 @@ typedef struct cuda_host_stream *cudaStream_t;
 // Runs its corners alone.
 void cuda_host_launch_corners(dim3 grid, dim3 block, size_t dynamic,
                               const std::function<void()> &kernel);
-// Notes that something starts on a stream, which must be of the GPU that cudaSetDevice named.
-void cuda_host_began(cudaStream_t stream);
-// The same of a kernel; false if a GPU would not start it, which the next cudaGetLastError
-// says.
-bool cuda_host_check(cudaStream_t stream, dim3 grid, dim3 block, size_t dynamic, void *kernel);
+// The stream must be of the GPU that cudaSetDevice named.
+void cuda_host_check(cudaStream_t stream);
+// Can a kernel be started so? If not, its start has failed: a grid or block that no GPU takes, more
+// dynamic shared memory than it was allowed on this one (cudaFuncSetAttribute).
+bool cuda_host_fits(const void *kernel, dim3 grid, dim3 block, size_t dynamic);
 // NULL, or `size` bytes of device memory; else the next cudaGetLastError says no.
 bool cuda_host_reads(const void *memory, size_t size = 0);
 template <typename T> bool cuda_host_argument(const T &)
@@ -85,7 +85,7 @@ template <typename T> bool cuda_host_argument(T *const &argument)
     return cuda_host_reads(argument);
 }
 // The same with the values that its arguments have now: a graph runs it later.
-void cuda_host_go(dim3 grid, dim3 block, size_t dynamic, void *kernel,
+void cuda_host_go(dim3 grid, dim3 block, size_t dynamic, const void *kernel,
                   const std::function<void()> &call);
 template <typename... Wants, typename... Gives>
 void cuda_host_start(cudaStream_t stream, dim3 grid, dim3 block, size_t dynamic,
@@ -93,11 +93,11 @@ void cuda_host_start(cudaStream_t stream, dim3 grid, dim3 block, size_t dynamic,
 {
     static_assert((sizeof(Wants) + ... + 0) + 16 * sizeof...(Wants) <= 4096,
                   "a kernel takes 4 KB of arguments");
-    void *const name = reinterpret_cast<void *>(kernel);
-    if (!cuda_host_check(stream, grid, block, dynamic, name) ||
-        !(cuda_host_argument(static_cast<Wants>(arguments)) & ... & true))
-        return;
-    cuda_host_go(grid, block, dynamic, name, [=]() { kernel(arguments...); });
+    const void *const name = reinterpret_cast<const void *>(kernel);
+    cuda_host_check(stream);
+    if (cuda_host_fits(name, grid, block, dynamic) &&
+        (cuda_host_argument(static_cast<Wants>(arguments)) & ... & true))
+        cuda_host_go(grid, block, dynamic, name, [=]() { kernel(arguments...); });
 }
 
 void __syncthreads(void);
@@ -152,9 +152,11 @@ static inline float rsqrtf(float x)
 
 // --- the runtime ---------------------------------------------------------------------------------
 
+// Kernel or copy number $CUDA_HOST_FAULT faults: every call fails from then on.
 // $CUDA_HOST_GPUS GPUs (without it one), each with memory of its own and one stream, which reaches
 // another's memory when it was allowed to. A kernel or copy must come after all that was begun on
-// other GPUs (cudaStreamWaitEvent), else it fails.
+// other GPUs (cudaStreamWaitEvent), else it fails. What is copied to pinned memory (cudaHostAlloc)
+// is there when the host has waited for it, and NaNs before.
 typedef int cudaError_t;
 typedef struct cuda_host_event *cudaEvent_t;
 enum {
@@ -162,6 +164,7 @@ enum {
     cudaErrorInvalidValue = 1,
     cudaErrorMemoryAllocation = 2,
     cudaErrorInvalidConfiguration = 9,
+    cudaErrorNoKernelImageForDevice = 209,
     cudaErrorIllegalAddress = 700,
     cudaErrorPeerAccessAlreadyEnabled = 704
 };
@@ -201,14 +204,24 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int number, int other);
 cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags);
 cudaError_t cudaGetLastError(void);
 const char *cudaGetErrorString(cudaError_t error);
-cudaError_t cuda_host_allow(void *kernel, int dynamic);
+struct cudaFuncAttributes {
+    int ptxVersion;
+};
+// $CUDA_HOST_IMAGE=none: the library was made for other GPUs.
+cudaError_t cuda_host_look(struct cudaFuncAttributes *kernel);
+template <typename F> cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *to, F *kernel)
+{
+    return cuda_host_look(to);
+}
+cudaError_t cuda_host_allow(const void *kernel, int bytes);
 template <typename F> cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttribute what, int value)
 {
-    return cuda_host_allow(reinterpret_cast<void *>(kernel), value);
+    return cuda_host_allow(reinterpret_cast<const void *>(kernel), value);
 }
 
 // Graphs: what a capture notes (kernels alone) runs in order. Copies and cuBLASLt are refused,
-// which ends the capture with an error, as it does for all that a GPU would refuse.
+// which ends the capture with an error, as it does for all that a GPU would refuse. A stream that
+// waits for a captured one is drawn in; at the end the first must have waited for all of them.
 typedef struct cuda_host_graph *cudaGraph_t, *cudaGraphExec_t;
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
@@ -221,15 +234,13 @@ bool cuda_host_note(const std::function<void()> &kernel);
 // What a capture cannot hold: true if one is on, which has failed then.
 bool cuda_host_refuse(void);
 
-// --- what a GPU refuses, and the run in which nothing is computed (limits.cpp) -------------------
+// --- what a GPU refuses, and the run in which nothing is computed (counts.cpp) -------------------
 
 enum cuda_host_run { CUDA_HOST_ALL, CUDA_HOST_CORNERS, CUDA_HOST_NOTHING };
 cuda_host_run cuda_host_how(void);
-cudaError_t cuda_host_limits(dim3 grid, dim3 block, size_t dynamic, void *kernel);
-int cuda_host_architecture(void);   // $CUDA_HOST_SM, without it 90
-size_t cuda_host_shared_most(void); // bytes of a block
 // The GPU has `bytes` more, or less, and a product, a copy was asked of it.
 void cuda_host_took(int gpu, int64_t bytes);
+void cuda_host_started(int gpu); // a kernel
 void cuda_host_multiplied(int gpu,
                           bool odd); // odd: bf16 that does not begin at multiples of 16 bytes
 void cuda_host_copied(int gpu, size_t size);

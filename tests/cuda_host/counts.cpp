@@ -1,12 +1,8 @@
-// tests/cuda_host/limits.cpp -- what a GPU refuses to start; which blocks are run; what is counted.
-//
-// Limits: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". Static
-// shared memory is not seen here: kernels of ours that have more than 48 KB have it all
-// dynamically.
+// tests/cuda_host/counts.cpp -- which blocks of a kernel are run ($CUDA_HOST_DRY), what is counted
+// ($CUDA_HOST_REPORT).
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <map>
 #include <set>
 #include <tuple>
 
@@ -15,10 +11,8 @@
 namespace
 {
 
-enum { GPUS_MOST = 8, THREADS_MOST = 1024, GRID_MOST = 65535 };
-constexpr size_t KB = 1024, UNASKED = 48 * KB, LARGE = 1 << 20, SMALLEST = 512;
-
-std::map<void *, size_t> allowed; // bytes of dynamic shared memory, of kernels
+enum { GPUS_MOST = 8 };
+constexpr size_t LARGE = 1 << 20, SMALLEST = 512;
 
 struct tally {
     int64_t held, most; // bytes
@@ -27,7 +21,7 @@ struct tally {
 } tallies[GPUS_MOST];
 
 using grid_of_kernel =
-    std::tuple<void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned>;
+    std::tuple<const void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned>;
 
 bool is_new(const grid_of_kernel &g)
 {
@@ -64,45 +58,7 @@ cuda_host_run cuda_host_how(void)
     return strcmp(said, "corners") ? CUDA_HOST_NOTHING : CUDA_HOST_CORNERS;
 }
 
-// --- limits --------------------------------------------------------------------------------------
-
-int cuda_host_architecture(void)
-{
-    static const char *const said = getenv("CUDA_HOST_SM");
-    return said ? atoi(said) : 90;
-}
-
-size_t cuda_host_shared_most(void)
-{
-    switch (cuda_host_architecture()) {
-    case 80: return 163 * KB;
-    case 86:
-    case 89: return 99 * KB;
-    default: return 227 * KB;
-    }
-}
-
-cudaError_t cuda_host_allow(void *kernel, int dynamic)
-{
-    if (dynamic < 0 || (size_t)dynamic > cuda_host_shared_most()) return cudaErrorInvalidValue;
-    allowed[kernel] = (size_t)dynamic;
-    return cudaSuccess;
-}
-
-cudaError_t cuda_host_limits(dim3 grid, dim3 block, size_t dynamic, void *kernel)
-{
-    const auto found = allowed.find(kernel);
-    const size_t room = found == allowed.end() || found->second < UNASKED ? UNASKED : found->second;
-    const bool some = grid.x && grid.y && grid.z && block.x && block.y && block.z;
-    const bool grid_fits = grid.x <= INT32_MAX && grid.y <= GRID_MOST && grid.z <= GRID_MOST;
-    const bool block_fits = block.z <= 64 && (size_t)block.x * block.y * block.z <= THREADS_MOST;
-    if (!some || !grid_fits || !block_fits) return cudaErrorInvalidConfiguration;
-    if (dynamic > room) return cudaErrorInvalidValue;
-    tallies[cuda_host_gpu()].kernels++;
-    return cudaSuccess;
-}
-
-void cuda_host_go(dim3 grid, dim3 block, size_t dynamic, void *kernel,
+void cuda_host_go(dim3 grid, dim3 block, size_t dynamic, const void *kernel,
                   const std::function<void()> &call)
 {
     const auto run = [=]() {
@@ -127,6 +83,11 @@ void cuda_host_took(int gpu, int64_t bytes)
     tally &t = tallies[gpu];
     t.held += bytes < 0 ? -rounded : rounded;
     if (wanted && t.held > t.most) t.most = t.held;
+}
+
+void cuda_host_started(int gpu)
+{
+    tallies[gpu].kernels++;
 }
 
 void cuda_host_multiplied(int gpu, bool odd)
