@@ -31,6 +31,8 @@ static constexpr unsigned ALL_LANES = 0xffffffff;
 // the calling thread's GPU from now on.
 cudaStream_t cuda_stream(void);
 int cuda_part(void);
+// Memory of the GPU, counted (backend->held); NULL when there is none.
+void *cuda_alloc(size_t bytes);
 // Memory for one op, until the next op takes some; NULL when there is none (the failure is noted).
 void *cuda_scratch(size_t bytes);
 size_t cuda_scratch_held(void);

@@ -200,9 +200,9 @@ void run_block(void)
 }
 } // namespace
 
-void cuda_host_launch(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel)
+static void launch(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel,
+                   bool corners)
 {
-    if (cuda_host_note(grid, block, dynamic, kernel)) return;
     cuda_host_access access;
     const char *const order = getenv("CUDA_HOST_ORDER");
     back = order && !strcmp(order, "back");
@@ -216,14 +216,26 @@ void cuda_host_launch(dim3 grid, dim3 block, size_t dynamic, const std::function
     }
     if (threads.size() < count) threads.resize(count);
     if (tables.size() < count / WARP) tables.resize(count / WARP);
-    for (unsigned z = 0; z < grid.z; z++)
-        for (unsigned y = 0; y < grid.y; y++)
-            for (unsigned x = 0; x < grid.x; x++) {
+    const auto step = [=](unsigned n) { return corners && n > 1 ? n - 1 : 1; };
+    for (unsigned z = 0; z < grid.z; z += step(grid.z))
+        for (unsigned y = 0; y < grid.y; y += step(grid.y))
+            for (unsigned x = 0; x < grid.x; x += step(grid.x)) {
                 blockIdx = { x, y, z };
                 blocks++;
-                dynamic_memory.assign(dynamic / 8 + 2, UINT64_MAX);
+                dynamic_memory.assign(dynamic / 8 + 2, corners ? 0 : UINT64_MAX);
                 run_block();
             }
+}
+
+void cuda_host_launch(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel)
+{
+    launch(grid, block, dynamic, kernel, false);
+}
+
+void cuda_host_launch_corners(dim3 grid, dim3 block, size_t dynamic,
+                              const std::function<void()> &kernel)
+{
+    launch(grid, block, dynamic, kernel, true);
 }
 
 void *cuda_host_shared(void)

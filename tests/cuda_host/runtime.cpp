@@ -187,7 +187,7 @@ cudaError_t cudaMalloc(void **memory, size_t size)
 {
     *memory = nullptr;
     if (faulted()) return failed(cudaErrorIllegalAddress);
-    if (size > all_memory() - handed_out[current] - 64) return failed(cudaErrorMemoryAllocation);
+    if (size + 64 > all_memory() - handed_out[current]) return failed(cudaErrorMemoryAllocation);
     // It ends where the last page begins, as far as its alignment lets it.
     const size_t inside = rounded_up(size ? size : 1, 64), pages = rounded_up(inside, PAGE);
     char *at = (char *)mmap(nullptr, pages + PAGE, PROT_READ | PROT_WRITE,
@@ -195,9 +195,11 @@ cudaError_t cudaMalloc(void **memory, size_t size)
     if (at == MAP_FAILED) return failed(cudaErrorMemoryAllocation);
     mprotect(at + pages, PAGE, PROT_NONE);
     char *given = at + (pages - inside);
-    memset(given, 0xff, inside < 65536 ? inside : 65536); // NaNs: what nobody wrote shows
+    if (cuda_host_how() == CUDA_HOST_ALL) // NaNs: what nobody wrote shows
+        memset(given, 0xff, inside < 65536 ? inside : 65536);
     regions[given] = { at, pages, current };
     handed_out[current] += inside;
+    cuda_host_took(current, (int64_t)inside);
     if (!doors && !always_open()) mprotect(at, pages, PROT_NONE);
     *memory = given;
     return cudaSuccess;
@@ -209,9 +211,11 @@ cudaError_t cudaFree(void *memory)
     if (!memory) return cudaSuccess;
     const auto found = regions.find((char *)memory);
     if (found == regions.end()) return failed(cudaErrorInvalidValue);
-    munmap(found->second.pages, found->second.size + PAGE);
-    handed_out[found->second.gpu] -=
-        found->second.size - (size_t)(found->first - found->second.pages);
+    const region r = found->second;
+    const size_t inside = r.size - (size_t)(found->first - r.pages);
+    munmap(r.pages, r.size + PAGE);
+    handed_out[r.gpu] -= inside;
+    cuda_host_took(r.gpu, -(int64_t)inside);
     regions.erase(found);
     return cudaSuccess;
 }
@@ -224,10 +228,39 @@ cudaError_t cudaMemGetInfo(size_t *unused, size_t *total)
     return cudaSuccess;
 }
 
+bool cuda_host_reads(const void *memory, size_t size)
+{
+    if (!memory || always_open()) return true; // open: tests give memory of the host too
+    auto found = regions.upper_bound((char *)memory);
+    if (found != regions.begin()) {
+        const region &r = (--found)->second;
+        const size_t left = (size_t)(r.pages + r.size - (char *)memory);
+        if ((char *)memory <= r.pages + r.size && size <= left) return true;
+    }
+    last = cudaErrorIllegalAddress;
+    return false;
+}
+
+// Where nothing is computed small things are copied all the same if a block may look at them.
+static bool is_left_out(size_t size)
+{
+    return cuda_host_how() == CUDA_HOST_NOTHING ||
+           (cuda_host_how() == CUDA_HOST_CORNERS && size > (1 << 20));
+}
+
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
     if (cuda_host_refuse() || !begin(stream)) return failed(cudaErrorInvalidValue);
+    if ((kind != cudaMemcpyDeviceToHost && !cuda_host_reads(to, size)) ||
+        (kind != cudaMemcpyHostToDevice && !cuda_host_reads(from, size)))
+        return cudaErrorIllegalAddress;
+    cuda_host_copied(current, size);
+    if (kind == cudaMemcpyDeviceToHost && cuda_host_how() != CUDA_HOST_ALL) {
+        memset(to, 0, size);
+        return cudaSuccess;
+    }
+    if (is_left_out(size)) return cudaSuccess;
     if (kind == cudaMemcpyHostToDevice) {
         uploads.push_back({ (char *)to, (const char *)from, size, current });
         return cudaSuccess;
@@ -246,6 +279,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyK
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream)
 {
     if (cuda_host_refuse() || !begin(stream)) return failed(cudaErrorInvalidValue);
+    if (!cuda_host_reads(to, size)) return cudaErrorIllegalAddress;
+    if (is_left_out(size)) return cudaSuccess;
     cuda_host_access access;
     memset(to, byte, size);
     return cudaSuccess;
@@ -253,9 +288,10 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream
 
 // --- pinned memory, events -----------------------------------------------------------------------
 
+// None where nothing is copied: the program would read whole files into it.
 cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned flags)
 {
-    *memory = malloc(size);
+    *memory = cuda_host_how() == CUDA_HOST_ALL ? malloc(size) : nullptr;
     if (!*memory) return failed(cudaErrorMemoryAllocation);
     pinned[(char *)*memory] = size;
     return cudaSuccess;
@@ -307,7 +343,12 @@ bool cuda_host_fits(const void *kernel, dim3 grid, dim3 block, size_t dynamic)
     const bool room = dynamic <= (47 << 10) || dynamic <= allowed[current][kernel];
     const bool shape = grid.x && grid.y && grid.z && grid.x <= INT32_MAX && grid.y <= 65535 &&
                        grid.z <= 65535 && block.x * block.y * block.z <= 1024;
-    if (!room || !shape) last = cudaErrorInvalidValue;
+    if (!shape)
+        failed(cudaErrorInvalidConfiguration);
+    else if (!room)
+        failed(cudaErrorInvalidValue);
+    else
+        cuda_host_started(current);
     return room && shape;
 }
 
@@ -315,8 +356,6 @@ bool cuda_host_fits(const void *kernel, dim3 grid, dim3 block, size_t dynamic)
 
 struct cuda_host_kernel {
     int gpu;
-    dim3 grid, block;
-    size_t dynamic;
     std::function<void()> call;
 };
 
@@ -352,10 +391,10 @@ void cuda_host_check(cudaStream_t stream)
     if (!begin(stream)) last = cudaErrorInvalidValue;
 }
 
-bool cuda_host_note(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel)
+bool cuda_host_note(const std::function<void()> &kernel)
 {
     if (!noting || !started->capture) return false;
-    noting->kernels.push_back({ started->gpu, grid, block, dynamic, kernel });
+    noting->kernels.push_back({ started->gpu, kernel });
     return true;
 }
 
@@ -401,7 +440,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t stream)
     if (!begin(stream)) return failed(cudaErrorInvalidValue);
     for (const cuda_host_kernel &k : run->kernels) {
         current = k.gpu;
-        cuda_host_launch(k.grid, k.block, k.dynamic, k.call);
+        k.call();
     }
     current = before;
     return cudaSuccess;
@@ -437,6 +476,11 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int number)
     p->totalGlobalMem = all_memory();
     p->sharedMemPerBlockOptin = shared_most();
     return cudaSuccess;
+}
+
+int cuda_host_gpu(void)
+{
+    return current;
 }
 
 cudaError_t cudaSetDevice(int number)
@@ -492,8 +536,11 @@ cudaError_t cudaGetLastError(void)
 
 const char *cudaGetErrorString(cudaError_t error)
 {
-    return error == cudaErrorMemoryAllocation         ? "out of memory"
-           : error == cudaErrorIllegalAddress         ? "an illegal memory access was encountered"
-           : error == cudaErrorNoKernelImageForDevice ? "no kernel image is available"
-                                                      : "invalid value";
+    switch (error) {
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+    case cudaErrorNoKernelImageForDevice: return "no kernel image is available";
+    case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
+    default: return "invalid value";
+    }
 }
