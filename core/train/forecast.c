@@ -47,7 +47,7 @@ static uint64_t held(const struct sft *real)
 static int dry_open(struct dry *d, struct model *outline, const struct settings *s,
                     const struct load *load, size_t keep, struct err *err)
 {
-    *d = (struct dry){ .t = { .out = { .lock = -1 } } };
+    *d = (struct dry){ .t = { .where = load->where, .out = { .lock = -1 } } };
     d->job = (struct job){ .model = outline,
                            .settings = settings_copy(s),
                            .backend = backend_dry(),
@@ -216,10 +216,9 @@ static int count(struct forecast *f, struct model *outline, const struct setting
     return count_once(f, outline, s, load, err);
 }
 
-int sft_forecast(const struct sft *t, const struct backend *where, struct forecast *f,
-                 struct err *err)
+int sft_forecast(const struct sft *t, struct forecast *f, struct err *err)
 {
-    struct load load = { .real = t, .where = where };
+    struct load load = { .real = t, .where = t->where };
     struct model *outline = outline_model(t->job->model, err);
     if (!outline) return -1;
     int64_t *which = sft_heaviest(t, &load.count);
@@ -258,7 +257,8 @@ int forecast_shape(struct forecast *f, const char *shape, const struct settings 
 int forecast_data(struct forecast *f, const struct model *m, const struct settings *s,
                   const char *data, const char *images, struct err *err)
 {
-    struct dry d = { .t = { .out = { .lock = -1 }, .headers = true } };
+    const struct backend *where = m->arena.backend;
+    struct dry d = { .t = { .where = where, .out = { .lock = -1 }, .headers = true } };
     d.job = (struct job){ .model = outline_model(m, err),
                           .settings = settings_copy(s),
                           .backend = backend_dry(),
@@ -269,7 +269,7 @@ int forecast_data(struct forecast *f, const struct model *m, const struct settin
     int status = d.job.model ? sft_data_open(&d.t, err) : -1;
     if (status == 0) {
         sft_plan_steps(&d.t);
-        status = sft_forecast(&d.t, m->arena.backend, f, err);
+        status = sft_forecast(&d.t, f, err);
     }
     sft_data_close(&d.t);
     settings_free(d.job.settings);

@@ -37,8 +37,7 @@ int forecast_shape(struct forecast *f, const char *shape, const struct settings 
 // With the samples of a data file; of pictures the headers are read, and some of them decoded.
 int forecast_data(struct forecast *f, const struct model *m, const struct settings *s,
                   const char *data, const char *images, struct err *err);
-// Of a run whose data is open and whose steps are planned, on the device `where`.
-int sft_forecast(const struct sft *t, const struct backend *where, struct forecast *f,
-                 struct err *err);
+// Of a run whose data is open and whose steps are planned.
+int sft_forecast(const struct sft *t, struct forecast *f, struct err *err);
 
 #endif

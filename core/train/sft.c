@@ -129,8 +129,7 @@ static int begin(struct sft *t, struct err *err)
     if (status != 0) return status;
     sft_plan_steps(t);
     sft_score_choose(t);
-    if (sft_forecast(t, t->job->backend, &t->forecast, err) < 0 || sft_prepare(t, err) < 0)
-        return -1;
+    if (sft_forecast(t, &t->forecast, err) < 0 || sft_prepare(t, err) < 0) return -1;
     tell_plan(t);
     optimizer_configure(&t->optimizer, &t->params, t->job->settings, t->steps);
     if (save_newest(t->out.path) >= 0) {
@@ -341,7 +340,7 @@ static int train(struct sft *t, struct err *err)
 
 int sft_job(struct job *j, struct sft_series *series, struct err *err)
 {
-    struct sft t = { .job = j, .series = series, .out = { .lock = -1 } };
+    struct sft t = { .job = j, .where = j->backend, .series = series, .out = { .lock = -1 } };
     if (sft_options_read(&t.options, j->argc, j->argv, err) < 0 ||
         out_open(&t.out, t.options.out, t.options.resume || j->resumed, err) < 0)
         return -1;

@@ -8,8 +8,9 @@
 #include "core/train/sft_parts.h"
 
 // Samples that are computed in one pass: as many as give the processor enough to do, no more, as
-// memory grows with them.
-enum { PASS_NUMBERS = 1 << 20, PASS_SAMPLES = 64 }; // rows times hidden size
+// memory grows with them. A GPU needs more, or it waits for the host that starts its kernels.
+enum { PASS_NUMBERS = 1 << 20, PASS_NUMBERS_APART = 1 << 23 }; // rows times hidden size
+enum { PASS_SAMPLES = 64 };
 
 struct pass {
     struct feed_item items[PASS_SAMPLES];
@@ -60,7 +61,8 @@ static int pass_run(struct sft *t, struct sft_set *set, struct pass *p, double s
 // It does if the rows so far leave room for one as long.
 bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows)
 {
-    const int64_t most = PASS_NUMBERS / t->job->model->decoder.config.hidden;
+    const int64_t numbers = t->where && t->where->apart ? PASS_NUMBERS_APART : PASS_NUMBERS;
+    const int64_t most = numbers / t->job->model->decoder.config.hidden;
     return !count || (count < PASS_SAMPLES && rows + rows / count <= most);
 }
 
