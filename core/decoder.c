@@ -23,6 +23,7 @@
 #include "core/look.h"
 #include "core/mem.h"
 #include "core/ops.h"
+#include "core/tape.h"
 
 // On a GPU a product of a thousand rows leaves some of it idle, and memory is not short.
 enum { BLOCK_ROWS = 1024, BLOCK_ROWS_APART = 4096 };
@@ -393,6 +394,12 @@ static struct tensor *attention_stage(struct graph *g, const struct layer *layer
     return h;
 }
 
+// Does nobody read what the layer gives? Computed again, it only leads gradients back.
+static bool layer_unread(const struct graph *g, const struct layer *layer)
+{
+    return g->tape && g->tape->recomputing && !hooks_wanted(g, SITE_FFN_OUT, layer->number);
+}
+
 // h [n, D] += down(silu(gate) * up).
 static struct tensor *ffn_rows(struct graph *g, const struct layer *layer, struct tensor *h)
 {
@@ -407,7 +414,7 @@ static struct tensor *ffn_rows(struct graph *g, const struct layer *layer, struc
             struct tensor *gate = linear_forward(g, x, &w->gate);
             struct tensor *up = linear_forward(g, x, &w->up);
             struct tensor *y = op_swiglu(g, gate, up); // [m, ffn]
-            y = linear_forward(g, y, &w->down);
+            y = (layer_unread(g, layer) ? linear_unread : linear_forward)(g, y, &w->down);
             h = op_add_rows(g, h, i, y); // [n, D]
         }
         graph_scratch_end(g, block);

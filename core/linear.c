@@ -3,13 +3,27 @@
 
 #include "core/ops.h"
 
-struct tensor *linear_forward(struct graph *g, struct tensor *x, const struct linear *w)
+typedef struct tensor *product_fn(struct graph *g, struct tensor *x, struct tensor *w,
+                                  struct tensor *bias);
+
+static struct tensor *forward(struct graph *g, struct tensor *x, const struct linear *w,
+                              product_fn *last)
 {
-    struct tensor *y = op_matmul(g, x, graph_weight(&w->weight), graph_weight(&w->bias));
+    struct tensor *y = last(g, x, graph_weight(&w->weight), graph_weight(&w->bias));
     if (!w->lora) return y;
     struct tensor *low = op_matmul(g, x, &w->lora->a, NULL); // [N, r]
     low = op_scale(g, low, w->lora->scale);
-    return op_add(g, y, op_matmul(g, low, &w->lora->b, NULL)); // [N, out]
+    return op_add(g, y, last(g, low, &w->lora->b, NULL)); // [N, out]
+}
+
+struct tensor *linear_forward(struct graph *g, struct tensor *x, const struct linear *w)
+{
+    return forward(g, x, w, op_matmul);
+}
+
+struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct linear *w)
+{
+    return forward(g, x, w, op_matmul_unread);
 }
 
 // NULL: the device has no such form (or it failed, which is noted).

@@ -20,6 +20,8 @@ struct linear {
 
 // y = x W^T + bias + scale (x A^T) B^T.
 struct tensor *linear_forward(struct graph *g, struct tensor *x, const struct linear *w);
+// Zeros that only lead gradients back, where nobody reads y.
+struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct linear *w);
 // gelu(y), in one call where the device has it so.
 struct tensor *linear_gelu(struct graph *g, struct tensor *x, const struct linear *w,
                            enum gelu_form form);

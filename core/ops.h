@@ -10,6 +10,9 @@
 
 // x[N,K] w[M,K] bias[M] or NULL -> [N,M].
 struct tensor *op_matmul(struct graph *g, struct tensor *x, struct tensor *w, struct tensor *bias);
+// Only leads gradients back: zeros, for nobody reads the product.
+struct tensor *op_matmul_unread(struct graph *g, struct tensor *x, struct tensor *w,
+                                struct tensor *bias);
 // table[V,D], ids host array of n -> [n,D]; an id outside 0..V-1 is an error.
 struct tensor *op_embedding(struct graph *g, struct tensor *table, const int32_t *ids, int64_t n);
 struct tensor *op_rmsnorm(struct graph *g, struct tensor *x, struct tensor *gain, float eps);

@@ -16,7 +16,8 @@ static int matmul_backward(struct graph *g, const struct tape_step *s)
         g->backend->matmul_dw(want_w ? &dw : NULL, want_bias ? &db : NULL, &dy, x, g->matmul));
 }
 
-struct tensor *op_matmul(struct graph *g, struct tensor *x, struct tensor *w, struct tensor *bias)
+static struct tensor *matmul(struct graph *g, struct tensor *x, struct tensor *w,
+                             struct tensor *bias, bool read)
 {
     if (!x || !w || !graph_ok(g)) return NULL;
     char left[96], right[96];
@@ -27,7 +28,19 @@ struct tensor *op_matmul(struct graph *g, struct tensor *x, struct tensor *w, st
     if (bias && !op_want_vector(g, "matmul", "bias", bias, w->shape[0])) return NULL;
     struct tensor *y = graph_new2(g, DTYPE_F32, x->shape[0], w->shape[0]);
     if (!y) return NULL;
-    y = op_done(g, "matmul", g->backend->matmul(y, x, w, bias, g->matmul), y);
+    const int status = read ? g->backend->matmul(y, x, w, bias, g->matmul) : g->backend->fill(y, 0);
+    y = op_done(g, "matmul", status, y);
     return tape_record(g, y,
                        &(struct tape_step){ .backward = matmul_backward, .in = { x, w, bias } });
+}
+
+struct tensor *op_matmul(struct graph *g, struct tensor *x, struct tensor *w, struct tensor *bias)
+{
+    return matmul(g, x, w, bias, true);
+}
+
+struct tensor *op_matmul_unread(struct graph *g, struct tensor *x, struct tensor *w,
+                                struct tensor *bias)
+{
+    return matmul(g, x, w, bias, false);
 }

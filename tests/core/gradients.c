@@ -55,6 +55,11 @@ static struct tensor *run_matmul(const struct check *c, struct graph *g, struct 
     return op_matmul(g, in[0], in[1], in[2]);
 }
 
+static struct tensor *run_unread(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    return op_matmul_unread(g, in[0], in[1], in[2]);
+}
+
 static void plain_rmsnorm(const struct check *c, double *const *in, double *out)
 {
     int64_t n = c->in[0][0], d = c->in[0][1];
@@ -384,6 +389,7 @@ static const struct check checks[] = {
     { "matmul", { "matmul_dx", "matmul_dw" }, 0, { { 3, 5 }, { 7, 5 }, { 7 } }, 21, plain_matmul, run_matmul },
     { "matmul", { "matmul_dx", "matmul_dw" }, 0, { { 1, 1 }, { 1, 1 } }, 1, plain_matmul, run_matmul },
     { "matmul", { "matmul_dx", "matmul_dw" }, 0, { { 29, 33 }, { 19, 33 }, { 19 } }, 551, plain_matmul, run_matmul },
+    { "matmul_unread", { "matmul_dx", "matmul_dw" }, 0, { { 29, 33 }, { 19, 33 }, { 19 } }, 551, plain_matmul, run_unread },
     { "rmsnorm", { "rmsnorm_backward" }, 0, { { 3, 37 }, { 37 } }, 111, plain_rmsnorm, run_rmsnorm },
     { "rmsnorm", { "rmsnorm_backward" }, 0, { { 2, 1 }, { 1 } }, 2, plain_rmsnorm, run_rmsnorm },
     { "layernorm", { "layernorm_backward" }, 0, { { 3, 37 }, { 37 }, { 37 } }, 111, plain_layernorm, run_layernorm },
