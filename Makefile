@@ -176,7 +176,7 @@ endif
 
 # The same kernels for the host.
 CUDA_HOST_OBJ := $(CUDA_SRC:%.cu=$(B)/tests/cuda_host/%.o) \
-                 $(patsubst %.cpp,$(B)/%.o,$(wildcard tests/cuda_host/*.cpp))
+                 $(patsubst %.cpp,$(B)/%.o,$(wildcard tests/cuda_host/*.cpp tests/cuda_ptx/*.cpp))
 CUDA_HOST_CXX := g++ -x c++ $(CUDA_CXX) -Itests/cuda_host -O2 -g -fPIC -fvisibility=hidden -MMD -MP \
                  $(subst $(comma), ,$(CUDA_WARN)) $(if $(filter 1,$(WERROR)),-Werror)
 $(B)/tests/cuda_host/kernels/%.o: kernels/%.cu
@@ -185,6 +185,11 @@ $(B)/tests/cuda_host/kernels/%.o: kernels/%.cu
 $(B)/tests/cuda_host/%.o: tests/cuda_host/%.cpp
 	@mkdir -p $(@D)
 	$(call say,CXX) $(CUDA_HOST_CXX) -c -o $@ $<
+$(B)/tests/cuda_ptx/%.o: tests/cuda_ptx/%.cpp
+	@mkdir -p $(@D)
+	$(call say,CXX) $(CUDA_HOST_CXX) -O3 -c -o $@ $<
+$(B)/tests/cuda_ptx/checks: $(filter-out $(B)/tests/cuda_host/kernels/%,$(CUDA_HOST_OBJ)) $(B)/tests/cuda_ptx/test/checks.o
+	$(call say,LINK) g++ -o $@ $^
 $(CUDA_HOST_LIBRARY): $(CUDA_HOST_OBJ)
 	$(call say,LINK) g++ -shared -Wl,-z,defs -o $@ $^
 

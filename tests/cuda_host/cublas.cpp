@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "work.h"
+
 struct cuda_host_operation {
     cublasOperation_t a, b;
     cublasLtEpilogue_t epilogue;
@@ -92,6 +94,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
             else
                 ((uint16_t *)d)[at] = rounded(x);
         }
+    cuda_ptx_wrote(d, (size_t)(d_layout->line * (int64_t)d_layout->columns) *
+                          (d_layout->type == CUDA_R_32F ? 4 : 2));
     free(left);
     free(right);
     return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include <functional>
+#include <vector>
 
 #define __global__
 #define __device__
@@ -56,19 +57,40 @@ extern dim3 blockDim, gridDim;
 
 // --- kernels -------------------------------------------------------------------------------------
 
-// Runs a kernel; `dynamic` bytes of shared memory begin as NaNs.
-void cuda_host_launch(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel);
+// A kernel that was started: as a function of the host, and as what a GPU is given, its pointer and
+// the bytes of its arguments (tests/cuda_ptx/).
+struct cuda_host_work {
+    dim3 grid, block;
+    size_t dynamic; // bytes of shared memory
+    bool early;     // it may begin before the kernel in front has ended
+    std::function<void()> call;
+    const void *kernel;
+    std::vector<std::vector<char>> arguments;
+};
+// Runs a kernel, if a GPU would; its dynamic shared memory begins as NaNs.
+void cuda_host_launch(const cuda_host_work &work);
 void *cuda_host_shared(void);
 typedef struct cuda_host_stream *cudaStream_t;
 // The same with the values that its arguments have now: a graph runs it later. The stream must be
 // of the GPU that cudaSetDevice named.
 void cuda_host_check(cudaStream_t stream);
-template <typename Kernel, typename... Arguments>
-void cuda_host_start(cudaStream_t stream, dim3 grid, dim3 block, size_t dynamic, Kernel kernel,
-                     Arguments... arguments)
+template <typename T> std::vector<char> cuda_host_bytes(T x)
+{
+    const char *const from = reinterpret_cast<const char *>(&x);
+    return std::vector<char>(from, from + sizeof x);
+}
+template <typename... Wants, typename... Gives>
+void cuda_host_start(bool early, cudaStream_t stream, dim3 grid, dim3 block, size_t dynamic,
+                     void (*kernel)(Wants...), Gives... gives)
 {
     cuda_host_check(stream);
-    cuda_host_launch(grid, block, dynamic, [=]() { kernel(arguments...); });
+    cuda_host_launch({ grid,
+                       block,
+                       dynamic,
+                       early,
+                       [=]() { kernel(gives...); },
+                       reinterpret_cast<const void *>(kernel),
+                       { cuda_host_bytes<Wants>(gives)... } });
 }
 
 void __syncthreads(void);
@@ -170,9 +192,11 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int number, int other);
 cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags);
 cudaError_t cudaGetLastError(void);
 const char *cudaGetErrorString(cudaError_t error);
+// Notes how much dynamic shared memory a kernel may have on this GPU.
+cudaError_t cuda_host_allow(const void *kernel, int bytes);
 template <typename F> cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttribute what, int value)
 {
-    return cudaSuccess;
+    return cuda_host_allow(reinterpret_cast<const void *>(kernel), value);
 }
 
 // Graphs: what a capture notes (kernels alone) runs in order. Copies and cuBLASLt are refused,
@@ -184,8 +208,10 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *run, cudaGraph_t graph, unsign
 cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t run);
+// Would a GPU start it? If not, that is the next cudaGetLastError.
+bool cuda_host_starts(const cuda_host_work &work);
 // Notes a kernel if a capture is on: true then.
-bool cuda_host_note(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel);
+bool cuda_host_note(const cuda_host_work &work);
 // What a capture cannot hold: true if one is on, which has failed then.
 bool cuda_host_refuse(void);
 

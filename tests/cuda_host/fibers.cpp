@@ -9,7 +9,7 @@
 
 #include <vector>
 
-#include "cuda_runtime.h"
+#include "work.h"
 
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
@@ -200,16 +200,21 @@ void run_block(void)
 }
 } // namespace
 
-void cuda_host_launch(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel)
+void cuda_host_launch(const cuda_host_work &work)
 {
-    if (cuda_host_note(grid, block, dynamic, kernel)) return;
+    if (!cuda_host_starts(work) || cuda_host_note(work)) return;
     cuda_host_access access;
+    if (cuda_ptx_wanted()) {
+        cuda_ptx_run(work);
+        return;
+    }
+    const dim3 grid = work.grid, block = work.block;
     const char *const order = getenv("CUDA_HOST_ORDER");
     back = order && !strcmp(order, "back");
     gridDim = grid;
     blockDim = block;
     count = (size_t)block.x * block.y * block.z;
-    kernel_call = &kernel;
+    kernel_call = &work.call;
     if (count % WARP) {
         fprintf(stderr, "a kernel's block of %zu threads is not of whole warps\n", count);
         abort();
@@ -221,7 +226,7 @@ void cuda_host_launch(dim3 grid, dim3 block, size_t dynamic, const std::function
             for (unsigned x = 0; x < grid.x; x++) {
                 blockIdx = { x, y, z };
                 blocks++;
-                dynamic_memory.assign(dynamic / 8 + 2, UINT64_MAX);
+                dynamic_memory.assign(work.dynamic / 8 + 2, UINT64_MAX);
                 run_block();
             }
 }

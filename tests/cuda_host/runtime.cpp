@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "cuda_runtime.h"
+#include "work.h"
 
 namespace
 {
@@ -19,6 +19,8 @@ struct region {
     char *pages;
     size_t size; // without the last page, which nobody may touch
     int gpu;
+    size_t asked;
+    void *notes;
 };
 
 std::map<char *, region> regions; // by what the caller got
@@ -42,12 +44,16 @@ bool always_open(void)
     return open && *open == '1';
 }
 
+bool reached(const region &r)
+{
+    return r.gpu == current || reaches[current][r.gpu];
+}
+
 void protect_all(int rights)
 {
     if (always_open()) return;
     for (auto &r : regions)
-        if (r.second.gpu == current || reaches[current][r.second.gpu])
-            mprotect(r.second.pages, r.second.size, rights);
+        if (reached(r.second)) mprotect(r.second.pages, r.second.size, rights);
 }
 
 // What a GPU of the host has: $CUDA_HOST_MEMORY bytes.
@@ -83,6 +89,14 @@ static bool begin(cudaStream_t stream)
     return good;
 }
 
+std::vector<cuda_host_region> cuda_host_regions(void)
+{
+    std::vector<cuda_host_region> all;
+    for (auto &r : regions)
+        if (reached(r.second)) all.push_back({ r.first, r.second.asked, &r.second.notes });
+    return all;
+}
+
 cuda_host_access::cuda_host_access()
 {
     if (!doors++) protect_all(PROT_READ | PROT_WRITE);
@@ -105,7 +119,7 @@ cudaError_t cudaMalloc(void **memory, size_t size)
     mprotect(at + pages, PAGE, PROT_NONE);
     char *given = at + (pages - inside);
     memset(given, 0xff, inside < 65536 ? inside : 65536); // NaNs: what nobody wrote shows
-    regions[given] = { at, pages, current };
+    regions[given] = { at, pages, current, size, nullptr };
     handed_out[current] += inside;
     if (!doors && !always_open()) mprotect(at, pages, PROT_NONE);
     *memory = given;
@@ -118,6 +132,7 @@ cudaError_t cudaFree(void *memory)
     const auto found = regions.find((char *)memory);
     if (found == regions.end()) return cudaErrorInvalidValue;
     munmap(found->second.pages, found->second.size + PAGE);
+    free(found->second.notes);
     handed_out[found->second.gpu] -=
         found->second.size - (size_t)(found->first - found->second.pages);
     regions.erase(found);
@@ -137,6 +152,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyK
     if (cuda_host_refuse() || !begin(stream)) return cudaErrorInvalidValue;
     cuda_host_access access;
     memmove(to, from, size);
+    cuda_ptx_wrote(to, size);
     return cudaSuccess;
 }
 
@@ -145,6 +161,7 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream
     if (cuda_host_refuse() || !begin(stream)) return cudaErrorInvalidValue;
     cuda_host_access access;
     memset(to, byte, size);
+    cuda_ptx_wrote(to, size);
     return cudaSuccess;
 }
 
@@ -186,25 +203,49 @@ void cuda_host_check(cudaStream_t stream)
     if (!begin(stream)) last = cudaErrorInvalidValue;
 }
 
+// --- what a GPU does not start
+// --------------------------------------------------------------------
+
+static std::map<const void *, int> &allowed_of(int gpu)
+{
+    static std::map<const void *, int> *const all = new std::map<const void *, int>[GPUS_MOST];
+    return all[gpu];
+}
+
+cudaError_t cuda_host_allow(const void *kernel, int bytes)
+{
+    if (bytes > 227 * 1024) return cudaErrorInvalidValue;
+    allowed_of(current)[kernel] = bytes;
+    return cudaSuccess;
+}
+
+bool cuda_host_starts(const cuda_host_work &work)
+{
+    const auto allowed = allowed_of(current).find(work.kernel);
+    const size_t shared_most =
+        allowed == allowed_of(current).end() ? 48 * 1024 : (size_t)allowed->second;
+    const size_t threads = (size_t)work.block.x * work.block.y * work.block.z;
+    const dim3 g = work.grid;
+    const bool good = g.x && g.x <= INT32_MAX && g.y && g.y < 65536 && g.z && g.z < 65536 &&
+                      threads && threads <= 1024 && work.block.z <= 64 &&
+                      work.dynamic <= (shared_most < 48 * 1024 ? 48 * 1024 : shared_most);
+    if (!good) last = cudaErrorInvalidValue;
+    return good;
+}
+
 // --- graphs --------------------------------------------------------------------------------------
 
-struct cuda_host_kernel {
-    dim3 grid, block;
-    size_t dynamic;
-    std::function<void()> call;
-};
-
 struct cuda_host_graph {
-    std::vector<cuda_host_kernel> kernels;
+    std::vector<cuda_host_work> kernels;
     bool failed;
 };
 
 static cuda_host_graph *noting; // the capture that is on
 
-bool cuda_host_note(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel)
+bool cuda_host_note(const cuda_host_work &work)
 {
     if (!noting) return false;
-    noting->kernels.push_back({ grid, block, dynamic, kernel });
+    noting->kernels.push_back(work);
     return true;
 }
 
@@ -238,8 +279,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *run, cudaGraph_t graph, unsign
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t stream)
 {
-    for (const cuda_host_kernel &k : run->kernels)
-        cuda_host_launch(k.grid, k.block, k.dynamic, k.call);
+    for (const cuda_host_work &k : run->kernels) cuda_host_launch(k);
     return cudaSuccess;
 }
 
@@ -311,6 +351,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
+    cuda_ptx_waited();
     return cudaSuccess;
 }
 

@@ -1,0 +1,23 @@
+// tests/cuda_host/work.h -- what the GPU that the host plays and tests/cuda_ptx/, which runs
+// kernels as nvcc compiled them, tell each other.
+#ifndef TESTS_CUDA_HOST_WORK_H
+#define TESTS_CUDA_HOST_WORK_H
+
+#include "cuda_runtime.h"
+
+// An allocation that a kernel of the GPU may touch; `notes` about it, from calloc, live with it.
+struct cuda_host_region {
+    char *begin;
+    size_t size;
+    void **notes;
+};
+std::vector<cuda_host_region> cuda_host_regions(void);
+
+// Does $CUDA_HOST_PTX ask for tests/cuda_ptx/? It runs a kernel; a copy or product writes; the host
+// has waited for the GPU's stream.
+bool cuda_ptx_wanted(void);
+void cuda_ptx_run(const cuda_host_work &work);
+void cuda_ptx_wrote(const void *begin, size_t size);
+void cuda_ptx_waited(void);
+
+#endif
