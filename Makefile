@@ -10,6 +10,7 @@
 #   make cuda       the library for NVIDIA GPUs (needs nvcc of CUDA 12 or 13); for sm_90, CUDA_ARCH=80
 #                   for others, `make cuda-all` for all that are worth it
 #   make test-gpu   compare the GPU with the CPU      make bench-gpu  measure it
+#   make test-ptx   the same without a GPU: the host runs what nvcc made of the kernels, and watches it
 #
 # Variables: SAN=1 builds and tests with ASan + UBSan (in build/san), WERROR=1 makes warnings errors,
 # FUZZ_SECONDS=20 is the time of each fuzzer, FUZZ_SEED=1 makes it begin alike each time.
@@ -81,7 +82,7 @@ BENCHES     := $(wildcard tests/bench/*.c)
 BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: all run test check bench cuda cuda-all cuda-check test-gpu bench-gpu demo screenshots fuzz fuzz-run lint lint-run lint-fast man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
+.PHONY: all run test check bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run lint lint-run lint-fast man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -124,13 +125,17 @@ run: deps-run
 	@$(MAKE) --no-print-directory $(JOBS) vlmsh
 	./vlmsh
 
+# Needs no nvcc; the kernels' PTX does.
+PTX_CHECKS := $(B)/tests/cuda_ptx/checks
+PTX        := $(if $(NVCC),$(CUDA_SRC:kernels/%.cu=build/ptx/%.ptx))
+
 # --- tests -------------------------------------------------------------------------------------------
 test: deps-test
 	@$(MAKE) --no-print-directory $(JOBS) check SAN=$(SAN)
-check: $(B)/vlmsh $(UNIT_BIN) $(CUDA_HOST_LIBRARY) cuda-check
+check: $(B)/vlmsh $(UNIT_BIN) $(CUDA_HOST_LIBRARY) cuda-check $(PTX_CHECKS) $(PTX)
 	@VLMSH=$(B)/vlmsh tools/man.sh --check
 	@VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" \
-	  tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS)
+	  tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS) $(PTX_CHECKS) tests/cuda_ptx/kernels.sh
 
 bench: vlmsh $(BENCH_BIN)
 	@tests/bench/run.sh $(B)
@@ -188,15 +193,23 @@ $(B)/tests/cuda_host/%.o: tests/cuda_host/%.cpp
 $(B)/tests/cuda_ptx/%.o: tests/cuda_ptx/%.cpp
 	@mkdir -p $(@D)
 	$(call say,CXX) $(CUDA_HOST_CXX) -O3 -c -o $@ $<
-$(B)/tests/cuda_ptx/checks: $(filter-out $(B)/tests/cuda_host/kernels/%,$(CUDA_HOST_OBJ)) $(B)/tests/cuda_ptx/test/checks.o
-	$(call say,LINK) g++ -o $@ $^
 $(CUDA_HOST_LIBRARY): $(CUDA_HOST_OBJ)
 	$(call say,LINK) g++ -shared -Wl,-z,defs -o $@ $^
+
+$(PTX_CHECKS): $(filter-out $(B)/tests/cuda_host/kernels/%,$(CUDA_HOST_OBJ)) $(B)/tests/cuda_ptx/test/checks.o
+	$(call say,LINK) g++ -o $@ $^
+build/ptx/%.ptx: kernels/%.cu
+	@mkdir -p $(@D)
+	$(call say,NVCC) $(NVCC) $(CUDA_CXX) -O3 -lineinfo -ptx -arch=compute_90 -MD -MP -MF $(@:.ptx=.d) -o $@ $<
 
 GPU_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/cuda/*.c)) $(wildcard tests/cuda/*.sh)
 test-gpu: cuda $(B)/vlmsh $(GPU_TESTS)
 	@if tools/gpu.sh; then VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" \
 	  tests/run.sh $(GPU_TESTS); fi
+# The host runs what nvcc made of them (tests/cuda_ptx/); `make test` does for the most of it.
+test-ptx: $(B)/vlmsh $(CUDA_HOST_LIBRARY) $(PTX_CHECKS) $(PTX) $(GPU_TESTS)
+	@VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" TEST_PTX=all \
+	  TEST_TIMEOUT=7200 tests/run.sh $(PTX_CHECKS) tests/cuda_ptx/kernels.sh
 # A model of the size that is judged: 13.5 GB of disk, and of memory for the page cache.
 BENCH_MODEL ?= llava-1.5-7b
 GPU_BENCHES := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/gpu/*.c))

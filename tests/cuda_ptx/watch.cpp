@@ -113,13 +113,18 @@ void touch_unit(warp &w, unsigned lane, uint16_t who, unit *u, uint64_t address,
 
 alignas(16) uint8_t spare[16];
 
+bool unaligned(uint64_t address, unsigned bytes) // of a power of two
+{
+    return address & (bytes - 1);
+}
+
 uint8_t *touch_shared(warp &w, unsigned lane, uint16_t who, uint64_t address, unsigned bytes,
                       bool writes)
 {
     const uint64_t at = address - SHARED_BASE;
-    if (address < SHARED_BASE || at + bytes > running.shared.size() || address % bytes) {
+    if (address < SHARED_BASE || at + bytes > running.shared.size() || unaligned(address, bytes)) {
         found(w, lane, "shared memory", "%u bytes at %#lx: %s", bytes, (unsigned long)address,
-              address % bytes ? "not aligned" : "outside");
+              unaligned(address, bytes) ? "not aligned" : "outside");
         return spare;
     }
     const uint64_t from = at / UNIT, to = (at + bytes - 1) / UNIT;
@@ -234,8 +239,11 @@ void touch_cell(warp &w, unsigned lane, uint64_t address, cell *c, unsigned mask
 
 uint8_t *global(warp &w, unsigned lane, uint64_t address, unsigned bytes, access how)
 {
+    static const char *const open = getenv("CUDA_HOST_OPEN"); // kernels take the host's memory too
     cuda_host_region *const r = region_of(address, bytes);
-    if (!r || address % bytes) {
+    if (!r && open && *open == '1' && !unaligned(address, bytes))
+        return (uint8_t *)(uintptr_t)address;
+    if (!r || unaligned(address, bytes)) {
         found(w, lane, "global memory", "%u bytes at %#lx: %s", bytes, (unsigned long)address,
               r ? "not aligned" : "in no allocation");
         return spare;
