@@ -11,9 +11,8 @@
 // mma.m16n8k16"). So two c that stand side by side are, rounded, the a of a next product: what
 // makes attention possible without a way through memory.
 //
-//   read_four(r, row)        four 8x8 tiles from shared memory (ldmatrix.x4): lane l names row l %
-//   8
-//                            of tile l / 8; r[i] = (g, 2t..2t+1) of tile i
+//   read_four(r, row)        four 8x8 tiles from shared memory (ldmatrix.x4): lane l names row
+//                            l % 8 of tile l / 8; r[i] = (g, 2t..2t+1) of tile i
 //   read_four_turned(r, row) the same, each tile turned: r[i] = (2t..2t+1, g)
 //
 // a is read by read_four from [rows,K]; b by read_four from [columns,K] (a row of it is a column of
