@@ -125,17 +125,19 @@ run: deps-run
 	@$(MAKE) --no-print-directory $(JOBS) vlmsh
 	./vlmsh
 
-# Needs no nvcc; the kernels' PTX does.
-PTX_CHECKS := $(B)/tests/cuda_ptx/checks
-PTX        := $(if $(NVCC),$(CUDA_SRC:kernels/%.cu=build/ptx/%.ptx))
+# tests/cuda_ptx/: its own tests; what nvcc makes of the kernels, and the tests that run it.
+NVCC        := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+PTX         := $(if $(NVCC),$(patsubst kernels/%.cu,build/ptx/%.ptx,$(wildcard kernels/*.cu)))
+PTX_CHECKS  := $(B)/tests/cuda_ptx/checks
+PTX_TESTS   := $(PTX_CHECKS) $(if $(filter 1,$(SAN)),,tests/cuda_ptx/kernels.sh)
 
 # --- tests -------------------------------------------------------------------------------------------
 test: deps-test
 	@$(MAKE) --no-print-directory $(JOBS) check SAN=$(SAN)
-check: $(B)/vlmsh $(UNIT_BIN) $(CUDA_HOST_LIBRARY) cuda-check $(PTX_CHECKS) $(PTX)
+check: $(B)/vlmsh $(UNIT_BIN) $(CUDA_HOST_LIBRARY) cuda-check $(PTX_CHECKS) $(if $(filter 1,$(SAN)),,$(PTX))
 	@VLMSH=$(B)/vlmsh tools/man.sh --check
 	@VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" \
-	  tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS) $(PTX_CHECKS) tests/cuda_ptx/kernels.sh
+	  tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS) $(PTX_TESTS)
 
 bench: vlmsh $(BENCH_BIN)
 	@tests/bench/run.sh $(B)
@@ -143,7 +145,6 @@ bench: vlmsh $(BENCH_BIN)
 # --- GPUs: a library of its own, which the program opens at run time (core/device.h) -----------------
 # kernels/*.cu are compiled twice: by nvcc for GPUs, and by g++ with tests/cuda_host/ for tests on any
 # machine. `make test` does both where nvcc is found.
-NVCC        := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 CUDA_ARCH   ?= 90
 CUDA_SRC    := $(wildcard kernels/*.cu)
 CUDA_OBJ     = $(CUDA_SRC:kernels/%.cu=build/cuda/$(1)/%.o)
@@ -203,13 +204,17 @@ build/ptx/%.ptx: kernels/%.cu
 	$(call say,NVCC) $(NVCC) $(CUDA_CXX) -O3 -lineinfo -ptx -arch=compute_90 -MD -MP -MF $(@:.ptx=.d) -o $@ $<
 
 GPU_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/cuda/*.c)) $(wildcard tests/cuda/*.sh)
-test-gpu: cuda $(B)/vlmsh $(GPU_TESTS)
+# What these scripts run.
+GPU_SUITES := $(addprefix $(B)/tests/,families/goldens families/training core/gradients \
+              methods/norm_align methods/ffn_approx methods/ira methods/prune)
+test-gpu: cuda $(B)/vlmsh $(GPU_TESTS) $(GPU_SUITES)
 	@if tools/gpu.sh; then VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" \
 	  tests/run.sh $(GPU_TESTS); fi
 # The host runs what nvcc made of them (tests/cuda_ptx/); `make test` does for the most of it.
-test-ptx: $(B)/vlmsh $(CUDA_HOST_LIBRARY) $(PTX_CHECKS) $(PTX) $(GPU_TESTS)
-	@VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" TEST_PTX=all \
-	  TEST_TIMEOUT=7200 tests/run.sh $(PTX_CHECKS) tests/cuda_ptx/kernels.sh
+test-ptx: $(B)/vlmsh $(CUDA_HOST_LIBRARY) $(PTX_CHECKS) $(PTX) $(GPU_TESTS) $(GPU_SUITES)
+	@$(if $(NVCC),VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" TEST_PTX=all \
+	  TEST_TIMEOUT=7200 tests/run.sh $(PTX_CHECKS) tests/cuda_ptx/kernels.sh,\
+	  echo 'nvcc is not here: what it makes of the kernels is not run')
 # A model of the size that is judged: 13.5 GB of disk, and of memory for the page cache.
 BENCH_MODEL ?= llava-1.5-7b
 GPU_BENCHES := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/gpu/*.c))
@@ -271,7 +276,7 @@ lint-fast:
 	@clang-format --dry-run -Werror $(C_FILES)
 	@cppcheck --quiet --error-exitcode=1 --std=c11 --language=c -I. -D_GNU_SOURCE -DISA=base \
 	  --enable=warning,performance,portability --inline-suppr --library=tools/cppcheck.xml \
-	  -i tests/cuda_host $(FOLDERS)
+	  -i tests/cuda_host -i tests/cuda_ptx $(FOLDERS)
 # clang-tidy takes a minute or two: only files that changed since, all when a header did.
 build/lint/%.ok: %.c .clang-tidy $(filter %.h,$(C_FILES))
 	@mkdir -p $(@D)
