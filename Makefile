@@ -10,6 +10,8 @@
 #   make cuda       the library for NVIDIA GPUs (needs nvcc of CUDA 12 or 13); for sm_90, CUDA_ARCH=80
 #                   for others, `make cuda-all` for all that are worth it
 #   make test-gpu   compare the GPU with the CPU      make bench-gpu  measure it
+#                   (SANITIZER=memcheck: under                        (PEERS=PYTHON: beside
+#                   compute-sanitizer)                                transformers)
 #   make test-ptx   the same without a GPU: the host runs what nvcc made of the kernels, and watches it
 #
 # Variables: SAN=1 builds and tests with ASan + UBSan (in build/san), WERROR=1 makes warnings errors,
@@ -196,33 +198,34 @@ $(B)/tests/cuda_ptx/%.o: tests/cuda_ptx/%.cpp
 	$(call say,CXX) $(CUDA_HOST_CXX) -O3 -c -o $@ $<
 $(CUDA_HOST_LIBRARY): $(CUDA_HOST_OBJ)
 	$(call say,LINK) g++ -shared -Wl,-z,defs -o $@ $^
-
 $(PTX_CHECKS): $(filter-out $(B)/tests/cuda_host/kernels/%,$(CUDA_HOST_OBJ)) $(B)/tests/cuda_ptx/test/checks.o
 	$(call say,LINK) g++ -o $@ $^
 build/ptx/%.ptx: kernels/%.cu
 	@mkdir -p $(@D)
 	$(call say,NVCC) $(NVCC) $(CUDA_CXX) -O3 -lineinfo -ptx -arch=compute_90 -MD -MP -MF $(@:.ptx=.d) -o $@ $<
 
-GPU_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/cuda/*.c)) $(wildcard tests/cuda/*.sh)
-# What these scripts run.
-GPU_SUITES := $(addprefix $(B)/tests/,families/goldens families/training core/gradients \
-              methods/norm_align methods/ffn_approx methods/ira methods/prune)
-test-gpu: cuda $(B)/vlmsh $(GPU_TESTS) $(GPU_SUITES)
+GPU_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/cuda/*.c))
+# SANITIZER=memcheck, racecheck, initcheck or synccheck: the suites that run every kernel on small
+# shapes, under that tool of compute-sanitizer; it makes them ten to a hundred times slower.
+SANITIZER   ?=
+# What tests/cuda/*.sh run of the CPU's suites where a GPU's memory cannot be looked into.
+GPU_SUITES  := $(addprefix $(B)/tests/,families/goldens methods/norm_align methods/ffn_approx core/calibration \
+                 $(addprefix probes/,attention calibrations contribution kl layers live norms))
+GPU_TESTS    = $(GPU_PROGRAMS) $(if $(SANITIZER),,$(wildcard tests/cuda/*.sh))
+test-gpu: cuda $(B)/vlmsh $(GPU_PROGRAMS) $(if $(SANITIZER),,$(GPU_SUITES))
 	@if tools/gpu.sh; then VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" \
-	  tests/run.sh $(GPU_TESTS); fi
+	  TEST_UNDER="$(if $(SANITIZER),tools/sanitize.sh $(SANITIZER))" tests/run.sh $(GPU_TESTS); fi
 # The host runs what nvcc made of them (tests/cuda_ptx/); `make test` does for the most of it.
-test-ptx: $(B)/vlmsh $(CUDA_HOST_LIBRARY) $(PTX_CHECKS) $(PTX) $(GPU_TESTS) $(GPU_SUITES)
+test-ptx: $(B)/vlmsh $(CUDA_HOST_LIBRARY) $(PTX_CHECKS) $(PTX) $(GPU_PROGRAMS) $(UNIT_BIN)
 	@$(if $(NVCC),VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" TEST_PTX=all \
 	  TEST_TIMEOUT=7200 tests/run.sh $(PTX_CHECKS) tests/cuda_ptx/kernels.sh,\
 	  echo 'nvcc is not here: what it makes of the kernels is not run')
-# A model of the size that is judged: 13.5 GB of disk, and of memory for the page cache.
-BENCH_MODEL ?= llava-1.5-7b
+# All parts, or those that GPU_PARTS names: tests/bench/gpu/run.sh.
+GPU_PARTS   ?=
 GPU_BENCHES := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/gpu/*.c))
-bench-gpu: cuda vlmsh $(GPU_BENCHES)
-	@if tools/gpu.sh; then export VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so"; \
-	  [ -d build/bench/$(BENCH_MODEL) ] || ./vlmsh new --like $(BENCH_MODEL) build/bench/$(BENCH_MODEL) >/dev/null; \
-	  for b in $(GPU_BENCHES); do \
-	    $$b $$(case $$b in */model) echo build/bench/$(BENCH_MODEL);; esac) || exit 1; done; fi
+bench-gpu: cuda $(B)/vlmsh $(GPU_BENCHES)
+	@if tools/gpu.sh; then VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" \
+	  tests/bench/gpu/run.sh $(B) $(GPU_PARTS); fi
 
 # --- the demo model: about two hours; interrupted, it goes on where it stopped -----------------------
 DEMO_WORK ?= /var/tmp/vlmsh-demo

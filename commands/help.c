@@ -141,6 +141,7 @@ static int help_run(struct shell *shell, int argc, char **argv, struct err *err)
             topics[i].show(shell);
             return 0;
         }
+    if (settings_group(what)) return settings_unknown(what, err);
     const char *near = command_nearest(what);
     if (!near) near = settings_nearest(what);
     if (near) return err_set(err, "no help on '%s': did you mean '%s'?", what, near);

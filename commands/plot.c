@@ -231,7 +231,7 @@ static int list_series(const struct shell *shell, const struct plot *p, struct e
     table_begin(&t, "series", 5, columns, numeric);
     for (size_t i = 0; i < p->job_count && status == 0; i++)
         status = list_job(shell, &p->jobs[i], &t, err);
-    table_emit(&t, shell->sinks);
+    if (t.count || status == 0) table_emit(&t, shell->sinks);
     return status;
 }
 

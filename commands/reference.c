@@ -48,6 +48,7 @@ char *setting_allowed(const struct setting *row)
         break;
     case SETTING_CHOICE: add_choices(&b, row->choices, " | "); break;
     case SETTING_TEXT:
+    case SETTING_PATH:
         buf_puts(&b, "text");
         add_choices(&b, row->choices, " | ");
         break;

@@ -179,6 +179,7 @@ static int plan_run(struct shell *shell, int argc, char **argv, struct err *err)
     struct plan p = { &o, shell, settings_copy(engine_settings(shell->engine)) };
     int status = o.method ? settings_set(p.settings, "train.method", o.method, err) : 0;
     if (o.method) settings_reset(p.settings, "train.params");
+    if (o.shape) settings_reset(p.settings, "adapter"); // it is the loaded model's
     if (status == 0) status = o.all ? show_all(&p, err) : show_one(&p, err);
     settings_free(p.settings);
     return status;

@@ -156,6 +156,16 @@ static int refuse_foreign(const cJSON *json, struct err *err)
     return 0;
 }
 
+// Ranks and alphas of single modules: objects, their keys are patterns.
+static int check_patterns(const cJSON *json, struct err *err)
+{
+    static const char *const keys[] = { "rank_pattern", "alpha_pattern" };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (json_get(json, keys[i]) && !cJSON_IsObject(json_get(json, keys[i])))
+            return err_set(err, "\"%s\" must be an object of patterns and numbers", keys[i]);
+    return 0;
+}
+
 static int read_numbers(struct adapter_config *c, struct err *err)
 {
     double dropped;
@@ -198,7 +208,9 @@ int adapter_config_read(struct adapter_config *c, const cJSON *json, struct err 
     if (!c->lora && strcmp(type, "LN_TUNING") != 0)
         return err_set(err, "\"peft_type\" \"%.40s\" is not supported (known: LORA, LN_TUNING)",
                        type);
-    if (c->lora && (refuse_foreign(json, err) < 0 || read_numbers(c, err) < 0)) return -1;
+    if (c->lora && (refuse_foreign(json, err) < 0 || check_patterns(json, err) < 0 ||
+                    read_numbers(c, err) < 0))
+        return -1;
     return read_targets(c, err);
 }
 

@@ -3,6 +3,7 @@
 //   base_model.model.MODULE.lora_A.weight | lora_B.weight      [r,in] [out,r]
 //   base_model.model.MODULE.ln_tuning_layers.weight | bias     a norm's whole gain or bias
 //   base_model.model.MODULE.weight | bias                      modules_to_save, resized embeddings
+//   base_model.model.MODULE.modules_to_save.default.linear_1.bias    with bias "all", once more
 //   norm_align.*, ira.K.*                                      extra.safetensors
 //
 // MODULE may be spelled as any version of transformers does (core/weights.h); PEFT sometimes leaves
@@ -174,14 +175,25 @@ static char *find_level(char *name, const char *level, char **after)
     return NULL;
 }
 
-// What follows a mark: "weight", or "default.weight" with the adapter's name in it.
-static int read_last(struct key *k, const char *after, struct err *err)
+// Is it a module that was saved whole, with modules of its own?
+static bool marks_whole(const char *mark)
 {
-    const char *dot = strrchr(after, '.');
+    return !strcmp(mark, "modules_to_save") || !strcmp(mark, "original_module");
+}
+
+// What follows a mark: "weight", or "default.weight" with the adapter's name in it; behind that
+// name a module that was saved whole may have levels, which become the module's (`end`: where it
+// ends).
+static int read_last(struct key *k, char *end, const char *after, struct err *err)
+{
+    const char *name = strchr(after, '.'), *dot = strrchr(after, '.');
     const char *last = dot ? dot + 1 : after;
-    if ((dot && strchr(after, '.') != dot) || strlen(last) >= sizeof k->last)
+    if ((name != dot && !marks_whole(k->mark)) || strlen(last) >= sizeof k->last)
         return err_set(err, "its name is not one that PEFT gives");
     snprintf(k->last, sizeof k->last, "%s", last);
+    const size_t levels = dot ? (size_t)(dot - name) : 0; // ".linear_1"
+    if (levels) memmove(end, name, levels);
+    end[levels] = 0;
     return 0;
 }
 
@@ -196,9 +208,7 @@ static int key_read(struct key *k, const char *name, struct err *err)
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         if (!(at = find_level(k->module, marks[i], &after)) || at == k->module) continue;
         k->mark = marks[i];
-        if (read_last(k, after, err) < 0) return -1;
-        at[-1] = 0;
-        return 0;
+        return read_last(k, at - 1, after, err);
     }
     char *dot = strrchr(k->module, '.');
     if (!dot || strlen(dot + 1) >= sizeof k->last)
@@ -570,6 +580,11 @@ static int refuse_folder(const char *folder, struct err *err)
                        "'%s' only holds what its run goes on from: checkpoints can be used when "
                        "train.keep is 1 or more while they are written",
                        folder);
+    if (!model && has_file(folder, "training.json"))
+        return err_set(err,
+                       "'%s' holds a training that is not done, and no result yet (/job %s); what "
+                       "train.keep keeps of it can be loaded: %s/checkpoint-N",
+                       folder, folder, folder);
     return err_set(err,
                    "'%s' is not an adapter (it has no adapter_config.json and no "
                    "extra.safetensors)%s",

@@ -10,7 +10,7 @@
 static const char *const word_none[] = { "none", NULL };
 
 const struct setting adapter_settings[] = {
-    { "adapter", SETTING_TEXT, 0, 0, "none", NULL, word_none, STALE_KV,
+    { "adapter", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_KV,
       "Adapter on the model: its folder, or the name of one that /adapter list shows." },
     { "adapter.scale", SETTING_REAL, -100, 100, "1", NULL, NULL, STALE_KV,
       "Multiplies the scale of the adapter's LoRA; weights that it replaces whole are not "
@@ -18,12 +18,18 @@ const struct setting adapter_settings[] = {
     { 0 },
 };
 
+// Spelled differently or not.
 static bool same_folder(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b);
     while (n > 1 && a[n - 1] == '/') n--;
     while (m > 1 && b[m - 1] == '/') m--;
-    return n == m && !memcmp(a, b, n);
+    if (n == m && !memcmp(a, b, n)) return true;
+    char *x = realpath(a, NULL), *y = realpath(b, NULL);
+    const bool same = x && y && !strcmp(x, y);
+    free(x);
+    free(y);
+    return same;
 }
 
 struct adapter *adapters_find(const struct adapters *s, const char *name)

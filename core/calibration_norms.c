@@ -18,7 +18,6 @@ struct norms_sums {
     int64_t room;   // rows there is room for
     bool *there;    // [room]
     int64_t width;
-    struct rows rows;
 };
 
 static struct norms_sums *sums_new(int64_t layers)
@@ -42,7 +41,6 @@ static void norms_release(void *sums)
     free(s->sums);
     free(s->before);
     free(s->there);
-    rows_release(&s->rows);
     free(s);
 }
 
@@ -56,11 +54,11 @@ static bool norms_wants(void *self, enum site site, int layer)
     return site == SITE_LAYER_IN || site == SITE_FINAL;
 }
 
-static int norms_run(void *self, struct graph *g, enum site site, struct site_args *args)
+static int norms_take(void *self, enum site site, const struct site_args *args, struct err *err)
 {
     struct norms_sums *s = self;
     const int64_t l = site == SITE_FINAL ? s->layers : args->layer, n = args->x->shape[0];
-    const float *h = rows_read(&s->rows, g, args->x);
+    const float *h = args->x->data; // [N,D]
     if (args->sequence->n > s->room) {
         s->room = args->sequence->n;
         s->before = xreallocarray(s->before, (size_t)(s->room * s->width), sizeof *s->before);
@@ -81,6 +79,11 @@ static int norms_run(void *self, struct graph *g, enum site site, struct site_ar
         s->there[row] = true;
     }
     return 0;
+}
+
+static int norms_run(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    return look(g, args->x, site, args, norms_take, self);
 }
 
 static struct hook norms_hook(void *sums)

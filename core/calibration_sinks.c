@@ -15,7 +15,6 @@ struct sink_sums {
     double *profile; // [L, D] of |rmsnorm(h_0)|
     double *counts;  // [2, L] sinks, tokens
     double samples;
-    struct rows rows;
 };
 
 static struct sink_sums *sums_new(int64_t layers, int64_t width)
@@ -41,7 +40,6 @@ static void sinks_release(void *sums)
     struct sink_sums *s = sums;
     free(s->profile);
     free(s->counts);
-    rows_release(&s->rows);
     free(s);
 }
 
@@ -50,10 +48,10 @@ static bool sinks_wants(void *self, enum site site, int layer)
     return site == SITE_LAYER_IN;
 }
 
-static int sinks_run(void *self, struct graph *g, enum site site, struct site_args *args)
+static int sinks_take(void *self, enum site site, const struct site_args *args, struct err *err)
 {
     struct sink_sums *s = self;
-    const float *h = rows_read(&s->rows, g, args->x);
+    const float *h = args->x->data; // [N,D]
     const int64_t n = args->x->shape[0], l = args->layer;
     int dims[2];
     sinks_top(h, s->width, dims);
@@ -68,6 +66,11 @@ static int sinks_run(void *self, struct graph *g, enum site site, struct site_ar
     }
     s->samples += l == 0;
     return 0;
+}
+
+static int sinks_run(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    return look(g, args->x, site, args, sinks_take, self);
 }
 
 static struct hook sinks_hook(void *sums)

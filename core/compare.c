@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/flops.h"
+#include "core/look.h"
 #include "core/probes/live.h"
 
 // --- what an answer costs ------------------------------------------------------------------------
@@ -18,25 +19,22 @@ static bool meter_wants(void *self, enum site site, int layer)
 }
 
 // Mean norms of the rows of x [n,D] by modality.
-static void measure_norms(struct compare_meter *m, struct graph *g, const struct site_args *args,
-                          double norm[2])
+static int take_norms(void *self, enum site site, const struct site_args *args, struct err *err)
 {
+    struct compare_meter *m = self;
     const int64_t n = args->x->shape[0], width = args->x->shape[1];
-    float *row = xreallocarray(NULL, (size_t)width, sizeof *row);
-    double sum[2] = { 0 };
+    double *norm = m->cost.norm[site == SITE_FINAL], sum[2] = { 0 };
     int64_t count[2] = { 0 };
     for (int64_t i = 0; i < n; i++) {
         const int text = !site_visual(args, i);
-        struct tensor *x = graph_rows(g, args->x, i, 1);
+        const float *row = (const float *)args->x->data + i * width;
         double squares = 0;
-        if (!x) break;
-        g->backend->download(row, x->data, (size_t)width * sizeof *row);
         for (int64_t k = 0; k < width; k++) squares += (double)row[k] * row[k];
         sum[text] += sqrt(squares);
         count[text]++;
     }
     for (int k = 0; k < 2; k++) norm[k] = count[k] ? sum[k] / (double)count[k] : NAN;
-    free(row);
+    return 0;
 }
 
 static double values_flops(const struct decoder *d, const struct site_args *args)
@@ -66,9 +64,9 @@ static int meter_run(void *self, struct graph *g, enum site site, struct site_ar
     if (site == SITE_FFN) *flops += ffn_flops(m, args);
     if (site == SITE_STEP_LOGITS) *flops += flops_head(c);
     if (site == SITE_KEPT && args->prefill) cost->kept = args->x->shape[0];
-    if (site == SITE_EMBED && args->prefill) measure_norms(m, g, args, cost->norm[0]);
-    if (site == SITE_FINAL && args->prefill) measure_norms(m, g, args, cost->norm[1]);
-    return graph_ok(g) ? 0 : -1;
+    if ((site == SITE_EMBED || site == SITE_FINAL) && args->prefill)
+        return look(g, args->x, site, args, take_norms, m);
+    return 0;
 }
 
 struct hook compare_meter_hook(struct compare_meter *m, const struct settings *s)

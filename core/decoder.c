@@ -20,6 +20,7 @@
 
 #include "core/attend.h"
 #include "core/decoder_parts.h"
+#include "core/look.h"
 #include "core/mem.h"
 #include "core/ops.h"
 
@@ -472,10 +473,10 @@ static struct tensor *layer_end(struct graph *g, const struct layer *layer, stru
     if (args.rows == rows) return args.x;
     if (g->tape || p->sequence->start)
         BUG("rows are dropped while gradients are recorded or samples share a pass");
-    int32_t *alive = xreallocarray(NULL, (size_t)args.x->shape[0], sizeof *alive);
     p->n = args.x->shape[0];
-    for (int64_t i = 0; i < p->n; i++) alive[i] = args.rows[i];
-    free(p->rows);
+    int32_t *alive = arena_alloc_host(g->arena, (size_t)p->n * sizeof *alive);
+    if (!alive) return graph_fail(g, "out of memory on %s", g->backend->name);
+    memcpy(alive, args.rows, (size_t)p->n * sizeof *alive);
     p->rows = alive;
     p->replaced = true;
     p->past = -1;
@@ -537,9 +538,12 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
     struct pass p = {
         .config = &d->config, .sequence = s, .kv = kv, .prefill = prefill, .past = -1
     };
+    struct looks looks;
     p.n = h->shape[0];
+    looks_begin(g, &looks);
     if (kv && !prefill && want == LOGITS_LAST && decoder_step(g, d, kv, s, h, logits)) {
         site_run(g, SITE_STEP_LOGITS, site_of(&p, -1, *logits));
+        looks_end(g);
         return graph_stop(g) ? -1 : 0;
     }
     rope_angles(g, &d->config.rope, d->config.dim, s, NULL, p.n, &p.cos, &p.sin);
@@ -558,7 +562,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
         *logits = h;
     else if (want != LOGITS_NONE && h && graph_ok(g))
         *logits = head_stage(g, &p, d, h, want);
-    free(p.rows);
+    looks_end(g);
     if (graph_stop(g)) return -1;
 
     // Only now the new rows count: whatever failed before, the cache is as it was, or empty where

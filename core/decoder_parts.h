@@ -11,7 +11,7 @@ struct pass {
     struct kv *kv;            // NULL: the layers see the rows of this pass alone
     struct tensor *cos, *sin; // [n, d/2]
     int64_t n;                // rows computed now
-    int32_t *rows;            // [n] of the sequence; NULL: its last n
+    const int32_t *rows;      // [n] of the sequence, in the step arena; NULL: its last n
     bool replaced;            // a method chose these rows: they are all that the next layers hold
     bool prefill;
 

@@ -117,8 +117,10 @@ static struct tensor *step_logits(struct graph *g, const struct decoder *d, stru
 {
     for (int l = 0; l < d->config.layers; l++) {
         struct layer layer = { *p, l, p->past, &d->layer[l], &kv->layer[l] };
+        backend_enter(g->backend, d->layer[l].part);
         h = decoder_layer_stage(g, &layer, h);
     }
+    backend_enter(g->backend, 0);
     return decoder_logits(g, d, h);
 }
 
@@ -127,6 +129,17 @@ static size_t step_room(const struct decoder_config *c)
 {
     const int64_t wide = c->vocab + 4 * c->ffn + 16 * c->hidden + 8 * c->heads * c->dim;
     return (size_t)wide * sizeof(float) + (256 << 10);
+}
+
+// The same on each part of several.
+static void step_reserve(struct graph *g, size_t room)
+{
+    const struct arena_mark mark = arena_mark(g->arena);
+    for (int part = g->backend->parts - 1; part >= 0; part--) {
+        backend_enter(g->backend, part);
+        arena_alloc(g->arena, room);
+    }
+    arena_reset(g->arena, mark);
 }
 
 // Notes the step in r. False where that cannot be.
@@ -141,6 +154,7 @@ static bool step_record(const struct graph *of, const struct decoder *d, struct 
     r->in = graph_new1(&g, DTYPE_F32, d->config.dim / 2 * 2 + 2);
     r->h = graph_new2(&g, DTYPE_F32, 1, d->config.hidden);
     const struct pass p = step_pass(&g, d, kv, s, r->in, keys);
+    step_reserve(&g, step_room(&d->config));
     if (!graph_ok(&g) || g.backend->record() < 0) return false;
     r->out = step_logits(&g, d, kv, &p, r->h);
     r->recording = g.backend->recorded();

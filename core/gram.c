@@ -92,14 +92,17 @@ static int head_outputs(struct graph *g, struct tensor *slices, const float *v, 
 static int products(struct graph *g, const float *u, int64_t m, int64_t heads, int64_t out,
                     float *gram)
 {
+    struct arena_mark scratch = graph_scratch_begin(g);
+    struct tensor *x = graph_upload(g, DTYPE_F32, 2, (int64_t[]){ m * heads, out }, u);
+    struct tensor *all = graph_new2(g, DTYPE_F32, m * heads, heads); // [m*H,H]
     for (int64_t i = 0; i < m && graph_ok(g); i++) {
-        struct arena_mark scratch = graph_scratch_begin(g);
-        struct tensor *x =
-            graph_upload(g, DTYPE_F32, 2, (int64_t[]){ heads, out }, u + i * heads * out);
-        struct tensor *y = op_matmul(g, x, x, NULL); // [H,H]
-        if (y) g->backend->download(gram + i * heads * heads, y->data, tensor_bytes(y));
-        graph_scratch_end(g, scratch);
+        struct arena_mark one = graph_scratch_begin(g);
+        struct tensor *rows = graph_rows(g, x, i * heads, heads); // [H,D]
+        op_copy_rows_into(g, all, i * heads, op_matmul(g, rows, rows, NULL));
+        graph_scratch_end(g, one);
     }
+    if (graph_ok(g)) g->backend->download(gram, all->data, tensor_bytes(all));
+    graph_scratch_end(g, scratch);
     return graph_ok(g) ? 0 : -1;
 }
 

@@ -59,6 +59,7 @@ static void *no_memory(struct graph *g, size_t bytes)
         return graph_fail(g, "out of memory: %.1f MB more are needed on %s", (double)bytes / 1e6,
                           g->backend->name);
     g->backend->memory(&unused, &total);
+    if (!total) return graph_fail(g, "%s", g->backend->failure()); // it does not answer
     return graph_fail(g,
                       "out of memory: %.1f MB more are needed on %s, where %.1f of %.1f MB are "
                       "free; a shorter context (/set ctx.max), a smaller batch, or --device cpu",

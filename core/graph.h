@@ -26,6 +26,7 @@
 #include "kernels/backend.h"
 
 struct hooks;
+struct looks;
 struct settings;
 struct tape;
 
@@ -41,6 +42,7 @@ struct graph {
     struct arena *arena;             // step arena: results of the ops
     struct tape *tape;               // records the pass for gradients (core/tape.h); NULL = no
     const struct hooks *hooks;       // who looks and who changes (core/hooks.h); NULL = nobody
+    struct looks *looks;             // not yet taken (core/look.h); NULL = whoever looks waits
     const struct settings *settings; // they do not change during a pass; NULL = defaults
     enum matmul_mode matmul;         // from compute.matmul
     const atomic_bool *cancel;       // set by another thread or a signal: stop at the next layer

@@ -62,7 +62,8 @@ struct site_args {
     int64_t past;                    // keys of this layer before this pass: row i is key past+i
     const struct sequence *sequence; // of the whole conversation so far
     const int32_t *rows;             // [N] rows of `sequence` alive here; NULL: row i is past+i
-    const int32_t *keys;             // [P] rows of `sequence` that the keys are; NULL: key i is i
+    const int32_t *keys;             // [P] rows of `sequence` that the keys are; NULL: key i is i;
+                                     // like `rows` they last until the pass ends
     const struct kv *kv;             // decoder: what was cached before this pass; NULL: nothing is
     struct seen_keys seen;           // SITE_VALUES: methods may say what rows see
     bool prefill;                    // false while single tokens are generated

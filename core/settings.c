@@ -165,16 +165,36 @@ static char *spell(const struct setting *row, const char *value, struct err *err
     case SETTING_INTEGER:
     case SETTING_REAL: return spell_number(row, value, err);
     case SETTING_CHOICE: refuse_choice(row, value, err); return NULL;
-    case SETTING_TEXT: return xstrdup(value);
+    case SETTING_TEXT:
+    case SETTING_PATH: return xstrdup(value);
     case SETTING_LIST: return list_spell(row, value, err);
     case SETTING_REALS: return reals_spell(row, value, err);
     }
     BUG("setting %s has no type", row->key);
 }
 
+char *settings_kept(const char *key, const char *value)
+{
+    const struct setting *row = settings_find(key);
+    const bool path = row && row->type == SETTING_PATH && !word_find(row->choices, value);
+    char *whole = path ? realpath(value, NULL) : NULL;
+    return whole ? whole : xstrdup(value);
+}
+
+bool settings_group(const char *name)
+{
+    const struct setting *row;
+    const size_t n = strlen(name);
+    for (int i = 0; (row = settings_row(i)); i++)
+        if (!strncmp(row->key, name, n) && row->key[n] == '.') return true;
+    return false;
+}
+
 int settings_unknown(const char *key, struct err *err)
 {
     const char *near = settings_nearest(key);
+    if (settings_group(key))
+        return err_set(err, "'%s' is a group of settings: /settings %s lists them", key, key);
     return near ? err_set(err, "there is no setting '%s': did you mean '%s'?", key, near)
                 : err_set(err, "there is no setting '%s' (/settings lists them)", key);
 }

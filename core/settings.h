@@ -21,6 +21,7 @@ enum setting_type {
     SETTING_REAL,    // min..max
     SETTING_CHOICE,  // one of choices
     SETTING_TEXT,    // anything
+    SETTING_PATH,    // a file or folder
     SETTING_LIST,    // layers: 3 | 2-5,22-29 | 60%-80%
     SETTING_REALS,   // numbers min..max: 0.5,0.25
 };
@@ -51,7 +52,12 @@ const struct setting *settings_row(int index);
 const struct setting *settings_find(const char *key); // NULL if unknown
 // The known key nearest to what was typed, for "did you mean"; NULL if none is near.
 const char *settings_nearest(const char *key);
-// Says that there is no such setting, and which one may be meant. Returns -1.
+// The value as it is kept for another day, which may be spent in another folder: a path whole, if
+// there is something. Belongs to the caller (free).
+char *settings_kept(const char *key, const char *value);
+// Do keys begin with `name` and a point?
+bool settings_group(const char *name);
+// Says that there is no such setting, and which one or ones may be meant. Returns -1.
 int settings_unknown(const char *key, struct err *err);
 
 // A set of values; new ones hold the defaults. Copies are independent (immutable snapshots).

@@ -174,13 +174,26 @@ static void stage_token(struct decoding *r, int stage, const char *text, size_t 
     }
 }
 
+// Messages are C strings: a NUL byte, which a model may well say, would hide what follows it.
+static void give_out(struct buf *out, const char *text, size_t length)
+{
+    for (const char *nul; length && (nul = memchr(text, 0, length));) {
+        const size_t n = (size_t)(nul - text);
+        buf_add(out, text, n);
+        buf_puts(out, "\xEF\xBF\xBD"); // U+FFFD
+        text += n + 1;
+        length -= n + 1;
+    }
+    buf_add(out, text, length);
+}
+
 // What arrives at a stage; behind the last one it is given out. A stage that works on tokens waits
 // for the whole text when it comes in pieces (no known file has such a decoder).
 static void stage_push(struct decoding *r, int stage, const char *text, size_t length)
 {
     const struct tokenizer *t = r->d->tokenizer;
     if (stage == t->decode_count) {
-        buf_add(r->out, text, length);
+        give_out(r->out, text, length);
         return;
     }
     const struct decode *s = &t->decodes[stage];

@@ -2,11 +2,20 @@
 //
 // The files are written for Oniguruma (Ruby's dialect). What it says otherwise than PCRE2 is
 // rewritten before compiling:
-//   \s \w \h      other sets of characters (PCRE2 counts U+180E as white; \h is a hexadecimal
-//   digit) \p{Han}       the script; PCRE2 means the script extensions [a&&[^b]]     intersection
-//   of sets -> (?:(?![b])[a]) [a[bc]]       union of sets -> [abc] x{1,3}+       a repeated repeat,
-//   not a possessive one -> (?:x{1,3})+ x{,3}         from nought to three ^ $           at every
-//   line
+//   \s \w \h      other sets of characters (PCRE2 counts U+180E as white; \h is a hex digit)
+//
+//   \p{Han}       the script; PCRE2 means the script extensions
+//
+//   [a&&[^b]]     intersection of sets -> (?:(?![b])[a])
+//
+//   [a[bc]]       union of sets -> [abc]
+//
+//   x{1,3}+       a repeated repeat, not a possessive one -> (?:x{1,3})+
+//
+//   x{,3}         from nought to three
+//
+//   ^ $           at every line
+//
 // Matching is bounded in steps, memory and time, so that a hostile pattern gives an error.
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +31,7 @@ enum {
     HEAP_LIMIT = 256 * 1024,        // KiB
     STACK_LIMIT = 64 * 1024 * 1024, // bytes; a long run in a group takes some 30 bytes a character
 };
+static const size_t TEXT_MAX = (size_t)256 << 20; // bytes that replacements may make of a text
 
 #define WHITE  \
     "\\t-\\r " \
@@ -388,6 +398,11 @@ int replace_all(struct search *s, const struct pattern *p, const char *content, 
         if (!found) break;
         buf_add(out, text + done, start - done);
         buf_puts(out, content);
+        if (out->length > TEXT_MAX)
+            return err_set(err,
+                           "the tokenizer's replacements make this text longer than %zu MB: its "
+                           "tokenizer.json cannot be right",
+                           TEXT_MAX >> 20);
         done = end;
         int32_t c;
         from =

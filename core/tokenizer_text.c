@@ -226,7 +226,7 @@ static int split_metaspace(struct encoder *e, const struct split *p, int step, c
     bool prepend =
         p->prepend == PREPEND_ALWAYS || (p->prepend == PREPEND_FIRST && first && e->begins);
     if (prepend && !marked && !(first && e->continues)) buf_puts(b, p->text);
-    replace_all(&e->search, &space, p->text, text, length, b, e->err);
+    if (replace_all(&e->search, &space, p->text, text, length, b, e->err) < 0) return -1;
     if (!p->pattern.literal) return split_step(e, step + 1, b->data, b->length, first);
     struct split at_mark = { .pattern = p->pattern, .behaviour = KEEP_NEXT };
     return split_pattern(e, &at_mark, step + 1, b->data, b->length, first);

@@ -227,6 +227,7 @@ static int run_parts(float *part, const struct attention_call *call, const struc
     const size_t shared = (size_t)HEADS *
                           ((size_t)(1 + FEW_WARPS) * (size_t)c.width + (size_t)s.part) *
                           sizeof(float);
+    if (shared > SHARED_PLAIN && cuda_allow_shared("attention", kernel, shared) < 0) return -1;
     return LAUNCH(kernel, grid, FEW_THREADS, shared, part, c, s);
 }
 

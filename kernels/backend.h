@@ -36,9 +36,16 @@ struct backend {
     void *(*alloc)(size_t bytes);
     void (*release)(void *memory);
     void (*upload)(void *device, const void *host, size_t bytes);
+    // Waits for everything that was asked before.
     void (*download)(void *host, const void *device, size_t bytes);
+    // The same without waiting, where the memory lies apart (else NULL): the bytes, as they are now
+    // in the order of the ops, come to host memory of the device's own. `downloaded` waits for the
+    // oldest that nobody has taken and gives it, until the next download_later; NULL: it failed
+    // (failure() says why). False: no room before some are taken, or ever.
+    bool (*download_later)(const void *device, size_t bytes);
+    const void *(*downloaded)(void);
     // Bytes of the device's memory that are free, and all (of the part that ops run on); NULL where
-    // it is the host's.
+    // it is the host's. Both 0: the device does not answer, failure() says why.
     void (*memory)(size_t *unused, size_t *total);
     // Number of compute threads from now on (CPU); 0 = one per core.
     void (*set_threads)(int count);
@@ -52,7 +59,8 @@ struct backend {
     // Ops noted once and run again at one blow; all NULL where the device cannot. Between record
     // and recorded ops of this thread are noted instead of computed, on the memory they were given:
     // who plays them puts other numbers there. Uploads, downloads and ops that need more scratch
-    // than was needed before cannot be noted: recorded then gives NULL and failure() says why.
+    // than was needed before cannot be noted: recorded then gives NULL and failure() says why. Of
+    // several parts they are noted too; who has entered another is back before recorded and play.
     int (*record)(void);
     void *(*recorded)(void);
     // 0, -1, or 1: the ops' scratch has moved since, they must be recorded again.

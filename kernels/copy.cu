@@ -1,9 +1,18 @@
 // kernels/copy.cu -- copies between the host and the GPU.
 //
-// Large uploads (weights, from a mapped file) go through a ring of pinned parts: while one part is
-// on its way, threads fetch the next from the file's pages, which the system reads meanwhile. The
-// call returns when the last part has left the host's memory; the GPU's stream holds the rest in
-// order. Without room for pinned memory, and for small things, the driver copies by itself.
+// Uploads go through a ring of pinned parts, small ones one behind the other in a part. CUDA does
+// not promise that a copy from other memory has read it when the call returns ("might be
+// synchronous"), and what is uploaded is gone by then. Of large ones (weights, from a mapped file)
+// one part is on its way while threads fetch the next from the file's pages, which the system reads
+// meanwhile. The call returns when the last byte has left the host's memory; the GPU's stream holds
+// the rest in order. Without room for pinned memory the driver copies by itself, and the call waits
+// for it.
+//
+// Downloads that nobody waits for (what probes look at) come to a pinned ring of their own, handed
+// out and taken back in order. They stand on the stream of the ops: nothing else need keep what is
+// copied from being written over, and who looks computes longer than the bus takes.
+#include <string.h>
+
 #include <algorithm>
 #include <thread>
 #include <vector>
@@ -13,12 +22,13 @@
 static constexpr size_t PART = 16 << 20, LARGE = 1 << 20, BOUNCE = 4 << 20;
 static constexpr int PARTS = 3, FETCHERS = 4;
 
-// One for each GPU; kept from its first large copy on.
+// One for each GPU; kept from its first copy on.
 static struct ring {
     bool tried, there;
     char *part[PARTS];
     cudaEvent_t left[PARTS]; // the part's bytes have reached the GPU
-    int next;
+    int at;                  // the part that is being filled
+    size_t used;             // of it
 } rings[CUDA_PARTS_MOST];
 
 static struct {
@@ -51,7 +61,7 @@ static bool ring_ready(struct ring *r)
 // Several threads: one alone cannot read a file's pages as fast as the bus takes them.
 static void fetch(char *to, const char *from, size_t bytes)
 {
-    const size_t share = (bytes / FETCHERS + 4095) / 4096 * 4096 + 4096;
+    const size_t share = bytes < LARGE ? bytes : (bytes / FETCHERS + 4095) / 4096 * 4096 + 4096;
     std::vector<std::thread> others;
     size_t done = std::min(share, bytes);
     try {
@@ -67,34 +77,49 @@ static void fetch(char *to, const char *from, size_t bytes)
     for (std::thread &t : others) t.join();
 }
 
+// Goes on in the next part, when what it held has left.
+static cudaError_t next_part(struct ring *r, cudaStream_t stream)
+{
+    const cudaError_t error = cudaEventRecord(r->left[r->at], stream);
+    if (error != cudaSuccess) return error;
+    r->at = (r->at + 1) % PARTS;
+    r->used = 0;
+    return cudaEventSynchronize(r->left[r->at]);
+}
+
 static cudaError_t upload_parts(struct ring *r, char *device, const char *host, size_t bytes,
                                 cudaStream_t stream)
 {
-    for (size_t at = 0; at < bytes; at += PART) {
-        const size_t size = std::min(PART, bytes - at);
-        const int i = r->next;
-        cudaError_t error = cudaEventSynchronize(r->left[i]);
+    for (size_t at = 0; at < bytes;) {
+        cudaError_t error = r->used < PART ? cudaSuccess : next_part(r, stream);
         if (error != cudaSuccess) return error;
-        fetch(r->part[i], host + at, size);
-        error = cudaMemcpyAsync(device + at, r->part[i], size, cudaMemcpyHostToDevice, stream);
-        if (error == cudaSuccess) error = cudaEventRecord(r->left[i], stream);
+        const size_t size = std::min(PART - r->used, bytes - at);
+        char *const part = r->part[r->at] + r->used;
+        fetch(part, host + at, size);
+        error = cudaMemcpyAsync(device + at, part, size, cudaMemcpyHostToDevice, stream);
         if (error != cudaSuccess) return error;
-        r->next = (i + 1) % PARTS;
+        at += size;
+        r->used = std::min(PART, (r->used + size + 63) / 64 * 64);
     }
     return cudaSuccess;
 }
 
-// Memory that is not pinned is read before the call returns.
+static cudaError_t upload_waiting(void *device, const void *host, size_t bytes, cudaStream_t stream)
+{
+    const cudaError_t error = cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream);
+    return error == cudaSuccess ? cudaStreamSynchronize(stream) : error;
+}
+
+// The host's memory has been read when it returns.
 void cuda_upload(void *device, const void *host, size_t bytes)
 {
     const cudaStream_t stream = cuda_stream();
     if (!bytes || cuda_unrecordable("an upload")) return;
     struct ring *ring = &rings[cuda_part()];
-    const bool large = bytes >= LARGE && ring_ready(ring);
     cuda_broke("copying to the GPU",
-               large ? upload_parts(ring, static_cast<char *>(device),
-                                    static_cast<const char *>(host), bytes, stream)
-                     : cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream));
+               ring_ready(ring) ? upload_parts(ring, static_cast<char *>(device),
+                                               static_cast<const char *>(host), bytes, stream)
+                                : upload_waiting(device, host, bytes, stream));
 }
 
 // What fits comes through pinned memory: the driver's own way there is several times as long.
@@ -116,4 +141,67 @@ void cuda_download(void *host, const void *device, size_t bytes)
         memset(host, 0, bytes);
     else if (bounced)
         memcpy(host, bounce.memory, bytes);
+}
+
+// --- downloads that nobody waits for -------------------------------------------------------------
+
+static constexpr size_t LATER = 64 << 20;
+static constexpr int LATER_MOST = 512;
+
+// A stretch of the ring. Each GPU has events of its own.
+struct parcel {
+    size_t from, to;
+    cudaEvent_t there[CUDA_PARTS_MOST], arrived;
+};
+
+static struct {
+    bool tried;
+    char *memory; // LATER bytes
+    struct parcel parcel[LATER_MOST];
+    int first, count; // of those that nobody has taken
+} later;
+
+// Where so many bytes fit behind the newest parcel and before the oldest; LATER: nowhere.
+static size_t later_room(size_t bytes)
+{
+    if (later.count == LATER_MOST || bytes > LATER) return LATER;
+    if (!later.count) return 0;
+    const size_t begin = later.parcel[later.first].from;
+    const size_t end = later.parcel[(later.first + later.count - 1) % LATER_MOST].to;
+    if (end <= begin) return begin - end >= bytes ? end : LATER;
+    if (LATER - end >= bytes) return end;
+    return begin >= bytes ? 0 : LATER;
+}
+
+bool cuda_download_later(const void *device, size_t bytes)
+{
+    const cudaStream_t stream = cuda_stream();
+    if (!bytes || cuda_unrecordable("a download")) return false;
+    if (!later.tried) later.tried = true, later.memory = pinned(LATER);
+    const size_t size = (bytes + 63) / 64 * 64; // so that the next is aligned
+    const size_t at = later.memory ? later_room(size) : LATER;
+    if (at == LATER) return false;
+    struct parcel *p = &later.parcel[(later.first + later.count) % LATER_MOST];
+    cudaEvent_t *there = &p->there[cuda_part()];
+    cudaError_t error = cudaSuccess;
+    if (!*there) error = cudaEventCreateWithFlags(there, cudaEventDisableTiming);
+    if (error == cudaSuccess)
+        error = cudaMemcpyAsync(later.memory + at, device, bytes, cudaMemcpyDeviceToHost, stream);
+    if (error == cudaSuccess) error = cudaEventRecord(*there, stream);
+    cuda_broke("copying from the GPU", error);
+    if (error != cudaSuccess) return false;
+    p->from = at, p->to = at + size, p->arrived = *there;
+    later.count++;
+    return true;
+}
+
+const void *cuda_downloaded(void)
+{
+    if (!later.count) return nullptr;
+    const struct parcel *p = &later.parcel[later.first];
+    const cudaError_t error = cudaEventSynchronize(p->arrived);
+    later.first = (later.first + 1) % LATER_MOST;
+    later.count--;
+    cuda_broke("copying from the GPU", error);
+    return error == cudaSuccess ? later.memory + p->from : nullptr;
 }

@@ -15,6 +15,7 @@ static struct gpu {
     void *scratch;    // grows only
     size_t scratch_size;
     bool early; // kernels may begin before the one in front has ended
+    bool fresh; // it was entered, and no kernel has asked for that since
 } gpus[CUDA_PARTS_MOST];
 
 static struct {
@@ -57,9 +58,12 @@ cudaStream_t cuda_stream(void)
     return here()->stream;
 }
 
+// Not the first one after another GPU's: that is no kernel of this stream.
 bool cuda_early(void)
 {
-    return here()->early;
+    const bool early = here()->early && !here()->fresh;
+    here()->fresh = false;
+    return early;
 }
 
 int cuda_processors(void)
@@ -67,23 +71,44 @@ int cuda_processors(void)
     return here()->processors;
 }
 
+// After a fault of a kernel every call fails, to the end of the process.
+static int tell(const char *what, cudaError_t error)
+{
+    size_t unused, total;
+    const bool lost = cudaMemGetInfo(&unused, &total) != cudaSuccess;
+    return cuda_fail("%s: %s%s", what, cudaGetErrorString(error),
+                     lost ? "; the GPU is lost to this run of the program, start it again" : "");
+}
+
 int cuda_started(const char *kernel)
 {
     const cudaError_t error = cudaGetLastError();
     if (device.broken) return -1; // its reason stays
-    return error ? cuda_fail("%s: %s", kernel, cudaGetErrorString(error)) : 0;
+    return error ? tell(kernel, error) : 0;
 }
 
-// The GPU that is left notes where it is; the one that is entered goes on from there.
+// In a recording a failure is that of the recording alone.
+static void moved(const char *what, cudaError_t error)
+{
+    if (error == cudaSuccess) return;
+    if (cuda_unrecordable(what))
+        cudaGetLastError();
+    else
+        cuda_broke(what, error);
+}
+
+// The GPU that is left notes where it is; the one that is entered goes on from there. Where ops are
+// being noted that draws it into the recording; whoever goes back before the end joins it.
 static int enter(int part)
 {
     const int before = device.at;
     if (part < 0 || part == before || part >= device.count) return before;
     cudaStream_t stream = cuda_stream();
-    cuda_broke("leaving a GPU", cudaEventRecord(here()->left, stream));
+    moved("leaving a GPU", cudaEventRecord(here()->left, stream));
     device.at = part;
     stream = cuda_stream();
-    cuda_broke("entering a GPU", cudaStreamWaitEvent(stream, gpus[before].left, 0));
+    moved("entering a GPU", cudaStreamWaitEvent(stream, gpus[before].left, 0));
+    here()->fresh = true;
     return before;
 }
 
@@ -93,8 +118,10 @@ static void *device_alloc(size_t bytes)
 {
     void *memory = nullptr;
     cuda_stream();
-    if (cudaMalloc(&memory, bytes ? bytes : 1) == cudaSuccess) return memory;
+    const cudaError_t error = cudaMalloc(&memory, bytes ? bytes : 1);
+    if (error == cudaSuccess) return memory;
     cudaGetLastError(); // it is told here: no later op failed
+    if (error != cudaErrorMemoryAllocation) cuda_broke("taking memory", error);
     return nullptr;
 }
 
@@ -122,12 +149,17 @@ void *cuda_scratch(size_t bytes)
     device_release(g->scratch); // waits for the ops that use it
     g->scratch = device_alloc(size);
     g->scratch_size = g->scratch ? size : 0;
-    if (g->scratch) return g->scratch;
+    if (g->scratch || device.broken) return g->scratch;
     size_t unused, total;
     device_memory(&unused, &total);
     cuda_fail("out of memory on cuda:%d: an op needs %.1f MB of scratch, %.1f of %.1f MB are free",
               g->number, (double)size / 1e6, (double)unused / 1e6, (double)total / 1e6);
     return nullptr;
+}
+
+const void *cuda_scratch_of(int part)
+{
+    return gpus[part].scratch;
 }
 
 size_t cuda_scratch_held(void)
@@ -141,7 +173,7 @@ void cuda_broke(const char *what, cudaError_t error)
 {
     if (error == cudaSuccess || device.broken) return;
     device.broken = true;
-    cuda_fail("%s: %s", what, cudaGetErrorString(error));
+    tell(what, error);
 }
 
 // --- the table -----------------------------------------------------------------------------------
@@ -167,6 +199,8 @@ static struct backend table = {
     .release = device_release,
     .upload = cuda_upload,
     .download = cuda_download,
+    .download_later = cuda_download_later,
+    .downloaded = cuda_downloaded,
     .memory = device_memory,
     .set_threads = set_threads,
     .threads = threads,
@@ -225,6 +259,28 @@ static int look(int number, struct cuda_gpu *it, char *why, size_t room)
     return 0;
 }
 
+// Every file's kernels are made for the same GPUs as this one.
+static __global__ void any_kernel(void)
+{
+}
+
+// Has the library kernels for this GPU, and do they know how to wait for the one in front?
+static int look_at_kernels(struct gpu *g, const struct cudaDeviceProp *p, char *why, size_t room)
+{
+    struct cudaFuncAttributes made;
+    const cudaError_t error = cudaFuncGetAttributes(&made, any_kernel);
+    if (error == cudaSuccess) {
+        g->early = made.ptxVersion >= 90; // cuda_former() is empty in others
+        return 0;
+    }
+    cudaGetLastError();
+    snprintf(why, room,
+             "cuda:%d is an sm_%d%d, for which this library has no kernels (%s): `make cuda "
+             "CUDA_ARCH=%d%d` makes them",
+             g->number, p->major, p->minor, cudaGetErrorString(error), p->major, p->minor);
+    return -1;
+}
+
 // GPU `number` becomes part `part`, and the one that ops run on.
 static int open_part(int part, int number, char *why, size_t room)
 {
@@ -232,7 +288,7 @@ static int open_part(int part, int number, char *why, size_t room)
     struct gpu *g = &gpus[part];
     char *end = device.text + strlen(device.text);
     if (properties(number, &p, why, room) < 0) return -1;
-    *g = { .number = number, .processors = p.multiProcessorCount, .early = p.major >= 9 };
+    *g = { .number = number, .processors = p.multiProcessorCount };
     cudaError_t error = cudaSetDevice(number);
     if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking);
     if (error == cudaSuccess) error = cudaEventCreateWithFlags(&g->left, cudaEventDisableTiming);
@@ -244,6 +300,7 @@ static int open_part(int part, int number, char *why, size_t room)
         snprintf(why, room, "cuda:%d: %s", number, cudaGetErrorString(error));
         return -1;
     }
+    if (look_at_kernels(g, &p, why, room) < 0) return -1;
     if (matmul_open() == 0) return 0;
     snprintf(why, room, "cuda:%d: %s", number, device.failure);
     return -1;
@@ -259,9 +316,9 @@ static int join_parts(int count, char *why, size_t room)
             cudaError_t error = cudaDeviceCanAccessPeer(&can, gpus[i].number, gpus[k].number);
             if (error == cudaSuccess) error = cudaSetDevice(gpus[i].number);
             if (error == cudaSuccess && can) error = cudaDeviceEnablePeerAccess(gpus[k].number, 0);
+            if (error != cudaSuccess) cudaGetLastError(); // no op failed
             if (error == cudaErrorPeerAccessAlreadyEnabled) error = cudaSuccess;
             if (error == cudaSuccess && can) continue;
-            cudaGetLastError();
             snprintf(why, room, "cuda:%d cannot reach the memory of cuda:%d%s%s", gpus[i].number,
                      gpus[k].number, error ? ": " : "", error ? cudaGetErrorString(error) : "");
             return -1;
@@ -293,14 +350,6 @@ static int open_parts(const int *numbers, int count, char *why, size_t room)
     return count > 1 ? join_parts(count, why, room) : 0;
 }
 
-// Steps of several GPUs are not recorded.
-static void use_parts(int count)
-{
-    table.parts = count;
-    table.enter = enter;
-    table.record = nullptr, table.recorded = nullptr, table.play = nullptr, table.forget = nullptr;
-}
-
 // What a failure leaves open stays so: the program computes on the CPU from then on.
 static const struct backend *open_gpus(const int *numbers, int count, char *why, size_t room)
 {
@@ -312,7 +361,7 @@ static const struct backend *open_gpus(const int *numbers, int count, char *why,
     const int status = open_parts(numbers, count, why, room);
     device.at = 0, entered = -1;
     if (status < 0) return nullptr;
-    if (count > 1) use_parts(count);
+    if (count > 1) table.parts = count, table.enter = enter;
     device.count = count;
     return &table;
 }
@@ -329,7 +378,7 @@ static int product(float *y, const void *x, const void *w, int64_t n, int64_t k,
                                   .row = m,
                                   .bias = nullptr,
                                   .add = false };
-    return lt_multiply(&p);
+    return lt_can(&p) ? lt_multiply(&p) : cuda_fail("cuBLASLt has no algorithm for it");
 }
 
 extern "C" __attribute__((visibility("default"))) const struct cuda_library *vlmsh_cuda_library(

@@ -34,17 +34,23 @@ int cuda_part(void);
 // Memory for one op, until the next op takes some; NULL when there is none (the failure is noted).
 void *cuda_scratch(size_t bytes);
 size_t cuda_scratch_held(void);
+const void *cuda_scratch_of(int part); // where it lies now; NULL: none
 // Notes why an op failed; returns -1.
 int cuda_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // 0, or -1 with the failure of the kernel just started (or of an earlier one) noted.
 int cuda_started(const char *kernel);
-// Lets a kernel have so many bytes of dynamic shared memory, more than 48 KB too. 0 or -1.
+// Lets a kernel have so many bytes of dynamic shared memory, more than 48 KB too, which without it
+// is the most together with what the kernel has of a fixed size. 0 or -1.
+static constexpr size_t SHARED_PLAIN = 47 << 10;
 template <typename Kernel>
 static inline int cuda_allow_shared(const char *name, Kernel kernel, size_t bytes)
 {
+    cuda_stream(); // its GPU
     const cudaError_t error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    return error ? cuda_fail("%s: %s", name, cudaGetErrorString(error)) : 0;
+    if (error == cudaSuccess) return 0;
+    cudaGetLastError(); // it is told here: no later op failed
+    return cuda_fail("%s: %zu bytes of shared memory: %s", name, bytes, cudaGetErrorString(error));
 }
 // Notes that a copy failed, if it did: the next op says so.
 void cuda_broke(const char *what, cudaError_t error);
@@ -52,6 +58,8 @@ void cuda_broke(const char *what, cudaError_t error);
 // copy.cu
 void cuda_upload(void *device, const void *host, size_t bytes);
 void cuda_download(void *host, const void *device, size_t bytes);
+bool cuda_download_later(const void *device, size_t bytes);
+const void *cuda_downloaded(void);
 
 // record.cu: as backend.h says. cuda_unrecordable: if ops are being noted, that cannot be (the
 // reason is); true then.

@@ -1,4 +1,5 @@
-// kernels/lt.cu -- cuBLASLt: products, and which of its algorithms each shape uses.
+// kernels/lt.cu -- cuBLASLt: products, and which of its algorithms each shape uses. What it
+// refuses, and what its algorithms cannot be trusted with, goes to product.cu.
 //
 // The step easy to get wrong: cuBLASLt's matrices lie column by column. What is y[n,m] here is its
 // D[m,n]; a side [rows,K] is its [K,rows], so the side that stands first there is b.
@@ -9,14 +10,14 @@
 #include "kernels/matmul_cuda.h"
 
 static constexpr int WORKSPACE = 32 << 20, PLANS = 512;
-static constexpr uint32_t ALIGN_MOST = 256;
+static constexpr uint32_t ALIGN_MOST = 256, ALIGN_BIAS = 16;
 
 // What an algorithm is chosen for.
 struct shape_key {
     int64_t n, m, k, row, a_line, b_line;
-    int32_t dtype, y_dtype, a_turned, b_turned, add, bias, gelu;
-    uint32_t align_a, align_b, align_y;
-    int32_t part; // of the device
+    int32_t dtype, y_dtype, a_turned, b_turned, add, gelu;
+    uint32_t align_a, align_b, align_y, align_bias; // align_bias 0: none
+    int32_t part;                                   // of the device
 };
 
 struct plan {
@@ -38,7 +39,7 @@ static struct {
 
 static int failed(const char *what, cublasStatus_t status)
 {
-    return cuda_fail("cublasLt, %s: status %d", what, (int)status);
+    return cuda_fail("cublasLt, %s: %s", what, cublasLtGetStatusString(status));
 }
 
 int matmul_open(void)
@@ -84,21 +85,23 @@ static void set(struct plan *p, cublasLtMatmulDescAttributes_t what, const void 
     cublasLtMatmulDescSetAttribute(p->operation, what, value, size);
 }
 
-static cublasStatus_t plan_describe(struct plan *p)
+// The bias is needed here too: cuBLASLt reads from its address how it is aligned.
+static cublasStatus_t plan_describe(struct plan *p, const float *bias)
 {
     const struct shape_key *k = &p->key;
     const enum dtype dtype = (enum dtype)k->dtype;
     // K runs down a side that is not turned; the first side must have it across, the second down.
     const cublasOperation_t first = k->b_turned ? CUBLAS_OP_N : CUBLAS_OP_T;
     const cublasOperation_t second = k->a_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const cublasLtEpilogue_t epilogue = k->gelu   ? CUBLASLT_EPILOGUE_GELU_BIAS
-                                        : k->bias ? CUBLASLT_EPILOGUE_BIAS
-                                                  : CUBLASLT_EPILOGUE_DEFAULT;
+    const cublasLtEpilogue_t epilogue = k->gelu ? CUBLASLT_EPILOGUE_GELU_BIAS
+                                        : bias  ? CUBLASLT_EPILOGUE_BIAS
+                                                : CUBLASLT_EPILOGUE_DEFAULT;
     cublasStatus_t s = cublasLtMatmulDescCreate(&p->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     if (s != CUBLAS_STATUS_SUCCESS) return s;
     set(p, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
     set(p, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
     set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (bias) set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
     if ((s = side_layout(&p->first, dtype, k->b_turned, k->m, k->k, k->b_line)) !=
             CUBLAS_STATUS_SUCCESS ||
         (s = side_layout(&p->second, dtype, k->a_turned, k->n, k->k, k->a_line)) !=
@@ -131,22 +134,31 @@ static cublasStatus_t plan_choose(struct plan *p)
     s = cublasLtMatmulAlgoGetHeuristic(lt.of[p->key.part].handle, p->operation, p->first, p->second,
                                        p->result, p->result, wish, 1, &found, &count);
     cublasLtMatmulPreferenceDestroy(wish);
-    if (s == CUBLAS_STATUS_SUCCESS && !count) s = CUBLAS_STATUS_NOT_SUPPORTED;
+    if (s == CUBLAS_STATUS_SUCCESS) s = count ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
     if (s == CUBLAS_STATUS_SUCCESS) p->algorithm = found.algo;
     return s;
 }
 
+// Does the status say that this product is not for cuBLASLt?
+static bool refuses(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+           status == CUBLAS_STATUS_ARCH_MISMATCH;
+}
+
 // The plan, also of a product that cuBLASLt refuses: it is not asked again.
-static struct plan *plan_find(const struct shape_key *key, cublasStatus_t *status)
+static struct plan *plan_find(const struct shape_key *key, const float *bias,
+                              cublasStatus_t *status)
 {
     for (int i = 0; i < lt.count; i++)
         if (!memcmp(&lt.plans[i].key, key, sizeof *key)) return &lt.plans[i];
     struct plan *p = &lt.plans[lt.next];
     plan_release(p);
     p->key = *key;
-    *status = plan_describe(p);
+    *status = plan_describe(p, bias);
     if (*status == CUBLAS_STATUS_SUCCESS) *status = plan_choose(p);
-    p->refused = *status == CUBLAS_STATUS_NOT_SUPPORTED;
+    // Of the bias no preference tells it: an algorithm that reads more at a time would fault.
+    p->refused = refuses(*status) || (bias && key->align_bias < ALIGN_BIAS);
     if (*status != CUBLAS_STATUS_SUCCESS && !p->refused) {
         plan_release(p);
         return nullptr;
@@ -164,9 +176,9 @@ static struct shape_key key_of(const struct lt_product *p)
     key.a_line = p->a.line, key.b_line = p->b.line;
     key.dtype = p->a.dtype, key.y_dtype = p->y_dtype;
     key.a_turned = p->a.turned, key.b_turned = p->b.turned;
-    key.add = p->add, key.bias = p->bias != nullptr, key.gelu = p->gelu;
+    key.add = p->add, key.gelu = p->gelu;
     key.align_a = alignment(p->a.data), key.align_b = alignment(p->b.data);
-    key.align_y = alignment(p->y);
+    key.align_y = alignment(p->y), key.align_bias = p->bias ? alignment(p->bias) : 0;
     key.part = cuda_part();
     return key;
 }
@@ -176,7 +188,7 @@ bool lt_can(const struct lt_product *p)
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     const struct shape_key key = key_of(p);
     cuda_stream(); // its GPU
-    const struct plan *plan = plan_find(&key, &status);
+    const struct plan *plan = plan_find(&key, p->bias, &status);
     return plan && !plan->refused;
 }
 
@@ -186,12 +198,14 @@ int lt_multiply(const struct lt_product *p)
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     const struct shape_key key = key_of(p);
     const cudaStream_t stream = cuda_stream();
-    struct plan *plan = plan_find(&key, &status);
-    if (plan && plan->refused) status = CUBLAS_STATUS_NOT_SUPPORTED;
-    if (!plan || plan->refused) return failed("no algorithm", status);
+    struct plan *plan = plan_find(&key, p->bias, &status);
+    if (!plan) return failed("no algorithm", status);
+    if (plan->refused) return product_plain(p);
     if (p->bias) set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
     status = cublasLtMatmul(lt.of[key.part].handle, plan->operation, &one, p->b.data, plan->first,
                             p->a.data, plan->second, &kept, p->y, plan->result, p->y, plan->result,
                             &plan->algorithm, lt.of[key.part].workspace, WORKSPACE, stream);
+    plan->refused = refuses(status);
+    if (plan->refused) return product_plain(p);
     return status == CUBLAS_STATUS_SUCCESS ? cuda_started("cublasLt") : failed("multiply", status);
 }

@@ -2,7 +2,8 @@
 //
 // Few rows read the weights directly (gemv.cu). Many rows go to cuBLASLt (lt.cu): with MATMUL_BF16
 // both sides are rounded to bf16 and summed in f32; with MATMUL_F32 weights are widened, a block of
-// rows at a time, and multiplied as f32. What is rounded or widened lies in scratch.
+// rows at a time, and multiplied as f32. What is rounded or widened lies in scratch. What cuBLASLt
+// refuses is still computed (product.cu).
 #include "kernels/columns_cuda.h"
 #include "kernels/matmul_cuda.h"
 #include "kernels/pack_cuda.h"
@@ -54,11 +55,19 @@ static int multiply_bf16(struct lt_product p)
     return lt_multiply(&p);
 }
 
+// How many rows of k numbers are widened at a time: where there are many a multiple of 64, so that
+// what lies beside them (bias, y) is as aligned in each block as in the first.
+static int64_t block_rows(int64_t k)
+{
+    const int64_t rows = k < BLOCK_NUMBERS ? BLOCK_NUMBERS / k : 1;
+    return rows > 64 ? rows / 64 * 64 : rows;
+}
+
 // y[n,m] in blocks of b's vectors, widened; b is not turned.
 static int multiply_widened(const struct lt_product *all)
 {
     const size_t size = dtype_size(all->b.dtype);
-    const int64_t rows = all->k < BLOCK_NUMBERS ? BLOCK_NUMBERS / all->k : 1;
+    const int64_t rows = block_rows(all->k);
     const int64_t most = rows < all->m ? rows : all->m;
     float *wide = static_cast<float *>(cuda_scratch((size_t)(most * all->k) * sizeof(float)));
     if (!wide) return -1;
@@ -120,7 +129,7 @@ int matmul_cuda(struct tensor *y, const struct tensor *x, const struct tensor *w
 static int dx_widened(const struct lt_product *all)
 {
     const size_t size = dtype_size(all->b.dtype);
-    const int64_t rows = all->m < BLOCK_NUMBERS ? BLOCK_NUMBERS / all->m : 1;
+    const int64_t rows = block_rows(all->m);
     const int64_t most = rows < all->k ? rows : all->k;
     float *wide = static_cast<float *>(cuda_scratch((size_t)(most * all->m) * sizeof(float)));
     if (!wide) return -1;

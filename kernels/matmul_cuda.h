@@ -1,5 +1,5 @@
 // kernels/matmul_cuda.h -- matrix products on the GPU: few rows by kernels of ours, many by
-// cuBLASLt.
+// cuBLASLt, or by one of ours where it has no algorithm.
 #ifndef KERNELS_MATMUL_CUDA_H
 #define KERNELS_MATMUL_CUDA_H
 
@@ -79,8 +79,11 @@ struct lt_product {
     bool add, gelu;
 };
 
+// By cuBLASLt if it has an algorithm for it, else by product_plain.
 int lt_multiply(const struct lt_product *p);
-// Has cuBLASLt an algorithm for it?
 bool lt_can(const struct lt_product *p);
+
+// The same by a kernel of ours, for any shape and alignment; many times as long. (product.cu)
+int product_plain(const struct lt_product *p);
 
 #endif

@@ -185,8 +185,7 @@ template <typename T> static int launch(const struct one_row *p)
     if (p->end == ONE_ROW_SWIGLU) s.units = p->part[0].rows;
     const size_t shared = (size_t)s.width * sizeof(float);
     if (shared > SHARED_MOST) return FUSED_NOT;
-    if (shared > (48 << 10) - SHARED_STATIC &&
-        cuda_allow_shared("one_row_kernel", kernel, shared) < 0)
+    if (shared > SHARED_PLAIN && cuda_allow_shared("one_row_kernel", kernel, shared) < 0)
         return FUSED_NOT; // a GPU with less
     const int64_t fit = (int64_t)(SHARED_MOST / (shared + SHARED_STATIC));
     const int64_t most = cuda_processors() * (fit < BLOCKS ? fit : BLOCKS);

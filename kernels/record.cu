@@ -1,16 +1,17 @@
 // kernels/record.cu -- ops noted once as a CUDA graph, which runs them again with one call: what a
-// step that is always the same (a token of an answer) costs on the host is that call.
+// step that is always the same (a token of an answer) costs on the host is that call. It begins and
+// ends on one GPU; others are drawn in by the events of backend->enter.
 #include "kernels/cuda.h"
 
 // Where the scratch lay when the ops were noted: they use it again.
 struct recording {
     cudaGraphExec_t run;
-    const void *scratch;
-    size_t scratch_size;
+    const void *scratch[CUDA_PARTS_MOST];
 };
 
 static thread_local struct {
     bool on, failed;
+    cudaStream_t stream;
 } noting;
 
 bool cuda_unrecordable(const char *what)
@@ -23,9 +24,13 @@ bool cuda_unrecordable(const char *what)
 
 int cuda_record(void)
 {
-    const cudaError_t error = cudaStreamBeginCapture(cuda_stream(), cudaStreamCaptureModeRelaxed);
-    if (error != cudaSuccess) return cuda_fail("recording: %s", cudaGetErrorString(error));
-    noting = { true, false };
+    const cudaStream_t stream = cuda_stream();
+    const cudaError_t error = cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed);
+    if (error != cudaSuccess) {
+        cudaGetLastError();
+        return cuda_fail("recording: %s", cudaGetErrorString(error));
+    }
+    noting = { true, false, stream };
     return 0;
 }
 
@@ -33,16 +38,18 @@ void *cuda_recorded(void)
 {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t run = nullptr;
-    cudaError_t error = cudaStreamEndCapture(cuda_stream(), &graph);
+    cudaError_t error = cudaStreamEndCapture(noting.stream, &graph);
     const bool failed = noting.failed;
-    noting = { false, false };
+    noting = {};
     if (error == cudaSuccess && !failed) error = cudaGraphInstantiate(&run, graph, 0);
     if (graph) cudaGraphDestroy(graph);
+    if (error != cudaSuccess) cudaGetLastError(); // it is told here: no later op failed
     if (failed) return nullptr;
-    if (error == cudaSuccess)
-        return new recording{ run, cuda_scratch_held() ? cuda_scratch(0) : nullptr,
-                              cuda_scratch_held() };
-    cudaGetLastError();
+    if (error == cudaSuccess) {
+        struct recording *r = new recording{ run, {} };
+        for (int i = 0; i < CUDA_PARTS_MOST; i++) r->scratch[i] = cuda_scratch_of(i);
+        return r;
+    }
     cuda_fail("recording: %s", cudaGetErrorString(error));
     return nullptr;
 }
@@ -50,8 +57,8 @@ void *cuda_recorded(void)
 int cuda_play(void *recorded)
 {
     const struct recording *r = static_cast<const struct recording *>(recorded);
-    const void *scratch = cuda_scratch_held() ? cuda_scratch(0) : nullptr;
-    if (r->scratch != scratch || r->scratch_size != cuda_scratch_held()) return 1;
+    for (int i = 0; i < CUDA_PARTS_MOST; i++)
+        if (r->scratch[i] != cuda_scratch_of(i)) return 1;
     const cudaError_t error = cudaGraphLaunch(r->run, cuda_stream());
     if (error != cudaSuccess) return cuda_fail("playing: %s", cudaGetErrorString(error));
     return cuda_started("playing");

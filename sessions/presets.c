@@ -10,11 +10,15 @@ static int replace(struct store *s, const char *name, const struct change *list,
                    struct err *err)
 {
     if (store_run(s, err, "DELETE FROM presets WHERE name = ?", "t", name) < 0) return -1;
-    for (size_t i = 0; i < count; i++)
-        if (store_run(s, err, "INSERT INTO presets(name, place, key, value) VALUES(?, ?, ?, ?)",
-                      "titt", name, (int64_t)i, list[i].key, list[i].value) < 0)
-            return -1;
-    return 0;
+    int status = 0;
+    for (size_t i = 0; i < count && status == 0; i++) {
+        char *value = settings_kept(list[i].key, list[i].value);
+        status =
+            store_run(s, err, "INSERT INTO presets(name, place, key, value) VALUES(?, ?, ?, ?)",
+                      "titt", name, (int64_t)i, list[i].key, value);
+        free(value);
+    }
+    return status;
 }
 
 int store_preset_save(struct store *s, const char *name, const struct change *list, size_t count,

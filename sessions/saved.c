@@ -165,13 +165,17 @@ static int read_entry(struct store *s, struct saved *saved, sqlite3_stmt *q, str
 
 static int read_entries(struct store *s, struct saved *saved, struct err *err)
 {
-    // Column 0 is enum saved_kind. System messages stay when replaced: a replay needs them.
+    // Column 0 is enum saved_kind. System messages stay when replaced: a replay needs them. What
+    // was changed in the middle of an answer that was taken back holds from the beginning of the
+    // next.
     sqlite3_stmt *q = store_query(
         s, err,
         "SELECT 0, id, role, generated, ids, said, NULL, NULL, place, 0 FROM messages "
         " WHERE session = ?1 AND undone IS NULL "
         "UNION ALL SELECT 1, NULL, NULL, NULL, NULL, NULL, key, value, place, "
-        " tokens FROM settings_changes WHERE session = ?1 "
+        " CASE WHEN (SELECT undone FROM messages m WHERE m.session = c.session AND "
+        "  m.place > c.place ORDER BY m.place LIMIT 1) IS NULL THEN tokens ELSE 0 END "
+        " FROM settings_changes c WHERE session = ?1 "
         "UNION ALL SELECT 2, NULL, NULL, NULL, NULL, NULL, folder, fingerprint, place, 0 "
         " FROM model_changes c JOIN models m ON m.id = c.model WHERE session = ?1 "
         "ORDER BY place",

@@ -363,7 +363,13 @@ struct store *store_open(const char *path, struct err *err)
 {
     struct store *s = xcalloc(1, sizeof *s);
     s->path = path ? xstrdup(path) : default_path(err);
-    if (!s->path || make_folders(s->path, err) < 0) goto out;
+    if (!s->path) goto out;
+    if (!strcmp(s->path, ":memory:")) { // a name of SQLite's own
+        err_set(err, "':memory:' is no file, and jobs work in processes that need one: name a file "
+                     "with --db");
+        goto out;
+    }
+    if (make_folders(s->path, err) < 0) goto out;
     // A file that is there is not touched: closing it would give back the locks of another
     // connection of this process.
     int fd = open(s->path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);

@@ -397,10 +397,13 @@ const char *tracked_setting(const struct store *s, const char *key)
     return row ? row->def : "";
 }
 
-// Remembers the value; false when nothing changed.
-static bool track_setting(struct store *s, const char *key, const char *value)
+// Remembers the value, which then belongs to the store; false when nothing changed.
+static bool track_setting(struct store *s, const char *key, char *value)
 {
-    if (!strcmp(tracked_setting(s, key), value)) return false;
+    if (!strcmp(tracked_setting(s, key), value)) {
+        free(value);
+        return false;
+    }
     struct store_setting *at = find_setting(s, key);
     if (!at) {
         s->settings = xreallocarray(s->settings, s->setting_count + 1, sizeof *s->settings);
@@ -408,7 +411,7 @@ static bool track_setting(struct store *s, const char *key, const char *value)
         *at = (struct store_setting){ .key = xstrdup(key) };
     }
     free(at->value);
-    at->value = xstrdup(value);
+    at->value = value;
     return true;
 }
 
@@ -453,8 +456,9 @@ static bool hear(struct store *s, const struct event *e)
 {
     switch (e->kind) {
     case EVENT_SETTING:
-        if (e->key && e->value && track_setting(s, e->key, e->value) && !s->deaf)
-            note_setting(s, e->key, e->value, e->count);
+        if (e->key && e->value && track_setting(s, e->key, settings_kept(e->key, e->value)) &&
+            !s->deaf)
+            note_setting(s, e->key, tracked_setting(s, e->key), e->count);
         return true;
     case EVENT_MODEL:
         if (e->text && track_model(s, e->text, e->value ? e->value : "") && !s->deaf)

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Runs test programs (cmocka) and test scripts (.sh, with $VLMSH), each quietly unless it fails.
-# Closes with "N passed, N failed" and fails if any failed.
+# Closes with "N passed, N failed" and fails if any failed. TEST_UNDER is a command that the programs
+# run under.
 passed=0 failed=0
 export CMOCKA_MESSAGE_OUTPUT=stdout
 cd "$(dirname "$0")/.." || exit 1
@@ -13,10 +14,12 @@ export HOME=$home TMPDIR=$home/tmp XDG_STATE_HOME=$home/state XDG_CACHE_HOME=$ho
 export OMP_WAIT_POLICY=passive
 unset XDG_CONFIG_HOME XDG_DATA_HOME HF_HOME INPUTRC NO_COLOR
 log=$home/log
+TEST_UNDER=${TEST_UNDER:-}
 for t in "$@"; do
+    # shellcheck disable=SC2086 # several words, or none
     case $t in
     *.sh) timeout "${TEST_TIMEOUT:-900}" bash "$t" >"$log" 2>&1 ;;
-    *) timeout "${TEST_TIMEOUT:-900}" "$t" >"$log" 2>&1 ;;
+    *) timeout "${TEST_TIMEOUT:-900}" $TEST_UNDER "$t" >"$log" 2>&1 ;;
     esac
     status=$?
     name=${t#*/tests/}; name=${name#tests/}

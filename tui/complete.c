@@ -41,6 +41,7 @@ static void add_values(struct candidates *c, const char *key)
         add(c, "", "on");
         add(c, "", "off");
     }
+    if (row->type == SETTING_PATH) c->paths = PATHS_ALL;
     for (int i = 0; row->choices && row->choices[i]; i++) add(c, "", row->choices[i]);
     if (!c->count && c->paths == PATHS_NONE && row->def && *row->def) add(c, "", row->def);
 }

@@ -2,6 +2,7 @@
 #include "tui/lines.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <termios.h>
@@ -20,9 +21,11 @@ static bool stopped(const struct lines *l)
     return (l->script && signals_interrupted()) || signals_terminated() || ferror(l->output);
 }
 
+// Runs right after the front end has written: errno is still of that.
 static void watch(void *self, const struct event *event)
 {
     struct lines *l = self;
+    if (ferror(l->output) && !l->why) l->why = errno;
     if (!stopped(l)) return;
     l->shell->quit = true;
     engine_cancel(l->shell->engine);
@@ -37,7 +40,10 @@ static int exit_status(const struct lines *l, int status)
 {
     if (signals_terminated()) return 128 + signals_terminated();
     if (l->script && signals_interrupted()) return STATUS_INTERRUPTED;
-    return ferror(l->output) ? STATUS_FAILED : status;
+    if (!ferror(l->output)) return status;
+    if (l->why != EPIPE) // who closed a pipe has read enough
+        fprintf(stderr, "vlmsh: cannot write the output: %s\n", strerror(l->why));
+    return STATUS_FAILED;
 }
 
 // --- one line, one file --------------------------------------------------------------------------

@@ -19,6 +19,7 @@ enum { STATUS_OK = 0, STATUS_FAILED = 1, STATUS_USAGE = 2 };
 struct lines {
     struct shell *shell;
     FILE *output; // of the front end; when it breaks (a closed pipe), everything stops
+    int why;      // errno of when it broke
     bool script;  // Ctrl-C ends everything, not only the line that runs
 };
 

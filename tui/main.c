@@ -2,6 +2,8 @@
 //
 // Order: options; device; database; front end; MODEL; session; then -c and -f in their order, or
 // standard input, or the prompt. Exit status: 0, 1 a script failed, 2 bad usage, 130 interrupted.
+#include <errno.h>
+#include <fcntl.h>
 #include <locale.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -47,8 +49,12 @@ static int run_word(const struct options *o, int argc, char **argv)
     const struct word *word = word_find(o->word);
     struct err err = { 0 };
     int status = word->run(argc - o->rest, argv + o->rest, &err);
-    if (status != STATUS_OK) fprintf(stderr, "vlmsh %s: %s\n", word->name, err.text);
+    if (status != STATUS_OK && err.text[0]) fprintf(stderr, "vlmsh %s: %s\n", word->name, err.text);
     if (status == STATUS_USAGE) fprintf(stderr, "usage: vlmsh %s %s\n", word->name, word->usage);
+    if ((fflush(stdout) || ferror(stdout)) && errno != EPIPE) {
+        fprintf(stderr, "vlmsh: cannot write the output: %s\n", strerror(errno));
+        if (status == STATUS_OK) status = STATUS_FAILED;
+    }
     return status;
 }
 
@@ -224,11 +230,20 @@ static void give_memory_back(void)
 #endif
 }
 
+// A standard stream that is closed must not become a file that is written: what is told would land
+// in it. Reading and writing such a stream still fail.
+static void occupy_standard_streams(void)
+{
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
     struct program p = { 0 };
     struct err err = { 0 };
     const struct backend *backend;
+    occupy_standard_streams();
     threads_wait_asleep(argv);
     give_memory_back();
     setlocale(LC_ALL, "");

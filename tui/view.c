@@ -179,6 +179,8 @@ static void take_message(struct view *v, const struct event *e)
     if (e->count) buf_printf(&b, "[%lld picture%s] ", (long long)e->count, e->count > 1 ? "s" : "");
     buf_puts(&b, e->text ? e->text : "");
     const bool said = v->expect_message && e->id == ROLE_USER;
+    // Its pictures wait no longer.
+    if (said && v->snapshot) v->snapshot->waiting = 0;
     if (said) { // the line stands there already
         struct entry *last = v->chat.count ? &v->chat.entries[v->chat.count - 1] : NULL;
         if (last && last->kind == ENTRY_USER) {

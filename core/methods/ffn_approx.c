@@ -18,7 +18,7 @@ static const char *const word_auto[] = { "auto", NULL };
 static const char *const word_none[] = { "none", NULL };
 
 const struct setting ffn_settings[] = {
-    { "ffn.calibration", SETTING_TEXT, 0, 0, "none", NULL, word_none, STALE_SEEN,
+    { "ffn.calibration", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_SEEN,
       "File that /calibrate ffn wrote: alpha and redundancy of each layer." },
     { "ffn.layers", SETTING_LIST, 0, 0, "auto", NULL, word_auto, STALE_SEEN,
       "Layers whose FFN is approximated; auto takes those whose redundancy exceeds ffn.eta." },

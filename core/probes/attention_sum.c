@@ -46,11 +46,11 @@ void attention_sum_free(struct attention_sum *a)
     free(a);
 }
 
-static int add_row(void *self, struct graph *g, const struct site_args *args, int64_t row,
-                   const float *probs)
+static int add_row(void *self, enum site site, const struct site_args *args, struct err *err)
 {
     const struct attention_sum *a = self;
-    const int64_t keys = args->k->shape[0];
+    const float *probs = args->x->data; // [H,1,P]
+    const int64_t keys = args->x->shape[2];
     double *sum = a->sum[args->layer];
     for (int64_t j = 0; j < keys; j++) {
         const int32_t at = a->number[site_key(args, j)];
@@ -64,7 +64,7 @@ int attention_sum_add(struct attention_sum *a, struct graph *g, const struct sit
 {
     double **sum = &a->sum[args->layer];
     if (!*sum) *sum = xcalloc((size_t)(a->heads * a->visual) + 1, sizeof **sum);
-    return probe_each_query(g, args, a->query, a->queries, add_row, a);
+    return probe_look_queries(g, args, a->query, a->queries, add_row, a);
 }
 
 const float *attention_sum_map(struct attention_sum *a, int layer, int head)

@@ -14,7 +14,6 @@ struct curvature {
     struct tally *angle, *split; // [L+1]
     int32_t *run; // [N] number of the run of neighbours a visual token stands in, -1: text or none
     bool cut;     // somewhere a line is cut
-    struct rows rows;
 };
 
 // Which tile a token of its picture is in; with rows that end in further tokens, which row.
@@ -62,7 +61,6 @@ void curvature_free(struct curvature *c)
     free(c->angle);
     free(c->split);
     free(c->run);
-    rows_release(&c->rows);
     free(c);
 }
 
@@ -79,12 +77,13 @@ static double bend(const float *a, const float *b, const float *c, int64_t n)
     return acos(fmin(fmax(uv / sqrt(uu * vv), -1), 1)) * 180 / M_PI;
 }
 
-void curvature_add(struct curvature *c, struct graph *g, int layer, const struct site_args *args)
+static int add_layer(void *self, enum site site, const struct site_args *args, struct err *err)
 {
+    struct curvature *c = self;
     const struct sequence *s = args->sequence;
     const int64_t n = args->x->shape[0], width = args->x->shape[1];
-    const int only = c->env->options->picture;
-    const float *h = rows_read(&c->rows, g, args->x);
+    const int only = c->env->options->picture, layer = site == SITE_FINAL ? c->layers : args->layer;
+    const float *h = args->x->data; // [N,D]
     for (int64_t i = 0; i + 2 < n; i++) {
         const int64_t row = site_row(args, i);
         // Three neighbours of one picture; pruning may have taken some.
@@ -99,6 +98,13 @@ void curvature_add(struct curvature *c, struct graph *g, int layer, const struct
         if (c->run[row] >= 0 && c->run[row] == c->run[row + 1] && c->run[row] == c->run[row + 2])
             tally_add(&c->split[layer], degrees);
     }
+    return 0;
+}
+
+int curvature_add(struct curvature *c, struct graph *g, enum site site,
+                  const struct site_args *args)
+{
+    return look(g, args->x, site, args, add_layer, c);
 }
 
 double curvature_angle(const struct curvature *c, int layer, bool split)
@@ -133,9 +139,7 @@ static bool curvature_wants(void *state, enum site site, int layer)
 
 static int curvature_run(void *state, struct graph *g, enum site site, struct site_args *args)
 {
-    struct curvature *c = state;
-    curvature_add(c, g, site == SITE_FINAL ? c->layers : args->layer, args);
-    return 0;
+    return curvature_add(state, g, site, args);
 }
 
 static int curvature_finish(void *state, struct results *r, struct err *err)

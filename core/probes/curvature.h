@@ -12,7 +12,9 @@ struct curvature;
 
 struct curvature *curvature_new(const struct probe_env *env);
 void curvature_free(struct curvature *c);
-void curvature_add(struct curvature *c, struct graph *g, int layer, const struct site_args *args);
+// At SITE_LAYER_IN and SITE_FINAL.
+int curvature_add(struct curvature *c, struct graph *g, enum site site,
+                  const struct site_args *args);
 // Degrees, mean over the pictures' lines; `split`: cut where tiles and rows of the grid that
 // further tokens end are cut. NaN when no three neighbours are alive.
 double curvature_angle(const struct curvature *c, int layer, bool split);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/look.h"
 #include "core/mem.h"
 #include "core/safetensors.h"
 
@@ -25,7 +26,7 @@ struct dump {
     size_t pattern_count;
     struct caught *caught;
     size_t count, capacity;
-    bool prompt_done;
+    bool prompt_done, stepping; // generated tokens' logits have come
 };
 
 static bool wanted(const struct dump *d, const char *name)
@@ -152,7 +153,7 @@ static struct tensor *keep(struct dump *d, const char *name, enum dtype dtype, i
 void dump_sequence(void *self, const struct sequence *s)
 {
     struct dump *d = self;
-    d->prompt_done = false;
+    d->prompt_done = d->stepping = false;
     struct tensor *t;
     if (wanted(d, "ids") && (t = keep(d, "ids", DTYPE_I32, 1, &s->n)))
         memcpy(t->data, s->ids, tensor_bytes(t));
@@ -175,36 +176,34 @@ static bool dump_wants(void *self, enum site site, int layer)
     return false;
 }
 
-// [P,Hkv,d] on the device to [Hkv,P,d] in host memory.
-static void download_heads_first(struct graph *g, struct tensor *to, const struct tensor *from)
+// [P,Hkv,d] to [Hkv,P,d].
+static void put_heads_first(float *to, const struct tensor *from)
 {
-    int64_t rows = from->shape[0], heads = from->shape[1], width = from->shape[2];
-    float *host = xreallocarray(NULL, (size_t)tensor_count(from) + 1, sizeof *host);
-    float *out = to->data;
-    graph_download(g, host, from);
+    const int64_t rows = from->shape[0], heads = from->shape[1], width = from->shape[2];
+    const float *x = from->data;
     for (int64_t h = 0; h < heads; h++)
         for (int64_t i = 0; i < rows; i++)
-            memcpy(out + (h * rows + i) * width, host + (i * heads + h) * width,
-                   (size_t)width * sizeof *out);
-    free(host);
+            memcpy(to + (h * rows + i) * width, x + (i * heads + h) * width,
+                   (size_t)width * sizeof *to);
 }
 
-// Adds the rows of x to what was caught under the name before.
-static bool keep_rows(struct graph *g, struct dump *d, const char *name, const struct tensor *x)
+// Adds the rows of x to what was caught under the name since the prompt.
+static bool keep_rows(struct dump *d, const char *name, const struct tensor *x)
 {
     struct caught *c = NULL;
     for (size_t i = 0; i < d->count; i++)
         if (!strcmp(d->caught[i].name, name)) c = &d->caught[i];
-    if (!d->prompt_done || !c) {
+    const size_t have = c && d->stepping ? tensor_bytes(&c->tensor) : 0, more = tensor_bytes(x);
+    if (!have) {
+        d->stepping = true;
         struct tensor *t = keep(d, name, x->dtype, x->rank, x->shape);
-        if (t) g->backend->download(t->data, x->data, tensor_bytes(x));
+        if (t) memcpy(t->data, x->data, more);
         return t;
     }
-    size_t have = tensor_bytes(&c->tensor), more = tensor_bytes(x);
     void *data = realloc(c->tensor.data, have + more);
     if (!data) return false;
     c->tensor.data = data;
-    g->backend->download((char *)data + have, x->data, more);
+    memcpy((char *)data + have, x->data, more);
     c->tensor.shape[0] += x->shape[0];
     return true;
 }
@@ -217,45 +216,42 @@ static bool keep_alive(struct dump *d, const char *name, const struct site_args 
     return t;
 }
 
-static bool take(struct graph *g, struct dump *d, const struct tap *tap, const char *name,
-                 const struct site_args *args)
+static bool keep_one(struct dump *d, const struct tap *tap, const char *name,
+                     const struct site_args *args)
 {
-    const struct tensor *x = tap->source == TAP_HEADS_FIRST ? args->v : args->x;
-    if (tap->source == TAP_CHANGED && args->x == args->v) return true;
-    if (tap->source == TAP_ROWS) return keep_rows(g, d, name, x);
-    if (tap->source == TAP_ALIVE) return keep_alive(d, name, args);
+    const struct tensor *x = args->x;
+    const bool turned = tap->source == TAP_HEADS_FIRST;
     int64_t shape[TENSOR_MAX_RANK];
-    enum dtype dtype = x->dtype;
+    if (tap->source == TAP_ROWS) return keep_rows(d, name, x);
+    if (tap->source == TAP_ALIVE) return keep_alive(d, name, args);
     memcpy(shape, x->shape, sizeof shape);
-    if (tap->source == TAP_HEADS_FIRST) {
-        dtype = DTYPE_F32; // the cache may hold bf16
-        shape[0] = x->shape[1];
-        shape[1] = x->shape[0];
+    if (turned) shape[0] = x->shape[1], shape[1] = x->shape[0];
+    struct tensor *t = keep(d, name, x->dtype, x->rank, shape);
+    if (t && turned) put_heads_first(t->data, x);
+    if (t && !turned) memcpy(t->data, x->data, tensor_bytes(x));
+    return t;
+}
+
+static int dump_take(void *self, enum site site, const struct site_args *args, struct err *err)
+{
+    struct dump *d = self;
+    char name[TAP_NAME_SIZE];
+    for (int t = 0; tap_at(t); t++) {
+        if (tap_at(t)->site != site) continue;
+        tap_name(tap_at(t), args->layer, args->picture, name);
+        if (wanted(d, name) && !keep_one(d, tap_at(t), name, args))
+            return err_set(err, "out of memory: no room to keep %s for the dump", name);
     }
-    struct tensor *t = keep(d, name, dtype, x->rank, shape);
-    if (!t) return false;
-    if (tap->source == TAP_HEADS_FIRST)
-        download_heads_first(g, t, x);
-    else
-        g->backend->download(t->data, x->data, tensor_bytes(x));
-    return true;
+    return 0;
 }
 
 static int dump_run(void *self, struct graph *g, enum site site, struct site_args *args)
 {
     struct dump *d = self;
-    char name[TAP_NAME_SIZE];
-    for (int t = 0; tap_at(t); t++) {
-        const struct tap *tap = tap_at(t);
-        if (tap->site != site) continue;
-        tap_name(tap, args->layer, args->picture, name);
-        if (wanted(d, name) && !take(g, d, tap, name, args)) {
-            graph_fail(g, "out of memory: no room to keep %s for the dump", name);
-            return -1;
-        }
-    }
     if (site == SITE_STEP_LOGITS) d->prompt_done = true;
-    return 0;
+    if (site == SITE_STEP_LOGITS && !wanted(d, "step.logits")) return 0;
+    if (site == SITE_VISUAL && args->x == args->v) return 0; // TAP_CHANGED
+    return look(g, site == SITE_VALUES ? args->v : args->x, site, args, dump_take, d);
 }
 
 struct hook dump_hook(struct dump *d)

@@ -3,7 +3,9 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "core/look.h"
 #include "core/mem.h"
 
 struct ffn_sums *ffn_sums_new(int64_t layers, int64_t width)
@@ -26,7 +28,6 @@ void ffn_sums_free(struct ffn_sums *s)
     free(s->visual);
     free(s->text);
     free(s->x);
-    free(s->y);
     free(s);
 }
 
@@ -60,20 +61,25 @@ static void add_row(struct ffn_sums *s, int64_t layer, bool visual, const float 
     }
 }
 
-static int sums_run(void *self, struct graph *g, enum site site, struct site_args *args)
+// x is kept until y comes, which is of the same rows.
+static int sums_take(void *self, enum site site, const struct site_args *args, struct err *err)
 {
     struct ffn_sums *s = self;
     const int64_t n = args->x->shape[0], count = n * s->width;
+    const float *rows = args->x->data;
     if (count > s->room) {
         s->x = xreallocarray(s->x, (size_t)count, sizeof *s->x);
-        s->y = xreallocarray(s->y, (size_t)count, sizeof *s->y);
         s->room = count;
     }
-    g->backend->download(site == SITE_FFN_IN ? s->x : s->y, args->x->data, tensor_bytes(args->x));
-    if (site == SITE_FFN_IN) return 0;
-    for (int64_t i = 0; i < n; i++)
-        add_row(s, args->layer, site_visual(args, i), s->x + i * s->width, s->y + i * s->width);
+    if (site == SITE_FFN_IN) memcpy(s->x, rows, (size_t)count * sizeof *rows);
+    for (int64_t i = 0; site == SITE_FFN_OUT && i < n; i++)
+        add_row(s, args->layer, site_visual(args, i), s->x + i * s->width, rows + i * s->width);
     return 0;
+}
+
+static int sums_run(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    return look(g, args->x, site, args, sums_take, self);
 }
 
 struct hook ffn_sums_hook(struct ffn_sums *s)

@@ -20,7 +20,7 @@ struct ffn_sums {
     double *xy, *xx;                  // [L,D] over visual tokens
     double *visual, *text;            // [L] sums of cosines
     int64_t visual_count, text_count; // tokens, each counted once
-    float *x, *y;                     // [n,D] of the layer under way
+    float *x;                         // [n,D] of the layer under way
     int64_t room;                     // numbers there is room for
 };
 

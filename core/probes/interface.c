@@ -11,18 +11,22 @@
 
 void interface_table(struct interface *s, const struct backend *b, const struct tensor *table)
 {
-    const int64_t width = table->shape[1];
+    enum { ROWS = 512 }; // at a time: a GPU is asked few times
+    const int64_t width = table->shape[1], count = table->data ? table->shape[0] : 0;
     const size_t step = (size_t)width * dtype_size(table->dtype);
-    float *row = xreallocarray(NULL, (size_t)width, sizeof *row);
-    void *stored = xmalloc(step);
-    for (int64_t i = 0; table->data && i < table->shape[0]; i++) {
-        b->download(stored, (const char *)table->data + (size_t)i * step, step);
-        floats_from(row, stored, table->dtype, (size_t)width);
-        const double norm = rows_norm(row, width);
-        if (norm > 1e-6) tally_add(&s->table, norm); // padding rows are zero
+    float *rows = xreallocarray(NULL, (size_t)(ROWS * width), sizeof *rows);
+    void *stored = xreallocarray(NULL, ROWS, step);
+    for (int64_t i = 0, n; i < count; i += n) {
+        n = count - i < ROWS ? count - i : ROWS;
+        b->download(stored, (const char *)table->data + (size_t)i * step, (size_t)n * step);
+        floats_from(rows, stored, table->dtype, (size_t)(n * width));
+        for (int64_t r = 0; r < n; r++) {
+            const double norm = rows_norm(rows + r * width, width);
+            if (norm > 1e-6) tally_add(&s->table, norm); // padding rows are zero
+        }
     }
     free(stored);
-    free(row);
+    free(rows);
 }
 
 static void add_rows(struct tally *stat, const float *x, int64_t from, int64_t n, int64_t width)
@@ -38,9 +42,7 @@ void interface_add(struct interface *s, const struct model *m, enum site site,
         add_rows(&s->encoder, rows, m->vision.config.class_token, n, width);
     if (site == SITE_VISION) add_rows(&s->projector, rows, 0, n, width);
     if (site == SITE_PROJECTED) add_rows(&s->visual, rows, 0, n, width);
-    if (site != SITE_VISUAL) return;
-    add_rows(&s->aligned, rows, 0, n, width);
-    s->changed |= args->x != args->v;
+    if (site == SITE_VISUAL) add_rows(&s->aligned, rows, 0, n, width);
 }
 
 static void put(struct result_table *t, const char *what, const struct tally *stat, double target)

@@ -13,7 +13,7 @@
 
 struct interface {
     struct tally encoder, projector, visual, aligned, table, text;
-    bool changed; // a method changed the visual tokens
+    bool changed; // a method changed the visual tokens: who listens at SITE_VISUAL says so
     struct rows rows;
 };
 

@@ -14,7 +14,6 @@ struct kl {
     int64_t visual;
     float **values; // [L][S]; NULL: no IRA there
     double *gate;   // [L] mean weight
-    struct rows rows, gates;
 };
 
 static void kl_release(void *state)
@@ -24,8 +23,6 @@ static void kl_release(void *state)
     free(s->values);
     free(s->gate);
     free(s->number);
-    rows_release(&s->rows);
-    rows_release(&s->gates);
     free(s);
 }
 
@@ -55,28 +52,41 @@ static bool kl_wants(void *state, enum site site, int layer)
     return site == SITE_KL && (layer < 0 || s->only < 0 || layer == s->only);
 }
 
-static int kl_run(void *state, struct graph *g, enum site site, struct site_args *args)
+// The gate [S',Hkv] of the tokens whose divergence comes next.
+static int kl_take_gate(void *state, enum site site, const struct site_args *args, struct err *err)
 {
     struct kl *s = state;
-    const int64_t heads = args->x->shape[1], n = args->q->shape[0];
-    const float *kl = rows_read(&s->rows, g, args->x); // [S', Hkv]
-    const float *gate = args->v ? rows_read(&s->gates, g, args->v) : NULL;
+    const float *gate = args->x->data;
+    struct tally weights = { 0 };
+    for (int64_t i = 0; i < tensor_count(args->x); i++) tally_add(&weights, (double)gate[i]);
+    s->gate[args->layer] = tally_mean(&weights);
+    return 0;
+}
+
+static int kl_take(void *state, enum site site, const struct site_args *args, struct err *err)
+{
+    struct kl *s = state;
+    const int64_t heads = args->x->shape[1], n = args->x->shape[0];
+    const float *kl = args->x->data; // [S',Hkv]
     float *values = s->values[args->layer] =
         xreallocarray(s->values[args->layer], (size_t)s->visual + 1, sizeof *values);
-    struct tally weights = { 0 };
     for (int64_t i = 0; i < s->visual; i++) values[i] = NAN;
-    for (int64_t i = 0, at = 0; i < n && at < args->x->shape[0]; i++) {
+    for (int64_t i = 0, at = 0; at < n; i++) {
         if (!site_visual(args, i)) continue;
         double sum = 0;
-        for (int64_t h = 0; h < heads; h++) {
-            sum += (double)kl[at * heads + h];
-            if (gate) tally_add(&weights, (double)gate[at * heads + h]);
-        }
+        for (int64_t h = 0; h < heads; h++) sum += (double)kl[at * heads + h];
         values[s->number[site_row(args, i)]] = (float)(sum / (double)heads);
         at++;
     }
-    s->gate[args->layer] = gate ? tally_mean(&weights) : NAN;
     return 0;
+}
+
+static int kl_run(void *state, struct graph *g, enum site site, struct site_args *args)
+{
+    struct kl *s = state;
+    s->gate[args->layer] = NAN;
+    if (args->v && look(g, args->v, site, args, kl_take_gate, s) < 0) return -1;
+    return look(g, args->x, site, args, kl_take, s);
 }
 
 static int kl_finish(void *state, struct results *r, struct err *err)

@@ -51,12 +51,12 @@ static void emit(const struct live *l, const struct result_map *m)
     sinks_emit(l->sinks, &(struct event){ .kind = EVENT_HEATMAP, .heatmap = &e });
 }
 
-// probs [H,P]: to values [S] of the visual tokens, those of the head or their mean.
-static int take_row(void *self, struct graph *g, const struct site_args *args, int64_t row,
-                    const float *probs)
+// Probabilities [H,1,P] to values [S] of the visual tokens, those of the head or their mean.
+static int take_row(void *self, enum site site, const struct site_args *args, struct err *err)
 {
     struct live *l = self;
-    const int64_t heads = args->q->shape[1], keys = args->k->shape[0];
+    const float *probs = args->x->data;
+    const int64_t heads = args->x->shape[0], keys = args->x->shape[2];
     const int64_t from = l->head < 0 ? 0 : l->head, to = l->head < 0 ? heads : l->head + 1;
     int64_t visual;
     int32_t *number = probe_visual_numbers(args->sequence, &visual);
@@ -70,7 +70,7 @@ static int take_row(void *self, struct graph *g, const struct site_args *args, i
     l->env.sequence = args->sequence;
     if (visual)
         probe_maps(&l->env, &r, l->name, l->layer, l->head,
-                   (int)(site_row(args, row) - args->sequence->prompt), values);
+                   (int)(site_row(args, 0) - args->sequence->prompt), values);
     for (size_t i = 0; i < r.map_count; i++) emit(l, &r.maps[i]);
     results_release(&r);
     free(values);
@@ -90,7 +90,7 @@ static int run(void *self, struct graph *g, enum site site, struct site_args *ar
     const int64_t last = args->q->shape[0] - 1;
     const int32_t query = (int32_t)site_row(args, last);
     if (args->prefill || !l->env.picture_count || query < args->sequence->prompt) return 0;
-    return probe_each_query(g, args, &query, 1, take_row, l);
+    return probe_look_queries(g, args, &query, 1, take_row, l);
 }
 
 struct hook live_hook(struct live *l)

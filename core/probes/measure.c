@@ -10,6 +10,7 @@
 
 #include "core/clock.h"
 #include "core/families/family.h"
+#include "core/look.h"
 #include "core/splice.h"
 
 // --- the sequence --------------------------------------------------------------------------------
@@ -78,18 +79,21 @@ static bool kept_wants(void *self, enum site site, int layer)
 }
 
 // What pruning keeps, the last stage's word last.
-static int kept_run(void *self, struct graph *g, enum site site, struct site_args *args)
+static int kept_take(void *self, enum site site, const struct site_args *args, struct err *err)
 {
     struct passing *p = self;
     const int64_t count = tensor_count(args->x);
-    int32_t *list = xmalloc(tensor_bytes(args->x) + 1);
-    g->backend->download(list, args->x->data, tensor_bytes(args->x));
+    const int32_t *list = args->x->data;
     if (!p->kept) p->kept = xcalloc((size_t)p->visual_count + 1, sizeof *p->kept);
     memset(p->kept, 0, (size_t)p->visual_count * sizeof *p->kept);
     for (int64_t i = 0; i < count; i++)
         if (list[i] >= 0 && list[i] < p->visual_count) p->kept[list[i]] = true;
-    free(list);
     return 0;
+}
+
+static int kept_run(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    return look(g, args->x, site, args, kept_take, self);
 }
 
 static int pass_begin(struct passing *p, const struct measuring *m, const struct conversation *c,

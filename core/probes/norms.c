@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/calibration.h"
+#include "core/dtype.h"
 #include "core/probes/interface.h"
 #include "core/probes/list.h"
 #include "core/probes/rows.h"
@@ -19,7 +20,7 @@
 static const char *const word_none[] = { "none", NULL };
 
 const struct setting norms_settings[] = {
-    { "norms.calibration", SETTING_TEXT, 0, 0, "none", NULL, word_none, STALE_NOTHING,
+    { "norms.calibration", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_NOTHING,
       "File of /calibrate norms whose means /norms shows beside those of the conversation." },
     { 0 },
 };
@@ -41,7 +42,9 @@ struct norms {
     struct interface interface;
     float *before; // [N,D] h[l-1]
     bool *there;   // [N] alive there
-    struct rows h, q, k;
+    float *gains;  // [L,D] of the layers' first norms
+    float *keys;   // [P,Hkv,d] of the layer under way
+    int64_t key_count, key_room;
     double *visual, *text; // [D] sums
 };
 
@@ -54,10 +57,23 @@ static void norms_release(void *state)
     free(s->there);
     free(s->visual);
     free(s->text);
-    rows_release(&s->h);
-    rows_release(&s->q);
-    rows_release(&s->k);
+    free(s->gains);
+    free(s->keys);
     free(s);
+}
+
+static float *read_gains(const struct backend *b, const struct decoder *d)
+{
+    const size_t width = (size_t)d->config.hidden;
+    float *gains = xreallocarray(NULL, (size_t)d->config.layers * width, sizeof *gains);
+    void *stored = xreallocarray(NULL, width, sizeof *gains);
+    for (int l = 0; l < d->config.layers; l++) {
+        const struct tensor *gain = &d->layer[l].input_norm;
+        b->download(stored, gain->data, tensor_bytes(gain));
+        floats_from(gains + (size_t)l * width, stored, gain->dtype, width);
+    }
+    free(stored);
+    return gains;
 }
 
 static void *norms_start(const struct probe_env *env, struct err *err)
@@ -74,6 +90,7 @@ static void *norms_start(const struct probe_env *env, struct err *err)
     s->there = xcalloc((size_t)s->rows, sizeof *s->there);
     s->visual = xcalloc((size_t)most, sizeof *s->visual);
     s->text = xcalloc((size_t)most, sizeof *s->text);
+    s->gains = read_gains(env->backend, &env->model->decoder);
     interface_table(&s->interface, env->backend, &env->model->decoder.embed);
     return s;
 }
@@ -139,12 +156,10 @@ static void add_cross(struct norms *s, int l, const struct site_args *a, const f
 }
 
 // Dot products of the layer's normed inputs, text with earlier visual tokens and with all.
-static void add_inputs(struct norms *s, int l, struct graph *g, const struct site_args *a,
-                       const float *h)
+static void add_inputs(struct norms *s, int l, const struct site_args *a, const float *h)
 {
-    const struct tensor *gain = &s->env->model->decoder.layer[l].input_norm;
     const double eps = s->env->model->decoder.config.eps;
-    const float *w = rows_read(&s->k, g, gain);
+    const float *w = s->gains + l * s->width;
     double pairs = 0, sum = 0, all = 0;
     int64_t visual = 0, text = 0;
     memset(s->visual, 0, (size_t)s->width * sizeof *s->visual);
@@ -166,12 +181,27 @@ static void add_inputs(struct norms *s, int l, struct graph *g, const struct sit
     s->depth[l].dot_all = visual && text ? all / (double)visual / (double)text : NAN;
 }
 
-// q.k/sqrt(d) over text queries and earlier visual keys, mean over heads.
-static void add_logits(struct norms *s, struct graph *g, const struct site_args *a)
+// Keys are kept until the queries of their layer come.
+static int take_keys(void *state, enum site site, const struct site_args *args, struct err *err)
 {
-    const int64_t heads = a->q->shape[1], kv_heads = a->k->shape[1], dim = a->q->shape[2];
-    const int64_t keys = a->k->shape[0], group = heads / kv_heads;
-    const float *q = rows_read(&s->q, g, a->q), *k = rows_read(&s->k, g, a->k);
+    struct norms *s = state;
+    const int64_t count = tensor_count(args->x);
+    if (count > s->key_room) {
+        s->keys = xreallocarray(s->keys, (size_t)count, sizeof *s->keys);
+        s->key_room = count;
+    }
+    memcpy(s->keys, args->x->data, (size_t)count * sizeof *s->keys);
+    s->key_count = args->x->shape[0];
+    return 0;
+}
+
+// q.k/sqrt(d) over text queries and earlier visual keys, mean over heads.
+static int take_queries(void *state, enum site site, const struct site_args *a, struct err *err)
+{
+    struct norms *s = state;
+    const int64_t heads = a->x->shape[1], kv_heads = s->env->model->decoder.config.kv_heads;
+    const int64_t dim = a->x->shape[2], keys = s->key_count, group = heads / kv_heads;
+    const float *q = a->x->data, *k = s->keys;
     double sum = 0, pairs = 0, visual = 0;
     memset(s->visual, 0, (size_t)(kv_heads * dim) * sizeof *s->visual);
     for (int64_t j = 0; j < keys; j++) {
@@ -189,16 +219,13 @@ static void add_logits(struct norms *s, struct graph *g, const struct site_args 
                 sum += (double)q[(i * heads + h) * dim + x] * s->visual[h / group * dim + x];
     }
     s->depth[a->layer].logits = pairs > 0 ? sum / pairs / (double)heads / sqrt((double)dim) : NAN;
+    return 0;
 }
 
-static int norms_run(void *state, struct graph *g, enum site site, struct site_args *args)
+static int take_rows(void *state, enum site site, const struct site_args *args, struct err *err)
 {
     struct norms *s = state;
-    if (site == SITE_VALUES) {
-        add_logits(s, g, args);
-        return 0;
-    }
-    const float *h = rows_read(&s->h, g, args->x);
+    const float *h = args->x->data;
     if (site != SITE_LAYER_IN && site != SITE_FINAL) {
         interface_add(&s->interface, s->env->model, site, args, h);
         return 0;
@@ -211,7 +238,7 @@ static int norms_run(void *state, struct graph *g, enum site site, struct site_a
         if (l && s->there[row]) add_step(s, l, args, i, h + i * s->width);
     }
     add_cross(s, l, args, h);
-    if (l < s->layers) add_inputs(s, l, g, args, h);
+    if (l < s->layers) add_inputs(s, l, args, h);
     memset(s->there, 0, (size_t)s->rows * sizeof *s->there);
     for (int64_t i = 0; i < n; i++) {
         const int64_t row = site_row(args, i);
@@ -219,6 +246,15 @@ static int norms_run(void *state, struct graph *g, enum site site, struct site_a
         s->there[row] = true;
     }
     return 0;
+}
+
+static int norms_run(void *state, struct graph *g, enum site site, struct site_args *args)
+{
+    struct norms *s = state;
+    if (site == SITE_VISUAL) s->interface.changed |= args->x != args->v;
+    if (site != SITE_VALUES) return look(g, args->x, site, args, take_rows, state);
+    if (look(g, args->k, site, args, take_keys, state) < 0) return -1;
+    return look(g, args->q, site, args, take_queries, state);
 }
 
 // --- what comes out ------------------------------------------------------------------------------

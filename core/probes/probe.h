@@ -5,8 +5,9 @@
 // its answer (core/probes/measure.h) and says what it found as tables and maps; whoever measures a
 // data set takes the means.
 //
-// A hook of a probe only reads. Probability matrices of queries by keys are never written out:
-// probe_each_query (core/probes/rows.h) computes single rows.
+// A hook of a probe only reads: it looks at tensors (core/look.h), whose numbers come to the host
+// while the pass goes on. Probability matrices of queries by keys are never written out:
+// probe_look_queries (core/probes/rows.h) computes single rows.
 #ifndef CORE_PROBES_PROBE_H
 #define CORE_PROBES_PROBE_H
 

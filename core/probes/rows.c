@@ -233,36 +233,78 @@ static int in_list(const int32_t *list, int64_t count, int64_t row)
     return low < count && list[low] == row;
 }
 
-// Probabilities of row i of the pass over the keys listed, at their places among all P.
-static int some_keys(struct graph *g, const struct site_args *a, int64_t i, const int32_t *keys,
-                     int64_t count, struct rows *host, float *probs)
+// The keys that row i sees where a method chose them; NULL: all up to itself. Their number.
+static const int32_t *keys_seen(const struct site_args *args, int64_t i, int64_t *count)
 {
-    const int64_t heads = a->q->shape[1], all = a->k->shape[0];
+    const struct seen_keys *seen = &args->seen;
+    const int64_t at = i - seen->from;
+    const bool chosen = seen->keys && at >= 0;
+    *count = chosen ? seen->count[at] : args->past + i + 1;
+    return chosen ? seen->keys[at] : NULL;
+}
+
+// Probabilities [H,1,count] of row i over them.
+static struct tensor *row_probs(struct graph *g, const struct site_args *a, int64_t i,
+                                const int32_t *keys, int64_t count)
+{
+    struct tensor *q = graph_rows(g, a->q, i, 1);
+    struct tensor *k = keys ? op_gather_rows(g, a->k, keys, count) : graph_rows(g, a->k, 0, count);
+    struct tensor *v = keys ? op_gather_rows(g, a->v, keys, count) : graph_rows(g, a->v, 0, count);
+    return attend_probs(g, q, k, v);
+}
+
+// Pruning that chooses keys for each row waits at each of them anyway.
+static int look_chosen(struct graph *g, const struct tensor *probs, struct site_args *args,
+                       const int32_t *keys, int64_t count, look_fn take, void *self)
+{
+    int32_t *rows = xreallocarray(NULL, (size_t)count + 1, sizeof *rows);
+    for (int64_t j = 0; j < count; j++) rows[j] = (int32_t)site_key(args, keys[j]);
+    args->keys = rows;
+    const int status = look(g, probs, SITE_VALUES, args, take, self);
+    looks_take(g);
+    free(rows);
+    return status;
+}
+
+static int look_row(struct graph *g, const struct site_args *args, int64_t i, look_fn take,
+                    void *self)
+{
+    struct site_args row = *args;
     struct arena_mark scratch = graph_scratch_begin(g);
-    struct tensor *k = op_gather_rows(g, a->k, keys, count);
-    struct tensor *v = op_gather_rows(g, a->v, keys, count);
-    struct tensor *p = attend_probs(g, graph_rows(g, a->q, i, 1), k, v); // [H,1,count]
-    const float *from = p ? rows_read(host, g, p) : NULL;
-    memset(probs, 0, (size_t)(heads * all) * sizeof *probs);
-    for (int64_t h = 0; from && h < heads; h++)
-        for (int64_t j = 0; j < count; j++) probs[h * all + keys[j]] = from[h * count + j];
+    int64_t count;
+    const int32_t *keys = keys_seen(args, i, &count);
+    const struct tensor *probs = row_probs(g, args, i, keys, count);
+    row.past += i;
+    if (row.rows) row.rows += i;
+    const int status = keys ? look_chosen(g, probs, &row, keys, count, take, self)
+                            : look(g, probs, SITE_VALUES, &row, take, self);
     graph_scratch_end(g, scratch);
+    return status;
+}
+
+int probe_look_queries(struct graph *g, const struct site_args *args, const int32_t *query,
+                       int64_t count, look_fn take, void *self)
+{
+    for (int64_t i = 0; i < args->q->shape[0] && !graph_stop(g); i++)
+        if (in_list(query, count, site_row(args, i)) && look_row(g, args, i, take, self) < 0)
+            return -1;
     return graph_ok(g) ? 0 : -1;
 }
 
-// The same over all keys up to itself.
-static int earlier_keys(struct graph *g, const struct site_args *a, int64_t i, struct rows *host,
-                        float *probs)
+// Those of row i at their places among all P keys, 0 elsewhere.
+static int read_row(struct graph *g, const struct site_args *a, int64_t i, struct rows *host,
+                    float *probs)
 {
-    const int64_t heads = a->q->shape[1], all = a->k->shape[0], count = a->past + i + 1;
+    const int64_t heads = a->q->shape[1], all = a->k->shape[0];
     struct arena_mark scratch = graph_scratch_begin(g);
-    struct tensor *p = attend_probs(g, graph_rows(g, a->q, i, 1), graph_rows(g, a->k, 0, count),
-                                    graph_rows(g, a->v, 0, count)); // [H,1,count]
+    int64_t count;
+    const int32_t *keys = keys_seen(a, i, &count);
+    const struct tensor *p = row_probs(g, a, i, keys, count); // [H,1,count]
     const float *from = p ? rows_read(host, g, p) : NULL;
-    for (int64_t h = 0; from && h < heads; h++) {
-        memcpy(probs + h * all, from + h * count, (size_t)count * sizeof *probs);
-        memset(probs + h * all + count, 0, (size_t)(all - count) * sizeof *probs);
-    }
+    memset(probs, 0, (size_t)(heads * all) * sizeof *probs);
+    for (int64_t h = 0; from && h < heads; h++)
+        for (int64_t j = 0; j < count; j++)
+            probs[h * all + (keys ? keys[j] : j)] = from[h * count + j];
     graph_scratch_end(g, scratch);
     return graph_ok(g) ? 0 : -1;
 }
@@ -271,17 +313,12 @@ int probe_each_query(struct graph *g, const struct site_args *args, const int32_
                      int64_t count, probe_row_fn run, void *self)
 {
     const int64_t n = args->q->shape[0], all = args->k->shape[0], heads = args->q->shape[1];
-    const struct seen_keys *seen = &args->seen;
     struct rows host = { 0 };
     float *probs = xreallocarray(NULL, (size_t)(heads * all), sizeof *probs);
     int status = 0;
     for (int64_t i = 0; i < n && status == 0 && !graph_stop(g); i++) {
         if (!in_list(query, count, site_row(args, i))) continue;
-        const int64_t at = i - seen->from;
-        if (seen->keys && at >= 0)
-            status = some_keys(g, args, i, seen->keys[at], seen->count[at], &host, probs);
-        else
-            status = earlier_keys(g, args, i, &host, probs);
+        status = read_row(g, args, i, &host, probs);
         if (status == 0) status = run(self, g, args, i, probs);
     }
     rows_release(&host);

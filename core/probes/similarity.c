@@ -12,7 +12,6 @@ struct similarity {
     int64_t rows, width;
     float **unit; // [L+1][N, D] of length 1
     bool **there; // [L+1][N] rows alive
-    struct rows h;
 };
 
 static void similarity_release(void *state)
@@ -24,7 +23,6 @@ static void similarity_release(void *state)
     }
     free(s->unit);
     free(s->there);
-    rows_release(&s->h);
     free(s);
 }
 
@@ -53,11 +51,12 @@ static bool similarity_wants(void *state, enum site site, int layer)
     return site == SITE_LAYER_IN || site == SITE_FINAL;
 }
 
-static int similarity_run(void *state, struct graph *g, enum site site, struct site_args *args)
+static int similarity_take(void *state, enum site site, const struct site_args *args,
+                           struct err *err)
 {
     struct similarity *s = state;
     const int l = site == SITE_FINAL ? s->layers : args->layer;
-    const float *h = rows_read(&s->h, g, args->x);
+    const float *h = args->x->data; // [N,D]
     for (int64_t i = 0; i < args->x->shape[0]; i++) {
         const int64_t row = site_row(args, i);
         const double norm = rows_norm(h + i * s->width, s->width);
@@ -67,6 +66,11 @@ static int similarity_run(void *state, struct graph *g, enum site site, struct s
         s->there[l][row] = true;
     }
     return 0;
+}
+
+static int similarity_run(void *state, struct graph *g, enum site site, struct site_args *args)
+{
+    return look(g, args->x, site, args, similarity_take, state);
 }
 
 // Over the tokens alive at both.

@@ -42,9 +42,7 @@ static int sink_ratio_run(void *state, struct graph *g, enum site site, struct s
 {
     const struct sink_ratio *s = state;
     if (site == SITE_VALUES) return attention_sum_add(s->sum, g, args);
-    const int last = s->env->model->decoder.config.layers;
-    curvature_add(s->curvature, g, site == SITE_FINAL ? last : args->layer, args);
-    return 0;
+    return curvature_add(s->curvature, g, site, args);
 }
 
 static int sink_ratio_finish(void *state, struct results *r, struct err *err)

@@ -20,7 +20,7 @@ const struct setting sinks_settings[] = {
     { "sinks.tau", SETTING_REAL, 0, 1e9, "auto", NULL, word_auto, STALE_NOTHING,
       "Tokens whose largest normed sink dimension is above this are sinks; auto is 20, less in "
       "narrow models." },
-    { "sinks.calibration", SETTING_TEXT, 0, 0, "none", NULL, word_none, STALE_NOTHING,
+    { "sinks.calibration", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_NOTHING,
       "File of /calibrate sinks whose dimensions /sinks looks at, or none: the first token's." },
     { 0 },
 };
@@ -144,10 +144,11 @@ static bool sinks_wants(void *state, enum site site, int layer)
     return (site == SITE_LAYER_IN || site == SITE_VALUES) && (layer < 0 || layer == s->layer);
 }
 
-static void add_phi(struct sinks_state *s, struct graph *g, const struct site_args *args)
+static int add_phi(void *self, enum site site, const struct site_args *args, struct err *err)
 {
+    struct sinks_state *s = self;
     const int64_t width = args->x->shape[1];
-    const float *h = rows_read(&s->rows, g, args->x);
+    const float *h = args->x->data; // [N,D]
     if (!s->dim_count) {
         s->dim_count = 2;
         sinks_top(h, width, s->dims); // rows begin with the first token, which is text
@@ -159,9 +160,10 @@ static void add_phi(struct sinks_state *s, struct graph *g, const struct site_ar
                                           s->dims[k]));
         s->phi[site_row(args, i)] = most;
     }
+    return 0;
 }
 
-// C of the prompt's last row for every key.
+// C of the prompt's last row for every key. One row of one layer: it may wait.
 static int add_contribution(void *self, struct graph *g, const struct site_args *a, int64_t row,
                             const float *probs)
 {
@@ -186,8 +188,7 @@ static int sinks_run(void *state, struct graph *g, enum site site, struct site_a
 {
     struct sinks_state *s = state;
     if (site == SITE_VALUES) return probe_each_query(g, args, &s->query, 1, add_contribution, s);
-    add_phi(s, g, args);
-    return 0;
+    return look(g, args->x, site, args, add_phi, s);
 }
 
 // --- what comes out ------------------------------------------------------------------------------

@@ -51,6 +51,10 @@ lines "/load $llava" "${short[@]}" "/adapter load $lora" "/adapter load $work/br
 check "what fails" 'select(.event == "done").ok' \
     $'true\ntrue\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\ntrue\ntrue'
 check "the former stays" 'select(.event == "answer").ids | tostring' "$(ids adapter.lora.gen_ids)"
+mkdir "$work/running"
+echo '{"state": "running"}' >"$work/running/training.json"
+lines "/load $llava" "/adapter load $work/running"
+check_has "a run that is not done" 'select(.event == "error").message' "holds a training that is not done"
 lines "/load $llama" "/adapter load $lora" '/adapter unload' '/adapter show' '/adapter merge x'
 check_has "another model's is refused" 'select(.event == "error").message' "another model"
 
@@ -77,4 +81,16 @@ same "nothing is left over" "$(find "$work" -maxdepth 1 -name 'merged.*')" ""
 lines "/load $llava" '/session new kept' "${short[@]}" "/adapter load $lora" "${ask[@]}" || true
 lines '/session resume kept' '/regen'
 check "resumed with its adapter" 'select(.event == "answer").ids | tostring' "$(ids adapter.lora.gen_ids)"
+
+# In another folder too, as its script and a preset do.
+lines '/session resume kept' "/save $work/kept.vlmsh" '/preset save kept adapter'
+program=$(realpath "$VLMSH")
+(cd "$work" && "$program" --db "$work/vlmsh.db" --session kept --json -c /regen) >"$work/events"
+check "resumed in another folder" 'select(.event == "answer").ids | tostring' "$(ids adapter.lora.gen_ids)"
+(cd "$work" && "$program" --json -f kept.vlmsh) >"$work/events"
+check "replayed in another folder" 'select(.event == "answer").ids | tostring' "$(ids adapter.lora.gen_ids)"
+(cd "$work" && "$program" --json --db "$work/vlmsh.db" --session kept -c '/set adapter none' -c '/preset load kept' \
+    -c '/adapter list') >"$work/events"
+check "a preset in another folder, read once" \
+    'select(.event == "table" and .name == "adapters").rows | map(.[0] + " " + .[1]) | join(", ")' 'lora yes'
 finish

@@ -111,6 +111,19 @@ lines "/job 4"
 check "evaluated" 'select(.event=="table") | .rows | map({(.[0]):.[1]}) | add |
     "\(.kind) \(.state) \(.n)"' "evaluate done 40"
 
+# Ctrl-C pauses one that runs by hand, which says just that.
+vlmsh -c "/load $llava" -c "/eval $work/world/questions.json" -c "/job 5 pause" 2>"$work/errors" ||
+    fail "$(cat "$work/errors")"
+vlmsh -c "/wait 5" 2>"$work/errors"
+"$VLMSH" job run 5 --db "$work/vlmsh.db" >"$work/out" 2>&1 &
+while kill -0 $! 2>/dev/null && ! "$VLMSH" job list --db "$work/vlmsh.db" | grep -q '^  5 .*running'; do
+    sleep 0.02
+done
+kill -INT $!
+wait $!
+same "interrupted" $? 130
+same "its last words" "$(tail -1 "$work/out")" "job 5 is paused"
+
 lines "/job 1 delete" "/job 1"
 check "deleted" 'select(.event=="done").ok' $'true\nfalse'
 finish

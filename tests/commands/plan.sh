@@ -19,6 +19,9 @@ check "the sum" "$memory"' | (.all - (del(.all, .["beside it: mapped weights"]) 
     $'true\ntrue\ntrue'
 check "all methods" 'select(.event=="table" and .name=="train methods") | .rows | length' 8
 
+lines "/load $llava" "/adapter load $llava/adapters/lora" "/train plan --like tiny"
+check "a shape has nothing to do with the adapter that is on" 'select(.event=="error").message' ""
+
 lines "/train plan --like nothing" "/load $llava" "/train plan $work/none" "/train plan --dance" \
     "/train plan $work/data.jsonl --like tiny" "/train plan --method most"
 check "refused" 'select(.event=="done").ok' $'false\ntrue\nfalse\nfalse\nfalse\nfalse'

@@ -65,4 +65,11 @@ grep -q '^/later 4 prune.score=contribution prune.layer=0,2 prune.keep=0.5,0.25$
 answer=$(jq -c 'select(.event=="answer").ids' "$work/events" | head -1)
 vlmsh --json -f "$work/again.vlmsh" >"$work/events" || fail "the script fails"
 check "replayed" 'select(.event=="answer").ids | tostring' "$answer"
+
+# What was changed in the middle of an answer that is given again holds for all of the new one.
+lines "/load $llava" '/set sample.max_tokens 10' '/set sample.ignore_eos on' "/image $scene" \
+    '/later 2 prune.score=contribution prune.layer=0' 'What is this?' '/regen' "/save $work/regen.vlmsh"
+answer=$(jq -c 'select(.event=="answer").ids' "$work/events" | tail -1)
+vlmsh --json -f "$work/regen.vlmsh" >"$work/events" || fail "the script of what was given again fails"
+check "given again and replayed" 'select(.event=="answer").ids | tostring' "$answer"
 finish

@@ -28,6 +28,10 @@ check "refused" 'select(.event == "done").ok' \
 check_has "suggestion" 'select(.event == "error").message' "did you mean 'sample.top_k'?"
 check "the former value stays" 'select(.event == "setting").value' 0
 
+lines '/set sample 1' '/help prune'
+check "groups" 'select(.event == "error").message' "'sample' is a group of settings: /settings sample lists them
+'prune' is a group of settings: /settings prune lists them"
+
 lines '/settings' '/settings sample' '/settings sample.'
 check "all have defaults and help" \
     'select(.event == "table").rows | all(.[1] == .[2] and (.[3] | length > 0) and (.[4] | endswith(".")))' \

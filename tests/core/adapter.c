@@ -265,6 +265,41 @@ static void what_is_written_is_read(void **state)
     model_free(m);
 }
 
+// With bias "all" PEFT keeps the biases of a module that it saves whole three times: under the
+// module's name, inside its copy, and those of the base model.
+static void biases_of_a_whole_module_are_read_once(void **state)
+{
+    static const char *const names[] = {
+        "base_model.model.model.multi_modal_projector.linear_1.bias",
+        "base_model.model.model.multi_modal_projector.modules_to_save.default.linear_1.bias",
+        "base_model.model.model.multi_modal_projector.original_module.linear_1.bias",
+        "base_model.model.model.multi_modal_projector.modules_to_save.default.linear_2.bias",
+    };
+    struct err err;
+    float value[64] = { 3 };
+    struct model *m = load(LLAVA);
+    char *folder = scratch_new(), *path = xasprintf("%s/adapter_model.safetensors", folder);
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    for (size_t i = 0; i < 4; i++)
+        safetensors_writer_declare(w, names[i], DTYPE_F32, 1, (int64_t[]){ 64 });
+    for (size_t i = 0; i < 4; i++)
+        must(safetensors_writer_data(w, value, sizeof value, &err), &err);
+    must(safetensors_writer_finish(w, &err), &err);
+    scratch_text(folder, "adapter_config.json",
+                 "{\"peft_type\": \"LORA\", \"modules_to_save\": [\"multi_modal_projector\"]}");
+    struct adapter *a = read_folder(folder, m);
+    assert_int_equal(a->count, 2);
+    adapter_apply(a);
+    float now[2];
+    m->arena.backend->download(&now[0], m->projector.linear_1.bias.data, sizeof(float));
+    m->arena.backend->download(&now[1], m->projector.linear_2.bias.data, sizeof(float));
+    assert_true(now[0] == 3 && now[1] == 3);
+    adapter_free(a);
+    free(path);
+    scratch_remove(folder);
+    model_free(m);
+}
+
 // The head of a tied model follows the embedding, and both come back.
 static void a_tied_head_follows(void **state)
 {
@@ -404,6 +439,7 @@ int main(void)
         cmocka_unit_test(lora_is_scaled),
         cmocka_unit_test(older_spellings_are_the_same_adapter),
         cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(biases_of_a_whole_module_are_read_once),
         cmocka_unit_test(a_tied_head_follows),
         cmocka_unit_test(switching_acts_at_once_and_failing_changes_nothing),
     };

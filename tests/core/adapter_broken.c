@@ -24,6 +24,8 @@ static void broken_configs_are_refused(void **state)
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"lora_alpha\": 1e300}", "out of all proportion" },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"rank_pattern\": {\"q_proj\": 2}}", "rank 4" },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"rank_pattern\": {\"(\": 2}}", "rank_pattern" },
+        { "{\"peft_type\": \"LORA\", \"r\": 4, \"rank_pattern\": [2]}", "rank_pattern" },
+        { "{\"peft_type\": \"LORA\", \"r\": 4, \"alpha_pattern\": \"q_proj\"}", "alpha_pattern" },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"alpha_pattern\": {\"q_proj\": []}}", "numbers" },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"use_dora\": true}", "DoRA" },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"init_lora_weights\": \"pissa_niter_4\"}",

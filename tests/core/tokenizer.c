@@ -512,6 +512,45 @@ static void test_hostile_pattern(void **state)
     tokenizer_free(t);
 }
 
+// Texts are C strings: a NUL byte of the model hides nothing behind it.
+static void test_nul(void **state)
+{
+    struct err err;
+    struct buf text = { 0 };
+    struct tokenizer *t =
+        tokenizer_open("tests/goldens/llava-1.5/tokenizer.json", &err); // <0x00> is token 3
+    assert_non_null(t);
+    tokenizer_decode(t, (int32_t[]){ 3, 290 }, 2, false, &text);
+    assert_true(text.length > 3 && !memcmp(text.data, "\xEF\xBF\xBD", 3));
+    assert_int_equal(strlen(text.data), text.length);
+    buf_release(&text);
+    tokenizer_free(t);
+}
+
+// A replacement cannot fill the memory.
+static void test_hostile_replacement(void **state)
+{
+    struct err err = { "" };
+    struct buf b = { 0 };
+    buf_puts(&b, ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[");
+    for (int i = 0; i < 4; i++) {
+        buf_printf(&b, "%s{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"",
+                   i ? "," : "");
+        for (int k = 0; k < 2000; k++) buf_putc(&b, 'a');
+        buf_puts(&b, "\"}");
+    }
+    buf_puts(&b, "]}");
+    struct tokenizer *t = small(b.data, "", &err);
+    struct ids ids = { 0 };
+    assert_non_null(t);
+    assert_int_equal(tokenizer_encode(t, "aaa", 3, 0, &ids, &err), -1);
+    assert_non_null(strstr(err.text, "replacements"));
+    assert_int_equal(ids.count, 0);
+    ids_release(&ids);
+    buf_release(&b);
+    tokenizer_free(t);
+}
+
 // --- wrong files -------------------------------------------------------------------------------
 
 static void check_refused(const char *members, const char *model, const char *why)
@@ -575,6 +614,7 @@ int main(void)
         cmocka_unit_test(test_added_tokens), cmocka_unit_test(test_merged_special),
         cmocka_unit_test(test_patterns),     cmocka_unit_test(test_decoders),
         cmocka_unit_test(test_long_word),    cmocka_unit_test(test_hostile_pattern),
+        cmocka_unit_test(test_nul),          cmocka_unit_test(test_hostile_replacement),
         cmocka_unit_test(test_wrong_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,6 +48,21 @@ static void one_row_of_any_width(void **state)
     }
 }
 
+// A row that fits into the shared memory of an H200, but not of a GPU with less of it.
+static void one_row_beside_little_shared_memory(void **state)
+{
+    const int64_t k = 30000;
+    for (int little = 0; little < 2; little++) {
+        struct pair x = pair_noise(2, 1, k, 0, 1), w = pair_weights(DTYPE_BF16, 3, k, 2);
+        struct pair y = pair_room(2, 1, 3, 0);
+        if (little) setenv("CUDA_HOST_SHARED", "101376", 1); // where the host plays it
+        ON_BOTH(matmul, OF(y), OF(x), OF(w), NULL, MATMUL_BF16);
+        unsetenv("CUDA_HOST_SHARED");
+        pair_compare("one row", &y, room(MATMUL_F32, 1, k), 1e-5);
+        pairs_release();
+    }
+}
+
 // --- h += x w^T ----------------------------------------------------------------------------------
 
 static void check_add(int64_t n, int64_t k, int64_t m, enum dtype dtype, enum matmul_mode mode)
@@ -269,14 +284,38 @@ static void large_copies_arrive(void **state)
     }
 }
 
+// What was uploaded may be changed as soon as the call returns, however many uploads are on their
+// way.
+static void small_copies_are_read_at_once(void **state)
+{
+    enum { TURNS = 90, SIZE = 700001 };
+    uint8_t *from = malloc(SIZE), *to = malloc(SIZE);
+    uint8_t *there = gpu->alloc((size_t)TURNS * SIZE);
+    assert_non_null(there);
+    for (int i = 0; i < TURNS; i++) {
+        memset(from, i + 1, SIZE);
+        gpu->upload(there + (size_t)i * SIZE, from, SIZE);
+    }
+    for (int i = 0; i < TURNS; i++) {
+        memset(from, i + 1, SIZE);
+        gpu->download(to, there + (size_t)i * SIZE, SIZE);
+        assert_memory_equal(from, to, SIZE);
+    }
+    gpu->release(there);
+    free(from);
+    free(to);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_row_of_any_width),
+        cmocka_unit_test(one_row_beside_little_shared_memory),
         cmocka_unit_test(fused_forms_equal_the_ops),
         cmocka_unit_test(recorded_ops_run_again),
         cmocka_unit_test(what_cannot_be_recorded_is_refused),
         cmocka_unit_test(large_copies_arrive),
+        cmocka_unit_test(small_copies_are_read_at_once),
     };
     return cmocka_run_group_tests(tests, open_both, NULL);
 }

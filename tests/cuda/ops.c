@@ -347,6 +347,44 @@ static void wide_heads(void **state)
     pairs_release();
 }
 
+// [rows, columns] of noise that begin one number behind where memory does.
+static struct pair behind(enum dtype dtype, int64_t rows, int64_t columns, uint32_t seed)
+{
+    struct pair p = pair_weights(dtype, 1, rows * columns + 1, seed);
+    for (int side = 0; side < 2; side++) {
+        p.on[side].data = (char *)p.on[side].data + dtype_size(dtype);
+        p.on[side].shape[0] = rows;
+        p.on[side].shape[1] = columns;
+    }
+    return p;
+}
+
+// Addresses and widths that cuBLASLt need not take, and a bias that it would take and fault at.
+static void products_of_any_alignment(void **state)
+{
+    static const int64_t shapes[][3] = { { 9, 64, 40 }, { 70, 131, 66 }, { 129, 20, 131 } };
+    for (size_t i = 0; i < 3 * 3 * 2 * 2; i++) {
+        const int64_t n = shapes[i % 3][0], k = shapes[i % 3][1], m = shapes[i % 3][2];
+        const enum dtype dtype = (enum dtype)(i / 3 % 3);
+        const enum matmul_mode mode = i / 9 % 2 ? MATMUL_F32 : MATMUL_BF16;
+        const bool bias_alone = i / 18;
+        const double far = (mode == MATMUL_F32 ? 2e-6 : 6e-3) * sqrt((double)(n + k + m));
+        struct pair x = bias_alone ? pair_noise(2, n, k, 0, 1) : behind(DTYPE_F32, n, k, 1);
+        struct pair w = bias_alone ? pair_weights(dtype, m, k, 2) : behind(dtype, m, k, 2);
+        struct pair y = bias_alone ? pair_room(2, n, m, 0) : behind(DTYPE_F32, n, m, 3);
+        struct pair bias = behind(DTYPE_F32, 1, m, 4), dx = behind(DTYPE_F32, n, k, 5);
+        struct pair dw = behind(DTYPE_F32, m, k, 6), dy = behind(DTYPE_F32, n, m, 7);
+        for (int side = 0; side < 2; side++) bias.on[side].shape[0] = m;
+        ON_BOTH(matmul, OF(y), OF(x), OF(w), OF(bias), mode);
+        pair_compare("matmul", &y, far, 1e-5);
+        ON_BOTH(matmul_dx, OF(dx), OF(dy), OF(w), mode);
+        pair_compare("matmul_dx", &dx, far, 1e-5);
+        ON_BOTH(matmul_dw, OF(dw), NULL, OF(dy), OF(x), mode);
+        pair_compare("matmul_dw", &dw, far, 1e-5);
+        pairs_release();
+    }
+}
+
 static void no_op_is_without_a_check(void **state)
 {
     static const char *const ops[] = {
@@ -370,6 +408,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_op_equals_the_cpu),
         cmocka_unit_test(wide_heads),
+        cmocka_unit_test(products_of_any_alignment),
         cmocka_unit_test(no_op_is_without_a_check),
     };
     const int failed = cmocka_run_group_tests(tests, devices_open, NULL);

@@ -6,7 +6,7 @@
 //   pairs_release();
 //
 // The GPU is that of the library $VLMSH_CUDA: `make test` names the one that the host plays
-// (tests/cuda_host/), `make test-gpu` the real one.
+// (tests/cuda_host/), `make test-gpu` the real one. $TEST_DEVICE names others than the first.
 #ifndef TESTS_CUDA_PAIR_H
 #define TESTS_CUDA_PAIR_H
 
@@ -29,7 +29,8 @@ static inline int devices_open(void **state)
     struct err err;
     (void)state;
     devices[0] = backend_cpu();
-    devices[1] = device_find("cuda", &err);
+    const char *name = getenv("TEST_DEVICE");
+    devices[1] = device_find(name ? name : "cuda", &err);
     if (!devices[1] || !devices[1]->apart) {
         print_error("%s\n", err.text);
         return -1;

@@ -36,6 +36,14 @@ case $VLMSH_CUDA in *cuda_host*) ;; *) finish ;; esac
 lines_on() {
     printf '%s\n' "$@" | CUDA_HOST_MEMORY=$memory vlmsh --device cuda --json >"$work/events"
 }
+CUDA_HOST_IMAGE=none ask --device cuda >/dev/null
+grep -q 'no GPU is used: cuda:0 is an sm_90, .*CUDA_ARCH=90.* makes them; computing on the CPU' "$work/told" || fail "told: $(cat "$work/told")"
+# A fault leaves no way to the GPU: a line says so, and the shell goes on.
+printf '%s\n' "/load $llava" 'What is this?' 'What is this?' /version |
+    CUDA_HOST_FAULT=500 vlmsh --device cuda --json >"$work/events"
+check_has "the GPU is lost" 'select(.event == "error").message' "the GPU is lost to this run"
+check "the shell goes on" 'select(.event == "done").ok' $'true\nfalse\nfalse\ntrue'
+grep -q '0.0 of 0.0 MB' "$work/events" && fail "the fault is told as if memory were short"
 memory=$((32 * 1024 * 1024 + 500000)) # cuBLASLt takes 32 MB
 lines_on "/load $llava" /version
 check_has "no room for the weights" 'select(.event == "error").message' "out of memory"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# --device cuda:0,1: layers split over two GPUs compute what one computes, forwards and backwards; a
-# model that one alone does not hold fits two.
+# --device cuda:0,1: layers split over two GPUs compute what one computes, forwards and backwards, and
+# the same from a recording; a model that one alone does not hold fits two.
 export CUDA_HOST_GPUS=2 # where the host plays them
 if [ "$("$VLMSH" --db "$(mktemp -u)" --json -c /devices | jq 'select(.name == "devices").rows | length')" -lt 3 ]; then
     echo "skipped: there are no two GPUs"
@@ -9,7 +9,7 @@ fi
 (
     . tests/cuda/suites.bash
     export TEST_DEVICE=cuda:0,1
-    run_suites families/goldens
+    run_suites families/goldens cuda/steps cuda/later
     run_suites_open families/training
     exit $failed
 ) || exit 1

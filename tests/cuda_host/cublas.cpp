@@ -1,10 +1,24 @@
 // tests/cuda_host/cublas.cpp -- cuBLASLt on the host: D = alpha op(A) op(B) + beta C + bias, all of
 // it column by column, summed in float as the GPU does.
+//
+// What the documentation forbids is refused here, and an algorithm wants what it was chosen for:
+// the alignments that were promised and the workspace. It wants a bias at a multiple of 16 bytes,
+// which no promise tells it: GPUs have faulted so. bf16 that does not come in pairs (an odd line,
+// an odd address) is refused, though a GPU's may take it.
 #include "cublasLt.h"
 
 #include <stdlib.h>
 
 #include "work.h"
+
+struct cuda_host_lt {
+    int gpu;
+};
+
+struct cuda_host_wish {
+    uint32_t align[4]; // A, B, C, D
+    uint64_t room;
+};
 
 struct cuda_host_operation {
     cublasOperation_t a, b;
@@ -63,6 +77,48 @@ float gelu(float x)
 {
     return 0.5f * x * (1 + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
 }
+
+bool aligned(const void *p, uint64_t to)
+{
+    return (uintptr_t)p % to == 0;
+}
+
+// A matrix whose columns lie behind one another.
+bool stands(const cuda_host_layout *l)
+{
+    return l->rows && l->columns && l->line >= (int64_t)l->rows;
+}
+
+bool biased(const cuda_host_operation *operation)
+{
+    return operation->epilogue != CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+// Are these numbers multiplied at all?
+bool takes(const cuda_host_layout *a, const cuda_host_layout *b, const cuda_host_layout *d)
+{
+    if (a->type != b->type) return false;
+    if (a->type == CUDA_R_32F) return d->type == CUDA_R_32F;
+    return a->line % 2 == 0 && b->line % 2 == 0;
+}
+
+// What each side is multiplied as fits the others.
+bool fits(const cuda_host_operation *operation, const cuda_host_layout *a,
+          const cuda_host_layout *b, const cuda_host_layout *c, const cuda_host_layout *d)
+{
+    const bool across = operation->a != CUBLAS_OP_N, turned = operation->b != CUBLAS_OP_N;
+    return stands(a) && stands(b) && stands(d) && c->type == d->type && c->line == d->line &&
+           (across ? a->columns : a->rows) == d->rows &&
+           (turned ? b->rows : b->columns) == d->columns &&
+           (across ? a->rows : a->columns) == (turned ? b->columns : b->rows);
+}
+
+bool on_this_gpu(cublasLtHandle_t handle)
+{
+    int gpu = -1;
+    cudaGetDevice(&gpu);
+    return handle && handle->gpu == gpu;
+}
 } // namespace
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
@@ -72,21 +128,27 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algo,
                               void *workspace, size_t workspace_size, cudaStream_t stream)
 {
-    if (cuda_host_refuse()) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (!on_this_gpu(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
+    if (cuda_host_refuse() || !algo || !fits(operation, a_layout, b_layout, c_layout, d_layout) ||
+        workspace_size < algo->workspace || !aligned(workspace, 256))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    // On a GPU this would be a fault.
+    if (!aligned(a, algo->a) || !aligned(b, algo->b) || !aligned(c, algo->y) ||
+        !aligned(d, algo->y) || (biased(operation) && !operation->bias) ||
+        !aligned(operation->bias, algo->bias))
+        return CUBLAS_STATUS_EXECUTION_FAILED;
     cuda_host_check(stream);
     cuda_host_access access;
     uint64_t m, n, k, k2;
     float *left = unpack(a, a_layout, operation->a, true, &m, &k);
     float *right = unpack(b, b_layout, operation->b, false, &k2, &n);
-    const bool fits = k == k2 && d_layout->rows == m && d_layout->columns == n &&
-                      d_layout->line >= (int64_t)m && a_layout->type == b_layout->type;
     const float times = *(const float *)alpha, kept = *(const float *)beta;
-    for (uint64_t j = 0; fits && j < n; j++)
+    for (uint64_t j = 0; j < n; j++)
         for (uint64_t i = 0; i < m; i++) {
             float x = times * dot(left + i * k, right + j * k, k);
             if (kept != 0)
                 x += kept * number(c, (int64_t)j * c_layout->line + (int64_t)i, c_layout->type);
-            if (operation->epilogue != CUBLASLT_EPILOGUE_DEFAULT) x += operation->bias[i];
+            if (biased(operation)) x += operation->bias[i];
             if (operation->epilogue == CUBLASLT_EPILOGUE_GELU_BIAS) x = gelu(x);
             const int64_t at = (int64_t)j * d_layout->line + (int64_t)i;
             if (d_layout->type == CUDA_R_32F)
@@ -98,18 +160,25 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
                           (d_layout->type == CUDA_R_32F ? 4 : 2));
     free(left);
     free(right);
-    return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+const char *cublasLtGetStatusString(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_SUCCESS ? "success" : "refused by the host";
 }
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
 {
-    *handle = nullptr;
+    *handle = new cuda_host_lt{ 0 };
+    cudaGetDevice(&(*handle)->gpu);
     return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *operation,
                                         cublasComputeType_t compute, cudaDataType_t scale)
 {
+    if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
     *operation =
         new cuda_host_operation{ CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, nullptr };
     return CUBLAS_STATUS_SUCCESS;
@@ -123,6 +192,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation,
                      : what == CUBLASLT_MATMUL_DESC_TRANSB   ? (void *)&operation->b
                      : what == CUBLASLT_MATMUL_DESC_EPILOGUE ? (void *)&operation->epilogue
                                                              : (void *)&operation->bias;
+    const size_t room = what == CUBLASLT_MATMUL_DESC_BIAS_POINTER ? sizeof(void *) : sizeof(int);
+    if (size != room) return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(to, value, size);
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -148,7 +219,7 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *wish)
 {
-    *wish = nullptr;
+    *wish = new cuda_host_wish{ { 256, 256, 256, 256 }, 0 };
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -156,11 +227,17 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t w
                                                     cublasLtMatmulPreferenceAttributes_t what,
                                                     const void *value, size_t size)
 {
+    const bool room = what == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
+    void *const to = room ? (void *)&wish->room
+                          : &wish->align[what - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES];
+    if (size != (room ? sizeof(uint64_t) : sizeof(uint32_t))) return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(to, value, size);
     return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t wish)
 {
+    delete wish;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -171,6 +248,13 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
                                               cublasLtMatmulPreference_t wish, int wanted,
                                               cublasLtMatmulHeuristicResult_t *found, int *count)
 {
+    *count = 0;
+    if (!on_this_gpu(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
+    if (wanted < 1 || !fits(operation, a, b, c, d)) return CUBLAS_STATUS_INVALID_VALUE;
+    const uint32_t *const align = wish->align, least = a->type == CUDA_R_16BF ? 4 : 1;
+    if (!takes(a, b, d) || align[0] < least || align[1] < least) return CUBLAS_STATUS_NOT_SUPPORTED;
+    const uint32_t y = align[2] > align[3] ? align[2] : align[3];
+    *found = { { align[0], align[1], y, 16, wish->room }, wish->room, CUBLAS_STATUS_SUCCESS };
     *count = 1;
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -1,4 +1,5 @@
 // tests/cuda_host/cublasLt.h -- the part of cuBLASLt that kernels/lt.cu uses, computed on the CPU.
+// It is stricter than a GPU's where that need not take something (cublas.cpp).
 #ifndef TESTS_CUDA_HOST_CUBLASLT_H
 #define TESTS_CUDA_HOST_CUBLASLT_H
 
@@ -6,7 +7,10 @@
 
 typedef enum {
     CUBLAS_STATUS_SUCCESS,
+    CUBLAS_STATUS_NOT_INITIALIZED = 1,
     CUBLAS_STATUS_INVALID_VALUE = 7,
+    CUBLAS_STATUS_ARCH_MISMATCH = 8,
+    CUBLAS_STATUS_EXECUTION_FAILED = 13,
     CUBLAS_STATUS_NOT_SUPPORTED = 15
 } cublasStatus_t;
 typedef enum { CUBLAS_OP_N, CUBLAS_OP_T } cublasOperation_t;
@@ -36,12 +40,16 @@ typedef struct cuda_host_operation *cublasLtMatmulDesc_t;
 typedef struct cuda_host_layout *cublasLtMatrixLayout_t;
 typedef struct cuda_host_wish *cublasLtMatmulPreference_t;
 typedef struct {
-    int unused;
+    uint32_t a, b, y, bias; // how they must be aligned
+    uint64_t workspace;
 } cublasLtMatmulAlgo_t;
 typedef struct {
     cublasLtMatmulAlgo_t algo;
+    size_t workspaceSize;
+    cublasStatus_t state;
 } cublasLtMatmulHeuristicResult_t;
 
+const char *cublasLtGetStatusString(cublasStatus_t status);
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle);
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *operation,
                                         cublasComputeType_t compute, cudaDataType_t scale);

@@ -67,13 +67,16 @@ struct cuda_host_work {
     const void *kernel;
     std::vector<std::vector<char>> arguments;
 };
-// Runs a kernel, if a GPU would; its dynamic shared memory begins as NaNs.
+// Runs a kernel; its dynamic shared memory begins as NaNs.
 void cuda_host_launch(const cuda_host_work &work);
 void *cuda_host_shared(void);
 typedef struct cuda_host_stream *cudaStream_t;
 // The same with the values that its arguments have now: a graph runs it later. The stream must be
 // of the GPU that cudaSetDevice named.
 void cuda_host_check(cudaStream_t stream);
+// Can a kernel be started so? If not, its start has failed: a grid or block that no GPU takes, more
+// dynamic shared memory than it was allowed on this one (cudaFuncSetAttribute).
+bool cuda_host_fits(const void *kernel, dim3 grid, dim3 block, size_t dynamic);
 template <typename T> std::vector<char> cuda_host_bytes(T x)
 {
     const char *const from = reinterpret_cast<const char *>(&x);
@@ -83,13 +86,15 @@ template <typename... Wants, typename... Gives>
 void cuda_host_start(bool early, cudaStream_t stream, dim3 grid, dim3 block, size_t dynamic,
                      void (*kernel)(Wants...), Gives... gives)
 {
+    const void *const at = reinterpret_cast<const void *>(kernel);
     cuda_host_check(stream);
+    if (!cuda_host_fits(at, grid, block, dynamic)) return;
     cuda_host_launch({ grid,
                        block,
                        dynamic,
                        early,
                        [=]() { kernel(gives...); },
-                       reinterpret_cast<const void *>(kernel),
+                       at,
                        { cuda_host_bytes<Wants>(gives)... } });
 }
 
@@ -145,15 +150,19 @@ static inline float rsqrtf(float x)
 
 // --- the runtime ---------------------------------------------------------------------------------
 
+// Kernel or copy number $CUDA_HOST_FAULT faults: every call fails from then on.
 // $CUDA_HOST_GPUS GPUs (without it one), each with memory of its own and one stream, which reaches
 // another's memory when it was allowed to. A kernel or copy must come after all that was begun on
-// other GPUs (cudaStreamWaitEvent), else it fails.
+// other GPUs (cudaStreamWaitEvent), else it fails. What is copied to pinned memory (cudaHostAlloc)
+// is there when the host has waited for it, and NaNs before.
 typedef int cudaError_t;
 typedef struct cuda_host_event *cudaEvent_t;
 enum {
     cudaSuccess,
     cudaErrorInvalidValue = 1,
     cudaErrorMemoryAllocation = 2,
+    cudaErrorNoKernelImageForDevice = 209,
+    cudaErrorIllegalAddress = 700,
     cudaErrorPeerAccessAlreadyEnabled = 704
 };
 enum cudaMemcpyKind {
@@ -192,7 +201,15 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int number, int other);
 cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags);
 cudaError_t cudaGetLastError(void);
 const char *cudaGetErrorString(cudaError_t error);
-// Notes how much dynamic shared memory a kernel may have on this GPU.
+struct cudaFuncAttributes {
+    int ptxVersion;
+};
+// $CUDA_HOST_IMAGE=none: the library was made for other GPUs.
+cudaError_t cuda_host_look(struct cudaFuncAttributes *kernel);
+template <typename F> cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *to, F *kernel)
+{
+    return cuda_host_look(to);
+}
 cudaError_t cuda_host_allow(const void *kernel, int bytes);
 template <typename F> cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttribute what, int value)
 {
@@ -200,7 +217,8 @@ template <typename F> cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttrib
 }
 
 // Graphs: what a capture notes (kernels alone) runs in order. Copies and cuBLASLt are refused,
-// which ends the capture with an error, as it does for all that a GPU would refuse.
+// which ends the capture with an error, as it does for all that a GPU would refuse. A stream that
+// waits for a captured one is drawn in; at the end the first must have waited for all of them.
 typedef struct cuda_host_graph *cudaGraph_t, *cudaGraphExec_t;
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
@@ -208,8 +226,6 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *run, cudaGraph_t graph, unsign
 cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t run);
-// Would a GPU start it? If not, that is the next cudaGetLastError.
-bool cuda_host_starts(const cuda_host_work &work);
 // Notes a kernel if a capture is on: true then.
 bool cuda_host_note(const cuda_host_work &work);
 // What a capture cannot hold: true if one is on, which has failed then.

@@ -202,7 +202,7 @@ void run_block(void)
 
 void cuda_host_launch(const cuda_host_work &work)
 {
-    if (!cuda_host_starts(work) || cuda_host_note(work)) return;
+    if (cuda_host_note(work)) return;
     cuda_host_access access;
     if (cuda_ptx_wanted()) {
         cuda_ptx_run(work);

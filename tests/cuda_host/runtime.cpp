@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include <deque>
 #include <map>
 #include <vector>
 
@@ -23,14 +24,34 @@ struct region {
     void *notes;
 };
 
+// A copy to the GPU that has been asked for and has not begun.
+struct upload {
+    char *to;
+    const char *from;
+    size_t size;
+    int gpu;
+};
+
+std::vector<upload> uploads;
+size_t arrived;                   // how many came before them
 std::map<char *, region> regions; // by what the caller got
 int doors;                        // how many accesses are open
 size_t handed_out[GPUS_MOST];
 int current;                        // GPU
-cudaError_t last;                   // of a kernel's start
+cudaError_t last;                   // that a call or a kernel's start gave, until it is asked for
 bool reaches[GPUS_MOST][GPUS_MOST]; // the memory of another
 
 long begun[GPUS_MOST]; // kernels and copies
+long idle[GPUS_MOST];  // as many had ended when somebody waited for all of them
+
+std::map<char *, size_t> pinned; // by its beginning
+
+// A copy to pinned memory that nobody has waited for: its bytes, as they were when it was asked
+// for. Until somebody waits there are NaNs in its place.
+struct late {
+    char *to;
+    std::vector<char> bytes;
+};
 
 int gpus(void)
 {
@@ -63,6 +84,29 @@ size_t all_memory(void)
     return said ? (size_t)strtoull(said, nullptr, 10) : (size_t)4 << 30;
 }
 
+// The most that a block can have: $CUDA_HOST_SHARED bytes, else what an H200 has.
+size_t shared_most(void)
+{
+    const char *const said = getenv("CUDA_HOST_SHARED");
+    return said ? (size_t)strtoull(said, nullptr, 10) : (size_t)227 << 10;
+}
+
+// What is allowed to kernels beyond 48 KB, GPU by GPU.
+std::map<const void *, size_t> allowed[GPUS_MOST];
+
+// Has a kernel faulted?
+bool faulted(void)
+{
+    static const char *const said = getenv("CUDA_HOST_FAULT");
+    return said && begun[0] >= atol(said);
+}
+
+// Every call's failure is also the next cudaGetLastError's, as on a GPU.
+cudaError_t failed(cudaError_t why)
+{
+    return last = faulted() ? cudaErrorIllegalAddress : why;
+}
+
 size_t rounded_up(size_t size, size_t to)
 {
     return (size + to - 1) / to * to;
@@ -73,20 +117,65 @@ size_t rounded_up(size_t size, size_t to)
 struct cuda_host_stream {
     int gpu;
     long after[GPUS_MOST];
+    std::deque<late> copies; // those that are late
+    long arrived;            // how many there were before these
+    long capture;            // number of the one that it is part of; 0: none
 };
 
 struct cuda_host_event {
     int gpu;
+    size_t uploads; // asked for before it
     long after[GPUS_MOST];
+    cudaStream_t stream;
+    long copies;  // of the stream, when it was recorded
+    long capture; // of the stream, then
 };
+
+// Does the first `until` copies that were ever asked for, as late as a GPU may: memory of the host
+// that was changed too early shows.
+static void arrive(size_t until = SIZE_MAX)
+{
+    const int before = current;
+    size_t n = 0;
+    for (; n < uploads.size() && arrived + n < until; n++) {
+        current = uploads[n].gpu;
+        if (!doors) protect_all(PROT_READ | PROT_WRITE);
+        memcpy(uploads[n].to, uploads[n].from, uploads[n].size);
+        if (!doors) protect_all(PROT_NONE);
+    }
+    current = before;
+    arrived += n;
+    uploads.erase(uploads.begin(), uploads.begin() + (ptrdiff_t)n);
+}
 
 // The next kernel or copy of the stream: may it begin?
 static bool begin(cudaStream_t stream)
 {
-    bool good = stream && stream->gpu == current;
+    bool good = stream && stream->gpu == current && !faulted();
     for (int i = 0; i < GPUS_MOST && good; i++) good = stream->after[i] == begun[i];
     if (good) stream->after[stream->gpu] = ++begun[stream->gpu];
     return good;
+}
+
+__attribute__((visibility("default"))) long cuda_host_drains;
+
+// The host waits for the stream's first `copies` copies and all of `after`.
+static void wait_for(cudaStream_t stream, long copies, const long after[GPUS_MOST])
+{
+    for (; stream->arrived < copies; stream->arrived++, stream->copies.pop_front()) {
+        const late &one = stream->copies.front();
+        memcpy(one.to, one.bytes.data(), one.bytes.size());
+    }
+    const int gpu = stream->gpu;
+    if (after[gpu] == begun[gpu] && idle[gpu] < begun[gpu]) cuda_host_drains++;
+    if (after[gpu] > idle[gpu]) idle[gpu] = after[gpu];
+}
+
+static bool is_pinned(const void *memory)
+{
+    const char *const at = (const char *)memory;
+    auto next = pinned.upper_bound((char *)memory);
+    return next != pinned.begin() && at < (--next)->first + next->second;
 }
 
 std::vector<cuda_host_region> cuda_host_regions(void)
@@ -99,6 +188,7 @@ std::vector<cuda_host_region> cuda_host_regions(void)
 
 cuda_host_access::cuda_host_access()
 {
+    arrive();
     if (!doors++) protect_all(PROT_READ | PROT_WRITE);
 }
 
@@ -110,12 +200,13 @@ cuda_host_access::~cuda_host_access()
 cudaError_t cudaMalloc(void **memory, size_t size)
 {
     *memory = nullptr;
-    if (size > all_memory() - handed_out[current] - 64) return cudaErrorMemoryAllocation;
+    if (faulted()) return failed(cudaErrorIllegalAddress);
+    if (size > all_memory() - handed_out[current] - 64) return failed(cudaErrorMemoryAllocation);
     // It ends where the last page begins, as far as its alignment lets it.
     const size_t inside = rounded_up(size ? size : 1, 64), pages = rounded_up(inside, PAGE);
     char *at = (char *)mmap(nullptr, pages + PAGE, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) return cudaErrorMemoryAllocation;
+    if (at == MAP_FAILED) return failed(cudaErrorMemoryAllocation);
     mprotect(at + pages, PAGE, PROT_NONE);
     char *given = at + (pages - inside);
     memset(given, 0xff, inside < 65536 ? inside : 65536); // NaNs: what nobody wrote shows
@@ -128,9 +219,10 @@ cudaError_t cudaMalloc(void **memory, size_t size)
 
 cudaError_t cudaFree(void *memory)
 {
+    arrive();
     if (!memory) return cudaSuccess;
     const auto found = regions.find((char *)memory);
-    if (found == regions.end()) return cudaErrorInvalidValue;
+    if (found == regions.end()) return failed(cudaErrorInvalidValue);
     munmap(found->second.pages, found->second.size + PAGE);
     free(found->second.notes);
     handed_out[found->second.gpu] -=
@@ -141,6 +233,7 @@ cudaError_t cudaFree(void *memory)
 
 cudaError_t cudaMemGetInfo(size_t *unused, size_t *total)
 {
+    if (faulted()) return failed(cudaErrorIllegalAddress);
     *total = all_memory();
     *unused = *total - handed_out[current];
     return cudaSuccess;
@@ -149,50 +242,120 @@ cudaError_t cudaMemGetInfo(size_t *unused, size_t *total)
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
-    if (cuda_host_refuse() || !begin(stream)) return cudaErrorInvalidValue;
-    cuda_host_access access;
-    memmove(to, from, size);
+    if (cuda_host_refuse() || !begin(stream)) return failed(cudaErrorInvalidValue);
     cuda_ptx_wrote(to, size);
+    if (kind == cudaMemcpyHostToDevice) {
+        uploads.push_back({ (char *)to, (const char *)from, size, current });
+        return cudaSuccess;
+    }
+    cuda_host_access access;
+    if (kind != cudaMemcpyDeviceToHost || !is_pinned(to)) {
+        memmove(to, from, size);
+        return cudaSuccess;
+    }
+    const char *const bytes = (const char *)from;
+    stream->copies.push_back({ (char *)to, { bytes, bytes + size } });
+    memset(to, 0xff, size);
     return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream)
 {
-    if (cuda_host_refuse() || !begin(stream)) return cudaErrorInvalidValue;
+    if (cuda_host_refuse() || !begin(stream)) return failed(cudaErrorInvalidValue);
     cuda_host_access access;
     memset(to, byte, size);
     cuda_ptx_wrote(to, size);
     return cudaSuccess;
 }
 
-// --- pinned memory, events: every copy has ended when its call returns ---------------------------
+// --- pinned memory, events -----------------------------------------------------------------------
 
 cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned flags)
 {
     *memory = malloc(size);
-    return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
+    if (!*memory) return failed(cudaErrorMemoryAllocation);
+    pinned[(char *)*memory] = size;
+    return cudaSuccess;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
-    *event = new cuda_host_event{ current, {} };
+    *event = new cuda_host_event{ current, 0, {}, nullptr, 0, 0 };
     return cudaSuccess;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
-    if (event->gpu != stream->gpu) return cudaErrorInvalidValue;
+    if (event->gpu != stream->gpu) return failed(cudaErrorInvalidValue);
     memcpy(event->after, stream->after, sizeof event->after);
+    event->stream = stream;
+    event->capture = stream->capture;
+    event->copies = stream->arrived + (long)stream->copies.size();
+    event->uploads = arrived + uploads.size();
     return cudaSuccess;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
+    if (event->capture) return failed(cudaErrorInvalidValue);
+    if (faulted()) return failed(cudaErrorIllegalAddress);
+    arrive(event->uploads);
+    if (event->stream) wait_for(event->stream, event->copies, event->after);
     return cudaSuccess;
 }
 
+cudaError_t cuda_host_look(struct cudaFuncAttributes *kernel)
+{
+    if (getenv("CUDA_HOST_IMAGE")) return failed(cudaErrorNoKernelImageForDevice);
+    kernel->ptxVersion = 90;
+    return cudaSuccess;
+}
+
+cudaError_t cuda_host_allow(const void *kernel, int bytes)
+{
+    if (bytes < 0 || (size_t)bytes > shared_most()) return failed(cudaErrorInvalidValue);
+    allowed[current][kernel] = (size_t)bytes;
+    return cudaSuccess;
+}
+
+// 48 KB are everyone's, of which a kilobyte is left for what kernels have of a fixed size.
+bool cuda_host_fits(const void *kernel, dim3 grid, dim3 block, size_t dynamic)
+{
+    const bool room = dynamic <= (47 << 10) || dynamic <= allowed[current][kernel];
+    const bool shape = grid.x && grid.y && grid.z && grid.x <= INT32_MAX && grid.y <= 65535 &&
+                       grid.z <= 65535 && block.x * block.y * block.z <= 1024;
+    if (!room || !shape) last = cudaErrorInvalidValue;
+    return room && shape;
+}
+
+// --- graphs --------------------------------------------------------------------------------------
+
+struct cuda_host_kernel {
+    int gpu;
+    cuda_host_work work;
+};
+
+struct cuda_host_graph {
+    std::vector<cuda_host_kernel> kernels;
+    bool failed;
+};
+
+static cuda_host_graph *noting; // the capture that is on
+static long captures;           // its number
+static cudaStream_t origin;     // where it began
+static cudaStream_t started;    // of the kernel that is started
+static std::vector<cudaStream_t> streams;
+
+// A stream that waits for one that is captured is drawn in. A captured one cannot wait for what is
+// not, and nobody for what was captured earlier.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
+    const bool old = event->capture && !(noting && event->capture == captures);
+    if (old || (stream->capture && !event->capture)) {
+        cuda_host_refuse();
+        return failed(cudaErrorInvalidValue);
+    }
+    stream->capture = event->capture;
     for (int i = 0; i < GPUS_MOST; i++)
         if (event->after[i] > stream->after[i]) stream->after[i] = event->after[i];
     return cudaSuccess;
@@ -200,52 +363,14 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 void cuda_host_check(cudaStream_t stream)
 {
+    started = stream;
     if (!begin(stream)) last = cudaErrorInvalidValue;
 }
 
-// --- what a GPU does not start
-// --------------------------------------------------------------------
-
-static std::map<const void *, int> &allowed_of(int gpu)
-{
-    static std::map<const void *, int> *const all = new std::map<const void *, int>[GPUS_MOST];
-    return all[gpu];
-}
-
-cudaError_t cuda_host_allow(const void *kernel, int bytes)
-{
-    if (bytes > 227 * 1024) return cudaErrorInvalidValue;
-    allowed_of(current)[kernel] = bytes;
-    return cudaSuccess;
-}
-
-bool cuda_host_starts(const cuda_host_work &work)
-{
-    const auto allowed = allowed_of(current).find(work.kernel);
-    const size_t shared_most =
-        allowed == allowed_of(current).end() ? 48 * 1024 : (size_t)allowed->second;
-    const size_t threads = (size_t)work.block.x * work.block.y * work.block.z;
-    const dim3 g = work.grid;
-    const bool good = g.x && g.x <= INT32_MAX && g.y && g.y < 65536 && g.z && g.z < 65536 &&
-                      threads && threads <= 1024 && work.block.z <= 64 &&
-                      work.dynamic <= (shared_most < 48 * 1024 ? 48 * 1024 : shared_most);
-    if (!good) last = cudaErrorInvalidValue;
-    return good;
-}
-
-// --- graphs --------------------------------------------------------------------------------------
-
-struct cuda_host_graph {
-    std::vector<cuda_host_work> kernels;
-    bool failed;
-};
-
-static cuda_host_graph *noting; // the capture that is on
-
 bool cuda_host_note(const cuda_host_work &work)
 {
-    if (!noting) return false;
-    noting->kernels.push_back(work);
+    if (!noting || !started->capture) return false;
+    noting->kernels.push_back({ started->gpu, work });
     return true;
 }
 
@@ -257,18 +382,26 @@ bool cuda_host_refuse(void)
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode)
 {
-    if (noting) return cudaErrorInvalidValue;
+    if (noting) return failed(cudaErrorInvalidValue);
     noting = new cuda_host_graph();
+    stream->capture = ++captures;
+    origin = stream;
     return cudaSuccess;
 }
 
+// It ends where it began, after all that other streams were drawn in for.
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
     cuda_host_graph *const noted = noting;
+    bool good = noted && !noted->failed && stream == origin;
+    for (cudaStream_t s : streams) {
+        if (s->capture && origin->after[s->gpu] < s->after[s->gpu]) good = false;
+        s->capture = 0;
+    }
     noting = nullptr;
-    *graph = noted && !noted->failed ? noted : nullptr;
-    if (noted && noted->failed) delete noted;
-    return *graph ? cudaSuccess : cudaErrorInvalidValue;
+    *graph = good ? noted : nullptr;
+    if (!good) delete noted;
+    return good ? cudaSuccess : failed(cudaErrorInvalidValue);
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *run, cudaGraph_t graph, unsigned flags)
@@ -279,7 +412,13 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *run, cudaGraph_t graph, unsign
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t stream)
 {
-    for (const cuda_host_work &k : run->kernels) cuda_host_launch(k);
+    const int before = current;
+    if (!begin(stream)) return failed(cudaErrorInvalidValue);
+    for (const cuda_host_kernel &k : run->kernels) {
+        current = k.gpu;
+        cuda_host_launch(k.work);
+    }
+    current = before;
     return cudaSuccess;
 }
 
@@ -306,18 +445,18 @@ cudaError_t cudaGetDeviceCount(int *count)
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int number)
 {
     memset(p, 0, sizeof *p);
-    if (number < 0 || number >= gpus()) return cudaErrorInvalidValue;
+    if (number < 0 || number >= gpus()) return failed(cudaErrorInvalidValue);
     snprintf(p->name, sizeof p->name, "a GPU that the host plays");
     p->major = 9;
     p->multiProcessorCount = 2;
     p->totalGlobalMem = all_memory();
-    p->sharedMemPerBlockOptin = 227 * 1024;
+    p->sharedMemPerBlockOptin = shared_most();
     return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int number)
 {
-    if (number < 0 || number >= gpus()) return cudaErrorInvalidValue;
+    if (number < 0 || number >= gpus()) return failed(cudaErrorInvalidValue);
     current = number;
     return cudaSuccess;
 }
@@ -337,32 +476,40 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int number, int other)
 
 cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags)
 {
-    if (other == current) return cudaErrorInvalidValue;
-    if (reaches[current][other]) return cudaErrorPeerAccessAlreadyEnabled;
+    if (other == current) return failed(cudaErrorInvalidValue);
+    if (reaches[current][other]) return failed(cudaErrorPeerAccessAlreadyEnabled);
     reaches[current][other] = true;
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
-    *stream = new cuda_host_stream{ current, {} };
+    *stream = new cuda_host_stream{ current, {}, {}, 0, 0 };
+    streams.push_back(*stream);
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     cuda_ptx_waited();
+    if (faulted()) return failed(cudaErrorIllegalAddress);
+    if (stream->capture && cuda_host_refuse()) return failed(cudaErrorInvalidValue);
+    arrive();
+    wait_for(stream, stream->arrived + (long)stream->copies.size(), stream->after);
     return cudaSuccess;
 }
 
 cudaError_t cudaGetLastError(void)
 {
-    const cudaError_t error = last;
+    const cudaError_t error = faulted() ? (cudaError_t)cudaErrorIllegalAddress : last;
     last = cudaSuccess;
     return error;
 }
 
 const char *cudaGetErrorString(cudaError_t error)
 {
-    return error == cudaErrorMemoryAllocation ? "out of memory" : "invalid value";
+    return error == cudaErrorMemoryAllocation         ? "out of memory"
+           : error == cudaErrorIllegalAddress         ? "an illegal memory access was encountered"
+           : error == cudaErrorNoKernelImageForDevice ? "no kernel image is available"
+                                                      : "invalid value";
 }

@@ -48,6 +48,7 @@ static void test_places(void **state)
     expect("/get sam", "sample.seed", PATHS_NONE);
     expect("/set ", "sample.seed", PATHS_NONE);
     expect("/set sample.ignore_eos ", "on", PATHS_NONE);
+    expect("/set adapter ", "none", PATHS_ALL);
     expect("/set sample.seed ", "0",
            PATHS_NONE); // no choices: the default shows what it looks like
     expect("/session ", "resume", PATHS_NONE);

@@ -64,8 +64,12 @@ line '/set sample.ignore_eos on'
 line '/set ctx.max 1000000'
 line '/set sample.max_tokens 1000000'
 wait_for 'max_tokens = 1000000'
+line "/image $pictures/scene.png"
 line 'a slow question'
+wait_for '1 picture. a slow question'
+wait_gone '\[1 picture\] vlmsh>' # it went with the question
 wait_for 'tok/s'
+shown 'stopped' && fail 'only after the answer'
 keys M-1
 wait_for ' NORM ' 'a setting is not changed in the middle of an answer'
 keys M-1

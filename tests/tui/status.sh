@@ -92,14 +92,26 @@ VLMSH=$alone run 0 -c '/info'
 run 1 "$work/nomodel" -c '/version'; silent out; err "$work/nomodel"
 run 1 -c "/load $model" -c /unload -c Hello; err '^-c:3: .*/load'
 
-# A reader that leaves, a full device: the end, quietly.
+# A reader that leaves: the end, quietly. A full device: said why.
 timeout 100 "$VLMSH" -c /settings -c /settings -c /settings 2>"$work/err" | head -1 >"$work/out"
 silent err
 timeout 100 "$VLMSH" -c /version >/dev/full 2>"$work/err"
 [ $? = 1 ] || fail "a full device is a failure"
+err 'cannot write the output: No space left'
+timeout 100 "$VLMSH" help >/dev/full 2>"$work/err"
+[ $? = 1 ] || fail "a full device is a failure of help too"
+err 'cannot write the output: No space left'
+
+# A closed stream is no file that happens to be opened next.
+strace -f -e trace=openat -o "$work/opened" "$VLMSH" --db "$work/closed.db" -c /version >&- 2>&- <&- || true
+if [ -s "$work/opened" ]; then
+    ! grep -E 'RDWR.* = [012]$' "$work/opened" || fail "a file took the place of a closed stream"
+fi
 
 # A database that cannot be opened: said, and the rest works; a session of it cannot be had.
 run 0 --db /proc/none/x.db -c '/version'; out '^vlmsh'; err 'nothing is kept'
+run 0 --db :memory: -c '/version'; out '^vlmsh'; err "nothing is kept: ':memory:' is no file"
+[ -e ':memory:' ] && fail "a file of that name is made"
 run 1 --db /proc/none/x.db --session s -c '/version'; silent out
 
 # Interrupted: 130. SIGTERM: 143.

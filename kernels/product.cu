@@ -1,0 +1,80 @@
+// kernels/product.cu -- the products that cuBLASLt has no algorithm for: any widths, any alignment,
+// both sides f32 or bf16.
+//
+// A block of threads has a tile of y and walks along K; a part of both sides lies in shared memory
+// as f32. Tensor cores are not used: it is there so that odd shapes are computed at all.
+#include "kernels/matmul_cuda.h"
+
+static constexpr int TILE = 64, DEEP = 16, OWN = 4, ACROSS = TILE / OWN;
+static constexpr int THREADS = ACROSS * ACROSS;
+
+// DEEP numbers, from K's number `from` on, of the TILE vectors from `first` on; 0 where there are
+// none. Neighbouring threads read what lies side by side.
+static __device__ void load(float (*to)[TILE + 1], const struct lt_side &side, int64_t first,
+                            int64_t rows, int64_t from, int64_t k)
+{
+    for (int i = (int)threadIdx.x; i < TILE * DEEP; i += THREADS) {
+        const int row = side.turned ? i % TILE : i / DEEP, deep = side.turned ? i / TILE : i % DEEP;
+        const int64_t r = first + row, c = from + deep;
+        const int64_t at = side.turned ? c * side.line + r : r * side.line + c;
+        to[deep][row] = r < rows && c < k ? number_at(side.data, at, side.dtype) : 0;
+    }
+}
+
+static __device__ void put(const struct lt_product &p, int64_t row, int64_t column, float x)
+{
+    const int64_t at = row * p.row + column;
+    if (p.add) x += number_at(p.y, at, p.y_dtype);
+    if (p.bias) x += p.bias[column];
+    if (p.gelu) x = x / (1 + expf(-1.5957691216f * (x + 0.044715f * x * x * x))); // as in gelu.cu
+    if (p.y_dtype == DTYPE_F32)
+        static_cast<float *>(p.y)[at] = x;
+    else
+        static_cast<uint16_t *>(p.y)[at] = to_bf16(x);
+}
+
+static __global__ void __launch_bounds__(THREADS) product_kernel(const struct lt_product p)
+{
+    __shared__ float a[DEEP][TILE + 1], b[DEEP][TILE + 1];
+    const int64_t row = (int64_t)blockIdx.y * TILE, column = (int64_t)blockIdx.x * TILE;
+    const int down = (int)threadIdx.x / ACROSS, across = (int)threadIdx.x % ACROSS;
+    float sum[OWN][OWN] = {};
+    for (int64_t from = 0; from < p.k; from += DEEP) {
+        load(a, p.a, row, p.n, from, p.k);
+        load(b, p.b, column, p.m, from, p.k);
+        __syncthreads();
+        for (int deep = 0; deep < DEEP; deep++) {
+            UNROLL
+            for (int i = 0; i < OWN; i++) {
+                UNROLL
+                for (int j = 0; j < OWN; j++)
+                    sum[i][j] += a[deep][down + i * ACROSS] * b[deep][across + j * ACROSS];
+            }
+        }
+        __syncthreads();
+    }
+    UNROLL
+    for (int i = 0; i < OWN; i++) {
+        UNROLL
+        for (int j = 0; j < OWN; j++) {
+            const int64_t r = row + down + i * ACROSS, c = column + across + j * ACROSS;
+            if (r < p.n && c < p.m) put(p, r, c, sum[i][j]);
+        }
+    }
+}
+
+static struct lt_side with_line(struct lt_side side, int64_t rows, int64_t k)
+{
+    if (!side.line) side.line = side.turned ? rows : k;
+    return side;
+}
+
+// A grid has at most 65535 blocks downwards: four million rows.
+int product_plain(const struct lt_product *all)
+{
+    struct lt_product p = *all;
+    p.a = with_line(p.a, p.n, p.k);
+    p.b = with_line(p.b, p.m, p.k);
+    const dim3 grid((size_t)((p.m + TILE - 1) / TILE), (size_t)((p.n + TILE - 1) / TILE));
+    return LAUNCH(product_kernel, grid, THREADS, 0, p);
+}

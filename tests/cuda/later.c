@@ -1,0 +1,245 @@
+// tests/cuda/later.c -- downloads that nobody waits for (kernels/copy.cu), and what probes look at
+// (core/look.h): the numbers are those of the time they were asked for, and the pass goes on.
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "core/look.h"
+#include "core/mem.h"
+#include "core/model.h"
+#include "core/ops.h"
+#include "core/splice.h"
+#include "tests/cuda/pair.h"
+
+enum { MB = 1 << 20 };
+
+// How often the host waited until the GPU had nothing more to do; NULL where the GPU is real.
+static const long *drains(void)
+{
+    void *library = dlopen(getenv("VLMSH_CUDA"), RTLD_NOW | RTLD_NOLOAD);
+    const long *count = library ? dlsym(library, "cuda_host_drains") : NULL;
+    if (library) dlclose(library);
+    return count;
+}
+
+static struct tensor numbers(size_t bytes)
+{
+    const struct tensor t = { .data = devices[1]->alloc(bytes),
+                              .dtype = DTYPE_F32,
+                              .rank = 1,
+                              .shape = { (int64_t)(bytes / sizeof(float)) } };
+    assert_non_null(t.data);
+    return t;
+}
+
+static void later_ops_do_not_show(void **state)
+{
+    const struct backend *gpu = devices[1];
+    struct tensor x = numbers(4096);
+    for (int round = 0; round < 700; round += 10) { // more than there are places
+        for (int i = round; i < round + 10; i++) {
+            assert_int_equal(gpu->fill(&x, (float)i), 0);
+            assert_true(gpu->download_later(x.data, 4096));
+        }
+        assert_int_equal(gpu->fill(&x, -1), 0);
+        for (int i = round; i < round + 10; i++) {
+            const float *got = gpu->downloaded();
+            assert_non_null(got);
+            assert_true(got[0] == (float)i && got[1023] == (float)i);
+        }
+    }
+    assert_null(gpu->downloaded());
+    gpu->release(x.data);
+}
+
+// The ring has 64 MB.
+static void the_ring_is_bounded(void **state)
+{
+    const struct backend *gpu = devices[1];
+    struct tensor x = numbers(65 * MB);
+    assert_false(gpu->download_later(x.data, 65 * MB));
+    for (int i = 0; i < 5; i++) {
+        if (i > 1) { // the next one takes the place of the oldest
+            assert_false(gpu->download_later(x.data, 30 * MB));
+            const float *got = gpu->downloaded();
+            assert_true(got[0] == (float)(i - 2) && got[30 * MB / 4 - 1] == (float)(i - 2));
+        }
+        assert_int_equal(gpu->fill(&x, (float)i), 0);
+        assert_true(gpu->download_later(x.data, 30 * MB));
+    }
+    for (int i = 3; i < 5; i++) assert_true(*(const float *)gpu->downloaded() == (float)i);
+    int many = 0;
+    while (gpu->download_later(x.data, 6)) many++; // no number's size
+    assert_int_equal(many, 512);
+    for (int i = 0; i < many; i++) assert_non_null(gpu->downloaded());
+    gpu->release(x.data);
+}
+
+// --- looks ---------------------------------------------------------------------------------------
+
+struct seen {
+    float list[64];
+    int count, fail_at; // fails at the look of this number; 0: at none
+};
+
+static int take_first(void *self, enum site site, const struct site_args *args, struct err *err)
+{
+    struct seen *s = self;
+    assert_null(args->q);
+    assert_int_equal(args->x->dtype, DTYPE_F32);
+    s->list[s->count++] = *(const float *)args->x->data;
+    return s->count == s->fail_at ? err_set(err, "it does not like what it sees") : 0;
+}
+
+// Where there is no room at all it waits, and the order stays.
+static void looks_come_in_order(void **state)
+{
+    struct arena arena = { .backend = devices[1] };
+    struct graph g = { .backend = devices[1], .arena = &arena };
+    struct tensor small = numbers(400), large = numbers(65 * MB);
+    const struct site_args args = { .layer = 3, .q = &small };
+    struct seen seen = { 0 };
+    struct looks looks;
+    looks_begin(&g, &looks);
+    for (int i = 0; i < 6; i++) {
+        struct tensor *x = i % 3 == 2 ? &large : &small;
+        assert_int_equal(devices[1]->fill(x, (float)i), 0);
+        assert_int_equal(look(&g, x, SITE_LAYER_IN, &args, take_first, &seen), 0);
+        assert_int_equal(seen.count, i % 3 == 2 ? i + 1 : i / 3 * 3);
+    }
+    const uint16_t half = 0x3fc0; // 1.5
+    struct tensor rounded = { .data = small.data, .dtype = DTYPE_BF16, .rank = 1, .shape = { 1 } };
+    devices[1]->upload(small.data, &half, sizeof half);
+    assert_int_equal(look(&g, &rounded, SITE_LAYER_IN, &args, take_first, &seen), 0);
+    looks_end(&g);
+    assert_int_equal(seen.count, 7);
+    for (int i = 0; i < 6; i++) assert_true(seen.list[i] == (float)i);
+    assert_true(seen.list[6] == 1.5f);
+    devices[1]->release(small.data);
+    devices[1]->release(large.data);
+    arena_release(&arena);
+}
+
+static void a_failed_pass_takes_nothing_more(void **state)
+{
+    struct arena arena = { .backend = devices[1] };
+    struct tensor x = numbers(64);
+    const struct site_args args = { 0 };
+    for (int cancelled = 0; cancelled < 2; cancelled++) {
+        struct graph g = { .backend = devices[1], .arena = &arena };
+        struct seen seen = { .fail_at = cancelled ? 0 : 2 };
+        atomic_bool cancel = false;
+        struct looks looks;
+        g.cancel = &cancel;
+        looks_begin(&g, &looks);
+        for (int i = 0; i < 5; i++)
+            assert_int_equal(look(&g, &x, SITE_LAYER_IN, &args, take_first, &seen), 0);
+        atomic_store(&cancel, cancelled);
+        looks_end(&g);
+        assert_int_equal(seen.count, cancelled ? 0 : 2);
+        assert_true(cancelled ? g.cancelled : g.failed);
+        if (!cancelled) assert_string_equal(g.err.text, "it does not like what it sees");
+        assert_null(devices[1]->downloaded()); // nothing is left behind
+    }
+    devices[1]->release(x.data);
+    arena_release(&arena);
+}
+
+// --- a pass --------------------------------------------------------------------------------------
+
+enum { PROMPT = 20, LOOKS = 400 };
+
+struct watcher {
+    bool waits; // at each site
+    float *seen[LOOKS];
+    size_t count, size[LOOKS];
+};
+
+static bool everywhere(void *self, enum site site, int layer)
+{
+    return site == SITE_LAYER_IN || site == SITE_VALUES || site == SITE_ATTN ||
+           site == SITE_FFN_IN || site == SITE_FFN_OUT || site == SITE_FINAL ||
+           site == SITE_STEP_LOGITS;
+}
+
+static int keep(void *self, enum site site, const struct site_args *args, struct err *err)
+{
+    struct watcher *w = self;
+    assert_true(w->count < LOOKS);
+    const size_t bytes = tensor_bytes(args->x);
+    w->seen[w->count] = xmalloc(bytes);
+    memcpy(w->seen[w->count], args->x->data, bytes);
+    w->size[w->count++] = bytes;
+    return 0;
+}
+
+static int watch(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    struct watcher *w = self;
+    struct looks *looks = g->looks;
+    if (w->waits) g->looks = NULL;
+    const int status = look(g, site == SITE_VALUES ? args->k : args->x, site, args, keep, w);
+    g->looks = looks;
+    return status;
+}
+
+// Keys of a cache in bf16, a prompt and a token; how often the GPU stood idle in it.
+static long pass(struct watcher *w)
+{
+    struct err err = { 0 };
+    struct model *m = model_load("tests/goldens/llama-3.2", devices[1], NULL, &err);
+    if (!m) fail_msg("%s", err.text);
+    const struct decoder_config *c = &m->decoder.config;
+    struct arena arena = { .backend = devices[1] };
+    struct hooks hooks = { 0 };
+    struct sequence s;
+    struct kv kv;
+    const long *count = drains();
+    const long before = count ? *count : 0;
+    kv_init(&kv, devices[1], c->layers, c->kv_heads, c->dim);
+    kv_set_dtype(&kv, DTYPE_BF16);
+    hooks_add(&hooks, &(struct hook){ everywhere, watch, w });
+    sequence_init(&s, PROMPT, 1);
+    for (int i = 0; i < PROMPT; i++) s.ids[i] = 3 * i + 1;
+    for (int i = 0; i < 2; i++) {
+        struct graph g = { .backend = devices[1], .arena = &arena, .hooks = &hooks };
+        struct tensor *logits;
+        if (i) sequence_append(&s, 7);
+        struct tensor *h = splice(&g, &m->decoder.embed, &s, kv.layer[0].rows, NULL, 0);
+        if (decoder_forward(&g, &m->decoder, &kv, &s, h, LOGITS_LAST, !i, &logits) < 0)
+            fail_msg("%s", g.err.text);
+        assert_null(g.looks);
+        arena_reset(&arena, (struct arena_mark){ 0 });
+    }
+    const long drained = count ? *count - before : 0;
+    kv_release(&kv);
+    sequence_release(&s);
+    arena_release(&arena);
+    model_free(m);
+    return drained;
+}
+
+static void a_pass_does_not_wait(void **state)
+{
+    struct watcher now = { .waits = true }, later = { 0 };
+    const long waited = pass(&now), drained = pass(&later);
+    assert_int_equal(now.count, later.count);
+    for (size_t i = 0; i < now.count; i++) {
+        assert_int_equal(now.size[i], later.size[i]);
+        assert_memory_equal(now.seen[i], later.seen[i], now.size[i]);
+        free(now.seen[i]);
+        free(later.seen[i]);
+    }
+    if (!drains() || devices[1]->parts > 1) return; // releasing waits for each of several
+    assert_int_equal(waited, now.count);
+    assert_int_equal(drained, 2); // at the end of either pass
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(later_ops_do_not_show), cmocka_unit_test(the_ring_is_bounded),
+        cmocka_unit_test(looks_come_in_order),   cmocka_unit_test(a_failed_pass_takes_nothing_more),
+        cmocka_unit_test(a_pass_does_not_wait),
+    };
+    return cmocka_run_group_tests(tests, devices_open, NULL);
+}
