@@ -15,7 +15,7 @@ run() {
     "$@" || failed=1
 }
 
-for suite in fused steps attention ops; do run "$build/tests/cuda/$suite"; done
+for suite in tests/cuda/*.c; do run "$build/${suite%.c}"; done
 [ "$TEST_PTX" = all ] || exit $failed
 for order in alone 1 2; do
     CUDA_HOST_ORDER=$order run "$build/tests/cuda/ops"
