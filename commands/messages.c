@@ -35,11 +35,11 @@ const struct command command_messages = {
     .usage = "/messages FILE.json",
     .help = "Appends a conversation from a JSON file; /answer then answers it.",
     .details =
-        "FILE holds a list of {\"role\": \"system\"|\"user\"|\"assistant\", \"content\": TEXT or "
-        "a\n"
-        "list of {\"type\": \"text\", \"text\": TEXT} and {\"type\": \"image\", \"path\": FILE}}.\n"
-        "Relative paths are taken from the folder of FILE. If anything in it is wrong,\n"
-        "nothing is appended.",
+        "FILE holds a list of {\"role\": \"system\"|\"user\"|\"assistant\", \"content\": TEXT or\n"
+        "a list of {\"type\": \"text\", \"text\": TEXT} and {\"type\": \"image\", \"path\": "
+        "FILE}}\n"
+        "(\"image\" does for \"path\"). Relative paths are taken from the folder of FILE. If\n"
+        "anything in it is wrong, nothing is appended.",
     .min = 1,
     .max = 1,
     .complete = COMPLETE_PATH,

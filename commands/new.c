@@ -14,7 +14,7 @@ struct new_options {
     const char *shape, *folder, *texts[TEXTS_MAX];
     int text_count;
     long long seed;
-    bool dry, once;
+    bool dry, once, zeros;
 };
 
 // --- options -------------------------------------------------------------------------------------
@@ -54,6 +54,13 @@ static int take_once(void *self, const char *value, struct err *err)
     return 0;
 }
 
+static int take_zeros(void *self, const char *value, struct err *err)
+{
+    struct new_options *o = self;
+    o->zeros = true;
+    return 0;
+}
+
 static int take_folder(void *self, const char *value, struct err *err)
 {
     struct new_options *o = self;
@@ -67,6 +74,7 @@ static const struct option_row rows[] = {
     { "--text", "FILE", "what the tokenizer's words are learned from", take_text },
     { "--seed", "N", "of the random weights (default 42)", take_seed },
     { "--dry", NULL, "count only, write nothing", take_dry },
+    { "--zeros", NULL, "zeros as weights, which take no disk", take_zeros },
     { "--once", NULL, "nothing to do when DIR holds a model", take_once },
     { 0 },
 };
@@ -138,7 +146,9 @@ static int write_model(struct shell *shell, const struct new_options *o, struct 
     engine_uncancel(shell->engine);
     for (int i = 0; i < o->text_count && status == 0; i++)
         status = new_text_read(&text, o->texts[i], err);
-    if (status == 0)
+    if (status == 0 && o->zeros)
+        status = new_model_write_zeros(o->shape, o->folder, text.data, err);
+    else if (status == 0)
         status = new_model_write(o->shape, o->folder, (uint64_t)o->seed, text.data, &progress, err);
     buf_release(&text);
     return status;
@@ -169,7 +179,7 @@ static int new_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_new = {
     .name = "new",
-    .usage = "/new --like SHAPE DIR [--text FILE]... [--seed N] [--dry] [--once]",
+    .usage = "/new --like SHAPE DIR [--text FILE]... [--seed N] [--zeros] [--dry] [--once]",
     .help = "Writes a model folder with random weights.",
     .details =
         "SHAPE is that of a published model (/new --like names them) or `demo`, a small one that\n"
@@ -177,6 +187,7 @@ const struct command command_new = {
         "--text FILE   words of the tokenizer are learned from it, besides everyday ones: a data\n"
         "              set (.json, .jsonl: what is said in it) or a text; may be repeated\n"
         "--seed N      of the random weights (default 42)\n"
+        "--zeros       zeros as weights, in a file that takes no disk: for trying what fits\n"
         "--dry         counts only, writes nothing\n"
         "--once        a folder that holds a model is left as it is, for scripts that run again",
     .min = 0,

@@ -79,6 +79,20 @@ void *arena_alloc(struct arena *a, size_t size)
     return memory;
 }
 
+void *arena_alloc_alone(struct arena *a, size_t size)
+{
+    if (size < ARENA_CHUNK || size > SIZE_MAX / 2) return arena_alloc(a, size);
+    char *data = a->backend->alloc(size);
+    if (!data) return NULL;
+    struct arena_chunk *chunk = xcalloc(1, sizeof *chunk);
+    *chunk = (struct arena_chunk){ .older = a->alone, .data = data, .size = size, .offset = size };
+    a->alone = chunk;
+    a->reserved += size;
+    a->used += size;
+    if (a->used > a->peak) a->peak = a->used;
+    return data;
+}
+
 void *arena_alloc_host(struct arena *a, size_t size)
 {
     if (!a->backend->apart) return arena_alloc(a, size);
@@ -124,17 +138,21 @@ void arena_reset(struct arena *a, struct arena_mark mark)
     a->used = mark.used;
 }
 
+static void chunks_free(struct arena *a, struct arena_chunk *list)
+{
+    for (struct arena_chunk *next; list; list = next) {
+        next = list->older;
+        chunk_free(a, list);
+    }
+}
+
 void arena_release(struct arena *a)
 {
     arena_reset(a, (struct arena_mark){ 0 });
-    if (a->chunks) {
-        for (struct arena_chunk *c = a->chunks->spare, *next; c; c = next) {
-            next = c->older;
-            chunk_free(a, c);
-        }
-        chunk_free(a, a->chunks);
-    }
-    a->chunks = NULL;
+    if (a->chunks) chunks_free(a, a->chunks->spare);
+    chunks_free(a, a->chunks); // it is the oldest
+    chunks_free(a, a->alone);
+    a->chunks = a->alone = NULL;
     a->used = 0;
     if (!a->host) return;
     arena_release(a->host);
@@ -148,11 +166,11 @@ void arena_settle(struct arena *a)
     if (a->backend->parts > 1) return; // each part has its own, and they grow (chunk_new)
     if (a->used || a->reserved < a->peak + a->peak / 4 || a->reserved <= 2 * ARENA_CHUNK) return;
     arena_release(a);
-    arena_expect(a, a->peak);
+    arena_expect(a, a->peak + a->peak / 16); // what the next passes are longer
 }
 
 void arena_expect(struct arena *a, size_t bytes)
 {
     if (a->backend->parts > 1) return; // how much of it will be where is not known
-    a->hint = bytes + bytes / 16;      // what the next passes are longer
+    a->hint = bytes;
 }

@@ -22,6 +22,7 @@ struct arena_chunk;
 struct arena {
     const struct backend *backend;
     struct arena_chunk *chunks; // newest first
+    struct arena_chunk *alone;  // of arena_alloc_alone
     size_t used, peak;          // bytes handed out now, and at most so far
     size_t reserved;            // bytes taken from the device
     size_t hint;                // size of the first chunk to come: see arena_expect
@@ -38,7 +39,10 @@ struct arena_mark {
 
 // 64-byte aligned memory, not zeroed; NULL when there is none (size 0 gives a valid pointer).
 void *arena_alloc(struct arena *a, size_t size);
-// The same, in memory that the host reads and writes.
+// The same for what stays until the arena is released, whatever mark it is reset to: something
+// large takes exactly so much of the device, and chunks of small things beside it stay in use.
+void *arena_alloc_alone(struct arena *a, size_t size);
+// As arena_alloc, in memory that the host reads and writes.
 void *arena_alloc_host(struct arena *a, size_t size);
 struct arena_mark arena_mark(const struct arena *a);
 // Everything allocated since the mark is gone; its memory is kept for reuse.
@@ -47,7 +51,7 @@ void arena_reset(struct arena *a, struct arena_mark mark);
 // chunks that do not fit well together, they are given back, and the next one will hold all.
 void arena_settle(struct arena *a);
 // For an empty arena that will need so much: its first chunk holds all of it. What of that is never
-// used costs address space alone.
+// used costs address space alone, but on a GPU memory.
 void arena_expect(struct arena *a, size_t bytes);
 // Gives all memory back; the arena is empty and usable.
 void arena_release(struct arena *a);

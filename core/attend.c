@@ -8,7 +8,7 @@
 #include "core/ops.h"
 #include "core/ops/check.h"
 
-static float scale_of(const struct tensor *q)
+float attend_scale(const struct tensor *q)
 {
     return 1 / sqrtf((float)q->shape[2]);
 }
@@ -40,7 +40,8 @@ static void attend_some(struct graph *g, struct tensor *a, int64_t i, struct ten
     k = op_gather_rows(g, k, keys, count); // [count, Hkv, d]
     v = op_gather_rows(g, v, keys, count);
     if (probs) some = graph_new3(g, DTYPE_F32, q->shape[1], 1, count);
-    struct tensor *y = op_attention(g, graph_rows(g, q, i, 1), k, v, NULL, NULL, scale_of(q), some);
+    struct tensor *y =
+        op_attention(g, graph_rows(g, q, i, 1), k, v, NULL, NULL, attend_scale(q), some);
     op_copy_rows_into(g, a, i, y); // [1, H, d]
     if (y && some) spread_probs(g, probs, i, some, keys, count);
     graph_scratch_end(g, scratch);
@@ -54,7 +55,7 @@ struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struc
     int64_t n = q->shape[0], plain = seen->keys ? seen->from : n;
     struct tensor *a;
     if (plain > 0 || probs)
-        a = op_attention(g, q, k, v, first, last, scale_of(q), probs);
+        a = op_attention(g, q, k, v, first, last, attend_scale(q), probs);
     else
         a = graph_new(g, DTYPE_F32, q->rank, q->shape);
     for (int64_t i = plain; i < n && graph_ok(g); i++)
@@ -66,7 +67,7 @@ struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k,
 {
     if (!q || !k || !graph_ok(g)) return NULL;
     struct tensor *probs = graph_new3(g, DTYPE_F32, q->shape[1], 1, k->shape[0]);
-    return op_attention(g, q, k, v, NULL, NULL, scale_of(q), probs) ? probs : NULL;
+    return op_attention(g, q, k, v, NULL, NULL, attend_scale(q), probs) ? probs : NULL;
 }
 
 struct tensor *attend_contribution(struct graph *g, const struct linear *o, struct tensor *probs,

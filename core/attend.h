@@ -6,6 +6,9 @@
 #include "core/hooks.h"
 #include "core/linear.h"
 
+// What scores are multiplied by: 1 / sqrt(d).
+float attend_scale(const struct tensor *q);
+
 // q[n,H,d] over k, v[P,Hkv,d]; row i sees keys first[i]..last[i]-1 (first NULL: from 0), or those
 // that `seen` names for it. probs [H,n,P] or NULL. [n,H,d].
 struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,

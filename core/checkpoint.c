@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/dtype.h"
@@ -323,6 +324,13 @@ static bool fits_memory(uint64_t bytes)
     return pages <= 0 || page <= 0 || bytes / (uint64_t)page < (uint64_t)pages / 10 * 9;
 }
 
+// A file of holes (/new --zeros) has nothing to bring.
+static bool is_hollow(const struct safetensors *f)
+{
+    struct stat st;
+    return stat(f->path, &st) == 0 && (uint64_t)st.st_blocks * 512 < f->size / 2;
+}
+
 static int fetch_shards(const struct checkpoint *c, const struct load_progress *progress,
                         struct err *err)
 {
@@ -331,7 +339,7 @@ static int fetch_shards(const struct checkpoint *c, const struct load_progress *
     if (!fits_memory(total)) return 0;
     for (int s = 0; s < c->shard_count; s++) {
         const struct safetensors *f = c->shards[s];
-        for (uint64_t at = 0; at < f->size; at += FETCH_STEP) {
+        for (uint64_t at = 0; at < f->size && !is_hollow(f); at += FETCH_STEP) {
             uint64_t size = f->size - at < FETCH_STEP ? f->size - at : FETCH_STEP;
             if (fetch((const char *)f->map + at, size, f->path, err) < 0) return -1;
             done += size;
@@ -477,7 +485,7 @@ int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, co
                             .rank = rank };
     for (int i = 0; i < rank; i++) found.shape[i] = s->shape[i];
     if (arena->backend->apart || (uintptr_t)s->data % dtype_size(found.dtype)) {
-        found.data = arena_alloc(arena, s->bytes);
+        found.data = arena_alloc_alone(arena, s->bytes);
         if (!found.data) return no_memory(s, err);
         arena->backend->upload(found.data, s->data, s->bytes);
     }

@@ -302,8 +302,9 @@ static void project_blocks(struct graph *g, const struct layer *layer, struct te
         m = block_rows(g, p->n, i);
         struct arena_mark scratch = graph_scratch_begin(g);
         struct tensor *places = graph_rows(g, p->places, i, m); // [m]
+        const int64_t first = p->n > 1 ? p->past + i : -1;      // of one row only the device knows
         if (!fused_qkv(g, layer->w, (float)p->config->eps, graph_rows(g, h, i, m),
-                       graph_rows(g, p->cos, i, m), graph_rows(g, p->sin, i, m), places,
+                       graph_rows(g, p->cos, i, m), graph_rows(g, p->sin, i, m), places, first,
                        graph_rows(g, all->q, i, m), all->k, all->v)) {
             struct qkv rows = project_rows(g, p, layer->w, h, i, m);
             op_copy_rows_into(g, all->q, i, rows.q);
@@ -341,6 +342,21 @@ static struct qkv project_qkv(struct graph *g, const struct layer *layer, struct
     return all;
 }
 
+// h += o(a), a [n, H*d].
+static struct tensor *output_rows(struct graph *g, const struct linear *o, struct tensor *h,
+                                  struct tensor *a)
+{
+    for (int64_t i = 0, m, n = h ? h->shape[0] : 0; i < n && graph_ok(g); i += m) {
+        m = block_rows(g, n, i);
+        struct arena_mark block = graph_scratch_begin(g);
+        struct tensor *x = graph_rows(g, a, i, m);
+        if (!fused_add(g, graph_rows(g, h, i, m), x, o))
+            h = op_add_rows(g, h, i, linear_forward(g, x, o)); // [n, D]
+        graph_scratch_end(g, block);
+    }
+    return h;
+}
+
 // h += o(attention(rmsnorm(h))), keys and values of the new rows go behind the cached ones.
 static struct tensor *attention_stage(struct graph *g, const struct layer *layer, struct tensor *h)
 {
@@ -360,20 +376,19 @@ static struct tensor *attention_stage(struct graph *g, const struct layer *layer
     struct tensor *probs = NULL; // [H, n, P], only where somebody looks
     if (hooks_wanted(g, SITE_ATTN, layer->number))
         probs = graph_new3(g, DTYPE_F32, c->heads, n, p->keys);
-    struct tensor *a = attend(g, q, k, v, first_keys(g, p->sequence), p->last, &args.seen,
-                              probs); // [n, H, d]
+    struct tensor *first = first_keys(g, p->sequence);
+    // As one only where the rows are one block: a probe changes no bit.
+    if (!probs && !args.seen.keys && block_rows(g, n, 0) == n &&
+        fused_attend(g, h, q, k, v, first, p->last, &w->o)) {
+        graph_scratch_end(g, scratch);
+        return h;
+    }
+    struct tensor *a = attend(g, q, k, v, first, p->last, &args.seen, probs); // [n, H, d]
     args.x = probs;
     if (probs) hooks_run(g, SITE_ATTN, &args);
 
     a = graph_view(g, a, 2, (int64_t[]){ n, c->heads * c->dim }); // [n, H*d]
-    for (int64_t i = 0, m; i < n && graph_ok(g); i += m) {
-        m = block_rows(g, n, i);
-        struct arena_mark block = graph_scratch_begin(g);
-        struct tensor *x = graph_rows(g, a, i, m);
-        if (!fused_add(g, graph_rows(g, h, i, m), x, &w->o))
-            h = op_add_rows(g, h, i, linear_forward(g, x, &w->o)); // [n, D]
-        graph_scratch_end(g, block);
-    }
+    h = output_rows(g, &w->o, h, a);
     graph_scratch_end(g, scratch);
     return h;
 }

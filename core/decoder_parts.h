@@ -46,10 +46,15 @@ bool decoder_step(struct graph *g, const struct decoder *d, struct kv *kv, const
 
 // --- fused.c: false where the device has no such form, or its parts are wanted one by one --------
 
-// Queries of rows h [m, D] into q, their keys and values to `places` in k and v.
+// Queries of rows h [m, D] into q, their keys and values to `places` in k and v: rows first, first
+// + 1.., or -1 where only the device knows.
 bool fused_qkv(struct graph *g, const struct decoder_layer *w, float eps, struct tensor *h,
-               struct tensor *cos, struct tensor *sin, struct tensor *places, struct tensor *q,
-               struct tensor *k, struct tensor *v);
+               struct tensor *cos, struct tensor *sin, struct tensor *places, int64_t first,
+               struct tensor *q, struct tensor *k, struct tensor *v);
+// h [n, D] += w(attention(q, k, v)); first and last may be NULL.
+bool fused_attend(struct graph *g, struct tensor *h, struct tensor *q, struct tensor *k,
+                  struct tensor *v, struct tensor *first, struct tensor *last,
+                  const struct linear *w);
 // h [m, D] += w(x).
 bool fused_add(struct graph *g, struct tensor *h, struct tensor *x, const struct linear *w);
 // h [m, D] += down(silu(gate(x)) * up(x)), x = rmsnorm(h).

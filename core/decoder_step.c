@@ -128,7 +128,7 @@ static struct tensor *step_logits(struct graph *g, const struct decoder *d, stru
 static size_t step_room(const struct decoder_config *c)
 {
     const int64_t wide = c->vocab + 4 * c->ffn + 16 * c->hidden + 8 * c->heads * c->dim;
-    return (size_t)wide * sizeof(float) + (256 << 10);
+    return (size_t)(wide + wide / 16) * sizeof(float) + (256 << 10);
 }
 
 // The same on each part of several.

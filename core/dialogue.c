@@ -80,8 +80,11 @@ static int add_marked(struct dialogue *d, struct message *m, const char *text, s
 static int read_picture_part(struct dialogue *d, struct message *m, const cJSON *part,
                              const char *folder, size_t given, struct err *err)
 {
-    const char *path;
-    if (json_text(part, "path", NULL, &path, err) < 0) return -1;
+    const char *path, *image; // the key of a message, or that of chat templates
+    if (json_text(part, "path", NULL, &path, err) < 0 ||
+        json_text(part, "image", NULL, &image, err) < 0)
+        return -1;
+    if (!path) path = image;
     if (m->role != ROLE_USER)
         return err_set(err, "a picture can only stand in a message of the user");
     if (path && *path) {

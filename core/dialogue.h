@@ -21,7 +21,8 @@ struct dialogue {
 };
 
 // A list of {"role", "content": text | [{"type": "text", "text"} | {"type": "image", "path"}]}.
-// Relative paths are taken from `folder`. Messages name the place: "message 2: \"content\" ...".
+// "image" does for "path". Relative paths are taken from `folder`. Messages name the place:
+// "message 2: \"content\" ...".
 int dialogue_read_messages(struct dialogue *d, const cJSON *list, const char *folder,
                            struct err *err);
 // One sample of a data set, answers included: {"conversations": [{"from", "value"}], "image"},

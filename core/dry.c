@@ -1,7 +1,8 @@
 // core/dry.c -- a device that computes nothing: address space for memory, ops that return at once.
 //
-// Ops that take working memory of their own on the CPU note about how much that is: a matrix
-// product packs one of its sides, attention backward holds a head's keys and values a few times.
+// Ops that take working memory of their own note about how much that is. On the CPU a matrix
+// product packs one of its sides, attention backward holds a head's keys and values a few times; a
+// GPU rounds the sides of both to bf16 first (kernels/matmul.cu, kernels/attention_mma*.cu).
 #include "core/dry.h"
 
 #include <stdint.h>
@@ -14,6 +15,7 @@ enum {
 };
 
 static _Thread_local size_t scratch_most;
+static _Thread_local bool like_gpu;
 
 static void *dry_alloc(size_t bytes)
 {
@@ -63,11 +65,12 @@ static const char *dry_describe(void)
 
 static size_t dry_scratch(void)
 {
-    return scratch_most;
+    return scratch_most + (like_gpu ? (size_t)32 << 20 : 0); // of cuBLASLt
 }
 
-void backend_dry_reset(void)
+void backend_dry_reset(bool gpu)
 {
+    like_gpu = gpu;
     scratch_most = 0;
 }
 
@@ -85,6 +88,12 @@ static int need(int64_t numbers)
     return 0;
 }
 
+// Both sides of a product as bf16, where they are not.
+static int need_rounded(const struct tensor *a, const struct tensor *b)
+{
+    return need((tensor_count(a) + (b->dtype == DTYPE_BF16 ? 0 : tensor_count(b))) / 2);
+}
+
 static int64_t panels(void)
 {
     return (int64_t)dry_threads() * (1 << 14); // of the other side, one a thread
@@ -93,13 +102,13 @@ static int64_t panels(void)
 static int dry_matmul(struct tensor *y, const struct tensor *x, const struct tensor *w,
                       const struct tensor *bias, enum matmul_mode mode)
 {
-    return need(tensor_count(x) + panels());
+    return like_gpu ? need_rounded(x, w) : need(tensor_count(x) + panels());
 }
 
 static int dry_matmul_dx(struct tensor *dx, const struct tensor *dy, const struct tensor *w,
                          enum matmul_mode mode)
 {
-    return need(tensor_count(dy) + panels());
+    return like_gpu ? need_rounded(dy, w) : need(tensor_count(dy) + panels());
 }
 
 static int dry_matmul_dw(struct tensor *dw, struct tensor *dbias, const struct tensor *dy,
@@ -107,6 +116,7 @@ static int dry_matmul_dw(struct tensor *dw, struct tensor *dbias, const struct t
 {
     enum { BLOCK = 2048 }; // columns of dy at a time
     const int64_t m = tensor_row(dy);
+    if (like_gpu) return need_rounded(dy, x);
     return need(dy->shape[0] * (m < BLOCK ? m : BLOCK) + panels());
 }
 
@@ -131,6 +141,8 @@ static int dry_attention_backward(struct tensor *dq, struct tensor *dk, struct t
                                   const struct tensor *last, float scale, enum matmul_mode mode)
 {
     enum { SIDES = 5, PIECE = 64 };
+    if (like_gpu) // q, dy, k and v as bf16
+        return need(tensor_count(q) + tensor_count(k));
     const int64_t threads = dry_threads() < k->shape[1] ? dry_threads() : k->shape[1];
     return need(threads * longest_run(q, k, first, last) * (SIDES * k->shape[2] + PIECE));
 }

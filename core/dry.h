@@ -13,7 +13,8 @@
 #include "kernels/backend.h"
 
 const struct backend *backend_dry(void);
-// dry->scratch() counts from zero again (on this thread).
-void backend_dry_reset(void);
+// dry->scratch() counts from zero again (on this thread): what a GPU's ops would take, or the
+// CPU's.
+void backend_dry_reset(bool gpu);
 
 #endif

@@ -1,6 +1,7 @@
 // core/fused.c -- the parts of a decoder layer in one call each, where the device has them so.
 //
 // A tape needs every result between, and LoRA adds to single products: there the ops are used.
+#include "core/attend.h"
 #include "core/decoder_parts.h"
 #include "core/ops/check.h"
 
@@ -25,8 +26,8 @@ static bool done(struct graph *g, const char *what, int status)
 }
 
 bool fused_qkv(struct graph *g, const struct decoder_layer *w, float eps, struct tensor *h,
-               struct tensor *cos, struct tensor *sin, struct tensor *places, struct tensor *q,
-               struct tensor *k, struct tensor *v)
+               struct tensor *cos, struct tensor *sin, struct tensor *places, int64_t first,
+               struct tensor *q, struct tensor *k, struct tensor *v)
 {
     const struct linear *const all[] = { &w->q, &w->k, &w->v };
     if (!usable(g, all, 3) || !graph_ok(g) || !h || !cos || !sin || !places || !q || !k || !v)
@@ -40,11 +41,30 @@ bool fused_qkv(struct graph *g, const struct decoder_layer *w, float eps, struct
                                  .cos = cos,
                                  .sin = sin,
                                  .rows = places,
+                                 .first = first,
                                  .q = q,
                                  .k = k,
                                  .v = v,
                                  .mode = (int)g->matmul };
     return done(g, "queries, keys and values", g->backend->fused->qkv(&p));
+}
+
+bool fused_attend(struct graph *g, struct tensor *h, struct tensor *q, struct tensor *k,
+                  struct tensor *v, struct tensor *first, struct tensor *last,
+                  const struct linear *w)
+{
+    const struct linear *const all[] = { w };
+    if (!usable(g, all, 1) || !graph_ok(g) || !h || !q || !k || !v) return false;
+    const struct fused_attend p = { .h = h,
+                                    .q = q,
+                                    .k = k,
+                                    .v = v,
+                                    .first = first,
+                                    .last = last,
+                                    .scale = attend_scale(q),
+                                    .w = plain(w),
+                                    .mode = (int)g->matmul };
+    return done(g, "attention", g->backend->fused->attend(&p));
 }
 
 bool fused_add(struct graph *g, struct tensor *h, struct tensor *x, const struct linear *w)

@@ -30,7 +30,7 @@ static const uint64_t SHARD_LIMIT = 5000000000u;
 struct job {
     const struct shape *shape;
     const char *folder;
-    bool made_folder;
+    bool made_folder, zeros;
     struct shape_tensor *tensors;
     int *shard_of; // [count]
     int count, capacity, shards;
@@ -107,6 +107,7 @@ static int write_text(struct job *j, const char *name, struct buf *b, struct err
 static int prepare_folder(struct job *j, struct err *err)
 {
     if (folder_claim(j->folder, &j->made_folder, err) < 0) return -1;
+    if (j->zeros) return 0; // they take no room
     struct statvfs fs;
     if (statvfs(j->folder, &fs) < 0) return 0; // then writing itself will tell
     uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize, need = j->total + (32u << 20);
@@ -343,8 +344,9 @@ static void draw(const struct job *j, const uint16_t *quantiles, uint64_t place,
 static int write_tensor(struct job *j, struct safetensors_writer *w, const struct shape_tensor *t,
                         uint64_t *place, struct err *err)
 {
-    const uint16_t *quantiles = t->ones ? NULL : find_quantiles(j, t->spread);
     int64_t count = shape_tensor_count(t);
+    if (j->zeros) return safetensors_writer_zeros(w, (uint64_t)count * sizeof *j->piece, err);
+    const uint16_t *quantiles = t->ones ? NULL : find_quantiles(j, t->spread);
     for (int64_t at = 0; at < count; at += PIECE) {
         int64_t n = count - at < PIECE ? count - at : PIECE;
         if (t->ones)
@@ -454,6 +456,24 @@ bool new_model_written(const char *folder)
     return found;
 }
 
+static int write_all(struct job *j, struct err *err)
+{
+    if (!j->shape) return -1;
+    shape_tensors(j->shape, collect_tensor, j);
+    assign_shards(j);
+    int status = prepare_folder(j, err);
+    if (status == 0) status = write_texts(j, err);
+    if (status == 0) status = write_weights(j, err);
+    if (status < 0) undo(j);
+    for (int i = 0; i < j->written_count; i++) free(j->written[i]);
+    free(j->written);
+    free(j->tensors);
+    free(j->shard_of);
+    for (int i = 0; i < j->quantiles_count; i++) free(j->quantiles[i].values);
+    free(j->piece);
+    return status;
+}
+
 int new_model_write(const char *shape, const char *folder, uint64_t seed, const char *text,
                     const struct load_progress *progress, struct err *err)
 {
@@ -462,18 +482,13 @@ int new_model_write(const char *shape, const char *folder, uint64_t seed, const 
                      .seed = seed,
                      .text = text,
                      .progress = progress };
-    if (!j.shape) return -1;
-    shape_tensors(j.shape, collect_tensor, &j);
-    assign_shards(&j);
-    int status = prepare_folder(&j, err);
-    if (status == 0) status = write_texts(&j, err);
-    if (status == 0) status = write_weights(&j, err);
-    if (status < 0) undo(&j);
-    for (int i = 0; i < j.written_count; i++) free(j.written[i]);
-    free(j.written);
-    free(j.tensors);
-    free(j.shard_of);
-    for (int i = 0; i < j.quantiles_count; i++) free(j.quantiles[i].values);
-    free(j.piece);
-    return status;
+    return write_all(&j, err);
+}
+
+int new_model_write_zeros(const char *shape, const char *folder, const char *text, struct err *err)
+{
+    struct job j = {
+        .shape = shape_find(shape, err), .folder = folder, .text = text, .zeros = true
+    };
+    return write_all(&j, err);
 }

@@ -37,6 +37,8 @@ bool new_model_written(const char *folder);
 // everyday ones (new_text_read); NULL: those alone. On failure nothing that was written remains.
 int new_model_write(const char *shape, const char *folder, uint64_t seed, const char *text,
                     const struct load_progress *progress, struct err *err);
+// The same with zeros as weights, in files without content: they take hardly any disk.
+int new_model_write_zeros(const char *shape, const char *folder, const char *text, struct err *err);
 
 // The texts of config.json and preprocessor_config.json.
 struct shape;

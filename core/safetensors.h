@@ -67,6 +67,8 @@ void safetensors_writer_declare_type(struct safetensors_writer *w, const char *n
                                      const char *type, size_t size, int rank, const int64_t *shape);
 int safetensors_writer_data(struct safetensors_writer *w, const void *bytes, uint64_t size,
                             struct err *err);
+// So many bytes that are zero: a hole in the file.
+int safetensors_writer_zeros(struct safetensors_writer *w, uint64_t size, struct err *err);
 // Completes or abandons the file and frees the writer. -1 if anything went wrong or data is
 // missing.
 int safetensors_writer_finish(struct safetensors_writer *w, struct err *err);

@@ -129,6 +129,16 @@ int safetensors_writer_data(struct safetensors_writer *w, const void *bytes, uin
     return w->failed ? err_set(err, "%s", w->why.text) : 0;
 }
 
+int safetensors_writer_zeros(struct safetensors_writer *w, uint64_t size, struct err *err)
+{
+    if (!w->begun) begin(w);
+    if (w->written + size > w->declared) BUG("safetensors writer: more data than declared");
+    const off_t end = w->failed ? -1 : lseek(w->fd, (off_t)size, SEEK_CUR);
+    if (!w->failed && (end < 0 || ftruncate(w->fd, end) < 0)) fail(w, "write");
+    if (!w->failed) w->written += size;
+    return w->failed ? err_set(err, "%s", w->why.text) : 0;
+}
+
 // The rename survives a power cut only when the folder is on disk too; a folder that cannot be
 // synced (some network file systems) is no reason to fail.
 static void sync_folder(const char *path)

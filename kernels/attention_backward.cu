@@ -182,7 +182,7 @@ int attention_backward_cuda(struct tensor *dq, struct tensor *dk, struct tensor 
                                  .delta = scratch + 2 * rows };
     c.stats = scratch;
     if (attention_tiles(&c) < 0 ||
-        LAUNCH(delta_kernel, blocks_for(rows, EACH / WARP), EACH, 0, c, g) < 0)
+        LAUNCH(delta_kernel, (size_t)((rows + EACH / WARP - 1) / (EACH / WARP)), EACH, 0, c, g) < 0)
         return -1;
     return FOR_WIDTH(c.width, run, &c, &g);
 }

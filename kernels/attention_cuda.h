@@ -22,6 +22,7 @@ struct attention_call {
     enum dtype dtype;                             // of k and v: f32, or bf16 (not for gradients)
     int64_t tokens, heads, keys, kv_heads, width; // N, H, P, Hkv, d
     float *stats; // [H,N,2] highest score and sum of e^(score - highest); NULL: not wanted
+    bool rounded; // y is bf16: of attention_mma alone
 };
 
 static inline struct attention_call attention_call_of(const struct tensor *q,
@@ -43,7 +44,8 @@ static inline struct attention_call attention_call_of(const struct tensor *q,
              .keys = k->shape[0],
              .kv_heads = k->shape[1],
              .width = q->shape[2],
-             .stats = nullptr };
+             .stats = nullptr,
+             .rounded = false };
 }
 
 // y and stats where they are wanted: in tiles (attention.cu); a few rows, or heads of any width,
@@ -52,6 +54,8 @@ int attention_tiles(const struct attention_call *c);
 int attention_few(const struct attention_call *c, float *room);
 // On tensor cores (attention_mma.cu), y and probabilities where they are wanted; takes its scratch.
 int attention_mma(const struct attention_call *c, float *probs);
+// Does it read keys and values as they lie? Without probabilities it then needs no scratch.
+bool attention_mma_ready(const struct attention_call *c);
 // Its gradients, each added where it is not NULL (attention_mma_backward.cu).
 int attention_mma_backward(const struct attention_call *c, float *dq, float *dk, float *dv,
                            const float *dy, const float *y);

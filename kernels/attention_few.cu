@@ -1,5 +1,6 @@
 // kernels/attention_few.cu -- attention of a few rows, as when an answer is written: one row would
-// leave most of the GPU idle, so its keys are split among blocks, whose parts are put together.
+// leave most of the GPU idle, so its keys are split among blocks; the last one that is done puts
+// the parts together, in their order.
 //
 //   part c of the keys: highest m_c, sum s_c = sum e^(score - m_c), out_c = sum e^(score - m_c) v
 //   m = max m_c,  y = sum out_c e^(m_c - m) / sum s_c e^(m_c - m)
@@ -154,15 +155,100 @@ static __device__ inline void few_sums(float *sums, const float *weights,
     }
 }
 
-// Of each part [N,H,parts]: m, s, out [width].
+// What is put together of a head's parts: the highest, and what the sums are multiplied with.
+struct whole {
+    float high, share;
+};
+
+// A warp's, of the parts that begin at `part`, each `step` numbers. Those that see nothing add 0.
+static __device__ inline struct whole whole_of(const float *part, int64_t parts, int64_t step,
+                                               float *stats)
+{
+    const int lane = (int)threadIdx.x % WARP;
+    float high = -INFINITY, sum = 0;
+    for (int64_t p = lane; p < parts; p += WARP) high = fmaxf(high, part[p * step]);
+    high = warp_most(high);
+    const float base = high == -INFINITY ? 0 : high;
+    for (int64_t p = lane; p < parts; p += WARP)
+        sum += part[p * step + 1] * expf(part[p * step] - base);
+    sum = warp_sum(sum);
+    if (stats && lane == 0) {
+        stats[0] = high;
+        stats[1] = sum;
+    }
+    return { base, sum != sum ? sum : sum > 0 ? 1 / sum : 0 }; // NaN stays visible
+}
+
+// y and stats of row i, heads h.. (`heads` of them, at most HEADS) from all parts; by a block.
+template <int HEADS>
+static __device__ inline void few_join(const struct attention_call &c, const float *part,
+                                       int64_t parts, int64_t i, int64_t h, int heads)
+{
+    __shared__ struct whole whole[HEADS];
+    const int64_t width = c.width, step = width + 2, first = i * c.heads + h;
+    const float *from = part + first * parts * step;
+    for (int n = (int)threadIdx.x / WARP; n < heads; n += FEW_WARPS) {
+        float *stats = c.stats ? c.stats + ((h + n) * c.tokens + i) * 2 : nullptr;
+        const struct whole w = whole_of(from + n * parts * step, parts, step, stats);
+        if (threadIdx.x % WARP == 0) whole[n] = w;
+    }
+    __syncthreads();
+    for (int64_t e = threadIdx.x; c.y && e < width; e += FEW_THREADS) {
+        float out[HEADS];
+        for (int n = 0; n < HEADS; n++) out[n] = 0;
+        for (int64_t p = 0; p < parts; p++)
+            for (int n = 0; n < HEADS; n++) {
+                const float *one = from + ((n < heads ? n : 0) * parts + p) * step;
+                out[n] += one[2 + e] * expf(one[0] - whole[n < heads ? n : 0].high);
+            }
+        for (int n = 0; n < HEADS; n++)
+            if (n < heads) c.y[(first + n) * width + e] = out[n] * whole[n].share;
+    }
+}
+
+// How many of the blocks that share some heads of a row are done; 0 again when all are.
+static constexpr unsigned COUNTED = 4096;
+static __device__ unsigned done[COUNTED];
+
+// Is the block the last one of `of`, so that it sees what all others wrote?
+static __device__ inline bool last_of(unsigned *count, unsigned of)
+{
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicInc(count, of - 1) == of - 1;
+    __syncthreads();
+    __threadfence();
+    return last;
+}
+
+// The block's keys and values on their way, as far as they can be read 16 bytes at a time.
+template <typename K>
+static __device__ inline void few_prefetch(const struct attention_call &c,
+                                           const struct few_block &b)
+{
+    const int64_t size = c.width / reading<K>::NUMBERS * (int64_t)sizeof(K);
+    const int64_t wanted = b.see.to > b.see.from ? b.see.to - b.see.from : 0;
+    if (size % 16 || ((uintptr_t)c.k | (uintptr_t)c.v) % 16) return;
+    for (int64_t n = threadIdx.x; n < 2 * wanted; n += FEW_THREADS) {
+        const char *all = static_cast<const char *>(n < wanted ? c.k : c.v);
+        const int64_t j = b.from + b.see.from + n % wanted;
+        cuda_prefetch(all + (j * c.kv_heads + b.kv) * size, (unsigned)size);
+    }
+}
+
+// Of each part [N,H,parts]: m, s, out [width]. With `join` the last block puts them together.
 template <typename K, int HEADS>
 static __global__ void parts_kernel(float *part, const struct attention_call c,
-                                    const struct split s)
+                                    const struct split s, bool join)
 {
     SHARED_MEMORY(float, query); // [HEADS, width]
     const int width = (int)c.width, warp = (int)threadIdx.x / WARP;
     float *weights = query + HEADS * width; // [HEADS, part]
     float *sums = weights + HEADS * s.part; // [FEW_WARPS, HEADS, width]
+    cuda_next_may_begin();
+    few_prefetch<K>(c, few_block_of(c, s));
+    cuda_former();
     const struct few_block b = few_block_of(c, s);
     float *to = part + ((b.row * c.heads + b.head) * s.parts + blockIdx.x) * (width + 2);
     const int64_t head_step = s.parts * (width + 2);
@@ -186,30 +272,14 @@ static __global__ void parts_kernel(float *part, const struct attention_call c,
         for (int w = 0; w < FEW_WARPS; w++) sum += sums[w * HEADS * width + e];
         to[e / width * head_step + 2 + e % width] = sum;
     }
+    if (join && last_of(&done[blockIdx.z * gridDim.y + blockIdx.y], gridDim.x))
+        few_join<HEADS>(c, part, s.parts, b.row, b.head, b.heads);
 }
 
-// A block a row and head.
+// A block a row and head: where there are more than can be counted, or no keys.
 static __global__ void join_kernel(const float *part, int64_t parts, const struct attention_call c)
 {
-    const int64_t i = blockIdx.x, h = blockIdx.y, step = c.width + 2;
-    const float *from = part + (i * c.heads + h) * parts * step;
-    float high = -INFINITY, sum = 0;
-    for (int64_t p = 0; p < parts; p++) high = fmaxf(high, from[p * step]);
-    for (int64_t p = 0; p < parts; p++)
-        if (from[p * step + 1] != 0) sum += from[p * step + 1] * expf(from[p * step] - high);
-    const float share = sum != sum ? sum : sum > 0 ? 1 / sum : 0; // NaN stays visible
-    if (c.stats && threadIdx.x == 0) {
-        float *to = c.stats + (h * c.tokens + i) * 2;
-        to[0] = high;
-        to[1] = sum;
-    }
-    for (int64_t e = threadIdx.x; c.y && e < c.width; e += FEW_THREADS) {
-        float out = 0;
-        for (int64_t p = 0; p < parts; p++)
-            if (from[p * step + 1] != 0)
-                out += from[p * step + 2 + e] * expf(from[p * step] - high);
-        c.y[(i * c.heads + h) * c.width + e] = out * share;
-    }
+    few_join<1>(c, part, parts, blockIdx.x, blockIdx.y, 1);
 }
 
 size_t attention_few_room(const struct attention_call *c)
@@ -218,7 +288,8 @@ size_t attention_few_room(const struct attention_call *c)
 }
 
 template <typename K, int HEADS>
-static int run_parts(float *part, const struct attention_call *call, const struct split *split)
+static int run_parts(float *part, const struct attention_call *call, const struct split *split,
+                     bool join)
 {
     const struct attention_call c = *call;
     const struct split s = *split;
@@ -228,23 +299,23 @@ static int run_parts(float *part, const struct attention_call *call, const struc
                           ((size_t)(1 + FEW_WARPS) * (size_t)c.width + (size_t)s.part) *
                           sizeof(float);
     if (shared > SHARED_PLAIN && cuda_allow_shared("attention", kernel, shared) < 0) return -1;
-    return LAUNCH(kernel, grid, FEW_THREADS, shared, part, c, s);
+    return LAUNCH_EARLY(kernel, grid, FEW_THREADS, shared, part, c, s, join);
 }
 
 template <typename K>
-static int run_heads(float *part, const struct attention_call *c, const struct split *s)
+static int run_heads(float *part, const struct attention_call *c, const struct split *s, bool join)
 {
-    return s->heads == 1   ? run_parts<K, 1>(part, c, s)
-           : s->heads == 2 ? run_parts<K, 2>(part, c, s)
-           : s->heads == 4 ? run_parts<K, 4>(part, c, s)
-                           : run_parts<K, 8>(part, c, s);
+    return s->heads == 1   ? run_parts<K, 1>(part, c, s, join)
+           : s->heads == 2 ? run_parts<K, 2>(part, c, s, join)
+           : s->heads == 4 ? run_parts<K, 4>(part, c, s, join)
+                           : run_parts<K, 8>(part, c, s, join);
 }
 
 template <typename T>
-static int run_width(float *part, const struct attention_call *c, const struct split *s)
+static int run_width(float *part, const struct attention_call *c, const struct split *s, bool join)
 {
-    return c->width % 4 ? run_heads<T>(part, c, s)
-                        : run_heads<typename four_of<T>::type>(part, c, s);
+    return c->width % 4 ? run_heads<T>(part, c, s, join)
+                        : run_heads<typename four_of<T>::type>(part, c, s, join);
 }
 
 int attention_few(const struct attention_call *call, float *part)
@@ -252,7 +323,9 @@ int attention_few(const struct attention_call *call, float *part)
     const struct attention_call c = *call;
     const struct split s = split_of(call);
     const auto run = c.dtype == DTYPE_BF16 ? run_width<uint16_t> : run_width<float>;
-    if (s.parts && run(part, call, &s) < 0) return -1;
+    const bool join = s.parts && c.tokens * c.kv_heads * s.together <= COUNTED;
+    if (s.parts && run(part, call, &s, join) < 0) return -1;
+    if (join) return 0;
     return LAUNCH(join_kernel, dim3((unsigned)c.tokens, (unsigned)c.heads), FEW_THREADS, 0, part,
                   s.parts, c);
 }

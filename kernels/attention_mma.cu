@@ -149,7 +149,10 @@ static __device__ inline void write_rows(struct rows<WIDE, MANY> *r, const struc
             if (c.lse && at < c.a.tokens && lane_of() % 4 == 0)
                 c.lse[h * c.a.tokens + at] = sum == 0 ? INFINITY : r->high[m][half] + log2f(sum);
         }
-        if (c.a.y)
+        if (c.a.y && c.a.rounded)
+            round_rows<WIDE>(reinterpret_cast<uint16_t *>(c.a.y), r->out[m], share, i + m * 16,
+                             c.a.tokens, h, c.a.heads, (int)c.a.width);
+        else if (c.a.y)
             put_rows<WIDE>(c.a.y, r->out[m], share, i + m * 16, c.a.tokens, h, c.a.heads,
                            (int)c.a.width, false);
     }
@@ -290,17 +293,18 @@ template <int WIDE> static int run_probs(const struct forward_call *call, bool c
 // --- the call ------------------------------------------------------------------------------------
 
 // Are they bf16 rows of which 16 bytes lie in one head, and not more than 32 bits can count?
-static bool lie_ready(const struct attention_call *c)
+bool attention_mma_ready(const struct attention_call *c)
 {
-    return c->dtype == DTYPE_BF16 && c->width % 8 == 0 && (uintptr_t)c->k % 16 == 0 &&
-           (uintptr_t)c->v % 16 == 0 && (c->keys + KEYS) * c->kv_heads * c->width <= INT32_MAX;
+    return c->dtype == DTYPE_BF16 && c->width % 8 == 0 && c->width <= WIDEST_MMA &&
+           (uintptr_t)c->k % 16 == 0 && (uintptr_t)c->v % 16 == 0 &&
+           (c->keys + KEYS) * c->kv_heads * c->width <= INT32_MAX;
 }
 
 // Keys and values as the kernels read them, rounded into `scratch` where they are not ready.
 static int keys_ready(struct mma_keys *keys, const struct attention_call *c, char *scratch)
 {
     *keys = { static_cast<const uint16_t *>(c->k), static_cast<const uint16_t *>(c->v), true };
-    if (lie_ready(c)) return 0;
+    if (attention_mma_ready(c)) return 0;
     uint16_t *k = reinterpret_cast<uint16_t *>(scratch);
     uint16_t *v = k + mma_side_size(c->keys, c->kv_heads, c->width) / sizeof *k;
     const struct mma_sides sides = { { { k, c->k, c->dtype, c->keys, c->kv_heads, c->width, 1 },
@@ -312,7 +316,8 @@ static int keys_ready(struct mma_keys *keys, const struct attention_call *c, cha
 
 int attention_mma(const struct attention_call *c, float *probs)
 {
-    const size_t sides = lie_ready(c) ? 0 : 2 * mma_side_size(c->keys, c->kv_heads, c->width);
+    const size_t sides =
+        attention_mma_ready(c) ? 0 : 2 * mma_side_size(c->keys, c->kv_heads, c->width);
     const size_t lse_size = probs ? (size_t)(c->heads * c->tokens) * sizeof(float) : 0;
     char *scratch = static_cast<char *>(cuda_scratch(sides + lse_size));
     if (!scratch) return -1;

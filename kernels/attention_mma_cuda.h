@@ -368,4 +368,26 @@ static __device__ inline void put_rows(float *y, const float sum[WIDE / 8][4],
     }
 }
 
+// The same rounded to bf16; width is even.
+template <int WIDE>
+static __device__ inline void round_rows(uint16_t *y, const float sum[WIDE / 8][4],
+                                         const float factor[2], int64_t i, int64_t rows, int64_t h,
+                                         int64_t heads, int width)
+{
+    const int lane = lane_of();
+    UNROLL
+    for (int half = 0; half < 2; half++) {
+        const int64_t r = i + lane / 4 + half * 8;
+        if (r >= rows) continue;
+        uint16_t *to = y + (r * heads + h) * width;
+        UNROLL
+        for (int n = 0; n < WIDE / 8; n++) {
+            const int e = n * 8 + lane % 4 * 2;
+            if (e < width)
+                *reinterpret_cast<unsigned *>(to + e) =
+                    pack(sum[n][2 * half] * factor[half], sum[n][2 * half + 1] * factor[half]);
+        }
+    }
+}
+
 #endif

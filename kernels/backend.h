@@ -47,6 +47,8 @@ struct backend {
     // Bytes of the device's memory that are free, and all (of the part that ops run on); NULL where
     // it is the host's. Both 0: the device does not answer, failure() says why.
     void (*memory)(size_t *unused, size_t *total);
+    // Bytes of it that this process holds, and has held at most, on all parts; NULL as above.
+    size_t (*held)(size_t *most);
     // Number of compute threads from now on (CPU); 0 = one per core.
     void (*set_threads)(int count);
     int (*threads)(void);

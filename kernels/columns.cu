@@ -4,7 +4,7 @@
 // added in order.
 #include "kernels/columns_cuda.h"
 
-static constexpr int DEEP = 8;
+static constexpr int DEEP = 32;
 
 static __global__ void columns_kernel(float *dgain, float *dbias, const float *dy, const float *x,
                                       const struct row_stats *stats, int64_t rows, int64_t n)

@@ -3,6 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <map>
+#include <mutex>
+
 #include "kernels/cuda.h"
 #include "kernels/matmul_cuda.h"
 
@@ -114,12 +117,46 @@ static int enter(int part)
 
 // --- memory --------------------------------------------------------------------------------------
 
-static void *device_alloc(size_t bytes)
+// What was handed out, to the end of the process.
+static struct tally {
+    std::mutex lock; // lanes of a training take memory at the same time
+    std::map<void *, size_t> sizes;
+    size_t held, most;
+} &tally = *new struct tally();
+
+static void count_in(void *memory, size_t bytes)
+{
+    const std::lock_guard<std::mutex> guard(tally.lock);
+    tally.sizes[memory] = bytes;
+    tally.held += bytes;
+    if (tally.held > tally.most) tally.most = tally.held;
+}
+
+static void count_out(void *memory)
+{
+    const std::lock_guard<std::mutex> guard(tally.lock);
+    const auto found = tally.sizes.find(memory);
+    if (found == tally.sizes.end()) return;
+    tally.held -= found->second;
+    tally.sizes.erase(found);
+}
+
+static size_t device_held(size_t *most)
+{
+    const std::lock_guard<std::mutex> guard(tally.lock);
+    *most = tally.most;
+    return tally.held;
+}
+
+void *cuda_alloc(size_t bytes)
 {
     void *memory = nullptr;
     cuda_stream();
     const cudaError_t error = cudaMalloc(&memory, bytes ? bytes : 1);
-    if (error == cudaSuccess) return memory;
+    if (error == cudaSuccess) {
+        count_in(memory, bytes);
+        return memory;
+    }
     cudaGetLastError(); // it is told here: no later op failed
     if (error != cudaErrorMemoryAllocation) cuda_broke("taking memory", error);
     return nullptr;
@@ -129,6 +166,7 @@ static void *device_alloc(size_t bytes)
 static void device_release(void *memory)
 {
     cuda_stream();
+    count_out(memory);
     for (int i = 0; i < device.count && device.count > 1 && memory; i++)
         cudaStreamSynchronize(gpus[i].stream);
     if (memory) cudaFree(memory);
@@ -147,7 +185,7 @@ void *cuda_scratch(size_t bytes)
     const size_t size = (bytes + (1 << 20)) >> 20 << 20; // never nothing
     if (cuda_unrecordable("more scratch memory")) return nullptr;
     device_release(g->scratch); // waits for the ops that use it
-    g->scratch = device_alloc(size);
+    g->scratch = cuda_alloc(size);
     g->scratch_size = g->scratch ? size : 0;
     if (g->scratch || device.broken) return g->scratch;
     size_t unused, total;
@@ -167,6 +205,11 @@ size_t cuda_scratch_held(void)
     size_t held = 0;
     for (int i = 0; i < device.count; i++) held += gpus[i].scratch_size;
     return held;
+}
+
+static size_t working_memory(void)
+{
+    return cuda_scratch_held() + (size_t)device.count * MATMUL_WORKSPACE;
 }
 
 void cuda_broke(const char *what, cudaError_t error)
@@ -195,17 +238,18 @@ static const char *describe(void)
 static struct backend table = {
     .name = device.name,
     .apart = true,
-    .alloc = device_alloc,
+    .alloc = cuda_alloc,
     .release = device_release,
     .upload = cuda_upload,
     .download = cuda_download,
     .download_later = cuda_download_later,
     .downloaded = cuda_downloaded,
     .memory = device_memory,
+    .held = device_held,
     .set_threads = set_threads,
     .threads = threads,
     .describe = describe,
-    .scratch = cuda_scratch_held,
+    .scratch = working_memory,
     .fused = &fused_cuda,
     .record = cuda_record,
     .recorded = cuda_recorded,

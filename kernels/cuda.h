@@ -31,6 +31,8 @@ static constexpr unsigned ALL_LANES = 0xffffffff;
 // the calling thread's GPU from now on.
 cudaStream_t cuda_stream(void);
 int cuda_part(void);
+// Memory of the GPU, counted (backend->held); NULL when there is none.
+void *cuda_alloc(size_t bytes);
 // Memory for one op, until the next op takes some; NULL when there is none (the failure is noted).
 void *cuda_scratch(size_t bytes);
 size_t cuda_scratch_held(void);
@@ -138,6 +140,12 @@ static constexpr int EACH = 256; // threads of a block that works element by ele
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n); \
          i += (int64_t)gridDim.x * blockDim.x)
 
+// Can n numbers at each of these places be taken four at a time?
+template <typename... Places> static inline bool in_fours(int64_t n, const Places *...places)
+{
+    return ((n % 4 == 0) && ... && ((uintptr_t)places % 16 == 0));
+}
+
 // --- in kernels ----------------------------------------------------------------------------------
 
 // Waits until the kernel in front has ended and what it wrote is seen (LAUNCH_EARLY).
@@ -153,6 +161,18 @@ __device__ inline void cuda_next_may_begin(void)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// Memory on its way into the cache that all multiprocessors share; from and bytes are multiples of
+// 16. A hint: what others still write there is seen all the same.
+__device__ inline void cuda_prefetch(const void *from, unsigned bytes)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
+                 :
+                 : "l"(__cvta_generic_to_global(from)), "r"(bytes)
+                 : "memory");
 #endif
 }
 
@@ -192,6 +212,29 @@ __device__ inline float block_most(float x)
     __syncthreads();
     x = lane < (int)blockDim.x / WARP ? part[lane] : -INFINITY;
     return warp_most(x);
+}
+
+// COUNT numbers beside one another: 4, or 1.
+template <int COUNT> struct several {
+    float x[COUNT];
+};
+
+template <int COUNT> __device__ inline struct several<COUNT> several_at(const float *from) {
+    if constexpr (COUNT == 1) {
+        return { { *from } };
+    } else {
+        const float4 v = *reinterpret_cast<const float4 *>(from);
+        return { { v.x, v.y, v.z, v.w } };
+    }
+}
+
+template <int COUNT>
+__device__ inline void put_several(float *to, const struct several<COUNT> &v)
+{
+    if constexpr (COUNT == 1)
+        *to = v.x[0];
+    else
+        *reinterpret_cast<float4 *>(to) = { v.x[0], v.x[1], v.x[2], v.x[3] };
 }
 
 __device__ inline float from_bf16(uint16_t x)

@@ -1,12 +1,13 @@
 // kernels/fused.cu -- the parts of a decoder layer beside attention, each in one call (fused.h).
 //
-//   one row:    qkv:  norm and three products in one kernel; rope and the cache's new row in one
-//               add:  product added to h in one kernel
+//   one row:    qkv:  norm, three products, rope and the cache's new row in one kernel
+//               add:  product added to h in one kernel, as behind attention
 //               ffn:  norm, two products, silu in one kernel; product added to h in one
 //   many rows:  the same with cuBLASLt between: what it reads is written as bf16 by the kernel in
 //               front, gate and up are never f32 in memory, and h is added by the product itself.
 //
 // Rows between, MATMUL_F32 and other weights than bf16 for many rows are left to the ops.
+#include "kernels/attention_cuda.h"
 #include "kernels/matmul_cuda.h"
 #include "kernels/pack_cuda.h"
 
@@ -35,10 +36,19 @@ static __global__ void norm_narrow_kernel(uint16_t *y, const float *x, const flo
     }
 }
 
+// What becomes bf16 needs no more than the GPU's own functions give.
+static __device__ inline float silu(float x)
+{
+#ifdef __CUDA_ARCH__
+    return __fdividef(x, 1 + __expf(-x));
+#else
+    return x / (1 + expf(-x));
+#endif
+}
+
 static __device__ inline uint16_t silu_times(uint16_t gate, uint16_t up)
 {
-    const float g = from_bf16(gate);
-    return to_bf16(g / (1 + expf(-g)) * from_bf16(up));
+    return to_bf16(silu(from_bf16(gate)) * from_bf16(up));
 }
 
 // gate = silu(gate) * up, bf16, four at a time.
@@ -58,51 +68,69 @@ static __global__ void swiglu_narrow_kernel(uint16_t *gate, const uint16_t *up, 
 
 // What the products of qkv gave, and where it goes.
 struct placing {
-    float *q;                           // [n,H,d], turned in place
-    const float *new_k, *new_v;         // [n,Hkv,d]
-    void *k, *v;                        // [P,Hkv,d]
-    enum dtype dtype;                   // of both: f32 or bf16
-    const float *cos, *sin;             // [n,d/2]
-    const int32_t *rows;                // [n]
-    int64_t heads, kv_heads, half, all; // all: pairs of q, k and v
+    float *q;                   // [n,H,d], turned in place
+    const float *new_k, *new_v; // [n,Hkv,d]; new_v NULL: values are where they belong
+    void *k, *v;                // [P,Hkv,d]
+    enum dtype dtype;           // of both: f32 or bf16
+    const float *cos, *sin;     // [n,d/2]
+    const int32_t *rows;        // [n]
+    int heads, kv_heads, half;
 };
 
-// x becomes number i of an array of f32 or bf16.
-static __device__ inline void put_number(void *data, int64_t i, float x, enum dtype dtype)
+template <int COUNT>
+static __device__ inline void put_some(void *data, int64_t i, const struct several<COUNT> &s,
+                                       enum dtype dtype)
 {
     if (dtype == DTYPE_F32)
-        static_cast<float *>(data)[i] = x;
+        put_several(static_cast<float *>(data) + i, s);
+    else if constexpr (COUNT == 1)
+        put_number(data, i, s.x[0], dtype);
     else
-        static_cast<uint16_t *>(data)[i] = to_bf16(x);
+        *reinterpret_cast<struct bf16_4 *>(static_cast<uint16_t *>(data) + i) =
+            narrow4({ s.x[0], s.x[1], s.x[2], s.x[3] });
 }
 
-// Pair by pair (element i of a head with i + d/2), as rope.cu turns them.
-static __global__ void place_kernel(const struct placing p)
+// Elements i.. of a head and those half a head on, turned or as they are.
+template <int COUNT>
+static __device__ inline void place_pairs(const struct placing &p, void *to, int64_t out,
+                                          enum dtype dtype, const float *from, int64_t angle,
+                                          bool turned)
 {
+    const struct several<COUNT> a = several_at<COUNT>(from), b = several_at<COUNT>(from + p.half);
+    struct several<COUNT> x = a, y = b;
+    if (turned) {
+        const struct several<COUNT> c = several_at<COUNT>(p.cos + angle);
+        const struct several<COUNT> s = several_at<COUNT>(p.sin + angle);
+        for (int n = 0; n < COUNT; n++) {
+            x.x[n] = a.x[n] * c.x[n] - b.x[n] * s.x[n];
+            y.x[n] = b.x[n] * c.x[n] + a.x[n] * s.x[n];
+        }
+    }
+    put_some(to, out, x, dtype);
+    put_some(to, out + p.half, y, dtype);
+}
+
+// A block a row, a thread COUNT pairs of a head (element i with i + d/2, as rope.cu turns them).
+template <int COUNT> static __global__ void place_kernel(const struct placing p)
+{
+    const int heads = p.heads + (p.new_v ? 2 : 1) * p.kv_heads, pieces = p.half / COUNT;
+    const int64_t row = blockIdx.x;
     cuda_next_may_begin();
     cuda_former();
-    const int64_t width = p.heads + 2 * p.kv_heads;
-    FOR_EACH(pair, p.all)
-    {
-        const int64_t i = pair % p.half, row = pair / p.half / width;
-        int64_t head = pair / p.half % width;
-        const float c = p.cos[row * p.half + i], s = p.sin[row * p.half + i];
-        const float *from = p.q;
-        void *to = p.q;
-        enum dtype dtype = DTYPE_F32;
-        int64_t in = (row * p.heads + head) * 2 * p.half + i, out = in;
+    const int64_t to = p.rows[row];
+    for (int n = (int)threadIdx.x; n < heads * pieces; n += THREADS) {
+        const int i = n % pieces * COUNT, head = n / pieces, kv = (head - p.heads) % p.kv_heads;
         const bool value = head >= p.heads + p.kv_heads;
-        if (head >= p.heads) {
-            head -= value ? p.heads + p.kv_heads : p.heads;
-            from = value ? p.new_v : p.new_k;
-            to = value ? p.v : p.k;
-            dtype = p.dtype;
-            in = (row * p.kv_heads + head) * 2 * p.half + i;
-            out = (p.rows[row] * p.kv_heads + head) * 2 * p.half + i;
+        const int64_t angle = row * p.half + i;
+        if (head < p.heads) {
+            const int64_t at = (row * p.heads + head) * 2 * p.half + i;
+            place_pairs<COUNT>(p, p.q, at, DTYPE_F32, p.q + at, angle, true);
+        } else {
+            const float *from = value ? p.new_v : p.new_k;
+            place_pairs<COUNT>(p, value ? p.v : p.k, (to * p.kv_heads + kv) * 2 * p.half + i,
+                               p.dtype, from + (row * p.kv_heads + kv) * 2 * p.half + i, angle,
+                               !value);
         }
-        const float a = from[in], b = from[in + p.half];
-        put_number(to, out, value ? a : a * c - b * s, dtype);
-        put_number(to, out + p.half, value ? b : b * c + a * s, dtype);
     }
 }
 
@@ -120,7 +148,7 @@ static bool many(int64_t n, const void *x, const struct fused_linear *w, int mod
            tensor_row(w->w) % 4 == 0 && aligned(x);
 }
 
-static struct one_row_part part(const struct fused_linear *w, float *y)
+static struct one_row_part part(const struct fused_linear *w, void *y)
 {
     return { w->w->data, y, floats(w->bias), w->w->shape[0] };
 }
@@ -155,25 +183,35 @@ static int multiply(void *y, enum dtype dtype, const uint16_t *x, int64_t n,
 
 static int place(const struct fused_qkv *p, const float *k, const float *v)
 {
-    const int64_t n = p->h->shape[0], half = p->cos->shape[1];
-    struct placing to = { .q = floats(p->q),
-                          .new_k = k,
-                          .new_v = v,
-                          .k = p->k->data,
-                          .v = p->v->data,
-                          .dtype = p->k->dtype,
-                          .cos = floats(p->cos),
-                          .sin = floats(p->sin),
-                          .rows = integers(p->rows),
-                          .heads = p->q->shape[1],
-                          .kv_heads = p->k->shape[1],
-                          .half = half,
-                          .all = 0 };
-    to.all = n * (to.heads + 2 * to.kv_heads) * half;
-    return LAUNCH_EARLY(place_kernel, blocks_for(to.all, THREADS), THREADS, 0, to);
+    const size_t n = (size_t)p->h->shape[0];
+    const struct placing to = { .q = floats(p->q),
+                                .new_k = k,
+                                .new_v = v,
+                                .k = p->k->data,
+                                .v = p->v->data,
+                                .dtype = p->k->dtype,
+                                .cos = floats(p->cos),
+                                .sin = floats(p->sin),
+                                .rows = integers(p->rows),
+                                .heads = (int)p->q->shape[1],
+                                .kv_heads = (int)p->k->shape[1],
+                                .half = (int)p->cos->shape[1] };
+    const auto *keys = static_cast<const char *>(to.k), *values = static_cast<const char *>(to.v);
+    if (in_fours(to.half, to.q, keys, values, to.cos, to.sin))
+        return LAUNCH_EARLY(place_kernel<4>, n, THREADS, 0, to);
+    return LAUNCH_EARLY(place_kernel<1>, n, THREADS, 0, to);
 }
 
-static int qkv_one(const struct fused_qkv *p, float *k, float *v)
+// Where the values' product may write itself: among the others, if they become one block of rows
+// and need no rounding that a bias would come behind.
+static void *values_place(const struct fused_qkv *p)
+{
+    const struct tensor *v = p->v;
+    if (p->first < 0 || (v->dtype != DTYPE_F32 && p->wv.bias)) return nullptr;
+    return static_cast<char *>(v->data) + (size_t)(p->first * tensor_row(v)) * dtype_size(v->dtype);
+}
+
+static int qkv_one(const struct fused_qkv *p)
 {
     const enum dtype dtype = p->wq.w->dtype;
     if (p->wk.w->dtype != dtype || p->wv.w->dtype != dtype) return FUSED_NOT;
@@ -181,10 +219,12 @@ static int qkv_one(const struct fused_qkv *p, float *k, float *v)
                                  .gain = floats(p->gain),
                                  .eps = p->eps,
                                  .k = p->h->shape[1],
-                                 .part = { part(&p->wq, floats(p->q)), part(&p->wk, k),
-                                           part(&p->wv, v) },
+                                 .part = { part(&p->wq, p->q->data), part(&p->wk, p->k->data),
+                                           part(&p->wv, p->v->data) },
                                  .parts = 3,
-                                 .end = ONE_ROW_STORE,
+                                 .end = ONE_ROW_PLACE,
+                                 .place = { floats(p->cos), floats(p->sin), integers(p->rows),
+                                            (int)p->cos->shape[1], p->k->dtype },
                                  .dtype = dtype,
                                  .early = true };
     return one_row_product(&one);
@@ -196,7 +236,10 @@ static int qkv_many(const struct fused_qkv *p, uint16_t *x, float *k, float *v)
     if (norm_narrow(x, p->h, p->gain, p->eps) < 0) return -1;
     if (multiply(floats(p->q), DTYPE_F32, x, n, &p->wq, false) < 0) return -1;
     if (multiply(k, DTYPE_F32, x, n, &p->wk, false) < 0) return -1;
-    return multiply(v, DTYPE_F32, x, n, &p->wv, false);
+    void *to = values_place(p);
+    const enum dtype dtype = to ? p->v->dtype : DTYPE_F32;
+    if (multiply(to ? to : v, dtype, x, n, &p->wv, false) < 0) return -1;
+    return place(p, k, to ? nullptr : v);
 }
 
 static int fused_qkv_cuda(const struct fused_qkv *p)
@@ -206,15 +249,15 @@ static int fused_qkv_cuda(const struct fused_qkv *p)
     const bool all = many(n, floats(p->h), &p->wq, p->mode) &&
                      many(n, floats(p->gain), &p->wk, p->mode) &&
                      many(n, floats(p->gain), &p->wv, p->mode);
-    if (n != 1 && !all) return FUSED_NOT;
+    if (n == 1) return qkv_one(p);
+    if (!all) return FUSED_NOT;
     char *scratch = static_cast<char *>(
         cuda_scratch((size_t)(2 * kv) * sizeof(float) + (size_t)(n * width) * 2 + 1024));
     if (!scratch) return -1;
     float *k = scratch_take<float>(&scratch, kv);
     float *v = scratch_take<float>(&scratch, kv);
     uint16_t *x = reinterpret_cast<uint16_t *>(scratch);
-    const int status = n == 1 ? qkv_one(p, k, v) : qkv_many(p, x, k, v);
-    return status ? status : place(p, k, v);
+    return qkv_many(p, x, k, v);
 }
 
 // --- h += x w^T ----------------------------------------------------------------------------------
@@ -230,6 +273,7 @@ static int fused_add_cuda(const struct fused_add *p)
                                      .part = { part(&p->w, floats(p->h)) },
                                      .parts = 1,
                                      .end = ONE_ROW_ADD,
+                                     .place = {},
                                      .dtype = p->w.w->dtype,
                                      .early = true };
         return one_row_product(&one);
@@ -238,6 +282,19 @@ static int fused_add_cuda(const struct fused_add *p)
     uint16_t *x = static_cast<uint16_t *>(cuda_scratch((size_t)(n * k) * sizeof *x));
     if (!x || matmul_narrow(x, p->x->data, n * k, DTYPE_F32) < 0) return -1;
     return multiply(floats(p->h), DTYPE_F32, x, n, &p->w, true);
+}
+
+static int fused_attend_cuda(const struct fused_attend *p)
+{
+    const int64_t n = p->h->shape[0];
+    struct attention_call c = attention_call_of(p->q, p->k, p->v, p->first, p->last, p->scale);
+    if (!many(n, floats(p->h), &p->w, p->mode) || !attention_mma_ready(&c)) return FUSED_NOT;
+    uint16_t *y = static_cast<uint16_t *>(cuda_scratch((size_t)tensor_count(p->q) * sizeof *y));
+    if (!y) return -1;
+    c.y = reinterpret_cast<float *>(y);
+    c.rounded = true;
+    if (attention_mma(&c, nullptr) < 0) return -1;
+    return multiply(floats(p->h), DTYPE_F32, y, n, &p->w, true);
 }
 
 // --- FFN -----------------------------------------------------------------------------------------
@@ -253,6 +310,7 @@ static int ffn_one(const struct fused_ffn *p, float *y)
                            .part = { part(&p->gate, y), part(&p->up, nullptr) },
                            .parts = 2,
                            .end = ONE_ROW_SWIGLU,
+                           .place = {},
                            .dtype = dtype,
                            .early = true };
     const int status = one_row_product(&one);
@@ -264,6 +322,7 @@ static int ffn_one(const struct fused_ffn *p, float *y)
             .part = { part(&p->down, floats(p->h)) },
             .parts = 1,
             .end = ONE_ROW_ADD,
+            .place = {},
             .dtype = dtype,
             .early = true };
     return one_row_product(&one); // FUSED_NOT: h is still as it was, the ops begin anew
@@ -323,6 +382,8 @@ static int fused_gelu_cuda(const struct fused_gelu *p)
     return matmul_narrow(x, p->x->data, n * k, DTYPE_F32) < 0 ? -1 : lt_multiply(&product);
 }
 
-const struct fused fused_cuda = {
-    .qkv = fused_qkv_cuda, .add = fused_add_cuda, .ffn = fused_ffn_cuda, .gelu = fused_gelu_cuda
-};
+const struct fused fused_cuda = { .qkv = fused_qkv_cuda,
+                                  .attend = fused_attend_cuda,
+                                  .add = fused_add_cuda,
+                                  .ffn = fused_ffn_cuda,
+                                  .gelu = fused_gelu_cuda };

@@ -26,6 +26,7 @@ struct fused_qkv {
     struct fused_linear wq, wk, wv;
     const struct tensor *cos, *sin; // [n,d/2]
     const struct tensor *rows;      // i32 [n]
+    int64_t first;                  // rows[i] is first + i; -1: nobody knows
     struct tensor *q, *k, *v;       // [n,H,d] [P,Hkv,d] [P,Hkv,d]; k and v both f32 or both bf16
     int mode;                       // enum matmul_mode
 };
@@ -35,6 +36,16 @@ struct fused_add {
     struct tensor *h;       // [n,M]
     const struct tensor *x; // [n,K]
     struct fused_linear w;
+    int mode;
+};
+
+// h += attention(q, k, v) w^T (+ bias); of attention as the op says.
+struct fused_attend {
+    struct tensor *h;                  // [n,M]
+    const struct tensor *q, *k, *v;    // [n,H,d] [P,Hkv,d] [P,Hkv,d]
+    const struct tensor *first, *last; // i32 [n] or NULL
+    float scale;
+    struct fused_linear w; // of H d columns
     int mode;
 };
 
@@ -57,6 +68,7 @@ struct fused_gelu {
 
 struct fused {
     int (*qkv)(const struct fused_qkv *p);
+    int (*attend)(const struct fused_attend *p);
     int (*add)(const struct fused_add *p);
     int (*ffn)(const struct fused_ffn *p);
     int (*gelu)(const struct fused_gelu *p);

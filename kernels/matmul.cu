@@ -102,6 +102,7 @@ int matmul_cuda(struct tensor *y, const struct tensor *x, const struct tensor *w
                                      .part = { { w->data, floats(y), floats(bias), m } },
                                      .parts = 1,
                                      .end = ONE_ROW_STORE,
+                                     .place = {},
                                      .dtype = w->dtype,
                                      .early = false };
         const int status = one_row_product(&one);

@@ -9,7 +9,8 @@ extern "C" {
 #include "kernels/fused.h"
 }
 
-// Makes cuBLASLt ready; 0 or -1 with the failure noted.
+// Makes cuBLASLt ready, which works in so much memory of its own; 0 or -1 with the failure noted.
+static constexpr int MATMUL_WORKSPACE = 32 << 20;
 int matmul_open(void);
 
 static constexpr int64_t FEW_ROWS = 8; // up to here a product reads the weights directly
@@ -33,14 +34,24 @@ template <typename T> static inline T *scratch_take(char **scratch, int64_t n)
 // --- one row (one_row.cu) ------------------------------------------------------------------------
 
 struct one_row_part {
-    const void *w; // [rows,K]
-    float *y;
+    const void *w;     // [rows,K]
+    void *y;           // f32; with ONE_ROW_PLACE keys and values of its dtype
     const float *bias; // or NULL
     int64_t rows;
 };
 
-// What becomes of the products: they are stored, added to y, or y_0 = silu(product 0) * product 1.
-enum one_row_end { ONE_ROW_STORE, ONE_ROW_ADD, ONE_ROW_SWIGLU };
+// What becomes of the products: they are stored, added to y, or y_0 = silu(product 0) * product 1;
+// or the three are queries, keys and values of a token (struct one_row_place).
+enum one_row_end { ONE_ROW_STORE, ONE_ROW_ADD, ONE_ROW_SWIGLU, ONE_ROW_PLACE };
+
+// Queries and keys are turned, element i of a head with i + half; keys and values become row *row
+// of y.
+struct one_row_place {
+    const float *cos, *sin; // [half]
+    const int32_t *row;
+    int half;
+    enum dtype dtype; // of keys and values: f32 or bf16
+};
 
 struct one_row {
     const float *x, *gain; // [K]; gain NULL: x as it is, else rmsnorm(x)
@@ -49,6 +60,7 @@ struct one_row {
     struct one_row_part part[3]; // with silu two of as many rows
     int parts;
     enum one_row_end end;
+    struct one_row_place place;
     enum dtype dtype; // of all weights
     bool early;       // no kernel just started writes the weights
 };

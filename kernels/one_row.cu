@@ -2,21 +2,26 @@
 // and the memory bus is the limit, so enough bytes must be under way all the time.
 //
 //   in:  x[K], up to three weights [M_i,K]; x may be normed on the way (gain)
-//   out: y_i[M_i] = x w_i^T + bias_i, or added to what y_i holds, or silu(y_0) * y_1
+//   out: y_i[M_i] = x w_i^T + bias_i, or added to what y_i holds, or silu(y_0) * y_1, or queries
+//        and what goes into the cache
 //
-// A warp has a pair of weight rows at a time (two of a weight; with silu one of each). It walks
+// A warp has a pair of weight rows at a time (two of a weight, where heads are turned those that
+// are turned together; with silu one of each). It walks
 // along K in chunks: its lanes read 16 bytes each, side by side, AHEAD chunks of both rows before
 // the ones before them are multiplied: 4 KB a warp, 64 KB a multiprocessor. A block keeps x,
 // widened and with its gain, in shared memory, in the order in which lanes read it; the root mean
 // square, the same for all of x, multiplies the sums in the end.
 //
-// The first weights are asked for before the kernel in front has ended (`early`), so that the bus
-// does not rest between kernels. What the kernel in front writes is read only after cuda_former().
+// The first weights are asked for before the kernel in front has ended (`early`), and those behind
+// them are sent for into the second-level cache: 16 MB of all warps, what the bus brings in 4 us.
+// So it does not rest while the kernel in front ends and x is read. What the kernel in front writes
+// is read only after cuda_former().
 #include "kernels/matmul_cuda.h"
 #include "kernels/pack_cuda.h"
 
 static constexpr int WARPS = 4, THREADS = WARPS * WARP, BLOCKS = 4; // of a multiprocessor
 static constexpr int ROWS = 2, AHEAD = 4;
+static constexpr int64_t SENT_FOR = 4096; // bytes of a row, behind those asked for
 static constexpr size_t SHARED_MOST = 220 << 10, SHARED_STATIC = 1 << 10;
 
 struct shape {
@@ -35,7 +40,11 @@ static __device__ struct place place_of(const struct one_row &p, int64_t unit, i
     if (p.end == ONE_ROW_SWIGLU) return { &p.part[r], unit };
     const struct one_row_part *part = p.part;
     while (unit >= (part->rows + 1) / ROWS) unit -= (part++->rows + 1) / ROWS;
-    const int64_t row = unit * ROWS + r;
+    int64_t row = unit * ROWS + r;
+    if (p.end == ONE_ROW_PLACE) {
+        const int half = p.place.half, pair = (int)unit;
+        row = pair / half * 2 * half + pair % half + r * half;
+    }
     return { part, row < part->rows ? row : -1 };
 }
 
@@ -68,6 +77,15 @@ static __device__ void ask(uint4 to[AHEAD][ROWS], const T *const row[ROWS], int6
             to[a][r] = there ? load_once(row[r] + i) : uint4{ 0, 0, 0, 0 };
         }
     }
+}
+
+template <typename T> static __device__ void send_for(const T *const row[ROWS], int64_t k, int lane)
+{
+    const int64_t from = AHEAD * WARP * pack<T>::COUNT, left = (k - from) * (int64_t)sizeof(T);
+    if (lane || left <= 0) return; // lane 0's 16 bytes are the row's first
+    UNROLL
+    for (int r = 0; r < ROWS; r++)
+        if (row[r]) cuda_prefetch(row[r] + from, (unsigned)(left < SENT_FOR ? left : SENT_FOR));
 }
 
 // x into shared memory: of a chunk first the lanes' first four numbers, then their next four.
@@ -118,6 +136,19 @@ static __device__ void multiply(float sum[ROWS], const uint4 w[AHEAD][ROWS], con
     }
 }
 
+// A pair of a head's numbers: queries to y, keys and values to their row.
+static __device__ void put_pair(const struct one_row_place &p, const struct one_row_part *part,
+                                const struct place &at, bool queries, bool turned,
+                                const float value[ROWS])
+{
+    const int i = (int)at.row % p.half;
+    const float c = turned ? p.cos[i] : 1, s = turned ? p.sin[i] : 0;
+    const float a = value[0] * c - value[1] * s, b = value[1] * c + value[0] * s;
+    const int64_t to = (queries ? 0 : *p.row * part->rows) + at.row;
+    put_number(part->y, to, a, queries ? DTYPE_F32 : p.dtype);
+    put_number(part->y, to + p.half, b, queries ? DTYPE_F32 : p.dtype);
+}
+
 // Lane 0 has the pair's products.
 static __device__ void finish(const struct one_row &p, int64_t unit, const float sum[ROWS])
 {
@@ -129,12 +160,16 @@ static __device__ void finish(const struct one_row &p, int64_t unit, const float
         value[r] = sum[r] + (bias && at[r].row >= 0 ? bias[at[r].row] : 0);
     }
     if (p.end == ONE_ROW_SWIGLU) {
-        p.part[0].y[unit] = value[0] / (1 + expf(-value[0])) * value[1];
+        static_cast<float *>(p.part[0].y)[unit] = value[0] / (1 + expf(-value[0])) * value[1];
+        return;
+    }
+    if (p.end == ONE_ROW_PLACE) {
+        put_pair(p.place, at[0].part, at[0], at[0].part == p.part, at[0].part != p.part + 2, value);
         return;
     }
     for (int r = 0; r < ROWS; r++) {
         if (at[r].row < 0) continue;
-        float *y = at[r].part->y + at[r].row;
+        float *y = static_cast<float *>(at[r].part->y) + at[r].row;
         *y = p.end == ONE_ROW_ADD ? *y + value[r] : value[r];
     }
 }
@@ -153,7 +188,10 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
 
     cuda_next_may_begin();
     find_rows(row, p, first, s.units, lane);
-    if (p.early) ask(next, row, 0, p.k, lane);
+    if (p.early) {
+        ask(next, row, 0, p.k, lane);
+        send_for(row, p.k, lane);
+    }
     cuda_former();
     const float scale = stage<T>(x, p, s.width);
     if (!p.early) ask(next, row, 0, p.k, lane);

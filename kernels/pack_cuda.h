@@ -28,6 +28,15 @@ __device__ inline struct bf16_4 narrow4(float4 v)
     return { to_bf16(v.x), to_bf16(v.y), to_bf16(v.z), to_bf16(v.w) };
 }
 
+// x becomes number i of an array of f32 or bf16.
+__device__ inline void put_number(void *data, int64_t i, float x, enum dtype dtype)
+{
+    if (dtype == DTYPE_F32)
+        static_cast<float *>(data)[i] = x;
+    else
+        static_cast<uint16_t *>(data)[i] = to_bf16(x);
+}
+
 // A number of two bytes.
 template <bool HALF> struct shorts {
     uint16_t bits;

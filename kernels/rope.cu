@@ -2,56 +2,58 @@
 // x' = x cos - y sin, y' = y cos + x sin.
 #include "kernels/cuda.h"
 
-// Pair p of all: row p / (heads * half), head, then place in the head.
-struct pair {
-    int64_t x, y, angle;
-};
+static constexpr int THREADS = 128;
 
-static __device__ struct pair pair_at(int64_t p, int64_t heads, int64_t half)
+// to[N,H,d] (+)= from turned by the angles times `way`, 1 or -1; a block a row.
+template <int COUNT, bool ADD>
+static __global__ void rope_kernel(float *to, const float *from, const float *cos, const float *sin,
+                                   float way, int heads, int half)
 {
-    const int64_t i = p % half, head = p / half, x = head * 2 * half + i;
-    return { x, x + half, head / heads * half + i };
+    const int64_t row = blockIdx.x, first = row * heads * 2 * half;
+    const int pieces = half / COUNT;
+    for (int n = (int)threadIdx.x; n < heads * pieces; n += THREADS) {
+        const int i = n % pieces * COUNT;
+        const int64_t at = first + n / pieces * 2 * half + i;
+        const struct several<COUNT> c = several_at<COUNT>(cos + row * half + i);
+        const struct several<COUNT> s = several_at<COUNT>(sin + row * half + i);
+        const struct several<COUNT> a = several_at<COUNT>(from + at);
+        const struct several<COUNT> b = several_at<COUNT>(from + at + half);
+        struct several<COUNT> x = {}, y = {
+        };
+        if (ADD) {
+            x = several_at<COUNT>(to + at);
+            y = several_at<COUNT>(to + at + half);
+        }
+        for (int e = 0; e < COUNT; e++) {
+            x.x[e] += a.x[e] * c.x[e] - b.x[e] * (way * s.x[e]);
+            y.x[e] += b.x[e] * c.x[e] + a.x[e] * (way * s.x[e]);
+        }
+        put_several(to + at, x);
+        put_several(to + at + half, y);
+    }
 }
 
-static __global__ void rope_kernel(float *x, const float *cos, const float *sin, int64_t heads,
-                                   int64_t half, int64_t pairs)
+template <bool ADD>
+static int run(const struct tensor *to, const struct tensor *from, const struct tensor *cos,
+               const struct tensor *sin, float way)
 {
-    FOR_EACH(p, pairs)
-    {
-        const struct pair at = pair_at(p, heads, half);
-        const float a = x[at.x], b = x[at.y], c = cos[at.angle], s = sin[at.angle];
-        x[at.x] = a * c - b * s;
-        x[at.y] = b * c + a * s;
-    }
+    const int64_t rows = from->shape[0], half = from->shape[2] / 2;
+    if (!rows || !half || !from->shape[1]) return 0;
+    const auto kernel = in_fours(half, floats(to), floats(from), floats(cos), floats(sin))
+                            ? rope_kernel<4, ADD>
+                            : rope_kernel<1, ADD>;
+    return LAUNCH(kernel, (size_t)rows, THREADS, 0, floats(to), floats(from), floats(cos),
+                  floats(sin), way, (int)from->shape[1], (int)half);
 }
 
 int rope_cuda(struct tensor *x, const struct tensor *cos, const struct tensor *sin)
 {
-    const int64_t half = x->shape[2] / 2, pairs = x->shape[0] * x->shape[1] * half;
-    if (!pairs) return 0;
-    return LAUNCH(rope_kernel, blocks_for(pairs, EACH), EACH, 0, floats(x), floats(cos),
-                  floats(sin), x->shape[1], half, pairs);
+    return run<false>(x, x, cos, sin, 1);
 }
 
 // The inverse of a turn is the turn by the negative angle.
-static __global__ void rope_back_kernel(float *dx, const float *dy, const float *cos,
-                                        const float *sin, int64_t heads, int64_t half,
-                                        int64_t pairs)
-{
-    FOR_EACH(p, pairs)
-    {
-        const struct pair at = pair_at(p, heads, half);
-        const float a = dy[at.x], b = dy[at.y], c = cos[at.angle], s = sin[at.angle];
-        dx[at.x] += a * c + b * s;
-        dx[at.y] += b * c - a * s;
-    }
-}
-
 int rope_backward_cuda(struct tensor *dx, const struct tensor *dy, const struct tensor *cos,
                        const struct tensor *sin)
 {
-    const int64_t half = dy->shape[2] / 2, pairs = dy->shape[0] * dy->shape[1] * half;
-    if (!pairs) return 0;
-    return LAUNCH(rope_back_kernel, blocks_for(pairs, EACH), EACH, 0, floats(dx), floats(dy),
-                  floats(cos), floats(sin), dy->shape[1], half, pairs);
+    return run<true>(dx, dy, cos, sin, -1);
 }

@@ -10,7 +10,7 @@ int widen_cuda(struct tensor *y, const struct tensor *x)
 {
     const int64_t n = tensor_count(x);
     if (!n) return 0;
-    if (y->dtype == x->dtype && x->dtype != DTYPE_F32) {
+    if (y->dtype == x->dtype) {
         cudaMemcpyAsync(y->data, x->data, tensor_bytes(x), cudaMemcpyDeviceToDevice, cuda_stream());
         return cuda_started("a copy");
     }

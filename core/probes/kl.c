@@ -32,7 +32,7 @@ static void *kl_start(const struct probe_env *env, struct err *err)
     if (only < PROBE_LAYER_ALL) return NULL;
     if (!settings_flag(env->settings, "ira.on")) {
         err_set(err,
-                "/kl looks at IRA, which is off: /set adapter DIR with trained ira parameters, "
+                "/kl looks at IRA, which is off: /adapter load DIR with trained ira parameters, "
                 "then /set ira.on on");
         return NULL;
     }

@@ -31,8 +31,21 @@ struct load {
     const struct backend *where; // the run will be; NULL: on the host
 };
 
-static int dry_open(struct dry *d, struct model *outline, const struct settings *s, size_t keep,
-                    struct err *err)
+static bool is_apart(const struct backend *b)
+{
+    return b && b->apart;
+}
+
+// What the run's process has there already, of what is forecast.
+static uint64_t held(const struct sft *real)
+{
+    size_t most;
+    const struct backend *b = real ? real->job->backend : NULL;
+    return b && b->held ? b->held(&most) : 0;
+}
+
+static int dry_open(struct dry *d, struct model *outline, const struct settings *s,
+                    const struct load *load, size_t keep, struct err *err)
 {
     *d = (struct dry){ .t = { .out = { .lock = -1 } } };
     d->job = (struct job){ .model = outline,
@@ -42,7 +55,7 @@ static int dry_open(struct dry *d, struct model *outline, const struct settings 
                            .answering = -1 };
     d->t.job = &d->job;
     d->t.forecast.keep = keep;
-    backend_dry_reset();
+    backend_dry_reset(is_apart(load->where));
     return sft_prepare(&d->t, err);
 }
 
@@ -168,13 +181,15 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
                       const struct load *load, struct err *err)
 {
     struct dry d;
-    int status = dry_open(&d, outline, s, f->keep, err);
+    int status = dry_open(&d, outline, s, load, f->keep, err);
     if (status == 0) status = load->real ? run_real(&d, load, f, err) : run_rows(&d, load, f, err);
     if (status == 0) {
         f->lane = level_lanes(&d.t.lanes);
         sft_memory(&d.t, &f->parts);
         f->count = (struct params_count){ d.t.params.trained, d.t.params.total };
         f->arena = d.t.arena.peak;
+        // What is mapped on the host has its copy there.
+        if (is_apart(load->where)) f->parts.of[MEMORY_WEIGHTS] += f->parts.of[MEMORY_MAPPED];
     }
     dry_close(&d);
     if (status < 0) return -1;
@@ -194,7 +209,8 @@ static int count(struct forecast *f, struct model *outline, const struct setting
     f->keep = 0;
     if (count_once(f, outline, s, load, err) < 0) return -1;
     if (!settings_is(s, "train.checkpointing", "auto")) return 0;
-    const uint64_t own = memory_own(&f->parts), most = memory_free(load->where);
+    const uint64_t own = memory_own(&f->parts);
+    const uint64_t most = memory_free(load->where) + held(load->real);
     if (most <= own) return 0;
     f->keep = f->parts.of[MEMORY_ACTIVATIONS] + (most - own) / 2;
     return count_once(f, outline, s, load, err);

@@ -47,9 +47,11 @@ uint64_t memory_now(void)
     return read_number("/proc/self/status", "RssAnon:", &kb) ? kb * 1024 : 0;
 }
 
-void memory_note(uint64_t *peak)
+void memory_note(const struct backend *b, uint64_t *peak)
 {
-    const uint64_t now = memory_now();
+    size_t most = 0;
+    if (b->held) b->held(&most);
+    const uint64_t now = b->held ? most : memory_now();
     if (now > *peak) *peak = now;
 }
 

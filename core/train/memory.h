@@ -8,10 +8,11 @@
 #include "kernels/backend.h"
 
 enum memory_part {
-    MEMORY_MAPPED,      // weights read where their files are mapped: shared, and given back when
-                        // memory is short, so not among the run's own
-    MEMORY_WEIGHTS,     // what was copied of them: gains and biases in f32, an adapter
-    MEMORY_MASTERS,     // f32, of what is trained
+    MEMORY_MAPPED,  // weights read where their files are mapped: shared, and given back when
+                    // memory is short, so not among the run's own
+    MEMORY_WEIGHTS, // what was copied of them: gains and biases in f32, an adapter; all of them to
+                    // a device whose memory lies apart
+    MEMORY_MASTERS, // f32, of what is trained
     MEMORY_GRADIENTS,   // of it
     MEMORY_OPTIMIZER,   // both moments
     MEMORY_ACTIVATIONS, // kept from the way there for the way back
@@ -30,8 +31,9 @@ uint64_t memory_own(const struct memory_parts *p); // all but what is mapped
 
 // Bytes of this process that are no pages of files; 0: the system does not say.
 uint64_t memory_now(void);
-// *peak becomes that, if it is more.
-void memory_note(uint64_t *peak);
+// *peak becomes that, if it is more; of a device whose memory lies apart what the process held
+// there at most.
+void memory_note(const struct backend *b, uint64_t *peak);
 // Bytes that can be had on this device (NULL: the host) without pushing anything out, within the
 // limits of a container; 0: unknown.
 uint64_t memory_free(const struct backend *b);

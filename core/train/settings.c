@@ -68,7 +68,7 @@ const struct setting train_settings[] = {
       "Trains with information-regularised attention and its loss." },
     { "train.filter", SETTING_TEXT, 0, 0, "none", NULL, words_none, STALE_NOTHING,
       "Only samples of these kinds, separated by commas: conversation,detail,reasoning." },
-    { "train.validation", SETTING_TEXT, 0, 0, "none", NULL, words_none, STALE_NOTHING,
+    { "train.validation", SETTING_PATH, 0, 0, "none", NULL, words_none, STALE_NOTHING,
       "What is kept apart to find the best checkpoint: a share (0.05) or a data file." },
     { "train.score", SETTING_CHOICE, 0, 0, "auto", NULL, scores, STALE_NOTHING,
       "By what the best checkpoint is found: a metric of /eval, or loss; auto is the metric that "

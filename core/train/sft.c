@@ -110,8 +110,10 @@ static int record(struct sft *t, const char *what, struct err *err)
 static void tell_plan(struct sft *t)
 {
     struct job *j = t->job;
+    size_t most;
+    const size_t held = j->backend->held ? j->backend->held(&most) : 0; // of what is forecast
     const double own = (double)memory_own(&t->forecast.parts),
-                 free = (double)memory_free(j->backend);
+                 free = (double)(memory_free(j->backend) + held);
     job_log(j, "%lld parameters are trained, %.4g%% of %lld", (long long)t->params.trained,
             100 * (double)t->params.trained / (double)t->params.total, (long long)t->params.total);
     job_log(j, "forecast: %.0f MB of memory, beside %.0f MB of mapped weights; %.0f MB are free",
@@ -231,7 +233,7 @@ static int one_step(struct sft *t, struct err *err)
         optimizer_step(&t->optimizer, &t->params, &taken, err) < 0)
         return -1;
     t->place.step = t->optimizer.step;
-    memory_note(&t->peak);
+    memory_note(t->job->backend, &t->peak);
     const double took = clock_seconds() - start;
     tell(t, step, &taken, took > 0 ? (double)rows / took : 0);
     if (validation_due(t) && validate(t, step, err) < 0) {

@@ -48,6 +48,9 @@ static void test_messages(void **state)
     check(dialogue_read_messages,
           "[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"path\":\"/a.png\"}]}]",
           "user: </a.png>");
+    check(dialogue_read_messages,
+          "[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"image\":\"b.png\"}]}]",
+          "user: <dir/b.png>");
 }
 
 static void test_messages_errors(void **state)

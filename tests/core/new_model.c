@@ -301,6 +301,28 @@ static void fresh_shapes_begin_small(void **state)
     free(folder);
 }
 
+// Only the header is there; it is that of a folder with numbers.
+static void zeros_take_no_disk(void **state)
+{
+    char *base = scratch_new(), *folder = xasprintf("%s/m", base);
+    char *path = xasprintf("%s/model.safetensors", folder);
+    struct err err = { "" };
+    struct stat st;
+    double spread;
+    if (new_model_write_zeros("demo", folder, NULL, &err) < 0) fail_msg("%s", err.text);
+    assert_int_equal(stat(path, &st), 0);
+    assert_true(st.st_size > 9000000 && st.st_blocks * 512 < 1000000);
+    struct checkpoint *c = checkpoint_open(folder, NULL, &err);
+    if (!c) fail_msg("%s", err.text);
+    const struct safetensor *t =
+        checkpoint_find(c, "language_model.model.layers.7.mlp.up_proj.weight");
+    assert_true(mean_and_spread(t, &spread) == 0 && spread == 0);
+    checkpoint_close(c);
+    scratch_remove(base);
+    free(path);
+    free(folder);
+}
+
 static void refuses_a_folder_in_use(void **state)
 {
     char *folder = scratch_new();
@@ -349,6 +371,7 @@ int main(void)
         cmocka_unit_test(tokenizers_are_sound),
         cmocka_unit_test(words_are_learned_from_text),
         cmocka_unit_test(fresh_shapes_begin_small),
+        cmocka_unit_test(zeros_take_no_disk),
         cmocka_unit_test(refuses_a_folder_in_use),
         cmocka_unit_test(undoes_a_failed_write),
     };

@@ -144,10 +144,46 @@ static void check_ffn(int64_t n, int64_t d, int64_t inner, enum dtype dtype, enu
     pairs_release();
 }
 
+// --- attention and what follows ------------------------------------------------------------------
+
+static void check_attend(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, enum dtype dtype,
+                         enum dtype cache, enum matmul_mode mode)
+{
+    const int64_t d = 20, keys = n + 3, width = heads * dim;
+    struct pair h = pair_noise(2, n, d, 0, 1), w = pair_weights(dtype, d, width, 2);
+    struct pair q = pair_noise(3, n, heads, dim, 3), k = pair_noise(3, keys, kv_heads, dim, 4);
+    struct pair v = pair_noise(3, keys, kv_heads, dim, 5), bias = pair_noise(1, d, 0, 0, 6);
+    struct pair last = pair_integers(n, 1, 4, keys + 2);
+    struct tensor a = noise_tensor(3, n, heads, dim, 7), y = noise_tensor(2, n, d, 0, 8);
+    const float scale = 1 / sqrtf((float)dim);
+    const bool can = n > 8 && mode == MATMUL_BF16 && dtype == DTYPE_BF16 && cache == DTYPE_BF16 &&
+                     dim % 8 == 0 && dim <= 128;
+    if (cache == DTYPE_BF16) k = pair_bf16(&k), v = pair_bf16(&v);
+    const struct fused_attend p = { .h = &h.on[1],
+                                    .q = &q.on[1],
+                                    .k = &k.on[1],
+                                    .v = &v.on[1],
+                                    .last = &last.on[1],
+                                    .scale = scale,
+                                    .w = { &w.on[1], &bias.on[1] },
+                                    .mode = (int)mode };
+    if (computed(gpu->fused->attend(&p), can)) {
+        DONE(cpu->attention(&a, &q.on[0], &k.on[0], &v.on[0], NULL, &last.on[0], scale, NULL,
+                            MATMUL_F32));
+        a = (struct tensor){ .data = a.data, .dtype = a.dtype, .rank = 2, .shape = { n, width } };
+        DONE(cpu->matmul(&y, &a, &w.on[0], &bias.on[0], MATMUL_F32));
+        DONE(cpu->add(&h.on[0], &h.on[0], &y));
+    }
+    pair_compare("fused attention", &h, 2 * room(mode, n, width), 1e-5);
+    free(a.data);
+    free(y.data);
+    pairs_release();
+}
+
 // --- queries, keys and values --------------------------------------------------------------------
 
 static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, enum dtype dtype,
-                      enum matmul_mode mode, enum dtype cache)
+                      enum matmul_mode mode, enum dtype cache, bool known)
 {
     const int64_t d = 24, keys = n + 5;
     const float eps = 1e-5f;
@@ -162,6 +198,8 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
     struct pair v = pair_noise(3, keys, kv_heads, dim, 10);
     struct tensor x = noise_tensor(2, n, d, 0, 11), y = noise_tensor(3, n, kv_heads, dim, 12);
     const bool many = n > 8 && mode == MATMUL_BF16 && dtype == DTYPE_BF16;
+    const bool biased =
+        !known || cache == DTYPE_F32; // rounded values that are not go straight there
     const double unit = cache == DTYPE_BF16 ? 0x1p-7 : 1e-5; // two sums may round to neighbours
     if (cache == DTYPE_BF16) k = pair_bf16(&k), v = pair_bf16(&v);
     const struct fused_qkv p = { .h = &h.on[1],
@@ -169,10 +207,11 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
                                  .eps = eps,
                                  .wq = { &wq.on[1], NULL },
                                  .wk = { &wk.on[1], &bias.on[1] },
-                                 .wv = { &wv.on[1], &bias.on[1] },
+                                 .wv = { &wv.on[1], biased ? &bias.on[1] : NULL },
                                  .cos = &cos.on[1],
                                  .sin = &sin.on[1],
                                  .rows = &rows.on[1],
+                                 .first = known ? 3 : -1,
                                  .q = &q.on[1],
                                  .k = &k.on[1],
                                  .v = &v.on[1],
@@ -184,7 +223,7 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
         DONE(cpu->matmul(&y, &x, &wk.on[0], &bias.on[0], MATMUL_F32));
         DONE(cpu->rope(&y, &cos.on[0], &sin.on[0]));
         DONE(cpu->scatter_rows(&k.on[0], &y, &rows.on[0]));
-        DONE(cpu->matmul(&y, &x, &wv.on[0], &bias.on[0], MATMUL_F32));
+        DONE(cpu->matmul(&y, &x, &wv.on[0], biased ? &bias.on[0] : NULL, MATMUL_F32));
         DONE(cpu->scatter_rows(&v.on[0], &y, &rows.on[0]));
         pair_compare("fused queries", &q, 2 * room(mode, n, d), 1e-5);
     }
@@ -213,9 +252,16 @@ static void fused_forms_equal_the_ops(void **state)
         check_ffn(n, 264, 24, dtype, mode);
         check_ffn(n, 20, 44, dtype, mode);
         check_ffn(n, 9, 6, dtype, mode);
-        check_qkv(n, 4, 2, 6, dtype, mode, DTYPE_F32);
-        check_qkv(n, 3, 1, 16, dtype, mode, DTYPE_F32);
-        check_qkv(n, 3, 1, 16, dtype, mode, DTYPE_BF16);
+        for (int cache = 0; cache < 2; cache++) {
+            check_attend(n, 4, 2, 72, dtype, cache ? DTYPE_BF16 : DTYPE_F32, mode);
+            check_attend(n, 2, 1, 128, dtype, cache ? DTYPE_BF16 : DTYPE_F32, mode);
+            check_attend(n, 1, 1, 20, dtype, cache ? DTYPE_BF16 : DTYPE_F32, mode);
+        }
+        for (int known = 0; known < 2; known++) {
+            check_qkv(n, 4, 2, 6, dtype, mode, DTYPE_F32, known);
+            check_qkv(n, 3, 1, 16, dtype, mode, DTYPE_F32, known);
+            check_qkv(n, 3, 1, 16, dtype, mode, DTYPE_BF16, known);
+        }
     }
 }
 

@@ -73,6 +73,27 @@ float dot(const float *a, const float *b, uint64_t n)
     return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 }
 
+// Lies all of a matrix in device memory?
+bool is_there(const void *x, const cuda_host_layout *l)
+{
+    const size_t size = l->type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
+    const uint64_t numbers = l->columns ? (l->columns - 1) * (uint64_t)l->line + l->rows : 0;
+    return x && cuda_host_reads(x, numbers * size);
+}
+
+// bf16 that the fast kernels cannot read 16 bytes at a time.
+bool is_odd(const void *x, const cuda_host_layout *l)
+{
+    return l->type == CUDA_R_16BF && ((uintptr_t)x % 16 || l->line % 8);
+}
+
+// Sizes are int32 within the library, whatever its layouts take.
+bool is_possible(const cuda_host_layout *l)
+{
+    return l->rows && l->columns && l->rows <= INT32_MAX && l->columns <= INT32_MAX &&
+           l->line >= (int64_t)l->rows && l->line <= INT32_MAX;
+}
+
 float gelu(float x)
 {
     return 0.5f * x * (1 + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
@@ -130,6 +151,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
 {
     if (!on_this_gpu(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (cuda_host_refuse() || !algo || !fits(operation, a_layout, b_layout, c_layout, d_layout) ||
+        !is_possible(a_layout) || !is_possible(b_layout) || !is_possible(d_layout) ||
         workspace_size < algo->workspace || !aligned(workspace, 256))
         return CUBLAS_STATUS_INVALID_VALUE;
     // On a GPU this would be a fault.
@@ -137,7 +159,15 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
         !aligned(d, algo->y) || (biased(operation) && !operation->bias) ||
         !aligned(operation->bias, algo->bias))
         return CUBLAS_STATUS_EXECUTION_FAILED;
+    if (!is_there(a, a_layout) || !is_there(b, b_layout) || !is_there(d, d_layout) ||
+        !cuda_host_reads(workspace, workspace_size) ||
+        (biased(operation) && !cuda_host_reads(operation->bias, d_layout->rows * sizeof(float)))) {
+        cudaGetLastError(); // it is told here
+        return CUBLAS_STATUS_EXECUTION_FAILED;
+    }
     cuda_host_check(stream);
+    cuda_host_multiplied(cuda_host_gpu(), is_odd(a, a_layout) || is_odd(b, b_layout));
+    if (cuda_host_how() != CUDA_HOST_ALL) return CUBLAS_STATUS_SUCCESS;
     cuda_host_access access;
     uint64_t m, n, k, k2;
     float *left = unpack(a, a_layout, operation->a, true, &m, &k);

@@ -11,6 +11,15 @@
 // Device memory is memory of the host that can be touched only while a kernel runs or a copy is
 // made, and it ends where a page ends: whoever reads it directly, or past its end, gets a signal.
 // (CUDA_HOST_OPEN=1 leaves it open.)
+//
+// What a GPU would refuse is refused: grids, blocks and shared memory beyond its limits, pointers
+// that are not into device memory, copies and products that leave it (counts.cpp). With
+// CUDA_HOST_DRY=1 nothing else is done: memory is address space, kernels and products are only
+// looked at, copies to the host give zeros. So models of any size can be gone through in seconds.
+// CUDA_HOST_DRY=corners also runs the first and the last block of each kernel along each direction
+// of its grid, once for each size of grid: indices that overflow meet a wall, or the sanitizer.
+// $CUDA_HOST_REPORT names a file to which a line of JSON is added for each GPU when the process
+// ends: what it held at most, what it was asked.
 #ifndef TESTS_CUDA_HOST_CUDA_RUNTIME_H
 #define TESTS_CUDA_HOST_CUDA_RUNTIME_H
 
@@ -36,10 +45,7 @@ struct uint3 {
 
 struct dim3 {
     unsigned x, y, z;
-    dim3(size_t x_ = 1, size_t y_ = 1, size_t z_ = 1)
-        : x((unsigned)x_), y((unsigned)y_), z((unsigned)z_)
-    {
-    }
+    dim3(size_t x_ = 1, size_t y_ = 1, size_t z_ = 1);
 };
 
 struct alignas(8) float2 {
@@ -57,26 +63,41 @@ extern dim3 blockDim, gridDim;
 
 // --- kernels -------------------------------------------------------------------------------------
 
-// A kernel that was started: as a function of the host, and as what a GPU is given, its pointer and
-// the bytes of its arguments (tests/cuda_ptx/).
-struct cuda_host_work {
-    dim3 grid, block;
-    size_t dynamic; // bytes of shared memory
-    bool early;     // it may begin before the kernel in front has ended
-    std::function<void()> call;
-    const void *kernel;
-    std::vector<std::vector<char>> arguments;
-};
-// Runs a kernel; its dynamic shared memory begins as NaNs.
-void cuda_host_launch(const cuda_host_work &work);
+// Runs a kernel; `dynamic` bytes of shared memory begin as NaNs.
+void cuda_host_launch(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel);
 void *cuda_host_shared(void);
 typedef struct cuda_host_stream *cudaStream_t;
-// The same with the values that its arguments have now: a graph runs it later. The stream must be
-// of the GPU that cudaSetDevice named.
+// Runs its corners alone.
+void cuda_host_launch_corners(dim3 grid, dim3 block, size_t dynamic,
+                              const std::function<void()> &kernel);
+// The stream must be of the GPU that cudaSetDevice named.
 void cuda_host_check(cudaStream_t stream);
 // Can a kernel be started so? If not, its start has failed: a grid or block that no GPU takes, more
 // dynamic shared memory than it was allowed on this one (cudaFuncSetAttribute).
 bool cuda_host_fits(const void *kernel, dim3 grid, dim3 block, size_t dynamic);
+// NULL, or `size` bytes of device memory; else the next cudaGetLastError says no.
+bool cuda_host_reads(const void *memory, size_t size = 0);
+template <typename T> bool cuda_host_argument(const T &)
+{
+    return true;
+}
+template <typename T> bool cuda_host_argument(T *const &argument)
+{
+    return cuda_host_reads(argument);
+}
+// The same with the values that its arguments have now: a graph runs it later.
+void cuda_host_go(dim3 grid, dim3 block, size_t dynamic, const void *kernel,
+                  const std::function<void()> &call);
+// A kernel as a GPU is given it: its pointer and the bytes of its arguments (tests/cuda_ptx/).
+struct cuda_host_work {
+    dim3 grid, block;
+    size_t dynamic; // bytes of shared memory
+    bool early;     // it may begin before the kernel in front has ended
+    const void *kernel;
+    std::vector<std::vector<char>> arguments;
+};
+void cuda_host_go_ptx(const cuda_host_work &work);
+bool cuda_ptx_wanted(void); // does $CUDA_HOST_PTX ask for it?
 template <typename T> std::vector<char> cuda_host_bytes(T x)
 {
     const char *const from = reinterpret_cast<const char *>(&x);
@@ -84,21 +105,36 @@ template <typename T> std::vector<char> cuda_host_bytes(T x)
 }
 template <typename... Wants, typename... Gives>
 void cuda_host_start(bool early, cudaStream_t stream, dim3 grid, dim3 block, size_t dynamic,
-                     void (*kernel)(Wants...), Gives... gives)
+                     void (*kernel)(Wants...), Gives... arguments)
 {
-    const void *const at = reinterpret_cast<const void *>(kernel);
+    static_assert((sizeof(Wants) + ... + 0) + 16 * sizeof...(Wants) <= 4096,
+                  "a kernel takes 4 KB of arguments");
+    const void *const name = reinterpret_cast<const void *>(kernel);
     cuda_host_check(stream);
-    if (!cuda_host_fits(at, grid, block, dynamic)) return;
-    cuda_host_launch({ grid,
-                       block,
-                       dynamic,
-                       early,
-                       [=]() { kernel(gives...); },
-                       at,
-                       { cuda_host_bytes<Wants>(gives)... } });
+    if (!cuda_host_fits(name, grid, block, dynamic) ||
+        !(cuda_host_argument(static_cast<Wants>(arguments)) & ... & true))
+        return;
+    if (cuda_ptx_wanted())
+        cuda_host_go_ptx(
+            { grid, block, dynamic, early, name, { cuda_host_bytes<Wants>(arguments)... } });
+    else
+        cuda_host_go(grid, block, dynamic, name, [=]() { kernel(arguments...); });
 }
 
 void __syncthreads(void);
+
+// Blocks follow one another, and a thread is not interrupted between waits.
+static inline void __threadfence(void)
+{
+}
+
+static inline unsigned atomicInc(unsigned *count, unsigned most)
+{
+    const unsigned before = *count;
+    *count = before >= most ? 0 : before + 1;
+    return before;
+}
+
 // All lanes of a warp call it: the value (of up to 8 bytes) that lane `from` gave.
 uint64_t cuda_host_shuffle(uint64_t mine, unsigned from);
 unsigned cuda_host_lane(void);
@@ -161,6 +197,7 @@ enum {
     cudaSuccess,
     cudaErrorInvalidValue = 1,
     cudaErrorMemoryAllocation = 2,
+    cudaErrorInvalidConfiguration = 9,
     cudaErrorNoKernelImageForDevice = 209,
     cudaErrorIllegalAddress = 700,
     cudaErrorPeerAccessAlreadyEnabled = 704
@@ -227,9 +264,21 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t run);
 // Notes a kernel if a capture is on: true then.
-bool cuda_host_note(const cuda_host_work &work);
+bool cuda_host_note(const std::function<void()> &kernel);
 // What a capture cannot hold: true if one is on, which has failed then.
 bool cuda_host_refuse(void);
+
+// --- what a GPU refuses, and the run in which nothing is computed (counts.cpp) -------------------
+
+enum cuda_host_run { CUDA_HOST_ALL, CUDA_HOST_CORNERS, CUDA_HOST_NOTHING };
+cuda_host_run cuda_host_how(void);
+// The GPU has `bytes` more, or less, and a product, a copy was asked of it.
+void cuda_host_took(int gpu, int64_t bytes);
+void cuda_host_started(int gpu); // a kernel
+void cuda_host_multiplied(int gpu,
+                          bool odd); // odd: bf16 that does not begin at multiples of 16 bytes
+void cuda_host_copied(int gpu, size_t size);
+int cuda_host_gpu(void); // the current one
 
 // While one of these lives the host may touch device memory.
 struct cuda_host_access {

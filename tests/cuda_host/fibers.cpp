@@ -9,7 +9,7 @@
 
 #include <vector>
 
-#include "work.h"
+#include "cuda_runtime.h"
 
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
@@ -200,35 +200,42 @@ void run_block(void)
 }
 } // namespace
 
-void cuda_host_launch(const cuda_host_work &work)
+static void launch(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel,
+                   bool corners)
 {
-    if (cuda_host_note(work)) return;
     cuda_host_access access;
-    if (cuda_ptx_wanted()) {
-        cuda_ptx_run(work);
-        return;
-    }
-    const dim3 grid = work.grid, block = work.block;
     const char *const order = getenv("CUDA_HOST_ORDER");
     back = order && !strcmp(order, "back");
     gridDim = grid;
     blockDim = block;
     count = (size_t)block.x * block.y * block.z;
-    kernel_call = &work.call;
+    kernel_call = &kernel;
     if (count % WARP) {
         fprintf(stderr, "a kernel's block of %zu threads is not of whole warps\n", count);
         abort();
     }
     if (threads.size() < count) threads.resize(count);
     if (tables.size() < count / WARP) tables.resize(count / WARP);
-    for (unsigned z = 0; z < grid.z; z++)
-        for (unsigned y = 0; y < grid.y; y++)
-            for (unsigned x = 0; x < grid.x; x++) {
+    const auto step = [=](unsigned n) { return corners && n > 1 ? n - 1 : 1; };
+    for (unsigned z = 0; z < grid.z; z += step(grid.z))
+        for (unsigned y = 0; y < grid.y; y += step(grid.y))
+            for (unsigned x = 0; x < grid.x; x += step(grid.x)) {
                 blockIdx = { x, y, z };
                 blocks++;
-                dynamic_memory.assign(work.dynamic / 8 + 2, UINT64_MAX);
+                dynamic_memory.assign(dynamic / 8 + 2, corners ? 0 : UINT64_MAX);
                 run_block();
             }
+}
+
+void cuda_host_launch(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel)
+{
+    launch(grid, block, dynamic, kernel, false);
+}
+
+void cuda_host_launch_corners(dim3 grid, dim3 block, size_t dynamic,
+                              const std::function<void()> &kernel)
+{
+    launch(grid, block, dynamic, kernel, true);
 }
 
 void *cuda_host_shared(void)

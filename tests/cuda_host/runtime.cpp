@@ -65,16 +65,12 @@ bool always_open(void)
     return open && *open == '1';
 }
 
-bool reached(const region &r)
-{
-    return r.gpu == current || reaches[current][r.gpu];
-}
-
 void protect_all(int rights)
 {
     if (always_open()) return;
     for (auto &r : regions)
-        if (reached(r.second)) mprotect(r.second.pages, r.second.size, rights);
+        if (r.second.gpu == current || reaches[current][r.second.gpu])
+            mprotect(r.second.pages, r.second.size, rights);
 }
 
 // What a GPU of the host has: $CUDA_HOST_MEMORY bytes.
@@ -182,7 +178,8 @@ std::vector<cuda_host_region> cuda_host_regions(void)
 {
     std::vector<cuda_host_region> all;
     for (auto &r : regions)
-        if (reached(r.second)) all.push_back({ r.first, r.second.asked, &r.second.notes });
+        if (r.second.gpu == current || reaches[current][r.second.gpu])
+            all.push_back({ r.first, r.second.asked, &r.second.notes });
     return all;
 }
 
@@ -201,7 +198,7 @@ cudaError_t cudaMalloc(void **memory, size_t size)
 {
     *memory = nullptr;
     if (faulted()) return failed(cudaErrorIllegalAddress);
-    if (size > all_memory() - handed_out[current] - 64) return failed(cudaErrorMemoryAllocation);
+    if (size + 64 > all_memory() - handed_out[current]) return failed(cudaErrorMemoryAllocation);
     // It ends where the last page begins, as far as its alignment lets it.
     const size_t inside = rounded_up(size ? size : 1, 64), pages = rounded_up(inside, PAGE);
     char *at = (char *)mmap(nullptr, pages + PAGE, PROT_READ | PROT_WRITE,
@@ -209,9 +206,11 @@ cudaError_t cudaMalloc(void **memory, size_t size)
     if (at == MAP_FAILED) return failed(cudaErrorMemoryAllocation);
     mprotect(at + pages, PAGE, PROT_NONE);
     char *given = at + (pages - inside);
-    memset(given, 0xff, inside < 65536 ? inside : 65536); // NaNs: what nobody wrote shows
+    if (cuda_host_how() == CUDA_HOST_ALL) // NaNs: what nobody wrote shows
+        memset(given, 0xff, inside < 65536 ? inside : 65536);
     regions[given] = { at, pages, current, size, nullptr };
     handed_out[current] += inside;
+    cuda_host_took(current, (int64_t)inside);
     if (!doors && !always_open()) mprotect(at, pages, PROT_NONE);
     *memory = given;
     return cudaSuccess;
@@ -223,10 +222,12 @@ cudaError_t cudaFree(void *memory)
     if (!memory) return cudaSuccess;
     const auto found = regions.find((char *)memory);
     if (found == regions.end()) return failed(cudaErrorInvalidValue);
-    munmap(found->second.pages, found->second.size + PAGE);
-    free(found->second.notes);
-    handed_out[found->second.gpu] -=
-        found->second.size - (size_t)(found->first - found->second.pages);
+    const region r = found->second;
+    const size_t inside = r.size - (size_t)(found->first - r.pages);
+    munmap(r.pages, r.size + PAGE);
+    free(r.notes);
+    handed_out[r.gpu] -= inside;
+    cuda_host_took(r.gpu, -(int64_t)inside);
     regions.erase(found);
     return cudaSuccess;
 }
@@ -239,11 +240,40 @@ cudaError_t cudaMemGetInfo(size_t *unused, size_t *total)
     return cudaSuccess;
 }
 
+bool cuda_host_reads(const void *memory, size_t size)
+{
+    if (!memory || always_open()) return true; // open: tests give memory of the host too
+    auto found = regions.upper_bound((char *)memory);
+    if (found != regions.begin()) {
+        const region &r = (--found)->second;
+        const size_t left = (size_t)(r.pages + r.size - (char *)memory);
+        if ((char *)memory <= r.pages + r.size && size <= left) return true;
+    }
+    last = cudaErrorIllegalAddress;
+    return false;
+}
+
+// Where nothing is computed small things are copied all the same if a block may look at them.
+static bool is_left_out(size_t size)
+{
+    return cuda_host_how() == CUDA_HOST_NOTHING ||
+           (cuda_host_how() == CUDA_HOST_CORNERS && size > (1 << 20));
+}
+
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
     if (cuda_host_refuse() || !begin(stream)) return failed(cudaErrorInvalidValue);
+    if ((kind != cudaMemcpyDeviceToHost && !cuda_host_reads(to, size)) ||
+        (kind != cudaMemcpyHostToDevice && !cuda_host_reads(from, size)))
+        return cudaErrorIllegalAddress;
     cuda_ptx_wrote(to, size);
+    cuda_host_copied(current, size);
+    if (kind == cudaMemcpyDeviceToHost && cuda_host_how() != CUDA_HOST_ALL) {
+        memset(to, 0, size);
+        return cudaSuccess;
+    }
+    if (is_left_out(size)) return cudaSuccess;
     if (kind == cudaMemcpyHostToDevice) {
         uploads.push_back({ (char *)to, (const char *)from, size, current });
         return cudaSuccess;
@@ -262,6 +292,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyK
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream)
 {
     if (cuda_host_refuse() || !begin(stream)) return failed(cudaErrorInvalidValue);
+    if (!cuda_host_reads(to, size)) return cudaErrorIllegalAddress;
+    if (is_left_out(size)) return cudaSuccess;
     cuda_host_access access;
     memset(to, byte, size);
     cuda_ptx_wrote(to, size);
@@ -270,9 +302,10 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream
 
 // --- pinned memory, events -----------------------------------------------------------------------
 
+// None where nothing is copied: the program would read whole files into it.
 cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned flags)
 {
-    *memory = malloc(size);
+    *memory = cuda_host_how() == CUDA_HOST_ALL ? malloc(size) : nullptr;
     if (!*memory) return failed(cudaErrorMemoryAllocation);
     pinned[(char *)*memory] = size;
     return cudaSuccess;
@@ -324,7 +357,12 @@ bool cuda_host_fits(const void *kernel, dim3 grid, dim3 block, size_t dynamic)
     const bool room = dynamic <= (47 << 10) || dynamic <= allowed[current][kernel];
     const bool shape = grid.x && grid.y && grid.z && grid.x <= INT32_MAX && grid.y <= 65535 &&
                        grid.z <= 65535 && block.x * block.y * block.z <= 1024;
-    if (!room || !shape) last = cudaErrorInvalidValue;
+    if (!shape)
+        failed(cudaErrorInvalidConfiguration);
+    else if (!room)
+        failed(cudaErrorInvalidValue);
+    else
+        cuda_host_started(current);
     return room && shape;
 }
 
@@ -332,7 +370,7 @@ bool cuda_host_fits(const void *kernel, dim3 grid, dim3 block, size_t dynamic)
 
 struct cuda_host_kernel {
     int gpu;
-    cuda_host_work work;
+    std::function<void()> call;
 };
 
 struct cuda_host_graph {
@@ -367,10 +405,10 @@ void cuda_host_check(cudaStream_t stream)
     if (!begin(stream)) last = cudaErrorInvalidValue;
 }
 
-bool cuda_host_note(const cuda_host_work &work)
+bool cuda_host_note(const std::function<void()> &kernel)
 {
     if (!noting || !started->capture) return false;
-    noting->kernels.push_back({ started->gpu, work });
+    noting->kernels.push_back({ started->gpu, kernel });
     return true;
 }
 
@@ -378,6 +416,15 @@ bool cuda_host_refuse(void)
 {
     if (noting) noting->failed = true;
     return noting != nullptr;
+}
+
+void cuda_host_go_ptx(const cuda_host_work &work)
+{
+    const auto call = [=]() {
+        cuda_host_access access;
+        cuda_ptx_run(work);
+    };
+    if (!cuda_host_note(call)) call();
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode)
@@ -416,7 +463,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t stream)
     if (!begin(stream)) return failed(cudaErrorInvalidValue);
     for (const cuda_host_kernel &k : run->kernels) {
         current = k.gpu;
-        cuda_host_launch(k.work);
+        k.call();
     }
     current = before;
     return cudaSuccess;
@@ -452,6 +499,11 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int number)
     p->totalGlobalMem = all_memory();
     p->sharedMemPerBlockOptin = shared_most();
     return cudaSuccess;
+}
+
+int cuda_host_gpu(void)
+{
+    return current;
 }
 
 cudaError_t cudaSetDevice(int number)
@@ -508,8 +560,11 @@ cudaError_t cudaGetLastError(void)
 
 const char *cudaGetErrorString(cudaError_t error)
 {
-    return error == cudaErrorMemoryAllocation         ? "out of memory"
-           : error == cudaErrorIllegalAddress         ? "an illegal memory access was encountered"
-           : error == cudaErrorNoKernelImageForDevice ? "no kernel image is available"
-                                                      : "invalid value";
+    switch (error) {
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+    case cudaErrorNoKernelImageForDevice: return "no kernel image is available";
+    case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
+    default: return "invalid value";
+    }
 }

@@ -13,9 +13,8 @@ struct cuda_host_region {
 };
 std::vector<cuda_host_region> cuda_host_regions(void);
 
-// Does $CUDA_HOST_PTX ask for tests/cuda_ptx/? It runs a kernel; a copy or product writes; the host
+// tests/cuda_ptx/ runs a kernel; a copy or product writes; the host
 // has waited for the GPU's stream.
-bool cuda_ptx_wanted(void);
 void cuda_ptx_run(const cuda_host_work &work);
 void cuda_ptx_wrote(const void *begin, size_t size);
 void cuda_ptx_waited(void);

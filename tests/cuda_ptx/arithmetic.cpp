@@ -240,6 +240,12 @@ struct power_of_two {
         return flushed(exp2f(flushed(a)));
     }
 };
+struct power_of_two_full { // denormals too
+    float operator()(float a) const
+    {
+        return exp2f(a);
+    }
+};
 struct sign_copied { // b with the sign of a
     float operator()(float a, float b) const
     {
@@ -519,6 +525,7 @@ table made(void)
     t["rcp.approx.ftz.f32"] = { one<float, float, reciprocal_flushed>, { 4, 4 } };
     t["rcp.approx.ftz.f64"] = { one<double, double, reciprocal_half>, { 8, 8 } };
     t["ex2.approx.ftz.f32"] = { one<float, float, power_of_two>, { 4, 4 } };
+    t["ex2.approx.f32"] = { one<float, float, power_of_two_full>, { 4, 4 } };
     t["prmt.b32"] = { three<uint32_t, bytes_picked>, { 4, 4, 4, 4 } };
     t["and.pred"] = { logic<both>, { 0, 0, 0 } };
     t["or.pred"] = { logic<either>, { 0, 0, 0 } };

@@ -104,6 +104,14 @@ void copy_wait(warp &w, const instruction &i, uint32_t lanes)
     });
 }
 
+// Reads nothing: only that there is such memory, in whole parts of 16 bytes.
+void prefetch(warp &w, const instruction &i, uint32_t lanes)
+{
+    for_lanes(lanes, [&](unsigned l) {
+        prefetched(w, l, address_of(w, i.from, l), w.at<uint32_t>(i.at[0])[l]);
+    });
+}
+
 void wait_former(warp &w, const instruction &i, uint32_t lanes)
 {
     w.waited |= lanes;
@@ -174,6 +182,12 @@ bool decode_memory(reader *r, const operation &o, instruction *i)
         i->to = address(r, o.operands[0], SHARED);
         i->from = address(r, o.operands[1], GLOBAL);
         i->run = copy_start;
+        return true;
+    }
+    if (is(o, "cp.async.bulk.prefetch.L2.global ") && o.operands.size() == 2) {
+        i->from = address(r, o.operands[0], GLOBAL);
+        i->at[0] = operand(r, o.operands[1], 4);
+        i->run = prefetch;
         return true;
     }
     i->run = is(o, "cp.async.wait_all;")                  ? copy_wait

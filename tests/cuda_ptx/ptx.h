@@ -185,6 +185,7 @@ uint8_t *shared(warp &w, unsigned lane, uint64_t address, unsigned bytes, access
 uint8_t *shared_by_all(warp &w, unsigned lane, uint64_t address, unsigned bytes);
 void copy_begins(warp &w, unsigned lane, uint32_t to, unsigned bytes);
 uint8_t *copy_ends(warp &w, unsigned lane, uint32_t to, unsigned bytes);
+void prefetched(warp &w, unsigned lane, uint64_t address, uint32_t bytes);
 void watch_launch(bool early);
 void watch_block(void);
 void watch_barrier(void);

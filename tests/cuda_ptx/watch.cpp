@@ -254,6 +254,14 @@ uint8_t *global(warp &w, unsigned lane, uint64_t address, unsigned bytes, access
     return (uint8_t *)(uintptr_t)address;
 }
 
+void prefetched(warp &w, unsigned lane, uint64_t address, uint32_t bytes)
+{
+    if (!region_of(address, bytes) || address % 16 || bytes % 16)
+        found(w, lane, "global memory", "%u bytes at %#lx are fetched: %s", bytes,
+              (unsigned long)address,
+              region_of(address, bytes) ? "not aligned" : "in no allocation");
+}
+
 uint8_t *shared(warp &w, unsigned lane, uint64_t address, unsigned bytes, access how)
 {
     return touch_shared(w, lane, thread_of(w, lane), address, bytes, how == WRITE);

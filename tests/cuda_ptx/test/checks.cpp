@@ -35,9 +35,8 @@ struct shape {
 
 void run(const std::string &body, shape s, void *memory)
 {
-    cuda_host_work work = {
-        s.blocks, s.threads, 0, s.early, nullptr, nullptr, { cuda_host_bytes(memory) }
-    };
+    const cuda_host_work work = { s.blocks, s.threads, 0,
+                                  s.early,  nullptr,   { cuda_host_bytes(memory) } };
     ptx::run(ptx::find_in(kernel(body), "test"), work);
 }
 
