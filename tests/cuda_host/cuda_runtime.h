@@ -97,7 +97,7 @@ struct cuda_host_work {
     std::vector<std::vector<char>> arguments;
 };
 void cuda_host_go_ptx(const cuda_host_work &work);
-bool cuda_ptx_wanted(void); // does $CUDA_HOST_PTX ask for it?
+bool cuda_ptx_wanted(void); // $CUDA_HOST_PTX asks for it, and kernels are run at all
 template <typename T> std::vector<char> cuda_host_bytes(T x)
 {
     const char *const from = reinterpret_cast<const char *>(&x);

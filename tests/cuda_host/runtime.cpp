@@ -267,7 +267,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyK
     if ((kind != cudaMemcpyDeviceToHost && !cuda_host_reads(to, size)) ||
         (kind != cudaMemcpyHostToDevice && !cuda_host_reads(from, size)))
         return cudaErrorIllegalAddress;
-    cuda_ptx_wrote(to, size);
+    cuda_ptx_waited(); // a kernel that starts early does so beside kernels, not beside a copy
     cuda_host_copied(current, size);
     if (kind == cudaMemcpyDeviceToHost && cuda_host_how() != CUDA_HOST_ALL) {
         memset(to, 0, size);
@@ -296,7 +296,7 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream
     if (is_left_out(size)) return cudaSuccess;
     cuda_host_access access;
     memset(to, byte, size);
-    cuda_ptx_wrote(to, size);
+    cuda_ptx_waited();
     return cudaSuccess;
 }
 

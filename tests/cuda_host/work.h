@@ -13,8 +13,8 @@ struct cuda_host_region {
 };
 std::vector<cuda_host_region> cuda_host_regions(void);
 
-// tests/cuda_ptx/ runs a kernel; a copy or product writes; the host
-// has waited for the GPU's stream.
+// tests/cuda_ptx/ runs a kernel; a product of cuBLASLt wrote; all in front of the next kernel has
+// ended.
 void cuda_ptx_run(const cuda_host_work &work);
 void cuda_ptx_wrote(const void *begin, size_t size);
 void cuda_ptx_waited(void);

@@ -515,6 +515,8 @@ table made(void)
     t["mul.hi.u32"] = { two<uint32_t, uint32_t, uint32_t, high>, { 4, 4, 4 } };
     t["mul.wide.s32"] = { two<int64_t, int32_t, int32_t, wide<int64_t>>, { 8, 4, 4 } };
     t["mul.wide.u32"] = { two<uint64_t, uint32_t, uint32_t, wide<uint64_t>>, { 8, 4, 4 } };
+    t["mul.wide.s16"] = { two<int32_t, int16_t, int16_t, wide<int32_t>>, { 4, 2, 2 } };
+    t["mul.wide.u16"] = { two<uint32_t, uint16_t, uint16_t, wide<uint32_t>>, { 4, 2, 2 } };
     t["fma.rm.f32"] = { three<float, fused_down>, { 4, 4, 4, 4 } };
     t["max.f32"] = { two<float, float, float, float_most>, { 4, 4, 4 } };
     t["min.f32"] = { two<float, float, float, float_least>, { 4, 4, 4 } };
@@ -526,6 +528,7 @@ table made(void)
     t["rcp.approx.ftz.f64"] = { one<double, double, reciprocal_half>, { 8, 8 } };
     t["ex2.approx.ftz.f32"] = { one<float, float, power_of_two>, { 4, 4 } };
     t["ex2.approx.f32"] = { one<float, float, power_of_two_full>, { 4, 4 } };
+    t["div.approx.f32"] = { two<float, float, float, over>, { 4, 4, 4 } };
     t["prmt.b32"] = { three<uint32_t, bytes_picked>, { 4, 4, 4, 4 } };
     t["and.pred"] = { logic<both>, { 0, 0, 0 } };
     t["or.pred"] = { logic<either>, { 0, 0, 0 } };

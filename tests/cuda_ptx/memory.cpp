@@ -112,6 +112,23 @@ void prefetch(warp &w, const instruction &i, uint32_t lanes)
     });
 }
 
+// The count that goes back to 0 behind its most.
+void count_up(warp &w, const instruction &i, uint32_t lanes)
+{
+    for_lanes(lanes, [&](unsigned l) {
+        uint32_t *const count =
+            reinterpret_cast<uint32_t *>(atomic(w, l, address_of(w, i.from, l), sizeof(uint32_t)));
+        const uint32_t before = *count, most = w.at<uint32_t>(i.at[1])[l];
+        *count = before >= most ? 0 : before + 1;
+        w.at<uint32_t>(i.at[0])[l] = before;
+    });
+}
+
+void fence(warp &w, const instruction &i, uint32_t lanes)
+{
+    watch_fence();
+}
+
 void wait_former(warp &w, const instruction &i, uint32_t lanes)
 {
     w.waited |= lanes;
@@ -190,7 +207,15 @@ bool decode_memory(reader *r, const operation &o, instruction *i)
         i->run = prefetch;
         return true;
     }
-    i->run = is(o, "cp.async.wait_all;")                  ? copy_wait
+    if (is(o, "atom.global.inc.u32 ") && o.operands.size() == 3) {
+        i->at[0] = operand(r, o.operands[0], 4);
+        i->from = address(r, o.operands[1], GLOBAL);
+        i->at[1] = operand(r, o.operands[2], 4);
+        i->run = count_up;
+        return true;
+    }
+    i->run = is(o, "membar.gl;")                          ? fence
+             : is(o, "cp.async.wait_all;")                ? copy_wait
              : is(o, "griddepcontrol.wait;")              ? wait_former
              : is(o, "griddepcontrol.launch_dependents;") ? nothing
                                                           : nullptr;

@@ -59,6 +59,22 @@ static uint32_t *special(entry *e, const std::string &name)
                                : nullptr;
 }
 
+// .global .align 4 .b8 name[128];  zeros, and there for all kernels of the file.
+static uint64_t variable(const reader *r, const std::string &name)
+{
+    static std::map<std::pair<const file *, std::string>, uint8_t *> &all =
+        *new std::map<std::pair<const file *, std::string>, uint8_t *>();
+    const std::string &text = r->e->from->text;
+    const size_t at = text.find(" .b8 " + name + "["), line = text.rfind('\n', at) + 1;
+    if (at == std::string::npos || text.compare(line, 8, ".global ") ||
+        text[text.find(']', at) + 1] != ';')
+        return 0;
+    uint8_t *&memory = all[{ r->e->from, name }];
+    const size_t size = strtoul(text.c_str() + text.find('[', at) + 1, nullptr, 10);
+    if (!memory) watch_variable(memory = (uint8_t *)calloc(size + 16, 1), size);
+    return (uint64_t)(uintptr_t)memory;
+}
+
 // The bits of a number or of an address.
 static uint64_t value(const reader *r, const std::string &s)
 {
@@ -72,7 +88,9 @@ static uint64_t value(const reader *r, const std::string &s)
     const auto shared = r->variables.find(s);
     if (shared != r->variables.end()) return shared->second;
     const auto given = r->e->parameters.find(s);
-    if (given == r->e->parameters.end()) unknown(r, "an operand that is not known");
+    const bool is_given = given != r->e->parameters.end();
+    if (const uint64_t at = is_given ? 0 : variable(r, s)) return at;
+    if (!is_given) unknown(r, "an operand that is not known");
     return (uint64_t)((char *)r->e->memory.data() + given->second.at);
 }
 
@@ -176,21 +194,29 @@ static void read_registers(reader *r, const std::string &line)
         r->registers[base + std::to_string(n)] = { room(r, size->second), size->second };
 }
 
-// .shared .align 4 .b8 name[128];  with .extern: dynamic.
+// .shared .align 4 .b8 name[128];  .shared .align 1 .u8 name;  with .extern: dynamic.
+static std::string shared_name(const std::string &line)
+{
+    const size_t end = line.find_first_of("[;"), space = line.find_last_of(' ', end);
+    return line.substr(space + 1, end - space - 1);
+}
+
+// Whoever watches takes four bytes as one: two variables never share them.
 static void read_shared(reader *r, const std::string &line)
 {
-    const size_t align_at = line.find(".align "), name = line.find(".b8 "), size = line.find('[');
-    if (align_at == std::string::npos || name == std::string::npos || size == std::string::npos)
-        unknown(r, "a variable that is not known");
-    const size_t align = strtoul(line.c_str() + align_at + 7, nullptr, 10);
-    const std::string is = line.substr(name + 4, size - name - 4);
+    const size_t align_at = line.find(".align "), size_at = line.find('[');
+    const bool bytes = line.find(".b8 ") != std::string::npos && size_at != std::string::npos;
+    const bool one = line.find(".u8 ") != std::string::npos && size_at == std::string::npos;
+    if (align_at == std::string::npos || (!bytes && !one)) unknown(r, "a variable of unknown type");
+    const size_t align =
+        std::max<size_t>(strtoul(line.c_str() + align_at + 7, nullptr, 10), sizeof(uint32_t));
     if (line.find(".extern") == 0) {
-        r->dynamic = is;
+        r->dynamic = shared_name(line);
         return;
     }
     r->shared_end = (r->shared_end + align - 1) / align * align;
-    r->variables[is] = r->shared_end;
-    r->shared_end += strtoul(line.c_str() + size + 1, nullptr, 10);
+    r->variables[shared_name(line)] = r->shared_end;
+    r->shared_end += one ? 1 : strtoul(line.c_str() + size_at + 1, nullptr, 10);
 }
 
 // .loc 2 138 5, function_name $L__info_string1, inlined_at 1 22 5
@@ -313,9 +339,7 @@ static void read_common(reader *r, const std::string &body)
     for (const char *const how : { "\n.shared ", "\n.extern .shared " })
         for (size_t at = text.find(how); at != std::string::npos; at = text.find(how, at + 1)) {
             const std::string line = text.substr(at + 1, text.find('\n', at + 1) - at - 1);
-            const size_t name = line.find(".b8 ") + 4;
-            if (body.find(line.substr(name, line.find('[') - name)) != std::string::npos)
-                read_shared(r, line);
+            if (body.find(shared_name(line)) != std::string::npos) read_shared(r, line);
         }
 }
 

@@ -19,7 +19,8 @@
 //     product of tensor cores in between orders no memory: PTX ISA, "Memory Consistency Model";
 //     told as a kind of its own); touched while a copy (cp.async) to it is on its way
 //   - global memory: touched by two blocks of a launch, one of them writing; ld.global.nc of what
-//     the launch writes
+//     the launch writes. (Order between blocks is that of membar.gl and an atomic operation behind
+//     it in the one, in front of it in the other; taken for whole blocks, whatever the place.)
 //   - a kernel that was started early: before griddepcontrol.wait it writes, or reads what those
 //     in front of it wrote that need not have ended; or a thread never waits
 //   - a barrier, shuffle or product that not all its lanes reach at the same instruction
@@ -186,6 +187,9 @@ uint8_t *shared_by_all(warp &w, unsigned lane, uint64_t address, unsigned bytes)
 void copy_begins(warp &w, unsigned lane, uint32_t to, unsigned bytes);
 uint8_t *copy_ends(warp &w, unsigned lane, uint32_t to, unsigned bytes);
 void prefetched(warp &w, unsigned lane, uint64_t address, uint32_t bytes);
+uint8_t *atomic(warp &w, unsigned lane, uint64_t address, unsigned bytes);
+void watch_variable(uint8_t *memory, size_t size); // of a file
+void watch_fence(void);                            // membar.gl
 void watch_launch(bool early);
 void watch_block(void);
 void watch_barrier(void);

@@ -274,7 +274,7 @@ void run(entry *e, const cuda_host_work &work)
 
 bool cuda_ptx_wanted(void)
 {
-    static const bool wanted = getenv("CUDA_HOST_PTX");
+    static const bool wanted = getenv("CUDA_HOST_PTX") && cuda_host_how() == CUDA_HOST_ALL;
     return wanted;
 }
 

@@ -151,7 +151,7 @@ struct range {
 };
 
 // What the work in front of the next kernel wrote that need not have ended if that starts early:
-// that of launches from `first` on, and of copies and products.
+// that of launches from `first` on, and of products of cuBLASLt.
 struct unfinished {
     uint32_t first;
     std::vector<range> ranges;
@@ -161,6 +161,8 @@ std::vector<cuda_host_region> regions;
 unfinished fronts[GPUS_MOST];
 uint32_t launches;
 int gpu;
+
+std::vector<cuda_host_region> &variables = *new std::vector<cuda_host_region>();
 
 cuda_host_region *region_of(uint64_t address, unsigned bytes)
 {
@@ -200,12 +202,24 @@ void check_early(warp &w, unsigned lane, uint64_t address, const cell &c, access
               (unsigned long)address);
 }
 
+// What a block did of fence, atomic, fence: after the first two others may read what it wrote,
+// after the last two it may read what others wrote.
+struct order {
+    bool fenced, counted, gives, takes;
+};
+std::vector<order> orders; // by the block's number
+
+bool handed_over(uint32_t from)
+{
+    return from < orders.size() && orders[from].gives && orders[running.block_number].takes;
+}
+
 void check_blocks(warp &w, unsigned lane, uint64_t address, const cell &c, unsigned mask,
                   access how)
 {
     const uint32_t now = running.number, block = running.block_number;
     if (c.write_launch == now && c.written & mask &&
-        (c.write_block != block || how == READ_CONSTANT))
+        (how == READ_CONSTANT || (c.write_block != block && !handed_over(c.write_block))))
         found(w, lane, "global memory of several blocks", "%s at %#lx, which block %d wrote",
               how == WRITE ? "writes" : "reads", (unsigned long)address, (int)c.write_block);
     if (how == WRITE && c.read_launch == now && c.read & mask && c.read_block != block)
@@ -228,6 +242,8 @@ void touch_cell(warp &w, unsigned lane, uint64_t address, cell *c, unsigned mask
     if (!(w.waited >> lane & 1)) check_early(w, lane, address, *c, how);
     if (how == WRITE || c->write_launch == running.number)
         check_blocks(w, lane, address, *c, mask, how);
+    if (how == WRITE)
+        orders[running.block_number].fenced = orders[running.block_number].gives = false;
     // What is read as constant nobody may write, this block neither.
     const uint32_t by = how == READ_CONSTANT ? SEVERAL : running.block_number;
     if (how == WRITE)
@@ -252,6 +268,29 @@ uint8_t *global(warp &w, unsigned lane, uint64_t address, unsigned bytes, access
     if (bytes < UNIT) touch_cell(w, lane, address, c, ((1u << bytes) - 1) << address % UNIT, how);
     for (unsigned n = 0; n < bytes / UNIT; n++) touch_cell(w, lane, address, c + n, 15, how);
     return (uint8_t *)(uintptr_t)address;
+}
+
+uint8_t *atomic(warp &w, unsigned lane, uint64_t address, unsigned bytes)
+{
+    cuda_host_region *const r = region_of(address, bytes);
+    if (!r || unaligned(address, bytes)) return global(w, lane, address, bytes, WRITE);
+    if (!(w.waited >> lane & 1)) check_early(w, lane, address, *cell_of(r, address), WRITE);
+    order &o = orders[running.block_number];
+    o.gives = o.fenced;
+    o.counted = true;
+    return (uint8_t *)(uintptr_t)address;
+}
+
+void watch_variable(uint8_t *memory, size_t size)
+{
+    variables.push_back({ (char *)memory, size, new void *() });
+}
+
+void watch_fence(void)
+{
+    order &o = orders[running.block_number];
+    o.fenced = true;
+    o.takes = o.counted;
 }
 
 void prefetched(warp &w, unsigned lane, uint64_t address, uint32_t bytes)
@@ -294,15 +333,18 @@ void watch_launch(bool early)
 {
     cudaGetDevice(&gpu);
     regions = cuda_host_regions();
+    regions.insert(regions.end(), variables.begin(), variables.end());
     running.number = ++launches * GPUS_MOST + (uint32_t)gpu;
     running.early = early;
     if (!early) fronts[gpu] = { running.number, {} };
+    orders.clear();
     units.resize(running.shared.size() / UNIT + 1);
 }
 
 void watch_block(void)
 {
     block_began = ++barrier;
+    orders.resize(running.block_number + 1);
 }
 
 void watch_barrier(void)

@@ -118,6 +118,17 @@ void check_global(void)
     expect("not aligned", wide, "global memory:");
     expect("several blocks write", out, "global memory of several blocks", { 2, 64, false });
     expect("several blocks read", in, "", { 2, 64, false });
+    const std::string count = "atom.global.inc.u32 %r5, [%rd0+512], 1;\n", fence = "membar.gl;\n",
+                      first = "mov.u32 %r6, %ctaid.x;\nsetp.ne.u32 %p1, %r6, 0;\n"
+                              "@%p1 bra $second;\n" +
+                              out,
+                      second = "ret;\n$second:\n";
+    expect("handed over", first + fence + barrier + count + second + count + fence + in, "",
+           { 2, 64, false });
+    expect("handed over without a fence", first + barrier + count + second + count + fence + in,
+           "global memory of several blocks", { 2, 64, false });
+    expect("taken without one", first + fence + barrier + count + second + count + in,
+           "global memory of several blocks", { 2, 64, false });
     expect("read as constant", out + "ld.global.nc.u32 %r4, [%rd1];\n",
            "global memory of several blocks");
 }
