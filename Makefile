@@ -12,6 +12,7 @@
 #   make test-gpu   compare the GPU with the CPU      make bench-gpu  measure it
 #                   (SANITIZER=memcheck: under                        (PEERS=PYTHON: beside
 #                   compute-sanitizer)                                transformers)
+#   make test-ptx   the same without a GPU: the host runs what nvcc made of the kernels, and watches it
 #
 # Variables: SAN=1 builds and tests with ASan + UBSan (in build/san), WERROR=1 makes warnings errors,
 # FUZZ_SECONDS=20 is the time of each fuzzer, FUZZ_SEED=1 makes it begin alike each time.
@@ -83,7 +84,7 @@ BENCHES     := $(wildcard tests/bench/*.c)
 BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: all run test check bench cuda cuda-all cuda-check test-gpu bench-gpu demo screenshots fuzz fuzz-run lint lint-run lint-fast man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
+.PHONY: all run test check bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run lint lint-run lint-fast man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -126,13 +127,19 @@ run: deps-run
 	@$(MAKE) --no-print-directory $(JOBS) vlmsh
 	./vlmsh
 
+# tests/cuda_ptx/: its own tests; what nvcc makes of the kernels, and the tests that run it.
+NVCC        := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+PTX         := $(if $(NVCC),$(patsubst kernels/%.cu,build/ptx/%.ptx,$(wildcard kernels/*.cu)))
+PTX_CHECKS  := $(B)/tests/cuda_ptx/checks
+PTX_TESTS   := $(PTX_CHECKS) $(if $(filter 1,$(SAN)),,tests/cuda_ptx/kernels.sh)
+
 # --- tests -------------------------------------------------------------------------------------------
 test: deps-test
 	@$(MAKE) --no-print-directory $(JOBS) check SAN=$(SAN)
-check: $(B)/vlmsh $(UNIT_BIN) $(CUDA_HOST_LIBRARY) cuda-check
+check: $(B)/vlmsh $(UNIT_BIN) $(CUDA_HOST_LIBRARY) cuda-check $(PTX_CHECKS) $(if $(filter 1,$(SAN)),,$(PTX))
 	@VLMSH=$(B)/vlmsh tools/man.sh --check
 	@VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" \
-	  tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS)
+	  tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS) $(PTX_TESTS)
 
 bench: vlmsh $(BENCH_BIN)
 	@tests/bench/run.sh $(B)
@@ -140,7 +147,6 @@ bench: vlmsh $(BENCH_BIN)
 # --- GPUs: a library of its own, which the program opens at run time (core/device.h) -----------------
 # kernels/*.cu are compiled twice: by nvcc for GPUs, and by g++ with tests/cuda_host/ for tests on any
 # machine. `make test` does both where nvcc is found.
-NVCC        := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 CUDA_ARCH   ?= 90
 CUDA_SRC    := $(wildcard kernels/*.cu)
 CUDA_OBJ     = $(CUDA_SRC:kernels/%.cu=build/cuda/$(1)/%.o)
@@ -178,7 +184,7 @@ endif
 
 # The same kernels for the host.
 CUDA_HOST_OBJ := $(CUDA_SRC:%.cu=$(B)/tests/cuda_host/%.o) \
-                 $(patsubst %.cpp,$(B)/%.o,$(wildcard tests/cuda_host/*.cpp))
+                 $(patsubst %.cpp,$(B)/%.o,$(wildcard tests/cuda_host/*.cpp tests/cuda_ptx/*.cpp))
 CUDA_HOST_CXX := g++ -x c++ $(CUDA_CXX) -Itests/cuda_host -O2 -g -fPIC -fvisibility=hidden -MMD -MP \
                  $(subst $(comma), ,$(CUDA_WARN)) $(if $(filter 1,$(WERROR)),-Werror)
 $(B)/tests/cuda_host/kernels/%.o: kernels/%.cu
@@ -187,8 +193,16 @@ $(B)/tests/cuda_host/kernels/%.o: kernels/%.cu
 $(B)/tests/cuda_host/%.o: tests/cuda_host/%.cpp
 	@mkdir -p $(@D)
 	$(call say,CXX) $(CUDA_HOST_CXX) -c -o $@ $<
+$(B)/tests/cuda_ptx/%.o: tests/cuda_ptx/%.cpp
+	@mkdir -p $(@D)
+	$(call say,CXX) $(CUDA_HOST_CXX) -O3 -c -o $@ $<
 $(CUDA_HOST_LIBRARY): $(CUDA_HOST_OBJ)
 	$(call say,LINK) g++ -shared -Wl,-z,defs -o $@ $^
+$(PTX_CHECKS): $(filter-out $(B)/tests/cuda_host/kernels/%,$(CUDA_HOST_OBJ)) $(B)/tests/cuda_ptx/test/checks.o
+	$(call say,LINK) g++ -o $@ $^
+build/ptx/%.ptx: kernels/%.cu
+	@mkdir -p $(@D)
+	$(call say,NVCC) $(NVCC) $(CUDA_CXX) -O3 -lineinfo -ptx -arch=compute_90 -MD -MP -MF $(@:.ptx=.d) -o $@ $<
 
 GPU_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/cuda/*.c))
 # SANITIZER=memcheck, racecheck, initcheck or synccheck: the suites that run every kernel on small
@@ -201,6 +215,11 @@ GPU_TESTS    = $(GPU_PROGRAMS) $(if $(SANITIZER),,$(wildcard tests/cuda/*.sh))
 test-gpu: cuda $(B)/vlmsh $(GPU_PROGRAMS) $(if $(SANITIZER),,$(GPU_SUITES))
 	@if tools/gpu.sh; then VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" \
 	  TEST_UNDER="$(if $(SANITIZER),tools/sanitize.sh $(SANITIZER))" tests/run.sh $(GPU_TESTS); fi
+# The host runs what nvcc made of them (tests/cuda_ptx/); `make test` does for the most of it.
+test-ptx: $(B)/vlmsh $(CUDA_HOST_LIBRARY) $(PTX_CHECKS) $(PTX) $(GPU_PROGRAMS) $(UNIT_BIN)
+	@$(if $(NVCC),VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" TEST_PTX=all \
+	  TEST_TIMEOUT=7200 tests/run.sh $(PTX_CHECKS) tests/cuda_ptx/kernels.sh,\
+	  echo 'nvcc is not here: what it makes of the kernels is not run')
 # All parts, or those that GPU_PARTS names: tests/bench/gpu/run.sh.
 GPU_PARTS   ?=
 GPU_BENCHES := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/gpu/*.c))
@@ -260,7 +279,7 @@ lint-fast:
 	@clang-format --dry-run -Werror $(C_FILES)
 	@cppcheck --quiet --error-exitcode=1 --std=c11 --language=c -I. -D_GNU_SOURCE -DISA=base \
 	  --enable=warning,performance,portability --inline-suppr --library=tools/cppcheck.xml \
-	  -i tests/cuda_host $(FOLDERS)
+	  -i tests/cuda_host -i tests/cuda_ptx $(FOLDERS)
 # clang-tidy takes a minute or two: only files that changed since, all when a header did.
 build/lint/%.ok: %.c .clang-tidy $(filter %.h,$(C_FILES))
 	@mkdir -p $(@D)

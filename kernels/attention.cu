@@ -20,7 +20,7 @@ template <int WIDE> static __global__ void tiles_kernel(const struct attention_c
     load_tile<WIDE>(q, c.q, i, c.tokens, c.heads, h, c.width);
 
     for (int64_t from = all.from / TILE * TILE; from < all.to; from += TILE) {
-        __syncthreads(); // the tiles before have been read
+        __syncthreads(); // the tiles and weights before have been read
         load_keys<WIDE>(k, c.k, c, from, kv);
         if (c.y) load_keys<WIDE>(v, c.v, c, from, kv);
         __syncthreads();
@@ -46,7 +46,6 @@ template <int WIDE> static __global__ void tiles_kernel(const struct attention_c
         for (int j = 0; j < WIDE / 16; j++)
             out[j] = { out[j].x * fade, out[j].y * fade, out[j].z * fade, out[j].w * fade };
         if (c.y) tile_add<WIDE>(out, weights, v, part);
-        __syncwarp(); // the weights have been read
     }
     if (i + row >= c.tokens) return;
     if (c.stats && part == 0) {

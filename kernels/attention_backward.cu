@@ -87,7 +87,6 @@ static __global__ void queries_kernel(const struct attention_call c, const struc
                    &slopes[part + FOUR * n]);
         __syncwarp();
         tile_add<WIDE>(dq, slopes, k, part);
-        __syncwarp();
     }
     if (i + row < c.tokens)
         put_columns<WIDE>(g.dq + ((i + row) * c.heads + h) * c.width, dq, c.scale, part, c.width,
@@ -130,7 +129,6 @@ static __global__ void keys_kernel(const struct attention_call c, const struct g
             __syncwarp();
             tile_add<WIDE>(dv, chances, dy, part);
             tile_add<WIDE>(dk, slopes, q, part);
-            __syncwarp();
         }
     }
     const int64_t at = ((from + row) * c.kv_heads + kv) * c.width;

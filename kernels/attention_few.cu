@@ -187,9 +187,10 @@ static __device__ inline void few_join(const struct attention_call &c, const flo
     __shared__ struct whole whole[HEADS];
     const int64_t width = c.width, step = width + 2, first = i * c.heads + h;
     const float *from = part + first * parts * step;
-    for (int n = (int)threadIdx.x / WARP; n < heads; n += FEW_WARPS) {
+    for (int n = (int)threadIdx.x / WARP; n < HEADS; n += FEW_WARPS) {
         float *stats = c.stats ? c.stats + ((h + n) * c.tokens + i) * 2 : nullptr;
-        const struct whole w = whole_of(from + n * parts * step, parts, step, stats);
+        struct whole w = { 0, 0 }; // the compiler reads those that are none, too
+        if (n < heads) w = whole_of(from + n * parts * step, parts, step, stats);
         if (threadIdx.x % WARP == 0) whole[n] = w;
     }
     __syncthreads();

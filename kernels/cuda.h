@@ -106,11 +106,12 @@ static inline void cuda_launch_early(void (*kernel)(Wants...), dim3 grid, dim3 b
 #define UNROLL _Pragma("unroll")
 #else
 #define UNROLL
-#define LAUNCH_EARLY LAUNCH
-#define LAUNCH(kernel, grid, block, shared, ...)                       \
-    (cuda_host_start(cuda_stream(), (grid), (block), (size_t)(shared), \
-                     kernel __VA_OPT__(, ) __VA_ARGS__),               \
+#define LAUNCH_AS(early, kernel, grid, block, shared, ...)                      \
+    (cuda_host_start((early), cuda_stream(), (grid), (block), (size_t)(shared), \
+                     kernel __VA_OPT__(, ) __VA_ARGS__),                        \
      cuda_started(#kernel))
+#define LAUNCH_EARLY(...)         LAUNCH_AS(cuda_early(), __VA_ARGS__)
+#define LAUNCH(...)               LAUNCH_AS(false, __VA_ARGS__)
 #define SHARED_MEMORY(type, name) type *name = static_cast<type *>(cuda_host_shared())
 #endif
 

@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+#include "work.h"
+
 struct cuda_host_lt {
     int gpu;
 };
@@ -184,6 +186,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
             else
                 ((uint16_t *)d)[at] = rounded(x);
         }
+    cuda_ptx_wrote(d, (size_t)(d_layout->line * (int64_t)d_layout->columns) *
+                          (d_layout->type == CUDA_R_32F ? 4 : 2));
     free(left);
     free(right);
     return CUBLAS_STATUS_SUCCESS;

@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include <functional>
+#include <vector>
 
 #define __global__
 #define __device__
@@ -87,16 +88,36 @@ template <typename T> bool cuda_host_argument(T *const &argument)
 // The same with the values that its arguments have now: a graph runs it later.
 void cuda_host_go(dim3 grid, dim3 block, size_t dynamic, const void *kernel,
                   const std::function<void()> &call);
+// A kernel as a GPU is given it: its pointer and the bytes of its arguments (tests/cuda_ptx/).
+struct cuda_host_work {
+    dim3 grid, block;
+    size_t dynamic; // bytes of shared memory
+    bool early;     // it may begin before the kernel in front has ended
+    const void *kernel;
+    std::vector<std::vector<char>> arguments;
+};
+void cuda_host_go_ptx(const cuda_host_work &work);
+bool cuda_ptx_wanted(void); // $CUDA_HOST_PTX asks for it, and kernels are run at all
+template <typename T> std::vector<char> cuda_host_bytes(T x)
+{
+    const char *const from = reinterpret_cast<const char *>(&x);
+    return std::vector<char>(from, from + sizeof x);
+}
 template <typename... Wants, typename... Gives>
-void cuda_host_start(cudaStream_t stream, dim3 grid, dim3 block, size_t dynamic,
+void cuda_host_start(bool early, cudaStream_t stream, dim3 grid, dim3 block, size_t dynamic,
                      void (*kernel)(Wants...), Gives... arguments)
 {
     static_assert((sizeof(Wants) + ... + 0) + 16 * sizeof...(Wants) <= 4096,
                   "a kernel takes 4 KB of arguments");
     const void *const name = reinterpret_cast<const void *>(kernel);
     cuda_host_check(stream);
-    if (cuda_host_fits(name, grid, block, dynamic) &&
-        (cuda_host_argument(static_cast<Wants>(arguments)) & ... & true))
+    if (!cuda_host_fits(name, grid, block, dynamic) ||
+        !(cuda_host_argument(static_cast<Wants>(arguments)) & ... & true))
+        return;
+    if (cuda_ptx_wanted())
+        cuda_host_go_ptx(
+            { grid, block, dynamic, early, name, { cuda_host_bytes<Wants>(arguments)... } });
+    else
         cuda_host_go(grid, block, dynamic, name, [=]() { kernel(arguments...); });
 }
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-#include "cuda_runtime.h"
+#include "work.h"
 
 namespace
 {
@@ -20,6 +20,8 @@ struct region {
     char *pages;
     size_t size; // without the last page, which nobody may touch
     int gpu;
+    size_t asked;
+    void *notes;
 };
 
 // A copy to the GPU that has been asked for and has not begun.
@@ -172,6 +174,15 @@ static bool is_pinned(const void *memory)
     return next != pinned.begin() && at < (--next)->first + next->second;
 }
 
+std::vector<cuda_host_region> cuda_host_regions(void)
+{
+    std::vector<cuda_host_region> all;
+    for (auto &r : regions)
+        if (r.second.gpu == current || reaches[current][r.second.gpu])
+            all.push_back({ r.first, r.second.asked, &r.second.notes });
+    return all;
+}
+
 cuda_host_access::cuda_host_access()
 {
     arrive();
@@ -197,7 +208,7 @@ cudaError_t cudaMalloc(void **memory, size_t size)
     char *given = at + (pages - inside);
     if (cuda_host_how() == CUDA_HOST_ALL) // NaNs: what nobody wrote shows
         memset(given, 0xff, inside < 65536 ? inside : 65536);
-    regions[given] = { at, pages, current };
+    regions[given] = { at, pages, current, size, nullptr };
     handed_out[current] += inside;
     cuda_host_took(current, (int64_t)inside);
     if (!doors && !always_open()) mprotect(at, pages, PROT_NONE);
@@ -214,6 +225,7 @@ cudaError_t cudaFree(void *memory)
     const region r = found->second;
     const size_t inside = r.size - (size_t)(found->first - r.pages);
     munmap(r.pages, r.size + PAGE);
+    free(r.notes);
     handed_out[r.gpu] -= inside;
     cuda_host_took(r.gpu, -(int64_t)inside);
     regions.erase(found);
@@ -255,6 +267,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyK
     if ((kind != cudaMemcpyDeviceToHost && !cuda_host_reads(to, size)) ||
         (kind != cudaMemcpyHostToDevice && !cuda_host_reads(from, size)))
         return cudaErrorIllegalAddress;
+    cuda_ptx_waited(); // a kernel that starts early does so beside kernels, not beside a copy
     cuda_host_copied(current, size);
     if (kind == cudaMemcpyDeviceToHost && cuda_host_how() != CUDA_HOST_ALL) {
         memset(to, 0, size);
@@ -283,6 +296,7 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream
     if (is_left_out(size)) return cudaSuccess;
     cuda_host_access access;
     memset(to, byte, size);
+    cuda_ptx_waited();
     return cudaSuccess;
 }
 
@@ -404,6 +418,15 @@ bool cuda_host_refuse(void)
     return noting != nullptr;
 }
 
+void cuda_host_go_ptx(const cuda_host_work &work)
+{
+    const auto call = [=]() {
+        cuda_host_access access;
+        cuda_ptx_run(work);
+    };
+    if (!cuda_host_note(call)) call();
+}
+
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode)
 {
     if (noting) return failed(cudaErrorInvalidValue);
@@ -520,6 +543,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
+    cuda_ptx_waited();
     if (faulted()) return failed(cudaErrorIllegalAddress);
     if (stream->capture && cuda_host_refuse()) return failed(cudaErrorInvalidValue);
     arrive();

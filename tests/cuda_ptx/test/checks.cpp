@@ -1,0 +1,257 @@
+// tests/cuda_ptx/test/checks.cpp -- tests/cuda_ptx/ itself: small kernels that are wrong in one way
+// each, and what is told of them; next to each the same kernel mended, of which nothing is told.
+// And instructions whose results are written down here from the PTX ISA.
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../ptx.h"
+
+namespace
+{
+
+int failed;
+
+// A kernel of one parameter: %rd0 is the memory, %r0 the thread, %rd1 the place of its 4 bytes.
+std::string kernel(const std::string &body)
+{
+    static int count;
+    return ".entry kernel" + std::to_string(count++) +
+           "(\n.param .u64 memory\n)\n{\n"
+           ".reg .pred %p<8>;\n.reg .f32 %f<8>;\n.reg .b32 %r<32>;\n.reg .b64 %rd<8>;\n"
+           "\t.shared .align 16 .b8 part[2048];\n"
+           "ld.param.u64 %rd0, [memory];\nmov.u32 %r0, %tid.x;\nmul.wide.u32 %rd1, %r0, 4;\n"
+           "add.s64 %rd1, %rd0, %rd1;\nmov.u32 %r1, part;\nshl.b32 %r2, %r0, 2;\n"
+           "add.s32 %r2, %r1, %r2;\nxor.b32 %r3, %r2, 4;\n" + // %r3: another thread's
+           body +
+           "ret;\n}\n";
+}
+
+struct shape {
+    unsigned blocks, threads;
+    bool early;
+};
+
+void run(const std::string &body, shape s, void *memory)
+{
+    const cuda_host_work work = { s.blocks, s.threads, 0,
+                                  s.early,  nullptr,   { cuda_host_bytes(memory) } };
+    ptx::run(ptx::find_in(kernel(body), "test"), work);
+}
+
+// What is told when `body` runs, behind `before` (which a launch in front does).
+std::string told(const std::string &body, shape s, const std::string &before)
+{
+    int ends[2];
+    if (pipe(ends)) abort();
+    const pid_t child = fork();
+    if (!child) {
+        dup2(ends[1], STDERR_FILENO);
+        void *memory;
+        cudaMalloc(&memory, 1024);
+        const cuda_host_access access;
+        if (!before.empty()) run(before, { 1, 64, false }, memory);
+        run(body, s, memory);
+        _exit(0);
+    }
+    close(ends[1]);
+    std::string text;
+    char part[4096];
+    for (ssize_t n; (n = read(ends[0], part, sizeof part)) > 0;) text.append(part, (size_t)n);
+    close(ends[0]);
+    waitpid(child, nullptr, 0);
+    return text;
+}
+
+void expect(const char *name, const std::string &body, const char *what, shape s = { 1, 64, false },
+            const std::string &before = "")
+{
+    const std::string text = told(body, s, before);
+    const bool good = *what ? text.find(std::string("cuda_ptx: ") + what) == 0 : text.empty();
+    if (!good) printf("%s: told is '%s', not '%s'\n", name, text.c_str(), what);
+    failed += !good;
+}
+
+// --- what is found -------------------------------------------------------------------------------
+
+const std::string put = "st.shared.u32 [%r2], %r0;\n", take = "ld.shared.u32 %r4, [%r3];\n",
+                  barrier = "bar.sync 0;\n", lanes = "bar.warp.sync -1;\n",
+                  shuffle = "shfl.sync.bfly.b32 %r5|%p1, %r0, 1, 31, -1;\n",
+                  fetch =
+                      "and.b32 %r6, %r0, 31;\nmul.wide.u32 %rd2, %r6, 16;\n"
+                      "add.s64 %rd2, %rd0, %rd2;\nshl.b32 %r6, %r0, 4;\nadd.s32 %r2, %r1, %r6;\n"
+                      "xor.b32 %r3, %r2, 16;\n"
+                      "cp.async.cg.shared.global [%r2], [%rd2], 16;\n",
+                  arrive = "cp.async.wait_all;\n", out = "st.global.u32 [%rd1], %r0;\n",
+                  in = "ld.global.u32 %r4, [%rd1];\n", former = "griddepcontrol.wait;\n";
+
+void check_shared(void)
+{
+    expect("no barrier", put + take, "a race:");
+    expect("a barrier", put + barrier + take, "");
+    expect("lanes wait", put + lanes + take, "");
+    expect("other warps do not", put + barrier + "xor.b32 %r3, %r2, 128;\n" + take + lanes + put,
+           "a race:");
+    expect("a shuffle", put + shuffle + take, "a race but for a shuffle");
+    expect("no barrier before writing again", put + barrier + take + put, "a race:");
+    expect("nobody wrote", take, "shared memory that nobody wrote");
+    expect("outside", "ld.shared.u32 %r4, [%r1+2048];\n", "shared memory:");
+    expect("not aligned", put + barrier + "ld.shared.u32 %r4, [%r1+2];\n", "shared memory:");
+}
+
+void check_copies(void)
+{
+    expect("not waited for", fetch + "ld.shared.u32 %r4, [%r2];\n", "a copy on its way");
+    expect("waited for by its thread", fetch + arrive + "ld.shared.u32 %r4, [%r2];\n", "");
+    expect("by another", fetch + arrive + take, "a race:");
+    expect("a barrier alone", fetch + barrier + take, "a copy on its way");
+    expect("both", fetch + arrive + barrier + take, "");
+}
+
+void check_global(void)
+{
+    const std::string wide = "ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%rd0+8];\n";
+    expect("inside", in + out, "");
+    expect("outside", "ld.global.u32 %r4, [%rd1+1024];\n", "global memory:");
+    expect("the last and one more", "st.global.u64 [%rd0+1020], %rd0;\n", "global memory:");
+    expect("not aligned", wide, "global memory:");
+    expect("several blocks write", out, "global memory of several blocks", { 2, 64, false });
+    expect("several blocks read", in, "", { 2, 64, false });
+    const std::string count = "atom.global.inc.u32 %r5, [%rd0+512], 1;\n", fence = "membar.gl;\n",
+                      first = "mov.u32 %r6, %ctaid.x;\nsetp.ne.u32 %p1, %r6, 0;\n"
+                              "@%p1 bra $second;\n" +
+                              out,
+                      second = "ret;\n$second:\n";
+    expect("handed over", first + fence + barrier + count + second + count + fence + in, "",
+           { 2, 64, false });
+    expect("handed over without a fence", first + barrier + count + second + count + fence + in,
+           "global memory of several blocks", { 2, 64, false });
+    expect("taken without one", first + fence + barrier + count + second + count + in,
+           "global memory of several blocks", { 2, 64, false });
+    expect("read as constant", out + "ld.global.nc.u32 %r4, [%rd1];\n",
+           "global memory of several blocks");
+}
+
+void check_early(void)
+{
+    const shape early = { 1, 64, true };
+    expect("reads before", in + former, "an early start: it reads", early, out);
+    expect("reads what is old", in + former + out, "", early);
+    expect("reads behind", former + in + out, "", early, out);
+    expect("writes before", out + former, "an early start: it writes", early);
+    expect("never waits", "", "an early start: a thread ends", early);
+    expect("some never wait", "setp.lt.u32 %p1, %r0, 60;\n@%p1 bra $here;\nret;\n$here:\n" + former,
+           "an early start: a thread ends", early);
+}
+
+void check_waits(void)
+{
+    const std::string half = "setp.lt.u32 %p1, %r0, 16;\n";
+    expect("half a warp at a barrier", half + "@%p1 bra $here;\nbar.sync 0;\n$here:\n", "kernel");
+    expect("half a warp shuffles", half + "@%p1 bra $here;\n" + shuffle + "$here:\n", "kernel");
+    expect("a warp at no barrier",
+           "setp.lt.u32 %p1, %r0, 32;\n@%p1 bra $here;\nbar.sync 0;\n$here:\n", "kernel");
+    expect("an instruction of another GPU", "tanh.approx.f32 %f1, %f2;\n",
+           "an instruction that is not known");
+}
+
+// --- what is computed ----------------------------------------------------------------------------
+
+// The 4 bytes that each of 32 threads has in %r10 in the end.
+void expect_words(const char *name, const std::string &body, uint32_t (*want)(uint32_t lane))
+{
+    void *memory;
+    cudaMalloc(&memory, 1024);
+    const cuda_host_access access;
+    run(body + "st.global.u32 [%rd1], %r10;\n", { 1, 32, false }, memory);
+    for (uint32_t l = 0; l < 32; l++) {
+        uint32_t got;
+        memcpy(&got, (char *)memory + 4 * l, sizeof got);
+        if (got == want(l)) continue;
+        printf("%s: lane %u has %#x, not %#x\n", name, l, got, want(l));
+        failed++;
+        return;
+    }
+    cudaFree(memory);
+}
+
+void check_lanes(void)
+{
+    expect_words("bfly", "shfl.sync.bfly.b32 %r10|%p1, %r0, 5, 31, -1;\n",
+                 [](uint32_t l) { return l ^ 5; });
+    expect_words("up", "shfl.sync.up.b32 %r10|%p1, %r0, 3, 0, -1;\n",
+                 [](uint32_t l) { return l < 3 ? l : l - 3; });
+    expect_words("idx of eight", "shfl.sync.idx.b32 %r10|%p1, %r0, 2, 6175, -1;\n", // 0x181f
+                 [](uint32_t l) { return (l & 24) + 2; });
+    expect_words("min of pc",
+                 "mov.u32 %r10, 0;\n$again:\nadd.s32 %r10, %r10, 2;\n"
+                 "setp.lt.u32 %p1, %r10, %r0;\n@%p1 bra $again;\n",
+                 [](uint32_t l) { return l < 3 ? 2 : (l + 1) / 2 * 2; });
+    expect_words("shr", "mov.u32 %r5, -64;\nadd.s32 %r6, %r0, 28;\nshr.s32 %r10, %r5, %r6;\n",
+                 [](uint32_t) { return 0xffffffff; });
+    expect_words("prmt", "mov.u32 %r5, 0x84030201;\nprmt.b32 %r10, %r5, %r0, 0xb043;\n",
+                 [](uint32_t l) { return 0xff010084u | l << 8; });
+    expect_words("bf16x2",
+                 "mov.f32 %f1, 0f3F800000;\nmov.f32 %f2, 0f40490FDB;\n"
+                 "cvt.rn.bf16x2.f32 %r10, %f1, %f2;\n",
+                 [](uint32_t) { return 0x3f804049u; });
+    expect_words("fma.rm",
+                 "mov.f32 %f1, 0fBF800000;\nmov.f32 %f2, 0f33000000;\n"
+                 "fma.rm.f32 %f3, %f1, %f2, 0f3F800000;\nmov.b32 %r10, %f3;\n",
+                 [](uint32_t) { return 0x3f7fffffu; });
+}
+
+// Shared memory holds the numbers 0, 1, ... of two bytes; rows of eight, one a lane.
+const std::string rows = "shl.b32 %r5, %r0, 4;\nadd.s32 %r5, %r1, %r5;\nshl.b32 %r6, %r0, 3;\n"
+                         "mad.lo.s32 %r7, %r6, 65537, 65536;\nadd.s32 %r8, %r7, 131074;\n"
+                         "st.shared.v2.u32 [%r5], {%r7, %r8};\nadd.s32 %r7, %r7, 262148;\n"
+                         "add.s32 %r8, %r8, 262148;\nst.shared.v2.u32 [%r5+8], {%r7, %r8};\n"
+                         "bar.sync 0;\n";
+
+void check_matrices(void)
+{
+    // Row l / 4 of matrix 2, numbers 2 (l % 4) and the next; and turned.
+    expect_words("ldmatrix",
+                 rows +
+                     "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r12, %r13, %r10, %r14}, [%r5];\n",
+                 [](uint32_t l) {
+                     const uint32_t first = 128 + l / 4 * 8 + l % 4 * 2;
+                     return first | (first + 1) << 16;
+                 });
+    expect_words(
+        "ldmatrix.trans",
+        rows + "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r12, %r13, %r10, %r14}, [%r5];\n",
+        [](uint32_t l) {
+            const uint32_t first = 128 + l % 4 * 2 * 8 + l / 4;
+            return first | (first + 8) << 16;
+        });
+    // Of a only number (8 + 3, 2 * 2 + 8 + 1) = 1 (lane 14, a3, upper half), b[k][column] is k + 1
+    // in column 5 alone: c[11][5] = 14, which lane 14 has as c3.
+    expect_words("mma",
+                 "setp.eq.s32 %p1, %r0, 14;\nselp.b32 %r6, 0x3f800000, 0, %p1;\nmov.u32 %r5, 0;\n"
+                 "shr.u32 %r7, %r0, 2;\nsetp.eq.s32 %p2, %r7, 5;\nand.b32 %r8, %r0, 3;\n"
+                 "shl.b32 %r8, %r8, 1;\nadd.s32 %r8, %r8, 9;\ncvt.rn.f32.s32 %f1, %r8;\n"
+                 "add.s32 %r8, %r8, 1;\ncvt.rn.f32.s32 %f2, %r8;\n"
+                 "cvt.rn.bf16x2.f32 %r9, %f2, %f1;\nselp.b32 %r9, %r9, 0, %p2;\n"
+                 "mov.f32 %f3, 0f00000000;\n"
+                 "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f4, %f5, %f6, %f7}, "
+                 "{%r5, %r5, %r5, %r6}, {%r5, %r9}, {%f3, %f3, %f3, %f3};\nmov.b32 %r10, %f7;\n",
+                 [](uint32_t l) { return l == 14 ? 0x41600000u : 0u; });
+}
+} // namespace
+
+int main(void)
+{
+    setenv("CUDA_HOST_PTX", ".", 1);
+    unsetenv("CUDA_PTX_GO_ON");
+    check_shared();
+    check_copies();
+    check_global();
+    check_early();
+    check_waits();
+    check_lanes();
+    check_matrices();
+    if (!failed) printf("[       OK ] what is wrong is told, what is right is not\n");
+    return failed != 0;
+}

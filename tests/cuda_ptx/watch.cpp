@@ -1,0 +1,405 @@
+// tests/cuda_ptx/watch.cpp -- who touched what: notes beside every four bytes of shared and global
+// memory, and what they show (ptx.h has the list).
+//
+// What is narrower than four bytes counts as all four in shared memory; in global memory each note
+// says which bytes it means, and blocks that write different ones of the same four are not told
+// apart afterwards.
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <set>
+
+#include "ptx.h"
+
+namespace ptx
+{
+namespace
+{
+
+enum { UNIT = 4, GPUS_MOST = 8 };
+constexpr uint32_t SEVERAL = 0xffffffff;
+
+// --- shared memory -------------------------------------------------------------------------------
+
+// Who touched it: a thread, several lanes of a warp (their number plus A_WARP), several warps.
+enum : uint16_t { A_WARP = 0x8000, WARPS = 0xffff };
+
+// When: barriers of the block counted over the whole launch, and what its warp did since.
+struct touch {
+    uint32_t barrier, pc;
+    uint16_t who, syncs, collectives;
+    bool on_way; // of a write: a copy that nobody has waited for
+};
+
+struct unit {
+    touch write, read;
+};
+
+std::vector<unit> units;
+uint32_t barrier = 1, block_began = 1;
+
+unsigned warp_of(uint16_t who)
+{
+    return who & A_WARP ? who & ~A_WARP : who / LANES;
+}
+
+// What lies between a touch of before and one by `who` of warp w now.
+enum between { ORDER, COLLECTIVE, NOTHING };
+
+between what_between(const touch &before, const warp &w, uint16_t who)
+{
+    if (before.barrier != barrier) return ORDER;
+    if (before.who == who && !(who & A_WARP)) return ORDER;
+    if (before.who == WARPS || warp_of(before.who) != w.number) return NOTHING;
+    if (before.syncs != w.syncs) return ORDER;
+    return before.collectives != w.collectives ? COLLECTIVE : NOTHING;
+}
+
+std::string named(uint16_t who)
+{
+    if (who == WARPS) return "several warps";
+    return (who & A_WARP ? "lanes of warp " : "thread ") + std::to_string(who & ~A_WARP);
+}
+
+void check_order(warp &w, unsigned lane, const touch &before, uint16_t who, const char *what,
+                 uint64_t address)
+{
+    const between is = what_between(before, w, who);
+    if (is == ORDER) return;
+    const origin &other = running.code->origins[before.pc];
+    found(w, lane, is == COLLECTIVE ? "a race but for a shuffle or product" : "a race",
+          "%s shared memory at %#lx, which %s touched without a barrier since: line %u, %s: %s",
+          what, (unsigned long)address, named(before.who).c_str(), other.line, other.source.c_str(),
+          other.text.c_str());
+}
+
+void note_read(warp &w, uint16_t who, touch *t)
+{
+    const bool same = t->barrier == barrier;
+    if (same && t->who != who && warp_of(t->who) == w.number && t->who != WARPS)
+        who = (uint16_t)(A_WARP | w.number);
+    else if (same && t->who != who)
+        who = WARPS;
+    *t = { barrier, w.now, who, w.syncs, w.collectives, false };
+}
+
+// What most reads are: of what was written before the last barrier.
+bool plain_read(warp &w, uint16_t who, unit *u)
+{
+    if (u->write.barrier >= barrier || u->write.barrier < block_began || u->write.on_way)
+        return false;
+    if (u->read.barrier != barrier || u->read.who != WARPS) note_read(w, who, &u->read);
+    return true;
+}
+
+void touch_unit(warp &w, unsigned lane, uint16_t who, unit *u, uint64_t address, bool writes)
+{
+    if (!writes && plain_read(w, who, u)) return;
+    if (u->write.on_way && u->write.barrier >= block_began)
+        found(w, lane, "a copy on its way", "shared memory at %#lx is touched before it has come",
+              (unsigned long)address);
+    check_order(w, lane, u->write, who, writes ? "writes" : "reads", address);
+    if (writes) {
+        check_order(w, lane, u->read, who, "writes", address);
+        u->write = { barrier, w.now, who, w.syncs, w.collectives, false };
+        return;
+    }
+    if (u->write.barrier < block_began)
+        found(w, lane, "shared memory that nobody wrote", "at %#lx", (unsigned long)address);
+    note_read(w, who, &u->read);
+}
+
+alignas(16) uint8_t spare[16];
+
+bool unaligned(uint64_t address, unsigned bytes) // of a power of two
+{
+    return address & (bytes - 1);
+}
+
+uint8_t *touch_shared(warp &w, unsigned lane, uint16_t who, uint64_t address, unsigned bytes,
+                      bool writes)
+{
+    const uint64_t at = address - SHARED_BASE;
+    if (address < SHARED_BASE || at + bytes > running.shared.size() || unaligned(address, bytes)) {
+        found(w, lane, "shared memory", "%u bytes at %#lx: %s", bytes, (unsigned long)address,
+              unaligned(address, bytes) ? "not aligned" : "outside");
+        return spare;
+    }
+    const uint64_t from = at / UNIT, to = (at + bytes - 1) / UNIT;
+    for (uint64_t n = from; n <= to; n++)
+        touch_unit(w, lane, who, &units[n], n * UNIT + SHARED_BASE, writes);
+    return running.shared.data() + at;
+}
+
+uint16_t thread_of(const warp &w, unsigned lane)
+{
+    return (uint16_t)(w.number * LANES + lane);
+}
+
+// --- global memory -------------------------------------------------------------------------------
+
+// Launches and blocks that touched four bytes last; of the launch, which bytes.
+struct cell {
+    uint32_t write_launch, write_block, read_launch, read_block;
+    uint8_t written, read;
+};
+
+struct range {
+    const char *begin, *end;
+};
+
+// What the work in front of the next kernel wrote that need not have ended if that starts early:
+// that of launches from `first` on, and of products of cuBLASLt.
+struct unfinished {
+    uint32_t first;
+    std::vector<range> ranges;
+};
+
+std::vector<cuda_host_region> regions;
+unfinished fronts[GPUS_MOST];
+uint32_t launches;
+int gpu;
+
+std::vector<cuda_host_region> &variables = *new std::vector<cuda_host_region>();
+
+cuda_host_region *region_of(uint64_t address, unsigned bytes)
+{
+    static size_t last;
+    const auto holds = [&](const cuda_host_region &r) {
+        const uint64_t begin = (uint64_t)(uintptr_t)r.begin;
+        return address >= begin && address + bytes <= begin + r.size;
+    };
+    if (last < regions.size() && holds(regions[last])) return &regions[last];
+    for (size_t n = 0; n < regions.size(); n++)
+        if (holds(regions[n])) return &regions[last = n];
+    return nullptr;
+}
+
+cell *cell_of(cuda_host_region *r, uint64_t address)
+{
+    if (!*r->notes) *r->notes = calloc(r->size / UNIT + 2, sizeof(cell));
+    return (cell *)*r->notes + (address - (uint64_t)(uintptr_t)r->begin) / UNIT;
+}
+
+// Of a kernel that was started early, before it waits.
+void check_early(warp &w, unsigned lane, uint64_t address, const cell &c, access how)
+{
+    const unfinished &front = fronts[gpu];
+    if (how == WRITE)
+        found(w, lane, "an early start", "it writes at %#lx before it waits",
+              (unsigned long)address);
+    bool theirs = c.write_launch && c.write_launch >= front.first &&
+                  c.write_launch % GPUS_MOST == (unsigned)gpu && c.write_launch < running.number;
+    for (const range &r : front.ranges)
+        theirs = theirs || ((const char *)(uintptr_t)address >= r.begin &&
+                            (const char *)(uintptr_t)address < r.end);
+    if (theirs && how != WRITE)
+        found(w, lane, "an early start",
+              "it reads at %#lx, before it waits, what was written "
+              "in front of it",
+              (unsigned long)address);
+}
+
+// What a block did of fence, atomic, fence: after the first two others may read what it wrote,
+// after the last two it may read what others wrote.
+struct order {
+    bool fenced, counted, gives, takes;
+};
+std::vector<order> orders; // by the block's number
+
+bool handed_over(uint32_t from)
+{
+    return from < orders.size() && orders[from].gives && orders[running.block_number].takes;
+}
+
+void check_blocks(warp &w, unsigned lane, uint64_t address, const cell &c, unsigned mask,
+                  access how)
+{
+    const uint32_t now = running.number, block = running.block_number;
+    if (c.write_launch == now && c.written & mask &&
+        (how == READ_CONSTANT || (c.write_block != block && !handed_over(c.write_block))))
+        found(w, lane, "global memory of several blocks", "%s at %#lx, which block %d wrote",
+              how == WRITE ? "writes" : "reads", (unsigned long)address, (int)c.write_block);
+    if (how == WRITE && c.read_launch == now && c.read & mask && c.read_block != block)
+        found(w, lane, "global memory of several blocks", "writes at %#lx, which block %d read",
+              (unsigned long)address, (int)c.read_block);
+}
+
+void note_touch(uint32_t *launch, uint32_t *block, uint8_t *bytes, unsigned mask, uint32_t by)
+{
+    if (*launch != running.number) {
+        *launch = running.number, *block = by, *bytes = (uint8_t)mask;
+        return;
+    }
+    *bytes = (uint8_t)(*bytes | mask);
+    if (*block != by) *block = SEVERAL;
+}
+
+void touch_cell(warp &w, unsigned lane, uint64_t address, cell *c, unsigned mask, access how)
+{
+    if (!(w.waited >> lane & 1)) check_early(w, lane, address, *c, how);
+    if (how == WRITE || c->write_launch == running.number)
+        check_blocks(w, lane, address, *c, mask, how);
+    if (how == WRITE)
+        orders[running.block_number].fenced = orders[running.block_number].gives = false;
+    // What is read as constant nobody may write, this block neither.
+    const uint32_t by = how == READ_CONSTANT ? SEVERAL : running.block_number;
+    if (how == WRITE)
+        note_touch(&c->write_launch, &c->write_block, &c->written, mask, by);
+    else
+        note_touch(&c->read_launch, &c->read_block, &c->read, mask, by);
+}
+} // namespace
+
+uint8_t *global(warp &w, unsigned lane, uint64_t address, unsigned bytes, access how)
+{
+    static const char *const open = getenv("CUDA_HOST_OPEN"); // kernels take the host's memory too
+    cuda_host_region *const r = region_of(address, bytes);
+    if (!r && open && *open == '1' && !unaligned(address, bytes))
+        return (uint8_t *)(uintptr_t)address;
+    if (!r || unaligned(address, bytes)) {
+        found(w, lane, "global memory", "%u bytes at %#lx: %s", bytes, (unsigned long)address,
+              r ? "not aligned" : "in no allocation");
+        return spare;
+    }
+    cell *const c = cell_of(r, address);
+    if (bytes < UNIT) touch_cell(w, lane, address, c, ((1u << bytes) - 1) << address % UNIT, how);
+    for (unsigned n = 0; n < bytes / UNIT; n++) touch_cell(w, lane, address, c + n, 15, how);
+    return (uint8_t *)(uintptr_t)address;
+}
+
+uint8_t *atomic(warp &w, unsigned lane, uint64_t address, unsigned bytes)
+{
+    cuda_host_region *const r = region_of(address, bytes);
+    if (!r || unaligned(address, bytes)) return global(w, lane, address, bytes, WRITE);
+    if (!(w.waited >> lane & 1)) check_early(w, lane, address, *cell_of(r, address), WRITE);
+    order &o = orders[running.block_number];
+    o.gives = o.fenced;
+    o.counted = true;
+    return (uint8_t *)(uintptr_t)address;
+}
+
+void watch_variable(uint8_t *memory, size_t size)
+{
+    variables.push_back({ (char *)memory, size, new void *() });
+}
+
+void watch_fence(void)
+{
+    order &o = orders[running.block_number];
+    o.fenced = true;
+    o.takes = o.counted;
+}
+
+void prefetched(warp &w, unsigned lane, uint64_t address, uint32_t bytes)
+{
+    if (!region_of(address, bytes) || address % 16 || bytes % 16)
+        found(w, lane, "global memory", "%u bytes at %#lx are fetched: %s", bytes,
+              (unsigned long)address,
+              region_of(address, bytes) ? "not aligned" : "in no allocation");
+}
+
+uint8_t *shared(warp &w, unsigned lane, uint64_t address, unsigned bytes, access how)
+{
+    return touch_shared(w, lane, thread_of(w, lane), address, bytes, how == WRITE);
+}
+
+uint8_t *shared_by_all(warp &w, unsigned lane, uint64_t address, unsigned bytes)
+{
+    return touch_shared(w, lane, (uint16_t)(A_WARP | w.number), address, bytes, false);
+}
+
+// A copy writes at any time from its start until it was waited for.
+void copy_begins(warp &w, unsigned lane, uint32_t to, unsigned bytes)
+{
+    if (touch_shared(w, lane, thread_of(w, lane), to, bytes, true) == spare) return;
+    for (unsigned n = 0; n < bytes / UNIT; n++)
+        units[(to - SHARED_BASE) / UNIT + n].write.on_way = true;
+}
+
+uint8_t *copy_ends(warp &w, unsigned lane, uint32_t to, unsigned bytes)
+{
+    const uint64_t at = to - SHARED_BASE;
+    if (at + bytes > running.shared.size()) return spare;
+    for (unsigned n = 0; n < bytes / UNIT; n++) units[at / UNIT + n].write.on_way = false;
+    return touch_shared(w, lane, thread_of(w, lane), to, bytes, true);
+}
+
+// --- what begins and ends ------------------------------------------------------------------------
+
+void watch_launch(bool early)
+{
+    cudaGetDevice(&gpu);
+    regions = cuda_host_regions();
+    regions.insert(regions.end(), variables.begin(), variables.end());
+    running.number = ++launches * GPUS_MOST + (uint32_t)gpu;
+    running.early = early;
+    if (!early) fronts[gpu] = { running.number, {} };
+    orders.clear();
+    units.resize(running.shared.size() / UNIT + 1);
+}
+
+void watch_block(void)
+{
+    block_began = ++barrier;
+    orders.resize(running.block_number + 1);
+}
+
+void watch_barrier(void)
+{
+    barrier++;
+}
+
+// --- findings ------------------------------------------------------------------------------------
+
+void stop(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "cuda_ptx: ");
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "\n");
+    abort();
+}
+
+void found(warp &w, unsigned lane, const char *what, const char *format, ...)
+{
+    static std::set<std::pair<const origin *, std::string>> &told =
+        *new std::set<std::pair<const origin *, std::string>>();
+    static const char *const go_on = getenv("CUDA_PTX_GO_ON");
+    const origin &at = running.code->origins[w.now];
+    if (!told.insert({ &at, what }).second) return;
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "cuda_ptx: %s: ", what);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "\n    %s, block (%u, %u, %u), thread %u\n    %s:%u, %s: %s\n",
+            running.code->name.c_str(), running.block_at.x, running.block_at.y, running.block_at.z,
+            w.number * LANES + lane, running.code->from->path.c_str(), at.line, at.source.c_str(),
+            at.text.c_str());
+    if (!go_on) abort();
+}
+
+} // namespace ptx
+
+void cuda_ptx_wrote(const void *begin, size_t size)
+{
+    if (!cuda_ptx_wanted()) return;
+    using namespace ptx;
+    int at;
+    cudaGetDevice(&at);
+    // It began when all in front had ended.
+    fronts[at] = { (launches + 1) * GPUS_MOST,
+                   { { (const char *)begin, (const char *)begin + size } } };
+}
+
+void cuda_ptx_waited(void)
+{
+    if (!cuda_ptx_wanted()) return;
+    int at;
+    cudaGetDevice(&at);
+    ptx::fronts[at] = { (ptx::launches + 1) * ptx::GPUS_MOST, {} };
+}
