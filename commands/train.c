@@ -77,7 +77,8 @@ static int forecast(const struct plan *p, struct forecast *f, struct err *err)
 {
     const struct plan_options *o = p->o;
     const struct model *m = engine_model(p->shell->engine);
-    if (o->shape) return forecast_shape(f, o->shape, p->settings, o->rows, err);
+    const struct backend *where = engine_backend(p->shell->engine);
+    if (o->shape) return forecast_shape(f, o->shape, p->settings, o->rows, where, err);
     if (o->data) return forecast_data(f, m, p->settings, o->data, o->images, err);
     return forecast_model(f, m, p->settings, o->rows, err);
 }

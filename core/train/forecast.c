@@ -193,7 +193,7 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
     }
     dry_close(&d);
     if (status < 0) return -1;
-    f->parts.of[MEMORY_PROGRAM] = program_bytes(load->real);
+    f->parts.of[MEMORY_PROGRAM] = is_apart(load->where) ? 0 : program_bytes(load->real);
     if (!load->real) return 0;
     // Pictures that were decoded for the check are there; and no more are kept than there is room.
     uint64_t *pictures = &f->parts.of[MEMORY_PICTURES];
@@ -248,10 +248,10 @@ int forecast_model(struct forecast *f, const struct model *m, const struct setti
 }
 
 int forecast_shape(struct forecast *f, const char *shape, const struct settings *s, int64_t rows,
-                   struct err *err)
+                   const struct backend *where, struct err *err)
 {
     struct model *outline = outline_shape(shape, err);
-    return outline ? of_rows(f, outline, s, rows, NULL, err) : -1;
+    return outline ? of_rows(f, outline, s, rows, where, err) : -1;
 }
 
 int forecast_data(struct forecast *f, const struct model *m, const struct settings *s,

@@ -1,8 +1,8 @@
 // core/train/forecast.h -- the memory that a training run will need, by part, before it begins.
 //
 //   struct forecast f;
-//   if (forecast_shape(&f, "llava-1.5-7b", settings, 1024, &err) < 0) ...    // no weights needed
-//   if (forecast_data(&f, model, settings, "train.json", NULL, &err) < 0) ...
+//   if (forecast_shape(&f, "llava-1.5-7b", settings, 1024, NULL, &err) < 0) ...    // no weights
+//   needed if (forecast_data(&f, model, settings, "train.json", NULL, &err) < 0) ...
 //   ... memory_own(&f.parts), f.parts.of[MEMORY_ACTIVATIONS] ...
 //
 // The forecast is the run itself, on a device that computes nothing (core/dry.h): parameters are
@@ -31,9 +31,9 @@ struct forecast {
 enum { FORECAST_TEXT_ROWS = 256 };
 int forecast_model(struct forecast *f, const struct model *m, const struct settings *s,
                    int64_t rows, struct err *err);
-// The same of a shape (core/shapes.h).
+// The same of a shape (core/shapes.h), as trained on `where`.
 int forecast_shape(struct forecast *f, const char *shape, const struct settings *s, int64_t rows,
-                   struct err *err);
+                   const struct backend *where, struct err *err);
 // With the samples of a data file; of pictures the headers are read, and some of them decoded.
 int forecast_data(struct forecast *f, const struct model *m, const struct settings *s,
                   const char *data, const char *images, struct err *err);

@@ -98,14 +98,14 @@ static void test_checkpointing(void **state)
     struct forecast on, off;
     struct settings *s = settings_new();
     settings_set(s, "train.checkpointing", "on", &err);
-    if (forecast_shape(&on, "llama-3.2-1b", s, 600, &err) < 0) fail_msg("%s", err.text);
+    if (forecast_shape(&on, "llama-3.2-1b", s, 600, NULL, &err) < 0) fail_msg("%s", err.text);
     settings_set(s, "train.checkpointing", "off", &err);
-    if (forecast_shape(&off, "llama-3.2-1b", s, 600, &err) < 0) fail_msg("%s", err.text);
+    if (forecast_shape(&off, "llama-3.2-1b", s, 600, NULL, &err) < 0) fail_msg("%s", err.text);
     assert_true(off.parts.of[MEMORY_ACTIVATIONS] > 4 * on.parts.of[MEMORY_ACTIVATIONS]);
     // 16 inputs of layers of [rows, 2048] are the least that can be kept.
     assert_true(on.parts.of[MEMORY_ACTIVATIONS] >= (uint64_t)on.rows * 2048 * 4 * 16);
     assert_int_equal(on.parts.of[MEMORY_OPTIMIZER], (uint64_t)on.count.trained * 8);
-    assert_int_equal(forecast_shape(&on, "llama-9", s, 600, &err), -1);
+    assert_int_equal(forecast_shape(&on, "llama-9", s, 600, NULL, &err), -1);
     settings_free(s);
 }
 
