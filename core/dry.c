@@ -88,10 +88,14 @@ static int need(int64_t numbers)
     return 0;
 }
 
-// Both sides of a product as bf16, where they are not.
-static int need_rounded(const struct tensor *a, const struct tensor *b)
+// On a GPU: both sides of a product as bf16, where they are not; or some rows of b as f32.
+static int need_there(const struct tensor *a, const struct tensor *b, enum matmul_mode mode)
 {
-    return need((tensor_count(a) + (b->dtype == DTYPE_BF16 ? 0 : tensor_count(b))) / 2);
+    enum { WIDENED = 1 << 24 };
+    const int64_t count = tensor_count(b);
+    if (mode == MATMUL_BF16)
+        return need((tensor_count(a) + (b->dtype == DTYPE_BF16 ? 0 : count)) / 2);
+    return b->dtype == DTYPE_F32 ? 0 : need(count < WIDENED ? count : WIDENED);
 }
 
 static int64_t panels(void)
@@ -102,13 +106,13 @@ static int64_t panels(void)
 static int dry_matmul(struct tensor *y, const struct tensor *x, const struct tensor *w,
                       const struct tensor *bias, enum matmul_mode mode)
 {
-    return like_gpu ? need_rounded(x, w) : need(tensor_count(x) + panels());
+    return like_gpu ? need_there(x, w, mode) : need(tensor_count(x) + panels());
 }
 
 static int dry_matmul_dx(struct tensor *dx, const struct tensor *dy, const struct tensor *w,
                          enum matmul_mode mode)
 {
-    return like_gpu ? need_rounded(dy, w) : need(tensor_count(dy) + panels());
+    return like_gpu ? need_there(dy, w, mode) : need(tensor_count(dy) + panels());
 }
 
 static int dry_matmul_dw(struct tensor *dw, struct tensor *dbias, const struct tensor *dy,
@@ -116,7 +120,7 @@ static int dry_matmul_dw(struct tensor *dw, struct tensor *dbias, const struct t
 {
     enum { BLOCK = 2048 }; // columns of dy at a time
     const int64_t m = tensor_row(dy);
-    if (like_gpu) return need_rounded(dy, x);
+    if (like_gpu) return need_there(dy, x, mode);
     return need(dy->shape[0] * (m < BLOCK ? m : BLOCK) + panels());
 }
 
