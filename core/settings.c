@@ -176,7 +176,11 @@ static char *spell(const struct setting *row, const char *value, struct err *err
 char *settings_kept(const char *key, const char *value)
 {
     const struct setting *row = settings_find(key);
-    const bool path = row && row->type == SETTING_PATH && !word_find(row->choices, value);
+    char *end;
+    const double share = strtod(value, &end); // which is none
+    const bool number = isfinite(share) && end != value && !*end;
+    const bool path =
+        row && row->type == SETTING_PATH && !number && !word_find(row->choices, value);
     char *whole = path ? realpath(value, NULL) : NULL;
     return whole ? whole : xstrdup(value);
 }
