@@ -581,10 +581,12 @@ static int refuse_folder(const char *folder, struct err *err)
                        "train.keep is 1 or more while they are written",
                        folder);
     if (!model && has_file(folder, "training.json"))
-        return err_set(err,
-                       "'%s' holds a training that is not done, and no result yet (/job %s); what "
-                       "train.keep keeps of it can be loaded: %s/checkpoint-N",
-                       folder, folder, folder);
+        return err_set(
+            err,
+            "'%s' holds a training that has no result yet, or a sweep (/job %s): what can "
+            "be loaded are folders in it, checkpoint-N of what train.keep keeps, or the "
+            "values of the sweep",
+            folder, folder);
     return err_set(err,
                    "'%s' is not an adapter (it has no adapter_config.json and no "
                    "extra.safetensors)%s",

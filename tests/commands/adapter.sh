@@ -54,7 +54,7 @@ check "the former stays" 'select(.event == "answer").ids | tostring' "$(ids adap
 mkdir "$work/running"
 echo '{"state": "running"}' >"$work/running/training.json"
 lines "/load $llava" "/adapter load $work/running"
-check_has "a run that is not done" 'select(.event == "error").message' "holds a training that is not done"
+check_has "a run that is not done" 'select(.event == "error").message' "holds a training that has no result yet"
 lines "/load $llama" "/adapter load $lora" '/adapter unload' '/adapter show' '/adapter merge x'
 check_has "another model's is refused" 'select(.event == "error").message' "another model"
 
