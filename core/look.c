@@ -68,7 +68,8 @@ int look(struct graph *g, const struct tensor *x, enum site site, const struct s
     struct asked a = { .take = take, .self = self, .site = site, .args = *args, .x = *x };
     if (!g->backend->apart) return give(g, &a, x->data);
     if (g->looks && tensor_bytes(x) && ask(g, &a)) return graph_ok(g) ? 0 : -1;
-    void *host = graph_ok(g) ? malloc(tensor_bytes(x) + 1) : NULL;
+    looks_take(g); // in order
+    void *host = graph_ok(g) ? calloc(tensor_bytes(x) + 1, 1) : NULL;
     if (!host) {
         graph_fail(g, "out of memory: no room to look at %.1f MB", (double)tensor_bytes(x) / 1e6);
         return -1;
