@@ -339,7 +339,11 @@ static int fetch_shards(const struct checkpoint *c, const struct load_progress *
     if (!fits_memory(total)) return 0;
     for (int s = 0; s < c->shard_count; s++) {
         const struct safetensors *f = c->shards[s];
-        for (uint64_t at = 0; at < f->size && !is_hollow(f); at += FETCH_STEP) {
+        if (is_hollow(f)) {
+            done += f->size;
+            continue;
+        }
+        for (uint64_t at = 0; at < f->size; at += FETCH_STEP) {
             uint64_t size = f->size - at < FETCH_STEP ? f->size - at : FETCH_STEP;
             if (fetch((const char *)f->map + at, size, f->path, err) < 0) return -1;
             done += size;
