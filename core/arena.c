@@ -164,7 +164,9 @@ void arena_settle(struct arena *a)
 {
     if (a->host && a->host->used) return;
     if (a->backend->parts > 1) return; // each part has its own, and they grow (chunk_new)
-    if (a->used || a->reserved < a->peak + a->peak / 4 || a->reserved <= 2 * ARENA_CHUNK) return;
+    if (a->alone || a->used || a->reserved < a->peak + a->peak / 4 ||
+        a->reserved <= 2 * ARENA_CHUNK)
+        return;
     arena_release(a);
     arena_expect(a, a->peak + a->peak / 16); // what the next passes are longer
 }
