@@ -51,9 +51,11 @@ static bool ring_ready(struct ring *r)
     r->tried = true;
     for (int i = 0; i < PARTS; i++) {
         r->part[i] = pinned(PART);
-        if (!r->part[i] ||
-            cudaEventCreateWithFlags(&r->left[i], cudaEventDisableTiming) != cudaSuccess)
+        if (!r->part[i]) return false;
+        if (cudaEventCreateWithFlags(&r->left[i], cudaEventDisableTiming) != cudaSuccess) {
+            cudaGetLastError(); // no op failed: it is done without
             return false;
+        }
     }
     return r->there = true;
 }

@@ -60,8 +60,9 @@ int cuda_play(void *recorded)
     for (int i = 0; i < CUDA_PARTS_MOST; i++)
         if (r->scratch[i] != cuda_scratch_of(i)) return 1;
     const cudaError_t error = cudaGraphLaunch(r->run, cuda_stream());
-    if (error != cudaSuccess) return cuda_fail("playing: %s", cudaGetErrorString(error));
-    return cuda_started("playing");
+    if (error == cudaSuccess) return cuda_started("playing");
+    cudaGetLastError(); // it is told here: no later op failed
+    return cuda_fail("playing: %s", cudaGetErrorString(error));
 }
 
 void cuda_forget(void *recorded)
