@@ -1,6 +1,7 @@
 // kernels/cuda.cu -- the CUDA device: one GPU of the process, its memory and stream, the table.
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <map>
@@ -314,7 +315,8 @@ static int look_at_kernels(struct gpu *g, const struct cudaDeviceProp *p, char *
     struct cudaFuncAttributes made;
     const cudaError_t error = cudaFuncGetAttributes(&made, any_kernel);
     if (error == cudaSuccess) {
-        g->early = made.ptxVersion >= 90; // cuda_former() is empty in others
+        // cuda_former() is empty in others; and to find out whether an early start is at fault.
+        g->early = made.ptxVersion >= 90 && !getenv("VLMSH_CUDA_ORDERED");
         return 0;
     }
     cudaGetLastError();
