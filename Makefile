@@ -214,7 +214,7 @@ GPU_SUITES  := $(addprefix $(B)/tests/,families/goldens methods/norm_align metho
 GPU_TESTS    = $(GPU_PROGRAMS) $(if $(SANITIZER),,$(wildcard tests/cuda/*.sh))
 test-gpu: cuda $(B)/vlmsh $(GPU_PROGRAMS) $(if $(SANITIZER),,$(GPU_SUITES))
 	@if tools/gpu.sh; then VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" \
-	  TEST_UNDER="$(if $(SANITIZER),tools/sanitize.sh $(SANITIZER))" tests/run.sh $(GPU_TESTS); fi
+	  TEST_UNDER="$(if $(SANITIZER),tools/sanitize.sh $(SANITIZER))" $(if $(SANITIZER),TEST_TIMEOUT=7200) tests/run.sh $(GPU_TESTS); fi
 # The host runs what nvcc made of them (tests/cuda_ptx/); `make test` does for the most of it.
 test-ptx: $(B)/vlmsh $(CUDA_HOST_LIBRARY) $(PTX_CHECKS) $(PTX) $(GPU_PROGRAMS) $(UNIT_BIN)
 	@$(if $(NVCC),VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" TEST_PTX=all \

@@ -73,7 +73,11 @@ model() {
     [ -d "$folder/$1" ] && return
     local start=$SECONDS
     rm -rf "$folder/$1.part"
-    measure "$build/vlmsh" new --like "$1" "$folder/$1.part" >/dev/null && mv "$folder/$1.part" "$folder/$1" &&
+    if ! measure "$build/vlmsh" new --like "$1" "$folder/$1.part" >"$pieces/wrote"; then
+        tail -n 1 "$pieces/wrote"
+        return 1
+    fi
+    mv "$folder/$1.part" "$folder/$1" &&
         echo "$1: written in $((SECONDS - start)) s" >&2
 }
 
