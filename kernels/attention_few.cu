@@ -248,7 +248,7 @@ static __global__ void parts_kernel(float *part, const struct attention_call c,
     float *weights = query + HEADS * width; // [HEADS, part]
     float *sums = weights + HEADS * s.part; // [FEW_WARPS, HEADS, width]
     cuda_next_may_begin();
-    few_prefetch<K>(c, few_block_of(c, s));
+    few_prefetch<K>(c, few_block_of(c, s)); // what rows see comes from the host, by copies
     cuda_former();
     const struct few_block b = few_block_of(c, s);
     float *to = part + ((b.row * c.heads + b.head) * s.parts + blockIdx.x) * (width + 2);

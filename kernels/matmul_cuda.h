@@ -62,7 +62,7 @@ struct one_row {
     enum one_row_end end;
     struct one_row_place place;
     enum dtype dtype; // of all weights
-    bool early;       // no kernel just started writes the weights
+    bool early;       // none of the two kernels in front writes the weights
 };
 
 // 0, -1, or FUSED_NOT: nothing was computed, these weights cannot be read 16 bytes at a time.

@@ -6,9 +6,9 @@
 //        and what goes into the cache
 //
 // A warp has a pair of weight rows at a time (two of a weight, where heads are turned those that
-// are turned together; with silu one of each). It walks
-// along K in chunks: its lanes read 16 bytes each, side by side, AHEAD chunks of both rows before
-// the ones before them are multiplied: 4 KB a warp, 64 KB a multiprocessor. A block keeps x,
+// are turned together; with silu one of each). It walks along K in chunks: its lanes read 16 bytes
+// each, side by side, AHEAD chunks of both rows before the ones before them are multiplied: 4 KB a
+// warp, 64 KB a multiprocessor. A block keeps x,
 // widened and with its gain, in shared memory, in the order in which lanes read it; the root mean
 // square, the same for all of x, multiplies the sums in the end.
 //
