@@ -342,19 +342,30 @@ static __device__ inline void put_two(float *row, int e, int width, float one, f
     if (e + 1 < width) row[e + 1] = add ? row[e + 1] + two : two;
 }
 
+// The same rounded to bf16: `width` is even, and nothing is added.
+static __device__ inline void put_pair(uint16_t *at, float one, float two, bool)
+{
+    *reinterpret_cast<unsigned *>(at) = pack(one, two);
+}
+
+static __device__ inline void put_two(uint16_t *row, int e, int width, float one, float two, bool)
+{
+    if (e < width) put_pair(row + e, one, two, false);
+}
+
 // A warp's 16 rows i.. times factor (one for each of the lane's two rows) to y[rows, heads, width],
-// head h; added where `add`.
-template <int WIDE>
-static __device__ inline void put_rows(float *y, const float sum[WIDE / 8][4],
-                                       const float factor[2], int64_t i, int64_t rows, int64_t h,
-                                       int64_t heads, int width, bool add)
+// f32 or bf16, head h; added where `add`.
+template <int WIDE, typename T>
+static __device__ inline void put_rows(T *y, const float sum[WIDE / 8][4], const float factor[2],
+                                       int64_t i, int64_t rows, int64_t h, int64_t heads, int width,
+                                       bool add)
 {
     const int lane = lane_of();
     UNROLL
     for (int half = 0; half < 2; half++) {
         const int64_t r = i + lane / 4 + half * 8;
         if (r >= rows) continue;
-        float *to = y + (r * heads + h) * width;
+        T *to = y + (r * heads + h) * width;
         UNROLL
         for (int n = 0; n < WIDE / 8; n++) {
             const int e = n * 8 + lane % 4 * 2;
@@ -364,28 +375,6 @@ static __device__ inline void put_rows(float *y, const float sum[WIDE / 8][4],
                 put_pair(to + e, one, two, add);
             else
                 put_two(to, e, width, one, two, add);
-        }
-    }
-}
-
-// The same rounded to bf16; width is even.
-template <int WIDE>
-static __device__ inline void round_rows(uint16_t *y, const float sum[WIDE / 8][4],
-                                         const float factor[2], int64_t i, int64_t rows, int64_t h,
-                                         int64_t heads, int width)
-{
-    const int lane = lane_of();
-    UNROLL
-    for (int half = 0; half < 2; half++) {
-        const int64_t r = i + lane / 4 + half * 8;
-        if (r >= rows) continue;
-        uint16_t *to = y + (r * heads + h) * width;
-        UNROLL
-        for (int n = 0; n < WIDE / 8; n++) {
-            const int e = n * 8 + lane % 4 * 2;
-            if (e < width)
-                *reinterpret_cast<unsigned *>(to + e) =
-                    pack(sum[n][2 * half] * factor[half], sum[n][2 * half + 1] * factor[half]);
         }
     }
 }
