@@ -18,18 +18,21 @@ static constexpr int64_t LEAST = 32, MOST = 256, BLOCKS_EACH = 4;
 // recorded step (core/decoder_step.c) is given more keys than it sees, and must give the same bits.
 static constexpr int64_t STRETCH = 256;
 
+static constexpr int64_t COUNTED = 4096; // blocks of a part that can be counted
+
 // How the work is split.
 struct split {
     int part;      // keys of a block
     int heads;     // of a group that a block has together: 1, 2, 4, 8
     int together;  // blocks that share a group
     int64_t parts; // blocks that share the keys
+    bool join;     // the last of them puts the parts together
 };
 
 static struct split split_of(const struct attention_call *c)
 {
     const int group = (int)(c->heads / c->kv_heads);
-    struct split s = { .part = 0, .heads = 1, .together = 0, .parts = 0 };
+    struct split s = { .part = 0, .heads = 1, .together = 0, .parts = 0, .join = false };
     while (c->width <= WIDEST && s.heads < group && s.heads < 8) s.heads *= 2;
     s.together = (group + s.heads - 1) / s.heads;
     const int64_t blocks = c->tokens * c->kv_heads * s.together; // of each part
@@ -38,6 +41,7 @@ static struct split split_of(const struct attention_call *c)
     const int64_t keys = ((all + wanted - 1) / wanted + LEAST - 1) / LEAST * LEAST;
     s.part = (int)(keys < LEAST ? LEAST : keys < MOST ? keys : MOST);
     s.parts = (c->keys + s.part - 1) / s.part;
+    s.join = s.parts && blocks <= COUNTED;
     return s;
 }
 
@@ -208,7 +212,6 @@ static __device__ inline void few_join(const struct attention_call &c, const flo
 }
 
 // How many of the blocks that share some heads of a row are done; 0 again when all are.
-static constexpr unsigned COUNTED = 4096;
 static __device__ unsigned done[COUNTED];
 
 // Is the block the last one of `of`, so that it sees what all others wrote?
@@ -238,10 +241,10 @@ static __device__ inline void few_prefetch(const struct attention_call &c,
     }
 }
 
-// Of each part [N,H,parts]: m, s, out [width]. With `join` the last block puts them together.
+// Of each part [N,H,parts]: m, s, out [width]. The last block puts them together (s.join).
 template <typename K, int HEADS>
 static __global__ void parts_kernel(float *part, const struct attention_call c,
-                                    const struct split s, bool join)
+                                    const struct split s)
 {
     SHARED_MEMORY(float, query); // [HEADS, width]
     const int width = (int)c.width, warp = (int)threadIdx.x / WARP;
@@ -273,7 +276,7 @@ static __global__ void parts_kernel(float *part, const struct attention_call c,
         for (int w = 0; w < FEW_WARPS; w++) sum += sums[w * HEADS * width + e];
         to[e / width * head_step + 2 + e % width] = sum;
     }
-    if (join && last_of(&done[blockIdx.z * gridDim.y + blockIdx.y], gridDim.x))
+    if (s.join && last_of(&done[blockIdx.z * gridDim.y + blockIdx.y], gridDim.x))
         few_join<HEADS>(c, part, s.parts, b.row, b.head, b.heads);
 }
 
@@ -289,8 +292,7 @@ size_t attention_few_room(const struct attention_call *c)
 }
 
 template <typename K, int HEADS>
-static int run_parts(float *part, const struct attention_call *call, const struct split *split,
-                     bool join)
+static int run_parts(float *part, const struct attention_call *call, const struct split *split)
 {
     const struct attention_call c = *call;
     const struct split s = *split;
@@ -300,23 +302,23 @@ static int run_parts(float *part, const struct attention_call *call, const struc
                           ((size_t)(1 + FEW_WARPS) * (size_t)c.width + (size_t)s.part) *
                           sizeof(float);
     if (shared > SHARED_PLAIN && cuda_allow_shared("attention", kernel, shared) < 0) return -1;
-    return LAUNCH_EARLY(kernel, grid, FEW_THREADS, shared, part, c, s, join);
+    return LAUNCH_EARLY(kernel, grid, FEW_THREADS, shared, part, c, s);
 }
 
 template <typename K>
-static int run_heads(float *part, const struct attention_call *c, const struct split *s, bool join)
+static int run_heads(float *part, const struct attention_call *c, const struct split *s)
 {
-    return s->heads == 1   ? run_parts<K, 1>(part, c, s, join)
-           : s->heads == 2 ? run_parts<K, 2>(part, c, s, join)
-           : s->heads == 4 ? run_parts<K, 4>(part, c, s, join)
-                           : run_parts<K, 8>(part, c, s, join);
+    return s->heads == 1   ? run_parts<K, 1>(part, c, s)
+           : s->heads == 2 ? run_parts<K, 2>(part, c, s)
+           : s->heads == 4 ? run_parts<K, 4>(part, c, s)
+                           : run_parts<K, 8>(part, c, s);
 }
 
 template <typename T>
-static int run_width(float *part, const struct attention_call *c, const struct split *s, bool join)
+static int run_width(float *part, const struct attention_call *c, const struct split *s)
 {
-    return c->width % 4 ? run_heads<T>(part, c, s, join)
-                        : run_heads<typename four_of<T>::type>(part, c, s, join);
+    return c->width % 4 ? run_heads<T>(part, c, s)
+                        : run_heads<typename four_of<T>::type>(part, c, s);
 }
 
 int attention_few(const struct attention_call *call, float *part)
@@ -324,9 +326,8 @@ int attention_few(const struct attention_call *call, float *part)
     const struct attention_call c = *call;
     const struct split s = split_of(call);
     const auto run = c.dtype == DTYPE_BF16 ? run_width<uint16_t> : run_width<float>;
-    const bool join = s.parts && c.tokens * c.kv_heads * s.together <= COUNTED;
-    if (s.parts && run(part, call, &s, join) < 0) return -1;
-    if (join) return 0;
+    if (s.parts && run(part, call, &s) < 0) return -1;
+    if (s.join) return 0;
     return LAUNCH(join_kernel, dim3((unsigned)c.tokens, (unsigned)c.heads), FEW_THREADS, 0, part,
                   s.parts, c);
 }
