@@ -31,7 +31,6 @@ static constexpr int SIXTEEN = 16; // rows of a, columns of a, rows of b
 
 #ifdef __CUDACC__
 
-#define UNROLL _Pragma("unroll")
 #define ROLLED _Pragma("unroll 1")
 
 static __device__ inline void multiply(float c[4], const unsigned a[4], const unsigned b[2])
@@ -94,7 +93,6 @@ static __device__ inline float power_of_two(float x)
 }
 
 #else
-#define UNROLL
 #define ROLLED
 #include "tensor_cores.h"
 

@@ -4,6 +4,7 @@
 // A block of threads has a tile of y and walks along K; a part of both sides lies in shared memory
 // as f32. Tensor cores are not used: it is there so that odd shapes are computed at all.
 #include "kernels/matmul_cuda.h"
+#include "kernels/pack_cuda.h"
 
 static constexpr int TILE = 64, DEEP = 16, OWN = 4, ACROSS = TILE / OWN;
 static constexpr int THREADS = ACROSS * ACROSS;
@@ -27,10 +28,7 @@ static __device__ void put(const struct lt_product &p, int64_t row, int64_t colu
     if (p.add) x += number_at(p.y, at, p.y_dtype);
     if (p.bias) x += p.bias[column];
     if (p.gelu) x = x / (1 + expf(-1.5957691216f * (x + 0.044715f * x * x * x))); // as in gelu.cu
-    if (p.y_dtype == DTYPE_F32)
-        static_cast<float *>(p.y)[at] = x;
-    else
-        static_cast<uint16_t *>(p.y)[at] = to_bf16(x);
+    put_number(p.y, at, x, p.y_dtype);
 }
 
 static __global__ void __launch_bounds__(THREADS) product_kernel(const struct lt_product p)
