@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "kernels/cuda_library.h"
+
 enum {
     PAGE = 4096, // in front of each block: its size
     SMALL = 1 << 20
@@ -65,7 +67,7 @@ static const char *dry_describe(void)
 
 static size_t dry_scratch(void)
 {
-    return scratch_most + (like_gpu ? (size_t)32 << 20 : 0); // of cuBLASLt
+    return scratch_most + (like_gpu ? CUDA_WORKSPACE : 0);
 }
 
 void backend_dry_reset(bool gpu)
@@ -91,11 +93,10 @@ static int need(int64_t numbers)
 // On a GPU: both sides of a product as bf16, where they are not; or some rows of b as f32.
 static int need_there(const struct tensor *a, const struct tensor *b, enum matmul_mode mode)
 {
-    enum { WIDENED = 1 << 24 };
     const int64_t count = tensor_count(b);
     if (mode == MATMUL_BF16)
         return need((tensor_count(a) + (b->dtype == DTYPE_BF16 ? 0 : count)) / 2);
-    return b->dtype == DTYPE_F32 ? 0 : need(count < WIDENED ? count : WIDENED);
+    return b->dtype == DTYPE_F32 ? 0 : need(count < CUDA_WIDENED ? count : CUDA_WIDENED);
 }
 
 static int64_t panels(void)

@@ -201,16 +201,11 @@ const void *cuda_scratch_of(int part)
     return gpus[part].scratch;
 }
 
-size_t cuda_scratch_held(void)
-{
-    size_t held = 0;
-    for (int i = 0; i < device.count; i++) held += gpus[i].scratch_size;
-    return held;
-}
-
 static size_t working_memory(void)
 {
-    return cuda_scratch_held() + (size_t)device.count * MATMUL_WORKSPACE;
+    size_t held = (size_t)device.count * CUDA_WORKSPACE;
+    for (int i = 0; i < device.count; i++) held += gpus[i].scratch_size;
+    return held;
 }
 
 void cuda_broke(const char *what, cudaError_t error)

@@ -35,7 +35,6 @@ int cuda_part(void);
 void *cuda_alloc(size_t bytes);
 // Memory for one op, until the next op takes some; NULL when there is none (the failure is noted).
 void *cuda_scratch(size_t bytes);
-size_t cuda_scratch_held(void);
 const void *cuda_scratch_of(int part); // where it lies now; NULL: none
 // Notes why an op failed; returns -1.
 int cuda_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

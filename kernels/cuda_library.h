@@ -12,6 +12,9 @@
 #define CUDA_LIBRARY_SYMBOL "vlmsh_cuda_library"
 
 enum { CUDA_PARTS_MOST = 16 };
+// What products take beside their sides: bytes that cuBLASLt works in, on each part; and numbers of
+// a weight that are f32 at a time, where that is not what it is stored as (MATMUL_F32).
+enum { CUDA_WORKSPACE = 32 << 20, CUDA_WIDENED = 1 << 24 };
 
 // One GPU, without starting anything on it.
 struct cuda_gpu {

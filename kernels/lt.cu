@@ -47,9 +47,9 @@ int matmul_open(void)
     const int part = cuda_part();
     const cublasStatus_t status = cublasLtCreate(&lt.of[part].handle);
     if (status != CUBLAS_STATUS_SUCCESS) return failed("start", status);
-    lt.of[part].workspace = cuda_alloc(MATMUL_WORKSPACE);
+    lt.of[part].workspace = cuda_alloc(CUDA_WORKSPACE);
     if (lt.of[part].workspace) return 0;
-    return cuda_fail("out of memory: %d MB for matrix products", MATMUL_WORKSPACE >> 20);
+    return cuda_fail("out of memory: %d MB for matrix products", CUDA_WORKSPACE >> 20);
 }
 
 // The largest power of two that the address is a multiple of.
@@ -122,7 +122,7 @@ static cublasStatus_t plan_choose(struct plan *p)
 {
     cublasLtMatmulPreference_t wish;
     cublasLtMatmulHeuristicResult_t found;
-    const uint64_t room = MATMUL_WORKSPACE;
+    const uint64_t room = CUDA_WORKSPACE;
     int count = 0;
     cublasStatus_t s = cublasLtMatmulPreferenceCreate(&wish);
     if (s != CUBLAS_STATUS_SUCCESS) return s;
@@ -205,7 +205,7 @@ int lt_multiply(const struct lt_product *p)
     if (p->bias) set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
     status = cublasLtMatmul(lt.of[key.part].handle, plan->operation, &one, p->b.data, plan->first,
                             p->a.data, plan->second, &kept, p->y, plan->result, p->y, plan->result,
-                            &plan->algorithm, lt.of[key.part].workspace, MATMUL_WORKSPACE, stream);
+                            &plan->algorithm, lt.of[key.part].workspace, CUDA_WORKSPACE, stream);
     plan->refused = refuses(status);
     if (plan->refused) return product_plain(p);
     return status == CUBLAS_STATUS_SUCCESS ? cuda_started("cublasLt") : failed("multiply", status);

@@ -8,8 +8,6 @@
 #include "kernels/matmul_cuda.h"
 #include "kernels/pack_cuda.h"
 
-static constexpr int64_t BLOCK_NUMBERS = 1 << 24; // widened weights at a time: 64 MB
-
 static __global__ void narrow_kernel(uint16_t *y, const void *x, int64_t n, enum dtype dtype)
 {
     FOR_EACH(i, n) y[i] = to_bf16(number_at(x, i, dtype));
@@ -59,7 +57,7 @@ static int multiply_bf16(struct lt_product p)
 // what lies beside them (bias, y) is as aligned in each block as in the first.
 static int64_t block_rows(int64_t k)
 {
-    const int64_t rows = k < BLOCK_NUMBERS ? BLOCK_NUMBERS / k : 1;
+    const int64_t rows = k < CUDA_WIDENED ? CUDA_WIDENED / k : 1;
     return rows > 64 ? rows / 64 * 64 : rows;
 }
 

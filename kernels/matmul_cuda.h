@@ -9,8 +9,7 @@ extern "C" {
 #include "kernels/fused.h"
 }
 
-// Makes cuBLASLt ready, which works in so much memory of its own; 0 or -1 with the failure noted.
-static constexpr int MATMUL_WORKSPACE = 32 << 20;
+// Makes cuBLASLt ready; 0 or -1 with the failure noted.
 int matmul_open(void);
 
 static constexpr int64_t FEW_ROWS = 8; // up to here a product reads the weights directly
