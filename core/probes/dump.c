@@ -223,7 +223,6 @@ static bool keep_one(struct dump *d, const struct tap *tap, const char *name,
     const bool turned = tap->source == TAP_HEADS_FIRST;
     int64_t shape[TENSOR_MAX_RANK];
     if (tap->source == TAP_ROWS) return keep_rows(d, name, x);
-    if (tap->source == TAP_ALIVE) return keep_alive(d, name, args);
     memcpy(shape, x->shape, sizeof shape);
     if (turned) shape[0] = x->shape[1], shape[1] = x->shape[0];
     struct tensor *t = keep(d, name, x->dtype, x->rank, shape);
@@ -232,15 +231,17 @@ static bool keep_one(struct dump *d, const struct tap *tap, const char *name,
     return t;
 }
 
+static const char no_room[] = "out of memory: no room to keep %s for the dump";
+
 static int dump_take(void *self, enum site site, const struct site_args *args, struct err *err)
 {
     struct dump *d = self;
     char name[TAP_NAME_SIZE];
     for (int t = 0; tap_at(t); t++) {
-        if (tap_at(t)->site != site) continue;
+        if (tap_at(t)->site != site || tap_at(t)->source == TAP_ALIVE) continue;
         tap_name(tap_at(t), args->layer, args->picture, name);
         if (wanted(d, name) && !keep_one(d, tap_at(t), name, args))
-            return err_set(err, "out of memory: no room to keep %s for the dump", name);
+            return err_set(err, no_room, name);
     }
     return 0;
 }
@@ -248,10 +249,22 @@ static int dump_take(void *self, enum site site, const struct site_args *args, s
 static int dump_run(void *self, struct graph *g, enum site site, struct site_args *args)
 {
     struct dump *d = self;
+    const struct tensor *x = NULL; // what the site's taps look at
+    char name[TAP_NAME_SIZE];
     if (site == SITE_STEP_LOGITS) d->prompt_done = true;
-    if (site == SITE_STEP_LOGITS && !wanted(d, "step.logits")) return 0;
-    if (site == SITE_VISUAL && args->x == args->v) return 0; // TAP_CHANGED
-    return look(g, site == SITE_VALUES ? args->v : args->x, site, args, dump_take, d);
+    for (int t = 0; tap_at(t); t++) {
+        const struct tap *tap = tap_at(t);
+        if (tap->site != site || (tap->source == TAP_CHANGED && args->x == args->v)) continue;
+        tap_name(tap, args->layer, args->picture, name);
+        if (!wanted(d, name)) continue;
+        if (tap->source != TAP_ALIVE) {
+            x = tap->source == TAP_HEADS_FIRST ? args->v : args->x;
+        } else if (!keep_alive(d, name, args)) {
+            graph_fail(g, no_room, name);
+            return -1;
+        }
+    }
+    return x ? look(g, x, site, args, dump_take, d) : 0;
 }
 
 struct hook dump_hook(struct dump *d)
