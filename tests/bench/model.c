@@ -13,6 +13,7 @@
 #include "core/engine.h"
 #include "core/new_model.h"
 #include "tests/bench/limits.h"
+#include "tests/bench/must.h"
 
 enum { PROMPT = 576, TOKENS = 25, ROUNDS = 5 };
 
@@ -31,13 +32,6 @@ static void hear(void *self, const struct event *e)
     m->prefill[m->round] = e->answer->prefill_s;
     // The first token comes with the prefill.
     m->token[m->round] = e->answer->decode_s / (double)(e->answer->count - 1);
-}
-
-static void must(int status, const struct err *err)
-{
-    if (status == 0) return;
-    fprintf(stderr, "%s\n", err->text);
-    exit(1);
 }
 
 // One round: the prompt, then TOKENS tokens, in an empty conversation.

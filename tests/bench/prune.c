@@ -15,6 +15,7 @@
 #include "core/random.h"
 #include "core/splice.h"
 #include "tests/bench/limits.h"
+#include "tests/bench/must.h"
 
 enum { VISUAL = 576, TEXT = 64, BEFORE = 32, N = VISUAL + TEXT, LAYER = 2, TOKENS = 8, ROUNDS = 7 };
 
@@ -30,13 +31,6 @@ struct bench {
     struct arena step;
     struct tensor visual; // [VISUAL, D]
 };
-
-static void must(int status, const struct err *err)
-{
-    if (status == 0) return;
-    fprintf(stderr, "%s\n", err->text);
-    exit(1);
-}
 
 // CPU seconds of all threads: other programs on the machine disturb them less than the clock.
 static double cpu_seconds(void)

@@ -21,15 +21,9 @@
 #include "core/tape.h"
 #include "core/train/loss.h"
 #include "tests/bench/limits.h"
+#include "tests/bench/must.h"
 
 enum { ROUNDS = 3 };
-
-static void must(int status, const struct err *err)
-{
-    if (status == 0) return;
-    fprintf(stderr, "%s\n", err->text);
-    exit(1);
-}
 
 // Processor time of all threads: on a machine that others use too it says more than the clock.
 static double processor_seconds(void)

@@ -14,6 +14,7 @@
 #include "core/splice.h"
 #include "tests/bench/gpu/gpu.h"
 #include "tests/bench/limits.h"
+#include "tests/bench/must.h"
 
 enum { VISUAL = 576, TEXT = 64, BEFORE = 32, LAYER = 2, ROUNDS = 15 };
 
@@ -27,13 +28,6 @@ struct bench {
     struct sequence prompt;
     float *logits;
 };
-
-static void must(int status, const struct err *err)
-{
-    if (status == 0) return;
-    fprintf(stderr, "%s\n", err->text);
-    exit(1);
-}
 
 static void bench_open(struct bench *b, const char *folder, int64_t visual)
 {
