@@ -174,7 +174,7 @@ static int multiply(void *y, enum dtype dtype, const uint16_t *x, int64_t n,
                                   .k = tensor_row(w->w),
                                   .row = m,
                                   .bias = floats(w->bias),
-                                  .add = add,
+                                  .addend = add ? y : nullptr,
                                   .gelu = false };
     return lt_multiply(&p);
 }
@@ -376,7 +376,7 @@ static int fused_gelu_cuda(const struct fused_gelu *p)
                                         .k = k,
                                         .row = m,
                                         .bias = floats(p->w.bias),
-                                        .add = false,
+                                        .addend = nullptr,
                                         .gelu = true };
     if (!lt_can(&product)) return FUSED_NOT;
     return matmul_narrow(x, p->x->data, n * k, DTYPE_F32) < 0 ? -1 : lt_multiply(&product);

@@ -162,7 +162,7 @@ int matmul_dx_cuda(struct tensor *dx, const struct tensor *dy, const struct tens
                                   .k = k,
                                   .row = m,
                                   .bias = nullptr,
-                                  .add = true };
+                                  .addend = dx->data };
     if (mode == MATMUL_BF16) return multiply_bf16(p);
     return w->dtype == DTYPE_F32 ? lt_multiply(&p) : dx_widened(&p);
 }
@@ -184,6 +184,6 @@ int matmul_dw_cuda(struct tensor *dw, struct tensor *dbias, const struct tensor 
                                   .k = rows,
                                   .row = m,
                                   .bias = nullptr,
-                                  .add = true };
+                                  .addend = dw->data };
     return mode == MATMUL_BF16 ? multiply_bf16(p) : lt_multiply(&p);
 }

@@ -78,16 +78,17 @@ struct lt_side {
     int64_t line; // numbers from one vector (turned: line of K) to the next; 0: no gap
 };
 
-// y[n,m] = a[n,K] b[m,K]^T (+ bias[m]) (+ y); y is f32, or bf16 without bias. gelu: the tanh form
-// of that, with bias.
+// y[n,m] = a[n,K] b[m,K]^T (+ bias[m]) (+ addend[n,m]); y is f32, or bf16 without bias. gelu: the
+// tanh form of that, with bias.
 struct lt_product {
     void *y;
     enum dtype y_dtype; // DTYPE_F32, which is 0, or DTYPE_BF16
     struct lt_side a, b;
     int64_t n, m, k;
-    int64_t row;       // numbers from one row of y to the next
-    const float *bias; // or NULL
-    bool add, gelu;
+    int64_t row;        // numbers from one row of y, and of addend, to the next
+    const float *bias;  // or NULL
+    const void *addend; // of y's dtype, may be y; or NULL
+    bool gelu;
 };
 
 // By cuBLASLt if it has an algorithm for it, else by product_plain.
