@@ -111,7 +111,7 @@ static int dry_matmul(struct tensor *y, const struct tensor *x, const struct ten
 }
 
 static int dry_matmul_dx(struct tensor *dx, const struct tensor *dy, const struct tensor *w,
-                         enum matmul_mode mode)
+                         bool add, enum matmul_mode mode)
 {
     return like_gpu ? need_there(dy, w, mode) : need(tensor_count(dy) + panels());
 }
