@@ -12,7 +12,7 @@ extern "C" {
 // Makes cuBLASLt ready; 0 or -1 with the failure noted.
 int matmul_open(void);
 
-static constexpr int64_t FEW_ROWS = 8; // up to here a product reads the weights directly
+static constexpr int64_t FEW_ROWS = CUDA_FEW_ROWS; // in gemv.cu
 
 // y[rows,M] = x[rows,K] w[M,K]^T + bias, rows <= FEW_ROWS; w of any float dtype. (gemv.cu)
 int matmul_few(float *y, const float *x, const struct tensor *w, const float *bias, int64_t rows);
