@@ -181,7 +181,7 @@ cuda-check: build/cuda/$(CUDA_ARCH)/libvlmsh_cuda.so
 define CUDA_RULE
 build/cuda/$(1)/%.o: kernels/%.cu
 	@mkdir -p $$(@D)
-	$$(call say,NVCC) $$(NVCC) $$(CUDA_CXX) -O3 -lineinfo $(call CUDA_CODE,$(1)) -Werror all-warnings \
+	$$(call say,NVCC) $$(NVCC) $$(CUDA_CXX) -O3 -lineinfo $(call CUDA_CODE,$(1)) $$(if $$(filter 1,$$(WERROR)),-Werror all-warnings) \
 	  -Xcompiler -fPIC,-fvisibility=hidden,$$(CUDA_WARN) -MD -MP -c -o $$@ $$<
 build/cuda/$(1)/libvlmsh_cuda.so: $(call CUDA_OBJ,$(1))
 	$$(call say,NVCC) $$(NVCC) -shared -o $$@ $$^ -lcublasLt
