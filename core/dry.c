@@ -2,7 +2,7 @@
 //
 // Ops that take working memory of their own note about how much that is. On the CPU a matrix
 // product packs one of its sides, attention backward holds a head's keys and values a few times; a
-// GPU rounds the sides of both to bf16 first (kernels/matmul.cu, kernels/attention_mma*.cu).
+// GPU rounds the sides of both first (kernels/matmul.cu, kernels/attention_mma*.cu).
 #include "core/dry.h"
 
 #include <stdint.h>
@@ -90,12 +90,12 @@ static int need(int64_t numbers)
     return 0;
 }
 
-// On a GPU: both sides of a product as bf16, where they are not; or some rows of b as f32.
-static int need_there(const struct tensor *a, const struct tensor *b, enum matmul_mode mode)
+// On a GPU: both sides of a product as `dtype`, where they are not; or some rows of b as f32.
+static int need_there(const struct tensor *a, const struct tensor *b, enum dtype dtype,
+                      enum matmul_mode mode)
 {
     const int64_t count = tensor_count(b);
-    if (mode == MATMUL_BF16)
-        return need((tensor_count(a) + (b->dtype == DTYPE_BF16 ? 0 : count)) / 2);
+    if (mode == MATMUL_BF16) return need((tensor_count(a) + (b->dtype == dtype ? 0 : count)) / 2);
     return b->dtype == DTYPE_F32 ? 0 : need(count < CUDA_WIDENED ? count : CUDA_WIDENED);
 }
 
@@ -107,13 +107,14 @@ static int64_t panels(void)
 static int dry_matmul(struct tensor *y, const struct tensor *x, const struct tensor *w,
                       const struct tensor *bias, enum matmul_mode mode)
 {
-    return like_gpu ? need_there(x, w, mode) : need(tensor_count(x) + panels());
+    return like_gpu ? need_there(x, w, cuda_rounded_dtype(w), mode)
+                    : need(tensor_count(x) + panels());
 }
 
 static int dry_matmul_dx(struct tensor *dx, const struct tensor *dy, const struct tensor *w,
                          bool add, enum matmul_mode mode)
 {
-    return like_gpu ? need_there(dy, w, mode) : need(tensor_count(dy) + panels());
+    return like_gpu ? need_there(dy, w, DTYPE_BF16, mode) : need(tensor_count(dy) + panels());
 }
 
 static int dry_matmul_dw(struct tensor *dw, struct tensor *dbias, const struct tensor *dy,
@@ -121,7 +122,7 @@ static int dry_matmul_dw(struct tensor *dw, struct tensor *dbias, const struct t
 {
     enum { BLOCK = 2048 }; // columns of dy at a time
     const int64_t m = tensor_row(dy);
-    if (like_gpu) return need_there(dy, x, mode);
+    if (like_gpu) return need_there(dy, x, DTYPE_BF16, mode);
     return need(dy->shape[0] * (m < BLOCK ? m : BLOCK) + panels());
 }
 
@@ -169,7 +170,8 @@ static int dry_fused_qkv(const struct fused_qkv *p)
 {
     const int64_t n = p->h->shape[0], kv = n * p->wk.w->shape[0];
     if (!rounded(n, p->wq.w, p->mode) || !rounded(n, p->wk.w, p->mode) ||
-        !rounded(n, p->wv.w, p->mode))
+        !rounded(n, p->wv.w, p->mode) || p->wk.w->dtype != p->wq.w->dtype ||
+        p->wv.w->dtype != p->wq.w->dtype)
         return FUSED_NOT;
     return need(2 * kv + halves(tensor_count(p->h)));
 }
@@ -189,7 +191,8 @@ static int dry_fused_ffn(const struct fused_ffn *p)
 {
     const int64_t n = p->h->shape[0], wide = p->kept_gate ? (p->y ? 1 : 0) : 2;
     if (p->gate.bias || p->up.bias || !rounded(n, p->gate.w, p->mode) ||
-        !rounded(n, p->up.w, p->mode) || !rounded(n, p->down.w, p->mode))
+        !rounded(n, p->up.w, p->mode) || !rounded(n, p->down.w, p->mode) ||
+        p->up.w->dtype != p->gate.w->dtype || p->down.w->dtype != p->gate.w->dtype)
         return FUSED_NOT;
     return need(halves(tensor_count(p->h) + wide * n * p->gate.w->shape[0]));
 }

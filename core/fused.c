@@ -17,13 +17,14 @@ static bool trained(const struct linear *w)
     return w->weight.grad || w->bias.grad;
 }
 
-// Of one row a tape would need forms that do not go back.
+// Of one row and of f16 weights a tape would need forms that do not go back.
 static bool usable(const struct graph *g, const struct tensor *h, const struct linear *const w[],
                    int count)
 {
     if (!g->backend->fused || !graph_ok(g) || !h || (g->tape && h->shape[0] == 1)) return false;
     for (int i = 0; i < count; i++)
-        if (w[i]->lora || (g->tape && trained(w[i]))) return false;
+        if (w[i]->lora || (g->tape && (trained(w[i]) || w[i]->weight.dtype == DTYPE_F16)))
+            return false;
     return true;
 }
 

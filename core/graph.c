@@ -16,7 +16,8 @@ static const char *const matmul_modes[] = { "auto", "f32", "bf16", NULL };
 const struct setting compute_settings[] = {
     { "compute.matmul", SETTING_CHOICE, 0, 0, "auto", NULL, matmul_modes, STALE_KV,
       "Arithmetic of matrix products and attention: f32, or bf16 where the device multiplies it "
-      "(faster, rounded); auto is f32 on the CPU, bf16 on a GPU." },
+      "(faster, rounded; a GPU multiplies f16 weights as f16); auto is f32 on the CPU, bf16 on a "
+      "GPU." },
     { 0 },
 };
 

@@ -22,7 +22,7 @@ struct attention_call {
     enum dtype dtype;                             // of k and v: f32, or bf16 (not for gradients)
     int64_t tokens, heads, keys, kv_heads, width; // N, H, P, Hkv, d
     float *stats; // [H,N,2] highest score and sum of e^(score - highest); NULL: not wanted
-    bool rounded; // y is bf16: of attention_mma alone
+    enum dtype y_dtype; // f32; of attention_mma alone bf16 or f16 too
 };
 
 static inline struct attention_call attention_call_of(const struct tensor *q,
@@ -45,7 +45,7 @@ static inline struct attention_call attention_call_of(const struct tensor *q,
              .kv_heads = k->shape[1],
              .width = q->shape[2],
              .stats = nullptr,
-             .rounded = false };
+             .y_dtype = DTYPE_F32 };
 }
 
 // y and stats where they are wanted: in tiles (attention.cu); a few rows, or heads of any width,

@@ -149,9 +149,12 @@ static __device__ inline void write_rows(struct rows<WIDE, MANY> *r, const struc
             if (c.lse && at < c.a.tokens && lane_of() % 4 == 0)
                 c.lse[h * c.a.tokens + at] = sum == 0 ? INFINITY : r->high[m][half] + log2f(sum);
         }
-        if (c.a.y && c.a.rounded)
+        if (c.a.y && c.a.y_dtype == DTYPE_BF16)
             put_rows<WIDE>(reinterpret_cast<uint16_t *>(c.a.y), r->out[m], share, i + m * 16,
                            c.a.tokens, h, c.a.heads, (int)c.a.width, false);
+        else if (c.a.y && c.a.y_dtype == DTYPE_F16)
+            put_rows<WIDE>(reinterpret_cast<struct half_number *>(c.a.y), r->out[m], share,
+                           i + m * 16, c.a.tokens, h, c.a.heads, (int)c.a.width, false);
         else if (c.a.y)
             put_rows<WIDE>(c.a.y, r->out[m], share, i + m * 16, c.a.tokens, h, c.a.heads,
                            (int)c.a.width, false);

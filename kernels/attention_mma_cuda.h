@@ -342,19 +342,29 @@ static __device__ inline void put_two(float *row, int e, int width, float one, f
     if (e + 1 < width) row[e + 1] = add ? row[e + 1] + two : two;
 }
 
-// The same rounded to bf16: `width` is even, and nothing is added.
+// The same rounded to bf16, or to f16: `width` is even, and nothing is added.
 static __device__ inline void put_pair(uint16_t *at, float one, float two, bool)
 {
     *reinterpret_cast<unsigned *>(at) = pack(one, two);
 }
 
-static __device__ inline void put_two(uint16_t *row, int e, int width, float one, float two, bool)
+struct half_number {
+    uint16_t bits;
+};
+
+static __device__ inline void put_pair(struct half_number *at, float one, float two, bool)
+{
+    *reinterpret_cast<unsigned *>(at) = pack_half(one, two);
+}
+
+template <typename T>
+static __device__ inline void put_two(T *row, int e, int width, float one, float two, bool)
 {
     if (e < width) put_pair(row + e, one, two, false);
 }
 
 // A warp's 16 rows i.. times factor (one for each of the lane's two rows) to y[rows, heads, width],
-// f32 or bf16, head h; added where `add`.
+// f32, bf16 or f16, head h; added where `add`.
 template <int WIDE, typename T>
 static __device__ inline void put_rows(T *y, const float sum[WIDE / 8][4], const float factor[2],
                                        int64_t i, int64_t rows, int64_t h, int64_t heads, int width,

@@ -14,7 +14,9 @@
 #include "kernels/tensor.h"
 
 // How a matrix product may compute: exactly as f32 (weights widened), or with both sides rounded to
-// bf16 and f32 sums where the device multiplies bf16 (elsewhere as MATMUL_F32).
+// bf16 and f32 sums where the device multiplies bf16 (elsewhere as MATMUL_F32). A GPU leaves f16
+// weights as they are on the way forward and rounds what it multiplies with them to f16, numbers
+// beyond +-65504 to that: also in products that follow one another in one call (kernels/fused.h).
 enum matmul_mode { MATMUL_F32, MATMUL_BF16 };
 
 // erf: 0.5 x (1 + erf(x/sqrt 2)); tanh: the tanh approximation; quick: x sigmoid(1.702 x).

@@ -254,12 +254,43 @@ __device__ inline uint16_t to_bf16(float x)
 
 __device__ inline float from_f16(uint16_t x)
 {
+#ifdef __CUDA_ARCH__
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+    return y;
+#else
     const unsigned sign = (unsigned)(x & 0x8000) << 16, rest = x & 0x7fff;
     if (rest >= 0x7c00) // infinity, NaN
         return __uint_as_float(sign | 0x7f800000 | (rest & 0x3ff) << 13);
     if (rest >= 0x400) return __uint_as_float(sign | ((rest << 13) + (112u << 23)));
     const float tiny = (float)rest * 0x1p-24f; // denormal
     return sign ? -tiny : tiny;
+#endif
+}
+
+// The largest number of f16 in the place of larger ones, with their sign; NaN stays NaN.
+static constexpr float F16_MOST = 65504;
+
+__device__ inline float within_f16(float x)
+{
+    return fabsf(x) > F16_MOST ? copysignf(F16_MOST, x) : x;
+}
+
+// The nearest, ties to even; never infinite.
+__device__ inline uint16_t to_f16(float x)
+{
+    const float near = within_f16(x);
+#ifdef __CUDA_ARCH__
+    uint16_t y;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(near));
+    return y;
+#else
+    const unsigned u = __float_as_uint(near), sign = u >> 16 & 0x8000, rest = u & 0x7fffffff;
+    if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00);
+    if (rest < 0x38800000) // denormal: beside 0.5 a unit of f32 is one of theirs
+        return (uint16_t)(sign | (__float_as_uint(fabsf(near) + 0.5f) - 0x3f000000));
+    return (uint16_t)(sign | ((rest + 0xfff + (rest >> 13 & 1) - (112u << 23)) >> 13));
+#endif
 }
 
 // Number i of an array of f32, f16 or bf16.

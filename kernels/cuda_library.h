@@ -13,10 +13,16 @@
 
 enum { CUDA_FEW_ROWS = 8 }; // up to here a product reads the weights directly
 
-// Are n rows multiplied with w as bf16, by the fused forms too?
+// What x is rounded to for a product with w in MATMUL_BF16; w too, where it is f32.
+static inline enum dtype cuda_rounded_dtype(const struct tensor *w)
+{
+    return w->dtype == DTYPE_F16 ? DTYPE_F16 : DTYPE_BF16;
+}
+
+// Are n rows, rounded, multiplied with w as it lies, by the fused forms too?
 static inline bool cuda_multiplies_rounded(int64_t n, const struct tensor *w, int mode)
 {
-    return n > CUDA_FEW_ROWS && mode == MATMUL_BF16 && w->dtype == DTYPE_BF16 &&
+    return n > CUDA_FEW_ROWS && mode == MATMUL_BF16 && w->dtype != DTYPE_F32 &&
            tensor_row(w) % 4 == 0;
 }
 

@@ -3,12 +3,13 @@
 //   one row:    qkv:  norm, three products, rope and the cache's new row in one kernel
 //               add:  product added to h in one kernel, as behind attention
 //               ffn:  norm, two products, silu in one kernel; product added to h in one
-//   many rows:  the same with cuBLASLt between: what it reads is written as bf16 by the kernel in
-//               front, gate and up are never f32 in memory, and h is added by the product itself.
+//   many rows:  the same with cuBLASLt between: what it reads is written by the kernel in front as
+//               bf16, or f16 where the weights are that; gate and up are never f32 in memory, and h
+//               is added by the product itself.
 //   the way back of many rows: gradients are rounded to bf16 once, by the kernel that has them; the
 //               products to x add up in one place, from which the norm's kernel adds to dh.
 //
-// Rows between, MATMUL_F32 and other weights than bf16 for many rows are left to the ops.
+// Rows between, MATMUL_F32 and f32 weights for many rows are left to the ops. f16 goes no way back.
 #include "kernels/attention_cuda.h"
 #include "kernels/columns_cuda.h"
 #include "kernels/matmul_cuda.h"
@@ -18,7 +19,8 @@ static constexpr int THREADS = 256;
 
 // --- small kernels -------------------------------------------------------------------------------
 
-// y (bf16) = rmsnorm(x) * gain, a block a row; n is a multiple of 4.
+// y = rmsnorm(x) * gain, a block a row; n is a multiple of 4.
+template <bool HALF>
 static __global__ void norm_narrow_kernel(uint16_t *y, const float *x, const float *gain, int64_t n,
                                           float eps)
 {
@@ -26,7 +28,7 @@ static __global__ void norm_narrow_kernel(uint16_t *y, const float *x, const flo
     cuda_former();
     const float4 *from = reinterpret_cast<const float4 *>(x + (int64_t)blockIdx.x * n);
     const float4 *by = reinterpret_cast<const float4 *>(gain);
-    struct bf16_4 *to = reinterpret_cast<struct bf16_4 *>(y + (int64_t)blockIdx.x * n);
+    struct four_shorts *to = reinterpret_cast<struct four_shorts *>(y + (int64_t)blockIdx.x * n);
     float squares = 0;
     for (int64_t i = threadIdx.x; i < n / 4; i += THREADS) {
         const float4 v = from[i];
@@ -35,11 +37,11 @@ static __global__ void norm_narrow_kernel(uint16_t *y, const float *x, const flo
     const float s = 1 / sqrtf(block_sum(squares) / (float)n + eps);
     for (int64_t i = threadIdx.x; i < n / 4; i += THREADS) {
         const float4 v = from[i], g = by[i];
-        to[i] = narrow4({ v.x * s * g.x, v.y * s * g.y, v.z * s * g.z, v.w * s * g.w });
+        to[i] = narrow4<HALF>({ v.x * s * g.x, v.y * s * g.y, v.z * s * g.z, v.w * s * g.w });
     }
 }
 
-// What becomes bf16 needs no more than the GPU's own functions give.
+// What is rounded needs no more than the GPU's own functions give.
 static __device__ inline float times_sigmoid(float x, float of)
 {
 #ifdef __CUDA_ARCH__
@@ -49,23 +51,31 @@ static __device__ inline float times_sigmoid(float x, float of)
 #endif
 }
 
-static __device__ inline uint16_t silu_times(uint16_t gate, uint16_t up)
+// A product that cuBLASLt wrote. What was beyond f16 is infinite there: the largest number stands
+// for it, where transformers computing in f16 goes on with infinities and NaNs.
+template <bool HALF> static __device__ inline float product_of(uint16_t x)
 {
-    const float g = from_bf16(gate);
-    return to_bf16(times_sigmoid(g, g) * from_bf16(up));
+    return HALF ? within_f16(from_f16(x)) : from_bf16(x);
 }
 
-// y = silu(gate) * up, bf16, four at a time; y may be gate.
-static __global__ void swiglu_narrow_kernel(struct bf16_4 *y, const struct bf16_4 *gate,
-                                            const struct bf16_4 *up, int64_t fours)
+template <bool HALF> static __device__ inline uint16_t silu_times(uint16_t gate, uint16_t up)
+{
+    const float g = product_of<HALF>(gate);
+    return to_short<HALF>(times_sigmoid(g, g) * product_of<HALF>(up));
+}
+
+// y = silu(gate) * up, four at a time; y may be gate.
+template <bool HALF>
+static __global__ void swiglu_narrow_kernel(struct four_shorts *y, const struct four_shorts *gate,
+                                            const struct four_shorts *up, int64_t fours)
 {
     cuda_next_may_begin();
     cuda_former();
     FOR_EACH(i, fours)
     {
-        const struct bf16_4 g = gate[i], u = up[i];
-        y[i] = { silu_times(g.x, u.x), silu_times(g.y, u.y), silu_times(g.z, u.z),
-                 silu_times(g.w, u.w) };
+        const struct four_shorts g = gate[i], u = up[i];
+        y[i] = { silu_times<HALF>(g.x, u.x), silu_times<HALF>(g.y, u.y), silu_times<HALF>(g.z, u.z),
+                 silu_times<HALF>(g.w, u.w) };
     }
 }
 
@@ -79,15 +89,15 @@ static __device__ inline void silu_back(uint16_t *gate, uint16_t *up, uint16_t d
 }
 
 // The same of all, four at a time.
-static __global__ void swiglu_back_narrow_kernel(struct bf16_4 *gate, struct bf16_4 *up,
-                                                 const struct bf16_4 *dy, int64_t fours)
+static __global__ void swiglu_back_narrow_kernel(struct four_shorts *gate, struct four_shorts *up,
+                                                 const struct four_shorts *dy, int64_t fours)
 {
     cuda_next_may_begin();
     cuda_former();
     FOR_EACH(i, fours)
     {
-        struct bf16_4 g = gate[i], u = up[i];
-        const struct bf16_4 d = dy[i];
+        struct four_shorts g = gate[i], u = up[i];
+        const struct four_shorts d = dy[i];
         silu_back(&g.x, &u.x, d.x);
         silu_back(&g.y, &u.y, d.y);
         silu_back(&g.z, &u.z, d.z);
@@ -119,8 +129,8 @@ static __device__ inline void put_some(void *data, int64_t i, const struct sever
     else if constexpr (COUNT == 1)
         put_number(data, i, s.x[0], dtype);
     else
-        *reinterpret_cast<struct bf16_4 *>(static_cast<uint16_t *>(data) + i) =
-            narrow4({ s.x[0], s.x[1], s.x[2], s.x[3] });
+        *reinterpret_cast<struct four_shorts *>(static_cast<uint16_t *>(data) + i) =
+            narrow4<false>({ s.x[0], s.x[1], s.x[2], s.x[3] });
 }
 
 // Elements i.. of a head and those half a head on, turned or as they are.
@@ -174,7 +184,7 @@ static bool aligned(const void *p)
     return (uintptr_t)p % 16 == 0;
 }
 
-// Are n rows of x with k numbers multiplied with these weights by cuBLASLt as bf16?
+// Are n rows of x with k numbers, rounded, multiplied with these weights by cuBLASLt?
 static bool many(int64_t n, const void *x, const struct fused_linear *w, int mode)
 {
     return cuda_multiplies_rounded(n, w->w, mode) && aligned(x);
@@ -185,22 +195,24 @@ static struct one_row_part part(const struct fused_linear *w, void *y)
     return { w->w->data, y, floats(w->bias), w->w->shape[0] };
 }
 
-static int norm_narrow(uint16_t *y, const struct tensor *h, const struct tensor *gain, float eps)
+static int norm_narrow(uint16_t *y, enum dtype dtype, const struct tensor *h,
+                       const struct tensor *gain, float eps)
 {
     const int64_t width = tensor_count(gain);
-    return LAUNCH_EARLY(norm_narrow_kernel, (size_t)h->shape[0], THREADS, 0, y, floats(h),
-                        floats(gain), width, eps);
+    const auto kernel = dtype == DTYPE_F16 ? norm_narrow_kernel<true> : norm_narrow_kernel<false>;
+    return LAUNCH_EARLY(kernel, (size_t)h->shape[0], THREADS, 0, y, floats(h), floats(gain), width,
+                        eps);
 }
 
-// y (of `dtype`) = x w^T + bias + addend (may be NULL), x [n,K] bf16.
+// y (of `dtype`) = x w^T + bias + addend (may be NULL), x [n,K] of w's dtype.
 static int multiply(void *y, enum dtype dtype, const uint16_t *x, int64_t n,
                     const struct fused_linear *w, const void *addend)
 {
     const int64_t m = w->w->shape[0];
     const struct lt_product p = { .y = y,
                                   .y_dtype = dtype,
-                                  .a = { x, DTYPE_BF16, false, 0 },
-                                  .b = { w->w->data, DTYPE_BF16, false, 0 },
+                                  .a = { x, w->w->dtype, false, 0 },
+                                  .b = { w->w->data, w->w->dtype, false, 0 },
                                   .n = n,
                                   .m = m,
                                   .k = tensor_row(w->w),
@@ -269,11 +281,12 @@ static int place(const struct fused_qkv *p, const float *k, const float *v)
 }
 
 // Where the values' product may write itself: among the others, if they become one block of rows
-// and need no rounding that a bias would come behind.
+// and need no rounding that a bias would come behind, or that the product does not do.
 static void *values_place(const struct fused_qkv *p)
 {
     const struct tensor *v = p->v;
-    if (p->first < 0 || (v->dtype != DTYPE_F32 && p->wv.bias)) return nullptr;
+    const bool rounds = v->dtype != DTYPE_F32;
+    if (p->first < 0 || (rounds && (p->wv.bias || p->wv.w->dtype != v->dtype))) return nullptr;
     return static_cast<char *>(v->data) + (size_t)(p->first * tensor_row(v)) * dtype_size(v->dtype);
 }
 
@@ -299,7 +312,7 @@ static int qkv_one(const struct fused_qkv *p)
 static int qkv_many(const struct fused_qkv *p, uint16_t *x, float *k, float *v)
 {
     const int64_t n = p->h->shape[0];
-    if (norm_narrow(x, p->h, p->gain, p->eps) < 0) return -1;
+    if (norm_narrow(x, p->wq.w->dtype, p->h, p->gain, p->eps) < 0) return -1;
     if (multiply(p->q->data, DTYPE_F32, x, n, &p->wq, nullptr) < 0) return -1;
     if (multiply(k, DTYPE_F32, x, n, &p->wk, nullptr) < 0) return -1;
     void *to = values_place(p);
@@ -314,7 +327,8 @@ static int fused_qkv_cuda(const struct fused_qkv *p)
     const int64_t kv = n * p->k->shape[1] * p->k->shape[2];
     const bool all = many(n, floats(p->h), &p->wq, p->mode) &&
                      many(n, floats(p->gain), &p->wk, p->mode) &&
-                     many(n, floats(p->gain), &p->wv, p->mode);
+                     many(n, floats(p->gain), &p->wv, p->mode) &&
+                     p->wk.w->dtype == p->wq.w->dtype && p->wv.w->dtype == p->wq.w->dtype;
     if (n == 1) return qkv_one(p);
     if (!all) return FUSED_NOT;
     char *scratch = static_cast<char *>(
@@ -382,7 +396,7 @@ static int fused_add_cuda(const struct fused_add *p)
     }
     if (!many(n, floats(p->x), &p->w, p->mode)) return FUSED_NOT;
     uint16_t *x = static_cast<uint16_t *>(cuda_scratch((size_t)(n * k) * sizeof *x));
-    if (!x || matmul_narrow(x, p->x->data, n * k, DTYPE_F32) < 0) return -1;
+    if (!x || matmul_narrow(x, p->w.w->dtype, p->x->data, n * k, DTYPE_F32) < 0) return -1;
     return multiply(p->y->data, DTYPE_F32, x, n, &p->w, p->h->data);
 }
 
@@ -394,7 +408,7 @@ static int fused_attend_cuda(const struct fused_attend *p)
     uint16_t *y = static_cast<uint16_t *>(cuda_scratch((size_t)tensor_count(p->q) * sizeof *y));
     if (!y) return -1;
     c.y = reinterpret_cast<float *>(y);
-    c.rounded = true;
+    c.y_dtype = p->w.w->dtype;
     if (attention_mma(&c, nullptr) < 0) return -1;
     return multiply(p->h->data, DTYPE_F32, y, n, &p->w, p->h->data);
 }
@@ -435,15 +449,18 @@ static int ffn_many(const struct fused_ffn *p, uint16_t *x, uint16_t *gate, uint
                     uint16_t *act)
 {
     const int64_t n = p->h->shape[0], fours = n * tensor_row(p->down.w) / 4;
-    if (norm_narrow(x, p->h, p->gain, p->eps) < 0 ||
-        multiply(gate, DTYPE_BF16, x, n, &p->gate, nullptr) < 0 ||
-        multiply(up, DTYPE_BF16, x, n, &p->up, nullptr) < 0)
+    const enum dtype dtype = p->gate.w->dtype;
+    const auto swiglu =
+        dtype == DTYPE_F16 ? swiglu_narrow_kernel<true> : swiglu_narrow_kernel<false>;
+    if (norm_narrow(x, dtype, p->h, p->gain, p->eps) < 0 ||
+        multiply(gate, dtype, x, n, &p->gate, nullptr) < 0 ||
+        multiply(up, dtype, x, n, &p->up, nullptr) < 0)
         return -1;
     if (!p->y) return 0;
-    if (LAUNCH_EARLY(swiglu_narrow_kernel, blocks_for(fours, THREADS), THREADS, 0,
-                     reinterpret_cast<struct bf16_4 *>(act),
-                     reinterpret_cast<const struct bf16_4 *>(gate),
-                     reinterpret_cast<const struct bf16_4 *>(up), fours) < 0)
+    if (LAUNCH_EARLY(swiglu, blocks_for(fours, THREADS), THREADS, 0,
+                     reinterpret_cast<struct four_shorts *>(act),
+                     reinterpret_cast<const struct four_shorts *>(gate),
+                     reinterpret_cast<const struct four_shorts *>(up), fours) < 0)
         return -1;
     return multiply(p->y->data, DTYPE_F32, act, n, &p->down, p->h->data);
 }
@@ -451,7 +468,9 @@ static int ffn_many(const struct fused_ffn *p, uint16_t *x, uint16_t *gate, uint
 static int fused_ffn_cuda(const struct fused_ffn *p)
 {
     const int64_t n = p->h->shape[0], width = p->h->shape[1], inner = tensor_row(p->down.w);
-    const bool plain = !p->gate.bias && !p->up.bias; // a bias of a bf16 result would be bf16
+    // A bias of a rounded result would be rounded.
+    const bool plain = !p->gate.bias && !p->up.bias && p->up.w->dtype == p->gate.w->dtype &&
+                       p->down.w->dtype == p->gate.w->dtype;
     const bool all = plain && many(n, floats(p->h), &p->gate, p->mode) &&
                      many(n, floats(p->gain), &p->up, p->mode) &&
                      many(n, floats(p->h), &p->down, p->mode);
@@ -474,11 +493,12 @@ static int ffn_back(const struct fused_ffn_back *p, uint16_t *dy, uint16_t *dact
     const int64_t n = p->h->shape[0], width = p->h->shape[1], fours = tensor_count(p->kept_up) / 4;
     auto *gate = static_cast<uint16_t *>(p->kept_gate->data);
     auto *up = static_cast<uint16_t *>(p->kept_up->data);
-    if (matmul_narrow(dy, p->dy->data, n * width, DTYPE_F32) < 0 ||
+    if (matmul_narrow(dy, DTYPE_BF16, p->dy->data, n * width, DTYPE_F32) < 0 ||
         multiply_back(dact, DTYPE_BF16, dy, p->down, n, nullptr) < 0 ||
         LAUNCH_EARLY(swiglu_back_narrow_kernel, blocks_for(fours, THREADS), THREADS, 0,
-                     reinterpret_cast<struct bf16_4 *>(gate), reinterpret_cast<struct bf16_4 *>(up),
-                     reinterpret_cast<const struct bf16_4 *>(dact), fours) < 0 ||
+                     reinterpret_cast<struct four_shorts *>(gate),
+                     reinterpret_cast<struct four_shorts *>(up),
+                     reinterpret_cast<const struct four_shorts *>(dact), fours) < 0 ||
         multiply_back(dx, DTYPE_F32, gate, p->gate, n, nullptr) < 0 ||
         multiply_back(dx, DTYPE_F32, up, p->up, n, dx) < 0)
         return -1;
@@ -510,8 +530,8 @@ static int fused_gelu_cuda(const struct fused_gelu *p)
     if (!x) return -1;
     const struct lt_product product = { .y = floats(p->y),
                                         .y_dtype = DTYPE_F32,
-                                        .a = { x, DTYPE_BF16, false, 0 },
-                                        .b = { p->w.w->data, DTYPE_BF16, false, 0 },
+                                        .a = { x, p->w.w->dtype, false, 0 },
+                                        .b = { p->w.w->data, p->w.w->dtype, false, 0 },
                                         .n = n,
                                         .m = m,
                                         .k = k,
@@ -520,7 +540,9 @@ static int fused_gelu_cuda(const struct fused_gelu *p)
                                         .addend = nullptr,
                                         .gelu = true };
     if (!lt_can(&product)) return FUSED_NOT;
-    return matmul_narrow(x, p->x->data, n * k, DTYPE_F32) < 0 ? -1 : lt_multiply(&product);
+    return matmul_narrow(x, p->w.w->dtype, p->x->data, n * k, DTYPE_F32) < 0
+               ? -1
+               : lt_multiply(&product);
 }
 
 const struct fused fused_cuda = { .qkv = fused_qkv_cuda,

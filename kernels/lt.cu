@@ -63,7 +63,7 @@ static uint32_t alignment(const void *p)
 
 static cudaDataType_t type_of(enum dtype dtype)
 {
-    return dtype == DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F; // half is rounded to bf16 before
+    return dtype == DTYPE_BF16 ? CUDA_R_16BF : dtype == DTYPE_F16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
 static void plan_release(struct plan *p)

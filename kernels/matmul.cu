@@ -1,24 +1,28 @@
 // kernels/matmul.cu -- y[N,M] = x[N,K] w[M,K]^T + bias[M], and back.
 //
 // Few rows read the weights directly (gemv.cu). Many rows go to cuBLASLt (lt.cu): with MATMUL_BF16
-// both sides are rounded to bf16 and summed in f32; with MATMUL_F32 weights are widened, a block of
-// rows at a time, and multiplied as f32. What is rounded or widened lies in scratch. What cuBLASLt
-// refuses is still computed (product.cu).
+// both sides are rounded to bf16, or x to f16 where the weights are that, and summed in f32; with
+// MATMUL_F32 weights are widened, a block of rows at a time, and multiplied as f32. What is rounded
+// or widened lies in scratch. What cuBLASLt refuses is still computed (product.cu).
+//
+// On the way back f16 weights are rounded to bf16 too: gradients leave the range of f16.
 #include "kernels/columns_cuda.h"
 #include "kernels/matmul_cuda.h"
 #include "kernels/pack_cuda.h"
 
+template <bool HALF>
 static __global__ void narrow_kernel(uint16_t *y, const void *x, int64_t n, enum dtype dtype)
 {
-    FOR_EACH(i, n) y[i] = to_bf16(number_at(x, i, dtype));
+    FOR_EACH(i, n) y[i] = to_short<HALF>(number_at(x, i, dtype));
 }
 
 // Of f32, four at a time.
-static __global__ void narrow4_kernel(struct bf16_4 *y, const float4 *x, int64_t n)
+template <bool HALF>
+static __global__ void narrow4_kernel(struct four_shorts *y, const float4 *x, int64_t n)
 {
     cuda_next_may_begin();
     cuda_former();
-    FOR_EACH(i, n) y[i] = narrow4(x[i]);
+    FOR_EACH(i, n) y[i] = narrow4<HALF>(x[i]);
 }
 
 static __global__ void widen_numbers_kernel(float *y, const void *x, int64_t n, enum dtype dtype)
@@ -26,30 +30,35 @@ static __global__ void widen_numbers_kernel(float *y, const void *x, int64_t n, 
     FOR_EACH(i, n) y[i] = number_at(x, i, dtype);
 }
 
-int matmul_narrow(uint16_t *y, const void *x, int64_t n, enum dtype dtype)
+template <bool HALF> static int narrow(uint16_t *y, const void *x, int64_t n, enum dtype from)
 {
-    if (n && dtype == DTYPE_F32 && n % 4 == 0 && (uintptr_t)x % 16 == 0)
-        return LAUNCH_EARLY(narrow4_kernel, blocks_for(n / 4, EACH), EACH, 0,
-                            reinterpret_cast<struct bf16_4 *>(y), static_cast<const float4 *>(x),
-                            n / 4);
-    return n ? LAUNCH(narrow_kernel, blocks_for(n, EACH), EACH, 0, y, x, n, dtype) : 0;
+    if (n && from == DTYPE_F32 && n % 4 == 0 && (uintptr_t)x % 16 == 0)
+        return LAUNCH_EARLY(narrow4_kernel<HALF>, blocks_for(n / 4, EACH), EACH, 0,
+                            reinterpret_cast<struct four_shorts *>(y),
+                            static_cast<const float4 *>(x), n / 4);
+    return n ? LAUNCH(narrow_kernel<HALF>, blocks_for(n, EACH), EACH, 0, y, x, n, from) : 0;
 }
 
-// Both sides as bf16; b as it lies where it is bf16 already.
-static int multiply_bf16(struct lt_product p)
+int matmul_narrow(uint16_t *y, enum dtype to, const void *x, int64_t n, enum dtype from)
 {
-    const int64_t a = p.n * p.k, b = p.b.dtype == DTYPE_BF16 ? 0 : p.m * p.k;
+    return to == DTYPE_F16 ? narrow<true>(y, x, n, from) : narrow<false>(y, x, n, from);
+}
+
+// Both sides as `dtype`; b as it lies where it is that already.
+static int multiply_rounded(struct lt_product p, enum dtype dtype)
+{
+    const int64_t a = p.n * p.k, b = p.b.dtype == dtype ? 0 : p.m * p.k;
     char *scratch = static_cast<char *>(cuda_scratch((size_t)(a + b) * sizeof(uint16_t) + 512));
     if (!scratch) return -1;
     uint16_t *left = scratch_take<uint16_t>(&scratch, a);
-    if (matmul_narrow(left, p.a.data, a, p.a.dtype) < 0) return -1;
+    if (matmul_narrow(left, dtype, p.a.data, a, p.a.dtype) < 0) return -1;
     p.a.data = left;
     if (b) {
         uint16_t *right = scratch_take<uint16_t>(&scratch, b);
-        if (matmul_narrow(right, p.b.data, b, p.b.dtype) < 0) return -1;
+        if (matmul_narrow(right, dtype, p.b.data, b, p.b.dtype) < 0) return -1;
         p.b.data = right;
     }
-    p.a.dtype = p.b.dtype = DTYPE_BF16;
+    p.a.dtype = p.b.dtype = dtype;
     return lt_multiply(&p);
 }
 
@@ -116,7 +125,7 @@ int matmul_cuda(struct tensor *y, const struct tensor *x, const struct tensor *w
                                   .k = k,
                                   .row = m,
                                   .bias = floats(bias) };
-    if (mode == MATMUL_BF16) return multiply_bf16(p);
+    if (mode == MATMUL_BF16) return multiply_rounded(p, cuda_rounded_dtype(w));
     return w->dtype == DTYPE_F32 ? lt_multiply(&p) : multiply_widened(&p);
 }
 
@@ -164,7 +173,7 @@ int matmul_dx_cuda(struct tensor *dx, const struct tensor *dy, const struct tens
                                   .row = m,
                                   .bias = nullptr,
                                   .addend = add ? dx->data : nullptr };
-    if (mode == MATMUL_BF16) return multiply_bf16(p);
+    if (mode == MATMUL_BF16) return multiply_rounded(p, DTYPE_BF16);
     return w->dtype == DTYPE_F32 ? lt_multiply(&p) : dx_widened(&p);
 }
 
@@ -186,5 +195,5 @@ int matmul_dw_cuda(struct tensor *dw, struct tensor *dbias, const struct tensor 
                                   .row = m,
                                   .bias = nullptr,
                                   .addend = dw->data };
-    return mode == MATMUL_BF16 ? multiply_bf16(p) : lt_multiply(&p);
+    return mode == MATMUL_BF16 ? multiply_rounded(p, DTYPE_BF16) : lt_multiply(&p);
 }

@@ -17,8 +17,8 @@ static constexpr int64_t FEW_ROWS = CUDA_FEW_ROWS; // in gemv.cu
 // y[rows,M] = x[rows,K] w[M,K]^T + bias, rows <= FEW_ROWS; w of any float dtype. (gemv.cu)
 int matmul_few(float *y, const float *x, const struct tensor *w, const float *bias, int64_t rows);
 
-// y[n] = x rounded to bf16. (matmul.cu)
-int matmul_narrow(uint16_t *y, const void *x, int64_t n, enum dtype dtype);
+// y[n] = x rounded to bf16 or f16. (matmul.cu)
+int matmul_narrow(uint16_t *y, enum dtype to, const void *x, int64_t n, enum dtype from);
 
 extern const struct fused fused_cuda; // fused.cu
 
@@ -78,11 +78,11 @@ struct lt_side {
     int64_t line; // numbers from one vector (turned: line of K) to the next; 0: no gap
 };
 
-// y[n,m] = a[n,K] b[m,K]^T (+ bias[m]) (+ addend[n,m]); y is f32, or bf16 without bias. gelu: the
-// tanh form of that, with bias.
+// y[n,m] = a[n,K] b[m,K]^T (+ bias[m]) (+ addend[n,m]); y is f32, or without bias what the
+// sides are too: beyond its range f16 is infinite. gelu: the tanh form of that, with bias.
 struct lt_product {
     void *y;
-    enum dtype y_dtype; // DTYPE_F32, which is 0, or DTYPE_BF16
+    enum dtype y_dtype; // DTYPE_F32, which is 0, or that of both sides
     struct lt_side a, b;
     int64_t n, m, k;
     int64_t row;        // numbers from one row of y, and of addend, to the next

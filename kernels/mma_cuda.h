@@ -84,6 +84,14 @@ static __device__ inline unsigned pack(float low, float high)
     return both;
 }
 
+// The same as f16, never infinite.
+static __device__ inline unsigned pack_half(float low, float high)
+{
+    unsigned both;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(within_f16(high)), "f"(within_f16(low)));
+    return both;
+}
+
 // 2^x, with an error of two units in the last place; 0 for -infinity.
 static __device__ inline float power_of_two(float x)
 {
@@ -99,6 +107,11 @@ static __device__ inline float power_of_two(float x)
 static inline unsigned pack(float low, float high)
 {
     return to_bf16(low) | (unsigned)to_bf16(high) << 16;
+}
+
+static inline unsigned pack_half(float low, float high)
+{
+    return to_f16(low) | (unsigned)to_f16(high) << 16;
 }
 
 static inline float power_of_two(float x)

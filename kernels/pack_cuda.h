@@ -18,31 +18,40 @@ __device__ inline uint4 load_once(const void *from)
 #endif
 }
 
-// Four numbers rounded to bf16.
-struct alignas(8) bf16_4 {
+// A number of two bytes: f16 if HALF, else bf16.
+template <bool HALF> __device__ inline float from_short(uint16_t x)
+{
+    return HALF ? from_f16(x) : from_bf16(x);
+}
+
+template <bool HALF> __device__ inline uint16_t to_short(float x)
+{
+    return HALF ? to_f16(x) : to_bf16(x);
+}
+
+struct alignas(8) four_shorts {
     uint16_t x, y, z, w;
 };
 
-__device__ inline struct bf16_4 narrow4(float4 v)
+template <bool HALF> __device__ inline struct four_shorts narrow4(float4 v)
 {
-    return { to_bf16(v.x), to_bf16(v.y), to_bf16(v.z), to_bf16(v.w) };
+    return { to_short<HALF>(v.x), to_short<HALF>(v.y), to_short<HALF>(v.z), to_short<HALF>(v.w) };
 }
 
-// x becomes number i of an array of f32 or bf16.
+// x becomes number i of an array of f32, f16 or bf16.
 __device__ inline void put_number(void *data, int64_t i, float x, enum dtype dtype)
 {
     if (dtype == DTYPE_F32)
         static_cast<float *>(data)[i] = x;
     else
-        static_cast<uint16_t *>(data)[i] = to_bf16(x);
+        static_cast<uint16_t *>(data)[i] = dtype == DTYPE_F16 ? to_f16(x) : to_bf16(x);
 }
 
-// A number of two bytes.
 template <bool HALF> struct shorts {
     uint16_t bits;
     __device__ float value() const
     {
-        return HALF ? from_f16(bits) : from_bf16(bits);
+        return from_short<HALF>(bits);
     }
 };
 

@@ -1,5 +1,5 @@
 // kernels/product.cu -- the products that cuBLASLt has no algorithm for: any widths, any alignment,
-// both sides f32 or bf16.
+// both sides f32, f16 or bf16.
 //
 // A block of threads has a tile of y and walks along K; a part of both sides lies in shared memory
 // as f32. Tensor cores are not used: it is there so that odd shapes are computed at all.

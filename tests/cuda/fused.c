@@ -71,7 +71,7 @@ static void check_add(int64_t n, int64_t k, int64_t m, enum dtype dtype, enum ma
     struct pair w = pair_weights(dtype, m, k, 3), bias = pair_noise(1, m, 0, 0, 4);
     struct tensor y = noise_tensor(2, n, m, 0, 5);
     const bool packs = k % (16 / (int64_t)dtype_size(dtype)) == 0;
-    const bool many = n > 8 && mode == MATMUL_BF16 && dtype == DTYPE_BF16 && k % 4 == 0;
+    const bool many = n > 8 && mode == MATMUL_BF16 && dtype != DTYPE_F32 && k % 4 == 0;
     const struct fused_add p = {
         &h.on[1], &h.on[1], &x.on[1], { &w.on[1], &bias.on[1] }, (int)mode
     };
@@ -92,7 +92,7 @@ static void check_gelu(int64_t n, int64_t k, int64_t m, enum gelu_form form, enu
 {
     struct pair x = pair_noise(2, n, k, 0, 1), y = pair_noise(2, n, m, 0, 2);
     struct pair w = pair_weights(dtype, m, k, 3), bias = pair_noise(1, m, 0, 0, 4);
-    const bool many = n > 8 && mode == MATMUL_BF16 && dtype == DTYPE_BF16 && k % 4 == 0;
+    const bool many = n > 8 && mode == MATMUL_BF16 && dtype != DTYPE_F32 && k % 4 == 0;
     const struct fused_gelu p = {
         &y.on[1], &x.on[1], { &w.on[1], &bias.on[1] }, (int)form, (int)mode
     };
@@ -121,7 +121,7 @@ static void check_ffn(int64_t n, int64_t d, int64_t inner, enum dtype dtype, enu
     const int64_t unit = 16 / (int64_t)dtype_size(dtype);
     const bool packs = d % unit == 0 && inner % unit == 0;
     const bool many =
-        n > 8 && mode == MATMUL_BF16 && dtype == DTYPE_BF16 && d % 4 == 0 && inner % 4 == 0;
+        n > 8 && mode == MATMUL_BF16 && dtype != DTYPE_F32 && d % 4 == 0 && inner % 4 == 0;
     const struct fused_ffn p = { .y = &h.on[1],
                                  .h = &h.on[1],
                                  .gain = &gain.on[1],
@@ -138,8 +138,10 @@ static void check_ffn(int64_t n, int64_t d, int64_t inner, enum dtype dtype, enu
         DONE(cpu->matmul(&y, &a, &down.on[0], &bias.on[0], MATMUL_F32));
         DONE(cpu->add(&h.on[0], &h.on[0], &y));
     }
-    // Each of the inner numbers is a product of two sums over d.
-    pair_compare("fused FFN", &h, 2 * room(mode, n, inner) * sqrt((double)d), 1e-5);
+    // Each of the inner numbers is a product of two sums over d. Noise of f16 is about 1.5: the
+    // numbers are larger, what is rounded off them is a smaller part.
+    const double size = dtype == DTYPE_F16 ? 4 : 1;
+    pair_compare("fused FFN", &h, 2 * size * room(mode, n, inner) * sqrt((double)d), 1e-5);
     free(x.data);
     free(y.data);
     free(a.data);
@@ -159,7 +161,7 @@ static void check_attend(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim
     struct pair last = pair_integers(n, 1, 4, keys + 2);
     struct tensor a = noise_tensor(3, n, heads, dim, 7), y = noise_tensor(2, n, d, 0, 8);
     const float scale = 1 / sqrtf((float)dim);
-    const bool can = n > 8 && mode == MATMUL_BF16 && dtype == DTYPE_BF16 && cache == DTYPE_BF16 &&
+    const bool can = n > 8 && mode == MATMUL_BF16 && dtype != DTYPE_F32 && cache == DTYPE_BF16 &&
                      dim % 8 == 0 && dim <= 128;
     if (cache == DTYPE_BF16) k = pair_bf16(&k), v = pair_bf16(&v);
     const struct fused_attend p = { .h = &h.on[1],
@@ -200,7 +202,7 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
     struct pair q = pair_room(3, n, heads, dim), k = pair_noise(3, keys, kv_heads, dim, 9);
     struct pair v = pair_noise(3, keys, kv_heads, dim, 10);
     struct tensor x = noise_tensor(2, n, d, 0, 11), y = noise_tensor(3, n, kv_heads, dim, 12);
-    const bool many = n > 8 && mode == MATMUL_BF16 && dtype == DTYPE_BF16;
+    const bool many = n > 8 && mode == MATMUL_BF16 && dtype != DTYPE_F32;
     const bool biased =
         !known || cache == DTYPE_F32; // rounded values that are not go straight there
     const double unit = cache == DTYPE_BF16 ? 0x1p-7 : 1e-5; // two sums may round to neighbours
@@ -266,6 +268,75 @@ static void fused_forms_equal_the_ops(void **state)
             check_qkv(n, 3, 1, 16, dtype, mode, DTYPE_BF16, known);
         }
     }
+}
+
+// --- f16 -----------------------------------------------------------------------------------------
+
+// [rows,columns] of f16 that are all `bits`.
+static struct pair halves(int64_t rows, int64_t columns, uint16_t bits)
+{
+    struct tensor t = tensor_of(DTYPE_F16, 2, rows, columns, 0);
+    for (int64_t i = 0; i < rows * columns; i++) ((uint16_t *)t.data)[i] = bits;
+    return pair_of(t);
+}
+
+static struct pair all_of(int rank, int64_t a, int64_t b, float x)
+{
+    struct tensor t = tensor_of(DTYPE_F32, rank, a, b, 0);
+    for (int64_t i = 0; i < tensor_count(&t); i++) ((float *)t.data)[i] = x;
+    return pair_of(t);
+}
+
+// 1 + 2^-10 and 1 + 2^-9 are numbers of f16 and would be 1 as bf16.
+static void half_is_multiplied_as_half(void **state)
+{
+    const int64_t n = 9, k = 16, m = 8;
+    struct pair x = all_of(2, n, k, 1 + 0x1p-9f), w = halves(m, k, 0x3c01);
+    struct pair y = pair_room(2, n, m, 0);
+    DONE(cpu->matmul(&y.on[0], &x.on[0], &w.on[0], NULL, MATMUL_F32));
+    DONE(gpu->matmul(&y.on[1], &x.on[1], &w.on[1], NULL, MATMUL_BF16));
+    pair_compare("matmul of f16", &y, 0, 1e-7);
+    struct pair h = all_of(2, n, m, 1);
+    DONE(gpu->fused->add(
+        &(struct fused_add){ &h.on[1], &h.on[1], &x.on[1], { &w.on[1], NULL }, MATMUL_BF16 }));
+    DONE(cpu->add(&h.on[0], &h.on[0], &y.on[0]));
+    pair_compare("fused add of f16", &h, 0, 1e-7);
+    pairs_release();
+}
+
+// What is beyond f16 counts as its largest number: no infinity and no NaN comes from it.
+static void half_has_no_infinity(void **state)
+{
+    enum { N = 9, D = 8 };
+    const float most = 65504;
+    // x is 1000. gate: +inf, -inf, +inf, 0 ..; up: 1, +inf, +inf, +inf, 0 ..
+    struct pair h = all_of(2, N, D, 1), gain = all_of(1, D, 0, 1000), big = all_of(2, N, D, -1e9f);
+    struct pair y = pair_room(2, N, D, 0);
+    struct tensor weights[3];
+    static const uint16_t gates[D] = { 0x5640, 0xd640, 0x5640 };       // 100, -100, 100
+    static const uint16_t ups[D] = { 0x0819, 0x5640, 0x5640, 0x5640 }; // 1/8000, 100 ..
+    for (int i = 0; i < 3; i++) weights[i] = tensor_of(DTYPE_F16, 2, D, D, 0);
+    for (int i = 0; i < D * D; i++) {
+        ((uint16_t *)weights[0].data)[i] = gates[i / D];
+        ((uint16_t *)weights[1].data)[i] = ups[i / D];
+        ((uint16_t *)weights[2].data)[i] = i / D == i % D ? 0x3c00 : 0; // 1
+    }
+    struct pair gate = pair_of(weights[0]), up = pair_of(weights[1]), down = pair_of(weights[2]);
+    DONE(gpu->matmul(&y.on[1], &big.on[1], &down.on[1], NULL, MATMUL_BF16));
+    for (int i = 0; i < N * D; i++) ((float *)y.on[0].data)[i] = -most;
+    pair_compare("matmul beyond f16", &y, 0, 0);
+    DONE(gpu->fused->ffn(&(struct fused_ffn){ .y = &h.on[1],
+                                              .h = &h.on[1],
+                                              .gain = &gain.on[1],
+                                              .eps = 0,
+                                              .gate = { &gate.on[1], NULL },
+                                              .up = { &up.on[1], NULL },
+                                              .down = { &down.on[1], NULL },
+                                              .mode = MATMUL_BF16 }));
+    for (int i = 0; i < N * D; i++)
+        ((float *)h.on[0].data)[i] = i % D == 0 || i % D == 2 ? 1 + most : 1;
+    pair_compare("fused FFN beyond f16", &h, 0, 1e-3);
+    pairs_release();
 }
 
 // --- recordings ----------------------------------------------------------------------------------
@@ -361,6 +432,8 @@ int main(void)
         cmocka_unit_test(one_row_of_any_width),
         cmocka_unit_test(one_row_beside_little_shared_memory),
         cmocka_unit_test(fused_forms_equal_the_ops),
+        cmocka_unit_test(half_is_multiplied_as_half),
+        cmocka_unit_test(half_has_no_infinity),
         cmocka_unit_test(recorded_ops_run_again),
         cmocka_unit_test(what_cannot_be_recorded_is_refused),
         cmocka_unit_test(large_copies_arrive),

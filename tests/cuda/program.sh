@@ -13,6 +13,11 @@ plain=$(ask --device cpu)
 same "an answer on the GPU" "$(ask --device cuda)" "$plain"
 same "nothing is told" "$(cat "$work/told")" ""
 
+# Its weights are f16, which a GPU multiplies as they are.
+vlmsh "$llava" --device cuda --json -c '/set sample.max_tokens 6' -c '/set sample.ignore_eos on' -c "/image $scene" \
+    -c 'What is this?' >"$work/events"
+check "an answer of f16" 'select(.event == "answer").ids | tojson' "$plain"
+
 lines "/load $llava" /devices
 check "devices" 'select(.name == "devices").rows[][0]' $'cpu\ncuda:0'
 vlmsh --device cuda --json -c /version >"$work/events"

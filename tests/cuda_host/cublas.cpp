@@ -3,12 +3,13 @@
 //
 // What the documentation forbids is refused here, and an algorithm wants what it was chosen for:
 // the alignments that were promised and the workspace. It wants a bias at a multiple of 16 bytes,
-// which no promise tells it: GPUs have faulted so. bf16 that does not come in pairs (an odd line,
-// an odd address) is refused, though a GPU's may take it.
+// which no promise tells it: GPUs have faulted so. bf16 and f16 that do not come in pairs (an odd
+// line, an odd address) are refused, though a GPU's may take them.
 #include "cublasLt.h"
 
 #include <stdlib.h>
 
+#include "half.h"
 #include "work.h"
 
 struct cuda_host_lt {
@@ -38,11 +39,13 @@ namespace
 float number(const void *data, int64_t i, cudaDataType_t type)
 {
     if (type == CUDA_R_32F) return ((const float *)data)[i];
-    return __uint_as_float((unsigned)((const uint16_t *)data)[i] << 16); // bf16
+    const uint16_t bits = ((const uint16_t *)data)[i];
+    return type == CUDA_R_16F ? half_value(bits) : __uint_as_float((unsigned)bits << 16);
 }
 
-uint16_t rounded(float x)
+uint16_t rounded(float x, cudaDataType_t type)
 {
+    if (type == CUDA_R_16F) return half_bits(x); // infinite beyond its range
     const unsigned u = __float_as_uint(x);
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
@@ -81,10 +84,10 @@ bool is_there(const void *x, const cuda_host_layout *l)
     return x && cuda_host_reads(x, numbers * size);
 }
 
-// bf16 that the fast kernels cannot read 16 bytes at a time.
+// bf16 and f16 that the fast kernels cannot read 16 bytes at a time.
 bool is_odd(const void *x, const cuda_host_layout *l)
 {
-    return l->type == CUDA_R_16BF && ((uintptr_t)x % 16 || l->line % 8);
+    return l->type != CUDA_R_32F && ((uintptr_t)x % 16 || l->line % 8);
 }
 
 // Sizes are int32 within the library, whatever its layouts take.
@@ -119,7 +122,8 @@ bool biased(const cuda_host_operation *operation)
 bool takes(const cuda_host_layout *a, const cuda_host_layout *b, const cuda_host_layout *d)
 {
     if (a->type != b->type) return false;
-    if (a->type == CUDA_R_32F) return d->type == CUDA_R_32F;
+    if (d->type != CUDA_R_32F && d->type != a->type) return false;
+    if (a->type == CUDA_R_32F) return true;
     return a->line % 2 == 0 && b->line % 2 == 0;
 }
 
@@ -184,7 +188,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
             if (d_layout->type == CUDA_R_32F)
                 ((float *)d)[at] = x;
             else
-                ((uint16_t *)d)[at] = rounded(x);
+                ((uint16_t *)d)[at] = rounded(x, d_layout->type);
         }
     cuda_ptx_wrote(d, (size_t)(d_layout->line * (int64_t)d_layout->columns) *
                           (d_layout->type == CUDA_R_32F ? 4 : 2));
@@ -281,7 +285,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
     *count = 0;
     if (!on_this_gpu(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (wanted < 1 || !fits(operation, a, b, c, d)) return CUBLAS_STATUS_INVALID_VALUE;
-    const uint32_t *const align = wish->align, least = a->type == CUDA_R_16BF ? 4 : 1;
+    const uint32_t *const align = wish->align, least = a->type != CUDA_R_32F ? 4 : 1;
     if (!takes(a, b, d) || align[0] < least || align[1] < least) return CUBLAS_STATUS_NOT_SUPPORTED;
     const uint32_t y = align[2] > align[3] ? align[2] : align[3];
     *found = { { align[0], align[1], y, 16, wish->room }, wish->room, CUBLAS_STATUS_SUCCESS };

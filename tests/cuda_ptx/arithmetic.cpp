@@ -8,6 +8,7 @@
 
 #include <type_traits>
 
+#include "../cuda_host/half.h"
 #include "ptx.h"
 
 namespace ptx
@@ -382,6 +383,27 @@ struct two_bf16 { // the first in the upper half
     }
 };
 
+struct of_half {
+    float operator()(uint16_t a) const
+    {
+        return half_value(a);
+    }
+};
+
+struct to_half {
+    uint16_t operator()(float a) const
+    {
+        return half_bits(a);
+    }
+};
+
+struct two_halves {
+    uint32_t operator()(float a, float b) const
+    {
+        return (uint32_t)half_bits(a) << 16 | half_bits(b);
+    }
+};
+
 struct bytes_picked { // prmt: of eight bytes four; with bit 3 the sign of the byte, spread
     uint32_t operator()(uint32_t a, uint32_t b, uint32_t pick) const
     {
@@ -496,6 +518,9 @@ void add_converts(table *t)
     add_convert<float, double>(t, "cvt.rn.f32.f64");
     (*t)["cvt.rzi.f32.f32"] = { one<float, float, toward_zero>, { 4, 4 } };
     (*t)["cvt.sat.f32.f32"] = { one<float, float, between_0_and_1>, { 4, 4 } };
+    (*t)["cvt.f32.f16"] = { one<float, uint16_t, of_half>, { 4, 2 } };
+    (*t)["cvt.rn.f16.f32"] = { one<uint16_t, float, to_half>, { 2, 4 } };
+    (*t)["cvt.rn.f16x2.f32"] = { two<uint32_t, float, float, two_halves>, { 4, 4, 4 } };
     (*t)["cvt.rn.bf16x2.f32"] = { two<uint32_t, float, float, two_bf16>, { 4, 4, 4 } };
 }
 
