@@ -35,6 +35,7 @@ static int by_offset(const void *a, const void *b)
 struct source {
     const struct tensor *tensor; // NULL: the file's bytes
     const struct lora *lora;
+    bool in_file; // the tensor's numbers are the file's: it has been rounded for a while
 };
 
 static struct source source_of(const struct model *m, const struct safetensor *t)
@@ -42,13 +43,13 @@ static struct source source_of(const struct model *m, const struct safetensor *t
     for (size_t i = 0; i < m->weights.count; i++) {
         const struct weight *w = &m->weights.list[i];
         if (!strcmp(w->name, t->name))
-            return (struct source){ w->tensor, w->linear ? w->linear->lora : NULL };
+            return (struct source){ w->tensor, w->linear ? w->linear->lora : NULL, w->rounded };
     }
     // A head that equals the embedding is bound through it.
     const struct tensor *head = &m->decoder.head;
     bool is_head = m->decoder.config.tied && m->family->part(t->name) == PART_HEAD &&
                    t->rank == 2 && t->shape[0] == head->shape[0] && t->shape[1] == head->shape[1];
-    return (struct source){ is_head ? head : NULL, NULL };
+    return (struct source){ is_head ? head : NULL, NULL, false };
 }
 
 // scale B A for rows first.. of [out,in], added to `to` [rows,in].
@@ -79,12 +80,16 @@ static int put_block(const struct model *m, FILE *file, const struct safetensor 
                      int64_t first, int64_t rows, struct err *err)
 {
     int64_t width = tensor_row(s.tensor), n = rows * width;
-    size_t from = dtype_size(s.tensor->dtype), to = dtype_size((enum dtype)t->dtype);
+    enum dtype dtype = s.in_file ? (enum dtype)t->dtype : s.tensor->dtype;
+    size_t from = dtype_size(dtype), to = dtype_size((enum dtype)t->dtype);
+    size_t offset = (size_t)(first * width) * from;
     char *bytes = xreallocarray(NULL, (size_t)n, sizeof(float));
     float *floats = xreallocarray(NULL, (size_t)n, sizeof(float));
-    m->arena.backend->download(bytes, (const char *)s.tensor->data + (size_t)(first * width) * from,
-                               (size_t)n * from);
-    floats_from(floats, bytes, s.tensor->dtype, (size_t)n);
+    if (s.in_file)
+        memcpy(bytes, (const char *)t->data + offset, (size_t)n * from);
+    else
+        m->arena.backend->download(bytes, (const char *)s.tensor->data + offset, (size_t)n * from);
+    floats_from(floats, bytes, dtype, (size_t)n);
     int status = s.lora ? add_lora(m, s.lora, first, rows, floats, err) : 0;
     floats_to(bytes, (enum dtype)t->dtype, floats, (size_t)n);
     if (status == 0 && t->dtype != DTYPE_F32) {
@@ -103,7 +108,7 @@ static int put_tensor(const struct model *m, FILE *file, const struct safetensor
                       struct err *err)
 {
     struct source s = source_of(m, t);
-    bool same = !s.tensor || (s.tensor->data == t->data && !s.lora);
+    bool same = !s.tensor || (!s.lora && (s.in_file || s.tensor->data == t->data));
     if (same) fwrite(t->data, 1, t->bytes, file);
     if (same) return 0;
     int64_t width = tensor_row(s.tensor), all = tensor_count(s.tensor);

@@ -51,7 +51,8 @@ OP(scatter_rows, (struct tensor *y, const struct tensor *x, const struct tensor 
 // y[S, C*p*p] = the p x p patches of pixels[C,Ht,Wd], row-major over the grid, each patch in the
 // order of a convolution's weight [C,p,p]. Pixels right and below of whole patches are left out.
 OP(patches, (struct tensor *y, const struct tensor *pixels, int64_t patch))
-// y = x, elementwise: f32 from any float dtype, or any dtype from the same (a copy).
+// y = x, elementwise: f32 from any float dtype, bf16 from f16 (rounded, in place allowed), or any
+// dtype from the same (a copy).
 OP(widen, (struct tensor *y, const struct tensor *x))
 // y = x * value; in place allowed.
 OP(scale, (struct tensor *y, const struct tensor *x, float value))

@@ -1,7 +1,18 @@
-// kernels/widen.c -- any float dtype to f32, elementwise; or a copy.
+// kernels/widen.c -- any float dtype to f32, or f16 to bf16, elementwise; or a copy.
 #include "kernels/vec.h"
 
 enum { PIECE = 16384 }; // elements a thread takes at a time
+
+// n numbers of f16, which y may be, to bf16.
+static void narrow(uint16_t *y, const uint16_t *x, int64_t n)
+{
+    float wide[256];
+    for (int64_t i = 0; i < n; i += 256) {
+        const int64_t some = n - i < 256 ? n - i : 256;
+        vec_widen(wide, x, i, some, DTYPE_F16);
+        vec_to_bf16(y + i, wide, some);
+    }
+}
 
 int KERNEL(widen)(struct tensor *y, const struct tensor *x)
 {
@@ -14,6 +25,8 @@ int KERNEL(widen)(struct tensor *y, const struct tensor *x)
         if (copy)
             memcpy((char *)y->data + (size_t)i * size, (const char *)x->data + (size_t)i * size,
                    (size_t)some * size);
+        else if (y->dtype == DTYPE_BF16)
+            narrow((uint16_t *)y->data + i, (const uint16_t *)x->data + i, some);
         else
             vec_widen((float *)y->data + i, x->data, i, some, x->dtype);
     }

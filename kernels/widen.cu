@@ -1,9 +1,10 @@
-// kernels/widen.cu -- any float dtype to f32, elementwise; or a copy.
-#include "kernels/cuda.h"
+// kernels/widen.cu -- any float dtype to f32, or f16 to bf16, elementwise; or a copy.
+#include "kernels/pack_cuda.h"
 
-static __global__ void widen_kernel(float *y, const void *x, int64_t n, enum dtype dtype)
+static __global__ void widen_kernel(void *y, const void *x, int64_t n, enum dtype to,
+                                    enum dtype from)
 {
-    FOR_EACH(i, n) y[i] = number_at(x, i, dtype);
+    FOR_EACH(i, n) put_number(y, i, number_at(x, i, from), to);
 }
 
 int widen_cuda(struct tensor *y, const struct tensor *x)
@@ -14,5 +15,6 @@ int widen_cuda(struct tensor *y, const struct tensor *x)
         cudaMemcpyAsync(y->data, x->data, tensor_bytes(x), cudaMemcpyDeviceToDevice, cuda_stream());
         return cuda_started("a copy");
     }
-    return LAUNCH(widen_kernel, blocks_for(n, EACH), EACH, 0, floats(y), x->data, n, x->dtype);
+    return LAUNCH(widen_kernel, blocks_for(n, EACH), EACH, 0, y->data, x->data, n, y->dtype,
+                  x->dtype);
 }

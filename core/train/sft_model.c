@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/adapters.h"
+#include "core/train/frozen.h"
 #include "core/train/sft_parts.h"
 
 // A method's parameter. IRA's train whenever train.ira is on; others go with the projector.
@@ -76,6 +77,9 @@ int sft_prepare(struct sft *t, struct err *err)
     // What was trained before is part of the model that is trained now.
     if (adapter_obey(&t->base, t->job->model, s, err) < 0 || open_params(t, err) < 0) return -1;
     set_graph(t);
+    const bool gpu = (t->where ? t->where : t->job->backend)->apart;
+    if (gpu && t->graph.matmul == MATMUL_BF16 && frozen_round(t->job->model, t->base, err) < 0)
+        return -1;
     // Methods keep what they are doing in one place, which passes beside one another would share.
     if (methods_on(&t->methods) || !lanes_wanted(&t->params)) return 0;
     return open_lanes(t, err);
@@ -86,6 +90,7 @@ void sft_release(struct sft *t)
     lanes_release(&t->lanes);
     tape_release(&t->tape);
     if (t->params.backend) params_release(&t->params);
+    if (t->job && t->job->model) frozen_restore(t->job->model);
     methods_release(&t->methods);
     if (t->base) adapter_free(t->base);
     if (t->arena.backend) arena_release(&t->arena);

@@ -58,6 +58,11 @@ static void check_weights(int64_t n, int64_t d)
         struct pair copy = pair_weights((enum dtype)dtype, n + 5, d, 3);
         ON_BOTH(widen, OF(copy), OF(table));
         pair_same("widen: a copy", &copy.on[1], &table.on[1]);
+        if (dtype != DTYPE_F16) continue;
+        struct pair rounded = table;
+        rounded.on[0].dtype = rounded.on[1].dtype = DTYPE_BF16;
+        ON_BOTH(widen, OF(rounded), OF(table));
+        pair_compare("widen: f16 to bf16 in place", &rounded, 0, 0);
     }
 }
 

@@ -241,6 +241,26 @@ static void check_rope(const struct backend *b, int64_t n, int64_t d)
     free(sine.data);
 }
 
+// f16 to bf16 in place: the nearest, ties to even.
+static void check_rounded(const struct backend *b, const struct tensor *x)
+{
+    struct tensor y = *x;
+    uint16_t *bits = y.data;
+    y.dtype = DTYPE_BF16;
+    assert_int_equal(b->widen(&y, x), 0);
+    for (int64_t i = 0; i < tensor_count(x); i++) {
+        const double exact = half_value((uint16_t)i);
+        const float f = (float)exact; // to the last bit
+        uint32_t u;
+        memcpy(&u, &f, sizeof u);
+        const uint32_t rest = u & 0xffff, up = rest > 0x8000 || (rest == 0x8000 && u & 0x10000);
+        if (isnan(exact))
+            assert_true(isnan(bf16_value(bits[i])));
+        else
+            assert_int_equal(bits[i], (uint16_t)((u >> 16) + up));
+    }
+}
+
 // Every half and every bf16 there is; NaN stays NaN, infinity infinity, subnormals are right.
 static void check_widen(const struct backend *b, int64_t n, int64_t d)
 {
@@ -263,6 +283,7 @@ static void check_widen(const struct backend *b, int64_t n, int64_t d)
         assert_int_equal(b->widen(&copy, &x), 0);
         assert_memory_equal(copy.data, x.data, tensor_bytes(&x));
         free(copy.data);
+        if (dtype == DTYPE_F16) check_rounded(b, &x);
         free(x.data);
     }
 }

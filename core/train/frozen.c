@@ -1,0 +1,52 @@
+// core/train/frozen.c -- frozen matrices of f16 as bf16 and back.
+//
+// The forms in one call that go back (kernels/fused.h) want bf16, whose range gradients need. Only
+// the decoder has them; embedding, head and encoder stay as they are.
+#include "core/train/frozen.h"
+
+static bool replaced(const struct adapter *a, const struct weight *w)
+{
+    for (size_t i = 0; a && i < a->count; i++)
+        if (a->list[i].kind == ADAPTER_WEIGHT && a->list[i].weight == w) return true;
+    return false;
+}
+
+int frozen_round(struct model *m, const struct adapter *base, struct err *err)
+{
+    const struct backend *b = m->arena.backend;
+    int status = 0;
+    for (size_t i = 0; i < m->weights.count && status == 0; i++) {
+        struct weight *w = &m->weights.list[i];
+        struct tensor rounded = *w->tensor;
+        if (w->part != PART_DECODER || !w->linear || rounded.dtype != DTYPE_F16 ||
+            replaced(base, w))
+            continue;
+        rounded.dtype = DTYPE_BF16;
+        backend_enter(b, w->device_part);
+        status = b->widen(&rounded, w->tensor);
+        if (status < 0) {
+            err_set(err, "round '%s': %s", w->name, b->failure());
+        } else {
+            w->tensor->dtype = DTYPE_BF16;
+            w->rounded = true;
+        }
+    }
+    backend_enter(b, 0);
+    return status;
+}
+
+void frozen_restore(struct model *m)
+{
+    const struct backend *b = m->arena.backend;
+    for (size_t i = 0; i < m->weights.count; i++) {
+        struct weight *w = &m->weights.list[i];
+        if (!w->rounded) continue;
+        const struct safetensor *s = checkpoint_find(m->checkpoint, w->name);
+        backend_enter(b, w->device_part);
+        // A device that computes nothing has the file's own memory, as it was.
+        if (b->apart && s) b->upload(w->tensor->data, s->data, s->bytes);
+        w->tensor->dtype = DTYPE_F16;
+        w->rounded = false;
+    }
+    backend_enter(b, 0);
+}
