@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "kernels/aside.h"
 #include "kernels/fused.h"
 #include "kernels/tensor.h"
 
@@ -44,6 +45,8 @@ struct backend {
     // (failure() says why). False: no room before some are taken, or ever.
     bool (*download_later)(const void *device, size_t bytes);
     const void *(*downloaded)(void);
+    // What waits in the host's memory, and comes back; NULL: the memory is the host's.
+    const struct aside *aside;
     // Bytes of the device's memory that are free, and all (of the part that ops run on); NULL where
     // it is the host's. Both 0: the device does not answer, failure() says why.
     void (*memory)(size_t *unused, size_t *total);
