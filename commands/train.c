@@ -127,6 +127,10 @@ static void show_memory(const struct plan *p, const struct forecast *f)
     table_add(&t, "%.1f", (double)memory_own(&f->parts) / 1e6);
     table_add(&t, "beside it: mapped weights");
     table_add(&t, "%.1f", (double)f->parts.of[MEMORY_MAPPED] / 1e6);
+    if (f->aside) {
+        table_add(&t, "beside it: inputs of layers on the host");
+        table_add(&t, "%.1f", (double)f->waiting / 1e6);
+    }
     table_emit(&t, p->shell->sinks);
     const uint64_t most = memory_free(engine_backend(p->shell->engine));
     sinks_notice(p->shell->sinks, "micro-batches of %lld samples, %lld rows; %.0f MB are free here",

@@ -17,9 +17,11 @@ int lanes_open(struct lanes *l, struct params *p, const struct backend *b, const
     *l = (struct lanes){ .params = p, .backend = b };
     for (int k = 0; k < LANES; k++) {
         l->list[k].arena.backend = b;
-        l->list[k].tape = (struct tape){
-            .backend = b, .recompute = tape->recompute, .keep = tape->keep / LANES, .lane = k + 1
-        };
+        l->list[k].tape = (struct tape){ .backend = b,
+                                         .recompute = tape->recompute,
+                                         .keep = tape->keep / LANES,
+                                         .asides = { .on = tape->asides.on },
+                                         .lane = k + 1 };
     }
     for (size_t i = 0; i < p->count; i++)
         if (grad_lanes(b, p->list[i].grad, LANES) < 0) {

@@ -53,7 +53,8 @@ static void set_graph(struct sft *t)
     arena_expect(&t->arena, t->forecast.arena);
     t->tape = (struct tape){ .backend = j->backend,
                              .recompute = !settings_is(j->settings, "train.checkpointing", "off"),
-                             .keep = t->forecast.keep };
+                             .keep = t->forecast.keep,
+                             .asides = { .on = t->forecast.aside } };
     t->graph = (struct graph){ .backend = j->backend,
                                .arena = &t->arena,
                                .hooks = &t->hooks,
@@ -99,6 +100,14 @@ static void count_pass(const struct arena *a, const struct tape *t, uint64_t *he
     *held += t->held < a->peak ? t->held : a->peak;
     *peak += a->peak;
     *pool += t->peak;
+}
+
+uint64_t sft_waiting(const struct sft *t)
+{
+    uint64_t most = t->tape.asides.peak;
+    for (int k = 0; t->lanes.params && k < LANES; k++) // one after the other
+        if (t->lanes.list[k].tape.asides.peak > most) most = t->lanes.list[k].tape.asides.peak;
+    return most;
 }
 
 void sft_memory(const struct sft *t, struct memory_parts *parts)
