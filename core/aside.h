@@ -25,6 +25,14 @@ struct aside_step {
     size_t over;  // the one whose place its result has
 };
 
+// An input that was put aside.
+struct aside_input {
+    int64_t number; // the device's
+    void *data;     // its place
+    bool away;      // something else was written there
+    bool asked;     // it comes back
+};
+
 struct asides {
     bool on;
     uint64_t peak; // bytes on the host
@@ -37,12 +45,7 @@ struct asides {
         size_t held; // the input there that was put aside; 0: it was not
     } place[2];
     int newest; // place of the last result
-    struct aside_input {
-        int64_t number; // the device's
-        void *data;     // its place
-        bool away;      // something else was written there
-        bool asked;     // it comes back
-    } * inputs;
+    struct aside_input *inputs;
     size_t count, capacity;
     uint64_t bytes;
 };

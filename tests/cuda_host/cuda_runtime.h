@@ -191,9 +191,8 @@ static inline float rsqrtf(float x)
 // which reaches another's memory when it was allowed to. A kernel or copy must come after all that
 // was begun on other GPUs (cudaStreamWaitEvent), else it fails. What is copied to pinned memory
 // (cudaHostAlloc; $CUDA_HOST_PINNED bytes at most) is there when the host has waited for it, and
-// NaNs before. A second stream that is made when the first is in use is for copies from
-// and to pinned memory alone: they too must come after all kernels, which go on beside them
-// (beside.h).
+// NaNs before. A second stream that is made when the first is in use is for copies from and to
+// pinned memory alone: they too must come after all kernels, which go on beside them (beside.h).
 typedef int cudaError_t;
 typedef struct cuda_host_event *cudaEvent_t;
 enum {
