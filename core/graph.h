@@ -84,8 +84,8 @@ struct arena_mark graph_scratch_begin(const struct graph *g);
 void graph_scratch_end(struct graph *g, struct arena_mark mark);
 
 // A part of the pass: h to a result of the same shape, which without a tape may be h itself. `self`
-// (copied, `size` bytes) and what it points to last as long as the tape's steps. The result is there
-// until the block after the next begins.
+// (copied, `size` bytes) and what it points to last as long as the tape's steps. With a tape the
+// result is there until the block after the next begins; without one, until the next begins.
 typedef struct tensor *(*graph_block_fn)(struct graph *g, void *self, struct tensor *h);
 struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self, size_t size,
                            struct tensor *h);
