@@ -53,7 +53,8 @@ def cells(line, state):
             continue
         for character in part:
             out.append((character, name(state), width(character)))
-    while out and out[-1][0] == " " and not out[-1][1]: out.pop()
+    # Blanks that show nothing: one tmux says them, the other does not.
+    while out and out[-1][0] == " " and not re.search("under|reverse|paper", out[-1][1]): out.pop()
     return out, state
 
 
