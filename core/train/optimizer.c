@@ -52,9 +52,10 @@ void optimizer_configure(struct optimizer *o, const struct params *p, const stru
 }
 
 // What is computed with a parameter is computed where it lies.
-static void param_enter(const struct params *p, const struct param *one)
+static const struct backend *param_enter(const struct params *p, const struct param *one)
 {
     backend_enter(p->backend, one->weight ? one->weight->device_part : 0);
+    return params_backend(p, one);
 }
 
 static int gradient_norm(const struct params *p, double *norm, struct err *err)
@@ -65,9 +66,9 @@ static int gradient_norm(const struct params *p, double *norm, struct err *err)
                                   .dtype = DTYPE_F32,
                                   .rank = 1,
                                   .shape = { p->list[i].count } };
-        param_enter(p, &p->list[i]);
-        if (p->backend->sum_squares(&sum, &g) < 0)
-            return err_set(err, "sum_squares: %s", p->backend->failure());
+        const struct backend *where = param_enter(p, &p->list[i]);
+        if (where->sum_squares(&sum, &g) < 0)
+            return err_set(err, "sum_squares: %s", where->failure());
     }
     *norm = sqrt(sum);
     return 0;
@@ -76,14 +77,14 @@ static int gradient_norm(const struct params *p, double *norm, struct err *err)
 static int update(const struct params *p, const struct param *one, const struct adamw_step *step,
                   struct err *err)
 {
-    param_enter(p, one);
+    const struct backend *where = param_enter(p, one);
     struct tensor t[4] = { { .data = one->tensor->data },
                            { .data = one->grad->data },
                            { .data = one->m },
                            { .data = one->v } };
     for (int i = 0; i < 4; i++) t[i].rank = 1, t[i].shape[0] = one->count;
-    if (p->backend->adamw(&t[0], &t[1], &t[2], &t[3], step) < 0)
-        return err_set(err, "adamw on '%s': %s", one->name, p->backend->failure());
+    if (where->adamw(&t[0], &t[1], &t[2], &t[3], step) < 0)
+        return err_set(err, "adamw on '%s': %s", one->name, where->failure());
     return 0;
 }
 

@@ -54,12 +54,17 @@ static enum param_group group_of(enum model_part_kind part)
                                     : GROUP_BACKBONE;
 }
 
-static float *zeros(const struct params *p, int64_t count)
+const struct backend *params_backend(const struct params *p, const struct param *one)
 {
-    float *data = p->backend->alloc((size_t)count * sizeof *data);
+    return backend_of(p->backend, one->tensor);
+}
+
+static float *zeros(const struct backend *b, int64_t count)
+{
+    float *data = b->alloc((size_t)count * sizeof *data);
     struct tensor t = { .data = data, .dtype = DTYPE_F32, .rank = 1, .shape = { count } };
-    if (data && p->backend->fill(&t, 0) == 0) return data;
-    p->backend->release(data);
+    if (data && b->fill(&t, 0) == 0) return data;
+    b->release(data);
     return NULL;
 }
 
@@ -67,6 +72,7 @@ static float *zeros(const struct params *p, int64_t count)
 static int add(struct params *p, char *name, enum param_kind kind, enum param_group group,
                const struct weight *weight, struct tensor *tensor, struct err *err)
 {
+    const struct backend *where = backend_of(p->backend, tensor);
     const int64_t count = tensor_count(tensor);
     struct tensor master = *tensor;
     backend_enter(p->backend, weight ? weight->device_part : 0); // beside it
@@ -81,21 +87,21 @@ static int add(struct params *p, char *name, enum param_kind kind, enum param_gr
                            .count = count,
                            .decay = tensor->rank > 1 };
     master.dtype = DTYPE_F32;
-    master.data = p->backend->alloc((size_t)count * sizeof(float));
-    one->grad = grad_new(p->backend, count);
-    one->m = zeros(p, count);
-    one->v = zeros(p, count);
+    master.data = where->alloc((size_t)count * sizeof(float));
+    one->grad = grad_new(where, count);
+    one->m = zeros(where, count);
+    one->v = zeros(where, count);
     if (!master.data || !one->grad || !one->m || !one->v) {
-        p->backend->release(master.data);
+        where->release(master.data);
         return err_set(err,
                        "out of memory: training '%s' needs %.1f MB more on %s; train fewer weights "
                        "(train.method) or use a larger machine",
-                       name, (double)count * 16e-6, p->backend->name);
+                       name, (double)count * 16e-6, where->name);
     }
     // LoRA's tensors have no content yet.
-    if (tensor->data && p->backend->widen(&master, tensor) < 0) {
-        p->backend->release(master.data);
-        return err_set(err, "widen '%s': %s", name, p->backend->failure());
+    if (tensor->data && where->widen(&master, tensor) < 0) {
+        where->release(master.data);
+        return err_set(err, "widen '%s': %s", name, where->failure());
     }
     master.grad = one->grad;
     *tensor = master;
@@ -239,13 +245,14 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
 
 static void release_one(struct params *p, struct param *one)
 {
+    const struct backend *where = params_backend(p, one);
     if (one->tensor->grad == one->grad) { // else add() failed before
-        p->backend->release(one->tensor->data);
+        where->release(one->tensor->data);
         *one->tensor = one->stored;
     }
-    grad_free(p->backend, one->grad);
-    p->backend->release(one->m);
-    p->backend->release(one->v);
+    grad_free(where, one->grad);
+    where->release(one->m);
+    where->release(one->v);
     free(one->name);
 }
 
@@ -269,11 +276,12 @@ void params_release(struct params *p)
 int params_clear(struct params *p, struct err *err)
 {
     for (size_t i = 0; i < p->count; i++) {
-        struct tensor t = { .data = p->list[i].grad->data,
-                            .dtype = DTYPE_F32,
-                            .rank = 1,
-                            .shape = { p->list[i].count } };
-        if (p->backend->fill(&t, 0) < 0) return err_set(err, "fill: %s", p->backend->failure());
+        const struct param *one = &p->list[i];
+        const struct backend *where = params_backend(p, one);
+        struct tensor t = {
+            .data = one->grad->data, .dtype = DTYPE_F32, .rank = 1, .shape = { one->count }
+        };
+        if (where->fill(&t, 0) < 0) return err_set(err, "fill: %s", where->failure());
     }
     return 0;
 }

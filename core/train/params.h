@@ -82,6 +82,8 @@ int params_count(const struct model *m, const struct settings *s,
                  struct params_count counted[MODEL_PARTS + 1], struct err *err);
 void params_release(struct params *p);
 int params_clear(struct params *p, struct err *err);
+// Where the parameter lies, with its gradient and moments: what reads and computes it.
+const struct backend *params_backend(const struct params *p, const struct param *one);
 struct param *params_find(const struct params *p, const char *name); // NULL: none
 
 // What may be selected in a model: its weights, then the extras. Belongs to the caller (free).

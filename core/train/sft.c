@@ -267,9 +267,11 @@ static void tell_memory(struct sft *t)
     sft_memory(t, &took);
     job_result(t->job, "memory", "%.1f MB, forecast %.1f MB", (double)t->peak / 1e6,
                (double)memory_own(&t->forecast.parts) / 1e6);
-    for (int i = 0; i < MEMORY_PARTS; i++)
+    for (int i = 0; i < MEMORY_PARTS; i++) {
+        if (i == MEMORY_HOST && !took.of[i]) continue; // there is no other place
         job_result(t->job, memory_part_name(i), "%.1f MB, forecast %.1f MB",
                    (double)took.of[i] / 1e6, (double)t->forecast.parts.of[i] / 1e6);
+    }
 }
 
 // What a finished run needs no more. `keep`: checkpoints that stay, -1: all.
