@@ -13,10 +13,20 @@ static bool is_apart(const struct graph *g, const struct tensor *table)
     return backend_of(g->backend, table) != g->backend;
 }
 
+// Lanes may tell of the same row at once.
+static void tell_reached(struct grad *d, const struct tensor *index)
+{
+    const int32_t *row = index->data;
+    if (!d->reached) return;
+    for (int64_t i = 0; i < tensor_count(index); i++)
+        atomic_store_explicit(&d->reached[row[i]], true, memory_order_relaxed);
+}
+
 static int embedding_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor dtable, dy;
     if (!tape_grad(g, s->in[0], &dtable) || !tape_grad(g, s->out, &dy)) return -1;
+    tell_reached(s->in[0]->grad, s->in[1]);
     if (!is_apart(g, s->in[0]))
         return op_back(g, "embedding", g->backend->gather_rows_backward(&dtable, &dy, s->in[1]));
     const struct arena_mark mark = arena_mark(g->arena);

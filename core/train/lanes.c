@@ -22,7 +22,7 @@ int lanes_open(struct lanes *l, struct params *p, const struct backend *b, const
         };
     }
     for (size_t i = 0; i < p->count; i++)
-        if (grad_lanes(params_backend(p, &p->list[i]), p->list[i].grad, LANES) < 0) {
+        if (grad_lanes(p->list[i].where, p->list[i].grad, LANES) < 0) {
             lanes_release(l);
             return err_set(err, "out of memory for the gradients of %d passes", LANES);
         }
@@ -56,11 +56,10 @@ static void gather(const struct lanes *l, struct graph *g, size_t count, bool be
         for (int k = 0; k < LANES && !failed; k++) {
             if (deal(count, k) == deal(count, k + 1)) continue;
             const struct param *one = &l->params->list[i];
-            const struct backend *where = params_backend(l->params, one);
-            failed = grad_gather(where, one->grad, k + 1) < 0;
+            failed = grad_gather(one->where, one->grad, k + 1) < 0;
             if (!failed) continue;
 #pragma omp critical(lanes_gather)
-            graph_fail(g, "add: %s", where->failure());
+            graph_fail(g, "add: %s", one->where->failure());
         }
 }
 

@@ -54,11 +54,6 @@ static enum param_group group_of(enum model_part_kind part)
                                     : GROUP_BACKBONE;
 }
 
-const struct backend *params_backend(const struct params *p, const struct param *one)
-{
-    return backend_of(p->backend, one->tensor);
-}
-
 static float *zeros(const struct backend *b, int64_t count)
 {
     float *data = b->alloc((size_t)count * sizeof *data);
@@ -81,6 +76,7 @@ static int add(struct params *p, char *name, enum param_kind kind, enum param_gr
     *one = (struct param){ .name = name,
                            .kind = kind,
                            .group = group,
+                           .where = where,
                            .weight = weight,
                            .tensor = tensor,
                            .stored = *tensor,
@@ -103,6 +99,8 @@ static int add(struct params *p, char *name, enum param_kind kind, enum param_gr
         where->release(master.data);
         return err_set(err, "widen '%s': %s", name, where->failure());
     }
+    if (tensor->on_host)
+        one->grad->reached = xcalloc((size_t)tensor->shape[0], sizeof(atomic_bool));
     master.grad = one->grad;
     *tensor = master;
     return 0;
@@ -245,7 +243,7 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
 
 static void release_one(struct params *p, struct param *one)
 {
-    const struct backend *where = params_backend(p, one);
+    const struct backend *where = one->where;
     if (one->tensor->grad == one->grad) { // else add() failed before
         where->release(one->tensor->data);
         *one->tensor = one->stored;
@@ -273,16 +271,50 @@ void params_release(struct params *p)
     *p = (struct params){ .backend = p->backend };
 }
 
+int64_t params_pieces(const struct param *one)
+{
+    return one->grad->reached ? one->tensor->shape[0] : 1;
+}
+
+int params_each_piece(const struct param *one,
+                      int (*work)(void *self, int64_t piece, int64_t from, int64_t count),
+                      void *self)
+{
+    const atomic_bool *reached = one->grad->reached;
+    const int64_t pieces = params_pieces(one),
+                  count = reached ? tensor_row(one->tensor) : one->count;
+    int status = 0;
+#pragma omp parallel for schedule(dynamic, 64) reduction(min : status) if (pieces > 1)
+    for (int64_t i = 0; i < pieces; i++)
+        if ((!reached || reached[i]) && work(self, i, i * count, count) < 0) status = -1;
+    return status;
+}
+
+void params_reached(struct params *p)
+{
+    for (size_t k = 0; k < p->count; k++) {
+        const struct param *one = &p->list[k];
+        const int64_t width = tensor_row(one->tensor);
+        if (!one->grad->reached) continue;
+        for (int64_t i = 0; i < one->count; i++)
+            if (one->m[i] != 0 || one->v[i] != 0) one->grad->reached[i / width] = true;
+    }
+}
+
+static int clear_piece(void *self, int64_t piece, int64_t from, int64_t count)
+{
+    const struct param *one = self;
+    struct tensor t = {
+        .data = one->grad->data + from, .dtype = DTYPE_F32, .rank = 1, .shape = { count }
+    };
+    return one->where->fill(&t, 0);
+}
+
 int params_clear(struct params *p, struct err *err)
 {
-    for (size_t i = 0; i < p->count; i++) {
-        const struct param *one = &p->list[i];
-        const struct backend *where = params_backend(p, one);
-        struct tensor t = {
-            .data = one->grad->data, .dtype = DTYPE_F32, .rank = 1, .shape = { one->count }
-        };
-        if (where->fill(&t, 0) < 0) return err_set(err, "fill: %s", where->failure());
-    }
+    for (size_t i = 0; i < p->count; i++)
+        if (params_each_piece(&p->list[i], clear_piece, &p->list[i]) < 0)
+            return err_set(err, "fill: %s", p->list[i].where->failure());
     return 0;
 }
 
