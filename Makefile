@@ -128,7 +128,10 @@ run: deps-run
 	./vlmsh
 
 # tests/cuda_ptx/: its own tests; what nvcc makes of the kernels, and the tests that run it.
-NVCC        := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+NVCC_HERE   := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+NVCC_OF     := $(if $(NVCC_HERE),$(shell $(NVCC_HERE) --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p'))
+NVCC        := $(if $(filter-out 7.% 8.% 9.% 10.% 11.%,$(NVCC_OF)),$(NVCC_HERE))
+NO_NVCC     := $(if $(NVCC_HERE),nvcc $(NVCC_OF) ($(NVCC_HERE)) is too old,nvcc is not here)
 PTX         := $(if $(NVCC),$(patsubst kernels/%.cu,build/ptx/%.ptx,$(wildcard kernels/*.cu)))
 PTX_CHECKS  := $(B)/tests/cuda_ptx/checks
 PTX_TESTS   := $(PTX_CHECKS) $(if $(filter 1,$(SAN)),,tests/cuda_ptx/kernels.sh)
@@ -154,8 +157,12 @@ CUDA_CXX    := -std=c++20 -DVERSION='"$(VERSION)"' -I.
 CUDA_WARN   := -Wall,-Wextra,-Wno-unused-parameter,-Wno-missing-field-initializers
 comma       := ,
 CUDA_SETS   := $(CUDA_ARCH) all
+# `all`: those of the list that this nvcc knows (100 from CUDA 12.8), and PTX of the newest for GPUs to come.
+CUDA_KNOWN  := $(if $(NVCC),$(shell $(NVCC) --list-gpu-arch))
+CUDA_ALL    := $(patsubst compute_%,%,$(filter $(addprefix compute_,80 89 90 100),$(CUDA_KNOWN)))
 CUDA_CODE    = $(if $(filter all,$(1)),\
-  $(foreach a,80 89 90 100,-gencode arch=compute_$(a)$(comma)code=sm_$(a)) -gencode arch=compute_100$(comma)code=compute_100,\
+  $(foreach a,$(CUDA_ALL),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
+  -gencode arch=compute_$(lastword $(CUDA_ALL))$(comma)code=compute_$(lastword $(CUDA_ALL)),\
   -gencode arch=compute_$(1)$(comma)code=sm_$(1))
 
 cuda: build/cuda/libvlmsh_cuda.so
@@ -166,15 +173,15 @@ cuda-all: build/cuda/all/libvlmsh_cuda.so
 # Without nvcc: what `make cuda` lacks, or for the tests a line.
 ifeq ($(NVCC),)
 build/cuda/%/libvlmsh_cuda.so:
-	@echo 'nvcc is not here: install the CUDA toolkit, 12 or 13, or put its bin folder into PATH' >&2; exit 1
+	@echo '$(NO_NVCC): install the CUDA toolkit, 12 or 13, or put its bin folder into PATH' >&2; exit 1
 cuda-check:
-	@echo 'nvcc is not here: the kernels for GPUs are compiled for the host only'
+	@echo '$(NO_NVCC): the kernels for GPUs are compiled for the host only'
 else
 cuda-check: build/cuda/$(CUDA_ARCH)/libvlmsh_cuda.so
 define CUDA_RULE
 build/cuda/$(1)/%.o: kernels/%.cu
 	@mkdir -p $$(@D)
-	$$(call say,NVCC) $$(NVCC) $$(CUDA_CXX) -O3 -lineinfo $(call CUDA_CODE,$(1)) -Werror all-warnings \
+	$$(call say,NVCC) $$(NVCC) $$(CUDA_CXX) -O3 -lineinfo $(call CUDA_CODE,$(1)) $$(if $$(filter 1,$$(WERROR)),-Werror all-warnings) \
 	  -Xcompiler -fPIC,-fvisibility=hidden,$$(CUDA_WARN) -MD -MP -c -o $$@ $$<
 build/cuda/$(1)/libvlmsh_cuda.so: $(call CUDA_OBJ,$(1))
 	$$(call say,NVCC) $$(NVCC) -shared -o $$@ $$^ -lcublasLt
@@ -219,7 +226,7 @@ test-gpu: cuda $(B)/vlmsh $(GPU_PROGRAMS) $(if $(SANITIZER),,$(GPU_SUITES))
 test-ptx: $(B)/vlmsh $(CUDA_HOST_LIBRARY) $(PTX_CHECKS) $(PTX) $(GPU_PROGRAMS) $(UNIT_BIN)
 	@$(if $(NVCC),VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" TEST_PTX=all \
 	  TEST_TIMEOUT=7200 tests/run.sh $(PTX_CHECKS) tests/cuda_ptx/kernels.sh,\
-	  echo 'nvcc is not here: what it makes of the kernels is not run')
+	  echo '$(NO_NVCC): what it makes of the kernels is not run')
 # All parts, or those that GPU_PARTS names: tests/bench/gpu/run.sh.
 GPU_PARTS   ?=
 GPU_BENCHES := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/gpu/*.c))

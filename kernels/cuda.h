@@ -218,13 +218,16 @@ template <int COUNT> struct several {
     float x[COUNT];
 };
 
-template <int COUNT> __device__ inline struct several<COUNT> several_at(const float *from) {
-    if constexpr (COUNT == 1) {
+__device__ inline struct several<4> several_of(const float4 v) {
+    return { { v.x, v.y, v.z, v.w } };
+}
+
+template <int COUNT>
+__device__ inline struct several<COUNT> several_at(const float *from) {
+    if constexpr (COUNT == 1)
         return { { *from } };
-    } else {
-        const float4 v = *reinterpret_cast<const float4 *>(from);
-        return { { v.x, v.y, v.z, v.w } };
-    }
+    else
+        return several_of(*reinterpret_cast<const float4 *>(from));
 }
 
 template <int COUNT>

@@ -33,9 +33,11 @@ void order_epoch(int64_t *order, int64_t n, bool shuffled, uint64_t seed, int64_
 void order_split(bool *chosen, int64_t n, int64_t count, uint64_t seed)
 {
     int64_t *list = xreallocarray(NULL, (size_t)n + 1, sizeof *list);
-    for (int64_t i = 0; i < n; i++) list[i] = i;
+    for (int64_t i = 0; i < n; i++) {
+        list[i] = i;
+        chosen[i] = false;
+    }
     shuffle(list, n, sizeof *list, seed, RANDOM_SPLIT, 0);
-    memset(chosen, 0, (size_t)n * sizeof *chosen);
     for (int64_t i = 0; i < count && i < n; i++) chosen[list[i]] = true;
     free(list);
 }
