@@ -294,10 +294,11 @@ void params_reached(struct params *p)
 {
     for (size_t k = 0; k < p->count; k++) {
         const struct param *one = &p->list[k];
+        atomic_bool *reached = one->grad->reached;
         const int64_t width = tensor_row(one->tensor);
-        if (!one->grad->reached) continue;
-        for (int64_t i = 0; i < one->count; i++)
-            if (one->m[i] != 0 || one->v[i] != 0) one->grad->reached[i / width] = true;
+        for (int64_t r = 0; reached && r < one->tensor->shape[0]; r++)
+            for (int64_t i = r * width; i < (r + 1) * width && !reached[r]; i++)
+                reached[r] = one->m[i] != 0 || one->v[i] != 0;
     }
 }
 

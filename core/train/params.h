@@ -91,7 +91,7 @@ int64_t params_pieces(const struct param *one);
 int params_each_piece(const struct param *one,
                       int (*work)(void *self, int64_t piece, int64_t from, int64_t count),
                       void *self);
-// The rows that were reached, anew from moments that were read.
+// Learns from moments that were read which rows were reached.
 void params_reached(struct params *p);
 struct param *params_find(const struct params *p, const char *name); // NULL: none
 

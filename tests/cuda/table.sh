@@ -52,7 +52,7 @@ decay=('/set train.weight_decay 0.1' '/set train.clip 0.1')
 near "with decay" "$(train cuda $llava full full-gpu "${decay[@]}")" "$(train cpu $llava full full-cpu "${decay[@]}")"
 
 # Killed after a checkpoint, which holds the table's masters and moments: the same bits in the end.
-long=('/set train.steps 20' '/set train.save_every 1')
+long=('/set train.steps 12' '/set train.save_every 1')
 train cuda $llava layernorm straight "${long[@]}" >"$work/straight.loss"
 printf '%s\n' "/load $llava" '/set job.nice 0' '/set compute.matmul f32' '/set train.method layernorm' '/set train.batch 2' \
     '/set train.lr 1e-3' '/set train.shuffle off' "${long[@]}" "/train $work/data.jsonl $work/killed" |
