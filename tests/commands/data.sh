@@ -34,7 +34,7 @@ same "names of two kinds" "$(jq -r "$named" "$work/events" | tail -1)" \
     "not readable: #13 14; picture missing: c 3"
 same "counts" "$(jq -r "$(row data all)" "$work/events" | head -1 | tr -d '"' | cut -d, -f2-5)" "14,3,11,8"
 same "one kind" "$(jq -r "$(row data conversation)" "$work/events" | head -1 | tr -d '"' | cut -d, -f2-5)" "1,1,2,1"
-same "visual tokens" "$(jq -r 'select(.name == "data tokens").rows[] | select(.[0] == "conversation" and .[1] == "visual") | .[2:] | join(" ")' "$work/events" | head -1)" "25 25 25 25 25"
+same "visual tokens" "$(jq -r 'select(.name == "data tokens").rows[] | select(.[0] == "conversation" and .[1] == "visual") | .[2:] | map(. + 0) | join(" ")' "$work/events" | head -1)" "25 25 25 25 25"
 check_has "summary" 'select(.event == "notice").text' "3 of 14 samples can be trained on; 6 picture files"
 check_has "summary of kinds" 'select(.event == "notice").text' "2 of 4 samples can be trained on (others are of another kind); 3 picture files, only their headers"
 
