@@ -337,7 +337,13 @@ static struct tensor *key_rows(struct graph *g, const struct layer *layer, bool 
 static struct qkv project_qkv(struct graph *g, const struct layer *layer, struct tensor *h)
 {
     const struct pass *p = &layer->pass;
-    if (g->tape && !layer->cache) return project_rows(g, p, layer->w, h, 0, p->n);
+    struct tensor *three[3];
+    if (g->tape && !layer->cache) {
+        if (fused_qkv_taped(g, layer->w, (float)p->config->eps, h, p->cos, p->sin, p->places,
+                            three))
+            return (struct qkv){ three[0], three[1], three[2] };
+        return project_rows(g, p, layer->w, h, 0, p->n);
+    }
     struct qkv all = { .q = graph_new3(g, DTYPE_F32, p->n, p->config->heads, p->config->dim),
                        .k = key_rows(g, layer, false),
                        .v = key_rows(g, layer, true) };
@@ -353,8 +359,11 @@ static struct tensor *output_rows(struct graph *g, const struct linear *o, struc
         m = block_rows(g, n, i);
         struct arena_mark block = graph_scratch_begin(g);
         struct tensor *x = graph_rows(g, a, i, m);
-        if (!fused_add(g, graph_rows(g, h, i, m), x, o))
+        struct tensor *sum = fused_add(g, graph_rows(g, h, i, m), x, o);
+        if (!sum)
             h = op_add_rows(g, h, i, linear_forward(g, x, o)); // [n, D]
+        else if (tape_on(g))
+            h = sum; // all rows
         graph_scratch_end(g, block);
     }
     return h;
@@ -411,7 +420,10 @@ static struct tensor *ffn_rows(struct graph *g, const struct layer *layer, struc
         m = block_rows(g, n, i);
         struct arena_mark block = graph_scratch_begin(g);
         struct tensor *rows = graph_rows(g, h, i, m); // [m, D]
-        if (!fused_ffn(g, w, eps, rows)) {
+        struct tensor *sum = fused_ffn(g, w, eps, rows, layer_unread(g, layer));
+        if (sum && tape_on(g)) {
+            h = sum; // all rows
+        } else if (!sum) {
             struct tensor *x = op_rmsnorm(g, rows, graph_weight(&w->post_norm), eps);
             struct tensor *gate = linear_forward(g, x, &w->gate);
             struct tensor *up = linear_forward(g, x, &w->up);

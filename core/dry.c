@@ -111,7 +111,7 @@ static int dry_matmul(struct tensor *y, const struct tensor *x, const struct ten
 }
 
 static int dry_matmul_dx(struct tensor *dx, const struct tensor *dy, const struct tensor *w,
-                         enum matmul_mode mode)
+                         bool add, enum matmul_mode mode)
 {
     return like_gpu ? need_there(dy, w, mode) : need(tensor_count(dy) + panels());
 }
@@ -152,6 +152,74 @@ static int dry_attention_backward(struct tensor *dq, struct tensor *dk, struct t
     return need(threads * longest_run(q, k, first, last) * (SIDES * k->shape[2] + PIECE));
 }
 
+// --- fused forms (kernels/fused.cu) --------------------------------------------------------------
+
+// Numbers as bf16, in those of f32.
+static int64_t halves(int64_t numbers)
+{
+    return (numbers + 1) / 2;
+}
+
+static bool rounded(int64_t n, const struct tensor *w, int mode)
+{
+    return like_gpu && cuda_multiplies_rounded(n, w, mode);
+}
+
+static int dry_fused_qkv(const struct fused_qkv *p)
+{
+    const int64_t n = p->h->shape[0], kv = n * p->wk.w->shape[0];
+    if (!rounded(n, p->wq.w, p->mode) || !rounded(n, p->wk.w, p->mode) ||
+        !rounded(n, p->wv.w, p->mode))
+        return FUSED_NOT;
+    return need(2 * kv + halves(tensor_count(p->h)));
+}
+
+static int dry_fused_add(const struct fused_add *p)
+{
+    if (!rounded(p->h->shape[0], p->w.w, p->mode)) return FUSED_NOT;
+    return need(halves(tensor_count(p->x)));
+}
+
+static int dry_fused_attend(const struct fused_attend *p)
+{
+    return FUSED_NOT; // needs a cache of bf16
+}
+
+static int dry_fused_ffn(const struct fused_ffn *p)
+{
+    const int64_t n = p->h->shape[0], wide = p->kept_gate ? (p->y ? 1 : 0) : 2;
+    if (p->gate.bias || p->up.bias || !rounded(n, p->gate.w, p->mode) ||
+        !rounded(n, p->up.w, p->mode) || !rounded(n, p->down.w, p->mode))
+        return FUSED_NOT;
+    return need(halves(tensor_count(p->h) + wide * n * p->gate.w->shape[0]));
+}
+
+static int dry_fused_gelu(const struct fused_gelu *p)
+{
+    return FUSED_NOT; // of an encoder without a tape; a training needs more
+}
+
+static int dry_fused_ffn_back(const struct fused_ffn_back *p)
+{
+    const int64_t h = tensor_count(p->h);
+    return need(halves(h + tensor_count(p->kept_up)) + h);
+}
+
+static int dry_fused_qkv_back(const struct fused_qkv_back *p)
+{
+    return need(halves(tensor_count(p->dq) + 2 * tensor_count(p->dk)) + tensor_count(p->h));
+}
+
+static const struct fused dry_fused = { .qkv = dry_fused_qkv,
+                                        .attend = dry_fused_attend,
+                                        .add = dry_fused_add,
+                                        .ffn = dry_fused_ffn,
+                                        .gelu = dry_fused_gelu,
+                                        .ffn_back = dry_fused_ffn_back,
+                                        .qkv_back = dry_fused_qkv_back };
+
+// --- all -----------------------------------------------------------------------------------------
+
 #define OP(name, arguments)         \
     static int name##_dry arguments \
     {                               \
@@ -174,6 +242,7 @@ static const struct backend dry = {
     .describe = dry_describe,
     .scratch = dry_scratch,
     .failure = dry_failure,
+    .fused = &dry_fused,
 #define OP(name, arguments) .name = name##_dry,
 #include "kernels/ops.h"
 #undef OP

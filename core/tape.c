@@ -159,12 +159,20 @@ bool tape_has_grad(const struct tensor *t)
     return d && d->data;
 }
 
-bool tape_grad(struct graph *g, const struct tensor *t, struct tensor *d)
+// The gradient that t's is all or part of.
+static struct grad *grad_whole(const struct tensor *t)
+{
+    return t->grad->whole ? t->grad->whole : t->grad;
+}
+
+bool tape_grad_first(struct graph *g, const struct tensor *t, struct tensor *d, bool *add)
 {
     if (!t || !t->grad || !graph_ok(g)) return false;
-    struct grad *whole = t->grad->whole ? t->grad->whole : t->grad;
+    struct grad *whole = grad_whole(t);
+    *add = whole->data || t->grad->count < whole->count;
     if (!whole->data) {
-        if (!room_take(g->tape, whole) || fill_zero(g->backend, whole->data, whole->count) < 0) {
+        if (!room_take(g->tape, whole) ||
+            (*add && fill_zero(g->backend, whole->data, whole->count) < 0)) {
             graph_fail(g, "out of memory for a gradient: %.1f MB more are needed on %s",
                        (double)whole->count * 4e-6, g->backend->name);
             return false;
@@ -176,6 +184,40 @@ bool tape_grad(struct graph *g, const struct tensor *t, struct tensor *d)
     d->dtype = DTYPE_F32;
     d->grad = NULL;
     return true;
+}
+
+bool tape_grad(struct graph *g, const struct tensor *t, struct tensor *d)
+{
+    bool add;
+    if (!tape_grad_first(g, t, d, &add)) return false;
+    if (!add && g->backend->fill(d, 0) < 0) graph_fail(g, "fill: %s", g->backend->failure());
+    return graph_ok(g);
+}
+
+// Memory of another part of the device is not taken over: it would be far away from here on.
+static bool take_over(const struct graph *g, struct grad *to, struct grad *from)
+{
+    if (!from || to->data || from->count != to->count ||
+        from->part != backend_enter(g->backend, -1))
+        return false;
+    to->data = from->data;
+    to->room = from->room;
+    to->part = from->part;
+    from->data = NULL;
+    return true;
+}
+
+bool tape_grad_pass(struct graph *g, const struct tape_step *s, const struct tensor *t,
+                    struct tensor *d)
+{
+    struct tensor from;
+    bool add;
+    if (!t || !t->grad || !tape_grad(g, s->out, &from)) return false;
+    if (take_over(g, grad_whole(t), s->made)) return tape_grad(g, t, d);
+    if (!tape_grad_first(g, t, d, &add)) return false;
+    if ((add ? g->backend->add(d, d, &from) : g->backend->widen(d, &from)) < 0)
+        graph_fail(g, "add: %s", g->backend->failure());
+    return graph_ok(g);
 }
 
 int tape_seed(struct graph *g, const struct tensor *t, const struct tensor *w)
@@ -244,11 +286,9 @@ static int block_backward(struct graph *g, const struct tape_step *s)
     bool nested = t->recomputing;
     size_t from = t->count;
     t->recomputing = true;
-    struct tensor *y = s->block(g, s->self, s->in[0]), to, d;
+    struct tensor *y = s->block(g, s->self, s->in[0]), d;
     t->recomputing = nested;
-    // The gradient of the result is that of the first computation's.
-    if (y && tape_grad(g, y, &to) && tape_grad(g, s->out, &d) && g->backend->add(&to, &to, &d) < 0)
-        graph_fail(g, "add: %s", g->backend->failure());
+    tape_grad_pass(g, s, y, &d); // the gradient of the result is that of the first computation's
     run_back(g, from);
     arena_reset(g->arena, mark);
     return graph_ok(g) ? 0 : -1;

@@ -12,7 +12,8 @@
 // results of ops inherit it from their inputs, views share that of the whole. Ops of which no input
 // has one record nothing. Every backward function adds to the gradients of the inputs; a weight's
 // stays until its owner clears it (several passes add up), one of a result is taken from the tape's
-// pool when the first is added and given back when the op that made the result has used it.
+// pool when the first is added and given back when the op that made the result has used it, or
+// becomes that of the op's input, which a sum hands on as it is.
 //
 // With the tape on, graph_scratch_end keeps what it would free, and no op writes over an input. To
 // keep little, parts of the pass are run through graph_block (core/graph.h): with `recompute` only
@@ -107,6 +108,12 @@ struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_
 // The gradient of t as a tensor of t's shape, zeros when it is the first use; false when none is
 // wanted (t NULL too) or memory is short (g failed).
 bool tape_grad(struct graph *g, const struct tensor *t, struct tensor *d);
+// The same for who writes all of it at the first use: *add is false then, and d holds anything.
+bool tape_grad_first(struct graph *g, const struct tensor *t, struct tensor *d, bool *add);
+// tape_grad of t, to which the gradient of s->out has been added: s has no more use for that of its
+// own and t's may go on in the same memory.
+bool tape_grad_pass(struct graph *g, const struct tape_step *s, const struct tensor *t,
+                    struct tensor *d);
 // Has anything been added to the gradient of t? What leads to no loss has none.
 bool tape_has_grad(const struct tensor *t);
 

@@ -14,4 +14,8 @@ struct row_stats {
 int columns_add(float *dgain, float *dbias, const float *dy, const float *x,
                 const struct row_stats *stats, int64_t rows, int64_t n);
 
+// As the op rmsnorm_backward, of rows [rows,n]; stats [rows] is room to work in. (rmsnorm.cu)
+int rmsnorm_back(float *dx, float *dgain, const float *dy, const float *x, const float *gain,
+                 float eps, int64_t rows, int64_t n, struct row_stats *stats);
+
 #endif

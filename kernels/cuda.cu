@@ -421,7 +421,7 @@ static int product(float *y, const void *x, const void *w, int64_t n, int64_t k,
                                   .k = k,
                                   .row = m,
                                   .bias = nullptr,
-                                  .add = false };
+                                  .addend = nullptr };
     return lt_can(&p) ? lt_multiply(&p) : cuda_fail("cuBLASLt has no algorithm for it");
 }
 

@@ -11,6 +11,15 @@
 
 #define CUDA_LIBRARY_SYMBOL "vlmsh_cuda_library"
 
+enum { CUDA_FEW_ROWS = 8 }; // up to here a product reads the weights directly
+
+// Are n rows multiplied with w as bf16, by the fused forms too?
+static inline bool cuda_multiplies_rounded(int64_t n, const struct tensor *w, int mode)
+{
+    return n > CUDA_FEW_ROWS && mode == MATMUL_BF16 && w->dtype == DTYPE_BF16 &&
+           tensor_row(w) % 4 == 0;
+}
+
 enum { CUDA_PARTS_MOST = 16 };
 // What products take beside their sides: bytes that cuBLASLt works in, on each part; and numbers of
 // a weight that are f32 at a time, where that is not what it is stored as (MATMUL_F32).

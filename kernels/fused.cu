@@ -5,9 +5,12 @@
 //               ffn:  norm, two products, silu in one kernel; product added to h in one
 //   many rows:  the same with cuBLASLt between: what it reads is written as bf16 by the kernel in
 //               front, gate and up are never f32 in memory, and h is added by the product itself.
+//   the way back of many rows: gradients are rounded to bf16 once, by the kernel that has them; the
+//               products to x add up in one place, from which the norm's kernel adds to dh.
 //
 // Rows between, MATMUL_F32 and other weights than bf16 for many rows are left to the ops.
 #include "kernels/attention_cuda.h"
+#include "kernels/columns_cuda.h"
 #include "kernels/matmul_cuda.h"
 #include "kernels/pack_cuda.h"
 
@@ -37,43 +40,73 @@ static __global__ void norm_narrow_kernel(uint16_t *y, const float *x, const flo
 }
 
 // What becomes bf16 needs no more than the GPU's own functions give.
-static __device__ inline float silu(float x)
+static __device__ inline float times_sigmoid(float x, float of)
 {
 #ifdef __CUDA_ARCH__
-    return __fdividef(x, 1 + __expf(-x));
+    return __fdividef(x, 1 + __expf(-of));
 #else
-    return x / (1 + expf(-x));
+    return x / (1 + expf(-of));
 #endif
 }
 
 static __device__ inline uint16_t silu_times(uint16_t gate, uint16_t up)
 {
-    return to_bf16(silu(from_bf16(gate)) * from_bf16(up));
+    const float g = from_bf16(gate);
+    return to_bf16(times_sigmoid(g, g) * from_bf16(up));
 }
 
-// gate = silu(gate) * up, bf16, four at a time.
-static __global__ void swiglu_narrow_kernel(uint16_t *gate, const uint16_t *up, int64_t n)
+// y = silu(gate) * up, bf16, four at a time; y may be gate.
+static __global__ void swiglu_narrow_kernel(struct bf16_4 *y, const struct bf16_4 *gate,
+                                            const struct bf16_4 *up, int64_t fours)
 {
     cuda_next_may_begin();
     cuda_former();
-    struct bf16_4 *to = reinterpret_cast<struct bf16_4 *>(gate);
-    const struct bf16_4 *from = reinterpret_cast<const struct bf16_4 *>(up);
-    FOR_EACH(i, n / 4)
+    FOR_EACH(i, fours)
     {
-        const struct bf16_4 g = to[i], u = from[i];
-        to[i] = { silu_times(g.x, u.x), silu_times(g.y, u.y), silu_times(g.z, u.z),
-                  silu_times(g.w, u.w) };
+        const struct bf16_4 g = gate[i], u = up[i];
+        y[i] = { silu_times(g.x, u.x), silu_times(g.y, u.y), silu_times(g.z, u.z),
+                 silu_times(g.w, u.w) };
+    }
+}
+
+// The gradients of gate and up in their places; silu'(g) = s (1 + g (1 - s)), s = sigmoid(g).
+static __device__ inline void silu_back(uint16_t *gate, uint16_t *up, uint16_t dy)
+{
+    const float d = from_bf16(dy), g = from_bf16(*gate), u = from_bf16(*up),
+                s = times_sigmoid(1, g);
+    *up = to_bf16(d * g * s);
+    *gate = to_bf16(d * u * s * (1 + g * (1 - s)));
+}
+
+// The same of all, four at a time.
+static __global__ void swiglu_back_narrow_kernel(struct bf16_4 *gate, struct bf16_4 *up,
+                                                 const struct bf16_4 *dy, int64_t fours)
+{
+    cuda_next_may_begin();
+    cuda_former();
+    FOR_EACH(i, fours)
+    {
+        struct bf16_4 g = gate[i], u = up[i];
+        const struct bf16_4 d = dy[i];
+        silu_back(&g.x, &u.x, d.x);
+        silu_back(&g.y, &u.y, d.y);
+        silu_back(&g.z, &u.z, d.z);
+        silu_back(&g.w, &u.w, d.w);
+        gate[i] = g;
+        up[i] = u;
     }
 }
 
 // What the products of qkv gave, and where it goes.
 struct placing {
-    float *q;                   // [n,H,d], turned in place
+    const float *new_q;         // [n,H,d]
     const float *new_k, *new_v; // [n,Hkv,d]; new_v NULL: values are where they belong
+    void *q;                    // [n,H,d], may be new_q
     void *k, *v;                // [P,Hkv,d]
-    enum dtype dtype;           // of both: f32 or bf16
+    enum dtype q_dtype, dtype;  // of q; of k and v: f32 or bf16
     const float *cos, *sin;     // [n,d/2]
-    const int32_t *rows;        // [n]
+    const int32_t *rows;        // [n]; NULL: 0, 1 ..
+    float way;                  // 1, or -1: turned back
     int heads, kv_heads, half;
 };
 
@@ -102,8 +135,8 @@ static __device__ inline void place_pairs(const struct placing &p, void *to, int
         const struct several<COUNT> c = several_at<COUNT>(p.cos + angle);
         const struct several<COUNT> s = several_at<COUNT>(p.sin + angle);
         for (int n = 0; n < COUNT; n++) {
-            x.x[n] = a.x[n] * c.x[n] - b.x[n] * s.x[n];
-            y.x[n] = b.x[n] * c.x[n] + a.x[n] * s.x[n];
+            x.x[n] = a.x[n] * c.x[n] - b.x[n] * (p.way * s.x[n]);
+            y.x[n] = b.x[n] * c.x[n] + a.x[n] * (p.way * s.x[n]);
         }
     }
     put_some(to, out, x, dtype);
@@ -117,14 +150,14 @@ template <int COUNT> static __global__ void place_kernel(const struct placing p)
     const int64_t row = blockIdx.x;
     cuda_next_may_begin();
     cuda_former();
-    const int64_t to = p.rows[row];
+    const int64_t to = p.rows ? p.rows[row] : row;
     for (int n = (int)threadIdx.x; n < heads * pieces; n += THREADS) {
         const int i = n % pieces * COUNT, head = n / pieces, kv = (head - p.heads) % p.kv_heads;
         const bool value = head >= p.heads + p.kv_heads;
         const int64_t angle = row * p.half + i;
         if (head < p.heads) {
             const int64_t at = (row * p.heads + head) * 2 * p.half + i;
-            place_pairs<COUNT>(p, p.q, at, DTYPE_F32, p.q + at, angle, true);
+            place_pairs<COUNT>(p, p.q, at, p.q_dtype, p.new_q + at, angle, true);
         } else {
             const float *from = value ? p.new_v : p.new_k;
             place_pairs<COUNT>(p, value ? p.v : p.k, (to * p.kv_heads + kv) * 2 * p.half + i,
@@ -144,8 +177,7 @@ static bool aligned(const void *p)
 // Are n rows of x with k numbers multiplied with these weights by cuBLASLt as bf16?
 static bool many(int64_t n, const void *x, const struct fused_linear *w, int mode)
 {
-    return n > FEW_ROWS && mode == MATMUL_BF16 && w->w->dtype == DTYPE_BF16 &&
-           tensor_row(w->w) % 4 == 0 && aligned(x);
+    return cuda_multiplies_rounded(n, w->w, mode) && aligned(x);
 }
 
 static struct one_row_part part(const struct fused_linear *w, void *y)
@@ -160,9 +192,9 @@ static int norm_narrow(uint16_t *y, const struct tensor *h, const struct tensor 
                         floats(gain), width, eps);
 }
 
-// y (of `dtype`) = x w^T + bias, x [n,K] bf16; added to y where `add`.
+// y (of `dtype`) = x w^T + bias + addend (may be NULL), x [n,K] bf16.
 static int multiply(void *y, enum dtype dtype, const uint16_t *x, int64_t n,
-                    const struct fused_linear *w, bool add)
+                    const struct fused_linear *w, const void *addend)
 {
     const int64_t m = w->w->shape[0];
     const struct lt_product p = { .y = y,
@@ -174,32 +206,66 @@ static int multiply(void *y, enum dtype dtype, const uint16_t *x, int64_t n,
                                   .k = tensor_row(w->w),
                                   .row = m,
                                   .bias = floats(w->bias),
-                                  .add = add,
+                                  .addend = addend,
                                   .gelu = false };
     return lt_multiply(&p);
 }
 
+// y [n,K] (of `dtype`) = dy w + addend (may be NULL), dy [n,M] bf16.
+static int multiply_back(void *y, enum dtype dtype, const uint16_t *dy, const struct tensor *w,
+                         int64_t n, const void *addend)
+{
+    const int64_t m = tensor_row(w);
+    const struct lt_product p = { .y = y,
+                                  .y_dtype = dtype,
+                                  .a = { dy, DTYPE_BF16, false, 0 },
+                                  .b = { w->data, DTYPE_BF16, true, 0 },
+                                  .n = n,
+                                  .m = m,
+                                  .k = w->shape[0],
+                                  .row = m,
+                                  .bias = nullptr,
+                                  .addend = addend,
+                                  .gelu = false };
+    return lt_multiply(&p);
+}
+
+// Bytes of scratch for what comes back to the norm, [n,width], and its stats; and for beginning
+// each part of the scratch where it must.
+static size_t norm_back_room(int64_t n, int64_t width)
+{
+    return (size_t)(n * width) * sizeof(float) + (size_t)n * sizeof(struct row_stats) + 1024;
+}
+
 // --- queries, keys and values --------------------------------------------------------------------
+
+static int place_rows(const struct placing *to, int64_t n)
+{
+    const auto *q = static_cast<const char *>(to->q);
+    const auto *k = static_cast<const char *>(to->k), *v = static_cast<const char *>(to->v);
+    if (in_fours(to->half, to->new_q, to->new_k, to->new_v, q, k, v, to->cos, to->sin))
+        return LAUNCH_EARLY(place_kernel<4>, (size_t)n, THREADS, 0, *to);
+    return LAUNCH_EARLY(place_kernel<1>, (size_t)n, THREADS, 0, *to);
+}
 
 static int place(const struct fused_qkv *p, const float *k, const float *v)
 {
-    const size_t n = (size_t)p->h->shape[0];
-    const struct placing to = { .q = floats(p->q),
+    const struct placing to = { .new_q = floats(p->q),
                                 .new_k = k,
                                 .new_v = v,
+                                .q = p->q->data,
                                 .k = p->k->data,
                                 .v = p->v->data,
+                                .q_dtype = DTYPE_F32,
                                 .dtype = p->k->dtype,
                                 .cos = floats(p->cos),
                                 .sin = floats(p->sin),
                                 .rows = integers(p->rows),
+                                .way = 1,
                                 .heads = (int)p->q->shape[1],
                                 .kv_heads = (int)p->k->shape[1],
                                 .half = (int)p->cos->shape[1] };
-    const auto *keys = static_cast<const char *>(to.k), *values = static_cast<const char *>(to.v);
-    if (in_fours(to.half, to.q, keys, values, to.cos, to.sin))
-        return LAUNCH_EARLY(place_kernel<4>, n, THREADS, 0, to);
-    return LAUNCH_EARLY(place_kernel<1>, n, THREADS, 0, to);
+    return place_rows(&to, p->h->shape[0]);
 }
 
 // Where the values' product may write itself: among the others, if they become one block of rows
@@ -234,11 +300,11 @@ static int qkv_many(const struct fused_qkv *p, uint16_t *x, float *k, float *v)
 {
     const int64_t n = p->h->shape[0];
     if (norm_narrow(x, p->h, p->gain, p->eps) < 0) return -1;
-    if (multiply(floats(p->q), DTYPE_F32, x, n, &p->wq, false) < 0) return -1;
-    if (multiply(k, DTYPE_F32, x, n, &p->wk, false) < 0) return -1;
+    if (multiply(p->q->data, DTYPE_F32, x, n, &p->wq, nullptr) < 0) return -1;
+    if (multiply(k, DTYPE_F32, x, n, &p->wk, nullptr) < 0) return -1;
     void *to = values_place(p);
     const enum dtype dtype = to ? p->v->dtype : DTYPE_F32;
-    if (multiply(to ? to : v, dtype, x, n, &p->wv, false) < 0) return -1;
+    if (multiply(to ? to : v, dtype, x, n, &p->wv, nullptr) < 0) return -1;
     return place(p, k, to ? nullptr : v);
 }
 
@@ -260,7 +326,43 @@ static int fused_qkv_cuda(const struct fused_qkv *p)
     return qkv_many(p, x, k, v);
 }
 
-// --- h += x w^T ----------------------------------------------------------------------------------
+// dq, dk and dv turned back as bf16; what comes back through the three products, and through the
+// norm.
+static int fused_qkv_back_cuda(const struct fused_qkv_back *p)
+{
+    const int64_t n = p->h->shape[0], width = p->h->shape[1];
+    const int64_t queries = tensor_count(p->dq), keys = tensor_count(p->dk);
+    char *scratch = static_cast<char *>(
+        cuda_scratch((size_t)(queries + 2 * keys) * sizeof(uint16_t) + norm_back_room(n, width)));
+    if (!scratch) return -1;
+    uint16_t *q = scratch_take<uint16_t>(&scratch, queries);
+    uint16_t *k = scratch_take<uint16_t>(&scratch, keys);
+    uint16_t *v = scratch_take<uint16_t>(&scratch, keys);
+    float *dx = scratch_take<float>(&scratch, n * width);
+    const struct placing back = { .new_q = floats(p->dq),
+                                  .new_k = floats(p->dk),
+                                  .new_v = floats(p->dv),
+                                  .q = q,
+                                  .k = k,
+                                  .v = v,
+                                  .q_dtype = DTYPE_BF16,
+                                  .dtype = DTYPE_BF16,
+                                  .cos = floats(p->cos),
+                                  .sin = floats(p->sin),
+                                  .rows = nullptr,
+                                  .way = -1,
+                                  .heads = (int)p->dq->shape[1],
+                                  .kv_heads = (int)p->dk->shape[1],
+                                  .half = (int)p->cos->shape[1] };
+    if (place_rows(&back, n) < 0 || multiply_back(dx, DTYPE_F32, q, p->wq, n, nullptr) < 0 ||
+        multiply_back(dx, DTYPE_F32, k, p->wk, n, dx) < 0 ||
+        multiply_back(dx, DTYPE_F32, v, p->wv, n, dx) < 0)
+        return -1;
+    return rmsnorm_back(floats(p->dh), floats(p->dgain), dx, floats(p->h), floats(p->gain), p->eps,
+                        n, width, reinterpret_cast<struct row_stats *>(scratch));
+}
+
+// --- h + x w^T -----------------------------------------------------------------------------------
 
 static int fused_add_cuda(const struct fused_add *p)
 {
@@ -270,7 +372,7 @@ static int fused_add_cuda(const struct fused_add *p)
                                      .gain = nullptr,
                                      .eps = 0,
                                      .k = k,
-                                     .part = { part(&p->w, floats(p->h)) },
+                                     .part = { part(&p->w, floats(p->y)) },
                                      .parts = 1,
                                      .end = ONE_ROW_ADD,
                                      .place = {},
@@ -281,7 +383,7 @@ static int fused_add_cuda(const struct fused_add *p)
     if (!many(n, floats(p->x), &p->w, p->mode)) return FUSED_NOT;
     uint16_t *x = static_cast<uint16_t *>(cuda_scratch((size_t)(n * k) * sizeof *x));
     if (!x || matmul_narrow(x, p->x->data, n * k, DTYPE_F32) < 0) return -1;
-    return multiply(floats(p->h), DTYPE_F32, x, n, &p->w, true);
+    return multiply(p->y->data, DTYPE_F32, x, n, &p->w, p->h->data);
 }
 
 static int fused_attend_cuda(const struct fused_attend *p)
@@ -294,7 +396,7 @@ static int fused_attend_cuda(const struct fused_attend *p)
     c.y = reinterpret_cast<float *>(y);
     c.rounded = true;
     if (attention_mma(&c, nullptr) < 0) return -1;
-    return multiply(floats(p->h), DTYPE_F32, y, n, &p->w, true);
+    return multiply(p->h->data, DTYPE_F32, y, n, &p->w, p->h->data);
 }
 
 // --- FFN -----------------------------------------------------------------------------------------
@@ -319,25 +421,31 @@ static int ffn_one(const struct fused_ffn *p, float *y)
             .gain = nullptr,
             .eps = 0,
             .k = tensor_row(p->down.w),
-            .part = { part(&p->down, floats(p->h)) },
+            .part = { part(&p->down, floats(p->y)) },
             .parts = 1,
             .end = ONE_ROW_ADD,
             .place = {},
             .dtype = dtype,
             .early = true };
-    return one_row_product(&one); // FUSED_NOT: h is still as it was, the ops begin anew
+    return one_row_product(&one); // FUSED_NOT: h is still as it was
 }
 
-static int ffn_many(const struct fused_ffn *p, uint16_t *x, uint16_t *gate, uint16_t *up)
+// act [n,F] may be gate.
+static int ffn_many(const struct fused_ffn *p, uint16_t *x, uint16_t *gate, uint16_t *up,
+                    uint16_t *act)
 {
-    const int64_t n = p->h->shape[0], inner = n * tensor_row(p->down.w);
+    const int64_t n = p->h->shape[0], fours = n * tensor_row(p->down.w) / 4;
     if (norm_narrow(x, p->h, p->gain, p->eps) < 0 ||
-        multiply(gate, DTYPE_BF16, x, n, &p->gate, false) < 0 ||
-        multiply(up, DTYPE_BF16, x, n, &p->up, false) < 0 ||
-        LAUNCH_EARLY(swiglu_narrow_kernel, blocks_for(inner / 4, THREADS), THREADS, 0, gate, up,
-                     inner) < 0)
+        multiply(gate, DTYPE_BF16, x, n, &p->gate, nullptr) < 0 ||
+        multiply(up, DTYPE_BF16, x, n, &p->up, nullptr) < 0)
         return -1;
-    return multiply(floats(p->h), DTYPE_F32, gate, n, &p->down, true);
+    if (!p->y) return 0;
+    if (LAUNCH_EARLY(swiglu_narrow_kernel, blocks_for(fours, THREADS), THREADS, 0,
+                     reinterpret_cast<struct bf16_4 *>(act),
+                     reinterpret_cast<const struct bf16_4 *>(gate),
+                     reinterpret_cast<const struct bf16_4 *>(up), fours) < 0)
+        return -1;
+    return multiply(p->y->data, DTYPE_F32, act, n, &p->down, p->h->data);
 }
 
 static int fused_ffn_cuda(const struct fused_ffn *p)
@@ -348,13 +456,46 @@ static int fused_ffn_cuda(const struct fused_ffn *p)
                      many(n, floats(p->gain), &p->up, p->mode) &&
                      many(n, floats(p->h), &p->down, p->mode);
     if (n != 1 && !all) return FUSED_NOT;
+    const int64_t wide = p->kept_gate ? (p->y ? 1 : 0) : 2; // [n,F] in scratch
     char *scratch = static_cast<char *>(
-        cuda_scratch((size_t)(n * (2 * inner + width)) * sizeof(uint16_t) + 1024));
+        cuda_scratch((size_t)(n * (wide * inner + width)) * sizeof(uint16_t) + 1024));
     if (!scratch) return -1;
     if (n == 1) return ffn_one(p, reinterpret_cast<float *>(scratch));
     uint16_t *x = scratch_take<uint16_t>(&scratch, n * width);
-    uint16_t *gate = scratch_take<uint16_t>(&scratch, n * inner);
-    return ffn_many(p, x, gate, reinterpret_cast<uint16_t *>(scratch));
+    uint16_t *act = scratch_take<uint16_t>(&scratch, wide ? n * inner : 0);
+    if (!p->kept_gate) return ffn_many(p, x, act, reinterpret_cast<uint16_t *>(scratch), act);
+    return ffn_many(p, x, static_cast<uint16_t *>(p->kept_gate->data),
+                    static_cast<uint16_t *>(p->kept_up->data), act);
+}
+
+static int ffn_back(const struct fused_ffn_back *p, uint16_t *dy, uint16_t *dact, float *dx,
+                    struct row_stats *stats)
+{
+    const int64_t n = p->h->shape[0], width = p->h->shape[1], fours = tensor_count(p->kept_up) / 4;
+    auto *gate = static_cast<uint16_t *>(p->kept_gate->data);
+    auto *up = static_cast<uint16_t *>(p->kept_up->data);
+    if (matmul_narrow(dy, p->dy->data, n * width, DTYPE_F32) < 0 ||
+        multiply_back(dact, DTYPE_BF16, dy, p->down, n, nullptr) < 0 ||
+        LAUNCH_EARLY(swiglu_back_narrow_kernel, blocks_for(fours, THREADS), THREADS, 0,
+                     reinterpret_cast<struct bf16_4 *>(gate), reinterpret_cast<struct bf16_4 *>(up),
+                     reinterpret_cast<const struct bf16_4 *>(dact), fours) < 0 ||
+        multiply_back(dx, DTYPE_F32, gate, p->gate, n, nullptr) < 0 ||
+        multiply_back(dx, DTYPE_F32, up, p->up, n, dx) < 0)
+        return -1;
+    return rmsnorm_back(floats(p->dh), floats(p->dgain), dx, floats(p->h), floats(p->gain), p->eps,
+                        n, width, stats);
+}
+
+static int fused_ffn_back_cuda(const struct fused_ffn_back *p)
+{
+    const int64_t n = p->h->shape[0], width = p->h->shape[1], inner = tensor_count(p->kept_up);
+    char *scratch = static_cast<char *>(
+        cuda_scratch((size_t)(n * width + inner) * sizeof(uint16_t) + norm_back_room(n, width)));
+    if (!scratch) return -1;
+    uint16_t *dy = scratch_take<uint16_t>(&scratch, n * width);
+    uint16_t *dact = scratch_take<uint16_t>(&scratch, inner);
+    float *dx = scratch_take<float>(&scratch, n * width);
+    return ffn_back(p, dy, dact, dx, reinterpret_cast<struct row_stats *>(scratch));
 }
 
 // --- GELU ----------------------------------------------------------------------------------------
@@ -376,7 +517,7 @@ static int fused_gelu_cuda(const struct fused_gelu *p)
                                         .k = k,
                                         .row = m,
                                         .bias = floats(p->w.bias),
-                                        .add = false,
+                                        .addend = nullptr,
                                         .gelu = true };
     if (!lt_can(&product)) return FUSED_NOT;
     return matmul_narrow(x, p->x->data, n * k, DTYPE_F32) < 0 ? -1 : lt_multiply(&product);
@@ -386,4 +527,6 @@ const struct fused fused_cuda = { .qkv = fused_qkv_cuda,
                                   .attend = fused_attend_cuda,
                                   .add = fused_add_cuda,
                                   .ffn = fused_ffn_cuda,
+                                  .ffn_back = fused_ffn_back_cuda,
+                                  .qkv_back = fused_qkv_back_cuda,
                                   .gelu = fused_gelu_cuda };

@@ -5,8 +5,8 @@
 //
 // What they compute is what the ops compute one after the other; only the order of sums differs,
 // and with MATMUL_BF16 what lies between two products may be rounded to bf16. FUSED_NOT: nothing
-// was computed, this shape, dtype or mode is for the ops. The caller has checked shapes, as for
-// ops.h. Letters as in ops.h.
+// was computed, this shape, dtype or mode is for the ops. Of a form that was computed the way back
+// is there too. The caller has checked shapes, as for ops.h. Letters as in ops.h.
 #ifndef KERNELS_FUSED_H
 #define KERNELS_FUSED_H
 
@@ -31,9 +31,10 @@ struct fused_qkv {
     int mode;                       // enum matmul_mode
 };
 
-// h += x w^T (+ bias).
+// y = h + x w^T (+ bias).
 struct fused_add {
-    struct tensor *h;       // [n,M]
+    struct tensor *y;       // [n,M], may be h; of one row it must be
+    const struct tensor *h; // [n,M]
     const struct tensor *x; // [n,K]
     struct fused_linear w;
     int mode;
@@ -49,13 +50,36 @@ struct fused_attend {
     int mode;
 };
 
-// h += down(silu(gate(x)) * up(x)), x = rmsnorm(h).
+// y = h + down(silu(gate(x)) * up(x)), x = rmsnorm(h). kept_gate = gate(x), kept_up = up(x) for the
+// way back: both NULL where they are not wanted. Without y nothing else is computed.
 struct fused_ffn {
-    struct tensor *h;          // [n,D]
-    const struct tensor *gain; // [D]
+    struct tensor *y;              // [n,D], may be h; of one row it must be
+    const struct tensor *h, *gain; // [n,D], [D]
     float eps;
     struct fused_linear gate, up, down;
+    struct tensor *kept_gate, *kept_up; // bf16 [n,F]
     int mode;
+};
+
+// The way back of fused_ffn, but for the residual: dh and dgain are added to, either may be NULL.
+// dh may be dy. What was kept is written over.
+struct fused_ffn_back {
+    struct tensor *dh, *dgain; // [n,D], [D]
+    const struct tensor *dy;   // [n,D]
+    const struct tensor *h, *gain;
+    float eps;
+    const struct tensor *gate, *up, *down;
+    struct tensor *kept_gate, *kept_up; // bf16 [n,F]
+};
+
+// The way back of fused_qkv whose rows are 0, 1 ..: dh and dgain are added to, either may be NULL.
+struct fused_qkv_back {
+    struct tensor *dh, *dgain;         // [n,D], [D]
+    const struct tensor *dq, *dk, *dv; // [n,H,d] [n,Hkv,d] [n,Hkv,d]
+    const struct tensor *h, *gain;
+    float eps;
+    const struct tensor *wq, *wk, *wv;
+    const struct tensor *cos, *sin; // [n,d/2]
 };
 
 // y = gelu(x w^T + bias).
@@ -71,6 +95,8 @@ struct fused {
     int (*attend)(const struct fused_attend *p);
     int (*add)(const struct fused_add *p);
     int (*ffn)(const struct fused_ffn *p);
+    int (*ffn_back)(const struct fused_ffn_back *p);
+    int (*qkv_back)(const struct fused_qkv_back *p);
     int (*gelu)(const struct fused_gelu *p);
 };
 

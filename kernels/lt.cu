@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include <algorithm>
+
 #include "kernels/matmul_cuda.h"
 
 static constexpr int PLANS = 512;
@@ -16,7 +18,7 @@ static constexpr uint32_t ALIGN_MOST = 256, ALIGN_BIAS = 16;
 struct shape_key {
     int64_t n, m, k, row, a_line, b_line;
     int32_t dtype, y_dtype, a_turned, b_turned, add, gelu;
-    uint32_t align_a, align_b, align_y, align_bias; // align_bias 0: none
+    uint32_t align_a, align_b, align_y, align_bias; // of y and addend; align_bias 0: none
     int32_t part;                                   // of the device
 };
 
@@ -177,9 +179,10 @@ static struct shape_key key_of(const struct lt_product *p)
     key.a_line = p->a.line, key.b_line = p->b.line;
     key.dtype = p->a.dtype, key.y_dtype = p->y_dtype;
     key.a_turned = p->a.turned, key.b_turned = p->b.turned;
-    key.add = p->add, key.gelu = p->gelu;
+    key.add = p->addend != nullptr, key.gelu = p->gelu;
     key.align_a = alignment(p->a.data), key.align_b = alignment(p->b.data);
-    key.align_y = alignment(p->y), key.align_bias = p->bias ? alignment(p->bias) : 0;
+    key.align_y = p->addend ? std::min(alignment(p->y), alignment(p->addend)) : alignment(p->y);
+    key.align_bias = p->bias ? alignment(p->bias) : 0;
     key.part = cuda_part();
     return key;
 }
@@ -195,7 +198,7 @@ bool lt_can(const struct lt_product *p)
 
 int lt_multiply(const struct lt_product *p)
 {
-    const float one = 1, kept = p->add ? 1 : 0;
+    const float one = 1, kept = p->addend ? 1 : 0;
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     const struct shape_key key = key_of(p);
     const cudaStream_t stream = cuda_stream();
@@ -204,8 +207,9 @@ int lt_multiply(const struct lt_product *p)
     if (plan->refused) return product_plain(p);
     if (p->bias) set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
     status = cublasLtMatmul(lt.of[key.part].handle, plan->operation, &one, p->b.data, plan->first,
-                            p->a.data, plan->second, &kept, p->y, plan->result, p->y, plan->result,
-                            &plan->algorithm, lt.of[key.part].workspace, CUDA_WORKSPACE, stream);
+                            p->a.data, plan->second, &kept, p->addend ? p->addend : p->y,
+                            plan->result, p->y, plan->result, &plan->algorithm,
+                            lt.of[key.part].workspace, CUDA_WORKSPACE, stream);
     plan->refused = refuses(status);
     if (plan->refused) return product_plain(p);
     return status == CUBLAS_STATUS_SUCCESS ? cuda_started("cublasLt") : failed("multiply", status);

@@ -437,7 +437,7 @@ int KERNEL(matmul)(struct tensor *y, const struct tensor *x, const struct tensor
 // The same product with other sides turned: dx = dy w sums over the M rows of w, dw = dy^T x over
 // the N rows of x.
 
-int KERNEL(matmul_dx)(struct tensor *dx, const struct tensor *dy, const struct tensor *w,
+int KERNEL(matmul_dx)(struct tensor *dx, const struct tensor *dy, const struct tensor *w, bool add,
                       enum matmul_mode mode)
 {
     struct product p = { .y = dx->data,
@@ -447,7 +447,7 @@ int KERNEL(matmul_dx)(struct tensor *dx, const struct tensor *dy, const struct t
                          .ld = w->shape[0],
                          .dtype = w->dtype,
                          .w_turned = true,
-                         .add = true };
+                         .add = add };
     p.rows = p.k ? tensor_count(dy) / p.k : 0;
     p.row_bytes = (size_t)p.m * dtype_size(p.dtype);
     return p.rows && p.m ? many_rows(&p, dy->data, mode) : 0;

@@ -124,7 +124,7 @@ int matmul_cuda(struct tensor *y, const struct tensor *x, const struct tensor *w
 // dx[N,K] += dy[N,M] w[M,K] sums over M: w is the side whose vectors lie across. dw[M,K] +=
 // dy[N,M]^T x[N,K] sums over N: both do.
 
-// A block of w's rows at a time: each adds its part of the sum.
+// A block of w's rows at a time: each adds its part of the sum to those before.
 static int dx_widened(const struct lt_product *all)
 {
     const size_t size = dtype_size(all->b.dtype);
@@ -143,12 +143,13 @@ static int dx_widened(const struct lt_product *all)
         p.a.data = static_cast<const float *>(all->a.data) + from;
         p.a.line = all->k;
         p.b = { wide, DTYPE_F32, true, 0 };
+        if (from) p.addend = p.y;
         if (lt_multiply(&p) < 0) return -1;
     }
     return 0;
 }
 
-int matmul_dx_cuda(struct tensor *dx, const struct tensor *dy, const struct tensor *w,
+int matmul_dx_cuda(struct tensor *dx, const struct tensor *dy, const struct tensor *w, bool add,
                    enum matmul_mode mode)
 {
     const int64_t k = w->shape[0], m = tensor_row(w), n = k ? tensor_count(dy) / k : 0;
@@ -162,7 +163,7 @@ int matmul_dx_cuda(struct tensor *dx, const struct tensor *dy, const struct tens
                                   .k = k,
                                   .row = m,
                                   .bias = nullptr,
-                                  .add = true };
+                                  .addend = add ? dx->data : nullptr };
     if (mode == MATMUL_BF16) return multiply_bf16(p);
     return w->dtype == DTYPE_F32 ? lt_multiply(&p) : dx_widened(&p);
 }
@@ -184,6 +185,6 @@ int matmul_dw_cuda(struct tensor *dw, struct tensor *dbias, const struct tensor 
                                   .k = rows,
                                   .row = m,
                                   .bias = nullptr,
-                                  .add = true };
+                                  .addend = dw->data };
     return mode == MATMUL_BF16 ? multiply_bf16(p) : lt_multiply(&p);
 }

@@ -12,7 +12,7 @@ extern "C" {
 // Makes cuBLASLt ready; 0 or -1 with the failure noted.
 int matmul_open(void);
 
-static constexpr int64_t FEW_ROWS = 8; // up to here a product reads the weights directly
+static constexpr int64_t FEW_ROWS = CUDA_FEW_ROWS; // in gemv.cu
 
 // y[rows,M] = x[rows,K] w[M,K]^T + bias, rows <= FEW_ROWS; w of any float dtype. (gemv.cu)
 int matmul_few(float *y, const float *x, const struct tensor *w, const float *bias, int64_t rows);
@@ -78,16 +78,17 @@ struct lt_side {
     int64_t line; // numbers from one vector (turned: line of K) to the next; 0: no gap
 };
 
-// y[n,m] = a[n,K] b[m,K]^T (+ bias[m]) (+ y); y is f32, or bf16 without bias. gelu: the tanh form
-// of that, with bias.
+// y[n,m] = a[n,K] b[m,K]^T (+ bias[m]) (+ addend[n,m]); y is f32, or bf16 without bias. gelu: the
+// tanh form of that, with bias.
 struct lt_product {
     void *y;
     enum dtype y_dtype; // DTYPE_F32, which is 0, or DTYPE_BF16
     struct lt_side a, b;
     int64_t n, m, k;
-    int64_t row;       // numbers from one row of y to the next
-    const float *bias; // or NULL
-    bool add, gelu;
+    int64_t row;        // numbers from one row of y, and of addend, to the next
+    const float *bias;  // or NULL
+    const void *addend; // of y's dtype, may be y; or NULL
+    bool gelu;
 };
 
 // By cuBLASLt if it has an algorithm for it, else by product_plain.

@@ -82,8 +82,8 @@ OP(row_norms, (struct tensor *y, const struct tensor *x))
 // dy is the gradient of a forward op's result; gradients are f32 and are ADDED to what dx, dw ...
 // hold. One that is not wanted is NULL. The sums do not depend on the number of threads.
 
-// dx[N,K] += dy[N,M] w[M,K].
-OP(matmul_dx, (struct tensor *dx, const struct tensor *dy, const struct tensor *w,
+// dx[N,K] += dy[N,M] w[M,K], M > 0; without `add` dx is written, whatever it held.
+OP(matmul_dx, (struct tensor *dx, const struct tensor *dy, const struct tensor *w, bool add,
                enum matmul_mode mode))
 // dw[M,K] += dy[N,M]^T x[N,K]; dbias[M] += the column sums of dy.
 OP(matmul_dw, (struct tensor *dw, struct tensor *dbias, const struct tensor *dy,

@@ -25,7 +25,7 @@ static __device__ void load(float (*to)[TILE + 1], const struct lt_side &side, i
 static __device__ void put(const struct lt_product &p, int64_t row, int64_t column, float x)
 {
     const int64_t at = row * p.row + column;
-    if (p.add) x += number_at(p.y, at, p.y_dtype);
+    if (p.addend) x += number_at(p.addend, at, p.y_dtype);
     if (p.bias) x += p.bias[column];
     if (p.gelu) x = x / (1 + expf(-1.5957691216f * (x + 0.044715f * x * x * x))); // as in gelu.cu
     put_number(p.y, at, x, p.y_dtype);

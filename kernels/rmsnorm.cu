@@ -66,6 +66,15 @@ static __global__ void rmsnorm_back_kernel(float *dx, struct row_stats *stats, c
     }
 }
 
+int rmsnorm_back(float *dx, float *dgain, const float *dy, const float *x, const float *gain,
+                 float eps, int64_t rows, int64_t n, struct row_stats *stats)
+{
+    const auto kernel =
+        in_fours(n, dx, dy, x, gain) ? rmsnorm_back_kernel<4> : rmsnorm_back_kernel<1>;
+    if (LAUNCH(kernel, (size_t)rows, THREADS, 0, dx, stats, dy, x, gain, n, eps) < 0) return -1;
+    return columns_add(dgain, nullptr, dy, x, stats, rows, n);
+}
+
 int rmsnorm_backward_cuda(struct tensor *dx, struct tensor *dgain, const struct tensor *dy,
                           const struct tensor *x, const struct tensor *gain, float eps)
 {
@@ -73,11 +82,7 @@ int rmsnorm_backward_cuda(struct tensor *dx, struct tensor *dgain, const struct 
     if (!rows) return 0;
     struct row_stats *stats =
         static_cast<struct row_stats *>(cuda_scratch((size_t)rows * sizeof(struct row_stats)));
-    const auto kernel = in_fours(width, floats(dx), floats(dy), floats(x), floats(gain))
-                            ? rmsnorm_back_kernel<4>
-                            : rmsnorm_back_kernel<1>;
-    if (!stats || LAUNCH(kernel, (size_t)rows, THREADS, 0, floats(dx), stats, floats(dy), floats(x),
-                         floats(gain), width, eps) < 0)
-        return -1;
-    return columns_add(floats(dgain), nullptr, floats(dy), floats(x), stats, rows, width);
+    if (!stats) return -1;
+    return rmsnorm_back(floats(dx), floats(dgain), floats(dy), floats(x), floats(gain), eps, rows,
+                        width, stats);
 }

@@ -24,7 +24,7 @@ static int chunk_loss(struct graph *g, const struct chunk *c, float *loss)
     const struct backend *b = g->backend;
     if (b->matmul(logits, c->x, c->w, NULL, g->matmul) < 0 ||
         b->cross_entropy(losses, logits, c->target, c->weight) < 0 ||
-        (c->dx && b->matmul_dx(c->dx, logits, c->w, g->matmul) < 0) ||
+        (c->dx && b->matmul_dx(c->dx, logits, c->w, true, g->matmul) < 0) ||
         (c->dw && b->matmul_dw(c->dw, NULL, logits, c->x, g->matmul) < 0))
         return op_back(g, "cross entropy", -1);
     b->download(loss, losses->data, (size_t)n * sizeof *loss);

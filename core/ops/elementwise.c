@@ -46,13 +46,14 @@ struct tensor *op_gelu(struct graph *g, struct tensor *x, enum gelu_form form)
 // in: a, b; integer: the row of a where b begins.
 static int add_backward(struct graph *g, const struct tape_step *s)
 {
-    struct tensor *a = s->in[0], *b = s->in[1], da, db, dy;
-    bool want_a = tape_grad(g, a, &da), want_b = tape_grad(g, b, &db);
+    struct tensor *a = s->in[0], *b = s->in[1], da, db, dy, rows = *b;
+    bool add, want_b = tape_grad_first(g, b, &db, &add);
     if (!tape_grad(g, s->out, &dy)) return -1;
-    if (want_a && g->backend->add(&da, &da, &dy) < 0) return op_back(g, "add", -1);
-    if (!want_b) return op_back(g, "add", 0);
-    dy.data = (float *)dy.data + s->integer * tensor_row(a);
-    return op_back(g, "add", g->backend->add(&db, &db, &dy));
+    rows.data = (float *)dy.data + s->integer * tensor_row(a);
+    if (want_b && (add ? g->backend->add(&db, &db, &rows) : g->backend->widen(&db, &rows)) < 0)
+        return op_back(g, "add", -1);
+    tape_grad_pass(g, s, a, &da);
+    return op_back(g, "add", 0);
 }
 
 struct tensor *op_add_rows(struct graph *g, struct tensor *a, int64_t from, struct tensor *b)

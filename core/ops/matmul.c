@@ -5,10 +5,10 @@
 static int matmul_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor *x = s->in[0], *w = s->in[1], *bias = s->in[2], dx, dw, db, dy;
-    bool want_x = tape_grad(g, x, &dx), want_w = tape_grad(g, w, &dw);
+    bool add, want_x = tape_grad_first(g, x, &dx, &add), want_w = tape_grad(g, w, &dw);
     bool want_bias = tape_grad(g, bias, &db);
     if (!tape_grad(g, s->out, &dy)) return -1;
-    if (want_x && g->backend->matmul_dx(&dx, &dy, w, g->matmul) < 0)
+    if (want_x && g->backend->matmul_dx(&dx, &dy, w, add, g->matmul) < 0)
         return op_back(g, "matmul", -1);
     if (!want_w && !want_bias) return op_back(g, "matmul", 0);
     return op_back(

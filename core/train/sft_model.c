@@ -59,7 +59,7 @@ static void set_graph(struct sft *t)
                                .hooks = &t->hooks,
                                .settings = j->settings,
                                .cancel = &j->cancel };
-    t->graph.matmul = graph_matmul(j->backend, j->settings);
+    t->graph.matmul = graph_matmul(t->where ? t->where : j->backend, j->settings);
 }
 
 static int open_lanes(struct sft *t, struct err *err)

@@ -72,7 +72,9 @@ static void check_add(int64_t n, int64_t k, int64_t m, enum dtype dtype, enum ma
     struct tensor y = noise_tensor(2, n, m, 0, 5);
     const bool packs = k % (16 / (int64_t)dtype_size(dtype)) == 0;
     const bool many = n > 8 && mode == MATMUL_BF16 && dtype == DTYPE_BF16 && k % 4 == 0;
-    const struct fused_add p = { &h.on[1], &x.on[1], { &w.on[1], &bias.on[1] }, (int)mode };
+    const struct fused_add p = {
+        &h.on[1], &h.on[1], &x.on[1], { &w.on[1], &bias.on[1] }, (int)mode
+    };
     if (computed(gpu->fused->add(&p), n == 1 ? packs : many)) {
         DONE(cpu->matmul(&y, &x.on[0], &w.on[0], &bias.on[0], MATMUL_F32));
         DONE(cpu->add(&h.on[0], &h.on[0], &y));
@@ -120,7 +122,8 @@ static void check_ffn(int64_t n, int64_t d, int64_t inner, enum dtype dtype, enu
     const bool packs = d % unit == 0 && inner % unit == 0;
     const bool many =
         n > 8 && mode == MATMUL_BF16 && dtype == DTYPE_BF16 && d % 4 == 0 && inner % 4 == 0;
-    const struct fused_ffn p = { .h = &h.on[1],
+    const struct fused_ffn p = { .y = &h.on[1],
+                                 .h = &h.on[1],
                                  .gain = &gain.on[1],
                                  .eps = eps,
                                  .gate = { &gate.on[1], NULL },

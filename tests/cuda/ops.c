@@ -133,10 +133,13 @@ static void check_products(int64_t n, int64_t k)
         struct pair bias = pair_noise(1, m, 0, 0, 3), y = pair_room(2, n, m, 0);
         struct pair dy = pair_noise(2, n, m, 0, 4), dx = pair_noise(2, n, k, 0, 5);
         struct pair dw = pair_noise(2, m, k, 0, 6), db = pair_noise(1, m, 0, 0, 7);
+        struct pair fresh = pair_room(2, n, k, 0);
         ON_BOTH(matmul, OF(y), OF(x), OF(w), IF(i % 2, bias), mode);
         pair_compare("matmul", &y, far, 1e-5);
-        ON_BOTH(matmul_dx, OF(dx), OF(dy), OF(w), mode);
+        ON_BOTH(matmul_dx, OF(dx), OF(dy), OF(w), true, mode);
         pair_compare("matmul_dx", &dx, far, 1e-5);
+        ON_BOTH(matmul_dx, OF(fresh), OF(dy), OF(w), false, mode);
+        pair_compare("matmul_dx, written", &fresh, far, 1e-5);
         ON_BOTH(matmul_dw, IF(i % 4, dw), IF(i % 3, db), OF(dy), OF(x), mode);
         pair_compare("matmul_dw", &dw, far, 1e-5);
         pair_compare("matmul_dw: bias", &db, 1e-5, 1e-5);
@@ -369,6 +372,7 @@ static void products_of_any_alignment(void **state)
         const enum matmul_mode mode = i / 9 % 2 ? MATMUL_F32 : MATMUL_BF16;
         const bool bias_alone = i / 18;
         const double far = (mode == MATMUL_F32 ? 2e-6 : 6e-3) * sqrt((double)(n + k + m));
+        struct pair fresh = pair_room(2, n, k, 0);
         struct pair x = bias_alone ? pair_noise(2, n, k, 0, 1) : behind(DTYPE_F32, n, k, 1);
         struct pair w = bias_alone ? pair_weights(dtype, m, k, 2) : behind(dtype, m, k, 2);
         struct pair y = bias_alone ? pair_room(2, n, m, 0) : behind(DTYPE_F32, n, m, 3);
@@ -377,8 +381,10 @@ static void products_of_any_alignment(void **state)
         for (int side = 0; side < 2; side++) bias.on[side].shape[0] = m;
         ON_BOTH(matmul, OF(y), OF(x), OF(w), OF(bias), mode);
         pair_compare("matmul", &y, far, 1e-5);
-        ON_BOTH(matmul_dx, OF(dx), OF(dy), OF(w), mode);
+        ON_BOTH(matmul_dx, OF(dx), OF(dy), OF(w), true, mode);
         pair_compare("matmul_dx", &dx, far, 1e-5);
+        ON_BOTH(matmul_dx, OF(fresh), OF(dy), OF(w), false, mode);
+        pair_compare("matmul_dx, written", &fresh, far, 1e-5);
         ON_BOTH(matmul_dw, OF(dw), NULL, OF(dy), OF(x), mode);
         pair_compare("matmul_dw", &dw, far, 1e-5);
         pairs_release();

@@ -96,7 +96,9 @@ static void check_backward(const struct backend *b, enum dtype dtype, int64_t n,
     struct tensor dx = noise_tensor(2, n, k, 0, 8), dw = noise_tensor(2, m, k, 0, 9);
     struct weights w = weights_new(dtype, m, k, 7);
     double *want_x = doubles(n * k), *want_w = doubles(m * k);
-    for (int64_t i = 0; i < n * k; i++) want_x[i] = ((float *)dx.data)[i];
+    float *held =
+        memcpy(malloc((size_t)(n * k) * sizeof *held), dx.data, (size_t)(n * k) * sizeof *held);
+    for (int64_t i = 0; i < n * k; i++) want_x[i] = held[i];
     for (int64_t i = 0; i < m * k; i++) want_w[i] = ((float *)dw.data)[i];
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < m; j++)
@@ -106,12 +108,17 @@ static void check_backward(const struct backend *b, enum dtype dtype, int64_t n,
                 want_w[j * k + e] += d * (double)((float *)x.data)[i * k + e];
             }
     double size = mode == MATMUL_BF16 ? 8e-3 : 1e-6;
-    assert_int_equal(b->matmul_dx(&dx, &dy, &w.t, mode), 0);
+    assert_int_equal(b->matmul_dx(&dx, &dy, &w.t, true, mode), 0);
     close_check("dx", dx.data, want_x, n * k, sqrt((double)m) * size, 2e-6);
+    for (int64_t i = 0; i < n * k; i++) want_x[i] -= (double)held[i];
+    memset(dx.data, 0xff, (size_t)(n * k) * sizeof *held);
+    assert_int_equal(b->matmul_dx(&dx, &dy, &w.t, false, mode), 0);
+    close_check("dx written", dx.data, want_x, n * k, sqrt((double)m) * size, 2e-6);
     assert_int_equal(b->matmul_dw(&dw, NULL, &dy, &x, mode), 0);
     close_check("dw", dw.data, want_w, m * k, sqrt((double)n) * size, 2e-6);
     struct tensor *all[] = { &x, &dy, &dx, &dw };
     for (int i = 0; i < 4; i++) free(all[i]->data);
+    free(held);
     free(want_x);
     free(want_w);
     weights_free(&w);

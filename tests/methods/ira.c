@@ -112,10 +112,14 @@ static void give_noise(struct fixture *f, const struct site_args *args)
     snprintf(name, sizeof name, "ira.train.%d.eps", args->layer);
     const float *from = reference_tensor(&f->r, name, &allowed)->data;
     const int64_t rows = args->x->shape[0], heads = args->x->shape[1], width = args->x->shape[2];
+    float *noise = malloc((size_t)(rows * heads * width) * sizeof *noise);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t h = 0; h < heads; h++)
-            memcpy((float *)args->x->data + (i * heads + h) * width, from + (h * rows + i) * width,
-                   (size_t)width * sizeof(float));
+            memcpy(noise + (i * heads + h) * width, from + (h * rows + i) * width,
+                   (size_t)width * sizeof *noise);
+    // What was drawn may still be on its way to a GPU: only another upload comes behind it.
+    test_device()->upload(args->x->data, noise, tensor_bytes(args->x));
+    free(noise);
 }
 
 static int listen_run(void *self, struct graph *g, enum site site, struct site_args *args)

@@ -52,7 +52,7 @@ static int run_add(const struct timed *t, int64_t copy)
 {
     struct tensor y = t->y;
     const struct tensor w = one_of(&t->w, copy);
-    return gpu->fused->add(&(struct fused_add){ &y, &t->x, { &w, NULL }, MATMUL_BF16 });
+    return gpu->fused->add(&(struct fused_add){ &y, &y, &t->x, { &w, NULL }, MATMUL_BF16 });
 }
 
 static int run_ffn(const struct timed *t, int64_t copy)
@@ -60,7 +60,8 @@ static int run_ffn(const struct timed *t, int64_t copy)
     struct tensor y = t->y;
     const struct tensor gate = one_of(&t->w, copy), up = one_of(&t->up, copy);
     const struct tensor down = one_of(&t->down, copy);
-    return gpu->fused->ffn(&(struct fused_ffn){ .h = &y,
+    return gpu->fused->ffn(&(struct fused_ffn){ .y = &y,
+                                                .h = &y,
                                                 .gain = &t->gain,
                                                 .eps = 1e-5f,
                                                 .gate = { &gate, NULL },

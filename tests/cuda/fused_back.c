@@ -1,0 +1,268 @@
+// tests/cuda/fused_back.c -- the fused forms as a tape uses them (kernels/fused.h): what they keep,
+// and their ways back against those of the ops on the CPU, on odd shapes.
+#include "tests/cuda/pair.h"
+
+static const struct backend *cpu, *gpu;
+
+static int open_both(void **state)
+{
+    if (devices_open(state) < 0) return -1;
+    cpu = devices[0];
+    gpu = devices[1];
+    return 0;
+}
+
+#define DONE(call) \
+    if (call) fail_msg("%s: %s", #call, gpu->failure())
+
+static const float eps = 1e-5f;
+
+// Numbers on their way are rounded to bf16, each by at most 1/256 of itself, about three times one
+// behind the other: so far the whole may be from what the CPU has.
+static const double rounding = 6e-3;
+
+static void compare(const char *what, const struct pair *p)
+{
+    const int64_t n = tensor_count(&p->on[0]);
+    float *got = malloc((size_t)n * sizeof *got);
+    const float *want = p->on[0].data;
+    double apart = 0, size = 0;
+    gpu->download(got, p->on[1].data, (size_t)n * sizeof *got);
+    for (int64_t i = 0; i < n; i++) {
+        apart += pow((double)(got[i] - want[i]), 2);
+        size += pow((double)want[i], 2);
+    }
+    free(got);
+    if (!(sqrt(apart) <= rounding * sqrt(size)))
+        fail_msg("%s [%d,%d]: %g of %g apart", what, (int)p->on[0].shape[0], (int)p->on[0].shape[1],
+                 sqrt(apart), sqrt(size));
+}
+
+static void compare_bf16(const char *what, const struct tensor *got, const struct tensor *want)
+{
+    const int64_t n = tensor_count(got);
+    struct pair p = { .on = { *want, tensor_of(DTYPE_F32, 2, got->shape[0], got->shape[1], 0) } };
+    void *const host = p.on[1].data;
+    p.on[1].data = gpu->alloc(tensor_bytes(want));
+    DONE(gpu->widen(&p.on[1], got));
+    assert_int_equal(n, tensor_count(want));
+    compare(what, &p);
+    gpu->release(p.on[1].data);
+    free(host);
+}
+
+// bf16 of the GPU's own.
+static struct tensor room_for_kept(int64_t n, int64_t width)
+{
+    struct tensor t = { .dtype = DTYPE_BF16, .rank = 2, .shape = { n, width } };
+    t.data = gpu->alloc(tensor_bytes(&t));
+    assert_non_null(t.data);
+    return t;
+}
+
+// --- h + x w^T -----------------------------------------------------------------------------------
+
+// A sum of its own has the bits of one in h's place, and leaves h.
+static void check_add(int64_t n, int64_t k, int64_t m)
+{
+    struct pair h = pair_noise(2, n, m, 0, 1), twin = pair_noise(2, n, m, 0, 1);
+    struct pair x = pair_noise(2, n, k, 0, 2), y = pair_room(2, n, m, 0);
+    struct pair w = pair_weights(DTYPE_BF16, m, k, 3), bias = pair_noise(1, m, 0, 0, 4);
+    struct fused_add p = { &y.on[1], &h.on[1], &x.on[1], { &w.on[1], &bias.on[1] }, MATMUL_BF16 };
+    DONE(gpu->fused->add(&p));
+    pair_same("h", &h.on[1], &twin.on[1]);
+    p.y = &h.on[1];
+    DONE(gpu->fused->add(&p));
+    pair_same("a sum of its own", &h.on[1], &y.on[1]);
+    pairs_release();
+}
+
+// --- FFN -----------------------------------------------------------------------------------------
+
+struct ffn {
+    struct pair h, gain, gate, up, down;
+    struct tensor kept_gate, kept_up;             // of the GPU
+    struct tensor x, a, b, act, da, db, dact, dx; // of the CPU
+};
+
+static struct fused_ffn form_of(struct ffn *f, struct tensor *y)
+{
+    return (struct fused_ffn){ .y = y,
+                               .h = &f->h.on[1],
+                               .gain = &f->gain.on[1],
+                               .eps = eps,
+                               .gate = { &f->gate.on[1], NULL },
+                               .up = { &f->up.on[1], NULL },
+                               .down = { &f->down.on[1], NULL },
+                               .mode = MATMUL_BF16 };
+}
+
+static void ffn_open(struct ffn *f, int64_t n, int64_t d, int64_t inner)
+{
+    f->h = pair_noise(2, n, d, 0, 1), f->gain = pair_noise(1, d, 0, 0, 2);
+    f->gate = pair_weights(DTYPE_BF16, inner, d, 3), f->up = pair_weights(DTYPE_BF16, inner, d, 4);
+    f->down = pair_weights(DTYPE_BF16, d, inner, 5);
+    f->kept_gate = room_for_kept(n, inner), f->kept_up = room_for_kept(n, inner);
+    f->x = noise_tensor(2, n, d, 0, 7), f->dx = noise_tensor(2, n, d, 0, 8);
+    struct tensor *wide[] = { &f->a, &f->b, &f->act, &f->da, &f->db, &f->dact };
+    for (int i = 0; i < 6; i++) *wide[i] = noise_tensor(2, n, inner, 0, 9);
+    DONE(cpu->rmsnorm(&f->x, &f->h.on[0], &f->gain.on[0], eps));
+    DONE(cpu->matmul(&f->a, &f->x, &f->gate.on[0], NULL, MATMUL_F32));
+    DONE(cpu->matmul(&f->b, &f->x, &f->up.on[0], NULL, MATMUL_F32));
+    DONE(cpu->swiglu(&f->act, &f->a, &f->b));
+}
+
+static void ffn_close(struct ffn *f)
+{
+    struct tensor *all[] = { &f->x, &f->a, &f->b, &f->act, &f->da, &f->db, &f->dact, &f->dx };
+    for (int i = 0; i < 8; i++) free(all[i]->data);
+    gpu->release(f->kept_gate.data);
+    gpu->release(f->kept_up.data);
+    pairs_release();
+}
+
+// What is kept changes no bit of the result, nor does its place; without one the same is kept.
+static void check_kept(struct ffn *f)
+{
+    const int64_t n = f->h.on[0].shape[0], d = f->h.on[0].shape[1], inner = f->a.shape[1];
+    struct pair y = pair_room(2, n, d, 0), twin = pair_noise(2, n, d, 0, 1);
+    struct tensor gate = room_for_kept(n, inner), up = room_for_kept(n, inner);
+    struct fused_ffn p = form_of(f, &y.on[1]);
+    p.kept_gate = &f->kept_gate, p.kept_up = &f->kept_up;
+    DONE(gpu->fused->ffn(&p));
+    compare_bf16("kept gate", &f->kept_gate, &f->a);
+    compare_bf16("kept up", &f->kept_up, &f->b);
+    p.y = NULL, p.kept_gate = &gate, p.kept_up = &up;
+    DONE(gpu->fused->ffn(&p));
+    pair_same("gate without a result", &gate, &f->kept_gate);
+    pair_same("up without a result", &up, &f->kept_up);
+    pair_same("h", &f->h.on[1], &twin.on[1]);
+    p = form_of(f, &twin.on[1]);
+    p.h = &twin.on[1];
+    DONE(gpu->fused->ffn(&p));
+    pair_same("a sum of its own", &twin.on[1], &y.on[1]);
+    gpu->release(gate.data);
+    gpu->release(up.data);
+}
+
+// dh may be dy; either of dh and dgain may not be wanted.
+enum wanted { BOTH, DH_IS_DY, NO_DH, NO_DGAIN };
+
+static void check_ffn(int64_t n, int64_t d, int64_t inner, enum wanted wanted)
+{
+    struct ffn f;
+    ffn_open(&f, n, d, inner);
+    check_kept(&f);
+    struct pair dy = pair_noise(2, n, d, 0, 11), dgain = pair_noise(1, d, 0, 0, 13);
+    struct pair dh = wanted == DH_IS_DY ? dy : pair_noise(2, n, d, 0, 12);
+    DONE(cpu->matmul_dx(&f.dact, &dy.on[0], &f.down.on[0], false, MATMUL_F32));
+    DONE(cpu->fill(&f.da, 0));
+    DONE(cpu->fill(&f.db, 0));
+    DONE(cpu->swiglu_backward(&f.da, &f.db, &f.dact, &f.a, &f.b));
+    DONE(cpu->matmul_dx(&f.dx, &f.da, &f.gate.on[0], false, MATMUL_F32));
+    DONE(cpu->matmul_dx(&f.dx, &f.db, &f.up.on[0], true, MATMUL_F32));
+    for (int side = 0; side < 1; side++)
+        DONE(cpu->rmsnorm_backward(IF(wanted != NO_DH, dh), IF(wanted != NO_DGAIN, dgain), &f.dx,
+                                   &f.h.on[0], &f.gain.on[0], eps));
+    for (int side = 1; side < 2; side++) {
+        const struct fused_ffn_back p = { .dh = IF(wanted != NO_DH, dh),
+                                          .dgain = IF(wanted != NO_DGAIN, dgain),
+                                          .dy = OF(dy),
+                                          .h = OF(f.h),
+                                          .gain = OF(f.gain),
+                                          .eps = eps,
+                                          .gate = OF(f.gate),
+                                          .up = OF(f.up),
+                                          .down = OF(f.down),
+                                          .kept_gate = &f.kept_gate,
+                                          .kept_up = &f.kept_up };
+        DONE(gpu->fused->ffn_back(&p));
+    }
+    compare_bf16("gradient of gate", &f.kept_gate, &f.da);
+    compare_bf16("gradient of up", &f.kept_up, &f.db);
+    compare("FFN: dh", &dh);
+    compare("FFN: dgain", &dgain);
+    ffn_close(&f);
+}
+
+// --- queries, keys and values --------------------------------------------------------------------
+
+static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, enum wanted wanted)
+{
+    const int64_t d = 24;
+    struct pair h = pair_noise(2, n, d, 0, 1), gain = pair_noise(1, d, 0, 0, 2);
+    struct pair wq = pair_weights(DTYPE_BF16, heads * dim, d, 3);
+    struct pair wk = pair_weights(DTYPE_BF16, kv_heads * dim, d, 4);
+    struct pair wv = pair_weights(DTYPE_BF16, kv_heads * dim, d, 5);
+    struct pair cos = pair_noise(2, n, dim / 2, 0, 7), sin = pair_noise(2, n, dim / 2, 0, 8);
+    struct pair dq = pair_noise(3, n, heads, dim, 9), dk = pair_noise(3, n, kv_heads, dim, 10);
+    struct pair dv = pair_noise(3, n, kv_heads, dim, 11);
+    struct pair dh = pair_noise(2, n, d, 0, 12), dgain = pair_noise(1, d, 0, 0, 13);
+    struct tensor back = noise_tensor(3, n, heads, dim, 14), dx = noise_tensor(2, n, d, 0, 15);
+    DONE(cpu->fill(&back, 0));
+    DONE(cpu->rope_backward(&back, &dq.on[0], &cos.on[0], &sin.on[0]));
+    DONE(cpu->matmul_dx(&dx, &back, &wq.on[0], false, MATMUL_F32));
+    back.shape[1] = kv_heads;
+    DONE(cpu->fill(&back, 0));
+    DONE(cpu->rope_backward(&back, &dk.on[0], &cos.on[0], &sin.on[0]));
+    DONE(cpu->matmul_dx(&dx, &back, &wk.on[0], true, MATMUL_F32));
+    DONE(cpu->matmul_dx(&dx, &dv.on[0], &wv.on[0], true, MATMUL_F32));
+    for (int side = 0; side < 1; side++)
+        DONE(cpu->rmsnorm_backward(IF(wanted != NO_DH, dh), IF(wanted != NO_DGAIN, dgain), &dx,
+                                   &h.on[0], &gain.on[0], eps));
+    for (int side = 1; side < 2; side++) {
+        const struct fused_qkv_back p = { .dh = IF(wanted != NO_DH, dh),
+                                          .dgain = IF(wanted != NO_DGAIN, dgain),
+                                          .dq = OF(dq),
+                                          .dk = OF(dk),
+                                          .dv = OF(dv),
+                                          .h = OF(h),
+                                          .gain = OF(gain),
+                                          .eps = eps,
+                                          .wq = OF(wq),
+                                          .wk = OF(wk),
+                                          .wv = OF(wv),
+                                          .cos = OF(cos),
+                                          .sin = OF(sin) };
+        DONE(gpu->fused->qkv_back(&p));
+    }
+    compare("queries, keys and values: dh", &dh);
+    compare("queries, keys and values: dgain", &dgain);
+    free(back.data);
+    free(dx.data);
+    pairs_release();
+}
+
+// --- all -----------------------------------------------------------------------------------------
+
+static void sums_of_their_own(void **state)
+{
+    check_add(9, 64, 33);
+    check_add(33, 1028, 8);
+    check_add(70, 20, 131);
+}
+
+static void ways_back_equal_the_ops(void **state)
+{
+    static const int64_t rows[] = { 9, 33, 70 };
+    for (int i = 0; i < 3 * 4; i++) {
+        const int64_t n = rows[i % 3];
+        const enum wanted wanted = (enum wanted)(i / 3);
+        check_ffn(n, 16, 40, wanted);
+        check_ffn(n, 264, 24, wanted);
+        check_ffn(n, 20, 44, wanted);
+        if (wanted == DH_IS_DY) continue;
+        check_qkv(n, 4, 2, 6, wanted);
+        check_qkv(n, 3, 1, 16, wanted);
+        check_qkv(n, 2, 2, 10, wanted);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_of_their_own),
+        cmocka_unit_test(ways_back_equal_the_ops),
+    };
+    return cmocka_run_group_tests(tests, open_both, NULL);
+}
