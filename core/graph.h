@@ -64,6 +64,8 @@ bool graph_stop(struct graph *g);
 
 // A tensor in the step arena, data not initialised. NULL when memory is short (noted).
 struct tensor *graph_new(struct graph *g, enum dtype dtype, int rank, const int64_t *shape);
+// The same in the host's memory.
+struct tensor *graph_new_host(struct graph *g, enum dtype dtype, int rank, const int64_t *shape);
 struct tensor *graph_new1(struct graph *g, enum dtype dtype, int64_t n);
 struct tensor *graph_new2(struct graph *g, enum dtype dtype, int64_t n, int64_t m);
 struct tensor *graph_new3(struct graph *g, enum dtype dtype, int64_t n, int64_t m, int64_t k);

@@ -82,8 +82,9 @@ static int put_block(const struct model *m, FILE *file, const struct safetensor 
     size_t from = dtype_size(s.tensor->dtype), to = dtype_size((enum dtype)t->dtype);
     char *bytes = xreallocarray(NULL, (size_t)n, sizeof(float));
     float *floats = xreallocarray(NULL, (size_t)n, sizeof(float));
-    m->arena.backend->download(bytes, (const char *)s.tensor->data + (size_t)(first * width) * from,
-                               (size_t)n * from);
+    backend_of(m->arena.backend, s.tensor)
+        ->download(bytes, (const char *)s.tensor->data + (size_t)(first * width) * from,
+                   (size_t)n * from);
     floats_from(floats, bytes, s.tensor->dtype, (size_t)n);
     int status = s.lora ? add_lora(m, s.lora, first, rows, floats, err) : 0;
     floats_to(bytes, (enum dtype)t->dtype, floats, (size_t)n);

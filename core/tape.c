@@ -44,6 +44,7 @@ void grad_free(const struct backend *b, struct grad *d)
     if (!d) return;
     for (int k = 0; k < d->lane_count; k++) b->release(d->lanes[k]);
     free(d->lanes);
+    free(d->reached);
     b->release(d->data);
     free(d);
 }

@@ -38,6 +38,7 @@ struct grad {
     bool kept;     // a weight's: the tape neither makes nor frees it
     float **lanes; // [lane_count] a weight's: sums of passes that run beside one another
     int lane_count;
+    atomic_bool *reached; // a table's: which of its rows anything was ever added to; NULL: not told
 };
 
 enum { TAPE_INPUTS = 6 };

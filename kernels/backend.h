@@ -90,6 +90,11 @@ static inline int backend_enter(const struct backend *b, int part)
 
 // The CPU device, its instruction set chosen at the first call from what the processor has.
 const struct backend *backend_cpu(void);
+// The device that reads and computes what t is where it lies: b, or the CPU.
+static inline const struct backend *backend_of(const struct backend *b, const struct tensor *t)
+{
+    return b->apart && t->on_host ? backend_cpu() : b;
+}
 // The CPU device held to one instruction set ("base", "avx2", "avx512"): for tests and benchmarks.
 // NULL when this processor lacks it.
 const struct backend *backend_cpu_isa(const char *isa);

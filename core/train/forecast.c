@@ -159,6 +159,17 @@ static uint64_t program_bytes(const struct sft *real)
     return now > known ? now - known : 0;
 }
 
+// What of the mapped weights has its copy on a device whose memory lies apart.
+static uint64_t copied_bytes(const struct model *m)
+{
+    uint64_t bytes = checkpoint_bytes(m->checkpoint);
+    for (size_t i = 0; i < m->weights.count; i++) {
+        const struct weight *w = &m->weights.list[i];
+        if (w->tensor->on_host) bytes -= checkpoint_find(m->checkpoint, w->name)->bytes;
+    }
+    return bytes;
+}
+
 // In the many passes of a run each lane comes to the longest samples sometime: all get what the one
 // with most needed. Returns the bytes of an arena.
 static size_t level_lanes(struct lanes *l)
@@ -190,9 +201,7 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
         sft_memory(&d.t, &f->parts);
         f->count = (struct params_count){ d.t.params.trained, d.t.params.total };
         f->arena = d.t.arena.peak;
-        f->waiting = sft_waiting(&d.t);
-        // What is mapped on the host has its copy there.
-        if (is_apart(load->where)) f->parts.of[MEMORY_WEIGHTS] += f->parts.of[MEMORY_MAPPED];
+        if (is_apart(load->where)) f->parts.of[MEMORY_WEIGHTS] += copied_bytes(outline);
     }
     dry_close(&d);
     if (status < 0) return -1;

@@ -94,8 +94,6 @@ int sft_prepare(struct sft *t, struct err *err);
 void sft_release(struct sft *t); // zeroed, it may be released too
 // What it holds and held at most, by part: the one count, of forecasts and of runs.
 void sft_memory(const struct sft *t, struct memory_parts *parts);
-// Bytes of inputs of layers that waited in the host's memory at most.
-uint64_t sft_waiting(const struct sft *t);
 
 // sft_data.c. Opens, checks and splits the data. 0, JOB_STOPPED or -1.
 int sft_data_open(struct sft *t, struct err *err);
