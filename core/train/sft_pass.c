@@ -9,7 +9,7 @@
 
 // Samples that are computed in one pass: as many as give the processor enough to do, no more, as
 // memory grows with them. A GPU needs more, or it waits for the host that starts its kernels.
-enum { PASS_NUMBERS = 1 << 20, PASS_NUMBERS_APART = 5 << 20 }; // rows times hidden size
+enum { PASS_NUMBERS = 1 << 20, PASS_NUMBERS_APART = 12 << 20 }; // rows times hidden size
 enum { PASS_SAMPLES = 64 };
 
 struct pass {
