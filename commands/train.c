@@ -118,7 +118,7 @@ static void show_memory(const struct plan *p, const struct forecast *f)
     static const bool numeric[] = { false, true };
     struct table_builder t;
     table_begin(&t, "train memory", 2, columns, numeric);
-    for (int i = MEMORY_MAPPED + 1; i < MEMORY_PARTS; i++) {
+    for (int i = MEMORY_WEIGHTS; i < MEMORY_PARTS; i++) {
         if (!f->parts.of[i]) continue;
         table_add(&t, "%s", memory_part_name(i));
         table_add(&t, "%.1f", (double)f->parts.of[i] / 1e6);
@@ -127,6 +127,10 @@ static void show_memory(const struct plan *p, const struct forecast *f)
     table_add(&t, "%.1f", (double)memory_own(&f->parts) / 1e6);
     table_add(&t, "beside it: mapped weights");
     table_add(&t, "%.1f", (double)f->parts.of[MEMORY_MAPPED] / 1e6);
+    if (f->parts.of[MEMORY_HOST]) {
+        table_add(&t, "beside it: on the host");
+        table_add(&t, "%.1f", (double)f->parts.of[MEMORY_HOST] / 1e6);
+    }
     table_emit(&t, p->shell->sinks);
     const uint64_t most = memory_free(engine_backend(p->shell->engine));
     sinks_notice(p->shell->sinks, "micro-batches of %lld samples, %lld rows; %.0f MB are free here",

@@ -120,9 +120,11 @@ const char *adapter_kind_name(enum adapter_kind kind)
 static void read_row(const struct backend *b, const struct tensor *t, int64_t row, int64_t width,
                      float *to)
 {
+    const struct backend *where = backend_of(b, t);
     const size_t size = dtype_size(t->dtype);
     char *stored = xreallocarray(NULL, (size_t)width, size);
-    b->download(stored, (const char *)t->data + (size_t)(row * width) * size, (size_t)width * size);
+    where->download(stored, (const char *)t->data + (size_t)(row * width) * size,
+                    (size_t)width * size);
     floats_from(to, stored, t->dtype, (size_t)width);
     free(stored);
 }

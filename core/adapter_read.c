@@ -79,16 +79,16 @@ static int no_memory(const struct safetensor *t, struct err *err)
     return err_set(err, "out of memory for %.1f MB", (double)t->bytes / 1e6);
 }
 
-// The tensor as f32 in the adapter's arena.
-static int take_floats(struct adapter *a, const struct safetensor *t, struct tensor *to,
+// The tensor as f32 in the arena.
+static int take_floats(struct arena *arena, const struct safetensor *t, struct tensor *to,
                        struct err *err)
 {
     size_t n = t->bytes / dtype_size((enum dtype)t->dtype), bytes = n * sizeof(float);
     float *host = malloc(bytes ? bytes : 1);
-    void *data = host ? arena_alloc(&a->arena, bytes) : NULL;
+    void *data = host ? arena_alloc(arena, bytes) : NULL;
     if (data) {
         floats_from(host, t->data, (enum dtype)t->dtype, n);
-        a->arena.backend->upload(data, host, bytes);
+        arena->backend->upload(data, host, bytes);
     }
     free(host);
     if (!data) return no_memory(t, err);
@@ -97,30 +97,33 @@ static int take_floats(struct adapter *a, const struct safetensor *t, struct ten
     return 0;
 }
 
-// The tensor in place, where the device reads it there and it is aligned.
-static int take_mapped(struct adapter *a, const struct safetensor *t, struct tensor *to,
+// The tensor in place, where the arena's device reads it there and it is aligned.
+static int take_mapped(struct arena *arena, const struct safetensor *t, struct tensor *to,
                        struct err *err)
 {
     *to = (struct tensor){ .data = (void *)(uintptr_t)t->data,
                            .dtype = (enum dtype)t->dtype,
                            .rank = t->rank };
     memcpy(to->shape, t->shape, sizeof to->shape);
-    if (!a->arena.backend->apart && (uintptr_t)t->data % dtype_size(to->dtype) == 0) return 0;
-    if (!(to->data = arena_alloc(&a->arena, t->bytes))) return no_memory(t, err);
-    a->arena.backend->upload(to->data, t->data, t->bytes);
+    if (!arena->backend->apart && (uintptr_t)t->data % dtype_size(to->dtype) == 0) return 0;
+    if (!(to->data = arena_alloc(arena, t->bytes))) return no_memory(t, err);
+    arena->backend->upload(to->data, t->data, t->bytes);
     return 0;
 }
 
-typedef int take_fn(struct adapter *a, const struct safetensor *t, struct tensor *to,
+typedef int take_fn(struct arena *arena, const struct safetensor *t, struct tensor *to,
                     struct err *err);
 
-// On the part of the device where the weight lies that it changes (NULL: a tied head).
+// Where the weight lies that it changes (NULL: a tied head, on the device's first part).
 static int take_beside(const struct reading *r, const struct weight *w, take_fn *take,
                        const struct safetensor *t, struct tensor *to)
 {
-    backend_enter(r->adapter->arena.backend, w ? w->device_part : 0);
-    const int status = take(r->adapter, t, to, r->err);
-    backend_enter(r->adapter->arena.backend, 0);
+    struct arena *const arena = &r->adapter->arena;
+    const bool on_host = w && w->tensor->on_host;
+    backend_enter(arena->backend, w ? w->device_part : 0);
+    const int status = take(on_host ? arena_host(arena) : arena, t, to, r->err);
+    backend_enter(arena->backend, 0);
+    to->on_host = on_host;
     return status;
 }
 
@@ -487,7 +490,7 @@ static int read_extra(struct adapter *a, const struct safetensor *t, struct err 
                        a->model->decoder.config.layers);
     if (!same_shape(t, rank, shape)) return refuse_shape(t, rank, shape, t->name, err);
     if (check_numbers(t, err) < 0) return -1;
-    return take_floats(a, t, &add_entry(a, ADAPTER_EXTRA, t->name)->tensor, err);
+    return take_floats(&a->arena, t, &add_entry(a, ADAPTER_EXTRA, t->name)->tensor, err);
 }
 
 static int read_extras(struct adapter *a, struct err *err)

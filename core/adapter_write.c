@@ -316,10 +316,11 @@ static int put_floats(struct safetensors_writer *file, const struct backend *bac
     char raw[PIECE * sizeof(float)];
     float floats[PIECE];
     const size_t size = dtype_size(t->dtype), all = (size_t)tensor_count(t);
+    const struct backend *where = backend_of(backend, t);
     const char *data = t->data;
     for (size_t i = 0, n; i < all; i += n) {
         n = all - i < PIECE ? all - i : PIECE;
-        backend->download(raw, data + i * size, n * size);
+        where->download(raw, data + i * size, n * size);
         floats_from(floats, raw, t->dtype, n);
         if (safetensors_writer_data(file, floats, n * sizeof *floats, err) < 0) return -1;
     }

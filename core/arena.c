@@ -93,14 +93,19 @@ void *arena_alloc_alone(struct arena *a, size_t size)
     return data;
 }
 
-void *arena_alloc_host(struct arena *a, size_t size)
+struct arena *arena_host(struct arena *a)
 {
-    if (!a->backend->apart) return arena_alloc(a, size);
+    if (!a->backend->apart) return a;
     if (!a->host) {
         a->host = xcalloc(1, sizeof *a->host);
         a->host->backend = backend_cpu();
     }
-    return arena_alloc(a->host, size);
+    return a->host;
+}
+
+void *arena_alloc_host(struct arena *a, size_t size)
+{
+    return arena_alloc(arena_host(a), size);
 }
 
 struct arena_mark arena_mark(const struct arena *a)

@@ -42,7 +42,9 @@ void *arena_alloc(struct arena *a, size_t size);
 // The same for what stays until the arena is released, whatever mark it is reset to: something
 // large takes exactly so much of the device, and chunks of small things beside it stay in use.
 void *arena_alloc_alone(struct arena *a, size_t size);
-// As arena_alloc, in memory that the host reads and writes.
+// The arena of the same lifetime in the host's memory: a itself where that is the device's.
+struct arena *arena_host(struct arena *a);
+// arena_alloc from it.
 void *arena_alloc_host(struct arena *a, size_t size);
 struct arena_mark arena_mark(const struct arena *a);
 // Everything allocated since the mark is gone; its memory is kept for reuse.

@@ -52,6 +52,20 @@ void bind_matrix(struct binder *b, struct tensor *t, int64_t rows, int64_t colum
     bind_stored(b, t, 2, (int64_t[]){ rows, columns }, name);
 }
 
+void bind_table(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
+                const char *format, ...)
+{
+    struct arena *const arena = b->arena;
+    char name[NAME_SIZE];
+    va_list args;
+    va_start(args, format);
+    full_name(b, name, format, args);
+    va_end(args);
+    b->arena = arena_host(arena);
+    t->on_host = bind_stored(b, t, 2, (int64_t[]){ rows, columns }, name) != NULL;
+    b->arena = arena;
+}
+
 void bind_vector(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
 {
     char name[NAME_SIZE];

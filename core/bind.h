@@ -26,6 +26,9 @@ struct binder {
 // A weight of [rows, columns], left as it is stored.
 void bind_matrix(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
                  const char *format, ...) __attribute__((format(printf, 5, 6)));
+// A table of [rows, columns] of which only few rows are read at a time: it stays on the host.
+void bind_table(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
+                const char *format, ...) __attribute__((format(printf, 5, 6)));
 // A gain or bias of [n], widened to f32.
 void bind_vector(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

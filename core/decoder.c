@@ -201,7 +201,8 @@ static void deal_layers(struct decoder *d, const struct binder *b)
     const int parts = b->arena->backend->parts;
     if (parts < 2) return;
     const double one = bytes_of_layer(b, c);
-    const double rest = (double)checkpoint_bytes(b->checkpoint) - one * c->layers;
+    const double table = d->embed.on_host ? (double)tensor_bytes(&d->embed) : 0;
+    const double rest = (double)checkpoint_bytes(b->checkpoint) - table - one * c->layers;
     for (int l = 0; l < c->layers; l++)
         d->layer[l].part = decoder_part(l, c->layers, one, rest > 0 ? rest : 0, parts);
 }
@@ -211,7 +212,8 @@ int decoder_bind(struct decoder *d, struct binder *b, const char *head)
     const struct decoder_config *config = &d->config;
     d->layer = xcalloc((size_t)config->layers, sizeof *d->layer);
     settle_ties(&d->config, b->checkpoint, b->prefix, head);
-    bind_matrix(b, &d->embed, config->vocab, config->hidden, "embed_tokens.weight");
+    (config->tied ? bind_matrix : bind_table)(b, &d->embed, config->vocab, config->hidden,
+                                              "embed_tokens.weight");
     deal_layers(d, b);
     for (int l = 0; l < config->layers; l++) {
         backend_enter(b->arena->backend, d->layer[l].part);

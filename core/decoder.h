@@ -28,7 +28,7 @@ struct decoder_layer {
 
 struct decoder {
     struct decoder_config config;
-    struct tensor embed; // [V,D]
+    struct tensor embed; // [V,D]; on the host unless tied
     struct tensor norm;  // [D]
     struct tensor head;  // [V,D]; the same memory as embed when tied
     struct decoder_layer *layer;

@@ -70,6 +70,31 @@ static size_t dry_scratch(void)
     return scratch_most + (like_gpu ? CUDA_WORKSPACE : 0);
 }
 
+// --- what waits on the host ----------------------------------------------------------------------
+
+static int64_t dry_put(const void *device, size_t bytes)
+{
+    return like_gpu ? 0 : -1;
+}
+
+static void dry_bring(int64_t number, void *device)
+{
+}
+
+static void dry_pass(int64_t number)
+{
+}
+
+static void dry_give_back(void)
+{
+}
+
+static const struct aside dry_aside = { .put = dry_put,
+                                        .bring = dry_bring,
+                                        .settle = dry_pass,
+                                        .drop = dry_pass,
+                                        .release = dry_give_back };
+
 void backend_dry_reset(bool gpu)
 {
     like_gpu = gpu;
@@ -240,6 +265,7 @@ static const struct backend dry = {
     .release = dry_release,
     .upload = dry_upload,
     .download = dry_download,
+    .aside = &dry_aside,
     .set_threads = dry_set_threads,
     .threads = dry_threads,
     .describe = dry_describe,

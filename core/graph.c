@@ -53,22 +53,22 @@ bool graph_stop(struct graph *g)
     return !graph_ok(g);
 }
 
-static void *no_memory(struct graph *g, size_t bytes)
+static void *no_memory(struct graph *g, const struct backend *b, size_t bytes)
 {
     size_t unused = 0, total = 0;
-    if (!g->backend->memory)
+    if (!b->memory)
         return graph_fail(g, "out of memory: %.1f MB more are needed on %s", (double)bytes / 1e6,
-                          g->backend->name);
-    g->backend->memory(&unused, &total);
-    if (!total) return graph_fail(g, "%s", g->backend->failure()); // it does not answer
+                          b->name);
+    b->memory(&unused, &total);
+    if (!total) return graph_fail(g, "%s", b->failure()); // it does not answer
     return graph_fail(g,
                       "out of memory: %.1f MB more are needed on %s, where %.1f of %.1f MB are "
                       "free; a shorter context (/set ctx.max), a smaller batch, or --device cpu",
-                      (double)bytes / 1e6, g->backend->name, (double)unused / 1e6,
-                      (double)total / 1e6);
+                      (double)bytes / 1e6, b->name, (double)unused / 1e6, (double)total / 1e6);
 }
 
-struct tensor *graph_new(struct graph *g, enum dtype dtype, int rank, const int64_t *shape)
+static struct tensor *new_in(struct graph *g, struct arena *arena, enum dtype dtype, int rank,
+                             const int64_t *shape)
 {
     if (!graph_ok(g)) return NULL;
     size_t bytes = dtype_size(dtype);
@@ -76,10 +76,22 @@ struct tensor *graph_new(struct graph *g, enum dtype dtype, int rank, const int6
         if (shape[i] < 0 || __builtin_mul_overflow(bytes, (size_t)shape[i], &bytes))
             return graph_fail(g, "a tensor of this step is too large to exist");
     struct tensor *t = arena_alloc_host(g->arena, sizeof *t);
-    void *data = t ? arena_alloc(g->arena, bytes) : NULL;
-    if (!data) return no_memory(g, bytes);
+    void *data = t ? arena_alloc(arena, bytes) : NULL;
+    if (!data) return no_memory(g, arena->backend, bytes);
     *t = (struct tensor){ .data = data, .dtype = dtype, .rank = rank };
     memcpy(t->shape, shape, (size_t)rank * sizeof *shape);
+    return t;
+}
+
+struct tensor *graph_new(struct graph *g, enum dtype dtype, int rank, const int64_t *shape)
+{
+    return new_in(g, g->arena, dtype, rank, shape);
+}
+
+struct tensor *graph_new_host(struct graph *g, enum dtype dtype, int rank, const int64_t *shape)
+{
+    struct tensor *t = new_in(g, arena_host(g->arena), dtype, rank, shape);
+    if (t) t->on_host = true;
     return t;
 }
 

@@ -64,6 +64,8 @@ bool graph_stop(struct graph *g);
 
 // A tensor in the step arena, data not initialised. NULL when memory is short (noted).
 struct tensor *graph_new(struct graph *g, enum dtype dtype, int rank, const int64_t *shape);
+// The same in the host's memory.
+struct tensor *graph_new_host(struct graph *g, enum dtype dtype, int rank, const int64_t *shape);
 struct tensor *graph_new1(struct graph *g, enum dtype dtype, int64_t n);
 struct tensor *graph_new2(struct graph *g, enum dtype dtype, int64_t n, int64_t m);
 struct tensor *graph_new3(struct graph *g, enum dtype dtype, int64_t n, int64_t m, int64_t k);
@@ -84,7 +86,8 @@ struct arena_mark graph_scratch_begin(const struct graph *g);
 void graph_scratch_end(struct graph *g, struct arena_mark mark);
 
 // A part of the pass: h to a result of the same shape, which without a tape may be h itself. `self`
-// (copied, `size` bytes) and what it points to last as long as the tape's steps.
+// (copied, `size` bytes) and what it points to last as long as the tape's steps. With a tape the
+// result is there until the block after the next begins; without one, until the next begins.
 typedef struct tensor *(*graph_block_fn)(struct graph *g, void *self, struct tensor *h);
 struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self, size_t size,
                            struct tensor *h);

@@ -88,7 +88,8 @@ static int put_block(const struct model *m, FILE *file, const struct safetensor 
     if (s.in_file)
         memcpy(bytes, (const char *)t->data + offset, (size_t)n * from);
     else
-        m->arena.backend->download(bytes, (const char *)s.tensor->data + offset, (size_t)n * from);
+        backend_of(m->arena.backend, s.tensor)
+            ->download(bytes, (const char *)s.tensor->data + offset, (size_t)n * from);
     floats_from(floats, bytes, dtype, (size_t)n);
     int status = s.lora ? add_lora(m, s.lora, first, rows, floats, err) : 0;
     floats_to(bytes, (enum dtype)t->dtype, floats, (size_t)n);

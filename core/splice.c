@@ -26,11 +26,33 @@ static struct tensor *visual_site(struct graph *g, struct tensor *tokens, int p)
     return hooks_run(g, SITE_VISUAL, &args) < 0 ? NULL : args.x;
 }
 
+// Rows from.. of s with those of text in their places; the others are still to be written.
+static struct tensor *text_rows(struct graph *g, const struct tensor *embed,
+                                const struct sequence *s, int64_t from)
+{
+    struct tensor *const table = graph_weight(embed);
+    const int64_t n = s->n - from, visual = sequence_visual_count(s, from);
+    if (!visual || !table) return op_embedding(g, table, s->ids + from, n);
+    int32_t *place = xreallocarray(NULL, (size_t)n, sizeof *place);
+    int32_t *id = xreallocarray(NULL, (size_t)n, sizeof *id);
+    int64_t count = 0;
+    for (int64_t i = from; i < s->n; i++)
+        if (s->picture[i] < 0) {
+            place[count] = (int32_t)(i - from);
+            id[count++] = s->ids[i];
+        }
+    struct tensor *h = graph_new2(g, DTYPE_F32, n, table->shape[1]); // [n,D]
+    if (count) h = op_scatter_rows(g, h, op_embedding(g, table, id, count), place);
+    free(place);
+    free(id);
+    return h;
+}
+
 struct tensor *splice(struct graph *g, const struct tensor *embed, const struct sequence *s,
                       int64_t from, struct tensor *const *visual, int picture_count)
 {
     int64_t n = s->n - from;
-    struct tensor *h = op_embedding(g, graph_weight(embed), s->ids + from, n); // [n,D]
+    struct tensor *h = text_rows(g, embed, s, from); // [n,D]
     int32_t *place = xreallocarray(NULL, (size_t)n, sizeof *place);
     int32_t *cell = xreallocarray(NULL, (size_t)n, sizeof *cell);
     for (int p = 0; h && p < picture_count; p++) {

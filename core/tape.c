@@ -44,6 +44,7 @@ void grad_free(const struct backend *b, struct grad *d)
     if (!d) return;
     for (int k = 0; k < d->lane_count; k++) b->release(d->lanes[k]);
     free(d->lanes);
+    free(d->reached);
     b->release(d->data);
     free(d);
 }
@@ -139,6 +140,7 @@ void tape_clear(struct tape *t)
     while (t->count) room_give(t, t->steps[--t->count].made);
     t->touched = t->recomputing = false;
     t->paused = 0;
+    aside_clear(t);
     rooms_age(t, IDLE_PASSES);
 }
 
@@ -146,9 +148,12 @@ void tape_release(struct tape *t)
 {
     tape_clear(t);
     rooms_age(t, 0);
+    aside_release(t);
     free(t->spare);
     free(t->steps);
-    *t = (struct tape){ .backend = t->backend, .recompute = t->recompute, .keep = t->keep };
+    *t = (struct tape){
+        .backend = t->backend, .recompute = t->recompute, .keep = t->keep, .asides = t->asides
+    };
 }
 
 bool tape_has_grad(const struct tensor *t)
@@ -284,6 +289,7 @@ static int block_backward(struct graph *g, const struct tape_step *s)
     struct arena_mark mark = arena_mark(g->arena);
     bool nested = t->recomputing;
     size_t from = t->count;
+    aside_back(g, &s->aside);
     t->recomputing = true;
     struct tensor *y = s->block(g, s->self, s->in[0]), d;
     t->recomputing = nested;
@@ -301,7 +307,8 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
         // Inside another block the arguments live as long as they are needed.
         return h ? run(g, (void *)self, h) : NULL;
     }
-    struct tensor *y = graph_new(g, h->dtype, h->rank, h->shape);
+    struct aside_step aside;
+    struct tensor *y = aside_begin(g, h, &aside);
     void *kept = arena_alloc_host(g->arena, size);
     if (!y) return NULL;
     if (!kept) return graph_fail(g, "out of memory on %s", g->backend->name);
@@ -334,6 +341,7 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
                              .made = y->grad,
                              .block = run,
                              .self = kept,
+                             .aside = aside,
                              .part = backend_enter(g->backend, -1) };
     return y;
 }

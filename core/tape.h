@@ -19,10 +19,12 @@
 // keep little, parts of the pass are run through graph_block (core/graph.h): with `recompute` only
 // the part's input is kept, and the part is computed again when its gradients are due. `keep` says
 // how much memory may be used to avoid that: the first parts are kept until the step arena holds so
-// much. The gradients are the same to the bit in every case.
+// much. With `asides.on` the inputs wait in the host's memory (core/aside.h). The gradients are the
+// same to the bit in every case.
 #ifndef CORE_TAPE_H
 #define CORE_TAPE_H
 
+#include "core/aside.h"
 #include "core/graph.h"
 
 // The gradient of a tensor: f32, as many numbers as the tensor has.
@@ -36,6 +38,7 @@ struct grad {
     bool kept;     // a weight's: the tape neither makes nor frees it
     float **lanes; // [lane_count] a weight's: sums of passes that run beside one another
     int lane_count;
+    atomic_bool *reached; // a table's: which of its rows anything was ever added to; NULL: not told
 };
 
 enum { TAPE_INPUTS = 6 };
@@ -54,16 +57,18 @@ struct tape_step {
     struct grad *made;    // the gradient of a result first written here
     graph_block_fn block; // of a part to be computed again
     void *self;
-    int part; // of the device, where it was computed
+    struct aside_step aside; // of its input and its result
+    int part;                // of the device, where it was computed
 };
 
 struct tape_room; // a buffer of the pool
 
 struct tape {
     const struct backend *backend;
-    bool recompute; // keep only the inputs of blocks,
-    size_t keep;    // of those that begin when the step arena holds as many bytes already
-    int lane;       // from 1: weights' gradients are added to this lane's sums; 0: to themselves
+    bool recompute;       // keep only the inputs of blocks,
+    size_t keep;          // of those that begin when the step arena holds as many bytes already
+    struct asides asides; // `on`: those inputs wait on the host, where the memory lies apart
+    int lane; // from 1: weights' gradients are added to this lane's sums; 0: to themselves
 
     // The tape's own.
     struct tape_step *steps;

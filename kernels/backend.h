@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "kernels/aside.h"
 #include "kernels/fused.h"
 #include "kernels/tensor.h"
 
@@ -46,6 +47,8 @@ struct backend {
     // (failure() says why). False: no room before some are taken, or ever.
     bool (*download_later)(const void *device, size_t bytes);
     const void *(*downloaded)(void);
+    // What waits in the host's memory, and comes back; NULL: the memory is the host's.
+    const struct aside *aside;
     // Bytes of the device's memory that are free, and all (of the part that ops run on); NULL where
     // it is the host's. Both 0: the device does not answer, failure() says why.
     void (*memory)(size_t *unused, size_t *total);
@@ -89,6 +92,11 @@ static inline int backend_enter(const struct backend *b, int part)
 
 // The CPU device, its instruction set chosen at the first call from what the processor has.
 const struct backend *backend_cpu(void);
+// The device that reads and computes what t is where it lies: b, or the CPU.
+static inline const struct backend *backend_of(const struct backend *b, const struct tensor *t)
+{
+    return b->apart && t->on_host ? backend_cpu() : b;
+}
 // The CPU device held to one instruction set ("base", "avx2", "avx512"): for tests and benchmarks.
 // NULL when this processor lacks it.
 const struct backend *backend_cpu_isa(const char *isa);

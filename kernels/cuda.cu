@@ -19,7 +19,7 @@ static struct gpu {
     void *scratch;    // grows only
     size_t scratch_size;
     bool early; // kernels may begin before the one in front has ended
-    bool fresh; // it was entered, and no kernel has asked for that since
+    bool fresh; // its stream waits for another's, and no kernel has asked for that since
 } gpus[CUDA_PARTS_MOST];
 
 static struct {
@@ -62,7 +62,7 @@ cudaStream_t cuda_stream(void)
     return here()->stream;
 }
 
-// Not the first one after another GPU's: that is no kernel of this stream.
+// Not the first one after what another stream did: that is no kernel of this one.
 bool cuda_early(void)
 {
     const bool early = here()->early && !here()->fresh;
@@ -114,6 +114,12 @@ static int enter(int part)
     moved("entering a GPU", cudaStreamWaitEvent(stream, gpus[before].left, 0));
     here()->fresh = true;
     return before;
+}
+
+void cuda_await(cudaEvent_t event)
+{
+    cuda_broke("waiting for a copy", cudaStreamWaitEvent(cuda_stream(), event, 0));
+    here()->fresh = true;
 }
 
 // --- memory --------------------------------------------------------------------------------------
@@ -241,6 +247,7 @@ static struct backend table = {
     .download = cuda_download,
     .download_later = cuda_download_later,
     .downloaded = cuda_downloaded,
+    .aside = &aside_cuda,
     .memory = device_memory,
     .held = device_held,
     .set_threads = set_threads,

@@ -3,8 +3,9 @@
 //
 // An op NAME is written in NAME.cu as `int NAME_cuda(...)`, beside NAME.c. It starts kernels on the
 // one stream of the GPU and returns at once; uploads, downloads and other ops wait for it by the
-// order of the stream. What the host reads and writes itself is host memory (core/arena.h); nothing
-// above kernels/ touches device memory but by upload, download and ops (backend->apart).
+// order of the stream. Only what waits on the host (aside.cu) is copied beside it. What the host
+// reads and writes itself is host memory (core/arena.h); nothing above kernels/ touches device
+// memory but by upload, download and ops (backend->apart).
 //
 // The files are compiled by nvcc for the GPU, and by g++ with tests/cuda_host/ for tests without
 // one. Both read the same text: kernels are started by LAUNCH, dynamic shared memory comes from
@@ -55,12 +56,16 @@ static inline int cuda_allow_shared(const char *name, Kernel kernel, size_t byte
 }
 // Notes that a copy failed, if it did: the next op says so.
 void cuda_broke(const char *what, cudaError_t error);
+// The ops from now on come after the event, of another stream.
+void cuda_await(cudaEvent_t event);
 
 // copy.cu
 void cuda_upload(void *device, const void *host, size_t bytes);
 void cuda_download(void *host, const void *device, size_t bytes);
 bool cuda_download_later(const void *device, size_t bytes);
 const void *cuda_downloaded(void);
+
+extern const struct aside aside_cuda; // aside.cu
 
 // record.cu: as backend.h says. cuda_unrecordable: if ops are being noted, that cannot be (the
 // reason is); true then.

@@ -3,13 +3,16 @@
 
 #include "kernels/vec.h"
 
-// In order and with memmove: y may be x when index ascends, as then no row is overwritten before
-// it was read.
+// In order and with memmove where y is x: when index ascends no row is overwritten before it was
+// read.
 int KERNEL(gather_rows)(struct tensor *y, const struct tensor *x, const struct tensor *index)
 {
     const int32_t *row = index->data;
+    const int64_t n = tensor_count(index);
     size_t bytes = (size_t)tensor_row(x) * dtype_size(x->dtype);
-    for (int64_t i = 0; i < tensor_count(index); i++)
+#pragma omp parallel for schedule(static) if (y->data != x->data && \
+                                              vec_worth_threads(tensor_count(y)))
+    for (int64_t i = 0; i < n; i++)
         memmove((char *)y->data + (size_t)i * bytes, (const char *)x->data + (size_t)row[i] * bytes,
                 bytes);
     return 0;

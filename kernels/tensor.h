@@ -5,6 +5,7 @@
 #ifndef KERNELS_TENSOR_H
 #define KERNELS_TENSOR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,11 +16,12 @@ enum { TENSOR_MAX_RANK = 4 };
 struct grad; // core/tape.h
 
 struct tensor {
-    void *data; // in the memory of the backend that made it
+    void *data; // in the memory of the backend that made it, or the host's
     enum dtype dtype;
     int rank;                       // 0..TENSOR_MAX_RANK
     int64_t shape[TENSOR_MAX_RANK]; // shape[0..rank-1]
     struct grad *grad;              // where its gradient is added up; NULL: none is wanted
+    bool on_host;                   // data is the host's memory on every device (backend_of)
 };
 
 // Bytes of one element.

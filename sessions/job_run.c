@@ -110,7 +110,7 @@ static int prepare(struct runner *r, struct err *err)
     if (!j->backend) return err_set(err, "%s", why.text);
     if (why.text[0]) sinks_notice(j->sinks, "%s", why.text); // no GPU
     if (!settings_is(j->settings, "job.threads", "auto"))
-        j->backend->set_threads((int)settings_integer(j->settings, "job.threads"));
+        backend_cpu()->set_threads((int)settings_integer(j->settings, "job.threads"));
     return j->kind->needs_model ? load(r, err) : 0;
 }
 

@@ -115,7 +115,7 @@ static void start(struct program *p, const struct backend *backend)
     p->interactive = !steps && !p->front->for_programs && isatty(STDIN_FILENO);
     p->keys = keys_new();
     p->shell_keys = (struct shell_keys){ .self = p->keys, .bind = bind_key, .each = each_key };
-    if (o->threads) backend->set_threads(o->threads);
+    if (o->threads) backend_cpu()->set_threads(o->threads); // beside a GPU too
     p->shell = (struct shell){
         .engine = engine_new(backend, &p->sinks),
         .sinks = &p->sinks,

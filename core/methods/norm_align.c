@@ -51,10 +51,11 @@ static void norm_release(void *state)
 }
 
 // T*: the mean norm of the rows of the table [V,D] that are not zero (padding rows are).
-static int norm_target(const struct backend *b, const struct tensor *table, double *target,
+static int norm_target(const struct backend *backend, const struct tensor *table, double *target,
                        struct err *err)
 {
     enum { ROWS = 256 };
+    const struct backend *b = backend_of(backend, table);
     struct arena scratch = { .backend = b };
     struct graph g = { .backend = b, .arena = &scratch };
     const int64_t rows = table->shape[0], width = table->shape[1];

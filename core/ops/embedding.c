@@ -1,12 +1,59 @@
 // core/ops/embedding.c -- token ids -> rows of the embedding table.
+//
+// Of a table on the host only the rows that are asked for go to the device, as they are stored, and
+// their gradients come back.
+#include <string.h>
+
 #include "core/ops/check.h"
 #include "core/tape.h"
+
+// Does another device than the graph's read the table?
+static bool is_apart(const struct graph *g, const struct tensor *table)
+{
+    return backend_of(g->backend, table) != g->backend;
+}
+
+// Lanes may tell of the same row at once.
+static void tell_reached(struct grad *d, const struct tensor *index)
+{
+    const int32_t *row = index->data;
+    if (!d->reached) return;
+    for (int64_t i = 0; i < tensor_count(index); i++)
+        atomic_store_explicit(&d->reached[row[i]], true, memory_order_relaxed);
+}
 
 static int embedding_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor dtable, dy;
     if (!tape_grad(g, s->in[0], &dtable) || !tape_grad(g, s->out, &dy)) return -1;
-    return op_back(g, "embedding", g->backend->gather_rows_backward(&dtable, &dy, s->in[1]));
+    tell_reached(s->in[0]->grad, s->in[1]);
+    if (!is_apart(g, s->in[0]))
+        return op_back(g, "embedding", g->backend->gather_rows_backward(&dtable, &dy, s->in[1]));
+    const struct arena_mark mark = arena_mark(g->arena);
+    const struct tensor *rows = graph_new_host(g, DTYPE_F32, dy.rank, dy.shape);
+    if (rows) {
+        g->backend->download(rows->data, dy.data, tensor_bytes(rows));
+        backend_cpu()->gather_rows_backward(&dtable, rows, s->in[1]);
+    }
+    arena_reset(g->arena, mark);
+    return graph_ok(g) ? 0 : -1;
+}
+
+// y[n,D] = rows of a table on the host, where index is too. What is between is given back at once:
+// the way back does not read it.
+static struct tensor *rows_from_host(struct graph *g, struct tensor *y, const struct tensor *table,
+                                     const struct tensor *index)
+{
+    const struct arena_mark mark = arena_mark(g->arena);
+    struct tensor *rows = graph_new_host(g, table->dtype, 2, y->shape), *stored = y;
+    if (table->dtype != DTYPE_F32) stored = graph_new(g, table->dtype, 2, y->shape);
+    if (rows && stored) {
+        backend_cpu()->gather_rows(rows, table, index);
+        g->backend->upload(stored->data, rows->data, tensor_bytes(rows));
+        if (stored != y) op_done(g, "embedding", g->backend->widen(y, stored), y);
+    }
+    arena_reset(g->arena, mark);
+    return graph_ok(g) ? y : NULL;
 }
 
 struct tensor *op_embedding(struct graph *g, struct tensor *table, const int32_t *ids, int64_t n)
@@ -16,10 +63,17 @@ struct tensor *op_embedding(struct graph *g, struct tensor *table, const int32_t
     if (table->rank != 2 || !op_is_float(table))
         return graph_fail(g, "embedding: the table is %s", op_shape(table, text));
     if (!op_want_indices(g, "embedding", ids, n, table->shape[0])) return NULL;
-    struct tensor *index = graph_upload(g, DTYPE_I32, 1, &n, ids);
+    const bool apart = is_apart(g, table);
+    struct tensor *index =
+        apart ? graph_new_host(g, DTYPE_I32, 1, &n) : graph_upload(g, DTYPE_I32, 1, &n, ids);
     struct tensor *y = graph_new2(g, DTYPE_F32, n, table->shape[1]);
     if (!index || !y) return NULL;
-    y = op_done(g, "embedding", g->backend->embedding(y, table, index), y);
+    if (apart) {
+        if (n) memcpy(index->data, ids, tensor_bytes(index));
+        y = rows_from_host(g, y, table, index);
+    } else {
+        y = op_done(g, "embedding", g->backend->embedding(y, table, index), y);
+    }
     return tape_record(
         g, y, &(struct tape_step){ .backward = embedding_backward, .in = { table, index } });
 }

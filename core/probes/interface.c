@@ -12,13 +12,14 @@
 void interface_table(struct interface *s, const struct backend *b, const struct tensor *table)
 {
     enum { ROWS = 512 }; // at a time: a GPU is asked few times
+    const struct backend *where = backend_of(b, table);
     const int64_t width = table->shape[1], count = table->data ? table->shape[0] : 0;
     const size_t step = (size_t)width * dtype_size(table->dtype);
     float *rows = xreallocarray(NULL, (size_t)(ROWS * width), sizeof *rows);
     void *stored = xreallocarray(NULL, ROWS, step);
     for (int64_t i = 0, n; i < count; i += n) {
         n = count - i < ROWS ? count - i : ROWS;
-        b->download(stored, (const char *)table->data + (size_t)i * step, (size_t)n * step);
+        where->download(stored, (const char *)table->data + (size_t)i * step, (size_t)n * step);
         floats_from(rows, stored, table->dtype, (size_t)(n * width));
         for (int64_t r = 0; r < n; r++) {
             const double norm = rows_norm(rows + r * width, width);

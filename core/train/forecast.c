@@ -3,7 +3,8 @@
 //   outline of the model -> sft_prepare -> the micro-batch with the largest pass -> sft_memory
 //
 // With train.checkpointing auto that is done twice: what the run needs when every layer is computed
-// again says how much of the free memory is left for keeping some.
+// again says how much of the free memory is left for keeping some, or that the layers' inputs must
+// wait on the host.
 #include "core/train/forecast.h"
 
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static uint64_t held(const struct sft *real)
 }
 
 static int dry_open(struct dry *d, struct model *outline, const struct settings *s,
-                    const struct load *load, size_t keep, struct err *err)
+                    const struct load *load, const struct forecast *f, struct err *err)
 {
     *d = (struct dry){ .t = { .where = load->where, .out = { .lock = -1 } } };
     d->job = (struct job){ .model = outline,
@@ -54,7 +55,8 @@ static int dry_open(struct dry *d, struct model *outline, const struct settings 
                            .sinks = &d->sinks,
                            .answering = -1 };
     d->t.job = &d->job;
-    d->t.forecast.keep = keep;
+    d->t.forecast.keep = f->keep;
+    d->t.forecast.aside = f->aside;
     backend_dry_reset(is_apart(load->where));
     return sft_prepare(&d->t, err);
 }
@@ -157,6 +159,17 @@ static uint64_t program_bytes(const struct sft *real)
     return now > known ? now - known : 0;
 }
 
+// What of the mapped weights has its copy on a device whose memory lies apart.
+static uint64_t copied_bytes(const struct model *m)
+{
+    uint64_t bytes = checkpoint_bytes(m->checkpoint);
+    for (size_t i = 0; i < m->weights.count; i++) {
+        const struct weight *w = &m->weights.list[i];
+        if (w->tensor->on_host) bytes -= checkpoint_find(m->checkpoint, w->name)->bytes;
+    }
+    return bytes;
+}
+
 // In the many passes of a run each lane comes to the longest samples sometime: all get what the one
 // with most needed. Returns the bytes of an arena.
 static size_t level_lanes(struct lanes *l)
@@ -181,15 +194,14 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
                       const struct load *load, struct err *err)
 {
     struct dry d;
-    int status = dry_open(&d, outline, s, load, f->keep, err);
+    int status = dry_open(&d, outline, s, load, f, err);
     if (status == 0) status = load->real ? run_real(&d, load, f, err) : run_rows(&d, load, f, err);
     if (status == 0) {
         f->lane = level_lanes(&d.t.lanes);
         sft_memory(&d.t, &f->parts);
         f->count = (struct params_count){ d.t.params.trained, d.t.params.total };
         f->arena = d.t.arena.peak;
-        // What is mapped on the host has its copy there.
-        if (is_apart(load->where)) f->parts.of[MEMORY_WEIGHTS] += f->parts.of[MEMORY_MAPPED];
+        if (is_apart(load->where)) f->parts.of[MEMORY_WEIGHTS] += copied_bytes(outline);
     }
     dry_close(&d);
     if (status < 0) return -1;
@@ -207,12 +219,17 @@ static int count(struct forecast *f, struct model *outline, const struct setting
                  const struct load *load, struct err *err)
 {
     f->keep = 0;
+    f->aside = is_apart(load->where) && settings_is(s, "train.checkpointing", "host");
     if (count_once(f, outline, s, load, err) < 0) return -1;
     if (!settings_is(s, "train.checkpointing", "auto")) return 0;
     const uint64_t own = memory_own(&f->parts);
     const uint64_t most = memory_free(load->where) + held(load->real);
-    if (most <= own) return 0;
-    f->keep = f->parts.of[MEMORY_ACTIVATIONS] + (most - own) / 2;
+    if (most > own)
+        f->keep = f->parts.of[MEMORY_ACTIVATIONS] + (most - own) / 2;
+    else if (is_apart(load->where))
+        f->aside = true;
+    else
+        return 0;
     return count_once(f, outline, s, load, err);
 }
 

@@ -24,6 +24,7 @@ struct forecast {
     int64_t samples, rows;     // of the largest micro-batch
     size_t arena, lane;        // bytes of activations and results of a pass, of one lane's
     size_t keep;               // train.checkpointing auto: bytes of activations to keep, else 0
+    bool aside;                // inputs of layers wait in the host's memory
 };
 
 // Of a model in use (it is only looked at), with micro-batches of samples of `rows` rows, one

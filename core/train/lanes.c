@@ -17,12 +17,14 @@ int lanes_open(struct lanes *l, struct params *p, const struct backend *b, const
     *l = (struct lanes){ .params = p, .backend = b };
     for (int k = 0; k < LANES; k++) {
         l->list[k].arena.backend = b;
-        l->list[k].tape = (struct tape){
-            .backend = b, .recompute = tape->recompute, .keep = tape->keep / LANES, .lane = k + 1
-        };
+        l->list[k].tape = (struct tape){ .backend = b,
+                                         .recompute = tape->recompute,
+                                         .keep = tape->keep / LANES,
+                                         .asides = { .on = tape->asides.on },
+                                         .lane = k + 1 };
     }
     for (size_t i = 0; i < p->count; i++)
-        if (grad_lanes(b, p->list[i].grad, LANES) < 0) {
+        if (grad_lanes(p->list[i].where, p->list[i].grad, LANES) < 0) {
             lanes_release(l);
             return err_set(err, "out of memory for the gradients of %d passes", LANES);
         }
@@ -55,10 +57,11 @@ static void gather(const struct lanes *l, struct graph *g, size_t count, bool be
     for (size_t i = 0; i < l->params->count; i++)
         for (int k = 0; k < LANES && !failed; k++) {
             if (deal(count, k) == deal(count, k + 1)) continue;
-            failed = grad_gather(l->backend, l->params->list[i].grad, k + 1) < 0;
+            const struct param *one = &l->params->list[i];
+            failed = grad_gather(one->where, one->grad, k + 1) < 0;
             if (!failed) continue;
 #pragma omp critical(lanes_gather)
-            graph_fail(g, "add: %s", l->backend->failure());
+            graph_fail(g, "add: %s", one->where->failure());
         }
 }
 

@@ -8,11 +8,11 @@
 const char *memory_part_name(int part)
 {
     static const char *const names[MEMORY_PARTS] = {
-        [MEMORY_MAPPED] = "mapped weights", [MEMORY_WEIGHTS] = "copied weights",
-        [MEMORY_MASTERS] = "f32 masters",   [MEMORY_GRADIENTS] = "gradients",
-        [MEMORY_OPTIMIZER] = "optimizer",   [MEMORY_ACTIVATIONS] = "activations",
-        [MEMORY_WORKSPACE] = "workspace",   [MEMORY_PICTURES] = "pictures",
-        [MEMORY_PROGRAM] = "program",
+        [MEMORY_MAPPED] = "mapped weights",   [MEMORY_HOST] = "on the host",
+        [MEMORY_WEIGHTS] = "copied weights",  [MEMORY_MASTERS] = "f32 masters",
+        [MEMORY_GRADIENTS] = "gradients",     [MEMORY_OPTIMIZER] = "optimizer",
+        [MEMORY_ACTIVATIONS] = "activations", [MEMORY_WORKSPACE] = "workspace",
+        [MEMORY_PICTURES] = "pictures",       [MEMORY_PROGRAM] = "program",
     };
     return names[part];
 }
@@ -20,8 +20,7 @@ const char *memory_part_name(int part)
 uint64_t memory_own(const struct memory_parts *p)
 {
     uint64_t sum = 0;
-    for (int i = 0; i < MEMORY_PARTS; i++)
-        if (i != MEMORY_MAPPED) sum += p->of[i];
+    for (int i = MEMORY_WEIGHTS; i < MEMORY_PARTS; i++) sum += p->of[i];
     return sum;
 }
 

@@ -10,8 +10,11 @@
 enum memory_part {
     MEMORY_MAPPED,  // weights read where their files are mapped: shared, and given back when
                     // memory is short, so not among the run's own
-    MEMORY_WEIGHTS, // what was copied of them: gains and biases in f32, an adapter; all of them to
-                    // a device whose memory lies apart
+    MEMORY_HOST,    // of a device whose memory lies apart: what the run keeps on the host, masters,
+                    // gradients and moments of a table that stays there, inputs of layers; not
+                    // among its own either
+    MEMORY_WEIGHTS, // what was copied of them: gains and biases in f32, an adapter; all but such a
+                    // table to a device whose memory lies apart
     MEMORY_MASTERS, // f32, of what is trained
     MEMORY_GRADIENTS,   // of it
     MEMORY_OPTIMIZER,   // both moments
@@ -27,7 +30,7 @@ struct memory_parts {
 };
 
 const char *memory_part_name(int part);            // "activations"
-uint64_t memory_own(const struct memory_parts *p); // all but what is mapped
+uint64_t memory_own(const struct memory_parts *p); // all but the first two
 
 // Bytes of this process that are no pages of files; 0: the system does not say.
 uint64_t memory_now(void);

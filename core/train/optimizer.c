@@ -3,6 +3,7 @@
 #include "core/train/optimizer.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "core/tape.h"
 
@@ -57,34 +58,60 @@ static void param_enter(const struct params *p, const struct param *one)
     backend_enter(p->backend, one->weight ? one->weight->device_part : 0);
 }
 
+// A parameter's share of a step.
+struct share {
+    const struct param *one;
+    double *squares; // [pieces]
+    struct adamw_step step;
+};
+
+static int square_piece(void *self, int64_t piece, int64_t from, int64_t count)
+{
+    const struct share *s = self;
+    const struct tensor g = {
+        .data = s->one->grad->data + from, .dtype = DTYPE_F32, .rank = 1, .shape = { count }
+    };
+    return s->one->where->sum_squares(&s->squares[piece], &g);
+}
+
 static int gradient_norm(const struct params *p, double *norm, struct err *err)
 {
     double sum = 0;
-    for (size_t i = 0; i < p->count; i++) {
-        const struct tensor g = { .data = p->list[i].grad->data,
-                                  .dtype = DTYPE_F32,
-                                  .rank = 1,
-                                  .shape = { p->list[i].count } };
-        param_enter(p, &p->list[i]);
-        if (p->backend->sum_squares(&sum, &g) < 0)
-            return err_set(err, "sum_squares: %s", p->backend->failure());
+    for (size_t k = 0; k < p->count; k++) {
+        const int64_t pieces = params_pieces(&p->list[k]);
+        struct share s = { .one = &p->list[k],
+                           .squares = xcalloc((size_t)pieces, sizeof *s.squares) };
+        param_enter(p, s.one);
+        const int status = params_each_piece(s.one, square_piece, &s);
+        for (int64_t i = 0; i < pieces; i++) sum += s.squares[i];
+        free(s.squares);
+        if (status < 0) return err_set(err, "sum_squares: %s", s.one->where->failure());
     }
     *norm = sqrt(sum);
     return 0;
 }
 
+static int update_piece(void *self, int64_t piece, int64_t from, int64_t count)
+{
+    const struct share *s = self;
+    const struct param *one = s->one;
+    struct tensor t[4] = { { .data = (float *)one->tensor->data + from },
+                           { .data = one->grad->data + from },
+                           { .data = one->m + from },
+                           { .data = one->v + from } };
+    for (int i = 0; i < 4; i++) t[i].rank = 1, t[i].shape[0] = count;
+    return one->where->adamw(&t[0], &t[1], &t[2], &t[3], &s->step);
+}
+
+// Where there is weight decay, rows that nothing has reached shrink too.
 static int update(const struct params *p, const struct param *one, const struct adamw_step *step,
                   struct err *err)
 {
+    struct share s = { .one = one, .step = *step };
     param_enter(p, one);
-    struct tensor t[4] = { { .data = one->tensor->data },
-                           { .data = one->grad->data },
-                           { .data = one->m },
-                           { .data = one->v } };
-    for (int i = 0; i < 4; i++) t[i].rank = 1, t[i].shape[0] = one->count;
-    if (p->backend->adamw(&t[0], &t[1], &t[2], &t[3], step) < 0)
-        return err_set(err, "adamw on '%s': %s", one->name, p->backend->failure());
-    return 0;
+    const int status = step->decay != 0 ? update_piece(&s, 0, 0, one->count)
+                                        : params_each_piece(one, update_piece, &s);
+    return status < 0 ? err_set(err, "adamw on '%s': %s", one->name, one->where->failure()) : 0;
 }
 
 static int take_step(struct optimizer *o, struct params *p, struct optimizer_taken *taken,

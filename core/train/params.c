@@ -54,12 +54,12 @@ static enum param_group group_of(enum model_part_kind part)
                                     : GROUP_BACKBONE;
 }
 
-static float *zeros(const struct params *p, int64_t count)
+static float *zeros(const struct backend *b, int64_t count)
 {
-    float *data = p->backend->alloc((size_t)count * sizeof *data);
+    float *data = b->alloc((size_t)count * sizeof *data);
     struct tensor t = { .data = data, .dtype = DTYPE_F32, .rank = 1, .shape = { count } };
-    if (data && p->backend->fill(&t, 0) == 0) return data;
-    p->backend->release(data);
+    if (data && b->fill(&t, 0) == 0) return data;
+    b->release(data);
     return NULL;
 }
 
@@ -67,6 +67,7 @@ static float *zeros(const struct params *p, int64_t count)
 static int add(struct params *p, char *name, enum param_kind kind, enum param_group group,
                const struct weight *weight, struct tensor *tensor, struct err *err)
 {
+    const struct backend *where = backend_of(p->backend, tensor);
     const int64_t count = tensor_count(tensor);
     struct tensor master = *tensor;
     backend_enter(p->backend, weight ? weight->device_part : 0); // beside it
@@ -75,28 +76,31 @@ static int add(struct params *p, char *name, enum param_kind kind, enum param_gr
     *one = (struct param){ .name = name,
                            .kind = kind,
                            .group = group,
+                           .where = where,
                            .weight = weight,
                            .tensor = tensor,
                            .stored = *tensor,
                            .count = count,
                            .decay = tensor->rank > 1 };
     master.dtype = DTYPE_F32;
-    master.data = p->backend->alloc((size_t)count * sizeof(float));
-    one->grad = grad_new(p->backend, count);
-    one->m = zeros(p, count);
-    one->v = zeros(p, count);
+    master.data = where->alloc((size_t)count * sizeof(float));
+    one->grad = grad_new(where, count);
+    one->m = zeros(where, count);
+    one->v = zeros(where, count);
     if (!master.data || !one->grad || !one->m || !one->v) {
-        p->backend->release(master.data);
+        where->release(master.data);
         return err_set(err,
                        "out of memory: training '%s' needs %.1f MB more on %s; train fewer weights "
                        "(train.method) or use a larger machine",
-                       name, (double)count * 16e-6, p->backend->name);
+                       name, (double)count * 16e-6, where->name);
     }
     // LoRA's tensors have no content yet.
-    if (tensor->data && p->backend->widen(&master, tensor) < 0) {
-        p->backend->release(master.data);
-        return err_set(err, "widen '%s': %s", name, p->backend->failure());
+    if (tensor->data && where->widen(&master, tensor) < 0) {
+        where->release(master.data);
+        return err_set(err, "widen '%s': %s", name, where->failure());
     }
+    if (tensor->on_host)
+        one->grad->reached = xcalloc((size_t)tensor->shape[0], sizeof(atomic_bool));
     master.grad = one->grad;
     *tensor = master;
     return 0;
@@ -239,13 +243,14 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
 
 static void release_one(struct params *p, struct param *one)
 {
+    const struct backend *where = one->where;
     if (one->tensor->grad == one->grad) { // else add() failed before
-        p->backend->release(one->tensor->data);
+        where->release(one->tensor->data);
         *one->tensor = one->stored;
     }
-    grad_free(p->backend, one->grad);
-    p->backend->release(one->m);
-    p->backend->release(one->v);
+    grad_free(where, one->grad);
+    where->release(one->m);
+    where->release(one->v);
     free(one->name);
 }
 
@@ -266,15 +271,51 @@ void params_release(struct params *p)
     *p = (struct params){ .backend = p->backend };
 }
 
+int64_t params_pieces(const struct param *one)
+{
+    return one->grad->reached ? one->tensor->shape[0] : 1;
+}
+
+int params_each_piece(const struct param *one,
+                      int (*work)(void *self, int64_t piece, int64_t from, int64_t count),
+                      void *self)
+{
+    const atomic_bool *reached = one->grad->reached;
+    const int64_t pieces = params_pieces(one),
+                  count = reached ? tensor_row(one->tensor) : one->count;
+    int status = 0;
+#pragma omp parallel for schedule(dynamic, 64) reduction(min : status) if (pieces > 1)
+    for (int64_t i = 0; i < pieces; i++)
+        if ((!reached || reached[i]) && work(self, i, i * count, count) < 0) status = -1;
+    return status;
+}
+
+void params_reached(struct params *p)
+{
+    for (size_t k = 0; k < p->count; k++) {
+        const struct param *one = &p->list[k];
+        atomic_bool *reached = one->grad->reached;
+        const int64_t width = tensor_row(one->tensor);
+        for (int64_t r = 0; reached && r < one->tensor->shape[0]; r++)
+            for (int64_t i = r * width; i < (r + 1) * width && !reached[r]; i++)
+                reached[r] = one->m[i] != 0 || one->v[i] != 0;
+    }
+}
+
+static int clear_piece(void *self, int64_t piece, int64_t from, int64_t count)
+{
+    const struct param *one = self;
+    struct tensor t = {
+        .data = one->grad->data + from, .dtype = DTYPE_F32, .rank = 1, .shape = { count }
+    };
+    return one->where->fill(&t, 0);
+}
+
 int params_clear(struct params *p, struct err *err)
 {
-    for (size_t i = 0; i < p->count; i++) {
-        struct tensor t = { .data = p->list[i].grad->data,
-                            .dtype = DTYPE_F32,
-                            .rank = 1,
-                            .shape = { p->list[i].count } };
-        if (p->backend->fill(&t, 0) < 0) return err_set(err, "fill: %s", p->backend->failure());
-    }
+    for (size_t i = 0; i < p->count; i++)
+        if (params_each_piece(&p->list[i], clear_piece, &p->list[i]) < 0)
+            return err_set(err, "fill: %s", p->list[i].where->failure());
     return 0;
 }
 

@@ -35,6 +35,7 @@ struct param {
     char *name;
     enum param_kind kind;
     enum param_group group;
+    const struct backend *where; // reads and computes it: the model's device, or the CPU
     const struct weight *weight; // PARAM_WEIGHT; LoRA: of the layer it stands beside; else NULL
     struct tensor *tensor;       // in the model (or the method); data is the master, f32
     struct tensor stored;        // what the tensor was before
@@ -82,6 +83,16 @@ int params_count(const struct model *m, const struct settings *s,
                  struct params_count counted[MODEL_PARTS + 1], struct err *err);
 void params_release(struct params *p);
 int params_clear(struct params *p, struct err *err);
+// A parameter in pieces: all of it at once; of a table on the host each row, as a pass needs few of
+// them and the host's memory is slow.
+int64_t params_pieces(const struct param *one);
+// Calls with every piece that is not zero in gradient and moments: rows that gradients have
+// reached. Several threads take the rows of a table. 0, or -1 when a call gave that.
+int params_each_piece(const struct param *one,
+                      int (*work)(void *self, int64_t piece, int64_t from, int64_t count),
+                      void *self);
+// Learns from moments that were read which rows were reached.
+void params_reached(struct params *p);
 struct param *params_find(const struct params *p, const char *name); // NULL: none
 
 // What may be selected in a model: its weights, then the extras. Belongs to the caller (free).

@@ -43,7 +43,7 @@ static int put_values(struct safetensors_writer *w, const struct params *p, int 
             const float *from = values_of(&p->list[i], (enum what)what);
             for (int64_t at = 0; at < p->list[i].count && status == 0; at += PIECE) {
                 const int64_t left = p->list[i].count - at, n = left < PIECE ? left : PIECE;
-                p->backend->download(host, from + at, (size_t)n * sizeof *host);
+                p->list[i].where->download(host, from + at, (size_t)n * sizeof *host);
                 status = safetensors_writer_data(w, host, (uint64_t)n * sizeof *host, err);
             }
         }
@@ -84,9 +84,10 @@ static int read_values(const struct safetensors *f, struct params *p, int whats,
         for (size_t i = 0; i < p->count; i++) {
             char *name = tensor_name(&p->list[i], (enum what)what, whats);
             const struct safetensor *t = safetensors_find(f, name);
-            p->backend->upload(values_of(&p->list[i], (enum what)what), t->data, t->bytes);
+            p->list[i].where->upload(values_of(&p->list[i], (enum what)what), t->data, t->bytes);
             free(name);
         }
+    if (whats == WHATS) params_reached(p);
     model_weights_changed(p->model);
     return 0;
 }

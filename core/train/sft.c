@@ -118,9 +118,14 @@ static void tell_plan(struct sft *t)
             100 * (double)t->params.trained / (double)t->params.total, (long long)t->params.total);
     job_log(j, "forecast: %.0f MB of memory, beside %.0f MB of mapped weights; %.0f MB are free",
             own / 1e6, (double)t->forecast.parts.of[MEMORY_MAPPED] / 1e6, free / 1e6);
+    if (t->forecast.parts.of[MEMORY_HOST])
+        job_log(j, "%.0f MB of the host's memory are used too",
+                (double)t->forecast.parts.of[MEMORY_HOST] / 1e6);
     if (free > 0 && own > free)
-        job_log(j, "that is more than there is: a smaller train.batch, train.checkpointing on, or "
-                   "fewer trained weights need less");
+        job_log(j,
+                "that is more than there is: a smaller train.batch, train.checkpointing %s, or "
+                "fewer trained weights need less",
+                j->backend->apart ? "host" : "on");
 }
 
 static int begin(struct sft *t, struct err *err)
@@ -267,9 +272,11 @@ static void tell_memory(struct sft *t)
     sft_memory(t, &took);
     job_result(t->job, "memory", "%.1f MB, forecast %.1f MB", (double)t->peak / 1e6,
                (double)memory_own(&t->forecast.parts) / 1e6);
-    for (int i = 0; i < MEMORY_PARTS; i++)
+    for (int i = 0; i < MEMORY_PARTS; i++) {
+        if (i == MEMORY_HOST && !took.of[i]) continue; // there is no other place
         job_result(t->job, memory_part_name(i), "%.1f MB, forecast %.1f MB",
                    (double)took.of[i] / 1e6, (double)t->forecast.parts.of[i] / 1e6);
+    }
 }
 
 // What a finished run needs no more. `keep`: checkpoints that stay, -1: all.

@@ -54,7 +54,8 @@ static void set_graph(struct sft *t)
     arena_expect(&t->arena, t->forecast.arena);
     t->tape = (struct tape){ .backend = j->backend,
                              .recompute = !settings_is(j->settings, "train.checkpointing", "off"),
-                             .keep = t->forecast.keep };
+                             .keep = t->forecast.keep,
+                             .asides = { .on = t->forecast.aside } };
     t->graph = (struct graph){ .backend = j->backend,
                                .arena = &t->arena,
                                .hooks = &t->hooks,
@@ -106,20 +107,35 @@ static void count_pass(const struct arena *a, const struct tape *t, uint64_t *he
     *pool += t->peak;
 }
 
+// Bytes of layers' inputs that waited on the host at most.
+static uint64_t waiting(const struct sft *t)
+{
+    uint64_t most = t->tape.asides.peak;
+    for (int k = 0; t->lanes.params && k < LANES; k++) // one after the other
+        if (t->lanes.list[k].tape.asides.peak > most) most = t->lanes.list[k].tape.asides.peak;
+    return most;
+}
+
 void sft_memory(const struct sft *t, struct memory_parts *parts)
 {
     const struct model *m = t->job->model;
-    uint64_t held = 0, peak = 0, pool = 0, trained = 0;
+    const uint64_t gradients = t->lanes.params ? 1 + LANES : 1;
+    const bool apart = t->where && t->where->apart;
+    uint64_t held = 0, peak = 0, pool = 0, trained = 0, on_host = 0;
     count_pass(&t->arena, &t->tape, &held, &peak, &pool);
     for (int k = 0; t->lanes.params && k < LANES; k++)
         count_pass(&t->lanes.list[k].arena, &t->lanes.list[k].tape, &held, &peak, &pool);
-    for (size_t i = 0; i < t->params.count; i++)
-        trained += (uint64_t)t->params.list[i].count * sizeof(float);
+    for (size_t i = 0; i < t->params.count; i++) {
+        const struct param *one = &t->params.list[i];
+        *(apart && one->tensor->on_host ? &on_host : &trained) +=
+            (uint64_t)one->count * sizeof(float);
+    }
     *parts = t->forecast.parts; // pictures and program are those of the whole run
     parts->of[MEMORY_MAPPED] = checkpoint_bytes(m->checkpoint);
+    parts->of[MEMORY_HOST] = on_host * (3 + gradients) + waiting(t);
     parts->of[MEMORY_WEIGHTS] = m->arena.used + (t->base ? t->base->arena.used : 0);
     parts->of[MEMORY_MASTERS] = trained;
-    parts->of[MEMORY_GRADIENTS] = trained * (t->lanes.params ? 1 + LANES : 1);
+    parts->of[MEMORY_GRADIENTS] = trained * gradients;
     parts->of[MEMORY_OPTIMIZER] = 2 * trained;
     parts->of[MEMORY_ACTIVATIONS] = held;
     parts->of[MEMORY_WORKSPACE] = peak - held + pool + t->job->backend->scratch();

@@ -89,7 +89,7 @@ int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *e
 void sft_plan_steps(struct sft *t);
 
 // sft_model.c. Takes everything a pass and a step need on t->job's model and backend: the adapter
-// of the settings, methods, parameters, tape. `keep` of t->forecast is the tape's.
+// of the settings, methods, parameters, tape. t->forecast says what that keeps, and where.
 int sft_prepare(struct sft *t, struct err *err);
 void sft_release(struct sft *t); // zeroed, it may be released too
 // What it holds and held at most, by part: the one count, of forecasts and of runs.

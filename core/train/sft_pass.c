@@ -9,7 +9,7 @@
 
 // Samples that are computed in one pass: as many as give the processor enough to do, no more, as
 // memory grows with them. A GPU needs more, or it waits for the host that starts its kernels.
-enum { PASS_NUMBERS = 1 << 20, PASS_NUMBERS_APART = 5 << 20 }; // rows times hidden size
+enum { PASS_NUMBERS = 1 << 20, PASS_NUMBERS_APART = 12 << 20 }; // rows times hidden size
 enum { PASS_SAMPLES = 64 };
 
 struct pass {
@@ -179,7 +179,7 @@ static void tell_one(struct sft *t, int64_t step, const struct param *p)
 {
     float *g = xreallocarray(NULL, (size_t)p->count, sizeof *g);
     double sum = 0, squares = 0;
-    t->job->backend->download(g, p->grad->data, (size_t)p->count * sizeof *g);
+    p->where->download(g, p->grad->data, (size_t)p->count * sizeof *g);
     for (int64_t i = 0; i < p->count; i++) sum += g[i];
     const double mean = sum / (double)p->count;
     for (int64_t i = 0; i < p->count; i++) squares += (g[i] - mean) * (g[i] - mean);

@@ -274,12 +274,74 @@ static void test_lora_start(void **state)
     model_free(m);
 }
 
+// Two steps with gradients in rows 3 and 5 of the table; whole: every row is looked at. What became
+// of master and moments, and the gradient's last norm.
+static double table_steps(struct model *m, const struct settings *s, bool whole, float *became[3])
+{
+    struct err err;
+    struct optimizer o;
+    struct optimizer_taken taken = { 0 };
+    struct params p = { .backend = test_device() };
+    if (params_open(&p, m, s, &err) < 0) fail_msg("%s", err.text);
+    struct param *one = params_find(&p, "language_model.model.embed_tokens.weight");
+    assert_true(one && p.count == 1 && one->grad->reached);
+    const int64_t width = one->tensor->shape[1];
+    optimizer_configure(&o, &p, s, 4);
+    for (int i = 0; i < one->tensor->shape[0]; i++) one->grad->reached[i] = whole;
+    for (int step = 0; step < 2; step++) {
+        if (params_clear(&p, &err) < 0) fail_msg("%s", err.text);
+        for (int64_t i = 0; i < one->count; i++) assert_true(one->grad->data[i] == 0);
+        const int row = step ? 5 : 3;
+        one->grad->reached[row] = true;
+        for (int64_t i = 0; i < width; i++)
+            one->grad->data[row * width + i] = (float)(i % 7) - 2.5f;
+        if (optimizer_step(&o, &p, &taken, &err) < 0) fail_msg("%s", err.text);
+    }
+    const float *const now[3] = { one->tensor->data, one->m, one->v };
+    for (int k = 0; k < 3; k++) {
+        became[k] = xmalloc((size_t)one->count * sizeof **became);
+        memcpy(became[k], now[k], (size_t)one->count * sizeof **became);
+    }
+    // A run that goes on reads the moments and knows the rows again.
+    for (int i = 0; i < one->tensor->shape[0]; i++) one->grad->reached[i] = false;
+    params_reached(&p);
+    for (int i = 0; i < one->tensor->shape[0]; i++)
+        assert_int_equal(one->grad->reached[i], i == 3 || i == 5);
+    params_release(&p);
+    return taken.norm;
+}
+
+// Rows of a table that no gradient has reached need not be looked at; but decay shrinks all.
+static void test_reached(void **state)
+{
+    (void)state;
+    struct err err;
+    struct model *m = model_load(GOLDEN, test_device(), NULL, &err);
+    if (!m) fail_msg("%s", err.text);
+    const size_t size = (size_t)tensor_count(&m->decoder.embed) * sizeof(float);
+    struct settings *s = with("train.params", "@embedding");
+    for (int decay = 0; decay < 2; decay++) {
+        float *some[3], *all[3];
+        if (decay && settings_set(s, "train.weight_decay", "0.1", &err) < 0)
+            fail_msg("%s", err.text);
+        const double norm = table_steps(m, s, false, some);
+        assert_true(norm > 0 && norm == table_steps(m, s, true, all));
+        for (int k = 0; k < 3; k++) {
+            assert_memory_equal(some[k], all[k], size);
+            free(some[k]);
+            free(all[k]);
+        }
+    }
+    settings_free(s);
+    model_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shares),        cmocka_unit_test(test_rules),
         cmocka_unit_test(test_rules_refused), cmocka_unit_test(test_toggle),
-        cmocka_unit_test(test_lora_start),
+        cmocka_unit_test(test_lora_start),    cmocka_unit_test(test_reached),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

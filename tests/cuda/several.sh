@@ -9,7 +9,7 @@ fi
 (
     . tests/cuda/suites.bash
     export TEST_DEVICE=cuda:0,1
-    run_suites families/goldens cuda/steps cuda/later
+    run_suites families/goldens cuda/steps cuda/later cuda/aside
     run_suites_open families/training
     exit $failed
 ) || exit 1

@@ -187,10 +187,12 @@ static inline float rsqrtf(float x)
 // --- the runtime ---------------------------------------------------------------------------------
 
 // Kernel or copy number $CUDA_HOST_FAULT faults: every call fails from then on.
-// $CUDA_HOST_GPUS GPUs (without it one), each with memory of its own and one stream, which reaches
-// another's memory when it was allowed to. A kernel or copy must come after all that was begun on
-// other GPUs (cudaStreamWaitEvent), else it fails. What is copied to pinned memory (cudaHostAlloc)
-// is there when the host has waited for it, and NaNs before.
+// $CUDA_HOST_GPUS GPUs (without it one), each with memory of its own and a stream for kernels,
+// which reaches another's memory when it was allowed to. A kernel or copy must come after all that
+// was begun on other GPUs (cudaStreamWaitEvent), else it fails. What is copied to pinned memory
+// (cudaHostAlloc; $CUDA_HOST_PINNED bytes at most) is there when the host has waited for it, and
+// NaNs before. A second stream that is made when the first is in use is for copies from and to
+// pinned memory alone: they too must come after all kernels, which go on beside them (beside.h).
 typedef int cudaError_t;
 typedef struct cuda_host_event *cudaEvent_t;
 enum {
@@ -207,7 +209,12 @@ enum cudaMemcpyKind {
     cudaMemcpyDeviceToHost = 2,
     cudaMemcpyDeviceToDevice = 3
 };
-enum { cudaStreamNonBlocking = 1, cudaHostAllocDefault = 0, cudaEventDisableTiming = 2 };
+enum {
+    cudaStreamNonBlocking = 1,
+    cudaHostAllocDefault = 0,
+    cudaHostAllocPortable = 1,
+    cudaEventDisableTiming = 2
+};
 enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 2 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 
@@ -230,6 +237,7 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned flags);
+cudaError_t cudaFreeHost(void *memory);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);

@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "beside.h"
 #include "work.h"
 
 namespace
@@ -45,6 +46,7 @@ long begun[GPUS_MOST]; // kernels and copies
 long idle[GPUS_MOST];  // as many had ended when somebody waited for all of them
 
 std::map<char *, size_t> pinned; // by its beginning
+size_t pinned_size;              // of all
 
 // A copy to pinned memory that nobody has waited for: its bytes, as they were when it was asked
 // for. Until somebody waits there are NaNs in its place.
@@ -87,6 +89,13 @@ size_t shared_most(void)
     return said ? (size_t)strtoull(said, nullptr, 10) : (size_t)227 << 10;
 }
 
+// The most that the host pins: $CUDA_HOST_PINNED bytes.
+size_t pinned_most(void)
+{
+    const char *const said = getenv("CUDA_HOST_PINNED");
+    return said ? (size_t)strtoull(said, nullptr, 10) : SIZE_MAX;
+}
+
 // What is allowed to kernels beyond 48 KB, GPU by GPU.
 std::map<const void *, size_t> allowed[GPUS_MOST];
 
@@ -116,6 +125,8 @@ struct cuda_host_stream {
     std::deque<late> copies; // those that are late
     long arrived;            // how many there were before these
     long capture;            // number of the one that it is part of; 0: none
+    bool second;             // of its GPU: copies alone run there, beside the kernels
+    cuda_host_beside beside; // those
 };
 
 struct cuda_host_event {
@@ -125,7 +136,11 @@ struct cuda_host_event {
     cudaStream_t stream;
     long copies;  // of the stream, when it was recorded
     long capture; // of the stream, then
+    long beside;  // asked of it, if it is a GPU's second
 };
+
+static std::vector<cudaStream_t> streams;
+static cudaStream_t home[GPUS_MOST]; // the stream of a GPU's kernels
 
 // Does the first `until` copies that were ever asked for, as late as a GPU may: memory of the host
 // that was changed too early shows.
@@ -144,13 +159,25 @@ static void arrive(size_t until = SIZE_MAX)
     uploads.erase(uploads.begin(), uploads.begin() + (ptrdiff_t)n);
 }
 
-// The next kernel or copy of the stream: may it begin?
-static bool begin(cudaStream_t stream)
+// Does the stream go on after all that was begun on streams of kernels?
+static bool is_last(cudaStream_t stream)
 {
     bool good = stream && stream->gpu == current && !faulted();
     for (int i = 0; i < GPUS_MOST && good; i++) good = stream->after[i] == begun[i];
+    return good;
+}
+
+// The next kernel or copy of a stream of kernels: may it begin?
+static bool begin(cudaStream_t stream)
+{
+    const bool good = is_last(stream) && !stream->second;
     if (good) stream->after[stream->gpu] = ++begun[stream->gpu];
     return good;
+}
+
+static void end_copies_beside(void)
+{
+    for (cudaStream_t s : streams) cuda_host_beside_end(&s->beside);
 }
 
 __attribute__((visibility("default"))) long cuda_host_drains;
@@ -219,6 +246,7 @@ cudaError_t cudaMalloc(void **memory, size_t size)
 cudaError_t cudaFree(void *memory)
 {
     arrive();
+    end_copies_beside();
     if (!memory) return cudaSuccess;
     const auto found = regions.find((char *)memory);
     if (found == regions.end()) return failed(cudaErrorInvalidValue);
@@ -263,12 +291,20 @@ static bool is_left_out(size_t size)
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
-    if (cuda_host_refuse() || !begin(stream)) return failed(cudaErrorInvalidValue);
+    const bool beside = stream && stream->second;
+    if (cuda_host_refuse() || !(beside ? is_last(stream) : begin(stream)))
+        return failed(cudaErrorInvalidValue);
     if ((kind != cudaMemcpyDeviceToHost && !cuda_host_reads(to, size)) ||
         (kind != cudaMemcpyHostToDevice && !cuda_host_reads(from, size)))
         return cudaErrorIllegalAddress;
-    cuda_ptx_waited(); // a kernel that starts early does so beside kernels, not beside a copy
     cuda_host_copied(current, size);
+    if (beside) {
+        if (!is_pinned(kind == cudaMemcpyHostToDevice ? from : to))
+            return failed(cudaErrorInvalidValue); // the host would wait
+        cuda_host_beside_copy(&stream->beside, to, from, size, kind == cudaMemcpyHostToDevice);
+        return cudaSuccess;
+    }
+    cuda_ptx_waited(); // a kernel that starts early does so beside kernels, not beside a copy
     if (kind == cudaMemcpyDeviceToHost && cuda_host_how() != CUDA_HOST_ALL) {
         memset(to, 0, size);
         return cudaSuccess;
@@ -302,18 +338,33 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream
 
 // --- pinned memory, events -----------------------------------------------------------------------
 
-// None where nothing is copied: the program would read whole files into it.
+// Where nothing is copied there is none but for all GPUs, which GPUs alone touch: the program would
+// read whole files into it.
 cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned flags)
 {
-    *memory = cuda_host_how() == CUDA_HOST_ALL ? malloc(size) : nullptr;
+    const bool wanted = cuda_host_how() == CUDA_HOST_ALL || flags == cudaHostAllocPortable;
+    *memory = wanted && pinned_size + size <= pinned_most() ? malloc(size) : nullptr;
     if (!*memory) return failed(cudaErrorMemoryAllocation);
     pinned[(char *)*memory] = size;
+    pinned_size += size;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void *memory)
+{
+    const auto found = pinned.find((char *)memory);
+    if (found == pinned.end()) return failed(cudaErrorInvalidValue);
+    arrive();
+    end_copies_beside();
+    pinned_size -= found->second;
+    pinned.erase(found);
+    free(memory);
     return cudaSuccess;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
-    *event = new cuda_host_event{ current, 0, {}, nullptr, 0, 0 };
+    *event = new cuda_host_event{ current, 0, {}, nullptr, 0, 0, 0 };
     return cudaSuccess;
 }
 
@@ -325,6 +376,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     event->capture = stream->capture;
     event->copies = stream->arrived + (long)stream->copies.size();
     event->uploads = arrived + uploads.size();
+    event->beside = stream->beside.asked;
     return cudaSuccess;
 }
 
@@ -333,7 +385,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     if (event->capture) return failed(cudaErrorInvalidValue);
     if (faulted()) return failed(cudaErrorIllegalAddress);
     arrive(event->uploads);
-    if (event->stream) wait_for(event->stream, event->copies, event->after);
+    if (!event->stream) return cudaSuccess;
+    cuda_host_beside_end(&event->stream->beside, event->beside);
+    wait_for(event->stream, event->copies, event->after);
     return cudaSuccess;
 }
 
@@ -382,7 +436,6 @@ static cuda_host_graph *noting; // the capture that is on
 static long captures;           // its number
 static cudaStream_t origin;     // where it began
 static cudaStream_t started;    // of the kernel that is started
-static std::vector<cudaStream_t> streams;
 
 // A stream that waits for one that is captured is drawn in. A captured one cannot wait for what is
 // not, and nobody for what was captured earlier.
@@ -396,6 +449,11 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     stream->capture = event->capture;
     for (int i = 0; i < GPUS_MOST; i++)
         if (event->after[i] > stream->after[i]) stream->after[i] = event->after[i];
+    if (!event->stream) return cudaSuccess;
+    if (stream->second)
+        cuda_host_beside_order(&stream->beside, &event->stream->beside, event->beside);
+    else
+        cuda_host_beside_end(&event->stream->beside, event->beside);
     return cudaSuccess;
 }
 
@@ -536,7 +594,11 @@ cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags)
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
-    *stream = new cuda_host_stream{ current, {}, {}, 0, 0 };
+    const cudaStream_t first = home[current];
+    bool second = false; // one that never did anything was of a device that could not be opened
+    for (int i = 0; i < GPUS_MOST && first; i++) second |= first->after[i] > 0;
+    *stream = new cuda_host_stream{ current, {}, {}, 0, 0, second, {} };
+    if (!second) home[current] = *stream;
     streams.push_back(*stream);
     return cudaSuccess;
 }
@@ -547,6 +609,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     if (faulted()) return failed(cudaErrorIllegalAddress);
     if (stream->capture && cuda_host_refuse()) return failed(cudaErrorInvalidValue);
     arrive();
+    cuda_host_beside_end(&stream->beside);
     wait_for(stream, stream->arrived + (long)stream->copies.size(), stream->after);
     return cudaSuccess;
 }

@@ -9,7 +9,7 @@ run. Prints a Markdown table, line by line.
 cannot be measured is a line with the reason, and the rest goes on.
 
 Training is a job, as /train starts it, on scenes that the program draws: 128 tokens of text behind
-the picture of each sample, checkpointing on, steps 3 and later. Memory is what the first GPU's
+the picture of each sample, checkpointing on (or host), steps 3 and later. Memory is what the first GPU's
 driver (NVML) counts more than before, 20 times a second: contexts, libraries and what an allocator
 holds are counted on both sides. The shell that starts the job has left by then."""
 import argparse, collections, contextlib, ctypes, json, os, signal, sqlite3, statistics, subprocess, sys, tempfile, threading
@@ -22,7 +22,8 @@ ap.add_argument("what", choices=["chat", "train"]); ap.add_argument("folder")
 ap.add_argument("--vlmsh", default="./vlmsh"); ap.add_argument("--device", default="cuda"); ap.add_argument("--peer")
 ap.add_argument("--peer-device", default="cuda"); ap.add_argument("--peer-static", action="store_true", help="also generate() with a static cache")
 ap.add_argument("--prefill", type=int, nargs="+", default=[640, 4096]); ap.add_argument("--decode", type=int, default=64)
-ap.add_argument("--methods", nargs="+", default=["layernorm-simple:8", "layernorm-simple:1", "layernorm:8", "layernorm:1"], help="METHOD:BATCH")
+ap.add_argument("--methods", nargs="+", default=["layernorm-simple:8", "layernorm-simple:1", "layernorm-simple:1:host", "layernorm:8", "layernorm:1"],
+                help="METHOD:BATCH, or METHOD:BATCH:host for train.checkpointing host")
 ap.add_argument("--text", type=int, default=128); ap.add_argument("--steps", type=int, default=6)
 a = ap.parse_args()
 name = os.path.basename(os.path.normpath(a.folder))
@@ -181,11 +182,12 @@ def make_data(work, samples):
     return data, rows_of(data), words
 
 
-def job(work, data, rows, method, batch):
+def job(work, data, rows, method, batch, how):
     """(seconds of a step, bytes at most) of a training job."""
-    db, memory = f"{work}/{method}-{batch}.db", Memory()
-    sets = {"train.method": method, "train.batch": batch, "train.steps": a.steps, "train.checkpointing": "on"}
-    vlmsh([*[f"/set {k} {v}" for k, v in sets.items()], f"/train {data} {work}/{method}-{batch}"], a.folder, "--device", a.device, "--db", db)
+    place = f"{work}/{method}-{batch}-{how}"
+    db, memory = f"{place}.db", Memory()
+    sets = {"train.method": method, "train.batch": batch, "train.steps": a.steps, "train.checkpointing": how}
+    vlmsh([*[f"/set {k} {v}" for k, v in sets.items()], f"/train {data} {place}"], a.folder, "--device", a.device, "--db", db)
     memory.again()
     try:
         vlmsh(["/wait 1"], "--db", db)
@@ -200,7 +202,7 @@ def job(work, data, rows, method, batch):
     return rows * batch / statistics.median(told[2:] or told), peak
 
 
-GOALS = {"layernorm-simple:8": ("1.5", "17.5 GB"), "layernorm-simple:1": ("", "15 GB"),
+GOALS = {"layernorm-simple:8": ("1.5", "17.5 GB"), "layernorm-simple:1": ("", "15 GB"), "layernorm-simple:1:host": ("", "15 GB"),
          "layernorm:8": ("", "21 GB"), "layernorm:1": ("", "18.5 GB")}
 
 
@@ -208,23 +210,33 @@ def gigabytes(bytes):
     return f"{bytes / 1e9:.2f} GB"
 
 
-def train_one(work, data, rows, answer, kind):
-    method, batch = kind.split(":")
-    seconds, peak = job(work, data, rows, method, int(batch))
-    theirs, their_peak, goals = {}, None, GOALS.get(kind, ("", ""))
-    if a.peer:
+known = {}  # what transformers take, by method and batch
+
+
+def peers_training(rows, answer, method, batch):
+    """(what it noted, bytes at most), measured once."""
+    if (method, batch) not in known:
+        known[method, batch] = {}, None
         with attempt(f"transformers, {method}, batch {batch}"):
             memory = Memory()
-            theirs = peer("peft_bench.py", "--method", method, "--batch", batch, "--tokens", rows, "--picture", "--answer", answer,
-                          "--steps", a.steps)
-            their_peak = memory.peak()
-    beside(f"{method}, batch {batch}: a step", seconds, theirs.get("step", [None])[0], lambda s: f"{s:.3f} s", goals[0])
-    what = f"{method}, batch {batch}: memory"
+            numbers = peer("peft_bench.py", "--method", method, "--batch", batch, "--tokens", rows, "--picture", "--answer", answer,
+                           "--steps", a.steps)
+            known[method, batch] = numbers, memory.peak()
+    return known[method, batch]
+
+
+def train_one(work, data, rows, answer, kind):
+    method, batch, how = (kind + ":on").split(":")[:3]
+    seconds, peak = job(work, data, rows, method, int(batch), how)
+    theirs, their_peak = peers_training(rows, answer, method, batch) if a.peer else ({}, None)
+    title, goals = f"{method}, batch {batch}" + (", inputs of layers on the host" if how == "host" else ""), GOALS.get(kind, ("", ""))
+    beside(f"{title}: a step", seconds, theirs.get("step", [None])[0], lambda s: f"{s:.3f} s", goals[0])
+    what = f"{title}: memory"
     if peak is None:
         row(what, "not known: there is no NVML", "", "", goals[1])
     else:
         beside(what, peak, their_peak, gigabytes, goals[1])
-    if "allocated" in theirs:
+    if "allocated" in theirs and how == "on":
         row(f"{method}, batch {batch}: tensors of PyTorch alone", "", gigabytes(theirs["allocated"][0]), "", "")
 
 

@@ -26,7 +26,7 @@ rows=(640 4096) visual=576 by=1 answers=() train=()
 peer_device=cuda
 if [ "${GPU_TRY:-}" = 1 ]; then
     models=tiny trained=tiny rows=(24) visual=16 by=64 answers=(--decode 3) peer_device=cpu
-    train=(--text 40 --steps 2 --methods layernorm-simple:2 layernorm:1)
+    train=(--text 40 --steps 2 --methods layernorm-simple:2 layernorm-simple:2:host layernorm:1)
 fi
 folder=${GPU_FOLDER:-build/bench} report=${GPU_REPORT:-build/bench/gpu.md}
 pieces=$report.parts failed=0

@@ -1,0 +1,159 @@
+// kernels/aside.cu -- what waits in pinned memory of the host until the GPU needs it (aside.h).
+//
+// That memory is a stack over chunks, so what was put may lie in several. Each GPU has a stream for
+// these copies beside that of its ops. A copy there waits for the ops in front of it, and the ops
+// wait for it where they are told to (settle): streams wait for streams, by events. A pinned chunk
+// takes the system long to lay out, so they are kept from pass to pass.
+#include <algorithm>
+#include <vector>
+
+#include "kernels/cuda.h"
+
+static constexpr size_t CHUNK = 64 << 20;
+
+struct piece {
+    size_t from, bytes; // in the stack
+    int part;           // whose stream copied it last
+    bool open;          // no op waits for that copy yet
+    cudaEvent_t done[CUDA_PARTS_MOST];
+};
+
+// To the end of the process: events are used again.
+static struct shelf {
+    std::vector<char *> chunks;
+    std::vector<struct piece> pieces;
+    size_t count; // of the pieces that are there
+    bool full;    // the system gave no more memory: it is not asked again in each layer
+} &shelf = *new struct shelf();
+
+static struct carrier {
+    cudaStream_t stream;
+    cudaEvent_t asked;
+} carriers[CUDA_PARTS_MOST];
+
+// Can it be had? No op fails if not.
+static bool had(cudaError_t error)
+{
+    if (error == cudaSuccess) return true;
+    cudaGetLastError();
+    return false;
+}
+
+static bool event_ready(cudaEvent_t *event)
+{
+    return *event || had(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
+}
+
+static bool carrier_ready(struct carrier *c)
+{
+    return (c->stream || had(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking))) &&
+           event_ready(&c->asked);
+}
+
+// The stack's end.
+static size_t shelf_end(void)
+{
+    if (!shelf.count) return 0;
+    const struct piece &last = shelf.pieces[shelf.count - 1];
+    return (last.from + last.bytes + 63) / 64 * 64;
+}
+
+static bool shelf_reach(size_t bytes)
+{
+    while (shelf.chunks.size() * CHUNK < bytes) {
+        void *memory = nullptr;
+        shelf.full = shelf.full || !had(cudaHostAlloc(&memory, CHUNK, cudaHostAllocPortable));
+        if (shelf.full) return false;
+        shelf.chunks.push_back(static_cast<char *>(memory));
+    }
+    return true;
+}
+
+// The next piece, with an event of this GPU; NULL: there is none.
+static struct piece *shelf_next(void)
+{
+    if (shelf.count == shelf.pieces.size()) shelf.pieces.push_back({});
+    struct piece *p = &shelf.pieces[shelf.count];
+    return event_ready(&p->done[cuda_part()]) ? p : nullptr;
+}
+
+static cudaError_t copy_chunks(cudaStream_t stream, const struct piece *p, char *device,
+                               cudaMemcpyKind kind)
+{
+    cudaError_t error = cudaSuccess;
+    for (size_t at = 0, size; at < p->bytes && error == cudaSuccess; at += size) {
+        const size_t place = p->from + at;
+        char *const host = shelf.chunks[place / CHUNK] + place % CHUNK;
+        size = std::min(CHUNK - place % CHUNK, p->bytes - at);
+        error = kind == cudaMemcpyDeviceToHost
+                    ? cudaMemcpyAsync(host, device + at, size, kind, stream)
+                    : cudaMemcpyAsync(device + at, host, size, kind, stream);
+    }
+    return error;
+}
+
+// A copy that begins when the ops asked so far have ended.
+static cudaError_t carry(struct piece *p, char *device, cudaMemcpyKind kind)
+{
+    struct carrier *c = &carriers[cuda_part()];
+    cudaError_t error = cudaEventRecord(c->asked, cuda_stream());
+    if (error == cudaSuccess) error = cudaStreamWaitEvent(c->stream, c->asked, 0);
+    if (error == cudaSuccess) error = copy_chunks(c->stream, p, device, kind);
+    if (error == cudaSuccess) error = cudaEventRecord(p->done[cuda_part()], c->stream);
+    p->part = cuda_part();
+    p->open = true;
+    return error;
+}
+
+static int64_t put(const void *device, size_t bytes)
+{
+    cuda_stream(); // its GPU
+    if (!bytes || cuda_unrecordable("a copy to the host")) return -1;
+    const size_t from = shelf_end();
+    struct piece *p = shelf_next();
+    if (!p || !carrier_ready(&carriers[cuda_part()]) || !shelf_reach(from + bytes)) return -1;
+    p->from = from, p->bytes = bytes;
+    cuda_broke("copying from the GPU",
+               carry(p, static_cast<char *>(const_cast<void *>(device)), cudaMemcpyDeviceToHost));
+    return (int64_t)shelf.count++;
+}
+
+// What another GPU's stream put there must have arrived.
+static void bring(int64_t number, void *device)
+{
+    struct piece *p = &shelf.pieces[(size_t)number];
+    struct carrier *c = &carriers[cuda_part()];
+    cuda_stream(); // its GPU
+    cudaError_t error = cudaErrorMemoryAllocation;
+    if (carrier_ready(c) && event_ready(&p->done[cuda_part()]))
+        error = cudaStreamWaitEvent(c->stream, p->done[p->part], 0);
+    if (error == cudaSuccess) error = carry(p, static_cast<char *>(device), cudaMemcpyHostToDevice);
+    cuda_broke("copying to the GPU", error);
+}
+
+static void settle(int64_t number)
+{
+    struct piece *p = &shelf.pieces[(size_t)number];
+    if (p->open) cuda_await(p->done[p->part]);
+    p->open = false;
+}
+
+static void drop(int64_t number)
+{
+    for (size_t i = (size_t)number; i < shelf.count; i++) settle((int64_t)i);
+    if ((size_t)number < shelf.count) shelf.count = (size_t)number;
+}
+
+static void release(void)
+{
+    drop(0);
+    shelf.full = false;
+    if (shelf.chunks.empty()) return;
+    cuda_broke("copying to the host", cudaStreamSynchronize(cuda_stream()));
+    for (char *chunk : shelf.chunks) had(cudaFreeHost(chunk));
+    shelf.chunks.clear();
+}
+
+const struct aside aside_cuda = {
+    .put = put, .bring = bring, .settle = settle, .drop = drop, .release = release
+};

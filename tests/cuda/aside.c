@@ -1,0 +1,360 @@
+// tests/cuda/aside.c -- kernels/aside.cu and core/aside.c: what was put aside comes back, and
+// blocks whose inputs wait on the host have the gradients, to the bit, of blocks whose inputs stay.
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "core/mem.h"
+#include "core/ops.h"
+#include "core/tape.h"
+#include "tests/cuda/pair.h"
+
+enum { MB = 1 << 20 };
+
+// What the GPU of the host counts; NULL where the GPU is real.
+static const long *drains(void)
+{
+    void *library = dlopen(getenv("VLMSH_CUDA"), RTLD_NOW | RTLD_NOLOAD);
+    const long *count = library ? dlsym(library, "cuda_host_drains") : NULL;
+    if (library) dlclose(library);
+    return count;
+}
+
+// --- copies --------------------------------------------------------------------------------------
+
+// Bytes on the GPU; those of one seed are alike.
+struct heap {
+    void *data;
+    char *bytes;
+    size_t size;
+};
+
+static void heap_fill(struct heap *h, uint32_t seed)
+{
+    for (size_t i = 0; i < h->size; i++) h->bytes[i] = (char)(seed + i / 7);
+    devices[1]->upload(h->data, h->bytes, h->size);
+}
+
+static struct heap heap_new(size_t size, uint32_t seed)
+{
+    struct heap h = { devices[1]->alloc(size), xmalloc(size), size };
+    assert_non_null(h.data);
+    heap_fill(&h, seed);
+    return h;
+}
+
+static bool heap_is(const struct heap *h, uint32_t seed)
+{
+    bool same = true;
+    devices[1]->download(h->bytes, h->data, h->size);
+    for (size_t i = 0; i < h->size && same; i++) same = h->bytes[i] == (char)(seed + i / 7);
+    return same;
+}
+
+static void heap_free(struct heap *h)
+{
+    devices[1]->release(h->data);
+    free(h->bytes);
+}
+
+// Of every size, beyond a chunk of 64 MB too; in two rounds, so that memory is used again.
+static void what_is_put_comes_back(void **state)
+{
+    static const size_t sizes[] = { 4, 4096, 3 * MB + 2, 40 * MB, 40 * MB, 70 * MB };
+    enum { COUNT = sizeof sizes / sizeof *sizes };
+    const struct aside *a = devices[1]->aside;
+    struct heap heap[COUNT];
+    int64_t number[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++) heap[i] = heap_new(sizes[i], i);
+    assert_int_equal(a->put(heap[0].data, 0), -1);
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < COUNT; i++) {
+            heap_fill(&heap[i], i);
+            number[i] = a->put(heap[i].data, heap[i].size);
+            assert_true(number[i] >= 0);
+            a->settle(number[i]);
+            heap_fill(&heap[i], 100);
+        }
+        for (uint32_t i = COUNT; i-- > 0;) {
+            a->bring(number[i], heap[i].data);
+            a->settle(number[i]);
+            assert_true(heap_is(&heap[i], i));
+            if (i % 2) a->drop(number[i]);
+        }
+        a->drop(number[0]);
+        if (round) a->release();
+    }
+    for (int i = 0; i < COUNT; i++) heap_free(&heap[i]);
+}
+
+// The GPU that the host plays shows it when nobody waits.
+static void without_waiting_it_fails(void **state)
+{
+    const struct aside *a = devices[1]->aside;
+    if (!drains()) return;
+    struct heap one = heap_new(4096, 1);
+    int64_t number = a->put(one.data, one.size);
+    heap_fill(&one, 2); // while it is copied
+    a->bring(number, one.data);
+    a->settle(number);
+    assert_false(heap_is(&one, 1));
+    a->drop(number);
+
+    heap_fill(&one, 1);
+    number = a->put(one.data, one.size);
+    a->settle(number);
+    heap_fill(&one, 2);
+    a->bring(number, one.data);
+    assert_false(heap_is(&one, 1));
+    a->settle(number);
+    assert_true(heap_is(&one, 1));
+    a->release();
+    heap_free(&one);
+}
+
+// One GPU's copy to the host and another's back are in order.
+static void from_one_gpu_to_another(void **state)
+{
+    const struct backend *b = devices[1];
+    if (b->parts < 2) return;
+    struct heap one = heap_new(4096, 1), two = heap_new(4096, 2);
+    const int64_t number = b->aside->put(one.data, one.size);
+    b->enter(1);
+    b->aside->bring(number, two.data);
+    b->aside->settle(number);
+    b->enter(0);
+    assert_true(heap_is(&two, 1));
+    b->aside->release();
+    heap_free(&one);
+    heap_free(&two);
+}
+
+// --- blocks --------------------------------------------------------------------------------------
+
+enum { BLOCKS = 9, ROWS = 5, WIDTH = 12, COUNT = ROWS * WIDTH, PLACE = 256 };
+enum form { KEPT, AGAIN, ASIDE };
+
+// A chain of blocks on the GPU, each with a gain of its own.
+struct chain {
+    struct arena arena;
+    struct tape tape;
+    struct tensor input, gain[BLOCKS], weight;
+    int from;     // the first block whose gain is trained; the input is not
+    int replaced; // another tensor goes on from every so many blocks; 0: never
+    int calls, stop_at, fail_at;
+    int ahead; // inputs that are coming back while the first block is computed again
+    atomic_bool cancel;
+};
+
+struct link {
+    struct chain *chain;
+    int number;
+};
+
+static struct tensor on_gpu(int rank, int64_t n, int64_t m, uint32_t seed)
+{
+    return pair_noise(rank, n, m, 0, seed).on[1];
+}
+
+static struct tensor *link_run(struct graph *g, void *self, struct tensor *h)
+{
+    const struct link *l = self;
+    struct chain *c = l->chain;
+    if (++c->calls == c->stop_at) atomic_store(&c->cancel, true);
+    if (c->calls == c->fail_at) return graph_fail(g, "it fails");
+    if (c->calls == 2 * BLOCKS + 1)
+        for (size_t i = 0; i < c->tape.asides.count; i++)
+            c->ahead += c->tape.asides.inputs[i].asked;
+    struct arena_mark scratch = graph_scratch_begin(g);
+    struct tensor *x = op_rmsnorm(g, h, &c->gain[l->number], 1e-5f);
+    x = op_gelu(g, op_matmul(g, x, &c->weight, NULL), GELU_ERF);
+    h = op_add(g, h, x);
+    graph_scratch_end(g, scratch);
+    return h;
+}
+
+static void chain_open(struct chain *c, enum form form, int from, int replaced)
+{
+    const struct backend *b = devices[1];
+    *c = (struct chain){ .arena = { .backend = b }, .from = from, .replaced = replaced };
+    c->tape = (struct tape){ .backend = b, .recompute = form != KEPT, .asides.on = form == ASIDE };
+    c->input = on_gpu(2, ROWS, WIDTH, 1);
+    c->weight = on_gpu(2, WIDTH, WIDTH, 2);
+    for (int i = 0; i < BLOCKS; i++) {
+        c->gain[i] = on_gpu(1, WIDTH, 0, (uint32_t)(i + 3));
+        if (i >= from) c->gain[i].grad = grad_new(b, WIDTH);
+    }
+}
+
+static void chain_close(struct chain *c)
+{
+    for (int i = 0; i < BLOCKS; i++) grad_free(devices[1], c->gain[i].grad);
+    tape_release(&c->tape);
+    arena_release(&c->arena);
+    pairs_release();
+}
+
+// The second half on the device's other part, where it has one.
+static struct tensor *chain_there(struct chain *c, struct graph *g)
+{
+    const struct backend *b = devices[1];
+    struct tensor *const after = &c->gain[BLOCKS - 1], *h = &c->input;
+    for (int i = 0; i < BLOCKS && h && !graph_stop(g); i++) {
+        struct link link = { c, i };
+        backend_enter(b, b->parts > 1 && i > BLOCKS / 2);
+        h = graph_block(g, link_run, &link, sizeof link, h);
+        // Its backward reads what the block gave.
+        if (c->replaced && i % c->replaced == 1) h = op_rmsnorm(g, h, after, 1e-5f);
+    }
+    backend_enter(b, 0);
+    return op_rmsnorm(g, h, after, 1e-5f); // [ROWS, WIDTH]
+}
+
+// Twice there, as for two pictures, and back.
+static int chain_pass(struct chain *c)
+{
+    const struct backend *b = devices[1];
+    struct graph g = { .backend = b, .arena = &c->arena, .tape = &c->tape, .cancel = &c->cancel };
+    c->calls = 0;
+    struct tensor *one = chain_there(c, &g), *two = chain_there(c, &g), *y = op_add(&g, one, two);
+    struct tensor d;
+    int status = -1;
+    if (y && tape_grad(&g, y, &d)) {
+        float *ones = xmalloc(COUNT * sizeof *ones);
+        for (int i = 0; i < COUNT; i++) ones[i] = 1 / (float)(i + 1);
+        b->upload(d.data, ones, COUNT * sizeof *ones);
+        free(ones);
+        status = tape_backward(&g);
+    }
+    if (status < 0) tape_clear(&c->tape);
+    assert_int_equal(c->tape.count, 0);
+    assert_int_equal(c->tape.asides.count, 0);
+    arena_reset(&c->arena, (struct arena_mark){ 0 });
+    return status;
+}
+
+// The gradients of all gains, which are zero again.
+static void chain_take(struct chain *c, float *to)
+{
+    memset(to, 0, BLOCKS * WIDTH * sizeof *to);
+    for (int i = c->from; i < BLOCKS; i++) {
+        struct tensor all = c->gain[i];
+        all.data = c->gain[i].grad->data;
+        devices[1]->download(to + (ptrdiff_t)i * WIDTH, all.data, WIDTH * sizeof *to);
+        assert_int_equal(devices[1]->fill(&all, 0), 0);
+    }
+}
+
+// What blocks of this form compute; the arena's peak.
+static size_t chain_gradients(enum form form, int from, int replaced, float *to)
+{
+    struct chain c;
+    chain_open(&c, form, from, replaced);
+    for (int i = 0; i < 2; i++) { // the second pass finds what the first one left
+        assert_int_equal(chain_pass(&c), 0);
+        chain_take(&c, to);
+    }
+    const size_t peak = c.arena.peak;
+    assert_int_equal(c.tape.asides.peak > 0, form == ASIDE && replaced != 1);
+    chain_close(&c);
+    return peak;
+}
+
+static void gradients_are_the_same(void **state)
+{
+    float want[BLOCKS * WIDTH], got[BLOCKS * WIDTH];
+    for (int from = 0; from < 7; from += 3)
+        for (int replaced = 0; replaced < 5; replaced++) {
+            if (replaced == 1) continue;
+            chain_gradients(KEPT, from, replaced, want);
+            for (int i = from * WIDTH; i < BLOCKS * WIDTH; i++) assert_true(want[i] != 0);
+            const size_t again = chain_gradients(AGAIN, from, replaced, got);
+            assert_memory_equal(want, got, sizeof want);
+            const size_t aside = chain_gradients(ASIDE, from, replaced, got);
+            if (memcmp(want, got, sizeof want))
+                fail_msg("trained from block %d, every %dth replaced: other bits", from, replaced);
+            // Two places, and the first chain's last result.
+            if (!replaced && devices[1]->parts < 2) assert_int_equal(again - aside, 15 * PLACE);
+        }
+}
+
+// The first blocks may be kept wholly.
+static void some_are_kept(void **state)
+{
+    struct chain c;
+    float want[BLOCKS * WIDTH], got[BLOCKS * WIDTH];
+    chain_gradients(KEPT, 0, 0, want);
+    chain_open(&c, ASIDE, 0, 0);
+    c.tape.keep = (size_t)12 * PLACE;
+    assert_int_equal(chain_pass(&c), 0);
+    assert_in_range(c.calls, 2 * BLOCKS + 1, 4 * BLOCKS - 1);
+    assert_true(c.tape.asides.peak > 0);
+    chain_take(&c, got);
+    assert_memory_equal(want, got, sizeof want);
+    chain_close(&c);
+}
+
+// A pass that is stopped or fails anywhere leaves nothing behind.
+static void failures_leave_nothing(void **state)
+{
+    struct chain c;
+    float want[BLOCKS * WIDTH], got[BLOCKS * WIDTH];
+    chain_gradients(KEPT, 0, 0, want);
+    chain_open(&c, ASIDE, 0, 0);
+    for (int at = 1; at <= 4 * BLOCKS; at += 2)
+        for (int stopped = 0; stopped < 2; stopped++) {
+            c.stop_at = stopped ? at : 0;
+            c.fail_at = stopped ? 0 : at;
+            assert_int_equal(chain_pass(&c), -1);
+            c.stop_at = c.fail_at = 0;
+            atomic_store(&c.cancel, false);
+            chain_take(&c, got);
+            assert_int_equal(chain_pass(&c), 0);
+            chain_take(&c, got);
+            assert_memory_equal(want, got, sizeof want);
+        }
+    chain_close(&c);
+}
+
+// Without memory on the host the inputs stay where they are.
+static void without_room_they_stay(void **state)
+{
+    struct chain c;
+    float want[BLOCKS * WIDTH], got[BLOCKS * WIDTH];
+    if (!drains()) return;
+    const size_t again = chain_gradients(AGAIN, 0, 0, want);
+    setenv("CUDA_HOST_PINNED", "1", 1);
+    chain_open(&c, ASIDE, 0, 0);
+    assert_int_equal(chain_pass(&c), 0);
+    chain_take(&c, got);
+    assert_memory_equal(want, got, sizeof want);
+    assert_int_equal(c.tape.asides.peak, 0);
+    assert_int_equal(c.arena.peak, again);
+    chain_close(&c);
+    unsetenv("CUDA_HOST_PINNED");
+}
+
+// Neither the host for the GPU, nor the ops, where it can be helped, for what they will read.
+static void nobody_waits(void **state)
+{
+    struct chain c;
+    const long *count = drains();
+    chain_open(&c, ASIDE, 0, 0);
+    assert_int_equal(chain_pass(&c), 0);
+    assert_int_equal(c.ahead, 1);
+    const long before = count ? *count : 0;
+    assert_int_equal(chain_pass(&c), 0);
+    if (count && devices[1]->parts < 2) // releasing waits for each of several
+        assert_int_equal(*count, before);
+    chain_close(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_put_comes_back),  cmocka_unit_test(without_waiting_it_fails),
+        cmocka_unit_test(from_one_gpu_to_another), cmocka_unit_test(gradients_are_the_same),
+        cmocka_unit_test(some_are_kept),           cmocka_unit_test(failures_leave_nothing),
+        cmocka_unit_test(without_room_they_stay),  cmocka_unit_test(nobody_waits),
+    };
+    return cmocka_run_group_tests(tests, devices_open, NULL);
+}

@@ -1,0 +1,36 @@
+// tests/cuda_host/beside.h -- a second stream of a GPU: copies that run beside the kernels.
+//
+// They are made as late as a GPU may: when another stream or the host waits for them. So memory
+// that kernels wrote over too early shows, and what is on its way to the GPU is NaNs until a stream
+// that reads it has waited.
+#ifndef TESTS_CUDA_HOST_BESIDE_H
+#define TESTS_CUDA_HOST_BESIDE_H
+
+#include <climits>
+#include <deque>
+
+#include "cuda_runtime.h"
+
+struct cuda_host_beside;
+
+// A copy, or with `other` the order that its first `until` must have ended before the next.
+struct cuda_host_task {
+    char *to;
+    const char *from;
+    size_t size;
+    struct cuda_host_beside *other;
+    long until;
+};
+
+struct cuda_host_beside {
+    std::deque<cuda_host_task> tasks; // that have not been done
+    long asked, done;
+};
+
+void cuda_host_beside_copy(cuda_host_beside *b, void *to, const void *from, size_t size,
+                           bool to_gpu);
+void cuda_host_beside_order(cuda_host_beside *b, cuda_host_beside *other, long until);
+// Does what was asked first, `until` in all.
+void cuda_host_beside_end(cuda_host_beside *b, long until = LONG_MAX);
+
+#endif
