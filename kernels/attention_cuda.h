@@ -21,7 +21,7 @@ struct attention_call {
     float scale;
     enum dtype dtype;                             // of k and v: f32, or bf16 (not for gradients)
     int64_t tokens, heads, keys, kv_heads, width; // N, H, P, Hkv, d
-    float *stats; // [H,N,2] highest score and sum of e^(score - highest); NULL: not wanted
+    float *stats;       // [H,N,2] highest score and sum of e^(score - highest); NULL: not wanted
     enum dtype y_dtype; // f32; of attention_mma alone bf16 or f16 too
 };
 

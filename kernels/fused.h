@@ -6,7 +6,8 @@
 // What they compute is what the ops compute one after the other; only the order of sums differs,
 // and with MATMUL_BF16 what lies between two products may be rounded as their sides are, which is
 // to bf16 or f16 (kernels/backend.h). FUSED_NOT: nothing was computed, this shape, dtype or mode is
-// for the ops. Of a form that was computed with bf16 weights the way back is there too. The caller has checked shapes, as for ops.h. Letters as in ops.h.
+// for the ops. Of a form that was computed with bf16 weights the way back is there too. The caller
+// has checked shapes, as for ops.h. Letters as in ops.h.
 #ifndef KERNELS_FUSED_H
 #define KERNELS_FUSED_H
 

@@ -14,7 +14,7 @@ static void check_numbers(const struct model *m, const struct weight *w)
     const size_t n = (size_t)tensor_count(w->tensor);
     uint16_t *there = xcalloc(n, sizeof *there), *want = xcalloc(n, sizeof *want);
     float *wide = xcalloc(n, sizeof *wide);
-    test_device()->download(there, w->tensor->data, n * sizeof *there);
+    backend_of(test_device(), w->tensor)->download(there, w->tensor->data, n * sizeof *there);
     floats_from(wide, s->data, DTYPE_F16, n);
     floats_to(want, w->tensor->dtype, wide, n);
     if (memcmp(there, want, n * sizeof *there)) fail_msg("%s: other numbers", w->name);
