@@ -290,15 +290,15 @@ int params_each_piece(const struct param *one,
     return status;
 }
 
-void params_reached(struct params *p)
+void params_mark_reached(struct params *p)
 {
     for (size_t k = 0; k < p->count; k++) {
         const struct param *one = &p->list[k];
         atomic_bool *reached = one->grad->reached;
+        if (!reached) continue;
         const int64_t width = tensor_row(one->tensor);
-        for (int64_t r = 0; reached && r < one->tensor->shape[0]; r++)
-            for (int64_t i = r * width; i < (r + 1) * width && !reached[r]; i++)
-                reached[r] = one->m[i] != 0 || one->v[i] != 0;
+        for (int64_t i = 0; i < one->count; i++)
+            if (one->m[i] != 0 || one->v[i] != 0) reached[i / width] = true;
     }
 }
 
