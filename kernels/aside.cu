@@ -23,6 +23,7 @@ static struct shelf {
     std::vector<char *> chunks;
     std::vector<struct piece> pieces;
     size_t count; // of the pieces that are there
+    bool full;    // the system gave no more memory: it is not asked again in each layer
 } &shelf = *new struct shelf();
 
 static struct carrier {
@@ -38,10 +39,15 @@ static bool had(cudaError_t error)
     return false;
 }
 
+static bool event_ready(cudaEvent_t *event)
+{
+    return *event || had(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
+}
+
 static bool carrier_ready(struct carrier *c)
 {
     return (c->stream || had(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking))) &&
-           (c->asked || had(cudaEventCreateWithFlags(&c->asked, cudaEventDisableTiming)));
+           event_ready(&c->asked);
 }
 
 // The stack's end.
@@ -56,7 +62,8 @@ static bool shelf_reach(size_t bytes)
 {
     while (shelf.chunks.size() * CHUNK < bytes) {
         void *memory = nullptr;
-        if (!had(cudaHostAlloc(&memory, CHUNK, cudaHostAllocPortable))) return false;
+        shelf.full = shelf.full || !had(cudaHostAlloc(&memory, CHUNK, cudaHostAllocPortable));
+        if (shelf.full) return false;
         shelf.chunks.push_back(static_cast<char *>(memory));
     }
     return true;
@@ -67,9 +74,7 @@ static struct piece *shelf_next(void)
 {
     if (shelf.count == shelf.pieces.size()) shelf.pieces.push_back({});
     struct piece *p = &shelf.pieces[shelf.count];
-    cudaEvent_t *done = &p->done[cuda_part()];
-    if (!*done && !had(cudaEventCreateWithFlags(done, cudaEventDisableTiming))) return nullptr;
-    return p;
+    return event_ready(&p->done[cuda_part()]) ? p : nullptr;
 }
 
 static cudaError_t copy_chunks(cudaStream_t stream, const struct piece *p, char *device,
@@ -117,13 +122,11 @@ static int64_t put(const void *device, size_t bytes)
 static void bring(int64_t number, void *device)
 {
     struct piece *p = &shelf.pieces[(size_t)number];
-    cudaEvent_t *done = &p->done[cuda_part()];
     struct carrier *c = &carriers[cuda_part()];
     cuda_stream(); // its GPU
     cudaError_t error = cudaErrorMemoryAllocation;
-    if (carrier_ready(c)) error = cudaStreamWaitEvent(c->stream, p->done[p->part], 0);
-    if (error == cudaSuccess && !*done)
-        error = cudaEventCreateWithFlags(done, cudaEventDisableTiming);
+    if (carrier_ready(c) && event_ready(&p->done[cuda_part()]))
+        error = cudaStreamWaitEvent(c->stream, p->done[p->part], 0);
     if (error == cudaSuccess) error = carry(p, static_cast<char *>(device), cudaMemcpyHostToDevice);
     cuda_broke("copying to the GPU", error);
 }
@@ -144,6 +147,7 @@ static void drop(int64_t number)
 static void release(void)
 {
     drop(0);
+    shelf.full = false;
     if (shelf.chunks.empty()) return;
     cuda_broke("copying to the host", cudaStreamSynchronize(cuda_stream()));
     for (char *chunk : shelf.chunks) had(cudaFreeHost(chunk));
