@@ -121,15 +121,16 @@ static void tell_plan(struct sft *t)
     size_t most;
     const size_t held = j->backend->held ? j->backend->held(&most) : 0; // of what is forecast
     const double own = (double)memory_own(&t->forecast.parts),
-                 free = (double)(memory_free(j->backend) + held);
+                 free = (double)(memory_free(j->backend) + held),
+                 host = (double)t->forecast.parts.of[MEMORY_HOST];
     const struct params_count *count = &t->forecast.count;
     job_log(j, "%lld parameters are trained, %.4g%% of %lld", (long long)count->trained,
             100 * (double)count->trained / (double)count->total, (long long)count->total);
     job_log(j, "forecast: %.0f MB of memory, beside %.0f MB of mapped weights; %.0f MB are free",
             own / 1e6, (double)t->forecast.parts.of[MEMORY_MAPPED] / 1e6, free / 1e6);
-    if (t->forecast.parts.of[MEMORY_HOST])
-        job_log(j, "%.0f MB of the host's memory are used too",
-                (double)t->forecast.parts.of[MEMORY_HOST] / 1e6);
+    if (host > 0)
+        job_log(j, "%.0f MB of the host's memory are used too, where %.0f MB are free", host / 1e6,
+                (double)memory_free(NULL) / 1e6);
     if (free > 0 && own > free)
         job_log(j,
                 "that is more than there is: a smaller train.batch%s, or fewer trained weights "
