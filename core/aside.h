@@ -4,7 +4,8 @@
 // in turn: while a block computes from one to the other, its input is copied to the host, and what
 // the one after it writes over is there. On the way back a block's result is needed no more once
 // the block begins to be computed again: what it wrote over comes back to its place meanwhile, for
-// the block in front. So the device holds two inputs, wherever the pass is, and no tensor moves.
+// the block in front. So the device holds two inputs, wherever the pass is, and that of the first
+// block, which is no block's result; no tensor moves.
 //
 // The step easy to get wrong: a place may be written over only if what lies there was put aside, as
 // the input of the block behind. If a method had the next block go on from something else, or the

@@ -26,7 +26,10 @@ int lanes_open(struct lanes *l, struct params *p, const struct backend *b, const
     for (size_t i = 0; i < p->count; i++)
         if (grad_lanes(p->list[i].where, p->list[i].grad, LANES) < 0) {
             lanes_release(l);
-            return err_set(err, "out of memory for the gradients of %d passes", LANES);
+            return err_set(err,
+                           "out of memory for the gradients of %d passes; train fewer weights "
+                           "(train.method) or use a larger machine",
+                           LANES);
         }
     return 0;
 }

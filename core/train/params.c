@@ -290,15 +290,20 @@ int params_each_piece(const struct param *one,
     return status;
 }
 
-void params_reached(struct params *p)
+static bool any_moment(const struct param *one, int64_t from, int64_t count)
+{
+    for (int64_t i = from; i < from + count; i++)
+        if (one->m[i] != 0 || one->v[i] != 0) return true;
+    return false;
+}
+
+void params_mark_reached(struct params *p)
 {
     for (size_t k = 0; k < p->count; k++) {
         const struct param *one = &p->list[k];
-        atomic_bool *reached = one->grad->reached;
         const int64_t width = tensor_row(one->tensor);
-        for (int64_t r = 0; reached && r < one->tensor->shape[0]; r++)
-            for (int64_t i = r * width; i < (r + 1) * width && !reached[r]; i++)
-                reached[r] = one->m[i] != 0 || one->v[i] != 0;
+        for (int64_t r = 0; one->grad->reached && r < one->tensor->shape[0]; r++)
+            if (any_moment(one, r * width, width)) one->grad->reached[r] = true;
     }
 }
 

@@ -91,8 +91,8 @@ int64_t params_pieces(const struct param *one);
 int params_each_piece(const struct param *one,
                       int (*work)(void *self, int64_t piece, int64_t from, int64_t count),
                       void *self);
-// Learns from moments that were read which rows were reached.
-void params_reached(struct params *p);
+// After moments were read: rows where one is not zero have been reached.
+void params_mark_reached(struct params *p);
 struct param *params_find(const struct params *p, const char *name); // NULL: none
 
 // What may be selected in a model: its weights, then the extras. Belongs to the caller (free).

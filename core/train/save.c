@@ -87,7 +87,7 @@ static int read_values(const struct safetensors *f, struct params *p, int whats,
             p->list[i].where->upload(values_of(&p->list[i], (enum what)what), t->data, t->bytes);
             free(name);
         }
-    if (whats == WHATS) params_reached(p);
+    if (whats == WHATS) params_mark_reached(p);
     model_weights_changed(p->model);
     return 0;
 }

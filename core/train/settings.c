@@ -62,12 +62,10 @@ const struct setting train_settings[] = {
     { "train.lora.alpha", SETTING_REAL, 1e-6, 1e9, "64", NULL, NULL, STALE_NOTHING,
       "LoRA adds alpha / rank times its product; a rank named in train.params keeps that ratio." },
     { "train.checkpointing", SETTING_CHOICE, 0, 0, "auto", NULL, checkpointing, STALE_NOTHING,
-      "Keeps only the inputs of layers and computes these again on the way back: less memory. "
-      "host: "
-      "these inputs wait in the host's memory, copied while a GPU computes (on the CPU as on). "
-      "auto "
-      "does so for the layers that half of the free memory has no room for, and takes host where "
-      "that is still too much." },
+      "Keeps only the inputs of layers and computes the layers again on the way back: less memory. "
+      "host: these inputs wait in the host's memory, copied while a GPU computes (on the CPU as "
+      "on). auto: as on for the layers that half of the free memory has no room for, and host "
+      "where all of them again is still too much." },
     { "train.ira", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_NOTHING,
       "Trains with information-regularised attention and its loss." },
     { "train.filter", SETTING_TEXT, 0, 0, "none", NULL, words_none, STALE_NOTHING,

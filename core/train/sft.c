@@ -106,6 +106,14 @@ static int record(struct sft *t, const char *what, struct err *err)
     return status;
 }
 
+// What train.checkpointing has that needs less memory than what is done.
+static const char *less_kept(const struct sft *t)
+{
+    if (t->job->backend->apart) return t->forecast.aside ? "" : ", train.checkpointing host";
+    return settings_is(t->job->settings, "train.checkpointing", "off") ? ", train.checkpointing on"
+                                                                       : "";
+}
+
 // Before the first step: what is trained, and what it will take.
 static void tell_plan(struct sft *t)
 {
@@ -113,19 +121,21 @@ static void tell_plan(struct sft *t)
     size_t most;
     const size_t held = j->backend->held ? j->backend->held(&most) : 0; // of what is forecast
     const double own = (double)memory_own(&t->forecast.parts),
-                 free = (double)(memory_free(j->backend) + held);
-    job_log(j, "%lld parameters are trained, %.4g%% of %lld", (long long)t->params.trained,
-            100 * (double)t->params.trained / (double)t->params.total, (long long)t->params.total);
+                 free = (double)(memory_free(j->backend) + held),
+                 host = (double)t->forecast.parts.of[MEMORY_HOST];
+    const struct params_count *count = &t->forecast.count;
+    job_log(j, "%lld parameters are trained, %.4g%% of %lld", (long long)count->trained,
+            100 * (double)count->trained / (double)count->total, (long long)count->total);
     job_log(j, "forecast: %.0f MB of memory, beside %.0f MB of mapped weights; %.0f MB are free",
             own / 1e6, (double)t->forecast.parts.of[MEMORY_MAPPED] / 1e6, free / 1e6);
-    if (t->forecast.parts.of[MEMORY_HOST])
-        job_log(j, "%.0f MB of the host's memory are used too",
-                (double)t->forecast.parts.of[MEMORY_HOST] / 1e6);
+    if (host > 0)
+        job_log(j, "%.0f MB of the host's memory are used too, where %.0f MB are free", host / 1e6,
+                (double)memory_free(NULL) / 1e6);
     if (free > 0 && own > free)
         job_log(j,
-                "that is more than there is: a smaller train.batch, train.checkpointing %s, or "
-                "fewer trained weights need less",
-                j->backend->apart ? "host" : "on");
+                "that is more than there is: a smaller train.batch%s, or fewer trained weights "
+                "need less",
+                less_kept(t));
 }
 
 static int begin(struct sft *t, struct err *err)
@@ -134,8 +144,9 @@ static int begin(struct sft *t, struct err *err)
     if (status != 0) return status;
     sft_plan_steps(t);
     sft_score_choose(t);
-    if (sft_forecast(t, &t->forecast, err) < 0 || sft_prepare(t, err) < 0) return -1;
-    tell_plan(t);
+    if (sft_forecast(t, &t->forecast, err) < 0) return -1;
+    tell_plan(t); // in front of what may run out of memory
+    if (sft_prepare(t, err) < 0) return -1;
     optimizer_configure(&t->optimizer, &t->params, t->job->settings, t->steps);
     if (save_newest(t->out.path) >= 0) {
         const struct identity id = sft_identity(t);

@@ -304,7 +304,7 @@ static double table_steps(struct model *m, const struct settings *s, bool whole,
     }
     // A run that goes on reads the moments and knows the rows again.
     for (int i = 0; i < one->tensor->shape[0]; i++) one->grad->reached[i] = false;
-    params_reached(&p);
+    params_mark_reached(&p);
     for (int i = 0; i < one->tensor->shape[0]; i++)
         assert_int_equal(one->grad->reached[i], i == 3 || i == 5);
     params_release(&p);

@@ -60,4 +60,16 @@ lines_on "/load $llava" '/set sample.max_tokens 3' '/set sample.ignore_eos on' '
 check_has "no room for a long prompt" 'select(.event == "error").message' "MB are free"
 check "the shell goes on, and answers as before" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\nfalse\ntrue\ntrue'
 same "the same answer" "$(jq -c 'select(.event == "answer" and (.ids | length) == 3).ids' "$work/events" | sort -u | wc -l)" 1
+
+# A training that has no room says so before it fails, and names no setting that it has taken by itself.
+printf '{"id": "0", "question": "What is 0?", "answer": "It is 0."}\n' >"$work/data.jsonl"
+for how in on auto; do
+    lines_on "/load $llava" "/set train.checkpointing $how" '/set train.method full' '/set train.steps 1' \
+        "/train $work/data.jsonl $work/tight-$how" /wait
+    check_has "no room to train" 'select(.event == "error").message' "out of memory"
+    lines "/job $work/tight-$how log"
+    advice="smaller train.batch, or"
+    [ $how = auto ] || advice="smaller train.batch, train.checkpointing host, or"
+    grep -q "more than there is: a $advice fewer" "$work/events" || fail "$how is told: $(cat "$work/events")"
+done
 finish
