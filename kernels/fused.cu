@@ -474,7 +474,7 @@ static int fused_ffn_cuda(const struct fused_ffn *p)
     const bool all = plain && many(n, floats(p->h), &p->gate, p->mode) &&
                      many(n, floats(p->gain), &p->up, p->mode) &&
                      many(n, floats(p->h), &p->down, p->mode);
-    if (n != 1 && !all) return FUSED_NOT;
+    if (n == 1 ? p->kept_gate != nullptr : !all) return FUSED_NOT;
     const int64_t wide = p->kept_gate ? (p->y ? 1 : 0) : 2; // [n,F] in scratch
     char *scratch = static_cast<char *>(
         cuda_scratch((size_t)(n * (wide * inner + width)) * sizeof(uint16_t) + 1024));

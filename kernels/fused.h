@@ -52,7 +52,7 @@ struct fused_attend {
 };
 
 // y = h + down(silu(gate(x)) * up(x)), x = rmsnorm(h). kept_gate = gate(x), kept_up = up(x) for the
-// way back: both NULL where they are not wanted. Without y nothing else is computed.
+// way back: both NULL where they are not wanted, as of one row. Without y nothing else is computed.
 struct fused_ffn {
     struct tensor *y;              // [n,D], may be h; of one row it must be
     const struct tensor *h, *gain; // [n,D], [D]

@@ -12,7 +12,9 @@
 #include "kernels/matmul_cuda.h"
 
 static constexpr int PLANS = 512;
-static constexpr uint32_t ALIGN_MOST = 256, ALIGN_BIAS = 16;
+// What an arena gives is a multiple of ALIGN_MOST: told of more, cuBLASLt might choose another
+// algorithm for a block of a pass that is computed again, elsewhere, and its bits would differ.
+static constexpr uint32_t ALIGN_MOST = 64, ALIGN_BIAS = 16;
 
 // What an algorithm is chosen for.
 struct shape_key {
@@ -196,20 +198,37 @@ bool lt_can(const struct lt_product *p)
     return plan && !plan->refused;
 }
 
-int lt_multiply(const struct lt_product *p)
+static cublasStatus_t run(const struct plan *plan, const struct lt_product *p, const void *addend)
 {
     const float one = 1, kept = p->addend ? 1 : 0;
+    const int part = plan->key.part;
+    return cublasLtMatmul(lt.of[part].handle, plan->operation, &one, p->b.data, plan->first,
+                          p->a.data, plan->second, &kept, addend, plan->result, p->y, plan->result,
+                          &plan->algorithm, lt.of[part].workspace, CUDA_WORKSPACE, cuda_stream());
+}
+
+// Not every algorithm can read the addend elsewhere than where y is written, and the heuristic sees
+// no addresses: then the addend goes there first.
+static cublasStatus_t run_anywhere(const struct plan *plan, const struct lt_product *p)
+{
+    const cublasStatus_t status = run(plan, p, p->addend ? p->addend : p->y);
+    if (!refuses(status) || !p->addend || p->addend == p->y) return status;
+    const size_t numbers = (size_t)((p->n - 1) * p->row + p->m);
+    cudaMemcpyAsync(p->y, p->addend, numbers * dtype_size(p->y_dtype), cudaMemcpyDeviceToDevice,
+                    cuda_stream());
+    return run(plan, p, p->y);
+}
+
+int lt_multiply(const struct lt_product *p)
+{
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     const struct shape_key key = key_of(p);
-    const cudaStream_t stream = cuda_stream();
+    cuda_stream(); // its GPU
     struct plan *plan = plan_find(&key, p->bias, &status);
     if (!plan) return failed("no algorithm", status);
     if (plan->refused) return product_plain(p);
     if (p->bias) set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
-    status = cublasLtMatmul(lt.of[key.part].handle, plan->operation, &one, p->b.data, plan->first,
-                            p->a.data, plan->second, &kept, p->addend ? p->addend : p->y,
-                            plan->result, p->y, plan->result, &plan->algorithm,
-                            lt.of[key.part].workspace, CUDA_WORKSPACE, stream);
+    status = run_anywhere(plan, p);
     plan->refused = refuses(status);
     if (plan->refused) return product_plain(p);
     return status == CUBLAS_STATUS_SUCCESS ? cuda_started("cublasLt") : failed("multiply", status);

@@ -242,6 +242,15 @@ static void sums_of_their_own(void **state)
     check_add(70, 20, 131);
 }
 
+// Not all of cuBLASLt's algorithms can; here the played GPU's.
+static void sums_where_they_add_in_place(void **state)
+{
+    setenv("CUDA_HOST_IN_PLACE", "1", 1);
+    check_add(33, 1028, 8);
+    check_ffn(33, 264, 24, BOTH);
+    unsetenv("CUDA_HOST_IN_PLACE");
+}
+
 static void ways_back_equal_the_ops(void **state)
 {
     static const int64_t rows[] = { 9, 33, 70 };
@@ -262,6 +271,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_of_their_own),
+        cmocka_unit_test(sums_where_they_add_in_place),
         cmocka_unit_test(ways_back_equal_the_ops),
     };
     return cmocka_run_group_tests(tests, open_both, NULL);

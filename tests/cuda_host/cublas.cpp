@@ -4,7 +4,8 @@
 // What the documentation forbids is refused here, and an algorithm wants what it was chosen for:
 // the alignments that were promised and the workspace. It wants a bias at a multiple of 16 bytes,
 // which no promise tells it: GPUs have faulted so. bf16 and f16 that do not come in pairs (an odd
-// line, an odd address) are refused, though a GPU's may take them.
+// line, an odd address) are refused, though a GPU's may take them. With CUDA_HOST_IN_PLACE no
+// algorithm reads C elsewhere than where it writes D, as a GPU's need not.
 #include "cublasLt.h"
 
 #include <stdlib.h>
@@ -158,6 +159,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
         !is_possible(a_layout) || !is_possible(b_layout) || !is_possible(d_layout) ||
         workspace_size < algo->workspace || !aligned(workspace, 256))
         return CUBLAS_STATUS_INVALID_VALUE;
+    if (c != d && *static_cast<const float *>(beta) != 0 && getenv("CUDA_HOST_IN_PLACE"))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     // On a GPU this would be a fault.
     if (!aligned(a, algo->a) || !aligned(b, algo->b) || !aligned(c, algo->y) ||
         !aligned(d, algo->y) || (biased(operation) && !operation->bias) ||
