@@ -1,6 +1,5 @@
 // tests/cuda/aside.c -- kernels/aside.cu and core/aside.c: what was put aside comes back, and
 // blocks whose inputs wait on the host have the gradients, to the bit, of blocks whose inputs stay.
-#include <dlfcn.h>
 #include <stdlib.h>
 
 #include "core/mem.h"
@@ -9,15 +8,6 @@
 #include "tests/cuda/pair.h"
 
 enum { MB = 1 << 20 };
-
-// What the GPU of the host counts; NULL where the GPU is real.
-static const long *drains(void)
-{
-    void *library = dlopen(getenv("VLMSH_CUDA"), RTLD_NOW | RTLD_NOLOAD);
-    const long *count = library ? dlsym(library, "cuda_host_drains") : NULL;
-    if (library) dlclose(library);
-    return count;
-}
 
 // --- copies --------------------------------------------------------------------------------------
 

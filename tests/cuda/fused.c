@@ -1,20 +1,7 @@
 // tests/cuda/fused.c -- the GPU's forms of several ops in one (kernels/fused.h) against the same
 // ops on the CPU, on odd shapes; products of one row, which they are made of; and recordings of
 // ops.
-#include "tests/cuda/pair.h"
-
-static const struct backend *cpu, *gpu;
-
-static int open_both(void **state)
-{
-    if (devices_open(state) < 0) return -1;
-    cpu = devices[0];
-    gpu = devices[1];
-    return 0;
-}
-
-#define DONE(call) \
-    if (call) fail_msg("%s: %s", #call, gpu->failure())
+#include "tests/cuda/both.h"
 
 // What bf16 between two products and on their way in costs, for sums of k numbers of size one.
 static double room(enum matmul_mode mode, int64_t n, int64_t k)

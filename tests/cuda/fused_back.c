@@ -1,19 +1,6 @@
 // tests/cuda/fused_back.c -- the fused forms as a tape uses them (kernels/fused.h): what they keep,
 // and their ways back against those of the ops on the CPU, on odd shapes.
-#include "tests/cuda/pair.h"
-
-static const struct backend *cpu, *gpu;
-
-static int open_both(void **state)
-{
-    if (devices_open(state) < 0) return -1;
-    cpu = devices[0];
-    gpu = devices[1];
-    return 0;
-}
-
-#define DONE(call) \
-    if (call) fail_msg("%s: %s", #call, gpu->failure())
+#include "tests/cuda/both.h"
 
 static const float eps = 1e-5f;
 

@@ -1,6 +1,5 @@
 // tests/cuda/later.c -- downloads that nobody waits for (kernels/copy.cu), and what probes look at
 // (core/look.h): the numbers are those of the time they were asked for, and the pass goes on.
-#include <dlfcn.h>
 #include <stdlib.h>
 
 #include "core/look.h"
@@ -11,15 +10,6 @@
 #include "tests/cuda/pair.h"
 
 enum { MB = 1 << 20 };
-
-// How often the host waited until the GPU had nothing more to do; NULL where the GPU is real.
-static const long *drains(void)
-{
-    void *library = dlopen(getenv("VLMSH_CUDA"), RTLD_NOW | RTLD_NOLOAD);
-    const long *count = library ? dlsym(library, "cuda_host_drains") : NULL;
-    if (library) dlclose(library);
-    return count;
-}
 
 static struct tensor numbers(size_t bytes)
 {

@@ -10,6 +10,8 @@
 #ifndef TESTS_CUDA_PAIR_H
 #define TESTS_CUDA_PAIR_H
 
+#include <dlfcn.h>
+
 #include "core/device.h"
 #include "core/dtype.h"
 #include "tests/kernels/close.h"
@@ -50,6 +52,15 @@ static inline int devices_open_back(void **state)
 static inline bool order_matters(void)
 {
     return !getenv("CUDA_HOST_PTX");
+}
+
+// How often the host waited until the GPU had nothing more to do; NULL where the GPU is real.
+static inline const long *drains(void)
+{
+    void *library = dlopen(getenv("VLMSH_CUDA"), RTLD_NOW | RTLD_NOLOAD);
+    const long *count = library ? dlsym(library, "cuda_host_drains") : NULL;
+    if (library) dlclose(library);
+    return count;
 }
 
 // Uploads what stands on the CPU.
