@@ -48,7 +48,8 @@ static uint64_t held(const struct sft *real)
 static int dry_open(struct dry *d, struct model *outline, const struct settings *s,
                     const struct load *load, const struct forecast *f, struct err *err)
 {
-    *d = (struct dry){ .t = { .where = load->where, .out = { .lock = -1 } } };
+    *d = (struct dry){ .t = { .where = load->where ? load->where : backend_cpu(),
+                              .out = { .lock = -1 } } };
     d->job = (struct job){ .model = outline,
                            .settings = settings_copy(s),
                            .backend = backend_dry(),

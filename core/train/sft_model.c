@@ -61,7 +61,7 @@ static void set_graph(struct sft *t)
                                .hooks = &t->hooks,
                                .settings = j->settings,
                                .cancel = &j->cancel };
-    t->graph.matmul = graph_matmul(t->where ? t->where : j->backend, j->settings);
+    t->graph.matmul = graph_matmul(t->where, j->settings);
 }
 
 static int open_lanes(struct sft *t, struct err *err)
@@ -78,8 +78,8 @@ int sft_prepare(struct sft *t, struct err *err)
     // What was trained before is part of the model that is trained now.
     if (adapter_obey(&t->base, t->job->model, s, err) < 0 || open_params(t, err) < 0) return -1;
     set_graph(t);
-    const bool gpu = (t->where ? t->where : t->job->backend)->apart;
-    if (gpu && t->graph.matmul == MATMUL_BF16 && frozen_round(t->job->model, t->base, err) < 0)
+    if (t->where->apart && t->graph.matmul == MATMUL_BF16 &&
+        frozen_round(t->job->model, t->base, err) < 0)
         return -1;
     // Methods keep what they are doing in one place, which passes beside one another would share.
     if (methods_on(&t->methods) || !lanes_wanted(&t->params)) return 0;
@@ -120,7 +120,7 @@ void sft_memory(const struct sft *t, struct memory_parts *parts)
 {
     const struct model *m = t->job->model;
     const uint64_t gradients = t->lanes.params ? 1 + LANES : 1;
-    const bool apart = t->where && t->where->apart;
+    const bool apart = t->where->apart;
     uint64_t held = 0, peak = 0, pool = 0, trained = 0, on_host = 0;
     count_pass(&t->arena, &t->tape, &held, &peak, &pool);
     for (int k = 0; t->lanes.params && k < LANES; k++)

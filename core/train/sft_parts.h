@@ -47,7 +47,7 @@ struct sft_series {
 
 struct sft {
     struct job *job;
-    const struct backend *where; // the run's device, of a forecast too; NULL: the CPU
+    const struct backend *where; // the run's device, of a forecast too
     struct sft_options options;
     struct sft_series *series; // NULL: the run stands alone
     struct out out;

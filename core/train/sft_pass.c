@@ -61,7 +61,7 @@ static int pass_run(struct sft *t, struct sft_set *set, struct pass *p, double s
 // It does if the rows so far leave room for one as long.
 bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows)
 {
-    const int64_t numbers = t->where && t->where->apart ? PASS_NUMBERS_APART : PASS_NUMBERS;
+    const int64_t numbers = t->where->apart ? PASS_NUMBERS_APART : PASS_NUMBERS;
     const int64_t most = numbers / t->job->model->decoder.config.hidden;
     return !count || (count < PASS_SAMPLES && rows + rows / count <= most);
 }
