@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/file_in.h"
 #include "core/train/dataset.h"
 
 static const size_t file_limit = (size_t)8 << 30;

@@ -90,6 +90,7 @@ static int run_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct variables v = { 0 };
     int status = 0;
+    if (!shell->depth) engine_uncancel(shell->engine);
     for (int i = 1; i < argc && status == 0; i++) status = read_variable(&v, argv[i], err);
     if (status == 0) {
         do status = run_once(shell, argv[0], &v, err);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/dtype.h"
+#include "core/file_in.h"
 #include "core/hash.h"
 #include "core/mem.h"
 

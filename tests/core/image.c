@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "core/file_in.h"
+
 static const struct small {
     const char *file;
     int width, height, channels;

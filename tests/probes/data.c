@@ -2,6 +2,7 @@
 // interface.c on folders that are no models, core/heatmap.c.
 #include <sys/stat.h>
 
+#include "core/file_in.h"
 #include "core/heatmap.h"
 #include "core/probes/interface.h"
 #include "core/probes/masks.h"

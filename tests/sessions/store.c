@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "core/file_in.h"
+
 static void write_file(const char *path, const void *bytes, size_t size)
 {
     FILE *f = fopen(path, "wb");
