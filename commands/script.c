@@ -197,6 +197,13 @@ static int read_logical(struct script *s, struct err *err)
     }
 }
 
+static FILE *stream_of(int fd)
+{
+    FILE *f = fdopen(fd, "r");
+    if (!f) BUG("no stream for a descriptor: %s", strerror(errno));
+    return f;
+}
+
 // `path` or standard input. A pipe that nobody has opened to write is waited for: reading it would
 // be its end.
 static int script_open(struct script *s, const char *path, struct err *err)
@@ -209,9 +216,9 @@ static int script_open(struct script *s, const char *path, struct err *err)
                    : 0;
     }
     const int fd = file_in_open_any(path, err);
-    s->file = fd < 0 ? NULL : fdopen(fd, "r");
-    if (fd >= 0 && !s->file) BUG("no stream for a descriptor: %s", strerror(errno));
-    return fd < 0 ? -1 : wait_for(s, err);
+    if (fd < 0) return -1;
+    s->file = stream_of(fd);
+    return wait_for(s, err);
 }
 
 static void script_release(struct script *s)
@@ -234,6 +241,24 @@ static int run_lines(struct shell *shell, struct script *s, struct err *err)
             sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_DONE, .ok = true });
     }
     return 0;
+}
+
+void shell_config(struct shell *shell, const char *path,
+                  void (*tell)(void *self, const struct err *err), void *self)
+{
+    struct script s = { .shell = shell, .name = path };
+    struct err err;
+    const int fd = file_in_open(path, &err);
+    if (fd < 0) tell(self, &err);
+    s.file = fd < 0 ? NULL : stream_of(fd);
+    for (int got; s.file && !shell->quit && (got = read_logical(&s, &err)) != 0;) {
+        const bool ok = got > 0 && shell_line(shell, s.reader.text.data, &err) == 0;
+        if (!ok) err_in(&err, "%s:%d", path, s.first);
+        if (!ok) tell(self, &err);
+        if (got < 0) break;
+        sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_DONE, .ok = ok });
+    }
+    script_release(&s);
 }
 
 int shell_script(struct shell *shell, const char *path, struct err *err)
