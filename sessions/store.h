@@ -15,10 +15,12 @@
 
 struct store;
 
-// Creates folders and the file as needed; migrates forward (PRAGMA user_version). A file from a
-// newer version, a damaged or unwritable one: NULL with a message; path NULL = the default place,
-// $XDG_STATE_HOME/vlmsh/vlmsh.db.
+// Creates the file as needed; migrates forward (PRAGMA user_version). A file from a newer version,
+// a damaged or unwritable one: NULL with a message. path NULL = the default place,
+// $XDG_STATE_HOME/vlmsh/vlmsh.db, whose folders are created; those of another path must be there.
 struct store *store_open(const char *path, struct err *err);
+// Is there the folder of a file that a person named?
+int store_check_place(const char *path, struct err *err);
 // Tries once more to write what is not written yet. NULL is fine.
 void store_close(struct store *s);
 const char *store_path(const struct store *s);

@@ -19,8 +19,9 @@ static const char *const schedules[] = { "cosine", "constant", NULL };
 
 const struct setting train_settings[] = {
     { "train.method", SETTING_CHOICE, 0, 0, "layernorm", NULL, methods, STALE_NOTHING,
-      "Which weights are trained: all, full (all but the encoder), lora, qv, mlp, layernorm, "
-      "layernorm-simple (norms alone) or connector (the projector)." },
+      "Which weights are trained: all; full (all but the encoder); lora, qv, mlp, layernorm (each "
+      "with projector, embedding and head whole); layernorm-simple (norms alone); connector (the "
+      "projector)." },
     { "train.params", SETTING_TEXT, 0, 0, "none", NULL, words_none, STALE_NOTHING,
       "Another set than the method's, by names: \"lora:q_proj,v_proj:8; *layernorm*; "
       "@projector\"." },
@@ -58,7 +59,8 @@ const struct setting train_settings[] = {
     { "train.seed", SETTING_INTEGER, 0, 9007199254740991, "42", NULL, NULL, STALE_NOTHING,
       "Same seed, same order of samples and same first values of new parameters." },
     { "train.lora.rank", SETTING_INTEGER, 1, 65536, "32", NULL, NULL, STALE_NOTHING,
-      "Rank of LoRA's matrices." },
+      "Rank of LoRA's matrices. Method lora also trains projector, embedding and head whole; "
+      "train.params \"lora:*\" is LoRA alone." },
     { "train.lora.alpha", SETTING_REAL, 1e-6, 1e9, "64", NULL, NULL, STALE_NOTHING,
       "LoRA adds alpha / rank times its product; a rank named in train.params keeps that ratio." },
     { "train.checkpointing", SETTING_CHOICE, 0, 0, "auto", NULL, checkpointing, STALE_NOTHING,
