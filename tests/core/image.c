@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/file_in.h"
+#include "core/json.h"
 
 static const struct small {
     const char *file;
