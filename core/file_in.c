@@ -50,14 +50,14 @@ static int open_nonblocking(const char *path, struct stat *st, struct err *err)
 
 int file_in_open(const char *path, struct err *err)
 {
-    struct stat st;
+    struct stat st = { 0 };
     const int fd = open_nonblocking(path, &st, err);
     return fd < 0 || S_ISREG(st.st_mode) ? fd : refuse(fd, path, &st, err);
 }
 
 int file_in_open_any(const char *path, struct err *err)
 {
-    struct stat st;
+    struct stat st = { 0 };
     const int fd = open_nonblocking(path, &st, err);
     return fd < 0 || !S_ISDIR(st.st_mode) ? fd : refuse(fd, path, &st, err);
 }
