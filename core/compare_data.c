@@ -312,8 +312,8 @@ static void sum_up(struct compared_data *d)
         const struct compared_question *q = &d->list[i];
         if (q->metric == d->metric) {
             difference[d->pairs++] = q->score[1] - q->score[0];
-            d->only[0] += q->score[0] > q->score[1];
-            d->only[1] += q->score[1] > q->score[0];
+            d->only[0] += metric_better(q->metric, q->score[0], q->score[1]);
+            d->only[1] += metric_better(q->metric, q->score[1], q->score[0]);
         }
         if (!q->generated) continue;
         distance[d->generated++] = q->mean;

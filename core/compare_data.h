@@ -58,7 +58,7 @@ struct compared_data {
     const struct metric *metric;
     int64_t pairs;
     struct compare_mean difference; // second - first
-    int64_t only[2];                // shares: right on this side alone
+    int64_t only[2];                // pairs in which this side has the better score
     double mcnemar;                 // p of the two-sided exact test; NaN: no share, or no such pair
     // Of generated answers.
     int64_t generated, same;       // how many, and how many with the same tokens on both sides
