@@ -570,6 +570,7 @@ int prompt_answers(const struct message *messages, size_t count, const struct pi
         *answer_count = r.answer_count;
         *answers = xcalloc(r.answer_count + 1, sizeof **answers);
         places_to_rows(&r, &ids, begin, pictures, places, *answers);
+        if (r.answer_count) s->prompt = (*answers)[r.answer_count - 1].first;
     } else {
         sequence_release(s);
     }

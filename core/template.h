@@ -49,7 +49,8 @@ struct prompt_answer {
     bool open; // the layout writes nothing that ends it
 };
 
-// prompt_sequence, and where the answers are: *answers [*answer_count] belongs to the caller.
+// prompt_sequence, and where the answers are: *answers [*answer_count] belongs to the caller. The
+// prompt of the sequence (what pruning asks) ends where the last of them begins.
 int prompt_answers(const struct message *messages, size_t count, const struct picture *pictures,
                    size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
                    struct sequence *s, struct prompt_answer **answers, size_t *answer_count,

@@ -70,7 +70,7 @@ done
 
 # Nothing is wrong by a loss: 0 would be its best score.
 tiny "/eval $work/world/captions.json --metric loss --limit 2" "/wait" "/eval show --wrong"
-check "refused" 'select(.event=="done").ok' $'true\ntrue\nfalse'
+check "refused" 'select(.event=="done").ok' $'true\ntrue\ntrue\nfalse'
 check_has "why" 'select(.event=="error").message' "scored by loss"
 
 # Refused, each before there is a job.
