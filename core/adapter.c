@@ -10,6 +10,7 @@
 
 #include "core/dtype.h"
 #include "core/mem.h"
+#include "core/tally.h"
 
 // Only what the weight is made of: shape and gradient stay the model's.
 static void put(struct tensor *to, const struct tensor *from)
@@ -132,19 +133,19 @@ static void read_row(const struct backend *b, const struct tensor *t, int64_t ro
 struct adapter_numbers adapter_measure(const struct adapter *a, const struct tensor *t)
 {
     int64_t n = tensor_count(t), width = t->shape[t->rank - 1];
-    double squares = 0, sum = 0;
+    double squares = 0;
+    struct tally magnitude = { 0 };
     if (n <= 0) return (struct adapter_numbers){ 0 };
     float *row = xreallocarray(NULL, (size_t)width, sizeof *row);
     for (int64_t i = 0; i < n / width; i++) {
         read_row(a->arena.backend, t, i, width, row);
         for (int64_t k = 0; k < width; k++) {
             squares += (double)row[k] * row[k];
-            sum += fabs((double)row[k]);
+            tally_add(&magnitude, fabs((double)row[k]));
         }
     }
     free(row);
-    double mean = sum / (double)n, variance = squares / (double)n - mean * mean;
-    return (struct adapter_numbers){ sqrt(squares), mean, sqrt(variance > 0 ? variance : 0) };
+    return (struct adapter_numbers){ sqrt(squares), tally_mean(&magnitude), tally_std(&magnitude) };
 }
 
 // g [r,r]: products of the rows of a [r,n], or of the columns of b [n,r].

@@ -76,9 +76,10 @@ const struct result_table *results_find(const struct results *r, const char *tab
 const double *results_value(const struct results *r, const char *table, const char *key,
                             const char *column);
 
-// Sums over samples; zeroed is empty.
+// Means over samples; zeroed is empty.
 struct results_mean {
-    struct results sums, squares, counts;
+    // Of each cell of the tables what struct tally keeps; of maps sums and counts.
+    struct results means, squares, counts;
     int64_t samples;
 };
 
