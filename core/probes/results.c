@@ -355,38 +355,70 @@ static void csv_map(const struct result_map *m, struct buf *b)
         }
 }
 
-void results_csv(const struct results *r, struct buf *b)
+static void table_csv(const struct result_table *t, struct buf *b)
 {
-    for (size_t i = 0; i < r->table_count; i++) {
-        const struct result_table *t = r->tables[i];
-        if (b->length) buf_putc(b, '\n');
-        for (int c = 0; c < t->column_count; c++) {
-            buf_puts(b, c ? "," : "table,");
-            csv_quote(b, t->columns[c]);
-        }
-        buf_putc(b, '\n');
-        for (size_t k = 0; k < t->row_count; k++) {
-            csv_quote(b, t->name);
-            buf_putc(b, ',');
-            csv_quote(b, t->rows[k].key);
-            for (int c = 0; c + 1 < t->column_count; c++)
-                buf_printf(b, isfinite(t->rows[k].value[c]) ? ",%.9g" : ",", t->rows[k].value[c]);
-            buf_putc(b, '\n');
-        }
+    for (int c = 0; c < t->column_count; c++) {
+        if (c) buf_putc(b, ',');
+        csv_quote(b, t->columns[c]);
     }
-    if (!r->map_count) return;
-    if (b->length) buf_putc(b, '\n');
+    buf_putc(b, '\n');
+    for (size_t k = 0; k < t->row_count; k++) {
+        csv_quote(b, t->rows[k].key);
+        for (int c = 0; c + 1 < t->column_count; c++)
+            buf_printf(b, isfinite(t->rows[k].value[c]) ? ",%.9g" : ",", t->rows[k].value[c]);
+        buf_putc(b, '\n');
+    }
+}
+
+static void maps_csv(const struct results *r, struct buf *b)
+{
     buf_puts(b, "map,picture,tile,layer,head,token,row,column,value,dropped\n");
     for (size_t i = 0; i < r->map_count; i++) csv_map(&r->maps[i], b);
 }
 
-int results_write_csv(const struct results *r, const char *path, struct err *err)
+// PATH-NAME.csv; a later one of several with a name gets its number behind it.
+static char *part_path(const char *path, const char *name, int number)
 {
+    const size_t n = strlen(path);
+    const bool csv = n > 4 && !strcmp(path + n - 4, ".csv");
+    char *plain = xstrdup(name);
+    for (char *p = plain; *p; p++)
+        if (*p == '/') *p = '_';
+    char *part = number > 1
+                     ? xasprintf("%.*s-%s-%d.csv", (int)(csv ? n - 4 : n), path, plain, number)
+                     : xasprintf("%.*s-%s.csv", (int)(csv ? n - 4 : n), path, plain);
+    free(plain);
+    return part;
+}
+
+static int write_part(const struct results *r, size_t at, const char *path,
+                      const struct sinks *sinks, struct err *err)
+{
+    const struct result_table *t = at < r->table_count ? r->tables[at] : NULL;
+    const bool single = r->table_count + (r->map_count > 0) == 1;
     struct buf b = { 0 };
-    results_csv(r, &b);
-    const int status = file_out_write(path, b.data, b.length, err);
+    int number = 1;
+    for (size_t i = 0; t && i < at; i++) number += !strcmp(r->tables[i]->name, t->name);
+    char *part = single ? xstrdup(path) : part_path(path, t ? t->name : "maps", number);
+    if (t)
+        table_csv(t, &b);
+    else
+        maps_csv(r, &b);
+    const int status = file_out_write(part, b.data, b.length, err);
+    if (status == 0) sinks_notice(sinks, "%s written to '%s'", t ? t->name : "maps", part);
+    free(part);
     buf_release(&b);
     return status;
+}
+
+int results_write_csv(const struct results *r, const char *path, const struct sinks *sinks,
+                      struct err *err)
+{
+    const size_t parts = r->table_count + (r->map_count > 0);
+    if (!parts) sinks_notice(sinks, "there is no table: '%s' is not written", path);
+    for (size_t i = 0; i < parts; i++)
+        if (write_part(r, i, path, sinks, err) < 0) return -1;
+    return 0;
 }
 
 struct event_heatmap results_heatmap(const struct result_map *m)
