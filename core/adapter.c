@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/dtype.h"
+#include "core/hash.h"
 #include "core/mem.h"
 #include "core/tally.h"
 
@@ -68,6 +69,7 @@ void adapter_free(struct adapter *a)
     free(a->folder);
     free(a->name);
     free(a->base);
+    free(a->hash);
     free(a);
 }
 
@@ -107,6 +109,33 @@ int64_t adapter_parameters(const struct adapter *a)
                                      : tensor_count(&e->tensor);
     }
     return n;
+}
+
+static void hash_tensors(struct hash *h, const struct safetensors *f)
+{
+    for (int64_t i = 0; f && i < f->count; i++) {
+        const struct safetensor *t = &f->tensors[i];
+        hash_add(h, t->name, strlen(t->name) + 1);
+        hash_add(h, t->type, strlen(t->type) + 1);
+        hash_add(h, t->shape, (size_t)t->rank * sizeof *t->shape);
+        hash_add(h, t->data, t->bytes);
+    }
+}
+
+const char *adapter_hash(struct adapter *a)
+{
+    struct hash h;
+    if (a->hash) return a->hash;
+    hash_start(&h);
+    hash_tensors(&h, a->file);
+    hash_tensors(&h, a->extra);
+    for (size_t i = 0; i < a->count; i++) {
+        hash_add(&h, a->list[i].name, strlen(a->list[i].name) + 1);
+        hash_add(&h, &a->list[i].scale, sizeof a->list[i].scale);
+    }
+    a->hash = xcalloc(1, HASH_HEX);
+    hash_end(&h, a->hash);
+    return a->hash;
 }
 
 const char *adapter_kind_name(enum adapter_kind kind)

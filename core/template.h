@@ -41,6 +41,11 @@ int prompt_sequence(const struct message *messages, size_t count, const struct p
                     size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
                     struct sequence *s, struct err *err);
 
+// Does the layout tell the model the date? And which (chat.date, or that of today): belongs to the
+// caller.
+bool prompt_dated(const struct prompt_options *o);
+char *prompt_date(const struct prompt_options *o);
+
 // The rows [first, end) that stand for one given answer: what the layout writes after the
 // generation prompt, the end of the turn included. Where a token belongs to both sides, first is
 // that token (the rows differ from a prompt's from there on), and end is before it.
