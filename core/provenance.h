@@ -18,6 +18,11 @@
 #include "core/json.h"
 #include "core/methods/method.h"
 
+// Columns of a CSV file that /collect writes; they begin like this.
+#define PROVENANCE_COLUMN       "provenance."
+#define PROVENANCE_COLUMN_MODEL PROVENANCE_COLUMN "model" // fingerprint
+#define PROVENANCE_COLUMN_STATE PROVENANCE_COLUMN "state" // provenance_state
+
 struct provenance_env {
     const struct model *model; // NULL: none is loaded
     struct adapter *adapter;   // on the model; NULL: none
