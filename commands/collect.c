@@ -264,7 +264,8 @@ static int read_word(struct collecting *c, char *word, struct err *err)
         c->file = word;
     } else if (equals && equals > word) {
         if (!strncmp(word, PROVENANCE_COLUMN, sizeof PROVENANCE_COLUMN - 1))
-            return err_set(err, "'%s': columns named " PROVENANCE_COLUMN "* are /collect's own", word);
+            return err_set(err, "'%s': columns named " PROVENANCE_COLUMN "* are /collect's own",
+                           word);
         if (c->pair_count == WORDS_MAX)
             return err_set(err, "/collect takes at most %d columns", WORDS_MAX);
         c->pairs[c->pair_count++] = (struct pair){ .name = xstrndup(word, (size_t)(equals - word)),
@@ -358,7 +359,8 @@ const struct command command_collect = {
         "provenance.state (adapter, settings that change numbers) are added; if the file has rows\n"
         "with all these values of the same model and state, nothing is run (--again runs it and\n"
         "replaces rows with these values): a script that was interrupted goes on where it was.\n"
-        "Rows of another state stay, those that do not say are replaced. CELL is ROW, ROW:COLUMN or TABLE:ROW:COLUMN, names or patterns as the\n"
+        "Rows of another state stay, those that do not say are replaced. CELL is ROW, ROW:COLUMN "
+        "or TABLE:ROW:COLUMN, names or patterns as the\n"
         "command shows them; without COLUMN the second one. TABLE takes all its rows.\n"
         "    /collect keep.csv keep=0.25 \"far=@Hellinger distance, mean\" : /compare off | "
         "prune.keep=0.25 --data questions.json\n"

@@ -287,7 +287,8 @@ static int open_state(struct comparing *c, struct err *err)
 {
     const struct compare_data_request *r = c->r;
     if (!r->state) return 0;
-    c->state = job_data_open(r->state, r->resumed, r->data->path, take_samples, c, err);
+    const struct job_data of = { r->state, r->data->path, r->provenance };
+    c->state = job_data_open(&of, r->resumed, take_samples, c, err);
     return c->state ? 0 : -1;
 }
 

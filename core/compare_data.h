@@ -27,6 +27,7 @@ struct compare_data_request {
     // For jobs: a file that gets a line for each sample; a resumed one goes on behind the last.
     // NULL: none.
     const char *state;
+    const struct provenance *provenance; // of both sides
     bool resumed;
     // Told (with request.self) when both sides are through with a sample; false stops. May be NULL.
     bool (*sampled)(void *self, int64_t done, int64_t count);

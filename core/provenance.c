@@ -104,6 +104,24 @@ void provenance_of(struct provenance *p, const struct provenance_env *env, enum 
     }
 }
 
+void provenance_of_job(struct provenance *p, const struct provenance_env *env)
+{
+    struct settings *s = settings_copy(env->settings);
+    const struct provenance_env undated = { env->model, env->adapter, env->backend, s };
+    if (settings_is(s, "chat.date", "today")) settings_set(s, "chat.date", "any day", NULL);
+    provenance_of(p, &undated, STALE_NEXT);
+    settings_free(s);
+}
+
+void provenance_join(struct provenance *p, const char *prefix, const struct provenance *other)
+{
+    for (size_t i = 0; i < other->count; i++) {
+        char *key = xasprintf("%s%s", prefix, other->list[i].key);
+        provenance_add(p, key, other->list[i].value);
+        free(key);
+    }
+}
+
 // --- differences ---------------------------------------------------------------------------------
 
 static const char *or_default(const char *value, const char *key)

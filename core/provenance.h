@@ -3,10 +3,10 @@
 //
 //   const struct provenance_env env = { model, adapter, backend, settings };
 //   struct provenance now, then;
-//   provenance_of(&now, &env, STALE_NEXT);            // of answers; STALE_MEASURED: of measurements
-//   provenance_put(&now, line);                       // into an object of JSON, as "provenance"
-//   if (provenance_get(&then, line) && provenance_same(&then, &now, &err) < 0) ...  // err: what differs
-//   provenance_release(&now);
+//   provenance_of(&now, &env, STALE_NEXT);            // of answers; STALE_MEASURED: of
+//   measurements provenance_put(&now, line);                       // into an object of JSON, as
+//   "provenance" if (provenance_get(&then, line) && provenance_same(&then, &now, &err) < 0) ...  //
+//   err: what differs provenance_release(&now);
 //
 // Which settings count is said by their rows (`stale`), but for those of methods that are off. What
 // has its default is left out. What is called "auto" is noted as what it comes to on this machine,
@@ -39,6 +39,10 @@ struct provenance {
 };
 
 void provenance_of(struct provenance *p, const struct provenance_env *env, enum setting_stale from);
+// The same for work that may be resumed another day: without the date.
+void provenance_of_job(struct provenance *p, const struct provenance_env *env);
+// Takes in all of `other`, each key with `prefix` in front.
+void provenance_join(struct provenance *p, const char *prefix, const struct provenance *other);
 void provenance_add(struct provenance *p, const char *key, const char *value);
 void provenance_release(struct provenance *p);
 const char *provenance_value(const struct provenance *p, const char *key); // NULL: it has none

@@ -166,8 +166,7 @@ static int write_told(struct job_sink *k, const struct told *t, struct err *err)
     case TOLD_LINE:
         return store_run(k->store, err, "INSERT INTO job_log(job, time, text) VALUES(?, ?, ?)",
                          "iit", k->job, t->time, t->text[0]);
-    case TOLD_RESULT:
-        return job_write_result(k->store, k->job, t->text[0], t->text[1], err);
+    case TOLD_RESULT: return job_write_result(k->store, k->job, t->text[0], t->text[1], err);
     case TOLD_SCORE: return write_score(k, t, err);
     case TOLD_REWIND: return write_rewind(k, t, err);
     case TOLD_MEASURED: return store_result_keep(k->store, t->text[0], t->text[1], err);

@@ -408,7 +408,8 @@ static int look(const struct metric_case *c, struct metric_outcome *o, struct er
 }
 
 static void check_ranks(struct fixture *f, const char *picture, const char *data,
-                        const char *question, const char *const answers[], const char *const ranked[], int count)
+                        const char *question, const char *const answers[],
+                        const char *const ranked[], int count)
 {
     static struct metric spy;
     const struct metric *loglik = metric_find("loglik");
@@ -439,10 +440,12 @@ static void test_ranks(void **state)
     for (int i = 0; i < 2; i++) {
         struct fixture f;
         open_model(&f, folders[i]);
-        check_ranks(&f, NULL, "[{\"question\":\"What?\",\"choices\":[\"A\",\"B\"],\"answer\":\"B\"}]",
+        check_ranks(&f, NULL,
+                    "[{\"question\":\"What?\",\"choices\":[\"A\",\"B\"],\"answer\":\"B\"}]",
                     "What?", letters[i], letters[0], 2);
         // MMLU: listed for the model, letters are ranked.
-        check_ranks(&f, NULL, "[{\"question\":\"What?\",\"choices\":[\"cat\",\"dog\"],\"answer\":1}]",
+        check_ranks(&f, NULL,
+                    "[{\"question\":\"What?\",\"choices\":[\"cat\",\"dog\"],\"answer\":1}]",
                     "What?\nA. cat\nB. dog\nAnswer:", letters[i], letters[0], 2);
         check_ranks(&f, NULL,
                     "[{\"question\":\"What?\\nA. cat\\nB. dog\",\"choices\":[\"cat\",\"dog\"],"
@@ -461,8 +464,8 @@ static void test_ranks(void **state)
     }
 }
 
-// Choices are ranked by the model as the methods leave it: with prune.mode dynamic each row from the
-// prompt's last one on sees its own visual tokens.
+// Choices are ranked by the model as the methods leave it: with prune.mode dynamic each row from
+// the prompt's last one on sees its own visual tokens.
 static void test_ranks_under_pruning(void **state)
 {
     static const char data[] = "[{\"image\":\"scene.png\",\"question\":\"What?\","

@@ -429,8 +429,7 @@ int main(void)
         cmocka_unit_test(test_letter_question), cmocka_unit_test(test_right),
         cmocka_unit_test(test_loglik),          cmocka_unit_test(test_cider),
         cmocka_unit_test(test_intervals),       cmocka_unit_test(test_yesno_summary),
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(direction_is_the_metrics),
+        cmocka_unit_test(test_table),           cmocka_unit_test(direction_is_the_metrics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
-// tests/core/provenance.c -- core/provenance.c: which settings count, what files and "auto" come to,
-// differences by name, and back from JSON.
+// tests/core/provenance.c -- core/provenance.c: which settings count, what files and "auto" come
+// to, differences by name, and back from JSON.
+#include "tests/families/golden.h"
+// after those it needs
 #include "core/provenance.h"
 #include "tests/core/scratch.h"
-#include "tests/families/golden.h"
 
 #define LORA "tests/goldens/llava-1.5/adapters/lora"
 
