@@ -127,6 +127,18 @@ int conversation_attach(struct conversation *c, const char *path, const void *by
     return (int)c->picture_count++;
 }
 
+void conversation_adopt_pictures(struct conversation *c, struct conversation *from)
+{
+    const size_t count = c->picture_count + from->picture_count;
+    c->pictures = xreallocarray(c->pictures, count + 1, sizeof *c->pictures);
+    for (size_t i = 0; i < from->picture_count; i++) {
+        struct picture *p = &c->pictures[c->picture_count++];
+        *p = from->pictures[i];
+        p->tokens = count_tokens(c->model, p);
+    }
+    from->picture_count = from->waiting_count = 0;
+}
+
 struct message *conversation_add(struct conversation *c, enum role role)
 {
     c->messages = xreallocarray(c->messages, c->message_count + 1, sizeof *c->messages);

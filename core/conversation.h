@@ -37,6 +37,9 @@ void conversation_release(struct conversation *c);
 // A picture for the next message: decoded, counted. Its index, or -1.
 int conversation_attach(struct conversation *c, const char *path, const void *bytes, size_t size,
                         struct err *err);
+// Moves all pictures of another conversation, which has computed nothing, behind those that are
+// here. None of them waits.
+void conversation_adopt_pictures(struct conversation *c, struct conversation *from);
 struct message *conversation_add(struct conversation *c, enum role role); // empty message
 // The first `messages` messages of another one and all its pictures, into one that is empty and may
 // have another model.
