@@ -293,6 +293,11 @@ int store_migrate(sqlite3 *db, const char *const *steps, int count, const char *
     return -1;
 }
 
+int store_migrate_all(sqlite3 *db, const char *path, struct err *err)
+{
+    return store_migrate(db, schema_steps, SCHEMA_STEPS, path, err);
+}
+
 // Another program's database is not migrated into ours.
 static int check_owner(sqlite3 *db, const char *path, struct err *err)
 {
@@ -328,7 +333,7 @@ static int set_up(sqlite3 *db, const char *path, struct err *err)
         sqlite3_exec(db, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON", NULL, NULL, NULL) !=
             SQLITE_OK)
         return explain(db, path, err);
-    return store_migrate(db, schema_steps, SCHEMA_STEPS, path, err);
+    return store_migrate_all(db, path, err);
 }
 
 // Makes the folders above `path`, for the user alone: conversations are private.
