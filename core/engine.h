@@ -76,6 +76,8 @@ const struct adapters *engine_adapters(const struct engine *e);
 int engine_attach(struct engine *e, const char *path, struct err *err); // "-" = standard input
 int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, size_t size,
                         struct err *err);
+// Takes all pictures of another conversation, which need not have a model. None of them waits.
+void engine_adopt_pictures(struct engine *e, struct conversation *from);
 void engine_detach(struct engine *e); // pictures waiting for the next message
 int engine_system(struct engine *e, const char *text, struct err *err); // "" removes it
 // Appends a message as given (waiting pictures are not touched); `pictures` by attach index.
