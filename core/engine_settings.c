@@ -6,6 +6,7 @@
 #include "core/engine_parts.h"
 #include "core/probes/norms.h"
 #include "core/probes/sinks.h"
+#include "core/provenance.h"
 
 // Drops what a change of `key` made stale; returns whether anything is to be computed again.
 static bool conversation_obey(struct engine *e, struct conversation *c, const char *key,
@@ -316,6 +317,15 @@ int engine_reset(struct engine *e, const char *key, struct err *err)
         setting_changed(e, row, obey(e, row));
     }
     return 0;
+}
+
+void engine_provenance(struct engine *e, enum setting_stale from, struct provenance *p)
+{
+    const struct provenance_env env = { .model = e->model,
+                                        .adapter = e->adapters.active,
+                                        .backend = engine_backend(e),
+                                        .settings = e->settings };
+    provenance_of(p, &env, from);
 }
 
 // --- a model was loaded --------------------------------------------------------------------------

@@ -26,9 +26,9 @@ enum setting_type {
     SETTING_REALS,   // numbers min..max: 0.5,0.25
 };
 
-// What a change reaches, each with what stands before it. From STALE_NEXT on it changes answers;
-// from STALE_SEEN on what was computed is stale, and the conversation is computed again from there
-// with the next answer.
+// What a change reaches, each with what stands before it. From STALE_NEXT on it changes answers
+// (core/provenance.h); from STALE_SEEN on what was computed is stale, and the conversation is
+// computed again from there with the next answer.
 enum setting_stale {
     STALE_NOTHING,  // no number at all: the screen
     STALE_JOBS,     // jobs that are started from now on
