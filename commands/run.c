@@ -108,7 +108,8 @@ const struct command command_run = {
         "NAME stands as ${NAME} in the file's lines. With several values the file is run with\n"
         "each, with several names with each combination; values that hold commas are separated "
         "by\n"
-        "|. ${NAME:-VALUE} has this value where NAME has none.\n"
+        "|. ${NAME:-VALUE} has this value where NAME has none. FILE may be a pipe; Ctrl-C stops\n"
+        "the file, not only the answer that comes.\n"
         "    /run keep.vlmsh SCORE=contribution,attention,random KEEP=0.5,0.25,0.1\n"
         "/help lines says how lines are read.",
     .min = 1,
