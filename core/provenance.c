@@ -10,6 +10,7 @@
 #include "core/kv.h"
 #include "core/mem.h"
 #include "core/template.h"
+#include "core/tokenizer_parts.h"
 
 void provenance_add(struct provenance *p, const char *key, const char *value)
 {
@@ -133,8 +134,9 @@ static const char *or_default(const char *value, const char *key)
 static int differs(const char *key, const char *there, const char *now, struct err *err)
 {
     const int most = strcmp(key, "model") ? 100 : 12; // of a fingerprint
-    return err_set(err, "%s is %.*s there, %.*s now", key, most, or_default(there, key), most,
-                   or_default(now, key));
+    const char *a = or_default(there, key), *b = or_default(now, key);
+    return err_set(err, "%s is %.*s there, %.*s now", key, utf8_head(a, most), a,
+                   utf8_head(b, most), b);
 }
 
 int provenance_same(const struct provenance *there, const struct provenance *now, struct err *err)

@@ -30,6 +30,8 @@ bool utf8_valid(const char *text, size_t length);
 void utf8_repair(struct buf *b, const char *text, size_t length);
 // Length of the beginning of text that no later byte can change: all but an unfinished character.
 size_t utf8_settled(const char *text, size_t length);
+// At most `most` bytes of text that end with a whole character: for "%.*s".
+int utf8_head(const char *text, int most);
 bool is_white(int32_t c); // Unicode White_Space
 
 // GPT-2's byte alphabet: every byte as one printable character, and back (-1: not of it).

@@ -85,6 +85,12 @@ size_t utf8_settled(const char *text, size_t length)
     return length;
 }
 
+int utf8_head(const char *text, int most)
+{
+    const size_t length = strnlen(text, (size_t)most);
+    return (int)(text[length] ? utf8_settled(text, length) : length);
+}
+
 bool is_white(int32_t c)
 {
     return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
