@@ -45,10 +45,18 @@ static int read_options(struct batch_options *o, int argc, char **argv, struct e
     return 0;
 }
 
+static bool is_option(const char *word)
+{
+    static const char *const options[] = { "--data", "--out", "--images", "--limit", "--again" };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (!strcmp(word, options[i])) return true;
+    return false;
+}
+
 static int ask_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct batch_options options = { 0 };
-    if (argc == 1) return engine_ask(shell->engine, argv[0], err);
+    if (argc == 1 && !is_option(argv[0])) return engine_ask(shell->engine, argv[0], err);
     if (read_options(&options, argc, argv, err) < 0) return -1;
     if (!options.data || !options.out)
         return err_set(err, "usage: /ask --data FILE --out FILE.jsonl [--images DIR] [--limit N] "
@@ -65,9 +73,11 @@ const struct command command_ask = {
         "               {\"id\", \"image\", \"conversations\": [{\"from\", \"value\"}]} or "
         "{\"messages\"}\n"
         "--out FILE     gets one JSON line per sample: id, question, answer, ids, tokens, times,\n"
-        "               or error, and the model, adapter and settings they come from; samples\n"
-        "               already there are skipped, so a run can be repeated: under the same ones\n"
-        "--again        answers all samples anew, in the place of what FILE holds\n"
+        "               or error, SHA-256 of the pictures, and the model, adapter and settings\n"
+        "               it comes from; samples already there are skipped, so a run can be\n"
+        "               repeated: under the same ones; one whose settings change ends\n"
+        "--again        answers all samples anew; FILE keeps what it holds until all are, and\n"
+        "               then they take its place\n"
         "--images DIR   where relative picture paths begin (default: the folder of the data)\n"
         "--limit N      stops after N new samples\n"
         "Each sample is a conversation of its own, under the system message and the settings of\n"

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -16,7 +17,9 @@
 
 #include "core/clock.h"
 #include "core/file_in.h"
+#include "core/hash.h"
 #include "core/provenance.h"
+#include "core/tokenizer_parts.h"
 #include "core/train/dataset.h"
 
 static const size_t file_limit = (size_t)8 << 30;
@@ -70,6 +73,7 @@ static int read_data(struct data *d, const char *path, const char *images, struc
 struct answer_line {
     char *key;      // id
     char *question; // NULL: a sample that could not be read
+    char *pictures; // SHA-256 of each, with a blank behind; NULL: nothing was answered
     size_t number;  // of the line, from 1
 };
 
@@ -77,6 +81,7 @@ struct output {
     int file;
     const char *path;
     const struct provenance *now; // what new lines come from; NULL: those that are there go anyway
+    bool aside;                   // what --again writes until it takes the place of --out
     struct answer_line *lines;    // sorted by id
     size_t count;
 };
@@ -88,6 +93,12 @@ static int compare_lines(const void *a, const void *b)
     return c ? c : (x->number > y->number) - (x->number < y->number);
 }
 
+static const char *advice(const struct output *o)
+{
+    return o->aside ? "or delete that file"
+                    : "choose another --out, or --again answers all of it anew";
+}
+
 static int not_results(const struct output *o, struct err *err)
 {
     return err_set(err, "'%s' holds something else than answers of /ask: choose another --out",
@@ -97,7 +108,6 @@ static int not_results(const struct output *o, struct err *err)
 // Does the line come from the same model, adapter and settings as those to be written?
 static int check_provenance(const struct output *o, const cJSON *json, struct err *err)
 {
-    static const char advice[] = "choose another --out, or --again answers all of it anew";
     struct provenance there;
     struct err why;
     const bool said = provenance_get(&there, json);
@@ -105,11 +115,21 @@ static int check_provenance(const struct output *o, const cJSON *json, struct er
     provenance_release(&there);
     if (!said)
         err_set(err, "'%s' line %zu does not say what model and settings gave the answer: %s",
-                o->path, o->count + 1, advice);
+                o->path, o->count + 1, advice(o));
     else if (status < 0)
-        err_set(err, "'%s' line %zu was answered otherwise: %s; set it as it was, %s", o->path,
-                o->count + 1, why.text, advice);
+        err_set(err, "'%s' line %zu was answered under other settings: %s; restore them, %s",
+                o->path, o->count + 1, why.text, advice(o));
     return status;
+}
+
+static char *pictures_there(const cJSON *line)
+{
+    struct buf b = { 0 };
+    const cJSON *x;
+    buf_puts(&b, "");
+    cJSON_ArrayForEach(x, json_get(line, "pictures"))
+        buf_printf(&b, "%s ", cJSON_IsString(x) ? x->valuestring : "");
+    return buf_take(&b);
 }
 
 static int add_line(struct output *o, const char *line, size_t length, struct err *err)
@@ -122,9 +142,12 @@ static int add_line(struct output *o, const char *line, size_t length, struct er
     if (status == 0 && o->now) status = check_provenance(o, json, err);
     if (status == 0) {
         o->lines = xreallocarray(o->lines, o->count + 1, sizeof *o->lines);
-        o->lines[o->count] = (struct answer_line){ .key = sample_key(json, 0),
-                                                   .question = question ? xstrdup(question) : NULL,
-                                                   .number = o->count + 1 };
+        o->lines[o->count] =
+            (struct answer_line){ .key = sample_key(json, 0),
+                                  .question = question ? xstrdup(question) : NULL,
+                                  .pictures =
+                                      json_get(json, "answer") ? pictures_there(json) : NULL,
+                                  .number = o->count + 1 };
         o->count++;
     }
     cJSON_Delete(json);
@@ -165,13 +188,14 @@ static void forget_lines(struct output *o)
     for (size_t i = 0; i < o->count; i++) {
         free(o->lines[i].key);
         free(o->lines[i].question);
+        free(o->lines[i].pictures);
     }
     free(o->lines);
     o->lines = NULL;
     o->count = 0;
 }
 
-// `now` NULL: only what is no answer is refused, and the others go.
+// `now` NULL: only what is no answer is refused.
 static int open_output(struct output *o, const char *path, const struct provenance *now,
                        struct err *err)
 {
@@ -184,11 +208,7 @@ static int open_output(struct output *o, const char *path, const struct provenan
         return err_set(err, "'%s' is no plain file: --out must be one", path);
     if (flock(o->file, LOCK_EX | LOCK_NB) < 0)
         return err_set(err, "another run is writing '%s'", path);
-    if (read_output(o, err) < 0) return -1;
-    if (now) return 0;
-    forget_lines(o);
-    if (ftruncate(o->file, 0) == 0) return 0;
-    return err_set(err, "cannot empty '%s': %s", path, strerror(errno));
+    return read_output(o, err);
 }
 
 static void output_release(struct output *o)
@@ -204,7 +224,39 @@ static int compare_samples(const void *a, const void *b)
     return c ? c : (x->index > y->index) - (x->index < y->index);
 }
 
-// Is the sample's question the one that the line answers? Samples that cannot be read have none.
+static int other_question(const struct question *q, const struct output *o,
+                          const struct answer_line *line, const char *asked, struct err *err)
+{
+    enum { MOST = 60 };
+    return err_set(err,
+                   "'%s' line %zu answers \"%.*s\", and sample %s of the data asks \"%.*s\": %s",
+                   o->path, line->number, utf8_head(line->question, MOST), line->question, q->key,
+                   utf8_head(asked, MOST), asked, advice(o));
+}
+
+// Are the sample's pictures those that the line's answer saw?
+static int check_pictures(const struct dialogue *d, const struct question *q,
+                          const struct output *o, const struct answer_line *line, struct err *err)
+{
+    struct buf b = { 0 };
+    char hex[HASH_HEX];
+    int status = 0;
+    buf_puts(&b, "");
+    for (size_t i = 0; i < d->path_count && status == 0; i++) {
+        status = hash_file(d->paths[i], hex, err);
+        buf_printf(&b, "%s ", hex);
+    }
+    if (status == 0 && strcmp(b.data, line->pictures) != 0)
+        status = err_set(err,
+                         "'%s' line %zu answers a question on other pictures than sample %s of the "
+                         "data has now (SHA-256): restore them, %s",
+                         o->path, line->number, q->key, advice(o));
+    buf_release(&b);
+    return status;
+}
+
+// Are the sample's question and pictures those that the line answers? Samples that cannot be read
+// have none.
 static int check_question(const struct data *d, const struct question *q, const struct output *o,
                           const struct answer_line *line, struct err *err)
 {
@@ -214,10 +266,9 @@ static int check_question(const struct data *d, const struct question *q, const 
     if (json && dialogue_read_sample(&dialogue, json, d->set.folder, NULL) == 0) {
         char *asked = message_text(&dialogue.messages[dialogue.count - 1]);
         if (strcmp(asked, line->question) != 0)
-            status = err_set(err,
-                             "'%s' line %zu answers \"%.60s\", and sample %s of the data asks "
-                             "\"%.60s\": choose another --out, or --again answers all of it anew",
-                             o->path, line->number, line->question, q->key, asked);
+            status = other_question(q, o, line, asked, err);
+        else if (line->pictures)
+            status = check_pictures(&dialogue, q, o, line, err);
         free(asked);
     }
     dialogue_release(&dialogue);
@@ -250,17 +301,61 @@ static int64_t mark_done(struct data *d, const struct output *o, struct err *err
 
 // Keeps the answer's event as the fields of the result line.
 struct capture {
+    const struct batch *batch;
     cJSON *line;
-    bool answered, cancelled;
+    bool answered, cancelled, full;
+    bool changed; // what the answer comes from, while it was given
+    struct err change;
 };
+
+struct batch {
+    struct shell *shell;
+    const struct batch_options *options;
+    struct provenance provenance;
+    struct data data;
+    struct output output;
+    char *system;      // the person's system message or NULL
+    struct sinks said; // where events went before
+    int64_t answered, failed;
+    int64_t full; // answers that the end of the context cut off
+    bool cancelled;
+};
+
+static void state_now(const struct batch *b, struct provenance *p)
+{
+    engine_provenance(b->shell->engine, STALE_NEXT, p);
+    if (b->system) provenance_add(p, "system message", b->system);
+}
+
+// Settings may change in the middle of an answer (/later, a live /set), the date at midnight.
+static void note_change(struct capture *c)
+{
+    struct provenance now;
+    state_now(c->batch, &now);
+    c->changed |= provenance_same(&c->batch->provenance, &now, c->changed ? NULL : &c->change) < 0;
+    provenance_release(&now);
+}
+
+// The person's settings change for good, so everybody is told, but not as a part of their answer.
+static void tell_setting(const struct batch *b, const struct event *event)
+{
+    struct event told = *event;
+    told.count = 0;
+    sinks_emit(&b->said, &told);
+}
 
 static void capture_emit(void *self, const struct event *event)
 {
     struct capture *c = self;
+    if (event->kind == EVENT_SETTING) {
+        tell_setting(c->batch, event);
+        note_change(c);
+    }
     if (event->kind != EVENT_ANSWER) return;
     const struct event_answer *a = event->answer;
     c->cancelled = a->stop && !strcmp(a->stop, "cancelled");
     c->answered = true;
+    c->full = a->full;
     cJSON_AddStringToObject(c->line, "answer", a->text ? a->text : "");
     cJSON *ids = cJSON_AddArrayToObject(c->line, "ids");
     for (size_t i = 0; i < a->count; i++) cJSON_AddItemToArray(ids, cJSON_CreateNumber(a->ids[i]));
@@ -272,19 +367,14 @@ static void capture_emit(void *self, const struct event *event)
     cJSON_AddStringToObject(c->line, "stop", a->stop ? a->stop : "");
 }
 
-struct batch {
-    struct shell *shell;
-    const struct batch_options *options;
-    struct provenance provenance;
-    struct data data;
-    struct output output;
-    char *system;      // the person's system message or NULL
-    struct sinks said; // where events went before
-    int64_t answered, failed;
-    bool cancelled;
-};
+static void put_pictures(const struct conversation *c, cJSON *line)
+{
+    cJSON *list = c->picture_count ? cJSON_AddArrayToObject(line, "pictures") : NULL;
+    for (size_t i = 0; i < (size_t)c->picture_count; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(c->pictures[i].sha256));
+}
 
-static int answer_dialogue(struct batch *b, const struct dialogue *d, struct err *err)
+static int answer_dialogue(struct batch *b, const struct dialogue *d, cJSON *line, struct err *err)
 {
     struct engine *e = b->shell->engine;
     engine_clear(e);
@@ -293,6 +383,7 @@ static int answer_dialogue(struct batch *b, const struct dialogue *d, struct err
     if (engine_add_messages(e, d->messages, d->count, (const char *const *)d->paths, d->path_count,
                             err) < 0)
         return -1;
+    put_pictures(engine_conversation(e), line);
     return engine_answer(e, err);
 }
 
@@ -309,7 +400,7 @@ static int answer_sample(struct batch *b, const struct question *q, struct captu
         cJSON_AddStringToObject(c->line, "question", question);
         free(question);
         if (d.reference) cJSON_AddStringToObject(c->line, "reference", d.reference);
-        status = answer_dialogue(b, &d, err);
+        status = answer_dialogue(b, &d, c->line, err);
     }
     if (status == 0 && !c->answered) status = err_set(err, "no answer was given");
     dialogue_release(&d);
@@ -340,22 +431,34 @@ static int write_line(const struct output *o, const cJSON *line, struct err *err
     return status;
 }
 
+// What was answered under two states is the answer of neither.
+static int changed(const struct capture *c, struct err *err)
+{
+    return err_set(err,
+                   "the run ends, since a setting changed under it: %s; '%s' has what was answered "
+                   "before: restore the setting to go on there, or choose another --out",
+                   c->change.text, c->batch->output.path);
+}
+
 static int run_sample(struct batch *b, const struct question *q, struct err *err)
 {
     struct err why = { 0 };
-    struct capture c = { .line = cJSON_CreateObject() };
+    struct capture c = { .batch = b, .line = cJSON_CreateObject() };
     struct sinks *sinks = b->shell->sinks;
     cJSON_AddRawToObject(c.line, "id", q->key);
     *sinks = (struct sinks){ 0 };
     sinks_add(sinks, (struct sink){ capture_emit, &c });
     const int answered = answer_sample(b, q, &c, &why);
     *sinks = b->said;
+    note_change(&c);
     if (answered < 0) cJSON_AddStringToObject(c.line, "error", why.text);
     provenance_put(&b->provenance, c.line);
     b->cancelled = c.cancelled;
-    const int status = c.cancelled ? 0 : write_line(&b->output, c.line, err);
+    int status = 0;
+    if (!c.cancelled) status = c.changed ? changed(&c, err) : write_line(&b->output, c.line, err);
     if (answered < 0) b->failed++;
     b->answered += answered == 0 && !c.cancelled;
+    b->full += c.full;
     cJSON_Delete(c.line);
     return status;
 }
@@ -394,31 +497,92 @@ static char *system_text(const struct engine *e)
     return message_text(&c->messages[0]);
 }
 
+// Beside --out, after links.
+static char *aside_path(const char *out)
+{
+    char *real = realpath(out, NULL), *path = xasprintf("%s.again", real ? real : out);
+    free(real);
+    return path;
+}
+
+// With --again, answers that are there stay until all of the new ones are: those grow in a file
+// beside them, where a run that was ended goes on. `former` keeps --out locked.
+static int open_outputs(struct batch *b, struct output *former, char **aside, struct err *err)
+{
+    const struct batch_options *o = b->options;
+    if (!o->again) return open_output(&b->output, o->out, &b->provenance, err);
+    if (open_output(former, o->out, NULL, err) < 0) return -1;
+    if (!former->count) {
+        output_release(former);
+        former->file = -1;
+        return open_output(&b->output, o->out, &b->provenance, err);
+    }
+    *aside = aside_path(o->out);
+    b->output.aside = true;
+    return open_output(&b->output, *aside, &b->provenance, err);
+}
+
+// All is answered anew: it takes the place of what --out held.
+static int put_in_place(const struct batch *b, const char *aside, int64_t skipped, struct err *err)
+{
+    const char *out = b->options->out;
+    char *real = realpath(out, NULL);
+    const bool whole = skipped + b->answered + b->failed == b->data.set.count;
+    int status = 0;
+    if (!whole)
+        sinks_notice(b->shell->sinks,
+                     "'%s' keeps its answers until all samples are answered anew: '%s' has the new "
+                     "ones, and the same command goes on there",
+                     out, aside);
+    else if (rename(aside, real ? real : out) < 0)
+        status =
+            err_set(err, "cannot put '%s' in the place of '%s': %s", aside, out, strerror(errno));
+    free(real);
+    return status;
+}
+
+static void tell_done(const struct batch *b, int64_t skipped, const char *path)
+{
+    struct buf t = { 0 };
+    size_t errors = 0;
+    for (size_t i = 0; i < b->output.count; i++) errors += !b->output.lines[i].pictures;
+    buf_printf(&t, "%s%lld answered, %lld with errors, %lld were there already",
+               b->cancelled || b->shell->quit ? "stopped: " : "", (long long)b->answered,
+               (long long)b->failed, (long long)skipped);
+    if (errors)
+        buf_printf(&t, " (%zu with errors: delete these lines to ask them once more)", errors);
+    buf_printf(&t, ": '%s'", path);
+    if (b->full)
+        buf_printf(&t, "; %lld of the answers reached the end of the context (ctx.max)",
+                   (long long)b->full);
+    sinks_notice(b->shell->sinks, "%s", t.data);
+    buf_release(&t);
+}
+
 int batch_run(struct shell *shell, const struct batch_options *options, struct err *err)
 {
     struct batch b = { .shell = shell, .options = options, .output = { .file = -1 } };
+    struct output former = { .file = -1 };
+    char *aside = NULL;
+    int64_t skipped = 0;
     int status = -1;
-    engine_provenance(shell->engine, STALE_NEXT, &b.provenance);
-    if ((b.system = system_text(shell->engine)))
-        provenance_add(&b.provenance, "system message", b.system);
+    b.system = system_text(shell->engine);
+    state_now(&b, &b.provenance);
     if (read_data(&b.data, options->data, options->images, err) < 0) goto out;
-    if (open_output(&b.output, options->out, options->again ? NULL : &b.provenance, err) < 0)
-        goto out;
-    const int64_t skipped = mark_done(&b.data, &b.output, err);
-    if (skipped < 0) goto out;
+    if (open_outputs(&b, &former, &aside, err) < 0) goto out;
+    if ((skipped = mark_done(&b.data, &b.output, err)) < 0) goto out;
     b.said = *shell->sinks;
     engine_stash(shell->engine);
     status = run_samples(&b, skipped, err);
     engine_unstash(shell->engine);
-    if (status == 0)
-        sinks_notice(shell->sinks,
-                     "%s%lld answered, %lld with errors, %lld were there already: '%s'",
-                     b.cancelled || shell->quit ? "stopped: " : "", (long long)b.answered,
-                     (long long)b.failed, (long long)skipped, options->out);
+    if (status == 0) tell_done(&b, skipped, options->out);
+    if (status == 0 && aside) status = put_in_place(&b, aside, skipped, err);
 out:
     data_release(&b.data);
     output_release(&b.output);
+    output_release(&former);
     provenance_release(&b.provenance);
     free(b.system);
+    free(aside);
     return status;
 }

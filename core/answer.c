@@ -323,6 +323,7 @@ static void conclude(struct answering *a, bool keep)
         .prefill_s = a->prefill_s,
         .decode_s = a->decode_s,
         .stop = a->stop,
+        .full = !strcmp(a->stop, "length") && !a->options->forward_only && rows_left(a) <= 0,
         .kept = keep && a->options->kept,
         .again = a->options->again,
     };
@@ -333,7 +334,7 @@ static void conclude(struct answering *a, bool keep)
         ids_append(&m->ids, a->ids.data, a->ids.count);
     }
     sinks_emit(a->sinks, &(struct event){ .kind = EVENT_ANSWER, .answer = &answer });
-    if (answer.kept && !strcmp(a->stop, "length") && rows_left(a) <= 0) tell_full(a);
+    if (answer.kept && answer.full) tell_full(a);
     if (a->options->forward_only && strcmp(a->stop, "cancelled"))
         sinks_notice(a->sinks, "computed %lld tokens (%lld visual) in %.2f s, generated none",
                      (long long)a->prompt, (long long)visual, a->vision_s + a->prefill_s);

@@ -54,6 +54,7 @@ struct event_answer {
     int64_t computed_tokens;              // of the prompt, not found in the cache
     double prefill_s, decode_s, vision_s;
     const char *stop; // "eos", "length", "cancelled"
+    bool full;        // "length" is that of the context, not sample.max_tokens
     bool kept;        // part of the conversation; false for a mere prefill or a batch of questions
     bool again;       // it takes the place of the answer that was the last message
 };

@@ -54,7 +54,7 @@ lines "${setup[@]}" "/set adapter $lora" "${again[@]}" '/set adapter none' "/set
     '/reset prune.score' '/set sample.temperature 0.5' "${again[@]}" '/reset sample.temperature' '/system Be kind.' "${again[@]}" \
     "/load $llama" "${again[@]}"
 check "refused" 'select(.event == "done").ok | tostring' "$(printf '%s\n' true true true true false true true false true true false true true false true false)"
-check_has "the adapter" 'select(.event == "error").message' "mine.jsonl' line 1 was answered otherwise: adapter is none there, lora@"
+check_has "the adapter" 'select(.event == "error").message' "mine.jsonl' line 1 was answered under other settings: adapter is none there, lora@"
 check_has "a setting" 'select(.event == "error").message' "prune.score is off there, uniform now"
 check_has "the sampler" 'select(.event == "error").message' "sample.temperature is 0 there, 0.5 now"
 check_has "the system message" 'select(.event == "error").message' "system message is none there, Be kind. now"
@@ -74,6 +74,46 @@ check_has "then they are there" 'select(.event == "notice").text' "0 answered, 0
 same "anew" "$(stable "$work/old.jsonl")" "$(stable "$work/whole.jsonl")"
 same "with the adapter" "$(jq -r .provenance.adapter "$work/mine.jsonl" | cut -c1-5 | uniq -c | awk '{print $1, $2}')" "6 lora@"
 same "other answers" "$(jq -c .ids "$work/mine.jsonl" | head -1 | cmp -s - <(jq -c .ids "$work/out.jsonl" | head -1); echo $?)" 1
+
+# A setting that changes under the run ends it: no line is of two states, and none says another than its own.
+three=$work/three.json
+printf '[{"id":1,"question":"One?"},{"id":2,"question":"Two?"},{"id":3,"question":"Three?"}]' >"$three"
+lines "/load $llava" '/set sample.max_tokens 6' '/set sample.ignore_eos on' '/later 3 sample.max_tokens=4 prune.score=uniform' \
+    "/ask --data $three --out $work/later.jsonl"
+same "a setting changed under the run" "$(jq -s length "$work/later.jsonl") $(jq -c 'select(.event == "done").ok' "$work/events" | tail -1)" "0 false"
+check_has "which" 'select(.event == "error").message' "the run ends, since a setting changed under it: sample.max_tokens is 6 there, 4 now"
+check_has "the change is told" 'select(.event == "setting") | "\(.key) \(.value)"' "prune.score uniform"
+
+# --again loses nothing: the former answers stay until all of the new ones are there.
+lines "${setup[@]}" "/ask --data $three --out $work/three.jsonl" '/set sample.max_tokens 3' "/ask --data $three --out $work/three.jsonl --again --limit 1"
+same "the former stay" "$(jq -c '.ids | length' "$work/three.jsonl" | tr '\n' ' ')" "4 4 4 "
+check_has "where the new ones are" 'select(.event == "notice").text' "three.jsonl.again' has the new ones"
+lines "${setup[@]}" '/set sample.max_tokens 2' "/ask --data $three --out $work/three.jsonl --again" '/set sample.max_tokens 3' "/ask --data $three --out $work/three.jsonl --again"
+check_has "begun under others" 'select(.event == "error").message' "sample.max_tokens is 3 there, 2 now; restore them, or delete that file"
+check_has "it went on" 'select(.event == "notice").text' "2 answered, 0 with errors, 1 were there already"
+same "in their place" "$(jq -c '.ids | length' "$work/three.jsonl" | tr '\n' ' ')" "3 3 3 "
+[ ! -e "$work/three.jsonl.again" ] || fail "nothing stays beside the answers"
+
+# The same questions on other pictures; errors that are there; a full context; a lone option.
+printf '[{"id":1,"image":"p.png","question":"What is this?"},{"id":2,"image":"q.png","question":"And this?"}]' >"$work/seen.json"
+cp $scene "$work/p.png"
+mkdir "$work/others"
+cp tests/goldens/pictures/tall.jpg "$work/others/p.png"
+lines "${setup[@]}" "/ask --data $work/seen.json --out $work/seen.jsonl" "/ask --data $work/seen.json --out $work/seen.jsonl" \
+    "/ask --data $work/seen.json --out $work/seen.jsonl --images $work/others" '/ask --again' '/ask --out'
+check "refused" 'select(.event == "done").ok | tostring' "$(printf '%s\n' true true true true true false false false)"
+same "the pictures of an answer" "$(jq -r 'select(.answer).pictures[0]' "$work/seen.jsonl")" "$(sha256sum <$scene | cut -d' ' -f1)"
+check_has "another picture" 'select(.event == "error").message' "seen.jsonl' line 1 answers a question on other pictures than sample 1"
+check_has "errors that are there" 'select(.event == "notice").text' "2 were there already (1 with errors: delete"
+lines "${setup[@]}" '/set sample.max_tokens 60' '/set ctx.max 60' "/ask --data $work/seen.json --out $work/full.jsonl"
+check_has "a full context" 'select(.event == "notice").text' "; 1 of the answers reached the end of the context (ctx.max)"
+
+# A long question is cut between characters.
+printf '[{"id":1,"question":"%s"}]' "$(printf 'a%.0s' {1..59})ää" >"$work/umlauts.json"
+lines "${setup[@]}" "/ask --data $work/umlauts.json --out $work/umlauts.jsonl"
+sed -i 's/"question":"a/"question":"b/' "$work/umlauts.jsonl"
+lines "${setup[@]}" "/ask --data $work/umlauts.json --out $work/umlauts.jsonl"
+check_has "cut" 'select(.event == "error").message' "$(printf 'a%.0s' {1..59})\": "
 
 # JSON lines, one of them broken; pictures elsewhere.
 mkdir "$work/elsewhere"
