@@ -29,16 +29,32 @@ struct collecting {
     const char *table; // whose rows are taken; NULL: none's
     bool again;
     char *model, *state; // what the numbers come from
+    struct shell *shell;
+    struct provenance from; // the same, in parts
+    bool changed;           // a table came from another state
+    struct err change;
     struct shown *shown;
     size_t shown_count;
 };
 
 // --- what the command shows ----------------------------------------------------------------------
 
+// The command may change settings (/run, /set): its tables would be of another state than the row
+// says.
+static void check_state(struct collecting *c)
+{
+    struct provenance now;
+    if (c->changed) return;
+    engine_provenance(c->shell->engine, STALE_MEASURED, &now);
+    c->changed = provenance_same(&c->from, &now, &c->change) < 0;
+    provenance_release(&now);
+}
+
 static void take_table(void *self, const struct event *e)
 {
     struct collecting *c = self;
     if (e->kind != EVENT_TABLE) return;
+    check_state(c);
     const struct event_table *t = e->table;
     c->shown = xreallocarray(c->shown, c->shown_count + 1, sizeof *c->shown);
     struct shown *s = &c->shown[c->shown_count++];
@@ -315,12 +331,13 @@ static int run_command(struct shell *shell, int argc, char **argv, struct err *e
 static int run_and_keep(struct collecting *c, struct shell *shell, int argc, char **argv,
                         struct err *err)
 {
-    struct provenance p;
-    engine_provenance(shell->engine, STALE_MEASURED, &p);
-    const char *model = provenance_value(&p, "model");
+    const struct command *command = command_find(argv[0] + 1);
+    if (command && command_check_needs(shell, command->needs, err) < 0) return -1; // may load
+    engine_provenance(shell->engine, STALE_MEASURED, &c->from);
+    const char *model = provenance_value(&c->from, "model");
+    c->shell = shell;
     c->model = xstrdup(model ? model : "");
-    c->state = provenance_state(&p);
-    provenance_release(&p);
+    c->state = provenance_state(&c->from);
     const int found = c->again ? 0 : look(c, err);
     if (found > 0)
         sinks_notice(shell->sinks, "'%s' has this already: it stays as it is (--again)", c->file);
@@ -331,6 +348,11 @@ static int run_and_keep(struct collecting *c, struct shell *shell, int argc, cha
     sinks_add(shell->sinks, (struct sink){ take_table, c });
     const int status = run_command(shell, argc, argv, err);
     shell->sinks->count = sinks;
+    if (status == 0 && c->changed)
+        return err_set(err,
+                       "nothing is kept: the command changed what its tables come from (%s); load "
+                       "and /set before /collect",
+                       c->change.text);
     return status < 0 ? -1 : keep(c, shell, err);
 }
 
@@ -345,6 +367,7 @@ static int collect_run(struct shell *shell, int argc, char **argv, struct err *e
         csv_release(&c.shown[i].table);
     }
     free(c.shown);
+    provenance_release(&c.from);
     free(c.model);
     free(c.state);
     return status;
@@ -359,9 +382,10 @@ const struct command command_collect = {
         "provenance.state (adapter, settings that change numbers) are added; if the file has rows\n"
         "with all these values of the same model and state, nothing is run (--again runs it and\n"
         "replaces rows with these values): a script that was interrupted goes on where it was.\n"
-        "Rows of another state stay, those that do not say are replaced. CELL is ROW, ROW:COLUMN "
-        "or TABLE:ROW:COLUMN, names or patterns as the\n"
-        "command shows them; without COLUMN the second one. TABLE takes all its rows.\n"
+        "Rows of another state stay, rows without these columns are replaced. The conversation\n"
+        "does not count: where COMMAND measures it, say in NAME=VALUE which one it is.\n"
+        "CELL is ROW, ROW:COLUMN or TABLE:ROW:COLUMN, names or patterns as the command shows\n"
+        "them; without COLUMN the second one. TABLE takes all its rows.\n"
         "    /collect keep.csv keep=0.25 \"far=@Hellinger distance, mean\" : /compare off | "
         "prune.keep=0.25 --data questions.json\n"
         "    /collect layers.csv model=aligned norms.layers : /norms --data questions.json\n"

@@ -40,6 +40,15 @@ lines "/load $llava" "/image $scene" "What is this?" "/collect $work/unsaid.csv 
 check "measured, and a name refused" '[inputs, .] | [(map(select(.event=="table" and .name=="norms.layers")) | length), (map(select(.event=="done").ok) | last)] | tostring' '[1,false]'
 same "in its place" "$(wc -l <"$work/unsaid.csv") $(head -1 "$work/unsaid.csv")" "2 run,score,provenance.model,provenance.state"
 
+# A command that changes what its numbers come from: its row would say another state than theirs.
+printf '/set prune.score uniform\n/norms\n' >"$work/changes.vlmsh"
+printf '/set screen.live off\n/norms\n' >"$work/same.vlmsh"
+lines "/load $llava" "/image $scene" "What is this?" "/collect $work/changes.csv run=a norms.layers : /run $work/changes.vlmsh" \
+    "/reset prune.score" "/collect $work/same.csv run=a norms.layers : /run $work/same.vlmsh"
+check_has "refused" 'select(.event=="error").message' "nothing is kept: the command changed what its tables come from (prune.score is off there, uniform now)"
+[ ! -e "$work/changes.csv" ] || fail "a refused row is not written"
+[ -e "$work/same.csv" ] || fail "settings that change no number do not count"
+
 # The rows of a table; what was measured anew takes the place of the former.
 layers=$work/layers.csv
 lines "/load $llava" "/image $scene" "What is this?" \
