@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,7 +24,7 @@ static int standard_of(const char *path)
 }
 
 // Something that is there and no plain file cannot be put in place by a rename.
-static bool is_special(const char *path)
+bool file_out_special(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && (!S_ISREG(st.st_mode) || standard_of(path) >= 0);
@@ -69,7 +68,7 @@ static char *part_of(const char *path)
 
 FILE *file_out_open(const char *path, struct err *err)
 {
-    char *part = is_special(path) ? xstrdup(path) : part_of(path);
+    char *part = file_out_special(path) ? xstrdup(path) : part_of(path);
     const int standard = standard_of(path);
     FILE *f = standard < 0 ? open_part(part) : open_standard(standard);
     if (!f && errno == ENXIO)
@@ -82,7 +81,7 @@ FILE *file_out_open(const char *path, struct err *err)
 
 int file_out_close(FILE *f, const char *path, struct err *err)
 {
-    char *part = is_special(path) ? NULL : part_of(path), *target = target_of(path);
+    char *part = file_out_special(path) ? NULL : part_of(path), *target = target_of(path);
     errno = 0; // an earlier write's is lost
     int status = ferror(f) || fflush(f) ? -1 : 0, why = errno;
     if (fclose(f) && status == 0) status = -1, why = errno;
@@ -98,7 +97,7 @@ int file_out_close(FILE *f, const char *path, struct err *err)
 
 void file_out_abandon(FILE *f, const char *path)
 {
-    char *part = is_special(path) ? NULL : part_of(path);
+    char *part = file_out_special(path) ? NULL : part_of(path);
     fclose(f);
     if (part) unlink(part);
     free(part);

@@ -12,12 +12,15 @@
 #ifndef CORE_FILE_OUT_H
 #define CORE_FILE_OUT_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "core/err.h"
 
 FILE *file_out_open(const char *path, struct err *err);
 int file_out_close(FILE *f, const char *path, struct err *err);
+// Is something there that is no plain file of its own?
+bool file_out_special(const char *path);
 void file_out_abandon(FILE *f, const char *path); // what was there stays
 // All of it at once.
 int file_out_write(const char *path, const void *bytes, size_t size, struct err *err);

@@ -1,6 +1,7 @@
 // core/probes/results.c -- tables and maps, their means over samples, how they are written.
 #include "core/probes/results.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -267,8 +268,11 @@ static void take_table(struct results *to, const struct results_mean *m, size_t 
     for (size_t i = 0; i < mean->row_count; i++) {
         double *v = add_row(t, xstrdup(mean->rows[i].key));
         for (int c = 0; c + 1 < mean->column_count; c++)
-            v[c] = deviation ? sqrt(squares->rows[i].value[c] / count->rows[i].value[c])
-                             : mean->rows[i].value[c];
+            v[c] = deviation
+                       ? tally_std(&(struct tally){ (int64_t)or_nothing(count->rows[i].value[c]),
+                                                    mean->rows[i].value[c],
+                                                    squares->rows[i].value[c] })
+                       : mean->rows[i].value[c];
     }
 }
 
@@ -391,34 +395,74 @@ static char *part_path(const char *path, const char *name, int number)
     return part;
 }
 
-static int write_part(const struct results *r, size_t at, const char *path,
-                      const struct sinks *sinks, struct err *err)
+struct part {
+    const char *name; // of its table, or "maps"
+    char *path;
+    FILE *file; // NULL: not open
+};
+
+static void name_part(struct part *p, const struct results *r, size_t at, const char *path)
 {
     const struct result_table *t = at < r->table_count ? r->tables[at] : NULL;
     const bool single = r->table_count + (r->map_count > 0) == 1;
-    struct buf b = { 0 };
     int number = 1;
     for (size_t i = 0; t && i < at; i++) number += !strcmp(r->tables[i]->name, t->name);
-    char *part = single ? xstrdup(path) : part_path(path, t ? t->name : "maps", number);
-    if (t)
-        table_csv(t, &b);
+    p->name = t ? t->name : "maps";
+    p->path = single ? xstrdup(path) : part_path(path, p->name, number);
+}
+
+// All of it reaches the disk, and nothing is in place yet.
+static int write_part(struct part *p, const struct results *r, size_t at, struct err *err)
+{
+    struct buf b = { 0 };
+    if (!(p->file = file_out_open(p->path, err))) return -1;
+    if (at < r->table_count)
+        table_csv(r->tables[at], &b);
     else
         maps_csv(r, &b);
-    const int status = file_out_write(part, b.data, b.length, err);
-    if (status == 0) sinks_notice(sinks, "%s written to '%s'", t ? t->name : "maps", part);
-    free(part);
+    errno = 0;
+    const bool good = fwrite(b.data, 1, b.length, p->file) == b.length && fflush(p->file) == 0;
     buf_release(&b);
+    return good ? 0 : err_set(err, "cannot write '%s': %s", p->path, strerror(errno));
+}
+
+static int put_part(struct part *p, const struct sinks *sinks, struct err *err)
+{
+    const int status = file_out_close(p->file, p->path, err);
+    p->file = NULL;
+    if (status == 0) sinks_notice(sinks, "%s written to '%s'", p->name, p->path);
+    return status;
+}
+
+// All are written before the first is put in place: none is new beside others of an earlier time.
+static int write_parts(struct part *parts, size_t count, const struct results *r,
+                       const struct sinks *sinks, struct err *err)
+{
+    int status = 0;
+    for (size_t i = 0; i < count && status == 0; i++) status = write_part(&parts[i], r, i, err);
+    for (size_t i = 0; i < count && status == 0; i++) status = put_part(&parts[i], sinks, err);
     return status;
 }
 
 int results_write_csv(const struct results *r, const char *path, const struct sinks *sinks,
                       struct err *err)
 {
-    const size_t parts = r->table_count + (r->map_count > 0);
-    if (!parts) sinks_notice(sinks, "there is no table: '%s' is not written", path);
-    for (size_t i = 0; i < parts; i++)
-        if (write_part(r, i, path, sinks, err) < 0) return -1;
-    return 0;
+    const size_t count = r->table_count + (r->map_count > 0);
+    if (!count) sinks_notice(sinks, "there is no table: '%s' is not written", path);
+    if (count > 1 && file_out_special(path))
+        return err_set(err,
+                       "'%s' is no plain file, and %zu tables need one each: name a file, "
+                       "FILE-TABLE.csv are written",
+                       path, count);
+    struct part *parts = xcalloc(count + 1, sizeof *parts);
+    for (size_t i = 0; i < count; i++) name_part(&parts[i], r, i, path);
+    const int status = write_parts(parts, count, r, sinks, err);
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].file) file_out_abandon(parts[i].file, parts[i].path);
+        free(parts[i].path);
+    }
+    free(parts);
+    return status;
 }
 
 struct event_heatmap results_heatmap(const struct result_map *m)

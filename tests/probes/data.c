@@ -108,6 +108,22 @@ static void tables_are_files(void **state)
         assert_non_null(strstr(told.data, files[i]));
     snprintf(path, sizeof path, "%s/no/x.csv", folder);
     assert_int_equal(results_write_csv(&r, path, &sinks, &err), -1);
+    // One cannot be written: none is, and what was there stays.
+    r.tables[0]->rows[0].value[0] = 7;
+    snprintf(path, sizeof path, "%s/many-b_two.csv.part", folder);
+    assert_int_equal(mkdir(path, 0777), 0);
+    snprintf(path, sizeof path, "%s/many.csv", folder);
+    assert_int_equal(results_write_csv(&r, path, &sinks, &err), -1);
+    check_csv("many-a.one.csv", "layer,x, y", "0,0.5");
+    snprintf(path, sizeof path, "%s/many-a.one.csv.part", folder);
+    assert_int_equal(access(path, F_OK), -1);
+    // Several do not fit into what is no plain file, nor beside it.
+    snprintf(path, sizeof path, "%s/pipe", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(results_write_csv(&r, path, &sinks, &err), -1);
+    assert_non_null(strstr(err.text, "is no plain file, and 4 tables need one each"));
+    snprintf(path, sizeof path, "%s/pipe-a.one.csv", folder);
+    assert_int_equal(access(path, F_OK), -1);
     buf_release(&told);
     results_release(&r);
 }
