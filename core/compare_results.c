@@ -174,10 +174,12 @@ static void put_totals(struct result_table *t, const struct compared_data *d)
     const struct evaluation_total *x = evaluation_main(&d->evaluation[0]);
     // Where B could not score some, another metric may have most of its questions.
     const struct evaluation_total *y = x ? evaluation_of(&d->evaluation[1], x->metric) : NULL;
-    put_both(t, x ? x->metric->name : "score", x ? x->tally.mean : NAN, y ? y->tally.mean : NAN);
+    put_both(t, x ? x->metric->name : "score", x ? x->tally.scores.mean : NAN,
+             y ? y->tally.scores.mean : NAN);
     put_both(t, "95% low", x ? x->low : NAN, y ? y->low : NAN);
     put_both(t, "95% high", x ? x->high : NAN, y ? y->high : NAN);
-    put_both(t, "questions", x ? (double)x->tally.n : 0, y ? (double)y->tally.n : 0);
+    put_both(t, "questions", x ? (double)x->tally.scores.count : 0,
+             y ? (double)y->tally.scores.count : 0);
     put_both(t, "samples skipped", (double)d->evaluation[0].skipped,
              (double)d->evaluation[1].skipped);
 }

@@ -37,14 +37,16 @@ static int score(const struct metric_case *c, struct metric_outcome *o, struct e
 
 static int summary(const struct metric_tally *t, struct metric_number *to)
 {
-    const struct metric_tally plain = {
-        .n = t->n, .mean = t->n ? (double)t->classes[PLAIN_RIGHT] / (double)t->n : NAN
-    };
+    const struct metric_tally plain = { .scores.count = t->scores.count,
+                                        .scores.mean = t->scores.count
+                                                           ? (double)t->classes[PLAIN_RIGHT] /
+                                                                 (double)t->scores.count
+                                                           : NAN };
     const struct metric share = { .share = true };
     double low, high;
     metric_interval(&share, &plain, &low, &high);
-    to[0] = (struct metric_number){ "acc_norm", t->mean };
-    to[1] = (struct metric_number){ "acc", plain.mean };
+    to[0] = (struct metric_number){ "acc_norm", t->scores.mean };
+    to[1] = (struct metric_number){ "acc", plain.scores.mean };
     to[2] = (struct metric_number){ "acc low", low };
     to[3] = (struct metric_number){ "acc high", high };
     return 4;

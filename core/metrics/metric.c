@@ -42,20 +42,13 @@ bool metric_better(const struct metric *m, double a, double b)
 
 void metric_tally_add(struct metric_tally *t, const struct metric_outcome *o)
 {
-    const double before = o->score - t->mean;
-    t->n++;
-    t->mean += before / (double)t->n;
-    t->squares += before * (o->score - t->mean);
+    tally_add(&t->scores, o->score);
     if (o->class >= 0 && o->class < METRIC_CLASSES) t->classes[o->class]++;
 }
 
 void metric_tally_merge(struct metric_tally *t, const struct metric_tally *other)
 {
-    const double n = (double)t->n, m = (double)other->n, apart = other->mean - t->mean;
-    if (!other->n) return;
-    t->n += other->n;
-    t->mean += apart * m / (n + m);
-    t->squares += other->squares + apart * apart * n * m / (n + m);
+    tally_merge(&t->scores, &other->scores);
     for (int i = 0; i < METRIC_CLASSES; i++) t->classes[i] += other->classes[i];
 }
 
@@ -74,11 +67,11 @@ static void wilson(double share, double n, double *low, double *high)
 void metric_interval(const struct metric *m, const struct metric_tally *t, double *low,
                      double *high)
 {
-    const double n = (double)t->n;
+    const double n = (double)t->scores.count;
     *low = *high = NAN;
-    if (m->share && t->n) wilson(fmin(1, fmax(0, t->mean)), n, low, high);
-    if (m->share || t->n < 2) return;
-    const double half = z * sqrt(t->squares / (n - 1) / n);
-    *low = fmax(0, t->mean - half); // no score is negative
-    *high = t->mean + half;
+    if (m->share && t->scores.count) wilson(fmin(1, fmax(0, t->scores.mean)), n, low, high);
+    if (m->share || t->scores.count < 2) return;
+    const double half = z * sqrt(t->scores.squares / (n - 1) / n);
+    *low = fmax(0, t->scores.mean - half); // no score is negative
+    *high = t->scores.mean + half;
 }

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "core/tally.h"
 
 // What the metric needs from the model.
 enum metric_way {
@@ -49,8 +50,8 @@ struct metric_outcome {
 
 // Sums over what was scored; zero-initialised is empty.
 struct metric_tally {
-    int64_t n, classes[METRIC_CLASSES];
-    double mean, squares; // of the scores; sum of squared distances from the mean (Welford)
+    struct tally scores;
+    int64_t classes[METRIC_CLASSES];
 };
 
 struct metric_number {

@@ -49,7 +49,7 @@ static int summary(const struct metric_tally *t, struct metric_number *to)
     to[0] = (struct metric_number){ "precision", ratio(k[TRUE_YES], said_yes) };
     to[1] = (struct metric_number){ "recall", ratio(k[TRUE_YES], is_yes) };
     to[2] = (struct metric_number){ "F1", ratio(2 * k[TRUE_YES], said_yes + is_yes) };
-    to[3] = (struct metric_number){ "share of yes", ratio(said_yes, t->n) };
+    to[3] = (struct metric_number){ "share of yes", ratio(said_yes, t->scores.count) };
     to[4] = (struct metric_number){ "no yes/no", (double)(k[NONE_FOR_YES] + k[NONE_FOR_NO]) };
     return 5;
 }

@@ -183,7 +183,7 @@ static void skip(struct evaluating *v, const struct sample *s, const struct ques
 
 // Scores the case; 1 when it was skipped.
 static int note(struct evaluating *v, const struct sample *s, const struct question *q,
-                const struct metric *m, struct metric_case *mc)
+                const struct metric *m, struct metric_case *mc, bool full)
 {
     struct metric_outcome o;
     struct err err;
@@ -203,6 +203,8 @@ static int note(struct evaluating *v, const struct sample *s, const struct quest
     told.reference = q->reference_count ? q->references[0] : "";
     told.score = o.score;
     told.class = o.class;
+    told.full = full;
+    v->e->full += full;
     tell(v, &told);
     free(id);
     free(o.found);
@@ -322,7 +324,7 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
         v->stopped = true;
     } else {
         mc->answer = answer.text;
-        status = note(v, s, q, m, mc);
+        status = note(v, s, q, m, mc, answer.answer.full);
     }
     free(answer.text);
     ids_release(&answer.ids);
@@ -390,7 +392,7 @@ static int rank(struct evaluating *v, const struct sample *s, const struct quest
     else if (v->passes.cancelled)
         v->stopped = true;
     else
-        status = note(v, s, q, m, mc);
+        status = note(v, s, q, m, mc, false);
     free(texts);
     free(lengths);
     free(loglik);
@@ -416,7 +418,7 @@ static int lose(struct evaluating *v, const struct sample *s, const struct metri
     else if (v->passes.cancelled)
         v->stopped = true;
     else
-        status = note(v, s, &q, m, &mc);
+        status = note(v, s, &q, m, &mc, false);
     question_release(&q);
     return status;
 }

@@ -7,7 +7,7 @@
 //   struct evaluation e;
 //   if (evaluate_run(&request, &e, &err) < 0) ...          // nothing could be scored, or a failure
 //   const struct evaluation_total *t = evaluation_main(&e);
-//   ... t->metric->name, t->tally.mean, t->low, t->high ...
+//   ... t->metric->name, t->tally.scores.mean, t->low, t->high ...
 //   evaluation_release(&e);
 //
 // Every question of a sample that has an answer in the data is asked, after the true former turns,
@@ -40,6 +40,7 @@ struct evaluated {
     double score;                // NaN when skipped
     const char *skipped;         // why it could not be scored; NULL: it was
     int class;                   // of the metric's own cases, -1
+    bool full;                   // the answer was cut off by the end of the context
     int64_t done, count;         // samples gone through with this one, and all
 };
 
@@ -93,6 +94,7 @@ struct evaluation {
     size_t total_count;
     int64_t samples, skipped; // gone through; of them with something that could not be scored
     char *why;                // the first of those, NULL
+    int64_t full;             // answers that the end of the context cut off
     bool cancelled;           // the totals are of what was scored until then
     struct names kinds;       // owner of the names
 };

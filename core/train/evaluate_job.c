@@ -121,16 +121,18 @@ static void note_skipped(struct running *r, const cJSON *line, int64_t done)
     if (!r->e->why && cJSON_IsString(why)) r->e->why = xstrdup(why->valuestring);
 }
 
-// {"done", "metric", "kind", "score", "class"}, or {"done", "skipped": why}.
+// {"done", "metric", "kind", "score", "class", "full" if it is}, or {"done", "skipped": why}.
 static void note_line(struct running *r, const cJSON *line, int64_t done)
 {
     const cJSON *metric = json_get(line, "metric"), *kind = json_get(line, "kind"),
                 *score = json_get(line, "score"), *class = json_get(line, "class");
     const struct metric *m = cJSON_IsString(metric) ? metric_find(metric->valuestring) : NULL;
-    if (m && cJSON_IsString(kind) && cJSON_IsNumber(score) && cJSON_IsNumber(class))
+    if (m && cJSON_IsString(kind) && cJSON_IsNumber(score) && cJSON_IsNumber(class)) {
         evaluation_note(r->e, m, kind->valuestring, score->valuedouble, class->valueint);
-    else
+        r->e->full += cJSON_IsTrue(json_get(line, "full"));
+    } else {
         note_skipped(r, line, done);
+    }
 }
 
 static int64_t done_of(const cJSON *line)
@@ -191,6 +193,7 @@ static int write_state(struct running *r, const struct evaluated *e)
         cJSON_AddStringToObject(line, "kind", e->kind);
         cJSON_AddNumberToObject(line, "score", e->score);
         cJSON_AddNumberToObject(line, "class", e->class);
+        if (e->full) cJSON_AddTrueToObject(line, "full");
     }
     char *text = cJSON_PrintUnformatted(line);
     cJSON_Delete(line);

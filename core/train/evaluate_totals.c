@@ -45,7 +45,8 @@ static void finish_total(struct evaluation_total *t)
 static int compare_totals(const void *a, const void *b)
 {
     const struct evaluation_total *x = a, *y = b;
-    if (x->tally.n != y->tally.n) return x->tally.n > y->tally.n ? -1 : 1;
+    if (x->tally.scores.count != y->tally.scores.count)
+        return x->tally.scores.count > y->tally.scores.count ? -1 : 1;
     return evaluate_metric_number(x->metric) - evaluate_metric_number(y->metric);
 }
 
@@ -100,9 +101,9 @@ static char *number_text(double x)
 
 static char *total_text(const struct evaluation_total *t)
 {
-    const long long n = (long long)t->tally.n;
-    if (isnan(t->low)) return xasprintf("%.4f, n %lld", t->tally.mean, n);
-    return xasprintf("%.4f (95%%: %.4f to %.4f), n %lld", t->tally.mean, t->low, t->high, n);
+    const long long n = (long long)t->tally.scores.count;
+    if (isnan(t->low)) return xasprintf("%.4f, n %lld", t->tally.scores.mean, n);
+    return xasprintf("%.4f (95%%: %.4f to %.4f), n %lld", t->tally.scores.mean, t->low, t->high, n);
 }
 
 struct telling {
@@ -121,10 +122,10 @@ static void put_main(const struct telling *to, const struct evaluation_total *t)
 {
     put(to, "metric", xstrdup(t->metric->name));
     put(to, "rule", xstrdup(t->metric->rule));
-    put(to, "score", xasprintf("%.6g", t->tally.mean));
+    put(to, "score", xasprintf("%.6g", t->tally.scores.mean));
     put(to, "low", isnan(t->low) ? xstrdup("-") : xasprintf("%.6g", t->low));
     put(to, "high", isnan(t->high) ? xstrdup("-") : xasprintf("%.6g", t->high));
-    put(to, "n", xasprintf("%lld", (long long)t->tally.n));
+    put(to, "n", xasprintf("%lld", (long long)t->tally.scores.count));
     for (int i = 0; i < t->number_count; i++)
         put(to, t->numbers[i].name, number_text(t->numbers[i].value));
 }
@@ -151,6 +152,9 @@ void evaluation_tell(const struct evaluation *e,
             free(key);
         }
     }
+    if (e->full)
+        put(&to, "cut off",
+            xasprintf("%lld answers reached the end of the context (ctx.max)", (long long)e->full));
     if (e->skipped)
         put(&to, "skipped",
             xasprintf("%lld of %lld samples, the first: %s", (long long)e->skipped,

@@ -58,7 +58,7 @@ static int take_score(const struct sft *t, const struct evaluation *e, double *s
 {
     const struct evaluation_total *total = evaluation_of(e, t->metric);
     if (total) {
-        *score = total->tally.mean;
+        *score = total->tally.scores.mean;
         return 0;
     }
     return err_set(err, "no sample kept apart could be scored by %s%s%s", t->metric->name,

@@ -118,4 +118,8 @@ cp "$work/events" "$work/resumed"
 tiny "/set sample.max_tokens 120" "/eval $work/world/odd.json --limit 12 --here"
 same "the same as in one go" "$(jq -c 'select(.event=="table").rows' "$work/resumed")" \
     "$(jq -c 'select(.event=="table").rows' "$work/events")"
+# Answers that the end of the context cut off are counted.
+tiny "/set sample.max_tokens 30" "/set ctx.max 100" "/eval $work/world/yesno.json --limit 3" "/wait" "/eval show" "/eval $work/world/yesno.json --limit 3 --here"
+same "cut off" "$(value "cut off")" $'3 answers reached the end of the context (ctx.max)\n3 answers reached the end of the context (ctx.max)'
+
 finish

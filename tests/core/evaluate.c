@@ -161,7 +161,7 @@ static void test_answers(void **state)
         free(text);
     }
     assert_int_equal(f.e.total_count, 1);
-    assert_int_equal(evaluation_main(&f.e)->tally.n, 6);
+    assert_int_equal(evaluation_main(&f.e)->tally.scores.count, 6);
     assert_int_equal(f.e.samples, 5);
     close_model(&f);
 }
@@ -186,10 +186,10 @@ static void test_scores(void **state)
         assert_true(f.scores[0] == 1 && f.scores[1] == 0);
         assert_int_equal(f.e.total_count, 3);
         assert_null(f.e.totals[0].kind);
-        assert_true(f.e.totals[0].tally.mean == 0.5);
+        assert_true(f.e.totals[0].tally.scores.mean == 0.5);
         assert_true(f.e.totals[0].low > 0.09 && f.e.totals[0].high < 0.91);
         assert_string_equal(f.e.totals[2].kind, "other");
-        assert_true(f.e.totals[2].tally.mean == 0);
+        assert_true(f.e.totals[2].tally.scores.mean == 0);
     }
     // Only one kind, only one sample, only those named.
     const char *const kinds[] = { "other" };
@@ -280,7 +280,7 @@ static void test_stop(void **state)
         assert_int_equal(run(&f, names[i], data), 0);
         assert_true(f.e.cancelled);
         assert_int_equal(f.count, 2);
-        assert_int_equal(evaluation_main(&f.e)->tally.n, 2);
+        assert_int_equal(evaluation_main(&f.e)->tally.scores.count, 2);
         f.stop_after = 0;
         f.request.cancel = &cancel;
         assert_int_equal(run(&f, names[i], data), 0);
@@ -322,8 +322,8 @@ static void test_loss(void **state)
     const struct evaluation_total *t = evaluation_main(&f.e);
     assert_string_equal(t->metric->name, "loss");
     assert_true(f.scores[0] == a && f.scores[1] == b);
-    assert_true(fabs(t->tally.mean - (a + b) / 2) < 1e-12);
-    assert_true(t->low < t->tally.mean && t->high > t->tally.mean);
+    assert_true(fabs(t->tally.scores.mean - (a + b) / 2) < 1e-12);
+    assert_true(t->low < t->tally.scores.mean && t->high > t->tally.scores.mean);
     close_model(&f);
     // The same whether a picture was encoded for this sample or the one before.
     open_model(&f, "tests/goldens/llava-1.5");

@@ -358,11 +358,11 @@ static void test_intervals(void **state)
     metric_interval(&mean, &wide, &low, &high);
     assert_true(low == 0 && high > 1.4);
     metric_tally_merge(&rest, &one);
-    close_to(rest.mean, t.mean, 1e-12);
-    close_to(rest.squares, t.squares, 1e-12);
+    close_to(rest.scores.mean, t.scores.mean, 1e-12);
+    close_to(rest.scores.squares, t.scores.squares, 1e-12);
     assert_int_equal(rest.classes[1], 2);
     metric_tally_merge(&one, &(struct metric_tally){ 0 });
-    assert_int_equal(one.n, 1);
+    assert_int_equal(one.scores.count, 1);
 }
 
 // 3 right yes, 1 wrong yes, 2 right no, 1 wrong no, 2 that say neither (one should be yes).
@@ -385,7 +385,7 @@ static void test_yesno_summary(void **state)
         metric_tally_add(&t, &o);
         free(o.found);
     }
-    close_to(t.mean, 5.0 / 9, 1e-12);
+    close_to(t.scores.mean, 5.0 / 9, 1e-12);
     assert_int_equal(m->summary(&t, n), 5);
     close_to(n[0].value, 3.0 / 4, 1e-12); // precision
     close_to(n[1].value, 3.0 / 5, 1e-12); // recall
