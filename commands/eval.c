@@ -137,8 +137,7 @@ static int check_wrong(const struct shell *shell, int64_t job, struct err *err)
         if (!strcmp(results[i].key, "metric")) m = metric_find(results[i].value);
     job_results_free(results, count);
     if (!m || !m->smaller) return 0;
-    return err_set(err,
-                   "%s is scored by %s, by which no answer is right or wrong: leave --wrong away",
+    return err_set(err, "%s is scored by %s, by which no answer is right or wrong: omit --wrong",
                    job_words(job, words), m->name);
 }
 

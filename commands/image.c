@@ -1,5 +1,6 @@
 // commands/image.c -- /image and /images: pictures for the next message, and all so far.
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "commands/command.h"
@@ -68,15 +69,18 @@ static void tell_attached(const struct shell *shell)
     const struct conversation *c = engine_conversation(shell->engine);
     const struct picture *p = &c->pictures[c->picture_count - 1];
     struct engine_context x;
-    if (engine_model(shell->engine) && engine_context(shell->engine, &x, NULL) == 0)
-        sinks_notice(shell->sinks,
-                     "attached %s: %" PRId64 " x %" PRId64 " pixels, %" PRId64
-                     " visual tokens; %" PRId64 " of %" PRId64 " tokens left",
-                     picture_name(p), p->image.width, p->image.height, p->tokens,
-                     x.limit - x.text - x.visual - x.waiting_visual, x.limit);
-    else
-        sinks_notice(shell->sinks, "attached %s: %" PRId64 " x %" PRId64 " pixels", picture_name(p),
-                     p->image.width, p->image.height);
+    char cost[80] = "", end[80] = "";
+    if (engine_model(shell->engine) && engine_context(shell->engine, &x, NULL) == 0) {
+        const int64_t left = x.limit - x.text - x.visual - x.waiting_visual;
+        snprintf(cost, sizeof cost, ", %" PRId64 " visual tokens; %" PRId64, p->tokens,
+                 left < 0 ? -left : left);
+        snprintf(end, sizeof end,
+                 left < 0 ? " tokens too many for a context of %" PRId64
+                          : " of %" PRId64 " tokens left",
+                 x.limit);
+    }
+    sinks_notice(shell->sinks, "attached %s: %" PRId64 " x %" PRId64 " pixels%s%s", picture_name(p),
+                 p->image.width, p->image.height, cost, end);
 }
 
 static int image_run(struct shell *shell, int argc, char **argv, struct err *err)

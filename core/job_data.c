@@ -19,8 +19,8 @@ static int check_provenance(const cJSON *line, const struct provenance *now, str
     provenance_release(&there);
     if (!other) return 0;
     return err_set(err,
-                   "what the job computes with has changed since it began: %s; bring the former "
-                   "back, or start another job",
+                   "what the job computes with has changed since it began: %s; restore the old "
+                   "state, or start another job",
                    why.text);
 }
 
@@ -30,8 +30,8 @@ static int check_hash(const char *data, const char *was, struct err *err)
     if (hash_file(data, is, err) < 0) return -1;
     if (!strcmp(was, is)) return 0;
     return err_set(err,
-                   "the data '%s' has changed since the job began (its SHA-256 differs); bring "
-                   "the former back, or start another job",
+                   "the data '%s' has changed since the job began (its SHA-256 differs); restore "
+                   "the old one, or start another job",
                    data);
 }
 

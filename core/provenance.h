@@ -3,10 +3,11 @@
 //
 //   const struct provenance_env env = { model, adapter, backend, settings };
 //   struct provenance now, then;
-//   provenance_of(&now, &env, STALE_NEXT);            // of answers; STALE_MEASURED: of
-//   measurements provenance_put(&now, line);                       // into an object of JSON, as
-//   "provenance" if (provenance_get(&then, line) && provenance_same(&then, &now, &err) < 0) ...  //
-//   err: what differs provenance_release(&now);
+//   provenance_of(&now, &env, STALE_NEXT); // of answers; of measurements: STALE_MEASURED
+//   provenance_put(&now, line);            // into an object of JSON, as "provenance"
+//
+//   if (provenance_get(&then, line) && provenance_same(&then, &now, &err) < 0) ...
+//   provenance_release(&now);
 //
 // Which settings count is said by their rows (`stale`), but for those of methods that are off. What
 // has its default is left out. What is called "auto" is noted as what it comes to on this machine,

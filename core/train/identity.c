@@ -80,8 +80,8 @@ static bool differ(const char *was, const char *is)
 static int file_differs(const char *what, struct err *err)
 {
     return err_set(err,
-                   "%s has changed since the run began (its SHA-256 differs); bring the former "
-                   "back, or train into another folder",
+                   "%s has changed since the run began (its SHA-256 differs); restore the old "
+                   "one, or train into another folder",
                    what);
 }
 
@@ -103,6 +103,6 @@ int identity_same(const struct identity *was, const struct identity *is, struct 
                             "train into another folder");
     if (differ(was->pictures, is->pictures))
         return err_set(err, "a picture of the data has other content than when the run began; "
-                            "bring the former back, or train into another folder");
+                            "restore the old one, or train into another folder");
     return 0;
 }

@@ -30,6 +30,10 @@ for name in cut.png WebP x.txt none.png "text only"; do
     check_has "message on $name" 'select(.event == "error").message' "$name"
 done
 
+# More than the context has room for is told as that.
+lines "/load $llava" '/set ctx.max 1' "/image $scene"
+check_has "no room" 'select(.event == "notice").text' "25 visual tokens; 24 tokens too many for a context of 1"
+
 vlmsh --json -c "/load $llava" -c '/image -' -c '/images' <$scene >"$work/events"
 check "standard input" 'select(.name == "images").rows[0] | .[1], .[5]' \
     "$(printf '%s\nstandard input' "$(python3 -c "import struct; print(struct.unpack('>I', open('$scene', 'rb').read(20)[16:20])[0])")")"
