@@ -16,6 +16,7 @@
 #include "core/conversation.h"
 #include "core/hash.h"
 #include "core/job.h"
+#include "core/provenance.h"
 #include "core/show.h"
 #include "core/train/dataset.h"
 
@@ -77,6 +78,7 @@ struct running {
     struct conversation c;
     void *sums;
     char hash[65], *state;
+    struct provenance from;     // of the sums
     int64_t next, used, broken; // samples gone through, used, left out
     struct err why;             // of the first left out
 };
@@ -92,6 +94,20 @@ static int settle(struct running *r, struct err *err)
     return adapter_obey(&r->adapter, r->job->model, r->settings, err);
 }
 
+// A file of an older version does not say.
+static int check_source(const struct running *r, const char *there, struct err *err)
+{
+    char *now = provenance_state(&r->from);
+    const bool same = !there || !strcmp(there + 1, now);
+    if (!same)
+        err_set(err,
+                "what the job computes with has changed since it began (%.200s, now %.200s): "
+                "restore the old state, or start another job",
+                there[1] ? there + 1 : "nothing set", *now ? now : "nothing set");
+    free(now);
+    return same ? 0 : -1;
+}
+
 // Goes on with what an earlier process added up; without such a file, from the beginning.
 static int resume(struct running *r, struct err *err)
 {
@@ -99,10 +115,11 @@ static int resume(struct running *r, struct err *err)
     if (!r->job->resumed || access(r->state, F_OK) < 0) return 0;
     if (calibration_open(&c, r->state, err) < 0) return -1;
     int status = calibration_fits(&c, r->job->model, err);
-    // "data" is the hash, then the place of the next sample.
+    // "data" is the hash, then the place of the next sample and what the sums come from.
     const char *place = c.data ? strchr(c.data, '@') : NULL;
     if (status == 0 && (!place || strncmp(c.data, r->hash, 64) != 0))
         status = err_set(err, "'%s' has changed since the job began: begin anew", r->o.data);
+    if (status == 0) status = check_source(r, strchr(place, ' '), err);
     void *sums = status == 0 ? r->o.kind->read(&c, err) : NULL;
     if (sums && place) {
         r->o.kind->add(r->sums, sums);
@@ -120,6 +137,8 @@ static int begin(struct running *r, struct err *err)
     if (read_options(&r->o, j->argc, j->argv, err) < 0 || hash_file(r->o.data, r->hash, err) < 0 ||
         dataset_open(&r->data, r->o.data, r->o.images, err) < 0 || settle(r, err) < 0)
         return -1;
+    const struct provenance_env env = { j->model, r->adapter, j->backend, r->settings };
+    provenance_of_job(&r->from, &env);
     r->state = xasprintf("%s/sums.safetensors", j->state);
     r->sums = r->o.kind->start(j->model);
     conversation_set_model(&r->c, j->model);
@@ -133,17 +152,20 @@ static void end(struct running *r)
     if (r->sums) r->o.kind->release(r->sums);
     dataset_close(&r->data);
     settings_free(r->settings);
+    provenance_release(&r->from);
     free(r->state);
 }
 
 static int write_sums(struct running *r, bool whole, struct err *err)
 {
-    char *place = xasprintf("%s@%lld", r->hash, (long long)r->next);
+    char *from = provenance_state(&r->from);
+    char *place = xasprintf("%s@%lld %s", r->hash, (long long)r->next, from);
     const struct calibration_source source = { .model = r->job->model->checkpoint->fingerprint,
                                                .data = whole ? r->hash : place,
                                                .count = r->used };
     int status = r->o.kind->write(r->sums, &source, whole ? r->o.out : r->state, err);
     free(place);
+    free(from);
     return status;
 }
 
