@@ -218,7 +218,7 @@ static int write_state(const char *folder, const struct params *p, const struct 
     char *path = xasprintf("%s/state.safetensors", folder);
     struct safetensors_writer *w = safetensors_writer_new(path);
     put_metadata(w, "step", "%lld", (long long)at->step);
-    put_metadata(w, "best", "%a", at->best);
+    put_metadata(w, "best_value", "%a", at->best);
     put_metadata(w, "best_loss", "%a", at->best_loss);
     put_metadata(w, "best_step", "%lld", (long long)at->best_step);
     struct identity copy = *id;
@@ -280,7 +280,7 @@ static int check_identity(struct safetensors *f, const struct identity *id, stru
 
 static int read_place(const struct safetensors *f, struct save_place *at, struct err *err)
 {
-    const char *step = safetensors_metadata(f, "step"), *best = safetensors_metadata(f, "best");
+    const char *step = safetensors_metadata(f, "step"), *best = safetensors_metadata(f, "best_value");
     const char *best_step = safetensors_metadata(f, "best_step");
     const char *best_loss = safetensors_metadata(f, "best_loss");
     if (!step || !best || !best_step || !best_loss) return err_set(err, "'%s' is damaged", f->path);

@@ -21,7 +21,7 @@
 
 struct save_place {
     int64_t step;      // steps done
-    double best;       // validation loss, or a score turned round where more is better
+    double best;       // score of the validation, without a metric its loss
     double best_loss;  // of that validation: decides between equal scores
     int64_t best_step; // -1: none yet
 };

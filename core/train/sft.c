@@ -56,13 +56,7 @@ void sft_plan_steps(struct sft *t)
     if (t->steps < 1) t->steps = 1;
     t->order = xreallocarray(NULL, (size_t)t->train.count + 1, sizeof *t->order);
     t->epoch = -1;
-    t->place = (struct save_place){ .best = INFINITY, .best_loss = INFINITY, .best_step = -1 };
-}
-
-// The best validation as it is told.
-static double best_value(const struct sft *t)
-{
-    return t->metric && !t->metric->smaller ? -t->place.best : t->place.best;
+    t->place = (struct save_place){ .best_step = -1 };
 }
 
 // The record of OUT: what the run is, and with `what` what came out of it.
@@ -97,7 +91,7 @@ static int record(struct sft *t, const char *what, struct err *err)
             cJSON_AddNumberToObject(r, "validation_loss", t->place.best_loss);
             if (t->metric) {
                 cJSON_AddStringToObject(r, "validation_metric", t->metric->name);
-                cJSON_AddNumberToObject(r, "validation_score", best_value(t));
+                cJSON_AddNumberToObject(r, "validation_score", t->place.best);
             }
         }
     }
@@ -199,6 +193,15 @@ static char *best_path(const struct sft *t)
     return xasprintf("%s/best.safetensors", t->out.path);
 }
 
+// Of equal scores that of the smaller loss is the better one.
+static bool is_best(const struct sft *t, double value, double loss)
+{
+    const struct save_place *p = &t->place;
+    if (p->best_step < 0) return !isnan(value);
+    if (value == p->best) return loss < p->best_loss;
+    return t->metric ? metric_better(t->metric, value, p->best) : value < p->best;
+}
+
 static int validate(struct sft *t, int64_t step, struct err *err)
 {
     double loss, score;
@@ -208,11 +211,9 @@ static int validate(struct sft *t, int64_t step, struct err *err)
     if (t->metric) {
         if (sft_score(t, &score, err) < 0) return -1;
         job_metric(t->job, "validation_score", step, score);
-        value = t->metric->smaller ? score : -score;
+        value = score;
     }
-    const bool better =
-        value < t->place.best || (value == t->place.best && loss < t->place.best_loss);
-    if (!better) return 0;
+    if (!is_best(t, value, loss)) return 0;
     char *path = best_path(t);
     int status = save_values(path, &t->params, err);
     free(path);
@@ -316,9 +317,9 @@ static int finish(struct sft *t, struct err *err)
         if (t->place.best_step >= 0) {
             job_result(j, "best step", "%lld", (long long)t->place.best_step);
             if (t->metric)
-                job_result(j, "validation score", "%.6g (%s)", best_value(t), t->metric->name);
+                job_result(j, "validation score", "%.6g (%s)", t->place.best, t->metric->name);
             else
-                job_result(j, "validation loss", "%.6g", best_value(t));
+                job_result(j, "validation loss", "%.6g", t->place.best);
         }
     }
     free(best);
