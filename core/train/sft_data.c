@@ -11,6 +11,7 @@
 
 #include "core/conversation.h"
 #include "core/hash.h"
+#include "core/kv.h"
 #include "core/train/data_check.h"
 #include "core/train/order.h"
 #include "core/train/sft_parts.h"
@@ -200,24 +201,24 @@ static int open_held(struct sft *t, struct err *err)
 // --- what must stay the same ---------------------------------------------------------------------
 
 // Settings that change what is computed; the others (how often it saves, what it computes again)
-// may change between two parts of a run.
-static bool matters(const char *key)
+// may change between two parts of a run. A validation answers greedily, as core/train/evaluate.c.
+static bool matters(const struct setting *row)
 {
-    static const char *const groups[] = { "train.", "chat.", "ctx.",   "image.", "compute.",
-                                          "norm.",  "ira.",  "prune.", "ffn.",   "adapter" };
-    if (!strcmp(key, "train.keep") || !strcmp(key, "train.save_every") ||
-        !strcmp(key, "train.checkpointing"))
-        return false;
-    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
-        if (!strncmp(key, groups[i], strlen(groups[i]))) return true;
-    return false;
+    static const char *const others[] = { "train.keep", "train.save_every", "train.checkpointing" };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp(row->key, others[i])) return false;
+    if (!strncmp(row->key, "sample.", 7)) return !strcmp(row->key, "sample.max_tokens");
+    return row->stale >= STALE_TRAINING && row->stale != STALE_MEASURED;
 }
 
 // What decides, not what it is called: `auto` is another arithmetic on another device.
 static const char *meaning_of(const struct job *j, const char *key)
 {
-    if (strcmp(key, "compute.matmul") != 0) return settings_text(j->settings, key);
-    return graph_matmul(j->backend, j->settings) == MATMUL_BF16 ? "bf16" : "f32";
+    if (!strcmp(key, "compute.matmul"))
+        return graph_matmul(j->backend, j->settings) == MATMUL_BF16 ? "bf16" : "f32";
+    if (!strcmp(key, "kv.dtype"))
+        return kv_dtype(j->backend, j->settings) == DTYPE_BF16 ? "bf16" : "f32";
+    return settings_text(j->settings, key);
 }
 
 static char *list_settings(const struct job *j, const char *but)
@@ -225,7 +226,7 @@ static char *list_settings(const struct job *j, const char *but)
     struct buf b = { 0 };
     const struct setting *row;
     for (int i = 0; (row = settings_row(i)); i++)
-        if (matters(row->key) && (!but || strcmp(row->key, but) != 0))
+        if (matters(row) && (!but || strcmp(row->key, but) != 0))
             buf_printf(&b, "%s=%s\n", row->key, meaning_of(j, row->key));
     return buf_take(&b);
 }
@@ -311,7 +312,7 @@ static int check_series(const struct sft *t, struct err *err)
         return 0;
     sft_break(t);
     return err_set(err, "a picture of the data was lost or has other content than in the runs "
-                        "before; bring the former back, or begin with another folder");
+                        "before; restore the old one, or begin with another folder");
 }
 
 int sft_data_open(struct sft *t, struct err *err)

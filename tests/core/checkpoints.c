@@ -237,6 +237,10 @@ static void test_meaning(void **state)
     train("out", false, 1, settings, JOB_STOPPED, NULL);
     settings[3] = differs;
     train("out", true, 0, settings, -1, "the run began with compute.matmul=");
+    settings[3] = "sample.max_tokens=3"; // of generated answers in a validation
+    train("out", true, 0, settings, -1, "the run began with sample.max_tokens=");
+    settings[3] = "sample.seed=7"; // which are greedy
+    train("out", true, 1, settings, JOB_STOPPED, NULL);
     settings[3] = same;
     train("out", true, 0, settings, 0, NULL);
     free(same), free(differs);
