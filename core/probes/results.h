@@ -90,8 +90,8 @@ void results_mean_take(struct results_mean *m, struct results *mean);
 // Texts, tables and notes as others see them; the maps are left to whoever has the pictures.
 void results_show(const struct results *r, const struct sinks *sinks);
 // Tables as CSV files, and what was written as notices: a single one to `path`, several to
-// PATH-TABLE.csv each, the maps together to PATH-maps.csv: all of them or none, and not where PATH is
-// no plain file.
+// PATH-TABLE.csv each, the maps together to PATH-maps.csv: all of them or none, and not where PATH
+// is no plain file.
 int results_write_csv(const struct results *r, const char *path, const struct sinks *sinks,
                       struct err *err);
 // A map as others see it; it borrows the map's values.

@@ -280,10 +280,12 @@ static int check_identity(struct safetensors *f, const struct identity *id, stru
 
 static int read_place(const struct safetensors *f, struct save_place *at, struct err *err)
 {
-    const char *step = safetensors_metadata(f, "step"), *best = safetensors_metadata(f, "best_value");
+    const char *step = safetensors_metadata(f, "step"),
+               *best = safetensors_metadata(f, "best_value");
     const char *best_step = safetensors_metadata(f, "best_step");
     const char *best_loss = safetensors_metadata(f, "best_loss");
-    if (!step || !best || !best_step || !best_loss) return err_set(err, "'%s' is damaged", f->path);
+    if (!step || !best || !best_step || !best_loss)
+        return err_set(err, "'%s' is damaged, or of an earlier version", f->path);
     at->step = strtoll(step, NULL, 10);
     at->best = strtod(best, NULL);
     at->best_loss = strtod(best_loss, NULL);
