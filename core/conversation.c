@@ -14,7 +14,7 @@
 static const char *const word_auto[] = { "auto", NULL };
 
 const struct setting ctx_settings[] = {
-    { "ctx.max", SETTING_INTEGER, 1, 1e8, "auto", "tokens", word_auto, STALE_NOTHING,
+    { "ctx.max", SETTING_INTEGER, 1, 1e8, "auto", "tokens", word_auto, STALE_NEXT,
       "Tokens a conversation may hold; auto is the smaller of the model's limit and 8192." },
     { 0 },
 };
@@ -198,7 +198,7 @@ static int64_t first_visual(const struct sequence *s)
 void conversation_stale(struct conversation *c, enum setting_stale stale)
 {
     const int64_t rows = stale == STALE_SEEN ? first_visual(&c->cached) : 0;
-    if (stale == STALE_NOTHING) return;
+    if (stale < STALE_SEEN) return;
     conversation_trim(c, rows);
     // A pass that was stopped where pruning put other rows into some layers left them empty.
     if (rows && !kv_whole(&c->kv, 0, rows)) conversation_trim(c, 0);

@@ -58,6 +58,11 @@ void engine_between(struct engine *e, void (*call)(void *self), void *self);
 int engine_lend(struct engine *e, const struct settings *s, struct method_tensors *tensors,
                 struct err *err);
 
+// What answers (STALE_NEXT) or measurements (STALE_MEASURED) come from as the engine stands
+// (core/provenance.h); release it.
+struct provenance;
+void engine_provenance(struct engine *e, enum setting_stale from, struct provenance *p);
+
 // Adapters. The setting "adapter" (folder, or none) says which one is on the model; a failed load
 // leaves the former one.
 int engine_adapter_load(struct engine *e, const char *folder, struct err *err); // read anew
