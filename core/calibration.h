@@ -21,7 +21,8 @@
 //          largest, sinks.share [L] share of tokens with phi > tau; sinks.sums [2,L,D],
 //          sinks.counts [2,2,L] (sinks, tokens)
 // and the metadata "model" (fingerprint of the weights), "data" (hash of the data set), "count"
-// (samples), "arithmetic" ("f32", "bf16"; of files that add up and differ, "mixed"). Files without metadata are read: who made them answers for them.
+// (samples), "arithmetic" ("f32", "bf16"; of files that add up and differ, "mixed"). Files without
+// metadata are read: who made them answers for them.
 #ifndef CORE_CALIBRATION_H
 #define CORE_CALIBRATION_H
 
