@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "core/file_in.h"
 #include "core/tape.h"
 #include "core/train/feed.h"
 #include "core/train/loss.h"
