@@ -17,6 +17,7 @@
 
 #include "core/conversation.h"
 #include "core/device.h"
+#include "core/file_in.h"
 #include "core/mem.h"
 #include "core/probes/hellinger.h"
 #include "core/train/dataset.h"
