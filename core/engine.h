@@ -32,6 +32,8 @@ const struct model *engine_model(const struct engine *e); // NULL when none is l
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 const struct conversation *engine_conversation(const struct engine *e);
 const struct backend *engine_backend(const struct engine *e);
+// How products are computed now, "f32" or "bf16"; NULL: there is no model.
+const char *engine_arithmetic(const struct engine *e);
 struct sinks *engine_sinks(struct engine *e);
 
 // Settings. A change emits EVENT_SETTING, and drops what it made stale with a notice. One by one,

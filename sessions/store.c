@@ -95,6 +95,8 @@ static const char *const schema_steps[] = {
     "ALTER TABLE settings_changes ADD COLUMN tokens INTEGER NOT NULL DEFAULT 0;",
     // What was typed and not sent; session 0: before one had begun.
     "CREATE TABLE drafts(session INTEGER PRIMARY KEY, text TEXT NOT NULL);",
+    // What compute.matmul auto means for the model on the device. Before, it was f32 on the CPU.
+    "ALTER TABLE model_changes ADD COLUMN arithmetic TEXT NOT NULL DEFAULT 'f32';",
 };
 
 enum { SCHEMA_STEPS = sizeof schema_steps / sizeof schema_steps[0] };
@@ -458,6 +460,7 @@ void store_close(struct store *s)
     free(s->next_name);
     free(s->folder);
     free(s->fingerprint);
+    free(s->arithmetic);
     free(s->system);
     for (size_t i = 0; i < s->setting_count; i++) {
         free(s->settings[i].key);

@@ -92,6 +92,11 @@ static int settle(struct running *r, struct err *err)
     return adapter_obey(&r->adapter, r->job->model, r->settings, err);
 }
 
+static const char *arithmetic_of(const struct running *r)
+{
+    return model_arithmetic(r->job->model, r->job->backend, r->settings);
+}
+
 // Goes on with what an earlier process added up; without such a file, from the beginning.
 static int resume(struct running *r, struct err *err)
 {
@@ -103,6 +108,9 @@ static int resume(struct running *r, struct err *err)
     const char *place = c.data ? strchr(c.data, '@') : NULL;
     if (status == 0 && (!place || strncmp(c.data, r->hash, 64) != 0))
         status = err_set(err, "'%s' has changed since the job began: begin anew", r->o.data);
+    if (status == 0 && c.arithmetic && strcmp(c.arithmetic, arithmetic_of(r)) != 0)
+        status = err_set(err, "the job began with products in %s, and here they are %s: begin anew",
+                         c.arithmetic, arithmetic_of(r));
     void *sums = status == 0 ? r->o.kind->read(&c, err) : NULL;
     if (sums && place) {
         r->o.kind->add(r->sums, sums);
@@ -141,7 +149,8 @@ static int write_sums(struct running *r, bool whole, struct err *err)
     char *place = xasprintf("%s@%lld", r->hash, (long long)r->next);
     const struct calibration_source source = { .model = r->job->model->checkpoint->fingerprint,
                                                .data = whole ? r->hash : place,
-                                               .count = r->used };
+                                               .count = r->used,
+                                               .arithmetic = arithmetic_of(r) };
     int status = r->o.kind->write(r->sums, &source, whole ? r->o.out : r->state, err);
     free(place);
     return status;

@@ -74,6 +74,7 @@ static int record(struct sft *t, const char *what, struct err *err)
     cJSON_AddStringToObject(r, "state", what ? "done" : "running");
     cJSON_AddStringToObject(r, "model", t->job->model->name);
     cJSON_AddStringToObject(r, "fingerprint", t->job->model->checkpoint->fingerprint);
+    cJSON_AddStringToObject(r, "arithmetic", graph_arithmetic(t->graph.matmul));
     cJSON_AddStringToObject(r, "data", t->options.data);
     cJSON_AddStringToObject(r, "data_sha256", t->data_hash);
     cJSON_AddNumberToObject(r, "samples", (double)t->train.count);
@@ -124,8 +125,9 @@ static void tell_plan(struct sft *t)
                  free = (double)(memory_free(j->backend) + held),
                  host = (double)t->forecast.parts.of[MEMORY_HOST];
     const struct params_count *count = &t->forecast.count;
-    job_log(j, "%lld parameters are trained, %.4g%% of %lld", (long long)count->trained,
-            100 * (double)count->trained / (double)count->total, (long long)count->total);
+    job_log(j, "%lld parameters are trained, %.4g%% of %lld, with products in %s",
+            (long long)count->trained, 100 * (double)count->trained / (double)count->total,
+            (long long)count->total, t->forecast.arithmetic);
     job_log(j, "forecast: %.0f MB of memory, beside %.0f MB of mapped weights; %.0f MB are free",
             own / 1e6, (double)t->forecast.parts.of[MEMORY_MAPPED] / 1e6, free / 1e6);
     if (host > 0)

@@ -213,20 +213,15 @@ static bool matters(const char *key)
     return false;
 }
 
-// What decides, not what it is called: `auto` is another arithmetic on another device.
-static const char *meaning_of(const struct job *j, const char *key)
-{
-    if (strcmp(key, "compute.matmul") != 0) return settings_text(j->settings, key);
-    return graph_matmul(j->backend, j->settings) == MATMUL_BF16 ? "bf16" : "f32";
-}
-
 static char *list_settings(const struct job *j, const char *but)
 {
     struct buf b = { 0 };
     const struct setting *row;
     for (int i = 0; (row = settings_row(i)); i++)
         if (matters(row->key) && (!but || strcmp(row->key, but) != 0))
-            buf_printf(&b, "%s=%s\n", row->key, meaning_of(j, row->key));
+            // What decides, not what it is called: `auto` is another arithmetic on another device.
+            buf_printf(&b, "%s=%s\n", row->key,
+                       model_meaning(j->model, j->backend, j->settings, row->key));
     return buf_take(&b);
 }
 
