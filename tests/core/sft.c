@@ -2,16 +2,22 @@
 // against PyTorch's weights after three steps, and against themselves when they are interrupted.
 #include "tests/core/sft.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "core/adapters.h"
+#include "core/metrics/metric.h"
 #include "core/tape.h"
+#include "core/train/evaluate.h"
 #include "core/train/feed.h"
 #include "core/train/loss.h"
 #include "core/train/optimizer.h"
 #include "core/train/order.h"
 #include "core/train/out.h"
+#include "core/train/save.h"
+#include "core/train/sft_parts.h"
 #include "tests/device.h"
 
 // --- goldens -------------------------------------------------------------------------------------
@@ -397,6 +403,41 @@ static void test_result_loads(void **state)
     free(data), free(out);
 }
 
+// --- steps and curves ----------------------------------------------------------------------------
+
+static bool same_weights(const char *a, const char *b)
+{
+    struct err err;
+    struct model *was = model_load(a, test_device(), NULL, &err);
+    struct model *is = model_load(b, test_device(), NULL, &err);
+    bool same = true;
+    if (!was || !is) fail_msg("%s", err.text);
+    for (size_t i = 0; i < was->weights.count; i++) {
+        const struct tensor *x = was->weights.list[i].tensor, *y = is->weights.list[i].tensor;
+        same &= !memcmp(x->data, y->data, tensor_bytes(x));
+    }
+    model_free(was);
+    model_free(is);
+    return same;
+}
+
+// The reference's warm-up would give the only step of a run rate 0.
+static void test_one_step(void **state)
+{
+    (void)state;
+    const char *const settings[] = { "train.method=all", "train.lr=1e-3", "train.steps=1", NULL };
+    char *data = write_data(), *out = xasprintf("%s/out", scratch);
+    struct trial t = { 0 };
+    if (trial_run(&t, GOLDEN, data, out, false, settings) != 0) fail_msg("%s", t.err.text);
+    assert_float_equal(trial_told(&t, "lr", 0), 1e-3, 1e-12);
+    assert_false(same_weights(GOLDEN, out));
+    trial_release(&t);
+    free(data), free(out);
+}
+
+// --- interruptions, seen from outside
+// --------------------------------------------------------------
+
 // Killed at moments of chance, again and again.
 static void test_killed(void **state)
 {
@@ -587,9 +628,12 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         IN_SCRATCH(test_goldens),       IN_SCRATCH(test_schedule),     IN_SCRATCH(test_order),
+
         IN_SCRATCH(test_pause),         IN_SCRATCH(test_result_loads), IN_SCRATCH(test_killed),
         IN_SCRATCH(test_folder_in_use), IN_SCRATCH(test_threads),      IN_SCRATCH(test_refused),
         IN_SCRATCH(test_lost_data),     IN_SCRATCH(test_golden_lora),  IN_SCRATCH(test_disk_full),
+        IN_SCRATCH(test_one_step),
+
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
