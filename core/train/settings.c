@@ -49,7 +49,7 @@ const struct setting train_settings[] = {
     { "train.batch", SETTING_INTEGER, 1, 1e6, "8", "samples", NULL, STALE_NOTHING,
       "Samples of a micro-batch." },
     { "train.accumulate", SETTING_INTEGER, 1, 1e6, "1", NULL, NULL, STALE_NOTHING,
-      "Micro-batches of a step; their gradients are averaged." },
+      "Micro-batches of a step, whose gradient is the mean over all their samples." },
     { "train.epochs", SETTING_REAL, 0.001, 1e6, "1", NULL, NULL, STALE_NOTHING,
       "How often all samples are shown." },
     { "train.steps", SETTING_INTEGER, 1, 1e12, "auto", NULL, words_auto, STALE_NOTHING,

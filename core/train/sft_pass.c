@@ -141,14 +141,14 @@ int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
     const int64_t first = within * t->accumulate;
     const int64_t end = first + t->accumulate < batches ? first + t->accumulate : batches;
     t->loss = t->kl = 0;
+    const int64_t samples = (end * t->batch < n ? end * t->batch : n) - first * t->batch;
     *rows = 0;
     t->graph.tape = &t->tape;
     int status = params_clear(&t->params, err);
     for (int64_t b = first; b < end && status == 0; b++) {
         const int64_t from = b * t->batch, to = from + t->batch < n ? from + t->batch : n;
-        const double share = 1 / (double)((end - first) * (to - from));
         status = sft_run(t, &t->train, t->order + from, to - from, (uint64_t)(epoch * n + from),
-                         share, &t->loss, rows, err);
+                         1 / (double)samples, &t->loss, rows, err);
     }
     t->graph.tape = NULL;
     return status;

@@ -435,6 +435,32 @@ static void test_one_step(void **state)
     free(data), free(out);
 }
 
+// A step is the mean over its samples, however they are cut into micro-batches.
+static void test_accumulate(void **state)
+{
+    (void)state;
+    const char *const at_once[] = { "train.method=all", "train.lr=1e-3", "train.batch=8",
+                                    "train.clip=0",     "train.steps=1", NULL };
+    const char *const in_parts[] = { "train.method=all",
+                                     "train.lr=1e-3",
+                                     "train.batch=3",
+                                     "train.clip=0",
+                                     "train.accumulate=3",
+                                     "train.steps=1",
+                                     NULL };
+    char *data = write_data(), *one = xasprintf("%s/one", scratch);
+    char *two = xasprintf("%s/two", scratch);
+    struct trial t = { 0 };
+    if (trial_run(&t, GOLDEN, data, one, false, at_once) != 0) fail_msg("%s", t.err.text);
+    const double loss = trial_told(&t, "loss", 0), norm = trial_told(&t, "grad_norm", 0);
+    trial_release(&t);
+    if (trial_run(&t, GOLDEN, data, two, false, in_parts) != 0) fail_msg("%s", t.err.text);
+    assert_float_equal(trial_told(&t, "loss", 0), loss, 1e-6 * loss);
+    assert_float_equal(trial_told(&t, "grad_norm", 0), norm, 1e-4 * norm);
+    trial_release(&t);
+    free(data), free(one), free(two);
+}
+
 // --- interruptions, seen from outside
 // --------------------------------------------------------------
 
@@ -632,7 +658,7 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_pause),         IN_SCRATCH(test_result_loads), IN_SCRATCH(test_killed),
         IN_SCRATCH(test_folder_in_use), IN_SCRATCH(test_threads),      IN_SCRATCH(test_refused),
         IN_SCRATCH(test_lost_data),     IN_SCRATCH(test_golden_lora),  IN_SCRATCH(test_disk_full),
-        IN_SCRATCH(test_one_step),
+        IN_SCRATCH(test_one_step),      IN_SCRATCH(test_accumulate),
 
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
