@@ -353,7 +353,7 @@ static void test_pause(void **state)
     struct trial t = { 0 };
     if (trial_run(&t, GOLDEN, data, straight, false, all_settings) != 0) fail_msg("%s", t.err.text);
     assert_int_equal(t.steps, 6);
-    assert_false(isnan(trial_told(&t, "validation_loss", 5)));
+    assert_false(isnan(trial_told(&t, "validation_loss", 6)));
     assert_false(isnan(trial_told(&t, "grad_var.layers.3.input_layernorm", 5)));
     const double last = trial_told(&t, "loss", 5);
     trial_release(&t);
@@ -459,6 +459,136 @@ static void test_accumulate(void **state)
     assert_float_equal(trial_told(&t, "grad_norm", 0), norm, 1e-4 * norm);
     trial_release(&t);
     free(data), free(one), free(two);
+}
+
+// The step that is told as the best is a point of the curve, before and after a pause.
+static void test_best_step(void **state)
+{
+    (void)state;
+    char *data = write_data(), *out = xasprintf("%s/out", scratch);
+    struct trial t = { .pause_after = 4 };
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, false, all_settings), JOB_STOPPED);
+    assert_false(isnan(trial_told(&t, "validation_loss", 4)));
+    const double before = trial_told(&t, "validation_loss", 4);
+    trial_release(&t);
+    t.pause_after = 0;
+    if (trial_run(&t, GOLDEN, data, out, true, all_settings) != 0) fail_msg("%s", t.err.text);
+    // What is forgotten of the steps from here on is not this one.
+    assert_true(trial_told(&t, "validation_loss", 4) == before);
+    const char *best = strstr(t.results.data, "best step: ");
+    const char *loss = strstr(t.results.data, "validation loss: ");
+    assert_non_null(best);
+    assert_non_null(loss);
+    const double told = trial_told(&t, "validation_loss", strtoll(best + 11, NULL, 10));
+    assert_float_equal(told, strtod(loss + 17, NULL), 1e-5 * told);
+    trial_release(&t);
+    free(data), free(out);
+}
+
+static cJSON *read_record(const char *out)
+{
+    struct err err;
+    cJSON *record = out_read(out, &err);
+    if (!record) fail_msg("%s", err.text);
+    return record;
+}
+
+// Its process ended between the last checkpoint and the result.
+static void test_record_after_last_step(void **state)
+{
+    (void)state;
+    char *data = write_data(), *straight = xasprintf("%s/straight", scratch);
+    char *out = xasprintf("%s/out", scratch);
+    struct trial t = { 0 };
+    if (trial_run(&t, GOLDEN, data, straight, false, all_settings) != 0) fail_msg("%s", t.err.text);
+    trial_release(&t);
+    t.pause_after = 6;
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, false, all_settings), JOB_STOPPED);
+    trial_release(&t);
+    t.pause_after = 0;
+    if (trial_run(&t, GOLDEN, data, out, true, all_settings) != 0) fail_msg("%s", t.err.text);
+    trial_release(&t);
+    cJSON *one = read_record(straight), *two = read_record(out);
+    assert_true(cJSON_IsNumber(json_get(one, "loss")));
+    assert_true(cJSON_Compare(one, two, true));
+    cJSON_Delete(one);
+    cJSON_Delete(two);
+    free(data), free(straight), free(out);
+}
+
+// How many files of that folder whose name begins so have just these bytes (NULL: any).
+static int count_files(const char *folder, const char *prefix, const char *bytes, size_t size)
+{
+    int count = 0;
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        size_t n;
+        if (strncmp(e->d_name, prefix, strlen(prefix)) != 0) continue;
+        char *path = xasprintf("%s/%s", folder, e->d_name);
+        char *has = file_read(path, 1u << 30, &n, NULL);
+        count += !bytes || (has && n == size && !memcmp(has, bytes, n));
+        free(has);
+        free(path);
+    }
+    if (d) closedir(d);
+    return count;
+}
+
+static char *find_best(const char *out, size_t *size)
+{
+    char *found = NULL;
+    DIR *d = opendir(out);
+    for (struct dirent *e; d && !found && (e = readdir(d));) {
+        char *path = xasprintf("%s/%s", out, e->d_name);
+        if (!strncmp(e->d_name, "best", 4)) found = file_read(path, 1u << 30, size, NULL);
+        free(path);
+    }
+    if (d) closedir(d);
+    return found;
+}
+
+// Steps after the last checkpoint validate better and are lost: the best weights that the
+// checkpoint speaks of are still there, and those of the lost steps go.
+static void test_best_of_lost_steps(void **state)
+{
+    (void)state;
+    const char *settings[] = { "train.method=all",
+                               "train.lr=1e-3",
+                               "train.batch=2",
+                               "train.steps=8",
+                               "train.save_every=100",
+                               "train.seed=7",
+                               "train.eval_every=2",
+                               "train.validation=0.25",
+                               "train.warmup=0",
+                               "train.shuffle=off",
+                               NULL };
+    char *data = write_data(), *out = xasprintf("%s/out", scratch);
+    struct trial t = { .pause_after = 2 };
+    size_t size = 0, later_size = 0;
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, false, settings), JOB_STOPPED);
+    trial_release(&t);
+    char *best = find_best(out, &size);
+    assert_non_null(best);
+    t.pause_after = 0;
+    t.cancel_after = 4; // ends as a crash does: nothing is saved
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, true, settings), JOB_STOPPED);
+    trial_release(&t);
+    assert_int_equal(save_newest(out), 2);
+    assert_int_equal(count_files(out, "best", best, size), 1);
+    t.cancel_after = 0;
+    t.pause_after = 1; // before another validation
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, true, settings), JOB_STOPPED);
+    trial_release(&t);
+    char *later = find_best(out, &later_size);
+    assert_int_equal(later_size, size);
+    assert_memory_equal(later, best, size);
+    t.pause_after = 0;
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, true, settings), 0);
+    trial_release(&t);
+    assert_int_equal(count_files(out, "best", NULL, 0), 0);
+    free(best), free(later);
+    free(data), free(out);
 }
 
 // --- interruptions, seen from outside
@@ -653,12 +783,24 @@ int main(int argc, char **argv)
         return status == 0 ? 0 : 1;
     }
     const struct CMUnitTest tests[] = {
-        IN_SCRATCH(test_goldens),       IN_SCRATCH(test_schedule),     IN_SCRATCH(test_order),
+        IN_SCRATCH(test_goldens),
+        IN_SCRATCH(test_schedule),
+        IN_SCRATCH(test_order),
 
-        IN_SCRATCH(test_pause),         IN_SCRATCH(test_result_loads), IN_SCRATCH(test_killed),
-        IN_SCRATCH(test_folder_in_use), IN_SCRATCH(test_threads),      IN_SCRATCH(test_refused),
-        IN_SCRATCH(test_lost_data),     IN_SCRATCH(test_golden_lora),  IN_SCRATCH(test_disk_full),
-        IN_SCRATCH(test_one_step),      IN_SCRATCH(test_accumulate),
+        IN_SCRATCH(test_pause),
+        IN_SCRATCH(test_result_loads),
+        IN_SCRATCH(test_killed),
+        IN_SCRATCH(test_folder_in_use),
+        IN_SCRATCH(test_threads),
+        IN_SCRATCH(test_refused),
+        IN_SCRATCH(test_lost_data),
+        IN_SCRATCH(test_golden_lora),
+        IN_SCRATCH(test_disk_full),
+        IN_SCRATCH(test_one_step),
+        IN_SCRATCH(test_accumulate),
+        IN_SCRATCH(test_best_step),
+        IN_SCRATCH(test_record_after_last_step),
+        IN_SCRATCH(test_best_of_lost_steps),
 
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
