@@ -72,7 +72,8 @@ const struct setting train_settings[] = {
     { "train.filter", SETTING_TEXT, 0, 0, "none", NULL, words_none, STALE_NOTHING,
       "Only samples of these kinds, separated by commas: conversation,detail,reasoning." },
     { "train.validation", SETTING_PATH, 0, 0, "none", NULL, words_none, STALE_NOTHING,
-      "What is kept apart to find the best checkpoint: a share (0.05) or a data file." },
+      "What is kept apart to find the best checkpoint: a data file, or about this share of the "
+      "samples (0.05); samples that show the same picture stay together." },
     { "train.score", SETTING_CHOICE, 0, 0, "auto", NULL, scores, STALE_NOTHING,
       "By what the best checkpoint is found: a metric of /eval, or loss; auto is the metric that "
       "the samples kept apart name, else their loss." },

@@ -271,11 +271,35 @@ static void test_order(void **state)
     check_order(7);
     check_order(100);
     check_order(1003);
+}
+
+// How many of 50 samples with so many of them a picture are kept apart, where `wanted` were asked
+// for.
+static int64_t check_split(int64_t together, int64_t wanted)
+{
     bool chosen[50];
-    int count = 0;
-    order_split(chosen, 50, 5, 42);
-    for (int i = 0; i < 50; i++) count += chosen[i];
-    assert_int_equal(count, 5);
+    int64_t group[50], count = 0;
+    for (int64_t i = 0; i < 50; i++) group[i] = i / together;
+    const int64_t told = order_split(chosen, group, 50, wanted, 42);
+    for (int64_t i = 0; i < 50; i++) {
+        count += chosen[i];
+        if (i % together) assert_int_equal(chosen[i], chosen[i - 1]);
+    }
+    assert_int_equal(told, count);
+    return count;
+}
+
+static void test_split(void **state)
+{
+    (void)state;
+    assert_int_equal(check_split(1, 5), 5);
+    assert_int_equal(check_split(1, 49), 49);
+    assert_int_equal(check_split(5, 10), 10);
+    assert_int_equal(check_split(5, 11), 10);
+    assert_int_equal(check_split(5, 13), 15);
+    assert_int_equal(check_split(5, 49), 45); // something is trained on
+    assert_int_equal(check_split(25, 1), 25); // there is no smaller one
+    assert_int_equal(check_split(50, 5), 0);
 }
 
 // --- interruptions -------------------------------------------------------------------------------
@@ -591,6 +615,52 @@ static void test_best_of_lost_steps(void **state)
     free(data), free(out);
 }
 
+// Samples that show pictures of the same content, under whatever name, are on one side.
+static void test_split_by_picture(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 24, PICTURES = 6 };
+    struct err err;
+    struct buf b = { 0 };
+    struct trial t = { 0 };
+    size_t size;
+    bool held[PICTURES] = { false };
+    char *bytes = file_read("tests/goldens/pictures/tall.jpg", 1 << 24, &size, &err);
+    assert_non_null(bytes);
+    for (int i = 0; i < 2 * PICTURES; i++) {
+        char name[32];
+        bytes[size] = (char)(i % PICTURES); // behind the picture; in the place of the text's end
+        snprintf(name, sizeof name, "%d.jpg", i);
+        scratch_write(scratch, name, bytes, size + 1);
+    }
+    free(bytes);
+    for (int i = 0; i < SAMPLES; i++)
+        buf_printf(
+            &b, "{\"image\": \"%d.jpg\", \"question\": \"What is %d?\", \"answer\": \"It is.\"}\n",
+            i % (2 * PICTURES), i);
+    scratch_text(scratch, "data.jsonl", b.data);
+    buf_release(&b);
+    char *data = xasprintf("%s/data.jsonl", scratch);
+    struct job job = { .model = model_load(GOLDEN, test_device(), NULL, &err),
+                       .settings = settings_new(),
+                       .backend = test_device(),
+                       .sinks = &t.sinks,
+                       .answering = -1 };
+    settings_set(job.settings, "train.validation", "0.25", &err);
+    struct sft run = { .job = &job, .where = job.backend, .options.data = data };
+    if (!job.model || sft_data_open(&run, &err) != 0) fail_msg("%s", err.text);
+    assert_int_equal(run.held.count + run.train.count, SAMPLES);
+    assert_in_range(run.held.count, 4, 8);
+    for (int64_t i = 0; i < run.held.count; i++) held[run.held.item[i] % PICTURES] = true;
+    for (int64_t i = 0; i < run.train.count; i++)
+        if (held[run.train.item[i] % PICTURES])
+            fail_msg("picture %lld is on both sides", (long long)(run.train.item[i] % PICTURES));
+    sft_data_close(&run);
+    model_free(job.model);
+    settings_free(job.settings);
+    free(data);
+}
+
 // --- interruptions, seen from outside
 // --------------------------------------------------------------
 
@@ -786,7 +856,8 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_goldens),
         IN_SCRATCH(test_schedule),
         IN_SCRATCH(test_order),
-
+        IN_SCRATCH(test_split),
+        IN_SCRATCH(test_split_by_picture),
         IN_SCRATCH(test_pause),
         IN_SCRATCH(test_result_loads),
         IN_SCRATCH(test_killed),
