@@ -615,6 +615,36 @@ static void test_best_of_lost_steps(void **state)
     free(data), free(out);
 }
 
+// The loss of /eval on a data file, with the adapter in `out`.
+static double evaluated_loss(const char *data, const char *out, const char *const *settings)
+{
+    struct err err = { 0 };
+    struct adapter *adapter = NULL;
+    struct dataset d;
+    struct evaluation e;
+    struct settings *s = settings_new();
+    struct model *m = model_load(GOLDEN, test_device(), NULL, &err);
+    for (; *settings; settings += 2)
+        if (settings_set(s, settings[0], settings[1], &err) < 0) fail_msg("%s", err.text);
+    if (!m || settings_set(s, "adapter", out, &err) < 0 || adapter_obey(&adapter, m, s, &err) < 0 ||
+        dataset_open(&d, data, NULL, &err) < 0)
+        fail_msg("%s", err.text);
+    const struct evaluate_request request = { .model = m,
+                                              .backend = test_device(),
+                                              .settings = s,
+                                              .tensors = adapter_tensors(adapter),
+                                              .data = &d,
+                                              .metric = metric_find("loss") };
+    if (evaluate_run(&request, &e, &err) < 0) fail_msg("%s", err.text);
+    const double loss = evaluation_main(&e)->tally.mean;
+    evaluation_release(&e);
+    dataset_close(&d);
+    adapter_free(adapter);
+    model_free(m);
+    settings_free(s);
+    return loss;
+}
+
 // Samples that show pictures of the same content, under whatever name, are on one side.
 static void test_split_by_picture(void **state)
 {
@@ -659,6 +689,39 @@ static void test_split_by_picture(void **state)
     model_free(job.model);
     settings_free(job.settings);
     free(data);
+}
+
+// Neither noise nor penalty of the training is in what decides.
+static void test_validation_is_plain(void **state)
+{
+    (void)state;
+    const char *const beside[] = { "ira.on", "on",         "ira.layers", "1-3", "ira.beta",
+                                   "10",     "ira.warmup", "0",          NULL };
+    const char *const without[] = { "ira.on", "on", "ira.layers", "1-3", "ira.beta", "0", NULL };
+    char *data = write_data(), *out = xasprintf("%s/out", scratch);
+    char *held = xasprintf("train.validation=%s", data);
+    const char *settings[] = { "train.method=layernorm",
+                               "train.ira=on",
+                               "train.lr=1e-3",
+                               "ira.layers=1-3",
+                               "ira.beta=10",
+                               "ira.warmup=0",
+                               "train.warmup=0",
+                               "train.epochs=3",
+                               "train.eval_every=100",
+                               held,
+                               NULL };
+    struct trial t = { 0 };
+    if (trial_run(&t, GOLDEN, data, out, false, settings) != 0) fail_msg("%s", t.err.text);
+    assert_non_null(strstr(t.log.data, "1 of the 1 pictures in"));
+    const double told = trial_told(&t, "validation_loss", t.steps);
+    const double loss = evaluated_loss(data, out, beside);
+    const double plain = evaluated_loss(data, out, without);
+    assert_true(loss > 0 && told > 0);
+    assert_true(loss == plain);
+    assert_float_equal(told, loss, 1e-5 * loss);
+    trial_release(&t);
+    free(data), free(out), free(held);
 }
 
 // --- interruptions, seen from outside
@@ -872,7 +935,7 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_best_step),
         IN_SCRATCH(test_record_after_last_step),
         IN_SCRATCH(test_best_of_lost_steps),
-
+        IN_SCRATCH(test_validation_is_plain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
