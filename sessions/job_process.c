@@ -122,6 +122,29 @@ bool job_alive(const struct store *s, int64_t id, pid_t *pid)
     return held;
 }
 
+// --- last words ----------------------------------------------------------------------------------
+
+char *job_last_words(const struct store *s, int64_t id)
+{
+    char *path = job_path(s, id, "last-words"), text[1024];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t size = fd < 0 ? 0 : read(fd, text, sizeof text);
+    char *words = xstrndup(text, size > 0 ? (size_t)size : 0);
+    for (char *p = words; *p; p++)
+        if (*p == '\n') *p = ' ';
+    if (fd >= 0) close(fd);
+    free(path);
+    return words;
+}
+
+int job_last_words_open(const struct store *s, int64_t id)
+{
+    char *path = job_path(s, id, "last-words");
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    free(path);
+    return fd;
+}
+
 // --- starting ------------------------------------------------------------------------------------
 
 struct launch {

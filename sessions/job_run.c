@@ -27,7 +27,7 @@ struct runner {
     enum job_stop stop;    // once said, it stays
     struct err lost;       // why the database cannot be written any more
     bool ran;              // run() was called
-    int lock;
+    int lock, words;       // files: that it runs, what it says if it ends in the middle
     char *state;
 };
 
@@ -141,6 +141,16 @@ static int take_lock(struct runner *r, int64_t id, struct err *err)
     }
 }
 
+// Why the process before was interrupted, if it said so, becomes a line of the log.
+static void note_last_words(struct runner *r)
+{
+    char *words = job_last_words(r->store, r->row.id);
+    if (*words) job_log(&r->job, "interrupted: %s", words);
+    free(words);
+    r->words = job_last_words_open(r->store, r->row.id);
+    fatal_set_file(r->words);
+}
+
 static int begin(struct runner *r, int64_t id, struct err *err)
 {
     if (job_read_own(r->store, id, &r->row, err) < 0) return -1;
@@ -171,6 +181,7 @@ static int begin(struct runner *r, int64_t id, struct err *err)
         .answering = answering_open(r->store),
     };
     atomic_store(&r->setup->control->job, &r->job);
+    note_last_words(r);
     return 0;
 }
 
@@ -205,7 +216,9 @@ static enum job_state end(struct runner *r, int status, struct err *err)
 int job_run(struct store *s, int64_t id, const struct job_setup *setup, enum job_state *state,
             struct err *err)
 {
-    struct runner r = { .store = s, .setup = setup, .looking = ATOMIC_FLAG_INIT, .lock = -1 };
+    struct runner r = {
+        .store = s, .setup = setup, .looking = ATOMIC_FLAG_INIT, .lock = -1, .words = -1
+    };
     *state = STATE_FAILED;
     if (begin(&r, id, err) == 0) {
         int status = prepare(&r, err);
@@ -217,6 +230,8 @@ int job_run(struct store *s, int64_t id, const struct job_setup *setup, enum job
         atomic_store(&setup->control->job, NULL);
         if (r.job.answering >= 0) close(r.job.answering);
     }
+    fatal_set_file(-1);
+    if (r.words >= 0) close(r.words);
     model_free(r.job.model);
     job_sink_free(r.keep);
     job_row_release(&r.row);

@@ -204,8 +204,11 @@ static int read_once(struct store *s, int64_t id, struct job_row *row, struct er
     int64_t asked = 0;
     if (read_plain(s, id, row, &asked, err) < 0) return -1;
     if (!job_state_ended(row->state) && !job_alive(s, id, &row->pid) &&
-        (row->state == STATE_RUNNING || time(NULL) - asked > BEGIN_S))
+        (row->state == STATE_RUNNING || time(NULL) - asked > BEGIN_S)) {
         row->state = STATE_INTERRUPTED;
+        free(row->message);
+        row->message = job_last_words(s, id);
+    }
     return 0;
 }
 

@@ -145,6 +145,17 @@ wait $!
 same "interrupted" $? 130
 same "its last words" "$(tail -1 "$work/out")" "job 6 is paused"
 
+# The model's file is cut short under a job: the row says what the process said last.
+cp -r "$llava" "$work/model"
+chmod -R u+w "$work/model"
+vlmsh -c "/load $work/model" -c "/train $work/data.jsonl $work/cut" >"$work/said" 2>&1 || fail "train: $(cat "$work/said")"
+until grep -q 'parameters are trained' "$work/vlmsh.db.jobs/7/output" 2>/dev/null; do sleep 0.02; done
+truncate -s 4096 "$work/model/model.safetensors"
+lines "/wait 7" "/job 7"
+check_has "why it was interrupted" 'select(.event=="error").message' \
+    'job 7 (train) is interrupted: a model file was cut short'
+check_has "its row" 'select(.event=="table") | .rows[] | select(.[0]=="why")[1]' 'a model file was cut short'
+
 lines "/job 1 delete" "/job 1"
 check "deleted" 'select(.event=="done").ok' $'true\nfalse'
 finish

@@ -30,8 +30,8 @@ static int64_t checkpoint(const struct job *j, int64_t write)
     return strtoll(text, NULL, 10);
 }
 
-// STEPS MS [fail|endless]: counts, a step in so many milliseconds; an endless one ends when it is
-// cancelled.
+// STEPS MS [fail|fatal|endless]: counts, a step in so many milliseconds; an endless one ends when
+// it is cancelled.
 static int count_run(struct job *j, struct err *err)
 {
     const int64_t steps = strtoll(j->argv[0], NULL, 10);
@@ -57,6 +57,7 @@ static int count_run(struct job *j, struct err *err)
         if (stop == JOB_PAUSE) checkpoint(j, step + 1);
         if (stop) return JOB_STOPPED;
     }
+    if (!strcmp(how, "fatal") && !j->resumed) fatal("the model file was cut short\nin the middle");
     if (!strcmp(how, "fail")) return err_set(err, "the data file is gone");
     job_score(j, &(struct event_score){ .index = 1, .id = "b", .answer = "yes", .score = 1 });
     job_score(j, &(struct event_score){ .index = 0, .id = "a", .score = 0.5 });
@@ -395,6 +396,26 @@ static void a_failed_job_says_why(void **state)
     store_close(s);
 }
 
+// Its process ends in the middle of something and has only its last words.
+static void an_interrupted_job_says_why(void **state)
+{
+    struct store *s = open_store();
+    char *message;
+    const int64_t id = add(s, "count", "3", "1", "fatal");
+    start(s, id);
+    await(s, id, STATE_INTERRUPTED);
+    state_of(s, id, NULL, &message);
+    assert_string_equal(message, "the model file was cut short in the middle");
+    free(message);
+    start(s, id);
+    await(s, id, STATE_DONE);
+    assert_logged(s, id, "interrupted: the model file was cut short in the middle");
+    state_of(s, id, NULL, &message);
+    assert_string_equal(message, "");
+    free(message);
+    store_close(s);
+}
+
 // While another program holds the database, what is told waits; for too long, and the job fails.
 static void a_database_that_is_lost_fails_the_job(void **state)
 {
@@ -481,6 +502,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_cancelled_step_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(asking_sends_no_signal, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_job_says_why, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_interrupted_job_says_why, setup, teardown),
         cmocka_unit_test_setup_teardown(a_database_that_is_lost_fails_the_job, setup, teardown),
         cmocka_unit_test_setup_teardown(jobs_stand_still_while_a_shell_answers, setup, teardown),
         cmocka_unit_test_setup_teardown(a_former_schema_is_migrated, setup, teardown),
