@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -416,6 +417,39 @@ static void an_interrupted_job_says_why(void **state)
     store_close(s);
 }
 
+// A parent that ignores SIGCHLD hands that on: then nobody learns how a child ended.
+static void a_job_starts_where_ends_of_children_are_ignored(void **state)
+{
+    struct store *s = open_store();
+    const int64_t id = add(s, "count", "3", "1", NULL);
+    signal(SIGCHLD, SIG_IGN);
+    start(s, id);
+    signal(SIGCHLD, SIG_DFL);
+    await(s, id, STATE_DONE);
+    store_close(s);
+}
+
+// Nor is a job said to be started whose process could not be made.
+static void a_job_that_cannot_start_says_why(void **state)
+{
+    struct store *s = open_store();
+    struct err err = { 0 };
+    for (int ignored = 0; ignored < 2; ignored++) {
+        const int64_t id = add(s, "count", "3", "1", NULL);
+        char *output = job_path(s, id, "output"), *message;
+        assert_int_equal(job_folder_make(s, id, &err), 0);
+        assert_int_equal(mkdir(output, 0700), 0); // so that the last step before the start fails
+        if (ignored) signal(SIGCHLD, SIG_IGN);
+        assert_int_equal(store_job_start(s, id, &err), -1);
+        signal(SIGCHLD, SIG_DFL);
+        assert_contains(err.text, strerror(EISDIR));
+        assert_int_equal(state_of(s, id, NULL, &message), STATE_FAILED);
+        free(message);
+        free(output);
+    }
+    store_close(s);
+}
+
 // While another program holds the database, what is told waits; for too long, and the job fails.
 static void a_database_that_is_lost_fails_the_job(void **state)
 {
@@ -503,6 +537,9 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(asking_sends_no_signal, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_job_says_why, setup, teardown),
         cmocka_unit_test_setup_teardown(an_interrupted_job_says_why, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_job_starts_where_ends_of_children_are_ignored, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_job_that_cannot_start_says_why, setup, teardown),
         cmocka_unit_test_setup_teardown(a_database_that_is_lost_fails_the_job, setup, teardown),
         cmocka_unit_test_setup_teardown(jobs_stand_still_while_a_shell_answers, setup, teardown),
         cmocka_unit_test_setup_teardown(a_former_schema_is_migrated, setup, teardown),
