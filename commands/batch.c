@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/file_in.h"
 #include "core/provenance.h"
 #include "core/train/dataset.h"
 

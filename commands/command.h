@@ -120,5 +120,9 @@ bool shell_line_live(const char *line);
 // /run each line dealt with ends with EVENT_DONE; for the line that fails the caller emits
 // EVENT_ERROR and EVENT_DONE.
 int shell_script(struct shell *shell, const char *path, struct err *err);
+// Runs the lines of a person's own file at the start: each that fails is told ("FILE:LINE: reason")
+// and left out, the others hold.
+void shell_config(struct shell *shell, const char *path,
+                  void (*tell)(void *self, const struct err *err), void *self);
 
 #endif

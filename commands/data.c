@@ -257,6 +257,21 @@ static void show(const struct shell *shell, const struct data_check *c,
         c->picture_files, o->decode ? "" : ", only their headers were read");
 }
 
+// Pictures that are all looked for in the wrong folder are the usual reason.
+static int nothing_usable(const struct data_check *c, const struct data_options *o, struct err *err)
+{
+    size_t missing = 0;
+    for (size_t i = 0; i < c->finding_count; i++)
+        missing += c->findings[i].problem == DATA_PICTURE_MISSING;
+    if (!missing)
+        return err_set(err, "nothing can be trained on: no sample of '%s' is usable", o->file);
+    return err_set(
+        err,
+        "nothing can be trained on: no sample of '%s' is usable, and %zu pictures are missing: "
+        "--images DIR says in which folder they are (now %s)",
+        o->file, missing, o->images ? o->images : "that of the file");
+}
+
 static int check(struct shell *shell, const struct data_options *o, struct err *err)
 {
     struct engine *e = shell->engine;
@@ -280,6 +295,7 @@ static int check(struct shell *shell, const struct data_options *o, struct err *
         else if (o->out)
             status = write_findings(&c, o->out, err);
         if (status == 0) show(shell, &c, o, &d);
+        if (status == 0 && !c.usable) status = nothing_usable(&c, o, err);
         data_check_release(&c);
     }
     dataset_close(&d);

@@ -10,6 +10,7 @@
 
 #include "commands/command.h"
 #include "commands/option_table.h"
+#include "core/file_in.h"
 #include "core/heatmap.h"
 #include "core/plot.h"
 #include "core/probes/list.h"

@@ -16,8 +16,8 @@
 #include "commands/command.h"
 #include "commands/parse.h"
 #include "core/csv.h"
+#include "core/file_in.h"
 #include "core/file_out.h"
-#include "core/json.h"
 #include "core/provenance.h"
 
 enum { REPORT_MAX = 64 << 20, COLUMNS_MAX = 64, DIGITS = 4 };

@@ -90,6 +90,7 @@ static int run_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct variables v = { 0 };
     int status = 0;
+    if (!shell->depth) engine_uncancel(shell->engine);
     for (int i = 1; i < argc && status == 0; i++) status = read_variable(&v, argv[i], err);
     if (status == 0) {
         do status = run_once(shell, argv[0], &v, err);
@@ -107,7 +108,8 @@ const struct command command_run = {
         "NAME stands as ${NAME} in the file's lines. With several values the file is run with\n"
         "each, with several names with each combination; values that hold commas are separated "
         "by\n"
-        "|. ${NAME:-VALUE} has this value where NAME has none.\n"
+        "|. ${NAME:-VALUE} has this value where NAME has none. FILE may be a pipe; Ctrl-C stops\n"
+        "the file, not only the answer that comes.\n"
         "    /run keep.vlmsh SCORE=contribution,attention,random KEEP=0.5,0.25,0.1\n"
         "/help lines says how lines are read.",
     .min = 1,

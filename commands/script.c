@@ -8,6 +8,7 @@
 
 #include "commands/command.h"
 #include "commands/parse.h"
+#include "core/file_in.h"
 
 enum { RUN_DEPTH = 16, LINE_LIMIT = 64 << 20 };
 
@@ -129,6 +130,7 @@ bool shell_line_live(const char *line)
 // --- a file of lines -----------------------------------------------------------------------------
 
 struct script {
+    struct shell *shell;
     FILE *file;
     const char *name;  // for messages
     struct buf line;   // physical
@@ -136,19 +138,37 @@ struct script {
     struct line_reader reader;
 };
 
+static int wait_for(const struct script *s, struct err *err)
+{
+    return file_in_wait(fileno(s->file), engine_cancel_flag(s->shell->engine), err);
+}
+
+// The next byte; EOF at the end, and when reading fails (ferror). A pipe is waited for until
+// Ctrl-C.
+static int next_byte(struct script *s, struct err *err)
+{
+    for (;;) {
+        const int c = getc(s->file);
+        if (c != EOF || !ferror(s->file)) return c;
+        if (errno != EAGAIN) err_set(err, "cannot read on: %s", strerror(errno));
+        if (errno != EAGAIN || wait_for(s, err) < 0) return EOF;
+        clearerr(s->file);
+    }
+}
+
 // Next physical line without its end: 1, 0 at the end of the file, -1.
 static int read_physical(struct script *s, struct err *err)
 {
     int c;
     buf_clear(&s->line);
     s->number++;
-    while ((c = getc(s->file)) != EOF && c != '\n') {
+    while ((c = next_byte(s, err)) != EOF && c != '\n') {
         if (!c) return err_set(err, "the line contains a zero byte: this is no script");
         if (s->line.length + s->reader.text.length > LINE_LIMIT)
             return err_set(err, "the line is longer than %d MB", LINE_LIMIT >> 20);
         buf_putc(&s->line, (char)c);
     }
-    if (ferror(s->file)) return err_set(err, "cannot read on: %s", strerror(errno));
+    if (ferror(s->file)) return -1;
     if (c == EOF && !s->line.length) return 0;
     if (s->line.length && s->line.data[s->line.length - 1] == '\r')
         s->line.data[--s->line.length] = 0;
@@ -177,6 +197,37 @@ static int read_logical(struct script *s, struct err *err)
     }
 }
 
+static FILE *stream_of(int fd)
+{
+    FILE *f = fdopen(fd, "r");
+    if (!f) BUG("no stream for a descriptor: %s", strerror(errno));
+    return f;
+}
+
+// `path` or standard input. A pipe that nobody has opened to write is waited for: reading it would
+// be its end.
+static int script_open(struct script *s, const char *path, struct err *err)
+{
+    if (!strcmp(path, "-")) {
+        s->name = "stdin";
+        s->file = stdin;
+        return s->shell->interactive
+                   ? err_set(err, "standard input is what you type at: name a file to run")
+                   : 0;
+    }
+    const int fd = file_in_open_any(path, err);
+    if (fd < 0) return -1;
+    s->file = stream_of(fd);
+    return wait_for(s, err);
+}
+
+static void script_release(struct script *s)
+{
+    line_reader_release(&s->reader);
+    buf_release(&s->line);
+    if (s->file && s->file != stdin) fclose(s->file);
+}
+
 static int run_lines(struct shell *shell, struct script *s, struct err *err)
 {
     while (!shell->quit) {
@@ -184,25 +235,39 @@ static int run_lines(struct shell *shell, struct script *s, struct err *err)
         if (got == 0) break;
         if (got < 0 || shell_line(shell, s->reader.text.data, err) < 0)
             return err_in(err, "%s:%d", s->name, s->first);
+        if (shell->depth && engine_cancelled(shell->engine))
+            return err_set(err, "stopped after line %d of '%s'", s->number, s->name);
         if (!shell->depth)
             sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_DONE, .ok = true });
     }
     return 0;
 }
 
+void shell_config(struct shell *shell, const char *path,
+                  void (*tell)(void *self, const struct err *err), void *self)
+{
+    struct script s = { .shell = shell, .name = path };
+    struct err err;
+    const int fd = file_in_open(path, &err);
+    if (fd < 0) tell(self, &err);
+    s.file = fd < 0 ? NULL : stream_of(fd);
+    for (int got; s.file && !shell->quit && (got = read_logical(&s, &err)) != 0;) {
+        const bool ok = got > 0 && shell_line(shell, s.reader.text.data, &err) == 0;
+        if (!ok) err_in(&err, "%s:%d", path, s.first);
+        if (!ok) tell(self, &err);
+        if (got < 0) break;
+        sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_DONE, .ok = ok });
+    }
+    script_release(&s);
+}
+
 int shell_script(struct shell *shell, const char *path, struct err *err)
 {
-    struct script s = { .name = path };
+    struct script s = { .shell = shell, .name = path };
     if (shell->depth > RUN_DEPTH)
         return err_set(err, "scripts run each other more than %d deep: '%s' seems to run itself",
                        RUN_DEPTH, path);
-    const bool standard = !strcmp(path, "-");
-    if (standard) s.name = "stdin";
-    s.file = standard ? stdin : fopen(path, "re");
-    if (!s.file) return err_set(err, "cannot open the script '%s': %s", path, strerror(errno));
-    const int status = run_lines(shell, &s, err);
-    line_reader_release(&s.reader);
-    buf_release(&s.line);
-    if (!standard) fclose(s.file);
+    const int status = script_open(&s, path, err) < 0 ? -1 : run_lines(shell, &s, err);
+    script_release(&s);
     return status;
 }

@@ -88,7 +88,7 @@ static int set_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_set = {
     .name = "set",
     .usage = "/set [KEY [VALUE]]",
-    .help = "Changes a setting; the next token already obeys.",
+    .help = "Changes a setting; /help KEY says when it takes effect.",
     .details = "/set KEY shows it, /set alone shows what differs from the defaults.\n"
                "/set KEY=VALUE is accepted too. /help KEY explains a setting.",
     .max = -1,

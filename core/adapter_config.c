@@ -227,19 +227,21 @@ int adapter_config_scale(const struct adapter_config *c, const char *module, int
 {
     const cJSON *r, *a;
     if (pattern_find(json_get(c->json, "rank_pattern"), module, &r, err) < 0)
-        return err_in(err, "\"rank_pattern\"");
+        return err_in(err, "adapter_config.json: \"rank_pattern\"");
     if (pattern_find(json_get(c->json, "alpha_pattern"), module, &a, err) < 0)
-        return err_in(err, "\"alpha_pattern\"");
+        return err_in(err, "adapter_config.json: \"alpha_pattern\"");
     double wanted = r ? r->valuedouble : (double)c->rank, alpha = a ? a->valuedouble : c->alpha;
     if ((r && !cJSON_IsNumber(r)) || (a && !cJSON_IsNumber(a)))
-        return err_set(err, "\"rank_pattern\" and \"alpha_pattern\" must hold numbers");
+        return err_set(err, "adapter_config.json: \"rank_pattern\" and \"alpha_pattern\" must hold "
+                            "numbers");
     if (wanted != (double)rank)
         return err_set(err, "LoRA of rank %lld, but adapter_config.json says %.6g", (long long)rank,
                        wanted);
     double s = alpha / (c->rank_stabilised ? sqrt((double)rank) : (double)rank);
     if (!(fabs(s) <= SCALE_LIMIT))
-        return err_set(err, "LoRA's alpha %.6g at rank %lld is out of all proportion", alpha,
-                       (long long)rank);
+        return err_set(
+            err, "adapter_config.json: LoRA's alpha %.6g at rank %lld is out of all proportion",
+            alpha, (long long)rank);
     *scale = (float)s;
     return 0;
 }
@@ -277,7 +279,7 @@ static int is_excluded(const cJSON *exclude, const char *module, struct err *err
     struct module_pattern *p = pattern_new("", exclude->valuestring, err);
     const int found = p ? pattern_matches(p, module, err) : -1;
     pattern_free(p);
-    return found < 0 ? err_in(err, "\"exclude_modules\"") : found;
+    return found < 0 ? err_in(err, "adapter_config.json: \"exclude_modules\"") : found;
 }
 
 int adapter_config_targets(const struct adapter_config *c, const char *module, struct err *err)

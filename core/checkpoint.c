@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/dtype.h"
+#include "core/file_in.h"
 #include "core/hash.h"
 #include "core/mem.h"
 
@@ -53,6 +54,12 @@ static int read_optional(const struct checkpoint *c, const char *name, cJSON **j
     return status;
 }
 
+static const cJSON *nested_preprocessor(const struct checkpoint *c)
+{
+    const cJSON *nested = json_get(c->processor, "image_processor");
+    return cJSON_IsObject(nested) ? nested : NULL;
+}
+
 static int read_configs(struct checkpoint *c, struct err *err)
 {
     if (!file_exists(c, "config.json"))
@@ -70,12 +77,17 @@ static int read_configs(struct checkpoint *c, struct err *err)
     if (read_optional(c, "tokenizer_config.json", &c->tokenizer_config, err) < 0) return -1;
     // Newer folders keep the picture settings inside processor_config.json; an older file beside it
     // no longer counts.
-    const cJSON *nested = json_get(c->processor, "image_processor");
-    if (cJSON_IsObject(nested)) {
+    const cJSON *nested = nested_preprocessor(c);
+    if (nested) {
         cJSON_Delete(c->preprocessor);
         c->preprocessor = cJSON_Duplicate(nested, true);
     }
     return 0;
+}
+
+const char *checkpoint_preprocessor_file(const struct checkpoint *c)
+{
+    return nested_preprocessor(c) ? "processor_config.json" : "preprocessor_config.json";
 }
 
 // "chat_template" is a text, or a list of {name, template} of which "default" counts, else the

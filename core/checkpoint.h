@@ -49,6 +49,9 @@ struct checkpoint *checkpoint_open(const char *folder, const struct load_progres
                                    struct err *err);
 void checkpoint_close(struct checkpoint *c);
 
+// The file whose settings `preprocessor` holds.
+const char *checkpoint_preprocessor_file(const struct checkpoint *c);
+
 bool checkpoint_has(const struct checkpoint *c, const char *name);
 const struct safetensor *checkpoint_find(const struct checkpoint *c, const char *name);
 // Fills *t with the named tensor in place (mapped), after checking rank, shape (-1 = any) and that

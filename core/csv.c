@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/file_in.h"
 #include "core/file_out.h"
-#include "core/json.h"
 
 enum { SIZE_MAX_BYTES = 64 << 20, COLUMNS_MAX = 4096 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/engine_parts.h"
-#include "core/json.h"
+#include "core/file_in.h"
 
 // What the session keeps is not told while a batch runs in a conversation of its own.
 static void tell_session(struct engine *e, const struct event *event)
@@ -25,11 +25,12 @@ int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, s
 
 int engine_attach(struct engine *e, const char *path, struct err *err)
 {
-    bool standard_input = !strcmp(path, "-");
     size_t size;
     if (strstr(path, "://"))
         return err_set(err, "'%s' is an address: nothing is downloaded, give a file", path);
-    char *bytes = file_read(standard_input ? "/dev/stdin" : path, IMAGE_MAX_FILE, &size, err);
+    atomic_store(&e->cancel, false);
+    char *bytes = strcmp(path, "-") ? file_read(path, IMAGE_MAX_FILE, &size, err)
+                                    : file_read_standard(IMAGE_MAX_FILE, &size, &e->cancel, err);
     if (!bytes) return -1;
     int status = engine_attach_bytes(e, path, bytes, size, err);
     free(bytes);

@@ -40,6 +40,19 @@ static FILE *open_standard(int fd)
     return f;
 }
 
+// A pipe that nobody reads is an error (ENXIO), not something to wait for; writing waits for the
+// reader as usual.
+static FILE *open_part(const char *part)
+{
+    const int fd =
+        open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+    if (fd < 0) return NULL;
+    fcntl(fd, F_SETFL, 0);
+    FILE *f = fdopen(fd, "wb");
+    if (!f) close(fd);
+    return f;
+}
+
 // The file that a link points to is replaced, not the link.
 static char *target_of(const char *path)
 {
@@ -58,8 +71,11 @@ FILE *file_out_open(const char *path, struct err *err)
 {
     char *part = is_special(path) ? xstrdup(path) : part_of(path);
     const int standard = standard_of(path);
-    FILE *f = standard < 0 ? fopen(part, "wbe") : open_standard(standard);
-    if (!f) err_set(err, "cannot write '%s': %s", path, strerror(errno));
+    FILE *f = standard < 0 ? open_part(part) : open_standard(standard);
+    if (!f && errno == ENXIO)
+        err_set(err, "cannot write '%s': nobody reads from this pipe or socket", path);
+    else if (!f)
+        err_set(err, "cannot write '%s': %s", path, strerror(errno));
     free(part);
     return f;
 }

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/file_in.h"
 #include "core/mem.h"
 
 static char *without_slashes(const char *path)
@@ -148,18 +149,19 @@ int folder_write(const char *folder, const char *name, const void *bytes, size_t
 int folder_copy(const char *folder, const char *name, const char *from, struct err *err)
 {
     enum { PIECE = 1 << 20 };
-    FILE *in = fopen(from, "rbe");
-    if (!in) return err_set(err, "cannot read '%s': %s", from, strerror(errno));
-    FILE *out = folder_create(folder, name, err);
+    const int in = file_in_open(from, err);
+    FILE *out = in < 0 ? NULL : folder_create(folder, name, err);
     if (!out) {
-        fclose(in);
+        if (in >= 0) close(in);
         return -1;
     }
     char *piece = xmalloc(PIECE);
-    for (size_t n; (n = fread(piece, 1, PIECE, in)) > 0 && fwrite(piece, 1, n, out) == n;) continue;
-    bool unread = ferror(in);
+    ssize_t n;
+    while ((n = read(in, piece, PIECE)) > 0 || (n < 0 && errno == EINTR))
+        if (n > 0 && fwrite(piece, 1, (size_t)n, out) != (size_t)n) break;
+    const bool unread = n < 0;
     free(piece);
-    fclose(in);
+    close(in);
     int status = folder_close(out, folder, name, err);
     return unread ? err_set(err, "cannot read all of '%s'", from) : status;
 }

@@ -2,11 +2,11 @@
 #include "core/hash.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/file_in.h"
 #include "core/mem.h"
 
 void hash_start(struct hash *h)
@@ -36,8 +36,8 @@ int hash_file(const char *path, char hex[HASH_HEX], struct err *err)
 {
     enum { BLOCK = 1 << 20 };
     struct hash h;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return err_set(err, "cannot open '%s': %s", path, strerror(errno));
+    const int fd = file_in_open(path, err);
+    if (fd < 0) return -1;
     char *block = xmalloc(BLOCK);
     ssize_t n;
     hash_start(&h);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/checkpoint.h"
+#include "core/file_in.h"
 #include "core/mem.h"
 
 static bool is_folder(const char *path)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/file_in.h"
 #include "core/hash.h"
 #include "core/json.h"
 

@@ -1,56 +1,14 @@
-// core/json.c -- files and JSON values, with messages for people.
+// core/json.c -- JSON values, with messages for people.
 #include "core/json.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <utf8proc.h>
 
+#include "core/file_in.h"
 #include "core/mem.h"
-
-// Reads until the end: works for pipes too, where no size is known beforehand.
-static char *read_all(FILE *f, const char *path, size_t limit, size_t *size, struct err *err)
-{
-    struct buf b = { 0 };
-    char block[65536];
-    size_t n;
-    while ((n = fread(block, 1, sizeof block, f)) > 0) {
-        if (b.length + n > limit) {
-            buf_release(&b);
-            err_set(err, "'%s' is larger than %zu MB, which cannot be right", path, limit >> 20);
-            return NULL;
-        }
-        buf_add(&b, block, n);
-    }
-    if (ferror(f)) {
-        err_set(err, "cannot read '%s': %s", path, strerror(errno));
-        buf_release(&b);
-        return NULL;
-    }
-    if (size) *size = b.length;
-    return buf_take(&b);
-}
-
-char *file_read(const char *path, size_t limit, size_t *size, struct err *err)
-{
-    struct stat st;
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-        err_set(err, "cannot read '%s': it is a folder", path);
-        return NULL;
-    }
-    FILE *f = fopen(path, "rbe");
-    if (!f) {
-        err_set(err, "cannot open '%s': %s", path, strerror(errno));
-        return NULL;
-    }
-    char *text = read_all(f, path, limit, size, err);
-    fclose(f);
-    return text;
-}
 
 cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err)
 {

@@ -12,9 +12,6 @@
 #include "core/err.h"
 #include "core/mem.h"
 
-// Whole file into memory (NUL-terminated, *size without it), at most `limit` bytes. NULL on error;
-// free() it.
-char *file_read(const char *path, size_t limit, size_t *size, struct err *err);
 // Parsed file or text; NULL on error ("config.json: line 3: ..."). cJSON_Delete it.
 cJSON *json_read(const char *path, size_t limit, struct err *err);
 cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err);

@@ -43,7 +43,8 @@ static int load_tokenizer(struct model *m, struct err *err)
 static int check_placeholder(const struct model *m, struct err *err)
 {
     if (!m->family->picture_tokens || m->placeholder < m->decoder.config.vocab) return 0;
-    return err_set(err, "the picture placeholder is token %d, but the vocabulary has %lld",
+    return err_set(err,
+                   "config.json: the picture placeholder is token %d, but the vocabulary has %lld",
                    m->placeholder, (long long)m->decoder.config.vocab);
 }
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/json.h"
+#include "core/file_in.h"
 #include "core/train/dataset.h"
 
 static bool is_data_set(const char *path)

@@ -6,7 +6,6 @@
 #include "core/safetensors.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/file_in.h"
 #include "core/mem.h"
 #include "core/safetensors_header.h"
 
@@ -109,12 +109,11 @@ struct safetensors *safetensors_parse(const void *bytes, uint64_t size, const ch
     return parsed(f, err);
 }
 
-// Maps a regular file; an empty one gives NULL with size 0 and is refused by the caller.
+// Maps a plain file; an empty one gives NULL with size 0 and is refused by the caller.
 static int map_file(struct safetensors *f, int fd, struct err *err)
 {
     struct stat st;
     if (fstat(fd, &st) < 0) return err_set(err, "cannot read '%s': %s", f->path, strerror(errno));
-    if (!S_ISREG(st.st_mode)) return err_set(err, "cannot read '%s': it is not a file", f->path);
     f->size = (uint64_t)st.st_size;
     if (f->size == 0) return err_set(err, "'%s' is empty: fetch it again", f->path);
     void *map = mmap(NULL, f->size, PROT_READ, MAP_SHARED, fd, 0);
@@ -125,12 +124,8 @@ static int map_file(struct safetensors *f, int fd, struct err *err)
 
 struct safetensors *safetensors_open(const char *path, struct err *err)
 {
-    // O_NONBLOCK: a named pipe must not hold the program up.
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) {
-        err_set(err, "cannot open '%s': %s", path, strerror(errno));
-        return NULL;
-    }
+    const int fd = file_in_open(path, err);
+    if (fd < 0) return NULL;
     struct safetensors *f = xcalloc(1, sizeof *f);
     f->path = xstrdup(path);
     int status = map_file(f, fd, err);

@@ -30,8 +30,10 @@ enum setting_type {
 // (core/provenance.h); from STALE_SEEN on what was computed is stale, and the conversation is
 // computed again from there with the next answer.
 enum setting_stale {
-    STALE_NOTHING,  // no number of a conversation: the screen, jobs
-    STALE_MEASURED, // what measurements show of it
+    STALE_NOTHING,  // no number at all: the screen
+    STALE_JOBS,     // jobs that are started from now on
+    STALE_TRAINING, // trainings that are started from now on
+    STALE_MEASURED, // what measurements show of a conversation
     STALE_NEXT,     // tokens to come
     STALE_SEEN,     // keys and values from the first visual token on: what stands before it stays
     STALE_KV,       // keys and values

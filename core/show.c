@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "core/file_in.h"
+
 size_t dialogue_question(const struct dialogue *d)
 {
     size_t count = d->count;

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/file_in.h"
 #include "core/hash.h"
-#include "core/json.h"
 #include "core/message.h"
 #include "sessions/internal.h"
 
@@ -249,12 +249,8 @@ int saved_bytes(struct store *s, const struct saved_picture *p, char **bytes, si
     struct err why = { 0 };
     *bytes = p->kept ? kept_bytes(s, p, size) : NULL;
     if (*bytes) return 0;
-    struct stat st;
-    // Nothing but a plain file is opened by a path out of the database: a pipe would not answer.
     if (!strcmp(p->path, "-"))
         err_set(&why, "it came from standard input");
-    else if (stat(p->path, &st) == 0 && !S_ISREG(st.st_mode))
-        err_set(&why, "it is no file any more");
     else if ((*bytes = file_read(p->path, IMAGE_MAX_FILE, size, &why)) != NULL) {
         if (is_picture(p, *bytes, *size)) return 0;
         free(*bytes);

@@ -395,6 +395,21 @@ static int make_folders(const char *path, struct err *err)
     return status;
 }
 
+int store_check_place(const char *path, struct err *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
+    struct stat st;
+    int status = 0;
+    if (stat(folder, &st) < 0 || !S_ISDIR(st.st_mode))
+        status = err_set(err,
+                         "cannot keep sessions in '%s': there is no folder '%.*s': make it first, "
+                         "or name another file with --db",
+                         path, (int)(slash ? slash - path : 1), folder);
+    free(folder);
+    return status;
+}
+
 static char *default_path(struct err *err)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -414,7 +429,7 @@ struct store *store_open(const char *path, struct err *err)
                      "with --db");
         goto out;
     }
-    if (make_folders(s->path, err) < 0) goto out;
+    if ((path ? store_check_place(path, err) : make_folders(s->path, err)) < 0) goto out;
     // A file that is there is not touched: closing it would give back the locks of another
     // connection of this process.
     int fd = open(s->path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);

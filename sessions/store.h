@@ -16,10 +16,12 @@
 
 struct store;
 
-// Creates folders and the file as needed; migrates forward (PRAGMA user_version). A file from a
-// newer version, a damaged or unwritable one: NULL with a message; path NULL = the default place,
-// $XDG_STATE_HOME/vlmsh/vlmsh.db.
+// Creates the file as needed; migrates forward (PRAGMA user_version). A file from a newer version,
+// a damaged or unwritable one: NULL with a message. path NULL = the default place,
+// $XDG_STATE_HOME/vlmsh/vlmsh.db, whose folders are created; those of another path must be there.
 struct store *store_open(const char *path, struct err *err);
+// Is there the folder of a file that a person named?
+int store_check_place(const char *path, struct err *err);
 // Before leaving: tries once more to write what is not written yet. What cannot be written goes
 // into scripts in a new folder elsewhere ($TMPDIR, /tmp, the home folder or this one), which replay
 // the sessions. 0: all is kept; -1: the message says why not, and where they are. NULL is fine.

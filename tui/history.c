@@ -11,6 +11,7 @@
 #include <readline/history.h>
 #include <readline/readline.h>
 
+#include "core/file_in.h"
 #include "core/mem.h"
 #include "tui/places.h"
 
@@ -104,7 +105,8 @@ static void rewrite(const char *path)
 
 static void read_entries(const char *path)
 {
-    FILE *file = fopen(path, "re");
+    const int fd = file_in_open(path, NULL);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
     if (!file) return;
     fchmod(fileno(file), 0600);
     char *line = NULL;
@@ -147,7 +149,8 @@ void history_keep(struct history *h, const char *entry)
     bool same = last && strcmp(last->line, entry) == 0;
     remember(entry);
     if (same || !h->path) return;
-    int file = open(h->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    // O_NONBLOCK: a pipe in its place does not wait for a reader.
+    int file = open(h->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
     if (file < 0) return;
     write_entry(file, entry); // a full disk costs an entry, no more
     close(file);

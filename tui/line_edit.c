@@ -10,7 +10,7 @@
 
 #include <readline/readline.h>
 
-#include "core/json.h"
+#include "core/file_in.h"
 #include "core/mem.h"
 #include "tui/complete.h"
 

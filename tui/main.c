@@ -160,14 +160,18 @@ static int finish(struct program *p, int status)
 
 // --- before the first line -----------------------------------------------------------------------
 
-// The user's own lines, where a person types. A mistake in them is told and the rest left out.
+static void tell_config_error(void *self, const struct err *err)
+{
+    const struct program *p = self;
+    lines_tell_error(&p->lines, "", err);
+}
+
+// The user's own lines, where a person types. The shell starts with those that are right.
 static void run_config(struct program *p)
 {
-    struct err err = { 0 };
     char *path = places_file("XDG_CONFIG_HOME", ".config", "config");
-    if (p->interactive && path && access(path, R_OK) == 0 &&
-        shell_script(&p->shell, path, &err) < 0)
-        lines_tell_error(&p->lines, path, &err);
+    if (p->interactive && path && access(path, F_OK) == 0)
+        shell_config(&p->shell, path, tell_config_error, p);
     free(path);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "sessions/store.h"
 #include "tui/words.h"
 
 static void add_step(struct options *o, enum step_kind kind, const char *text)
@@ -64,7 +65,7 @@ static int take_db(void *self, const char *value, struct err *err)
     struct options *o = self;
     if (!*value) return err_set(err, "--db needs a file name");
     o->db = value;
-    return 0;
+    return store_check_place(value, err);
 }
 
 static int take_session(void *self, const char *value, struct err *err)

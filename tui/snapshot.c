@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/json.h"
+#include "core/file_in.h"
 #include "core/methods/prune.h"
 #include "core/resize.h"
 #include "tui/text.h"

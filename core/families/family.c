@@ -29,7 +29,10 @@ const struct family *family_find(const cJSON *config, struct err *err)
     const char *type = NULL, *architecture = NULL;
     const cJSON *first = cJSON_GetArrayItem(json_get(config, "architectures"), 0);
     if (first && cJSON_IsString(first)) architecture = first->valuestring;
-    if (json_text(config, "model_type", NULL, &type, err) < 0) return NULL;
+    if (json_text(config, "model_type", NULL, &type, err) < 0) {
+        err_in(err, "config.json");
+        return NULL;
+    }
     for (int i = 0; families[i]; i++)
         if (architecture ? listed(families[i]->architectures, architecture)
                          : listed(families[i]->model_types, type))
@@ -40,7 +43,8 @@ const struct family *family_find(const cJSON *config, struct err *err)
             buf_printf(&known, "%s%s", known.length ? ", " : "", *a);
     const char *what = architecture ? architecture : type;
     if (what)
-        err_set(err, "the architecture %s is not supported (known: %s)", what, known.data);
+        err_set(err, "config.json: the architecture %s is not supported (known: %s)", what,
+                known.data);
     else
         err_set(err, "config.json names neither \"architectures\" nor a \"model_type\"");
     buf_release(&known);

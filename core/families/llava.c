@@ -89,13 +89,12 @@ static int read_pictures(struct model *m, const struct checkpoint *c, struct err
     const char *type; // older files name a feature extractor
     if (json_text(c->preprocessor, "feature_extractor_type", "", &type, err) < 0 ||
         json_text(c->preprocessor, "image_processor_type", type, &type, err) < 0)
-        return err_in(err, "preprocessor_config.json");
+        return -1;
     const struct picture_config defaults = llava_picture_defaults(v, type);
-    if (picture_config_read(&m->picture, c->preprocessor, &defaults, err) < 0)
-        return err_in(err, "preprocessor_config.json");
+    if (picture_config_read(&m->picture, c->preprocessor, &defaults, err) < 0) return -1;
     if (m->picture.width != v->image_size || m->picture.height != v->image_size)
         return err_set(err,
-                       "preprocessor_config.json: pictures become %lld x %lld pixels, but the "
+                       "pictures become %lld x %lld pixels, but the "
                        "encoder reads %lld x %lld",
                        (long long)m->picture.width, (long long)m->picture.height,
                        (long long)v->image_size, (long long)v->image_size);
@@ -109,23 +108,28 @@ static int read_part(const cJSON *config, const char *key, const cJSON **part, s
     return !*part || cJSON_IsObject(*part) ? 0 : err_set(err, "\"%s\" must be an object", key);
 }
 
-static int llava_configure(struct model *m, const struct checkpoint *c, struct err *err)
+static int read_config(struct model *m, const cJSON *config, struct err *err)
 {
     const cJSON *text, *vision;
     bool tied;
-    if (read_part(c->config, "text_config", &text, err) < 0 ||
-        read_part(c->config, "vision_config", &vision, err) < 0)
+    if (read_part(config, "text_config", &text, err) < 0 ||
+        read_part(config, "vision_config", &vision, err) < 0)
         return -1;
     if (decoder_config_read(&m->decoder.config, text, err) < 0) return err_in(err, "text_config");
     // transformers takes the flag from either level.
-    if (json_bool(c->config, "tie_word_embeddings", false, &tied, err) < 0) return -1;
+    if (json_bool(config, "tie_word_embeddings", false, &tied, err) < 0) return -1;
     m->decoder.config.tied |= tied;
     if (vision_config_read(&m->vision.config, vision, err) < 0) return err_in(err, "vision_config");
-    if (read_feature_layer(&m->vision.config, c->config, err) < 0 ||
-        read_projector(&m->projector, c->config, err) < 0 ||
-        read_placeholder(m, c->config, err) < 0)
+    if (read_feature_layer(&m->vision.config, config, err) < 0 ||
+        read_projector(&m->projector, config, err) < 0 || read_placeholder(m, config, err) < 0)
         return -1;
-    return read_pictures(m, c, err);
+    return 0;
+}
+
+static int llava_configure(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    if (read_config(m, c->config, err) < 0) return err_in(err, "config.json");
+    return read_pictures(m, c, err) < 0 ? err_in(err, "%s", checkpoint_preprocessor_file(c)) : 0;
 }
 
 // The hub's names, and those that newer versions of transformers write.

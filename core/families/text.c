@@ -8,7 +8,8 @@
 int text_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
     m->placeholder = -1;
-    return decoder_config_read(&m->decoder.config, c->config, err);
+    return decoder_config_read(&m->decoder.config, c->config, err) < 0 ? err_in(err, "config.json")
+                                                                       : 0;
 }
 
 int text_bind(struct model *m, const struct checkpoint *c, struct err *err)

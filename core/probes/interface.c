@@ -142,15 +142,17 @@ static int encoder_open(struct encoder *e, const struct checkpoint *c, const cha
     };
     int status = vision_config_read(&e->vision.config, config ? config : c->config, err);
     e->vision.config.feature_layer = -1;
+    if (status < 0) err_in(err, "'%s/config.json'", c->folder);
     if (status == 0) {
         const struct picture_config defaults =
             llava_picture_defaults(&e->vision.config, type ? type : "");
         status = picture_config_read(&e->picture, c->preprocessor, &defaults, err);
+        if (status < 0) err_in(err, "'%s/%s'", c->folder, checkpoint_preprocessor_file(c));
     }
     if (status == 0 && (e->picture.width != e->vision.config.image_size ||
                         e->picture.height != e->vision.config.image_size))
-        status = err_set(err, "preprocessor_config.json does not make pictures of %lld pixels",
-                         (long long)e->vision.config.image_size);
+        status = err_set(err, "'%s/%s' does not make pictures of %lld pixels", c->folder,
+                         checkpoint_preprocessor_file(c), (long long)e->vision.config.image_size);
     if (status == 0) status = vision_bind(&e->vision, &b);
     free(prefix);
     return status;

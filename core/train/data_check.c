@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/file_in.h"
 #include "core/hash.h"
 #include "core/train/labels.h"
 
@@ -98,10 +99,6 @@ static void look_at_file(struct picture_file *f, struct checking *k, const char 
         return;
     }
     f->problem = DATA_PICTURE_BROKEN;
-    if (!S_ISREG(st.st_mode)) {
-        f->why = xasprintf("'%s' is no plain file", path);
-        return;
-    }
     char *bytes = file_read(path, IMAGE_MAX_FILE, &size, &err);
     if (bytes) {
         note_content(f, k, bytes, size);

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/file_in.h"
+
 enum { BLOCK = 1 << 20, SAMPLE_MAX = 64 << 20, PROBE = 16 };
 
 // --- the index -----------------------------------------------------------------------------------
@@ -173,26 +175,20 @@ static int check_kind(const struct dataset *d, struct err *err)
 
 int dataset_check(const char *path, struct err *err)
 {
-    struct stat st;
-    if (stat(path, &st) < 0 || access(path, R_OK) < 0)
-        return err_set(err, "cannot read the data '%s': %s", path, strerror(errno));
-    if (S_ISREG(st.st_mode)) return 0;
-    return err_set(err, "cannot read the data '%s': it is %s", path,
-                   S_ISDIR(st.st_mode) ? "a folder: name a file in it" : "no plain file");
+    const int file = file_in_open(path, err);
+    if (file < 0) return -1;
+    close(file);
+    return 0;
 }
 
 int dataset_open(struct dataset *d, const char *path, const char *images, struct err *err)
 {
-    struct stat st;
     struct scan s = { .d = d, .line = 1 };
     *d = (struct dataset){ .path = xstrdup(path),
                            .folder = images ? xstrdup(images) : path_folder(path) };
     char *block = xmalloc(BLOCK);
-    // A pipe would wait for its writer.
-    d->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    int status = d->file < 0 ? err_set(err, "cannot open '%s': %s", path, strerror(errno)) : 0;
-    if (status == 0 && (fstat(d->file, &st) < 0 || !S_ISREG(st.st_mode)))
-        status = err_set(err, "cannot read '%s': it is no plain file", path);
+    d->file = file_in_open(path, err);
+    int status = d->file < 0 ? -1 : 0;
     if (status == 0) status = scan_file(&s, block, err);
     if (status == 0) status = check_kind(d, err);
     free(block);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/families/family.h"
+#include "core/file_in.h"
 
 // What is kept of a picture file.
 struct feed_picture {

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/file_in.h"
 #include "core/json.h"
 #include "core/tokenizer.h"
 

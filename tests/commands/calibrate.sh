@@ -27,7 +27,7 @@ refuse() { # line, part of the message
 }
 refuse "/calibrate ffn $dir/data.json $dir/ffn.safetensors" "exists"
 refuse "/calibrate ffm $dir/data.json $dir/x" "no kind of calibration"
-refuse "/calibrate ffn $dir/none.json $dir/x" "cannot read"
+refuse "/calibrate ffn $dir/none.json $dir/x" "cannot open"
 refuse "/calibrate ffn $dir/data.json $dir/x --limit 0" "--limit"
 refuse "/calibration load $dir/data.json" "data.json"
 refuse "/calibration eat" "no 'eat'"

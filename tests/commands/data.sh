@@ -57,7 +57,12 @@ lines "/load $llava" "/data check $work/many.jsonl --out $work/all.csv" "/data c
 check "twenty" 'select(.name == "data problems").rows | length' $'20\n20'
 check_has "the rest" 'select(.event == "notice").text' "picture missing: and 10 more"
 same "CSV" "$(wc -l <"$work/all.csv") $(sed -n 31p "$work/all.csv" | cut -d, -f1-5)" '31 "picture missing","n""30,",30,"'"'$work/gone30.png': No such file or directory\""
-check "written again" 'select(.event == "done").ok' $'true\ntrue\ntrue'
+same "written again" "$(grep -c . "$work/all.csv")" 31
+check "nothing usable" 'select(.event == "done").ok' $'true\nfalse\nfalse'
+check_has "why" 'select(.event == "error").message' "no sample of '$work/many.jsonl' is usable, and 30 pictures are missing: --images DIR says"
+echo '{"question": "q"}' >"$work/none.jsonl"
+vlmsh $llava -c "/data check $work/none.jsonl" >"$work/out" 2>"$work/errors"
+same "status" "$?, $(grep -c 'no sample of .* is usable$' "$work/errors")" "1, 1"
 
 lines "/load $llava" '/data' '/data chek x' '/data check' "/data check $work/none.json" "/data check $work/broken.png" "/data check $work/one.jsonl --kind detail" \
     "/data check $work/one.jsonl --kind" "/data check $work/one.jsonl --kind ," "/data check $work/one.jsonl --what 5" "/data check a b"

@@ -15,6 +15,26 @@ check_has "help on" 'select(.event == "error").message' "did you mean 'load'?"
 check_has "command" 'select(.event == "error").message' "did you mean '/help'?"
 check_has "path" 'select(.event == "error").message' "/image FILE"
 check "quit ends it" 'select(.event == "done").ok' $'false\nfalse\nfalse\nfalse\nfalse\nfalse\ntrue'
+# Every setting says when a change takes effect: training does not obey at the next token.
+effect() { # SETTING WANT
+    lines "/help $1"
+    same "effect of $1" "$(jq -r 'select(.event == "text").text' "$work/events" | sed -n 's/.*default: [^;]*; //p')" "$2"
+}
+effect train.method "takes effect with the next training (/train)"
+effect train.score "takes effect with the next training (/train)"
+effect ira.beta "takes effect with the next training (/train)"
+effect job.nice "takes effect with the next job"
+effect sinks.tau "takes effect with the next measurement"
+effect screen.theme "takes effect at once"
+effect sample.top_p "takes effect at the next token"
+effect prune.keep "a change computes the conversation again from its first picture on"
+effect chat.date "a change writes and computes the prompt again"
+for key in $("$VLMSH" help --markdown | sed -n 's/^| `\(train\.[a-z0-9._]*\)` .*/\1/p'); do
+    effect "$key" "takes effect with the next training (/train)"
+done
+lines '/help train.method' '/help train.lora.rank'
+check_has "what LoRA trains" 'select(.event == "text").text' "lora, qv, mlp, layernorm (each with projector, embedding and head whole)"
+check_has "LoRA alone" 'select(.event == "text").text' '"lora:*" is LoRA alone'
 lines '/help metrics'
 check "metrics" 'select(.event == "table") | .rows | map(.[0]) | join(" ")' \
     "exact contains yesno letter loglik cider loss"

@@ -46,4 +46,106 @@ cp -rL $llama/. "$snapshot"
 HF_HUB_CACHE=$work/hub lines '/load org/tiny' '/load org/other'
 check "hub cache" 'select(.event == "done").ok' $'true\nfalse'
 check_has "says where it looked" 'select(.event == "error").message' "$work/hub"
+
+# What is wrong inside a file is told with the file's name.
+names() { # COMMAND FOLDER: reads lines "FILE EDIT" (of jq), makes a copy for each, checks the message
+    local command=$1 from=$2 n=0 i file edit lines=() files=() edits=()
+    while read -r file edit; do
+        n=$((n + 1))
+        cp -r "$from" "$work/$n.edited"
+        chmod -R u+w "$work/$n.edited"
+        [ -e "$work/$n.edited/$file" ] || echo '{}' >"$work/$n.edited/$file"
+        jq "$edit" "$work/$n.edited/$file" >"$work/new" || fail "jq: $edit"
+        cp "$work/new" "$work/$n.edited/$file"
+        lines+=("$command $work/$n.edited") files+=("$file") edits+=("$edit")
+    done
+    lines "/load $llava" "${lines[@]}"
+    jq -r 'select(.event == "error").message' "$work/events" >"$work/messages"
+    for i in $(seq $n); do
+        grep "/$i\.edited['/]" "$work/messages" | grep -Eq "(^|['/ ])${files[i - 1]}\\b" ||
+            fail "${files[i - 1]} with ${edits[i - 1]}: $(grep "/$i\.edited['/]" "$work/messages")"
+    done
+    rm -rf "$work"/*.edited
+}
+names /load $llava <<'E'
+config.json .text_config = []
+config.json .text_config = 3
+config.json .text_config.hidden_size = "x"
+config.json .text_config.rms_norm_eps = "x"
+config.json .text_config.rope_scaling = {"type": "odd"}
+config.json .text_config.num_attention_heads = 0
+config.json .text_config.hidden_act = "odd"
+config.json .vision_config = 3
+config.json .vision_config.image_size = -1
+config.json .vision_config.model_type = "odd"
+config.json .vision_feature_layer = [1]
+config.json .vision_feature_layer = -90
+config.json .vision_feature_select_strategy = "odd"
+config.json .projector_hidden_act = "odd"
+config.json .multimodal_projector_bias = 3
+config.json .image_token_index = "x"
+config.json .image_token_index = 99999999
+config.json .tie_word_embeddings = 3
+config.json .architectures = ["Odd"]
+config.json del(.architectures) | .model_type = 3
+config.json del(.architectures, .model_type)
+config.json 3
+generation_config.json 3
+tokenizer_config.json 3
+preprocessor_config.json .size = "x"
+preprocessor_config.json .size = 7 | .crop_size = 7
+preprocessor_config.json .image_mean = [1]
+preprocessor_config.json .rescale_factor = 0
+preprocessor_config.json .image_processor_type = 3
+preprocessor_config.json 3
+processor_config.json .image_processor = {"size": "x"}
+processor_config.json .image_processor = {"size": 7, "crop_size": 7}
+processor_config.json 3
+chat_template.json 3
+tokenizer.json 3
+tokenizer.json .model = 3
+tokenizer.json .model.type = "odd"
+tokenizer.json .model.vocab = 3
+tokenizer.json .model.merges = [3]
+tokenizer.json .normalizer = {"type": "odd"}
+tokenizer.json .pre_tokenizer = {"type": "odd"}
+tokenizer.json .post_processor = {"type": "odd"}
+tokenizer.json .decoder = {"type": "odd"}
+tokenizer.json .added_tokens = [3]
+E
+names /load tests/goldens/llava-siglip-llama3 <<'E'
+model.safetensors.index.json .weight_map = 3
+model.safetensors.index.json .weight_map = {}
+model.safetensors.index.json .weight_map |= map_values("none.safetensors")
+model.safetensors.index.json .weight_map |= map_values("a/b")
+model.safetensors.index.json .weight_map.none = "model-00001-of-00003.safetensors"
+model.safetensors.index.json 3
+config.json .text_config = []
+preprocessor_config.json .size = "x"
+tokenizer.json .model = 3
+E
+names /load $llama <<'E'
+config.json .hidden_size = "x"
+config.json .rope_scaling = {"rope_type": "odd"}
+E
+names "/adapter load" $llava/adapters/lora <<'E'
+adapter_config.json .peft_type = "odd"
+adapter_config.json .peft_type = "LN_TUNING"
+adapter_config.json .peft_type = 3
+adapter_config.json .r = "x"
+adapter_config.json .r = 3
+adapter_config.json .lora_alpha = "x"
+adapter_config.json .lora_alpha = 1e30
+adapter_config.json .target_modules = 3
+adapter_config.json .target_modules = [3]
+adapter_config.json .target_modules = "("
+adapter_config.json .target_modules = ["none"]
+adapter_config.json .exclude_modules = "("
+adapter_config.json .rank_pattern = []
+adapter_config.json .rank_pattern = {"(": 3}
+adapter_config.json .rank_pattern = {"q_proj": "x"}
+adapter_config.json .alpha_pattern = {"q_proj": "x"}
+adapter_config.json .use_dora = true
+adapter_config.json 3
+E
 finish

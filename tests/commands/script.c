@@ -125,12 +125,43 @@ static void test_script_errors(void **state)
 
 static void test_missing(void **state)
 {
-    struct shell shell = { 0 };
+    struct fixture f;
     struct err err;
-    assert_int_equal(shell_script(&shell, "/nonexistent/x.vlmsh", &err), -1);
+    fixture_begin(&f, "");
+    assert_int_equal(shell_script(&f.shell, "/nonexistent/x.vlmsh", &err), -1);
     assert_non_null(strstr(err.text, "'/nonexistent/x.vlmsh'"));
-    assert_int_equal(shell_script(&shell, "/tmp", &err), -1);
-    assert_non_null(strstr(err.text, "/tmp:1: cannot read on"));
+    assert_int_equal(shell_script(&f.shell, "/tmp", &err), -1);
+    assert_non_null(strstr(err.text, "/tmp': it is a folder, not a file"));
+    fixture_end(&f);
+}
+
+static void add_error(void *self, const struct err *err)
+{
+    buf_printf(self, "%s\n", err->text);
+}
+
+// Every line of a person's own file that fails is told with its place, and the others hold.
+static void test_config(void **state)
+{
+    struct fixture f;
+    struct buf told = { 0 };
+    fixture_begin(&f, "/nosuch\n/set sample.top_k 3\n/set sample.top_k \\\n-1\n# none\n"
+                      "/set sample.seed 9\n\"\"\"open\n/set sample.seed 1\n");
+    shell_config(&f.shell, f.path, add_error, &told);
+    char *line = strtok(told.data, "\n");
+    static const char *const wanted[] = { ":1: unknown command '/nosuch'", ":3: sample.top_k",
+                                          ":7: the file ends before the closing" };
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++, line = strtok(NULL, "\n"))
+        if (!line || strncmp(line, f.path, strlen(f.path)) != 0 || !strstr(line, wanted[i]))
+            fail_msg("%s, not %s", line, wanted[i]);
+    assert_null(line);
+    assert_int_equal(settings_integer(engine_settings(f.shell.engine), "sample.top_k"), 3);
+    assert_int_equal(settings_integer(engine_settings(f.shell.engine), "sample.seed"), 9);
+    buf_clear(&told);
+    shell_config(&f.shell, "/nonexistent/config", add_error, &told);
+    assert_non_null(strstr(told.data, "'/nonexistent/config'"));
+    buf_release(&told);
+    fixture_end(&f);
 }
 
 // A script that runs itself ends with a message; inner lines end with no done of their own.
@@ -173,7 +204,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reader),        cmocka_unit_test(test_script),
         cmocka_unit_test(test_script_errors), cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_nested),        cmocka_unit_test(test_zero_byte),
+        cmocka_unit_test(test_config),        cmocka_unit_test(test_nested),
+        cmocka_unit_test(test_zero_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

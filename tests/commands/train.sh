@@ -17,13 +17,13 @@ lines "/load $llava" "/train $work/none.jsonl $work/no" "/train $work/data.jsonl
     "/train $work/data.jsonl $work" "/train $work/data.jsonl $work/no --fast" "/train $work $work/no" \
     "/train $work/data.jsonl $work/no/where" "/set train.validation $work/none.jsonl" \
     "/train $work/data.jsonl $work/no"
-check "refused" '[select(.event=="error").message] | .[]' "cannot read the data '$work/none.jsonl': No such file or directory
+check "refused" '[select(.event=="error").message] | .[]' "cannot open '$work/none.jsonl': No such file or directory
 a data file and a folder for the result: /train DATA OUT
 '$work' holds other files: name a new folder
 '--fast' is no option here: /train DATA OUT [--images DIR] [--resume]
-cannot read the data '$work': it is a folder: name a file in it
+cannot read '$work': it is a folder, not a file
 cannot create '$work/no/where': there is no folder '$work/no/': make it first
-train.validation: cannot read the data '$work/none.jsonl': No such file or directory"
+train.validation: cannot open '$work/none.jsonl': No such file or directory"
 
 cat >"$work/norms.vlmsh" <<S
 /load $llava

@@ -14,6 +14,7 @@
 
 #include "core/adapter.h"
 #include "core/engine.h"
+#include "core/file_in.h"
 #include "tests/core/scratch.h"
 #include "tests/device.h"
 

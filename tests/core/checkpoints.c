@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "core/adapter.h"
+#include "core/file_in.h"
 
 #define ADAPTER "tests/goldens/llava-1.5/adapters/lora"
 

@@ -96,9 +96,11 @@ static void test_no_file(void **state)
     char *folder = scratch_new(), *pipe = xasprintf("%s/pipe", folder);
     assert_int_equal(dataset_open(&d, "/nonexistent/x", NULL, &err), -1);
     assert_int_equal(dataset_open(&d, folder, NULL, &err), -1);
-    assert_non_null(strstr(err.text, "no plain file"));
+    assert_non_null(strstr(err.text, "a folder, not a file"));
     assert_int_equal(mkfifo(pipe, 0600), 0);
     assert_int_equal(dataset_open(&d, pipe, NULL, &err), -1);
+    assert_non_null(strstr(err.text, "a pipe, not a file"));
+    assert_int_equal(dataset_check(pipe, &err), -1);
     free(pipe);
     scratch_remove(folder);
 }

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/conversation.h"
+#include "core/file_in.h"
 #include "core/ops.h"
 #include "core/splice.h"
 #include "core/train/evaluate.h"

@@ -11,6 +11,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "core/file_in.h"
+#include "core/json.h"
+
 static const struct small {
     const char *file;
     int width, height, channels;

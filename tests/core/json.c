@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "core/file_in.h"
 #include "tests/core/scratch.h"
 
 static void parses_and_refuses(void **state)

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "core/file_in.h"
 #include "core/safetensors.h"
 
 struct fixture {

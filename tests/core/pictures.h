@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
+#include "core/file_in.h"
 #include "core/image.h"
-#include "core/json.h"
 #include "core/safetensors.h"
 
 #define PICTURES "tests/goldens/pictures/"

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "core/file_in.h"
 #include "core/safetensors.h"
 #include "tests/core/scratch.h"
 

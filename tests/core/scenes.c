@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "core/dialogue.h"
+#include "core/file_in.h"
 #include "core/hash.h"
 #include "core/image.h"
 #include "core/scenes.h"

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/file_in.h"
 #include "core/json.h"
 #include "core/mem.h"
 

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "core/adapters.h"
+#include "core/file_in.h"
 #include "core/metrics/metric.h"
 #include "core/tape.h"
 #include "core/train/evaluate.h"

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "core/file_in.h"
 #include "core/json.h"
 
 enum { PICTURES = 4 };

@@ -23,6 +23,7 @@
 #include <cmocka.h>
 
 #include "core/conversation.h"
+#include "core/file_in.h"
 #include "core/json.h"
 #include "core/safetensors.h"
 #include "core/train/labels.h"

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "core/csv.h"
+#include "core/file_in.h"
 #include "core/heatmap.h"
 #include "core/probes/interface.h"
 #include "core/probes/masks.h"

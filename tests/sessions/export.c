@@ -4,6 +4,8 @@
 
 #include <sys/stat.h>
 
+#include "core/file_in.h"
+
 static char *export_text(struct store *s, const char *file)
 {
     struct err err = { 0 };

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "core/file_in.h"
+
 static void write_file(const char *path, const void *bytes, size_t size)
 {
     FILE *f = fopen(path, "wb");
@@ -26,7 +28,7 @@ static void test_creates(void **state)
     char path[512];
     struct err err = { 0 };
     struct stat st;
-    snprintf(path, sizeof path, "%s/a/b/vlmsh.db", folder);
+    snprintf(path, sizeof path, "%s/vlmsh.db", folder);
     struct store *s = store_open(path, &err);
     assert_non_null(s);
     assert_string_equal(store_path(s), path);
@@ -41,6 +43,17 @@ static void test_creates(void **state)
     s = store_open(path, &err);
     assert_non_null(s);
     store_close(s);
+}
+
+// Only the default place is made: a folder that a person named may be mistyped.
+static void test_no_folder(void **state)
+{
+    char path[512], made[512], reason[512];
+    snprintf(path, sizeof path, "%s/a/b/vlmsh.db", folder);
+    snprintf(made, sizeof made, "%s/a", folder);
+    snprintf(reason, sizeof reason, "there is no folder '%s/a/b': make it first", folder);
+    refuses(path, reason);
+    assert_int_equal(access(made, F_OK), -1);
 }
 
 static void test_default_place(void **state)
@@ -211,10 +224,14 @@ static void test_first_starts(void **state)
 
 static void test_unwritable(void **state)
 {
+    refuses("/dev/null/x/vlmsh.db", "there is no folder '/dev/null/x'");
+    refuses("/dev/null/x/vlmsh.db", "--db");
+    setenv("XDG_STATE_HOME", "/dev/null/x", 1);
     struct err err = { 0 };
-    assert_null(store_open("/dev/null/x/vlmsh.db", &err));
+    assert_null(store_open(NULL, &err));
     assert_contains(err.text, "cannot make the folder '/dev/null/x'");
     assert_contains(err.text, "--db");
+    unsetenv("XDG_STATE_HOME");
     refuses(folder, "cannot open");
     if (geteuid() == 0) return; // root may write everywhere
     struct store *s = open_store();
@@ -239,6 +256,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_creates, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_folder, setup, teardown),
         cmocka_unit_test_setup_teardown(test_default_place, setup, teardown),
         cmocka_unit_test_setup_teardown(test_migrates, setup, teardown),
         cmocka_unit_test_setup_teardown(test_migration_fails, setup, teardown),

@@ -6,6 +6,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "core/file_in.h"
+
 static void test_begins(void **state)
 {
     struct store *s = open_store();

@@ -129,4 +129,23 @@ t.expect("/load MODEL")
 t.expect("vlmsh> ")
 t.type("\x04")
 check(t.wait() == 0, "leaves", t)
+
+# The lines of one's own at the start: each that fails is named, the others hold.
+os.makedirs(os.path.join(work, "config/vlmsh"))
+with open(os.path.join(work, "config/vlmsh/config"), "w") as f:
+    f.write("/set sample.temprature 1\n# a remark\n/set sample.max_tokens 4\n/nosuch\n"
+            "/bind Ctrl-T \\\n/tables\n/set sample.seed 7\n\"\"\"never closed\n/set sample.top_k 3\n")
+t = Terminal([program, "--plain", model], env={"XDG_CONFIG_HOME": os.path.join(work, "config")})
+t.expect(r"error: \S*/config:1: .*temprature")
+t.expect(r"error: \S*/config:4: unknown command '/nosuch'")
+t.expect(r"error: \S*/config:8: the file ends before the closing")
+t.expect(r"vlmsh \S+: .*on cpu")
+t.expect(prompt)
+check("config:5" not in t.all, "a line that goes on", t)
+for name, value in ("max_tokens", 4), ("seed", 7), ("top_k", 0):
+    t.type("/set sample.%s\r" % name)
+    t.expect(r"sample\.%s = %d\b" % (name, value))
+    t.expect(prompt)
+t.type("/quit\r")
+check(t.wait() == 0, "leaves", t)
 END

@@ -120,10 +120,12 @@ exec 9>&-
 rm "$work/lines"
 
 # A database that cannot be opened: said, and the rest works; a session of it cannot be had.
-run 0 --db /proc/none/x.db -c '/version'; out '^vlmsh'; err 'nothing is kept'
+run 0 --db /proc/x.db -c '/version'; out '^vlmsh'; err 'nothing is kept'
+run 2 --db "$work/none/deep/x.db" -c '/version'; silent out; err "there is no folder '$work/none/deep': make it first"
+[ -e "$work/none" ] && fail 'the folder of a mistyped --db is made'
 run 0 --db :memory: -c '/version'; out '^vlmsh'; err "nothing is kept: ':memory:' is no file"
 [ -e ':memory:' ] && fail "a file of that name is made"
-run 1 --db /proc/none/x.db --session s -c '/version'; silent out
+run 1 --db /proc/x.db --session s -c '/version'; silent out
 
 # Interrupted: 130. SIGTERM: 143.
 for pair in INT:130 TERM:143; do

@@ -1,0 +1,140 @@
+# tests/commands/pipes.sh -- a named pipe where a file of data is expected is a message, not a wait
+# (core/file_in.h); a script may be a pipe, and Ctrl-C ends waiting for it.
+. tests/commands/common.bash
+mkfifo "$work/pipe" "$work/pipe.json" "$work/pipe.csv" "$work/pipe.md" "$work/pipe.png"
+mkdir "$work/folder"
+python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$work/socket"
+
+# refused NAME PART ARGUMENT...: ends by itself with an error that holds PART and says "a pipe".
+refused() {
+    local name=$1 part=$2 status
+    shift 2
+    timeout -k 1 "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" "$@" </dev/null >"$work/out" 2>&1
+    status=$?
+    [ $status = 1 ] || fail "$name: status $status: $(tail -1 "$work/out")"
+    grep -q "$part.* a pipe, not a file" "$work/out" || fail "$name: $(tail -1 "$work/out")"
+}
+
+# A file of a model folder. What is absent otherwise may take the place of another.
+for file in config.json generation_config.json preprocessor_config.json processor_config.json \
+    tokenizer_config.json tokenizer.json chat_template.json chat_template.jinja \
+    model.safetensors model.safetensors.index.json; do
+    rm -rf "$work/model"
+    cp -r $llava "$work/model"
+    [ $file = model.safetensors.index.json ] && rm "$work/model/model.safetensors"
+    rm -f "$work/model/$file"
+    mkfifo "$work/model/$file"
+    refused "$file" "$file" "$work/model" -c /info
+done
+
+# A file of an adapter's folder.
+for file in adapter_config.json adapter_model.safetensors extra.safetensors; do
+    rm -rf "$work/adapter"
+    cp -r $llava/adapters/lora "$work/adapter"
+    rm -f "$work/adapter/$file"
+    mkfifo "$work/adapter/$file"
+    refused "adapter's $file" "$file" $llava -c "/adapter load $work/adapter"
+done
+
+# Every command that is given a file to read.
+cat >"$work/messages.json" <<J
+[{"role": "user", "content": [{"type": "image", "path": "pipe.png"}, {"type": "text", "text": "?"}]}]
+J
+echo '[{"id": 1, "image": "pipe.png", "question": "?", "answer": "!"}]' >"$work/data.json"
+echo '[{"id": 1, "question": "?", "answer": "!"}]' >"$work/good.json"
+printf '<!-- table pipe.csv -->\n<!-- end -->\n' >"$work/text.md"
+refused "picture" "pipe.png" -c "/image $work/pipe.png"
+refused "messages" "pipe.json" $llava -c "/messages $work/pipe.json"
+refused "picture of messages" "pipe.png" $llava -c "/messages $work/messages.json"
+refused "plot" "pipe.csv" -c "/plot $work/pipe.csv a b"
+refused "collect" "pipe.csv" $llava -c "/collect $work/pipe.csv a=1 x=@sum : /memory"
+refused "report" "pipe.md" -c "/report $work/pipe.md"
+refused "table of a report" "pipe.csv" -c "/report $work/text.md"
+refused "mask" "pipe.png" $llava -c "/image $scene" -c "/dice --mask $work/pipe.png"
+refused "text of a new model" "pipe" -c "/new --like demo $work/new --text $work/pipe"
+refused "samples of a new model" "pipe.json" -c "/new --like demo $work/new --text $work/pipe.json"
+refused "merge" "pipe" $llava -c "/calibrate merge $work/sums $work/pipe"
+refused "calibration" "pipe" $llava -c "/calibration load $work/pipe"
+refused "checked data" "pipe.json" $llava -c "/data check $work/pipe.json"
+refused "evaluated data" "pipe.json" $llava -c "/eval $work/pipe.json --here"
+refused "evaluated data of a job" "pipe.json" $llava -c "/eval $work/pipe.json"
+refused "trained data" "pipe.json" $llava -c "/train $work/pipe.json $work/run"
+refused "validation" "pipe.json" $llava -c "/set train.validation $work/pipe.json" \
+    -c "/train $work/good.json $work/run"
+refused "planned data" "pipe.json" $llava -c "/train plan $work/pipe.json"
+refused "calibrated data" "pipe.json" $llava -c "/calibrate norms $work/pipe.json $work/sums"
+refused "compared data" "pipe.json" $llava -c "/compare off | now --data $work/pipe.json --limit 1"
+refused "objects" "pipe.json" $llava -c "/dice --data $work/good.json --objects $work/pipe.json"
+refused "probed data" "pipe.json" $llava -c "/norms --data $work/pipe.json"
+refused "asked data" "pipe.json" $llava -c "/ask --data $work/pipe.json --out $work/answers.jsonl"
+# The picture of a sample: told where it stands.
+timeout -k 1 "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" $llava \
+    -c "/ask --data $work/data.json --out $work/answers.jsonl" </dev/null >"$work/out" 2>&1
+same "asked sample" "$?, $(jq -r .error "$work/answers.jsonl" | grep -c 'pipe.png.* a pipe, not a file')" "0, 1"
+timeout -k 1 "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" $llava -c "/eval $work/data.json --here" </dev/null \
+    >"$work/out" 2>&1
+grep -q 'pipe.png.* a pipe, not a file' "$work/out" || fail "evaluated sample: $(cat "$work/out")"
+
+# Other things that are no files.
+for pair in "folder:a folder" "socket:a socket"; do
+    vlmsh -c "/image $work/${pair%:*}" 2>"$work/errors"
+    grep -q "it is ${pair#*:}, not a file" "$work/errors" || fail "${pair%:*}: $(cat "$work/errors")"
+done
+vlmsh -c "/image /dev/zero" 2>"$work/errors"
+grep -q "'/dev/zero': it is a device, not a file" "$work/errors" || fail "device: $(cat "$work/errors")"
+for pair in "folder:a folder" "socket:a socket"; do
+    vlmsh -f "$work/${pair%:*}" 2>"$work/errors"
+    grep -q "it is ${pair#*:}, not a file" "$work/errors" || fail "script ${pair%:*}: $(cat "$work/errors")"
+done
+
+# A pipe that is written to and that nobody reads.
+timeout -k 1 "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" -c "/session export $work/pipe" </dev/null >"$work/out" 2>&1
+same "exported" $? 1
+timeout -k 1 "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" $llama -c "Hi" -c "/report $work/text.md $work/pipe" \
+    </dev/null >"$work/out" 2>&1
+same "report into a pipe" $? 1
+
+# A script may be a pipe, of a writer that comes late and takes its time.
+same "substitution" "$(timeout "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" -f <(echo /version) </dev/null)" \
+    "$("$VLMSH" --db "$work/vlmsh.db" -c /version)"
+(
+    sleep 0.3
+    exec 8>"$work/pipe"
+    printf '/ver' >&8
+    sleep 0.3
+    printf 'sion\n/version\n' >&8
+) &
+same "late" "$(timeout "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" -c "/run $work/pipe" </dev/null | wc -l)" 2
+wait
+printf 'not a picture' >"$work/bytes"
+same "standard input" "$(cat "$work/bytes" | timeout "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" -c '/image -' 2>&1 | tail -1 |
+    grep -c "'-'")" 1
+
+# interrupted NAME ARGUMENT...: while it waits (after its line "waits") Ctrl-C ends it with 130.
+interrupted() {
+    local name=$1 pid got
+    shift
+    # A background job of this shell would ignore SIGINT.
+    python3 -c '
+import os, signal, subprocess, sys, time
+p = subprocess.Popen(sys.argv[1:], stdin=sys.stdin, stdout=subprocess.PIPE,
+                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+p.stdout.readline()
+time.sleep(0.3)
+p.send_signal(signal.SIGINT)
+try:
+    print(p.wait(4))
+except subprocess.TimeoutExpired:
+    p.kill()
+    print("it waits on")
+' "$VLMSH" --db "$work/vlmsh.db" "$@" >"$work/out" 2>"$work/errors"
+    got=$(tail -1 "$work/out")
+    [ "$got" = 130 ] || fail "$name: $got"
+}
+exec 7<>"$work/pipe" 6<>"$work/pipe.md" # open on both sides: no end, no data
+interrupted "script that has no writer" -c /version -f "$work/pipe.png"
+interrupted "script that has no data" -c /version -f "$work/pipe"
+interrupted "script in a line" -c /version -c "/run $work/pipe"
+interrupted "picture from standard input" -c /version -c "/image -" <&6
+interrupted "script from standard input" -c /version -c "/run -" <&6
+finish

@@ -1,0 +1,43 @@
+# tests/tui/waits.sh -- the full screen beside pipes: none holds it up where a file is expected, and
+# waiting for a script that comes through one ends with Ctrl-C.
+set -eu
+. tests/tui/tmux.bash
+mkdir -p "$work/config/vlmsh" "$work/state/vlmsh"
+mkfifo "$work/config/vlmsh/config" "$work/state/vlmsh/history" "$work/pipe" "$work/pipe.png"
+shell_at 200 40
+line "'$VLMSH' $model"
+wait_for 'Type a question'
+wait_for "it is a pipe, not a file"
+
+line "/image $work/pipe.png"
+wait_for "pipe.png': it is a pipe, not a file"
+line '/image -'
+wait_for 'standard input is the terminal'
+line '/run -'
+wait_for 'standard input is what you type at'
+
+# Nobody writes; then somebody who does not go on.
+line "/run $work/pipe"
+sleep 0.5
+keys C-c
+wait_for 'cancelled'
+line '/set sample.max_tokens 5'
+wait_for 'max_tokens = 5'
+exec 8<>"$work/pipe"
+line "/run $work/pipe"
+printf '/set sample.max_tokens 6\n/set' >&8
+wait_for 'max_tokens = 6'
+keys C-c
+wait_for 'pipe:2: cancelled'
+
+# Ctrl-C ends the whole script, not one answer of it.
+printf '/set sample.ignore_eos on\n/set ctx.max 1000000\n/set sample.max_tokens 100000\nHi\n/set sample.max_tokens 8\n' \
+    >"$work/script"
+line "/run $work/script"
+wait_for 'max_tokens = 100000'
+sleep 0.5
+keys C-c
+wait_for "stopped after line 4 of"
+shown 'max_tokens = 8' && fail 'the script went on after Ctrl-C'
+line /quit
+wait_for 'shell> *$'
