@@ -56,7 +56,7 @@ struct job_row {
     char *device;
     enum job_state state;
     enum job_stop request;           // not obeyed yet
-    char *message;                   // why it failed, or ""
+    char *message;                   // why it failed or was interrupted, where that is known; or ""
     pid_t pid;                       // of its process; 0: none, or not of this machine
     int64_t runs;                    // processes that began with it
     double step, steps, loss, eta_s; // NaN: unknown

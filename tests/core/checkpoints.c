@@ -332,7 +332,7 @@ static void write_picture_samples(void)
                  "{\"image\": \"a.ppm\", \"question\": \"What?\", \"answer\": \"Grey.\"}\n"
                  "{\"image\": \"b.ppm\", \"question\": \"What?\", \"answer\": \"Grey.\"}\n");
     write_picture("a.ppm", 0);
-    write_picture("b.ppm", 0);
+    write_picture("b.ppm", 2);
 }
 
 // A picture of other content, as large as before; one that is gone.
@@ -348,7 +348,7 @@ static void test_changed_picture(void **state)
     write_picture("a.ppm", 0);
     unlink(lost);
     train("out", true, 0, settings, -1, "other samples can be used than when the run began");
-    write_picture("b.ppm", 0);
+    write_picture("b.ppm", 2);
     train("out", true, 0, settings, 0, NULL);
     free(lost);
 }
@@ -386,7 +386,7 @@ static void test_sweep(void **state)
     write_picture("a.ppm", 0);
     unlink(lost);
     sweep("1e-3,1e-4", NULL, settings, -1, "a picture of the data was lost");
-    write_picture("b.ppm", 0);
+    write_picture("b.ppm", 2);
     sweep("1e-3,1e-4", NULL, settings, 0, NULL);
     sweep("1e-3,1e-4", NULL, settings, 0, NULL);
     write_samples("data.jsonl", 0, 6);
