@@ -46,9 +46,9 @@ enum { PAIRS = sizeof pairs / sizeof *pairs };
 static double log_sum(const float *x, int64_t n)
 {
     const double most = x[logits_best(x, n)];
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += exp(x[i] - most);
-    return most + log(sum);
+    double above = -1; // the largest itself adds 1
+    for (int64_t i = 0; i < n; i++) above += exp(x[i] - most);
+    return most + log1p(above);
 }
 
 static double divergence(const float *p, const float *q, int64_t n)
