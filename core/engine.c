@@ -112,7 +112,6 @@ bool engine_report_loading(void *self, uint64_t done, uint64_t total)
 int engine_load(struct engine *e, const char *name, struct err *err)
 {
     const struct load_progress progress = { .report = engine_report_loading, .self = e };
-    atomic_store(&e->cancel, false);
     struct model *m = model_load(name, e->backend, &progress, err);
     if (!m) return -1;
     if (tokenizer_size(m->tokenizer) > m->decoder.config.vocab)
