@@ -41,14 +41,17 @@ void fatal_set_hook(void (*hook)(void))
     fatal_hook = hook;
 }
 
+// The text may name a file: what a terminal would obey is left out.
 void fatal(const char *format, ...)
 {
-    if (fatal_hook) fatal_hook();
-    fputs("vlmsh: ", stderr);
+    char text[1024];
     va_list args;
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || (unsigned char)*c >= 0x7f) *c = '?';
+    if (fatal_hook) fatal_hook();
+    fprintf(stderr, "vlmsh: %s\n", text);
     abort();
 }
