@@ -19,6 +19,8 @@ bool job_alive(const struct store *s, int64_t id, pid_t *pid);
 int job_spawn(const struct store *s, const struct job_row *row, struct err *err);
 // The file that shells lock while they answer; -1 when it cannot be had.
 int answering_open(const struct store *s);
+// The file in which each shell locks a byte as long as it lives (drafts.h); -1: it cannot be had.
+int shells_open(const struct store *s);
 
 // --- jobs.c --------------------------------------------------------------------------------------
 
