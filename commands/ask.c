@@ -19,7 +19,15 @@ static int read_limit(const char *text, int64_t *limit, struct err *err)
 static int read_options(struct batch_options *o, int argc, char **argv, struct err *err)
 {
     for (int i = 0; i < argc; i += 2) {
-        const char *value = argv[i + 1]; // NULL-free: argc is even
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (!strcmp(argv[i], "--again")) {
+            o->again = true;
+            i--; // it has no value
+            continue;
+        }
+        if (!value)
+            return err_set(err, "each option of /ask takes one value (after '%s' none is left)",
+                           argv[i]);
         if (!strcmp(argv[i], "--data"))
             o->data = value;
         else if (!strcmp(argv[i], "--out"))
@@ -41,25 +49,25 @@ static int ask_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct batch_options options = { 0 };
     if (argc == 1) return engine_ask(shell->engine, argv[0], err);
-    if (argc % 2)
-        return err_set(err, "each option of /ask takes one value (after '%s' none is left)",
-                       argv[argc - 1]);
     if (read_options(&options, argc, argv, err) < 0) return -1;
     if (!options.data || !options.out)
-        return err_set(err, "usage: /ask --data FILE --out FILE.jsonl [--images DIR] [--limit N]");
+        return err_set(err, "usage: /ask --data FILE --out FILE.jsonl [--images DIR] [--limit N] "
+                            "[--again]");
     return batch_run(shell, &options, err);
 }
 
 const struct command command_ask = {
     .name = "ask",
-    .usage = "/ask TEXT | /ask --data FILE --out FILE.jsonl [--images DIR] [--limit N]",
+    .usage = "/ask TEXT | /ask --data FILE --out FILE.jsonl [--images DIR] [--limit N] [--again]",
     .help = "Asks the model: TEXT like a plain line, or every question of a data file.",
     .details =
         "--data FILE    JSON list or JSON lines; a sample is {\"id\", \"image\", \"question\"},\n"
         "               {\"id\", \"image\", \"conversations\": [{\"from\", \"value\"}]} or "
         "{\"messages\"}\n"
         "--out FILE     gets one JSON line per sample: id, question, answer, ids, tokens, times,\n"
-        "               or error; samples already there are skipped, so a run can be repeated\n"
+        "               or error, and the model, adapter and settings they come from; samples\n"
+        "               already there are skipped, so a run can be repeated: under the same ones\n"
+        "--again        answers all samples anew, in the place of what FILE holds\n"
         "--images DIR   where relative picture paths begin (default: the folder of the data)\n"
         "--limit N      stops after N new samples\n"
         "Each sample is a conversation of its own, under the system message and the settings of\n"

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/provenance.h"
 #include "core/train/dataset.h"
 
 static const size_t file_limit = (size_t)8 << 30;
@@ -65,16 +66,25 @@ static int read_data(struct data *d, const char *path, const char *images, struc
 
 // --- what the output already has -----------------------------------------------------------------
 
+struct answer_line {
+    char *key;      // id
+    char *question; // NULL: a sample that could not be read
+    size_t number;  // of the line, from 1
+};
+
 struct output {
     int file;
     const char *path;
-    char **keys; // ids of its lines, sorted
+    const struct provenance *now; // what new lines come from; NULL: those that are there go anyway
+    struct answer_line *lines;    // sorted by id
     size_t count;
 };
 
-static int compare_text(const void *a, const void *b)
+static int compare_lines(const void *a, const void *b)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    const struct answer_line *x = a, *y = b;
+    const int c = strcmp(x->key, y->key);
+    return c ? c : (x->number > y->number) - (x->number < y->number);
 }
 
 static int not_results(const struct output *o, struct err *err)
@@ -83,17 +93,41 @@ static int not_results(const struct output *o, struct err *err)
                    o->path);
 }
 
+// Does the line come from the same model, adapter and settings as those to be written?
+static int check_provenance(const struct output *o, const cJSON *json, struct err *err)
+{
+    static const char advice[] = "choose another --out, or --again answers all of it anew";
+    struct provenance there;
+    struct err why;
+    const bool said = provenance_get(&there, json);
+    const int status = said ? provenance_same(&there, o->now, &why) : -1;
+    provenance_release(&there);
+    if (!said)
+        err_set(err, "'%s' line %zu does not say what model and settings gave the answer: %s",
+                o->path, o->count + 1, advice);
+    else if (status < 0)
+        err_set(err, "'%s' line %zu was answered otherwise: %s; set it as it was, %s", o->path,
+                o->count + 1, why.text, advice);
+    return status;
+}
+
 static int add_line(struct output *o, const char *line, size_t length, struct err *err)
 {
     cJSON *json = json_parse(line, length, o->path, NULL);
     const cJSON *id = json_get(json, "id");
+    const char *question = cJSON_GetStringValue(json_get(json, "question"));
     const bool result = id && (json_get(json, "answer") || json_get(json, "error"));
-    if (result) {
-        o->keys = xreallocarray(o->keys, o->count + 1, sizeof *o->keys);
-        o->keys[o->count++] = sample_key(json, 0);
+    int status = result ? 0 : not_results(o, err);
+    if (status == 0 && o->now) status = check_provenance(o, json, err);
+    if (status == 0) {
+        o->lines = xreallocarray(o->lines, o->count + 1, sizeof *o->lines);
+        o->lines[o->count] = (struct answer_line){ .key = sample_key(json, 0),
+                                                   .question = question ? xstrdup(question) : NULL,
+                                                   .number = o->count + 1 };
+        o->count++;
     }
     cJSON_Delete(json);
-    return result ? 0 : not_results(o, err);
+    return status;
 }
 
 // A last line without its end was cut off by a crash: it goes, when it is one of ours.
@@ -121,27 +155,44 @@ static int read_output(struct output *o, struct err *err)
     const size_t done = (size_t)(p - text);
     if (status == 0) status = cut_torn_line(o, p, size - done, (off_t)done, err);
     free(text);
-    if (o->count) qsort(o->keys, o->count, sizeof *o->keys, compare_text);
+    if (o->count) qsort(o->lines, o->count, sizeof *o->lines, compare_lines);
     return status;
 }
 
-static int open_output(struct output *o, const char *path, struct err *err)
+static void forget_lines(struct output *o)
+{
+    for (size_t i = 0; i < o->count; i++) {
+        free(o->lines[i].key);
+        free(o->lines[i].question);
+    }
+    free(o->lines);
+    o->lines = NULL;
+    o->count = 0;
+}
+
+// `now` NULL: only what is no answer is refused, and the others go.
+static int open_output(struct output *o, const char *path, const struct provenance *now,
+                       struct err *err)
 {
     struct stat st;
     o->path = path;
+    o->now = now;
     o->file = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (o->file < 0) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
     if (fstat(o->file, &st) < 0 || !S_ISREG(st.st_mode))
         return err_set(err, "'%s' is no plain file: --out must be one", path);
     if (flock(o->file, LOCK_EX | LOCK_NB) < 0)
         return err_set(err, "another run is writing '%s'", path);
-    return read_output(o, err);
+    if (read_output(o, err) < 0) return -1;
+    if (now) return 0;
+    forget_lines(o);
+    if (ftruncate(o->file, 0) == 0) return 0;
+    return err_set(err, "cannot empty '%s': %s", path, strerror(errno));
 }
 
 static void output_release(struct output *o)
 {
-    for (size_t i = 0; i < o->count; i++) free(o->keys[i]);
-    free(o->keys);
+    forget_lines(o);
     if (o->file >= 0) close(o->file);
 }
 
@@ -152,19 +203,40 @@ static int compare_samples(const void *a, const void *b)
     return c ? c : (x->index > y->index) - (x->index < y->index);
 }
 
-// Marks, of every id, as many samples as the output has lines of it. Returns how many.
-static int64_t mark_done(struct data *d, const struct output *o)
+// Is the sample's question the one that the line answers? Samples that cannot be read have none.
+static int check_question(const struct data *d, const struct question *q, const struct output *o,
+                          const struct answer_line *line, struct err *err)
+{
+    struct dialogue dialogue = { 0 };
+    int status = 0;
+    cJSON *json = line->question ? dataset_json(&d->set, q->index, NULL) : NULL;
+    if (json && dialogue_read_sample(&dialogue, json, d->set.folder, NULL) == 0) {
+        char *asked = message_text(&dialogue.messages[dialogue.count - 1]);
+        if (strcmp(asked, line->question) != 0)
+            status = err_set(err,
+                             "'%s' line %zu answers \"%.60s\", and sample %s of the data asks "
+                             "\"%.60s\": choose another --out, or --again answers all of it anew",
+                             o->path, line->number, line->question, q->key, asked);
+        free(asked);
+    }
+    dialogue_release(&dialogue);
+    cJSON_Delete(json);
+    return status;
+}
+
+// Marks, of every id, as many samples as the output has lines of it. Returns how many, or -1.
+static int64_t mark_done(struct data *d, const struct output *o, struct err *err)
 {
     const size_t count = (size_t)d->set.count;
     struct question **sorted = xreallocarray(NULL, count, sizeof *sorted);
     int64_t marked = 0;
     for (size_t i = 0; i < count; i++) sorted[i] = &d->list[i];
     qsort(sorted, count, sizeof *sorted, compare_samples);
-    for (size_t i = 0, j = 0; i < count && j < o->count;) {
-        const int c = strcmp(sorted[i]->key, o->keys[j]);
+    for (size_t i = 0, j = 0; i < count && j < o->count && marked >= 0;) {
+        const int c = strcmp(sorted[i]->key, o->lines[j].key);
         if (c == 0) {
             sorted[i]->done = true;
-            marked++;
+            marked = check_question(d, sorted[i], o, &o->lines[j], err) < 0 ? -1 : marked + 1;
         }
         i += c <= 0;
         j += c >= 0;
@@ -202,6 +274,7 @@ static void capture_emit(void *self, const struct event *event)
 struct batch {
     struct shell *shell;
     const struct batch_options *options;
+    struct provenance provenance;
     struct data data;
     struct output output;
     char *system;      // the person's system message or NULL
@@ -277,6 +350,7 @@ static int run_sample(struct batch *b, const struct question *q, struct err *err
     const int answered = answer_sample(b, q, &c, &why);
     *sinks = b->said;
     if (answered < 0) cJSON_AddStringToObject(c.line, "error", why.text);
+    provenance_put(&b->provenance, c.line);
     b->cancelled = c.cancelled;
     const int status = c.cancelled ? 0 : write_line(&b->output, c.line, err);
     if (answered < 0) b->failed++;
@@ -323,10 +397,14 @@ int batch_run(struct shell *shell, const struct batch_options *options, struct e
 {
     struct batch b = { .shell = shell, .options = options, .output = { .file = -1 } };
     int status = -1;
+    engine_provenance(shell->engine, STALE_NEXT, &b.provenance);
+    if ((b.system = system_text(shell->engine)))
+        provenance_add(&b.provenance, "system message", b.system);
     if (read_data(&b.data, options->data, options->images, err) < 0) goto out;
-    if (open_output(&b.output, options->out, err) < 0) goto out;
-    const int64_t skipped = mark_done(&b.data, &b.output);
-    b.system = system_text(shell->engine);
+    if (open_output(&b.output, options->out, options->again ? NULL : &b.provenance, err) < 0)
+        goto out;
+    const int64_t skipped = mark_done(&b.data, &b.output, err);
+    if (skipped < 0) goto out;
     b.said = *shell->sinks;
     engine_stash(shell->engine);
     status = run_samples(&b, skipped, err);
@@ -339,6 +417,7 @@ int batch_run(struct shell *shell, const struct batch_options *options, struct e
 out:
     data_release(&b.data);
     output_release(&b.output);
+    provenance_release(&b.provenance);
     free(b.system);
     return status;
 }

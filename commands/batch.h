@@ -10,11 +10,14 @@ struct batch_options {
     const char *data, *out;
     const char *images; // folder of relative picture paths; NULL = that of data
     int64_t limit;      // new samples; 0 = all
+    bool again;         // what out holds is answered anew
 };
 
 // One JSON line per sample is appended to out, flushed to disk at once. Samples that are there
 // already are skipped, a line cut off by a crash is written again. A broken sample becomes a line
-// with "error". Cancelling an answer ends the run; what is written stays.
+// with "error". Cancelling an answer ends the run; what is written stays. Each line says what
+// model, adapter and settings gave it (core/provenance.h): a file with lines of others, or that do
+// not say, or of other questions, is refused.
 int batch_run(struct shell *shell, const struct batch_options *options, struct err *err);
 
 #endif

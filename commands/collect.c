@@ -7,6 +7,7 @@
 #include "commands/command.h"
 #include "core/csv.h"
 #include "core/probes/taps.h"
+#include "core/provenance.h"
 
 enum { WORDS_MAX = 64 };
 
@@ -27,6 +28,7 @@ struct collecting {
     int pair_count;
     const char *table; // whose rows are taken; NULL: none's
     bool again;
+    char *model, *state; // what the numbers come from
     struct shown *shown;
     size_t shown_count;
 };
@@ -120,15 +122,32 @@ static const struct shown *find_table(const struct collecting *c, const char *na
 
 // --- the file ------------------------------------------------------------------------------------
 
-// Is it a row of these values?
-static bool is_ours(const struct collecting *c, const struct csv *t, size_t row)
+// What a row has in common with what is to be measured.
+enum kinship {
+    OTHER_VALUES,
+    OTHER_STATE, // these values, of another model or state
+    UNKNOWN,     // these values, and it does not say of which
+    SAME
+};
+
+static const char *cell(const struct csv *t, size_t row, const char *name)
+{
+    const int column = csv_column(t, name);
+    return column < 0 ? "" : csv_cell(t, row, column);
+}
+
+static enum kinship kinship(const struct collecting *c, const struct csv *t, size_t row)
 {
     for (int i = 0; i < c->pair_count; i++) {
         const int column = c->pairs[i].cell ? -1 : csv_column(t, c->pairs[i].name);
         if (c->pairs[i].cell) continue;
-        if (column < 0 || strcmp(csv_cell(t, row, column), c->pairs[i].value) != 0) return false;
+        if (column < 0 || strcmp(csv_cell(t, row, column), c->pairs[i].value) != 0)
+            return OTHER_VALUES;
     }
-    return true;
+    const char *model = cell(t, row, PROVENANCE_COLUMN_MODEL);
+    const char *state = cell(t, row, PROVENANCE_COLUMN_STATE);
+    if (!*model && !*state) return UNKNOWN;
+    return !strcmp(model, c->model) && !strcmp(state, c->state) ? SAME : OTHER_STATE;
 }
 
 static int open_file(const struct collecting *c, struct csv *t, struct err *err)
@@ -150,6 +169,16 @@ static int add_row(const struct collecting *c, struct csv *t, size_t *row, struc
         free(value);
     }
     return 0;
+}
+
+static void say_provenance(const struct collecting *c, struct csv *t, size_t from)
+{
+    const int model = csv_need_column(t, PROVENANCE_COLUMN_MODEL);
+    const int state = csv_need_column(t, PROVENANCE_COLUMN_STATE);
+    for (size_t r = from; r < t->row_count; r++) {
+        csv_set(t, r, model, c->model);
+        csv_set(t, r, state, c->state);
+    }
 }
 
 // Each column of the file gets one value of a row.
@@ -183,15 +212,30 @@ static int add_rows(const struct collecting *c, struct csv *t, struct err *err)
     return 0;
 }
 
-// Read anew after the command: it may have collected into the same file.
-static int keep(const struct collecting *c, struct err *err)
+// Read anew after the command: it may have collected into the same file. Rows of another state stay
+// beside the new ones.
+static int keep(const struct collecting *c, const struct shell *shell, struct err *err)
 {
     struct csv t;
+    size_t others = 0;
     int status = open_file(c, &t, err);
-    for (size_t r = t.row_count; status == 0 && r-- > 0;)
-        if (is_ours(c, &t, r)) csv_drop_row(&t, r);
+    for (size_t r = t.row_count; status == 0 && r-- > 0;) {
+        const enum kinship k = kinship(c, &t, r);
+        const bool stays = k == OTHER_STATE && !c->again;
+        others += stays;
+        if (k != OTHER_VALUES && !stays) csv_drop_row(&t, r);
+    }
+    const size_t from = t.row_count;
     if (status == 0) status = add_rows(c, &t, err);
-    if (status == 0) status = csv_write(&t, c->file, err);
+    if (status == 0) {
+        say_provenance(c, &t, from);
+        status = csv_write(&t, c->file, err);
+    }
+    if (status == 0 && others)
+        sinks_notice(shell->sinks,
+                     "'%s' also has %zu row%s with these values of another model or state (column "
+                     "%s): --again replaces such rows",
+                     c->file, others, others == 1 ? "" : "s", PROVENANCE_COLUMN_STATE);
     csv_release(&t);
     return status;
 }
@@ -202,7 +246,7 @@ static int look(const struct collecting *c, struct err *err)
     struct csv t;
     if (open_file(c, &t, err) < 0) return -1;
     int found = 0;
-    for (size_t r = 0; r < t.row_count && !found; r++) found = is_ours(c, &t, r);
+    for (size_t r = 0; r < t.row_count && !found; r++) found = kinship(c, &t, r) == SAME;
     csv_release(&t);
     return found;
 }
@@ -219,6 +263,9 @@ static int read_word(struct collecting *c, char *word, struct err *err)
     } else if (!*c->file) {
         c->file = word;
     } else if (equals && equals > word) {
+        if (!strncmp(word, PROVENANCE_COLUMN, sizeof PROVENANCE_COLUMN - 1))
+            return err_set(err, "'%s': columns named " PROVENANCE_COLUMN "* are /collect's own",
+                           word);
         if (c->pair_count == WORDS_MAX)
             return err_set(err, "/collect takes at most %d columns", WORDS_MAX);
         c->pairs[c->pair_count++] = (struct pair){ .name = xstrndup(word, (size_t)(equals - word)),
@@ -268,6 +315,12 @@ static int run_command(struct shell *shell, int argc, char **argv, struct err *e
 static int run_and_keep(struct collecting *c, struct shell *shell, int argc, char **argv,
                         struct err *err)
 {
+    struct provenance p;
+    engine_provenance(shell->engine, STALE_MEASURED, &p);
+    const char *model = provenance_value(&p, "model");
+    c->model = xstrdup(model ? model : "");
+    c->state = provenance_state(&p);
+    provenance_release(&p);
     const int found = c->again ? 0 : look(c, err);
     if (found > 0)
         sinks_notice(shell->sinks, "'%s' has this already: it stays as it is (--again)", c->file);
@@ -278,7 +331,7 @@ static int run_and_keep(struct collecting *c, struct shell *shell, int argc, cha
     sinks_add(shell->sinks, (struct sink){ take_table, c });
     const int status = run_command(shell, argc, argv, err);
     shell->sinks->count = sinks;
-    return status < 0 ? -1 : keep(c, err);
+    return status < 0 ? -1 : keep(c, shell, err);
 }
 
 static int collect_run(struct shell *shell, int argc, char **argv, struct err *err)
@@ -292,6 +345,8 @@ static int collect_run(struct shell *shell, int argc, char **argv, struct err *e
         csv_release(&c.shown[i].table);
     }
     free(c.shown);
+    free(c.model);
+    free(c.state);
     return status;
 }
 
@@ -300,10 +355,12 @@ const struct command command_collect = {
     .usage = "/collect FILE.csv [NAME=VALUE]... [NAME=@CELL]... [TABLE] [--again] : COMMAND",
     .help = "Runs a command and keeps numbers of its tables in a CSV file, a row each time.",
     .details =
-        "NAME=VALUE says under what it was measured; if the file has rows with all these values,\n"
-        "nothing is run (--again runs it and replaces them): a script that was interrupted goes "
-        "on\n"
-        "where it was. CELL is ROW, ROW:COLUMN or TABLE:ROW:COLUMN, names or patterns as the\n"
+        "NAME=VALUE says under what it was measured. Columns provenance.model (fingerprint) and\n"
+        "provenance.state (adapter, settings that change numbers) are added; if the file has rows\n"
+        "with all these values of the same model and state, nothing is run (--again runs it and\n"
+        "replaces rows with these values): a script that was interrupted goes on where it was.\n"
+        "Rows of another state stay, those that do not say are replaced. CELL is ROW, ROW:COLUMN "
+        "or TABLE:ROW:COLUMN, names or patterns as the\n"
         "command shows them; without COLUMN the second one. TABLE takes all its rows.\n"
         "    /collect keep.csv keep=0.25 \"far=@Hellinger distance, mean\" : /compare off | "
         "prune.keep=0.25 --data questions.json\n"

@@ -87,21 +87,29 @@ static void end_answers(struct answers *a, const struct shell *shell)
 // --- /eval show ----------------------------------------------------------------------------------
 
 struct show_options {
-    int64_t job; // 0: the last evaluation
+    int64_t job; // -1: the last evaluation
     const char *csv;
     bool wrong;
 };
 
+// "job 3", or what ran in a shell.
+static const char *job_words(int64_t job, char words[32])
+{
+    if (job == JOB_HERE) return "/eval --here";
+    snprintf(words, 32, "job %" PRId64, job);
+    return words;
+}
+
 static int read_show(struct show_options *o, int argc, char **argv, struct err *err)
 {
-    *o = (struct show_options){ 0 };
+    *o = (struct show_options){ .job = -1 };
     for (int i = 0; i < argc; i++) {
         if (!strcmp(argv[i], "--wrong")) {
             o->wrong = true;
         } else if (!strcmp(argv[i], "--csv")) {
             if (i + 1 == argc) return err_set(err, "--csv needs a file: --csv answers.csv");
             o->csv = argv[++i];
-        } else if (!strncmp(argv[i], "--", 2) || o->job) {
+        } else if (!strncmp(argv[i], "--", 2) || o->job >= 0) {
             return err_set(err, "/eval show [JOB] [--csv FILE] [--wrong]: '%s' is none of these",
                            argv[i]);
         } else if (job_number(argv[i], &o->job, err) < 0) {
@@ -113,13 +121,25 @@ static int read_show(struct show_options *o, int argc, char **argv, struct err *
 
 static int last_evaluation(struct store *store, int64_t *id, struct err *err)
 {
-    struct job_row *rows;
+    if (store_job_last_ended(store, "evaluate", id, err) < 0) return -1;
+    return *id >= 0 ? 0 : err_set(err, "nothing has been evaluated yet: /eval DATA");
+}
+
+// Only what is the better the greater has a wrong answer, that scores 0.
+static int check_wrong(const struct shell *shell, int64_t job, struct err *err)
+{
+    struct job_result *results;
+    const struct metric *m = NULL;
+    char words[32];
     size_t count;
-    if (store_jobs_read(store, &rows, &count, err) < 0) return -1;
-    for (size_t i = 0; i < count && !*id; i++)
-        if (!strcmp(rows[i].kind, "evaluate")) *id = rows[i].id;
-    job_rows_free(rows, count);
-    return *id ? 0 : err_set(err, "nothing has been evaluated yet: /eval DATA");
+    if (store_job_results(shell->store, job, &results, &count, err) < 0) return -1;
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(results[i].key, "metric")) m = metric_find(results[i].value);
+    job_results_free(results, count);
+    if (!m || !m->smaller) return 0;
+    return err_set(err,
+                   "%s is scored by %s, by which no answer is right or wrong: leave --wrong away",
+                   job_words(job, words), m->name);
 }
 
 // What the evaluation came to, once it is done.
@@ -127,6 +147,7 @@ static int show_totals(const struct shell *shell, const struct show_options *o, 
 {
     struct job_result *results;
     struct table_builder t;
+    char words[32];
     size_t count;
     if (store_job_results(shell->store, o->job, &results, &count, err) < 0) return -1;
     begin_totals(&t);
@@ -134,8 +155,8 @@ static int show_totals(const struct shell *shell, const struct show_options *o, 
     if (count)
         table_emit(&t, shell->sinks);
     else
-        sinks_notice(shell->sinks,
-                     "job %" PRId64 " has no totals (yet): these are the answers so far", o->job);
+        sinks_notice(shell->sinks, "%s has no totals (yet): these are the answers so far",
+                     job_words(o->job, words));
     job_results_free(results, count);
     return 0;
 }
@@ -154,6 +175,7 @@ static int write_csv(const struct shell *shell, const struct show_options *o, st
 {
     FILE *csv = file_out_open(o->csv, err);
     struct answers a = { .wrong = o->wrong, .csv = csv };
+    char words[32];
     if (!csv) return -1;
     fputs("number,id,kind,score,answer,reference,question\n", csv);
     int status = store_job_scores(shell->store, o->job, add_answer, &a, err);
@@ -162,8 +184,8 @@ static int write_csv(const struct shell *shell, const struct show_options *o, st
     else
         status = file_out_close(csv, o->csv, err);
     if (status == 0)
-        sinks_notice(shell->sinks, "'%s': %" PRId64 " answers of job %" PRId64, o->csv, a.chosen,
-                     o->job);
+        sinks_notice(shell->sinks, "'%s': %" PRId64 " answers of %s", o->csv, a.chosen,
+                     job_words(o->job, words));
     return status;
 }
 
@@ -173,14 +195,14 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
     struct job_row row;
     if (command_check_needs(shell, NEEDS_STORE, err) < 0) return -1;
     if (read_show(&o, argc, argv, err) < 0) return -1;
-    if (!o.job && last_evaluation(shell->store, &o.job, err) < 0) return -1;
+    if (o.job < 0 && last_evaluation(shell->store, &o.job, err) < 0) return -1;
     if (store_job_read(shell->store, o.job, &row, err) < 0) return -1;
     const bool evaluation = !strcmp(row.kind, "evaluate");
     int status = evaluation ? 0
                             : err_set(err, "job %" PRId64 " is no evaluation (%s): /job %" PRId64,
                                       o.job, row.kind, o.job);
     job_row_release(&row);
-    if (status < 0) return -1;
+    if (status < 0 || (o.wrong && check_wrong(shell, o.job, err) < 0)) return -1;
     return o.csv ? write_csv(shell, &o, err) : show_table(shell, &o, err);
 }
 
@@ -191,7 +213,50 @@ struct here {
     double begin, told;
     int64_t number;
     struct answers answers;
+    // What /eval show shows again.
+    struct event_score *scores;
+    size_t score_count, room;
+    struct job_result *results;
+    size_t result_count;
 };
+
+static const char *copy_or_null(const char *text)
+{
+    return text ? xstrdup(text) : NULL;
+}
+
+static void keep_score(struct here *h, const struct event_score *s)
+{
+    if (h->score_count == h->room) {
+        h->room = h->room ? 2 * h->room : 64;
+        h->scores = xreallocarray(h->scores, h->room, sizeof *h->scores);
+    }
+    struct event_score *kept = &h->scores[h->score_count++];
+    *kept = *s;
+    kept->id = copy_or_null(s->id);
+    kept->prompt = copy_or_null(s->prompt);
+    kept->answer = copy_or_null(s->answer);
+    kept->reference = copy_or_null(s->reference);
+    kept->group = copy_or_null(s->group && *s->group ? s->group : NULL);
+}
+
+static void keep_total(void *self, const char *key, const char *value)
+{
+    struct here *h = self;
+    h->results = xreallocarray(h->results, h->result_count + 1, sizeof *h->results);
+    h->results[h->result_count++] = (struct job_result){ xstrdup(key), xstrdup(value) };
+}
+
+static void here_release(struct here *h)
+{
+    for (size_t i = 0; i < h->score_count; i++) {
+        const struct event_score *s = &h->scores[i];
+        const char *const texts[] = { s->id, s->prompt, s->answer, s->reference, s->group };
+        for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) free((char *)(uintptr_t)texts[k]);
+    }
+    free(h->scores);
+    job_results_free(h->results, h->result_count);
+}
 
 static bool report(void *self, const struct evaluated *e)
 {
@@ -206,6 +271,7 @@ static bool report(void *self, const struct evaluated *e)
                                            .group = e->kind,
                                            .score = e->score };
         add_answer(&h->answers, &score, NULL);
+        keep_score(h, &score);
     }
     h->number++; // those that could not be scored too
     if (now - h->told >= 0.2) {
@@ -231,7 +297,21 @@ static void show_here(struct here *h, const struct evaluation *e)
     end_answers(&h->answers, h->shell);
 }
 
-static int evaluate_here(struct shell *shell, const struct evaluate_options *o, struct err *err)
+// As a job would have it, for /eval show. Without a database there is none.
+static void keep_here(struct here *h, const struct evaluation *e, int argc, char **argv)
+{
+    const struct shell *shell = h->shell;
+    const struct job_order order = shell_job_order(shell, "evaluate", argc, argv);
+    struct err err;
+    if (!shell->store) return;
+    evaluation_tell(e, keep_total, h);
+    if (store_job_keep(shell->store, &order, e->cancelled ? STATE_CANCELLED : STATE_DONE,
+                       h->results, h->result_count, h->scores, h->score_count, &err) < 0)
+        sinks_notice(shell->sinks, "this evaluation is not kept for /eval show: %s", err.text);
+}
+
+static int evaluate_here(struct shell *shell, const struct evaluate_options *o, int argc,
+                         char **argv, struct err *err)
 {
     struct engine *engine = shell->engine;
     struct evaluation e;
@@ -253,9 +333,11 @@ static int evaluate_here(struct shell *shell, const struct evaluate_options *o, 
     int status = evaluate_run(&request, &e, err);
     if (status == 0) {
         show_here(&h, &e);
+        keep_here(&h, &e, argc, argv);
         if (e.cancelled) status = err_set(err, "stopped after %" PRId64 " samples", e.samples);
         evaluation_release(&e);
     }
+    here_release(&h);
     dataset_close(&data);
     return status;
 }
@@ -282,7 +364,7 @@ static int eval_run(struct shell *shell, int argc, char **argv, struct err *err)
     const bool here = take_here(&argc, words);
     int status = evaluate_options_read(&o, argc, words, err);
     if (status == 0 && here)
-        status = evaluate_here(shell, &o, err);
+        status = evaluate_here(shell, &o, argc, words, err);
     else if (status == 0 && (status = command_check_needs(shell, NEEDS_STORE, err)) == 0)
         status = shell_start_job(shell, "evaluate", argc, words, err);
     evaluate_options_release(&o);
@@ -311,7 +393,8 @@ const struct command command_eval = {
         "--limit N      only the first N samples\n"
         "--images DIR   where relative picture paths begin (default: the folder of DATA)\n"
         "--kind K,...   only samples whose \"kind\" (or \"type\", \"category\") is one of these\n"
-        "show: the last evaluation, or JOB's; --wrong only what scored 0; --csv FILE all answers",
+        "show: the evaluation that ended last (in a job or --here), or JOB's; --wrong only what\n"
+        "scored 0; --csv FILE all answers",
     .min = 1,
     .max = -1,
     .complete = COMPLETE_WORDS,

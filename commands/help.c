@@ -37,20 +37,23 @@ static const char *stale_text(enum setting_stale stale)
 {
     switch (stale) {
     case STALE_NOTHING: break;
+    case STALE_MEASURED: return "a change shows at the next measurement";
+    case STALE_NEXT: return "takes effect at the next token";
     case STALE_SEEN: return "a change computes the conversation again from its first picture on";
     case STALE_KV: return "a change computes the conversation again";
     case STALE_VISUAL: return "a change computes pictures and conversation again";
     case STALE_PROMPT: return "a change writes and computes the prompt again";
     }
-    return "takes effect at the next token";
+    return NULL;
 }
 
 static void help_setting(const struct shell *shell, const struct setting *row)
 {
+    const char *stale = stale_text(row->stale);
     char *allowed = setting_allowed(row);
-    sinks_text(shell->sinks, "%s = %s\n%s\nallowed: %s; default: %s; %s", row->key,
+    sinks_text(shell->sinks, "%s = %s\n%s\nallowed: %s; default: %s%s%s", row->key,
                settings_text(engine_settings(shell->engine), row->key), row->help, allowed,
-               row->def[0] ? row->def : "(empty)", stale_text(row->stale));
+               row->def[0] ? row->def : "(empty)", stale ? "; " : "", stale ? stale : "");
     free(allowed);
 }
 

@@ -13,6 +13,20 @@
 
 // --- starting, and the end ----------------------------------------------------------------------
 
+struct job_order shell_job_order(const struct shell *shell, const char *kind, int argc, char **argv)
+{
+    const struct model *m = engine_model(shell->engine);
+    return (struct job_order){
+        .kind = kind,
+        .argc = argc,
+        .argv = argv,
+        .settings = engine_settings(shell->engine),
+        .model = m ? m->checkpoint->folder : NULL,
+        .fingerprint = m ? m->checkpoint->fingerprint : NULL,
+        .device = engine_backend(shell->engine)->name,
+    };
+}
+
 int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv, struct err *err)
 {
     const struct job_kind *k = job_kind_find(kind);
@@ -23,15 +37,7 @@ int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv
     if (k->needs_model) m = engine_model(shell->engine);
     const struct settings *settings = engine_settings(shell->engine);
     if (k->check && k->check(argc, argv, settings, m, err) < 0) return -1;
-    const struct job_order order = {
-        .kind = kind,
-        .argc = argc,
-        .argv = argv,
-        .settings = settings,
-        .model = m ? m->checkpoint->folder : NULL,
-        .fingerprint = m ? m->checkpoint->fingerprint : NULL,
-        .device = engine_backend(shell->engine)->name,
-    };
+    const struct job_order order = shell_job_order(shell, kind, argc, argv);
     if (store_job_add(shell->store, &order, &id, err) < 0 ||
         store_job_start(shell->store, id, err) < 0)
         return -1;

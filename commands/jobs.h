@@ -12,6 +12,10 @@
 // Checks the arguments as the kind wants it, notes the job with the shell's model and settings,
 // starts its process and tells its number. Returns at once.
 int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv, struct err *err);
+// A job of that kind under the shell's model and settings; it borrows all of it.
+struct job_order;
+struct job_order shell_job_order(const struct shell *shell, const char *kind, int argc,
+                                 char **argv);
 // Tells which of the jobs that this shell started have ended since the last call.
 void shell_job_news(struct shell *shell);
 void shell_jobs_release(struct shell *shell);

@@ -85,7 +85,7 @@ static int memory_run(struct shell *shell, int argc, char **argv, struct err *er
     sinks_emit(shell->sinks,
                &(struct event){ .kind = EVENT_MEASURED, .key = "memory", .text = json.data });
     buf_release(&json);
-    const int status = argc == 2 ? results_write_csv(&r, argv[1], err) : 0;
+    const int status = argc == 2 ? results_write_csv(&r, argv[1], shell->sinks, err) : 0;
     results_release(&r);
     return status;
 }
@@ -104,7 +104,7 @@ const struct command command_memory = {
     .details =
         "Weights are mapped from their files: what is in memory can be given back by the\n"
         "system at any time. Pruned layers hold fewer rows; keys and values of kv.dtype bf16\n"
-        "take half as much as those of f32.",
+        "take half as much as those of f32. --csv FILE: each table goes to FILE-TABLE.csv.",
     .max = 2,
     .needs = NEEDS_MODEL,
     .complete = COMPLETE_PATH,

@@ -331,8 +331,7 @@ static int give(const struct shell *shell, const struct wish *w, const struct re
                                               .key = w->request.probe->name,
                                               .text = json.data });
     buf_release(&json);
-    if (w->csv && results_write_csv(r, w->csv, err) < 0) return -1;
-    if (w->csv) sinks_notice(shell->sinks, "written to '%s'", w->csv);
+    if (w->csv && results_write_csv(r, w->csv, shell->sinks, err) < 0) return -1;
     return w->png ? write_png(shell, w, r, err) : 0;
 }
 

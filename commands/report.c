@@ -18,6 +18,7 @@
 #include "core/csv.h"
 #include "core/file_out.h"
 #include "core/json.h"
+#include "core/provenance.h"
 
 enum { REPORT_MAX = 64 << 20, COLUMNS_MAX = 64, DIGITS = 4 };
 static const char opening[] = "<!-- table ", closing[] = "<!-- end -->";
@@ -106,8 +107,10 @@ static int read_wanted(struct wanted *w, const char *line, size_t length, const 
     w->chosen = csv_all(&w->t);
     for (int i = 1; i < w->words.count && status == 0; i++) status = read_word(w, &i, err);
     const bool all = !w->column_count;
+    // Where the numbers come from is for programs.
     for (int c = 0; c < w->t.column_count && all && status == 0; c++)
-        status = add_column(w, w->t.columns[c], err);
+        if (strncmp(w->t.columns[c], PROVENANCE_COLUMN, sizeof PROVENANCE_COLUMN - 1) != 0)
+            status = add_column(w, w->t.columns[c], err);
     return status;
 }
 

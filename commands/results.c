@@ -46,8 +46,7 @@ static int show(struct shell *shell, int64_t id, const char *csv, struct err *er
         const struct event_heatmap map = results_heatmap(&r.maps[i]);
         sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });
     }
-    if (status == 0 && csv) status = results_write_csv(&r, csv, err);
-    if (status == 0 && csv) sinks_notice(shell->sinks, "written to '%s'", csv);
+    if (status == 0 && csv) status = results_write_csv(&r, csv, shell->sinks, err);
     results_release(&r);
     result_entries_free(entries, count);
     return status;
@@ -73,7 +72,8 @@ const struct command command_results = {
     .help = "Measurements that were kept, newest first; with their number, their tables and maps.",
     .details =
         "Every measuring command keeps what it found in the session database. NAME is that of\n"
-        "a command: /results norms.",
+        "a command: /results norms. --csv FILE: a single table; of several each goes to\n"
+        "FILE-TABLE.csv.",
     .max = 3,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_PATH,

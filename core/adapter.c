@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "core/dtype.h"
+#include "core/hash.h"
 #include "core/mem.h"
+#include "core/tally.h"
 
 // Only what the weight is made of: shape and gradient stay the model's.
 static void put(struct tensor *to, const struct tensor *from)
@@ -67,6 +69,7 @@ void adapter_free(struct adapter *a)
     free(a->folder);
     free(a->name);
     free(a->base);
+    free(a->hash);
     free(a);
 }
 
@@ -108,6 +111,33 @@ int64_t adapter_parameters(const struct adapter *a)
     return n;
 }
 
+static void hash_tensors(struct hash *h, const struct safetensors *f)
+{
+    for (int64_t i = 0; f && i < f->count; i++) {
+        const struct safetensor *t = &f->tensors[i];
+        hash_add(h, t->name, strlen(t->name) + 1);
+        hash_add(h, t->type, strlen(t->type) + 1);
+        hash_add(h, t->shape, (size_t)t->rank * sizeof *t->shape);
+        hash_add(h, t->data, t->bytes);
+    }
+}
+
+const char *adapter_hash(struct adapter *a)
+{
+    struct hash h;
+    if (a->hash) return a->hash;
+    hash_start(&h);
+    hash_tensors(&h, a->file);
+    hash_tensors(&h, a->extra);
+    for (size_t i = 0; i < a->count; i++) {
+        hash_add(&h, a->list[i].name, strlen(a->list[i].name) + 1);
+        hash_add(&h, &a->list[i].scale, sizeof a->list[i].scale);
+    }
+    a->hash = xcalloc(1, HASH_HEX);
+    hash_end(&h, a->hash);
+    return a->hash;
+}
+
 const char *adapter_kind_name(enum adapter_kind kind)
 {
     static const char *const names[ADAPTER_KINDS] = { "LoRA", "weight", "extra" };
@@ -132,19 +162,19 @@ static void read_row(const struct backend *b, const struct tensor *t, int64_t ro
 struct adapter_numbers adapter_measure(const struct adapter *a, const struct tensor *t)
 {
     int64_t n = tensor_count(t), width = t->shape[t->rank - 1];
-    double squares = 0, sum = 0;
+    double squares = 0;
+    struct tally magnitude = { 0 };
     if (n <= 0) return (struct adapter_numbers){ 0 };
     float *row = xreallocarray(NULL, (size_t)width, sizeof *row);
     for (int64_t i = 0; i < n / width; i++) {
         read_row(a->arena.backend, t, i, width, row);
         for (int64_t k = 0; k < width; k++) {
             squares += (double)row[k] * row[k];
-            sum += fabs((double)row[k]);
+            tally_add(&magnitude, fabs((double)row[k]));
         }
     }
     free(row);
-    double mean = sum / (double)n, variance = squares / (double)n - mean * mean;
-    return (struct adapter_numbers){ sqrt(squares), mean, sqrt(variance > 0 ? variance : 0) };
+    return (struct adapter_numbers){ sqrt(squares), tally_mean(&magnitude), tally_std(&magnitude) };
 }
 
 // g [r,r]: products of the rows of a [r,n], or of the columns of b [n,r].

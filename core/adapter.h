@@ -44,6 +44,7 @@ struct adapter {
     struct safetensors *file, *extra; // matrices stay mapped
     struct arena arena;
     bool applied;
+    char *hash; // adapter_hash; NULL: nobody asked yet
 };
 
 // Does the folder look like an adapter?
@@ -69,6 +70,9 @@ bool adapter_has(const struct adapter *a, enum adapter_kind kind);
 // Does it change what encoder and projector make of a picture? (Methods act after them.)
 bool adapter_touches_vision(const struct adapter *a);
 int64_t adapter_parameters(const struct adapter *a);
+// SHA-256 over what was read: names, shapes and numbers of all tensors, and the scales. It goes
+// through all of it once.
+const char *adapter_hash(struct adapter *a);
 
 // --- numbers to show -----------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ struct answering {
     struct graph graph;
     struct sequence sequence; // prompt, then the generated tokens
     int64_t prompt;           // rows of the prompt
+    int64_t closing;          // rows that the layout writes behind the answer
     int64_t reused;           // of them found in the cache
     float *logits;            // [V] of the newest row, host memory
     struct ids ids;           // generated
@@ -40,19 +41,27 @@ static int64_t common_rows(const struct sequence *s, const struct sequence *cach
     return n;
 }
 
-static int check_length(const struct answering *a, struct err *err)
+// Rows that are left for the answer: what the layout writes behind it has its place too.
+static int64_t rows_left(const struct answering *a)
+{
+    return conversation_limit(a->c, a->settings) - a->sequence.n - a->closing;
+}
+
+static int check_length(struct answering *a, struct err *err)
 {
     const struct conversation *c = a->c;
-    int64_t limit = conversation_limit(c, a->settings), n = a->sequence.n;
-    int64_t visual = sequence_visual_count(&a->sequence, 0);
+    const int64_t n = a->sequence.n, visual = sequence_visual_count(&a->sequence, 0);
+    char raise[80];
     if (!n) return err_set(err, "nothing to answer: say something first");
-    if (n + !a->options->forward_only <= limit) return 0;
+    if (!a->options->forward_only && conversation_closing(c, a->settings, n, &a->closing, err) < 0)
+        return -1;
+    if (rows_left(a) >= !a->options->forward_only) return 0;
     return err_set(err,
                    "the conversation has %lld tokens (%lld text, %lld visual) and no room for an "
-                   "answer in a context of %lld: shorten it, /undo, /clear, or raise ctx.max (the "
-                   "model's limit is %lld)",
-                   (long long)n, (long long)(n - visual), (long long)visual, (long long)limit,
-                   (long long)c->model->decoder.config.max_positions);
+                   "answer in a context of %lld: shorten it, /undo, /clear%s",
+                   (long long)n, (long long)(n - visual), (long long)visual,
+                   (long long)conversation_limit(c, a->settings),
+                   conversation_raise(c, a->settings, raise, sizeof raise));
 }
 
 int conversation_encode(struct conversation *c, struct graph *g, int i)
@@ -157,7 +166,9 @@ static int compute_again(struct answering *a)
     struct sequence s = { 0 };
     struct err err;
     int64_t from;
-    if (conversation_sequence(a->c, a->settings, true, &s, &err) < 0) goto failed;
+    if (conversation_sequence(a->c, a->settings, true, &s, &err) < 0 ||
+        conversation_closing(a->c, a->settings, s.n, &a->closing, &err) < 0)
+        goto failed;
     if (s.n + (int64_t)a->ids.count > conversation_limit(a->c, a->settings)) {
         err_set(&err, "the changed prompt and the answer so far have no room in the context");
         goto failed;
@@ -235,10 +246,10 @@ static int32_t next_token(const struct answering *a, int64_t vocab)
 static bool is_full(const struct answering *a)
 {
     return (int64_t)a->ids.count >= settings_integer(a->settings, "sample.max_tokens") ||
-           a->sequence.n >= conversation_limit(a->c, a->settings);
+           rows_left(a) <= 0;
 }
 
-// Tokens one by one until something ends the answer; a->stop says what.
+// Tokens one by one until something ends the answer; a->stop says what ("length" if nothing else).
 static int generate(struct answering *a)
 {
     const struct model *m = a->c->model;
@@ -251,6 +262,7 @@ static int generate(struct answering *a)
     for (;;) {
         if (graph_stop(&a->graph)) break;
         if ((status = obey_changes(a)) < 0) break;
+        if (rows_left(a) <= 0) break; // under changed settings
         if ((status = check_logits(a, vocab)) < 0) break;
         int32_t id = next_token(a, vocab);
         if (is_end(m, id) && a->ids.count >= a->options->given_count &&
@@ -265,10 +277,7 @@ static int generate(struct answering *a)
         // The last token of all shows the rest, half characters too.
         if (last) detokenizer_finish(&words, &text);
         tell_token(a, id, &text);
-        if (last) {
-            a->stop = "length";
-            break;
-        }
+        if (last) break;
         if ((status = forward(a, false)) < 0) break;
     }
     if (a->graph.cancelled) {
@@ -282,6 +291,18 @@ static int generate(struct answering *a)
     // What was computed again counts as prefill.
     a->decode_s = clock_seconds() - start - (a->prefill_s + a->vision_s - before);
     return status;
+}
+
+// Why an answer ended that could have been longer.
+static void tell_full(const struct answering *a)
+{
+    char raise[80];
+    sinks_notice(
+        a->sinks,
+        "the answer reached the end of the context (%lld tokens): for a longer one or more "
+        "questions, /undo, /clear%s",
+        (long long)conversation_limit(a->c, a->settings),
+        conversation_raise(a->c, a->settings, raise, sizeof raise));
 }
 
 // Tells the answer; with `keep` it becomes the assistant's message.
@@ -312,6 +333,7 @@ static void conclude(struct answering *a, bool keep)
         ids_append(&m->ids, a->ids.data, a->ids.count);
     }
     sinks_emit(a->sinks, &(struct event){ .kind = EVENT_ANSWER, .answer = &answer });
+    if (answer.kept && !strcmp(a->stop, "length") && rows_left(a) <= 0) tell_full(a);
     if (a->options->forward_only && strcmp(a->stop, "cancelled"))
         sinks_notice(a->sinks, "computed %lld tokens (%lld visual) in %.2f s, generated none",
                      (long long)a->prompt, (long long)visual, a->vision_s + a->prefill_s);

@@ -15,7 +15,8 @@
 //          from, as two f32 whose sum is the double: ffn.sum_xy, ffn.sum_xx [2,L,D],
 //          ffn.sum_cos [2,2,L] (visual, text), with which several files add up
 //   norms  norms.visual, norms.text [L+1] mean norm of h[l], .visual_std, .text_std, and mean
-//          cos(h[l-1], h[l]) .visual_cosine, .text_cosine [L+1]; norms.sums [2,2,4,L+1]
+//          cos(h[l-1], h[l]) .visual_cosine, .text_cosine [L+1]; norms.tally [2,2,4,L+1] (of each
+//          modality mean, sum of squared distances from it, count; sum of the cosines)
 //   sinks  sinks.profile [L,D] mean |rmsnorm(h[l])_k| of the first token, sinks.dims [L,2] its two
 //          largest, sinks.share [L] share of tokens with phi > tau; sinks.sums [2,L,D],
 //          sinks.counts [2,2,L] (sinks, tokens)

@@ -9,7 +9,8 @@
 #include "core/mem.h"
 #include "core/probes/rows.h"
 
-enum { SUM, SQUARES, COUNT, COSINES, KINDS }; // of a modality: [KINDS, L+1]
+// Of a modality, [KINDS, L+1]: what struct tally keeps of the norms, and the sum of the cosines.
+enum { MEAN, SQUARES, COUNT, COSINES, KINDS };
 
 struct norms_sums {
     int64_t layers; // L
@@ -49,6 +50,20 @@ static double *place(const struct norms_sums *s, bool text, int kind, int64_t la
     return &s->sums[(text * KINDS + kind) * (s->layers + 1) + layer];
 }
 
+static struct tally tally_at(const struct norms_sums *s, bool text, int64_t layer)
+{
+    return (struct tally){ .count = (int64_t)*place(s, text, COUNT, layer),
+                           .mean = *place(s, text, MEAN, layer),
+                           .squares = *place(s, text, SQUARES, layer) };
+}
+
+static void put_tally(const struct norms_sums *s, bool text, int64_t layer, const struct tally *t)
+{
+    *place(s, text, COUNT, layer) = (double)t->count;
+    *place(s, text, MEAN, layer) = t->mean;
+    *place(s, text, SQUARES, layer) = t->squares;
+}
+
 static bool norms_wants(void *self, enum site site, int layer)
 {
     return site == SITE_LAYER_IN || site == SITE_FINAL;
@@ -65,19 +80,18 @@ static int norms_take(void *self, enum site site, const struct site_args *args, 
         s->there = xreallocarray(s->there, (size_t)s->room, sizeof *s->there);
     }
     if (l == 0) memset(s->there, 0, (size_t)s->room * sizeof *s->there);
+    struct tally norms[2] = { tally_at(s, false, l), tally_at(s, true, l) };
     for (int64_t i = 0; i < n; i++) {
         const bool text = !site_visual(args, i);
         const int64_t row = site_row(args, i);
         const float *x = h + i * s->width;
-        const double norm = rows_norm(x, s->width);
-        *place(s, text, SUM, l) += norm;
-        *place(s, text, SQUARES, l) += norm * norm;
-        *place(s, text, COUNT, l) += 1;
+        tally_add(&norms[text], rows_norm(x, s->width));
         if (s->there[row])
             *place(s, text, COSINES, l) += rows_cosine(s->before + row * s->width, x, s->width);
         memcpy(s->before + row * s->width, x, (size_t)s->width * sizeof *x);
         s->there[row] = true;
     }
+    for (int text = 0; text < 2; text++) put_tally(s, text, l, &norms[text]);
     return 0;
 }
 
@@ -95,17 +109,24 @@ static void norms_add(void *sums, const void *other)
 {
     struct norms_sums *s = sums;
     const struct norms_sums *o = other;
-    for (int64_t i = 0; i < 2 * KINDS * (s->layers + 1); i++) s->sums[i] += o->sums[i];
+    for (int text = 0; text < 2; text++)
+        for (int64_t l = 0; l <= s->layers; l++) {
+            struct tally both = tally_at(s, text, l);
+            const struct tally more = tally_at(o, text, l);
+            tally_merge(&both, &more);
+            put_tally(s, text, l, &both);
+            *place(s, text, COSINES, l) += *place(o, text, COSINES, l);
+        }
 }
 
 static const struct {
     const char *name;
     bool text;
-    int what; // SUM: mean, SQUARES: standard deviation, COSINES: mean cosine
+    int what; // MEAN, SQUARES: standard deviation, COSINES: mean cosine
 } tensors[] = {
-    { "norms.visual", false, SUM },
+    { "norms.visual", false, MEAN },
     { "norms.visual_std", false, SQUARES },
-    { "norms.text", true, SUM },
+    { "norms.text", true, MEAN },
     { "norms.text_std", true, SQUARES },
     { "norms.visual_cosine", false, COSINES },
     { "norms.text_cosine", true, COSINES },
@@ -115,11 +136,11 @@ enum { TENSORS = sizeof tensors / sizeof *tensors };
 // 0 where there was no token.
 static double result(const struct norms_sums *s, int i, int64_t l)
 {
-    const double n = *place(s, tensors[i].text, COUNT, l);
-    const double mean = n > 0 ? *place(s, tensors[i].text, SUM, l) / n : 0;
-    if (!(n > 0) || tensors[i].what == SUM) return mean;
-    const double other = *place(s, tensors[i].text, tensors[i].what, l) / n;
-    return tensors[i].what == COSINES ? other : sqrt(fmax(other - mean * mean, 0));
+    const struct tally norms = tally_at(s, tensors[i].text, l);
+    if (!norms.count) return 0;
+    if (tensors[i].what == MEAN) return norms.mean;
+    if (tensors[i].what == SQUARES) return tally_std(&norms);
+    return *place(s, tensors[i].text, COSINES, l) / (double)norms.count;
 }
 
 static int norms_write(const void *sums, const struct calibration_source *source, const char *path,
@@ -132,7 +153,7 @@ static int norms_write(const void *sums, const struct calibration_source *source
     int status = 0;
     for (int i = 0; i < TENSORS; i++)
         safetensors_writer_declare(w, tensors[i].name, DTYPE_F32, 1, &rows);
-    calibration_declare_doubles(w, "norms.sums", 3, all);
+    calibration_declare_doubles(w, "norms.tally", 3, all);
     for (int i = 0; i < TENSORS && status == 0; i++) {
         for (int64_t l = 0; l < rows; l++) numbers[l] = (float)result(s, i, l);
         status = safetensors_writer_data(w, numbers, (size_t)rows * sizeof *numbers, err);
@@ -144,6 +165,18 @@ static int norms_write(const void *sums, const struct calibration_source *source
     return -1;
 }
 
+// Counts and sums of squares, which are never negative.
+static bool check(const struct norms_sums *s)
+{
+    for (int text = 0; text < 2; text++)
+        for (int64_t l = 0; l <= s->layers; l++) {
+            const double count = *place(s, text, COUNT, l);
+            if (!(count >= 0 && count <= (double)CALIBRATION_MOST)) return false;
+            if (!(*place(s, text, SQUARES, l) >= 0)) return false;
+        }
+    return true;
+}
+
 static void *norms_read(const struct calibration *c, struct err *err)
 {
     const struct safetensor *t = safetensors_find(c->file, "norms.visual");
@@ -151,13 +184,23 @@ static void *norms_read(const struct calibration *c, struct err *err)
         err_set(err, "'%s' has no tensor norms.visual [layers + 1]", c->file->path);
         return NULL;
     }
+    if (safetensors_find(c->file, "norms.sums")) {
+        err_set(err,
+                "'%s' was written by an earlier version, whose sums cannot be added to: "
+                "calibrate again",
+                c->file->path);
+        return NULL;
+    }
     const int64_t shape[] = { 2, KINDS, t->shape[0] };
-    double *sums = calibration_doubles(c, "norms.sums", 3, shape, err);
+    double *sums = calibration_doubles(c, "norms.tally", 3, shape, err);
     if (!sums) return NULL;
     struct norms_sums *s = sums_new(t->shape[0] - 1);
     free(s->sums);
     s->sums = sums;
-    return s;
+    if (check(s)) return s;
+    err_set(err, "norms.tally of '%s' is damaged: calibrate again", c->file->path);
+    norms_release(s);
+    return NULL;
 }
 
 static void norms_show(const struct calibration *c, const struct sinks *sinks)
@@ -168,7 +211,10 @@ static void norms_show(const struct calibration *c, const struct sinks *sinks)
     struct table_builder b;
     struct err err;
     struct norms_sums *s = norms_read(c, &err);
-    if (!s) return;
+    if (!s) {
+        sinks_notice(sinks, "%s", err.text);
+        return;
+    }
     table_begin(&b, "calibration", TENSORS + 1, columns, numeric);
     for (int64_t l = 0; l <= s->layers; l++) {
         table_add(&b, "%" PRId64, l);

@@ -223,7 +223,7 @@ int compare_forced(struct conversation *c, const struct settings *settings,
     struct settings *s = settings_copy(settings);
     struct sinks sinks = { 0 };
     struct hooks hooks = *methods;
-    char steps[24];
+    char steps[24], raise[80];
     bool answered, cancelled = false;
     // As many steps as there are rows: the last token is chosen and not computed.
     snprintf(steps, sizeof steps, "%lld", (long long)(full->steps > 0 ? full->steps : 1));
@@ -235,9 +235,10 @@ int compare_forced(struct conversation *c, const struct settings *settings,
     if (status == 0 && cancelled) status = err_set(err, "stopped");
     if (status == 0 && f.step < full->steps)
         status = err_set(err,
-                         "the context has room for %lld of %lld tokens of the other answer: "
-                         "raise ctx.max",
-                         (long long)f.step, (long long)full->steps);
+                         "the context has room for %lld of %lld tokens of the other answer: /set "
+                         "sample.max_tokens to less%s",
+                         (long long)f.step, (long long)full->steps,
+                         conversation_raise(c, s, raise, sizeof raise));
     if (status == 0 && answered) conversation_drop(c, 1);
     step_logits_release(&f.one);
     settings_free(s);

@@ -287,7 +287,8 @@ static int open_state(struct comparing *c, struct err *err)
 {
     const struct compare_data_request *r = c->r;
     if (!r->state) return 0;
-    c->state = job_data_open(r->state, r->resumed, r->data->path, take_samples, c, err);
+    const struct job_data of = { r->state, r->data->path, r->provenance };
+    c->state = job_data_open(&of, r->resumed, take_samples, c, err);
     return c->state ? 0 : -1;
 }
 
@@ -312,8 +313,8 @@ static void sum_up(struct compared_data *d)
         const struct compared_question *q = &d->list[i];
         if (q->metric == d->metric) {
             difference[d->pairs++] = q->score[1] - q->score[0];
-            d->only[0] += q->score[0] > q->score[1];
-            d->only[1] += q->score[1] > q->score[0];
+            d->only[0] += metric_better(q->metric, q->score[0], q->score[1]);
+            d->only[1] += metric_better(q->metric, q->score[1], q->score[0]);
         }
         if (!q->generated) continue;
         distance[d->generated++] = q->mean;

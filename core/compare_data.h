@@ -27,6 +27,7 @@ struct compare_data_request {
     // For jobs: a file that gets a line for each sample; a resumed one goes on behind the last.
     // NULL: none.
     const char *state;
+    const struct provenance *provenance; // of both sides
     bool resumed;
     // Told (with request.self) when both sides are through with a sample; false stops. May be NULL.
     bool (*sampled)(void *self, int64_t done, int64_t count);
@@ -58,7 +59,7 @@ struct compared_data {
     const struct metric *metric;
     int64_t pairs;
     struct compare_mean difference; // second - first
-    int64_t only[2];                // shares: right on this side alone
+    int64_t only[2];                // pairs in which this side has the better score
     double mcnemar;                 // p of the two-sided exact test; NaN: no share, or no such pair
     // Of generated answers.
     int64_t generated, same;       // how many, and how many with the same tokens on both sides

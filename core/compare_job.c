@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "core/compare_results.h"
 #include "core/job.h"
+#include "core/provenance.h"
 #include "core/train/evaluate_job.h"
 
 struct comparing_job {
@@ -144,7 +145,27 @@ static void tell(const struct comparing_job *c, const struct compared_data *d)
     results_release(&r);
 }
 
-static int compare(struct comparing_job *c, struct err *err)
+// What the sides are computed with: keys begin with "A " and "B ".
+static int find_provenance(struct comparing_job *c, struct provenance *p, struct err *err)
+{
+    static const char *const prefix[] = { "A ", "B " };
+    const struct job *j = c->job;
+    *p = (struct provenance){ 0 };
+    for (int k = 0; k < 2; k++) {
+        const char *name = settings_text(c->settings[k], "adapter");
+        struct provenance_env env = { j->model, NULL, j->backend, c->settings[k] };
+        struct provenance side;
+        if (strcmp(name, "none") != 0 &&
+            !(env.adapter = adapters_open(&c->adapters, name, false, j->model, err)))
+            return -1;
+        provenance_of_job(&side, &env);
+        provenance_join(p, prefix[k], &side);
+        provenance_release(&side);
+    }
+    return 0;
+}
+
+static int compare(struct comparing_job *c, const struct provenance *provenance, struct err *err)
 {
     struct job *j = c->job;
     struct hooks hooks = { 0 };
@@ -165,6 +186,7 @@ static int compare(struct comparing_job *c, struct err *err)
         .metric = c->options.metric,
         .hooks = &hooks,
         .state = state,
+        .provenance = provenance,
         .resumed = j->resumed,
         .sampled = sampled,
     };
@@ -185,8 +207,11 @@ static int compare(struct comparing_job *c, struct err *err)
 static int run(struct job *j, struct err *err)
 {
     struct comparing_job c = { .job = j, .before = -1 };
+    struct provenance provenance = { 0 };
     int status = read_words(&c, j->argc, j->argv, j->settings, err);
-    if (status == 0) status = compare(&c, err);
+    if (status == 0) status = find_provenance(&c, &provenance, err);
+    if (status == 0) status = compare(&c, &provenance, err);
+    provenance_release(&provenance);
     release(&c);
     return status;
 }

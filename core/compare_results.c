@@ -172,7 +172,8 @@ void compare_results_steps(struct results *r, const struct comparison *c)
 static void put_totals(struct result_table *t, const struct compared_data *d)
 {
     const struct evaluation_total *x = evaluation_main(&d->evaluation[0]);
-    const struct evaluation_total *y = evaluation_main(&d->evaluation[1]);
+    // Where B could not score some, another metric may have most of its questions.
+    const struct evaluation_total *y = x ? evaluation_of(&d->evaluation[1], x->metric) : NULL;
     put_both(t, x ? x->metric->name : "score", x ? x->tally.mean : NAN, y ? y->tally.mean : NAN);
     put_both(t, "95% low", x ? x->low : NAN, y ? y->low : NAN);
     put_both(t, "95% high", x ? x->high : NAN, y ? y->high : NAN);
@@ -222,6 +223,8 @@ void compare_data_results(struct results *r, const char *const title[2],
     put_means(t, d);
     t = distance_table(r);
     put_mean(t, "difference B - A", &d->difference);
+    if (d->metric && d->metric->smaller)
+        results_note(r, "the smaller %s is better", d->metric->name);
     result_row(t, "pairs")[0] = (double)d->pairs;
     result_row(t, "better in A alone")[0] = (double)d->only[0];
     result_row(t, "better in B alone")[0] = (double)d->only[1];

@@ -3,6 +3,7 @@
 // The answer itself (prefill, generation) is core/answer.c.
 #include "core/conversation.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@
 static const char *const word_auto[] = { "auto", NULL };
 
 const struct setting ctx_settings[] = {
-    { "ctx.max", SETTING_INTEGER, 1, 1e8, "auto", "tokens", word_auto, STALE_NOTHING,
+    { "ctx.max", SETTING_INTEGER, 1, 1e8, "auto", "tokens", word_auto, STALE_NEXT,
       "Tokens a conversation may hold; auto is the smaller of the model's limit and 8192." },
     { 0 },
 };
@@ -126,6 +127,18 @@ int conversation_attach(struct conversation *c, const char *path, const void *by
     return (int)c->picture_count++;
 }
 
+void conversation_adopt_pictures(struct conversation *c, struct conversation *from)
+{
+    const size_t count = c->picture_count + from->picture_count;
+    c->pictures = xreallocarray(c->pictures, count + 1, sizeof *c->pictures);
+    for (size_t i = 0; i < from->picture_count; i++) {
+        struct picture *p = &c->pictures[c->picture_count++];
+        *p = from->pictures[i];
+        p->tokens = count_tokens(c->model, p);
+    }
+    from->picture_count = from->waiting_count = 0;
+}
+
 struct message *conversation_add(struct conversation *c, enum role role)
 {
     c->messages = xreallocarray(c->messages, c->message_count + 1, sizeof *c->messages);
@@ -185,7 +198,7 @@ static int64_t first_visual(const struct sequence *s)
 void conversation_stale(struct conversation *c, enum setting_stale stale)
 {
     const int64_t rows = stale == STALE_SEEN ? first_visual(&c->cached) : 0;
-    if (stale == STALE_NOTHING) return;
+    if (stale < STALE_SEEN) return;
     conversation_trim(c, rows);
     // A pass that was stopped where pruning put other rows into some layers left them empty.
     if (rows && !kv_whole(&c->kv, 0, rows)) conversation_trim(c, 0);
@@ -198,6 +211,14 @@ int64_t conversation_limit(const struct conversation *c, const struct settings *
     if (!settings_is(s, "ctx.max", "auto")) return settings_integer(s, "ctx.max");
     int64_t limit = c->model ? c->model->decoder.config.max_positions : 0;
     return limit > 0 && limit < 8192 ? limit : 8192;
+}
+
+const char *conversation_raise(const struct conversation *c, const struct settings *s, char *text,
+                               size_t size)
+{
+    const int64_t most = c->model ? c->model->decoder.config.max_positions : 0;
+    snprintf(text, size, ", or raise ctx.max (the model's limit is %lld)", (long long)most);
+    return conversation_limit(c, s) < most ? text : "";
 }
 
 static int check_pictures(const struct conversation *c, struct err *err)
@@ -227,4 +248,25 @@ int conversation_sequence(const struct conversation *c, const struct settings *s
         return -1;
     if (m->family->positions) m->family->positions(m, sequence);
     return 0;
+}
+
+int conversation_closing(const struct conversation *c, const struct settings *s, int64_t prompt,
+                         int64_t *rows, struct err *err)
+{
+    const struct model *m = c->model;
+    int32_t id = 0; // any token: an answer is cut off from the text around it
+    struct prompt_options options;
+    struct sequence all = { 0 };
+    if (model_prompt(m, s, false, &options, err) < 0) return -1;
+    struct message *list = xreallocarray(NULL, c->message_count + 1, sizeof *list);
+    for (size_t i = 0; i < c->message_count; i++) list[i] = c->messages[i];
+    list[c->message_count] = (struct message){ .role = ROLE_ASSISTANT,
+                                               .generated = true,
+                                               .ids = { .data = &id, .count = 1 } };
+    const int status = prompt_sequence(list, c->message_count + 1, c->pictures, c->picture_count,
+                                       m->tokenizer, &options, &all, err);
+    *rows = all.n - prompt - 1;
+    sequence_release(&all);
+    free(list);
+    return status;
 }

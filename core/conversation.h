@@ -37,6 +37,9 @@ void conversation_release(struct conversation *c);
 // A picture for the next message: decoded, counted. Its index, or -1.
 int conversation_attach(struct conversation *c, const char *path, const void *bytes, size_t size,
                         struct err *err);
+// Moves all pictures of another conversation, which has computed nothing, behind those that are
+// here. None of them waits.
+void conversation_adopt_pictures(struct conversation *c, struct conversation *from);
 struct message *conversation_add(struct conversation *c, enum role role); // empty message
 // The first `messages` messages of another one and all its pictures, into one that is empty and may
 // have another model.
@@ -54,8 +57,16 @@ void conversation_stale(struct conversation *c, enum setting_stale stale);
 int conversation_sequence(const struct conversation *c, const struct settings *s,
                           bool generation_prompt, struct sequence *sequence, struct err *err);
 
+// Rows that the layout writes behind an answer to the conversation as it stands, whose prompt has
+// `prompt` rows ("<|im_end|>"): they need room too.
+int conversation_closing(const struct conversation *c, const struct settings *s, int64_t prompt,
+                         int64_t *rows, struct err *err);
+
 // Tokens the conversation may hold: ctx.max, or the model's limit where that is auto.
 int64_t conversation_limit(const struct conversation *c, const struct settings *s);
+// ", or raise ctx.max (the model's limit is 4096)" where that is possible, else ""; for errors.
+const char *conversation_raise(const struct conversation *c, const struct settings *s, char *text,
+                               size_t size);
 
 // Visual tokens of picture i, kept for later turns; nothing when they are there. g->arena is
 // c->step. 0 or -1 (g->err, or cancelled).

@@ -58,6 +58,11 @@ void engine_between(struct engine *e, void (*call)(void *self), void *self);
 int engine_lend(struct engine *e, const struct settings *s, struct method_tensors *tensors,
                 struct err *err);
 
+// What answers (STALE_NEXT) or measurements (STALE_MEASURED) come from as the engine stands
+// (core/provenance.h); release it.
+struct provenance;
+void engine_provenance(struct engine *e, enum setting_stale from, struct provenance *p);
+
 // Adapters. The setting "adapter" (folder, or none) says which one is on the model; a failed load
 // leaves the former one.
 int engine_adapter_load(struct engine *e, const char *folder, struct err *err); // read anew
@@ -71,6 +76,8 @@ const struct adapters *engine_adapters(const struct engine *e);
 int engine_attach(struct engine *e, const char *path, struct err *err); // "-" = standard input
 int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, size_t size,
                         struct err *err);
+// Takes all pictures of another conversation, which need not have a model. None of them waits.
+void engine_adopt_pictures(struct engine *e, struct conversation *from);
 void engine_detach(struct engine *e); // pictures waiting for the next message
 int engine_system(struct engine *e, const char *text, struct err *err); // "" removes it
 // Appends a message as given (waiting pictures are not touched); `pictures` by attach index.

@@ -6,6 +6,7 @@
 #include "core/engine_parts.h"
 #include "core/probes/norms.h"
 #include "core/probes/sinks.h"
+#include "core/provenance.h"
 
 // Drops what a change of `key` made stale; returns whether anything is to be computed again.
 static bool conversation_obey(struct engine *e, struct conversation *c, const char *key,
@@ -21,7 +22,7 @@ static bool conversation_obey(struct engine *e, struct conversation *c, const ch
 // The same, of a conversation set aside too.
 static void went_stale(struct engine *e, const char *key, enum setting_stale stale)
 {
-    if (stale == STALE_NOTHING) return;
+    if (stale < STALE_SEEN) return;
     const bool idle = methods_idle(&e->conversation.methods, key, e->settings);
     if (e->stash) conversation_obey(e, &e->stashed, key, stale);
     const bool again = conversation_obey(e, &e->conversation, key, stale);
@@ -188,7 +189,7 @@ int engine_adapter_merge(struct engine *e, const char *folder, struct merge_repo
 static enum setting_stale obey(struct engine *e, const struct setting *row)
 {
     struct adapter *a = e->adapters.active;
-    if (row->stale == STALE_NOTHING && methods_read(row->key, e->settings)) return STALE_SEEN;
+    if (row->stale < STALE_SEEN && methods_read(row->key, e->settings)) return STALE_SEEN;
     if (strcmp(row->key, "adapter.scale") != 0) return row->stale;
     if (!a || !adapter_has(a, ADAPTER_LORA)) return STALE_NOTHING;
     adapter_scale(a, settings_real(e->settings, row->key));
@@ -316,6 +317,15 @@ int engine_reset(struct engine *e, const char *key, struct err *err)
         setting_changed(e, row, obey(e, row));
     }
     return 0;
+}
+
+void engine_provenance(struct engine *e, enum setting_stale from, struct provenance *p)
+{
+    const struct provenance_env env = { .model = e->model,
+                                        .adapter = e->adapters.active,
+                                        .backend = engine_backend(e),
+                                        .settings = e->settings };
+    provenance_of(p, &env, from);
 }
 
 // --- a model was loaded --------------------------------------------------------------------------

@@ -36,6 +36,11 @@ int engine_attach(struct engine *e, const char *path, struct err *err)
     return status;
 }
 
+void engine_adopt_pictures(struct engine *e, struct conversation *from)
+{
+    conversation_adopt_pictures(&e->conversation, from);
+}
+
 void engine_detach(struct engine *e)
 {
     e->conversation.waiting_count = 0;

@@ -1,4 +1,4 @@
-// core/job_data.c -- {"data": SHA-256} as the first line of what a job keeps.
+// core/job_data.c -- {"data": SHA-256, "provenance": {...}} as the first line of what a job keeps.
 #include "core/job_data.h"
 
 #include <errno.h>
@@ -9,12 +9,36 @@
 #include "core/hash.h"
 #include "core/json.h"
 
+// A line of an older version does not say what it was computed with.
+static int check_provenance(const cJSON *line, const struct provenance *now, struct err *err)
+{
+    struct provenance there;
+    struct err why;
+    const bool other = provenance_get(&there, line) && provenance_same(&there, now, &why) < 0;
+    provenance_release(&there);
+    if (!other) return 0;
+    return err_set(err,
+                   "what the job computes with has changed since it began: %s; bring the former "
+                   "back, or start another job",
+                   why.text);
+}
+
+static int check_hash(const char *data, const char *was, struct err *err)
+{
+    char is[HASH_HEX];
+    if (hash_file(data, is, err) < 0) return -1;
+    if (!strcmp(was, is)) return 0;
+    return err_set(err,
+                   "the data '%s' has changed since the job began (its SHA-256 differs); bring "
+                   "the former back, or start another job",
+                   data);
+}
+
 // *from: bytes of the first line; 0: there is none (it was cut off, or is of an older version).
-static int check_data(const char *text, size_t size, const char *data, size_t *from,
-                      struct err *err)
+static int check_first(const char *text, size_t size, const struct job_data *of, size_t *from,
+                       struct err *err)
 {
     const char *stop = memchr(text, '\n', size);
-    char is[HASH_HEX];
     *from = 0;
     if (!stop) return 0;
     cJSON *line = json_parse(text, (size_t)(stop - text), "state", NULL);
@@ -22,50 +46,52 @@ static int check_data(const char *text, size_t size, const char *data, size_t *f
     int status = 0;
     if (was) {
         *from = (size_t)(stop + 1 - text);
-        status = hash_file(data, is, err);
-        if (status == 0 && strcmp(was, is) != 0)
-            status = err_set(err,
-                             "the data '%s' has changed since the job began (its SHA-256 differs); "
-                             "bring the former back, or start another job",
-                             data);
+        status = check_hash(of->data, was, err);
+        if (status == 0) status = check_provenance(line, of->provenance, err);
     }
     cJSON_Delete(line);
     return status;
 }
 
-static int take_over(const char *path, const char *data, job_data_take *take, void *self,
-                     size_t *kept, struct err *err)
+static int take_over(const struct job_data *of, job_data_take *take, void *self, size_t *kept,
+                     struct err *err)
 {
     size_t size;
-    if (access(path, F_OK) < 0) return 0;
-    char *text = file_read(path, (size_t)1 << 32, &size, err);
+    if (access(of->path, F_OK) < 0) return 0;
+    char *text = file_read(of->path, (size_t)1 << 32, &size, err);
     if (!text) return -1;
-    const int status = check_data(text, size, data, kept, err);
+    const int status = check_first(text, size, of, kept, err);
     if (status == 0) *kept = take(self, text, size, *kept);
     free(text);
-    if (status < 0 || truncate(path, (off_t)*kept) == 0) return status;
-    return err_set(err, "cannot shorten '%s': %s", path, strerror(errno));
+    if (status < 0 || truncate(of->path, (off_t)*kept) == 0) return status;
+    return err_set(err, "cannot shorten '%s': %s", of->path, strerror(errno));
 }
 
-static int write_data(FILE *f, const char *data, struct err *err)
+static int write_first(FILE *f, const struct job_data *of, struct err *err)
 {
     char is[HASH_HEX];
-    if (hash_file(data, is, err) < 0) return -1;
-    if (fprintf(f, "{\"data\":\"%s\"}\n", is) > 0 && fflush(f) == 0) return 0;
-    return err_set(err, "cannot write the job's state: %s", strerror(errno));
+    if (hash_file(of->data, is, err) < 0) return -1;
+    cJSON *line = cJSON_CreateObject();
+    cJSON_AddStringToObject(line, "data", is);
+    provenance_put(of->provenance, line);
+    char *text = cJSON_PrintUnformatted(line);
+    cJSON_Delete(line);
+    const bool good = text && fprintf(f, "%s\n", text) > 0 && fflush(f) == 0;
+    cJSON_free(text);
+    return good ? 0 : err_set(err, "cannot write the job's state: %s", strerror(errno));
 }
 
-FILE *job_data_open(const char *path, bool resumed, const char *data, job_data_take *take,
-                    void *self, struct err *err)
+FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take, void *self,
+                    struct err *err)
 {
     size_t kept = 0;
-    if (resumed && take_over(path, data, take, self, &kept, err) < 0) return NULL;
-    FILE *f = fopen(path, resumed ? "ae" : "we");
+    if (resumed && take_over(of, take, self, &kept, err) < 0) return NULL;
+    FILE *f = fopen(of->path, resumed ? "ae" : "we");
     if (!f) {
-        err_set(err, "cannot write '%s': %s", path, strerror(errno));
+        err_set(err, "cannot write '%s': %s", of->path, strerror(errno));
         return NULL;
     }
-    if (kept || write_data(f, data, err) == 0) return f;
+    if (kept || write_first(f, of, err) == 0) return f;
     fclose(f);
     return NULL;
 }

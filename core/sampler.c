@@ -9,22 +9,22 @@
 #include "core/settings_list.h"
 
 const struct setting sample_settings[] = {
-    { "sample.temperature", SETTING_REAL, 0, 100, "0", NULL, NULL, STALE_NOTHING,
+    { "sample.temperature", SETTING_REAL, 0, 100, "0", NULL, NULL, STALE_NEXT,
       "Randomness of the choice of each token; 0 always takes the likeliest (greedy)." },
-    { "sample.top_k", SETTING_INTEGER, 0, 1e9, "0", "tokens", NULL, STALE_NOTHING,
+    { "sample.top_k", SETTING_INTEGER, 0, 1e9, "0", "tokens", NULL, STALE_NEXT,
       "Chooses among this many likeliest tokens; 0 among all." },
-    { "sample.top_p", SETTING_REAL, 0, 1, "1", NULL, NULL, STALE_NOTHING,
+    { "sample.top_p", SETTING_REAL, 0, 1, "1", NULL, NULL, STALE_NEXT,
       "Chooses among the fewest likeliest tokens whose probabilities reach this sum; 1 among "
       "all." },
-    { "sample.min_p", SETTING_REAL, 0, 1, "0", NULL, NULL, STALE_NOTHING,
+    { "sample.min_p", SETTING_REAL, 0, 1, "0", NULL, NULL, STALE_NEXT,
       "Leaves out tokens less likely than this share of the likeliest one's probability." },
-    { "sample.repeat_penalty", SETTING_REAL, 0.01, 100, "1", NULL, NULL, STALE_NOTHING,
+    { "sample.repeat_penalty", SETTING_REAL, 0.01, 100, "1", NULL, NULL, STALE_NEXT,
       "Makes tokens that already stand in the context less likely; 1 changes nothing." },
-    { "sample.seed", SETTING_INTEGER, 0, 9007199254740991, "0", NULL, NULL, STALE_NOTHING,
+    { "sample.seed", SETTING_INTEGER, 0, 9007199254740991, "0", NULL, NULL, STALE_NEXT,
       "Same seed, same conversation, same answer; /regen raises it when tokens are drawn." },
-    { "sample.max_tokens", SETTING_INTEGER, 1, 1e9, "512", "tokens", NULL, STALE_NOTHING,
+    { "sample.max_tokens", SETTING_INTEGER, 1, 1e9, "512", "tokens", NULL, STALE_NEXT,
       "Longest answer." },
-    { "sample.ignore_eos", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_NOTHING,
+    { "sample.ignore_eos", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_NEXT,
       "Goes on where the model would end its answer, up to sample.max_tokens." },
     { 0 },
 };

@@ -26,13 +26,17 @@ enum setting_type {
     SETTING_REALS,   // numbers min..max: 0.5,0.25
 };
 
-// What a change makes stale. The conversation is computed again from there with the next answer.
+// What a change reaches, each with what stands before it. From STALE_NEXT on it changes answers
+// (core/provenance.h); from STALE_SEEN on what was computed is stale, and the conversation is
+// computed again from there with the next answer.
 enum setting_stale {
-    STALE_NOTHING,
-    STALE_SEEN,   // keys and values from the first visual token on: what stands before it stays
-    STALE_KV,     // keys and values
-    STALE_VISUAL, // visual tokens, and with them keys and values
-    STALE_PROMPT, // the prompt's text, and with it keys and values
+    STALE_NOTHING,  // no number of a conversation: the screen, jobs
+    STALE_MEASURED, // what measurements show of it
+    STALE_NEXT,     // tokens to come
+    STALE_SEEN,     // keys and values from the first visual token on: what stands before it stays
+    STALE_KV,       // keys and values
+    STALE_VISUAL,   // visual tokens, and with them keys and values
+    STALE_PROMPT,   // the prompt's text, and with it keys and values
 };
 
 struct setting {

@@ -198,22 +198,29 @@ static void put_message(struct rendering *r, const struct message *m, const stru
 
 // --- the system message ------------------------------------------------------------------------
 
+bool prompt_dated(const struct prompt_options *o)
+{
+    return o->layout->place == SYSTEM_WITH_DATE;
+}
+
+char *prompt_date(const struct prompt_options *o)
+{
+    const time_t now = time(NULL);
+    struct tm t;
+    if (o->date && strcmp(o->date, "today") != 0) return xstrdup(o->date);
+    if (!localtime_r(&now, &t)) return xstrdup("");
+    // English whatever the locale: the date is read by a model.
+    return xasprintf("%02d %.3s %d", t.tm_mday,
+                     &"JanFebMarAprMayJunJulAugSepOctNovDec"[3 * t.tm_mon], t.tm_year + 1900);
+}
+
 static void put_date(struct rendering *r)
 {
-    const char *date = r->options->date ? r->options->date : "today";
-    char today[64] = "";
-    if (!strcmp(date, "today")) {
-        time_t now = time(NULL);
-        struct tm t;
-        // English whatever the locale: the date is read by a model.
-        if (localtime_r(&now, &t))
-            snprintf(today, sizeof today, "%02d %.3s %d", t.tm_mday,
-                     &"JanFebMarAprMayJunJulAugSepOctNovDec"[3 * t.tm_mon], t.tm_year + 1900);
-        date = today;
-    }
+    char *date = prompt_date(r->options);
     put(r, "Cutting Knowledge Date: December 2023\nToday Date: ");
     put(r, date);
     put(r, "\n\n");
+    free(date);
 }
 
 // Behind `from` in a template: its text up to `to` if that is plain text, not code of the template.
@@ -570,6 +577,7 @@ int prompt_answers(const struct message *messages, size_t count, const struct pi
         *answer_count = r.answer_count;
         *answers = xcalloc(r.answer_count + 1, sizeof **answers);
         places_to_rows(&r, &ids, begin, pictures, places, *answers);
+        if (r.answer_count) s->prompt = (*answers)[r.answer_count - 1].first;
     } else {
         sequence_release(s);
     }

@@ -41,6 +41,11 @@ int prompt_sequence(const struct message *messages, size_t count, const struct p
                     size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
                     struct sequence *s, struct err *err);
 
+// Does the layout tell the model the date? And which (chat.date, or that of today): belongs to the
+// caller.
+bool prompt_dated(const struct prompt_options *o);
+char *prompt_date(const struct prompt_options *o);
+
 // The rows [first, end) that stand for one given answer: what the layout writes after the
 // generation prompt, the end of the turn included. Where a token belongs to both sides, first is
 // that token (the rows differ from a prompt's from there on), and end is before it.
@@ -49,7 +54,8 @@ struct prompt_answer {
     bool open; // the layout writes nothing that ends it
 };
 
-// prompt_sequence, and where the answers are: *answers [*answer_count] belongs to the caller.
+// prompt_sequence, and where the answers are: *answers [*answer_count] belongs to the caller. The
+// prompt of the sequence (what pruning asks) ends where the last of them begins.
 int prompt_answers(const struct message *messages, size_t count, const struct picture *pictures,
                    size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
                    struct sequence *s, struct prompt_answer **answers, size_t *answer_count,

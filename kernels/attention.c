@@ -102,6 +102,7 @@ struct room {
     float *keys;   // a block: [BLOCK / TILE_COLS][d][TILE_COLS]
     float *values; // a block: [padded / TILE_COLS][BLOCK][TILE_COLS]
     float *scores; // [TILE_ROWS][BLOCK]
+    bool finite;   // the values of the block
 };
 
 static void pack_queries(const struct call *c, const struct task *t, float *to)
@@ -114,9 +115,10 @@ static void pack_queries(const struct call *c, const struct task *t, float *to)
 }
 
 // Keys and values j.. of the task's head; places past the end are 0.
-VEC_INLINE void pack_block(const struct call *c, const struct task *t, const struct room *room,
-                           int64_t j, const enum dtype dtype)
+VEC_INLINE void pack_block(const struct call *c, const struct task *t, struct room *room, int64_t j,
+                           const enum dtype dtype)
 {
+    vf strange = { 0 };
     int64_t step = key_step(c), n = c->keys - j < BLOCK ? c->keys - j : BLOCK;
     const void *k = numbers_at(c->k, j * step + t->head * c->width, dtype);
     const void *v = numbers_at(c->v, j * step + t->head * c->width, dtype);
@@ -127,11 +129,26 @@ VEC_INLINE void pack_block(const struct call *c, const struct task *t, const str
         for (int64_t e = 0; e < c->width; e += VEC) {
             int64_t some = c->width - e < VEC ? c->width - e : VEC;
             float *to = room->values + (e / TILE_COLS * BLOCK + i) * TILE_COLS + e % TILE_COLS;
-            vf_store(to, vf_load_part_n_as(v, i * step + e, some, dtype));
+            vf x = vf_load_part_n_as(v, i * step + e, some, dtype);
+            vf_store(to, x);
+            strange += x - x; // NaN of an infinity or NaN
         }
+    room->finite = vf_sum(strange) == 0;
     for (int64_t e = 0; e < c->padded; e += TILE_COLS)
         memset(room->values + (e * BLOCK + n * TILE_COLS), 0,
                (size_t)((BLOCK - n) * TILE_COLS) * sizeof(float));
+}
+
+// Values that a row does not see have weight 0, and 0 times an infinity is NaN: where one is among
+// them, each row takes what it sees alone.
+static void add_seen(const struct call *c, const struct task *t, const struct room *room, int64_t r,
+                     const int64_t *from, const int64_t *to, const float *fade)
+{
+    for (int64_t i = 0; i < TILE_ROWS; i++)
+        for (int64_t e = 0; e < c->padded && from[i] < to[i]; e += TILE_COLS)
+            put_tile(t->out + (r + i) * c->padded + e, c->padded, &fade[i],
+                     room->scores + i * BLOCK + from[i], BLOCK, 1,
+                     room->values + e * BLOCK + from[i] * TILE_COLS, to[i] - from[i], 1);
 }
 
 // Rows r.. of the task, one tile, against the packed block of keys from j.
@@ -164,6 +181,10 @@ static void attend_tile(const struct call *c, const struct task *t, const struct
             fade[i] = soften(scores, from[i], to[i], &t->high[r + i], &t->sum[r + i]);
         else
             memset(scores, 0, BLOCK * sizeof *scores);
+    }
+    if (!room->finite) {
+        add_seen(c, t, room, r, from, to, fade);
+        return;
     }
     for (int64_t e = 0; e < c->padded; e += TILE_COLS)
         put_tile(t->out + r * c->padded + e, c->padded, fade, room->scores + lowest, BLOCK, 1,

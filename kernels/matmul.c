@@ -1,8 +1,7 @@
 // kernels/matmul.c -- y[N,M] = x[N,K] w[M,K]^T + bias[M].
 //
-// Few rows: dot products that read the weights as they are stored; the memory bus is the limit.
+// Few rows: dot products at the speed of the memory bus (kernels/matmul_few.c). Many rows:
 //
-// Many rows, the memory bus no longer is:
 //   x is packed once, tile by tile of TILE_ROWS rows, cut into pieces of INNER along K
 //   each thread takes a group of panels (TILE_COLS weight rows); for every piece of K and panel:
 //     the weights are widened to f32 and turned into a panel that stays in the near caches
@@ -12,13 +11,12 @@
 // With AVX512-BF16 and MATMUL_BF16, pairs of bf16 (numbers 2i and 2i+1 along K) take the place of
 // floats in the packed x and in the panels, and one instruction adds both products; the rest is the
 // same.
+#include "kernels/matmul_few.h"
 #include "kernels/tile.h"
 
 enum {
-    FEW_ROWS = VEC == 16 ? 8 : 4, // up to here the weights are read directly
-    AHEAD = 4096,                 // bytes of weights asked for in advance
-    INNER = 512,                  // numbers along K taken at a time
-    GROUP = 512 / TILE_COLS       // panels a thread takes at a time at most
+    INNER = 512,            // numbers along K taken at a time
+    GROUP = 512 / TILE_COLS // panels a thread takes at a time at most
 };
 
 // One product and how it is cut up.
@@ -39,77 +37,6 @@ struct product {
     int64_t tiles;    // of rows; their sizes differ by one at most
     float *panels;    // [threads][panel_size]
 };
-
-// --- few rows -----------------------------------------------------------------------------------
-
-// Column i of y: one weight row with each of `rows` rows of x. Two sums for each number of y; their
-// order does not depend on how many rows there are.
-VEC_INLINE void dots(const struct product *p, const float *x, int64_t i, const int rows,
-                     enum dtype dtype)
-{
-    const char *w = p->w + (size_t)i * p->row_bytes;
-    const int64_t step = 2 * VEC, step_bytes = step * (dtype == DTYPE_F32 ? 4 : 2);
-    int64_t n = p->k, k = 0;
-    vf s[FEW_ROWS][2];
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++) s[r][0] = s[r][1] = (vf){ 0 };
-    for (; k + step <= n; k += step) {
-        // The next rows follow in memory; left alone the processor stops looking ahead at each
-        // 4 KiB. (Asking for what lies past the end does no harm.)
-        for (int64_t byte = 0; byte < step_bytes; byte += 64)
-            __builtin_prefetch(w + k / step * step_bytes + byte + AHEAD);
-        vf a = vf_load_as(w, k, dtype), b = vf_load_as(w, k + VEC, dtype);
-#pragma GCC unroll 8
-        for (int r = 0; r < rows; r++) {
-            s[r][0] += vf_load(x + r * n + k) * a;
-            s[r][1] += vf_load(x + r * n + k + VEC) * b;
-        }
-    }
-    for (; k < n; k += VEC) {
-        int64_t some = n - k < VEC ? n - k : VEC;
-        vf a = vf_load_part_as(w, k, some, dtype);
-#pragma GCC unroll 8
-        for (int r = 0; r < rows; r++) s[r][0] += vf_load_part(x + r * n + k, some) * a;
-    }
-    float bias = p->bias ? p->bias[i] : 0;
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++) p->y[r * p->m + i] = vf_sum(s[r][0] + s[r][1]) + bias;
-}
-
-VEC_INLINE void few_columns(const struct product *p, const float *x, int64_t from, int64_t to,
-                            const int rows)
-{
-    for (int64_t i = from; i < to; i++)
-        if (p->dtype == DTYPE_BF16)
-            dots(p, x, i, rows, DTYPE_BF16);
-        else if (p->dtype == DTYPE_F16)
-            dots(p, x, i, rows, DTYPE_F16);
-        else
-            dots(p, x, i, rows, DTYPE_F32);
-}
-
-static void few_rows(const struct product *p, const float *x)
-{
-    // One stretch of the weights for each thread: the memory likes to be read in order.
-#pragma omp parallel if (vec_worth_threads(p->k * p->m))
-    {
-        int64_t threads = omp_get_num_threads(), me = omp_get_thread_num();
-        int64_t from = p->m * me / threads, to = p->m * (me + 1) / threads;
-        switch (p->rows) {
-        case 1: few_columns(p, x, from, to, 1); break;
-        case 2: few_columns(p, x, from, to, 2); break;
-        case 3: few_columns(p, x, from, to, 3); break;
-        case 4: few_columns(p, x, from, to, 4); break;
-#if VEC_BYTES == 64
-        case 5: few_columns(p, x, from, to, 5); break;
-        case 6: few_columns(p, x, from, to, 6); break;
-        case 7: few_columns(p, x, from, to, 7); break;
-        case 8: few_columns(p, x, from, to, 8); break;
-#endif
-        default: break;
-        }
-    }
-}
 
 // --- many rows ----------------------------------------------------------------------------------
 
@@ -426,10 +353,9 @@ int KERNEL(matmul)(struct tensor *y, const struct tensor *x, const struct tensor
     p.rows = p.m ? tensor_count(y) / p.m : 0;
     p.row_bytes = (size_t)p.k * dtype_size(p.dtype);
     if (!p.rows) return 0;
-    if (p.rows <= FEW_ROWS) {
-        few_rows(&p, x->data);
-        return 0;
-    }
+    if (p.rows <= FEW_ROWS)
+        return KERNEL(matmul_few)(
+            &(struct few_product){ p.y, x->data, p.w, p.bias, p.rows, p.k, p.m, p.dtype });
     return many_rows(&p, x->data, mode);
 }
 

@@ -61,6 +61,7 @@ struct store {
 int store_migrate(sqlite3 *db, const char *const *steps, int count, const char *path,
                   struct err *err);
 int store_version(void); // of the schema this program writes
+int store_migrate_all(sqlite3 *db, const char *path, struct err *err); // to that version
 
 // The database's own reason for a failure as a message that names the file and what to do.
 int store_failed(struct store *s, struct err *err);
@@ -87,6 +88,9 @@ const char *tracked_setting(const struct store *s, const char *key); // as last 
 void store_note_setting(struct store *s, const char *key, const char *value);
 void store_note_model(struct store *s);
 void entries_release(struct store *s);
+// Is the first thing that waits one of the current session?
+bool store_continues(const struct store *s);
+size_t store_questions(const struct store *s); // that wait
 
 // --- job_process.c -------------------------------------------------------------------------------
 

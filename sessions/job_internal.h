@@ -33,6 +33,10 @@ int job_read_request(struct store *s, int64_t id, enum job_stop *request, struct
 
 // --- job_sink.c ----------------------------------------------------------------------------------
 
+int job_write_result(struct store *s, int64_t job, const char *key, const char *value,
+                     struct err *err);
+int job_write_score(struct store *s, int64_t job, const struct event_score *score, struct err *err);
+
 // Keeps what a job tells: all since the last one with each EVENT_STEP, in one transaction. What
 // cannot be written waits for the next.
 struct job_sink;

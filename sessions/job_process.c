@@ -141,9 +141,9 @@ struct launch {
     int nice;
 };
 
-// This program's environment, but for how threads behave: those of the job must not wait spinning,
-// or a program beside them on the same cores would lose most of its time. libgomp reads it before
-// main.
+// This program's environment, but for how threads behave: those of the job must not wait spinning
+// (not for a moment, as those of a shell do: tui/threads.c), or a program beside them on the same
+// cores would lose time. libgomp reads it before main.
 static void make_environment(struct launch *l, const struct settings *settings)
 {
     size_t count = 0, kept = 0;
@@ -153,6 +153,7 @@ static void make_environment(struct launch *l, const struct settings *settings)
     l->environment = xcalloc(count + 3, sizeof *l->environment);
     for (size_t i = 0; i < count; i++)
         if (strncmp(environ[i], "OMP_WAIT_POLICY=", 16) != 0 &&
+            strncmp(environ[i], "GOMP_SPINCOUNT=", 15) != 0 &&
             (!l->threads || strncmp(environ[i], "OMP_NUM_THREADS=", 16) != 0))
             l->environment[kept++] = environ[i];
     l->environment[kept++] = (char *)"OMP_WAIT_POLICY=passive";

@@ -119,13 +119,34 @@ static int write_metric(struct job_sink *k, const struct told *t, struct err *er
     return status < 0 ? -1 : 0;
 }
 
-static int write_score(struct job_sink *k, const struct told *t, struct err *err)
+int job_write_result(struct store *s, int64_t job, const char *key, const char *value,
+                     struct err *err)
 {
-    return store_run(k->store, err,
+    return store_run(s, err,
+                     "INSERT INTO job_results(job, key, value) VALUES(?, ?, ?) "
+                     "ON CONFLICT(job, key) DO UPDATE SET value = excluded.value",
+                     "itt", job, key, value);
+}
+
+int job_write_score(struct store *s, int64_t job, const struct event_score *score, struct err *err)
+{
+    return store_run(s, err,
                      "INSERT OR REPLACE INTO job_scores(job, place, sample, prompt, answer, "
                      "reference, part, score) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
-                     "iitttttd", k->job, t->number, t->text[0], t->text[1], t->text[2], t->text[3],
-                     t->text[4], t->real);
+                     "iitttttd", job, score->index, score->id, score->prompt, score->answer,
+                     score->reference, score->group, score->score);
+}
+
+static int write_score(struct job_sink *k, const struct told *t, struct err *err)
+{
+    const struct event_score score = { .index = t->number,
+                                       .id = t->text[0],
+                                       .prompt = t->text[1],
+                                       .answer = t->text[2],
+                                       .reference = t->text[3],
+                                       .group = t->text[4],
+                                       .score = t->real };
+    return job_write_score(k->store, k->job, &score, err);
 }
 
 static int write_rewind(struct job_sink *k, const struct told *t, struct err *err)
@@ -145,11 +166,7 @@ static int write_told(struct job_sink *k, const struct told *t, struct err *err)
     case TOLD_LINE:
         return store_run(k->store, err, "INSERT INTO job_log(job, time, text) VALUES(?, ?, ?)",
                          "iit", k->job, t->time, t->text[0]);
-    case TOLD_RESULT:
-        return store_run(k->store, err,
-                         "INSERT INTO job_results(job, key, value) VALUES(?, ?, ?) "
-                         "ON CONFLICT(job, key) DO UPDATE SET value = excluded.value",
-                         "itt", k->job, t->text[0], t->text[1]);
+    case TOLD_RESULT: return job_write_result(k->store, k->job, t->text[0], t->text[1], err);
     case TOLD_SCORE: return write_score(k, t, err);
     case TOLD_REWIND: return write_rewind(k, t, err);
     case TOLD_MEASURED: return store_result_keep(k->store, t->text[0], t->text[1], err);

@@ -60,7 +60,8 @@ static char *settings_write(const struct settings *s)
     return text;
 }
 
-int store_job_add(struct store *s, const struct job_order *order, int64_t *id, struct err *err)
+// `id` NULL: the next one.
+static int insert(struct store *s, const struct job_order *order, const char *id, struct err *err)
 {
     char *folder = getcwd(NULL, 0);
     if (!folder) return err_set(err, "the current folder is gone: %s", strerror(errno));
@@ -69,20 +70,27 @@ int store_job_add(struct store *s, const struct job_order *order, int64_t *id, s
     char *model = order->model ? realpath(order->model, NULL) : NULL;
     const int status =
         store_run(s, err,
-                  "INSERT INTO jobs(kind, arguments, settings, folder, model, fingerprint, device, "
-                  "state, runs, asked, created) VALUES(?, ?, ?, ?, ?, ?, ?, 'waiting', 0, ?, ?)",
-                  "tttttttii", order->kind, arguments, settings, folder,
+                  "INSERT INTO jobs(id, kind, arguments, settings, folder, model, fingerprint, "
+                  "device, state, runs, asked, created) "
+                  "VALUES(?, ?, ?, ?, ?, ?, ?, ?, 'waiting', 0, ?, ?)",
+                  "ttttttttii", id, order->kind, arguments, settings, folder,
                   model          ? model
                   : order->model ? order->model
                                  : "",
                   order->fingerprint ? order->fingerprint : "",
                   order->device ? order->device : "cpu", (int64_t)time(NULL), (int64_t)time(NULL));
-    if (status == 0) *id = sqlite3_last_insert_rowid(s->db);
     free(model);
     cJSON_free(settings);
     cJSON_free(arguments);
     free(folder);
     return status;
+}
+
+int store_job_add(struct store *s, const struct job_order *order, int64_t *id, struct err *err)
+{
+    if (insert(s, order, NULL, err) < 0) return -1;
+    *id = sqlite3_last_insert_rowid(s->db);
+    return 0;
 }
 
 static void arguments_read(struct job_row *row, const char *text)
@@ -231,7 +239,8 @@ int store_jobs_read(struct store *s, struct job_row **rows, size_t *count, struc
     int found, status = 0;
     *rows = NULL;
     *count = 0;
-    sqlite3_stmt *q = store_query(s, err, "SELECT id FROM jobs ORDER BY id DESC", "");
+    sqlite3_stmt *q = store_query(s, err, "SELECT id FROM jobs WHERE id <> ? ORDER BY id DESC", "i",
+                                  (int64_t)JOB_HERE);
     if (!q) return -1;
     while ((found = store_step(s, q, err)) > 0) {
         ids = xreallocarray(ids, id_count + 1, sizeof *ids);
@@ -255,6 +264,16 @@ int store_jobs_read(struct store *s, struct job_row **rows, size_t *count, struc
 int store_job_last(struct store *s, int64_t *id, struct err *err)
 {
     return store_number(s, err, 0, id, "SELECT max(id) FROM jobs", "");
+}
+
+// Times are whole seconds: of those that ended in the same one, the last that told a result.
+int store_job_last_ended(struct store *s, const char *kind, int64_t *id, struct err *err)
+{
+    return store_number(s, err, -1, id,
+                        "SELECT id FROM jobs WHERE kind = ? "
+                        "ORDER BY state IN ('done', 'failed', 'cancelled') DESC, ended DESC, "
+                        "(SELECT max(id) FROM job_results WHERE job = jobs.id) DESC, id DESC",
+                        "t", kind);
 }
 
 // --- what its process writes ---------------------------------------------------------------------
@@ -289,6 +308,28 @@ int job_read_request(struct store *s, int64_t id, enum job_stop *request, struct
     free(text);
     if (found == 0) *request = JOB_CANCEL; // somebody deleted it
     return found < 0 ? -1 : 0;
+}
+
+static int write_kept(struct store *s, const struct job_order *order, enum job_state state,
+                      struct err *err)
+{
+    if (store_run(s, err, "DELETE FROM jobs WHERE id = ?", "i", (int64_t)JOB_HERE) < 0 ||
+        insert(s, order, "0", err) < 0)
+        return -1;
+    return job_mark_ended(s, JOB_HERE, state, "", err);
+}
+
+int store_job_keep(struct store *s, const struct job_order *order, enum job_state state,
+                   const struct job_result *results, size_t result_count,
+                   const struct event_score *scores, size_t score_count, struct err *err)
+{
+    if (store_lock(s, err) < 0) return -1;
+    int status = write_kept(s, order, state, err);
+    for (size_t i = 0; i < score_count && status == 0; i++)
+        status = job_write_score(s, JOB_HERE, &scores[i], err);
+    for (size_t i = 0; i < result_count && status == 0; i++)
+        status = job_write_result(s, JOB_HERE, results[i].key, results[i].value, err);
+    return store_unlock(s, status, err);
 }
 
 // --- asking --------------------------------------------------------------------------------------

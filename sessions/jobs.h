@@ -29,6 +29,9 @@ enum job_state {
     STATE_INTERRUPTED, // its process is gone without a word
 };
 
+// The number of the row for work that a shell did itself (store_job_keep); no job has it.
+enum { JOB_HERE = 0 };
+
 const char *job_state_name(enum job_state state); // "running"
 bool job_state_ended(enum job_state state);       // no process works or will work on it
 
@@ -69,6 +72,15 @@ int store_version_seen(struct store *s, int64_t *version, struct err *err);
 void job_row_release(struct job_row *row);
 void job_rows_free(struct job_row *rows, size_t count);
 int store_job_last(struct store *s, int64_t *id, struct err *err); // 0: there is none
+// The job of that kind that ended last, JOB_HERE among them; the newest where none has ended. -1:
+// there is none.
+int store_job_last_ended(struct store *s, const char *kind, int64_t *id, struct err *err);
+
+// Keeps what a shell did itself as if a job had done it, under JOB_HERE, in the place of what was
+// there. It is no job: neither listed nor the last one.
+int store_job_keep(struct store *s, const struct job_order *order, enum job_state state,
+                   const struct job_result *results, size_t result_count,
+                   const struct event_score *scores, size_t score_count, struct err *err);
 
 // Starts a process for a job that waits, was paused, interrupted or cancelled, or failed.
 int store_job_start(struct store *s, int64_t id, struct err *err);

@@ -1,40 +1,27 @@
 // sessions/resume.c -- a kept session back into the engine.
 //
-// Everything that can fail is done first (the session read, its pictures found and decoded, its
-// model loaded); only then is the conversation replaced.
+// Everything that can fail is done first: the session read, its pictures found and decoded, and
+// last its model loaded. Only then is the conversation replaced, so that a failure changes nothing.
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/message.h"
 #include "sessions/internal.h"
 
-struct loaded_picture {
-    char *bytes;
-    size_t size;
-};
-
-static void pictures_release(struct loaded_picture *list, size_t count)
+// Every picture decoded, in a conversation of their own.
+static int read_pictures(struct store *s, const struct saved *saved, struct conversation *pictures,
+                         struct err *err)
 {
-    for (size_t i = 0; list && i < count; i++) free(list[i].bytes);
-    free(list);
-}
-
-// Bytes of every picture, each decoded once to know that it can be.
-static struct loaded_picture *pictures_read(struct store *s, const struct saved *saved,
-                                            struct err *err)
-{
-    struct loaded_picture *list = xcalloc(saved->picture_count + 1, sizeof *list);
     for (size_t i = 0; i < saved->picture_count; i++) {
-        struct image image = { 0 };
         const struct saved_picture *p = &saved->pictures[i];
-        if (saved_bytes(s, p, &list[i].bytes, &list[i].size, err) < 0 ||
-            image_decode(&image, list[i].bytes, list[i].size, p->path, err) < 0) {
-            pictures_release(list, saved->picture_count);
-            return NULL;
-        }
-        image_release(&image);
+        char *bytes;
+        size_t size;
+        if (saved_bytes(s, p, &bytes, &size, err) < 0) return -1;
+        const int status = conversation_attach(pictures, p->path, bytes, size, err);
+        free(bytes);
+        if (status < 0) return -1;
     }
-    return list;
+    return 0;
 }
 
 static const struct saved_entry *last_model(const struct saved *saved)
@@ -120,22 +107,19 @@ static bool ids_fit(const struct ids *ids, int64_t vocab)
     return true;
 }
 
-static int add_message(struct engine *e, const struct saved_entry *entry, bool same_model,
-                       int first_picture, struct err *err)
+static void add_message(struct engine *e, const struct saved_entry *entry, bool same_model)
 {
     struct message m = { 0 };
     message_copy(&m, &entry->message);
-    for (size_t i = 0; i < m.part_count; i++)
-        if (!m.parts[i].text) m.parts[i].picture += first_picture;
     int64_t vocab = engine_model(e) ? engine_model(e)->decoder.config.vocab : INT32_MAX;
     bool usable = same_model && ids_fit(&m.ids, vocab);
     if (!usable) {
         m.generated = false;
         ids_clear(&m.ids);
     }
-    int status = m.role == ROLE_RAW && !usable ? 0 : engine_add_message(e, &m, err);
+    // Cannot fail: its pictures are there.
+    if (m.role != ROLE_RAW || usable) engine_add_message(e, &m, NULL);
     message_release(&m);
-    return status;
 }
 
 // The system message that holds is the last one set.
@@ -148,31 +132,32 @@ static const struct saved_entry *system_message(const struct saved *saved)
     return last;
 }
 
-static int restore_messages(struct store *s, struct engine *e, const struct saved *saved,
-                            const struct loaded_picture *pictures, struct err *err)
+static void restore_messages(struct store *s, struct engine *e, const struct saved *saved,
+                             struct conversation *pictures)
 {
     const struct saved_entry *model = last_model(saved);
     size_t same = same_model_from(saved, model ? model->value : "");
-    int first = (int)engine_conversation(e)->picture_count;
-    for (size_t i = 0; i < saved->picture_count; i++)
-        if (engine_attach_bytes(e, saved->pictures[i].path, pictures[i].bytes, pictures[i].size,
-                                err) < 0)
-            return -1;
+    engine_adopt_pictures(e, pictures);
     const struct saved_entry *system = system_message(saved);
     free(s->system);
     s->system = system ? message_text(&system->message) : NULL;
-    if (s->system && *s->system && engine_system(e, s->system, err) < 0) return -1;
+    if (s->system && *s->system) engine_system(e, s->system, NULL);
     for (size_t i = 0; i < saved->count; i++) {
         const struct saved_entry *entry = &saved->list[i];
         if (entry->kind != SAVED_MESSAGE || entry->message.role == ROLE_SYSTEM) continue;
-        if (add_message(e, entry, i >= same, first, err) < 0) return -1;
+        add_message(e, entry, i >= same);
     }
-    return 0;
 }
 
 static void tell_what_waits(struct engine *e)
 {
     const struct conversation *c = engine_conversation(e);
+    const struct model *m = engine_model(e);
+    if (m && c->picture_count && !model_sees(m))
+        sinks_notice(engine_sinks(e),
+                     "the session has pictures and its last model, '%s', reads text only: /load a "
+                     "model that sees",
+                     m->name);
     if (c->message_count && c->messages[c->message_count - 1].role == ROLE_USER)
         sinks_notice(engine_sinks(e), "the last question has no answer yet: /answer gives one");
 }
@@ -193,29 +178,26 @@ static void note_differences(struct store *s, struct engine *e, const struct sav
 }
 
 static int resume(struct store *s, struct engine *e, const struct saved *saved,
-                  const struct loaded_picture *pictures, struct err *err)
+                  struct conversation *pictures, struct err *err)
 {
     if (restore_model(s, e, saved, err) < 0) return -1;
-    if (saved->picture_count && engine_model(e) && !model_sees(engine_model(e)))
-        return err_set(err,
-                       "session '%s' has pictures and the model '%s' reads text only: /load a "
-                       "model that sees first",
-                       saved->name, engine_model(e)->name);
     restore_settings(e, saved);
     engine_clear(e);
-    return restore_messages(s, e, saved, pictures, err);
+    restore_messages(s, e, saved, pictures);
+    return 0;
 }
 
 int store_resume(struct store *s, struct engine *e, const char *name, struct err *err)
 {
     struct saved saved;
+    struct conversation pictures;
     if (store_flush(s, err) < 0) return err_in(err, "the current session is not written yet");
     if (saved_read(s, name, &saved, err) < 0) return -1;
-    struct loaded_picture *pictures = pictures_read(s, &saved, err);
-    int status = -1;
-    if (pictures) {
+    conversation_init(&pictures, engine_backend(e));
+    int status = read_pictures(s, &saved, &pictures, err);
+    if (status == 0) {
         s->deaf = true;
-        status = resume(s, e, &saved, pictures, err);
+        status = resume(s, e, &saved, &pictures, err);
         s->deaf = false;
     }
     if (status == 0) {
@@ -225,10 +207,8 @@ int store_resume(struct store *s, struct engine *e, const char *name, struct err
         s->next_name = NULL;
         note_differences(s, e, &saved);
         tell_what_waits(e);
-    } else {
-        store_note_model(s); // it may be another one now
     }
-    pictures_release(pictures, saved.picture_count);
+    conversation_release(&pictures);
     saved_release(&saved);
     return status;
 }

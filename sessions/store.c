@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "sessions/internal.h"
 
 enum { APPLICATION_ID = 0x766c6d73 }; // "vlms"
@@ -300,22 +301,66 @@ int store_migrate(sqlite3 *db, const char *const *steps, int count, const char *
     return -1;
 }
 
-// Another program's database is not migrated into ours.
-static int check_owner(sqlite3 *db, const char *path, struct err *err)
+int store_migrate_all(sqlite3 *db, const char *path, struct err *err)
 {
-    int64_t owner, tables;
-    if (read_number(db, "PRAGMA application_id", &owner) < 0 ||
-        read_number(db, "SELECT count(*) FROM sqlite_master", &tables) < 0)
-        return explain(db, path, err);
-    if (owner == APPLICATION_ID) return 0;
-    if (owner || tables)
-        return err_set(err,
-                       "'%s' is the database of another program, not one of vlmsh: name another "
-                       "file with --db",
-                       path);
+    return store_migrate(db, schema_steps, SCHEMA_STEPS, path, err);
+}
+
+// Whose database it is, and how many tables it has: of one moment, since another vlmsh may be
+// starting for the first time too. `begin` begins the transaction; on success it is open.
+static int look_at_owner(sqlite3 *db, const char *begin, int64_t *owner, int64_t *tables)
+{
+    if (sqlite3_exec(db, begin, NULL, NULL, NULL) != SQLITE_OK) return -1;
+    return read_number(db, "PRAGMA application_id", owner) < 0 ||
+                   read_number(db, "SELECT count(*) FROM sqlite_master", tables) < 0
+               ? -1
+               : 0;
+}
+
+static int mark_ours(sqlite3 *db)
+{
     char pragma[64];
     sqlite3_snprintf(sizeof pragma, pragma, "PRAGMA application_id = %d", APPLICATION_ID);
-    return sqlite3_exec(db, pragma, NULL, NULL, NULL) == SQLITE_OK ? 0 : explain(db, path, err);
+    return sqlite3_exec(db, pragma, NULL, NULL, NULL) == SQLITE_OK &&
+                   sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK
+               ? 0
+               : -1;
+}
+
+// Another program's database is not migrated into ours; an empty one becomes ours.
+static int check_owner(sqlite3 *db, const char *path, struct err *err)
+{
+    int64_t owner = 0, tables = 0;
+    int status = look_at_owner(db, "BEGIN", &owner, &tables);
+    if (status == 0 && !owner && !tables) {
+        sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+        status = look_at_owner(db, "BEGIN IMMEDIATE", &owner, &tables);
+        if (status == 0 && !owner && !tables) {
+            status = mark_ours(db);
+            owner = APPLICATION_ID;
+        }
+    }
+    if (status < 0)
+        explain(db, path, err);
+    else if (owner != APPLICATION_ID)
+        status = err_set(err,
+                         "'%s' is the database of another program, not one of vlmsh: name another "
+                         "file with --db",
+                         path);
+    if (!sqlite3_get_autocommit(db)) sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+    return status;
+}
+
+// Two programs that do this at once may each keep the other from it, and SQLite does not wait then.
+static int use_wal(sqlite3 *db)
+{
+    const double start = clock_seconds();
+    for (;;) {
+        const int status = sqlite3_exec(db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
+        if ((status & 0xff) != SQLITE_BUSY || clock_seconds() - start > WAIT_MS / 1e3)
+            return status;
+        sqlite3_sleep(5);
+    }
 }
 
 static int set_up(sqlite3 *db, const char *path, struct err *err)
@@ -331,11 +376,11 @@ static int set_up(sqlite3 *db, const char *path, struct err *err)
                        "another file with --db",
                        path);
     // Where the file system cannot do WAL, SQLite stays with its journal: slower, as safe.
-    if (sqlite3_exec(db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL) != SQLITE_OK ||
+    if (use_wal(db) != SQLITE_OK ||
         sqlite3_exec(db, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON", NULL, NULL, NULL) !=
             SQLITE_OK)
         return explain(db, path, err);
-    return store_migrate(db, schema_steps, SCHEMA_STEPS, path, err);
+    return store_migrate_all(db, path, err);
 }
 
 // Makes the folders above `path`, for the user alone: conversations are private.

@@ -3,6 +3,7 @@
 //   struct store *s = store_open(path, &err);
 //   sinks_add(sinks, store_sink(s, sinks));      // from now on every turn is on disk when it ends
 //   ... a turn that cannot be written is told once as a notice and written with a later one ...
+//   if (store_finish(s, &err) < 0) ...           // what could not be written lies in a script
 //   store_close(s);                              // while the sinks still exist
 //
 // A session begins by itself with the first message; nobody has to save, nothing is overwritten:
@@ -19,7 +20,11 @@ struct store;
 // newer version, a damaged or unwritable one: NULL with a message; path NULL = the default place,
 // $XDG_STATE_HOME/vlmsh/vlmsh.db.
 struct store *store_open(const char *path, struct err *err);
-// Tries once more to write what is not written yet. NULL is fine.
+// Before leaving: tries once more to write what is not written yet. What cannot be written goes
+// into scripts in a new folder elsewhere ($TMPDIR, /tmp, the home folder or this one), which replay
+// the sessions. 0: all is kept; -1: the message says why not, and where they are. NULL is fine.
+int store_finish(struct store *s, struct err *err);
+// Tries once more, too. NULL is fine.
 void store_close(struct store *s);
 const char *store_path(const struct store *s);
 

@@ -200,6 +200,21 @@ static int write_entry(struct store *s, struct position *at, const struct entry 
     BUG("entry of kind %d", (int)e->kind);
 }
 
+bool store_continues(const struct store *s)
+{
+    const enum entry_kind first = s->pending_count ? s->pending[0].kind : ENTRY_END;
+    return first != ENTRY_END && first != ENTRY_BEGIN;
+}
+
+size_t store_questions(const struct store *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->pending_count; i++)
+        n += s->pending[i].kind == ENTRY_MESSAGE &&
+             (s->pending[i].role == ROLE_USER || s->pending[i].role == ROLE_RAW);
+    return n;
+}
+
 // Another program deleted the session: what follows goes into a new one under its name.
 static int begin_again(struct store *s, struct position *at, struct err *err)
 {
@@ -209,6 +224,13 @@ static int begin_again(struct store *s, struct position *at, struct err *err)
     if (status == 0 && s->folder) status = write_model(s, at, now, s->folder, s->fingerprint, err);
     for (size_t i = 0; i < s->setting_count && status == 0; i++)
         status = write_setting(s, at, now, s->settings[i].key, s->settings[i].value, 0, err);
+    if (status == 0 && s->system && *s->system) {
+        struct entry_part text = { .text = s->system };
+        const struct entry system = {
+            .time = now, .role = ROLE_SYSTEM, .parts = &text, .part_count = 1
+        };
+        status = write_message(s, at, &system, err);
+    }
     free(name);
     return status;
 }
@@ -216,7 +238,7 @@ static int begin_again(struct store *s, struct position *at, struct err *err)
 // Has another program changed the session since our last write? `notice` gets what was done then.
 static int look_again(struct store *s, struct position *at, struct buf *notice, struct err *err)
 {
-    if (!at->session || s->pending[0].kind == ENTRY_END) return 0;
+    if (!at->session || !store_continues(s)) return 0;
     sqlite3_stmt *q =
         store_query(s, err, "SELECT entries, name FROM sessions WHERE id = ?", "i", at->session);
     if (!q) return -1;

@@ -1,7 +1,8 @@
 // tui/main.c -- the program: reads its arguments, puts the parts together, runs lines, leaves.
 //
 // Order: options; device; database; front end; MODEL; session; then -c and -f in their order, or
-// standard input, or the prompt. Exit status: 0, 1 a script failed, 2 bad usage, 130 interrupted.
+// standard input, or the prompt. Exit status: 0, 1 a script failed or something is not kept, 2 bad
+// usage, 130 interrupted.
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -133,15 +134,30 @@ static void start(struct program *p, const struct backend *backend)
     fatal_set_hook(signals_restore_terminal);
 }
 
-static void finish(struct program *p)
+// What is not kept is told as every front end tells it, and below the closed screen.
+static int finish_store(struct program *p)
+{
+    struct err err = { 0 };
+    const int status = store_finish(p->shell.store, &err);
+    if (status < 0 && p->front->run)
+        fprintf(stderr, "vlmsh: %s\n", err.text);
+    else if (status < 0)
+        lines_tell_error(&p->lines, "", &err);
+    store_close(p->shell.store);
+    return status;
+}
+
+// The program's exit status, given what it would be otherwise.
+static int finish(struct program *p, int status)
 {
     signals_stop();
     engine_free(p->shell.engine);
     shell_jobs_release(&p->shell);
-    store_close(p->shell.store);
+    if (finish_store(p) < 0 && status == STATUS_OK) status = STATUS_FAILED;
     p->front->close(p->front_state, p->lines.output);
     keys_free(p->keys);
     options_release(&p->options);
+    return status;
 }
 
 // --- before the first line -----------------------------------------------------------------------
@@ -269,9 +285,7 @@ int main(int argc, char **argv)
         open_front(&p);
         if (!p.options.model) default_model_offer(&p.shell);
         p.no_store = &err;
-        status = begin_and_run(&p);
-        finish(&p);
-        return status;
+        return finish(&p, begin_and_run(&p));
     }
     options_release(&p.options);
     return status;

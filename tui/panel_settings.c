@@ -95,7 +95,7 @@ static void draw_row(const struct view *v, struct canvas *c, struct area area, i
     }
     const int x =
         canvas_text(c, right, 1, y, changed ? STYLE_CHANGED : STYLE_TEXT, *value ? value : "-");
-    if (changed && v->stale && row->stale != STALE_NOTHING)
+    if (changed && v->stale && row->stale >= STALE_SEEN)
         canvas_text(c, right, x + 1, y, STYLE_STALE, "stale");
     if (selected) canvas_style(c, area, 0, y, area.width, STYLE_SELECTED);
 }

@@ -285,7 +285,7 @@ static void take_setting(struct view *v, const struct event *e)
     free(line);
     if (!row) return;
     settings_set(v->settings, e->key, e->value, NULL);
-    if (e->ok && row->stale != STALE_NOTHING && v->prompt_tokens) v->stale = true;
+    if (e->ok && row->stale >= STALE_SEEN && v->prompt_tokens) v->stale = true;
 }
 
 static void take_progress(struct view *v, const struct event *e)

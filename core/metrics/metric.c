@@ -35,6 +35,11 @@ const struct metric *metric_need(const char *name, struct err *err)
     return NULL;
 }
 
+bool metric_better(const struct metric *m, double a, double b)
+{
+    return m->smaller ? a < b : a > b;
+}
+
 void metric_tally_add(struct metric_tally *t, const struct metric_outcome *o)
 {
     const double before = o->score - t->mean;

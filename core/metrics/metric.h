@@ -63,7 +63,7 @@ struct metric {
     const char *rule; // how the answer is found and compared, one sentence
     enum metric_way way;
     bool share;   // scores are 0 or 1: the total is a share with a Wilson interval
-    bool smaller; // the better the smaller
+    bool smaller; // the smaller score is the better one: ask metric_better
     // Statistics of all references, collected before the first score; NULL: none are needed.
     void *(*corpus_new)(void);
     void (*corpus_add)(void *corpus, const char *const *references, size_t count);
@@ -85,6 +85,9 @@ enum {
 const struct metric *metric_find(const char *name);
 // As metric_find, with a message that names those there are.
 const struct metric *metric_need(const char *name, struct err *err);
+
+// Is a the better score of the two? In the direction that the metric says; NaN is never better.
+bool metric_better(const struct metric *m, double a, double b);
 
 void metric_tally_add(struct metric_tally *t, const struct metric_outcome *o);
 void metric_tally_merge(struct metric_tally *t, const struct metric_tally *other);

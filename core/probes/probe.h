@@ -63,7 +63,8 @@ struct probe_env {
     "\nOf the conversation as it stands, under the settings of now; nothing of it changes.\n"   \
     "--data takes the samples of a file (100 unless --limit says otherwise): means, and\n"      \
     "deviations in NAME.std; --given takes the data's answers into the pass. --csv and --png\n" \
-    "write files; a file that is there is replaced."
+    "write files and replace those that are there; of several tables each goes to\n"            \
+    "FILE-TABLE.csv, maps to FILE-maps.csv."
 
 struct probe {
     // Its command (commands/command.h). Arrays, so that the table of commands can point at them.

@@ -9,6 +9,7 @@
 #include "core/csv.h"
 #include "core/file_out.h"
 #include "core/json.h"
+#include "core/tally.h"
 
 static char **split(const char *text, int *count)
 {
@@ -173,21 +174,46 @@ static struct result_table *copy_head(struct results *to, const struct result_ta
     return t;
 }
 
-// Adds value, its square or 1 to the cells of `to`, which get the rows they lack.
-static void add_table(struct results *to, const struct result_table *from, int what)
+static struct result_table *need_table(struct results *to, const struct result_table *from)
 {
     struct result_table *t = find(to, from->name);
-    if (!t) t = copy_head(to, from, from->name);
+    return t ? t : copy_head(to, from, from->name);
+}
+
+// The number of the key's row, most often `near`; added when it is new.
+static size_t need_row(struct result_table *t, const char *key, size_t near)
+{
+    if (near < t->row_count && !strcmp(t->rows[near].key, key)) return near;
+    for (size_t i = 0; i < t->row_count; i++)
+        if (!strcmp(t->rows[i].key, key)) return i;
+    add_row(t, xstrdup(key));
+    return t->row_count - 1;
+}
+
+static double or_nothing(double x)
+{
+    return isfinite(x) ? x : 0;
+}
+
+// Adds the table's cells to those of the three results, whose rows lie in the same order.
+static void add_table(struct results_mean *m, const struct result_table *from)
+{
+    struct result_table *mean = need_table(&m->means, from);
+    struct result_table *squares = need_table(&m->squares, from);
+    struct result_table *count = need_table(&m->counts, from);
     for (size_t i = 0; i < from->row_count; i++) {
-        const double *v = from->rows[i].value;
-        double *sum = i < t->row_count && !strcmp(t->rows[i].key, from->rows[i].key)
-                          ? t->rows[i].value
-                          : row_of(t, from->rows[i].key);
-        if (!sum) sum = add_row(t, xstrdup(from->rows[i].key));
-        for (int c = 0; c + 1 < t->column_count && c + 1 < from->column_count; c++) {
-            if (!isfinite(v[c])) continue;
-            const double more = what == 0 ? v[c] : what == 1 ? v[c] * v[c] : 1;
-            sum[c] = isfinite(sum[c]) ? sum[c] + more : more;
+        const char *key = from->rows[i].key;
+        const size_t row = need_row(mean, key, i);
+        need_row(squares, key, row);
+        need_row(count, key, row);
+        for (int c = 0; c + 1 < mean->column_count && c + 1 < from->column_count; c++) {
+            double *at[] = { &mean->rows[row].value[c], &squares->rows[row].value[c],
+                             &count->rows[row].value[c] };
+            if (!isfinite(from->rows[i].value[c])) continue;
+            struct tally t = { (int64_t)or_nothing(*at[2]), or_nothing(*at[0]),
+                               or_nothing(*at[1]) };
+            tally_add(&t, from->rows[i].value[c]);
+            *at[0] = t.mean, *at[1] = t.squares, *at[2] = (double)t.count;
         }
     }
 }
@@ -220,13 +246,10 @@ static void add_map(struct results *to, const struct result_map *from, bool ones
 void results_mean_add(struct results_mean *m, const struct results *r)
 {
     for (size_t i = 0; i < r->table_count; i++) {
-        if (r->tables[i]->own) continue;
-        add_table(&m->sums, r->tables[i], 0);
-        add_table(&m->squares, r->tables[i], 1);
-        add_table(&m->counts, r->tables[i], 2);
+        if (!r->tables[i]->own) add_table(m, r->tables[i]);
     }
     for (size_t i = 0; i < r->map_count; i++) {
-        add_map(&m->sums, &r->maps[i], false);
+        add_map(&m->means, &r->maps[i], false);
         add_map(&m->counts, &r->maps[i], true);
     }
     m->samples++;
@@ -235,35 +258,34 @@ void results_mean_add(struct results_mean *m, const struct results *r)
 // Mean, or population standard deviation, of each cell.
 static void take_table(struct results *to, const struct results_mean *m, size_t at, bool deviation)
 {
-    const struct result_table *sum = m->sums.tables[at], *square = m->squares.tables[at];
+    const struct result_table *mean = m->means.tables[at], *squares = m->squares.tables[at];
     const struct result_table *count = m->counts.tables[at];
-    char *name = xasprintf("%s%s", sum->name, deviation ? ".std" : "");
-    struct result_table *t = copy_head(to, sum, name);
+    char *name = xasprintf("%s%s", mean->name, deviation ? ".std" : "");
+    struct result_table *t = copy_head(to, mean, name);
     t->curve &= !deviation;
     free(name);
-    for (size_t i = 0; i < sum->row_count; i++) {
-        double *v = add_row(t, xstrdup(sum->rows[i].key));
-        for (int c = 0; c + 1 < sum->column_count; c++) {
-            const double n = count->rows[i].value[c], mean = sum->rows[i].value[c] / n;
-            v[c] = deviation ? sqrt(fmax(square->rows[i].value[c] / n - mean * mean, 0)) : mean;
-        }
+    for (size_t i = 0; i < mean->row_count; i++) {
+        double *v = add_row(t, xstrdup(mean->rows[i].key));
+        for (int c = 0; c + 1 < mean->column_count; c++)
+            v[c] = deviation ? sqrt(squares->rows[i].value[c] / count->rows[i].value[c])
+                             : mean->rows[i].value[c];
     }
 }
 
 void results_mean_take(struct results_mean *m, struct results *mean)
 {
-    for (size_t i = 0; i < m->sums.table_count; i++) {
+    for (size_t i = 0; i < m->means.table_count; i++) {
         take_table(mean, m, i, false);
         if (m->samples > 1) take_table(mean, m, i, true);
     }
-    for (size_t i = 0; i < m->sums.map_count; i++) {
-        add_map(mean, &m->sums.maps[i], false);
+    for (size_t i = 0; i < m->means.map_count; i++) {
+        add_map(mean, &m->means.maps[i], false);
         struct result_map *map = &mean->maps[mean->map_count - 1];
         if (map->token >= 0) map->token = -1;
         for (int k = 0; k < map->rows * map->cols; k++)
             map->values[k] /= m->counts.maps[i].values[k];
     }
-    results_release(&m->sums);
+    results_release(&m->means);
     results_release(&m->squares);
     results_release(&m->counts);
     *m = (struct results_mean){ 0 };
@@ -333,38 +355,70 @@ static void csv_map(const struct result_map *m, struct buf *b)
         }
 }
 
-void results_csv(const struct results *r, struct buf *b)
+static void table_csv(const struct result_table *t, struct buf *b)
 {
-    for (size_t i = 0; i < r->table_count; i++) {
-        const struct result_table *t = r->tables[i];
-        if (b->length) buf_putc(b, '\n');
-        for (int c = 0; c < t->column_count; c++) {
-            buf_puts(b, c ? "," : "table,");
-            csv_quote(b, t->columns[c]);
-        }
-        buf_putc(b, '\n');
-        for (size_t k = 0; k < t->row_count; k++) {
-            csv_quote(b, t->name);
-            buf_putc(b, ',');
-            csv_quote(b, t->rows[k].key);
-            for (int c = 0; c + 1 < t->column_count; c++)
-                buf_printf(b, isfinite(t->rows[k].value[c]) ? ",%.9g" : ",", t->rows[k].value[c]);
-            buf_putc(b, '\n');
-        }
+    for (int c = 0; c < t->column_count; c++) {
+        if (c) buf_putc(b, ',');
+        csv_quote(b, t->columns[c]);
     }
-    if (!r->map_count) return;
-    if (b->length) buf_putc(b, '\n');
+    buf_putc(b, '\n');
+    for (size_t k = 0; k < t->row_count; k++) {
+        csv_quote(b, t->rows[k].key);
+        for (int c = 0; c + 1 < t->column_count; c++)
+            buf_printf(b, isfinite(t->rows[k].value[c]) ? ",%.9g" : ",", t->rows[k].value[c]);
+        buf_putc(b, '\n');
+    }
+}
+
+static void maps_csv(const struct results *r, struct buf *b)
+{
     buf_puts(b, "map,picture,tile,layer,head,token,row,column,value,dropped\n");
     for (size_t i = 0; i < r->map_count; i++) csv_map(&r->maps[i], b);
 }
 
-int results_write_csv(const struct results *r, const char *path, struct err *err)
+// PATH-NAME.csv; a later one of several with a name gets its number behind it.
+static char *part_path(const char *path, const char *name, int number)
 {
+    const size_t n = strlen(path);
+    const bool csv = n > 4 && !strcmp(path + n - 4, ".csv");
+    char *plain = xstrdup(name);
+    for (char *p = plain; *p; p++)
+        if (*p == '/') *p = '_';
+    char *part = number > 1
+                     ? xasprintf("%.*s-%s-%d.csv", (int)(csv ? n - 4 : n), path, plain, number)
+                     : xasprintf("%.*s-%s.csv", (int)(csv ? n - 4 : n), path, plain);
+    free(plain);
+    return part;
+}
+
+static int write_part(const struct results *r, size_t at, const char *path,
+                      const struct sinks *sinks, struct err *err)
+{
+    const struct result_table *t = at < r->table_count ? r->tables[at] : NULL;
+    const bool single = r->table_count + (r->map_count > 0) == 1;
     struct buf b = { 0 };
-    results_csv(r, &b);
-    const int status = file_out_write(path, b.data, b.length, err);
+    int number = 1;
+    for (size_t i = 0; t && i < at; i++) number += !strcmp(r->tables[i]->name, t->name);
+    char *part = single ? xstrdup(path) : part_path(path, t ? t->name : "maps", number);
+    if (t)
+        table_csv(t, &b);
+    else
+        maps_csv(r, &b);
+    const int status = file_out_write(part, b.data, b.length, err);
+    if (status == 0) sinks_notice(sinks, "%s written to '%s'", t ? t->name : "maps", part);
+    free(part);
     buf_release(&b);
     return status;
+}
+
+int results_write_csv(const struct results *r, const char *path, const struct sinks *sinks,
+                      struct err *err)
+{
+    const size_t parts = r->table_count + (r->map_count > 0);
+    if (!parts) sinks_notice(sinks, "there is no table: '%s' is not written", path);
+    for (size_t i = 0; i < parts; i++)
+        if (write_part(r, i, path, sinks, err) < 0) return -1;
+    return 0;
 }
 
 struct event_heatmap results_heatmap(const struct result_map *m)

@@ -76,9 +76,10 @@ const struct result_table *results_find(const struct results *r, const char *tab
 const double *results_value(const struct results *r, const char *table, const char *key,
                             const char *column);
 
-// Sums over samples; zeroed is empty.
+// Means over samples; zeroed is empty.
 struct results_mean {
-    struct results sums, squares, counts;
+    // Of each cell of the tables what struct tally keeps; of maps sums and counts.
+    struct results means, squares, counts;
     int64_t samples;
 };
 
@@ -88,8 +89,10 @@ void results_mean_take(struct results_mean *m, struct results *mean);
 
 // Texts, tables and notes as others see them; the maps are left to whoever has the pictures.
 void results_show(const struct results *r, const struct sinks *sinks);
-void results_csv(const struct results *r, struct buf *b);
-int results_write_csv(const struct results *r, const char *path, struct err *err);
+// Tables as CSV files, and what was written as notices: a single one to `path`, several to
+// PATH-TABLE.csv each, the maps together to PATH-maps.csv.
+int results_write_csv(const struct results *r, const char *path, const struct sinks *sinks,
+                      struct err *err);
 // A map as others see it; it borrows the map's values.
 struct event_heatmap results_heatmap(const struct result_map *m);
 

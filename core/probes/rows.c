@@ -54,24 +54,6 @@ double rows_cosine(const float *a, const float *b, int64_t n)
 
 // --- numbers -------------------------------------------------------------------------------------
 
-void tally_add(struct tally *s, double x)
-{
-    s->sum += x;
-    s->squares += x * x;
-    s->count++;
-}
-
-double tally_mean(const struct tally *s)
-{
-    return s->count ? s->sum / (double)s->count : NAN;
-}
-
-double tally_std(const struct tally *s)
-{
-    const double mean = tally_mean(s);
-    return s->count ? sqrt(fmax(s->squares / (double)s->count - mean * mean, 0)) : NAN;
-}
-
 struct ranked {
     double value;
     size_t at;

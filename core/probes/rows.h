@@ -5,6 +5,7 @@
 
 #include "core/look.h"
 #include "core/probes/probe.h"
+#include "core/tally.h"
 
 // A tensor's numbers on the host until the next read, which waits for them; release at the end.
 struct rows {
@@ -19,16 +20,6 @@ double rows_dot(const float *a, const float *b, int64_t n);
 double rows_norm(const float *a, int64_t n);
 // 0 when either is zero.
 double rows_cosine(const float *a, const float *b, int64_t n);
-
-// Mean and population standard deviation of what is added.
-struct tally {
-    double sum, squares;
-    int64_t count;
-};
-
-void tally_add(struct tally *s, double x);
-double tally_mean(const struct tally *s); // NaN of nothing
-double tally_std(const struct tally *s);
 
 // Spearman's rank correlation (ties get their mean rank); NaN for fewer than three points or
 // without any variation.

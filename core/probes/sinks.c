@@ -17,10 +17,10 @@
 static const char *const word_auto[] = { "auto", NULL }, *const word_none[] = { "none", NULL };
 
 const struct setting sinks_settings[] = {
-    { "sinks.tau", SETTING_REAL, 0, 1e9, "auto", NULL, word_auto, STALE_NOTHING,
+    { "sinks.tau", SETTING_REAL, 0, 1e9, "auto", NULL, word_auto, STALE_MEASURED,
       "Tokens whose largest normed sink dimension is above this are sinks; auto is 20, less in "
       "narrow models." },
-    { "sinks.calibration", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_NOTHING,
+    { "sinks.calibration", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_MEASURED,
       "File of /calibrate sinks whose dimensions /sinks looks at, or none: the first token's." },
     { 0 },
 };

@@ -111,6 +111,8 @@ void evaluation_release(struct evaluation *e);
 // The total that stands for the whole: that of the metric with most questions; NULL: cancelled
 // before the first.
 const struct evaluation_total *evaluation_main(const struct evaluation *e);
+// The total of a metric over all kinds; NULL: nothing was scored by it.
+const struct evaluation_total *evaluation_of(const struct evaluation *e, const struct metric *m);
 // The totals as lines for people and for the results of a job: "metric", "rule", "score", "low",
 // "high", "n", what the metric counts besides; then "score METRIC" of others and "score KIND".
 void evaluation_tell(const struct evaluation *e,

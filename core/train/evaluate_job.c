@@ -164,10 +164,16 @@ static size_t take_samples(void *self, const char *text, size_t size, size_t fro
     return kept;
 }
 
-static int open_state(struct running *r, const char *data, struct err *err)
+static int open_state(struct running *r, const char *data, struct adapter *adapter, struct err *err)
 {
-    char *path = xasprintf("%s/scores.jsonl", r->job->state);
-    r->state = job_data_open(path, r->job->resumed, data, take_samples, r, err);
+    const struct job *j = r->job;
+    const struct provenance_env env = { j->model, adapter, j->backend, j->settings };
+    struct provenance now;
+    char *path = xasprintf("%s/scores.jsonl", j->state);
+    const struct job_data of = { path, data, &now };
+    provenance_of_job(&now, &env);
+    r->state = job_data_open(&of, j->resumed, take_samples, r, err);
+    provenance_release(&now);
     free(path);
     return r->state ? 0 : -1;
 }
@@ -273,7 +279,7 @@ static int run(struct job *j, struct err *err)
     struct adapter *adapter = NULL;
     if (evaluate_options_read(&o, j->argc, j->argv, err) < 0) return -1;
     int status = adapter_obey(&adapter, j->model, j->settings, err);
-    if (status == 0) status = open_state(&r, o.data, err);
+    if (status == 0) status = open_state(&r, o.data, adapter, err);
     if (status == 0) status = evaluate(&r, &o, adapter, err);
     adapter_free(adapter);
     if (r.state) fclose(r.state);

@@ -193,15 +193,6 @@ static int check_labels(const struct labels *l, const struct conversation *c,
                    (long long)limit);
 }
 
-// Rows up to the end of the last generation prompt: what pruning asks.
-static int64_t last_prompt(const struct labels *l)
-{
-    int64_t i = l->sequence.n - 1;
-    while (i > 0 && l->target[i] < 0) i--;
-    while (i > 0 && l->target[i - 1] >= 0) i--;
-    return i + 1;
-}
-
 int evaluate_loss(struct evaluate_passes *p, const struct message *messages, size_t count,
                   double *loss, struct err *err)
 {
@@ -216,7 +207,6 @@ int evaluate_loss(struct evaluate_passes *p, const struct message *messages, siz
     if (status == 0 && !labels_answered(messages, count)) l.trained = 0;
     if (status == 0) status = check_labels(&l, c, p->settings, err);
     if (status == 0) {
-        l.sequence.prompt = last_prompt(&l);
         bool good = true;
         for (size_t i = 0; i < c->picture_count && good; i++)
             good = conversation_encode(c, &g, (int)i) == 0;

@@ -83,6 +83,13 @@ const struct evaluation_total *evaluation_main(const struct evaluation *e)
     return e->total_count ? &e->totals[0] : NULL;
 }
 
+const struct evaluation_total *evaluation_of(const struct evaluation *e, const struct metric *m)
+{
+    for (size_t i = 0; i < e->total_count; i++)
+        if (e->totals[i].metric == m && !e->totals[i].kind) return &e->totals[i];
+    return NULL;
+}
+
 // --- in words ------------------------------------------------------------------------------------
 
 static char *number_text(double x)

@@ -56,10 +56,9 @@ static bool go_on(void *self, const struct evaluated *e)
 static int take_score(const struct sft *t, const struct evaluation *e, double *score,
                       struct err *err)
 {
-    for (size_t i = 0; i < e->total_count; i++) {
-        const struct evaluation_total *one = &e->totals[i];
-        if (one->metric != t->metric || one->kind) continue;
-        *score = one->tally.mean;
+    const struct evaluation_total *total = evaluation_of(e, t->metric);
+    if (total) {
+        *score = total->tally.mean;
         return 0;
     }
     return err_set(err, "no sample kept apart could be scored by %s%s%s", t->metric->name,

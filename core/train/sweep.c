@@ -238,7 +238,7 @@ struct score {
     char what[64]; // "validation loss"
     double value;  // NaN: none
     double loss;   // decides between equal ones
-    bool smaller;  // the better the smaller
+    const struct metric *metric;
     int64_t step;
     char *why; // it failed
 };
@@ -255,12 +255,12 @@ static void read_score(struct score *s, const cJSON *record)
     const cJSON *name = json_get(record, "validation_metric");
     const struct metric *m = cJSON_IsString(name) ? metric_find(name->valuestring) : NULL;
     const double step = number(record, "best_step");
-    *s = (struct score){ .what = "validation loss", .smaller = true, .step = -1 };
+    *s = (struct score){ .what = "validation loss", .metric = metric_find("loss"), .step = -1 };
     s->loss = number(record, "validation_loss");
     s->value = number(record, m ? "validation_score" : "validation_loss");
     if (m) {
         snprintf(s->what, sizeof s->what, "%s", m->name);
-        s->smaller = m->smaller;
+        s->metric = m;
     }
     if (step >= 0 && step < 0x1p53) s->step = (int64_t)step;
 }
@@ -285,7 +285,7 @@ static bool better(const struct score *a, const struct score *b)
 {
     if (isnan(a->value)) return false;
     if (a->value == b->value) return a->loss < b->loss;
-    return isnan(b->value) || (a->smaller ? a->value < b->value : a->value > b->value);
+    return isnan(b->value) || metric_better(a->metric, a->value, b->value);
 }
 
 static char *score_text(const struct score *s)

@@ -43,6 +43,38 @@ lines "${setup[@]}" "/ask --data $work/data.json --out $work/out.jsonl --limit 2
 same "resumed" "$(stable "$work/out.jsonl")" "$(stable "$work/whole.jsonl")"
 check_has "limit" 'select(.event == "notice").text' "1 answered, 1 with errors, 3 were there already"
 
+# Answers of another model state are not one's own: each line says what it comes from.
+lora=$llava/adapters/lora
+same "provenance" "$(jq -c '.provenance | [(.model | length), .adapter, .["sample.max_tokens"], .["prune.keep"]]' "$work/out.jsonl" | sort -u)" '[64,null,"4",null]'
+cp "$work/out.jsonl" "$work/mine.jsonl"
+again=("/ask --data $work/data.json --out $work/mine.jsonl")
+lines "${setup[@]}" "/set prune.keep 0.5" '/set screen.live off' '/set train.lr 0.1' '/set job.nice 3' "${again[@]}"
+check_has "what changes no answer" 'select(.event == "notice").text' "0 answered, 0 with errors, 6 were there already"
+lines "${setup[@]}" "/set adapter $lora" "${again[@]}" '/set adapter none' "/set prune.score uniform" "${again[@]}" \
+    '/reset prune.score' '/set sample.temperature 0.5' "${again[@]}" '/reset sample.temperature' '/system Be kind.' "${again[@]}" \
+    "/load $llama" "${again[@]}"
+check "refused" 'select(.event == "done").ok | tostring' "$(printf '%s\n' true true true true false true true false true true false true true false true false)"
+check_has "the adapter" 'select(.event == "error").message' "mine.jsonl' line 1 was answered otherwise: adapter is none there, lora@"
+check_has "a setting" 'select(.event == "error").message' "prune.score is off there, uniform now"
+check_has "the sampler" 'select(.event == "error").message' "sample.temperature is 0 there, 0.5 now"
+check_has "the system message" 'select(.event == "error").message' "system message is none there, Be kind. now"
+check_has "the model" 'select(.event == "error").message' "model is $(jq -r .provenance.model "$work/mine.jsonl" | head -c 12) there"
+cmp "$work/mine.jsonl" "$work/out.jsonl" || fail "a refused file is left as it is"
+# Lines that do not say, lines of other questions; --again takes their place, also in a new process.
+jq -c 'del(.provenance)' "$work/out.jsonl" >"$work/old.jsonl"
+jq -c 'if .id == "c" then .question = "Else?" else . end' "$work/out.jsonl" >"$work/else.jsonl"
+lines "${setup[@]}" "/ask --data $work/data.json --out $work/old.jsonl" "/ask --data $work/data.json --out $work/else.jsonl" \
+    "/ask --again --data $work/data.json --out $work/old.jsonl" "/set adapter $lora" "${again[0]} --again" "${again[0]}" \
+    "/ask --data $work/data.json --again --out $work/data.json"
+check "refused" 'select(.event == "done").ok | tostring' "$(printf '%s\n' true true true false false true true true true false)"
+check_has "no provenance" 'select(.event == "error").message' "line 1 does not say what model and settings gave the answer"
+check_has "another question" 'select(.event == "error").message' 'line 3 answers "Else?", and sample "c" of the data asks "Compare."'
+check_has "anew" 'select(.event == "notice").text' "4 answered, 2 with errors, 0 were there already"
+check_has "then they are there" 'select(.event == "notice").text' "0 answered, 0 with errors, 6 were there already"
+same "anew" "$(stable "$work/old.jsonl")" "$(stable "$work/whole.jsonl")"
+same "with the adapter" "$(jq -r .provenance.adapter "$work/mine.jsonl" | cut -c1-5 | uniq -c | awk '{print $1, $2}')" "6 lora@"
+same "other answers" "$(jq -c .ids "$work/mine.jsonl" | head -1 | cmp -s - <(jq -c .ids "$work/out.jsonl" | head -1); echo $?)" 1
+
 # JSON lines, one of them broken; pictures elsewhere.
 mkdir "$work/elsewhere"
 jq -c '.[]' "$work/data.json" | sed '2s/.*/{broken/' >"$work/elsewhere/data.jsonl"

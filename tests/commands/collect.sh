@@ -19,6 +19,27 @@ lines "/load $llava" "/set sample.max_tokens 3" "/image $scene" "What is this?" 
 check "only the new one ran" 'select(.event=="table" and .name=="compare").name' compare
 same "a row was added" "$(wc -l <"$csv")" 6
 
+# Of another model state they are other rows, which say of which; --again leaves the new ones alone.
+state() { # FILE: the values of a row and what is said of its state
+    python3 -c 'import csv, sys
+for r in csv.DictReader(open(sys.argv[1])):
+    print(r["run"], r["score"] if "score" in r else "", r["provenance.state"], len(r["provenance.model"]))' "$1" | sed 's/compute.matmul=[a-z0-9]*, kv.dtype=f32//; s/@[0-9a-f]*/@/'
+}
+one="/collect $work/state.csv run=a \"score=@norms.layers:1:visual\" : /norms"
+lines "/load $llava" "/image $scene" "What is this?" "$one" "/set train.lr 0.1" "/set screen.live off" "$one" \
+    "/set adapter $llava/adapters/lora" "$one" "$one" "/set adapter none" "$one" "/set sinks.tau 5" "$one"
+check "done" '[inputs, .] | map(select(.event=="done").ok) | all' true
+check "measured once for each state" '[inputs, .] | map(select(.event=="table" and .name=="norms.layers")) | length' 3
+same "states" "$(state "$work/state.csv" | cut -d' ' -f3- | tr '\n' ';')" " 64;adapter=lora@,  64;, sinks.tau=5 64;"
+check_has "others are told" 'select(.event=="notice").text' "state.csv' also has 1 row with these values of another model or state"
+lines "/load $llava" "/image $scene" "What is this?" "/collect $work/state.csv run=a --again \"score=@norms.layers:1:visual\" : /norms"
+same "again" "$(state "$work/state.csv" | cut -d' ' -f3-)" " 64"
+cut -d, -f1,2 "$work/state.csv" >"$work/unsaid.csv" # of an earlier version
+lines "/load $llava" "/image $scene" "What is this?" "/collect $work/unsaid.csv run=a \"score=@norms.layers:1:visual\" : /norms" \
+    "/collect $work/unsaid.csv provenance.x=1 \"score=@norms.layers:1:visual\" : /norms"
+check "measured, and a name refused" '[inputs, .] | [(map(select(.event=="table" and .name=="norms.layers")) | length), (map(select(.event=="done").ok) | last)] | tostring' '[1,false]'
+same "in its place" "$(wc -l <"$work/unsaid.csv") $(head -1 "$work/unsaid.csv")" "2 run,score,provenance.model,provenance.state"
+
 # The rows of a table; what was measured anew takes the place of the former.
 layers=$work/layers.csv
 lines "/load $llava" "/image $scene" "What is this?" \
@@ -47,7 +68,7 @@ check_has "too deep" 'select(.event=="error").message' "within one another"
 # Over a data set means and standard deviations stand in tables with the same rows: the mean is meant.
 "$VLMSH" scenes 4 "$work/world" --seed 3 >/dev/null 2>&1 || fail "vlmsh scenes"
 lines "/load $llava" "/collect $work/mean.csv \"text=@0:text\" \"deviation=@redundancy.std:0:text\" : /redundancy --data $work/world/yesno.json --limit 3"
-same "mean and deviation" "$(tail -1 "$work/mean.csv")" "$(jq -r 'select(.event=="table" and (.name=="redundancy" or .name=="redundancy.std")).rows[0][2]' \
+same "mean and deviation" "$(tail -1 "$work/mean.csv" | cut -d, -f1,2)" "$(jq -r 'select(.event=="table" and (.name=="redundancy" or .name=="redundancy.std")).rows[0][2]' \
     "$work/events" | paste -sd,)"
 
 # Drawings.
@@ -110,6 +131,9 @@ cmp "$work/a.png" "$work/elsewhere/a.png" || fail "the picture was not taken alo
 same "pictures" "$(cd "$work/elsewhere" && ls | tr '\n' ' ')$(cat "$work/elsewhere/b.png")" "a.png b.png p.md two"
 printf 'a,b,c\n1,2,3\n' >"$work/abc.csv"
 printf '<!-- table abc.csv -->\n<!-- end -->\n' >"$work/all.md"
+lines "/report $work/all.md"
+# Where numbers come from is left out.
+printf 'a,b,provenance.model,c\n1,2,x,3\n' >"$work/abc.csv"
 lines "/report $work/all.md"
 same "all columns where none is named" "$(sed -n 2,4p "$work/all.md")" $'| a | b | c |\n|---|---:|---:|\n| 1 | 2 | 3 |'
 printf 'x\n<!-- table keep.csv -->\n' >"$work/open.md"

@@ -86,7 +86,16 @@ same "questions" "$(wc -l <"$work/q.csv")" 7
 lines "/load $work/tiny" "/compare off | prune.score=contribution prune.keep=1 --data $work/world/captions.json --limit 3 --metric loss" \
     "/compare off | prune.score=contribution prune.keep=0.1 --data $work/world/captions.json --limit 3 --metric loss"
 check "done" '[inputs, .] | map(select(.event=="done").ok) | all' true
+check "losses are said to be the better the smaller" '[inputs, .] | map(select(.event=="notice" and
+    (.text | test("smaller .*is better")))) | length' 2
 same "all kept" "$(value compare.distance 'difference B - A' 1 | awk '{print ($1*$1 < 1e-10), ($2*$2 > 1e-10 && $2*$2 < 1)}')" "1 1"
+
+# Which side is better depends on the metric: of losses it is the one with the smaller.
+lines "/load $work/tiny" "/compare off | prune.score=contribution prune.keep=0.1 --data $work/world/captions.json --metric loss --csv $work/loss.csv"
+want=$(awk -F, 'NR > 1 { a += $3 < $4; b += $4 < $3 } END { print a, b }' "$work/loss.csv")
+case $want in "0 0") fail "no side is better anywhere" ;; esac
+same "better in A alone, in B alone" \
+    "$(value compare.distance 'better in A alone' 1)$(value compare.distance 'better in B alone' 1)" "$want "
 
 # Both kinds are kept, and shown again as they were: the texts, the tables, every step or question.
 lines "/load $llava" "${short[@]}" "/image $scene" "/compare off | $prune What is it?" \

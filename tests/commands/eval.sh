@@ -35,6 +35,19 @@ same "csv" "$(head -1 "$work/a.csv") $(wc -l <"$work/a.csv")" \
     "number,id,kind,score,answer,reference,question 37"
 [ "$(wc -l <"$work/w.csv")" -le 37 ] || fail "--wrong chooses"
 
+# The last evaluation is the one that ended last, whichever way it ran, also in another shell.
+tiny "/eval $work/world/yesno.json --limit 3" "/wait" "/eval $work/world/questions.json --limit 2 --here" \
+    "/eval show" "/jobs" "/eval show --csv $work/here.csv" "/eval show 2" "/eval show"
+same "metrics" "$(value metric)" $'exact\nexact\nyesno\nexact'
+check "shown as it was" '[inputs, .] | map(select(.event=="table" and (.name=="evaluation" or .name=="answers")) |
+    .rows) | .[0] == .[2] and .[1] == .[3] and .[0] == .[6]' true
+check "it is no job" 'select(.event=="table" and .name=="jobs") | .rows | length' 2
+same "csv" "$(wc -l <"$work/here.csv")" 3
+lines "/eval show"
+same "in another shell" "$(value metric)" exact
+tiny "/eval $work/world/yesno.json --limit 3" "/wait" "/eval show"
+same "then the job again" "$(value metric)" yesno
+
 # Kinds, limits, metrics.
 tiny "/eval $work/world/questions.json --kind colour,shape --here" \
     "/eval $work/world/questions.json --limit 3 --metric loss --here" \
@@ -55,6 +68,11 @@ for adapter in ln_tuning lora; do
     [ "$(value score | sed -n 1p)" != "$(value score | sed -n 2p)" ] || fail "$adapter changes nothing"
 done
 
+# Nothing is wrong by a loss: 0 would be its best score.
+tiny "/eval $work/world/captions.json --metric loss --limit 2" "/wait" "/eval show --wrong"
+check "refused" 'select(.event=="done").ok' $'true\ntrue\ntrue\nfalse'
+check_has "why" 'select(.event=="error").message' "scored by loss"
+
 # Refused, each before there is a job.
 tiny "/eval $work/absent.json" "/eval" "/eval $work/world/yesno.json --metric bleu" \
     "/eval $work/world/yesno.json --limit 0" "/eval $work/world/yesno.json --limit" \
@@ -63,7 +81,7 @@ tiny "/eval $work/absent.json" "/eval" "/eval $work/world/yesno.json --metric bl
 check "refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
     "true $(printf 'false %.0s' {1..12})true"
 check_has "metrics are named" 'select(.event=="error").message' 'choose one of exact'
-check "no more jobs" 'select(.event=="table" and .name!="evaluation") | .rows | length' 3
+check "no more jobs" 'select(.event=="table" and .name!="evaluation") | .rows | length' 6
 
 # Killed in the middle, it goes on with the sample it was at and ends with the same numbers. The first
 # sample has two questions that cannot be scored: it is one that was skipped.
@@ -74,10 +92,10 @@ tiny "/set sample.max_tokens 120" "/eval $work/world/odd.json --limit 12"
 job=
 for _ in $(seq 200); do
     [ -n "$job" ] && break
-    lines "/job 4"
+    lines "/job 7"
     job=$(jq -r 'select(.event=="table").rows[] | select(.[0]=="process")[1]' "$work/events")
 done
-state=$work/vlmsh.db.jobs/4/scores.jsonl
+state=$work/vlmsh.db.jobs/7/scores.jsonl
 for _ in $(seq 3000); do
     [ "$(cat "$state" 2>/dev/null | wc -l)" -ge 5 ] && break
     sleep 0.01
@@ -88,10 +106,10 @@ while kill -0 "$job" 2>/dev/null; do sleep 0.02; done
 # Not with other data.
 cp "$work/world/odd.json" "$work/world/as_it_was.json"
 jq -c . "$work/world/as_it_was.json" >"$work/world/odd.json"
-tiny "/job 4 resume" "/wait 4" "/job 4"
+tiny "/job 7 resume" "/wait 7" "/job 7"
 check_has "why" 'select(.event=="table").rows[] | join(" ")' "has changed since the job began"
 cp "$work/world/as_it_was.json" "$work/world/odd.json"
-tiny "/job 4 resume" "/wait 4" "/eval show 4"
+tiny "/job 7 resume" "/wait 7" "/eval show 7"
 same "resumed" "$(value n)" 11
 check_has "skipped" 'select(.event=="table").rows[] | select(.[0]=="skipped")[1]' \
     '1 of 12 samples, the first: sample odd: '

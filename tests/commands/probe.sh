@@ -14,10 +14,18 @@ same "a map of each layer, and one" "$(jq -c 'select(.event == "heatmap" and .na
     "[0,-1,-1,5,5,25] [1,-1,-1,5,5,25] [2,-1,-1,5,5,25] [3,-1,-1,5,5,25] [1,2,0,5,5,25] "
 check "the bounds are those of the values" 'select(.event == "heatmap") | ((.values | min) - .min | fabs) < 1e-6 and ((.values | max) - .max | fabs) < 1e-6' "$(printf 'true\n%.0s' {1..10})"
 same "the answer is the same afterwards" "$(jq -c 'select(.event == "answer").ids' "$work/events" | sort -u | wc -l)" 1
-for file in n.png n-norms.cosines.png a.png s.png s-sinks.tokens.png n.csv m.csv; do
+for file in n.png n-norms.cosines.png a.png s.png s-sinks.tokens.png n-norms.layers.csv m-memory.layers.csv; do
     [ -s "$work/$file" ] || fail "$file is not written"
 done
-grep -q '^"norms.layers","4",' "$work/n.csv" || fail "the CSV has no last layer: $(head -3 "$work/n.csv")"
+# Each table is a file that is named, all of whose rows are as wide as its first.
+grep -q '^"4",' "$work/n-norms.layers.csv" || fail "the CSV has no last layer: $(head -3 "$work/n-norms.layers.csv")"
+same "a file for each table" "$(cd "$work" && ls n-*.csv | wc -l)" \
+    "$(jq -r 'select(.event == "table" and (.name | startswith("norms."))).name' "$work/events" | wc -l)"
+for file in "$work"/n-*.csv "$work"/m-*.csv; do
+    grep -qF "written to '$file'" "$work/events" || fail "$file is not named"
+    python3 -c 'import csv, sys; sys.exit(len({len(r) for r in csv.reader(open(sys.argv[1]))}) != 1)' "$file" ||
+        fail "$file has rows of different widths"
+done
 same "measurements are kept with the session" "$(python3 - "$work/vlmsh.db" <<'P'
 import json, sqlite3, sys
 rows = sqlite3.connect(sys.argv[1]).execute("select session, name, json from results order by id").fetchall()
@@ -30,7 +38,7 @@ P
 lines '/results norms' '/results' '/results 1 --csv '"$work/again.csv" '/results 99' '/results none' '/results 1 x' '/results x y'
 check "results" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\nfalse\nfalse'
 check "by name" 'select(.event == "table" and .name == "results").rows | length' $'1\n13\n0'
-same "the same tables" "$(cat "$work/again.csv")" "$(cat "$work/n.csv")"
+same "the same tables" "$(cat "$work"/again-*.csv)" "$(cat "$work"/n-*.csv)"
 lines '/results 4'
 same "maps too" "$(jq -c 'select(.event == "heatmap") | [.name, .layer, .rows]' "$work/events" | sort -u | wc -l)" 4
 
@@ -105,7 +113,7 @@ refuse '/kl' 'ira.on'
 refuse '/norms --data none.json' 'none.json'
 refuse '/norms --limit 3 --given' '--data'
 refuse '/norms nowhere' 'nowhere'
-refuse "/norms --csv $work/no/x.csv" 'no/x.csv'
+refuse "/norms --csv $work/no/x.csv" 'no/x-norms.interface.csv'
 refuse '/memory --csv' '--csv'
 lines "/load $llama" /norms /attention 'Hello' /norms /attention
 check "text models" 'select(.event == "done").ok' $'true\nfalse\nfalse\ntrue\ntrue\nfalse'

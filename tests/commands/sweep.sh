@@ -1,5 +1,6 @@
 # sweep.sh -- /sweep: scores of every value, series and folders of their own, kill -9 and resume.
 . tests/commands/common.bash
+. tests/processes.bash
 for i in 0 1 2 3 4 5 6 7; do
     printf '{"id": "%d", "question": "What is %d?", "answer": "It is %d."}\n' $i $i $((i * i))
 done >"$work/data.jsonl"
@@ -25,7 +26,7 @@ for i in $(seq 3000); do
     [ -d "$work/cut/1e-4" ] && break
     sleep 0.01
 done
-pid=$(pgrep -f "job run 2 --db $work/" || true)
+pid=$(running "job run 2 --db $work/")
 [ -n "$pid" ] && kill -9 $pid || fail "the job was done before it could be killed"
 while kill -0 $pid 2>/dev/null; do sleep 0.01; done
 lines "/job 2 resume" "/wait 2" "/job 2" "/job 1"

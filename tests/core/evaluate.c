@@ -337,31 +337,50 @@ static void test_loss(void **state)
 
 // --- choices -------------------------------------------------------------------------------------
 
-// log p of the ids of `answer` behind the prompt of the question, all rows at once, no cache.
-static double plain_loglik(struct fixture *f, const char *question, const char *answer)
+// log p of the ids of `answer` behind the prompt of the question (about a picture, or NULL), all
+// rows at once, no cache.
+static double plain_loglik(struct fixture *f, const char *picture, const char *question,
+                           const char *answer)
 {
-    struct message m = { .role = ROLE_USER };
-    struct prompt_options options;
+    struct conversation c;
+    struct hooks hooks = { 0 };
     struct sequence s = { 0 };
     struct ids ids = { 0 };
     struct arena step = { .backend = test_device() };
-    struct graph g = { .backend = test_device(), .arena = &step, .settings = f->settings };
+    struct graph g = {
+        .backend = test_device(), .arena = &step, .settings = f->settings, .hooks = &hooks
+    };
+    const struct method_env env = { .model = f->model,
+                                    .backend = test_device(),
+                                    .settings = f->settings };
     const struct decoder *d = &f->model->decoder;
-    struct tensor *logits;
-    message_add_text(&m, question);
-    assert_int_equal(model_prompt(f->model, f->settings, true, &options, &f->err), 0);
-    assert_int_equal(prompt_sequence(&m, 1, NULL, 0, f->model->tokenizer, &options, &s, &f->err),
-                     0);
-    const int64_t n = s.n, vocab = d->config.vocab;
+    struct tensor *logits, *visual[1] = { NULL };
+    conversation_init(&c, test_device());
+    conversation_set_model(&c, f->model);
+    if (picture) {
+        size_t size;
+        char *bytes = file_read(picture, IMAGE_MAX_FILE, &size, &f->err);
+        assert_int_equal(conversation_attach(&c, picture, bytes, size, &f->err), 0);
+        free(bytes);
+    }
+    struct message *m = conversation_add(&c, ROLE_USER);
+    if (picture) message_add_picture(m, 0);
+    message_add_text(m, question);
+    assert_int_equal(methods_attach(&c.methods, &hooks, &env, &f->err), 0);
+    assert_int_equal(conversation_sequence(&c, f->settings, true, &s, &f->err), 0);
+    const int64_t n = s.prompt = s.n, vocab = d->config.vocab;
     assert_int_equal(tokenizer_encode(f->model->tokenizer, answer, strlen(answer),
                                       TOKENIZE_CONTINUATION, &ids, &f->err),
                      0);
     for (size_t i = 0; i < ids.count; i++) sequence_append(&s, ids.data[i]);
-    struct tensor *h = splice(&g, &d->embed, &s, 0, NULL, 0);
+    if (picture) assert_int_equal(conversation_encode(&c, &g, 0), 0);
+    if (picture) visual[0] = &c.pictures[0].visual;
+    struct tensor *h = splice(&g, &d->embed, &s, 0, visual, picture != NULL);
     assert_int_equal(decoder_forward(&g, d, NULL, &s, h, LOGITS_ALL, true, &logits), 0);
     double sum = 0;
     for (int64_t i = n; i < s.n; i++) {
-        const float *row = (const float *)logits->data + (i - 1) * vocab;
+        // The last rows: pruning may have dropped some in front.
+        const float *row = (const float *)logits->data + (logits->shape[0] - s.n + i - 1) * vocab;
         double most = -INFINITY, all = 1e-300;
         for (int64_t k = 0; k < vocab; k++) most = fmax(most, (double)row[k]);
         for (int64_t k = 0; k < vocab; k++) all += exp((double)row[k] - most);
@@ -369,7 +388,7 @@ static double plain_loglik(struct fixture *f, const char *question, const char *
     }
     ids_release(&ids);
     sequence_release(&s);
-    message_release(&m);
+    conversation_release(&c);
     arena_release(&step);
     return sum;
 }
@@ -388,8 +407,9 @@ static int look(const struct metric_case *c, struct metric_outcome *o, struct er
     return 0;
 }
 
-static void check_ranks(struct fixture *f, const char *data, const char *question,
-                        const char *const answers[], const char *const ranked[], int count)
+static void check_ranks(struct fixture *f, const char *picture, const char *data,
+                        const char *question, const char *const answers[],
+                        const char *const ranked[], int count)
 {
     static struct metric spy;
     const struct metric *loglik = metric_find("loglik");
@@ -401,7 +421,7 @@ static void check_ranks(struct fixture *f, const char *data, const char *questio
     f->request.metric = &spy;
     assert_int_equal(evaluate_run(&f->request, &f->e, &f->err), 0);
     for (int i = 0; i < count; i++) {
-        const double expected = plain_loglik(f, question, answers[i]);
+        const double expected = plain_loglik(f, picture, question, answers[i]);
         if (!(fabs(seen[i] - expected) < 1e-4 * (1 + fabs(expected))))
             fail_msg("'%s': %.9g, not %.9g", ranked[i], seen[i], expected);
         assert_int_equal(seen_lengths[i], (int64_t)strlen(ranked[i]));
@@ -420,26 +440,49 @@ static void test_ranks(void **state)
     for (int i = 0; i < 2; i++) {
         struct fixture f;
         open_model(&f, folders[i]);
-        check_ranks(&f, "[{\"question\":\"What?\",\"choices\":[\"A\",\"B\"],\"answer\":\"B\"}]",
+        check_ranks(&f, NULL,
+                    "[{\"question\":\"What?\",\"choices\":[\"A\",\"B\"],\"answer\":\"B\"}]",
                     "What?", letters[i], letters[0], 2);
         // MMLU: listed for the model, letters are ranked.
-        check_ranks(&f, "[{\"question\":\"What?\",\"choices\":[\"cat\",\"dog\"],\"answer\":1}]",
+        check_ranks(&f, NULL,
+                    "[{\"question\":\"What?\",\"choices\":[\"cat\",\"dog\"],\"answer\":1}]",
                     "What?\nA. cat\nB. dog\nAnswer:", letters[i], letters[0], 2);
-        check_ranks(&f,
+        check_ranks(&f, NULL,
                     "[{\"question\":\"What?\\nA. cat\\nB. dog\",\"choices\":[\"cat\",\"dog\"],"
                     "\"answer\":\"A\"}]",
                     "What?\nA. cat\nB. dog", letters[i], letters[0], 2);
         // HellaSwag.
-        check_ranks(&f,
+        check_ranks(&f, NULL,
                     "[{\"ctx\":\"A man\",\"endings\":[\"falls down\",\"eats a very long lunch\","
                     "\"x\"],\"label\":\"2\"}]",
                     "A man", endings[i], endings[0], 3);
-        check_ranks(&f,
+        check_ranks(&f, NULL,
                     "[{\"question\":\"A man\",\"choices\":[\"falls down\",\"eats a very long "
                     "lunch\",\"x\"],\"answer\":\"x\"}]",
                     "A man", endings[i], endings[0], 3);
         close_model(&f);
     }
+}
+
+// Choices are ranked by the model as the methods leave it: with prune.mode dynamic each row from
+// the prompt's last one on sees its own visual tokens.
+static void test_ranks_under_pruning(void **state)
+{
+    static const char data[] = "[{\"image\":\"scene.png\",\"question\":\"What?\","
+                               "\"choices\":[\"A\",\"B\"],\"answer\":\"B\"}]";
+    static const char *const answers[] = { " A", " B" }, *const ranked[] = { "A", "B" };
+    static const char *const modes[] = { "prefill", "dynamic" };
+    struct fixture f;
+    open_model(&f, "tests/goldens/llava-1.5");
+    const double whole = plain_loglik(&f, PICTURES "scene.png", "What?", answers[0]);
+    assert_int_equal(settings_set(f.settings, "prune.score", "contribution", &f.err), 0);
+    assert_int_equal(settings_set(f.settings, "prune.layer", "1", &f.err), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(settings_set(f.settings, "prune.mode", modes[i], &f.err), 0);
+        check_ranks(&f, PICTURES "scene.png", data, "What?", answers, ranked, 2);
+        if (!(fabs(seen[0] - whole) > 1e-3)) fail_msg("%s changes nothing", modes[i]);
+    }
+    close_model(&f);
 }
 
 // The likeliest choice by the numbers is the one that scores, with a picture and without.
@@ -457,7 +500,7 @@ static void test_rank_scores(void **state)
         double most = -INFINITY;
         for (int i = 0; i < 3; i++) {
             const char *const letters[] = { " A", " B", " C" };
-            const double x = plain_loglik(&f, "q", letters[i]);
+            const double x = plain_loglik(&f, NULL, "q", letters[i]);
             if (x > most) {
                 most = x;
                 best = i;
@@ -476,7 +519,7 @@ int main(void)
         cmocka_unit_test(test_answers),     cmocka_unit_test(test_scores),
         cmocka_unit_test(test_skipped),     cmocka_unit_test(test_stop),
         cmocka_unit_test(test_loss),        cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_rank_scores),
+        cmocka_unit_test(test_rank_scores), cmocka_unit_test(test_ranks_under_pruning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -408,6 +408,18 @@ static void test_table(void **state)
     assert_non_null(strstr(err.text, "cider"));
 }
 
+// Each metric says in which direction its scores are better; nobody else keeps a list.
+static void direction_is_the_metrics(void **state)
+{
+    for (int i = 0; metrics[i]; i++) {
+        const bool smaller = metrics[i]->way == METRIC_LOSS;
+        assert_int_equal(metric_better(metrics[i], 0.25, 0.75), smaller);
+        assert_int_equal(metric_better(metrics[i], 0.75, 0.25), !smaller);
+        assert_false(metric_better(metrics[i], 0.5, 0.5));
+        assert_false(metric_better(metrics[i], NAN, 0.5) || metric_better(metrics[i], 0.5, NAN));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -417,7 +429,7 @@ int main(void)
         cmocka_unit_test(test_letter_question), cmocka_unit_test(test_right),
         cmocka_unit_test(test_loglik),          cmocka_unit_test(test_cider),
         cmocka_unit_test(test_intervals),       cmocka_unit_test(test_yesno_summary),
-        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_table),           cmocka_unit_test(direction_is_the_metrics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -197,14 +197,18 @@ static struct tensor run(const struct backend *b, int64_t n, int threads, enum m
     return y;
 }
 
-// The bits depend neither on the number of threads nor, from nine rows on, on how many rows there
-// are; up to four they agree as well.
+// The bits depend neither on the number of threads nor, among few rows and among many, on how many
+// rows there are.
 static void test_same_bits(void **state)
 {
     (void)state;
-    static const int64_t pairs[][2] = { { 1, 1 }, { 40, 40 }, { 9, 40 }, { 17, 40 }, { 1, 4 } };
+    static const int64_t pairs[][2] = { { 1, 1 },  { 1, 2 },   { 1, 3 },   { 1, 4 },
+                                        { 9, 40 }, { 17, 40 }, { 40, 40 }, { 1, 5 },
+                                        { 1, 6 },  { 1, 7 },   { 1, 8 } };
     FOR_EACH_ISA(b)
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+    // The last four are few rows with the registers of AVX-512 alone.
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs - (strstr(b->describe(), "avx512") ? 0 : 4);
+         i++)
         for (int mode = 0; mode < 2; mode++) {
             struct tensor few = run(b, pairs[i][0], 1, mode), many = run(b, pairs[i][1], 2, mode);
             assert_memory_equal(few.data, many.data, tensor_bytes(&few));

@@ -91,6 +91,35 @@ static void norms_equal_the_reference_and_add_up(void **state)
     }
 }
 
+// Large norms that differ by little, in two files: the deviation of all of them is left.
+static void norms_add_up_without_cancelling(void **state)
+{
+    struct err err = { 0 };
+    const char *const both[] = { paths[0], paths[1] };
+    const int64_t rows = 2, all[] = { 2, 4, 2 };
+    for (int i = 0; i < 2; i++) {
+        const struct calibration_source source = { "model", "data", 1 };
+        // [modality][mean, squares, count, cosines][layer]: 1e8 and 1e8 + 2, each 50 times.
+        const double x = 1e8 + 2 * i, sums[2][4][2] = { { { x, x }, { 0, 0 }, { 50, 50 } },
+                                                        { { x, x }, { 0, 0 }, { 50, 50 } } };
+        const float mean[2] = { (float)x, (float)x };
+        unlink(both[i]);
+        struct safetensors_writer *w = calibration_writer(both[i], &source);
+        safetensors_writer_declare(w, "norms.visual", DTYPE_F32, 1, &rows);
+        calibration_declare_doubles(w, "norms.tally", 3, all);
+        must(safetensors_writer_data(w, mean, sizeof mean, &err), &err);
+        must(calibration_give_doubles(w, &sums[0][0][0], 16, &err), &err);
+        must(safetensors_writer_finish(w, &err), &err);
+    }
+    unlink(paths[2]);
+    must(calibration_merge(both, 2, paths[2], &err), &err);
+    int64_t count;
+    float *x = numbers(paths[2], "norms.text_std", &count);
+    assert_int_equal(count, 2);
+    for (int64_t l = 0; l < count; l++) assert_float_equal((double)x[l], 1, 1e-6);
+    free(x);
+}
+
 // /norms shows the data's norms beside those of the same prompt, which are the same; a file of
 // another model, or of another kind, is refused and the former one stays.
 static void norms_stand_beside_the_conversation(void **state)
@@ -195,6 +224,7 @@ int main(void)
                  base ? base : "/tmp", (int)getpid(), i);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(norms_equal_the_reference_and_add_up),
+        cmocka_unit_test(norms_add_up_without_cancelling),
         cmocka_unit_test(norms_stand_beside_the_conversation),
         cmocka_unit_test(sinks_find_the_dimensions),
         cmocka_unit_test(files_of_other_shapes_are_refused),

@@ -2,6 +2,7 @@
 // interface.c on folders that are no models, core/heatmap.c.
 #include <sys/stat.h>
 
+#include "core/csv.h"
 #include "core/heatmap.h"
 #include "core/probes/interface.h"
 #include "core/probes/masks.h"
@@ -46,15 +47,68 @@ static void means_are_by_cell(void **state)
     assert_true(mean.maps[0].values[0] == 0.5f);
     assert_true(isnan(mean.maps[0].values[1]));
     struct buf b = { 0 };
-    results_csv(&mean, &b);
-    assert_non_null(strstr(b.data, "\"t\",\"x\",2,\n"));
-    buf_clear(&b);
     results_json(&mean, &b);
     cJSON *json = cJSON_Parse(b.data);
     assert_non_null(json);
     cJSON_Delete(json);
     buf_release(&b);
     results_release(&mean);
+}
+
+static void keep_notice(void *self, const struct event *e)
+{
+    if (e->kind == EVENT_NOTICE) buf_printf(self, "%s\n", e->text);
+}
+
+static void check_csv(const char *name, const char *columns, const char *first)
+{
+    struct csv t;
+    struct err err = { 0 };
+    struct buf b = { 0 };
+    char *path = xasprintf("%s/%s", folder, name);
+    must(csv_read(&t, path, &err), &err); // refuses rows of different widths
+    for (int i = 0; i < t.column_count; i++) buf_printf(&b, i ? ",%s" : "%s", t.columns[i]);
+    assert_string_equal(b.data, columns);
+    buf_clear(&b);
+    for (int i = 0; i < t.column_count; i++) buf_printf(&b, i ? ",%s" : "%s", csv_cell(&t, 0, i));
+    assert_string_equal(b.data, first);
+    buf_release(&b);
+    csv_release(&t);
+    free(path);
+}
+
+// One table is the file; several, of different widths, are files of their own, and all are named.
+static void tables_are_files(void **state)
+{
+    struct results r = { 0 };
+    struct err err = { 0 };
+    struct sinks sinks = { 0 };
+    struct buf told = { 0 };
+    char path[300];
+    sinks_add(&sinks, (struct sink){ keep_notice, &told });
+    result_row(results_table(&r, "a.one", "layer|x, y"), "%d", 0)[0] = 0.5;
+    snprintf(path, sizeof path, "%s/single.csv", folder);
+    must(results_write_csv(&r, path, &sinks, &err), &err);
+    check_csv("single.csv", "layer,x, y", "0,0.5");
+    result_row(results_table(&r, "b/two", "what|p|q"), "n \"m\"")[1] = -1;
+    result_row(results_table(&r, "b/two", "what|p"), "same")[0] = 3;
+    results_map(&r, "m", 1, 2)->values[1] = 2;
+    snprintf(path, sizeof path, "%s/many.csv", folder);
+    must(results_write_csv(&r, path, &sinks, &err), &err);
+    check_csv("many-a.one.csv", "layer,x, y", "0,0.5");
+    check_csv("many-b_two.csv", "what,p,q", "n \"m\",,-1");
+    check_csv("many-b_two-2.csv", "what,p", "same,3");
+    check_csv("many-maps.csv", "map,picture,tile,layer,head,token,row,column,value,dropped",
+              "m,-1,,-1,-1,-1,0,0,,0");
+    assert_int_equal(access(path, F_OK), -1);
+    static const char *const files[] = { "single.csv'", "many-a.one.csv'", "many-b_two.csv'",
+                                         "many-b_two-2.csv'", "many-maps.csv'" };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        assert_non_null(strstr(told.data, files[i]));
+    snprintf(path, sizeof path, "%s/no/x.csv", folder);
+    assert_int_equal(results_write_csv(&r, path, &sinks, &err), -1);
+    buf_release(&told);
+    results_release(&r);
 }
 
 static void samples_are_averaged_and_broken_ones_left_out(void **state)
@@ -257,6 +311,7 @@ int main(void)
     mkdir(folder, 0700);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(means_are_by_cell),
+        cmocka_unit_test(tables_are_files),
         cmocka_unit_test(samples_are_averaged_and_broken_ones_left_out),
         cmocka_unit_test(masks_follow_the_text),
         cmocka_unit_test(parts_of_models_have_an_interface),

@@ -81,21 +81,26 @@ int engine_system(struct engine *e, const char *text, struct err *err)
     return 0;
 }
 
-int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, size_t size,
-                        struct err *err)
+const struct backend *engine_backend(const struct engine *e)
+{
+    return backend_cpu();
+}
+
+void engine_adopt_pictures(struct engine *e, struct conversation *from)
 {
     struct conversation *c = &e->c;
-    c->pictures = xreallocarray(c->pictures, c->picture_count + 1, sizeof *c->pictures);
-    c->pictures[c->picture_count] = (struct picture){ .path = xstrdup(path), .size = size };
-    hash_hex(bytes, size, c->pictures[c->picture_count++].sha256);
-    return 0;
+    const size_t count = c->picture_count + from->picture_count;
+    c->pictures = xreallocarray(c->pictures, count + 1, sizeof *c->pictures);
+    for (size_t i = 0; i < from->picture_count; i++)
+        c->pictures[c->picture_count++] = from->pictures[i];
+    from->picture_count = 0;
 }
 
 void engine_clear(struct engine *e)
 {
     struct conversation *c = &e->c;
     for (size_t i = 0; i < c->message_count; i++) message_release(&c->messages[i]);
-    for (size_t i = 0; i < c->picture_count; i++) free(c->pictures[i].path);
+    for (size_t i = 0; i < c->picture_count; i++) picture_release(&c->pictures[i]);
     free(c->messages);
     free(c->pictures);
     *c = (struct conversation){ 0 };
@@ -269,10 +274,6 @@ static void test_failures(void **state)
     assert_int_equal(store_resume(s, &e, "old", &err), -1);
     assert_contains(err.text, "/m");
     e.fails = false;
-    e.model.family = &blind;
-    assert_int_equal(store_resume(s, &e, "old", &err), -1);
-    assert_contains(err.text, "text only");
-    e.model.family = &seeing;
     // The kept bytes are damaged and the file is gone.
     assert_int_equal(store_run(s, &err, "UPDATE pictures SET bytes = x'00'", ""), 0);
     assert_int_equal(store_resume(s, &e, "old", &err), -1);
@@ -295,6 +296,27 @@ static void test_failures(void **state)
     }
     assert_conversation(&e, "user:before");
     assert_string_equal(store_session(s) + 10, "-before");
+    assert_string_equal(e.calls.data, "load /other\n"); // and no other model
+    char *told = kept(store_session(s));
+    assert_string_equal(told, "/other=0000 user:before");
+    free(told);
+    engine_end(&e);
+    store_close(s);
+}
+
+// A session whose last model reads text only ended so: it comes back as it was, and says it.
+static void test_blind(void **state)
+{
+    struct engine e;
+    struct err err = { 0 };
+    make_session("/gone/tiny.png");
+    struct store *s = open_store();
+    engine_begin(&e);
+    e.model.family = &blind;
+    assert_int_equal(store_resume(s, &e, "old", &err), 0);
+    assert_conversation(&e, "system:Be brief. user[0]:What is this? assistant(3):A cat.");
+    assert_string_equal(store_session(s), "old");
+    assert_contains(notices.data, "reads text only");
     engine_end(&e);
     store_close(s);
 }
@@ -354,6 +376,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_models, setup, teardown),
         cmocka_unit_test_setup_teardown(test_model_changed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failures, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_blind, setup, teardown),
         cmocka_unit_test_setup_teardown(test_picture_from_file, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unanswered, setup, teardown),
     };

@@ -146,6 +146,69 @@ static void test_foreign(void **state)
     refuses(database, "another program");
 }
 
+static bool other_started;
+
+// Another program starts for the first time while this one looks whose file it is, where that does
+// not keep it from starting.
+static int start_other(unsigned what, void *self, void *statement, void *text)
+{
+    struct err err = { 0 };
+    if (other_started || !strstr(text, "sqlite_master")) return 0;
+    if (!sqlite3_get_autocommit(sqlite3_db_handle(statement))) return 0;
+    other_started = true;
+    struct store *other = store_open(database, &err);
+    if (!other) print_message("%s\n", err.text);
+    store_close(other);
+    return 0;
+}
+
+static int watch(sqlite3 *db, char **message, const struct sqlite3_api_routines *api)
+{
+    return sqlite3_trace_v2(db, SQLITE_TRACE_STMT, start_other, NULL);
+}
+
+static void test_first_start_meanwhile(void **state)
+{
+    other_started = false;
+    sqlite3_auto_extension((void (*)(void))watch);
+    struct err err = { 0 };
+    struct store *s = store_open(database, &err);
+    sqlite3_reset_auto_extension();
+    if (!s) print_message("%s\n", err.text);
+    assert_non_null(s);
+    store_close(s);
+}
+
+// Several first starts at once: each finds a database, none one of another program.
+static void test_first_starts(void **state)
+{
+    enum { PROGRAMS = 4, ROUNDS = 40 };
+    for (int round = 0; round < ROUNDS; round++) {
+        int gate[2];
+        char path[512], byte = 0;
+        pid_t child[PROGRAMS];
+        snprintf(path, sizeof path, "%s/%d.db", folder, round);
+        assert_int_equal(pipe(gate), 0);
+        for (int i = 0; i < PROGRAMS; i++) {
+            if ((child[i] = fork())) continue;
+            struct err err = { 0 };
+            close(gate[1]);
+            const bool ready = read(gate[0], &byte, 1) == 0; // all at once when it is closed
+            struct store *s = ready ? store_open(path, &err) : NULL;
+            if (!s) print_message("%s\n", err.text);
+            store_close(s);
+            _exit(!s);
+        }
+        close(gate[0]);
+        close(gate[1]);
+        for (int i = 0; i < PROGRAMS; i++) {
+            int status;
+            assert_int_equal(waitpid(child[i], &status, 0), child[i]);
+            assert_int_equal(status, 0);
+        }
+    }
+}
+
 static void test_unwritable(void **state)
 {
     struct err err = { 0 };
@@ -183,6 +246,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_damaged, setup, teardown),
         cmocka_unit_test_setup_teardown(test_damaged_inside, setup, teardown),
         cmocka_unit_test_setup_teardown(test_foreign, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_first_start_meanwhile, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_first_starts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unwritable, setup, teardown),
         cmocka_unit_test_setup_teardown(test_open_while_locked, setup, teardown),
     };

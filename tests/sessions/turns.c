@@ -3,6 +3,7 @@
 #include "tests/sessions/fixture.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 static void test_begins(void **state)
@@ -300,6 +301,105 @@ static void test_full_disk(void **state)
     store_close(s);
 }
 
+// The script that `said` names between quotes behind "asks the session again: ".
+static char *script_in(const char *said)
+{
+    const char *from = strstr(said, "again: '");
+    assert_non_null(from);
+    from += strlen("again: '");
+    char *path = xstrndup(from, strcspn(from, "'"));
+    size_t size;
+    char *text = file_read(path, 1 << 20, &size, NULL);
+    assert_non_null(text);
+    char *command = xasprintf("rm -r \"$(dirname '%s')\"", path);
+    assert_int_equal(system(command), 0);
+    free(command);
+    free(path);
+    return text;
+}
+
+// Leaving while the disk takes no more: what waits stands in a script, behind what is kept.
+static void test_finish_full_disk(void **state)
+{
+    static const unsigned char bytes[] = { 1, 2, 3 };
+    struct err err = { 0 };
+    struct store *s = open_store();
+    model("/m", "f00d");
+    say(ROLE_SYSTEM, "Be brief.");
+    say(ROLE_USER, "one");
+    reply("1");
+    assert_int_equal(store_finish(s, &err), 0);
+    number(s, "PRAGMA max_page_count = 20");
+    set("sample.top_k", "9");
+    char *words = xcalloc(1 << 18, 1);
+    memset(words, 'x', (1 << 18) - 1);
+    say_picture("/gone/cat.png", bytes, sizeof bytes, words);
+    reply("2");
+    say(ROLE_USER, "three");
+    assert_int_equal(store_finish(s, &err), -1);
+    assert_contains(err.text, "2 questions are not kept");
+    assert_contains(err.text, "full");
+    char *script = script_in(err.text);
+    static const char *const parts[] = { "/load /m", "Be brief.", "\none\n",   "sample.top_k 9",
+                                         "cat.png",  "xxxx",      "/messages " };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) assert_contains(script, parts[i]);
+    assert_int_equal(store_finish(s, &err), 0); // nothing waits any more
+    free(script);
+    free(words);
+    store_close(s);
+}
+
+// The same where the session was ended meanwhile, and others have begun: a script each, not of the
+// one that is kept.
+static void test_finish_several(void **state)
+{
+    struct err err = { 0 };
+    struct store *s = open_store();
+    say(ROLE_USER, "one");
+    reply("1");
+    number(s, "PRAGMA max_page_count = 1");
+    char *words = xcalloc(1 << 18, 1);
+    memset(words, 'x', (1 << 18) - 1);
+    tell(&(struct event){ .kind = EVENT_CLEAR });
+    say(ROLE_USER, words);
+    reply("2");
+    tell(&(struct event){ .kind = EVENT_CLEAR });
+    say(ROLE_USER, "three");
+    reply("3");
+    assert_int_equal(store_finish(s, &err), -1);
+    assert_contains(err.text, "2 questions are not kept");
+    assert_null(strstr(err.text, "-one.vlmsh"));
+    assert_contains(err.text, "-three.vlmsh");
+    char *script = script_in(err.text);
+    assert_contains(script, words);
+    assert_null(strstr(script, "three"));
+    free(script);
+    free(words);
+    store_close(s);
+}
+
+// No folder takes it: said.
+static void test_finish_nowhere(void **state)
+{
+    struct err err = { 0 };
+    struct store *s = open_store();
+    char *words = xcalloc(1 << 18, 1);
+    memset(words, 'x', (1 << 18) - 1);
+    number(s, "PRAGMA max_page_count = 20");
+    say(ROLE_USER, words);
+    struct rlimit before, none;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    none = before;
+    none.rlim_cur = 1000;
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &none);
+    assert_int_equal(store_finish(s, &err), -1);
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_contains(err.text, "no script of it could be written");
+    free(words);
+    store_close(s);
+}
+
 // Somebody else writes into the session: this program goes on in a copy of what it wrote itself.
 static void test_parts_ways(void **state)
 {
@@ -332,6 +432,7 @@ static void test_deleted_elsewhere(void **state)
     struct err err;
     struct store *s = open_store();
     model("/m", "f00d");
+    say(ROLE_SYSTEM, "Be brief.");
     say(ROLE_USER, "one");
     char *name = xstrdup(store_session(s));
     struct store *other = store_open(database, &err);
@@ -339,7 +440,7 @@ static void test_deleted_elsewhere(void **state)
     store_close(other);
     reply("1");
     assert_contains(notices.data, "deleted");
-    assert_kept(name, "/m=f00d assistant:1");
+    assert_kept(name, "/m=f00d system:Be brief. assistant:1"); // what holds is said again
     free(name);
     store_close(s);
 }
@@ -359,6 +460,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_locked, setup, teardown),
         cmocka_unit_test_setup_teardown(test_locked_from_the_start, setup, teardown),
         cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_finish_full_disk, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_finish_several, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_finish_nowhere, setup, teardown),
         cmocka_unit_test_setup_teardown(test_parts_ways, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deleted_elsewhere, setup, teardown),
     };

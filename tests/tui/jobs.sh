@@ -3,6 +3,7 @@
 # compared, and the way back; a setting with blanks in the middle of an answer.
 set -eu
 . tests/tui/tmux.bash
+. tests/processes.bash
 shell_at 120 36
 "$VLMSH" scenes 12 "$work/scenes" --seed 3 >/dev/null 2>&1 || fail "vlmsh scenes"
 line "'$VLMSH' $model --session first"
@@ -70,7 +71,7 @@ keys -l 'typed and never sent'
 wait_for 'vlmsh> typed and never sent'
 sleep 2
 shell_pid=$(tmux display-message -p '#{pane_pid}')
-kill -KILL $(ps -o pid= --ppid "$shell_pid")
+kill -KILL $(children_of "$shell_pid")
 wait_for 'Killed'
 line 'stty sane; reset'
 wait_for 'shell> *$'
@@ -84,8 +85,14 @@ keys Enter
 wait_for 'resume a session *─'
 wait_for 'first  *[0-9-]* .*What is this'
 keys Enter
-wait_for "resumed 'first'\|a slow question" 'the session is not resumed' # a long answer pushes that out
-wait_for 'vlmsh> typed and never sent' 'the draft does not stay'
+wait_for "resumed 'first'" 'the session is not resumed'
+for _ in $(seq 100); do # its answer may be longer than the screen
+    shown 'a slow question' && break
+    keys PageUp
+    sleep 0.1
+done
+shown 'a slow question' || fail 'the conversation is not there'
+wait_for 'vlmsh> typed and never sent' 'the draft is lost'
 keys C-c
 keys F10
 wait_for 'shell> *$'

@@ -2,6 +2,7 @@
 # keys of one's own, suspend, quit; what it shows is compared as text.
 set -eu
 . tests/tui/tmux.bash
+. tests/processes.bash
 mkdir -p "$work/config/vlmsh"
 printf '# keys of my own\n/set sample.max_tokens 12\n/bind Ctrl-T /toggle ira.gate\n' >"$work/config/vlmsh/config"
 
@@ -192,7 +193,7 @@ wait_for 'llava-1.5 cpu'
 keys -l 'my draft'
 wait_for 'vlmsh> my draft'
 shell_pid=$(tmux display-message -p '#{pane_pid}')
-kill -TERM $(ps -o pid= --ppid "$shell_pid")
+kill -TERM $(children_of "$shell_pid")
 wait_for 'shell> *$'
 line "stty -a | grep -o -e '-*icanon'"
 wait_for '^icanon' 'the terminal is not as it was'
@@ -226,7 +227,7 @@ line 'clear'
 line "ASAN_OPTIONS=handle_segv=0 '$VLMSH' $model"
 wait_for '─ conversation ─'
 shell_pid=$(tmux display-message -p '#{pane_pid}')
-kill -SEGV $(ps -o pid= --ppid "$shell_pid")
+kill -SEGV $(children_of "$shell_pid")
 wait_for 'shell> *$' 'a crash does not end it'
 line 'echo status $?'
 wait_for 'status 139'

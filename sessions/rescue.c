@@ -1,0 +1,162 @@
+// sessions/rescue.c -- leaving when the database takes no more: what was said goes into a script.
+//
+//   the current session as it is kept + what waits -> a database in memory -> script on another
+//   disk
+//
+// Reading goes on where writing does not, so the script has the whole session: an answer depends on
+// all that was said before. Where the session cannot be read either, the script begins with what
+// waits.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/folder.h"
+#include "sessions/internal.h"
+
+// --- a database in memory ------------------------------------------------------------------------
+
+// Copies one session. Rows keep their ids.
+static int copy_session(struct store *s, const char *path, int64_t session, struct err *err)
+{
+    static const char *const copies[] = {
+        "INSERT INTO sessions SELECT * FROM kept.sessions WHERE id = ?",
+        "INSERT INTO messages SELECT * FROM kept.messages WHERE session = ?",
+        "INSERT INTO settings_changes SELECT * FROM kept.settings_changes WHERE session = ?",
+        "INSERT INTO model_changes SELECT * FROM kept.model_changes WHERE session = ?",
+        "INSERT INTO parts SELECT * FROM kept.parts WHERE message IN "
+        " (SELECT id FROM kept.messages WHERE session = ?)",
+        "INSERT INTO answers SELECT * FROM kept.answers WHERE message IN "
+        " (SELECT id FROM kept.messages WHERE session = ?)",
+    };
+    if (store_run(s, err, "ATTACH ? AS kept", "t", path) < 0) return -1;
+    int status = store_run(s, err, "BEGIN", "");
+    for (size_t i = 0; i < sizeof copies / sizeof *copies && status == 0; i++)
+        status = store_run(s, err, copies[i], "i", session);
+    if (status == 0) status = store_run(s, err, "INSERT INTO models SELECT * FROM kept.models", "");
+    if (status == 0)
+        status = store_run(s, err,
+                           "INSERT INTO pictures SELECT * FROM kept.pictures WHERE id IN "
+                           " (SELECT picture FROM parts)",
+                           "");
+    status = store_unlock(s, status, err);
+    store_run(s, NULL, "DETACH kept", "");
+    return status;
+}
+
+// Writes what waits into `memory`, which is otherwise like `s`, behind what is kept of the session:
+// *from says how much of which one, 0 where nothing can be read.
+static int write_pending(struct store *s, struct store *memory, struct position *from,
+                         struct err *err)
+{
+    *from = (struct position){ 0 };
+    *memory = *s;
+    memory->db = NULL;
+    memory->sinks = NULL;
+    memory->current = (struct position){ 0 };
+    position_set(&memory->current, s->current.session, s->current.entries, s->current.name);
+    if (sqlite3_open_v2(":memory:", &memory->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX,
+                        NULL) != SQLITE_OK)
+        return store_failed(memory, err);
+    if (store_migrate_all(memory->db, s->path, err) < 0) return -1;
+    if (s->current.session && store_continues(s) &&
+        copy_session(memory, s->path, s->current.session, NULL) == 0) {
+        from->session = s->current.session;
+        if (store_number(memory, err, 0, &from->entries, "SELECT entries FROM sessions", "") < 0)
+            return -1;
+    }
+    if (store_flush(memory, err) < 0) return -1;
+    s->pending = NULL;
+    s->pending_count = s->pending_capacity = 0;
+    return 0;
+}
+
+// --- the scripts ---------------------------------------------------------------------------------
+
+// FOLDER/NAME.vlmsh with harmless characters only.
+static char *script_path(const char *folder, const char *name)
+{
+    struct buf b = { 0 };
+    buf_printf(&b, "%s/", folder);
+    for (size_t i = 0; name[i] && i < 80; i++) {
+        const char c = name[i];
+        buf_putc(&b, (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                             c == '-'
+                         ? c
+                         : '_');
+    }
+    buf_puts(&b, ".vlmsh");
+    return buf_take(&b);
+}
+
+// Each session that has got something since it was copied from where `from` says, one after the
+// other; *paths: 'A', 'B'.
+static int export_all(struct store *memory, const struct position *from, const char *folder,
+                      struct buf *paths, struct err *err)
+{
+    // Where another program wrote into that one, what waited went into a copy of it.
+    sqlite3_stmt *q = store_query(memory, err,
+                                  "SELECT name FROM sessions WHERE entries > ? OR id <> ? "
+                                  "ORDER BY id",
+                                  "ii", from->entries, from->session);
+    int status = q ? 0 : -1, row;
+    while (status == 0 && (row = store_step(memory, q, err)) != 0) {
+        char *name = row > 0 ? column_text(q, 0) : NULL;
+        char *path = name ? script_path(folder, name) : NULL;
+        status = path ? store_export(memory, name, path, err) : -1;
+        if (status == 0) buf_printf(paths, "%s'%s'", paths->length ? ", " : "", path);
+        free(name);
+        free(path);
+    }
+    sqlite3_finalize(q);
+    return status;
+}
+
+static int export_below(struct store *memory, const struct position *from, const char *base,
+                        struct buf *paths, struct err *err)
+{
+    char *folder = xasprintf("%s/vlmsh-unkept-XXXXXX", base);
+    int status = mkdtemp(folder) ? export_all(memory, from, folder, paths, err)
+                                 : err_set(err, "'%s': %s", base, strerror(errno));
+    if (status < 0) {
+        folder_remove(folder);
+        buf_clear(paths);
+    }
+    free(folder);
+    return status;
+}
+
+static int rescue(struct store *s, struct buf *paths, struct err *err)
+{
+    const char *const bases[] = { getenv("TMPDIR"), "/tmp", getenv("HOME"), "." };
+    struct store memory;
+    struct position from;
+    int status = write_pending(s, &memory, &from, err);
+    if (status == 0) {
+        status = -1;
+        for (size_t i = 0; i < sizeof bases / sizeof *bases && status < 0; i++)
+            if (bases[i] && *bases[i]) status = export_below(&memory, &from, bases[i], paths, err);
+    }
+    sqlite3_close(memory.db);
+    free(memory.current.name);
+    return status;
+}
+
+int store_finish(struct store *s, struct err *err)
+{
+    struct err why = { 0 }, other = { 0 };
+    struct buf paths = { 0 };
+    if (!s || store_flush(s, &why) == 0) return 0;
+    const size_t n = store_questions(s);
+    char *what = n ? xasprintf("%zu question%s not kept", n, n == 1 ? " is" : "s are")
+                   : xstrdup("the last changes of the session are not kept");
+    if (rescue(s, &paths, &other) == 0)
+        err_set(err, "%s (%s); a script that asks the session again: %s", what, why.text,
+                paths.data ? paths.data : "");
+    else
+        err_set(err, "%s (%s), and no script of it could be written elsewhere: %s", what, why.text,
+                other.text);
+    free(what);
+    buf_release(&paths);
+    return -1;
+}

@@ -1,0 +1,56 @@
+# tests/commands/context.sh -- an answer that reaches the end of the context: it stops there, what the
+# layout writes behind it has room too, and every front end says why.
+. tests/commands/common.bash
+
+# short MODEL TO N: the model with a context of N tokens, in the folder TO.
+short() {
+    mkdir "$2" && ln -s "$PWD/$1"/* "$2/" && rm "$2/config.json"
+    jq --argjson n "$3" 'if .text_config.max_position_embeddings then .text_config.max_position_embeddings = $n
+        else .max_position_embeddings = $n end' "$1/config.json" >"$2/config.json"
+}
+long=('/set sample.ignore_eos on' '/set sample.max_tokens 100000')
+context='select(.name == "context").rows[0]'
+
+# Layouts that write nothing, a blank, an end mark or several tokens behind an answer.
+short $llava "$work/llava" 160
+for layout in auto plain vicuna llama-2 llama-3 chatml glm-4v kimi; do
+    lines "/load $work/llava" "/set chat.template $layout" "${long[@]}" 'What is this?' '/context' 'And?' '/regen' '/context'
+    check "$layout: why it stopped" 'select(.event == "answer").stop' $'length\nlength'
+    check "$layout: full, and no more" "$context | [.[4], .[5], .[6]] | @csv" $'160,0,100\n160,0,100'
+    check "$layout: said" 'select(.event == "notice" and (.text | contains("end of the context"))) | .text | contains("160")' $'true\ntrue'
+    check "$layout: no room" 'select(.event == "error").message | contains("no room for an answer")' true
+    check "$layout: no advice that cannot be followed" 'select(.event == "error").message | contains("raise")' false
+done
+
+# With a picture, pruned or not; a smaller ctx.max can be raised.
+for prune in off attention; do
+    lines "/load $llava" "/set prune.score $prune" '/set ctx.max 100' "${long[@]}" "/image $scene" 'What is this?' '/context' 'And?'
+    check "picture, $prune: full" "$context | [.[4], .[5]] | @csv" '100,0'
+    check "picture, $prune: raise it" 'select(.event == "error").message | contains("raise ctx.max")' true
+done
+
+# Raw ids have nothing around them.
+lines "/load $work/llava" "${long[@]}" '/raw 1 2 3' '/context'
+check "raw" "$context | [.[4], .[5]] | @csv" '160,0'
+check "raw: all of it" 'select(.event == "answer").ids | length' 157
+
+# A limit that is reached first is no matter of the context.
+lines "/load $work/llava" '/set sample.ignore_eos on' '/set sample.max_tokens 5' 'What is this?'
+check "a limit of tokens" '[select(.event == "notice" and (.text | contains("end of the context")))] | length' \
+    "$(for ((i = $(wc -l <"$work/events"); i; i--)); do echo 0; done)"
+
+# The prompt changes in the middle of an answer: the room does too.
+lines "/load $llava" '/set ctx.max 100' "${long[@]}" '/later 10 chat.template=chatml' 'What is this?' '/context'
+check "changed on the way" "$context | [.[4], .[5]] | @csv" '100,0'
+
+# What comes of the last answer is said in lines of text too, and a full context goes on after /undo.
+printf '%s\n' "/load $work/llava" "${long[@]}" 'What is this?' '/undo' '/set sample.max_tokens 2' 'Hello' |
+    vlmsh --plain >"$work/out" 2>&1 || fail "plain: $(tail -2 "$work/out")"
+grep -q 'end of the context' "$work/out" || fail "plain says nothing: $(cat "$work/out")"
+
+# A script that is made of such a session gives the same answer.
+lines "/load $work/llava" "${long[@]}" 'What is this?' "/save $work/again.vlmsh"
+ids=$(jq -c 'select(.event == "answer").ids' "$work/events")
+vlmsh --json -f "$work/again.vlmsh" >"$work/events"
+check "replayed" 'select(.event == "answer").ids | tojson' "$ids"
+finish

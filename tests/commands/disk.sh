@@ -1,0 +1,41 @@
+# tests/commands/disk.sh -- leaving while the database takes no more: told, the exit status says it, and a
+# script has what is not kept. A limit of the size of files stands for a disk that is full.
+. tests/commands/common.bash
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+questions() { # N: lines that ask N questions
+    printf '%s\n' "/load $llava" '/set sample.max_tokens 3' '/set sample.ignore_eos on' '/system Be brief.' "/image $scene"
+    for ((i = 1; i <= $1; i++)); do echo "question $i"; done
+}
+# full COMMAND...: with files of at most 320 KB.
+full() (
+    ulimit -f 320
+    "$VLMSH" --db "$work/full.db" "$@"
+)
+script_of() { sed -n "s/.*asks the session again: '\([^']*\)'.*/\1/p" "$1"; }
+
+questions 40 | full --plain >"$work/out" 2>"$work/err"
+same "plain: status" $? 1
+grep -q 'not kept yet' "$work/err" || fail "not told while it happened: $(cat "$work/err")"
+grep -q 'questions are not kept' "$work/err" || fail "plain says: $(tail -1 "$work/err")"
+script=$(script_of "$work/err")
+[ -f "$script" ] || fail "no script '$script'"
+case $script in "$TMPDIR"/*) ;; *) fail "the script is not in TMPDIR: $script" ;; esac
+same "all questions" "$(grep -c '^question' "$script")" 40
+vlmsh --json -f "$script" >"$work/again"
+questions 40 | "$VLMSH" --db "$work/whole.db" --json >"$work/whole"
+same "the same answers" "$(jq -c 'select(.event == "answer").ids' "$work/again")" "$(jq -c 'select(.event == "answer").ids' "$work/whole")"
+same "of 40" "$(jq -c 'select(.event == "answer").ids' "$work/again" | wc -l)" 40
+
+rm "$work"/full.db*
+questions 40 | full --json >"$work/events"
+same "json: status" $? 1
+check_has "json tells it" 'select(.event == "error").message' 'questions are not kept'
+
+# A disk with room again: kept, and nothing is left over.
+rm -r "$TMPDIR"/* "$work"/full.db*
+questions 40 | "$VLMSH" --db "$work/full.db" --json >"$work/events"
+same "room: status" $? 0
+same "room: no script" "$(ls "$TMPDIR")" ''
+
+finish

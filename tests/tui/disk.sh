@@ -1,0 +1,27 @@
+# tests/tui/disk.sh -- the full screen is left while the database takes no more (sessions/rescue.c): what is
+# not kept is told below it, the exit status says it, and the script is there.
+set -eu
+. tests/tui/tmux.bash
+VLMSH=$(realpath "$VLMSH")
+mkdir "$work/tmp"
+shell_at 200 24
+line "cd '$PWD'; export TMPDIR='$work/tmp'; ulimit -f 200; clear"
+line "'$VLMSH' $model"
+wait_for 'Type a question'
+line '/set sample.max_tokens 2'
+line '/set sample.ignore_eos on'
+wait_for 'sample.ignore_eos = on'
+for i in $(seq 20); do
+    line "question $i"
+    wait_for "question $i\$\|question $i  *│"
+    wait_for '2 tokens'
+    shown 'not kept yet' && break
+done
+wait_for 'not kept yet' 'a full disk is not told'
+line '/quit'
+wait_for 'not kept (' 'nothing is told below the screen'
+line 'echo status $?'
+wait_for 'status 1'
+script=$(ls "$work"/tmp/vlmsh-unkept-*/*.vlmsh)
+grep -q "^question $i\$" "$script" || fail "the script lacks the question: $(cat "$script")"
+grep -q '^question 1$' "$script" || fail "the script lacks what was kept: $(cat "$script")"

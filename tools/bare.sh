@@ -1,0 +1,79 @@
+#!/bin/bash
+# Runs the README's two commands on a machine that has nothing: a fresh Debian, as debootstrap makes
+# it, beside `make`, which the commands begin with. By hand, as root:
+#
+#   tools/bare.sh 12 [COMMAND...]     12 or 13; instead of the two: these, in the repository's root
+#   BARE_TREE=DIR tools/bare.sh ...   in that tree, which stays; one that is there is used as it is
+#
+# It takes the commit that is checked out. Mirror, proxy and certificates are those of this machine's
+# apt; nothing is mounted outside of the mount namespace that it works in.
+set -eu
+cd "$(dirname "$0")/.."
+
+usage() {
+    echo "usage: tools/bare.sh 12|13 [COMMAND...]" >&2
+    exit 2
+}
+case ${1:-} in
+12) suite=bookworm ;;
+13) suite=trixie ;;
+*) usage ;;
+esac
+shift
+[ $# -gt 0 ] || set -- 'make run </dev/null' 'make test'
+[ "$(id -u)" = 0 ] || { echo "tools/bare.sh needs root, for chroot" >&2; exit 1; }
+command -v debootstrap >/dev/null || { echo "tools/bare.sh needs debootstrap: apt-get install debootstrap" >&2; exit 1; }
+
+tree=${BARE_TREE:-}
+if [ -z "$tree" ]; then
+    tree=$(mktemp -d "${TMPDIR:-/var/tmp}/vlmsh-bare-XXXXXX")
+    trap 'rm -rf "$tree"' EXIT
+fi
+
+# This machine's mirror of Debian, where it has one.
+mirror() {
+    local found
+    found=$(apt-get indextargets --format '$(LABEL) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
+        sed -n 's/^Debian //p' | head -1)
+    echo "${found:-http://deb.debian.org/debian}"
+}
+
+# copy FILE: to the same place in the tree.
+copy() {
+    [ -e "$1" ] || return 0
+    mkdir -p "$tree$(dirname "$1")"
+    cp -rL "$1" "$tree$1"
+}
+
+if [ ! -e "$tree/etc/debian_version" ]; then
+    debootstrap --variant=minbase --include=make "$suite" "$tree" "$(mirror)" >"$tree.log" 2>&1 ||
+        { tail -20 "$tree.log" >&2; exit 1; }
+    rm -f "$tree.log"
+    mkdir -p "$tree/etc/apt/apt.conf.d"
+    apt-config dump | grep -E '^Acquire::(http|https|Check-|Retries)' >"$tree/etc/apt/apt.conf.d/99host" || true
+    copy /etc/ssl/certs/ca-certificates.crt
+    copy /usr/local/share/ca-certificates
+    apt-config dump | sed -n 's/^Acquire::[^ ]*::CaInfo "\(.*\)";/\1/p' | while read -r file; do copy "$file"; done
+fi
+copy /etc/resolv.conf
+copy /etc/hosts
+mkdir -p "$tree/root/vlmsh"
+git archive HEAD | tar -x -C "$tree/root/vlmsh"
+
+# inside: in namespaces of its own, so that everything mounted and started ends with it.
+inside() {
+    unshare --mount --pid --fork --kill-child bash -c '
+        set -e
+        mount -t proc proc "$1/proc"
+        mount --rbind /dev "$1/dev"
+        mount -t tmpfs tmpfs "$1/dev/shm"
+        mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$1/dev/pts"
+        exec env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM="${TERM:-dumb}" \
+            chroot "$1" sh -c "cd /root/vlmsh && $2"' inside "$tree" "$1"
+}
+status=0
+for command in "$@"; do
+    echo "== Debian $suite: $command"
+    inside "$command" || { status=$?; echo "== exit status $status"; break; }
+done
+exit $status
