@@ -5,8 +5,9 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-// Starts the program again with threads that soon sleep while they wait, unless the environment says
-// how they shall wait. First thing in main; returns if they do already (or if it cannot be done).
+// Starts the program again with threads that soon sleep while they wait, unless the environment
+// says how they shall wait. First thing in main; returns if they do already (or if it cannot be
+// done).
 void threads_wait_asleep(char **argv);
 // Signals are the main thread's: they would interrupt system calls of this one. Faults are its own,
 // or the system would end the program before the terminal is given back.

@@ -196,8 +196,9 @@ static void test_random_keys(void **state)
 {
     const char *count = getenv("KEYS"), *seed = getenv("SEED");
     struct bench *b = begin();
+    const long keys = count ? strtol(count, NULL, 10) : 20000;
     dice = seed ? strtoull(seed, NULL, 10) : 1;
-    for (int i = 0; i < (count ? atoi(count) : 20000); i++) {
+    for (long i = 0; i < keys; i++) {
         press_one(b);
         assert_true(strlen(prompt_typed(b->prompt)) < 1000000);
         if (strlen(prompt_typed(b->prompt)) > 2000) prompt_set(b->prompt, "");
