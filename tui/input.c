@@ -92,6 +92,7 @@ static int edit_line(int count, int key)
 
 static void on_line(char *line)
 {
+    rl_callback_sigcleanup(); // as in tui/prompt.c: a search does not outlive its line
     current->got = line != NULL;
     current->end = line == NULL;
     current->line = line;

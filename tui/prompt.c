@@ -47,8 +47,10 @@ static void draw_nothing(void)
 }
 
 // Here and not later: the history may only grow before readline begins its next line.
+// A search that was begun by keys before the end of the line (a macro) holds entries of it.
 static void take_line(char *line)
 {
+    rl_callback_sigcleanup();
     current->on_line(current->self, line);
     free(line);
 }
