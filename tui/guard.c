@@ -219,6 +219,7 @@ void guard_keys(void)
     for (size_t i = 0; i < MOVE_COUNT; i++) replace_all(moves[i].move, moves[i].ours);
     replace_all(rl_re_read_init_file, read_init_file);
     replace_all(rl_abort, do_nothing);
+    replace_all(rl_vi_complete, do_nothing); // loops for ever on a word that ends in a wide letter
     replace_all(rl_yank_pop, yank_pop);
     replace_all(rl_vi_yank_pop, do_nothing);
     replace_all(rl_start_kbd_macro, do_nothing);
