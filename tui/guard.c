@@ -167,8 +167,19 @@ static int search_on(int count, int key)
     return search(rl_forward_search_history, count, key);
 }
 
+// Some of vi's commands leave the cursor within a letter of several bytes. Completion would look
+// for the end of such a word for ever.
+static void leave_letter(void)
+{
+    if (rl_point > rl_end) rl_point = rl_end;
+    while (rl_point > 0 && rl_point < rl_end &&
+           ((unsigned char)rl_line_buffer[rl_point] & 0xc0) == 0x80)
+        rl_point--;
+}
+
 void guard_again(void)
 {
+    leave_letter();
     if (!searching || RL_ISSTATE(RL_STATE_ISEARCH)) return;
     searching = false;
     replace_all(rl_reverse_search_history, search_back);
