@@ -171,6 +171,8 @@ static int search_on(int count, int key)
 // for the end of such a word for ever.
 static void leave_letter(void)
 {
+    const int length = (int)strlen(rl_line_buffer); // a zero byte that was quoted ends the line
+    if (rl_end > length) rl_end = length;
     if (rl_point > rl_end) rl_point = rl_end;
     while (rl_point > 0 && rl_point < rl_end &&
            ((unsigned char)rl_line_buffer[rl_point] & 0xc0) == 0x80)

@@ -32,7 +32,7 @@ static struct prompt *current;
 // before: it gets a key that means nothing.
 static int get_byte(FILE *stream)
 {
-    if (!current->left) return 0;
+    if (!current->left) return '\a';
     current->left--;
     return (unsigned char)*current->bytes++;
 }
