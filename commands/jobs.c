@@ -528,7 +528,6 @@ static int wait_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     int64_t id;
     int status;
-    engine_uncancel(shell->engine);
     if (argc) return job_number(argv[0], &id, err) < 0 || wait_for(shell, id, err) < 0 ? -1 : 0;
     if (!shell->job_count) {
         if (store_job_last(shell->store, &id, err) < 0) return -1;

@@ -124,7 +124,6 @@ static const char *auto_means(const struct backend *b, const struct model *m)
 int engine_load(struct engine *e, const char *name, struct err *err)
 {
     const struct load_progress progress = { .report = engine_report_loading, .self = e };
-    atomic_store(&e->cancel, false);
     struct model *m = model_load(name, e->backend, &progress, err);
     if (!m) return -1;
     if (tokenizer_size(m->tokenizer) > m->decoder.config.vocab)

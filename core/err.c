@@ -48,6 +48,7 @@ void fatal_set_file(int file)
     fatal_file = file;
 }
 
+// The text may name a file: what a terminal would obey is left out.
 void fatal(const char *format, ...)
 {
     char text[1024];
@@ -56,6 +57,8 @@ void fatal(const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || (unsigned char)*c >= 0x7f) *c = '?';
     if (fatal_file >= 0 && write(fatal_file, text, strlen(text)) < 0) fatal_file = -1;
     fprintf(stderr, "vlmsh: %s\n", text);
     abort();

@@ -23,6 +23,8 @@ char *job_last_words(const struct store *s, int64_t id);
 int job_last_words_open(const struct store *s, int64_t id);
 // The file that shells lock while they answer; -1 when it cannot be had.
 int answering_open(const struct store *s);
+// The file in which each shell locks a byte as long as it lives (drafts.h); -1: it cannot be had.
+int shells_open(const struct store *s);
 
 // --- jobs.c --------------------------------------------------------------------------------------
 

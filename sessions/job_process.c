@@ -63,14 +63,24 @@ void job_folder_remove(const struct store *s, int64_t id)
     free(path);
 }
 
-int answering_open(const struct store *s)
+static int open_beside(const struct store *s, const char *name)
 {
-    char *folder = jobs_folder(s), *path = xasprintf("%s/answering", folder);
+    char *folder = jobs_folder(s), *path = xasprintf("%s/%s", folder, name);
     folder_make(folder, NULL);
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     free(path);
     free(folder);
     return fd;
+}
+
+int answering_open(const struct store *s)
+{
+    return open_beside(s, "answering");
+}
+
+int shells_open(const struct store *s)
+{
+    return open_beside(s, "shells");
 }
 
 // A job holds the lock for an instant before each layer. One that was stopped just then must not

@@ -163,6 +163,11 @@ static void row_read(sqlite3_stmt *q, struct job_row *row)
     free(request);
 }
 
+int store_version_seen(struct store *s, int64_t *version, struct err *err)
+{
+    return store_number(s, err, 0, version, "PRAGMA data_version", "");
+}
+
 void job_row_release(struct job_row *row)
 {
     for (int i = 0; i < row->argc; i++) free(row->argv[i]);

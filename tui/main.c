@@ -21,6 +21,7 @@
 #include "tui/options.h"
 #include "tui/places.h"
 #include "tui/signals.h"
+#include "tui/text.h"
 #include "tui/threads.h"
 #include "tui/words.h"
 
@@ -39,9 +40,9 @@ struct program {
 
 static int bad_usage(const struct err *err)
 {
-    fprintf(stderr, "vlmsh: %s\n", err->text);
+    text_printf(stderr, "vlmsh: %s\n", err->text);
     options_usage(stderr);
-    fputs("vlmsh --help tells more\n", stderr);
+    text_put(stderr, "vlmsh --help tells more\n");
     return STATUS_USAGE;
 }
 
@@ -50,10 +51,12 @@ static int run_word(const struct options *o, int argc, char **argv)
     const struct word *word = word_find(o->word);
     struct err err = { 0 };
     int status = word->run(argc - o->rest, argv + o->rest, &err);
-    if (status != STATUS_OK && err.text[0]) fprintf(stderr, "vlmsh %s: %s\n", word->name, err.text);
-    if (status == STATUS_USAGE) fprintf(stderr, "usage: vlmsh %s %s\n", word->name, word->usage);
+    if (status != STATUS_OK && err.text[0])
+        text_printf(stderr, "vlmsh %s: %s\n", word->name, err.text);
+    if (status == STATUS_USAGE)
+        text_printf(stderr, "usage: vlmsh %s %s\n", word->name, word->usage);
     if ((fflush(stdout) || ferror(stdout)) && errno != EPIPE) {
-        fprintf(stderr, "vlmsh: cannot write the output: %s\n", strerror(errno));
+        text_printf(stderr, "vlmsh: cannot write the output: %s\n", strerror(errno));
         if (status == STATUS_OK) status = STATUS_FAILED;
     }
     return status;
@@ -116,7 +119,6 @@ static void start(struct program *p, const struct backend *backend)
     p->interactive = !steps && !p->front->for_programs && isatty(STDIN_FILENO);
     p->keys = keys_new();
     p->shell_keys = (struct shell_keys){ .self = p->keys, .bind = bind_key, .each = each_key };
-    if (o->threads) backend_cpu()->set_threads(o->threads); // beside a GPU too
     p->shell = (struct shell){
         .engine = engine_new(backend, &p->sinks),
         .sinks = &p->sinks,
@@ -180,6 +182,8 @@ static int begin(struct program *p)
 {
     const struct options *o = &p->options;
     struct err err = { 0 };
+    // Here and not earlier: it holds for the thread that computes alone. Beside a GPU too.
+    if (o->threads) backend_cpu()->set_threads(o->threads);
     if (!p->shell.store) sinks_notice(&p->sinks, "nothing is kept: %s", p->no_store->text);
     run_config(p);
     if (o->model && engine_load(p->shell.engine, o->model, &err) < 0) {
@@ -274,10 +278,10 @@ int main(int argc, char **argv)
     } else if (p.options.word) {
         status = run_word(&p.options, argc, argv);
     } else if (!(backend = device_find(p.options.device, &err))) {
-        fprintf(stderr, "vlmsh: %s\n", err.text);
+        text_printf(stderr, "vlmsh: %s\n", err.text);
         status = STATUS_USAGE;
     } else {
-        if (err.text[0]) fprintf(stderr, "vlmsh: %s\n", err.text); // no GPU
+        if (err.text[0]) text_printf(stderr, "vlmsh: %s\n", err.text); // no GPU
         err.text[0] = '\0';
         safetensors_guard();
         start(&p, backend);
