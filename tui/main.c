@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,7 +141,7 @@ static int finish_store(struct program *p)
     struct err err = { 0 };
     const int status = store_finish(p->shell.store, &err);
     if (status < 0 && p->front->run)
-        fprintf(stderr, "vlmsh: %s\n", err.text);
+        text_printf(stderr, "vlmsh: %s\n", err.text);
     else if (status < 0)
         lines_tell_error(&p->lines, "", &err);
     store_close(p->shell.store);
@@ -268,6 +269,7 @@ int main(int argc, char **argv)
     struct err err = { 0 };
     const struct backend *backend;
     occupy_standard_streams();
+    signal(SIGCHLD, SIG_DFL); // where it was inherited as ignored, no child could be waited for
     threads_wait_asleep(argv);
     give_memory_back();
     setlocale(LC_ALL, "");
