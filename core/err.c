@@ -58,7 +58,7 @@ void fatal(const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     for (char *c = text; *c; c++)
-        if ((unsigned char)*c < ' ' || (unsigned char)*c >= 0x7f) *c = '?';
+        if ((unsigned char)*c < ' ' || (unsigned char)*c >= 0x7f) *c = *c == '\n' ? ' ' : '?';
     if (fatal_file >= 0 && write(fatal_file, text, strlen(text)) < 0) fatal_file = -1;
     fprintf(stderr, "vlmsh: %s\n", text);
     abort();

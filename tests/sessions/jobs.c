@@ -510,7 +510,7 @@ static void a_former_schema_is_migrated(void **state)
                      "DROP TABLE metrics; DROP TABLE job_series; DROP TABLE jobs; "
                      "DROP TABLE calibrations; DROP TABLE results; DROP TABLE presets; "
                      "ALTER TABLE settings_changes DROP COLUMN tokens; "
-                     "DROP TABLE drafts; "
+                     "DROP TABLE drafts; ALTER TABLE model_changes DROP COLUMN arithmetic; "
                      "PRAGMA user_version = 1",
                      NULL, NULL, NULL),
         SQLITE_OK);
