@@ -152,6 +152,7 @@ void evaluation_tell(const struct evaluation *e,
             free(key);
         }
     }
+    if (e->total_count && e->arithmetic) put(&to, "arithmetic", xstrdup(e->arithmetic));
     if (e->full)
         put(&to, "cut off",
             xasprintf("%lld answers reached the end of the context (ctx.max)", (long long)e->full));

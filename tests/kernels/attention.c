@@ -156,14 +156,15 @@ static void test_unseen(void **state)
                 for (int64_t r = 0; r < s.n; r++) {
                     const bool seen =
                         ((int32_t *)c.first.data)[r] <= at && at < ((int32_t *)c.last.data)[r];
-                    const size_t row = (size_t)(s.heads * s.d) * sizeof(float);
-                    const char *got = (char *)c.y.data + (size_t)r * row;
-                    if (!seen && memcmp(got, (char *)plain.data + (size_t)r * row, row))
+                    const int64_t row = s.heads * s.d;
+                    const float *got = (float *)c.y.data + r * row;
+                    if (!seen &&
+                        memcmp(got, (float *)plain.data + r * row, (size_t)row * sizeof *got))
                         fail_msg("%s: shape %zu ranges %d: row %d of %d meets %s %g, which it does "
                                  "not see",
                                  b->describe(), i, ranges, (int)r, (int)s.n,
                                  x < 3 ? "value" : "key", (double)strange[x % 3]);
-                    if (seen && x < 3) assert_false(isfinite(((float *)got)[0]));
+                    if (seen && x < 3) assert_false(isfinite(got[0]));
                 }
                 free(plain.data);
                 call_free(&c);
