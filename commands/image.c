@@ -1,5 +1,6 @@
 // commands/image.c -- /image and /images: pictures for the next message, and all so far.
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "commands/command.h"
@@ -62,18 +63,29 @@ const struct command command_images = {
     .run = images_run,
 };
 
+static const char *room_left(const struct engine_context *x, char *text, size_t size)
+{
+    const int64_t left = x->limit - x->text - x->visual - x->waiting_visual;
+    if (left >= 0)
+        snprintf(text, size, "%" PRId64 " of %" PRId64 " tokens left", left, x->limit);
+    else
+        snprintf(text, size, "%" PRId64 " token%s too many for a context of %" PRId64, -left,
+                 left == -1 ? "" : "s", x->limit);
+    return text;
+}
+
 // What the picture costs, before anything is sent.
 static void tell_attached(const struct shell *shell)
 {
     const struct conversation *c = engine_conversation(shell->engine);
     const struct picture *p = &c->pictures[c->picture_count - 1];
     struct engine_context x;
+    char left[96];
     if (engine_model(shell->engine) && engine_context(shell->engine, &x, NULL) == 0)
         sinks_notice(shell->sinks,
-                     "attached %s: %" PRId64 " x %" PRId64 " pixels, %" PRId64
-                     " visual tokens; %" PRId64 " of %" PRId64 " tokens left",
+                     "attached %s: %" PRId64 " x %" PRId64 " pixels, %" PRId64 " visual tokens; %s",
                      picture_name(p), p->image.width, p->image.height, p->tokens,
-                     x.limit - x.text - x.visual - x.waiting_visual, x.limit);
+                     room_left(&x, left, sizeof left));
     else
         sinks_notice(shell->sinks, "attached %s: %" PRId64 " x %" PRId64 " pixels", picture_name(p),
                      p->image.width, p->image.height);
