@@ -394,7 +394,6 @@ static int check_sides(struct asking *a, struct err *err)
 static int compare_run_command(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct asking a = { .shell = shell, .begin = clock_seconds(), .told = clock_seconds() };
-    engine_uncancel(shell->engine);
     int status = read_line(&a, argc, argv, err);
     if (status == 0) status = check_sides(&a, err);
     if (status == 0 && a.job)

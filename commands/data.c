@@ -277,7 +277,6 @@ static int check(struct shell *shell, const struct data_options *o, struct err *
     struct engine *e = shell->engine;
     struct dataset d;
     struct data_check c;
-    engine_uncancel(e);
     if (dataset_open(&d, o->file, o->images, err) < 0) return -1;
     struct progress p = { .engine = e, .begin = clock_seconds(), .told = clock_seconds() };
     const struct data_check_options options = {

@@ -320,7 +320,6 @@ static int evaluate_here(struct shell *shell, const struct evaluate_options *o, 
     struct here h = { .shell = shell, .begin = now, .told = now };
     if (command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
     if (dataset_open(&data, o->data, o->images, err) < 0) return -1;
-    engine_uncancel(engine);
     struct evaluate_request request = evaluate_options_request(o);
     request.model = engine_model(engine);
     request.backend = engine_backend(engine);

@@ -58,6 +58,9 @@ static void show_model(const struct shell *shell, const struct model *m)
     add_number(&t, "vocabulary", d->vocab);
     add_number(&t, "positions", d->max_positions);
     add_row(&t, "device", engine_backend(shell->engine)->describe());
+    table_add(&t, "arithmetic");
+    table_add(&t, "%s (compute.matmul %s)", engine_arithmetic(shell->engine),
+              settings_text(engine_settings(shell->engine), "compute.matmul"));
     table_emit(&t, shell->sinks);
 }
 

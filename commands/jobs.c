@@ -79,8 +79,9 @@ static char *end_text(const struct shell *shell, const struct job_row *row, stru
     if (row->state == STATE_FAILED)
         return xasprintf("job %" PRId64 " (%s) failed: %s", row->id, row->kind, row->message);
     if (rests)
-        return xasprintf("job %" PRId64 " (%s) is %s (/job %" PRId64 " resume goes on with it)",
-                         row->id, row->kind, job_state_name(row->state), row->id);
+        return xasprintf("job %" PRId64 " (%s) is %s%s%s (/job %" PRId64 " resume goes on with it)",
+                         row->id, row->kind, job_state_name(row->state), *row->message ? ": " : "",
+                         row->message, row->id);
     char *came = row->state == STATE_DONE ? outcome(shell, row, sinks) : NULL;
     char *text = xasprintf("job %" PRId64 " (%s) is %s%s%s", row->id, row->kind,
                            job_state_name(row->state), came ? ": " : "", came ? came : "");
@@ -279,7 +280,8 @@ const struct command command_jobs = {
     .details =
         "Jobs work in processes of their own: they go on when the shell ends, and every\n"
         "shell with the same database sees them. \"interrupted\" means that a job's process\n"
-        "is gone without a word (kill -9, power cut); /job N resume goes on with it.",
+        "is gone (kill -9, power cut, a file that was cut short: /job N says why where it is\n"
+        "known); /job N resume goes on with it.",
     .needs = NEEDS_STORE,
     .run = jobs_run,
 };
@@ -526,7 +528,6 @@ static int wait_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     int64_t id;
     int status;
-    engine_uncancel(shell->engine);
     if (argc) return job_number(argv[0], &id, err) < 0 || wait_for(shell, id, err) < 0 ? -1 : 0;
     if (!shell->job_count) {
         if (store_job_last(shell->store, &id, err) < 0) return -1;

@@ -143,7 +143,6 @@ static int write_model(struct shell *shell, const struct new_options *o, struct 
     const struct load_progress progress = { .report = report, .self = shell->engine };
     struct buf text = { 0 };
     int status = 0;
-    engine_uncancel(shell->engine);
     for (int i = 0; i < o->text_count && status == 0; i++)
         status = new_text_read(&text, o->texts[i], err);
     if (status == 0 && o->zeros)

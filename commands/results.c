@@ -42,6 +42,7 @@ static int show(struct shell *shell, int64_t id, const char *csv, struct err *er
     int status = count ? results_read(&r, entries[0].json, err)
                        : err_set(err, "there is no result %" PRId64 " (/results)", id);
     if (status == 0) results_show(&r, shell->sinks);
+    if (status == 0 && *r.arithmetic) sinks_notice(shell->sinks, "computed in %s", r.arithmetic);
     for (size_t i = 0; i < r.map_count && status == 0; i++) {
         const struct event_heatmap map = results_heatmap(&r.maps[i]);
         sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });

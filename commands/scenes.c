@@ -140,7 +140,6 @@ static int scenes_run(struct shell *shell, int argc, char **argv, struct err *er
                                             .parts = o.parts };
     const struct load_progress progress = { .report = report, .self = shell->engine };
     struct scenes_report written;
-    engine_uncancel(shell->engine);
     if (o.once && scenes_written(&request)) {
         sinks_notice(shell->sinks, "%s holds this world already: it stays as it is", o.folder);
         return 0;

@@ -133,8 +133,9 @@ static void show_memory(const struct plan *p, const struct forecast *f)
     }
     table_emit(&t, p->shell->sinks);
     const uint64_t most = memory_free(engine_backend(p->shell->engine));
-    sinks_notice(p->shell->sinks, "micro-batches of %lld samples, %lld rows; %.0f MB are free here",
-                 (long long)f->samples, (long long)f->rows, (double)most / 1e6);
+    sinks_notice(p->shell->sinks,
+                 "micro-batches of %lld samples, %lld rows, products in %s; %.0f MB are free here",
+                 (long long)f->samples, (long long)f->rows, f->arithmetic, (double)most / 1e6);
 }
 
 static int show_one(const struct plan *p, struct err *err)

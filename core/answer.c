@@ -154,7 +154,7 @@ static int prefill(struct answering *a)
 static void obey_settings(struct answering *a)
 {
     const enum dtype dtype = kv_dtype(a->graph.backend, a->settings);
-    a->graph.matmul = graph_matmul(a->graph.backend, a->settings);
+    a->graph.matmul = graph_matmul(a->graph.backend, a->settings, a->c->model->dtype);
     if (a->c->kv.dtype == dtype) return;
     conversation_trim(a->c, 0);
     kv_set_dtype(&a->c->kv, dtype);

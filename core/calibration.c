@@ -60,6 +60,7 @@ int calibration_open(struct calibration *c, const char *path, struct err *err)
     }
     c->model = safetensors_metadata(c->file, "model");
     c->data = safetensors_metadata(c->file, "data");
+    c->arithmetic = safetensors_metadata(c->file, "arithmetic");
     const char *count = safetensors_metadata(c->file, "count");
     char *end;
     if (count && *count) {
@@ -185,6 +186,7 @@ struct safetensors_writer *calibration_writer(const char *path,
     safetensors_writer_metadata(w, "model", source->model);
     safetensors_writer_metadata(w, "data", source->data);
     safetensors_writer_metadata(w, "count", count);
+    if (source->arithmetic) safetensors_writer_metadata(w, "arithmetic", source->arithmetic);
     return w;
 }
 
@@ -208,8 +210,20 @@ struct merging {
     char *form;
     void *sums;
     char *model, *data; // hashes of the data sets, joined by "+"
+    char *arithmetic;   // NULL: one does not say
     int64_t count;
 };
+
+// Of the files so far and one more.
+static void join_arithmetic(struct merging *m, const char *one)
+{
+    const char *all = !m->kind || (m->arithmetic && one && !strcmp(m->arithmetic, one)) ? one
+                      : m->arithmetic && one                                            ? "mixed"
+                                                                                        : NULL;
+    char *copy = all ? xstrdup(all) : NULL;
+    free(m->arithmetic);
+    m->arithmetic = copy;
+}
 
 static int merge_file(struct merging *m, const char *path, struct err *err)
 {
@@ -239,6 +253,7 @@ static int merge_file(struct merging *m, const char *path, struct err *err)
     free(m->data);
     m->data = joined;
     if (!m->kind) m->model = xstrdup(model);
+    join_arithmetic(m, c.arithmetic);
     if (m->kind) {
         kind->add(m->sums, sums);
         kind->release(sums);
@@ -256,12 +271,13 @@ int calibration_merge(const char *const *paths, size_t count, const char *out, s
     struct merging m = { 0 };
     int status = 0;
     for (size_t i = 0; i < count && status == 0; i++) status = merge_file(&m, paths[i], err);
-    const struct calibration_source source = { m.model, m.data, m.count };
+    const struct calibration_source source = { m.model, m.data, m.count, m.arithmetic };
     // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the first file gave it
     if (status == 0) status = m.kind->write(m.sums, &source, out, err);
     if (m.sums) m.kind->release(m.sums);
     free(m.form);
     free(m.model);
+    free(m.arithmetic);
     free(m.data);
     return status;
 }

@@ -21,7 +21,8 @@
 //          largest, sinks.share [L] share of tokens with phi > tau; sinks.sums [2,L,D],
 //          sinks.counts [2,2,L] (sinks, tokens)
 // and the metadata "model" (fingerprint of the weights), "data" (hash of the data set), "count"
-// (samples). Files without metadata are read: who made them answers for them.
+// (samples), "arithmetic" ("f32", "bf16"; of files that add up and differ, "mixed"). Files without
+// metadata are read: who made them answers for them.
 #ifndef CORE_CALIBRATION_H
 #define CORE_CALIBRATION_H
 
@@ -37,6 +38,7 @@ struct calibration {
     struct safetensors *file;
     const char *model, *data; // fingerprint, hash; NULL: the file does not say
     int64_t count;            // samples; -1: the file does not say
+    const char *arithmetic;   // of the passes: "f32", "bf16"; NULL: the file does not say
 };
 
 // Checks the form; -1 with a message when it is no calibration.
@@ -56,6 +58,7 @@ double *calibration_doubles(const struct calibration *c, const char *name, int r
 struct calibration_source {
     const char *model, *data; // fingerprint, hash
     int64_t count;            // samples
+    const char *arithmetic;   // of the passes; NULL: not known
 };
 
 struct calibration_kind {

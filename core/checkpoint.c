@@ -220,7 +220,7 @@ static bool ends_with(const char *text, const char *end)
 static bool is_beside(const char *name)
 {
     return !strcmp(name, "extra.safetensors") || !strcmp(name, "state.safetensors") ||
-           !strcmp(name, "best.safetensors");
+           !strcmp(name, "best.safetensors") || !strncmp(name, "best-", 5);
 }
 
 // What lies in a folder without model.safetensors and without index.

@@ -318,6 +318,7 @@ int compare_run(const struct compare_request *r, struct comparison *out, struct 
     if (status == 0 && !r->from->cached.n) status = warm_up(r, &c, err);
     for (int k = 0; k < 2 && status == 0; k++) {
         l.side = &out->side[k];
+        l.side->arithmetic = model_arithmetic(r->model, r->backend, r->settings[k]);
         status = answer_side(&l, &c, k, k ? NULL : &full, err);
     }
     if (status == 0) find_first(out);

@@ -35,6 +35,7 @@ struct compared_side {
     struct ids ids;
     size_t *starts, tokens; // where the text of each token begins; those that were told
     char stop[16];          // as event_answer.stop
+    const char *arithmetic; // of the products: "f32", "bf16"
     struct compare_cost cost;
 };
 

@@ -141,6 +141,7 @@ void compare_results(struct results *r, const char *const title[2], const struct
     for (int k = 0; k < 2; k++) named[k] = xasprintf("%c: %s", 'A' + k, title[k]);
     results_texts(r, (const char *const *)named, text);
     for (int k = 0; k < 2; k++) results_starts(r, k, s[k].starts, s[k].tokens);
+    results_arithmetic(r, s[0].arithmetic, s[1].arithmetic);
     for (int k = 0; k < 2; k++) free(named[k]);
 
     struct result_table *t = costs_table(r);
@@ -218,6 +219,7 @@ void compare_data_results(struct results *r, const char *const title[2],
                           const struct compared_data *d)
 {
     for (int k = 0; k < 2; k++) results_note(r, "%c: %s", 'A' + k, title[k]);
+    results_arithmetic(r, d->evaluation[0].arithmetic, d->evaluation[1].arithmetic);
     struct result_table *t = costs_table(r);
     put_totals(t, d);
     put_means(t, d);

@@ -52,6 +52,11 @@ const struct backend *engine_backend(const struct engine *e)
     return e->backend;
 }
 
+const char *engine_arithmetic(const struct engine *e)
+{
+    return e->model ? model_arithmetic(e->model, e->backend, e->settings) : NULL;
+}
+
 struct sinks *engine_sinks(struct engine *e)
 {
     return e->sinks;
@@ -109,10 +114,16 @@ bool engine_report_loading(void *self, uint64_t done, uint64_t total)
     return !atomic_load(&e->cancel);
 }
 
+// "f32 only": whatever compute.matmul says.
+static const char *auto_means(const struct backend *b, const struct model *m)
+{
+    if (!backend_multiplies_bf16(b)) return "f32 only";
+    return graph_arithmetic(graph_matmul_auto(b, m->dtype));
+}
+
 int engine_load(struct engine *e, const char *name, struct err *err)
 {
     const struct load_progress progress = { .report = engine_report_loading, .self = e };
-    atomic_store(&e->cancel, false);
     struct model *m = model_load(name, e->backend, &progress, err);
     if (!m) return -1;
     if (tokenizer_size(m->tokenizer) > m->decoder.config.vocab)
@@ -129,6 +140,7 @@ int engine_load(struct engine *e, const char *name, struct err *err)
     tokenizer_free(e->tokenizer);
     e->tokenizer = NULL;
     engine_tell(e, &(struct event){ .kind = EVENT_MODEL,
+                                    .key = auto_means(e->backend, m),
                                     .text = m->checkpoint->folder,
                                     .value = m->checkpoint->fingerprint });
     engine_settle_adapter(e);

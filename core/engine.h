@@ -32,6 +32,8 @@ const struct model *engine_model(const struct engine *e); // NULL when none is l
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 const struct conversation *engine_conversation(const struct engine *e);
 const struct backend *engine_backend(const struct engine *e);
+// How products are computed now, "f32" or "bf16"; NULL: there is no model.
+const char *engine_arithmetic(const struct engine *e);
 struct sinks *engine_sinks(struct engine *e);
 
 // Settings. A change emits EVENT_SETTING, and drops what it made stale with a notice. One by one,
@@ -105,7 +107,8 @@ void engine_unstash(struct engine *e);
 void engine_watch(struct engine *e, bool on);
 bool engine_watched(const struct engine *e); // both
 void engine_cancel(struct engine *e);
-// For long work outside the engine: forget an earlier cancel, then ask for one now and then.
+// Forgets it: where a line begins, and nowhere in its middle, or a Ctrl-C right after Enter would
+// be lost. Long work outside the engine asks now and then.
 void engine_uncancel(struct engine *e);
 bool engine_cancelled(const struct engine *e);
 const atomic_bool *engine_cancel_flag(const struct engine *e); // for passes of such work

@@ -103,7 +103,7 @@ int engine_measure(struct engine *e, const struct measure_request *request, stru
                                  .tensors = adapter_tensors(e->adapters.active),
                                  .cancel = &e->cancel,
                                  .options = &request->options };
-    atomic_store(&e->cancel, false);
+    results_arithmetic(results, engine_arithmetic(e), NULL);
     if (request->checkpoint_count) return measure_checkpoints(e, &m, request, results, err);
     if (measure_one(e, &m, &e->conversation, request, results, err) < 0) return -1;
     if (request->data) return 0;

@@ -211,7 +211,6 @@ static int answer(struct engine *e, struct answer_options options, bool *answere
         options.sequence = dump_sequence;
         options.self = e->dump;
     }
-    atomic_store(&e->cancel, false);
     engine_tell(e, &(struct event){ .kind = EVENT_ANSWERING, .ok = true });
     e->answering = &now;
     int status = conversation_answer(&e->conversation, e->settings, &now.hooks, &e->cancel,

@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void (*fatal_hook)(void);
+static int fatal_file = -1;
 
 int err_set(struct err *err, const char *format, ...)
 {
@@ -41,14 +43,23 @@ void fatal_set_hook(void (*hook)(void))
     fatal_hook = hook;
 }
 
+void fatal_set_file(int file)
+{
+    fatal_file = file;
+}
+
+// The text may name a file: what a terminal would obey is left out.
 void fatal(const char *format, ...)
 {
-    if (fatal_hook) fatal_hook();
-    fputs("vlmsh: ", stderr);
+    char text[1024];
     va_list args;
+    if (fatal_hook) fatal_hook();
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || (unsigned char)*c >= 0x7f) *c = *c == '\n' ? ' ' : '?';
+    if (fatal_file >= 0 && write(fatal_file, text, strlen(text)) < 0) fatal_file = -1;
+    fprintf(stderr, "vlmsh: %s\n", text);
     abort();
 }

@@ -22,6 +22,8 @@ int err_in(struct err *err, const char *format, ...) __attribute__((format(print
 
 // Called before the program ends by BUG or for want of memory: the screen restores the terminal.
 void fatal_set_hook(void (*hook)(void));
+// A file that gets the message too: what is known of a process that nobody sees end. -1: none.
+void fatal_set_file(int file);
 _Noreturn void fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #define BUG(...) fatal("internal error: " __VA_ARGS__)
 

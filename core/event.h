@@ -31,7 +31,8 @@ enum event_kind {
     EVENT_ERROR,    // where, text
     EVENT_DONE,     // ok: a line of input has been dealt with
     // For the session database, shown to nobody:
-    EVENT_MODEL,     // text = folder, value = fingerprint
+    EVENT_MODEL,     // text = folder, value = fingerprint, key = what compute.matmul auto means for
+                     // it here: "f32", "bf16", or "f32 only" where the device has nothing else
     EVENT_MESSAGE,   // message, pictures: said to the model, before the answer begins
     EVENT_UNDO,      // count: that many last messages are taken back
     EVENT_CLEAR,     // the conversation begins anew

@@ -14,20 +14,30 @@
 static const char *const matmul_modes[] = { "auto", "f32", "bf16", NULL };
 
 const struct setting compute_settings[] = {
-    { "compute.matmul", SETTING_CHOICE, 0, 0, "auto", NULL, matmul_modes, STALE_KV,
-      "Arithmetic of matrix products and attention: f32, or bf16 where the device multiplies it "
-      "(faster, rounded; a GPU multiplies f16 weights as f16); auto is f32 on the CPU, bf16 on a "
-      "GPU." },
+    { "compute.matmul", SETTING_CHOICE, 0, 0, "auto", NULL, matmul_modes, STALE_VISUAL,
+      "Arithmetic of matrix products: f32, or bf16 where the device multiplies it (faster, "
+      "rounded; "
+      "a GPU also rounds attention, and multiplies f16 weights as f16). auto is bf16 on a GPU, and "
+      "on a CPU that multiplies bf16 if the weights are bf16." },
     { 0 },
 };
 
-enum matmul_mode graph_matmul(const struct backend *b, const struct settings *s)
+enum matmul_mode graph_matmul_auto(const struct backend *b, enum dtype weights)
 {
-    if (!s) return MATMUL_F32;
-    const bool rounded = settings_is(s, "compute.matmul", "auto")
-                             ? b->apart
-                             : settings_is(s, "compute.matmul", "bf16");
-    return rounded ? MATMUL_BF16 : MATMUL_F32;
+    return backend_multiplies_bf16(b) && (b->apart || weights == DTYPE_BF16) ? MATMUL_BF16
+                                                                             : MATMUL_F32;
+}
+
+enum matmul_mode graph_matmul(const struct backend *b, const struct settings *s, enum dtype weights)
+{
+    if (!s || settings_is(s, "compute.matmul", "f32")) return MATMUL_F32;
+    if (settings_is(s, "compute.matmul", "auto")) return graph_matmul_auto(b, weights);
+    return backend_multiplies_bf16(b) ? MATMUL_BF16 : MATMUL_F32;
+}
+
+const char *graph_arithmetic(enum matmul_mode mode)
+{
+    return mode == MATMUL_BF16 ? "bf16" : "f32";
 }
 
 bool graph_ok(const struct graph *g)

@@ -52,9 +52,13 @@ struct graph {
     struct err err; // the first failure
 };
 
-// How products are computed: what compute.matmul says, or is by itself on the device. A pass
-// without settings is exact.
-enum matmul_mode graph_matmul(const struct backend *b, const struct settings *s);
+// How products are really computed: what compute.matmul says, as far as the device can, or what
+// `auto` means there for a model whose matrices are of that dtype (model->dtype). A pass without
+// settings is exact. What is kept of an answer or a measurement names this, never `auto`.
+enum matmul_mode graph_matmul(const struct backend *b, const struct settings *s,
+                              enum dtype weights);
+enum matmul_mode graph_matmul_auto(const struct backend *b, enum dtype weights);
+const char *graph_arithmetic(enum matmul_mode mode); // "f32", "bf16"
 // True while nothing has failed and nobody cancelled.
 bool graph_ok(const struct graph *g);
 // Notes a failure (the first one stays). Returns NULL for `return graph_fail(...)` in ops.

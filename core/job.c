@@ -1,9 +1,11 @@
 // core/job.c -- the kinds of jobs, and what one tells.
 #include "core/job.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 
 #include "core/jobs_list.h"
 #include "core/mem.h"
@@ -57,12 +59,28 @@ enum job_stop job_stopped(struct job *j)
 
 // --- standing still ------------------------------------------------------------------------------
 
+static void look(struct job *j)
+{
+    if (j->look) j->look(j);
+}
+
 // A shell that answers holds the lock, shared with other shells; the kernel drops it when the shell
-// dies. A signal interrupts the wait: the caller goes on and finds out at its next look.
+// dies.
+static bool answers(const struct job *j)
+{
+    const int status = flock(j->answering, LOCK_EX | LOCK_NB), why = errno;
+    if (status == 0) flock(j->answering, LOCK_UN);
+    return status < 0 && why == EWOULDBLOCK;
+}
+
 void job_breathe(struct job *j)
 {
-    if (j->answering < 0 || atomic_load(&j->hurry)) return;
-    if (flock(j->answering, LOCK_EX) == 0) flock(j->answering, LOCK_UN);
+    const struct timespec moment = { .tv_nsec = 10000000 };
+    look(j);
+    while (j->answering >= 0 && !atomic_load(&j->hurry) && answers(j)) {
+        nanosleep(&moment, NULL); // a signal ends it early
+        look(j);
+    }
 }
 
 static bool breathe_wants(void *self, enum site site, int layer)

@@ -57,12 +57,15 @@ struct job {
     struct sinks *sinks;
     bool resumed;      // it ran before: go on from the last checkpoint, if there is one
     const char *state; // a folder of its own beside the database, for what belongs nowhere else
-    // Set when the job is to end at once (cancelled, or asked twice): for graph.cancel, which stops
-    // the pass at the next layer. job_stopped says why.
+    // Set when the job is to end at once (cancelled): for graph.cancel, which stops the pass at the
+    // next layer. job_stopped says why.
     atomic_bool cancel;
     atomic_bool hurry; // asked to stop: no standing still any more
     // Of the runner: is there a reason to stop? NULL: never.
     enum job_stop (*ask)(struct job *j);
+    // Of the runner, within a step, from any thread: sets `cancel` and `hurry` as was asked for.
+    // NULL: nothing to look at.
+    void (*look)(struct job *j);
     void *runner;
     int answering; // file that shells lock while they answer (job_breathe); -1 = none
 };
@@ -106,8 +109,9 @@ const struct job_kind *job_kind_find(const char *name);
 // a second.
 enum job_stop job_stopped(struct job *j);
 
-// Stands still while a shell with job.pause_while_answering answers; returns at once otherwise (two
-// system calls) and when a signal asks to stop. job_hooks calls it before every layer.
+// Looks whether to end at once, a few times a second. Stands still while a shell with
+// job.pause_while_answering answers; returns at once otherwise (two system calls) and when it is
+// asked to stop. job_hooks calls it before every layer.
 void job_breathe(struct job *j);
 void job_hooks(struct job *j, struct hooks *hooks);
 

@@ -48,6 +48,19 @@ static int check_placeholder(const struct model *m, struct err *err)
                    m->placeholder, (long long)m->decoder.config.vocab);
 }
 
+// That of all matrices, or f32.
+static enum dtype common_dtype(const struct weights *w)
+{
+    int dtype = -1;
+    for (size_t i = 0; i < w->count; i++) {
+        if (w->list[i].rank < 2) continue;
+        const int one = (int)w->list[i].tensor->dtype;
+        if (dtype >= 0 && one != dtype) return DTYPE_F32;
+        dtype = one;
+    }
+    return dtype < 0 ? DTYPE_F32 : (enum dtype)dtype;
+}
+
 int model_bind(struct model *m, struct err *err)
 {
     if (!(m->family = family_find(m->checkpoint->config, err)) ||
@@ -56,6 +69,7 @@ int model_bind(struct model *m, struct err *err)
         return -1;
     for (size_t i = 0; i < m->weights.count; i++)
         m->weights.list[i].part = m->family->part(m->weights.list[i].name);
+    m->dtype = common_dtype(&m->weights);
     return 0;
 }
 
@@ -121,6 +135,20 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
         .generation_prompt = generation_prompt,
     };
     return 0;
+}
+
+const char *model_arithmetic(const struct model *m, const struct backend *b,
+                             const struct settings *s)
+{
+    return graph_arithmetic(graph_matmul(b, s, m->dtype));
+}
+
+const char *model_meaning(const struct model *m, const struct backend *b, const struct settings *s,
+                          const char *key)
+{
+    if (!strcmp(key, "compute.matmul")) return model_arithmetic(m, b, s);
+    if (!strcmp(key, "kv.dtype")) return kv_dtype(b, s) == DTYPE_BF16 ? "bf16" : "f32";
+    return settings_text(s, key);
 }
 
 void model_count(const struct model *m, struct model_part parts[MODEL_PARTS])

@@ -25,6 +25,7 @@ struct model {
     struct vision vision; // config.layers 0: text only
     struct projector projector;
     struct picture_config picture;
+    enum dtype dtype;    // of all matrices in the file; f32 where they differ
     int32_t placeholder; // id at visual places, -1 for text-only models
     struct ids eos;      // ids that end an answer
 };
@@ -45,6 +46,15 @@ void model_weights_changed(struct model *m);
 // How prompts are written for this model under these settings (chat.template, chat.date).
 int model_prompt(const struct model *m, const struct settings *s, bool generation_prompt,
                  struct prompt_options *options, struct err *err);
+
+// What a setting means for this model on that device: `auto` spelled out where these decide
+// (compute.matmul, kv.dtype), else the value as typed. What is kept of an answer, a measurement or
+// a run names this, and such are compared by it.
+const char *model_meaning(const struct model *m, const struct backend *b, const struct settings *s,
+                          const char *key);
+// How its products are computed under these settings: "f32", "bf16".
+const char *model_arithmetic(const struct model *m, const struct backend *b,
+                             const struct settings *s);
 
 // Parameters by part, as the file holds them (SigLIP's unused pooling head included); a tied head
 // counts once, as the embedding.

@@ -71,11 +71,8 @@ static char *date_value(const struct provenance_env *env)
 // What the value comes to here; belongs to the caller.
 static char *effective(const struct provenance_env *env, const struct setting *row)
 {
-    const char *text = settings_text(env->settings, row->key);
-    if (!strcmp(row->key, "compute.matmul"))
-        return xstrdup(graph_matmul(env->backend, env->settings) == MATMUL_BF16 ? "bf16" : "f32");
-    if (!strcmp(row->key, "kv.dtype"))
-        return xstrdup(kv_dtype(env->backend, env->settings) == DTYPE_BF16 ? "bf16" : "f32");
+    const char *text = env->model ? model_meaning(env->model, env->backend, env->settings, row->key)
+                                  : settings_text(env->settings, row->key);
     if (!strcmp(row->key, "chat.date")) return date_value(env);
     return row->type == SETTING_PATH ? file_value(row, text) : xstrdup(text);
 }

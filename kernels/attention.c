@@ -131,7 +131,7 @@ VEC_INLINE void pack_block(const struct call *c, const struct task *t, struct ro
             float *to = room->values + (e / TILE_COLS * BLOCK + i) * TILE_COLS + e % TILE_COLS;
             vf x = vf_load_part_n_as(v, i * step + e, some, dtype);
             vf_store(to, x);
-            strange += x - x; // NaN of an infinity or NaN
+            strange += x * vf_set(0); // NaN of an infinity or NaN
         }
     room->finite = vf_sum(strange) == 0;
     for (int64_t e = 0; e < c->padded; e += TILE_COLS)

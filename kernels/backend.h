@@ -57,6 +57,8 @@ struct backend {
     // Number of compute threads from now on (CPU); 0 = one per core.
     void (*set_threads)(int count);
     int (*threads)(void);
+    // Is what MATMUL_BF16 may round rounded? NULL: it is not (a GPU always rounds).
+    bool (*multiplies_bf16)(void);
     // One line on what computes: "cpu, avx512 + bf16, 2 threads". The text stays valid.
     const char *(*describe)(void);
     // Bytes of working memory that the ops have taken on this thread, beside what they are given.
@@ -88,6 +90,11 @@ struct backend {
 static inline int backend_enter(const struct backend *b, int part)
 {
     return b->enter ? b->enter(part) : 0;
+}
+
+static inline bool backend_multiplies_bf16(const struct backend *b)
+{
+    return b->apart || (b->multiplies_bf16 && b->multiplies_bf16());
 }
 
 // The CPU device, its instruction set chosen at the first call from what the processor has.

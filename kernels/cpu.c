@@ -145,6 +145,7 @@ CPU_DEVICE(avx2) = {
 CPU_DEVICE(avx512) = {
     CPU_COMMON,
     .describe = describe_avx512,
+    .multiplies_bf16 = cpu_has_bf16,
 #define OP(name, arguments) .name = name##_avx512,
 #include "kernels/ops.h"
 #undef OP

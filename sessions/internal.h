@@ -46,6 +46,7 @@ struct store {
     char *next_name; // for the next session, or NULL
     // As last told, for the beginning of a session.
     char *folder, *fingerprint, *system;
+    char *arithmetic; // what compute.matmul auto means for this model here, as in EVENT_MODEL
     struct store_setting *settings;
     size_t setting_count;
     struct entry *pending; // in the order told
@@ -128,6 +129,7 @@ struct saved_entry {
     struct event_answer answer;
     char *stop;
     char *key, *value; // setting, or folder and fingerprint
+    char *arithmetic;  // model: what compute.matmul auto meant for it
     int64_t tokens;    // setting: in the middle of an answer that had so many; 0: not so
 };
 
@@ -150,6 +152,8 @@ struct saved {
 // All that still stands of a session, in order. The database may be damaged: everything is checked.
 int saved_read(struct store *s, const char *name, struct saved *saved, struct err *err);
 void saved_release(struct saved *saved);
+// What was really computed in under a value of compute.matmul, where `auto` meant `arithmetic`.
+const char *saved_arithmetic(const char *matmul, const char *arithmetic);
 // The file's bytes: from the database, else from the file when it is still the same.
 int saved_bytes(struct store *s, const struct saved_picture *p, char **bytes, size_t *size,
                 struct err *err);

@@ -17,8 +17,14 @@ int job_lock(const struct store *s, int64_t id, struct err *err);
 bool job_alive(const struct store *s, int64_t id, pid_t *pid);
 // A process of this program that runs the job, detached from this one.
 int job_spawn(const struct store *s, const struct job_row *row, struct err *err);
+// What a process that ended in the middle of something said last, on one line; "": nothing.
+char *job_last_words(const struct store *s, int64_t id);
+// An empty file for those of this process, which fatal() writes.
+int job_last_words_open(const struct store *s, int64_t id);
 // The file that shells lock while they answer; -1 when it cannot be had.
 int answering_open(const struct store *s);
+// The file in which each shell locks a byte as long as it lives (drafts.h); -1: it cannot be had.
+int shells_open(const struct store *s);
 
 // --- jobs.c --------------------------------------------------------------------------------------
 

@@ -63,14 +63,24 @@ void job_folder_remove(const struct store *s, int64_t id)
     free(path);
 }
 
-int answering_open(const struct store *s)
+static int open_beside(const struct store *s, const char *name)
 {
-    char *folder = jobs_folder(s), *path = xasprintf("%s/answering", folder);
+    char *folder = jobs_folder(s), *path = xasprintf("%s/%s", folder, name);
     folder_make(folder, NULL);
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     free(path);
     free(folder);
     return fd;
+}
+
+int answering_open(const struct store *s)
+{
+    return open_beside(s, "answering");
+}
+
+int shells_open(const struct store *s)
+{
+    return open_beside(s, "shells");
 }
 
 // A job holds the lock for an instant before each layer. One that was stopped just then must not
@@ -122,6 +132,29 @@ bool job_alive(const struct store *s, int64_t id, pid_t *pid)
     return held;
 }
 
+// --- last words ----------------------------------------------------------------------------------
+
+char *job_last_words(const struct store *s, int64_t id)
+{
+    char *path = job_path(s, id, "last-words"), text[1024];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t size = fd < 0 ? 0 : read(fd, text, sizeof text);
+    char *words = xstrndup(text, size > 0 ? (size_t)size : 0);
+    for (char *p = words; *p; p++)
+        if (*p == '\n') *p = ' ';
+    if (fd >= 0) close(fd);
+    free(path);
+    return words;
+}
+
+int job_last_words_open(const struct store *s, int64_t id)
+{
+    char *path = job_path(s, id, "last-words");
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    free(path);
+    return fd;
+}
+
 // --- starting ------------------------------------------------------------------------------------
 
 struct launch {
@@ -168,6 +201,13 @@ static void close_others(int keep)
         if (fd != keep) close(fd);
 }
 
+_Noreturn static void give_up(int tell)
+{
+    const int why = errno;
+    if (write(tell, &why, sizeof why) < 0) _exit(126);
+    _exit(127);
+}
+
 // In the child's child, where only system calls are safe: becomes the job, or tells through `tell`
 // why not. The program is this one even where its file was replaced or removed meanwhile.
 _Noreturn static void become(const struct launch *l, int tell)
@@ -186,13 +226,12 @@ _Noreturn static void become(const struct launch *l, int tell)
         stand_back(l);
         execve("/proc/self/exe", argv, l->environment);
     }
-    const int why = errno;
-    if (write(tell, &why, sizeof why) < 0) _exit(126);
-    _exit(127);
+    give_up(tell);
 }
 
 // Two forks: the job belongs to nobody who would have to wait for it. The pipe closes by itself
-// when the program is replaced; what comes through it is why it was not.
+// when the program is replaced; what comes through it is why it was not. How the child ends cannot
+// be asked where SIGCHLD is ignored.
 static int launch(const struct launch *l, struct err *err)
 {
     int tell[2], why = 0;
@@ -201,20 +240,18 @@ static int launch(const struct launch *l, struct err *err)
     if (child == 0) {
         setsid();
         const pid_t job = fork();
+        if (job < 0) give_up(tell[1]);
         if (job == 0) become(l, tell[1]);
-        _exit(job < 0 ? 1 : 0);
+        _exit(0);
     }
+    if (child < 0) why = errno;
     close(tell[1]);
-    int status = child < 0 ? -1 : 0;
     if (child > 0) {
-        int exit_status;
-        while (waitpid(child, &exit_status, 0) < 0 && errno == EINTR) continue;
-        if (read(tell[0], &why, sizeof why) > 0 || exit_status != 0) status = -1;
+        while (waitpid(child, NULL, 0) < 0 && errno == EINTR) continue;
+        while (read(tell[0], &why, sizeof why) < 0 && errno == EINTR) continue;
     }
     close(tell[0]);
-    if (status < 0)
-        err_set(err, "cannot start a process for the job: %s", strerror(why ? why : EAGAIN));
-    return status;
+    return why ? err_set(err, "cannot start a process for the job: %s", strerror(why)) : 0;
 }
 
 int job_spawn(const struct store *s, const struct job_row *row, struct err *err)

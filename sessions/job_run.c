@@ -21,11 +21,13 @@ struct runner {
     struct job_row row;
     struct sinks sinks; // the process's and the one of the database
     struct job_sink *keep;
-    double looked;
-    enum job_stop stop; // once said, it stays
-    struct err lost;    // why the database cannot be written any more
-    bool ran;           // run() was called
-    int lock;
+    atomic_flag looking;   // a thread looks at the row
+    double looked;         // when
+    enum job_stop request; // as the row said then
+    enum job_stop stop;    // once said, it stays
+    struct err lost;       // why the database cannot be written any more
+    bool ran;              // run() was called
+    int lock, words;       // files: that it runs, what it says if it ends in the middle
     char *state;
 };
 
@@ -36,39 +38,39 @@ void job_control_pause(struct job_control *control)
     if (job) atomic_store(&job->hurry, true);
 }
 
-void job_control_cancel(struct job_control *control)
+// What the row asks for, read a few times a second.
+static enum job_stop read_request(struct runner *r)
 {
-    struct job *job = atomic_load(&control->job);
-    if (!job) return;
-    atomic_store(&job->hurry, true);
-    atomic_store(&job->cancel, true);
+    if (clock_seconds() - r->looked < look_s) return r->request;
+    job_read_request(r->store, r->job.id, &r->request, NULL); // else at the next look
+    r->looked = clock_seconds();
+    return r->request;
+}
+
+// Threads of a pass beside one another: one of them reads, as the main thread waits for all.
+static void look(struct job *j)
+{
+    struct runner *r = j->runner;
+    if (atomic_flag_test_and_set(&r->looking)) return;
+    const enum job_stop request = read_request(r);
+    if (request != JOB_GO) atomic_store(&j->hurry, true);
+    if (request == JOB_CANCEL) atomic_store(&j->cancel, true);
+    atomic_flag_clear(&r->looking);
 }
 
 static enum job_stop ask(struct job *j)
 {
     struct runner *r = j->runner;
-    enum job_stop request = JOB_GO;
     if (r->stop) return r->stop;
     if (atomic_load(&j->cancel)) return r->stop = JOB_CANCEL;
     if (atomic_load(&r->setup->control->pause)) return r->stop = JOB_PAUSE;
-    if (clock_seconds() - r->looked < look_s) return JOB_GO;
     const double patience = r->setup->patience_s > 0 ? r->setup->patience_s : PATIENCE_S;
     struct err why;
     if (job_sink_failing(r->keep, &why) > patience) {
         r->lost = why;
         return r->stop = JOB_PAUSE;
     }
-    job_read_request(r->store, j->id, &request, NULL); // else at the next look
-    r->looked = clock_seconds();
-    return r->stop = request;
-}
-
-// Asked for before there was anybody to get the signal.
-static void cancel_by_request(struct runner *r)
-{
-    enum job_stop request;
-    if (job_read_request(r->store, r->job.id, &request, NULL) == 0 && request == JOB_CANCEL)
-        atomic_store(&r->job.cancel, true);
+    return r->stop = read_request(r);
 }
 
 static bool loading(void *self, uint64_t done, uint64_t total)
@@ -139,6 +141,16 @@ static int take_lock(struct runner *r, int64_t id, struct err *err)
     }
 }
 
+// Why the process before was interrupted, if it said so, becomes a line of the log.
+static void note_last_words(struct runner *r)
+{
+    char *words = job_last_words(r->store, r->row.id);
+    if (*words) job_log(&r->job, "interrupted: %s", words);
+    free(words);
+    r->words = job_last_words_open(r->store, r->row.id);
+    fatal_set_file(r->words);
+}
+
 static int begin(struct runner *r, int64_t id, struct err *err)
 {
     if (job_read_own(r->store, id, &r->row, err) < 0) return -1;
@@ -164,11 +176,12 @@ static int begin(struct runner *r, int64_t id, struct err *err)
         .resumed = r->row.runs > 0,
         .state = r->state,
         .ask = ask,
+        .look = look,
         .runner = r,
         .answering = answering_open(r->store),
     };
     atomic_store(&r->setup->control->job, &r->job);
-    cancel_by_request(r);
+    note_last_words(r);
     return 0;
 }
 
@@ -203,7 +216,9 @@ static enum job_state end(struct runner *r, int status, struct err *err)
 int job_run(struct store *s, int64_t id, const struct job_setup *setup, enum job_state *state,
             struct err *err)
 {
-    struct runner r = { .store = s, .setup = setup, .lock = -1 };
+    struct runner r = {
+        .store = s, .setup = setup, .looking = ATOMIC_FLAG_INIT, .lock = -1, .words = -1
+    };
     *state = STATE_FAILED;
     if (begin(&r, id, err) == 0) {
         int status = prepare(&r, err);
@@ -215,6 +230,8 @@ int job_run(struct store *s, int64_t id, const struct job_setup *setup, enum job
         atomic_store(&setup->control->job, NULL);
         if (r.job.answering >= 0) close(r.job.answering);
     }
+    fatal_set_file(-1);
+    if (r.words >= 0) close(r.words);
     model_free(r.job.model);
     job_sink_free(r.keep);
     job_row_release(&r.row);

@@ -11,15 +11,13 @@
 
 #include "sessions/jobs.h"
 
-// What a signal handler may touch. Handlers are installed without SA_RESTART: a job that stands
-// still must wake up.
+// What a signal handler may touch. Shells send no signals: they write their request into the row.
 struct job_control {
     atomic_bool pause;
-    struct job *_Atomic job; // while it runs: job_control_cancel
+    struct job *_Atomic job; // while it runs
 };
 
 void job_control_pause(struct job_control *control);
-void job_control_cancel(struct job_control *control);
 
 struct job_setup {
     const struct job_kind *(*find)(const char *name); // job_kind_find

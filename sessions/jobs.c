@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -164,6 +163,11 @@ static void row_read(sqlite3_stmt *q, struct job_row *row)
     free(request);
 }
 
+int store_version_seen(struct store *s, int64_t *version, struct err *err)
+{
+    return store_number(s, err, 0, version, "PRAGMA data_version", "");
+}
+
 void job_row_release(struct job_row *row)
 {
     for (int i = 0; i < row->argc; i++) free(row->argv[i]);
@@ -213,8 +217,11 @@ static int read_once(struct store *s, int64_t id, struct job_row *row, struct er
     int64_t asked = 0;
     if (read_plain(s, id, row, &asked, err) < 0) return -1;
     if (!job_state_ended(row->state) && !job_alive(s, id, &row->pid) &&
-        (row->state == STATE_RUNNING || time(NULL) - asked > BEGIN_S))
+        (row->state == STATE_RUNNING || time(NULL) - asked > BEGIN_S)) {
         row->state = STATE_INTERRUPTED;
+        free(row->message);
+        row->message = job_last_words(s, id);
+    }
     return 0;
 }
 
@@ -351,12 +358,6 @@ int store_job_start(struct store *s, int64_t id, struct err *err)
     return status;
 }
 
-// The signal only saves the job's process the wait for its next look.
-static void hurry(const struct job_row *row, enum job_stop what)
-{
-    if (row->pid > 0) kill(row->pid, what == JOB_CANCEL ? SIGUSR1 : SIGTERM);
-}
-
 int store_job_ask(struct store *s, int64_t id, enum job_stop what, struct err *err)
 {
     struct job_row row;
@@ -365,7 +366,6 @@ int store_job_ask(struct store *s, int64_t id, enum job_stop what, struct err *e
     if (store_job_read(s, id, &row, err) < 0) return -1;
     if (!job_state_ended(row.state)) {
         status = store_run(s, err, "UPDATE jobs SET request = ? WHERE id = ?", "ti", name, id);
-        if (status == 0) hurry(&row, what);
     } else if (what == JOB_CANCEL && row.state != STATE_DONE && row.state != STATE_CANCELLED) {
         status = job_mark_ended(s, id, STATE_CANCELLED, "", err);
     } else {

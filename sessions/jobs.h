@@ -56,7 +56,7 @@ struct job_row {
     char *device;
     enum job_state state;
     enum job_stop request;           // not obeyed yet
-    char *message;                   // why it failed, or ""
+    char *message;                   // why it failed or was interrupted, where that is known; or ""
     pid_t pid;                       // of its process; 0: none, or not of this machine
     int64_t runs;                    // processes that began with it
     double step, steps, loss, eta_s; // NaN: unknown
@@ -67,6 +67,8 @@ int store_job_add(struct store *s, const struct job_order *order, int64_t *id, s
 int store_job_read(struct store *s, int64_t id, struct job_row *row, struct err *err);
 // The latest first.
 int store_jobs_read(struct store *s, struct job_row **rows, size_t *count, struct err *err);
+// A number that changes when another connection has written to the database.
+int store_version_seen(struct store *s, int64_t *version, struct err *err);
 void job_row_release(struct job_row *row);
 void job_rows_free(struct job_row *rows, size_t count);
 int store_job_last(struct store *s, int64_t *id, struct err *err); // 0: there is none

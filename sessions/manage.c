@@ -114,8 +114,8 @@ static const char *const copy_rows[] = {
     "WHERE o.session = ?2 AND o.place <= ?3",
     "INSERT INTO settings_changes(session, place, key, value, tokens) "
     "SELECT ?1, place, key, value, tokens FROM settings_changes WHERE session = ?2 AND place <= ?3",
-    "INSERT INTO model_changes(session, place, model) "
-    "SELECT ?1, place, model FROM model_changes WHERE session = ?2 AND place <= ?3",
+    "INSERT INTO model_changes(session, place, model, arithmetic) "
+    "SELECT ?1, place, model, arithmetic FROM model_changes WHERE session = ?2 AND place <= ?3",
 };
 
 int session_copy(struct store *s, int64_t from, int64_t upto, const char *name, int64_t *id,

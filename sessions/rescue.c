@@ -78,7 +78,7 @@ static char *script_path(const char *folder, const char *name)
 {
     struct buf b = { 0 };
     buf_printf(&b, "%s/", folder);
-    for (size_t i = 0; name[i] && i < 80; i++) {
+    for (size_t i = 0; i < 80 && name[i]; i++) {
         const char c = name[i];
         buf_putc(&b, (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                              c == '-'

@@ -83,6 +83,25 @@ static void restore_settings(struct engine *e, const struct saved *saved)
                          saved->list[i].key, saved->list[i].value);
 }
 
+// What the session was computed in, `auto` as it was meant there, holds here too.
+static void restore_arithmetic(struct engine *e, const struct saved *saved)
+{
+    const struct saved_entry *model = last_model(saved);
+    const char *matmul = saved_value(saved, "compute.matmul");
+    if (!model || !engine_model(e)) return;
+    const char *was = saved_arithmetic(matmul ? matmul : "auto", model->arithmetic);
+    if (!strcmp(was, engine_arithmetic(e))) return;
+    if (strcmp(was, settings_text(engine_settings(e), "compute.matmul")) != 0 &&
+        engine_set(e, "compute.matmul", was, NULL) == 0 && !strcmp(was, engine_arithmetic(e)))
+        sinks_notice(engine_sinks(e), "compute.matmul = %s: session '%s' was computed so", was,
+                     saved->name);
+    if (strcmp(was, engine_arithmetic(e)) != 0)
+        sinks_notice(engine_sinks(e),
+                     "session '%s' was computed in %s, which this device does not multiply: "
+                     "answers may differ",
+                     saved->name, was);
+}
+
 // --- messages ------------------------------------------------------------------------------------
 
 // Ids of another model than the last one mean nothing to it: such answers are their text, raw ids
@@ -167,7 +186,8 @@ static void note_differences(struct store *s, struct engine *e, const struct sav
 {
     const struct saved_entry *model = last_model(saved);
     if (engine_model(e) && s->folder &&
-        (!model || strcmp(s->folder, model->key) || strcmp(s->fingerprint, model->value)))
+        (!model || strcmp(s->folder, model->key) || strcmp(s->fingerprint, model->value) ||
+         strcmp(s->arithmetic, model->arithmetic)))
         store_note_model(s);
     for (int i = 0; i < settings_count(); i++) {
         const struct setting *row = settings_row(i);
@@ -182,6 +202,7 @@ static int resume(struct store *s, struct engine *e, const struct saved *saved,
 {
     if (restore_model(s, e, saved, err) < 0) return -1;
     restore_settings(e, saved);
+    restore_arithmetic(e, saved);
     engine_clear(e);
     restore_messages(s, e, saved, pictures);
     return 0;

@@ -26,6 +26,7 @@ void saved_release(struct saved *saved)
         free(e->stop);
         free(e->key);
         free(e->value);
+        free(e->arithmetic);
     }
     for (size_t i = 0; i < saved->picture_count; i++) {
         free(saved->pictures[i].path);
@@ -35,6 +36,12 @@ void saved_release(struct saved *saved)
     free(saved->pictures);
     free(saved->name);
     *saved = (struct saved){ 0 };
+}
+
+const char *saved_arithmetic(const char *matmul, const char *arithmetic)
+{
+    if (!strcmp(arithmetic, "f32 only")) return "f32";
+    return strcmp(matmul, "auto") ? matmul : arithmetic;
 }
 
 static int read_ids(struct store *s, const struct saved *saved, sqlite3_stmt *q, int column,
@@ -159,6 +166,7 @@ static int read_entry(struct store *s, struct saved *saved, sqlite3_stmt *q, str
     e->key = column_text(q, 6);
     e->value = column_text(q, 7);
     e->tokens = sqlite3_column_int64(q, 9);
+    e->arithmetic = column_text(q, 10);
     if (e->tokens < 0) return damaged(s, saved, "a setting at a negative token", err);
     return 0;
 }
@@ -170,13 +178,14 @@ static int read_entries(struct store *s, struct saved *saved, struct err *err)
     // next.
     sqlite3_stmt *q = store_query(
         s, err,
-        "SELECT 0, id, role, generated, ids, said, NULL, NULL, place, 0 FROM messages "
+        "SELECT 0, id, role, generated, ids, said, NULL, NULL, place, 0, NULL FROM messages "
         " WHERE session = ?1 AND undone IS NULL "
         "UNION ALL SELECT 1, NULL, NULL, NULL, NULL, NULL, key, value, place, "
         " CASE WHEN (SELECT undone FROM messages m WHERE m.session = c.session AND "
-        "  m.place > c.place ORDER BY m.place LIMIT 1) IS NULL THEN tokens ELSE 0 END "
+        "  m.place > c.place ORDER BY m.place LIMIT 1) IS NULL THEN tokens ELSE 0 END, NULL "
         " FROM settings_changes c WHERE session = ?1 "
-        "UNION ALL SELECT 2, NULL, NULL, NULL, NULL, NULL, folder, fingerprint, place, 0 "
+        "UNION ALL SELECT 2, NULL, NULL, NULL, NULL, NULL, folder, fingerprint, place, 0, "
+        " arithmetic "
         " FROM model_changes c JOIN models m ON m.id = c.model WHERE session = ?1 "
         "ORDER BY place",
         "i", saved->id);

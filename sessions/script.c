@@ -4,8 +4,9 @@
 //   question with its answer   /image ..., then the text as a line, or /ask "..."
 //   given messages             /messages FILE beside the script; an answer to them: /answer
 //
-// Three things are pinned so that the prompt and the draws are the same: sample.seed, chat.date
-// (the day of each answer where it was "today"), and the length of an answer that was cancelled.
+// Four things are pinned so that the prompt, the numbers and the draws are the same: sample.seed,
+// chat.date (the day of each answer where it was "today"), the length of an answer that was
+// cancelled, and compute.matmul (what `auto` meant there and then).
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -21,7 +22,10 @@ struct script {
     const char *date; // chat.date as the session has it
     char *written;    // chat.date as the script has it
     const char *max_tokens;
-    bool after_user; // the last message was the user's and not answered
+    const char *matmul;     // compute.matmul as the session has it
+    const char *arithmetic; // what `auto` meant for the model
+    const char *computed;   // compute.matmul as the script has it, or NULL
+    bool after_user;        // the last message was the user's and not answered
 };
 
 // --- text as the command line reads it -----------------------------------------------------------
@@ -145,6 +149,14 @@ static void pin_date(struct script *r, int64_t began)
     r->written = date;
 }
 
+static void pin_arithmetic(struct script *r)
+{
+    const char *now = saved_arithmetic(r->matmul, r->arithmetic);
+    if (r->computed && !strcmp(r->computed, now)) return;
+    command(r, "/set", "compute.matmul", now);
+    r->computed = now;
+}
+
 static bool is_answer(const struct saved_entry *e)
 {
     return e->kind == SAVED_MESSAGE && e->message.role == ROLE_ASSISTANT && e->message.generated;
@@ -223,7 +235,10 @@ static void write_later(struct script *r, size_t *i)
     buf_printf(r->out, "/later %lld", (long long)tokens);
     for (;; ++*i) {
         const struct saved_entry *e = &saved->list[*i];
-        char *word = xasprintf("%s=%s", e->key, e->value);
+        const bool matmul = !strcmp(e->key, "compute.matmul");
+        if (matmul) r->matmul = e->value;
+        if (matmul) r->computed = saved_arithmetic(e->value, r->arithmetic);
+        char *word = xasprintf("%s=%s", e->key, matmul ? r->computed : e->value);
         buf_putc(r->out, ' ');
         argument(r->out, word);
         free(word);
@@ -239,6 +254,13 @@ static int write_change(struct script *r, const struct saved_entry *e, struct er
     if (e->kind == SAVED_MODEL) {
         comment(r, "weights ", e->value);
         command(r, "/load", e->key, NULL);
+        r->arithmetic = e->arithmetic;
+        pin_arithmetic(r);
+        return 0;
+    }
+    if (!strcmp(e->key, "compute.matmul")) {
+        r->matmul = e->value;
+        pin_arithmetic(r);
         return 0;
     }
     if (!strcmp(e->key, "sample.max_tokens")) r->max_tokens = e->value;
@@ -322,9 +344,12 @@ static void write_head(struct script *r)
 int script_write(struct exporting *x, struct err *err)
 {
     const struct setting *longest = settings_find("sample.max_tokens");
-    struct script r = {
-        .x = x, .out = &x->text, .date = "today", .max_tokens = longest ? longest->def : "512"
-    };
+    struct script r = { .x = x,
+                        .out = &x->text,
+                        .date = "today",
+                        .max_tokens = longest ? longest->def : "512",
+                        .matmul = "auto",
+                        .arithmetic = "f32" };
     int status = 0;
     write_head(&r);
     for (size_t i = 0; i < x->saved->count && status == 0; i++) {

@@ -95,6 +95,15 @@ static const char *const schema_steps[] = {
     "ALTER TABLE settings_changes ADD COLUMN tokens INTEGER NOT NULL DEFAULT 0;",
     // What was typed and not sent; session 0: before one had begun.
     "CREATE TABLE drafts(session INTEGER PRIMARY KEY, text TEXT NOT NULL);",
+    // A draft belongs to the shell that it was typed in; owner 0: one of before.
+    "CREATE TABLE drafts_of_shells("
+    "  id INTEGER PRIMARY KEY AUTOINCREMENT, owner INTEGER NOT NULL, session INTEGER NOT NULL,"
+    "  text TEXT NOT NULL);"
+    "INSERT INTO drafts_of_shells(owner, session, text) SELECT 0, session, text FROM drafts;"
+    "DROP TABLE drafts;"
+    "ALTER TABLE drafts_of_shells RENAME TO drafts;",
+    // What compute.matmul auto means for the model on the device. Before, it was f32 on the CPU.
+    "ALTER TABLE model_changes ADD COLUMN arithmetic TEXT NOT NULL DEFAULT 'f32';",
 };
 
 enum { SCHEMA_STEPS = sizeof schema_steps / sizeof schema_steps[0] };
@@ -470,6 +479,7 @@ void store_close(struct store *s)
     free(s->next_name);
     free(s->folder);
     free(s->fingerprint);
+    free(s->arithmetic);
     free(s->system);
     for (size_t i = 0; i < s->setting_count; i++) {
         free(s->settings[i].key);

@@ -35,7 +35,8 @@ struct entry {
     // BEGIN: name (or NULL) and first words; MODEL: folder, fingerprint; SETTING: key, value;
     // RESULT: name, JSON
     char *key, *value;
-    int64_t count; // UNDO; SETTING: tokens of the answer in whose middle it was
+    char *arithmetic; // MODEL
+    int64_t count;    // UNDO; SETTING: tokens of the answer in whose middle it was
     enum role role;
     bool generated;
     struct entry_part *parts;
@@ -57,6 +58,7 @@ static void entry_release(struct entry *e)
     free(e->parts);
     free(e->key);
     free(e->value);
+    free(e->arithmetic);
     free(e->stop);
     ids_release(&e->ids);
 }
@@ -94,7 +96,7 @@ static int take_place(struct store *s, struct position *at, int64_t time, int64_
 }
 
 static int write_model(struct store *s, struct position *at, int64_t time, const char *folder,
-                       const char *fingerprint, struct err *err)
+                       const char *fingerprint, const char *arithmetic, struct err *err)
 {
     int64_t place;
     if (take_place(s, at, time, &place, err) < 0) return -1;
@@ -102,9 +104,9 @@ static int write_model(struct store *s, struct position *at, int64_t time, const
                   folder, fingerprint) < 0)
         return -1;
     return store_run(s, err,
-                     "INSERT INTO model_changes(session, place, model) "
-                     "SELECT ?, ?, id FROM models WHERE folder = ? AND fingerprint = ?",
-                     "iitt", at->session, place, folder, fingerprint);
+                     "INSERT INTO model_changes(session, place, model, arithmetic) "
+                     "SELECT ?, ?, id, ? FROM models WHERE folder = ? AND fingerprint = ?",
+                     "iittt", at->session, place, arithmetic, folder, fingerprint);
 }
 
 static int write_setting(struct store *s, struct position *at, int64_t time, const char *key,
@@ -201,7 +203,7 @@ static int write_entry(struct store *s, struct position *at, const struct entry 
     switch (e->kind) {
     case ENTRY_BEGIN: return write_begin(s, at, e->time, e->key, e->value, err);
     case ENTRY_END: position_set(at, 0, 0, NULL); return 0;
-    case ENTRY_MODEL: return write_model(s, at, e->time, e->key, e->value, err);
+    case ENTRY_MODEL: return write_model(s, at, e->time, e->key, e->value, e->arithmetic, err);
     case ENTRY_SETTING: return write_setting(s, at, e->time, e->key, e->value, e->count, err);
     case ENTRY_MESSAGE: return write_message(s, at, e, err);
     case ENTRY_UNDO: return write_undo(s, at, e, err);
@@ -240,7 +242,8 @@ static int begin_again(struct store *s, struct position *at, struct err *err)
     char *name = xstrdup(at->name);
     int64_t now = time(NULL);
     int status = write_begin(s, at, now, name, "", err);
-    if (status == 0 && s->folder) status = write_model(s, at, now, s->folder, s->fingerprint, err);
+    if (status == 0 && s->folder)
+        status = write_model(s, at, now, s->folder, s->fingerprint, s->arithmetic, err);
     for (size_t i = 0; i < s->setting_count && status == 0; i++)
         status = write_setting(s, at, now, s->settings[i].key, s->settings[i].value, 0, err);
     if (status == 0 && s->system && *s->system) {
@@ -373,6 +376,13 @@ static const char *first_text(const struct message *m)
     return "";
 }
 
+static void add_model(struct store *s)
+{
+    if (!s->folder) return;
+    add_pair(s, ENTRY_MODEL, s->folder, s->fingerprint);
+    s->pending[s->pending_count - 1].arithmetic = xstrdup(s->arithmetic);
+}
+
 // The beginning of a session: its name, and the state that the first message finds.
 static void begin(struct store *s, const char *words)
 {
@@ -380,7 +390,7 @@ static void begin(struct store *s, const char *words)
     add_pair(s, ENTRY_BEGIN, s->next_name, words);
     free(s->next_name);
     s->next_name = NULL;
-    if (s->folder) add_pair(s, ENTRY_MODEL, s->folder, s->fingerprint);
+    add_model(s);
     for (size_t i = 0; i < s->setting_count; i++)
         add_pair(s, ENTRY_SETTING, s->settings[i].key, s->settings[i].value);
     if (!s->system || !*s->system) return;
@@ -456,14 +466,18 @@ static bool track_setting(struct store *s, const char *key, char *value)
     return true;
 }
 
-static bool track_model(struct store *s, const char *folder, const char *fingerprint)
+static bool track_model(struct store *s, const struct event *e)
 {
-    char *path = absolute(folder);
-    bool same = s->folder && !strcmp(s->folder, path) && !strcmp(s->fingerprint, fingerprint);
+    char *path = absolute(e->text);
+    const char *fingerprint = e->value ? e->value : "", *arithmetic = e->key ? e->key : "f32";
+    bool same = s->folder && !strcmp(s->folder, path) && !strcmp(s->fingerprint, fingerprint) &&
+                !strcmp(s->arithmetic, arithmetic);
     free(s->folder);
     free(s->fingerprint);
+    free(s->arithmetic);
     s->folder = path;
     s->fingerprint = xstrdup(fingerprint);
+    s->arithmetic = xstrdup(arithmetic);
     return !same;
 }
 
@@ -481,7 +495,7 @@ void store_note_setting(struct store *s, const char *key, const char *value)
 
 void store_note_model(struct store *s)
 {
-    if (s->begun && s->folder) add_pair(s, ENTRY_MODEL, s->folder, s->fingerprint);
+    if (s->begun) add_model(s);
 }
 
 static void hear_clear(struct store *s)
@@ -513,8 +527,7 @@ static bool hear(struct store *s, const struct event *e)
             note_setting(s, e->key, tracked_setting(s, e->key), e->count);
         return true;
     case EVENT_MODEL:
-        if (e->text && track_model(s, e->text, e->value ? e->value : "") && !s->deaf)
-            store_note_model(s);
+        if (e->text && track_model(s, e) && !s->deaf) store_note_model(s);
         return true;
     case EVENT_MESSAGE:
         if (s->deaf || !e->message) return false;

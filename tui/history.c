@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include <readline/history.h>
-#include <readline/readline.h>
 
 #include "core/file_in.h"
 #include "core/mem.h"
+#include "tui/guard.h"
 #include "tui/places.h"
 
 enum { ENTRIES_MAX = 5000 };
@@ -48,31 +48,13 @@ static void unescape(char *line)
     *to = '\0';
 }
 
-// An entry that was edited and not taken holds what readline needs to undo that.
-static void free_entry(HIST_ENTRY *entry)
-{
-    UNDO_LIST *step = free_history_entry(entry);
-    while (step) {
-        UNDO_LIST *next = step->next;
-        if (step->what == UNDO_DELETE) free(step->text);
-        free(step);
-        step = next;
-    }
-}
-
-static void forget_all(void)
-{
-    while (history_length > 0) free_entry(remove_history(history_length - 1));
-    clear_history();
-}
-
 // Puts the entry at the end of readline's list; an equal one before is taken away.
 static void remember(const char *entry)
 {
     for (int i = history_length - 1; i >= 0; i--) {
         HIST_ENTRY *old = history_get(history_base + i);
         if (old && strcmp(old->line, entry) == 0) {
-            free_entry(remove_history(i));
+            free_history_entry(remove_history(i));
             break;
         }
     }
@@ -137,13 +119,15 @@ struct history *history_open(const char *path)
 void history_close(struct history *h)
 {
     if (!h) return;
-    forget_all();
+    guard_restore();
+    clear_history();
     free(h->path);
     free(h);
 }
 
 void history_keep(struct history *h, const char *entry)
 {
+    guard_restore();
     if (!*entry || *entry == ' ' || *entry == '\n') return;
     HIST_ENTRY *last = history_get(history_base + history_length - 1);
     bool same = last && strcmp(last->line, entry) == 0;

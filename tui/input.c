@@ -16,6 +16,7 @@
 
 #include "core/clock.h"
 #include "core/mem.h"
+#include "tui/guard.h"
 #include "tui/history.h"
 #include "tui/line_edit.h"
 #include "tui/places.h"
@@ -91,6 +92,7 @@ static int edit_line(int count, int key)
 
 static void on_line(char *line)
 {
+    rl_callback_sigcleanup(); // as in tui/prompt.c: a search does not outlive its line
     current->got = line != NULL;
     current->end = line == NULL;
     current->line = line;
@@ -131,7 +133,10 @@ static enum wait take_signals(struct input *in)
 {
     int signal;
     while ((signal = signals_next())) {
-        if (signal == SIGINT) return interrupt(in) ? WAIT_LEAVE : WAIT_AGAIN;
+        if (signal == SIGINT) {
+            signals_forget();
+            return interrupt(in) ? WAIT_LEAVE : WAIT_AGAIN;
+        }
         if (signal == SIGWINCH) rl_resize_terminal();
         if (signal == SIGTSTP) suspend();
         if (signals_terminated()) {
@@ -143,12 +148,23 @@ static enum wait take_signals(struct input *in)
     return WAIT_LINE;
 }
 
+// Ctrl-C that came while the last line ended means nothing any more.
+static void drop_signals(void)
+{
+    int signal;
+    while ((signal = signals_next()))
+        if (signal == SIGWINCH) rl_resize_terminal();
+    signals_forget();
+}
+
 // Reads one line of readline's: on WAIT_LINE it is in in->line.
 static enum wait read_line(struct input *in)
 {
     char *prompt = make_prompt(in);
     in->got = in->end = false;
     signals_busy(false);
+    drop_signals();
+    if (signals_terminated()) in->end = true;
     rl_callback_handler_install(prompt, on_line);
     free(prompt);
     while (!in->got && !in->end) {
@@ -157,7 +173,10 @@ static enum wait read_line(struct input *in)
         if (poll(wait, 2, -1) < 0 && errno != EINTR) in->end = true;
         enum wait what = take_signals(in);
         if (what != WAIT_LINE) return what;
-        if (wait[0].revents) rl_callback_read_char();
+        if (wait[0].revents) {
+            rl_callback_read_char();
+            guard_again();
+        }
     }
     if (in->end) {
         rl_callback_handler_remove();

@@ -1,8 +1,8 @@
 // tui/job.c -- `vlmsh job run ID`: what a job's process is; by hand it shows what it does.
 //
 // SIGINT, SIGTERM and SIGHUP pause the job: it writes a checkpoint and ends, /job N resume goes on.
-// A second one ends the process at once, as kill -9 would: the last checkpoint stays. SIGUSR1
-// cancels the job in the middle of a step (sessions/jobs.c sends it).
+// A second one ends the process at once, as kill -9 would: the last checkpoint stays. Shells send
+// none: they write what they ask for into the job's row (sessions/jobs.c), however often.
 #include "tui/job.h"
 
 #include <errno.h>
@@ -63,11 +63,6 @@ static void on_pause(int signal)
     errno = saved;
 }
 
-static void on_cancel(int signal)
-{
-    job_control_cancel(&control);
-}
-
 static void handle(int signal, void (*handler)(int))
 {
     struct sigaction action = { .sa_handler = handler };
@@ -80,7 +75,6 @@ static void listen(void)
     handle(SIGINT, on_pause);
     handle(SIGTERM, on_pause);
     handle(SIGHUP, on_pause);
-    handle(SIGUSR1, on_cancel);
     handle(SIGPIPE, SIG_IGN);
     handle(SIGXFSZ, SIG_IGN); // a file at its limit: writing fails instead
 }

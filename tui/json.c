@@ -227,6 +227,23 @@ static const struct kind {
     [EVENT_ERROR] = { "error", fill_error },       [EVENT_DONE] = { "done", fill_done },
 };
 
+// cJSON escapes what lies below a blank. A terminal obeys DEL and U+0080..U+009F too; in a string
+// they can be spelled.
+static char *spell_controls(const char *line)
+{
+    struct buf b = { 0 };
+    for (const char *p = line; *p; p++) {
+        const unsigned char c = (unsigned char)*p, next = (unsigned char)p[1];
+        const bool high = c == 0xc2 && next >= 0x80 && next < 0xa0;
+        if (c == 0x7f || high)
+            buf_printf(&b, "\\u%04x", high ? next : c);
+        else
+            buf_putc(&b, *p);
+        p += high;
+    }
+    return buf_take(&b);
+}
+
 // The database's events (EVENT_MODEL and after) have no row: programs do not see them.
 static void json_emit(void *self, const struct event *event)
 {
@@ -237,14 +254,14 @@ static void json_emit(void *self, const struct event *event)
     cJSON *object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "event", kinds[kind].name);
     kinds[kind].fill(object, event);
-    char *line = cJSON_PrintUnformatted(object);
+    char *text = cJSON_PrintUnformatted(object);
     cJSON_Delete(object);
-    if (line)
-        fprintf(j->out, "%s\n", line);
-    else
-        fatal("out of memory while writing an event");
+    if (!text) fatal("out of memory while writing an event");
+    char *line = spell_controls(text);
+    cJSON_free(text);
+    fprintf(j->out, "%s\n", line);
     fflush(j->out); // a failed write is noticed between lines (tui/lines.c)
-    cJSON_free(line);
+    free(line);
 }
 
 struct json_sink *json_sink_new(FILE *out)

@@ -34,6 +34,8 @@ static const struct key_row rows[] = {
     { "all", "Alt-3", "/toggle ffn.approx off hadamard", "FFN approximation on or off", NULL },
     { "all", "Alt-4", "/toggle ira.on", "IRA on or off", NULL },
     { "input", "Tab", "complete", "complete; on an empty line: the next panel", NULL },
+    { "input", "Alt-Enter", "newline", "another line of the same message", NULL },
+    { "input", "Alt-Ctrl-J", "newline", "the same, where the terminal sends that", NULL },
     { "input", "Esc", "close", "close what is open", NULL },
     { "chat", "Up", "up", "one line back", "Up Down: scroll" },
     { "chat", "Down", "down", "one line forth", NULL },

@@ -2,6 +2,7 @@
 #include "tui/line_edit.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,16 +14,36 @@
 #include "core/file_in.h"
 #include "core/mem.h"
 #include "tui/complete.h"
+#include "tui/guard.h"
+#include "tui/text.h"
 
 // Readline's callbacks have no argument of ours; there is one readline.
 static const struct shell *current;
 
 // --- completion ----------------------------------------------------------------------------------
 
+// A name that would not reach the terminal as it is: readline would show it raw.
+static bool is_printable(const char *name)
+{
+    struct buf b = { 0 };
+    text_printable(&b, name);
+    const bool same = b.data && !strcmp(b.data, name);
+    buf_release(&b);
+    return same;
+}
+
+static char *next_file(const char *text, int state)
+{
+    char *name;
+    while ((name = rl_filename_completion_function(text, state++)) && !is_printable(name))
+        free(name);
+    return name;
+}
+
 static char *next_folder(const char *text, int state)
 {
     char *name;
-    while ((name = rl_filename_completion_function(text, state++))) {
+    while ((name = next_file(text, state++))) {
         char *slash = xasprintf("%s/.", name);
         bool folder = access(slash, F_OK) == 0;
         free(slash);
@@ -41,7 +62,8 @@ static char *next_candidate(const char *text, int state)
     if (!state) at = 0;
     while (at < offered.count) {
         const char *candidate = offered.list[at++];
-        if (strncmp(candidate, text, strlen(text)) == 0) return strdup(candidate);
+        if (strncmp(candidate, text, strlen(text)) == 0 && is_printable(candidate))
+            return strdup(candidate);
     }
     return NULL;
 }
@@ -57,16 +79,35 @@ static char **complete(const char *text, int start, int end)
     if (!matches) matches = rl_completion_matches(text, next_candidate);
     if (!matches && files) {
         rl_filename_completion_desired = 1;
-        matches = rl_completion_matches(text, rl_filename_completion_function);
+        matches = rl_completion_matches(text, next_file);
     }
     candidates_release(&offered);
     return matches;
+}
+
+// Alt-Enter, where readline alone would change to vi's keys.
+static int insert_line(int count, int key)
+{
+    return rl_insert_text("\n") < 0;
+}
+
+// Before each line: by then the user's own keys have been read.
+static int begin_line(void)
+{
+    static const char *const keys[] = { "\\C-m", "\\C-j" };
+    Keymap meta = rl_get_keymap_by_name("emacs-meta");
+    for (int i = 0; i < 2; i++)
+        if (rl_function_of_keyseq(keys[i], meta, NULL) == rl_vi_editing_mode)
+            rl_bind_keyseq_in_map(keys[i], insert_line, meta);
+    guard_keys();
+    return 0;
 }
 
 void line_edit_setup(const struct shell *shell)
 {
     current = shell;
     rl_readline_name = "vlmsh";
+    rl_startup_hook = begin_line;
     rl_catch_signals = 0;
     rl_catch_sigwinch = 0;
     // Ctrl-X ends a search as Esc does. Were it the first key of an unknown sequence there,
@@ -80,20 +121,42 @@ void line_edit_setup(const struct shell *shell)
 
 // --- $EDITOR -------------------------------------------------------------------------------------
 
-// Runs the editor on the file and waits for it.
-static int run_editor(const char *path)
+static int wait_for(pid_t child)
 {
-    pid_t child = fork();
-    if (child < 0) return -1;
-    if (child == 0) {
-        execl("/bin/sh", "sh", "-c", "exec ${VISUAL:-${EDITOR:-vi}} \"$1\"", "sh", path,
-              (char *)NULL);
-        _exit(127);
-    }
     int status;
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR) return -1;
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
+}
+
+// What the program does with signals is not the editor's: it begins as from a shell.
+_Noreturn static void become_editor(const char *path)
+{
+    static const int ours[] = { SIGINT, SIGQUIT, SIGTSTP, SIGPIPE, SIGXFSZ };
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) signal(ours[i], SIG_DFL);
+    execl("/bin/sh", "sh", "-c", "exec ${VISUAL:-${EDITOR:-vi}} \"$1\"", "sh", path, (char *)NULL);
+    _exit(127);
+}
+
+// Runs the editor on the file and waits for it. Both are on the terminal: Ctrl-C means the editor
+// alone; Ctrl-Z both, or nobody would give the terminal back to the shell.
+static int run_editor(const char *path)
+{
+    static const struct {
+        int number;
+        void (*how)(int);
+    } signals[] = { { SIGINT, SIG_IGN }, { SIGQUIT, SIG_IGN }, { SIGTSTP, SIG_DFL } };
+    enum { COUNT = sizeof signals / sizeof signals[0] };
+    struct sigaction former[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        const struct sigaction action = { .sa_handler = signals[i].how };
+        sigaction(signals[i].number, &action, &former[i]);
+    }
+    const pid_t child = fork();
+    if (child == 0) become_editor(path);
+    const int status = child < 0 ? -1 : wait_for(child);
+    for (size_t i = 0; i < COUNT; i++) sigaction(signals[i].number, &former[i], NULL);
+    return status;
 }
 
 static char *read_edited(const char *path)

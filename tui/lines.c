@@ -13,6 +13,7 @@
 #include "core/mem.h"
 #include "tui/input.h"
 #include "tui/signals.h"
+#include "tui/text.h"
 
 // --- what stops everything -----------------------------------------------------------------------
 
@@ -42,7 +43,7 @@ static int exit_status(const struct lines *l, int status)
     if (l->script && signals_interrupted()) return STATUS_INTERRUPTED;
     if (!ferror(l->output)) return status;
     if (l->why != EPIPE) // who closed a pipe has read enough
-        fprintf(stderr, "vlmsh: cannot write the output: %s\n", strerror(l->why));
+        text_printf(stderr, "vlmsh: cannot write the output: %s\n", strerror(l->why));
     return STATUS_FAILED;
 }
 

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #include "tui/options.h"
 #include "tui/places.h"
 #include "tui/signals.h"
+#include "tui/text.h"
 #include "tui/threads.h"
 #include "tui/words.h"
 
@@ -39,9 +41,9 @@ struct program {
 
 static int bad_usage(const struct err *err)
 {
-    fprintf(stderr, "vlmsh: %s\n", err->text);
+    text_printf(stderr, "vlmsh: %s\n", err->text);
     options_usage(stderr);
-    fputs("vlmsh --help tells more\n", stderr);
+    text_put(stderr, "vlmsh --help tells more\n");
     return STATUS_USAGE;
 }
 
@@ -50,10 +52,12 @@ static int run_word(const struct options *o, int argc, char **argv)
     const struct word *word = word_find(o->word);
     struct err err = { 0 };
     int status = word->run(argc - o->rest, argv + o->rest, &err);
-    if (status != STATUS_OK && err.text[0]) fprintf(stderr, "vlmsh %s: %s\n", word->name, err.text);
-    if (status == STATUS_USAGE) fprintf(stderr, "usage: vlmsh %s %s\n", word->name, word->usage);
+    if (status != STATUS_OK && err.text[0])
+        text_printf(stderr, "vlmsh %s: %s\n", word->name, err.text);
+    if (status == STATUS_USAGE)
+        text_printf(stderr, "usage: vlmsh %s %s\n", word->name, word->usage);
     if ((fflush(stdout) || ferror(stdout)) && errno != EPIPE) {
-        fprintf(stderr, "vlmsh: cannot write the output: %s\n", strerror(errno));
+        text_printf(stderr, "vlmsh: cannot write the output: %s\n", strerror(errno));
         if (status == STATUS_OK) status = STATUS_FAILED;
     }
     return status;
@@ -116,7 +120,6 @@ static void start(struct program *p, const struct backend *backend)
     p->interactive = !steps && !p->front->for_programs && isatty(STDIN_FILENO);
     p->keys = keys_new();
     p->shell_keys = (struct shell_keys){ .self = p->keys, .bind = bind_key, .each = each_key };
-    if (o->threads) backend_cpu()->set_threads(o->threads); // beside a GPU too
     p->shell = (struct shell){
         .engine = engine_new(backend, &p->sinks),
         .sinks = &p->sinks,
@@ -138,7 +141,7 @@ static int finish_store(struct program *p)
     struct err err = { 0 };
     const int status = store_finish(p->shell.store, &err);
     if (status < 0 && p->front->run)
-        fprintf(stderr, "vlmsh: %s\n", err.text);
+        text_printf(stderr, "vlmsh: %s\n", err.text);
     else if (status < 0)
         lines_tell_error(&p->lines, "", &err);
     store_close(p->shell.store);
@@ -180,6 +183,8 @@ static int begin(struct program *p)
 {
     const struct options *o = &p->options;
     struct err err = { 0 };
+    // Here and not earlier: it holds for the thread that computes alone. Beside a GPU too.
+    if (o->threads) backend_cpu()->set_threads(o->threads);
     if (!p->shell.store) sinks_notice(&p->sinks, "nothing is kept: %s", p->no_store->text);
     run_config(p);
     if (o->model && engine_load(p->shell.engine, o->model, &err) < 0) {
@@ -264,6 +269,7 @@ int main(int argc, char **argv)
     struct err err = { 0 };
     const struct backend *backend;
     occupy_standard_streams();
+    signal(SIGCHLD, SIG_DFL); // where it was inherited as ignored, no child could be waited for
     threads_wait_asleep(argv);
     give_memory_back();
     setlocale(LC_ALL, "");
@@ -274,10 +280,10 @@ int main(int argc, char **argv)
     } else if (p.options.word) {
         status = run_word(&p.options, argc, argv);
     } else if (!(backend = device_find(p.options.device, &err))) {
-        fprintf(stderr, "vlmsh: %s\n", err.text);
+        text_printf(stderr, "vlmsh: %s\n", err.text);
         status = STATUS_USAGE;
     } else {
-        if (err.text[0]) fprintf(stderr, "vlmsh: %s\n", err.text); // no GPU
+        if (err.text[0]) text_printf(stderr, "vlmsh: %s\n", err.text); // no GPU
         err.text[0] = '\0';
         safetensors_guard();
         start(&p, backend);

@@ -21,8 +21,8 @@
 
 struct stream {
     FILE *file;
-    bool terminal; // control characters are made visible
-    bool escapes;  // it understands cursor movements
+    bool terminal;
+    bool escapes; // it understands cursor movements
     bool colours;
 };
 
@@ -53,14 +53,7 @@ static void put(const struct stream *s, enum style style, const char *text)
 {
     bool styled = style != STYLE_PLAIN && s->colours;
     if (styled) fputs(escape_of[style], s->file);
-    if (s->terminal) {
-        struct buf b = { 0 };
-        text_printable(&b, text);
-        fputs(b.data ? b.data : "", s->file);
-        buf_release(&b);
-    } else {
-        fputs(text, s->file);
-    }
+    text_put(s->file, text);
     if (styled) fputs("\033[0m", s->file);
 }
 

@@ -8,6 +8,8 @@
 #include <readline/readline.h>
 
 #include "core/mem.h"
+#include "tui/guard.h"
+#include "tui/text.h"
 
 struct prompt {
     void (*on_line)(void *self, const char *text);
@@ -25,9 +27,12 @@ static struct prompt *current;
 
 // --- what readline calls -------------------------------------------------------------------------
 
+// Nothing is left only where readline looks further than the key goes (a macro that ends in the
+// middle of a sequence). At the end of its input it would send the line, or jump to where it was
+// before: it gets a key that means nothing.
 static int get_byte(FILE *stream)
 {
-    if (!current->left) return EOF;
+    if (!current->left) return '\a';
     current->left--;
     return (unsigned char)*current->bytes++;
 }
@@ -42,8 +47,10 @@ static void draw_nothing(void)
 }
 
 // Here and not later: the history may only grow before readline begins its next line.
+// A search that was begun by keys before the end of the line (a macro) holds entries of it.
 static void take_line(char *line)
 {
+    rl_callback_sigcleanup();
     current->on_line(current->self, line);
     free(line);
 }
@@ -89,6 +96,8 @@ struct prompt *prompt_new(const struct shell *shell, void (*on_line)(void *self,
 void prompt_free(struct prompt *p)
 {
     if (!p) return;
+    if (!prompt_plain(p)) prompt_feed(p, "\a", 1); // a search
+    guard_leave();
     rl_end_of_history(1, 0); // a line that was set aside comes back, and what belongs to it goes
     rl_free_undo_list();
     rl_callback_handler_remove();
@@ -111,6 +120,27 @@ void prompt_close_menu(struct prompt *p)
 
 // --- editing -------------------------------------------------------------------------------------
 
+// Among bytes that are no text, readline's vi commands look for the end of a word for ever.
+static char *repaired(const char *text)
+{
+    struct buf b = { 0 };
+    text_repair(&b, text);
+    return buf_take(&b);
+}
+
+static void feed(struct prompt *p, const char *bytes, size_t length)
+{
+    p->bytes = bytes;
+    p->left = length;
+    while (p->left) {
+        const size_t before = p->left;
+        rl_callback_read_char();
+        guard_again();
+        if (p->left == before) break;
+    }
+    p->left = 0;
+}
+
 void prompt_feed(struct prompt *p, const char *bytes, size_t length)
 {
     const bool tab = length == 1 && *bytes == '\t';
@@ -119,14 +149,11 @@ void prompt_feed(struct prompt *p, const char *bytes, size_t length)
         rl_menu_complete(1, '\t');
         return;
     }
-    p->bytes = bytes;
-    p->left = length;
-    while (p->left) {
-        const size_t before = p->left;
-        rl_callback_read_char();
-        if (p->left == before) break;
-    }
-    p->left = 0;
+    char *key = xstrndup(bytes, length);
+    char *text = (unsigned char)*key < 0x80 ? NULL : repaired(key);
+    feed(p, text ? text : key, text ? strlen(text) : length);
+    free(text);
+    free(key);
 }
 
 // In emacs mode it would be the beginning of the next key.
@@ -137,22 +164,26 @@ void prompt_escape(struct prompt *p)
 
 void prompt_insert(struct prompt *p, const char *text)
 {
+    char *good = repaired(text);
     prompt_close_menu(p);
     rl_begin_undo_group();
-    rl_insert_text(text);
+    rl_insert_text(good);
     rl_end_undo_group();
+    free(good);
 }
 
 void prompt_set(struct prompt *p, const char *text)
 {
+    char *good = repaired(text);
     prompt_close_menu(p);
     // As if typed: what readline remembers for undoing must fit the text (rl_replace_line does not
     // see to it).
     rl_begin_undo_group();
     rl_delete_text(0, rl_end);
     rl_point = 0;
-    rl_insert_text(text);
+    rl_insert_text(good);
     rl_end_undo_group();
+    free(good);
 }
 
 const char *prompt_typed(const struct prompt *p)

@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include "core/clock.h"
-#include "sessions/drafts.h"
 #include "tui/lines.h"
 #include "tui/list.h"
 #include "tui/places.h"
 #include "tui/screen_parts.h"
 #include "tui/signals.h"
+#include "tui/text.h"
 
 // Between two frames, seconds; how long an ESC waits for more of a sequence, and a paste for its
 // end.
@@ -84,9 +84,11 @@ static void show_compared(struct screen *s)
 }
 
 // What is typed now is not touched.
-static void take_draft(struct screen *s, const char *text)
+static void take_draft(struct screen *s, const char *text, int64_t id)
 {
-    if (s->prompt && !*prompt_typed(s->prompt)) prompt_set(s->prompt, text);
+    if (!s->prompt || *prompt_typed(s->prompt) || typed_open(&s->typed)) return;
+    prompt_set(s->prompt, text);
+    s->taken = id;
     screen_draft_typed(s);
 }
 
@@ -101,9 +103,10 @@ static void take_news(struct screen *s)
         else if (n->kind == NEWS_LEAVE)
             s->leave = s->ended = true;
         else if (n->kind == NEWS_DRAFT)
-            take_draft(s, n->text);
+            take_draft(s, n->text, *(const int64_t *)n->data);
         else
             view_take(s->view, n);
+        if (n->kind == NEWS_IDLE) s->stopping = false;
         if (is_layout(n)) s->layout = -1;
         show_compared(s);
         s->dirty = true;
@@ -231,6 +234,7 @@ static void open_all(struct screen *s, struct err *err)
                               .variables = s->shell->variables,
                               .variable_count = s->shell->variable_count };
     if (s->shell->store) s->look.store = store_open(store_path(s->shell->store), NULL);
+    s->owner = s->look.store ? draft_owner_begin(s->look.store) : (struct draft_owner){ .fd = -1 };
     s->typed.history = history_open(path);
     free(path);
     terminal_locale();
@@ -247,7 +251,23 @@ static void close_all(struct screen *s)
     s->prompt = NULL;
     typed_release(&s->typed);
     history_close(s->typed.history);
+    draft_owner_end(&s->owner);
     store_close(s->look.store);
+}
+
+// False: one hangs. News may wait for an answer (a capture): they are served meanwhile.
+static bool end_threads(struct screen *s)
+{
+    int tries = 0;
+    bool ended = worker_stop(s->worker, 1);
+    while (!ended && ++tries < 5) {
+        take_news(s);
+        view_hint(s->view, "leaving; it has not stopped yet");
+        screen_show(s);
+        ended = worker_stop(s->worker, 1);
+    }
+    take_news(s);
+    return watcher_stop(s->watcher) && ended;
 }
 
 int screen_run(struct screen *s, struct shell *shell, struct keys *keys, int (*begin)(void *self),
@@ -263,7 +283,7 @@ int screen_run(struct screen *s, struct shell *shell, struct keys *keys, int (*b
     open_all(s, &err);
     if (!s->terminal) {
         close_all(s);
-        fprintf(stderr, "vlmsh: %s\n", err.text);
+        text_printf(stderr, "vlmsh: %s\n", err.text);
         return STATUS_FAILED;
     }
     signals_set_farewell(terminal_farewell(s->terminal));
@@ -271,25 +291,16 @@ int screen_run(struct screen *s, struct shell *shell, struct keys *keys, int (*b
     s->canvas.mono = terminal_mono(s->terminal);
     shell->screen = &hooks;
     engine_watch(shell->engine, true);
-    s->watcher = watcher_start(shell->store ? store_path(shell->store) : NULL, s->queue);
-    s->worker = worker_start(shell, s->queue, begin, self);
+    s->watcher = watcher_start(shell->store ? store_path(shell->store) : NULL, &s->owner, s->queue);
+    s->worker = worker_start(shell, s->queue, &s->owner, begin, self);
     screen_show(s);
     loop(s);
-    // News may wait for an answer (a capture): they are served until the thread has ended.
-    int tries = 0;
-    while (!worker_stop(s->worker, 1) && ++tries < 5) take_news(s);
-    const bool ended = tries < 5;
-    char *draft = screen_draft(s);
-    screen_draft_keep(s);
-    watcher_stop(s->watcher);
+    const bool ended = end_threads(s);
+    screen_draft_last(s);
     close_all(s);
     if (!ended) _exit(s->status ? s->status : STATUS_INTERRUPTED); // what hangs cannot be freed
     worker_free(s->worker);
     shell->screen = NULL;
-    // The first session begins with the first message: a draft before it is of no session.
-    if (shell->store && (*draft || store_session(shell->store)))
-        store_draft_keep(shell->store, draft, NULL);
-    free(draft);
     if (signals_terminated()) return 128 + signals_terminated();
     return s->status;
 }

@@ -8,7 +8,7 @@
 
 static const double keep_pause = 0.7; // seconds between typing and keeping
 
-char *screen_draft(const struct screen *s)
+static char *draft_of(const struct screen *s)
 {
     const char *begun = s->typed.text.length ? s->typed.text.data : "";
     return xasprintf("%s%s%s", begun, *begun ? "\n" : "", prompt_typed(s->prompt));
@@ -24,20 +24,32 @@ void screen_draft_typed(struct screen *s)
     if (s->draft_at <= 0) s->draft_at = clock_seconds() + keep_pause;
 }
 
+static const char *session_of(const struct screen *s)
+{
+    return s->view->snapshot ? s->view->snapshot->session : NULL;
+}
+
 void screen_draft_keep(struct screen *s)
 {
-    const char *session = s->view->snapshot ? s->view->snapshot->session : NULL;
-    char *text = screen_draft(s);
+    const char *session = session_of(s);
+    char *text = draft_of(s);
     s->draft_at = 0;
-    if (same(text, s->kept) && same(session, s->kept_session)) {
+    if (same(text, s->kept) && same(session, s->kept_session) && !s->taken) {
         free(text);
         return;
     }
-    // The session that it was typed in has ended, or has only now begun.
-    if (!same(session, s->kept_session)) watcher_draft(s->watcher, s->kept_session, "");
-    watcher_draft(s->watcher, session, text);
+    watcher_draft(s->watcher, session, text, s->taken);
+    s->taken = 0;
     free(s->kept);
     free(s->kept_session);
     s->kept = text;
     s->kept_session = session ? xstrdup(session) : NULL;
+}
+
+void screen_draft_last(struct screen *s)
+{
+    char *text = draft_of(s);
+    if (s->look.store)
+        store_draft_keep(s->look.store, &s->owner, session_of(s), text, s->taken, NULL);
+    free(text);
 }

@@ -23,7 +23,7 @@ enum news_kind {
     NEWS_JOBS,     // data: struct jobs_news
     NEWS_CAPTURE,  // data: struct capture, which belongs to who waits for it
     NEWS_OPEN,     // text: what to pick
-    NEWS_DRAFT,    // text: typed in this session and not sent
+    NEWS_DRAFT,    // text: typed earlier and not sent; data: its id (int64_t)
     NEWS_LEAVE,    // nothing runs any more
 };
 

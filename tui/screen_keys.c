@@ -67,7 +67,7 @@ static void obey_early(struct screen *s, const char *line)
         settings_set(s->view->settings, key, value, NULL);
 }
 
-// Whoever leaves does not wait for the end of an answer; a list opens at once.
+// Whoever leaves waits for nothing; a list opens at once.
 static void run_line(struct screen *s, const char *line)
 {
     const char *what = arguments_of(line, "open");
@@ -76,7 +76,10 @@ static void run_line(struct screen *s, const char *line)
         list_open_picker(s->view, what, &s->look);
         return;
     }
-    if (arguments_of(line, "quit")) worker_cancel(s->worker);
+    if (arguments_of(line, "quit")) { // not behind what may never end
+        s->leave = true;
+        return;
+    }
     obey_early(s, line);
     if (s->view->answering && shell_line_live(line))
         worker_submit_live(s->worker, line); // its next token obeys
@@ -96,6 +99,23 @@ void screen_submit(struct screen *s, const char *text)
 
 // --- actions -------------------------------------------------------------------------------------
 
+// What runs is asked to stop. What cannot hear that (a system call that waits) is left by two more.
+static void stop_work(struct screen *s, double now)
+{
+    const int waited = worker_cancel(s->worker);
+    if (!s->stopping) {
+        view_hint(s->view, waited ? "stopping; %d waiting lines are dropped" : "stopping", waited);
+        s->stopping = true;
+        s->interrupted = 0;
+    } else if (s->interrupted > 0 && now - s->interrupted < 2) {
+        s->leave = true;
+        s->status = STATUS_INTERRUPTED;
+    } else {
+        view_hint(s->view, "it has not stopped yet: Ctrl-C again leaves");
+        s->interrupted = now;
+    }
+}
+
 void screen_stop(struct screen *s)
 {
     const double now = clock_seconds();
@@ -103,8 +123,8 @@ void screen_stop(struct screen *s)
     if (!prompt_plain(s->prompt)) { // a search of readline's, a count
         prompt_feed(s->prompt, "\a", 1);
     } else if (worker_busy(s->worker)) {
-        const int waited = worker_cancel(s->worker);
-        view_hint(s->view, waited ? "stopping; %d waiting lines are dropped" : "stopping", waited);
+        stop_work(s, now);
+        return;
     } else if (typed || s->focus != PANEL_NONE) {
         prompt_set(s->prompt, "");
         typed_drop(&s->typed);
@@ -227,6 +247,11 @@ static void act_close(struct screen *s)
     prompt_escape(s->prompt);
 }
 
+static void act_newline(struct screen *s)
+{
+    prompt_insert(s->prompt, "\n");
+}
+
 static void act_layout(struct screen *s)
 {
     const int now = screen_layout(s, s->canvas.columns);
@@ -255,6 +280,7 @@ static const struct action {
     { "focus-back", act_focus_back },
     { "complete", act_complete },
     { "close", act_close },
+    { "newline", act_newline },
 };
 
 bool screen_action_known(const char *action)

@@ -33,11 +33,15 @@ struct screen {
     bool dirty, leave, ended;
     int status;              // when it ends
     atomic_int text_columns; // of the conversation, as drawn last
-    double interrupted;      // when Ctrl-C came last on an idle, empty line; 0: not
+    bool stopping;           // what runs was asked to stop
+    double interrupted;      // when Ctrl-C came last and another one leaves; 0: not
     double drawn;            // when the last frame was
     double key_at;           // when bytes came last
-    // The draft as the database has it, or soon will; when it is looked at again (0: not).
+    // The draft as the database has it, or soon will; the one it was of a shell that is gone; when
+    // it is looked at again (0: not).
+    struct draft_owner owner;
     char *kept, *kept_session;
+    int64_t taken;
     double draft_at;
 };
 
@@ -58,9 +62,9 @@ int screen_layout(const struct screen *s, int columns);
 const char *screen_context(const struct screen *s);
 
 // screen_draft.c
-char *screen_draft(const struct screen *s); // what is typed and not sent
-void screen_draft_typed(struct screen *s);  // it may have changed
-void screen_draft_keep(struct screen *s);
+void screen_draft_typed(struct screen *s); // it may have changed
+void screen_draft_keep(struct screen *s);  // soon, by the watcher
+void screen_draft_last(struct screen *s);  // now; nothing is typed any more
 
 // screen_keys.c
 void screen_key(struct screen *s, struct key *key);

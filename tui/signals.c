@@ -143,10 +143,17 @@ void signals_stop(void)
     state.engine = NULL;
 }
 
+void signals_forget(void)
+{
+    state.interrupted = 0;
+    state.last = 0;
+    if (state.engine) engine_uncancel(state.engine);
+}
+
+// What a prompt read was forgotten before it waited: Ctrl-C after Enter means the line.
 void signals_busy(bool busy)
 {
-    if (busy && state.how != SIGNALS_SCRIPT) state.interrupted = 0; // there it ends the script
-    if (busy) state.last = 0;
+    if (busy && state.how == SIGNALS_DIALOGUE) signals_forget();
     state.busy = busy;
     // Ctrl-Z at the prompt must give the terminal back first; while a line runs it is as it was.
     if (state.how == SIGNALS_PROMPT) handle(SIGTSTP, busy ? SIG_DFL : on_prompt, SA_RESTART);

@@ -24,9 +24,11 @@ enum { STATUS_INTERRUPTED = 130 };
 
 void signals_start(struct engine *engine, enum signals_how how);
 void signals_stop(void); // before the engine is freed
-// A line begins (an interruption before it is forgotten, except in scripts) or ends.
+// A line begins (in a dialogue an interruption before it is forgotten) or ends.
 void signals_busy(bool busy);
-// Ctrl-C came since the last signals_busy(true); in scripts: ever.
+// What was interrupted has ended: a prompt waits from now on.
+void signals_forget(void);
+// Ctrl-C came since then; in scripts: ever.
 bool signals_interrupted(void);
 // The signal that asks the program to end, or 0.
 int signals_terminated(void);

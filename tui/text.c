@@ -1,7 +1,9 @@
 // tui/text.c -- UTF-8 repair, control characters, width.
 #include "tui/text.h"
 
+#include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 #include <utf8proc.h>
 
 static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
@@ -57,6 +59,25 @@ void text_repair(struct buf *to, const char *text)
 void text_printable(struct buf *to, const char *text)
 {
     add_text(to, text, true);
+}
+
+void text_put(FILE *out, const char *text)
+{
+    struct buf b = { 0 };
+    if (isatty(fileno(out))) text_printable(&b, text);
+    fputs(b.data ? b.data : text, out);
+    buf_release(&b);
+}
+
+void text_printf(FILE *out, const char *format, ...)
+{
+    struct buf b = { 0 };
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    text_put(out, b.data ? b.data : "");
+    buf_release(&b);
 }
 
 static int width_of(int32_t code)

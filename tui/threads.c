@@ -1,4 +1,4 @@
-// tui/threads.c -- threads that wait asleep, but not at once.
+// tui/threads.c -- threads that wait asleep, but not at once; and which signals they take.
 //
 // OpenMP's threads wait spinning by default. With two programs on the same cores (a chat and a job)
 // each then waits for threads that the other's spinning keeps from running: both lose most of their
@@ -10,8 +10,13 @@
 #include "tui/threads.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "core/err.h"
 
 void threads_wait_asleep(char **argv)
 {
@@ -23,4 +28,25 @@ void threads_wait_asleep(char **argv)
         return;
     program[n] = 0;
     execv(program, argv);
+}
+
+void threads_start(pthread_t *thread, const char *name, void *(*run)(void *self), void *self)
+{
+    static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS };
+    sigset_t blocked, former;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) sigdelset(&blocked, faults[i]);
+    pthread_sigmask(SIG_BLOCK, &blocked, &former);
+    const int failed = pthread_create(thread, NULL, run, self);
+    pthread_sigmask(SIG_SETMASK, &former, NULL);
+    if (failed) fatal("cannot start a thread: %s", strerror(failed));
+    pthread_setname_np(*thread, name);
+}
+
+bool threads_join(pthread_t thread, int seconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += seconds;
+    return pthread_timedjoin_np(thread, NULL, &until) == 0;
 }

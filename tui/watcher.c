@@ -1,47 +1,45 @@
-// tui/watcher.c -- jobs and previews, looked at in a thread of their own.
+// tui/watcher.c -- jobs and drafts in one thread, previews in another.
 #include "tui/watcher.h"
 
-#include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "core/mem.h"
-#include "sessions/drafts.h"
 #include "sessions/jobs.h"
 #include "tui/snapshot.h"
+#include "tui/threads.h"
 #include "tui/view.h"
 
 struct watcher {
     struct news_queue *queue;
     char *db;
+    const struct draft_owner *owner;
     struct store *store;
-    pthread_t thread;
+    pthread_t thread, previewer; // a picture may take long, and its file for ever
     pthread_mutex_t mutex;
-    pthread_cond_t wake;
+    pthread_cond_t wake, wake_previewer;
     bool stop;
     char *preview; // wanted
     struct draft { // to be kept, the oldest first
         char *session, *text;
+        int64_t taken;
     } * drafts;
     size_t draft_count;
     int64_t curve;
-    double seen; // what the jobs looked like last
+    // What was told last: the database then, whose curve, how many jobs had a process.
+    int64_t version, told_curve;
+    int lived;
 };
 
 // --- jobs ----------------------------------------------------------------------------------------
 
-// A number that changes when anything that is shown does.
-static double look_of(const struct job_row *rows, size_t count, int64_t curve)
+static int count_alive(const struct job_row *rows, size_t count)
 {
-    double sum = (double)count + 1e-3 * (double)curve;
-    for (size_t i = 0; i < count; i++) {
-        const double step = isfinite(rows[i].step) ? rows[i].step : -1;
-        sum += (double)(i + 1) * ((double)rows[i].id + 31 * (double)rows[i].state + 7 * step);
-    }
-    return sum;
+    int alive = 0;
+    for (size_t i = 0; i < count; i++) alive += !job_state_ended(rows[i].state);
+    return alive;
 }
 
 // The curve of the loss, or of whatever the job told first.
@@ -59,17 +57,24 @@ static void read_curve(struct store *s, struct jobs_news *n, int64_t job)
     series_free(names, count);
 }
 
+// A job that is killed changes nothing in the database: those that run are looked at.
 static void look_at_jobs(struct watcher *w, int64_t curve)
 {
     struct job_row *rows;
     size_t count;
-    if (!w->store || store_jobs_read(w->store, &rows, &count, NULL) < 0) return;
-    const double look = look_of(rows, count, curve);
-    if (look == w->seen) {
+    int64_t version = 0;
+    if (!w->store || store_version_seen(w->store, &version, NULL) < 0) return;
+    const bool same = version == w->version && curve == w->told_curve;
+    if (same && !w->lived) return;
+    if (store_jobs_read(w->store, &rows, &count, NULL) < 0) return;
+    const int alive = count_alive(rows, count);
+    if (same && alive == w->lived) {
         job_rows_free(rows, count);
         return;
     }
-    w->seen = look;
+    w->version = version;
+    w->told_curve = curve;
+    w->lived = alive;
     struct jobs_news *n = xcalloc(1, sizeof *n);
     n->rows = rows;
     n->count = count;
@@ -87,14 +92,14 @@ static void keep_drafts(struct watcher *w)
         const struct draft d = w->drafts[0];
         memmove(w->drafts, w->drafts + 1, --w->draft_count * sizeof d);
         pthread_mutex_unlock(&w->mutex);
-        if (w->store) store_draft_keep_of(w->store, d.session, d.text, NULL);
+        if (w->store) store_draft_keep(w->store, w->owner, d.session, d.text, d.taken, NULL);
         free(d.session);
         free(d.text);
         pthread_mutex_lock(&w->mutex);
     }
 }
 
-// --- the thread ----------------------------------------------------------------------------------
+// --- the threads ---------------------------------------------------------------------------------
 
 static void *watch(void *self)
 {
@@ -103,20 +108,14 @@ static void *watch(void *self)
     pthread_mutex_lock(&w->mutex);
     while (!w->stop) {
         keep_drafts(w);
-        char *path = w->preview;
         const int64_t curve = w->curve;
-        w->preview = NULL;
         pthread_mutex_unlock(&w->mutex);
-        if (path)
-            news_post(w->queue, NEWS_PICTURE, NULL, preview_file(path, 160), preview_free);
-        else
-            look_at_jobs(w, curve);
-        free(path);
+        look_at_jobs(w, curve);
         pthread_mutex_lock(&w->mutex);
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec++;
-        if (!w->stop && !w->preview && !w->draft_count)
+        if (!w->stop && !w->draft_count && w->curve == curve)
             pthread_cond_timedwait(&w->wake, &w->mutex, &until);
     }
     keep_drafts(w);
@@ -125,19 +124,39 @@ static void *watch(void *self)
     return NULL;
 }
 
-struct watcher *watcher_start(const char *db, struct news_queue *queue)
+static void *show_previews(void *self)
+{
+    struct watcher *w = self;
+    pthread_mutex_lock(&w->mutex);
+    while (!w->stop) {
+        char *path = w->preview;
+        w->preview = NULL;
+        if (!path) {
+            pthread_cond_wait(&w->wake_previewer, &w->mutex);
+            continue;
+        }
+        pthread_mutex_unlock(&w->mutex);
+        news_post(w->queue, NEWS_PICTURE, NULL, preview_file(path, 160), preview_free);
+        free(path);
+        pthread_mutex_lock(&w->mutex);
+    }
+    pthread_mutex_unlock(&w->mutex);
+    return NULL;
+}
+
+struct watcher *watcher_start(const char *db, const struct draft_owner *owner,
+                              struct news_queue *queue)
 {
     struct watcher *w = xcalloc(1, sizeof *w);
-    sigset_t all, former;
     w->queue = queue;
+    w->owner = owner;
     w->db = db ? xstrdup(db) : NULL;
+    w->version = -1;
     pthread_mutex_init(&w->mutex, NULL);
     pthread_cond_init(&w->wake, NULL);
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &former);
-    const int failed = pthread_create(&w->thread, NULL, watch, w);
-    pthread_sigmask(SIG_SETMASK, &former, NULL);
-    if (failed) fatal("cannot start a thread: %s", strerror(failed));
+    pthread_cond_init(&w->wake_previewer, NULL);
+    threads_start(&w->thread, "watcher", watch, w);
+    threads_start(&w->previewer, "previewer", show_previews, w);
     return w;
 }
 
@@ -146,16 +165,16 @@ void watcher_preview(struct watcher *w, const char *path)
     pthread_mutex_lock(&w->mutex);
     free(w->preview);
     w->preview = xstrdup(path);
-    pthread_cond_signal(&w->wake);
+    pthread_cond_signal(&w->wake_previewer);
     pthread_mutex_unlock(&w->mutex);
 }
 
-void watcher_draft(struct watcher *w, const char *session, const char *text)
+void watcher_draft(struct watcher *w, const char *session, const char *text, int64_t taken)
 {
     pthread_mutex_lock(&w->mutex);
     w->drafts = xreallocarray(w->drafts, w->draft_count + 1, sizeof *w->drafts);
     w->drafts[w->draft_count++] =
-        (struct draft){ session ? xstrdup(session) : NULL, xstrdup(text) };
+        (struct draft){ session ? xstrdup(session) : NULL, xstrdup(text), taken };
     pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->mutex);
 }
@@ -170,18 +189,22 @@ void watcher_curve(struct watcher *w, int64_t job)
     pthread_mutex_unlock(&w->mutex);
 }
 
-void watcher_stop(struct watcher *w)
+bool watcher_stop(struct watcher *w)
 {
-    if (!w) return;
+    if (!w) return true;
     pthread_mutex_lock(&w->mutex);
     w->stop = true;
     pthread_cond_signal(&w->wake);
+    pthread_cond_signal(&w->wake_previewer);
     pthread_mutex_unlock(&w->mutex);
-    pthread_join(w->thread, NULL);
+    const bool kept = threads_join(w->thread, 2), shown = threads_join(w->previewer, 1);
+    if (!kept || !shown) return false;
     pthread_mutex_destroy(&w->mutex);
     pthread_cond_destroy(&w->wake);
+    pthread_cond_destroy(&w->wake_previewer);
     free(w->preview);
     free(w->drafts);
     free(w->db);
     free(w);
+    return true;
 }

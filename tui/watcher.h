@@ -1,24 +1,28 @@
-// tui/watcher.h -- a thread that looks so that the screen need not wait: at the jobs in the
-// database once a second, and at pictures for previews. It also writes what is typed.
+// tui/watcher.h -- threads that look so that the screen need not wait: once a second at the jobs in
+// the database, and at pictures for previews. They also write what is typed.
 //
-//   struct watcher *w = watcher_start(db, queue);    // NEWS_JOBS when something changed
-//   watcher_preview(w, "cat.png");                   // NEWS_PICTURE with index -1
-//   watcher_curve(w, 3);                             // whose loss curve comes; 0: the latest's
-//   watcher_draft(w, "trip", "What is");             // kept with session "trip" (NULL: with none)
+//   struct watcher *w = watcher_start(db, &owner, queue);  // NEWS_JOBS when something changed
+//   watcher_preview(w, "cat.png");              // NEWS_PICTURE with index -1
+//   watcher_curve(w, 3);                        // whose loss curve comes; 0: the latest's
+//   watcher_draft(w, "trip", "What is", 0);     // kept with session "trip" (NULL: with none)
 //   watcher_stop(w);
 #ifndef TUI_WATCHER_H
 #define TUI_WATCHER_H
 
 #include <stdint.h>
 
+#include "sessions/drafts.h"
 #include "tui/screen_events.h"
 
 struct watcher;
 
-struct watcher *watcher_start(const char *db, struct news_queue *queue); // db NULL: no jobs
+// db NULL: no jobs.
+struct watcher *watcher_start(const char *db, const struct draft_owner *owner,
+                              struct news_queue *queue);
 void watcher_preview(struct watcher *w, const char *path);
 void watcher_curve(struct watcher *w, int64_t job);
-void watcher_draft(struct watcher *w, const char *session, const char *text);
-void watcher_stop(struct watcher *w);
+void watcher_draft(struct watcher *w, const char *session, const char *text, int64_t taken);
+// False: one of them hangs, and memory must not be freed.
+bool watcher_stop(struct watcher *w);
 
 #endif

@@ -12,6 +12,7 @@
 #include "tui/options.h"
 #include "tui/plain.h"
 #include "tui/signals.h"
+#include "tui/text.h"
 
 static int run_missing(int argc, char **argv, struct err *err)
 {
@@ -21,7 +22,7 @@ static int run_missing(int argc, char **argv, struct err *err)
 
 static int run_version(int argc, char **argv, struct err *err)
 {
-    printf("vlmsh %s\n", VERSION);
+    text_printf(stdout, "vlmsh %s\n", VERSION);
     return STATUS_OK;
 }
 
@@ -29,7 +30,7 @@ static int print_reference(enum reference_format format)
 {
     struct buf b = { 0 };
     reference_write(&b, format);
-    fputs(b.data ? b.data : "", stdout);
+    text_put(stdout, b.data ? b.data : "");
     buf_release(&b);
     return STATUS_OK;
 }

@@ -3,19 +3,19 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "commands/jobs.h"
 #include "core/mem.h"
-#include "sessions/drafts.h"
 #include "tui/snapshot.h"
+#include "tui/threads.h"
 
 struct worker {
     struct shell *shell;
     struct news_queue *queue;
+    const struct draft_owner *owner;
     int (*begin)(void *self);
     void *self;
     int status;
@@ -34,16 +34,23 @@ struct worker {
 
 // --- the thread ----------------------------------------------------------------------------------
 
-// Another session is current: what was typed there and not sent comes back.
+// Another session is current: what was typed there and not sent comes back. At the start, without a
+// session, what was typed last in any.
 static void tell_draft(struct worker *w)
 {
     struct store *store = w->shell->store;
     const char *now = store && store_session(store) ? store_session(store) : "";
-    if (!store || (w->session && !strcmp(w->session, now))) return;
+    const bool first = !w->session;
+    if (!store || (!first && !strcmp(w->session, now))) return;
     free(w->session);
     w->session = xstrdup(now);
-    char *text = store_draft_take(store, NULL);
-    if (text && *text) news_post(w->queue, NEWS_DRAFT, text, NULL, NULL);
+    if (!first && !*now) return;
+    int64_t *id = xcalloc(1, sizeof *id);
+    char *text = store_draft_find(store, w->owner, *now ? now : NULL, id, NULL);
+    if (text && *text)
+        news_post(w->queue, NEWS_DRAFT, text, id, free);
+    else
+        free(id);
     free(text);
 }
 
@@ -113,6 +120,7 @@ static char *next_line(struct worker *w)
     }
     if (!w->stop) {
         line = take_line(w, false);
+        engine_uncancel(w->shell->engine); // from here on, who cancels means this line
         w->busy = true;
     }
     pthread_mutex_unlock(&w->mutex);
@@ -140,29 +148,19 @@ static void *work(void *self)
 
 // --- from outside --------------------------------------------------------------------------------
 
-struct worker *worker_start(struct shell *shell, struct news_queue *queue, int (*begin)(void *self),
-                            void *self)
+struct worker *worker_start(struct shell *shell, struct news_queue *queue,
+                            const struct draft_owner *owner, int (*begin)(void *self), void *self)
 {
     struct worker *w = xcalloc(1, sizeof *w);
-    sigset_t all, former;
     w->shell = shell;
     w->queue = queue;
+    w->owner = owner;
     w->begin = begin;
     w->self = self;
     w->busy = true;
     pthread_mutex_init(&w->mutex, NULL);
     pthread_cond_init(&w->wake, NULL);
-    // Signals are the screen's: here they would interrupt system calls.
-    sigfillset(&all);
-    sigdelset(&all, SIGSEGV);
-    sigdelset(&all, SIGBUS);
-    sigdelset(&all, SIGFPE);
-    sigdelset(&all, SIGILL);
-    sigdelset(&all, SIGABRT);
-    pthread_sigmask(SIG_BLOCK, &all, &former);
-    const int failed = pthread_create(&w->thread, NULL, work, w);
-    pthread_sigmask(SIG_SETMASK, &former, NULL);
-    if (failed) fatal("cannot start a thread: %s", strerror(failed));
+    threads_start(&w->thread, "worker", work, w);
     return w;
 }
 
@@ -212,7 +210,7 @@ int worker_cancel(struct worker *w)
 bool worker_busy(struct worker *w)
 {
     pthread_mutex_lock(&w->mutex);
-    const bool busy = w->busy;
+    const bool busy = w->busy || w->count;
     pthread_mutex_unlock(&w->mutex);
     return busy;
 }
@@ -227,15 +225,12 @@ int worker_waiting(struct worker *w)
 
 bool worker_stop(struct worker *w, int seconds)
 {
-    struct timespec until;
     worker_cancel(w);
     pthread_mutex_lock(&w->mutex);
     w->stop = true;
     pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->mutex);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += seconds;
-    if (!w->joined) w->joined = pthread_timedjoin_np(w->thread, NULL, &until) == 0;
+    if (!w->joined) w->joined = threads_join(w->thread, seconds);
     return w->joined;
 }
 

@@ -1,7 +1,7 @@
 // tui/worker.h -- the thread that computes: it owns engine, store and shell, and runs lines one
 // after the other.
 //
-//   struct worker *w = worker_start(shell, queue, begin, self);   // begin(self) runs there first
+//   struct worker *w = worker_start(shell, queue, &owner, begin, self);  // begin(self) runs first
 //   worker_submit(w, "What is this?");       // at once back; NEWS_BUSY, events, NEWS_IDLE follow
 //   worker_cancel(w);                        // what runs, and what waits
 //   worker_stop(w, 5);  worker_free(w);
@@ -9,13 +9,14 @@
 #define TUI_WORKER_H
 
 #include "commands/command.h"
+#include "sessions/drafts.h"
 #include "tui/screen_events.h"
 
 struct worker;
 
-// begin returns 0 to go on.
-struct worker *worker_start(struct shell *shell, struct news_queue *queue, int (*begin)(void *self),
-                            void *self);
+// begin returns 0 to go on. owner: whose drafts are not told.
+struct worker *worker_start(struct shell *shell, struct news_queue *queue,
+                            const struct draft_owner *owner, int (*begin)(void *self), void *self);
 void worker_submit(struct worker *w, const char *line);
 // Before what waits already.
 void worker_submit_first(struct worker *w, const char *line);
@@ -23,7 +24,7 @@ void worker_submit_first(struct worker *w, const char *line);
 void worker_submit_live(struct worker *w, const char *line);
 // Waiting lines are forgotten; what runs is cancelled. Returns how many waited.
 int worker_cancel(struct worker *w);
-bool worker_busy(struct worker *w);
+bool worker_busy(struct worker *w);   // a line runs or waits
 int worker_waiting(struct worker *w); // lines
 // Ends the thread; false: it did not end within the seconds, and memory must not be freed.
 bool worker_stop(struct worker *w, int seconds);

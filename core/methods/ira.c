@@ -64,7 +64,7 @@ struct ira {
     int layers; // L
     bool *chosen;
     struct ira_layer *layer; // [L]
-    bool training, noisy, gated, global;
+    bool training, sampling, gated, global;
     double beta_most, warmup, beta; // at most, share of the steps, now
     uint64_t seed;
     // Rows of the pass, found anew in each layer.
@@ -208,7 +208,7 @@ static int ira_start(void **state, const struct method_env *env, struct err *err
         for (int p = 0; p < PARAMS && x->chosen[l]; p++)
             if (fill_param(x, env, l, p, err) < 0) return -1;
     x->training = env->training;
-    x->noisy = env->training || settings_flag(s, "ira.sample");
+    x->sampling = settings_flag(s, "ira.sample");
     x->gated = settings_flag(s, "ira.gate");
     x->global = settings_is(s, "ira.prior", "global");
     x->beta_most = settings_real(s, "ira.beta");
@@ -216,6 +216,12 @@ static int ira_start(void **state, const struct method_env *env, struct err *err
     x->seed = (uint64_t)settings_integer(s, "sample.seed");
     ira_progress(x, 0);
     return 0;
+}
+
+static void ira_validate(void *state, bool on)
+{
+    struct ira *x = state;
+    x->training = !on;
 }
 
 static void ira_params(void *state, method_param_fn add, void *self)
@@ -397,17 +403,23 @@ static int penalize(struct pass *p, struct tensor *kl)
     return weight ? tape_seed(g, kl, weight) : -1;
 }
 
+// Is the divergence part of a loss? Not in that of a validation or of /eval.
+static bool learns(const struct pass *p)
+{
+    return p->x->training && p->g->samples;
+}
+
 // Divergence for the loss and for who listens.
 static int diverge(struct pass *p, struct tensor *head, struct tensor *v, struct tensor *gate)
 {
     struct graph *g = p->g;
     const bool heard = hooks_wanted(g, SITE_KL, p->args->layer);
-    if (!g->samples && !heard) return 0;
+    if (!learns(p) && !heard) return 0;
     struct ira_layer *w = &p->x->layer[p->args->layer];
     const bool global = p->x->global;
     struct tensor *kl = op_ira_kl(g, head, &w->param[PRIOR], global ? v : NULL,
                                   global ? &w->param[MEAN] : NULL); // [S, Hkv]
-    if (g->samples && penalize(p, kl) < 0) return -1;
+    if (learns(p) && penalize(p, kl) < 0) return -1;
     struct site_args args = *p->args;
     args.x = kl, args.v = gate;
     return kl && (!heard || hooks_run(g, SITE_KL, &args) == 0) ? 0 : -1;
@@ -419,7 +431,8 @@ static int change(struct pass *p, struct site_args *args, const int32_t *keys)
     struct ira *x = p->x;
     struct graph *g = p->g;
     struct ira_layer *w = &x->layer[args->layer];
-    const bool gated = x->noisy || g->samples || hooks_wanted(g, SITE_KL, args->layer);
+    const bool noisy = x->training || x->sampling;
+    const bool gated = noisy || learns(p) || hooks_wanted(g, SITE_KL, args->layer);
     struct tensor *v = gather_floats(g, args->v, keys, p->rows); // [S, Hkv, d]
     struct tensor *flat = graph_view(g, v, 2, (int64_t[]){ p->rows * p->heads, p->dim });
     struct tensor *head = op_matmul(g, flat, &w->param[HEAD], &w->param[BIAS]); // [S*Hkv, d+1]
@@ -430,7 +443,7 @@ static int change(struct pass *p, struct site_args *args, const int32_t *keys)
         if (x->gated && each_sample(p, add_gate, NULL) < 0) return -1;
         gate = graph_upload(g, DTYPE_F32, 2, (int64_t[]){ p->rows, p->heads }, p->gate);
     }
-    if (x->noisy && !(noise = draw_noise(p))) return -1;
+    if (noisy && !(noise = draw_noise(p))) return -1;
     struct tensor *z = op_ira_values(g, v, head, gate, noise);
     if (diverge(p, head, v, gate) < 0) return -1;
     args->x = args->v = op_scatter_rows(g, args->v, z, keys);
@@ -465,4 +478,5 @@ const struct method method_ira = {
     .at = { [SITE_VALUES] = ira_run },
     .params = ira_params,
     .progress = ira_progress,
+    .validate = ira_validate,
 };

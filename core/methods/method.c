@@ -188,6 +188,14 @@ void methods_progress(struct methods *m, double share)
     }
 }
 
+void methods_validate(struct methods *m, bool on)
+{
+    for (int i = 0; i < COUNT; i++) {
+        const struct method_slot *slot = &m->slot[i];
+        if (slot->on && slot->method->validate) slot->method->validate(slot->state, on);
+    }
+}
+
 uint64_t methods_bytes(const struct methods *m)
 {
     uint64_t bytes = 0;

@@ -81,6 +81,9 @@ struct method {
     void (*params)(void *state, method_param_fn add, void *self);
     // In training: the share of the steps done, 0..1, before each step. May be NULL.
     void (*progress)(void *state, double share);
+    // In training: the passes that follow validate (`on`), so they have nothing that is for
+    // learning alone (noise, penalties), or train again. May be NULL.
+    void (*validate)(void *state, bool on);
 };
 
 enum { METHODS_MAX = 8 };
@@ -109,6 +112,7 @@ bool methods_on(const struct methods *m);        // any of them?
 uint64_t methods_bytes(const struct methods *m); // of all states
 void methods_params(struct methods *m, method_param_fn add, void *self);
 void methods_progress(struct methods *m, double share);
+void methods_validate(struct methods *m, bool on);
 
 // Whose setting is this? NULL: no method's.
 const struct method *method_of(const char *key);

@@ -230,6 +230,7 @@ int interface_folder(const char *folder, const struct backend *backend,
                      "FILE first",
                      folder);
     if (status == 0) interface_put(&s, r);
+    if (status == 0 && encoder) results_arithmetic(r, "f32", NULL); // no model's settings hold here
     interface_release(&s);
     checkpoint_close(c);
     return status < 0 ? err_in(err, "'%s'", folder) : 0;

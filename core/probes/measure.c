@@ -119,7 +119,7 @@ static int pass_begin(struct passing *p, const struct measuring *m, const struct
                                .arena = &p->arena,
                                .hooks = &p->hooks,
                                .settings = m->settings,
-                               .matmul = graph_matmul(m->backend, m->settings),
+                               .matmul = graph_matmul(m->backend, m->settings, m->model->dtype),
                                .cancel = m->cancel };
     return 0;
 }

@@ -499,9 +499,18 @@ static void json_map(const struct result_map *m, struct buf *b)
     buf_puts(b, m->state ? "]}" : "}");
 }
 
+void results_arithmetic(struct results *r, const char *first, const char *second)
+{
+    const bool two = second && strcmp(first, second) != 0;
+    snprintf(r->arithmetic, sizeof r->arithmetic, "%s%s%s", first, two ? " | " : "",
+             two ? second : "");
+}
+
 void results_json(const struct results *r, struct buf *b)
 {
-    buf_puts(b, "{\"tables\":[");
+    buf_puts(b, "{\"arithmetic\":");
+    json_put_text(b, r->arithmetic);
+    buf_puts(b, ",\"tables\":[");
     for (size_t i = 0; i < r->table_count; i++) {
         if (i) buf_putc(b, ',');
         json_table(r->tables[i], b);
@@ -650,6 +659,8 @@ int results_read(struct results *r, const char *json, struct err *err)
     const cJSON *x;
     bool good = true;
     if (!all) return -1;
+    const char *arithmetic = cJSON_GetStringValue(json_get(all, "arithmetic"));
+    if (arithmetic) results_arithmetic(r, arithmetic, NULL);
     cJSON_ArrayForEach(x, json_get(all, "tables")) good = good && read_table(r, x);
     cJSON_ArrayForEach(x, json_get(all, "maps")) good = good && read_map(r, x, err);
     cJSON_ArrayForEach(x, json_get(all, "notes")) good = good && read_note(r, x);

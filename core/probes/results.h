@@ -59,6 +59,8 @@ struct results {
     size_t note_count;
     char *title[2], *text[2];     // two texts to be seen side by side; NULL: none
     size_t *starts[2], tokens[2]; // where each of their tokens begins; NULL: not known
+    // What the products of the passes were computed in: "f32", "bf16", of two sides "f32 | bf16".
+    char arithmetic[16]; // "": nothing was computed, or it is not known
 };
 
 // `columns` separated by "|".
@@ -70,6 +72,8 @@ struct result_map *results_map(struct results *r, const char *name, int rows, in
 void results_note(struct results *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void results_texts(struct results *r, const char *const title[2], const char *const text[2]);
 void results_starts(struct results *r, int side, const size_t *starts, size_t tokens);
+// `second` NULL: there is one side, or both are alike.
+void results_arithmetic(struct results *r, const char *first, const char *second);
 void results_release(struct results *r);
 // NULL when there is no such table, row or column.
 const struct result_table *results_find(const struct results *r, const char *table);

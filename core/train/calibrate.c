@@ -3,7 +3,8 @@
 //
 // A sample gives its last question with everything before it and a generation prompt; no answer is
 // read. The methods of the settings work as in a chat, but what removes or approximates tokens
-// (what is being calibrated) is off. On pause the sums go to STATE/sums.safetensors.
+// (what is being calibrated) is off. A sample has sums of its own until its pass has ended well. On
+// pause the sums go to STATE/sums.safetensors.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -92,6 +93,11 @@ static int settle(struct running *r, struct err *err)
     return adapter_obey(&r->adapter, r->job->model, r->settings, err);
 }
 
+static const char *arithmetic_of(const struct running *r)
+{
+    return model_arithmetic(r->job->model, r->job->backend, r->settings);
+}
+
 // Goes on with what an earlier process added up; without such a file, from the beginning.
 static int resume(struct running *r, struct err *err)
 {
@@ -103,6 +109,9 @@ static int resume(struct running *r, struct err *err)
     const char *place = c.data ? strchr(c.data, '@') : NULL;
     if (status == 0 && (!place || strncmp(c.data, r->hash, 64) != 0))
         status = err_set(err, "'%s' has changed since the job began: begin anew", r->o.data);
+    if (status == 0 && c.arithmetic && strcmp(c.arithmetic, arithmetic_of(r)) != 0)
+        status = err_set(err, "the job began with products in %s, and here they are %s: begin anew",
+                         c.arithmetic, arithmetic_of(r));
     void *sums = status == 0 ? r->o.kind->read(&c, err) : NULL;
     if (sums && place) {
         r->o.kind->add(r->sums, sums);
@@ -141,13 +150,14 @@ static int write_sums(struct running *r, bool whole, struct err *err)
     char *place = xasprintf("%s@%lld", r->hash, (long long)r->next);
     const struct calibration_source source = { .model = r->job->model->checkpoint->fingerprint,
                                                .data = whole ? r->hash : place,
-                                               .count = r->used };
+                                               .count = r->used,
+                                               .arithmetic = arithmetic_of(r) };
     int status = r->o.kind->write(r->sums, &source, whole ? r->o.out : r->state, err);
     free(place);
     return status;
 }
 
-static int run_sample(struct running *r, struct err *err)
+static int run_sample(struct running *r, void *sums, struct err *err)
 {
     struct sample s;
     struct hooks hooks = { 0 };
@@ -163,13 +173,23 @@ static int run_sample(struct running *r, struct err *err)
         status = conversation_show(&r->c, &s.dialogue, dialogue_question(&s.dialogue), err);
     if (status == 0) status = methods_attach(&r->c.methods, &hooks, &env, err);
     if (status == 0) {
-        const struct hook hook = r->o.kind->hook(r->sums);
+        const struct hook hook = r->o.kind->hook(sums);
         hooks_add(&hooks, &hook);
         job_hooks(r->job, &hooks);
         status = conversation_answer(&r->c, r->settings, &hooks, &r->job->cancel, &options, &nobody,
                                      &answered, err);
     }
     sample_release(&s);
+    return status;
+}
+
+// What a pass that fails half way has added up is forgotten.
+static int add_sample(struct running *r, struct err *err)
+{
+    void *sums = r->o.kind->start(r->job->model);
+    const int status = run_sample(r, sums, err);
+    if (status == 0) r->o.kind->add(r->sums, sums);
+    r->o.kind->release(sums);
     return status;
 }
 
@@ -191,7 +211,7 @@ static int go_through(struct running *r, struct err *err)
         if (stop == JOB_PAUSE && write_sums(r, false, err) < 0) return -1;
         if (stop) return JOB_STOPPED;
         struct err why;
-        if (run_sample(r, &why) < 0)
+        if (add_sample(r, &why) < 0)
             leave_out(r, &why);
         else
             r->used++;

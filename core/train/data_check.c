@@ -25,6 +25,7 @@ struct picture_file {
     int64_t tokens;
     char *why; // NULL: it is fine
     enum data_problem problem;
+    size_t content; // in contents, where it could be read
 };
 
 struct checking {
@@ -38,6 +39,7 @@ struct checking {
     size_t file_capacity;
     struct image_decoder *decoder;
     struct hash bytes; // of the pictures
+    int64_t *shown;    // [contents.count] a sample that shows it, -1: none yet
 };
 
 static void find(struct data_check *c, enum data_problem problem, const struct sample *s,
@@ -57,6 +59,19 @@ static void find(struct data_check *c, enum data_problem problem, const struct s
 }
 
 // --- pictures ------------------------------------------------------------------------------------
+
+static void note_content(struct picture_file *f, struct checking *k, const void *bytes, size_t size)
+{
+    char hex[HASH_HEX];
+    bool known;
+    hash_add(&k->bytes, &size, sizeof size);
+    hash_add(&k->bytes, bytes, size);
+    hash_hex(bytes, size, hex);
+    f->content = names_add(&k->c->contents, hex, &known);
+    if (known) return;
+    k->shown = xreallocarray(k->shown, k->c->contents.capacity, sizeof *k->shown);
+    k->shown[f->content] = -1;
+}
 
 static void look_at_bytes(struct picture_file *f, const struct checking *k, const char *path,
                           const void *bytes, size_t size)
@@ -86,8 +101,7 @@ static void look_at_file(struct picture_file *f, struct checking *k, const char 
     f->problem = DATA_PICTURE_BROKEN;
     char *bytes = file_read(path, IMAGE_MAX_FILE, &size, &err);
     if (bytes) {
-        hash_add(&k->bytes, &size, sizeof size);
-        hash_add(&k->bytes, bytes, size);
+        note_content(f, k, bytes, size);
         look_at_bytes(f, k, path, bytes, size);
     } else {
         f->why = xstrdup(err.text);
@@ -108,6 +122,24 @@ static const struct picture_file *look_at(struct checking *k, const char *path)
     return &k->files[i];
 }
 
+// The first sample of the group that a sample is known to be of.
+static int64_t group_of(const struct data_check *c, int64_t index)
+{
+    while (c->samples[index].group != index) index = c->samples[index].group;
+    return index;
+}
+
+static void join(struct checking *k, int64_t index, size_t content)
+{
+    struct data_check *c = k->c;
+    int64_t *shown = &k->shown[content];
+    if (*shown >= 0) {
+        const int64_t a = group_of(c, *shown), b = group_of(c, index), first = a < b ? a : b;
+        c->samples[a].group = c->samples[b].group = first;
+    }
+    *shown = c->samples[index].group = group_of(c, index);
+}
+
 // Tokens of the sample's pictures; -1 when one of them cannot be seen (it has been noted).
 static int look_at_all(struct checking *k, const struct sample *s, int64_t *tokens)
 {
@@ -118,6 +150,7 @@ static int look_at_all(struct checking *k, const struct sample *s, int64_t *toke
             return -1;
         }
         tokens[i] = f->tokens;
+        join(k, s->index, f->content);
     }
     return 0;
 }
@@ -221,6 +254,7 @@ int data_check_run(struct data_check *c, const struct dataset *d, const struct m
     *c = (struct data_check){ .count = d->count };
     if (model_prompt(m, s, false, &prompt, err) < 0) return -1;
     c->samples = xcalloc((size_t)d->count + 1, sizeof *c->samples);
+    for (int64_t i = 0; i < d->count; i++) c->samples[i].group = i;
     k.decoder = image_decoder_new();
     hash_start(&k.bytes);
     for (int64_t i = 0; i < d->count && status == 0; i++) {
@@ -229,7 +263,9 @@ int data_check_run(struct data_check *c, const struct dataset *d, const struct m
             status = err_set(err, "stopped after %lld of %lld samples", (long long)(i + 1),
                              (long long)d->count);
     }
+    for (int64_t i = 0; i < d->count; i++) c->samples[i].group = group_of(c, i);
     image_decoder_free(k.decoder);
+    free(k.shown);
     c->picture_files = k.paths.count;
     hash_end(&k.bytes, c->pictures);
     for (size_t i = 0; i < k.paths.count; i++) free(k.files[i].why);
@@ -249,5 +285,6 @@ void data_check_release(struct data_check *c)
     free(c->findings);
     free(c->samples);
     names_release(&c->kinds);
+    names_release(&c->contents);
     *c = (struct data_check){ 0 };
 }

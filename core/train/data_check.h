@@ -39,6 +39,9 @@ struct data_sample {
     bool usable;  // chosen, and nothing is wrong with it
     int32_t kind; // in kinds.list
     int32_t answers, pictures;
+    // The first sample that shows one of its pictures, or of the pictures of those samples, and so
+    // on; itself where it shows none. Pictures are the same when their bytes are.
+    int64_t group;
     int32_t text, visual, trained; // tokens, when `counted`
     bool counted;
 };
@@ -50,6 +53,7 @@ struct data_check {
     struct data_finding *findings;
     size_t finding_count, finding_capacity;
     size_t picture_files;    // different ones
+    struct names contents;   // SHA-256 of each picture that could be read
     char pictures[HASH_HEX]; // SHA-256 over the bytes of all that could be read, in order
 };
 

@@ -507,6 +507,7 @@ struct evaluating *evaluate_open(const struct evaluate_request *r, struct evalua
     v->r = r;
     v->e = e;
     if (!r->first) *e = (struct evaluation){ 0 };
+    e->arithmetic = model_arithmetic(r->model, r->backend, r->settings);
     v->settings = greedy(r->settings);
     v->count = sample_count(v);
     if (r->limit && r->limit < v->count) v->count = r->limit;

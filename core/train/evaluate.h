@@ -95,6 +95,7 @@ struct evaluation {
     char *why;                // the first of those, NULL
     bool cancelled;           // the totals are of what was scored until then
     struct names kinds;       // owner of the names
+    const char *arithmetic;   // of the products: "f32", "bf16"
 };
 
 // -1 when nothing could be scored and it was not cancelled. With r->first > 0, *e holds what

@@ -25,7 +25,7 @@ static struct graph pass_graph(const struct evaluate_passes *p)
                            .arena = &p->c->step,
                            .hooks = p->hooks,
                            .settings = p->settings,
-                           .matmul = graph_matmul(p->c->backend, p->settings),
+                           .matmul = graph_matmul(p->c->backend, p->settings, p->c->model->dtype),
                            .cancel = p->cancel };
 }
 

@@ -151,6 +151,7 @@ void evaluation_tell(const struct evaluation *e,
             free(key);
         }
     }
+    if (e->total_count && e->arithmetic) put(&to, "arithmetic", xstrdup(e->arithmetic));
     if (e->skipped)
         put(&to, "skipped",
             xasprintf("%lld of %lld samples, the first: %s", (long long)e->skipped,

@@ -202,6 +202,7 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
         sft_memory(&d.t, &f->parts);
         f->count = (struct params_count){ d.t.params.trained, d.t.params.total };
         f->arena = d.t.arena.peak;
+        f->arithmetic = graph_arithmetic(d.t.graph.matmul);
         if (is_apart(load->where)) f->parts.of[MEMORY_WEIGHTS] += copied_bytes(outline);
     }
     dry_close(&d);

@@ -25,6 +25,7 @@ struct forecast {
     size_t arena, lane;        // bytes of activations and results of a pass, of one lane's
     size_t keep;               // train.checkpointing auto: bytes of activations to keep, else 0
     bool aside;                // inputs of layers wait in the host's memory
+    const char *arithmetic;    // of products: "f32", "bf16"
 };
 
 // Of a model in use (it is only looked at), with micro-batches of samples of `rows` rows, one

@@ -12,7 +12,8 @@
 //   loss_batch(&g, model, items, 2, 1.0 / samples, losses);    // the same to float accuracy
 //
 // The loss of a sample is the mean over its trained tokens, that of a step the mean over its
-// samples (not over all tokens). What methods add (core/methods/ira.c) is in it.
+// samples (not over all tokens). What methods add in training
+// (core/methods/ira.c) is in it.
 #ifndef CORE_TRAIN_LOSS_H
 #define CORE_TRAIN_LOSS_H
 

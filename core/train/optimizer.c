@@ -29,6 +29,12 @@ static double default_rate(const struct params *p, const struct settings *s)
     return select_method_rate(p->lora ? "lora" : "full");
 }
 
+// The reference's schedule begins at 0: a run of one step would train nothing.
+static int64_t warmup_steps(const struct settings *s, int64_t steps)
+{
+    return steps > 1 ? (int64_t)ceil(settings_real(s, "train.warmup") * (double)steps) : 0;
+}
+
 void optimizer_configure(struct optimizer *o, const struct params *p, const struct settings *s,
                          int64_t steps)
 {
@@ -44,7 +50,7 @@ void optimizer_configure(struct optimizer *o, const struct params *p, const stru
         .clip = settings_real(s, "train.clip"),
         .schedule =
             settings_is(s, "train.schedule", "cosine") ? SCHEDULE_COSINE : SCHEDULE_CONSTANT,
-        .warmup = (int64_t)ceil(settings_real(s, "train.warmup") * (double)steps),
+        .warmup = warmup_steps(s, steps),
         .steps = steps,
     };
     for (int g = 0; g < PARAM_GROUPS; g++)

@@ -30,14 +30,39 @@ void order_epoch(int64_t *order, int64_t n, bool shuffled, uint64_t seed, int64_
     if (shuffled) shuffle(order, n, sizeof *order, seed, RANDOM_SHUFFLE, (uint64_t)epoch << 40);
 }
 
-void order_split(bool *chosen, int64_t n, int64_t count, uint64_t seed)
+// Samples of each group; belongs to the caller.
+static int64_t *group_sizes(const int64_t *group, int64_t n)
 {
-    int64_t *list = xreallocarray(NULL, (size_t)n + 1, sizeof *list);
-    for (int64_t i = 0; i < n; i++) {
-        list[i] = i;
-        chosen[i] = false;
-    }
+    int64_t most = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (group[i] > most) most = group[i];
+    int64_t *size = xcalloc((size_t)most + 1, sizeof *size);
+    for (int64_t i = 0; i < n; i++) size[group[i]]++;
+    return size;
+}
+
+// Goes through the samples in an order of chance and takes the group of each where that comes
+// nearer to `count`. Where every group is too large for that, one of the smallest is taken.
+int64_t order_split(bool *chosen, const int64_t *group, int64_t n, int64_t count, uint64_t seed)
+{
+    int64_t *list = xreallocarray(NULL, (size_t)n + 1, sizeof *list), kept = 0, smallest = -1;
+    int64_t *size = group_sizes(group, n); // 0: taken
+    for (int64_t i = 0; i < n; i++) list[i] = i;
     shuffle(list, n, sizeof *list, seed, RANDOM_SPLIT, 0);
-    for (int64_t i = 0; i < count && i < n; i++) chosen[list[i]] = true;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t g = group[list[i]], with = kept + size[g];
+        if (!size[g] || with == n) continue;
+        if (smallest < 0 || size[g] < size[smallest]) smallest = g;
+        if (with - count >= count - kept) continue;
+        kept = with;
+        size[g] = 0;
+    }
+    if (!kept && smallest >= 0) {
+        kept = size[smallest];
+        size[smallest] = 0;
+    }
+    for (int64_t i = 0; i < n; i++) chosen[i] = !size[group[i]];
+    free(size);
     free(list);
+    return kept;
 }

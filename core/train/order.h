@@ -12,7 +12,9 @@
 // similar contents, which learn worse.
 void order_epoch(int64_t *order, int64_t n, bool shuffle, uint64_t seed, int64_t epoch);
 
-// Which of n samples are kept apart for validation: `count` of them, chosen[n] is set.
-void order_split(bool *chosen, int64_t n, int64_t count, uint64_t seed);
+// Which of n samples are kept apart for validation: about `count` of them, chosen[n] is set.
+// Samples of one group (numbers from 0 on) stay together. Returns how many; 0: all are of one
+// group.
+int64_t order_split(bool *chosen, const int64_t *group, int64_t n, int64_t count, uint64_t seed);
 
 #endif

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,30 +93,50 @@ static int read_values(const struct safetensors *f, struct params *p, int whats,
     return 0;
 }
 
-int save_values(const char *path, const struct params *p, struct err *err)
+// --- the best ------------------------------------------------------------------------------------
+
+static char *best_path(const char *out, int64_t step)
 {
-    return write_values(safetensors_writer_new(path), p, 1, err);
+    return xasprintf("%s/best-%lld.safetensors", out, (long long)step);
 }
 
-int save_values_read(const char *path, struct params *p, struct err *err)
+int save_best(const char *out, const struct params *p, int64_t step, struct err *err)
 {
-    struct safetensors *f = safetensors_open(path, err);
-    int status = f ? read_values(f, p, 1, err) : -1;
-    safetensors_close(f);
+    char *path = best_path(out, step);
+    int status = write_values(safetensors_writer_new(path), p, 1, err);
+    free(path);
     return status;
 }
 
-void save_values_remove(const char *path)
+bool save_best_there(const char *out, int64_t step)
 {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    const size_t n = strlen(name);
-    char *folder = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
-    DIR *d = opendir(folder);
+    char *path = best_path(out, step);
+    const bool there = access(path, F_OK) == 0;
+    free(path);
+    return there;
+}
+
+int save_best_read(const char *out, struct params *p, int64_t step, struct err *err)
+{
+    char *path = best_path(out, step);
+    struct safetensors *f = safetensors_open(path, err);
+    int status = f ? read_values(f, p, 1, err) : -1;
+    safetensors_close(f);
+    free(path);
+    return status;
+}
+
+// Former versions had one without a step.
+void save_best_trim(const char *out, int64_t step)
+{
+    char *path = best_path(out, step), *kept = strrchr(path, '/') + 1;
+    DIR *d = opendir(out);
     for (struct dirent *e; d && (e = readdir(d));)
-        if (!strncmp(e->d_name, name, n) && (!e->d_name[n] || e->d_name[n] == '.'))
+        if (!strncmp(e->d_name, "best", 4) && strstr(e->d_name, ".safetensors") &&
+            strcmp(e->d_name, kept) != 0)
             unlinkat(dirfd(d), e->d_name, 0);
     if (d) closedir(d);
-    free(folder);
+    free(path);
 }
 
 // --- folders -------------------------------------------------------------------------------------
@@ -218,6 +239,9 @@ static int write_state(const char *folder, const struct params *p, const struct 
     char *path = xasprintf("%s/state.safetensors", folder);
     struct safetensors_writer *w = safetensors_writer_new(path);
     put_metadata(w, "step", "%lld", (long long)at->step);
+    put_metadata(w, "loss", "%a", at->loss);
+    put_metadata(w, "validation", "%a", at->validation);
+    put_metadata(w, "score", "%a", at->score);
     put_metadata(w, "best", "%a", at->best);
     put_metadata(w, "best_loss", "%a", at->best_loss);
     put_metadata(w, "best_step", "%lld", (long long)at->best_step);
@@ -278,6 +302,13 @@ static int check_identity(struct safetensors *f, const struct identity *id, stru
     return identity_same(&was, id, err);
 }
 
+// Former versions did not note it.
+static double read_number(const struct safetensors *f, const char *key)
+{
+    const char *text = safetensors_metadata(f, key);
+    return text ? strtod(text, NULL) : NAN;
+}
+
 static int read_place(const struct safetensors *f, struct save_place *at, struct err *err)
 {
     const char *step = safetensors_metadata(f, "step"), *best = safetensors_metadata(f, "best");
@@ -285,6 +316,9 @@ static int read_place(const struct safetensors *f, struct save_place *at, struct
     const char *best_loss = safetensors_metadata(f, "best_loss");
     if (!step || !best || !best_step || !best_loss) return err_set(err, "'%s' is damaged", f->path);
     at->step = strtoll(step, NULL, 10);
+    at->loss = read_number(f, "loss");
+    at->validation = read_number(f, "validation");
+    at->score = read_number(f, "score");
     at->best = strtod(best, NULL);
     at->best_loss = strtod(best_loss, NULL);
     at->best_step = strtoll(best_step, NULL, 10);

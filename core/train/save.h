@@ -3,14 +3,15 @@
 //   OUT/checkpoint-STEP/state.safetensors     masters, both moments, and in the metadata the step
 //   OUT/checkpoint-STEP/...                   the weights as a result (core/train/result.h), in
 //                                             checkpoints that are kept: a model or an adapter
-//   OUT/best.safetensors                      masters of the best validation so far
+//   OUT/best-STEP.safetensors                 masters of the best validation so far
 //
 //   struct save_place at = { .step = 40, .best_step = -1 };
 //   if (save_write(out, &params, base, &at, &identity, keep, &err) < 0) ...
 //   if (save_newest(out) >= 0 && save_read(out, &params, &at, &identity, &err) < 0) ...
 //
 // A checkpoint appears under its name only when it is on disk (written beside, fsync, rename), and
-// older ones go only then. Order of samples and noise are drawn by counters (core/random.h), so the
+// older ones go only then; so do the best masters of before. Those of steps that a crash lost go
+// when the run goes on. Order of samples and noise are drawn by counters (core/random.h), so the
 // step is all of the random state and of the position in the data.
 #ifndef CORE_TRAIN_SAVE_H
 #define CORE_TRAIN_SAVE_H
@@ -21,6 +22,9 @@
 
 struct save_place {
     int64_t step;      // steps done
+    double loss;       // of the last of them; NaN: not known
+    double validation; // loss of the validation after it; NaN: there was none
+    double score;      // ... and its score
     double best;       // validation loss, or a score turned round where more is better
     double best_loss;  // of that validation: decides between equal scores
     int64_t best_step; // -1: none yet
@@ -42,10 +46,12 @@ void save_trim(const char *out, int64_t keep);
 int save_read(const char *out, struct params *p, struct save_place *at, const struct identity *id,
               struct err *err);
 
-// Masters alone, under the parameters' names.
-int save_values(const char *path, const struct params *p, struct err *err);
-int save_values_read(const char *path, struct params *p, struct err *err);
-// Removes the file, and what attempts to write it left when they were killed.
-void save_values_remove(const char *path);
+// The masters after a step, under the parameters' names.
+int save_best(const char *out, const struct params *p, int64_t step, struct err *err);
+bool save_best_there(const char *out, int64_t step);
+int save_best_read(const char *out, struct params *p, int64_t step, struct err *err);
+// Removes those of other steps (-1: of all), and what attempts to write them left when they were
+// killed.
+void save_best_trim(const char *out, int64_t step);
 
 #endif

@@ -37,7 +37,8 @@ const struct setting train_settings[] = {
     { "train.schedule", SETTING_CHOICE, 0, 0, "cosine", NULL, schedules, STALE_TRAINING,
       "How the rate goes on after the warm-up: along half a cosine down to 0, or constant." },
     { "train.warmup", SETTING_REAL, 0, 1, "0.03", NULL, NULL, STALE_TRAINING,
-      "Share of the steps in which the rate rises from 0." },
+      "Share of the steps in which the rate rises from 0: the first step changes nothing yet. A "
+      "run of one step has no warm-up." },
     { "train.weight_decay", SETTING_REAL, 0, 10, "0", NULL, NULL, STALE_TRAINING,
       "AdamW's decay of matrices; gains and biases have none." },
     { "train.weight_decay.ira", SETTING_REAL, 0, 10, "0.01", NULL, NULL, STALE_TRAINING,
@@ -49,7 +50,7 @@ const struct setting train_settings[] = {
     { "train.batch", SETTING_INTEGER, 1, 1e6, "8", "samples", NULL, STALE_TRAINING,
       "Samples of a micro-batch." },
     { "train.accumulate", SETTING_INTEGER, 1, 1e6, "1", NULL, NULL, STALE_TRAINING,
-      "Micro-batches of a step; their gradients are averaged." },
+      "Micro-batches of a step, whose gradient is the mean over all their samples." },
     { "train.epochs", SETTING_REAL, 0.001, 1e6, "1", NULL, NULL, STALE_TRAINING,
       "How often all samples are shown." },
     { "train.steps", SETTING_INTEGER, 1, 1e12, "auto", NULL, words_auto, STALE_TRAINING,
@@ -73,7 +74,8 @@ const struct setting train_settings[] = {
     { "train.filter", SETTING_TEXT, 0, 0, "none", NULL, words_none, STALE_TRAINING,
       "Only samples of these kinds, separated by commas: conversation,detail,reasoning." },
     { "train.validation", SETTING_PATH, 0, 0, "none", NULL, words_none, STALE_TRAINING,
-      "What is kept apart to find the best checkpoint: a share (0.05) or a data file." },
+      "What is kept apart to find the best checkpoint: a data file, or about this share of the "
+      "samples (0.05); samples that show the same picture stay together." },
     { "train.score", SETTING_CHOICE, 0, 0, "auto", NULL, scores, STALE_TRAINING,
       "By what the best checkpoint is found: a metric of /eval, or loss; auto is the metric that "
       "the samples kept apart name, else their loss." },

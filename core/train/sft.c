@@ -42,6 +42,12 @@ int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *e
 
 // --- beginning -----------------------------------------------------------------------------------
 
+static void forget_best(struct sft *t)
+{
+    t->place.best = t->place.best_loss = INFINITY;
+    t->place.best_step = -1;
+}
+
 void sft_plan_steps(struct sft *t)
 {
     const struct settings *s = t->job->settings;
@@ -56,7 +62,8 @@ void sft_plan_steps(struct sft *t)
     if (t->steps < 1) t->steps = 1;
     t->order = xreallocarray(NULL, (size_t)t->train.count + 1, sizeof *t->order);
     t->epoch = -1;
-    t->place = (struct save_place){ .best = INFINITY, .best_loss = INFINITY, .best_step = -1 };
+    t->place = (struct save_place){ .loss = NAN, .validation = NAN, .score = NAN };
+    forget_best(t);
 }
 
 // The best validation as it is told.
@@ -74,6 +81,7 @@ static int record(struct sft *t, const char *what, struct err *err)
     cJSON_AddStringToObject(r, "state", what ? "done" : "running");
     cJSON_AddStringToObject(r, "model", t->job->model->name);
     cJSON_AddStringToObject(r, "fingerprint", t->job->model->checkpoint->fingerprint);
+    cJSON_AddStringToObject(r, "arithmetic", graph_arithmetic(t->graph.matmul));
     cJSON_AddStringToObject(r, "data", t->options.data);
     cJSON_AddStringToObject(r, "data_sha256", t->data_hash);
     cJSON_AddNumberToObject(r, "samples", (double)t->train.count);
@@ -91,7 +99,7 @@ static int record(struct sft *t, const char *what, struct err *err)
     cJSON_AddStringToObject(r, "pictures_sha256", t->train.pictures);
     if (what) {
         cJSON_AddStringToObject(r, "result", what);
-        if (t->place.step > t->begun_step) cJSON_AddNumberToObject(r, "loss", t->loss);
+        if (!isnan(t->place.loss)) cJSON_AddNumberToObject(r, "loss", t->place.loss);
         if (t->place.best_step >= 0) {
             cJSON_AddNumberToObject(r, "best_step", (double)t->place.best_step);
             cJSON_AddNumberToObject(r, "validation_loss", t->place.best_loss);
@@ -124,8 +132,9 @@ static void tell_plan(struct sft *t)
                  free = (double)(memory_free(j->backend) + held),
                  host = (double)t->forecast.parts.of[MEMORY_HOST];
     const struct params_count *count = &t->forecast.count;
-    job_log(j, "%lld parameters are trained, %.4g%% of %lld", (long long)count->trained,
-            100 * (double)count->trained / (double)count->total, (long long)count->total);
+    job_log(j, "%lld parameters are trained, %.4g%% of %lld, with products in %s",
+            (long long)count->trained, 100 * (double)count->trained / (double)count->total,
+            (long long)count->total, t->forecast.arithmetic);
     job_log(j, "forecast: %.0f MB of memory, beside %.0f MB of mapped weights; %.0f MB are free",
             own / 1e6, (double)t->forecast.parts.of[MEMORY_MAPPED] / 1e6, free / 1e6);
     if (host > 0)
@@ -138,6 +147,43 @@ static void tell_plan(struct sft *t)
                 less_kept(t));
 }
 
+// What a validation gave, at the number of steps that led to it.
+static void tell_validation(const struct sft *t)
+{
+    if (isnan(t->place.validation)) return;
+    job_metric(t->job, "validation_loss", t->place.step, t->place.validation);
+    if (t->metric) job_metric(t->job, "validation_score", t->place.step, t->place.score);
+}
+
+// Goes on from the newest checkpoint. What was told of its validation stands where the next steps
+// begin, and is told again.
+static int go_on(struct sft *t, struct err *err)
+{
+    struct job *j = t->job;
+    const struct identity id = sft_identity(t);
+    if (save_read(t->out.path, &t->params, &t->place, &id, err) < 0) return sft_break(t);
+    job_log(j, "goes on after step %lld of %lld", (long long)t->place.step, (long long)t->steps);
+    const int64_t best = t->place.best_step;
+    if (best >= 0 && !save_best_there(t->out.path, best)) {
+        job_log(j,
+                "the weights of the best validation, after step %lld, are gone from '%s': the best "
+                "is looked for from here on",
+                (long long)best, t->out.path);
+        forget_best(t);
+    }
+    job_rewind(j, t->place.step);
+    tell_validation(t);
+    job_progress(j, (double)t->place.step, (double)t->steps, t->place.loss, NAN);
+    return 0;
+}
+
+static int begin_anew(struct sft *t, struct err *err)
+{
+    if (record(t, NULL, err) < 0) return sft_break(t);
+    job_rewind(t->job, 0);
+    return 0;
+}
+
 static int begin(struct sft *t, struct err *err)
 {
     int status = sft_data_open(t, err);
@@ -148,16 +194,10 @@ static int begin(struct sft *t, struct err *err)
     tell_plan(t); // in front of what may run out of memory
     if (sft_prepare(t, err) < 0) return -1;
     optimizer_configure(&t->optimizer, &t->params, t->job->settings, t->steps);
-    if (save_newest(t->out.path) >= 0) {
-        const struct identity id = sft_identity(t);
-        if (save_read(t->out.path, &t->params, &t->place, &id, err) < 0) return sft_break(t);
-        job_log(t->job, "goes on after step %lld of %lld", (long long)t->place.step,
-                (long long)t->steps);
-    } else if (record(t, NULL, err) < 0) {
-        return sft_break(t);
-    }
+    status = save_newest(t->out.path) >= 0 ? go_on(t, err) : begin_anew(t, err);
+    if (status < 0) return -1;
+    save_best_trim(t->out.path, t->place.best_step);
     t->optimizer.step = t->begun_step = t->place.step;
-    job_rewind(t->job, t->place.step);
     t->saved = t->begun = clock_seconds();
     return 0;
 }
@@ -171,6 +211,7 @@ static int save(struct sft *t, struct err *err)
     t->saved = clock_seconds();
     if (save_write(t->out.path, &t->params, t->base, &t->place, &id, keep, err) < 0)
         return sft_break(t);
+    save_best_trim(t->out.path, t->place.best_step);
     return 0;
 }
 
@@ -194,32 +235,23 @@ static bool validation_due(const struct sft *t)
     return t->place.step % every == 0;
 }
 
-static char *best_path(const struct sft *t)
+static int validate(struct sft *t, struct err *err)
 {
-    return xasprintf("%s/best.safetensors", t->out.path);
-}
-
-static int validate(struct sft *t, int64_t step, struct err *err)
-{
-    double loss, score;
+    double loss, score = NAN;
     if (sft_validate(t, &loss, err) < 0) return -1;
-    job_metric(t->job, "validation_loss", step, loss);
+    if (t->metric && sft_score(t, &score, err) < 0) return -1;
+    t->place.validation = loss;
+    t->place.score = score;
+    tell_validation(t);
     double value = loss;
-    if (t->metric) {
-        if (sft_score(t, &score, err) < 0) return -1;
-        job_metric(t->job, "validation_score", step, score);
-        value = t->metric->smaller ? score : -score;
-    }
+    if (t->metric) value = t->metric->smaller ? score : -score;
     const bool better =
         value < t->place.best || (value == t->place.best && loss < t->place.best_loss);
     if (!better) return 0;
-    char *path = best_path(t);
-    int status = save_values(path, &t->params, err);
-    free(path);
     t->place.best = value;
     t->place.best_loss = loss;
     t->place.best_step = t->place.step;
-    return status;
+    return save_best(t->out.path, &t->params, t->place.step, err);
 }
 
 static void tell(struct sft *t, int64_t step, const struct optimizer_taken *taken, double rate)
@@ -248,10 +280,12 @@ static int one_step(struct sft *t, struct err *err)
         optimizer_step(&t->optimizer, &t->params, &taken, err) < 0)
         return -1;
     t->place.step = t->optimizer.step;
+    t->place.loss = t->loss;
+    t->place.validation = t->place.score = NAN;
     memory_note(t->job->backend, &t->peak);
     const double took = clock_seconds() - start;
     tell(t, step, &taken, took > 0 ? (double)rows / took : 0);
-    if (validation_due(t) && validate(t, step, err) < 0) {
+    if (validation_due(t) && validate(t, err) < 0) {
         t->torn = true;
         return -1;
     }
@@ -293,20 +327,17 @@ static void tell_memory(struct sft *t)
 // What a finished run needs no more. `keep`: checkpoints that stay, -1: all.
 static void tidy(const struct sft *t, int64_t keep)
 {
-    char *best = best_path(t);
-    save_values_remove(best);
+    save_best_trim(t->out.path, -1);
     if (keep >= 0) save_trim(t->out.path, keep);
-    free(best);
 }
 
 static int finish(struct sft *t, struct err *err)
 {
     struct job *j = t->job;
     const char *what;
-    char *best = best_path(t);
     int status = 0;
     if (t->place.best_step >= 0 && t->place.best_step != t->steps)
-        status = save_values_read(best, &t->params, err);
+        status = save_best_read(t->out.path, &t->params, t->place.best_step, err);
     if (status == 0) status = result_write(t->out.path, &t->params, t->base, &what, err);
     if (status == 0) status = record(t, what, err);
     if (status == 0) {
@@ -321,7 +352,6 @@ static int finish(struct sft *t, struct err *err)
                 job_result(j, "validation loss", "%.6g", best_value(t));
         }
     }
-    free(best);
     return status;
 }
 

@@ -87,11 +87,13 @@ static void take(struct sft_set *set, const struct data_check *c)
 {
     set->item = xreallocarray(NULL, (size_t)c->usable + 1, sizeof *set->item);
     set->length = xreallocarray(NULL, (size_t)c->usable + 1, sizeof *set->length);
+    set->group = xreallocarray(NULL, (size_t)c->usable + 1, sizeof *set->group);
     for (int64_t i = 0; i < c->count; i++) {
         const struct data_sample *s = &c->samples[i];
         if (!s->usable || s->trained == 0) continue;
         if (s->trained > set->answer) set->answer = s->trained;
         set->item[set->count] = i;
+        set->group[set->count] = s->group;
         set->length[set->count++] = s->text + s->visual;
     }
 }
@@ -125,6 +127,8 @@ static int open_set(struct sft *t, struct sft_set *set, const char *path, const 
         tell_findings(j, &c, path);
         take(set, &c);
         set->picture_files = c.picture_files;
+        set->contents = c.contents;
+        c.contents = (struct names){ 0 };
         memcpy(set->pictures, c.pictures, sizeof set->pictures);
         if (!set->count) status = none_usable(&c, path, err);
     }
@@ -134,13 +138,14 @@ static int open_set(struct sft *t, struct sft_set *set, const char *path, const 
     return status;
 }
 
-// Moves `count` samples from training to validation.
-static void split(struct sft *t, int64_t count)
+// Moves about `count` samples from training to validation, with all that show their pictures: a
+// picture that was trained on tells nothing of others.
+static int split(struct sft *t, int64_t count, struct err *err)
 {
     struct sft_set *from = &t->train, *to = &t->held;
     bool *chosen = xcalloc((size_t)from->count + 1, sizeof *chosen);
-    order_split(chosen, from->count, count,
-                (uint64_t)settings_integer(t->job->settings, "train.seed"));
+    count = order_split(chosen, from->group, from->count, count,
+                        (uint64_t)settings_integer(t->job->settings, "train.seed"));
     to->item = xreallocarray(NULL, (size_t)count + 1, sizeof *to->item);
     int64_t kept = 0;
     for (int64_t i = 0; i < from->count; i++) {
@@ -148,11 +153,35 @@ static void split(struct sft *t, int64_t count)
             to->item[to->count++] = from->item[i];
         } else {
             from->item[kept] = from->item[i];
+            from->group[kept] = from->group[i];
             from->length[kept++] = from->length[i];
         }
     }
     from->count = kept;
     free(chosen);
+    if (!count)
+        return err_set(err,
+                       "train.validation %s: all usable samples show the same picture, which would "
+                       "be trained on and validated with; /set train.validation to a data file "
+                       "with other pictures, or to none",
+                       settings_text(t->job->settings, "train.validation"));
+    job_log(t->job,
+            "%lld samples are kept apart for validation; no picture of theirs is trained on",
+            (long long)count);
+    return 0;
+}
+
+// A validation that has a file of its own.
+static int open_held_file(struct sft *t, const char *file, struct err *err)
+{
+    size_t both = 0, which;
+    const int status = open_set(t, &t->held, file, t->options.images, err);
+    for (size_t i = 0; status == 0 && i < t->held.contents.count; i++)
+        both += names_find(&t->train.contents, t->held.contents.list[i], &which);
+    if (both)
+        job_log(t->job, "%zu of the %zu pictures in '%s' are trained on too: validation tells less",
+                both, t->held.contents.count, file);
+    return status;
 }
 
 // train.validation is none, a share of the samples, or a file: that one, NULL: it is none.
@@ -179,7 +208,7 @@ static int open_held(struct sft *t, struct err *err)
     double share;
     const char *file = held_file(s, &share);
     t->held_apart = file != NULL;
-    if (file) return open_set(t, &t->held, file, t->options.images, err);
+    if (file) return open_held_file(t, file, err);
     if (settings_is(s, "train.validation", "none")) return 0;
     if (!(share >= 0 && share < 1))
         return err_set(err, "train.validation %s: a share is from 0 to below 1", text);
@@ -193,8 +222,7 @@ static int open_held(struct sft *t, struct err *err)
     int64_t count = (int64_t)nearbyint(share * (double)n);
     if (count < 1) count = 1;
     if (count > n - 1) count = n - 1;
-    split(t, count);
-    return 0;
+    return split(t, count, err);
 }
 
 // --- what must stay the same ---------------------------------------------------------------------
@@ -213,20 +241,15 @@ static bool matters(const char *key)
     return false;
 }
 
-// What decides, not what it is called: `auto` is another arithmetic on another device.
-static const char *meaning_of(const struct job *j, const char *key)
-{
-    if (strcmp(key, "compute.matmul") != 0) return settings_text(j->settings, key);
-    return graph_matmul(j->backend, j->settings) == MATMUL_BF16 ? "bf16" : "f32";
-}
-
 static char *list_settings(const struct job *j, const char *but)
 {
     struct buf b = { 0 };
     const struct setting *row;
     for (int i = 0; (row = settings_row(i)); i++)
         if (matters(row->key) && (!but || strcmp(row->key, but) != 0))
-            buf_printf(&b, "%s=%s\n", row->key, meaning_of(j, row->key));
+            // What decides, not what it is called: `auto` is another arithmetic on another device.
+            buf_printf(&b, "%s=%s\n", row->key,
+                       model_meaning(j->model, j->backend, j->settings, row->key));
     return buf_take(&b);
 }
 
@@ -334,6 +357,8 @@ static void close_set(struct sft_set *set)
     if (set->data.path) dataset_close(&set->data);
     free(set->item);
     free(set->length);
+    free(set->group);
+    names_release(&set->contents);
     *set = (struct sft_set){ 0 };
 }
 

@@ -61,7 +61,7 @@ static void set_graph(struct sft *t)
                                .hooks = &t->hooks,
                                .settings = j->settings,
                                .cancel = &j->cancel };
-    t->graph.matmul = graph_matmul(t->where, j->settings);
+    t->graph.matmul = graph_matmul(t->where, j->settings, j->model->dtype);
 }
 
 static int open_lanes(struct sft *t, struct err *err)

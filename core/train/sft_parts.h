@@ -33,8 +33,10 @@ struct sft_set {
     struct feed feed;
     int64_t *item;   // [count] indices in data
     int32_t *length; // [count] rows
+    int64_t *group;  // [count] samples that show the same pictures have the same number
     int64_t count;
     size_t picture_files;    // different ones
+    struct names contents;   // of them
     int64_t answer;          // most trained tokens of a sample
     char pictures[HASH_HEX]; // SHA-256 of all of them
 };

@@ -73,7 +73,8 @@ int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t co
     int status = 0;
     for (int64_t i = 0; i < count && status == 0;) {
         while (status == 0 && i < count && sft_pass_takes(t, (int64_t)p->count, p->rows)) {
-            status = pass_add(t, set, p, which[i], number + (uint64_t)i, err);
+            // Noise of settings in a validation is that of /eval, which has one draw for all.
+            status = pass_add(t, set, p, which[i], t->graph.tape ? number + (uint64_t)i : 0, err);
             i += status == 0;
         }
         *rows += p->rows;
@@ -140,15 +141,15 @@ int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
     }
     const int64_t first = within * t->accumulate;
     const int64_t end = first + t->accumulate < batches ? first + t->accumulate : batches;
+    const int64_t samples = (end * t->batch < n ? end * t->batch : n) - first * t->batch;
     t->loss = t->kl = 0;
     *rows = 0;
     t->graph.tape = &t->tape;
     int status = params_clear(&t->params, err);
     for (int64_t b = first; b < end && status == 0; b++) {
         const int64_t from = b * t->batch, to = from + t->batch < n ? from + t->batch : n;
-        const double share = 1 / (double)((end - first) * (to - from));
         status = sft_run(t, &t->train, t->order + from, to - from, (uint64_t)(epoch * n + from),
-                         share, &t->loss, rows, err);
+                         1 / (double)samples, &t->loss, rows, err);
     }
     t->graph.tape = NULL;
     return status;
@@ -159,10 +160,11 @@ int sft_validate(struct sft *t, double *loss, struct err *err)
     struct sft_set *set = t->held_apart ? &t->held : &t->train;
     int64_t rows = 0;
     *loss = 0;
-    if (sft_run(t, set, t->held.item, t->held.count, 0, 1 / (double)t->held.count, loss, &rows,
-                err) < 0)
-        return err_in(err, "validation");
-    return 0;
+    methods_validate(&t->methods, true);
+    const int status = sft_run(t, set, t->held.item, t->held.count, 0, 1 / (double)t->held.count,
+                               loss, &rows, err);
+    methods_validate(&t->methods, false);
+    return status < 0 ? err_in(err, "validation") : 0;
 }
 
 // --- gradients of norms --------------------------------------------------------------------------

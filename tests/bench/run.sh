@@ -13,9 +13,14 @@ folder=build/bench/llama-3.2-1b
 printf '%s, %s cores, load %s\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
     "$(nproc)" "$(cut -d ' ' -f 1 /proc/loadavg)"
 for source in tests/bench/*.c; do
+    [ "$source" != tests/bench/arithmetic.c ] || continue # it is given its data
     printf '\n'
     "$build/${source%.c}"
 done
+# bf16 products beside f32 on the demo model and a world it has never seen.
+[ -d build/bench/world ] || ./vlmsh scenes 20 build/bench/world --seed 2 >/dev/null
+printf '\n## Arithmetic\n\n'
+"$build/tests/bench/arithmetic" demo/model build/bench/world/conversation.json 6
 # The screen and a 1B model that sees: it needs 4 GB of disk and of memory.
 seeing=build/bench/llama-3.2-1b+siglip
 [ -d "$seeing" ] || ./vlmsh new --like llama-3.2-1b+siglip-so400m "$seeing" >/dev/null

@@ -111,18 +111,50 @@ lines "/job 4"
 check "evaluated" 'select(.event=="table") | .rows | map({(.[0]):.[1]}) | add |
     "\(.kind) \(.state) \(.n)"' "evaluate done 40"
 
-# Ctrl-C pauses one that runs by hand, which says just that.
-vlmsh -c "/load $llava" -c "/eval $work/world/questions.json" -c "/job 5 pause" 2>"$work/errors" ||
-    fail "$(cat "$work/errors")"
+# Asked to pause again and again in the middle of a step it goes on with it; cancelled, it ends there.
+for i in $(seq 6000); do
+    printf '{"question": "What is %d?", "answer": "%s"}\n' $i "$(seq -s ' ' 200)"
+done >"$work/data.jsonl"
+vlmsh -c "/load $llava" -c "/set train.batch 8" -c "/set train.accumulate 750" -c "/set job.threads 1" \
+    -c "/train $work/data.jsonl $work/trained" >"$work/said" 2>&1 || fail "train: $(cat "$work/said")"
+grep -q '^job 5: train started' "$work/said" || fail "it said: $(cat "$work/said")"
+until "$VLMSH" job list --db "$work/vlmsh.db" | grep -q '^  5 .*running' &&
+    grep -q 'parameters are trained' "$work/vlmsh.db.jobs/5/output"; do
+    sleep 0.02
+done
+for _ in 1 2 3 4; do
+    vlmsh -c "/job 5 pause" 2>"$work/errors" || fail "$(cat "$work/errors")"
+    sleep 0.2 # for what a signal would do
+done
+"$VLMSH" job list --db "$work/vlmsh.db" | grep -q '^  5 .*running' || fail "it does not run on"
+vlmsh -c "/job 5 cancel" 2>"$work/errors" || fail "$(cat "$work/errors")"
 vlmsh -c "/wait 5" 2>"$work/errors"
-"$VLMSH" job run 5 --db "$work/vlmsh.db" >"$work/out" 2>&1 &
-while kill -0 $! 2>/dev/null && ! "$VLMSH" job list --db "$work/vlmsh.db" | grep -q '^  5 .*running'; do
+same "cancelled in its step" "$(cat "$work/errors")" "-c:1: job 5 (train) is cancelled"
+[ -z "$(compgen -G "$work/trained/checkpoint-*")" ] || fail "its step was taken"
+
+# Ctrl-C pauses one that runs by hand, which says just that.
+vlmsh -c "/load $llava" -c "/eval $work/world/questions.json" -c "/job 6 pause" 2>"$work/errors" ||
+    fail "$(cat "$work/errors")"
+vlmsh -c "/wait 6" 2>"$work/errors"
+"$VLMSH" job run 6 --db "$work/vlmsh.db" >"$work/out" 2>&1 &
+while kill -0 $! 2>/dev/null && ! "$VLMSH" job list --db "$work/vlmsh.db" | grep -q '^  6 .*running'; do
     sleep 0.02
 done
 kill -INT $!
 wait $!
 same "interrupted" $? 130
-same "its last words" "$(tail -1 "$work/out")" "job 5 is paused"
+same "its last words" "$(tail -1 "$work/out")" "job 6 is paused"
+
+# The model's file is cut short under a job: the row says what the process said last.
+cp -r "$llava" "$work/model"
+chmod -R u+w "$work/model"
+vlmsh -c "/load $work/model" -c "/train $work/data.jsonl $work/cut" >"$work/said" 2>&1 || fail "train: $(cat "$work/said")"
+until grep -q 'parameters are trained' "$work/vlmsh.db.jobs/7/output" 2>/dev/null; do sleep 0.02; done
+truncate -s 4096 "$work/model/model.safetensors"
+lines "/wait 7" "/job 7"
+check_has "why it was interrupted" 'select(.event=="error").message' \
+    'job 7 (train) is interrupted: a model file was cut short'
+check_has "its row" 'select(.event=="table") | .rows[] | select(.[0]=="why")[1]' 'a model file was cut short'
 
 lines "/job 1 delete" "/job 1"
 check "deleted" 'select(.event=="done").ok' $'true\nfalse'

@@ -227,8 +227,11 @@ static void test_keeps_its_own(void **state)
 static void test_meaning(void **state)
 {
     (void)state;
-    const char *const is = test_device()->apart ? "bf16" : "f32";
-    const char *const other = test_device()->apart ? "f32" : "bf16";
+    // The model's weights are f16: the CPU leaves them f32, and some have nothing else.
+    const struct backend *b = test_device();
+    const bool rounds = backend_multiplies_bf16(b);
+    const char *const is = b->apart ? "bf16" : "f32";
+    const char *const other = b->apart ? "f32" : "bf16";
     char *same = xasprintf("compute.matmul=%s", is),
          *differs = xasprintf("compute.matmul=%s", other);
     const char *settings[] = { "train.method=layernorm-simple", "train.steps=3", "train.batch=2",
@@ -236,7 +239,7 @@ static void test_meaning(void **state)
     write_samples("data.jsonl", 0, 6);
     train("out", false, 1, settings, JOB_STOPPED, NULL);
     settings[3] = differs;
-    train("out", true, 0, settings, -1, "the run began with compute.matmul=");
+    if (rounds) train("out", true, 0, settings, -1, "the run began with compute.matmul=");
     settings[3] = same;
     train("out", true, 0, settings, 0, NULL);
     free(same), free(differs);
@@ -329,7 +332,7 @@ static void write_picture_samples(void)
                  "{\"image\": \"a.ppm\", \"question\": \"What?\", \"answer\": \"Grey.\"}\n"
                  "{\"image\": \"b.ppm\", \"question\": \"What?\", \"answer\": \"Grey.\"}\n");
     write_picture("a.ppm", 0);
-    write_picture("b.ppm", 0);
+    write_picture("b.ppm", 2);
 }
 
 // A picture of other content, as large as before; one that is gone.
@@ -345,7 +348,7 @@ static void test_changed_picture(void **state)
     write_picture("a.ppm", 0);
     unlink(lost);
     train("out", true, 0, settings, -1, "other samples can be used than when the run began");
-    write_picture("b.ppm", 0);
+    write_picture("b.ppm", 2);
     train("out", true, 0, settings, 0, NULL);
     free(lost);
 }
@@ -383,7 +386,7 @@ static void test_sweep(void **state)
     write_picture("a.ppm", 0);
     unlink(lost);
     sweep("1e-3,1e-4", NULL, settings, -1, "a picture of the data was lost");
-    write_picture("b.ppm", 0);
+    write_picture("b.ppm", 2);
     sweep("1e-3,1e-4", NULL, settings, 0, NULL);
     sweep("1e-3,1e-4", NULL, settings, 0, NULL);
     write_samples("data.jsonl", 0, 6);

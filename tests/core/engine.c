@@ -27,7 +27,7 @@ struct heard {
     struct buf tokens, text, stop;
     int64_t prompt, visual, computed;
     int answers, messages, undone, cancel_after, token_count;
-    bool kept;
+    bool kept, cancel_early; // before the answer begins
 };
 
 static void hear(void *self, const struct event *e)
@@ -51,7 +51,10 @@ static void hear(void *self, const struct event *e)
         h->kept = e->answer->kept;
         h->answers++;
         break;
-    case EVENT_MESSAGE: h->messages++; break;
+    case EVENT_MESSAGE:
+        h->messages++;
+        if (h->cancel_early) engine_cancel(h->engine);
+        break;
     case EVENT_UNDO: h->undone += (int)e->count; break;
     default: break;
     }
@@ -204,8 +207,20 @@ static void cancel_keeps_what_was_said_so_far(void **state)
     assert_int_equal(b->heard.ids.count, 3);
     assert_memory_equal(b->heard.ids.data, GOLDEN_IDS, 3 * sizeof *GOLDEN_IDS);
     struct err err;
+    engine_uncancel(b->e);
     assert_int_equal(engine_regenerate(b->e, &err), 0);
     expect_golden(b);
+}
+
+// Ctrl-C between Enter and the answer: a picture is encoded, a message is written to the disk.
+static void cancel_holds_before_the_answer_begins(void **state)
+{
+    struct bench *b = *state;
+    struct err err;
+    b->heard.cancel_early = true;
+    engine_ask(b->e, "What is in the picture?", &err);
+    assert_int_equal(b->heard.token_count, 0);
+    assert_string_equal(b->heard.stop.data, "cancelled");
 }
 
 static void a_failure_leaves_everything_as_it_was(void **state)
@@ -318,6 +333,7 @@ int main(void)
         TEST(regen_and_undo_lead_back),
         TEST(sampling_again_draws_anew_and_repeats_with_its_seed),
         TEST(cancel_keeps_what_was_said_so_far),
+        TEST(cancel_holds_before_the_answer_begins),
         TEST(a_failure_leaves_everything_as_it_was),
         TEST(raw_ids_are_the_prompt_as_they_are),
         TEST(forward_leaves_no_trace),

@@ -60,6 +60,8 @@ static void open_model(struct fixture *f, const char *folder)
     if (!f->model) fail_msg("%s", f->err.text);
     assert_int_equal(settings_set(f->settings, "sample.max_tokens", "6", &f->err), 0);
     assert_int_equal(settings_set(f->settings, "chat.date", "26 Jul 2024", &f->err), 0);
+    // Passes of this file's own are exact.
+    assert_int_equal(settings_set(f->settings, "compute.matmul", "f32", &f->err), 0);
 }
 
 static void forget(struct fixture *f)

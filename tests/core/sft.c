@@ -2,17 +2,23 @@
 // against PyTorch's weights after three steps, and against themselves when they are interrupted.
 #include "tests/core/sft.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "core/adapters.h"
 #include "core/file_in.h"
+#include "core/metrics/metric.h"
 #include "core/tape.h"
+#include "core/train/evaluate.h"
 #include "core/train/feed.h"
 #include "core/train/loss.h"
 #include "core/train/optimizer.h"
 #include "core/train/order.h"
 #include "core/train/out.h"
+#include "core/train/save.h"
+#include "core/train/sft_parts.h"
 #include "tests/device.h"
 
 // --- goldens -------------------------------------------------------------------------------------
@@ -266,11 +272,35 @@ static void test_order(void **state)
     check_order(7);
     check_order(100);
     check_order(1003);
+}
+
+// How many of 50 samples with so many of them a picture are kept apart, where `wanted` were asked
+// for.
+static int64_t check_split(int64_t together, int64_t wanted)
+{
     bool chosen[50];
-    int count = 0;
-    order_split(chosen, 50, 5, 42);
-    for (int i = 0; i < 50; i++) count += chosen[i];
-    assert_int_equal(count, 5);
+    int64_t group[50], count = 0;
+    for (int64_t i = 0; i < 50; i++) group[i] = i / together;
+    const int64_t told = order_split(chosen, group, 50, wanted, 42);
+    for (int64_t i = 0; i < 50; i++) {
+        count += chosen[i];
+        if (i % together) assert_int_equal(chosen[i], chosen[i - 1]);
+    }
+    assert_int_equal(told, count);
+    return count;
+}
+
+static void test_split(void **state)
+{
+    (void)state;
+    assert_int_equal(check_split(1, 5), 5);
+    assert_int_equal(check_split(1, 49), 49);
+    assert_int_equal(check_split(5, 10), 10);
+    assert_int_equal(check_split(5, 11), 10);
+    assert_int_equal(check_split(5, 13), 15);
+    assert_int_equal(check_split(5, 49), 45); // something is trained on
+    assert_int_equal(check_split(25, 1), 25); // there is no smaller one
+    assert_int_equal(check_split(50, 5), 0);
 }
 
 // --- interruptions -------------------------------------------------------------------------------
@@ -348,7 +378,7 @@ static void test_pause(void **state)
     struct trial t = { 0 };
     if (trial_run(&t, GOLDEN, data, straight, false, all_settings) != 0) fail_msg("%s", t.err.text);
     assert_int_equal(t.steps, 6);
-    assert_false(isnan(trial_told(&t, "validation_loss", 5)));
+    assert_false(isnan(trial_told(&t, "validation_loss", 6)));
     assert_false(isnan(trial_told(&t, "grad_var.layers.3.input_layernorm", 5)));
     const double last = trial_told(&t, "loss", 5);
     trial_release(&t);
@@ -397,6 +427,306 @@ static void test_result_loads(void **state)
     model_free(is);
     free(data), free(out);
 }
+
+// --- steps and curves ----------------------------------------------------------------------------
+
+static bool same_weights(const char *a, const char *b)
+{
+    struct err err;
+    struct model *was = model_load(a, test_device(), NULL, &err);
+    struct model *is = model_load(b, test_device(), NULL, &err);
+    bool same = true;
+    if (!was || !is) fail_msg("%s", err.text);
+    for (size_t i = 0; i < was->weights.count; i++) {
+        const struct tensor *x = was->weights.list[i].tensor, *y = is->weights.list[i].tensor;
+        same &= !memcmp(x->data, y->data, tensor_bytes(x));
+    }
+    model_free(was);
+    model_free(is);
+    return same;
+}
+
+// The reference's warm-up would give the only step of a run rate 0.
+static void test_one_step(void **state)
+{
+    (void)state;
+    const char *const settings[] = { "train.method=all", "train.lr=1e-3", "train.steps=1", NULL };
+    char *data = write_data(), *out = xasprintf("%s/out", scratch);
+    struct trial t = { 0 };
+    if (trial_run(&t, GOLDEN, data, out, false, settings) != 0) fail_msg("%s", t.err.text);
+    assert_float_equal(trial_told(&t, "lr", 0), 1e-3, 1e-12);
+    assert_false(same_weights(GOLDEN, out));
+    trial_release(&t);
+    free(data), free(out);
+}
+
+// A step is the mean over its samples, however they are cut into micro-batches.
+static void test_accumulate(void **state)
+{
+    (void)state;
+    const char *const at_once[] = { "train.method=all", "train.lr=1e-3", "train.batch=8",
+                                    "train.clip=0",     "train.steps=1", NULL };
+    const char *const in_parts[] = { "train.method=all",
+                                     "train.lr=1e-3",
+                                     "train.batch=3",
+                                     "train.clip=0",
+                                     "train.accumulate=3",
+                                     "train.steps=1",
+                                     NULL };
+    char *data = write_data(), *one = xasprintf("%s/one", scratch);
+    char *two = xasprintf("%s/two", scratch);
+    struct trial t = { 0 };
+    if (trial_run(&t, GOLDEN, data, one, false, at_once) != 0) fail_msg("%s", t.err.text);
+    const double loss = trial_told(&t, "loss", 0), norm = trial_told(&t, "grad_norm", 0);
+    trial_release(&t);
+    if (trial_run(&t, GOLDEN, data, two, false, in_parts) != 0) fail_msg("%s", t.err.text);
+    assert_float_equal(trial_told(&t, "loss", 0), loss, 1e-6 * loss);
+    assert_float_equal(trial_told(&t, "grad_norm", 0), norm, 1e-4 * norm);
+    trial_release(&t);
+    free(data), free(one), free(two);
+}
+
+// The step that is told as the best is a point of the curve, before and after a pause.
+static void test_best_step(void **state)
+{
+    (void)state;
+    char *data = write_data(), *out = xasprintf("%s/out", scratch);
+    struct trial t = { .pause_after = 4 };
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, false, all_settings), JOB_STOPPED);
+    assert_false(isnan(trial_told(&t, "validation_loss", 4)));
+    const double before = trial_told(&t, "validation_loss", 4);
+    trial_release(&t);
+    t.pause_after = 0;
+    if (trial_run(&t, GOLDEN, data, out, true, all_settings) != 0) fail_msg("%s", t.err.text);
+    // What is forgotten of the steps from here on is not this one.
+    assert_true(trial_told(&t, "validation_loss", 4) == before);
+    const char *best = strstr(t.results.data, "best step: ");
+    const char *loss = strstr(t.results.data, "validation loss: ");
+    assert_non_null(best);
+    assert_non_null(loss);
+    const double told = trial_told(&t, "validation_loss", strtoll(best + 11, NULL, 10));
+    assert_float_equal(told, strtod(loss + 17, NULL), 1e-5 * told);
+    trial_release(&t);
+    free(data), free(out);
+}
+
+static cJSON *read_record(const char *out)
+{
+    struct err err;
+    cJSON *record = out_read(out, &err);
+    if (!record) fail_msg("%s", err.text);
+    return record;
+}
+
+// Its process ended between the last checkpoint and the result.
+static void test_record_after_last_step(void **state)
+{
+    (void)state;
+    char *data = write_data(), *straight = xasprintf("%s/straight", scratch);
+    char *out = xasprintf("%s/out", scratch);
+    struct trial t = { 0 };
+    if (trial_run(&t, GOLDEN, data, straight, false, all_settings) != 0) fail_msg("%s", t.err.text);
+    trial_release(&t);
+    t.pause_after = 6;
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, false, all_settings), JOB_STOPPED);
+    trial_release(&t);
+    t.pause_after = 0;
+    if (trial_run(&t, GOLDEN, data, out, true, all_settings) != 0) fail_msg("%s", t.err.text);
+    trial_release(&t);
+    cJSON *one = read_record(straight), *two = read_record(out);
+    assert_true(cJSON_IsNumber(json_get(one, "loss")));
+    assert_true(cJSON_Compare(one, two, true));
+    cJSON_Delete(one);
+    cJSON_Delete(two);
+    free(data), free(straight), free(out);
+}
+
+// How many files of that folder whose name begins so have just these bytes (NULL: any).
+static int count_files(const char *folder, const char *prefix, const char *bytes, size_t size)
+{
+    int count = 0;
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        size_t n;
+        if (strncmp(e->d_name, prefix, strlen(prefix)) != 0) continue;
+        char *path = xasprintf("%s/%s", folder, e->d_name);
+        char *has = file_read(path, 1u << 30, &n, NULL);
+        count += !bytes || (has && n == size && !memcmp(has, bytes, n));
+        free(has);
+        free(path);
+    }
+    if (d) closedir(d);
+    return count;
+}
+
+static char *find_best(const char *out, size_t *size)
+{
+    char *found = NULL;
+    DIR *d = opendir(out);
+    for (struct dirent *e; d && !found && (e = readdir(d));) {
+        char *path = xasprintf("%s/%s", out, e->d_name);
+        if (!strncmp(e->d_name, "best", 4)) found = file_read(path, 1u << 30, size, NULL);
+        free(path);
+    }
+    if (d) closedir(d);
+    return found;
+}
+
+// Steps after the last checkpoint validate better and are lost: the best weights that the
+// checkpoint speaks of are still there, and those of the lost steps go.
+static void test_best_of_lost_steps(void **state)
+{
+    (void)state;
+    const char *settings[] = { "train.method=all",
+                               "train.lr=1e-3",
+                               "train.batch=2",
+                               "train.steps=8",
+                               "train.save_every=100",
+                               "train.seed=7",
+                               "train.eval_every=2",
+                               "train.validation=0.25",
+                               "train.warmup=0",
+                               "train.shuffle=off",
+                               NULL };
+    char *data = write_data(), *out = xasprintf("%s/out", scratch);
+    struct trial t = { .pause_after = 2 };
+    size_t size = 0, later_size = 0;
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, false, settings), JOB_STOPPED);
+    trial_release(&t);
+    char *best = find_best(out, &size);
+    assert_non_null(best);
+    t.pause_after = 0;
+    t.cancel_after = 4; // ends as a crash does: nothing is saved
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, true, settings), JOB_STOPPED);
+    trial_release(&t);
+    assert_int_equal(save_newest(out), 2);
+    assert_int_equal(count_files(out, "best", best, size), 1);
+    t.cancel_after = 0;
+    t.pause_after = 1; // before another validation
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, true, settings), JOB_STOPPED);
+    trial_release(&t);
+    char *later = find_best(out, &later_size);
+    assert_int_equal(later_size, size);
+    assert_memory_equal(later, best, size);
+    t.pause_after = 0;
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, true, settings), 0);
+    trial_release(&t);
+    assert_int_equal(count_files(out, "best", NULL, 0), 0);
+    free(best), free(later);
+    free(data), free(out);
+}
+
+// The loss of /eval on a data file, with the adapter in `out`.
+static double evaluated_loss(const char *data, const char *out, const char *const *settings)
+{
+    struct err err = { 0 };
+    struct adapter *adapter = NULL;
+    struct dataset d;
+    struct evaluation e;
+    struct settings *s = settings_new();
+    struct model *m = model_load(GOLDEN, test_device(), NULL, &err);
+    for (; *settings; settings += 2)
+        if (settings_set(s, settings[0], settings[1], &err) < 0) fail_msg("%s", err.text);
+    if (!m || settings_set(s, "adapter", out, &err) < 0 || adapter_obey(&adapter, m, s, &err) < 0 ||
+        dataset_open(&d, data, NULL, &err) < 0)
+        fail_msg("%s", err.text);
+    const struct evaluate_request request = { .model = m,
+                                              .backend = test_device(),
+                                              .settings = s,
+                                              .tensors = adapter_tensors(adapter),
+                                              .data = &d,
+                                              .metric = metric_find("loss") };
+    if (evaluate_run(&request, &e, &err) < 0) fail_msg("%s", err.text);
+    const double loss = evaluation_main(&e)->tally.mean;
+    evaluation_release(&e);
+    dataset_close(&d);
+    adapter_free(adapter);
+    model_free(m);
+    settings_free(s);
+    return loss;
+}
+
+// Samples that show pictures of the same content, under whatever name, are on one side.
+static void test_split_by_picture(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 24, PICTURES = 6 };
+    struct err err;
+    struct buf b = { 0 };
+    struct trial t = { 0 };
+    size_t size;
+    bool held[PICTURES] = { false };
+    char *bytes = file_read("tests/goldens/pictures/tall.jpg", 1 << 24, &size, &err);
+    assert_non_null(bytes);
+    for (int i = 0; i < 2 * PICTURES; i++) {
+        char name[32];
+        bytes[size] = (char)(i % PICTURES); // behind the picture; in the place of the text's end
+        snprintf(name, sizeof name, "%d.jpg", i);
+        scratch_write(scratch, name, bytes, size + 1);
+    }
+    free(bytes);
+    for (int i = 0; i < SAMPLES; i++)
+        buf_printf(
+            &b, "{\"image\": \"%d.jpg\", \"question\": \"What is %d?\", \"answer\": \"It is.\"}\n",
+            i % (2 * PICTURES), i);
+    scratch_text(scratch, "data.jsonl", b.data);
+    buf_release(&b);
+    char *data = xasprintf("%s/data.jsonl", scratch);
+    struct job job = { .model = model_load(GOLDEN, test_device(), NULL, &err),
+                       .settings = settings_new(),
+                       .backend = test_device(),
+                       .sinks = &t.sinks,
+                       .answering = -1 };
+    settings_set(job.settings, "train.validation", "0.25", &err);
+    struct sft run = { .job = &job, .where = job.backend, .options.data = data };
+    if (!job.model || sft_data_open(&run, &err) != 0) fail_msg("%s", err.text);
+    assert_int_equal(run.held.count + run.train.count, SAMPLES);
+    assert_in_range(run.held.count, 4, 8);
+    for (int64_t i = 0; i < run.held.count; i++) held[run.held.item[i] % PICTURES] = true;
+    for (int64_t i = 0; i < run.train.count; i++)
+        if (held[run.train.item[i] % PICTURES])
+            fail_msg("picture %lld is on both sides", (long long)(run.train.item[i] % PICTURES));
+    sft_data_close(&run);
+    model_free(job.model);
+    settings_free(job.settings);
+    free(data);
+}
+
+// Neither noise nor penalty of the training is in what decides.
+static void test_validation_is_plain(void **state)
+{
+    (void)state;
+    const char *const beside[] = { "ira.on", "on",         "ira.layers", "1-3", "ira.beta",
+                                   "10",     "ira.warmup", "0",          NULL };
+    const char *const without[] = { "ira.on", "on", "ira.layers", "1-3", "ira.beta", "0", NULL };
+    char *data = write_data(), *out = xasprintf("%s/out", scratch);
+    char *held = xasprintf("train.validation=%s", data);
+    const char *settings[] = { "train.method=layernorm",
+                               "train.ira=on",
+                               "train.lr=1e-3",
+                               "ira.layers=1-3",
+                               "ira.beta=10",
+                               "ira.warmup=0",
+                               "train.warmup=0",
+                               "train.epochs=3",
+                               "train.eval_every=100",
+                               held,
+                               NULL };
+    struct trial t = { 0 };
+    if (trial_run(&t, GOLDEN, data, out, false, settings) != 0) fail_msg("%s", t.err.text);
+    assert_non_null(strstr(t.log.data, "1 of the 1 pictures in"));
+    const double told = trial_told(&t, "validation_loss", t.steps);
+    const double loss = evaluated_loss(data, out, beside);
+    const double plain = evaluated_loss(data, out, without);
+    assert_true(loss > 0 && told > 0);
+    assert_true(loss == plain);
+    assert_float_equal(told, loss, 1e-5 * loss);
+    trial_release(&t);
+    free(data), free(out), free(held);
+}
+
+// --- interruptions, seen from outside
+// --------------------------------------------------------------
 
 // Killed at moments of chance, again and again.
 static void test_killed(void **state)
@@ -587,10 +917,26 @@ int main(int argc, char **argv)
         return status == 0 ? 0 : 1;
     }
     const struct CMUnitTest tests[] = {
-        IN_SCRATCH(test_goldens),       IN_SCRATCH(test_schedule),     IN_SCRATCH(test_order),
-        IN_SCRATCH(test_pause),         IN_SCRATCH(test_result_loads), IN_SCRATCH(test_killed),
-        IN_SCRATCH(test_folder_in_use), IN_SCRATCH(test_threads),      IN_SCRATCH(test_refused),
-        IN_SCRATCH(test_lost_data),     IN_SCRATCH(test_golden_lora),  IN_SCRATCH(test_disk_full),
+        IN_SCRATCH(test_goldens),
+        IN_SCRATCH(test_schedule),
+        IN_SCRATCH(test_order),
+        IN_SCRATCH(test_split),
+        IN_SCRATCH(test_split_by_picture),
+        IN_SCRATCH(test_pause),
+        IN_SCRATCH(test_result_loads),
+        IN_SCRATCH(test_killed),
+        IN_SCRATCH(test_folder_in_use),
+        IN_SCRATCH(test_threads),
+        IN_SCRATCH(test_refused),
+        IN_SCRATCH(test_lost_data),
+        IN_SCRATCH(test_golden_lora),
+        IN_SCRATCH(test_disk_full),
+        IN_SCRATCH(test_one_step),
+        IN_SCRATCH(test_accumulate),
+        IN_SCRATCH(test_best_step),
+        IN_SCRATCH(test_record_after_last_step),
+        IN_SCRATCH(test_best_of_lost_steps),
+        IN_SCRATCH(test_validation_is_plain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -168,8 +168,8 @@ static void not_a_number(void **state)
 }
 
 // Attention on the GPU, to rows on the host.
-static char *attend(const struct pair *q, const struct pair *k, const struct pair *v,
-                    const struct pair *first, const struct pair *last, enum matmul_mode mode)
+static float *attend(const struct pair *q, const struct pair *k, const struct pair *v,
+                     const struct pair *first, const struct pair *last, enum matmul_mode mode)
 {
     enum { side = 1 };
     const struct tensor *const t = &q->on[side];
@@ -178,7 +178,7 @@ static char *attend(const struct pair *q, const struct pair *k, const struct pai
                                  mode))
         fail_msg("attention: %s", devices[side]->failure());
     const size_t size = tensor_bytes(OF(y));
-    char *rows = malloc(size + 1);
+    float *rows = malloc(size + 1);
     devices[side]->download(rows, OF(y)->data, size);
     return rows;
 }
@@ -217,19 +217,19 @@ static void check_unseen(struct shape s, enum sight sight, bool bf16, enum matmu
         v = pair_bf16(&v);
     }
     const int64_t at = s.keys - s.n / 2 - 1;
-    char *plain = attend(&q, &k, &v, &first, &last, mode);
+    float *plain = attend(&q, &k, &v, &first, &last, mode);
     strike(x < 3 ? &v : &k, at, strange[x % 3]);
-    char *got = attend(&q, &k, &v, &first, &last, mode);
-    const size_t row = (size_t)(s.heads * s.d) * sizeof(float);
+    float *got = attend(&q, &k, &v, &first, &last, mode);
+    const int64_t row = s.heads * s.d;
     for (int64_t i = 0; i < s.n; i++) {
         const bool seen = ((int32_t *)from.data)[i] <= at && at < ((int32_t *)to.data)[i];
-        if (!seen && memcmp(got + (size_t)i * row, plain + (size_t)i * row, row))
+        if (!seen && memcmp(got + i * row, plain + i * row, (size_t)row * sizeof *got))
             fail_msg("[%d,%d,%d,%d] sight %d, bf16 %d, mode %d: row %d meets %s %g, which it does "
                      "not see",
                      (int)s.n, (int)s.heads, (int)s.keys, (int)s.d, (int)sight, bf16, (int)mode,
                      (int)i, x < 3 ? "value" : "key", (double)strange[x % 3]);
         for (int64_t e = 0; seen && x < 3 && e < s.heads * s.d; e++)
-            assert_false(isfinite(((float *)(got + (size_t)i * row))[e]));
+            assert_false(isfinite(got[i * row + e]));
     }
     free(plain);
     free(got);

@@ -157,14 +157,14 @@ static void check_unseen(const struct backend *b, struct shape s, enum ranges ra
     attend(b, &c, &c.y, bf16);
     for (int64_t r = 0; r < s.n; r++) {
         const bool seen = ((int32_t *)c.first.data)[r] <= at && at < ((int32_t *)c.last.data)[r];
-        const size_t row = (size_t)(s.heads * s.d) * sizeof(float);
-        const char *got = (char *)c.y.data + (size_t)r * row;
-        if (!seen && memcmp(got, (char *)plain.data + (size_t)r * row, row))
+        const int64_t row = s.heads * s.d;
+        const float *got = (float *)c.y.data + r * row;
+        if (!seen && memcmp(got, (float *)plain.data + r * row, (size_t)row * sizeof *got))
             fail_msg("%s: N %d P %d d %d ranges %d bf16 %d: row %d meets %s %g, which it does not "
                      "see",
                      b->describe(), (int)s.n, (int)s.p, (int)s.d, (int)ranges, bf16, (int)r,
                      x < 3 ? "value" : "key", (double)strange[x % 3]);
-        if (seen && x < 3) assert_false(isfinite(((float *)got)[0]));
+        if (seen && x < 3) assert_false(isfinite(got[0]));
     }
     free(plain.data);
     call_free(&c);

@@ -78,6 +78,7 @@ static void test_script(void **state)
     char *text = export_commands(s, "one.vlmsh");
     assert_string_equal(text, "# weights f00d\n"
                               "/load \"/models/a b\"\n"
+                              "/set compute.matmul f32\n"
                               "/set sample.temperature 0.7\n"
                               "/system \"Be brief.\"\n"
                               "/set chat.date DAY\n"

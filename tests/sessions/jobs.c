@@ -9,8 +9,11 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 
+#include "sessions/job_internal.h"
 #include "sessions/job_run.h"
 #include "tests/sessions/fixture.h"
 
@@ -28,7 +31,8 @@ static int64_t checkpoint(const struct job *j, int64_t write)
     return strtoll(text, NULL, 10);
 }
 
-// STEPS MS [fail|flood]: counts, a step in so many milliseconds.
+// STEPS MS [fail|fatal|endless]: counts, a step in so many milliseconds; an endless one ends when
+// it is cancelled.
 static int count_run(struct job *j, struct err *err)
 {
     const int64_t steps = strtoll(j->argv[0], NULL, 10);
@@ -41,6 +45,10 @@ static int count_run(struct job *j, struct err *err)
     for (; step < steps; step++) {
         job_breathe(j);
         nanosleep(&wait, NULL);
+        while (!strcmp(how, "endless") && !atomic_load(&j->cancel)) {
+            nanosleep(&wait, NULL);
+            job_breathe(j);
+        }
         job_metric(j, "loss", step, 10.0 / (double)(step + 1));
         job_metric(j, "odd", step, step % 2 ? 1 : NAN);
         job_progress(j, (double)step + 1, (double)steps, 10.0 / (double)(step + 1), 1);
@@ -50,6 +58,7 @@ static int count_run(struct job *j, struct err *err)
         if (stop == JOB_PAUSE) checkpoint(j, step + 1);
         if (stop) return JOB_STOPPED;
     }
+    if (!strcmp(how, "fatal") && !j->resumed) fatal("the model file was cut short\nin the middle");
     if (!strcmp(how, "fail")) return err_set(err, "the data file is gone");
     job_score(j, &(struct event_score){ .index = 1, .id = "b", .answer = "yes", .score = 1 });
     job_score(j, &(struct event_score){ .index = 0, .id = "a", .score = 0.5 });
@@ -78,11 +87,6 @@ static void on_pause(int signal)
     job_control_pause(&control);
 }
 
-static void on_cancel(int signal)
-{
-    job_control_cancel(&control);
-}
-
 static int run_here(const char *path, int64_t id, double patience, struct err *err)
 {
     struct sinks none = { 0 };
@@ -100,7 +104,6 @@ static int be_a_job(char **argv)
 {
     struct err err;
     sigaction(SIGTERM, &(struct sigaction){ .sa_handler = on_pause }, NULL);
-    sigaction(SIGUSR1, &(struct sigaction){ .sa_handler = on_cancel }, NULL);
     if (run_here(argv[5], strtoll(argv[3], NULL, 10), 0, &err) >= 0) return 0;
     fprintf(stderr, "%s\n", err.text);
     return 1;
@@ -322,6 +325,54 @@ static void a_cancelled_job_ends(void **state)
     store_close(s);
 }
 
+// Within a step, whatever was asked before.
+static void a_cancelled_step_ends(void **state)
+{
+    struct store *s = open_store();
+    const int64_t id = add(s, "count", "2", "1", "endless");
+    start(s, id);
+    await(s, id, STATE_RUNNING);
+    ask(s, id, JOB_PAUSE);
+    ask(s, id, JOB_PAUSE);
+    nap();
+    assert_int_equal(state_of(s, id, NULL, NULL), STATE_RUNNING);
+    ask(s, id, JOB_CANCEL);
+    await(s, id, STATE_CANCELLED);
+    store_close(s);
+}
+
+// The number of a job's process may be another's by the time of a signal. This one would die of
+// any.
+static void asking_sends_no_signal(void **state)
+{
+    struct store *s = open_store();
+    struct err err = { 0 };
+    const int64_t id = add(s, "count", "2", "1", NULL);
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    assert_int_equal(job_folder_make(s, id, &err), 0);
+    assert_int_equal(job_mark_running(s, id, &err), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        signal(SIGTERM, SIG_DFL);
+        signal(SIGUSR1, SIG_DFL);
+        if (job_lock(s, id, NULL) < 0 || write(ready[1], "", 1) != 1) _exit(1);
+        for (;;) pause();
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(pid_of(s, id), child);
+    ask(s, id, JOB_PAUSE);
+    ask(s, id, JOB_CANCEL);
+    for (int i = 0; i < 20; i++) nap();
+    assert_int_equal(waitpid(child, NULL, WNOHANG), 0);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    close(ready[0]);
+    store_close(s);
+}
+
 static void a_failed_job_says_why(void **state)
 {
     struct store *s = open_store();
@@ -343,6 +394,59 @@ static void a_failed_job_says_why(void **state)
     id = add(s, "unheard-of", "3", "1", NULL);
     start(s, id);
     await(s, id, STATE_FAILED);
+    store_close(s);
+}
+
+// Its process ends in the middle of something and has only its last words.
+static void an_interrupted_job_says_why(void **state)
+{
+    struct store *s = open_store();
+    char *message;
+    const int64_t id = add(s, "count", "3", "1", "fatal");
+    start(s, id);
+    await(s, id, STATE_INTERRUPTED);
+    state_of(s, id, NULL, &message);
+    assert_string_equal(message, "the model file was cut short in the middle");
+    free(message);
+    start(s, id);
+    await(s, id, STATE_DONE);
+    assert_logged(s, id, "interrupted: the model file was cut short in the middle");
+    state_of(s, id, NULL, &message);
+    assert_string_equal(message, "");
+    free(message);
+    store_close(s);
+}
+
+// A parent that ignores SIGCHLD hands that on: then nobody learns how a child ended.
+static void a_job_starts_where_ends_of_children_are_ignored(void **state)
+{
+    struct store *s = open_store();
+    const int64_t id = add(s, "count", "3", "1", NULL);
+    signal(SIGCHLD, SIG_IGN);
+    start(s, id);
+    signal(SIGCHLD, SIG_DFL);
+    await(s, id, STATE_DONE);
+    store_close(s);
+}
+
+// Nor is a job said to be started whose process could not be made.
+static void a_job_that_cannot_start_says_why(void **state)
+{
+    struct store *s = open_store();
+    struct err err = { 0 };
+    for (int ignored = 0; ignored < 2; ignored++) {
+        const int64_t id = add(s, "count", "3", "1", NULL);
+        char *output = job_path(s, id, "output"), *message;
+        assert_int_equal(job_folder_make(s, id, &err), 0);
+        assert_int_equal(mkdir(output, 0700), 0); // so that the last step before the start fails
+        if (ignored) signal(SIGCHLD, SIG_IGN);
+        assert_int_equal(store_job_start(s, id, &err), -1);
+        signal(SIGCHLD, SIG_DFL);
+        assert_contains(err.text, strerror(EISDIR));
+        assert_int_equal(state_of(s, id, NULL, &message), STATE_FAILED);
+        free(message);
+        free(output);
+    }
     store_close(s);
 }
 
@@ -406,7 +510,7 @@ static void a_former_schema_is_migrated(void **state)
                      "DROP TABLE metrics; DROP TABLE job_series; DROP TABLE jobs; "
                      "DROP TABLE calibrations; DROP TABLE results; DROP TABLE presets; "
                      "ALTER TABLE settings_changes DROP COLUMN tokens; "
-                     "DROP TABLE drafts; "
+                     "DROP TABLE drafts; ALTER TABLE model_changes DROP COLUMN arithmetic; "
                      "PRAGMA user_version = 1",
                      NULL, NULL, NULL),
         SQLITE_OK);
@@ -429,7 +533,13 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_job_whose_process_is_killed_is_interrupted_and_goes_on,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(a_cancelled_job_ends, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_cancelled_step_ends, setup, teardown),
+        cmocka_unit_test_setup_teardown(asking_sends_no_signal, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_job_says_why, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_interrupted_job_says_why, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_job_starts_where_ends_of_children_are_ignored, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_job_that_cannot_start_says_why, setup, teardown),
         cmocka_unit_test_setup_teardown(a_database_that_is_lost_fails_the_job, setup, teardown),
         cmocka_unit_test_setup_teardown(jobs_stand_still_while_a_shell_answers, setup, teardown),
         cmocka_unit_test_setup_teardown(a_former_schema_is_migrated, setup, teardown),

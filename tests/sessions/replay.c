@@ -3,6 +3,7 @@
 #include "tests/sessions/fixture.h"
 
 #include "commands/command.h"
+#include "core/file_in.h"
 #include "kernels/backend.h"
 
 #define PICTURE "tests/goldens/pictures/scene.png"
@@ -12,16 +13,21 @@ struct program {
     struct shell shell;
 };
 
-static void begin_program(struct program *p, const char *db)
+static void begin_on(struct program *p, const char *db, const struct backend *device)
 {
     struct err err = { 0 };
     *p = (struct program){ 0 };
     struct store *s = store_open(db, &err);
     if (!s) fail_msg("%s", err.text);
+    sinks_add(&p->sinks, (struct sink){ .emit = note });
     sinks_add(&p->sinks, store_sink(s, &p->sinks));
-    p->shell = (struct shell){ .engine = engine_new(backend_cpu(), &p->sinks),
-                               .store = s,
-                               .sinks = &p->sinks };
+    p->shell =
+        (struct shell){ .engine = engine_new(device, &p->sinks), .store = s, .sinks = &p->sinks };
+}
+
+static void begin_program(struct program *p, const char *db)
+{
+    begin_on(p, db, backend_cpu());
 }
 
 static void end_program(struct program *p)
@@ -145,12 +151,154 @@ static void test_failed_regen(void **state)
     free(db);
 }
 
+// --- arithmetic ----------------------------------------------------------------------------------
+
+static bool yes(void)
+{
+    return true;
+}
+
+// The CPU as one that multiplies bf16, or as one that does not.
+static struct backend cpu_that(bool multiplies)
+{
+    struct backend b = *backend_cpu();
+    b.multiplies_bf16 = multiplies ? yes : NULL;
+    return b;
+}
+
+// The lines of the session's script that set compute.matmul, without "/set compute.matmul ".
+static char *exported_arithmetic(struct program *p)
+{
+    static const char set[] = "/set compute.matmul ";
+    char *path = xasprintf("%s/session.vlmsh", folder);
+    struct buf b = { 0 };
+    struct err err = { 0 };
+    size_t size;
+    if (store_export(p->shell.store, NULL, path, &err) < 0) fail_msg("%s", err.text);
+    char *text = file_read(path, 1 << 20, &size, &err);
+    assert_non_null(text);
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        if (!strncmp(line, set, strlen(set))) buf_printf(&b, "%s ", line + strlen(set));
+        if (!strncmp(line, "/later ", 7)) buf_printf(&b, "%s ", line);
+    }
+    unlink(path);
+    free(text);
+    free(path);
+    return buf_take(&b);
+}
+
+static void expect_exported(struct program *p, const char *expected)
+{
+    char *is = exported_arithmetic(p);
+    assert_string_equal(is, expected);
+    free(is);
+}
+
+// *p on `device`, with the session of *from; what it says of the arithmetic, and what it then has.
+static void resume_on(struct program *p, const struct backend *device, const struct program *from,
+                      const char *notice, const char *setting, const char *arithmetic)
+{
+    struct err err = { 0 };
+    begin_on(p, database, device);
+    buf_clear(&notices);
+    if (store_resume(p->shell.store, p->shell.engine, store_session(from->shell.store), &err) < 0)
+        fail_msg("%s", err.text);
+    const char *told = notices.data ? notices.data : "";
+    if (notice && !strstr(told, notice)) fail_msg("'%s' does not say '%s'", told, notice);
+    if (!notice) assert_null(strstr(told, "computed"));
+    assert_string_equal(settings_text(engine_settings(p->shell.engine), "compute.matmul"), setting);
+    assert_string_equal(engine_arithmetic(p->shell.engine), arithmetic);
+}
+
+// A session computed in bf16 by itself says so, and goes on in it where auto means something else.
+static void test_made_in_bf16(void **state)
+{
+    const struct backend with = cpu_that(true), without = cpu_that(false);
+    struct program a, b;
+    begin_on(&a, database, &with);
+    line(&a, "/load tests/goldens/llama-3.2"); // bf16 weights
+    line(&a, "/set sample.max_tokens 3");
+    line(&a, "What is this?");
+    assert_string_equal(engine_arithmetic(a.shell.engine), "bf16");
+    expect_exported(&a, "bf16 ");
+    resume_on(&b, &with, &a, NULL, "auto", "bf16");
+    end_program(&b);
+    resume_on(&b, &without, &a, "was computed in bf16, which this device does not multiply", "bf16",
+              "f32");
+    line(&b, "And then?");
+    expect_exported(&b, "bf16 f32 ");
+    end_program(&b);
+    end_program(&a);
+}
+
+// One that had f32 alone says that, whatever the setting was.
+static void test_made_in_f32(void **state)
+{
+    const struct backend with = cpu_that(true), without = cpu_that(false);
+    struct program a, b;
+    begin_on(&a, database, &without);
+    line(&a, "/load tests/goldens/llama-3.2");
+    line(&a, "/set sample.max_tokens 3");
+    line(&a, "What is this?");
+    line(&a, "/set compute.matmul bf16");
+    line(&a, "And then?");
+    expect_exported(&a, "f32 ");
+    resume_on(&b, &with, &a, "compute.matmul = f32: session", "f32", "f32");
+    line(&b, "Once more.");
+    line(&b, "/set compute.matmul auto");
+    line(&b, "At last?");
+    expect_exported(&b, "f32 bf16 f32 bf16 ");
+    end_program(&b);
+    end_program(&a);
+}
+
+// In the middle of an answer too.
+static void test_changed_in_an_answer(void **state)
+{
+    const struct backend with = cpu_that(true);
+    struct program a;
+    begin_on(&a, database, &with);
+    line(&a, "/load tests/goldens/llama-3.2");
+    line(&a, "/set sample.ignore_eos on");
+    line(&a, "/set sample.max_tokens 6");
+    line(&a, "/set compute.matmul f32");
+    line(&a, "/later 3 compute.matmul=auto");
+    line(&a, "What is this?");
+    expect_exported(&a, "bf16 f32 /later 3 compute.matmul=bf16 ");
+    end_program(&a);
+}
+
+// Sessions of before were made where auto was f32.
+static void test_made_before(void **state)
+{
+    const struct backend with = cpu_that(true);
+    struct program a, b;
+    struct err err = { 0 };
+    begin_on(&a, database, &with);
+    line(&a, "/load tests/goldens/llama-3.2");
+    line(&a, "/set sample.max_tokens 3");
+    line(&a, "What is this?");
+    assert_int_equal(
+        store_run(a.shell.store, &err, "ALTER TABLE model_changes DROP COLUMN arithmetic; ", ""),
+        0);
+    char *version = xasprintf("PRAGMA user_version = %d", store_version() - 1);
+    assert_int_equal(store_run(a.shell.store, &err, version, ""), 0);
+    free(version);
+    resume_on(&b, &with, &a, "compute.matmul = f32: session", "f32", "f32");
+    end_program(&b);
+    end_program(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_resume, setup, teardown),
         cmocka_unit_test_setup_teardown(test_replay, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failed_regen, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_made_in_bf16, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_made_in_f32, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_changed_in_an_answer, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_made_before, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

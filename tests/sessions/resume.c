@@ -42,6 +42,11 @@ const struct conversation *engine_conversation(const struct engine *e)
     return &e->c;
 }
 
+const char *engine_arithmetic(const struct engine *e)
+{
+    return e->loaded ? "f32" : NULL;
+}
+
 const struct settings *engine_settings(const struct engine *e)
 {
     return e->settings;

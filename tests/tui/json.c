@@ -47,6 +47,11 @@ static void test_texts(void **state)
            "{\"event\":\"token\",\"text\":\"\",\"id\":7}");
     expect(&(struct event){ .kind = EVENT_NOTICE, .text = "a\n\"b\"\\\x01" },
            "{\"event\":\"notice\",\"text\":\"a\\n\\\"b\\\"\\\\\\u0001\"}");
+    // What a terminal obeys.
+    expect(&(struct event){ .kind = EVENT_TEXT,
+                            .text = "a\x7f\xc2\x9b"
+                                    "2J\xc3\xa9" },
+           "{\"event\":\"text\",\"text\":\"a\\u007f\\u009b2J\xc3\xa9\"}");
     // A cut character, an overlong one, a surrogate, a stray byte.
     expect(&(struct event){ .kind = EVENT_TEXT, .text = "x\xe2\x82y\xff" },
            "{\"event\":\"text\",\"text\":\"x\xef\xbf\xbd\xef\xbf\xbdy\xef\xbf\xbd\"}");

@@ -1,0 +1,66 @@
+# arithmetic.sh -- compute.matmul auto: bf16 where the CPU multiplies it and the weights are bf16; all
+# that is kept says in which arithmetic it was computed.
+. tests/commands/common.bash
+seeing=tests/goldens/llava-siglip-llama3 # bf16 weights; those of $llava are f16
+auto=f32
+vlmsh -c /version | grep -q '+ bf16' && auto=bf16
+both="f32 | bf16" mixed=mixed
+[ $auto = f32 ] && both=f32 mixed=f32
+cp $scene "$work/scene.png"
+for i in 0 1 2; do
+    printf '{"id": "%d", "image": "scene.png", "metric": "exact", "question": "What is %d?", "answer": "It is %d."}\n' $i $i $i
+done >"$work/data.jsonl"
+
+of_evaluation() {
+    jq -r 'select(.event == "table" and .name == "evaluation").rows[] | select(.[0] == "arithmetic")[1]' "$work/events" |
+        tr '\n' ' '
+}
+
+short=('/set job.nice 0' '/set sample.max_tokens 3' '/set sample.ignore_eos on')
+lines "/load $seeing" /info '/set compute.matmul f32' /info "/load $llava" '/reset compute.matmul' /info
+same "/info" "$(jq -r 'select(.event == "table" and .name == "model").rows[] | select(.[0] == "arithmetic")[1]' "$work/events")" \
+    "$auto (compute.matmul auto)
+f32 (compute.matmul f32)
+f32 (compute.matmul auto)"
+
+# Evaluations, calibrations, measurements, comparisons.
+lines "/load $seeing" "${short[@]}" "/eval $work/data.jsonl --here" "/eval $work/data.jsonl" /wait '/eval show' \
+    "/calibrate ffn $work/data.jsonl $work/auto.safetensors" /wait "/calibration show $work/auto.safetensors" \
+    "/set compute.matmul f32" "/eval $work/data.jsonl --here" \
+    "/calibrate ffn $work/data.jsonl $work/f32.safetensors" /wait "/calibration show $work/f32.safetensors" \
+    "/calibrate merge $work/both.safetensors $work/auto.safetensors $work/f32.safetensors" \
+    "/calibration show $work/both.safetensors"
+same "/eval" "$(of_evaluation)" "$auto $auto f32 "
+same "calibrations" "$(jq -r 'select(.event == "text").text' "$work/events" | grep -o 'arithmetic .*' | tr '\n' ' ')" \
+    "arithmetic $auto arithmetic f32 arithmetic $mixed "
+lines "/load $seeing" "${short[@]}" "/image $scene" 'What is this?' /redundancy '/set compute.matmul f32' '/regen' \
+    /redundancy '/compare compute.matmul=f32 | compute.matmul=bf16 Where is it?' \
+    "/compare compute.matmul=f32 | compute.matmul=auto --data $work/data.jsonl" \
+    '/results 1' '/results 2' '/results 3' '/results 4'
+same "measurements" "$(jq -r 'select(.event == "notice").text' "$work/events" | grep '^computed in ')" \
+    "computed in $auto
+computed in f32
+computed in $both
+computed in $both"
+
+# A training's plan, log and record.
+cat >"$work/train.vlmsh" <<S
+/load $seeing
+/set job.nice 0
+/set train.method layernorm-simple
+/set train.steps 2
+/set train.batch 2
+/train plan $work/data.jsonl
+/train $work/data.jsonl $work/auto
+/wait
+/job 1 log
+/set compute.matmul f32
+/train $work/data.jsonl $work/f32
+/wait
+S
+rm "$work/vlmsh.db"
+vlmsh --plain -f "$work/train.vlmsh" >"$work/out" 2>&1 || fail "training: $(cat "$work/out")"
+grep -q "rows, products in $auto;" "$work/out" || fail "the plan: $(cat "$work/out")"
+grep -q "with products in $auto" "$work/out" || fail "the log: $(cat "$work/out")"
+same "training.json" "$(jq -r .arithmetic "$work/auto/training.json" "$work/f32/training.json" | tr '\n' ' ')" "$auto f32 "
+finish

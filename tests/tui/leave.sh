@@ -1,0 +1,101 @@
+# tests/tui/leave.sh -- the full screen can always be left, whatever the thread that computes does; a
+# fault in any thread gives the terminal back; --threads holds for the thread that computes.
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export XDG_STATE_HOME="$work/state" XDG_CACHE_HOME="$work/cache" XDG_CONFIG_HOME="$work/config"
+export VLMSH MODEL=tests/goldens/llava-1.5 ASAN_OPTIONS=handle_segv=0:handle_sigbus=0
+export PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
+unset COLORTERM LINES COLUMNS
+python3 - <<'END_OF_PYTHON'
+import ctypes, os, signal, sys, time
+from terminal import Terminal, check
+
+program, model = os.environ["VLMSH"], os.environ["MODEL"]
+libc = ctypes.CDLL(None, use_errno=True)
+SEIZE, INTERRUPT, WALL, TGKILL = 0x4206, 0x4207, 0x40000000, 234 if os.uname().machine == "x86_64" else 131
+
+def start(*more):
+    t = Terminal([program, model, *more], env={"TERM": "xterm-256color"}, size=(36, 120))
+    t.expect("Type a question", 60)
+    return t
+
+def threads(t):
+    tasks = {}
+    for task in os.listdir("/proc/%d/task" % t.pid):
+        tasks[open("/proc/%d/task/%s/comm" % (t.pid, task)).read().strip()] = int(task)
+    return tasks
+
+frozen = []
+
+# As a system call that never returns: the thread stands still, the others go on.
+def freeze(t, name):
+    thread = threads(t)[name]
+    for request in (SEIZE, INTERRUPT):
+        if libc.ptrace(request, thread, None, None) < 0:
+            sys.exit("cannot stop a thread: " + os.strerror(ctypes.get_errno()))
+    os.waitpid(thread, WALL)
+    frozen.append(thread)
+
+def ends(t, status):
+    t.read(0.5)
+    while frozen:  # the system tells of its end only then
+        t.read(0.2)
+        try:
+            if os.waitpid(frozen[0], WALL | os.WNOHANG)[0]: frozen.pop()
+        except ChildProcessError:
+            frozen.pop()
+    got = t.wait(30)
+    check(got == status, "it ends with %d, not %d" % (got, status), t)
+    check("\x1b[?1049l" in t.all, "the terminal is given back", t)
+
+def answer():
+    t = start()
+    t.type("/set sample.ignore_eos on\r/set ctx.max 1000000\r/set sample.max_tokens 1000000\r")
+    t.expect("max_tokens = 1000000")
+    t.type("a slow question\r")
+    t.expect("tok/s")
+    return t
+
+def hang():
+    t = answer()
+    freeze(t, "worker")
+    return t
+
+t = hang()
+t.type("\x03")
+t.expect("stopping")
+t.type("\x03")
+t.expect("again leaves")
+t.type("\x03")
+ends(t, 130)
+for way in "/quit\r", "\x04", "\x1b[21~":
+    t = hang()
+    t.type(way)
+    t.expect("leaving")
+    ends(t, 130)
+t = start()
+freeze(t, "previewer") # a picture that cannot be read
+t.type("/quit\r")
+ends(t, 130)
+
+# Lines that wait are no reason to stay.
+t = answer()
+t.type("/version\r/quit\r")
+ends(t, 0)
+
+for name in "worker", "watcher", "previewer":
+    t = start()
+    libc.syscall(TGKILL, t.pid, threads(t)[name], int(signal.SIGSEGV))
+    ends(t, -signal.SIGSEGV)
+
+t = start("--threads", "5")
+t.type("/set sample.max_tokens 3\r")
+t.expect("max_tokens = 3")
+t.type("What is this?\r")
+t.expect("3 tokens", 60)
+count = len(os.listdir("/proc/%d/task" % t.pid))
+check(count == 4 + 4, "%d threads with --threads 5: this one, three of the screen's, four of its own" % count)
+t.type("\x04")
+ends(t, 0)
+END_OF_PYTHON

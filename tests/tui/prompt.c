@@ -1,0 +1,234 @@
+// tests/tui/prompt.c -- tui/prompt.c, history.c: keys that go through the history, edit what they
+// find there, search and undo, in emacs and in vi mode; every list of what undoes a line is freed
+// once. KEYS=100000 SEED=3 for more random keys.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <readline/history.h>
+#include <readline/readline.h>
+
+#include "core/mem.h"
+#include "tui/prompt.h"
+#include "tui/typed.h"
+
+static const struct shell no_shell;
+
+// Readline loses what it searched with when a search is given up, and what would undo that.
+const char *__lsan_default_suppressions(void); // NOLINT: the name is the sanitizer's
+const char *__lsan_default_suppressions(void)  // NOLINT
+{
+    return "leak:_rl_scxt_alloc\nleak:rl_add_undo\nleak:rl_copy_text\n";
+}
+
+struct bench {
+    struct prompt *prompt;
+    struct typed typed;
+    char *line; // the last that was sent
+};
+
+static void on_line(void *self, const char *text)
+{
+    struct bench *b = self;
+    char *line;
+    if (!text) return;
+    free(b->line);
+    b->line = xstrdup(text);
+    typed_submit(&b->typed, text);
+    while (typed_next(&b->typed, &line)) free(line);
+}
+
+static struct bench *begin(void)
+{
+    struct bench *b = xcalloc(1, sizeof *b);
+    b->typed.history = history_open(NULL);
+    b->prompt = prompt_new(&no_shell, on_line, b);
+    rl_variable_bind("editing-mode", "emacs");
+    return b;
+}
+
+static void end(struct bench *b)
+{
+    prompt_free(b->prompt);
+    typed_release(&b->typed);
+    history_close(b->typed.history);
+    free(b->line);
+    free(b);
+}
+
+static void feed(struct bench *b, const char *key)
+{
+    prompt_feed(b->prompt, key, strlen(key));
+}
+
+static void feed_all(struct bench *b, const char *const *keys)
+{
+    for (; *keys; keys++) feed(b, *keys);
+}
+
+#define FEED(b, ...) feed_all(b, (const char *const[]){ __VA_ARGS__, NULL })
+
+static const char up[] = "\033[A", down[] = "\033[B";
+
+// The line of the history was left, so that it had what undoes it, and then edited on.
+static void test_edited_after_the_first(void **state)
+{
+    struct bench *b = begin();
+    FEED(b, "x", "\r", up, "y", "y", up, "\033\r", "\033.", "z", "\r", up, "\r", "\r");
+    end(b);
+    b = begin();
+    FEED(b, "x", "\r", up, "y", up, "z", "\033e", "\033", "/", "x", "\r", up, up, "i", "a", "\r");
+    end(b);
+}
+
+// A search was given up on a line of the history: two lines had the same.
+static void test_search_given_up(void **state)
+{
+    struct bench *b = begin();
+    FEED(b, "one", "\r", "two", "\r", "t", up, "e", "\033p", "q", "\007", "w", up, down, "\037",
+         "\037", "\r", "\r");
+    end(b);
+}
+
+// What was edited there and left is found again, and is as it was once a line was sent.
+static void test_edited_entries(void **state)
+{
+    struct bench *b = begin();
+    FEED(b, "one", "\r", "two", "\r", "new", up, "!", up, "?", down);
+    assert_string_equal(prompt_typed(b->prompt), "two!");
+    FEED(b, down);
+    assert_string_equal(prompt_typed(b->prompt), "new");
+    FEED(b, up, up);
+    assert_string_equal(prompt_typed(b->prompt), "one?");
+    FEED(b, "\r");
+    assert_string_equal(b->line, "one?");
+    assert_int_equal(history_length, 3);
+    assert_string_equal(history_get(history_base)->line, "one");
+    assert_string_equal(history_get(history_base + 1)->line, "two");
+    assert_string_equal(history_get(history_base + 2)->line, "one?");
+    end(b);
+}
+
+static void test_undo(void **state)
+{
+    struct bench *b = begin();
+    FEED(b, "one", "\r", up, "X", "\033b", "Y", "\037");
+    assert_string_equal(prompt_typed(b->prompt), "oneX");
+    FEED(b, "\037");
+    assert_string_equal(prompt_typed(b->prompt), "one");
+    end(b);
+}
+
+// --- random keys ---------------------------------------------------------------------------------
+
+static uint64_t dice;
+
+static int roll(int sides)
+{
+    dice = dice * 6364136223846793005U + 1442695040888963407U;
+    return (int)((dice >> 33) % (uint64_t)sides);
+}
+
+static void random_key(char key[8])
+{
+    static const char *const named[] = {
+        "\033[A", "\033[B", "\033[C", "\033[D", "\033[H",   "\033[F",   "\033[3~", "\r",
+        "\r",     "\t",     " ",      "\177",   "\037",     "\022",     "\023",    "\031",
+        "\025",   "\027",   "\007",   "\033",   "\033p",    "\033n",    "\033<",   "\033>",
+        "\033.",  "\033r",  "\033y",  "\033\r", "\033\n",   "\030\025", "\030(",   "\030)",
+        "\030e",  "\030v",  "\030m",  "\017",   "\xc3\xa4", "\033[5~",  "\033[6~",
+    };
+    static const char vi[] = "iaIAoRcdyxXpPuUkjGnN/?.-+0$wbefFtT;,%rsSCDY~|_#=*v";
+    const int n = roll(100);
+    if (n < 45)
+        snprintf(key, 8, "%s", named[roll(sizeof named / sizeof named[0])]);
+    else if (n < 60)
+        snprintf(key, 8, "%c", "abxy "[roll(5)]);
+    else if (n < 80)
+        snprintf(key, 8, "%c", vi[roll(sizeof vi - 1)]);
+    else if (n < 90)
+        snprintf(key, 8, "\033%c", 1 + roll(127));
+    else
+        snprintf(key, 8, "%c", 1 + roll(255));
+}
+
+static void press_one(struct bench *b)
+{
+    char key[8];
+    const int n = roll(200);
+    random_key(key);
+    if (n == 0)
+        prompt_set(b->prompt, "put there");
+    else if (n == 1)
+        prompt_set(b->prompt, "");
+    else if (n == 2)
+        prompt_insert(b->prompt, "two\nlines");
+    else if (n == 3)
+        prompt_escape(b->prompt);
+    else
+        feed(b, key);
+}
+
+// With keys that change between the modes, and those that no mode has by itself.
+static void write_inputrc(const char *path)
+{
+    FILE *f = fopen(path, "we");
+    assert_non_null(f);
+    fputs("set keymap emacs\n\"\\C-xv\": vi-editing-mode\n"
+          "\"\\e[5~\": history-search-backward\n\"\\e[6~\": history-substring-search-forward\n"
+          "\"\\C-xm\": \"ab\\e[A\\e[Acd\\e[B\"\n"
+          "set keymap vi-insert\n\"\\C-xe\": emacs-editing-mode\n\"\\C-o\": operate-and-get-next\n"
+          "\"\\e[5~\": history-search-backward\n"
+          "set keymap vi-command\n\"\\C-xe\": emacs-editing-mode\n"
+          "\"\\C-xm\": \"iab\\e[A\\e[Acd\\e[B\"\n",
+          f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void test_random_keys(void **state)
+{
+    const char *count = getenv("KEYS"), *seed = getenv("SEED");
+    struct bench *b = begin();
+    const long keys = count ? strtol(count, NULL, 10) : 20000;
+    dice = seed ? strtoull(seed, NULL, 10) : 1;
+    for (long i = 0; i < keys; i++) {
+        press_one(b);
+        assert_true(strlen(prompt_typed(b->prompt)) < 1000000);
+        if (strlen(prompt_typed(b->prompt)) > 2000) prompt_set(b->prompt, "");
+        if (i % 5000 == 4999) { // leaving is a way of its own
+            end(b);
+            b = begin();
+        }
+    }
+    end(b);
+}
+
+static int prepare(void **state)
+{
+    const char *base = getenv("TMPDIR");
+    char *path = xasprintf("%s/inputrc", base ? base : "/tmp");
+    setlocale(LC_ALL, "C.UTF-8");
+    write_inputrc(path);
+    setenv("INPUTRC", path, 1);
+    free(path);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_edited_after_the_first),
+        cmocka_unit_test(test_search_given_up),
+        cmocka_unit_test(test_edited_entries),
+        cmocka_unit_test(test_undo),
+        cmocka_unit_test(test_random_keys),
+    };
+    return cmocka_run_group_tests(tests, prepare, NULL);
+}

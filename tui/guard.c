@@ -1,0 +1,243 @@
+// tui/guard.c -- in front of readline's commands, where readline 8.2 itself is wrong.
+//
+// The history: readline keeps what undoes a line in the history entry that it leaves, in the line
+// that it sets aside and with the line that is edited, and there are ways by which two of them own
+// the same list: a step that fails and typing that goes on, a search that is given up on an entry,
+// vi's searches. It is then freed twice. So before each command that moves, the edited text goes
+// into the entry and the list is freed: readline finds nothing to hand over. What is lost: undo
+// does not go back before a step through the history.
+//
+// Giving up: readline jumps back to where it read the key. When a key takes more than one turn (a
+// macro, a sequence that is looked at again), that place is gone. So no key lets it jump.
+#include "tui/guard.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <readline/history.h>
+#include <readline/readline.h>
+
+#include "core/mem.h"
+
+// Entries that were edited and not sent, as they were.
+static struct edited {
+    int at;
+    char *line;
+} * edited;
+static size_t edited_count;
+
+static bool was_edited(int at)
+{
+    for (size_t i = 0; i < edited_count; i++)
+        if (edited[i].at == at) return true;
+    return false;
+}
+
+// Puts the text there, and gives what stood there.
+static char *exchange(int at, const char *line)
+{
+    HIST_ENTRY *old = replace_history_entry(at, line, NULL);
+    if (!old) return NULL;
+    char *former = xstrdup(old->line);
+    free_history_entry(old);
+    return former;
+}
+
+void guard_leave(void)
+{
+    const HIST_ENTRY *entry = current_history();
+    if (entry && strcmp(entry->line, rl_line_buffer) != 0) {
+        const int at = where_history();
+        char *former = exchange(at, rl_line_buffer);
+        if (former && !was_edited(at)) {
+            edited = xreallocarray(edited, edited_count + 1, sizeof *edited);
+            edited[edited_count++] = (struct edited){ at, former };
+        } else {
+            free(former);
+        }
+    }
+    rl_free_undo_list();
+}
+
+void guard_restore(void)
+{
+    for (size_t i = 0; i < edited_count; i++) {
+        free(exchange(edited[i].at, edited[i].line));
+        free(edited[i].line);
+    }
+    free(edited);
+    edited = NULL;
+    edited_count = 0;
+}
+
+// --- readline's commands -------------------------------------------------------------------------
+
+#if RL_READLINE_VERSION >= 0x0802
+#define NEWER_MOVES(X) X(rl_fetch_history)
+#else
+#define NEWER_MOVES(X)
+#endif
+
+#define MOVES(X)                         \
+    NEWER_MOVES(X)                       \
+    X(rl_get_previous_history)           \
+    X(rl_get_next_history)               \
+    X(rl_beginning_of_history)           \
+    X(rl_end_of_history)                 \
+    X(rl_arrow_keys)                     \
+    X(rl_operate_and_get_next)           \
+    X(rl_noninc_reverse_search)          \
+    X(rl_noninc_forward_search)          \
+    X(rl_noninc_reverse_search_again)    \
+    X(rl_noninc_forward_search_again)    \
+    X(rl_history_search_backward)        \
+    X(rl_history_search_forward)         \
+    X(rl_history_substr_search_backward) \
+    X(rl_history_substr_search_forward)  \
+    X(rl_vi_search)                      \
+    X(rl_vi_search_again)                \
+    X(rl_vi_fetch_history)
+
+static int run_move(rl_command_func_t *move, int count, int key);
+
+#define RUN_MOVE(move)                          \
+    static int leave_##move(int count, int key) \
+    {                                           \
+        return run_move(move, count, key);      \
+    }
+MOVES(RUN_MOVE)
+
+#define MOVE_ROW(move) { move, leave_##move },
+static const struct {
+    rl_command_func_t *move, *ours;
+} moves[] = { MOVES(MOVE_ROW) };
+
+enum { MOVE_COUNT = sizeof moves / sizeof moves[0] };
+
+// A search goes on where the last command was the same: readline must find its own there.
+static int run_move(rl_command_func_t *move, int count, int key)
+{
+    guard_leave();
+    for (size_t i = 0; i < MOVE_COUNT; i++)
+        if (rl_last_func == moves[i].ours) rl_last_func = moves[i].move;
+    return move(count, key);
+}
+
+// --- searches while they are typed ---------------------------------------------------------------
+
+// They look at what the next key is bound to, and must find their own as long as they go on.
+static int search_back(int count, int key);
+static int search_on(int count, int key);
+static bool searching;
+
+static void replace(Keymap map, rl_command_func_t *old, rl_command_func_t *now)
+{
+    for (int key = 0; key < KEYMAP_SIZE; key++) {
+        if (map[key].type == ISKMAP) replace((Keymap)map[key].function, old, now);
+        if (map[key].type == ISFUNC && map[key].function == old) map[key].function = now;
+    }
+}
+
+static void replace_all(rl_command_func_t *old, rl_command_func_t *now)
+{
+    static const char *const names[] = { "emacs", "vi-move", "vi-insert" }; // with all below them
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        Keymap map = rl_get_keymap_by_name(names[i]);
+        if (map) replace(map, old, now);
+    }
+}
+
+static int search(rl_command_func_t *begin, int count, int key)
+{
+    guard_leave();
+    replace_all(search_back, rl_reverse_search_history);
+    replace_all(search_on, rl_forward_search_history);
+    searching = true;
+    return begin(count, key);
+}
+
+static int search_back(int count, int key)
+{
+    return search(rl_reverse_search_history, count, key);
+}
+
+static int search_on(int count, int key)
+{
+    return search(rl_forward_search_history, count, key);
+}
+
+// Some of vi's commands leave the cursor within a letter of several bytes. Completion would look
+// for the end of such a word for ever.
+static void leave_letter(void)
+{
+    const int length = (int)strlen(rl_line_buffer); // a zero byte that was quoted ends the line
+    if (rl_end > length) rl_end = length;
+    if (rl_point > rl_end) rl_point = rl_end;
+    while (rl_point > 0 && rl_point < rl_end &&
+           ((unsigned char)rl_line_buffer[rl_point] & 0xc0) == 0x80)
+        rl_point--;
+}
+
+void guard_again(void)
+{
+    leave_letter();
+    if (!searching || RL_ISSTATE(RL_STATE_ISEARCH)) return;
+    searching = false;
+    replace_all(rl_reverse_search_history, search_back);
+    replace_all(rl_forward_search_history, search_on);
+}
+
+// --- keys that let it jump -----------------------------------------------------------------------
+
+static int do_nothing(int count, int key)
+{
+    return rl_ding();
+}
+
+// Keys and sequences that mean nothing. Where the beginning of one means something by itself,
+// readline goes back to it.
+static void fill(Keymap map)
+{
+    const bool whole = !map[ANYOTHERKEY].function;
+    for (int key = 0; key < ANYOTHERKEY; key++) {
+        if (map[key].type == ISKMAP) fill((Keymap)map[key].function);
+        if (whole && map[key].type == ISFUNC && !map[key].function) map[key].function = do_nothing;
+    }
+}
+
+// Without a yank before, it gives up.
+static int yank_pop(int count, int key)
+{
+    const bool goes_on = rl_last_func == rl_yank || rl_last_func == yank_pop;
+    if (!goes_on) return rl_ding();
+    rl_last_func = rl_yank;
+    return rl_yank_pop(count, key);
+}
+
+// --- all of it -----------------------------------------------------------------------------------
+
+static int read_init_file(int count, int key)
+{
+    const int status = rl_re_read_init_file(count, key);
+    guard_keys();
+    return status;
+}
+
+void guard_keys(void)
+{
+    fill(rl_get_keymap_by_name("emacs"));
+    fill(rl_get_keymap_by_name("vi-move"));
+    fill(rl_get_keymap_by_name("vi-insert"));
+    for (size_t i = 0; i < MOVE_COUNT; i++) replace_all(moves[i].move, moves[i].ours);
+    replace_all(rl_re_read_init_file, read_init_file);
+    replace_all(rl_abort, do_nothing);
+    replace_all(rl_vi_complete, do_nothing); // loops for ever on a word that ends in a wide letter
+    replace_all(rl_yank_pop, yank_pop);
+    replace_all(rl_vi_yank_pop, do_nothing);
+    replace_all(rl_start_kbd_macro, do_nothing);
+    replace_all(rl_end_kbd_macro, do_nothing);
+    replace_all(rl_call_last_kbd_macro, do_nothing);
+    searching = true;
+    guard_again();
+}
