@@ -63,24 +63,32 @@ const struct command command_images = {
     .run = images_run,
 };
 
+static const char *room_left(const struct engine_context *x, char *text, size_t size)
+{
+    const int64_t left = x->limit - x->text - x->visual - x->waiting_visual;
+    if (left >= 0)
+        snprintf(text, size, "%" PRId64 " of %" PRId64 " tokens left", left, x->limit);
+    else
+        snprintf(text, size, "%" PRId64 " token%s too many for a context of %" PRId64, -left,
+                 left == -1 ? "" : "s", x->limit);
+    return text;
+}
+
 // What the picture costs, before anything is sent.
 static void tell_attached(const struct shell *shell)
 {
     const struct conversation *c = engine_conversation(shell->engine);
     const struct picture *p = &c->pictures[c->picture_count - 1];
     struct engine_context x;
-    char cost[80] = "", end[80] = "";
-    if (engine_model(shell->engine) && engine_context(shell->engine, &x, NULL) == 0) {
-        const int64_t left = x.limit - x.text - x.visual - x.waiting_visual;
-        snprintf(cost, sizeof cost, ", %" PRId64 " visual tokens; %" PRId64, p->tokens,
-                 left < 0 ? -left : left);
-        snprintf(end, sizeof end,
-                 left < 0 ? " tokens too many for a context of %" PRId64
-                          : " of %" PRId64 " tokens left",
-                 x.limit);
-    }
-    sinks_notice(shell->sinks, "attached %s: %" PRId64 " x %" PRId64 " pixels%s%s", picture_name(p),
-                 p->image.width, p->image.height, cost, end);
+    char left[96];
+    if (engine_model(shell->engine) && engine_context(shell->engine, &x, NULL) == 0)
+        sinks_notice(shell->sinks,
+                     "attached %s: %" PRId64 " x %" PRId64 " pixels, %" PRId64 " visual tokens; %s",
+                     picture_name(p), p->image.width, p->image.height, p->tokens,
+                     room_left(&x, left, sizeof left));
+    else
+        sinks_notice(shell->sinks, "attached %s: %" PRId64 " x %" PRId64 " pixels", picture_name(p),
+                     p->image.width, p->image.height);
 }
 
 static int image_run(struct shell *shell, int argc, char **argv, struct err *err)

@@ -235,8 +235,8 @@ int compare_forced(struct conversation *c, const struct settings *settings,
     if (status == 0 && cancelled) status = err_set(err, "stopped");
     if (status == 0 && f.step < full->steps)
         status = err_set(err,
-                         "the context has room for %lld of %lld tokens of the other answer: "
-                         "lower sample.max_tokens%s",
+                         "the context has room for %lld of %lld tokens of the other answer: lower "
+                         "sample.max_tokens%s",
                          (long long)f.step, (long long)full->steps,
                          conversation_raise(c, s, raise, sizeof raise));
     if (status == 0 && answered) conversation_drop(c, 1);

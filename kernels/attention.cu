@@ -5,6 +5,12 @@
 // its maximum stays -infinity and its sum 0, and the result is 0.
 #include "kernels/attention_cuda.h"
 
+// Where a key stands in the tile that begins with key `from`, or at which end outside of it.
+static __device__ inline int place_in_tile(int64_t key, int64_t from)
+{
+    return key < from ? 0 : key - from < TILE ? (int)(key - from) : TILE;
+}
+
 template <int WIDE> static __global__ void tiles_kernel(const struct attention_call c)
 {
     SHARED_MEMORY(float, shared);
@@ -45,7 +51,14 @@ template <int WIDE> static __global__ void tiles_kernel(const struct attention_c
         __syncwarp();
         for (int j = 0; j < WIDE / 16; j++)
             out[j] = { out[j].x * fade, out[j].y * fade, out[j].z * fade, out[j].w * fade };
-        if (c.y) tile_add<WIDE>(out, weights, v, part);
+        if (!c.y) continue;
+        // 0 times an infinity is no number: of a tile's values a row takes those alone that it
+        // sees.
+        if (mine.from <= from && from + TILE <= mine.to)
+            tile_add<WIDE>(out, weights, v, part);
+        else
+            tile_add<WIDE>(out, weights, v, part, place_in_tile(mine.from, from),
+                           place_in_tile(mine.to, from));
     }
     if (i + row >= c.tokens) return;
     if (c.stats && part == 0) {

@@ -177,12 +177,13 @@ static __device__ inline void tile_dots(float dots[EACH_KEYS], const float *row,
     }
 }
 
-// Adds to a row's columns: sum over the TILE rows of `other` of weight[r] times that row.
+// Adds to a row's columns: sum over the rows from..to-1 of `other`, a tile, of weight[r] times that
+// row.
 template <int WIDE>
 static __device__ inline void tile_add(float4 sum[WIDE / 16], const float *weight,
-                                       const float *other, int part)
+                                       const float *other, int part, int from = 0, int to = TILE)
 {
-    for (int r = 0; r < TILE; r++) {
+    for (int r = from; r < to; r++) {
         const float w = weight[r];
         const float *from = other + r * pitch<WIDE>::NUMBERS + 4 * part;
         for (int j = 0; j < WIDE / 16; j++) {

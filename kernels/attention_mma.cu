@@ -134,6 +134,32 @@ static __device__ inline void soften(struct rows<WIDE, MANY> *r, float s[MANY][K
     }
 }
 
+// The values of a tile that not all rows see. Products take all rows together, and 0 times an
+// infinity is no number: so they leave infinities and NaNs out, which the rows that see them get
+// one by one.
+template <int WIDE, int MANY>
+static __device__ inline void sum_seen(struct rows<WIDE, MANY> *r, const float s[MANY][KEYS / 8][4],
+                                       const uint16_t *v, const struct keys_seen *seen, int from)
+{
+    const int lane = lane_of();
+    int strange = tile_sums<WIDE, MANY, KEYS, true>(r->out, s, v);
+    for (int lanes = WARP / 2; lanes; lanes /= 2)
+        strange |= __shfl_xor_sync(ALL_LANES, strange, lanes);
+    if (!strange) return;
+    ROLLED
+    for (int key = 0; key < KEYS; key++) UNROLL
+    for (int n = 0; n < WIDE / 8; n++) UNROLL
+    for (int e = 0; e < 2; e++) {
+        const float x = from_bf16(v[key * row<WIDE>::STEP + n * 8 + lane % 4 * 2 + e]);
+        if (x - x == 0) continue; // finite
+        UNROLL
+        for (int m = 0; m < MANY; m++) UNROLL
+        for (int half = 0; half < 2; half++)
+            if (sees(seen[m * 16 + half * 8 + lane / 4], from + key))
+                r->out[m][n][2 * half + e] += x;
+    }
+}
+
 template <int WIDE, int MANY>
 static __device__ inline void write_rows(struct rows<WIDE, MANY> *r, const struct forward_call &c,
                                          int64_t i, int64_t h)
@@ -204,7 +230,11 @@ static __global__ void __launch_bounds__(MMA_THREADS) forward_kernel(const struc
         if (from + KEYS < all.to) fetch_keys<WIDE, CACHED>(k, keys, c, from + KEYS, kv);
         if (!seen) continue;
         soften<WIDE, MANY>(&r, s);
-        if (c.a.y) tile_sums<WIDE, MANY, KEYS>(r.out, s, v);
+        if (!c.a.y) continue;
+        if (sees_all_of(mine.each, from, KEYS))
+            tile_sums<WIDE, MANY, KEYS>(r.out, s, v);
+        else
+            sum_seen<WIDE, MANY>(&r, s, v, seen_by + own, from);
     }
     write_rows<WIDE, MANY>(&r, c, i + own, h);
 }

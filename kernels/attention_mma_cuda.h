@@ -180,11 +180,21 @@ static __device__ inline void round_scores(unsigned a[4], const float (*s)[4], i
     a[3] = pack(s[k / 8 + 1][2], s[k / 8 + 1][3]);
 }
 
-// sum[16 MANY, WIDE] += p[16 MANY, N] times a tile of N rows.
-template <int WIDE, int MANY, int N>
-static __device__ inline void tile_sums(float sum[MANY][WIDE / 8][4], const float p[MANY][N / 8][4],
+// Two bf16 numbers beside one another, 0 in place of an infinity or NaN.
+static __device__ inline unsigned finite_pair(unsigned x)
+{
+    const unsigned low = (x & 0x7f80) == 0x7f80 ? 0 : 0xffff;
+    const unsigned high = (x & 0x7f800000) == 0x7f800000 ? 0 : 0xffff0000;
+    return x & (low | high);
+}
+
+// sum[16 MANY, WIDE] += p[16 MANY, N] times a tile of N rows. FINITE: without those numbers of the
+// tile that are infinite or NaN; the result says whether the lane met one.
+template <int WIDE, int MANY, int N, bool FINITE = false>
+static __device__ inline bool tile_sums(float sum[MANY][WIDE / 8][4], const float p[MANY][N / 8][4],
                                         const uint16_t *tile)
 {
+    unsigned left_out = 0;
     UNROLL
     for (int k = 0; k < N; k += SIXTEEN) {
         unsigned a[MANY][4], b[4];
@@ -194,12 +204,19 @@ static __device__ inline void tile_sums(float sum[MANY][WIDE / 8][4], const floa
         for (int n = 0; n < WIDE; n += SIXTEEN) {
             read_along<WIDE>(b, tile, n, k);
             UNROLL
+            for (int j = 0; FINITE && j < 4; j++) {
+                const unsigned x = finite_pair(b[j]);
+                left_out |= b[j] ^ x;
+                b[j] = x;
+            }
+            UNROLL
             for (int m = 0; m < MANY; m++) {
                 multiply(sum[m][n / 8], a[m], b);
                 multiply(sum[m][n / 8 + 1], a[m], b + 2);
             }
         }
     }
+    return left_out != 0;
 }
 
 // --- what rows see -------------------------------------------------------------------------------

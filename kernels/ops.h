@@ -30,7 +30,8 @@ OP(rope, (struct tensor *x, const struct tensor *cos, const struct tensor *sin))
 // y[N,H,d] = softmax(q[N,H,d] k[P,Hkv,d]^T * scale) v[P,Hkv,d], query row i sees keys
 // first[i] .. last[i]-1 (i32 [N]; first NULL = 0, last NULL = P). probs [H,N,P] (may be NULL: then
 // no such matrix exists) receives the probabilities, and asking for them changes no bit of y.
-// k and v are both f32 or both bf16; sums are f32 either way.
+// k and v are both f32 or both bf16; sums are f32 either way. What a row does not see changes no bit
+// of it, be it infinite or NaN; its own values that are make it so.
 // MATMUL_BF16: a device that multiplies bf16 may round q, k, v and the probabilities to it.
 OP(attention, (struct tensor *y, const struct tensor *q, const struct tensor *k,
                const struct tensor *v, const struct tensor *first, const struct tensor *last,
@@ -98,7 +99,8 @@ OP(layernorm_backward, (struct tensor *dx, struct tensor *dgain, struct tensor *
 // dx += dy turned back.
 OP(rope_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *cos,
                    const struct tensor *sin))
-// y is the forward op's result; no matrix of queries by keys exists. All are f32, k and v too.
+// y is the forward op's result; no matrix of queries by keys exists. All are f32, k and v too, and
+// finite: an infinity or NaN may reach the gradients of rows and keys that do not see it.
 OP(attention_backward, (struct tensor *dq, struct tensor *dk, struct tensor *dv,
                         const struct tensor *dy, const struct tensor *y, const struct tensor *q,
                         const struct tensor *k, const struct tensor *v, const struct tensor *first,

@@ -91,7 +91,8 @@ void store_note_model(struct store *s);
 void entries_release(struct store *s);
 // Is the first thing that waits one of the current session?
 bool store_continues(const struct store *s);
-size_t store_questions(const struct store *s); // that wait
+size_t store_questions(const struct store *s);    // that wait
+size_t store_measurements(const struct store *s); // that wait
 
 // --- job_process.c -------------------------------------------------------------------------------
 
@@ -181,7 +182,8 @@ bool script_plain(const char *text); // can be given as a line for the model, un
 
 // --- results.c -----------------------------------------------------------------------------------
 
-// A measurement of the current session (or of none).
-int store_result_keep(struct store *s, const char *name, const char *json, struct err *err);
+// A measurement of a session (0: of none).
+int store_result_keep(struct store *s, int64_t session, int64_t time, const char *name,
+                      const char *json, struct err *err);
 
 #endif

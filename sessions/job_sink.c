@@ -169,7 +169,7 @@ static int write_told(struct job_sink *k, const struct told *t, struct err *err)
     case TOLD_RESULT: return job_write_result(k->store, k->job, t->text[0], t->text[1], err);
     case TOLD_SCORE: return write_score(k, t, err);
     case TOLD_REWIND: return write_rewind(k, t, err);
-    case TOLD_MEASURED: return store_result_keep(k->store, t->text[0], t->text[1], err);
+    case TOLD_MEASURED: return store_result_keep(k->store, 0, t->time, t->text[0], t->text[1], err);
     }
     BUG("a job told something of kind %d", (int)t->kind);
 }

@@ -142,15 +142,32 @@ static int rescue(struct store *s, struct buf *paths, struct err *err)
     return status;
 }
 
+// "3 questions and 1 measurement are not kept". A script asks the questions; it does not measure.
+static char *what_waits(const struct store *s)
+{
+    const size_t questions = store_questions(s), measured = store_measurements(s);
+    struct buf b = { 0 };
+    if (questions)
+        buf_printf(&b, "%zu question%s", questions, questions == 1 ? "" : "s");
+    else if (measured < s->pending_count)
+        buf_puts(&b, "the last changes of the session");
+    if (measured)
+        buf_printf(&b, "%s%zu measurement%s", b.length ? " and " : "", measured,
+                   measured == 1 ? "" : "s");
+    const bool one = measured == s->pending_count ? measured == 1 : !measured && questions == 1;
+    buf_puts(&b, one ? " is not kept" : " are not kept");
+    return buf_take(&b);
+}
+
 int store_finish(struct store *s, struct err *err)
 {
     struct err why = { 0 }, other = { 0 };
     struct buf paths = { 0 };
     if (!s || store_flush(s, &why) == 0) return 0;
-    const size_t n = store_questions(s);
-    char *what = n ? xasprintf("%zu question%s not kept", n, n == 1 ? " is" : "s are")
-                   : xstrdup("the last changes of the session are not kept");
-    if (rescue(s, &paths, &other) == 0)
+    char *what = what_waits(s);
+    if (store_measurements(s) == s->pending_count)
+        err_set(err, "%s (%s): measure again", what, why.text);
+    else if (rescue(s, &paths, &other) == 0)
         err_set(err, "%s (%s); a script that asks the session again: %s", what, why.text,
                 paths.data ? paths.data : "");
     else

@@ -2,22 +2,21 @@
 #include "sessions/results.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "core/mem.h"
 #include "sessions/internal.h"
 
-int store_result_keep(struct store *s, const char *name, const char *json, struct err *err)
+int store_result_keep(struct store *s, int64_t session, int64_t time, const char *name,
+                      const char *json, struct err *err)
 {
-    const int64_t now = time(NULL), session = s->current.session;
     if (!session)
         return store_run(s, err,
                          "INSERT INTO results(session, time, name, json) VALUES(NULL,?,?,?)", "itt",
-                         now, name, json);
+                         time, name, json);
     return store_run(s, err,
                      "INSERT INTO results(session, time, name, json) "
                      "VALUES((SELECT id FROM sessions WHERE id = ?), ?, ?, ?)",
-                     "iitt", session, now, name, json);
+                     "iitt", session, time, name, json);
 }
 
 int store_results(struct store *s, const char *name, int64_t id, struct result_entry **list,

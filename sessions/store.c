@@ -404,6 +404,14 @@ static int make_folders(const char *path, struct err *err)
     return status;
 }
 
+static const char *kind_of(mode_t mode)
+{
+    return S_ISDIR(mode)    ? "a folder"
+           : S_ISFIFO(mode) ? "a pipe"
+           : S_ISSOCK(mode) ? "a socket"
+                            : "a device";
+}
+
 int store_check_place(const char *path, struct err *err)
 {
     const char *slash = strrchr(path, '/');
@@ -415,6 +423,9 @@ int store_check_place(const char *path, struct err *err)
                          "cannot keep sessions in '%s': there is no folder '%.*s': make it first, "
                          "or name another file with --db",
                          path, (int)(slash ? slash - path : 1), folder);
+    else if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        status = err_set(err, "cannot keep sessions in '%s': it is %s: name another file with --db",
+                         path, kind_of(st.st_mode));
     free(folder);
     return status;
 }
@@ -438,7 +449,8 @@ struct store *store_open(const char *path, struct err *err)
                      "with --db");
         goto out;
     }
-    if ((path ? store_check_place(path, err) : make_folders(s->path, err)) < 0) goto out;
+    if (!path && make_folders(s->path, err) < 0) goto out;
+    if (store_check_place(s->path, err) < 0) goto out;
     // A file that is there is not touched: closing it would give back the locks of another
     // connection of this process.
     int fd = open(s->path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);

@@ -20,7 +20,7 @@ struct store;
 // a damaged or unwritable one: NULL with a message. path NULL = the default place,
 // $XDG_STATE_HOME/vlmsh/vlmsh.db, whose folders are created; those of another path must be there.
 struct store *store_open(const char *path, struct err *err);
-// Is there the folder of a file that a person named?
+// Is there the folder of a file that a person named, and no pipe, device or folder in its place?
 int store_check_place(const char *path, struct err *err);
 // Before leaving: tries once more to write what is not written yet. What cannot be written goes
 // into scripts in a new folder elsewhere ($TMPDIR, /tmp, the home folder or this one), which replay

@@ -12,7 +12,15 @@
 #include "core/message.h"
 #include "sessions/internal.h"
 
-enum entry_kind { ENTRY_BEGIN, ENTRY_END, ENTRY_MODEL, ENTRY_SETTING, ENTRY_MESSAGE, ENTRY_UNDO };
+enum entry_kind {
+    ENTRY_BEGIN,
+    ENTRY_END,
+    ENTRY_MODEL,
+    ENTRY_SETTING,
+    ENTRY_MESSAGE,
+    ENTRY_UNDO,
+    ENTRY_RESULT
+};
 
 struct entry_part {
     char *text; // NULL for a picture
@@ -24,7 +32,8 @@ struct entry_part {
 struct entry {
     enum entry_kind kind;
     int64_t time;
-    // BEGIN: name (or NULL) and first words; MODEL: folder, fingerprint; SETTING: key, value
+    // BEGIN: name (or NULL) and first words; MODEL: folder, fingerprint; SETTING: key, value;
+    // RESULT: name, JSON
     char *key, *value;
     char *arithmetic; // MODEL
     int64_t count;    // UNDO; SETTING: tokens of the answer in whose middle it was
@@ -198,14 +207,17 @@ static int write_entry(struct store *s, struct position *at, const struct entry 
     case ENTRY_SETTING: return write_setting(s, at, e->time, e->key, e->value, e->count, err);
     case ENTRY_MESSAGE: return write_message(s, at, e, err);
     case ENTRY_UNDO: return write_undo(s, at, e, err);
+    case ENTRY_RESULT: return store_result_keep(s, at->session, e->time, e->key, e->value, err);
     }
     BUG("entry of kind %d", (int)e->kind);
 }
 
 bool store_continues(const struct store *s)
 {
-    const enum entry_kind first = s->pending_count ? s->pending[0].kind : ENTRY_END;
-    return first != ENTRY_END && first != ENTRY_BEGIN;
+    size_t i = 0;
+    while (i < s->pending_count && s->pending[i].kind == ENTRY_RESULT) i++; // no part of it
+    return i < s->pending_count && s->pending[i].kind != ENTRY_END &&
+           s->pending[i].kind != ENTRY_BEGIN;
 }
 
 size_t store_questions(const struct store *s)
@@ -214,6 +226,13 @@ size_t store_questions(const struct store *s)
     for (size_t i = 0; i < s->pending_count; i++)
         n += s->pending[i].kind == ENTRY_MESSAGE &&
              (s->pending[i].role == ROLE_USER || s->pending[i].role == ROLE_RAW);
+    return n;
+}
+
+size_t store_measurements(const struct store *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->pending_count; i++) n += s->pending[i].kind == ENTRY_RESULT;
     return n;
 }
 
@@ -487,6 +506,17 @@ static void hear_clear(struct store *s)
     s->system = NULL;
 }
 
+// A measurement waits like a turn where the disk is full; one that no disk would take does not.
+static bool hear_result(struct store *s, const char *name, const char *json)
+{
+    if (strlen(json) > (size_t)sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, -1) / 2) {
+        sinks_notice(s->sinks, "this measurement is not kept: it is too large for the database");
+        return false;
+    }
+    add_pair(s, ENTRY_RESULT, name, json);
+    return true;
+}
+
 // What a resume tells is known already; only where model and settings stand is followed.
 static bool hear(struct store *s, const struct event *e)
 {
@@ -515,6 +545,7 @@ static bool hear(struct store *s, const struct event *e)
     case EVENT_CLEAR:
         if (!s->deaf) hear_clear(s);
         return true;
+    case EVENT_MEASURED: return e->key && e->text && !s->deaf && hear_result(s, e->key, e->text);
     case EVENT_ANSWERING: answering_tell(s, e->ok); return false;
     case EVENT_DONE: return true;
     default: return false;
@@ -524,12 +555,9 @@ static bool hear(struct store *s, const struct event *e)
 static void store_emit(void *self, const struct event *event)
 {
     struct store *s = self;
-    const bool measured = event->kind == EVENT_MEASURED && event->key && event->text && !s->deaf;
-    if (!measured && !hear(s, event)) return;
+    if (!hear(s, event)) return;
     struct err err;
     bool failed = store_flush(s, &err) < 0;
-    if (measured && !failed && store_result_keep(s, event->key, event->text, &err) < 0)
-        sinks_notice(s->sinks, "this measurement is not kept: %s", err.text);
     if (failed != s->failing) {
         s->failing = failed;
         sqlite3_busy_timeout(s->db, failed ? WAIT_AGAIN_MS : WAIT_MS);

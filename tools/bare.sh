@@ -3,11 +3,12 @@
 # it, beside `make`, which the commands begin with. By hand, as root:
 #
 #   tools/bare.sh 12 [COMMAND...]     12 or 13; instead of the two: these, in the repository's root
-#   BARE_TREE=DIR tools/bare.sh ...   in that tree, which stays; one that is there is used as it is
+#   BARE_TREE=DIR tools/bare.sh ...   in that tree, which stays; of one that is there all but /root/vlmsh is used as it is
 #
 # It takes the commit that is checked out. Mirror, proxy and certificates are those of this machine's
 # apt; nothing is mounted outside of the mount namespace that it works in.
 set -eu
+tree=${BARE_TREE:+$(realpath -m "$BARE_TREE")} # of the caller's folder
 cd "$(dirname "$0")/.."
 
 usage() {
@@ -24,7 +25,7 @@ shift
 [ "$(id -u)" = 0 ] || { echo "tools/bare.sh needs root, for chroot" >&2; exit 1; }
 command -v debootstrap >/dev/null || { echo "tools/bare.sh needs debootstrap: apt-get install debootstrap" >&2; exit 1; }
 
-tree=${BARE_TREE:-}
+[ "$tree" != / ] || usage
 if [ -z "$tree" ]; then
     tree=$(mktemp -d "${TMPDIR:-/var/tmp}/vlmsh-bare-XXXXXX")
     trap 'rm -rf "$tree"' EXIT
@@ -57,6 +58,7 @@ if [ ! -e "$tree/etc/debian_version" ]; then
 fi
 copy /etc/resolv.conf
 copy /etc/hosts
+rm -rf "$tree/root/vlmsh" # no file that the commit does not have
 mkdir -p "$tree/root/vlmsh"
 git archive HEAD | tar -x -C "$tree/root/vlmsh"
 

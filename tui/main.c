@@ -1,8 +1,8 @@
 // tui/main.c -- the program: reads its arguments, puts the parts together, runs lines, leaves.
 //
 // Order: options; device; database; front end; MODEL; session; then -c and -f in their order, or
-// standard input, or the prompt. Exit status: 0, 1 a script failed or something is not kept, 2 bad
-// usage, 130 interrupted.
+// standard input, or the prompt. Exit status: 0, 1 a script failed or part of a conversation could
+// not be saved, 2 bad usage, 130 interrupted. A database that cannot be opened is a notice.
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>

@@ -181,6 +181,7 @@ void options_print_help(FILE *out)
     fputs("\nFirst words of their own:\n", out);
     words_print(out);
     fputs("\nA model folder of such a name is written ./new. Exit status: 0; 1 when a line of a\n"
-          "script failed or something said is not kept; 2 for bad usage; 130 when interrupted.\n",
+          "script failed or part of a conversation could not be saved (a database that cannot\n"
+          "even be opened is only a notice); 2 for bad usage; 130 when interrupted.\n",
           out);
 }

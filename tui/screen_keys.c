@@ -12,6 +12,7 @@
 #include "commands/parse.h"
 #include "commands/set.h"
 #include "core/clock.h"
+#include "core/file_out.h"
 #include "core/json.h"
 #include "tui/list.h"
 #include "tui/picker.h"
@@ -347,9 +348,8 @@ static void copy(struct screen *s, const char *text)
     buf_puts(&b, "\a");
     if (strlen(text) < 70000) terminal_write(b.data, b.length); // terminals take no more
     buf_release(&b);
-    FILE *f = path && places_make_parents(path, &err) == 0 ? fopen(path, "we") : NULL;
-    const bool written = f && fputs(text, f) >= 0;
-    if (f && fclose(f) == 0 && written)
+    if (path && places_make_parents(path, &err) == 0 &&
+        file_out_write(path, text, strlen(text), &err) == 0)
         view_hint(s->view, "copied, also to %s", path);
     else
         view_hint(s->view, "copied");

@@ -17,6 +17,12 @@ check "visual tokens" 'select(.event == "answer") | .visual_tokens, .prompt_toke
 check "where it is" 'select(.name == "images").rows[0][4]' "message 0"
 check "context" 'select(.name == "context").rows[0][1]' 25
 
+# More than the context holds is no negative number of tokens.
+lines "/load $llava" '/set ctx.max 1' "/image $scene" '/set ctx.max 24' '/image --clear' "/image $scene" '/set ctx.max 25' \
+    '/image --clear' "/image $scene"
+check "too much" 'select(.event == "notice").text | capture("tokens; (?<x>.*)").x' \
+    $'24 tokens too many for a context of 1\n1 token too many for a context of 24\n0 of 25 tokens left'
+
 head -c 200 $scene >"$work/cut.png"
 printf 'RIFF\0\0\0\0WEBPVP8 ' >"$work/x.webp"
 echo text >"$work/x.txt"

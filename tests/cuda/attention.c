@@ -167,6 +167,89 @@ static void not_a_number(void **state)
     pairs_release();
 }
 
+// Attention on the GPU, to rows on the host.
+static float *attend(const struct pair *q, const struct pair *k, const struct pair *v,
+                     const struct pair *first, const struct pair *last, enum matmul_mode mode)
+{
+    enum { side = 1 };
+    const struct tensor *const t = &q->on[side];
+    struct pair y = pair_room(3, t->shape[0], t->shape[1], t->shape[2]);
+    if (devices[side]->attention(OF(y), OF(*q), OF(*k), OF(*v), OF(*first), OF(*last), 0.3f, NULL,
+                                 mode))
+        fail_msg("attention: %s", devices[side]->failure());
+    const size_t size = tensor_bytes(OF(y));
+    float *rows = malloc(size + 1);
+    devices[side]->download(rows, OF(y)->data, size);
+    return rows;
+}
+
+// Row `at` becomes x in all columns, on the GPU.
+static void strike(struct pair *p, int64_t at, float x)
+{
+    const struct tensor *const t = &p->on[1];
+    struct tensor row = tensor_of(DTYPE_F32, 2, 1, t->shape[1] * t->shape[2], 0);
+    const size_t size = tensor_bytes(&row);
+    float *numbers = row.data;
+    for (int64_t e = 0; e < row.shape[1]; e++) numbers[e] = x;
+    char *to = (char *)t->data + (size_t)at * (t->dtype == DTYPE_BF16 ? size / 2 : size);
+    if (t->dtype == DTYPE_BF16) {
+        const struct tensor few = bf16_twin(&row);
+        devices[1]->upload(to, few.data, size / 2);
+        free(few.data);
+    } else {
+        devices[1]->upload(to, numbers, size);
+    }
+    free(row.data);
+}
+
+static void check_unseen(struct shape s, enum sight sight, bool bf16, enum matmul_mode mode, int x)
+{
+    static const float strange[] = { INFINITY, -INFINITY, NAN };
+    struct pair q = rounded_noise(s.n, s.heads, s.d, 1, 1);
+    struct pair k = rounded_noise(s.keys, s.kv_heads, s.d, 2, 1);
+    struct pair v = rounded_noise(s.keys, s.kv_heads, s.d, 3, 1);
+    struct tensor from = tensor_of(DTYPE_I32, 1, s.n, 0, 0), to = from;
+    to.data = malloc(tensor_bytes(&to) + 1);
+    set_sight(&from, &to, s.n, s.keys, sight);
+    struct pair first = pair_of(from), last = pair_of(to);
+    if (bf16) {
+        k = pair_bf16(&k);
+        v = pair_bf16(&v);
+    }
+    const int64_t at = s.keys - s.n / 2 - 1;
+    float *plain = attend(&q, &k, &v, &first, &last, mode);
+    strike(x < 3 ? &v : &k, at, strange[x % 3]);
+    float *got = attend(&q, &k, &v, &first, &last, mode);
+    const int64_t row = s.heads * s.d;
+    for (int64_t i = 0; i < s.n; i++) {
+        const bool seen = ((int32_t *)from.data)[i] <= at && at < ((int32_t *)to.data)[i];
+        if (!seen && memcmp(got + i * row, plain + i * row, (size_t)row * sizeof *got))
+            fail_msg("[%d,%d,%d,%d] sight %d, bf16 %d, mode %d: row %d meets %s %g, which it does "
+                     "not see",
+                     (int)s.n, (int)s.heads, (int)s.keys, (int)s.d, (int)sight, bf16, (int)mode,
+                     (int)i, x < 3 ? "value" : "key", (double)strange[x % 3]);
+        for (int64_t e = 0; seen && x < 3 && e < s.heads * s.d; e++)
+            assert_false(isfinite(got[i * row + e]));
+    }
+    free(plain);
+    free(got);
+    pairs_release();
+}
+
+// What a row does not see cannot reach it, be it infinite or no number.
+static void unseen(void **state)
+{
+    static const struct shape shapes[] = {
+        { 3, 50, 6, 3, 12 }, { 33, 33, 4, 1, 64 }, { 70, 140, 3, 3, 80 }, { 200, 333, 2, 1, 16 }
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int sight = SEE_BEFORE; sight < SIGHTS; sight++)
+            for (int way = 0; way < 4; way++)
+                for (int x = 0; x < 6; x++)
+                    check_unseen(shapes[i], (enum sight)sight, way % 2,
+                                 way / 2 ? MATMUL_BF16 : MATMUL_F32, x);
+}
+
 // The same input gives the same bits.
 static void repeats(void **state)
 {
@@ -191,7 +274,7 @@ int main(void)
         cmocka_unit_test(equals_the_cpu), cmocka_unit_test(few_rows),
         cmocka_unit_test(long_rows),      cmocka_unit_test(no_keys),
         cmocka_unit_test(far_scores),     cmocka_unit_test(not_a_number),
-        cmocka_unit_test(repeats),
+        cmocka_unit_test(unseen),         cmocka_unit_test(repeats),
     };
     const int failed = cmocka_run_group_tests(tests, devices_open, NULL);
     if (!order_matters()) return failed;

@@ -129,46 +129,60 @@ static void test_shapes(void **state)
         for (int ranges = 0; ranges < RANGES; ranges++) check(b, shapes[i], ranges);
 }
 
+// Rows of y, of the call's keys and values or of twins of them that are bf16.
+static void attend(const struct backend *b, struct call *c, struct tensor *y, bool bf16)
+{
+    struct tensor k = c->k, v = c->v;
+    if (bf16) {
+        k = bf16_twin(&c->k);
+        v = bf16_twin(&c->v);
+    }
+    assert_int_equal(b->attention(y, &c->q, &k, &v, &c->first, &c->last, 0.3f, NULL, MATMUL_F32),
+                     0);
+    if (!bf16) return;
+    free(k.data);
+    free(v.data);
+}
+
+static void check_unseen(const struct backend *b, struct shape s, enum ranges ranges, bool bf16,
+                         int x)
+{
+    static const float strange[] = { INFINITY, -INFINITY, NAN };
+    struct call c = call_new(s, ranges);
+    struct tensor plain = tensor_of(DTYPE_F32, 3, s.n, s.heads, s.d);
+    attend(b, &c, &plain, bf16);
+    const int64_t at = s.p - s.n / 2 - 1, width = s.kv_heads * s.d;
+    float *hit = (float *)(x < 3 ? c.v.data : c.k.data) + at * width;
+    for (int64_t e = 0; e < width; e++) hit[e] = strange[x % 3];
+    attend(b, &c, &c.y, bf16);
+    for (int64_t r = 0; r < s.n; r++) {
+        const bool seen = ((int32_t *)c.first.data)[r] <= at && at < ((int32_t *)c.last.data)[r];
+        const int64_t row = s.heads * s.d;
+        const float *got = (float *)c.y.data + r * row;
+        if (!seen && memcmp(got, (float *)plain.data + r * row, (size_t)row * sizeof *got))
+            fail_msg("%s: N %d P %d d %d ranges %d bf16 %d: row %d meets %s %g, which it does not "
+                     "see",
+                     b->describe(), (int)s.n, (int)s.p, (int)s.d, (int)ranges, bf16, (int)r,
+                     x < 3 ? "value" : "key", (double)strange[x % 3]);
+        if (seen && x < 3) assert_false(isfinite(got[0]));
+    }
+    free(plain.data);
+    call_free(&c);
+}
+
 // What a row does not see cannot reach it, be it infinite or no number: a pass of many rows gives
 // the rows in front of it what they are without it.
 static void test_unseen(void **state)
 {
     (void)state;
-    static const float strange[] = { INFINITY, -INFINITY, NAN };
     static const struct shape shapes[] = {
         { 3, 50, 6, 3, 12 }, { 33, 33, 4, 1, 64 }, { 140, 140, 3, 3, 8 }, { 200, 333, 4, 2, 20 }
     };
     FOR_EACH_ISA(b)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int ranges = CAUSAL; ranges < RANGES; ranges++)
-            for (int x = 0; x < 6; x++) {
-                const struct shape s = shapes[i];
-                struct call c = call_new(s, ranges);
-                struct tensor plain = tensor_of(DTYPE_F32, 3, s.n, s.heads, s.d);
-                const struct tensor *first = &c.first, *last = &c.last;
-                assert_int_equal(
-                    b->attention(&plain, &c.q, &c.k, &c.v, first, last, 0.3f, NULL, MATMUL_F32), 0);
-                const int64_t at = s.p - s.n / 2 - 1, width = s.kv_heads * s.d;
-                float *hit = (float *)(x < 3 ? c.v.data : c.k.data) + at * width;
-                for (int64_t e = 0; e < width; e++) hit[e] = strange[x % 3];
-                assert_int_equal(
-                    b->attention(&c.y, &c.q, &c.k, &c.v, first, last, 0.3f, NULL, MATMUL_F32), 0);
-                for (int64_t r = 0; r < s.n; r++) {
-                    const bool seen =
-                        ((int32_t *)c.first.data)[r] <= at && at < ((int32_t *)c.last.data)[r];
-                    const int64_t row = s.heads * s.d;
-                    const float *got = (float *)c.y.data + r * row;
-                    if (!seen &&
-                        memcmp(got, (float *)plain.data + r * row, (size_t)row * sizeof *got))
-                        fail_msg("%s: shape %zu ranges %d: row %d of %d meets %s %g, which it does "
-                                 "not see",
-                                 b->describe(), i, ranges, (int)r, (int)s.n,
-                                 x < 3 ? "value" : "key", (double)strange[x % 3]);
-                    if (seen && x < 3) assert_false(isfinite(got[0]));
-                }
-                free(plain.data);
-                call_free(&c);
-            }
+            for (int x = 0; x < 12; x++)
+                check_unseen(b, shapes[i], (enum ranges)ranges, x / 6, x % 6);
 }
 
 static void test_no_rows(void **state)

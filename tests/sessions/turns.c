@@ -303,6 +303,58 @@ static void test_full_disk(void **state)
     store_close(s);
 }
 
+static void measured(const char *json)
+{
+    tell(&(struct event){ .kind = EVENT_MEASURED, .key = "norms", .text = json });
+}
+
+// A measurement waits as the turns around it do, for the session that it was made in.
+static void test_full_disk_measured(void **state)
+{
+    struct store *s = open_store();
+    say(ROLE_USER, "one");
+    reply("1");
+    number(s, "PRAGMA max_page_count = 20");
+    char *words = xcalloc(1 << 20, 1);
+    memset(words, 'x', (1 << 20) - 1);
+    say(ROLE_USER, words);
+    measured("{\"a\":1}");
+    tell(&(struct event){ .kind = EVENT_CLEAR });
+    measured("{\"a\":2}");
+    say(ROLE_USER, "three");
+    measured("{\"a\":3}");
+    assert_int_equal(number(s, "SELECT count(*) FROM results"), 0);
+    number(s, "PRAGMA max_page_count = 100000");
+    reply("3");
+    assert_contains(notices.data, "nothing is missing");
+    const char *const whose = "SELECT count(*) FROM results r WHERE json = '{\"a\":%d}' AND "
+                              "(SELECT count(*) FROM messages WHERE session = r.session) = %d";
+    for (int i = 1; i <= 3; i++) {
+        char *sql = xasprintf(whose, i, i == 1 ? 3 : i == 2 ? 0 : 2);
+        assert_int_equal(number(s, sql), 1);
+        free(sql);
+    }
+    free(words);
+    store_close(s);
+}
+
+// One that the database never takes does not keep turns waiting.
+static void test_measured_too_much(void **state)
+{
+    struct store *s = open_store();
+    sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, 10000);
+    char *json = xcalloc(1, 20000);
+    memset(json, '1', 19999);
+    measured(json);
+    assert_contains(notices.data, "too large");
+    say(ROLE_USER, "one");
+    char *name = xstrdup(store_session(s));
+    assert_kept(name, "user:one");
+    free(name);
+    free(json);
+    store_close(s);
+}
+
 // The script that `said` names between quotes behind "asks the session again: ".
 static char *script_in(const char *said)
 {
@@ -338,8 +390,9 @@ static void test_finish_full_disk(void **state)
     say_picture("/gone/cat.png", bytes, sizeof bytes, words);
     reply("2");
     say(ROLE_USER, "three");
+    measured("{}");
     assert_int_equal(store_finish(s, &err), -1);
-    assert_contains(err.text, "2 questions are not kept");
+    assert_contains(err.text, "2 questions and 1 measurement are not kept");
     assert_contains(err.text, "full");
     char *script = script_in(err.text);
     static const char *const parts[] = { "/load /m", "Be brief.", "\none\n",   "sample.top_k 9",
@@ -377,6 +430,22 @@ static void test_finish_several(void **state)
     assert_null(strstr(script, "three"));
     free(script);
     free(words);
+    store_close(s);
+}
+
+// A script cannot hold measurements: where they alone wait there is none.
+static void test_finish_measured(void **state)
+{
+    struct err err = { 0 };
+    struct store *s = open_store();
+    number(s, "PRAGMA max_page_count = 1");
+    char *json = xcalloc(1 << 18, 1);
+    memset(json, '1', (1 << 18) - 1);
+    measured(json);
+    assert_int_equal(store_finish(s, &err), -1);
+    assert_contains(err.text, "1 measurement is not kept");
+    assert_null(strstr(err.text, "script"));
+    free(json);
     store_close(s);
 }
 
@@ -462,6 +531,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_locked, setup, teardown),
         cmocka_unit_test_setup_teardown(test_locked_from_the_start, setup, teardown),
         cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_full_disk_measured, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_measured_too_much, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_finish_measured, setup, teardown),
         cmocka_unit_test_setup_teardown(test_finish_full_disk, setup, teardown),
         cmocka_unit_test_setup_teardown(test_finish_several, setup, teardown),
         cmocka_unit_test_setup_teardown(test_finish_nowhere, setup, teardown),

@@ -123,6 +123,14 @@ rm "$work/lines"
 run 0 --db /proc/x.db -c '/version'; out '^vlmsh'; err 'nothing is kept'
 run 2 --db "$work/none/deep/x.db" -c '/version'; silent out; err "there is no folder '$work/none/deep': make it first"
 [ -e "$work/none" ] && fail 'the folder of a mistyped --db is made'
+for strange in /dev/null "$work/pipe" "$work"; do
+    [ -e "$strange" ] || mkfifo "$strange"
+    run 2 --db "$strange" -c '/version'; silent out; err "^vlmsh: .*'$strange': it is a (device|pipe|folder): name another file"
+done
+rm "$work/pipe"
+run 1 job list --db /dev/null; err 'it is a device'
+# Told at the start, and no failure: the exit status of 1 is of what could not be saved later.
+run 0 "$model" --db /proc/x.db -c '/set sample.max_tokens 2' -c 'Hello'; err 'nothing is kept'
 run 0 --db :memory: -c '/version'; out '^vlmsh'; err "nothing is kept: ':memory:' is no file"
 [ -e ':memory:' ] && fail "a file of that name is made"
 run 1 --db /proc/x.db --session s -c '/version'; silent out

@@ -3,7 +3,7 @@
 set -eu
 . tests/tui/tmux.bash
 mkdir -p "$work/config/vlmsh" "$work/state/vlmsh"
-mkfifo "$work/config/vlmsh/config" "$work/state/vlmsh/history" "$work/pipe" "$work/pipe.png"
+mkfifo "$work/config/vlmsh/config" "$work/state/vlmsh/history" "$work/state/vlmsh/copy.txt" "$work/pipe" "$work/pipe.png"
 shell_at 200 40
 line "'$VLMSH' $model"
 wait_for 'Type a question'
@@ -39,5 +39,10 @@ sleep 0.5
 keys C-c
 wait_for "stopped after line 4 of"
 shown 'max_tokens = 8' && fail 'the script went on after Ctrl-C'
+
+# What is copied goes into a file too.
+keys F2 Y
+wait_for 'copied'
+keys C-c
 line /quit
 wait_for 'shell> *$'
