@@ -299,8 +299,7 @@ static void tell_full(const struct answering *a)
     char raise[80];
     sinks_notice(
         a->sinks,
-        "the answer reached the end of the context (%lld tokens): for a longer one or more "
-        "questions, /undo, /clear%s",
+        "the answer reached the end of the context (%lld tokens): to go on, /undo, /clear%s",
         (long long)conversation_limit(a->c, a->settings),
         conversation_raise(a->c, a->settings, raise, sizeof raise));
 }
