@@ -289,6 +289,51 @@ static void test_made_before(void **state)
     end_program(&a);
 }
 
+// The notices of a line that sets something.
+static const char *told_by(struct program *p, const char *text)
+{
+    buf_clear(&notices);
+    line(p, text);
+    return notices.data ? notices.data : "";
+}
+
+static int64_t rows(const struct program *p)
+{
+    return engine_conversation(p->shell.engine)->cached.n;
+}
+
+static bool picture_kept(const struct program *p)
+{
+    return engine_conversation(p->shell.engine)->pictures[0].visual.data != NULL;
+}
+
+// Another word for the same arithmetic changes no number: what was computed stays.
+static void test_same_arithmetic(void **state)
+{
+    const struct backend with = cpu_that(true), without = cpu_that(false);
+    const struct backend *const on[] = { &with, &without };
+    static const char *const same[] = { "/set compute.matmul bf16", "/set compute.matmul f32" };
+    for (int i = 0; i < 2; i++) {
+        struct program p;
+        begin_on(&p, database, on[i]);
+        line(&p, "/load tests/goldens/llava-siglip-llama3"); // bf16 weights
+        line(&p, "/set sample.max_tokens 3");
+        line(&p, "/image " PICTURE);
+        line(&p, "What is this?");
+        const int64_t before = rows(&p);
+        assert_true(before > 0);
+        assert_null(strstr(told_by(&p, same[i]), "computed again"));
+        assert_int_equal(rows(&p), before);
+        assert_true(picture_kept(&p));
+        assert_null(strstr(told_by(&p, "/reset"), "compute.matmul changed"));
+        assert_true(picture_kept(&p));
+        // The other one: only where there is another.
+        assert_int_equal(!strstr(told_by(&p, same[!i]), "computed again"), i);
+        assert_int_equal(picture_kept(&p), i);
+        end_program(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +344,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_made_in_f32, setup, teardown),
         cmocka_unit_test_setup_teardown(test_changed_in_an_answer, setup, teardown),
         cmocka_unit_test_setup_teardown(test_made_before, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_same_arithmetic, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
