@@ -289,6 +289,42 @@ static void test_made_before(void **state)
     end_program(&a);
 }
 
+// A new session after a resumed one is computed in what was set before, unless somebody set it
+// meanwhile; also after one that has kept its arithmetic as a setting since it was resumed.
+static void test_new_after_resume(void **state)
+{
+    const struct backend with = cpu_that(true), without = cpu_that(false);
+    struct program a, b;
+    begin_on(&a, database, &without);
+    line(&a, "/load tests/goldens/llama-3.2");
+    line(&a, "/set sample.max_tokens 3");
+    line(&a, "What is this?");
+    for (int i = 0; i < 2; i++) {
+        resume_on(&b, &with, &a, i ? NULL : "compute.matmul = f32: session", "f32", "f32");
+        buf_clear(&notices);
+        line(&b, "/session new");
+        assert_string_equal(settings_text(engine_settings(b.shell.engine), "compute.matmul"),
+                            "auto");
+        assert_string_equal(engine_arithmetic(b.shell.engine), "bf16");
+        assert_non_null(strstr(notices.data, "compute.matmul = auto again"));
+        line(&b, "And this?");
+        expect_exported(&b, "bf16 ");
+        end_program(&b);
+    }
+    resume_on(&b, &with, &a, NULL, "f32", "f32");
+    static const char *const values[] = { "bf16", "f32" };
+    for (int i = 0; i < 2; i++) {
+        char *set = xasprintf("/set compute.matmul %s", values[i]);
+        line(&b, set);
+        line(&b, "/session new");
+        assert_string_equal(settings_text(engine_settings(b.shell.engine), "compute.matmul"),
+                            values[i]);
+        free(set);
+    }
+    end_program(&b);
+    end_program(&a);
+}
+
 // The notices of a line that sets something.
 static const char *told_by(struct program *p, const char *text)
 {
@@ -344,6 +380,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_made_in_f32, setup, teardown),
         cmocka_unit_test_setup_teardown(test_changed_in_an_answer, setup, teardown),
         cmocka_unit_test_setup_teardown(test_made_before, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_new_after_resume, setup, teardown),
         cmocka_unit_test_setup_teardown(test_same_arithmetic, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
