@@ -190,14 +190,24 @@ static enum matmul_mode matmul_now(const struct engine *e)
     return e->model ? graph_matmul(e->backend, e->settings, e->model->dtype) : MATMUL_F32;
 }
 
+// bf16 where the device has none is no error: sessions and scripts come from other devices.
+static enum setting_stale obey_matmul(const struct engine *e, const struct setting *row,
+                                      enum matmul_mode was)
+{
+    if (settings_is(e->settings, row->key, "bf16") && !backend_multiplies_bf16(e->backend))
+        sinks_notice(e->sinks,
+                     "compute.matmul = bf16: this device does not multiply bf16, so products are "
+                     "computed in f32");
+    // Another word for the same arithmetic changes no number.
+    return matmul_now(e) == was ? STALE_NOTHING : row->stale;
+}
+
 // What a change of the row's value makes stale; the change is made here where something must be
 // done at once. `was`: matmul_now before the change.
 static enum setting_stale obey(struct engine *e, const struct setting *row, enum matmul_mode was)
 {
     struct adapter *a = e->adapters.active;
-    // Another word for the same arithmetic changes no number.
-    if (!strcmp(row->key, "compute.matmul"))
-        return matmul_now(e) == was ? STALE_NOTHING : row->stale;
+    if (!strcmp(row->key, "compute.matmul")) return obey_matmul(e, row, was);
     if (row->stale < STALE_SEEN && methods_read(row->key, e->settings)) return STALE_SEEN;
     if (strcmp(row->key, "adapter.scale") != 0) return row->stale;
     if (!a || !adapter_has(a, ADAPTER_LORA)) return STALE_NOTHING;

@@ -370,6 +370,22 @@ static void test_same_arithmetic(void **state)
     }
 }
 
+// A device that does not multiply bf16 says so when that is asked of it.
+static void test_asked_for_bf16(void **state)
+{
+    const struct backend with = cpu_that(true), without = cpu_that(false);
+    static const char told[] = "compute.matmul = bf16: this device does not multiply bf16, so "
+                               "products are computed in f32";
+    struct program p;
+    begin_on(&p, database, &without);
+    assert_non_null(strstr(told_by(&p, "/set compute.matmul bf16"), told));
+    assert_null(strstr(told_by(&p, "/set compute.matmul auto"), told));
+    end_program(&p);
+    begin_on(&p, database, &with);
+    assert_null(strstr(told_by(&p, "/set compute.matmul bf16"), told));
+    end_program(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,6 +398,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_made_before, setup, teardown),
         cmocka_unit_test_setup_teardown(test_new_after_resume, setup, teardown),
         cmocka_unit_test_setup_teardown(test_same_arithmetic, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_asked_for_bf16, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
