@@ -66,6 +66,7 @@ static int begin(struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (store_begin(shell->store, argc ? argv[0] : NULL, err) < 0) return -1;
     engine_clear(shell->engine);
+    store_restore_arithmetic(shell->store, shell->engine);
     sinks_notice(shell->sinks, "a new session begins with the next message");
     return 0;
 }

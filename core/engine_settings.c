@@ -184,11 +184,30 @@ int engine_adapter_merge(struct engine *e, const char *folder, struct merge_repo
 
 // --- settings ------------------------------------------------------------------------------------
 
+// How products are computed under the settings as they are; without a model nothing is.
+static enum matmul_mode matmul_now(const struct engine *e)
+{
+    return e->model ? graph_matmul(e->backend, e->settings, e->model->dtype) : MATMUL_F32;
+}
+
+// bf16 where the device has none is no error: sessions and scripts come from other devices.
+static enum setting_stale obey_matmul(const struct engine *e, const struct setting *row,
+                                      enum matmul_mode was)
+{
+    if (settings_is(e->settings, row->key, "bf16") && !backend_multiplies_bf16(e->backend))
+        sinks_notice(e->sinks,
+                     "compute.matmul = bf16: this device does not multiply bf16, so products are "
+                     "computed in f32");
+    // Another word for the same arithmetic changes no number.
+    return matmul_now(e) == was ? STALE_NOTHING : row->stale;
+}
+
 // What a change of the row's value makes stale; the change is made here where something must be
-// done at once.
-static enum setting_stale obey(struct engine *e, const struct setting *row)
+// done at once. `was`: matmul_now before the change.
+static enum setting_stale obey(struct engine *e, const struct setting *row, enum matmul_mode was)
 {
     struct adapter *a = e->adapters.active;
+    if (!strcmp(row->key, "compute.matmul")) return obey_matmul(e, row, was);
     if (row->stale < STALE_SEEN && methods_read(row->key, e->settings)) return STALE_SEEN;
     if (strcmp(row->key, "adapter.scale") != 0) return row->stale;
     if (!a || !adapter_has(a, ADAPTER_LORA)) return STALE_NOTHING;
@@ -203,10 +222,11 @@ int engine_set(struct engine *e, const char *key, const char *value, struct err 
     if (e->answering) return engine_set_all(e, &(struct change){ key, value }, 1, err);
     if (check_value(e, key, value, err) < 0) return -1;
     const struct setting *row = settings_find(key);
+    const enum matmul_mode matmul = matmul_now(e);
     char *former = row ? xstrdup(settings_text(e->settings, key)) : NULL;
     int status = settings_set(e->settings, key, value, err);
     if (status == 0 && former && strcmp(former, settings_text(e->settings, key))) {
-        setting_changed(e, row, obey(e, row));
+        setting_changed(e, row, obey(e, row, matmul));
         if (method_of(key)) tell_vain(e, method_of(key));
     }
     free(former);
@@ -255,6 +275,7 @@ int engine_set_all(struct engine *e, const struct change *list, size_t count, st
     struct settings *next = settings_with(e, list, count, &a, err);
     if (!next) return -1;
     const enum setting_stale former = adapter_stale(e->adapters.active), now = adapter_stale(a);
+    const enum matmul_mode matmul = matmul_now(e);
     bool *changed = xcalloc((size_t)settings_count(), sizeof *changed);
     const struct setting *row;
     // All values first: who hears of one may look at another. They are spelled already.
@@ -271,7 +292,7 @@ int engine_set_all(struct engine *e, const struct change *list, size_t count, st
     for (int i = 0; (row = settings_row(i)); i++)
         if (changed[i]) {
             const bool adapter = !strcmp(row->key, "adapter");
-            setting_changed(e, row, !adapter ? obey(e, row) : former > now ? former : now);
+            setting_changed(e, row, !adapter ? obey(e, row, matmul) : former > now ? former : now);
         }
     const struct method *m;
     for (int i = 0; (m = method_at(i)); i++)
@@ -313,8 +334,9 @@ int engine_reset(struct engine *e, const char *key, struct err *err)
             use_adapter(e, NULL, row->def, adapter_stale(e->adapters.active));
             continue;
         }
+        const enum matmul_mode matmul = matmul_now(e);
         settings_reset(e->settings, row->key);
-        setting_changed(e, row, obey(e, row));
+        setting_changed(e, row, obey(e, row, matmul));
     }
     return 0;
 }

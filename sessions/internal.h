@@ -49,6 +49,8 @@ struct store {
     char *arithmetic; // what compute.matmul auto means for this model here, as in EVENT_MODEL
     struct store_setting *settings;
     size_t setting_count;
+    // compute.matmul as a session that was resumed had it (NULL: none was), and before that.
+    char *resumed_matmul, *former_matmul;
     struct entry *pending; // in the order told
     size_t pending_count, pending_capacity;
     bool failing;  // the last write failed and was told

@@ -102,6 +102,30 @@ static void restore_arithmetic(struct engine *e, const struct saved *saved)
                      saved->name, was);
 }
 
+static bool still_as_resumed(const struct store *s, const struct engine *e)
+{
+    const char *now = settings_text(engine_settings(e), "compute.matmul");
+    return s->resumed_matmul && !strcmp(s->resumed_matmul, now);
+}
+
+// Before a session is resumed. One resumed after another: what was set before the first.
+static void remember_arithmetic(struct store *s, const struct engine *e)
+{
+    if (still_as_resumed(s, e)) return;
+    free(s->former_matmul);
+    s->former_matmul = xstrdup(settings_text(engine_settings(e), "compute.matmul"));
+}
+
+void store_restore_arithmetic(struct store *s, struct engine *e)
+{
+    if (still_as_resumed(s, e) && strcmp(s->former_matmul, s->resumed_matmul) != 0 &&
+        engine_set(e, "compute.matmul", s->former_matmul, NULL) == 0)
+        sinks_notice(engine_sinks(e), "compute.matmul = %s again: %s was for the session before",
+                     s->former_matmul, s->resumed_matmul);
+    free(s->resumed_matmul);
+    s->resumed_matmul = NULL;
+}
+
 // --- messages ------------------------------------------------------------------------------------
 
 // Ids of another model than the last one mean nothing to it: such answers are their text, raw ids
@@ -201,8 +225,11 @@ static int resume(struct store *s, struct engine *e, const struct saved *saved,
                   struct conversation *pictures, struct err *err)
 {
     if (restore_model(s, e, saved, err) < 0) return -1;
+    remember_arithmetic(s, e);
     restore_settings(e, saved);
     restore_arithmetic(e, saved);
+    free(s->resumed_matmul);
+    s->resumed_matmul = xstrdup(settings_text(engine_settings(e), "compute.matmul"));
     engine_clear(e);
     restore_messages(s, e, saved, pictures);
     return 0;

@@ -480,6 +480,8 @@ void store_close(struct store *s)
     free(s->folder);
     free(s->fingerprint);
     free(s->arithmetic);
+    free(s->resumed_matmul);
+    free(s->former_matmul);
     free(s->system);
     for (size_t i = 0; i < s->setting_count; i++) {
         free(s->settings[i].key);

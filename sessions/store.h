@@ -41,6 +41,9 @@ int store_use(struct store *s, struct engine *e, const char *name, struct err *e
 // The next message begins a new session, called `name` (NULL: a name is made up). The conversation
 // is not touched: engine_clear it.
 int store_begin(struct store *s, const char *name, struct err *err);
+// A resumed session goes on in its arithmetic; the next one is computed in what was set before
+// (compute.matmul), unless that was changed since. Told.
+void store_restore_arithmetic(struct store *s, struct engine *e);
 
 struct session_row {
     char *name, *model, *began, *ended; // times as local text; model "" when unknown

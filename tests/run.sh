@@ -1,5 +1,6 @@
 #!/bin/bash
 # Runs test programs (cmocka) and test scripts (.sh, with $VLMSH), each quietly unless it fails.
+# Lines that begin with "SKIPPED: " are shown: what a test could not check on this machine.
 # Closes with "N passed, N failed" and fails if any failed. TEST_UNDER is a command that the programs
 # run under.
 passed=0 failed=0
@@ -27,6 +28,7 @@ for t in "$@"; do
         n=$(grep -c '^\[       OK \]' "$log"); [ "$n" = 0 ] && n=1
         passed=$((passed + n))
         echo "ok      $name ($n)"
+        grep '^SKIPPED: ' "$log" | sed 's/^/    /'
     else
         n=$(grep -c '^\[  FAILED  \] [^0-9]' "$log"); [ "$n" = 0 ] && n=1
         failed=$((failed + n)); passed=$((passed + $(grep -c '^\[       OK \]' "$log")))

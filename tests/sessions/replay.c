@@ -289,6 +289,103 @@ static void test_made_before(void **state)
     end_program(&a);
 }
 
+// A new session after a resumed one is computed in what was set before, unless somebody set it
+// meanwhile; also after one that has kept its arithmetic as a setting since it was resumed.
+static void test_new_after_resume(void **state)
+{
+    const struct backend with = cpu_that(true), without = cpu_that(false);
+    struct program a, b;
+    begin_on(&a, database, &without);
+    line(&a, "/load tests/goldens/llama-3.2");
+    line(&a, "/set sample.max_tokens 3");
+    line(&a, "What is this?");
+    for (int i = 0; i < 2; i++) {
+        resume_on(&b, &with, &a, i ? NULL : "compute.matmul = f32: session", "f32", "f32");
+        buf_clear(&notices);
+        line(&b, "/session new");
+        assert_string_equal(settings_text(engine_settings(b.shell.engine), "compute.matmul"),
+                            "auto");
+        assert_string_equal(engine_arithmetic(b.shell.engine), "bf16");
+        assert_non_null(strstr(notices.data, "compute.matmul = auto again"));
+        line(&b, "And this?");
+        expect_exported(&b, "bf16 ");
+        end_program(&b);
+    }
+    resume_on(&b, &with, &a, NULL, "f32", "f32");
+    static const char *const values[] = { "bf16", "f32" };
+    for (int i = 0; i < 2; i++) {
+        char *set = xasprintf("/set compute.matmul %s", values[i]);
+        line(&b, set);
+        line(&b, "/session new");
+        assert_string_equal(settings_text(engine_settings(b.shell.engine), "compute.matmul"),
+                            values[i]);
+        free(set);
+    }
+    end_program(&b);
+    end_program(&a);
+}
+
+// The notices of a line that sets something.
+static const char *told_by(struct program *p, const char *text)
+{
+    buf_clear(&notices);
+    line(p, text);
+    return notices.data ? notices.data : "";
+}
+
+static int64_t rows(const struct program *p)
+{
+    return engine_conversation(p->shell.engine)->cached.n;
+}
+
+static bool picture_kept(const struct program *p)
+{
+    return engine_conversation(p->shell.engine)->pictures[0].visual.data != NULL;
+}
+
+// Another word for the same arithmetic changes no number: what was computed stays.
+static void test_same_arithmetic(void **state)
+{
+    const struct backend with = cpu_that(true), without = cpu_that(false);
+    const struct backend *const on[] = { &with, &without };
+    static const char *const same[] = { "/set compute.matmul bf16", "/set compute.matmul f32" };
+    for (int i = 0; i < 2; i++) {
+        struct program p;
+        begin_on(&p, database, on[i]);
+        line(&p, "/load tests/goldens/llava-siglip-llama3"); // bf16 weights
+        line(&p, "/set sample.max_tokens 3");
+        line(&p, "/image " PICTURE);
+        line(&p, "What is this?");
+        const int64_t before = rows(&p);
+        assert_true(before > 0);
+        assert_null(strstr(told_by(&p, same[i]), "computed again"));
+        assert_int_equal(rows(&p), before);
+        assert_true(picture_kept(&p));
+        assert_null(strstr(told_by(&p, "/reset"), "compute.matmul changed"));
+        assert_true(picture_kept(&p));
+        // The other one: only where there is another.
+        assert_int_equal(!strstr(told_by(&p, same[!i]), "computed again"), i);
+        assert_int_equal(picture_kept(&p), i);
+        end_program(&p);
+    }
+}
+
+// A device that does not multiply bf16 says so when that is asked of it.
+static void test_asked_for_bf16(void **state)
+{
+    const struct backend with = cpu_that(true), without = cpu_that(false);
+    static const char told[] = "compute.matmul = bf16: this device does not multiply bf16, so "
+                               "products are computed in f32";
+    struct program p;
+    begin_on(&p, database, &without);
+    assert_non_null(strstr(told_by(&p, "/set compute.matmul bf16"), told));
+    assert_null(strstr(told_by(&p, "/set compute.matmul auto"), told));
+    end_program(&p);
+    begin_on(&p, database, &with);
+    assert_null(strstr(told_by(&p, "/set compute.matmul bf16"), told));
+    end_program(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +396,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_made_in_f32, setup, teardown),
         cmocka_unit_test_setup_teardown(test_changed_in_an_answer, setup, teardown),
         cmocka_unit_test_setup_teardown(test_made_before, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_new_after_resume, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_same_arithmetic, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_asked_for_bf16, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
