@@ -616,6 +616,31 @@ static void test_best_of_lost_steps(void **state)
     free(data), free(out);
 }
 
+// The way back looks whether to end at once also where no layer is computed again.
+static void test_cancel_on_the_way_back(void **state)
+{
+    (void)state;
+    static const char *const settings[] = { "train.method=all",        "train.batch=1",
+                                            "train.steps=1",           "train.shuffle=off",
+                                            "train.checkpointing=off", NULL };
+    enum { SAMPLES = 1, LAYERS = 4 }; // each looks once on the way there
+    char *out = xasprintf("%s/out", scratch), *other = xasprintf("%s/other", scratch);
+    char *data = xasprintf("%s/one.jsonl", scratch);
+    scratch_text(scratch, "one.jsonl",
+                 "{\"id\": \"a\", \"conversations\": [{\"from\": \"human\", \"value\": \"Why?\"}, "
+                 "{\"from\": \"gpt\", \"value\": \"So.\"}]}\n");
+    struct trial t = { 0 };
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, false, settings), 0);
+    trial_release(&t);
+    assert_in_range(t.looks, SAMPLES + LAYERS + 1, 1000);
+    t.cancel_at = SAMPLES + LAYERS + 1;
+    assert_int_equal(trial_run(&t, GOLDEN, data, other, false, settings), JOB_STOPPED);
+    assert_int_equal(t.steps, 0);
+    assert_int_equal(t.looks, t.cancel_at); // nothing more was computed
+    trial_release(&t);
+    free(data), free(out), free(other);
+}
+
 // The loss of /eval on a data file, with the adapter in `out`.
 static double evaluated_loss(const char *data, const char *out, const char *const *settings)
 {
@@ -936,6 +961,7 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_best_step),
         IN_SCRATCH(test_record_after_last_step),
         IN_SCRATCH(test_best_of_lost_steps),
+        IN_SCRATCH(test_cancel_on_the_way_back),
         IN_SCRATCH(test_validation_is_plain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
