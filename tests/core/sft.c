@@ -717,6 +717,41 @@ static void test_split_by_picture(void **state)
     free(data);
 }
 
+// Two samples that only one that is left out would link are of two groups.
+static void test_left_out_links_nothing(void **state)
+{
+    (void)state;
+    struct err err;
+    struct trial t = { 0 };
+    size_t size;
+    char *bytes = file_read("tests/goldens/pictures/tall.jpg", 1 << 24, &size, &err);
+    assert_non_null(bytes);
+    scratch_write(scratch, "a.jpg", bytes, size);
+    scratch_write(scratch, "b.jpg", bytes, size + 1); // another content, the same picture
+    free(bytes);
+    scratch_text(scratch, "data.jsonl",
+                 "{\"image\": \"a.jpg\", \"question\": \"Why?\", \"answer\": \"So.\"}\n"
+                 "{\"image\": [\"a.jpg\", \"b.jpg\"], \"question\": \"Why?\", \"answer\": \"\"}\n"
+                 "{\"image\": \"b.jpg\", \"question\": \"Why?\", \"answer\": \"So.\"}\n");
+    char *data = xasprintf("%s/data.jsonl", scratch);
+    struct job job = { .model = model_load(GOLDEN, test_device(), NULL, &err),
+                       .settings = settings_new(),
+                       .backend = test_device(),
+                       .sinks = &t.sinks,
+                       .answering = -1 };
+    sinks_add(&t.sinks, (struct sink){ trial_emit, &t });
+    struct sft run = { .job = &job, .where = job.backend, .options.data = data };
+    if (!job.model || sft_data_open(&run, &err) != 0) fail_msg("%s", err.text);
+    assert_non_null(strstr(t.log.data, "no answer says anything"));
+    assert_int_equal(run.train.count, 2);
+    assert_int_not_equal(run.train.group[0], run.train.group[1]);
+    sft_data_close(&run);
+    trial_release(&t);
+    model_free(job.model);
+    settings_free(job.settings);
+    free(data);
+}
+
 // Neither noise nor penalty of the training is in what decides.
 static void test_validation_is_plain(void **state)
 {
@@ -962,6 +997,7 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_record_after_last_step),
         IN_SCRATCH(test_best_of_lost_steps),
         IN_SCRATCH(test_cancel_on_the_way_back),
+        IN_SCRATCH(test_left_out_links_nothing),
         IN_SCRATCH(test_validation_is_plain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
