@@ -702,16 +702,28 @@ static void test_split_by_picture(void **state)
                        .backend = test_device(),
                        .sinks = &t.sinks,
                        .answering = -1 };
+    sinks_add(&t.sinks, (struct sink){ trial_emit, &t });
     settings_set(job.settings, "train.validation", "0.25", &err);
     struct sft run = { .job = &job, .where = job.backend, .options.data = data };
     if (!job.model || sft_data_open(&run, &err) != 0) fail_msg("%s", err.text);
     assert_int_equal(run.held.count + run.train.count, SAMPLES);
     assert_in_range(run.held.count, 4, 8);
+    assert_non_null(strstr(t.log.data, "; no picture of theirs is trained on"));
     for (int64_t i = 0; i < run.held.count; i++) held[run.held.item[i] % PICTURES] = true;
     for (int64_t i = 0; i < run.train.count; i++)
         if (held[run.train.item[i] % PICTURES])
             fail_msg("picture %lld is on both sides", (long long)(run.train.item[i] % PICTURES));
     sft_data_close(&run);
+    trial_release(&t);
+    // One sample without a picture.
+    scratch_text(scratch, "data.jsonl",
+                 "{\"question\": \"Why?\", \"answer\": \"So.\"}\n"
+                 "{\"question\": \"How?\", \"answer\": \"So.\"}\n");
+    run = (struct sft){ .job = &job, .where = job.backend, .options.data = data };
+    if (sft_data_open(&run, &err) != 0) fail_msg("%s", err.text);
+    assert_non_null(strstr(t.log.data, "1 sample is kept apart for validation, 1 asked for\n"));
+    sft_data_close(&run);
+    trial_release(&t);
     model_free(job.model);
     settings_free(job.settings);
     free(data);
