@@ -216,11 +216,19 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && !strcmp(text + n - m, end);
 }
 
+bool checkpoint_is_best(const char *name)
+{
+    if (!strcmp(name, "best.safetensors")) return true;
+    if (strncmp(name, "best-", 5) != 0) return false;
+    const size_t digits = strspn(name + 5, "0123456789");
+    return digits && !strcmp(name + 5 + digits, ".safetensors");
+}
+
 // What training leaves beside a model.
 static bool is_beside(const char *name)
 {
     return !strcmp(name, "extra.safetensors") || !strcmp(name, "state.safetensors") ||
-           !strcmp(name, "best.safetensors") || !strncmp(name, "best-", 5);
+           checkpoint_is_best(name);
 }
 
 // What lies in a folder without model.safetensors and without index.

@@ -49,6 +49,10 @@ struct checkpoint *checkpoint_open(const char *folder, const struct load_progres
                                    struct err *err);
 void checkpoint_close(struct checkpoint *c);
 
+// "best-40.safetensors" or, of former versions, "best.safetensors": what training keeps beside a
+// model while it runs.
+bool checkpoint_is_best(const char *name);
+
 // The file whose settings `preprocessor` holds.
 const char *checkpoint_preprocessor_file(const struct checkpoint *c);
 

@@ -46,6 +46,8 @@ struct graph {
     const struct settings *settings; // they do not change during a pass; NULL = defaults
     enum matmul_mode matmul;         // from compute.matmul
     const atomic_bool *cancel;       // set by another thread or a signal: stop at the next layer
+    void (*breathe)(void *self);     // called every few steps of the way back; NULL: nobody
+    void *breather;                  // `self` of it; from any thread
     struct graph_sample *samples;    // of a pass that computes a loss, in order; NULL: no such pass
     double share;                    // of a sample's loss in that of the step
     bool failed, cancelled;

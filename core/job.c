@@ -64,13 +64,18 @@ static void look(struct job *j)
     if (j->look) j->look(j);
 }
 
-// A shell that answers holds the lock, shared with other shells; the kernel drops it when the shell
-// dies.
-static bool answers(const struct job *j)
+static bool is_locked(const struct job *j)
 {
     const int status = flock(j->answering, LOCK_EX | LOCK_NB), why = errno;
     if (status == 0) flock(j->answering, LOCK_UN);
     return status < 0 && why == EWOULDBLOCK;
+}
+
+// A shell that answers holds the lock, shared with other shells; the kernel drops it when the shell
+// dies. Another job that looks holds it for an instant: it is gone at the second look.
+static bool answers(const struct job *j)
+{
+    return is_locked(j) && is_locked(j);
 }
 
 void job_breathe(struct job *j)

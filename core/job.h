@@ -111,7 +111,7 @@ enum job_stop job_stopped(struct job *j);
 
 // Looks whether to end at once, a few times a second. Stands still while a shell with
 // job.pause_while_answering answers; returns at once otherwise (two system calls) and when it is
-// asked to stop. job_hooks calls it before every layer.
+// asked to stop. job_hooks calls it before every layer; training also on the way back.
 void job_breathe(struct job *j);
 void job_hooks(struct job *j, struct hooks *hooks);
 

@@ -268,11 +268,21 @@ struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_
 
 // --- blocks --------------------------------------------------------------------------------------
 
+// Where a layer is kept, no site of it is passed on the way back: a job looks here whether to go
+// on.
+static void breathe(struct graph *g)
+{
+    enum { STEPS = 8 }; // a layer has some twenty
+    if (g->breathe && g->tape->count % STEPS == 0) g->breathe(g->breather);
+}
+
 // The steps after `from`, last first. A copy of each is taken: a block adds steps of its own.
 static int run_back(struct graph *g, size_t from)
 {
     struct tape *t = g->tape;
-    while (t->count > from && !graph_stop(g)) {
+    while (t->count > from) {
+        breathe(g);
+        if (graph_stop(g)) break;
         struct tape_step s = t->steps[t->count - 1];
         t->count--;
         backend_enter(g->backend, s.part);

@@ -218,9 +218,11 @@ static int read_once(struct store *s, int64_t id, struct job_row *row, struct er
     if (read_plain(s, id, row, &asked, err) < 0) return -1;
     if (!job_state_ended(row->state) && !job_alive(s, id, &row->pid) &&
         (row->state == STATE_RUNNING || time(NULL) - asked > BEGIN_S)) {
+        // A process that never began said nothing: the words there are those of the one before.
+        char *words = row->state == STATE_RUNNING ? job_last_words(s, id) : xstrdup("");
         row->state = STATE_INTERRUPTED;
         free(row->message);
-        row->message = job_last_words(s, id);
+        row->message = words;
     }
     return 0;
 }

@@ -123,9 +123,10 @@ static const struct picture_file *look_at(struct checking *k, const char *path)
 }
 
 // The first sample of the group that a sample is known to be of.
-static int64_t group_of(const struct data_check *c, int64_t index)
+static int64_t group_of(struct data_check *c, int64_t index)
 {
-    while (c->samples[index].group != index) index = c->samples[index].group;
+    struct data_sample *s = c->samples;
+    while (s[index].group != index) index = s[index].group = s[s[index].group].group;
     return index;
 }
 
@@ -150,7 +151,6 @@ static int look_at_all(struct checking *k, const struct sample *s, int64_t *toke
             return -1;
         }
         tokens[i] = f->tokens;
-        join(k, s->index, f->content);
     }
     return 0;
 }
@@ -225,6 +225,9 @@ static void check_sample(struct checking *k, const struct sample *s, struct data
     if (!model_sees(k->m) || look_at_all(k, s, tokens) == 0)
         to->usable = check_rows(k, s, tokens, to);
     free(tokens);
+    // One that is left out links no others.
+    for (size_t i = 0; to->usable && model_sees(k->m) && i < d->path_count; i++)
+        join(k, s->index, look_at(k, d->paths[i])->content);
 }
 
 static void check_index(struct checking *k, int64_t index)

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/checkpoint.h"
 #include "core/folder.h"
 #include "core/hash.h"
 #include "core/safetensors.h"
@@ -126,15 +127,26 @@ int save_best_read(const char *out, struct params *p, int64_t step, struct err *
     return status;
 }
 
-// Former versions had one without a step.
+// The best of a step, or one that was not finished: there the writer's ".XXXXXX" follows. A word of
+// small letters is no such end: somebody's ".backup" stays.
+static bool is_best(const char *name)
+{
+    enum { END = 7 };
+    const size_t size = strlen(name);
+    if (size <= END || name[size - END] != '.') return checkpoint_is_best(name);
+    if (!strpbrk(name + size - END, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")) return false;
+    char *whole = xstrndup(name, size - END);
+    const bool best = checkpoint_is_best(whole);
+    free(whole);
+    return best;
+}
+
 void save_best_trim(const char *out, int64_t step)
 {
     char *path = best_path(out, step), *kept = strrchr(path, '/') + 1;
     DIR *d = opendir(out);
     for (struct dirent *e; d && (e = readdir(d));)
-        if (!strncmp(e->d_name, "best", 4) && strstr(e->d_name, ".safetensors") &&
-            strcmp(e->d_name, kept) != 0)
-            unlinkat(dirfd(d), e->d_name, 0);
+        if (is_best(e->d_name) && strcmp(e->d_name, kept) != 0) unlinkat(dirfd(d), e->d_name, 0);
     if (d) closedir(d);
     free(path);
 }

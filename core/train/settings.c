@@ -37,8 +37,8 @@ const struct setting train_settings[] = {
     { "train.schedule", SETTING_CHOICE, 0, 0, "cosine", NULL, schedules, STALE_TRAINING,
       "How the rate goes on after the warm-up: along half a cosine down to 0, or constant." },
     { "train.warmup", SETTING_REAL, 0, 1, "0.03", NULL, NULL, STALE_TRAINING,
-      "Share of the steps in which the rate rises from 0: the first step changes nothing yet. A "
-      "run of one step has no warm-up." },
+      "Share of the steps over which the rate rises from 0; the first step has a rate of 0 and "
+      "changes nothing. A run of one step has no warm-up." },
     { "train.weight_decay", SETTING_REAL, 0, 10, "0", NULL, NULL, STALE_TRAINING,
       "AdamW's decay of matrices; gains and biases have none." },
     { "train.weight_decay.ira", SETTING_REAL, 0, 10, "0.01", NULL, NULL, STALE_TRAINING,

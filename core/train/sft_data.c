@@ -140,12 +140,12 @@ static int open_set(struct sft *t, struct sft_set *set, const char *path, const 
 
 // Moves about `count` samples from training to validation, with all that show their pictures: a
 // picture that was trained on tells nothing of others.
-static int split(struct sft *t, int64_t count, struct err *err)
+static int split(struct sft *t, int64_t asked, struct err *err)
 {
     struct sft_set *from = &t->train, *to = &t->held;
     bool *chosen = xcalloc((size_t)from->count + 1, sizeof *chosen);
-    count = order_split(chosen, from->group, from->count, count,
-                        (uint64_t)settings_integer(t->job->settings, "train.seed"));
+    const int64_t count = order_split(chosen, from->group, from->count, asked,
+                                      (uint64_t)settings_integer(t->job->settings, "train.seed"));
     to->item = xreallocarray(NULL, (size_t)count + 1, sizeof *to->item);
     int64_t kept = 0;
     for (int64_t i = 0; i < from->count; i++) {
@@ -160,14 +160,15 @@ static int split(struct sft *t, int64_t count, struct err *err)
     from->count = kept;
     free(chosen);
     if (!count)
-        return err_set(err,
-                       "train.validation %s: all usable samples show the same picture, which would "
-                       "be trained on and validated with; /set train.validation to a data file "
-                       "with other pictures, or to none",
-                       settings_text(t->job->settings, "train.validation"));
-    job_log(t->job,
-            "%lld samples are kept apart for validation; no picture of theirs is trained on",
-            (long long)count);
+        return err_set(
+            err,
+            "train.validation %s: all usable samples are linked by shared pictures, which "
+            "would be trained on and validated with; /set train.validation to a data file "
+            "with other pictures, or to none",
+            settings_text(t->job->settings, "train.validation"));
+    job_log(t->job, "%lld %s kept apart for validation, %lld asked for%s", (long long)count,
+            count == 1 ? "sample is" : "samples are", (long long)asked,
+            from->picture_files ? "; no picture of theirs is trained on" : "");
     return 0;
 }
 

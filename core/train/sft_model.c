@@ -47,6 +47,11 @@ static int open_params(struct sft *t, struct err *err)
     return 0;
 }
 
+static void breathe(void *self)
+{
+    job_breathe(self);
+}
+
 static void set_graph(struct sft *t)
 {
     struct job *j = t->job;
@@ -60,7 +65,9 @@ static void set_graph(struct sft *t)
                                .arena = &t->arena,
                                .hooks = &t->hooks,
                                .settings = j->settings,
-                               .cancel = &j->cancel };
+                               .cancel = &j->cancel,
+                               .breathe = breathe,
+                               .breather = j };
     t->graph.matmul = graph_matmul(t->where, j->settings, j->model->dtype);
 }
 

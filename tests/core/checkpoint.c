@@ -189,7 +189,11 @@ static void takes_a_lone_file(void **state)
     char *folder = scratch_new();
     const char *names[] = { "a" };
     scratch_text(folder, "config.json", "{}");
-    write_weights(folder, "weights.safetensors", names, 1);
+    // Beside what training left.
+    write_weights(folder, "best.safetensors", names, 1);
+    write_weights(folder, "best-40.safetensors", names, 1);
+    refuse(folder, "has no weights");
+    write_weights(folder, "best-model.safetensors", names, 1);
     struct checkpoint *c = checkpoint_open(folder, NULL, NULL);
     assert_non_null(c);
     checkpoint_close(c);

@@ -198,8 +198,15 @@ static void test_tidy(void **state)
     char *out = in("out"), *checkpoint = in("out/checkpoint-2");
     scratch_text(out, "best.safetensors", "of the best validation");
     scratch_text(checkpoint, "state.safetensors", "to go on from");
+    scratch_text(out, "best-2.safetensors", "of the best validation");
+    scratch_text(out, "best-1.safetensors.Ab3dEf", "half of one");
+    // What only looks like it is somebody's.
+    scratch_text(out, "best-model.safetensors", "a model");
+    scratch_text(out, "best-2.safetensors.backup", "a copy");
+    scratch_text(out, "bestiary.safetensors", "of beasts");
     train("out", true, 0, settings, 0, NULL);
-    expect_names("out", "adapter_config.json adapter_model.safetensors training.json ");
+    expect_names("out", "adapter_config.json adapter_model.safetensors best-2.safetensors.backup "
+                        "best-model.safetensors bestiary.safetensors training.json ");
     free(out), free(checkpoint);
 }
 

@@ -616,6 +616,31 @@ static void test_best_of_lost_steps(void **state)
     free(data), free(out);
 }
 
+// The way back looks whether to end at once also where no layer is computed again.
+static void test_cancel_on_the_way_back(void **state)
+{
+    (void)state;
+    static const char *const settings[] = { "train.method=all",        "train.batch=1",
+                                            "train.steps=1",           "train.shuffle=off",
+                                            "train.checkpointing=off", NULL };
+    enum { SAMPLES = 1, LAYERS = 4 }; // each looks once on the way there
+    char *out = xasprintf("%s/out", scratch), *other = xasprintf("%s/other", scratch);
+    char *data = xasprintf("%s/one.jsonl", scratch);
+    scratch_text(scratch, "one.jsonl",
+                 "{\"id\": \"a\", \"conversations\": [{\"from\": \"human\", \"value\": \"Why?\"}, "
+                 "{\"from\": \"gpt\", \"value\": \"So.\"}]}\n");
+    struct trial t = { 0 };
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, false, settings), 0);
+    trial_release(&t);
+    assert_in_range(t.looks, SAMPLES + LAYERS + 1, 1000);
+    t.cancel_at = SAMPLES + LAYERS + 1;
+    assert_int_equal(trial_run(&t, GOLDEN, data, other, false, settings), JOB_STOPPED);
+    assert_int_equal(t.steps, 0);
+    assert_int_equal(t.looks, t.cancel_at); // nothing more was computed
+    trial_release(&t);
+    free(data), free(out), free(other);
+}
+
 // The loss of /eval on a data file, with the adapter in `out`.
 static double evaluated_loss(const char *data, const char *out, const char *const *settings)
 {
@@ -677,16 +702,63 @@ static void test_split_by_picture(void **state)
                        .backend = test_device(),
                        .sinks = &t.sinks,
                        .answering = -1 };
+    sinks_add(&t.sinks, (struct sink){ trial_emit, &t });
     settings_set(job.settings, "train.validation", "0.25", &err);
     struct sft run = { .job = &job, .where = job.backend, .options.data = data };
     if (!job.model || sft_data_open(&run, &err) != 0) fail_msg("%s", err.text);
     assert_int_equal(run.held.count + run.train.count, SAMPLES);
     assert_in_range(run.held.count, 4, 8);
+    assert_non_null(strstr(t.log.data, "; no picture of theirs is trained on"));
     for (int64_t i = 0; i < run.held.count; i++) held[run.held.item[i] % PICTURES] = true;
     for (int64_t i = 0; i < run.train.count; i++)
         if (held[run.train.item[i] % PICTURES])
             fail_msg("picture %lld is on both sides", (long long)(run.train.item[i] % PICTURES));
     sft_data_close(&run);
+    trial_release(&t);
+    // One sample without a picture.
+    scratch_text(scratch, "data.jsonl",
+                 "{\"question\": \"Why?\", \"answer\": \"So.\"}\n"
+                 "{\"question\": \"How?\", \"answer\": \"So.\"}\n");
+    run = (struct sft){ .job = &job, .where = job.backend, .options.data = data };
+    if (sft_data_open(&run, &err) != 0) fail_msg("%s", err.text);
+    assert_non_null(strstr(t.log.data, "1 sample is kept apart for validation, 1 asked for\n"));
+    sft_data_close(&run);
+    trial_release(&t);
+    model_free(job.model);
+    settings_free(job.settings);
+    free(data);
+}
+
+// Two samples that only one that is left out would link are of two groups.
+static void test_left_out_links_nothing(void **state)
+{
+    (void)state;
+    struct err err;
+    struct trial t = { 0 };
+    size_t size;
+    char *bytes = file_read("tests/goldens/pictures/tall.jpg", 1 << 24, &size, &err);
+    assert_non_null(bytes);
+    scratch_write(scratch, "a.jpg", bytes, size);
+    scratch_write(scratch, "b.jpg", bytes, size + 1); // another content, the same picture
+    free(bytes);
+    scratch_text(scratch, "data.jsonl",
+                 "{\"image\": \"a.jpg\", \"question\": \"Why?\", \"answer\": \"So.\"}\n"
+                 "{\"image\": [\"a.jpg\", \"b.jpg\"], \"question\": \"Why?\", \"answer\": \"\"}\n"
+                 "{\"image\": \"b.jpg\", \"question\": \"Why?\", \"answer\": \"So.\"}\n");
+    char *data = xasprintf("%s/data.jsonl", scratch);
+    struct job job = { .model = model_load(GOLDEN, test_device(), NULL, &err),
+                       .settings = settings_new(),
+                       .backend = test_device(),
+                       .sinks = &t.sinks,
+                       .answering = -1 };
+    sinks_add(&t.sinks, (struct sink){ trial_emit, &t });
+    struct sft run = { .job = &job, .where = job.backend, .options.data = data };
+    if (!job.model || sft_data_open(&run, &err) != 0) fail_msg("%s", err.text);
+    assert_non_null(strstr(t.log.data, "no answer says anything"));
+    assert_int_equal(run.train.count, 2);
+    assert_int_not_equal(run.train.group[0], run.train.group[1]);
+    sft_data_close(&run);
+    trial_release(&t);
     model_free(job.model);
     settings_free(job.settings);
     free(data);
@@ -936,6 +1008,8 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_best_step),
         IN_SCRATCH(test_record_after_last_step),
         IN_SCRATCH(test_best_of_lost_steps),
+        IN_SCRATCH(test_cancel_on_the_way_back),
+        IN_SCRATCH(test_left_out_links_nothing),
         IN_SCRATCH(test_validation_is_plain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

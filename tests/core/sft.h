@@ -52,6 +52,8 @@ struct trial {
     struct buf log;
     struct buf results;                // "key: value" lines
     int64_t pause_after, cancel_after; // steps; 0: never
+    atomic_int looks;                  // how often the job looked whether to end at once
+    int cancel_at;                     // of these; 0: never
     int64_t steps;                     // told to be done
     const char *pause_said;            // when the log says so; NULL: never
     const char *sweep;                 // values of train.lr: the job is a sweep; NULL: a training
@@ -76,6 +78,12 @@ static inline enum job_stop trial_ask(struct job *j)
     return t->cancel_after && t->steps >= t->cancel_after ? JOB_CANCEL : JOB_GO;
 }
 
+static inline void trial_look(struct job *j)
+{
+    struct trial *t = j->runner;
+    if (atomic_fetch_add(&t->looks, 1) + 1 == t->cancel_at) atomic_store(&j->cancel, true);
+}
+
 // Runs the job on a fresh copy of the model; settings are "key=value" pairs up to NULL.
 static inline int trial_run(struct trial *t, const char *model, const char *data, const char *out,
                             bool resume, const char *const *settings)
@@ -84,6 +92,7 @@ static inline int trial_run(struct trial *t, const char *model, const char *data
     char *argv[] = { (char *)"train.lr", (char *)t->sweep, (char *)data, (char *)out };
     *t = (struct trial){ .pause_after = t->pause_after,
                          .cancel_after = t->cancel_after,
+                         .cancel_at = t->cancel_at,
                          .pause_said = t->pause_said,
                          .sweep = t->sweep };
     sinks_add(&t->sinks, (struct sink){ trial_emit, t });
@@ -96,6 +105,7 @@ static inline int trial_run(struct trial *t, const char *model, const char *data
                            .sinks = &t->sinks,
                            .resumed = resume,
                            .ask = trial_ask,
+                           .look = trial_look,
                            .runner = t,
                            .answering = -1 };
     if (!t->job.model) fail_msg("%s", err.text);

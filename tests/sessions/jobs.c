@@ -408,6 +408,11 @@ static void an_interrupted_job_says_why(void **state)
     state_of(s, id, NULL, &message);
     assert_string_equal(message, "the model file was cut short in the middle");
     free(message);
+    // They are not those of the next process, which died before it began.
+    store_run(s, NULL, "UPDATE jobs SET state = 'waiting', asked = 0 WHERE id = ?", "i", id);
+    assert_int_equal(state_of(s, id, NULL, &message), STATE_INTERRUPTED);
+    assert_string_equal(message, "");
+    free(message);
     start(s, id);
     await(s, id, STATE_DONE);
     assert_logged(s, id, "interrupted: the model file was cut short in the middle");
