@@ -31,7 +31,7 @@ const struct command command_bind = {
         "KEY is a name as /keys lists them: F5, Ctrl-T, Alt-x, PageUp. COMMAND is a line as\n"
         "one would type it, or an action of /keys. Lines in $XDG_CONFIG_HOME/vlmsh/config\n"
         "(else ~/.config/vlmsh/config) are run at every start: the place for bindings and\n"
-        "settings of one's own. Lines that fail are named, the others hold.",
+        "settings of one's own. Lines that fail are named, the other lines still apply.",
     .min = 1,
     .max = 1,
     .rest = true,

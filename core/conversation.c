@@ -109,11 +109,12 @@ void conversation_set_model(struct conversation *c, const struct model *m)
 int conversation_attach(struct conversation *c, const char *path, const void *bytes, size_t size,
                         struct err *err)
 {
+    const char *name = strcmp(path, "-") ? path : "standard input";
     if (c->model && !model_sees(c->model))
         return err_set(err, "the model '%s' reads text only: it cannot see '%s'", c->model->name,
-                       path);
+                       name);
     struct picture p = { 0 };
-    if (image_decode(&p.image, bytes, size, path, err) < 0) return -1;
+    if (image_decode(&p.image, bytes, size, name, err) < 0) return -1;
     p.path = xstrdup(path);
     hash_hex(bytes, size, p.sha256);
     p.bytes = xmalloc(size);

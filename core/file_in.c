@@ -73,20 +73,27 @@ int file_in_wait(int fd, const atomic_bool *cancel, struct err *err)
     }
 }
 
-// Reads until the end; where reading would wait, only until *cancel.
+// A plain file from its beginning: the descriptor's place is that of others who read on in it.
+static ssize_t read_next(int fd, void *block, size_t size, bool plain, size_t at)
+{
+    return plain ? pread(fd, block, size, (off_t)at) : read(fd, block, size);
+}
+
+// Reads until the end; what is no plain file is waited for before each read, until *cancel.
 static char *read_all(int fd, const char *path, size_t limit, size_t *size,
                       const atomic_bool *cancel, struct err *err)
 {
     struct buf b = { 0 };
     char block[65536];
+    struct stat st;
+    const bool plain = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
     int status = 0;
     for (;;) {
-        const ssize_t n = read(fd, block, sizeof block);
+        if (!plain && (status = file_in_wait(fd, cancel, err)) < 0) break;
+        const ssize_t n = read_next(fd, block, sizeof block, plain, b.length);
         if (n == 0) break;
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0 && errno == EAGAIN)
-            status = file_in_wait(fd, cancel, err);
-        else if (n < 0)
+        if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+        if (n < 0)
             status = err_set(err, "cannot read '%s': %s", path, strerror(errno));
         else if (b.length + (size_t)n > limit)
             status = err_set(err, "'%s' is larger than %zu MB, which cannot be right", path,
@@ -112,17 +119,11 @@ char *file_read(const char *path, size_t limit, size_t *size, struct err *err)
     return text;
 }
 
-// Opened anew it has flags of its own: others who read this pipe go on waiting as they did.
+// Never opened anew: /dev/stdin cannot be where it is a socket, or a file one may no longer open.
 char *file_read_standard(size_t limit, size_t *size, const atomic_bool *cancel, struct err *err)
 {
-    if (isatty(STDIN_FILENO)) {
-        err_set(err, "standard input is the terminal: name a file instead of -");
-        return NULL;
-    }
-    const int fd = file_in_open_any("/dev/stdin", err);
-    char *text = fd < 0 || file_in_wait(fd, cancel, err) < 0
-                     ? NULL
-                     : read_all(fd, "standard input", limit, size, cancel, err);
-    if (fd >= 0) close(fd);
-    return text;
+    if (!isatty(STDIN_FILENO))
+        return read_all(STDIN_FILENO, "standard input", limit, size, cancel, err);
+    err_set(err, "standard input is the terminal: name a file instead of -");
+    return NULL;
 }

@@ -108,7 +108,25 @@ same "late" "$(timeout "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" -c "/run
 wait
 printf 'not a picture' >"$work/bytes"
 same "standard input" "$(cat "$work/bytes" | timeout "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" -c '/image -' 2>&1 | tail -1 |
-    grep -c "'-'")" 1
+    grep -c "'standard input'")" 1
+same "empty standard input" "$("$VLMSH" --db "$work/vlmsh.db" -c '/image -' </dev/null 2>&1 | tail -1 |
+    grep -c "'standard input' is empty")" 1
+
+# Standard input that is a socket, as other programs give it.
+python3 - "$VLMSH" --db "$work/vlmsh.db" --json -c '/image -' -c /images >"$work/events" <<P || fail "socket: status $?"
+import socket, subprocess, sys
+ours, theirs = socket.socketpair()
+p = subprocess.Popen(sys.argv[1:], stdin=theirs)
+theirs.close()
+ours.sendall(open("$scene", "rb").read())
+ours.close()
+try:
+    sys.exit(p.wait(${PATIENCE:-30}))
+except subprocess.TimeoutExpired:
+    p.kill()
+    raise
+P
+same "socket" "$(jq -r 'select(.name == "images").rows[0][5]' "$work/events")" "standard input"
 
 # interrupted NAME ARGUMENT...: while it waits (after its line "waits") Ctrl-C ends it with 130.
 interrupted() {

@@ -146,9 +146,47 @@ static void reads_standard_input(void **state)
     }
     assert_null(file_read_standard(3, &size, &cancel, &err));
     assert_non_null(strstr(err.text, "larger"));
+    // The place of those who read the same file line by line stays.
+    assert_int_equal(lseek(STDIN_FILENO, 0, SEEK_CUR), 0);
     dup2(former, STDIN_FILENO);
     close(former);
     free(plain);
+}
+
+// /dev/stdin could not be opened anew for any of these.
+static void reads_what_cannot_be_opened(void **state)
+{
+    struct err err = { "" };
+    size_t size;
+    int ends[2];
+    const int former = dup(STDIN_FILENO);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    dup2(ends[0], STDIN_FILENO);
+    close(ends[0]);
+    atomic_store(&cancel, true); // somebody may still write
+    assert_null(file_read_standard(100, &size, &cancel, &err));
+    assert_string_equal(err.text, "cancelled");
+    assert_int_equal(write(ends[1], "defg", 4), 4);
+    close(ends[1]);
+    atomic_store(&cancel, false);
+    char *text = file_read_standard(100, &size, &cancel, &err);
+    if (!text) fail_msg("%s", err.text);
+    assert_string_equal(text, "defg");
+    free(text);
+    // A file that nobody (but root) may open any more.
+    char *closed = path_of("closed");
+    scratch_text(folder, "closed", "text");
+    const int fd = open(closed, O_RDONLY | O_CLOEXEC);
+    dup2(fd, STDIN_FILENO);
+    close(fd);
+    assert_int_equal(chmod(closed, 0), 0);
+    text = file_read_standard(100, &size, &cancel, &err);
+    if (!text) fail_msg("%s", err.text);
+    assert_string_equal(text, "text");
+    free(text);
+    dup2(former, STDIN_FILENO);
+    close(former);
+    free(closed);
 }
 
 static int begin(void **state)
@@ -169,6 +207,7 @@ int main(void)
         cmocka_unit_test(opens_plain_files_alone),
         cmocka_unit_test(waits_until_data_or_cancel),
         cmocka_unit_test(reads_standard_input),
+        cmocka_unit_test(reads_what_cannot_be_opened),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
