@@ -150,7 +150,7 @@ static int next_byte(struct script *s, struct err *err)
     for (;;) {
         const int c = getc(s->file);
         if (c != EOF || !ferror(s->file)) return c;
-        if (errno != EAGAIN) err_set(err, "cannot read on: %s", strerror(errno));
+        if (errno != EAGAIN) err_set(err, "cannot read the script: %s", strerror(errno));
         if (errno != EAGAIN || wait_for(s, err) < 0) return EOF;
         clearerr(s->file);
     }

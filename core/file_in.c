@@ -34,7 +34,8 @@ static int not_opened(const char *path, struct err *err)
 static int refuse(int fd, const char *path, const struct stat *st, struct err *err)
 {
     close(fd);
-    return err_set(err, "cannot read '%s': it is %s, not a file", path, kind_of(st->st_mode));
+    return err_set(err, "cannot read '%s': it is %s, not a file%s", path, kind_of(st->st_mode),
+                   S_ISFIFO(st->st_mode) ? " (save what it gives as a file first)" : "");
 }
 
 // *st: what was opened. O_NONBLOCK: a named pipe does not wait for its writer.
@@ -68,7 +69,8 @@ int file_in_wait(int fd, const atomic_bool *cancel, struct err *err)
         struct pollfd p = { .fd = fd, .events = POLLIN };
         const int n = poll(&p, 1, LOOK_MS);
         if (n > 0) return 0;
-        if (n < 0 && errno != EINTR) return err_set(err, "cannot wait for it: %s", strerror(errno));
+        if (n < 0 && errno != EINTR)
+            return err_set(err, "cannot wait for input: %s", strerror(errno));
         if (cancel && atomic_load(cancel)) return err_set(err, "cancelled");
     }
 }

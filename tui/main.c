@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "commands/jobs.h"
@@ -169,11 +170,13 @@ static void tell_config_error(void *self, const struct err *err)
     lines_tell_error(&p->lines, "", err);
 }
 
-// The user's own lines, where a person types. The shell starts with those that are right.
+// The user's own lines, where a person types. The shell starts with those that are right. A link
+// that leads nowhere is there too: it is told.
 static void run_config(struct program *p)
 {
+    struct stat st;
     char *path = places_file("XDG_CONFIG_HOME", ".config", "config");
-    if (p->interactive && path && access(path, F_OK) == 0)
+    if (p->interactive && path && lstat(path, &st) == 0)
         shell_config(&p->shell, path, tell_config_error, p);
     free(path);
 }

@@ -148,4 +148,14 @@ for name, value in ("max_tokens", 4), ("seed", 7), ("top_k", 0):
     t.expect(prompt)
 t.type("/quit\r")
 check(t.wait() == 0, "leaves", t)
+
+# One that is a link to nowhere is told as well.
+os.remove(os.path.join(work, "config/vlmsh/config"))
+os.symlink("/nowhere", os.path.join(work, "config/vlmsh/config"))
+t = Terminal([program, "--plain", model], env={"XDG_CONFIG_HOME": os.path.join(work, "config")})
+t.expect(r"config")
+t.expect(prompt)
+check("/config'" in t.all and "No such file" in t.all, "a link to nowhere", t)
+t.type("/quit\r")
+check(t.wait() == 0, "leaves", t)
 END
