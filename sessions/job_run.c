@@ -61,8 +61,8 @@ static void look(struct job *j)
 static enum job_stop ask(struct job *j)
 {
     struct runner *r = j->runner;
+    if (atomic_load(&j->cancel)) return r->stop = JOB_CANCEL; // also after a pause was asked for
     if (r->stop) return r->stop;
-    if (atomic_load(&j->cancel)) return r->stop = JOB_CANCEL;
     if (atomic_load(&r->setup->control->pause)) return r->stop = JOB_PAUSE;
     const double patience = r->setup->patience_s > 0 ? r->setup->patience_s : PATIENCE_S;
     struct err why;
