@@ -128,7 +128,7 @@ static int resume(struct running *r, struct err *err)
     if (status == 0 && c.arithmetic && strcmp(c.arithmetic, arithmetic_of(r)) != 0)
         status = err_set(err, "the job began with products in %s, and here they are %s: begin anew",
                          c.arithmetic, arithmetic_of(r));
-    if (status == 0) status = check_source(r, strchr(place, ' '), err);
+    if (status == 0 && place) status = check_source(r, strchr(place, ' '), err);
     void *sums = status == 0 ? r->o.kind->read(&c, err) : NULL;
     if (sums && place) {
         r->o.kind->add(r->sums, sums);
