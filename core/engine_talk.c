@@ -28,7 +28,6 @@ int engine_attach(struct engine *e, const char *path, struct err *err)
     size_t size;
     if (strstr(path, "://"))
         return err_set(err, "'%s' is an address: nothing is downloaded, give a file", path);
-    atomic_store(&e->cancel, false);
     char *bytes = strcmp(path, "-") ? file_read(path, IMAGE_MAX_FILE, &size, err)
                                     : file_read_standard(IMAGE_MAX_FILE, &size, &e->cancel, err);
     if (!bytes) return -1;

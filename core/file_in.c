@@ -13,7 +13,7 @@
 
 enum { LOOK_MS = 100 }; // between two looks at whether Ctrl-C was pressed: signals may go elsewhere
 
-static const char *kind_of(mode_t mode)
+const char *file_in_kind(mode_t mode)
 {
     if (S_ISDIR(mode)) return "a folder";
     if (S_ISFIFO(mode)) return "a pipe";
@@ -34,7 +34,7 @@ static int not_opened(const char *path, struct err *err)
 static int refuse(int fd, const char *path, const struct stat *st, struct err *err)
 {
     close(fd);
-    return err_set(err, "cannot read '%s': it is %s, not a file%s", path, kind_of(st->st_mode),
+    return err_set(err, "cannot read '%s': it is %s, not a file%s", path, file_in_kind(st->st_mode),
                    S_ISFIFO(st->st_mode) ? " (save what it gives as a file first)" : "");
 }
 

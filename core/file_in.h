@@ -11,6 +11,7 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "core/err.h"
 
@@ -20,6 +21,9 @@ int file_in_open(const char *path, struct err *err);
 int file_in_open_any(const char *path, struct err *err);
 // Until there is something to read or the end; -1 once *cancel is true (NULL: nothing cancels).
 int file_in_wait(int fd, const atomic_bool *cancel, struct err *err);
+
+// What stands where a plain file should: "a folder", "a pipe", "a socket", "a device".
+const char *file_in_kind(mode_t mode);
 
 // Whole file into memory (NUL-terminated, *size without it), at most `limit` bytes. NULL on error;
 // free() it.

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/file_in.h"
 #include "sessions/job_internal.h"
 
 // --- places --------------------------------------------------------------------------------------
@@ -136,15 +137,9 @@ bool job_alive(const struct store *s, int64_t id, pid_t *pid)
 
 char *job_last_words(const struct store *s, int64_t id)
 {
-    char *path = job_path(s, id, "last-words"), text[1024];
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t size = fd < 0 ? 0 : read(fd, text, sizeof text);
-    char *words = xstrndup(text, size > 0 ? (size_t)size : 0);
-    for (char *p = words; *p; p++)
-        if (*p == '\n') *p = ' ';
-    if (fd >= 0) close(fd);
+    char *path = job_path(s, id, "last-words"), *words = file_read(path, 1 << 16, NULL, NULL);
     free(path);
-    return words;
+    return words ? words : xstrdup("");
 }
 
 int job_last_words_open(const struct store *s, int64_t id)

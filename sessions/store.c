@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/file_in.h"
 #include "sessions/internal.h"
 
 enum { APPLICATION_ID = 0x766c6d73 }; // "vlms"
@@ -404,14 +405,6 @@ static int make_folders(const char *path, struct err *err)
     return status;
 }
 
-static const char *kind_of(mode_t mode)
-{
-    return S_ISDIR(mode)    ? "a folder"
-           : S_ISFIFO(mode) ? "a pipe"
-           : S_ISSOCK(mode) ? "a socket"
-                            : "a device";
-}
-
 int store_check_place(const char *path, struct err *err)
 {
     const char *slash = strrchr(path, '/');
@@ -425,7 +418,7 @@ int store_check_place(const char *path, struct err *err)
                          path, (int)(slash ? slash - path : 1), folder);
     else if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         status = err_set(err, "cannot keep sessions in '%s': it is %s: name another file with --db",
-                         path, kind_of(st.st_mode));
+                         path, file_in_kind(st.st_mode));
     free(folder);
     return status;
 }

@@ -5,8 +5,8 @@
 // speed. Asleep at once is no better for one program alone: a token of a 1B model takes 113
 // products, and in a virtual machine waking a thread takes as long as some of them (a tenth of the
 // token's time on two cores of Zen 4). So threads spin for about the time between two products,
-// some microseconds, and then sleep; two chats at once do not feel that. libgomp reads the
-// environment before main, so the program starts once more with it set.
+// some microseconds, and then sleep: twenty times as long cost two chats at once half of their
+// speed. libgomp reads the environment before main, so the program starts once more with it set.
 #include "tui/threads.h"
 
 #include <limits.h>
