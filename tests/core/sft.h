@@ -12,6 +12,7 @@
 // after those it needs
 #include <cmocka.h>
 
+#include "core/file_in.h"
 #include "core/job.h"
 #include "core/safetensors.h"
 #include "tests/core/scratch.h"
@@ -174,5 +175,37 @@ static inline char *trial_golden_data(const char *folder)
     cJSON_Delete(json);
     return path;
 }
+
+// Six short samples without pictures and two with one.
+static inline char *trial_data(void)
+{
+    struct buf b = { 0 };
+    for (int i = 0; i < 8; i++)
+        buf_printf(&b,
+                   "{\"id\": \"s%d\", %s\"conversations\": [{\"from\": \"human\", \"value\": "
+                   "\"%sWhat is %d and %d?\"}, {\"from\": \"gpt\", \"value\": \"It is %d%s.\"}]}\n",
+                   i, i < 2 ? "\"image\": \"p.png\", " : "", i < 2 ? "<image>\\n" : "", i, i * i,
+                   i + i * i, i % 3 ? "" : ", as everybody knows");
+    scratch_text(scratch, "data.jsonl", b.data);
+    buf_release(&b);
+    size_t size;
+    char *bytes = file_read("tests/goldens/pictures/tall.jpg", 1 << 24, &size, NULL);
+    assert_non_null(bytes);
+    scratch_write(scratch, "p.png", bytes, size);
+    free(bytes);
+    return xasprintf("%s/data.jsonl", scratch);
+}
+
+static const char *const trial_settings[] __attribute__((unused)) = { "train.method=all",
+                                                                      "train.lr=1e-3",
+                                                                      "train.batch=2",
+                                                                      "train.accumulate=2",
+                                                                      "train.epochs=3",
+                                                                      "train.save_every=1",
+                                                                      "train.keep=1",
+                                                                      "train.weight_decay=0.1",
+                                                                      "train.validation=0.25",
+                                                                      "train.eval_every=2",
+                                                                      NULL };
 
 #endif
