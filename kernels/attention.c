@@ -6,8 +6,8 @@
 //   sum' = sum fade + sum of e^(score - high'),  out' = out fade + those times v;  y = out / sum
 //
 // A task is one key/value head with some query rows: all heads of its group read the same keys.
-// Few rows (one token) take dot products with the keys as they lie; many rows take products of
-// tiles (kernels/tile.h) with a block of keys turned once for all of them.
+// Few rows (one token) take dot products with the keys as they lie (kernels/attention_few.c); many
+// rows take products of tiles (kernels/tile.h) with a block of keys turned once for all of them.
 //
 // Keys and values are f32, or bf16 as a cache may hold them; they become f32 when they are loaded.
 //
@@ -16,85 +16,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "kernels/attention.h"
+#include "kernels/attention_few.h"
 
-enum {
-    FEW_ROWS = 8,   // rows of a task up to which dot products are taken
-    TASK_ROWS = 192 // rows of a task aimed at: they share the work of turning the keys
-};
-
-// scores[BLOCK] -> e^(score - high'), outside 0; updates maximum and sum. Returns the fade. Places
-// from..to of the block are seen.
-static float soften(float *scores, int64_t from, int64_t to, float *high, float *sum)
-{
-    for (int64_t i = 0; i < from; i++) scores[i] = -INFINITY;
-    for (int64_t i = to; i < BLOCK; i++) scores[i] = -INFINITY;
-    vf top = vf_load(scores);
-    for (int64_t i = VEC; i < BLOCK; i += VEC) top = vf_max(vf_load(scores + i), top);
-    float highest = vf_highest(top);
-    if (highest < *high) highest = *high;
-    vf total = { 0 };
-    for (int64_t i = 0; i < BLOCK; i += VEC) {
-        vf e = vf_exp(vf_load(scores + i) - vf_set(highest));
-        vf_store(scores + i, e);
-        total += e;
-    }
-    float fade = *high == highest ? 1 : vf_exp(vf_set(*high - highest))[0];
-    *high = highest;
-    *sum = *sum * fade + vf_sum(total);
-    return fade;
-}
-
-// --- few rows -----------------------------------------------------------------------------------
-
-// out = out * fade + weight[0..n) times the rows of v.
-VEC_INLINE void add_values(float *out, const void *v, int64_t step, int64_t width,
-                           const float *weight, int64_t n, float fade, const enum dtype dtype)
-{
-    for (int64_t c = 0; c < width; c += 4 * VEC) {
-        int64_t some = width - c;
-        if (some >= 4 * VEC) {
-            vf s[4] = { { 0 } };
-            for (int64_t i = 0; i < n; i++)
-                for (int j = 0; j < 4; j++)
-                    s[j] += vf_set(weight[i]) * vf_load_as(v, i * step + c + j * VEC, dtype);
-            for (int j = 0; j < 4; j++)
-                vf_store(out + c + j * VEC, vf_load(out + c + j * VEC) * vf_set(fade) + s[j]);
-            continue;
-        }
-        for (int64_t j = 0; j < some; j += VEC) {
-            int64_t part = some - j < VEC ? some - j : VEC;
-            vf s = { 0 };
-            for (int64_t i = 0; i < n; i++)
-                s += vf_set(weight[i]) * vf_load_part_n_as(v, i * step + c + j, part, dtype);
-            vf_store(out + c + j, vf_load(out + c + j) * vf_set(fade) + s);
-        }
-    }
-}
-
-VEC_INLINE void attend_few(const struct call *c, const struct task *t, float *scores,
-                           const enum dtype dtype)
-{
-    const int64_t step = key_step(c);
-    const void *k = numbers_at(c->k, t->head * c->width, dtype);
-    const void *v = numbers_at(c->v, t->head * c->width, dtype);
-    for (int64_t j = 0; j < c->keys; j += BLOCK)
-        for (int64_t r = 0; r < t->rows; r++) {
-            int64_t from = row_first(c, t, r) - j, to = row_last(c, t, r) - j;
-            from = from > 0 ? from : 0;
-            to = to < BLOCK ? to : BLOCK;
-            if (from >= to) continue;
-            const float *q = c->q + row_at(c, t, r);
-            for (int64_t i = from; i < to; i++)
-                scores[i] =
-                    dot_as(q, numbers_at(k, (j + i) * step, dtype), c->width, dtype) * c->scale;
-            float fade = soften(scores, from, to, &t->high[r], &t->sum[r]);
-            add_values(t->out + r * c->padded, numbers_at(v, (j + from) * step, dtype), step,
-                       c->width, scores + from, to - from, fade, dtype);
-        }
-}
-
-// --- many rows ----------------------------------------------------------------------------------
+enum { TASK_ROWS = 192 }; // rows of a task aimed at: they share the work of turning the keys
 
 // What a task of many rows needs beside its results.
 struct room {
@@ -178,7 +102,7 @@ static void attend_tile(const struct call *c, const struct task *t, const struct
     for (int64_t i = 0; i < TILE_ROWS; i++) {
         float *scores = room->scores + i * BLOCK;
         if (from[i] < to[i])
-            fade[i] = soften(scores, from[i], to[i], &t->high[r + i], &t->sum[r + i]);
+            fade[i] = soften(scores, BLOCK, from[i], to[i], &t->high[r + i], &t->sum[r + i]);
         else
             memset(scores, 0, BLOCK * sizeof *scores);
     }
@@ -213,31 +137,6 @@ static void attend_many(const struct call *c, const struct task *t, float *scrat
 
 // --- the call -----------------------------------------------------------------------------------
 
-static void write_row(const struct call *c, const struct task *t, int64_t r)
-{
-    float *y = c->y + row_at(c, t, r), share = t->sum[r] > 0 ? 1 / t->sum[r] : 0;
-    if (t->sum[r] != t->sum[r]) share = t->sum[r]; // NaN stays visible
-    for (int64_t i = 0; i < c->width; i++) y[i] = t->out[r * c->padded + i] * share;
-}
-
-VEC_INLINE void write_probs(const struct call *c, const struct task *t, int64_t r,
-                            const enum dtype dtype)
-{
-    int64_t head = t->head * c->group + r % c->group, token = t->from + r / c->group;
-    float *to = c->probs + (head * c->tokens + token) * c->keys;
-    const float *q = c->q + row_at(c, t, r);
-    const void *k = numbers_at(c->k, t->head * c->width, dtype);
-    int64_t first = row_first(c, t, r), last = row_last(c, t, r), step = key_step(c);
-    memset(to, 0, (size_t)c->keys * sizeof *to);
-    for (int64_t j = first; j < last; j++)
-        to[j] = dot_as(q, numbers_at(k, j * step, dtype), c->width, dtype) * c->scale;
-    for (int64_t j = first; j < last; j += VEC) {
-        int64_t some = last - j < VEC ? last - j : VEC;
-        vf e = vf_exp(vf_load_part(to + j, some) - vf_set(t->high[r]));
-        vf_store_part(to + j, e / vf_set(t->sum[r]), some);
-    }
-}
-
 static void run_task(const struct call *c, int64_t number, float *scratch)
 {
     struct task t = { .head = number % c->kv_heads, .from = number / c->kv_heads * c->task_tokens };
@@ -252,14 +151,8 @@ static void run_task(const struct call *c, int64_t number, float *scratch)
         t.sum[r] = 0;
     }
     memset(t.out, 0, (size_t)(c->task_rows * c->padded) * sizeof(float));
-    if (t.rows <= FEW_ROWS)
-        VEC_AS(c->dtype, attend_few, c, &t, scratch);
-    else
-        attend_many(c, &t, scratch);
-    for (int64_t r = 0; r < t.rows; r++) {
-        write_row(c, &t, r);
-        if (c->probs) VEC_AS(c->dtype, write_probs, c, &t, r);
-    }
+    attend_many(c, &t, scratch);
+    for (int64_t r = 0; r < t.rows; r++) task_row_done(c, &t, r);
 }
 
 // Floats of scratch a task needs: see run_task and attend_many.
@@ -277,6 +170,7 @@ int KERNEL(attention)(struct tensor *y, const struct tensor *q, const struct ten
     if (!tensor_count(q)) return 0;
     struct call c = call_of(y, q, k, v, first, last, scale);
     c.probs = probs ? probs->data : NULL;
+    if (c.tokens * c.group <= ATTENTION_FEW) return KERNEL(attention_few)(&c);
     c.task_tokens = c.group < TASK_ROWS ? TASK_ROWS / c.group : 1;
     if (c.task_tokens > c.tokens) c.task_tokens = c.tokens;
     c.task_rows = (c.task_tokens * c.group + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;

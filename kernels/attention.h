@@ -2,9 +2,14 @@
 #ifndef KERNELS_ATTENTION_H
 #define KERNELS_ATTENTION_H
 
+#include <math.h>
+
 #include "kernels/tile.h"
 
-enum { BLOCK = 128 }; // keys at a time; a multiple of TILE_COLS
+enum {
+    BLOCK = 128,      // keys at a time; a multiple of TILE_COLS
+    ATTENTION_FEW = 8 // tokens times heads of a group up to which attention_few is faster
+};
 
 // The call, and one of its tasks: heads of one group, tokens from..to.
 struct call {
@@ -114,6 +119,61 @@ VEC_INLINE void put_tile(float *c, int64_t ld, const float *fade, const float *a
         vf_store(c, s[r][0]);
         vf_store(c + VEC, s[r][1]);
     }
+}
+
+// scores[size] -> e^(score - high'), outside 0; updates maximum and sum. Returns the fade. Places
+// from..to are seen; size is a multiple of VEC.
+VEC_INLINE float soften(float *scores, const int64_t size, int64_t from, int64_t to, float *high,
+                        float *sum)
+{
+    for (int64_t i = 0; i < from; i++) scores[i] = -INFINITY;
+    for (int64_t i = to; i < size; i++) scores[i] = -INFINITY;
+    vf top = vf_load(scores);
+    for (int64_t i = VEC; i < size; i += VEC) top = vf_max(vf_load(scores + i), top);
+    float highest = vf_highest(top);
+    if (highest < *high) highest = *high;
+    vf total = { 0 };
+    for (int64_t i = 0; i < size; i += VEC) {
+        vf e = vf_exp(vf_load(scores + i) - vf_set(highest));
+        vf_store(scores + i, e);
+        total += e;
+    }
+    float fade = *high == highest ? 1 : vf_exp(vf_set(*high - highest))[0];
+    *high = highest;
+    *sum = *sum * fade + vf_sum(total);
+    return fade;
+}
+
+VEC_INLINE void write_row(const struct call *c, const struct task *t, int64_t r)
+{
+    float *y = c->y + row_at(c, t, r), share = t->sum[r] > 0 ? 1 / t->sum[r] : 0;
+    if (t->sum[r] != t->sum[r]) share = t->sum[r]; // NaN stays visible
+    for (int64_t i = 0; i < c->width; i++) y[i] = t->out[r * c->padded + i] * share;
+}
+
+VEC_INLINE void write_probs(const struct call *c, const struct task *t, int64_t r,
+                            const enum dtype dtype)
+{
+    int64_t head = t->head * c->group + r % c->group, token = t->from + r / c->group;
+    float *to = c->probs + (head * c->tokens + token) * c->keys;
+    const float *q = c->q + row_at(c, t, r);
+    const void *k = numbers_at(c->k, t->head * c->width, dtype);
+    int64_t first = row_first(c, t, r), last = row_last(c, t, r), step = key_step(c);
+    memset(to, 0, (size_t)c->keys * sizeof *to);
+    for (int64_t j = first; j < last; j++)
+        to[j] = dot_as(q, numbers_at(k, j * step, dtype), c->width, dtype) * c->scale;
+    for (int64_t j = first; j < last; j += VEC) {
+        int64_t some = last - j < VEC ? last - j : VEC;
+        vf e = vf_exp(vf_load_part(to + j, some) - vf_set(t->high[r]));
+        vf_store_part(to + j, e / vf_set(t->sum[r]), some);
+    }
+}
+
+// Row r of the task has seen all its keys: y, and the probabilities where they are asked for.
+VEC_INLINE void task_row_done(const struct call *c, const struct task *t, int64_t r)
+{
+    write_row(c, t, r);
+    if (c->probs) VEC_AS(c->dtype, write_probs, c, t, r);
 }
 
 #endif
