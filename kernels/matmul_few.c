@@ -3,22 +3,28 @@
 //
 //   each thread takes one stretch of the weight rows and cuts it into streams, each contiguous
 //   for every i: row i of all streams is multiplied with all rows of x at once
+//   done, it helps the others: takes the last rows of their streams, some at a time
 //
 // The streams share what they load of x. A row of x is 32 KB at K = 8192, as large as a first-level
 // cache through which the weights pass too: read anew for every weight row, it comes from the
 // second level, and those loads take the places in which loads from memory would wait (Zen 4: half
 // of the bandwidth lost). The streams are contiguous because the hardware's prefetchers follow
-// addresses; rows dealt out in turn cost half of the bandwidth as well.
+// addresses; rows dealt out in turn cost half of the bandwidth as well. The help is there because
+// no two threads read equally fast for 100 microseconds: waiting for the slower one in every
+// product cost a twentieth of a token.
 //
 // A vector of bf16 weights holds pairs, of which the even numbers are shifted and the odd ones
 // masked: cheaper than widening them in order. x is put into that order once.
 #include "kernels/matmul_few.h"
 
+#include <stdatomic.h>
+
 #include "kernels/tile.h"
 
 enum {
-    STEP = 2 * VEC, // numbers along K taken at a time
-    AHEAD = 2048    // bytes of a stream asked for in advance, into the second-level cache
+    STEP = 2 * VEC,  // numbers along K taken at a time
+    AHEAD = 2048,    // bytes of a stream asked for in advance, into the second-level cache
+    BAND = 64 * 1024 // bytes of weights that a thread takes at a time, of all streams
 };
 
 // As many streams as the registers have room for: 2 sums for each number of y, and 2 vectors of
@@ -85,38 +91,89 @@ VEC_INLINE void dots(const struct few_product *p, const float *x, int64_t i, int
                 vf_sum(s[r][t][0] + s[r][t][1]) + (p->bias ? p->bias[i + t * apart] : 0);
 }
 
-// Columns from..to of y.
-VEC_INLINE void stretch(const struct few_product *p, const float *x, int64_t from, int64_t to,
-                        const int rows, const enum dtype dtype)
+// --- who computes what ---------------------------------------------------------------------------
+
+// Columns of y which one thread begins with.
+struct stretch {
+    _Alignas(64) _Atomic uint64_t left; // bands nobody has taken: the first | the end << 32
+    int64_t from, to, apart;            // columns; columns of a stream
+};
+
+// The next band from the front or the back; -1: none is left.
+static int64_t take_band(struct stretch *s, bool front)
 {
-    const int64_t apart = (to - from) / STREAMS(rows);
-    for (int64_t i = from; i < from + apart; i++) dots(p, x, i, apart, rows, STREAMS(rows), dtype);
-    for (int64_t i = from + apart * STREAMS(rows); i < to; i++) dots(p, x, i, 0, rows, 1, dtype);
+    uint64_t now = atomic_load(&s->left), next;
+    do {
+        const uint64_t first = now & UINT32_MAX, end = now >> 32;
+        if (first >= end) return -1;
+        next = front ? now + 1 : now - ((uint64_t)1 << 32);
+    } while (!atomic_compare_exchange_weak(&s->left, &now, next));
+    return (int64_t)(front ? now & UINT32_MAX : (now >> 32) - 1);
 }
 
-VEC_INLINE void stretch_of_rows(const struct few_product *p, const float *x, int64_t from,
-                                int64_t to, const enum dtype dtype)
+// Columns of a stream in a band.
+static int64_t band_columns(const struct few_product *p)
+{
+    const int64_t row = p->k * (int64_t)dtype_size(p->dtype) * STREAMS(p->rows);
+    return row < BAND ? BAND / row : 1;
+}
+
+static void share_out(const struct few_product *p, struct stretch *stretches, int64_t count)
+{
+    const int64_t band = band_columns(p);
+    for (int64_t i = 0; i < count; i++) {
+        struct stretch *s = &stretches[i];
+        s->from = p->m * i / count;
+        s->to = p->m * (i + 1) / count;
+        s->apart = (s->to - s->from) / STREAMS(p->rows);
+        atomic_init(&s->left, (uint64_t)((s->apart + band - 1) / band + 1) << 32);
+    }
+}
+
+// The last band is what the streams leave over.
+VEC_INLINE void run_band(const struct few_product *p, const float *x, const struct stretch *s,
+                         int64_t number, const int rows, const enum dtype dtype)
+{
+    const int64_t band = band_columns(p), begin = number * band;
+    const int64_t end = begin + band < s->apart ? begin + band : s->apart;
+    for (int64_t i = begin; i < end; i++)
+        dots(p, x, s->from + i, s->apart, rows, STREAMS(rows), dtype);
+    if (begin < s->apart) return;
+    for (int64_t i = s->from + s->apart * STREAMS(rows); i < s->to; i++)
+        dots(p, x, i, 0, rows, 1, dtype);
+}
+
+// The work of thread `me`: its own stretch, then what is left of the others'.
+VEC_INLINE void run_thread(const struct few_product *p, const float *x, struct stretch *stretches,
+                           int64_t count, int64_t me, const int rows, const enum dtype dtype)
+{
+    for (int64_t i = 0, band; i < count; i++) {
+        struct stretch *s = &stretches[(me + i) % count];
+        while ((band = take_band(s, i == 0)) >= 0) run_band(p, x, s, band, rows, dtype);
+    }
+}
+
+VEC_INLINE void run_rows(const struct few_product *p, const float *x, struct stretch *s, int64_t n,
+                         int64_t me, const enum dtype dtype)
 {
     switch (p->rows) {
-    case 1: stretch(p, x, from, to, 1, dtype); break;
-    case 2: stretch(p, x, from, to, 2, dtype); break;
-    case 3: stretch(p, x, from, to, 3, dtype); break;
-    case 4: stretch(p, x, from, to, 4, dtype); break;
+    case 1: run_thread(p, x, s, n, me, 1, dtype); break;
+    case 2: run_thread(p, x, s, n, me, 2, dtype); break;
+    case 3: run_thread(p, x, s, n, me, 3, dtype); break;
+    case 4: run_thread(p, x, s, n, me, 4, dtype); break;
 #if VEC_BYTES == 64
-    case 5: stretch(p, x, from, to, 5, dtype); break;
-    case 6: stretch(p, x, from, to, 6, dtype); break;
-    case 7: stretch(p, x, from, to, 7, dtype); break;
-    case 8: stretch(p, x, from, to, 8, dtype); break;
+    case 5: run_thread(p, x, s, n, me, 5, dtype); break;
+    case 6: run_thread(p, x, s, n, me, 6, dtype); break;
+    case 7: run_thread(p, x, s, n, me, 7, dtype); break;
+    case 8: run_thread(p, x, s, n, me, 8, dtype); break;
 #endif
     default: break;
     }
 }
 
 // x with the even numbers of each step in front of the odd ones; what is left over stays in order.
-static const float *ordered_x(const struct few_product *p)
+static void order_x(const struct few_product *p, float *to)
 {
-    float *to = cpu_scratch((size_t)(p->rows * p->k) * sizeof *to);
-    if (!to) return NULL;
     for (int64_t r = 0; r < p->rows; r++) {
         const float *x = p->x + r * p->k;
         float *y = to + r * p->k;
@@ -128,23 +185,28 @@ static const float *ordered_x(const struct few_product *p)
             }
         for (; k < p->k; k++) y[k] = x[k];
     }
-    return to;
 }
 
 int KERNEL(matmul_few)(const struct few_product *p)
 {
-    const float *x = p->dtype == DTYPE_BF16 ? ordered_x(p) : p->x;
-    if (!x) return -1;
-#pragma omp parallel if (vec_worth_threads(p->k * p->m))
+    const int count = vec_worth_threads(p->k * p->m) ? omp_get_max_threads() : 1;
+    const bool ordered = p->dtype == DTYPE_BF16;
+    struct stretch *stretches =
+        cpu_scratch((size_t)count * sizeof *stretches +
+                    (ordered ? (size_t)(p->rows * p->k) * sizeof *p->x : 0));
+    if (!stretches) return -1;
+    share_out(p, stretches, count);
+    const float *x = ordered ? (float *)(void *)(stretches + count) : p->x;
+    if (ordered) order_x(p, (float *)(void *)(stretches + count));
+#pragma omp parallel num_threads(count)
     {
-        const int64_t threads = omp_get_num_threads(), me = omp_get_thread_num();
-        const int64_t from = p->m * me / threads, to = p->m * (me + 1) / threads;
+        const int64_t me = omp_get_thread_num();
         if (p->dtype == DTYPE_BF16)
-            stretch_of_rows(p, x, from, to, DTYPE_BF16);
+            run_rows(p, x, stretches, count, me, DTYPE_BF16);
         else if (p->dtype == DTYPE_F16)
-            stretch_of_rows(p, x, from, to, DTYPE_F16);
+            run_rows(p, x, stretches, count, me, DTYPE_F16);
         else
-            stretch_of_rows(p, x, from, to, DTYPE_F32);
+            run_rows(p, x, stretches, count, me, DTYPE_F32);
     }
     return 0;
 }

@@ -1,4 +1,6 @@
 // tests/kernels/matmul.c -- kernels/matmul.c against sums in double, for every dtype of weights.
+#include <omp.h>
+
 #include "tests/kernels/close.h"
 
 // A weight matrix [m,k] in its dtype at an address that is only even, and its values.
@@ -217,6 +219,25 @@ static void test_same_bits(void **state)
         }
 }
 
+// Threads that never come (here: the inner region of two gets one) leave nothing undone.
+static void test_missing_threads(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(b)
+    {
+        struct tensor want = run(b, 1, 1, MATMUL_F32), y = { 0 };
+        const int levels = omp_get_max_active_levels();
+        omp_set_max_active_levels(1);
+#pragma omp parallel num_threads(2)
+#pragma omp single
+        y = run(b, 1, 3, MATMUL_F32);
+        omp_set_max_active_levels(levels);
+        assert_memory_equal(y.data, want.data, tensor_bytes(&y));
+        free(y.data);
+        free(want.data);
+    }
+}
+
 // Infinity and NaN in a weight reach exactly the column of that weight row.
 static void test_special(void **state)
 {
@@ -239,10 +260,10 @@ static void test_special(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_large),
-        cmocka_unit_test(test_backward),   cmocka_unit_test(test_no_rows),
-        cmocka_unit_test(test_bf16_exact), cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_special),
+        cmocka_unit_test(test_shapes),          cmocka_unit_test(test_large),
+        cmocka_unit_test(test_backward),        cmocka_unit_test(test_no_rows),
+        cmocka_unit_test(test_bf16_exact),      cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_missing_threads), cmocka_unit_test(test_special),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
