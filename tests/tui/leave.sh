@@ -15,8 +15,8 @@ program, model = os.environ["VLMSH"], os.environ["MODEL"]
 libc = ctypes.CDLL(None, use_errno=True)
 SEIZE, INTERRUPT, WALL, TGKILL = 0x4206, 0x4207, 0x40000000, 234 if os.uname().machine == "x86_64" else 131
 
-def start(*more):
-    t = Terminal([program, model, *more], env={"TERM": "xterm-256color"}, size=(36, 120))
+def start(*more, model=[model]):
+    t = Terminal([program, *model, *more], env={"TERM": "xterm-256color"}, size=(36, 120))
     t.expect("Type a question", 60)
     return t
 
@@ -89,7 +89,7 @@ for name in "worker", "watcher", "previewer":
     libc.syscall(TGKILL, t.pid, threads(t)[name], int(signal.SIGSEGV))
     ends(t, -signal.SIGSEGV)
 
-t = start("--threads", "5")
+t = start("--threads", "5", model=[]) # the demo's matrices are large enough for threads
 t.type("/set sample.max_tokens 3\r")
 t.expect("max_tokens = 3")
 t.type("What is this?\r")
