@@ -65,14 +65,14 @@ ISA_FLAGS_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf1
 ISAS := base $(if $(filter x86_64,$(shell uname -m)),avx2 avx512)
 
 KERNELS   := $(filter-out kernels/cpu.c,$(wildcard kernels/*.c))
-CORE      := $(wildcard core/*.c core/ops/*.c core/families/*.c core/methods/*.c core/probes/*.c core/train/*.c core/scenes/*.c core/metrics/*.c)
+CORE      := $(wildcard core/*.c core/*/*.c core/model/families/*.c)
 SHELL_SRC := $(filter-out tui/main.c,$(wildcard sessions/*.c commands/*.c tui/*.c))
 
 KERNEL_OBJ := $(B)/kernels/cpu.o $(foreach i,$(ISAS),$(KERNELS:%.c=$(B)/%.$(i).o))
 CORE_OBJ   := $(CORE:%.c=$(B)/%.o)
 SHELL_OBJ  := $(SHELL_SRC:%.c=$(B)/%.o)
 
-UNIT_TESTS  := $(wildcard tests/kernels/*.c tests/core/*.c tests/methods/*.c tests/probes/*.c tests/families/*.c tests/sessions/*.c tests/commands/*.c tests/tui/*.c tests/cuda/*.c)
+UNIT_TESTS  := $(wildcard tests/kernels/*.c tests/core/*/*.c tests/core/model/families/*.c tests/sessions/*.c tests/commands/*.c tests/tui/*.c tests/cuda/*.c)
 UNIT_BIN    := $(UNIT_TESTS:%.c=$(B)/%)
 SCRIPT_TESTS := $(wildcard tests/commands/*.sh tests/tui/*.sh)
 # Ten minutes under the sanitizers, of commands that other tests run under them.
@@ -147,7 +147,7 @@ check: $(B)/vlmsh $(UNIT_BIN) $(CUDA_HOST_LIBRARY) cuda-check $(PTX_CHECKS) $(if
 bench: vlmsh $(BENCH_BIN)
 	@tests/bench/run.sh $(B)
 
-# --- GPUs: a library of its own, which the program opens at run time (core/device.h) -----------------
+# --- GPUs: a library of its own, which the program opens at run time (core/graph/device.h) -----------------
 # kernels/*.cu are compiled twice: by nvcc for GPUs, and by g++ with tests/cuda_host/ for tests on any
 # machine. `make test` does both where nvcc is found.
 CUDA_ARCH   ?= 90
@@ -216,8 +216,8 @@ GPU_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/cuda/*.c))
 # shapes, under that tool of compute-sanitizer; it makes them ten to a hundred times slower.
 SANITIZER   ?=
 # What tests/cuda/*.sh run of the CPU's suites where a GPU's memory cannot be looked into.
-GPU_SUITES  := $(addprefix $(B)/tests/,families/goldens methods/norm_align methods/ffn_approx core/calibration \
-                 $(addprefix probes/,attention calibrations contribution kl layers live norms))
+GPU_SUITES  := $(addprefix $(B)/tests/,core/model/families/goldens core/methods/norm_align core/methods/ffn_approx core/methods/calibration \
+                 $(addprefix core/probes/,attention calibrations contribution kl layers live norms))
 GPU_TESTS    = $(GPU_PROGRAMS) $(if $(SANITIZER),,$(wildcard tests/cuda/*.sh))
 test-gpu: cuda $(B)/vlmsh $(GPU_PROGRAMS) $(if $(SANITIZER),,$(GPU_SUITES))
 	@if tools/gpu.sh; then VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" \

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "commands/command.h"
-#include "core/names.h"
-#include "core/new_model.h"
+#include "core/base/names.h"
+#include "core/new/new_model.h"
 #include "core/train/out.h"
 
 // "LoRA 28, weight 4".

@@ -15,12 +15,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/file_in.h"
-#include "core/hash.h"
-#include "core/provenance.h"
-#include "core/tokenizer_parts.h"
-#include "core/train/dataset.h"
+#include "core/adapter/provenance.h"
+#include "core/base/clock.h"
+#include "core/base/file_in.h"
+#include "core/base/hash.h"
+#include "core/data/dataset.h"
+#include "core/text/tokenizer_parts.h"
 
 static const size_t file_limit = (size_t)8 << 30;
 

@@ -16,8 +16,8 @@ struct batch_options {
 // One JSON line per sample is appended to out, flushed to disk at once. Samples that are there
 // already are skipped, a line cut off by a crash is written again. A broken sample becomes a line
 // with "error". Cancelling an answer ends the run; what is written stays. Each line says what
-// model, adapter and settings gave it (core/provenance.h) and the SHA-256 of its pictures: a file
-// with lines of others, or that do not say, or of other questions or pictures, is refused. A
+// model, adapter and settings gave it (core/adapter/provenance.h) and the SHA-256 of its pictures:
+// a file with lines of others, or that do not say, or of other questions or pictures, is refused. A
 // setting that changes under the run ends it with an error.
 int batch_run(struct shell *shell, const struct batch_options *options, struct err *err);
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "commands/jobs.h"
-#include "core/calibration.h"
-#include "core/hash.h"
+#include "core/base/hash.h"
+#include "core/methods/calibration.h"
 #include "sessions/calibrations.h"
 
 // --- /calibrate ----------------------------------------------------------------------------------

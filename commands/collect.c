@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "commands/command.h"
-#include "core/csv.h"
+#include "core/adapter/provenance.h"
+#include "core/base/csv.h"
 #include "core/probes/taps.h"
-#include "core/provenance.h"
 
 enum { WORDS_MAX = 64 };
 

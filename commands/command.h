@@ -7,7 +7,7 @@
 #ifndef COMMANDS_COMMAND_H
 #define COMMANDS_COMMAND_H
 
-#include "core/engine.h"
+#include "core/engine/engine.h"
 #include "sessions/store.h"
 
 struct variable {

@@ -11,10 +11,10 @@
 #include "commands/jobs.h"
 #include "commands/option_table.h"
 #include "commands/presets.h"
-#include "core/clock.h"
-#include "core/compare_results.h"
-#include "core/csv.h"
-#include "core/file_out.h"
+#include "core/base/clock.h"
+#include "core/base/csv.h"
+#include "core/base/file_out.h"
+#include "core/compare/compare_results.h"
 
 enum { SHOWN = 20 };
 

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "commands/command.h"
-#include "core/clock.h"
-#include "core/csv.h"
-#include "core/file_out.h"
+#include "core/base/clock.h"
+#include "core/base/csv.h"
+#include "core/base/file_out.h"
 #include "core/train/data_check.h"
 
 enum { SHOWN = 20, KINDS_MAX = 64 };

@@ -1,6 +1,6 @@
 // commands/devices.c -- /devices: what --device can name, and what memory each has.
 #include "commands/command.h"
-#include "core/device.h"
+#include "core/graph/device.h"
 
 // 0: not known.
 static void add_memory(struct table_builder *t, size_t bytes)

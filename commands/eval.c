@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "commands/jobs.h"
-#include "core/adapters.h"
-#include "core/clock.h"
-#include "core/csv.h"
-#include "core/file_out.h"
+#include "core/adapter/adapters.h"
+#include "core/base/clock.h"
+#include "core/base/csv.h"
+#include "core/base/file_out.h"
 #include "core/train/evaluate_job.h"
 #include "sessions/jobs.h"
 

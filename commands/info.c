@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "commands/command.h"
-#include "core/families/family.h"
+#include "core/model/families/family.h"
 
 static const char *dtype_name(enum dtype dtype)
 {

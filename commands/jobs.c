@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/plot.h"
+#include "core/draw/plot.h"
 #include "sessions/jobs.h"
 
 // --- starting, and the end ----------------------------------------------------------------------

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "commands/command.h"
-#include "core/clock.h"
-#include "core/families/family.h"
+#include "core/base/clock.h"
+#include "core/model/families/family.h"
 
 static int load_run(struct shell *shell, int argc, char **argv, struct err *err)
 {

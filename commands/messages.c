@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "commands/command.h"
-#include "core/dialogue.h"
+#include "core/data/dialogue.h"
 
 enum { FILE_LIMIT = 256 << 20 };
 

@@ -5,8 +5,8 @@
 
 #include "commands/command.h"
 #include "commands/option_table.h"
-#include "core/new_model.h"
-#include "core/new_text.h"
+#include "core/new/new_model.h"
+#include "core/new/new_text.h"
 
 enum { TEXTS_MAX = 16 };
 

@@ -2,8 +2,8 @@
 #ifndef COMMANDS_NUMBERS_H
 #define COMMANDS_NUMBERS_H
 
-#include "core/err.h"
-#include "core/mem.h"
+#include "core/base/err.h"
+#include "core/base/mem.h"
 
 // Appends the ids of all arguments: numbers 0..limit-1, separated by blanks or commas; brackets as
 // around a JSON list are allowed.

@@ -10,7 +10,7 @@
 #ifndef COMMANDS_OPTION_TABLE_H
 #define COMMANDS_OPTION_TABLE_H
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 struct option_row {
     const char *name;     // "--threads", or "-c"

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "commands/command.h"
-#include "core/mem.h"
+#include "core/base/mem.h"
 
 static bool is_blank(char c)
 {

@@ -9,8 +9,8 @@
 #include "commands/jobs.h"
 #include "commands/option_table.h"
 #include "commands/plot.h"
-#include "core/csv.h"
-#include "core/file_out.h"
+#include "core/base/csv.h"
+#include "core/base/file_out.h"
 #include "core/probes/taps.h"
 #include "sessions/jobs.h"
 

@@ -4,7 +4,7 @@
 #define COMMANDS_PLOT_H
 
 #include "commands/command.h"
-#include "core/plot.h"
+#include "core/draw/plot.h"
 
 enum { PLOT_WORDS = 64, PLOT_HEIGHT = 18 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "commands/plot.h"
-#include "core/csv.h"
+#include "core/base/csv.h"
 
 struct drawing {
     const struct plot_options *o;

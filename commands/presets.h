@@ -3,7 +3,7 @@
 #define COMMANDS_PRESETS_H
 
 #include "commands/command.h"
-#include "core/presets.h"
+#include "core/engine/presets.h"
 
 // Adds the values of a preset that comes with the program or was saved.
 int preset_named(const struct shell *shell, const char *name, struct preset_values *v,

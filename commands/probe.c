@@ -10,9 +10,9 @@
 
 #include "commands/command.h"
 #include "commands/option_table.h"
-#include "core/file_in.h"
-#include "core/heatmap.h"
-#include "core/plot.h"
+#include "core/base/file_in.h"
+#include "core/draw/heatmap.h"
+#include "core/draw/plot.h"
 #include "core/probes/list.h"
 #include "core/probes/measure_data.h"
 

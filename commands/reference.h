@@ -2,8 +2,8 @@
 #ifndef COMMANDS_REFERENCE_H
 #define COMMANDS_REFERENCE_H
 
-#include "core/mem.h"
-#include "core/settings.h"
+#include "core/base/mem.h"
+#include "core/settings/settings.h"
 
 enum reference_format { REFERENCE_MAN, REFERENCE_MARKDOWN };
 

@@ -15,10 +15,10 @@
 
 #include "commands/command.h"
 #include "commands/parse.h"
-#include "core/csv.h"
-#include "core/file_in.h"
-#include "core/file_out.h"
-#include "core/provenance.h"
+#include "core/adapter/provenance.h"
+#include "core/base/csv.h"
+#include "core/base/file_in.h"
+#include "core/base/file_out.h"
 
 enum { REPORT_MAX = 64 << 20, COLUMNS_MAX = 64, DIGITS = 4 };
 static const char opening[] = "<!-- table ", closing[] = "<!-- end -->";

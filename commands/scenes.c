@@ -1,10 +1,10 @@
-// commands/scenes.c -- /scenes and `vlmsh scenes`: writes a demo world (core/scenes.h).
+// commands/scenes.c -- /scenes and `vlmsh scenes`: writes a demo world (core/scenes/scenes.h).
 #include <math.h>
 #include <string.h>
 
 #include "commands/command.h"
 #include "commands/option_table.h"
-#include "core/scenes.h"
+#include "core/scenes/scenes.h"
 
 struct scenes_options {
     const char *folder;

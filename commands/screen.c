@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "commands/command.h"
-#include "core/file_out.h"
+#include "core/base/file_out.h"
 
 enum { SIDE_MAX = 1000 };
 

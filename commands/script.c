@@ -8,7 +8,7 @@
 
 #include "commands/command.h"
 #include "commands/parse.h"
-#include "core/file_in.h"
+#include "core/base/file_in.h"
 
 enum { RUN_DEPTH = 16, LINE_LIMIT = 64 << 20 };
 

@@ -12,7 +12,7 @@
 #ifndef COMMANDS_SCRIPT_H
 #define COMMANDS_SCRIPT_H
 
-#include "core/mem.h"
+#include "core/base/mem.h"
 
 struct line_reader {
     struct buf text; // the logical line so far

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "commands/command.h"
-#include "core/presets.h"
+#include "core/engine/presets.h"
 
 static const struct row {
     const char *word;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "commands/command.h"
-#include "core/mem.h"
+#include "core/base/mem.h"
 #include "core/probes/list.h"
 
 #define X(name) extern const struct command command_##name;

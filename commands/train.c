@@ -5,8 +5,8 @@
 
 #include "commands/jobs.h"
 #include "commands/option_table.h"
-#include "core/clock.h"
-#include "core/outline.h"
+#include "core/base/clock.h"
+#include "core/new/outline.h"
 #include "core/train/forecast.h"
 
 static const char *const words[] = { "plan", NULL };

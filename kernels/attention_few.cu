@@ -15,7 +15,8 @@ static constexpr int SHARE = 8; // threads that share a key
 // Keys of a part: a multiple of LEAST, and as few as give every multiprocessor some blocks.
 static constexpr int64_t LEAST = 32, MOST = 256, BLOCKS_EACH = 4;
 // The size of a part, and with it the order of sums, is that of a whole number of STRETCHes: a
-// recorded step (core/decoder_step.c) is given more keys than it sees, and must give the same bits.
+// recorded step (core/model/decoder_step.c) is given more keys than it sees, and must give the same
+// bits.
 static constexpr int64_t STRETCH = 256;
 
 static constexpr int64_t COUNTED = 4096; // blocks of a part that can be counted

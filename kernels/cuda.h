@@ -4,8 +4,8 @@
 // An op NAME is written in NAME.cu as `int NAME_cuda(...)`, beside NAME.c. It starts kernels on the
 // one stream of the GPU and returns at once; uploads, downloads and other ops wait for it by the
 // order of the stream. Only what waits on the host (aside.cu) is copied beside it. What the host
-// reads and writes itself is host memory (core/arena.h); nothing above kernels/ touches device
-// memory but by upload, download and ops (backend->apart).
+// reads and writes itself is host memory (core/graph/arena.h); nothing above kernels/ touches
+// device memory but by upload, download and ops (backend->apart).
 //
 // The files are compiled by nvcc for the GPU, and by g++ with tests/cuda_host/ for tests without
 // one. Both read the same text: kernels are started by LAUNCH, dynamic shared memory comes from

@@ -1,7 +1,8 @@
 // kernels/tensor.h -- what a tensor is: memory with a dtype and a shape.
 //
 // Plain data, row-major and contiguous, the last dimension fastest. The struct owns nothing: memory
-// belongs to an arena (core/arena.h) or to a mapped file. Shapes are written [rows, columns, ...].
+// belongs to an arena (core/graph/arena.h) or to a mapped file. Shapes are written [rows, columns,
+// ...].
 #ifndef KERNELS_TENSOR_H
 #define KERNELS_TENSOR_H
 
@@ -13,7 +14,7 @@ enum dtype { DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_I32, DTYPE_U8, DTYPE_COUNT 
 
 enum { TENSOR_MAX_RANK = 4 };
 
-struct grad; // core/tape.h
+struct grad; // core/graph/tape.h
 
 struct tensor {
     void *data; // in the memory of the backend that made it, or the host's

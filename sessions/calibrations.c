@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "core/mem.h"
+#include "core/base/mem.h"
 #include "sessions/internal.h"
 
 int store_calibration_note(struct store *s, const struct calibration_row *row, struct err *err)

@@ -6,7 +6,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "core/mem.h"
+#include "core/base/mem.h"
 #include "sessions/internal.h"
 #include "sessions/job_internal.h"
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/hash.h"
+#include "core/base/hash.h"
 #include "sessions/internal.h"
 
 static int write_all(int fd, const char *path, const char *bytes, size_t size, struct err *err)

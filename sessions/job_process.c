@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/file_in.h"
+#include "core/base/file_in.h"
 #include "sessions/job_internal.h"
 
 // --- places --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "sessions/job_internal.h"
 
 enum { PATIENCE_S = 60, LEAVE_S = 10 };

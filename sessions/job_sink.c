@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "sessions/job_internal.h"
 
 enum told_kind { TOLD_METRIC, TOLD_LINE, TOLD_RESULT, TOLD_SCORE, TOLD_REWIND, TOLD_MEASURED };

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/json.h"
+#include "core/base/json.h"
 #include "sessions/job_internal.h"
 
 // A process that was started and holds no lock after so many seconds never will.

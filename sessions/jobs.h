@@ -16,7 +16,7 @@
 
 #include <sys/types.h>
 
-#include "core/job.h"
+#include "core/train/job.h"
 #include "sessions/store.h"
 
 enum job_state {

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "core/mem.h"
+#include "core/base/mem.h"
 #include "sessions/internal.h"
 
 static int replace(struct store *s, const char *name, const struct change *list, size_t count,

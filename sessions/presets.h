@@ -6,8 +6,8 @@
 #ifndef SESSIONS_PRESETS_H
 #define SESSIONS_PRESETS_H
 
-#include "core/names.h"
-#include "core/presets.h"
+#include "core/base/names.h"
+#include "core/engine/presets.h"
 #include "sessions/store.h"
 
 int store_preset_save(struct store *s, const char *name, const struct change *list, size_t count,

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/folder.h"
+#include "core/base/folder.h"
 #include "sessions/internal.h"
 
 // --- a database in memory ------------------------------------------------------------------------

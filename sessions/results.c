@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "core/mem.h"
+#include "core/base/mem.h"
 #include "sessions/internal.h"
 
 int store_result_keep(struct store *s, int64_t session, int64_t time, const char *name,

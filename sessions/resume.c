@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/message.h"
+#include "core/text/message.h"
 #include "sessions/internal.h"
 
 // Every picture decoded, in a conversation of their own.

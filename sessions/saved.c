@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/file_in.h"
-#include "core/hash.h"
-#include "core/message.h"
+#include "core/base/file_in.h"
+#include "core/base/hash.h"
+#include "core/text/message.h"
 #include "sessions/internal.h"
 
 static int damaged(struct store *s, const struct saved *saved, const char *what, struct err *err)

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/json.h"
-#include "core/message.h"
+#include "core/base/json.h"
+#include "core/text/message.h"
 #include "sessions/internal.h"
 
 struct script {

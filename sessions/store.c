@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/file_in.h"
+#include "core/base/clock.h"
+#include "core/base/file_in.h"
 #include "sessions/internal.h"
 
 enum { APPLICATION_ID = 0x766c6d73 }; // "vlms"

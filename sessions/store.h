@@ -12,7 +12,7 @@
 #ifndef SESSIONS_STORE_H
 #define SESSIONS_STORE_H
 
-#include "core/engine.h"
+#include "core/engine/engine.h"
 
 struct store;
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/message.h"
+#include "core/text/message.h"
 #include "sessions/internal.h"
 
 static void line(struct buf *b, const char *before, const char *text, const char *after)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/message.h"
+#include "core/text/message.h"
 #include "sessions/internal.h"
 
 enum entry_kind {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/device.h"
+#include "core/graph/device.h"
 
 static inline const struct backend *test_device(void)
 {

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/err.h"
-#include "core/image_write.h"
+#include "core/base/err.h"
+#include "core/picture/image_write.h"
 #include "tui/canvas.h"
 
 #define STB_TRUETYPE_IMPLEMENTATION

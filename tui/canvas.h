@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-#include "core/mem.h"
+#include "core/base/mem.h"
 #include "tui/theme.h"
 
 enum { CELL_MARKS = 2 };

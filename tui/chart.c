@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/plot.h"
+#include "core/draw/plot.h"
 
 struct chart chart_begin(struct canvas *c, struct area area, double min_x, double max_x,
                          double min_y, double max_y)

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/checkpoint.h"
-#include "core/mem.h"
+#include "core/base/mem.h"
+#include "core/files/checkpoint.h"
 #include "sessions/jobs.h"
 #include "sessions/presets.h"
 

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/folder.h"
-#include "core/mem.h"
-#include "core/new_model.h"
+#include "core/base/folder.h"
+#include "core/base/mem.h"
+#include "core/new/new_model.h"
 #include "tui/places.h"
 
 // --- where it is ---------------------------------------------------------------------------------

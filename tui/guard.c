@@ -18,7 +18,7 @@
 #include <readline/history.h>
 #include <readline/readline.h>
 
-#include "core/mem.h"
+#include "core/base/mem.h"
 
 // Entries that were edited and not sent, as they were.
 static struct edited {

@@ -10,8 +10,8 @@
 
 #include <readline/history.h>
 
-#include "core/file_in.h"
-#include "core/mem.h"
+#include "core/base/file_in.h"
+#include "core/base/mem.h"
 #include "tui/guard.h"
 #include "tui/places.h"
 

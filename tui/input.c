@@ -14,8 +14,8 @@
 
 #include <readline/readline.h>
 
-#include "core/clock.h"
-#include "core/mem.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
 #include "tui/guard.h"
 #include "tui/history.h"
 #include "tui/line_edit.h"

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "commands/command.h"
-#include "core/device.h"
-#include "core/safetensors.h"
+#include "core/files/safetensors.h"
+#include "core/graph/device.h"
 #include "sessions/job_run.h"
 #include "tui/lines.h"
 #include "tui/options.h"

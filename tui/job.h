@@ -2,7 +2,7 @@
 #ifndef TUI_JOB_H
 #define TUI_JOB_H
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 int job_word_run(int argc, char **argv, struct err *err); // an exit status
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/err.h"
-#include "core/mem.h"
+#include "core/base/err.h"
+#include "core/base/mem.h"
 #include "tui/text.h"
 #include "tui/throttle.h"
 

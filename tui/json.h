@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-#include "core/event.h"
+#include "core/base/event.h"
 
 struct json_sink;
 

@@ -10,8 +10,8 @@
 #ifndef TUI_KEYS_H
 #define TUI_KEYS_H
 
-#include "core/err.h"
-#include "core/mem.h"
+#include "core/base/err.h"
+#include "core/base/mem.h"
 
 // --- bytes to keys -------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@
 
 #include <readline/readline.h>
 
-#include "core/file_in.h"
-#include "core/mem.h"
+#include "core/base/file_in.h"
+#include "core/base/mem.h"
 #include "tui/complete.h"
 #include "tui/guard.h"
 #include "tui/text.h"

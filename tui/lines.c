@@ -10,7 +10,7 @@
 
 #include "commands/jobs.h"
 #include "commands/script.h"
-#include "core/mem.h"
+#include "core/base/mem.h"
 #include "tui/input.h"
 #include "tui/signals.h"
 #include "tui/text.h"

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "commands/jobs.h"
-#include "core/device.h"
+#include "core/graph/device.h"
 #include "tui/default_model.h"
 #include "tui/front.h"
 #include "tui/keys.h"

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/checkpoint.h"
+#include "core/files/checkpoint.h"
 
 enum { FILES_MAX = 5000 };
 

@@ -4,7 +4,7 @@
 #ifndef TUI_PLACES_H
 #define TUI_PLACES_H
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 // $VARIABLE/vlmsh/NAME, or ~/OTHERWISE/vlmsh/NAME when the variable is unset or no absolute path.
 // NULL when there is no home folder either. free() it.

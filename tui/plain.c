@@ -12,9 +12,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/heatmap.h"
-#include "core/mem.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "core/draw/heatmap.h"
 #include "tui/columns.h"
 #include "tui/text.h"
 #include "tui/throttle.h"

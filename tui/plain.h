@@ -9,7 +9,7 @@
 #ifndef TUI_PLAIN_H
 #define TUI_PLAIN_H
 
-#include "core/event.h"
+#include "core/base/event.h"
 
 struct plain;
 

@@ -7,7 +7,7 @@
 
 #include <readline/readline.h>
 
-#include "core/mem.h"
+#include "core/base/mem.h"
 #include "tui/guard.h"
 #include "tui/text.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "tui/screen_parts.h"
 
 static const double keep_pause = 0.7; // seconds between typing and keeping

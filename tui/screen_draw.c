@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "tui/list.h"
 #include "tui/screen_parts.h"
 #include "tui/status.h"

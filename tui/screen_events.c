@@ -9,11 +9,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/err.h"
-#include "core/image.h"
-#include "core/mem.h"
-#include "core/message.h"
+#include "core/base/clock.h"
+#include "core/base/err.h"
+#include "core/base/mem.h"
+#include "core/picture/image.h"
+#include "core/text/message.h"
 
 struct news_queue {
     pthread_mutex_t mutex;

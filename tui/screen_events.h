@@ -12,7 +12,7 @@
 #ifndef TUI_SCREEN_EVENTS_H
 #define TUI_SCREEN_EVENTS_H
 
-#include "core/event.h"
+#include "core/base/event.h"
 
 enum news_kind {
     NEWS_EVENT,

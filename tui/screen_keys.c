@@ -11,9 +11,9 @@
 
 #include "commands/parse.h"
 #include "commands/set.h"
-#include "core/clock.h"
-#include "core/file_out.h"
-#include "core/json.h"
+#include "core/base/clock.h"
+#include "core/base/file_out.h"
+#include "core/base/json.h"
 #include "tui/list.h"
 #include "tui/picker.h"
 #include "tui/places.h"

@@ -16,7 +16,7 @@
 
 #include <stdbool.h>
 
-#include "core/engine.h"
+#include "core/engine/engine.h"
 
 enum signals_how { SIGNALS_SCRIPT, SIGNALS_DIALOGUE, SIGNALS_PROMPT };
 

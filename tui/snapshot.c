@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/file_in.h"
+#include "core/base/file_in.h"
 #include "core/methods/prune.h"
-#include "core/resize.h"
+#include "core/picture/resize.h"
 #include "tui/text.h"
 
 enum { PREVIEW_SIDE = 384 };

@@ -9,7 +9,7 @@
 #ifndef TUI_TABLE_TEXT_H
 #define TUI_TABLE_TEXT_H
 
-#include "core/event.h"
+#include "core/base/event.h"
 
 struct table_copy;
 

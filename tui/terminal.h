@@ -12,7 +12,7 @@
 #ifndef TUI_TERMINAL_H
 #define TUI_TERMINAL_H
 
-#include "core/err.h"
+#include "core/base/err.h"
 #include "tui/canvas.h"
 
 struct terminal;

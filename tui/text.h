@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-#include "core/mem.h"
+#include "core/base/mem.h"
 
 // Appends the text with every invalid byte replaced by U+FFFD.
 void text_repair(struct buf *to, const char *text);

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 void threads_wait_asleep(char **argv)
 {

@@ -1,7 +1,7 @@
 // tui/throttle.c -- how often progress is shown.
 #include "tui/throttle.h"
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 
 bool throttle_pass(struct throttle *t, const struct event_progress *progress)
 {

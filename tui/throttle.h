@@ -6,7 +6,7 @@
 #ifndef TUI_THROTTLE_H
 #define TUI_THROTTLE_H
 
-#include "core/event.h"
+#include "core/base/event.h"
 
 struct throttle {
     double last;    // seconds of the clock below; 0 = nothing passed yet

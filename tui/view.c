@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
-#include "core/message.h"
+#include "core/base/clock.h"
+#include "core/text/message.h"
 #include "tui/columns.h"
 #include "tui/table_text.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/mem.h"
+#include "core/base/mem.h"
 #include "sessions/jobs.h"
 #include "tui/snapshot.h"
 #include "tui/threads.h"

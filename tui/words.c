@@ -6,7 +6,7 @@
 
 #include "commands/command.h"
 #include "commands/reference.h"
-#include "core/mem.h"
+#include "core/base/mem.h"
 #include "tui/job.h"
 #include "tui/lines.h"
 #include "tui/options.h"

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 struct word {
     const char *name;

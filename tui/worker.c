@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "commands/jobs.h"
-#include "core/mem.h"
+#include "core/base/mem.h"
 #include "tui/snapshot.h"
 #include "tui/threads.h"
 

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/calibration.h"
+#include "core/methods/calibration.h"
 #include "core/methods/list.h"
-#include "core/ops.h"
-#include "core/settings_list.h"
+#include "core/ops/ops.h"
+#include "core/settings/settings_list.h"
 
 static const char *const forms[] = { "off", "hadamard", "skip", NULL };
 static const char *const word_auto[] = { "auto", NULL };

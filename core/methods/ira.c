@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/random.h"
+#include "core/graph/tape.h"
 #include "core/methods/list.h"
-#include "core/ops.h"
-#include "core/random.h"
-#include "core/settings_list.h"
-#include "core/tape.h"
+#include "core/ops/ops.h"
+#include "core/settings/settings_list.h"
 
 static const char *const priors[] = { "local", "global", NULL };
 

@@ -2,8 +2,8 @@
 // to it, trains it or evaluates it.
 //
 // A method is one file core/methods/NAME.c with one constant struct (its settings, what it does at
-// the sites of core/hooks.h, its state) and a line in core/methods/list.h. The forward pass names
-// none of them. Whoever runs passes attaches the methods that the settings switch on:
+// the sites of core/graph/hooks.h, its state) and a line in core/methods/list.h. The forward pass
+// names none of them. Whoever runs passes attaches the methods that the settings switch on:
 //
 //   struct methods methods = { 0 };                    // one a conversation, a training run ...
 //   struct method_env env = { model, backend, settings, .tensors = adapter_tensors(...) };
@@ -16,9 +16,9 @@
 #ifndef CORE_METHODS_METHOD_H
 #define CORE_METHODS_METHOD_H
 
-#include "core/hooks.h"
-#include "core/model.h"
-#include "core/settings.h"
+#include "core/graph/hooks.h"
+#include "core/model/model.h"
+#include "core/settings/settings.h"
 
 // Trained tensors of methods ("norm_align.weight", "ira.3.head.bias"): f32 on the device, they
 // outlive the passes. find gives NULL where there is none; NULL itself when nothing was trained.
@@ -41,7 +41,7 @@ typedef void (*method_param_fn)(void *self, const char *name, struct tensor *t);
 
 struct method {
     const char *name;               // "prune"
-    const struct setting *settings; // its rows, as named in core/settings_list.h
+    const struct setting *settings; // its rows, as named in core/settings/settings_list.h
     bool (*on)(const struct settings *s);
     // Is each value possible with some model? Asked before there is one too. May be NULL.
     int (*possible)(const struct settings *s, struct err *err);

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "core/methods/list.h"
-#include "core/ops.h"
-#include "core/settings_list.h"
+#include "core/ops/ops.h"
+#include "core/settings/settings_list.h"
 
 static const char *const inits[] = { "text", "default", NULL };
 

@@ -15,14 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/attend.h"
-#include "core/families/family.h"
-#include "core/gram.h"
 #include "core/methods/list.h"
 #include "core/methods/prune.h"
 #include "core/methods/prune_score.h"
-#include "core/ops.h"
-#include "core/settings_list.h"
+#include "core/model/attend.h"
+#include "core/model/families/family.h"
+#include "core/model/gram.h"
+#include "core/ops/ops.h"
+#include "core/settings/settings_list.h"
 
 static const char *const scores[] = {
     "contribution", "attention", "norope", "uniform", "random", "off", NULL,

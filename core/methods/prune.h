@@ -2,7 +2,7 @@
 #ifndef CORE_METHODS_PRUNE_H
 #define CORE_METHODS_PRUNE_H
 
-#include "core/model.h"
+#include "core/model/model.h"
 
 // The layer of prune.layer auto: the transition layer of a checkpoint that is known, else the one
 // at 3/8 of the depth.

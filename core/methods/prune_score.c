@@ -8,9 +8,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/attend.h"
-#include "core/ops.h"
-#include "core/random.h"
+#include "core/base/random.h"
+#include "core/model/attend.h"
+#include "core/ops/ops.h"
 
 // x[n,H,d] as it was before rotary positions, in memory of its own.
 static struct tensor *unrotate(struct graph *g, const struct prune_view *view, struct tensor *x,

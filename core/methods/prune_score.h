@@ -7,8 +7,8 @@
 #ifndef CORE_METHODS_PRUNE_SCORE_H
 #define CORE_METHODS_PRUNE_SCORE_H
 
-#include "core/graph.h"
-#include "core/model.h"
+#include "core/graph/graph.h"
+#include "core/model/model.h"
 
 enum prune_kind {
     PRUNE_CONTRIBUTION, // norm of what the token alone adds to the query's residual stream (CAPA)

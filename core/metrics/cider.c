@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "core/base/mem.h"
+#include "core/base/names.h"
 #include "core/metrics/metric.h"
 #include "core/metrics/words.h"
-#include "core/names.h"
 
 enum { GRAMS = 4 };
 

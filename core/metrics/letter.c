@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/mem.h"
+#include "core/base/mem.h"
 #include "core/metrics/choices.h"
 #include "core/metrics/words.h"
 

@@ -5,7 +5,7 @@
 // Hendrycks et al. 2021) all lengths are one, and both numbers are the same.
 #include <math.h>
 
-#include "core/mem.h"
+#include "core/base/mem.h"
 #include "core/metrics/choices.h"
 
 enum { PLAIN_WRONG, PLAIN_RIGHT };

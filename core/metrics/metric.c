@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "core/base/mem.h"
 
 #define X(name) extern const struct metric metric_##name;
 #include "core/metrics/list.h"

@@ -7,7 +7,8 @@
 //   metric_interval(m, &tally, &low, &high);        // 95%
 //
 // To add a metric NAME: core/metrics/NAME.c with `const struct metric metric_NAME`, X(NAME) in
-// list.h, its hand-computed cases in tests/core/metrics.c. Commands, help and jobs read the table.
+// list.h, its hand-computed cases in tests/core/metrics/metrics.c. Commands, help and jobs read the
+// table.
 #ifndef CORE_METRICS_METRIC_H
 #define CORE_METRICS_METRIC_H
 
@@ -15,8 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/err.h"
-#include "core/tally.h"
+#include "core/base/err.h"
+#include "core/base/tally.h"
 
 // What the metric needs from the model.
 enum metric_way {

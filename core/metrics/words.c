@@ -6,7 +6,7 @@
 
 #include <utf8proc.h>
 
-#include "core/mem.h"
+#include "core/base/mem.h"
 
 enum { NO_BLANKS_FROM = 0x2E80 }; // CJK and what follows it
 

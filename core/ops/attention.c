@@ -1,6 +1,6 @@
 // core/ops/attention.c -- grouped-query attention of q[N,H,d] over k, v[P,Hkv,d].
+#include "core/graph/tape.h"
 #include "core/ops/check.h"
-#include "core/tape.h"
 
 // first or last: i32 [N], or NULL.
 static bool want_range(struct graph *g, const char *what, const struct tensor *t, int64_t rows)

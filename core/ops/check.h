@@ -3,7 +3,7 @@
 #ifndef CORE_OPS_CHECK_H
 #define CORE_OPS_CHECK_H
 
-#include "core/ops.h"
+#include "core/ops/ops.h"
 
 // Elements of a row: everything below the first dimension (also when there are no rows).
 int64_t op_columns(const struct tensor *t);

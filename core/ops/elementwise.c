@@ -1,6 +1,6 @@
 // core/ops/elementwise.c -- SwiGLU, GELU, sum, multiple, softmax, widening.
+#include "core/graph/tape.h"
 #include "core/ops/check.h"
-#include "core/tape.h"
 
 static int swiglu_backward(struct graph *g, const struct tape_step *s)
 {

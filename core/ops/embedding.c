@@ -4,8 +4,8 @@
 // their gradients come back.
 #include <string.h>
 
+#include "core/graph/tape.h"
 #include "core/ops/check.h"
-#include "core/tape.h"
 
 // Does another device than the graph's read the table?
 static bool is_apart(const struct graph *g, const struct tensor *table)

@@ -1,7 +1,7 @@
 // core/ops/ira.c -- values of visual tokens under information-regularized attention, and their
 // divergence from the prior.
+#include "core/graph/tape.h"
 #include "core/ops/check.h"
-#include "core/tape.h"
 
 // head [S*Hkv, d+1] fits v [S,Hkv,d].
 static bool want_head(struct graph *g, const struct tensor *v, const struct tensor *head)

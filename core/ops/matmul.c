@@ -1,6 +1,6 @@
 // core/ops/matmul.c -- x[N,K] w[M,K]^T + bias[M] -> [N,M].
+#include "core/graph/tape.h"
 #include "core/ops/check.h"
-#include "core/tape.h"
 
 static int matmul_backward(struct graph *g, const struct tape_step *s)
 {

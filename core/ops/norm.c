@@ -1,6 +1,6 @@
 // core/ops/norm.c -- RMSNorm and LayerNorm over the last dimension.
+#include "core/graph/tape.h"
 #include "core/ops/check.h"
-#include "core/tape.h"
 
 static int rmsnorm_backward(struct graph *g, const struct tape_step *s)
 {

@@ -1,6 +1,6 @@
 // core/ops/patches.c -- pixels[C,H,W] -> one row per patch [S, C*patch*patch].
+#include "core/graph/tape.h"
 #include "core/ops/check.h"
-#include "core/tape.h"
 
 static int patches_backward(struct graph *g, const struct tape_step *s)
 {

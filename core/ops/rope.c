@@ -1,6 +1,6 @@
 // core/ops/rope.c -- rotary positions on queries or keys; in place without a tape.
+#include "core/graph/tape.h"
 #include "core/ops/check.h"
-#include "core/tape.h"
 
 static int rope_backward(struct graph *g, const struct tape_step *s)
 {

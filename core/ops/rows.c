@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "core/base/mem.h"
+#include "core/graph/tape.h"
 #include "core/ops/check.h"
-#include "core/tape.h"
 
 static int gather_backward(struct graph *g, const struct tape_step *s)
 {

@@ -4,13 +4,13 @@
 //
 //   C_{q,i} = || sum over heads n of A[n,q,i] (v_{i,kv(n)} W_O[n]) ||
 //
-// For all pairs: by the Gram matrix per token (core/gram.h), so that a pair costs H^2.
+// For all pairs: by the Gram matrix per token (core/model/gram.h), so that a pair costs H^2.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/attend.h"
-#include "core/gram.h"
+#include "core/model/attend.h"
+#include "core/model/gram.h"
 #include "core/probes/list.h"
 #include "core/probes/rows.h"
 

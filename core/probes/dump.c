@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/look.h"
-#include "core/mem.h"
-#include "core/safetensors.h"
+#include "core/base/mem.h"
+#include "core/files/safetensors.h"
+#include "core/graph/look.h"
 
 struct caught {
     char name[TAP_NAME_SIZE];

@@ -2,7 +2,7 @@
 #ifndef CORE_PROBES_DUMP_H
 #define CORE_PROBES_DUMP_H
 
-#include "core/event.h"
+#include "core/base/event.h"
 #include "core/probes/taps.h"
 
 struct dump;

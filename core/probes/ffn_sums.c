@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/look.h"
-#include "core/mem.h"
+#include "core/base/mem.h"
+#include "core/graph/look.h"
 
 struct ffn_sums *ffn_sums_new(int64_t layers, int64_t width)
 {

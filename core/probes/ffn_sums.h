@@ -13,7 +13,7 @@
 #ifndef CORE_PROBES_FFN_SUMS_H
 #define CORE_PROBES_FFN_SUMS_H
 
-#include "core/hooks.h"
+#include "core/graph/hooks.h"
 
 struct ffn_sums {
     int64_t layers, width;            // L, D

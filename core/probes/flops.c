@@ -2,11 +2,11 @@
 // (methods page, section 3): everything on, against what the settings leave.
 //
 // The rows, pairs of query and key, and approximated FFNs are counted in a pass, not taken from the
-// settings; core/flops.h says what each costs.
+// settings; core/model/flops.h says what each costs.
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/flops.h"
+#include "core/model/flops.h"
 #include "core/probes/list.h"
 #include "core/probes/rows.h"
 

@@ -9,7 +9,7 @@
 #ifndef CORE_PROBES_HELLINGER_H
 #define CORE_PROBES_HELLINGER_H
 
-#include "core/hooks.h"
+#include "core/graph/hooks.h"
 
 // (1/sqrt 2) ||sqrt p - sqrt q||_2 of the softmaxes of two rows of n logits: 0 the same, 1 apart.
 double hellinger(const float *p, const float *q, int64_t n);

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/checkpoint.h"
-#include "core/dtype.h"
-#include "core/families/llava.h"
+#include "core/base/dtype.h"
+#include "core/files/checkpoint.h"
+#include "core/model/families/llava.h"
 
 void interface_table(struct interface *s, const struct backend *b, const struct tensor *table)
 {

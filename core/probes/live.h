@@ -11,7 +11,7 @@
 #ifndef CORE_PROBES_LIVE_H
 #define CORE_PROBES_LIVE_H
 
-#include "core/event.h"
+#include "core/base/event.h"
 #include "core/probes/probe.h"
 
 struct live;

@@ -1,5 +1,5 @@
 // core/probes/masks.h -- where the things of a picture are, from a list of objects (the
-// objects.jsonl of core/scenes.h).
+// objects.jsonl of core/scenes/scenes.h).
 //
 //   struct masks m;
 //   masks_open(&m, "world/objects.jsonl", &err);
@@ -9,9 +9,9 @@
 #ifndef CORE_PROBES_MASKS_H
 #define CORE_PROBES_MASKS_H
 
-#include "core/image.h"
-#include "core/names.h"
-#include "core/train/dataset.h"
+#include "core/base/names.h"
+#include "core/data/dataset.h"
+#include "core/picture/image.h"
 
 struct masks {
     struct dataset lines;

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
-#include "core/families/family.h"
-#include "core/look.h"
-#include "core/splice.h"
+#include "core/base/clock.h"
+#include "core/graph/look.h"
+#include "core/model/families/family.h"
+#include "core/model/splice.h"
 
 // --- the sequence --------------------------------------------------------------------------------
 

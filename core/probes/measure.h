@@ -9,8 +9,8 @@
 #ifndef CORE_PROBES_MEASURE_H
 #define CORE_PROBES_MEASURE_H
 
-#include "core/conversation.h"
 #include "core/probes/probe.h"
+#include "core/talk/conversation.h"
 
 struct measuring {
     const struct model *model;

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "core/metrics/metric.h"
 #include "core/probes/masks.h"
 #include "core/probes/rows.h"
-#include "core/show.h"
+#include "core/talk/show.h"
 
 struct series { // of the samples used
     double *scalar, *score;

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/calibration.h"
-#include "core/dtype.h"
+#include "core/base/dtype.h"
+#include "core/methods/calibration.h"
 #include "core/probes/interface.h"
 #include "core/probes/list.h"
 #include "core/probes/rows.h"
-#include "core/settings_list.h"
+#include "core/settings/settings_list.h"
 
 static const char *const word_none[] = { "none", NULL };
 

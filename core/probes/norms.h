@@ -3,8 +3,8 @@
 #ifndef CORE_PROBES_NORMS_H
 #define CORE_PROBES_NORMS_H
 
-#include "core/model.h"
-#include "core/settings.h"
+#include "core/model/model.h"
+#include "core/settings/settings.h"
 
 enum { NORMS_VISUAL, NORMS_VISUAL_STD, NORMS_TEXT, NORMS_TEXT_STD, NORMS_CALIBRATED };
 

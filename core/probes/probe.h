@@ -5,18 +5,18 @@
 // its answer (core/probes/measure.h) and says what it found as tables and maps; whoever measures a
 // data set takes the means.
 //
-// A hook of a probe only reads: it looks at tensors (core/look.h), whose numbers come to the host
-// while the pass goes on. Probability matrices of queries by keys are never written out:
+// A hook of a probe only reads: it looks at tensors (core/graph/look.h), whose numbers come to the
+// host while the pass goes on. Probability matrices of queries by keys are never written out:
 // probe_look_queries (core/probes/rows.h) computes single rows.
 #ifndef CORE_PROBES_PROBE_H
 #define CORE_PROBES_PROBE_H
 
-#include "core/families/family.h"
-#include "core/hooks.h"
-#include "core/message.h"
-#include "core/model.h"
+#include "core/graph/hooks.h"
+#include "core/model/families/family.h"
+#include "core/model/model.h"
 #include "core/probes/results.h"
-#include "core/settings.h"
+#include "core/settings/settings.h"
+#include "core/text/message.h"
 
 // Which query rows are meant.
 enum probe_token {

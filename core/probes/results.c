@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/csv.h"
-#include "core/file_out.h"
-#include "core/json.h"
-#include "core/tally.h"
+#include "core/base/csv.h"
+#include "core/base/file_out.h"
+#include "core/base/json.h"
+#include "core/base/tally.h"
 
 static char **split(const char *text, int *count)
 {

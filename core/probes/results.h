@@ -19,9 +19,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/err.h"
-#include "core/event.h"
-#include "core/mem.h"
+#include "core/base/err.h"
+#include "core/base/event.h"
+#include "core/base/mem.h"
 
 struct result_row {
     char *key;

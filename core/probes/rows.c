@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/attend.h"
-#include "core/ops.h"
+#include "core/model/attend.h"
+#include "core/ops/ops.h"
 
 const struct probe_options probe_defaults = {
     .layer = PROBE_LAYER_DEFAULT, .head = -1, .picture = -1, .threshold = 0.15

@@ -3,9 +3,9 @@
 #ifndef CORE_PROBES_ROWS_H
 #define CORE_PROBES_ROWS_H
 
-#include "core/look.h"
+#include "core/base/tally.h"
+#include "core/graph/look.h"
 #include "core/probes/probe.h"
-#include "core/tally.h"
 
 // A tensor's numbers on the host until the next read, which waits for them; release at the end.
 struct rows {
@@ -40,9 +40,9 @@ int probe_layer(const struct probe_env *env, int otherwise, struct err *err);
 int probe_check_head(const struct probe_env *env, struct err *err);
 int probe_middle(const struct model *m); // round(L/2), half to even
 
-// Looks (core/look.h) at the attention of those rows of q (SITE_VALUES) whose rows of the sequence
-// are among query[0..count), one by one. `take` gets x [H,1,P']: probabilities of row 0 of its args
-// over the P' keys that it sees, the first ones of its args.
+// Looks (core/graph/look.h) at the attention of those rows of q (SITE_VALUES) whose rows of the
+// sequence are among query[0..count), one by one. `take` gets x [H,1,P']: probabilities of row 0 of
+// its args over the P' keys that it sees, the first ones of its args.
 int probe_look_queries(struct graph *g, const struct site_args *args, const int32_t *query,
                        int64_t count, look_fn take, void *self);
 

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/attend.h"
-#include "core/calibration.h"
+#include "core/methods/calibration.h"
+#include "core/model/attend.h"
 #include "core/probes/list.h"
-#include "core/settings_list.h"
+#include "core/settings/settings_list.h"
 
 static const char *const word_auto[] = { "auto", NULL }, *const word_none[] = { "none", NULL };
 

@@ -5,7 +5,7 @@
 #ifndef CORE_PROBES_TAPS_H
 #define CORE_PROBES_TAPS_H
 
-#include "core/hooks.h"
+#include "core/graph/hooks.h"
 
 // Which tensor of a site's arguments a tap reads.
 enum tap_source {

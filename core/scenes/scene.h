@@ -1,5 +1,5 @@
-// core/scenes/scene.h -- a scene, the words for it, its pixels; what the files of core/scenes
-// share.
+// core/scenes/scene.h -- a scene, the words for it, its pixels; what the files of
+// core/scenes/scenes share.
 //
 //   world.c draws a scene by dice, raster.c paints it, names.c names what is in it;
 //   tell.c, ask.c, exist.c, reason.c make turns (a question and its answer) of it.
@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/mem.h"
-#include "core/scenes.h"
+#include "core/base/mem.h"
+#include "core/scenes/scenes.h"
 
 enum shape_kind {
     SHAPE_CIRCLE,

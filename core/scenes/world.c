@@ -3,10 +3,10 @@
 // Some scenes have a theme (a shape or a colour that comes again), else counts beyond 2 were rare.
 // A sixth of the objects are of the common kinds (a red circle, a blue square ...), so that this
 // world has habits a model can be caught guessing by.
-#include "core/hash.h"
-#include "core/random.h"
-#include "core/scenes.h"
+#include "core/base/hash.h"
+#include "core/base/random.h"
 #include "core/scenes/scene.h"
+#include "core/scenes/scenes.h"
 
 static const uint8_t colour_rgb[COLOURS][3] = { { 222, 32, 38 },  { 250, 138, 10 },
                                                 { 250, 226, 36 }, { 34, 164, 62 },

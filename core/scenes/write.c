@@ -1,4 +1,4 @@
-// core/scenes/write.c -- the folder of a world: pictures, objects, samples (core/scenes.h).
+// core/scenes/write.c -- the folder of a world: pictures, objects, samples (core/scenes/scenes.h).
 //
 // Every file is written as NAME.part and renamed; the lists get their names last, so a folder that
 // has them is whole. On failure and on cancel all of it goes away. Our texts need no JSON escapes.
@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/folder.h"
-#include "core/image_write.h"
-#include "core/scenes.h"
+#include "core/base/folder.h"
+#include "core/picture/image_write.h"
 #include "core/scenes/scene.h"
+#include "core/scenes/scenes.h"
 
 enum list {
     LIST_OBJECTS,

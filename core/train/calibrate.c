@@ -1,5 +1,5 @@
 // core/train/calibrate.c -- the job `calibrate`: passes over the prompts of a data set, in which a
-// kind of calibration (core/calibration.h) adds up what it needs.
+// kind of calibration (core/methods/calibration.h) adds up what it needs.
 //
 // A sample gives its last question with everything before it and a generation prompt; no answer is
 // read. The methods of the settings work as in a chat, but what removes or approximates tokens
@@ -11,15 +11,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/adapters.h"
-#include "core/calibration.h"
-#include "core/clock.h"
-#include "core/conversation.h"
-#include "core/hash.h"
-#include "core/job.h"
-#include "core/provenance.h"
-#include "core/show.h"
-#include "core/train/dataset.h"
+#include "core/adapter/adapters.h"
+#include "core/adapter/provenance.h"
+#include "core/base/clock.h"
+#include "core/base/hash.h"
+#include "core/data/dataset.h"
+#include "core/methods/calibration.h"
+#include "core/talk/conversation.h"
+#include "core/talk/show.h"
+#include "core/train/job.h"
 
 enum { SAMPLES = 500, LOGGED = 20 };
 

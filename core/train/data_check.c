@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/file_in.h"
-#include "core/hash.h"
+#include "core/base/file_in.h"
+#include "core/base/hash.h"
 #include "core/train/labels.h"
 
 const char *data_problem_name(enum data_problem problem)

@@ -10,10 +10,10 @@
 #ifndef CORE_TRAIN_DATA_CHECK_H
 #define CORE_TRAIN_DATA_CHECK_H
 
-#include "core/hash.h"
-#include "core/model.h"
-#include "core/names.h"
-#include "core/train/dataset.h"
+#include "core/base/hash.h"
+#include "core/base/names.h"
+#include "core/data/dataset.h"
+#include "core/model/model.h"
 
 enum data_problem {
     DATA_UNREADABLE,      // no sample at all

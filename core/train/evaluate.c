@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file_in.h"
+#include "core/base/file_in.h"
 #include "core/metrics/choices.h"
 #include "core/train/evaluate_parts.h"
 

@@ -19,13 +19,13 @@
 #ifndef CORE_TRAIN_EVALUATE_H
 #define CORE_TRAIN_EVALUATE_H
 
-#include "core/conversation.h"
-#include "core/hooks.h"
+#include "core/base/names.h"
+#include "core/data/dataset.h"
+#include "core/graph/hooks.h"
 #include "core/methods/method.h"
 #include "core/metrics/metric.h"
-#include "core/model.h"
-#include "core/names.h"
-#include "core/train/dataset.h"
+#include "core/model/model.h"
+#include "core/talk/conversation.h"
 
 // One scored question, or a sample that could not be scored. Borrowed for the call.
 struct evaluated {

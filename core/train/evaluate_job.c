@@ -12,10 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/adapters.h"
-#include "core/clock.h"
-#include "core/job.h"
-#include "core/job_data.h"
+#include "core/adapter/adapters.h"
+#include "core/base/clock.h"
+#include "core/train/job.h"
+#include "core/train/job_data.h"
 
 // --- words ---------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 #ifndef CORE_TRAIN_EVALUATE_PARTS_H
 #define CORE_TRAIN_EVALUATE_PARTS_H
 
-#include "core/conversation.h"
+#include "core/talk/conversation.h"
 #include "core/train/evaluate.h"
 
 // Log-likelihood of each choice as the answer to the conversation as it stands (its last message is

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/families/family.h"
-#include "core/layouts.h"
-#include "core/ops.h"
-#include "core/splice.h"
+#include "core/model/families/family.h"
+#include "core/model/splice.h"
+#include "core/ops/ops.h"
+#include "core/text/layouts.h"
 #include "core/train/evaluate_parts.h"
 #include "core/train/loss.h"
 

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "core/families/family.h"
-#include "core/file_in.h"
+#include "core/base/file_in.h"
+#include "core/model/families/family.h"
 
 // What is kept of a picture file.
 struct feed_picture {

@@ -7,14 +7,14 @@
 //   feed_item_release(&f, &item);
 //   feed_release(&f);
 //
-// Pictures are decoded in a child as everywhere (core/image.h); what was decoded is kept for
-// the next sample or epoch while there is room. While encoder and projector are frozen, visual
+// Pictures are decoded in a child as everywhere (core/picture/image.h); what was decoded is kept
+// for the next sample or epoch while there is room. While encoder and projector are frozen, visual
 // tokens are computed once and kept instead.
 #ifndef CORE_TRAIN_FEED_H
 #define CORE_TRAIN_FEED_H
 
-#include "core/names.h"
-#include "core/train/dataset.h"
+#include "core/base/names.h"
+#include "core/data/dataset.h"
 #include "core/train/labels.h"
 
 struct feed_picture;

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/dry.h"
-#include "core/families/family.h"
-#include "core/outline.h"
+#include "core/graph/dry.h"
+#include "core/model/families/family.h"
+#include "core/new/outline.h"
 #include "core/train/loss.h"
 #include "core/train/sft_parts.h"
 

@@ -5,14 +5,14 @@
 //   needed if (forecast_data(&f, model, settings, "train.json", NULL, &err) < 0) ...
 //   ... memory_own(&f.parts), f.parts.of[MEMORY_ACTIVATIONS] ...
 //
-// The forecast is the run itself, on a device that computes nothing (core/dry.h): parameters are
-// taken and the largest passes gone through there and back, and what that would have needed is
+// The forecast is the run itself, on a device that computes nothing (core/graph/dry.h): parameters
+// are taken and the largest passes gone through there and back, and what that would have needed is
 // counted by the function that counts a real run (sft_memory). No formula can drift away from it.
 #ifndef CORE_TRAIN_FORECAST_H
 #define CORE_TRAIN_FORECAST_H
 
-#include "core/model.h"
-#include "core/settings.h"
+#include "core/model/model.h"
+#include "core/settings/settings.h"
 #include "core/train/memory.h"
 #include "core/train/params.h"
 
@@ -33,7 +33,7 @@ struct forecast {
 enum { FORECAST_TEXT_ROWS = 256 };
 int forecast_model(struct forecast *f, const struct model *m, const struct settings *s,
                    int64_t rows, struct err *err);
-// The same of a shape (core/shapes.h), as trained on `where`.
+// The same of a shape (core/new/shapes.h), as trained on `where`.
 int forecast_shape(struct forecast *f, const char *shape, const struct settings *s, int64_t rows,
                    const struct backend *where, struct err *err);
 // With the samples of a data file; of pictures the headers are read, and some of them decoded.

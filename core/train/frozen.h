@@ -5,11 +5,11 @@
 //   frozen_restore(model);                         // the model is as it was, to the bit
 //
 // The mapped file is not touched; a model that is written meanwhile takes these weights from there
-// (core/model_write.c).
+// (core/adapter/model_write.c).
 #ifndef CORE_TRAIN_FROZEN_H
 #define CORE_TRAIN_FROZEN_H
 
-#include "core/adapter.h"
+#include "core/adapter/adapter.h"
 
 // `base`, which may be NULL, keeps matrices of its own in some weights' places: these are left. On
 // failure some are rounded.

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "core/base/mem.h"
 
 void identity_each(struct identity *id, void (*each)(void *self, const char *name, const char **at),
                    void *self)

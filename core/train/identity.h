@@ -9,7 +9,7 @@
 #ifndef CORE_TRAIN_IDENTITY_H
 #define CORE_TRAIN_IDENTITY_H
 
-#include "core/json.h"
+#include "core/base/json.h"
 
 // A field that is NULL is not known (yet, or to an older version): it is not compared.
 struct identity {

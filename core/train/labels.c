@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/families/family.h"
+#include "core/model/families/family.h"
 
 static int check_ids(const struct sequence *s, const struct model *m, struct err *err)
 {

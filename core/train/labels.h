@@ -17,7 +17,7 @@
 #ifndef CORE_TRAIN_LABELS_H
 #define CORE_TRAIN_LABELS_H
 
-#include "core/model.h"
+#include "core/model/model.h"
 
 struct labels {
     struct sequence sequence; // [n] rows, with the family's positions

@@ -12,7 +12,7 @@
 #ifndef CORE_TRAIN_LANES_H
 #define CORE_TRAIN_LANES_H
 
-#include "core/tape.h"
+#include "core/graph/tape.h"
 #include "core/train/loss.h"
 #include "core/train/params.h"
 

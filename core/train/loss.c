@@ -9,10 +9,10 @@
 
 #include <stdlib.h>
 
-#include "core/families/family.h"
-#include "core/ops.h"
-#include "core/splice.h"
-#include "core/tape.h"
+#include "core/graph/tape.h"
+#include "core/model/families/family.h"
+#include "core/model/splice.h"
+#include "core/ops/ops.h"
 
 // The samples of a pass, joined.
 struct batch {

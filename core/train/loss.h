@@ -3,7 +3,7 @@
 //   struct labels l;                                 // rows and targets (core/train/labels.h)
 //   struct graph g = { ..., .arena = &step, .tape = &tape };   // tape NULL: the loss alone
 //   weight->grad = grad_new(backend, count);         // for each weight that is trained
-//   (core/tape.h) loss_sample(&g, model, pictures, n, &l, 1.0 / samples, &loss);
+//   (core/graph/tape.h) loss_sample(&g, model, pictures, n, &l, 1.0 / samples, &loss);
 //   ... once per sample of the step; gradients add up ...
 //
 // Or several samples in one pass, which small models need to be fast; nothing is padded:
@@ -17,7 +17,7 @@
 #ifndef CORE_TRAIN_LOSS_H
 #define CORE_TRAIN_LOSS_H
 
-#include "core/hooks.h"
+#include "core/graph/hooks.h"
 #include "core/train/labels.h"
 
 // With a tape, `share` times the gradient is added to the gradients of the weights that have one,

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/tape.h"
+#include "core/graph/tape.h"
 
 double schedule_share(enum schedule schedule, int64_t step, int64_t steps, int64_t warmup)
 {

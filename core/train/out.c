@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/mem.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
 
 enum { RECORD_MAX = 16 << 20 };
 static const double leave_s = 2; // what the child of a killed run may take to go

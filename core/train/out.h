@@ -10,7 +10,7 @@
 #ifndef CORE_TRAIN_OUT_H
 #define CORE_TRAIN_OUT_H
 
-#include "core/json.h"
+#include "core/base/json.h"
 
 struct out {
     char *path;

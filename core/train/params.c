@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/random.h"
-#include "core/tape.h"
+#include "core/base/random.h"
+#include "core/graph/tape.h"
 
 // --- what may be chosen --------------------------------------------------------------------------
 

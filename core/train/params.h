@@ -14,8 +14,8 @@
 #ifndef CORE_TRAIN_PARAMS_H
 #define CORE_TRAIN_PARAMS_H
 
-#include "core/model.h"
-#include "core/settings.h"
+#include "core/model/model.h"
+#include "core/settings/settings.h"
 #include "core/train/select.h"
 
 struct grad;

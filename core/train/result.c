@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/folder.h"
-#include "core/model_write.h"
+#include "core/adapter/model_write.h"
+#include "core/base/folder.h"
 
 // Is this entry of the former adapter trained anew?
 static bool is_trained(const struct params *p, const struct adapter_entry *e)

@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/checkpoint.h"
-#include "core/folder.h"
-#include "core/hash.h"
-#include "core/safetensors.h"
+#include "core/base/folder.h"
+#include "core/base/hash.h"
+#include "core/files/checkpoint.h"
+#include "core/files/safetensors.h"
 #include "core/train/result.h"
 
 static const char part[] = ".part"; // end of a name that is not finished

@@ -11,12 +11,12 @@
 //
 // A checkpoint appears under its name only when it is on disk (written beside, fsync, rename), and
 // older ones go only then; so do the best masters of before. Those of steps that a crash lost go
-// when the run goes on. Order of samples and noise are drawn by counters (core/random.h), so the
-// step is all of the random state and of the position in the data.
+// when the run goes on. Order of samples and noise are drawn by counters (core/base/random.h), so
+// the step is all of the random state and of the position in the data.
 #ifndef CORE_TRAIN_SAVE_H
 #define CORE_TRAIN_SAVE_H
 
-#include "core/adapter.h"
+#include "core/adapter/adapter.h"
 #include "core/train/identity.h"
 #include "core/train/params.h"
 

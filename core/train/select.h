@@ -7,9 +7,9 @@
 //   s.item[i].trained, s.item[i].rank, s.trained of s.total numbers
 //   selection_release(&s);
 //
-// Works on names and shapes alone, so that shares are known without weights (core/shapes.h). A set
-// is a list of rules, separated by ";" or ",":
-//   PATTERN          every weight whose name in the file, or its plain name (core/weights.h),
+// Works on names and shapes alone, so that shares are known without weights (core/new/shapes.h). A
+// set is a list of rules, separated by ";" or ",":
+//   PATTERN          every weight whose name in the file, or its plain name (core/model/weights.h),
 //   matches
 //   @PART            every weight of a part: @decoder @embedding @head @projector @vision @all
 //   @PART:PATTERN    those of the part that match
@@ -19,8 +19,8 @@
 #ifndef CORE_TRAIN_SELECT_H
 #define CORE_TRAIN_SELECT_H
 
-#include "core/err.h"
-#include "core/weights.h"
+#include "core/base/err.h"
+#include "core/model/weights.h"
 
 // What may be trained: a weight of the model, or a parameter that a method adds.
 struct select_item {

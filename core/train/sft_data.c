@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/conversation.h"
-#include "core/hash.h"
+#include "core/base/hash.h"
+#include "core/data/order.h"
+#include "core/talk/conversation.h"
 #include "core/train/data_check.h"
-#include "core/train/order.h"
 #include "core/train/sft_parts.h"
 
 enum { NAMED = 10 }; // findings in the log

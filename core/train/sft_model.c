@@ -2,7 +2,7 @@
 // methods, parameters with gradients and moments, arena and tape; and the count of all that.
 #include <string.h>
 
-#include "core/adapters.h"
+#include "core/adapter/adapters.h"
 #include "core/train/frozen.h"
 #include "core/train/sft_parts.h"
 

@@ -1,5 +1,5 @@
 // core/train/sft_parts.h -- what the files of the training job share; others use the job
-// (core/job.h); a sweep asks sft_held_check.
+// (core/train/job.h); a sweep asks sft_held_check.
 //
 //   sft.c       the job: from its arguments to the result, step by step
 //   sft_model.c what is trained and the room for it: adapter, methods, parameters, tape
@@ -9,14 +9,14 @@
 #ifndef CORE_TRAIN_SFT_PARTS_H
 #define CORE_TRAIN_SFT_PARTS_H
 
-#include "core/adapter.h"
-#include "core/hash.h"
-#include "core/job.h"
+#include "core/adapter/adapter.h"
+#include "core/base/hash.h"
+#include "core/graph/tape.h"
 #include "core/methods/method.h"
 #include "core/metrics/metric.h"
-#include "core/tape.h"
 #include "core/train/feed.h"
 #include "core/train/forecast.h"
+#include "core/train/job.h"
 #include "core/train/lanes.h"
 #include "core/train/optimizer.h"
 #include "core/train/out.h"

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/data/order.h"
 #include "core/train/loss.h"
-#include "core/train/order.h"
 #include "core/train/sft_parts.h"
 
 // Samples that are computed in one pass: as many as give the processor enough to do, no more, as

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/adapters.h"
+#include "core/adapter/adapters.h"
 #include "core/train/evaluate.h"
 #include "core/train/sft_parts.h"
 

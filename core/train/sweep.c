@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
-#include "core/job.h"
+#include "core/base/clock.h"
+#include "core/data/dataset.h"
 #include "core/metrics/metric.h"
-#include "core/train/dataset.h"
+#include "core/train/job.h"
 #include "core/train/out.h"
 #include "core/train/params.h"
 #include "core/train/sft_parts.h"

@@ -15,12 +15,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/conversation.h"
-#include "core/device.h"
-#include "core/file_in.h"
-#include "core/mem.h"
+#include "core/base/file_in.h"
+#include "core/base/mem.h"
+#include "core/data/dataset.h"
+#include "core/graph/device.h"
 #include "core/probes/hellinger.h"
-#include "core/train/dataset.h"
+#include "core/talk/conversation.h"
 #include "tests/bench/must.h"
 
 enum { TOKENS = 48, WAYS = 4 };

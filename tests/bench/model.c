@@ -10,8 +10,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "core/engine.h"
-#include "core/new_model.h"
+#include "core/engine/engine.h"
+#include "core/new/new_model.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/must.h"
 

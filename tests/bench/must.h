@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 static inline void must(int status, const struct err *err)
 {

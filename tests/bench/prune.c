@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "core/base/random.h"
 #include "core/methods/method.h"
 #include "core/methods/prune_score.h"
-#include "core/new_model.h"
-#include "core/random.h"
-#include "core/splice.h"
+#include "core/model/splice.h"
+#include "core/new/new_model.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/must.h"
 

@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/message.h"
+#include "core/base/clock.h"
+#include "core/text/message.h"
 #include "tui/layout.h"
 #include "tui/status.h"
 #include "tui/terminal.h"

@@ -1,13 +1,13 @@
-// tests/bench/tokenizer.c -- how fast core/tokenizer*.c loads a vocabulary of 151 643 tokens and
-// encodes and decodes text (English, code, CJK; one long word).
+// tests/bench/tokenizer.c -- how fast core/text/tokenizer*.c loads a vocabulary of 151 643 tokens
+// and encodes and decodes text (English, code, CJK; one long word).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "core/file_in.h"
-#include "core/json.h"
-#include "core/tokenizer.h"
+#include "core/base/file_in.h"
+#include "core/base/json.h"
+#include "core/text/tokenizer.h"
 
 #define FOLDER "tests/goldens/tokenizers/qwen2-151k/"
 
@@ -76,8 +76,8 @@ int main(void)
         add_file(&mixed, "Makefile");
     }
     while (code.length < 2000000) {
-        add_file(&code, "core/tokenizer_file.c");
-        add_file(&code, "core/json.c");
+        add_file(&code, "core/text/tokenizer_file.c");
+        add_file(&code, "core/base/json.c");
     }
     // Characters of a wide range, so that few words come twice.
     for (unsigned i = 0, x = 1; i < 700000; i++, x = x * 1664525 + 1013904223) {

@@ -16,9 +16,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "core/families/family.h"
-#include "core/new_model.h"
-#include "core/tape.h"
+#include "core/graph/tape.h"
+#include "core/model/families/family.h"
+#include "core/new/new_model.h"
 #include "core/train/loss.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/must.h"

@@ -1,5 +1,5 @@
 # tests/commands/pipes.sh -- a named pipe where a file of data is expected is a message, not a wait
-# (core/file_in.h); a script may be a pipe, and Ctrl-C ends waiting for it.
+# (core/base/file_in.h); a script may be a pipe, and Ctrl-C ends waiting for it.
 . tests/commands/common.bash
 mkfifo "$work/pipe" "$work/pipe.json" "$work/pipe.csv" "$work/pipe.md" "$work/pipe.png"
 mkdir "$work/folder"

@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/file_in.h"
-#include "core/json.h"
-#include "core/mem.h"
+#include "core/base/file_in.h"
+#include "core/base/json.h"
+#include "core/base/mem.h"
 
 static inline char *scratch_new(void)
 {

@@ -1,10 +1,10 @@
-// tests/cuda/aside.c -- kernels/aside.cu and core/aside.c: what was put aside comes back, and
+// tests/cuda/aside.c -- kernels/aside.cu and core/graph/aside.c: what was put aside comes back, and
 // blocks whose inputs wait on the host have the gradients, to the bit, of blocks whose inputs stay.
 #include <stdlib.h>
 
-#include "core/mem.h"
-#include "core/ops.h"
-#include "core/tape.h"
+#include "core/base/mem.h"
+#include "core/graph/tape.h"
+#include "core/ops/ops.h"
 #include "tests/cuda/pair.h"
 
 enum { MB = 1 << 20 };

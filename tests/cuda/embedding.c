@@ -2,10 +2,10 @@
 // of one on the device, to the bit, and so is what gradients add to them.
 #include <string.h>
 
-#include "core/dtype.h"
-#include "core/mem.h"
-#include "core/ops.h"
-#include "core/tape.h"
+#include "core/base/dtype.h"
+#include "core/base/mem.h"
+#include "core/graph/tape.h"
+#include "core/ops/ops.h"
 #include "tests/cuda/pair.h"
 
 enum { V = 37, D = 21, N = 53 };

@@ -2,10 +2,10 @@
 // is written meanwhile is not, and that all is as it was in the end.
 #include "core/train/frozen.h"
 
-#include "core/dtype.h"
-#include "core/model_write.h"
+#include "core/adapter/model_write.h"
+#include "core/base/dtype.h"
 #include "core/train/params.h"
-#include "tests/core/adapter.h"
+#include "tests/core/adapter/adapter.h"
 
 // What lies on the GPU is the file's, which is f16, or that rounded.
 static void check_numbers(const struct model *m, const struct weight *w)

@@ -1,5 +1,5 @@
 #!/bin/bash
 # Every stage of every golden model on the GPU.
 . tests/cuda/suites.bash
-run_suites families/goldens
+run_suites core/model/families/goldens
 exit $failed

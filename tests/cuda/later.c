@@ -1,12 +1,12 @@
 // tests/cuda/later.c -- downloads that nobody waits for (kernels/copy.cu), and what probes look at
-// (core/look.h): the numbers are those of the time they were asked for, and the pass goes on.
+// (core/graph/look.h): the numbers are those of the time they were asked for, and the pass goes on.
 #include <stdlib.h>
 
-#include "core/look.h"
-#include "core/mem.h"
-#include "core/model.h"
-#include "core/ops.h"
-#include "core/splice.h"
+#include "core/base/mem.h"
+#include "core/graph/look.h"
+#include "core/model/model.h"
+#include "core/model/splice.h"
+#include "core/ops/ops.h"
 #include "tests/cuda/pair.h"
 
 enum { MB = 1 << 20 };

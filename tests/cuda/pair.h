@@ -12,8 +12,8 @@
 
 #include <dlfcn.h>
 
-#include "core/device.h"
-#include "core/dtype.h"
+#include "core/base/dtype.h"
+#include "core/graph/device.h"
 #include "tests/kernels/close.h"
 
 enum { PAIRS = 64 };

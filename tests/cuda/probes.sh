@@ -2,6 +2,6 @@
 # The probes, dumps and calibrations on the GPU, against their goldens: what they look at comes while
 # the pass goes on.
 . tests/cuda/suites.bash
-run_suites probes/attention probes/calibrations probes/contribution probes/kl probes/layers probes/live probes/norms \
-    core/calibration
+run_suites core/probes/attention core/probes/calibrations core/probes/contribution core/probes/kl core/probes/layers core/probes/live core/probes/norms \
+    core/methods/calibration
 exit $failed

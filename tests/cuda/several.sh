@@ -9,8 +9,8 @@ fi
 (
     . tests/cuda/suites.bash
     export TEST_DEVICE=cuda:0,1
-    run_suites families/goldens cuda/steps cuda/later cuda/aside
-    run_suites_open families/training
+    run_suites core/model/families/goldens cuda/steps cuda/later cuda/aside
+    run_suites_open core/model/families/training
     exit $failed
 ) || exit 1
 

@@ -1,10 +1,11 @@
-// tests/cuda/steps.c -- tokens of an answer played from a recording (core/decoder_step.c): they are
-// those of passes computed op by op, and whatever the recording depends on makes a new one.
+// tests/cuda/steps.c -- tokens of an answer played from a recording (core/model/decoder_step.c):
+// they are those of passes computed op by op, and whatever the recording depends on makes a new
+// one.
 #include <math.h>
 
-#include "core/model.h"
-#include "core/random.h"
-#include "core/splice.h"
+#include "core/base/random.h"
+#include "core/model/model.h"
+#include "core/model/splice.h"
 #include "tests/cuda/pair.h"
 
 enum { VOCAB = 1024 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/adapter.h"
+#include "core/adapter/adapter.h"
 
 // A digest of what the model's weights point at.
 static uintptr_t digest(const struct model *m)

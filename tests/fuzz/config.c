@@ -3,7 +3,7 @@
 // accepts must be able to count a picture's tokens.
 #include <string.h>
 
-#include "core/families/family.h"
+#include "core/model/families/family.h"
 
 // The part up to the next NUL byte as JSON, NULL when it is none.
 static cJSON *next_part(const char **at, const char *end)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/csv.h"
+#include "core/base/csv.h"
 
 static void compare(const struct csv *a, const struct csv *b)
 {

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/train/dataset.h"
+#include "core/data/dataset.h"
 
 static void read_all(const struct dataset *d)
 {

@@ -1,8 +1,9 @@
 // tests/fuzz/image.c -- any bytes as a picture: refused with a message, or pixels that can be read,
-// flattened and resized. (Decoded in this process: what the child of core/image_child.c runs.)
+// flattened and resized. (Decoded in this process: what the child of core/picture/image_child.c
+// runs.)
 #include <stdlib.h>
 
-#include "core/resize.h"
+#include "core/picture/resize.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {

@@ -57,7 +57,7 @@ make_seeds() { # NAME FOLDER
     *image* | *picture*)
         find "$goldens/pictures" -size -64k \( -name '*.png' -o -name '*.jpg' -o -name '*.bmp' -o -name '*.ppm' \) \
             -exec cp {} "$2" \;
-        for f in tests/core/pictures/*; do cp "$f" "$2/small-${f##*/}"; done
+        for f in tests/core/picture/pictures/*; do cp "$f" "$2/small-${f##*/}"; done
         ;;
     *)
         find tests demo -name '*.vlmsh' -size -64k -exec cp {} "$2" \; 2>/dev/null

@@ -1,9 +1,9 @@
 // tests/fuzz/safetensors.c -- any bytes as a safetensors file: refused, or every promise of
-// core/safetensors.h holds.
+// core/files/safetensors.h holds.
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/safetensors.h"
+#include "core/files/safetensors.h"
 
 static void check(int promise)
 {

@@ -557,7 +557,7 @@ static void test_each(void **state)
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) each_shape(b, checks[i].check);
 }
 
-// Ops of the backward pass are checked by tests/core/gradients.c, which lists them.
+// Ops of the backward pass are checked by tests/core/graph/gradients.c, which lists them.
 static bool is_backward(const char *op)
 {
     return strstr(op, "_backward") || strstr(op, "_dx") || strstr(op, "_dw");

@@ -4,7 +4,7 @@
 
 #include <sys/stat.h>
 
-#include "core/file_in.h"
+#include "core/base/file_in.h"
 
 static char *export_text(struct store *s, const char *file)
 {

@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "core/hash.h"
-#include "core/json.h"
-#include "core/message.h"
+#include "core/base/hash.h"
+#include "core/base/json.h"
+#include "core/text/message.h"
 #include "sessions/internal.h"
 
 static char folder[256], database[272];

@@ -3,7 +3,7 @@
 #include "tests/sessions/fixture.h"
 
 #include "commands/command.h"
-#include "core/file_in.h"
+#include "core/base/file_in.h"
 #include "kernels/backend.h"
 
 #define PICTURE "tests/goldens/pictures/scene.png"

@@ -3,8 +3,8 @@
 //
 // The engine here is a small one that notes what it is told, so that every failure can be made to
 // happen; the whole way with a model is tested in tests/sessions/replay.c.
-#include "core/families/family.h"
-#include "core/file_in.h"
+#include "core/base/file_in.h"
+#include "core/model/families/family.h"
 #include "tests/sessions/fixture.h"
 
 static int64_t one(const struct model *m, int64_t width, int64_t height)

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "core/file_in.h"
+#include "core/base/file_in.h"
 
 static void write_file(const char *path, const void *bytes, size_t size)
 {

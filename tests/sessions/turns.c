@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "core/file_in.h"
+#include "core/base/file_in.h"
 
 static void test_begins(void **state)
 {

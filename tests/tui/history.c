@@ -13,7 +13,7 @@
 
 #include <readline/history.h>
 
-#include "core/mem.h"
+#include "core/base/mem.h"
 #include "tui/history.h"
 
 static void expect_entries(int count, const char *const *entries)

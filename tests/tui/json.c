@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/json.h"
+#include "core/base/json.h"
 #include "tui/json.h"
 
 // The line the sink writes for an event, without its end; NULL when it writes none.

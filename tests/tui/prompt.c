@@ -15,7 +15,7 @@
 #include <readline/history.h>
 #include <readline/readline.h>
 
-#include "core/mem.h"
+#include "core/base/mem.h"
 #include "tui/prompt.h"
 #include "tui/typed.h"
 

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/clock.h"
-#include "core/device.h"
+#include "core/base/clock.h"
+#include "core/graph/device.h"
 #include "kernels/cuda_library.h"
 
 // Weights of a product that is repeated: more than any cache holds.

@@ -10,9 +10,9 @@
 // device.
 #include <string.h>
 
-#include "core/model.h"
-#include "core/random.h"
-#include "core/splice.h"
+#include "core/base/random.h"
+#include "core/model/model.h"
+#include "core/model/splice.h"
 #include "tests/bench/gpu/gpu.h"
 #include "tests/bench/limits.h"
 

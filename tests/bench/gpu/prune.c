@@ -7,11 +7,11 @@
 // way to the host, which the layers wait for.
 #include <string.h>
 
-#include "core/flops.h"
+#include "core/base/random.h"
 #include "core/methods/method.h"
 #include "core/methods/prune_score.h"
-#include "core/random.h"
-#include "core/splice.h"
+#include "core/model/flops.h"
+#include "core/model/splice.h"
 #include "tests/bench/gpu/gpu.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/must.h"

@@ -1,0 +1,298 @@
+// core/adapter/adapter_config.c -- adapter_config.json: what PEFT says about the tensors beside it.
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "core/adapter/adapter_config.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <pcre2.h>
+
+#include "core/base/mem.h"
+
+enum {
+    RANK_LIMIT = 1 << 20,
+    PATTERN_LIMIT = 1 << 16, // bytes of an expression
+    MATCH_LIMIT = 100000,    // steps of a match: module names are short
+    HEAP_LIMIT = 1024,       // kB
+};
+static const double SCALE_LIMIT = 1e6;
+
+struct module_pattern {
+    pcre2_code *code;
+    pcre2_match_data *data;
+    pcre2_match_context *context;
+};
+
+static void pattern_free(struct module_pattern *p)
+{
+    if (!p) return;
+    pcre2_code_free(p->code);
+    pcre2_match_data_free(p->data);
+    pcre2_match_context_free(p->context);
+    free(p);
+}
+
+// An expression that must match a whole name, behind `before` (already an expression).
+static struct module_pattern *pattern_new(const char *before, const char *text, struct err *err)
+{
+    int code;
+    PCRE2_SIZE at;
+    if (strlen(text) > PATTERN_LIMIT) {
+        err_set(err, "a pattern of %zu characters is too long", strlen(text));
+        return NULL;
+    }
+    char *whole = xasprintf("^(?:%s(?:%s))$", before, text);
+    struct module_pattern *p = xcalloc(1, sizeof *p);
+    p->code = pcre2_compile((PCRE2_SPTR)whole, PCRE2_ZERO_TERMINATED, PCRE2_DOLLAR_ENDONLY, &code,
+                            &at, NULL);
+    free(whole);
+    if (!p->code) {
+        PCRE2_UCHAR why[128] = "";
+        pcre2_get_error_message(code, why, sizeof why);
+        err_set(err, "'%.200s' is not a regular expression: %s", text, (const char *)why);
+        pattern_free(p);
+        return NULL;
+    }
+    p->data = pcre2_match_data_create(1, NULL);
+    p->context = pcre2_match_context_create(NULL);
+    if (!p->data || !p->context) fatal("out of memory");
+    pcre2_set_match_limit(p->context, MATCH_LIMIT);
+    pcre2_set_heap_limit(p->context, HEAP_LIMIT);
+    return p;
+}
+
+static int pattern_matches(const struct module_pattern *p, const char *text, struct err *err)
+{
+    int n = pcre2_match(p->code, (PCRE2_SPTR)text, strlen(text), 0, 0, p->data, p->context);
+    if (n >= 0) return 1;
+    if (n == PCRE2_ERROR_NOMATCH) return 0;
+    return err_set(err, "the regular expression takes too long on '%.200s'", text);
+}
+
+// --- names of modules ----------------------------------------------------------------------------
+
+// Is it the name, or the end of it behind a dot?
+static bool names_end(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && !strcmp(name + n - m, end) && (n == m || name[n - m - 1] == '.');
+}
+
+static bool list_names(const cJSON *list, const char *module)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        if (cJSON_IsString(item) && names_end(module, item->valuestring)) return true;
+    }
+    return false;
+}
+
+// The first member of a pattern object that is meant for the module; its key is an expression for
+// the end of the name.
+static int pattern_find(const cJSON *object, const char *module, const cJSON **found,
+                        struct err *err)
+{
+    const cJSON *item;
+    *found = NULL;
+    cJSON_ArrayForEach(item, object)
+    {
+        int match = names_end(module, item->string);
+        // Most keys are plain names.
+        if (!match && strpbrk(item->string, "*+?[](){}|^$\\")) {
+            struct module_pattern *p = pattern_new("(?:.*\\.)?", item->string, err);
+            match = p ? pattern_matches(p, module, err) : -1;
+            pattern_free(p);
+        }
+        if (match < 0) return -1;
+        if (match) return *found = item, 0;
+    }
+    return 0;
+}
+
+// --- reading -------------------------------------------------------------------------------------
+
+// Kinds of LoRA that compute something else than W x + scale B A x; each is off when absent, null
+// or false.
+static const struct {
+    const char *key, *what;
+} foreign[] = {
+    { "use_dora", "DoRA" },
+    { "lora_bias", "a bias inside LoRA" },
+    { "use_qalora", "QALoRA" },
+    { "use_bdlora", "BDLoRA" },
+    { "alora_invocation_tokens", "aLoRA" },
+    { "arrow_config", "Arrow" },
+    { "kasa_config", "KaSA" },
+    { "monteclora_config", "MonteCLoRA" },
+    { "velora_config", "VeLoRA" },
+    { "layer_replication", "layer replication" },
+    { "target_parameters", "LoRA on parameters that are no linear layers" },
+    { "trainable_token_indices", "training of single tokens" },
+};
+
+static bool is_on(const cJSON *item)
+{
+    bool empty = (cJSON_IsArray(item) || cJSON_IsObject(item)) && !item->child;
+    return item && !cJSON_IsFalse(item) && !empty;
+}
+
+static int refuse_foreign(const cJSON *json, struct err *err)
+{
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        if (is_on(json_get(json, foreign[i].key)))
+            return err_set(err, "\"%s\": %s is not supported, plain LoRA is", foreign[i].key,
+                           foreign[i].what);
+    // These change the base weights when PEFT opens the adapter.
+    static const char *const inits[] = { "pissa", "olora", "corda", "loftq", "lora_ga" };
+    const cJSON *init = json_get(json, "init_lora_weights");
+    for (size_t i = 0; cJSON_IsString(init) && i < sizeof inits / sizeof *inits; i++)
+        if (!strncmp(init->valuestring, inits[i], strlen(inits[i])))
+            return err_set(err,
+                           "\"init_lora_weights\" \"%.40s\" goes with changed base weights: "
+                           "save it with PEFT's path_initial_model_for_weight_conversion",
+                           init->valuestring);
+    return 0;
+}
+
+// Ranks and alphas of single modules: objects, their keys are patterns.
+static int check_patterns(const cJSON *json, struct err *err)
+{
+    static const char *const keys[] = { "rank_pattern", "alpha_pattern" };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (json_get(json, keys[i]) && !cJSON_IsObject(json_get(json, keys[i])))
+            return err_set(err, "\"%s\" must be an object of patterns and numbers", keys[i]);
+    return 0;
+}
+
+static int read_numbers(struct adapter_config *c, struct err *err)
+{
+    double dropped;
+    if (json_int(c->json, "r", 1, RANK_LIMIT, 8, &c->rank, err) < 0 ||
+        json_real(c->json, "lora_alpha", 8, &c->alpha, err) < 0 ||
+        json_real(c->json, "lora_dropout", 0, &dropped, err) < 0 ||
+        json_bool(c->json, "use_rslora", false, &c->rank_stabilised, err) < 0)
+        return -1;
+    return 0;
+}
+
+static int read_targets(struct adapter_config *c, struct err *err)
+{
+    const cJSON *target = json_get(c->json, "target_modules"), *item;
+    if (target && !cJSON_IsString(target) && !cJSON_IsArray(target))
+        return err_set(err, "\"target_modules\" must be a text or a list of texts");
+    cJSON_ArrayForEach(item, target)
+    {
+        if (!cJSON_IsString(item))
+            return err_set(err, "\"target_modules\" must be a text or a list of texts");
+    }
+    // PEFT's own words for every linear layer, and for none.
+    if (!target || !cJSON_IsString(target) || !strcmp(target->valuestring, "all-linear") ||
+        !strcmp(target->valuestring, "dummy-target-modules"))
+        return 0;
+    c->target = pattern_new("", target->valuestring, err);
+    return c->target ? 0 : err_in(err, "\"target_modules\"");
+}
+
+int adapter_config_read(struct adapter_config *c, const cJSON *json, struct err *err)
+{
+    const char *type;
+    *c = (struct adapter_config){ .json = json };
+    if (!cJSON_IsObject(json)) return err_set(err, "it is not a JSON object");
+    if (json_text(json, "peft_type", "", &type, err) < 0 ||
+        json_text(json, "base_model_name_or_path", "", &c->base, err) < 0 ||
+        json_bool(json, "ensure_weight_tying", false, &c->tied, err) < 0)
+        return -1;
+    c->lora = !strcmp(type, "LORA");
+    if (!c->lora && strcmp(type, "LN_TUNING") != 0)
+        return err_set(err, "\"peft_type\" \"%.40s\" is not supported (known: LORA, LN_TUNING)",
+                       type);
+    if (c->lora && (refuse_foreign(json, err) < 0 || check_patterns(json, err) < 0 ||
+                    read_numbers(c, err) < 0))
+        return -1;
+    return read_targets(c, err);
+}
+
+void adapter_config_release(struct adapter_config *c)
+{
+    pattern_free(c->target);
+    *c = (struct adapter_config){ 0 };
+}
+
+// --- questions -----------------------------------------------------------------------------------
+
+int adapter_config_scale(const struct adapter_config *c, const char *module, int64_t rank,
+                         float *scale, struct err *err)
+{
+    const cJSON *r, *a;
+    if (pattern_find(json_get(c->json, "rank_pattern"), module, &r, err) < 0)
+        return err_in(err, "adapter_config.json: \"rank_pattern\"");
+    if (pattern_find(json_get(c->json, "alpha_pattern"), module, &a, err) < 0)
+        return err_in(err, "adapter_config.json: \"alpha_pattern\"");
+    double wanted = r ? r->valuedouble : (double)c->rank, alpha = a ? a->valuedouble : c->alpha;
+    if ((r && !cJSON_IsNumber(r)) || (a && !cJSON_IsNumber(a)))
+        return err_set(err, "adapter_config.json: \"rank_pattern\" and \"alpha_pattern\" must hold "
+                            "numbers");
+    if (wanted != (double)rank)
+        return err_set(err, "LoRA of rank %lld, but adapter_config.json says %.6g", (long long)rank,
+                       wanted);
+    double s = alpha / (c->rank_stabilised ? sqrt((double)rank) : (double)rank);
+    if (!(fabs(s) <= SCALE_LIMIT))
+        return err_set(
+            err, "adapter_config.json: LoRA's alpha %.6g at rank %lld is out of all proportion",
+            alpha, (long long)rank);
+    *scale = (float)s;
+    return 0;
+}
+
+// The layer in "model.layers.3.mlp.up_proj": the last number within the name; -1: there is none.
+static int64_t layer_of(const char *module)
+{
+    int64_t layer = -1;
+    for (const char *p = strchr(module, '.'); p; p = strchr(p + 1, '.')) {
+        char *end;
+        if (p[1] < '0' || p[1] > '9') continue;
+        const long long number = strtoll(p + 1, &end, 10);
+        if (*end == '.') layer = number;
+    }
+    return layer;
+}
+
+// "layers_to_transform": a number or a list of them, beside a list of targets.
+static bool layer_chosen(const cJSON *layers, const char *module)
+{
+    const int64_t layer = layer_of(module);
+    if (!layers || cJSON_IsNull(layers) || layer < 0) return true;
+    if (cJSON_IsNumber(layers)) return layers->valuedouble == (double)layer;
+    bool chosen = !layers->child;
+    const cJSON *one;
+    cJSON_ArrayForEach(one, layers) chosen |=
+        cJSON_IsNumber(one) && one->valuedouble == (double)layer;
+    return chosen;
+}
+
+// "exclude_modules": a regular expression or a list of names.
+static int is_excluded(const cJSON *exclude, const char *module, struct err *err)
+{
+    if (!cJSON_IsString(exclude)) return list_names(exclude, module);
+    struct module_pattern *p = pattern_new("", exclude->valuestring, err);
+    const int found = p ? pattern_matches(p, module, err) : -1;
+    pattern_free(p);
+    return found < 0 ? err_in(err, "adapter_config.json: \"exclude_modules\"") : found;
+}
+
+int adapter_config_targets(const struct adapter_config *c, const char *module, struct err *err)
+{
+    const cJSON *target = json_get(c->json, "target_modules");
+    const int excluded = is_excluded(json_get(c->json, "exclude_modules"), module, err);
+    if (excluded) return excluded < 0 ? -1 : 0;
+    if (c->target) return pattern_matches(c->target, module, err);
+    if (!layer_chosen(json_get(c->json, "layers_to_transform"), module)) return 0;
+    return !cJSON_IsArray(target) || list_names(target, module);
+}
+
+bool adapter_config_saves(const struct adapter_config *c, const char *module)
+{
+    return list_names(json_get(c->json, "modules_to_save"), module);
+}

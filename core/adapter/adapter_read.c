@@ -1,0 +1,644 @@
+// core/adapter/adapter_read.c -- an adapter folder into entries that fit the model.
+//
+//   base_model.model.MODULE.lora_A.weight | lora_B.weight      [r,in] [out,r]
+//   base_model.model.MODULE.ln_tuning_layers.weight | bias     a norm's whole gain or bias
+//   base_model.model.MODULE.weight | bias                      modules_to_save, resized embeddings
+//   base_model.model.MODULE.modules_to_save.default.linear_1.bias    with bias "all", once more
+//   norm_align.*, ira.K.*                                      extra.safetensors
+//
+// MODULE may be spelled as any version of transformers does (core/model/weights.h); PEFT sometimes
+// leaves the adapter's name ("default") in the key. A tensor that fits nothing is an error: what
+// PEFT would apply, or leave out, must not differ here silently.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/adapter/adapter.h"
+#include "core/adapter/adapter_config.h"
+#include "core/base/dtype.h"
+#include "core/base/mem.h"
+#include "core/model/families/family.h"
+
+enum { CONFIG_LIMIT = 16 << 20, NAME_LIMIT = 1024 };
+
+struct reading {
+    struct adapter *adapter;
+    const struct model *model;
+    const struct adapter_config *config;
+    const struct safetensors *file;
+    struct err *err;
+};
+
+static char *shape_text(int rank, const int64_t *shape)
+{
+    struct buf b = { 0 };
+    buf_putc(&b, '[');
+    for (int i = 0; i < rank; i++) buf_printf(&b, "%s%lld", i ? ", " : "", (long long)shape[i]);
+    buf_putc(&b, ']');
+    return buf_take(&b);
+}
+
+static int refuse_shape(const struct safetensor *t, int rank, const int64_t *shape, const char *of,
+                        struct err *err)
+{
+    char *have = shape_text(t->rank, t->shape), *want = shape_text(rank, shape);
+    err_set(err,
+            "it has shape %s, and '%.200s' of this model needs %s: an adapter of another model",
+            have, of, want);
+    free(have);
+    free(want);
+    return -1;
+}
+
+static bool same_shape(const struct safetensor *t, int rank, const int64_t *shape)
+{
+    bool same = t->rank == rank;
+    for (int i = 0; same && i < rank; i++) same = t->shape[i] == shape[i];
+    return same;
+}
+
+static int check_numbers(const struct safetensor *t, struct err *err)
+{
+    float piece[1024];
+    if (t->dtype != DTYPE_F32 && t->dtype != DTYPE_F16 && t->dtype != DTYPE_BF16)
+        return err_set(err, "it has type %s; F32, F16 or BF16 is needed", t->type);
+    uint64_t size = dtype_size((enum dtype)t->dtype), n = t->bytes / size;
+    for (uint64_t i = 0; i < n; i += 1024) {
+        size_t count = n - i < 1024 ? (size_t)(n - i) : 1024;
+        floats_from(piece, (const char *)t->data + i * size, (enum dtype)t->dtype, count);
+        if (!floats_finite(piece, count))
+            return err_set(err, "it holds numbers that are not finite: the training went wrong, or "
+                                "the file is damaged");
+    }
+    return 0;
+}
+
+static int no_memory(const struct safetensor *t, struct err *err)
+{
+    return err_set(err, "out of memory for %.1f MB", (double)t->bytes / 1e6);
+}
+
+// The tensor as f32 in the arena.
+static int take_floats(struct arena *arena, const struct safetensor *t, struct tensor *to,
+                       struct err *err)
+{
+    size_t n = t->bytes / dtype_size((enum dtype)t->dtype), bytes = n * sizeof(float);
+    float *host = malloc(bytes ? bytes : 1);
+    void *data = host ? arena_alloc(arena, bytes) : NULL;
+    if (data) {
+        floats_from(host, t->data, (enum dtype)t->dtype, n);
+        arena->backend->upload(data, host, bytes);
+    }
+    free(host);
+    if (!data) return no_memory(t, err);
+    *to = (struct tensor){ .data = data, .dtype = DTYPE_F32, .rank = t->rank };
+    memcpy(to->shape, t->shape, sizeof to->shape);
+    return 0;
+}
+
+// The tensor in place, where the arena's device reads it there and it is aligned.
+static int take_mapped(struct arena *arena, const struct safetensor *t, struct tensor *to,
+                       struct err *err)
+{
+    *to = (struct tensor){ .data = (void *)(uintptr_t)t->data,
+                           .dtype = (enum dtype)t->dtype,
+                           .rank = t->rank };
+    memcpy(to->shape, t->shape, sizeof to->shape);
+    if (!arena->backend->apart && (uintptr_t)t->data % dtype_size(to->dtype) == 0) return 0;
+    if (!(to->data = arena_alloc(arena, t->bytes))) return no_memory(t, err);
+    arena->backend->upload(to->data, t->data, t->bytes);
+    return 0;
+}
+
+typedef int take_fn(struct arena *arena, const struct safetensor *t, struct tensor *to,
+                    struct err *err);
+
+// Where the weight lies that it changes (NULL: a tied head, on the device's first part).
+static int take_beside(const struct reading *r, const struct weight *w, take_fn *take,
+                       const struct safetensor *t, struct tensor *to)
+{
+    struct arena *const arena = &r->adapter->arena;
+    const bool on_host = w && w->tensor->on_host;
+    backend_enter(arena->backend, w ? w->device_part : 0);
+    const int status = take(on_host ? arena_host(arena) : arena, t, to, r->err);
+    backend_enter(arena->backend, 0);
+    to->on_host = on_host;
+    return status;
+}
+
+static struct adapter_entry *add_entry(struct adapter *a, enum adapter_kind kind, const char *name)
+{
+    if (a->count == a->capacity) {
+        a->capacity = a->capacity ? 2 * a->capacity : 64;
+        a->list = xreallocarray(a->list, a->capacity, sizeof *a->list);
+    }
+    struct adapter_entry *e = &a->list[a->count++];
+    *e = (struct adapter_entry){ .kind = kind, .name = xstrdup(name) };
+    return e;
+}
+
+static struct adapter_entry *find_entry(const struct adapter *a, enum adapter_kind kind,
+                                        const struct weight *w)
+{
+    for (size_t i = a->count; i-- > 0;) // the newest most often
+        if (a->list[i].kind == kind && a->list[i].weight == w) return &a->list[i];
+    return NULL;
+}
+
+// --- keys ----------------------------------------------------------------------------------------
+
+// A key taken apart: "model.layers.0.mlp.up_proj", "lora_A", "weight".
+struct key {
+    char module[NAME_LIMIT];
+    const char *mark; // which of marks[]; "" for a plain weight
+    char last[64];
+};
+
+static const char *const marks[] = { "lora_A",
+                                     "lora_B",
+                                     "lora_embedding_A",
+                                     "lora_embedding_B",
+                                     "lora_magnitude_vector",
+                                     "ln_tuning_layers",
+                                     "modules_to_save",
+                                     "original_module",
+                                     "base_layer" };
+
+// Finds a level of the name; *after: what follows it.
+static char *find_level(char *name, const char *level, char **after)
+{
+    size_t n = strlen(level);
+    for (char *at = name; (at = strstr(at, level)); at++) {
+        bool begins = at == name || at[-1] == '.';
+        if (!begins || (at[n] && at[n] != '.')) continue;
+        *after = at[n] ? at + n + 1 : at + n;
+        return at;
+    }
+    return NULL;
+}
+
+// Is it a module that was saved whole, with modules of its own?
+static bool marks_whole(const char *mark)
+{
+    return !strcmp(mark, "modules_to_save") || !strcmp(mark, "original_module");
+}
+
+// What follows a mark: "weight", or "default.weight" with the adapter's name in it; behind that
+// name a module that was saved whole may have levels, which become the module's (`end`: where it
+// ends).
+static int read_last(struct key *k, char *end, const char *after, struct err *err)
+{
+    const char *name = strchr(after, '.'), *dot = strrchr(after, '.');
+    const char *last = dot ? dot + 1 : after;
+    if ((name != dot && !marks_whole(k->mark)) || strlen(last) >= sizeof k->last)
+        return err_set(err, "its name is not one that PEFT gives");
+    snprintf(k->last, sizeof k->last, "%s", last);
+    const size_t levels = dot ? (size_t)(dot - name) : 0; // ".linear_1"
+    if (levels) memmove(end, name, levels);
+    end[levels] = 0;
+    return 0;
+}
+
+static int key_read(struct key *k, const char *name, struct err *err)
+{
+    static const char prefix[] = "base_model.model.";
+    char *after, *at;
+    if (!strncmp(name, prefix, sizeof prefix - 1)) name += sizeof prefix - 1;
+    if (strlen(name) >= NAME_LIMIT) return err_set(err, "its name is too long");
+    snprintf(k->module, sizeof k->module, "%s", name);
+    k->mark = "";
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        if (!(at = find_level(k->module, marks[i], &after)) || at == k->module) continue;
+        k->mark = marks[i];
+        return read_last(k, at - 1, after, err);
+    }
+    char *dot = strrchr(k->module, '.');
+    if (!dot || strlen(dot + 1) >= sizeof k->last)
+        return err_set(err, "its name is not one that PEFT gives");
+    snprintf(k->last, sizeof k->last, "%s", dot + 1);
+    *dot = 0;
+    return 0;
+}
+
+static const struct weight *key_weight(const struct reading *r, const struct key *k,
+                                       const char *last)
+{
+    char name[NAME_LIMIT + 64];
+    snprintf(name, sizeof name, "%s.%s", k->module, last);
+    return weights_find(&r->model->weights, name);
+}
+
+// "lm_head" where the model's file ties it to the embedding.
+static bool is_tied_head(const struct reading *r, const struct key *k)
+{
+    char *plain = weight_plain_name(k->module);
+    bool is =
+        r->model->decoder.config.tied && !strcmp(plain, "lm_head") && !strcmp(k->last, "weight");
+    free(plain);
+    return is;
+}
+
+// Does the model's file hold it, for a part that is not computed (SigLIP's pooling head, norms
+// after the layer whose features are used)? Then it has no effect in transformers either.
+static bool is_unused(const struct reading *r, const struct key *k)
+{
+    const struct checkpoint *c = r->model->checkpoint;
+    bool lora = !strcmp(k->mark, "lora_A") || !strcmp(k->mark, "lora_B");
+    char *full = xasprintf("%s.%s", k->module, lora ? "weight" : k->last);
+    char *wanted = weight_plain_name(full);
+    bool found = false;
+    for (int64_t i = 0; i < c->tensor_count && !found; i++) {
+        char *plain = weight_plain_name(c->tensors[i]->name);
+        found = !strcmp(plain, wanted) && !weights_find(&r->model->weights, c->tensors[i]->name);
+        free(plain);
+    }
+    free(wanted);
+    free(full);
+    return found;
+}
+
+// --- LoRA ----------------------------------------------------------------------------------------
+
+// target_modules may spell the module as the key, as today's transformers or as the model's file.
+static int check_target(const struct reading *r, const struct key *k, const struct weight *w)
+{
+    char *today = family_module_name(r->model->family, w);
+    size_t n = strlen(w->name);
+    char *file = xstrndup(w->name, n > 7 ? n - 7 : n); // without ".weight"
+    const char *names[3] = { k->module, today, file };
+    int found = 0;
+    for (int i = 0; i < 3 && found == 0; i++)
+        found = adapter_config_targets(r->config, names[i], r->err);
+    free(today);
+    free(file);
+    if (found == 0)
+        return err_set(r->err, "adapter_config.json (target_modules, exclude_modules, "
+                               "layers_to_transform) does not name its module: PEFT would leave "
+                               "it out");
+    return found < 0 ? -1 : 0;
+}
+
+// Which rows and columns A [r,in] or B [out,r] must have beside W [out,in]; r is free.
+static int check_lora_shape(const struct safetensor *t, const struct weight *w, bool a,
+                            struct err *err)
+{
+    const int64_t *W = w->tensor->shape;
+    if (t->rank == 2 && t->shape[a ? 1 : 0] == W[a ? 1 : 0] && t->shape[a ? 0 : 1] > 0) return 0;
+    int64_t r = t->rank == 2 && t->shape[a ? 0 : 1] > 0 ? t->shape[a ? 0 : 1] : 1;
+    int64_t want[2] = { a ? r : W[0], a ? W[1] : r };
+    return refuse_shape(t, 2, want, w->name, err);
+}
+
+static int read_lora(struct reading *r, const struct safetensor *t, const struct key *k)
+{
+    bool is_a = !strcmp(k->mark, "lora_A");
+    if (!r->config->lora)
+        return err_set(r->err, "it is LoRA, but adapter_config.json says LN_TUNING");
+    if (!strcmp(k->last, "bias")) return err_set(r->err, "a bias inside LoRA is not supported");
+    const struct weight *w = key_weight(r, k, "weight");
+    if (!w && is_unused(r, k)) return r->adapter->unused++, 0;
+    if (!w && !is_tied_head(r, k))
+        return err_set(r->err, "this model has no layer '%.200s': an adapter of another model",
+                       k->module);
+    if (!w || !w->linear)
+        return err_set(r->err,
+                       "LoRA on '%.200s' (the %s) is not supported, only beside the linear "
+                       "layers of the blocks and of the projector",
+                       k->module, part_name(w ? w->part : PART_HEAD));
+    if (check_target(r, k, w) < 0 || check_lora_shape(t, w, is_a, r->err) < 0) return -1;
+    struct adapter_entry *e = find_entry(r->adapter, ADAPTER_LORA, w);
+    if (!e) e = add_entry(r->adapter, ADAPTER_LORA, w->name);
+    e->weight = w;
+    struct tensor *to = is_a ? &e->lora.a : &e->lora.b;
+    if (to->data) return err_set(r->err, "it stands there twice, under two spellings");
+    if (is_a && adapter_config_scale(r->config, k->module, t->shape[0], &e->scale, r->err) < 0)
+        return -1;
+    return take_beside(r, w, take_floats, t, to);
+}
+
+// Both halves are there and of one rank.
+static int check_lora(const struct adapter *a, struct err *err)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        const struct adapter_entry *e = &a->list[i];
+        if (e->kind != ADAPTER_LORA) continue;
+        if (!e->lora.a.data || !e->lora.b.data)
+            return err_set(err, "LoRA of '%s': lora_%c is missing", e->name,
+                           e->lora.a.data ? 'B' : 'A');
+        if (e->lora.a.shape[0] != e->lora.b.shape[1])
+            return err_set(err, "LoRA of '%s': lora_A has rank %lld, lora_B %lld", e->name,
+                           (long long)e->lora.a.shape[0], (long long)e->lora.b.shape[1]);
+    }
+    return 0;
+}
+
+// --- whole weights -------------------------------------------------------------------------------
+
+static int take_weight(struct reading *r, const struct safetensor *t, const struct weight *w,
+                       const char *name, int rank, const int64_t *shape)
+{
+    if (!same_shape(t, rank, shape)) return refuse_shape(t, rank, shape, name, r->err);
+    if (find_entry(r->adapter, ADAPTER_WEIGHT, w))
+        return err_set(r->err, "it stands there twice, under two spellings");
+    struct adapter_entry *e = add_entry(r->adapter, ADAPTER_WEIGHT, name);
+    e->weight = w;
+    // Vectors are f32 in the model, matrices as stored.
+    return take_beside(r, w, rank == 1 ? take_floats : take_mapped, t, &e->tensor);
+}
+
+static int read_weight(struct reading *r, const struct safetensor *t, const struct key *k)
+{
+    const struct weight *w = key_weight(r, k, k->last);
+    const struct tensor *head = &r->model->decoder.head;
+    if (w) return take_weight(r, t, w, w->name, w->rank, w->shape);
+    if (is_tied_head(r, k)) return take_weight(r, t, NULL, "lm_head.weight", 2, head->shape);
+    if (is_unused(r, k)) return r->adapter->unused++, 0;
+    return err_set(r->err, "this model has no '%.200s.%s': an adapter of another model", k->module,
+                   k->last);
+}
+
+static int read_norm(struct reading *r, const struct safetensor *t, const struct key *k)
+{
+    const struct weight *w = key_weight(r, k, k->last);
+    if (r->config->lora)
+        return err_set(r->err, "it is of LN tuning, but adapter_config.json says LORA");
+    if (w && check_target(r, k, key_weight(r, k, "weight") ? key_weight(r, k, "weight") : w) < 0)
+        return -1;
+    return read_weight(r, t, k);
+}
+
+// The copy that PEFT also keeps under the module's own name, and what it keeps of the base model.
+static bool is_copy(const struct reading *r, const struct key *k)
+{
+    if (!strcmp(k->mark, "original_module")) return true;
+    if (strcmp(k->mark, "modules_to_save") != 0) return false;
+    char *plain = xasprintf("base_model.model.%s.%s", k->module, k->last);
+    bool copy = safetensors_find(r->file, plain) != NULL;
+    free(plain);
+    return copy;
+}
+
+static bool same_numbers(const struct backend *backend, const struct tensor *a,
+                         const struct tensor *b)
+{
+    const size_t size = tensor_bytes(a);
+    if (a->dtype != b->dtype || size != tensor_bytes(b)) return false;
+    if (!backend->apart) return !memcmp(a->data, b->data, size);
+    char *left = xmalloc(size), *right = xmalloc(size);
+    backend->download(left, a->data, size);
+    backend->download(right, b->data, size);
+    const bool same = !memcmp(left, right, size);
+    free(left);
+    free(right);
+    return same;
+}
+
+// A tied head beside a new embedding. PEFT leaves the head what it was when only the embedding was
+// saved as a module, unless it is told to tie the copies; an embedding that stands in the file for
+// its new size is the base model's, and tied. A head equal to the embedding is tied too.
+static void settle_head(struct reading *r)
+{
+    const struct model *m = r->model;
+    struct adapter *a = r->adapter;
+    const struct weight *w = weights_find(&m->weights, "embed_tokens.weight");
+    if (!m->decoder.config.tied || !w) return;
+    const struct adapter_entry *embed = find_entry(a, ADAPTER_WEIGHT, w);
+    struct adapter_entry *head = find_entry(a, ADAPTER_WEIGHT, NULL);
+    if (embed && head && same_numbers(a->arena.backend, &embed->tensor, &head->tensor)) {
+        free(head->name);
+        *head = a->list[--a->count];
+    } else if (embed && !head && !r->config->tied) {
+        char *module = family_module_name(m->family, w);
+        if (adapter_config_saves(r->config, module))
+            add_entry(a, ADAPTER_WEIGHT, "lm_head.weight")->tensor = (struct tensor){ .rank = 1 };
+        free(module);
+    }
+}
+
+static int read_tensor(struct reading *r, const struct safetensor *t)
+{
+    struct key k;
+    if (key_read(&k, t->name, r->err) < 0) return -1;
+    if (is_copy(r, &k)) return 0;
+    if (check_numbers(t, r->err) < 0) return -1;
+    if (!strncmp(k.mark, "lora_embedding", 14))
+        return err_set(r->err, "LoRA on the embedding is not supported");
+    if (!strcmp(k.mark, "lora_magnitude_vector"))
+        return err_set(r->err, "DoRA is not supported, plain LoRA is");
+    if (!strcmp(k.mark, "lora_A") || !strcmp(k.mark, "lora_B")) return read_lora(r, t, &k);
+    if (!strcmp(k.mark, "ln_tuning_layers")) return read_norm(r, t, &k);
+    return read_weight(r, t, &k);
+}
+
+static int read_file(struct reading *r)
+{
+    for (int64_t i = 0; i < r->file->count; i++) {
+        const struct safetensor *t = &r->file->tensors[i];
+        if (read_tensor(r, t) < 0) return err_in(r->err, "tensor '%.200s'", t->name);
+    }
+    settle_head(r);
+    return check_lora(r->adapter, r->err);
+}
+
+// --- extra.safetensors ---------------------------------------------------------------------------
+
+// Shape of a method's tensor in this model (design page); rank 0: there is no such.
+static int extra_shape(const struct model *m, const char *name, int64_t shape[2])
+{
+    const struct decoder_config *c = &m->decoder.config;
+    const struct {
+        const char *name;
+        int rank;
+        int64_t shape[2];
+    } known[] = {
+        { "norm_align.weight", 1, { c->hidden } },
+        { "norm_align.bias", 1, { c->hidden } },
+        { "head.weight", 2, { c->dim + 1, c->dim } },
+        { "head.bias", 1, { c->dim + 1 } },
+        { "prior.weight", 2, { c->kv_heads, c->dim } },
+        { "prior_mean.weight", 2, { c->kv_heads, c->dim } },
+    };
+    if (!strncmp(name, "ira.", 4)) {
+        char *end;
+        long layer = strtol(name + 4, &end, 10);
+        char *plain = xasprintf("ira.%ld.", layer);
+        bool sound = !strncmp(name, plain, strlen(plain)) && layer >= 0 && layer < c->layers;
+        free(plain);
+        if (!sound) return 0;
+        name = end + 1;
+    } else if (strncmp(name, "norm_align.", 11) != 0 || !model_sees(m)) {
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(name, known[i].name) != 0) continue;
+        memcpy(shape, known[i].shape, sizeof known[i].shape);
+        return known[i].rank;
+    }
+    return 0;
+}
+
+static int read_extra(struct adapter *a, const struct safetensor *t, struct err *err)
+{
+    int64_t shape[2];
+    int rank = extra_shape(a->model, t->name, shape);
+    if (!rank)
+        return err_set(err,
+                       "no method has it for this model (known: norm_align.weight, "
+                       "norm_align.bias, ira.K.head.weight, ira.K.head.bias, "
+                       "ira.K.prior.weight, ira.K.prior_mean.weight; K below %d)",
+                       a->model->decoder.config.layers);
+    if (!same_shape(t, rank, shape)) return refuse_shape(t, rank, shape, t->name, err);
+    if (check_numbers(t, err) < 0) return -1;
+    return take_floats(&a->arena, t, &add_entry(a, ADAPTER_EXTRA, t->name)->tensor, err);
+}
+
+static int read_extras(struct adapter *a, struct err *err)
+{
+    for (int64_t i = 0; i < a->extra->count; i++) {
+        const struct safetensor *t = &a->extra->tensors[i];
+        if (read_extra(a, t, err) < 0) return err_in(err, "tensor '%.200s'", t->name);
+    }
+    return 0;
+}
+
+// --- the folder ----------------------------------------------------------------------------------
+
+static char *last_part(const char *folder)
+{
+    size_t end = strlen(folder);
+    while (end > 1 && folder[end - 1] == '/') end--;
+    size_t start = end;
+    while (start && folder[start - 1] != '/') start--;
+    return xstrndup(folder + start, end - start);
+}
+
+static int read_parts(struct adapter *a, const cJSON *config, struct err *err)
+{
+    struct adapter_config c = { 0 };
+    if (a->extra && read_extras(a, err) < 0) return err_in(err, "extra.safetensors");
+    if (!a->file) return 0;
+    if (adapter_config_read(&c, config, err) < 0) {
+        adapter_config_release(&c);
+        return err_in(err, "adapter_config.json");
+    }
+    free(a->base);
+    a->base = xstrdup(c.base);
+    struct reading r = {
+        .adapter = a, .model = a->model, .config = &c, .file = a->file, .err = err
+    };
+    int status = read_file(&r);
+    adapter_config_release(&c);
+    return status;
+}
+
+struct adapter *adapter_parse(const char *folder, struct model *m, const cJSON *config,
+                              struct safetensors *file, struct safetensors *extra, struct err *err)
+{
+    struct adapter *a = xcalloc(1, sizeof *a);
+    a->folder = xstrdup(folder);
+    a->name = last_part(folder);
+    a->base = xstrdup("");
+    a->model = m;
+    a->file = file;
+    a->extra = extra;
+    a->arena.backend = m->arena.backend;
+    if (read_parts(a, config, err) < 0) goto out;
+    if (!a->count) {
+        err_set(err, "it holds no tensor%s", a->unused ? " for what the model computes" : "");
+        goto out;
+    }
+    adapter_scale(a, 1);
+    return a;
+out:
+    err_in(err, "adapter '%s'", folder);
+    adapter_free(a);
+    return NULL;
+}
+
+static char *path_in(const char *folder, const char *name)
+{
+    return xasprintf("%s/%s", folder, name);
+}
+
+static bool has_file(const char *folder, const char *name)
+{
+    char *path = path_in(folder, name);
+    bool there = access(path, F_OK) == 0;
+    free(path);
+    return there;
+}
+
+bool adapter_is(const char *folder)
+{
+    return has_file(folder, "adapter_config.json") || has_file(folder, "extra.safetensors");
+}
+
+static int refuse_folder(const char *folder, struct err *err)
+{
+    if (access(folder, F_OK) < 0) return err_set(err, "there is no folder '%s'", folder);
+    const bool model = has_file(folder, "config.json");
+    if (!model && has_file(folder, "state.safetensors"))
+        return err_set(err,
+                       "'%s' only holds what its run goes on from: checkpoints can be used when "
+                       "train.keep is 1 or more while they are written",
+                       folder);
+    if (!model && has_file(folder, "training.json"))
+        return err_set(
+            err,
+            "'%s' holds a training that has no result yet, or a sweep (/job %s): what can "
+            "be loaded are folders in it, checkpoint-N of what train.keep keeps, or the "
+            "values of the sweep",
+            folder, folder);
+    return err_set(err,
+                   "'%s' is not an adapter (it has no adapter_config.json and no "
+                   "extra.safetensors)%s",
+                   folder, model ? " but a model: /load it" : "");
+}
+
+// *file stays NULL where the folder has no such file.
+static int open_part(const char *folder, const char *name, struct safetensors **file,
+                     struct err *err)
+{
+    if (!has_file(folder, name)) return 0;
+    char *path = path_in(folder, name);
+    *file = safetensors_open(path, err);
+    free(path);
+    return *file ? 0 : -1;
+}
+
+static int open_peft(const char *folder, cJSON **config, struct safetensors **file, struct err *err)
+{
+    if (open_part(folder, "adapter_model.safetensors", file, err) < 0) return -1;
+    if (!has_file(folder, "adapter_config.json"))
+        return *file ? err_set(err, "'%s' has no adapter_config.json", folder) : 0;
+    char *path = path_in(folder, "adapter_config.json");
+    *config = json_read(path, CONFIG_LIMIT, err);
+    free(path);
+    if (!*config) return -1;
+    if (*file) return 0;
+    return err_set(err, "'%s' has no adapter_model.safetensors%s", folder,
+                   has_file(folder, "adapter_model.bin")
+                       ? ", only a PyTorch file (*.bin): save it with safe_serialization"
+                       : "");
+}
+
+struct adapter *adapter_read(const char *folder, struct model *m, struct err *err)
+{
+    struct safetensors *file = NULL, *extra = NULL;
+    struct adapter *a = NULL;
+    cJSON *config = NULL;
+    if (!adapter_is(folder)) {
+        refuse_folder(folder, err);
+        return NULL;
+    }
+    if (open_peft(folder, &config, &file, err) == 0 &&
+        open_part(folder, "extra.safetensors", &extra, err) == 0) {
+        a = adapter_parse(folder, m, config, file, extra, err);
+    } else {
+        safetensors_close(file);
+        safetensors_close(extra);
+    }
+    cJSON_Delete(config);
+    return a;
+}

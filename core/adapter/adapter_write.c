@@ -1,0 +1,401 @@
+// core/adapter/adapter_write.c -- what was trained into a folder that PEFT loads.
+//
+//   with LoRA      LORA: lora_A, lora_B; every other trained module in modules_to_save
+//   without        LN_TUNING: norms as its targets, every other trained module in modules_to_save
+//   not of PEFT    extra.safetensors
+//
+// PEFT saves and loads modules, not tensors: of a module in modules_to_save all tensors are
+// written, those that were not trained as they are. Names are those of today's transformers. A tied
+// embedding is written as the head too, because PEFT would leave the head what it was.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/adapter/adapter.h"
+#include "core/base/dtype.h"
+#include "core/base/folder.h"
+#include "core/base/mem.h"
+#include "core/base/names.h"
+#include "core/model/families/family.h"
+
+// A weight of the model, and what is to be written of it.
+struct slot {
+    const struct weight *weight;
+    char *module;               // "model.language_model.layers.0.mlp.up_proj"
+    const struct tensor *value; // trained, else the model's
+    const struct lora *lora;
+    bool trained, target, saved; // target, saved: its module is one
+};
+
+struct output {
+    char *key;
+    const struct tensor *tensor;
+    int rank;
+    const int64_t *shape; // as the file has it
+};
+
+struct writing {
+    const struct model *model;
+    struct slot *slots; // as model->weights
+    size_t count;
+    const struct lora *lora; // the first one; NULL: there is none
+    bool peft;               // anything for PEFT at all
+    struct output *outputs;
+    size_t output_count, output_capacity;
+};
+
+static const char *last_level(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? dot + 1 : name;
+}
+
+static bool is_norm(const char *module)
+{
+    const char *last = last_level(module);
+    return strstr(last, "norm") || strstr(last, "layrnorm"); // spelled so in CLIP's files
+}
+
+// Is the module this one, or part of it?
+static bool lies_in(const char *module, const char *parent)
+{
+    size_t n = strlen(parent);
+    return !strncmp(module, parent, n) && (!module[n] || module[n] == '.');
+}
+
+// --- which module goes where ---------------------------------------------------------------------
+
+static void open_slots(struct writing *w, const struct adapter_part *parts, size_t count)
+{
+    const struct weights *weights = &w->model->weights;
+    w->count = weights->count;
+    w->slots = xcalloc(w->count, sizeof *w->slots);
+    for (size_t i = 0; i < w->count; i++) {
+        const struct weight *weight = &weights->list[i];
+        w->slots[i] = (struct slot){ .weight = weight,
+                                     .module = family_module_name(w->model->family, weight),
+                                     .value = weight->tensor };
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct adapter_part *p = &parts[i];
+        if (p->kind == ADAPTER_EXTRA) continue;
+        struct slot *s = &w->slots[p->weight - weights->list];
+        w->peft = true;
+        if (p->kind == ADAPTER_LORA && !w->lora) w->lora = p->lora;
+        if (p->kind == ADAPTER_LORA)
+            s->lora = p->lora;
+        else
+            s->trained = true, s->value = p->tensor;
+    }
+}
+
+// Trained beside LoRA of the same module, as a bias may be.
+static bool beside_lora(const struct writing *w, const struct slot *s)
+{
+    for (size_t i = 0; i < w->count; i++)
+        if (w->slots[i].lora && !strcmp(w->slots[i].module, s->module)) return true;
+    return false;
+}
+
+static void settle_slots(struct writing *w)
+{
+    for (size_t i = 0; i < w->count; i++) {
+        struct slot *s = &w->slots[i];
+        if (s->lora) s->target = true;
+        if (!s->trained || beside_lora(w, s)) continue;
+        if (!w->lora && is_norm(s->module)) {
+            s->target = true;
+            continue;
+        }
+        for (size_t k = 0; k < w->count; k++)
+            w->slots[k].saved |= lies_in(w->slots[k].module, s->module);
+    }
+    for (size_t i = 0; i < w->count; i++) // what is saved with a module above it is no target
+        if (w->slots[i].saved) w->slots[i].target = w->slots[i].lora != NULL;
+}
+
+static bool saved_as_head(const struct writing *w, const struct slot *s)
+{
+    return s->saved && s->weight->part == PART_EMBEDDING && w->model->decoder.config.tied;
+}
+
+// --- adapter_config.json -------------------------------------------------------------------------
+
+// The levels that all module names of the part have in common, with the dot after them.
+static size_t common_prefix(const struct writing *w, enum model_part_kind part)
+{
+    const char *first = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < w->count; i++) {
+        const char *module = w->slots[i].module;
+        if (w->slots[i].weight->part != part) continue;
+        if (!first) first = module, n = strlen(module);
+        while (strncmp(first, module, n) != 0) n--;
+    }
+    while (n && first[n - 1] != '.') n--;
+    return n;
+}
+
+// Last levels of the targets' names; false when another module of the part has one of them too.
+static bool target_leaves(const struct writing *w, enum model_part_kind part, struct names *leaves,
+                          const char **module)
+{
+    for (size_t i = 0; i < w->count; i++) {
+        const struct slot *s = &w->slots[i];
+        if (s->weight->part != part || !s->target) continue;
+        names_add(leaves, last_level(s->module), NULL);
+        *module = s->module;
+    }
+    // A bias has no target mark of its own.
+    for (size_t i = 0; i < w->count; i++) {
+        const struct slot *s = &w->slots[i];
+        if (s->weight->part != part || s->target || !strcmp(last_level(s->weight->name), "bias"))
+            continue;
+        for (size_t k = 0; k < leaves->count; k++)
+            if (!strcmp(leaves->list[k], last_level(s->module))) return false;
+    }
+    return true;
+}
+
+static void add_alternative(struct buf *b, const struct writing *w, enum model_part_kind part,
+                            const struct names *leaves, const char *module)
+{
+    if (b->length) buf_putc(b, '|');
+    for (size_t i = 0, n = common_prefix(w, part); i < n; i++)
+        buf_printf(b, "%s%c", module[i] == '.' ? "\\" : "", module[i]);
+    buf_puts(b, "(.*\\.)?(");
+    for (size_t i = 0; i < leaves->count; i++) buf_printf(b, "%s%s", i ? "|" : "", leaves->list[i]);
+    buf_putc(b, ')');
+}
+
+// One expression where the targets are all modules of those names, else NULL.
+static char *target_expression(const struct writing *w)
+{
+    struct buf b = { 0 };
+    bool whole = true;
+    for (int part = 0; part < MODEL_PARTS; part++) {
+        struct names leaves = { 0 };
+        const char *module = NULL;
+        whole &= target_leaves(w, (enum model_part_kind)part, &leaves, &module);
+        if (module) add_alternative(&b, w, (enum model_part_kind)part, &leaves, module);
+        names_release(&leaves);
+    }
+    if (!b.length) buf_puts(&b, "dummy-target-modules"); // PEFT's word for none
+    if (whole) return buf_take(&b);
+    buf_release(&b);
+    return NULL;
+}
+
+static cJSON *target_modules(const struct writing *w)
+{
+    char *expression = target_expression(w);
+    cJSON *json = expression ? cJSON_CreateString(expression) : cJSON_CreateArray();
+    struct names seen = { 0 };
+    for (size_t i = 0; !expression && i < w->count; i++) {
+        bool known = !w->slots[i].target;
+        if (!known) names_add(&seen, w->slots[i].module, &known);
+        if (!known) cJSON_AddItemToArray(json, cJSON_CreateString(w->slots[i].module));
+    }
+    names_release(&seen);
+    free(expression);
+    return json;
+}
+
+static bool inside_another(const struct names *modules, const char *module)
+{
+    for (size_t i = 0; i < modules->count; i++)
+        if (strcmp(module, modules->list[i]) != 0 && lies_in(module, modules->list[i])) return true;
+    return false;
+}
+
+// Modules with a trained tensor of their own, but for those inside another one.
+static cJSON *modules_to_save(const struct writing *w)
+{
+    struct names modules = { 0 };
+    for (size_t i = 0; i < w->count; i++) {
+        const struct slot *s = &w->slots[i];
+        if (s->trained && s->saved) names_add(&modules, s->module, NULL);
+        if (saved_as_head(w, s)) names_add(&modules, "lm_head", NULL);
+    }
+    cJSON *json = modules.count ? cJSON_CreateArray() : cJSON_CreateNull();
+    for (size_t i = 0; i < modules.count; i++)
+        if (!inside_another(&modules, modules.list[i]))
+            cJSON_AddItemToArray(json, cJSON_CreateString(modules.list[i]));
+    names_release(&modules);
+    return json;
+}
+
+// alpha = scale r as a person would have typed it: the scale is f32.
+static double lora_alpha(const struct lora *lora)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.7g", (double)lora->scale * (double)lora->a.shape[0]);
+    return strtod(text, NULL);
+}
+
+// The first layer's rank and alpha hold for all but those that the patterns name.
+static void add_lora_config(cJSON *json, const struct writing *w)
+{
+    const struct lora *first = w->lora;
+    cJSON *ranks = cJSON_CreateObject(), *alphas = cJSON_CreateObject();
+    bool bias = false;
+    for (size_t i = 0; i < w->count; i++) {
+        const struct slot *s = &w->slots[i];
+        bias |= s->trained && !s->saved && !s->target;
+        if (!s->lora) continue;
+        if (s->lora->a.shape[0] != first->a.shape[0])
+            cJSON_AddNumberToObject(ranks, s->module, (double)s->lora->a.shape[0]);
+        if (lora_alpha(s->lora) != lora_alpha(first))
+            cJSON_AddNumberToObject(alphas, s->module, lora_alpha(s->lora));
+    }
+    cJSON_AddNumberToObject(json, "r", (double)first->a.shape[0]);
+    cJSON_AddNumberToObject(json, "lora_alpha", lora_alpha(first));
+    cJSON_AddNumberToObject(json, "lora_dropout", 0);
+    cJSON_AddItemToObject(json, "rank_pattern", ranks);
+    cJSON_AddItemToObject(json, "alpha_pattern", alphas);
+    cJSON_AddStringToObject(json, "bias", bias ? "lora_only" : "none");
+    cJSON_AddBoolToObject(json, "use_rslora", false);
+    cJSON_AddBoolToObject(json, "use_dora", false);
+    cJSON_AddBoolToObject(json, "fan_in_fan_out", false);
+    cJSON_AddBoolToObject(json, "init_lora_weights", true);
+}
+
+static int write_config(const struct writing *w, const char *folder, struct err *err)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "peft_type", w->lora ? "LORA" : "LN_TUNING");
+    cJSON_AddStringToObject(json, "task_type", "CAUSAL_LM");
+    cJSON_AddStringToObject(json, "base_model_name_or_path", w->model->name);
+    cJSON_AddBoolToObject(json, "inference_mode", true);
+    cJSON_AddItemToObject(json, "target_modules", target_modules(w));
+    cJSON_AddItemToObject(json, "modules_to_save", modules_to_save(w));
+    if (w->lora) add_lora_config(json, w);
+    char *text = cJSON_Print(json);
+    cJSON_Delete(json);
+    if (!text) fatal("out of memory");
+    int status = folder_write(folder, "adapter_config.json", text, strlen(text), err);
+    cJSON_free(text);
+    return status;
+}
+
+// --- adapter_model.safetensors -------------------------------------------------------------------
+
+static void add_output(struct writing *w, const struct tensor *t, int rank, const int64_t *shape,
+                       char *key)
+{
+    if (w->output_count == w->output_capacity) {
+        w->output_capacity = w->output_capacity ? 2 * w->output_capacity : 64;
+        w->outputs = xreallocarray(w->outputs, w->output_capacity, sizeof *w->outputs);
+    }
+    w->outputs[w->output_count++] = (struct output){ key, t, rank, shape };
+}
+
+static void add_outputs(struct writing *w, const struct slot *s)
+{
+    static const char prefix[] = "base_model.model.";
+    const char *last = last_level(s->weight->name);
+    const struct weight *v = s->weight;
+    if (s->lora) {
+        add_output(w, &s->lora->a, 2, s->lora->a.shape,
+                   xasprintf("%s%s.lora_A.weight", prefix, s->module));
+        add_output(w, &s->lora->b, 2, s->lora->b.shape,
+                   xasprintf("%s%s.lora_B.weight", prefix, s->module));
+    }
+    if (!s->trained && !s->saved) return;
+    const char *level = s->saved ? "" : s->target ? "ln_tuning_layers." : "base_layer.";
+    add_output(w, s->value, v->rank, v->shape,
+               xasprintf("%s%s.%s%s", prefix, s->module, level, last));
+    if (saved_as_head(w, s))
+        add_output(w, s->value, v->rank, v->shape, xasprintf("%slm_head.weight", prefix));
+}
+
+static int put_floats(struct safetensors_writer *file, const struct backend *backend,
+                      const struct tensor *t, struct err *err)
+{
+    enum { PIECE = 1 << 14 };
+    char raw[PIECE * sizeof(float)];
+    float floats[PIECE];
+    const size_t size = dtype_size(t->dtype), all = (size_t)tensor_count(t);
+    const struct backend *where = backend_of(backend, t);
+    const char *data = t->data;
+    for (size_t i = 0, n; i < all; i += n) {
+        n = all - i < PIECE ? all - i : PIECE;
+        where->download(raw, data + i * size, n * size);
+        floats_from(floats, raw, t->dtype, n);
+        if (safetensors_writer_data(file, floats, n * sizeof *floats, err) < 0) return -1;
+    }
+    return 0;
+}
+
+static int write_tensors(const char *path, const struct backend *backend,
+                         const struct output *outputs, size_t count, struct err *err)
+{
+    struct safetensors_writer *file = safetensors_writer_new(path);
+    int status = 0;
+    safetensors_writer_metadata(file, "format", "pt");
+    for (size_t i = 0; i < count; i++)
+        safetensors_writer_declare(file, outputs[i].key, DTYPE_F32, outputs[i].rank,
+                                   outputs[i].shape);
+    for (size_t i = 0; i < count && status == 0; i++)
+        status = put_floats(file, backend, outputs[i].tensor, err);
+    if (status == 0) return safetensors_writer_finish(file, err);
+    safetensors_writer_abandon(file);
+    return -1;
+}
+
+static int write_model(struct writing *w, const char *folder, struct err *err)
+{
+    char *path = xasprintf("%s/adapter_model.safetensors", folder);
+    for (size_t i = 0; i < w->count; i++) add_outputs(w, &w->slots[i]);
+    int status = write_tensors(path, w->model->arena.backend, w->outputs, w->output_count, err);
+    free(path);
+    return status;
+}
+
+int adapter_write_extras(const struct adapter_part *parts, size_t count,
+                         const struct backend *backend, const char *folder, struct err *err)
+{
+    struct output *outputs = xcalloc(count, sizeof *outputs);
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct adapter_part *p = &parts[i];
+        if (p->kind != ADAPTER_EXTRA) continue;
+        outputs[n++] = (struct output){ (char *)(uintptr_t)p->name, p->tensor, p->tensor->rank,
+                                        p->tensor->shape };
+    }
+    char *path = xasprintf("%s/extra.safetensors", folder);
+    int status = n ? write_tensors(path, backend, outputs, n, err) : 0;
+    free(path);
+    free(outputs);
+    return status;
+}
+
+// --- the folder ----------------------------------------------------------------------------------
+
+int adapter_write_into(const struct model *m, const struct adapter_part *parts, size_t count,
+                       const char *folder, struct err *err)
+{
+    if (!count) return err_set(err, "nothing was trained: there is no adapter to write");
+    struct writing w = { .model = m };
+    open_slots(&w, parts, count);
+    settle_slots(&w);
+    int status = adapter_write_extras(parts, count, m->arena.backend, folder, err);
+    if (w.peft && status == 0) status = write_model(&w, folder, err);
+    if (w.peft && status == 0) status = write_config(&w, folder, err);
+    for (size_t i = 0; i < w.count; i++) free(w.slots[i].module);
+    for (size_t i = 0; i < w.output_count; i++) free(w.outputs[i].key);
+    free(w.outputs);
+    free(w.slots);
+    return status;
+}
+
+int adapter_write(const struct model *m, const struct adapter_part *parts, size_t count,
+                  const char *folder, struct err *err)
+{
+    char *work = folder_begin(folder, err);
+    if (!work) return -1;
+    if (adapter_write_into(m, parts, count, work, err) == 0)
+        return folder_commit(work, folder, err);
+    folder_abandon(work);
+    return -1;
+}

@@ -1,0 +1,141 @@
+// core/adapter/adapters.c -- the adapters that are kept in memory for a model.
+#include "core/adapter/adapters.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/settings/settings_list.h"
+
+static const char *const word_none[] = { "none", NULL };
+
+const struct setting adapter_settings[] = {
+    { "adapter", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_KV,
+      "Adapter on the model: its folder, or the name of one that /adapter list shows." },
+    { "adapter.scale", SETTING_REAL, -100, 100, "1", NULL, NULL, STALE_KV,
+      "Multiplies the scale of the adapter's LoRA; weights that it replaces whole are not "
+      "scaled." },
+    { 0 },
+};
+
+// Spelled differently or not.
+static bool same_folder(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b);
+    while (n > 1 && a[n - 1] == '/') n--;
+    while (m > 1 && b[m - 1] == '/') m--;
+    if (n == m && !memcmp(a, b, n)) return true;
+    char *x = realpath(a, NULL), *y = realpath(b, NULL);
+    const bool same = x && y && !strcmp(x, y);
+    free(x);
+    free(y);
+    return same;
+}
+
+struct adapter *adapters_find(const struct adapters *s, const char *name)
+{
+    for (size_t i = s->count; i-- > 0;)
+        if (same_folder(s->list[i]->folder, name)) return s->list[i];
+    for (size_t i = s->count; i-- > 0;)
+        if (!strcmp(s->list[i]->name, name)) return s->list[i];
+    return NULL;
+}
+
+// Two folders "a/ln" and "b/ln" become "ln" and "ln-2".
+static void name_apart(const struct adapters *s, struct adapter *a)
+{
+    char *plain = xstrdup(a->name);
+    for (int n = 2;; n++) {
+        bool taken = false;
+        for (size_t i = 0; i < s->count; i++) taken |= !strcmp(s->list[i]->name, a->name);
+        if (!taken) break;
+        free(a->name);
+        a->name = xasprintf("%s-%d", plain, n);
+    }
+    free(plain);
+}
+
+struct adapter *adapters_open(struct adapters *s, const char *name, bool anew, struct model *m,
+                              struct err *err)
+{
+    struct adapter *kept = adapters_find(s, name);
+    if (kept && !anew) return kept;
+    struct adapter *a = adapter_read(kept ? kept->folder : name, m, err);
+    if (!a) return NULL;
+    if (kept) adapters_drop(s, kept);
+    name_apart(s, a);
+    s->list = xreallocarray(s->list, s->count + 1, sizeof(struct adapter *));
+    s->list[s->count++] = a;
+    return a;
+}
+
+void adapters_use(struct adapters *s, struct adapter *a, double scale)
+{
+    if (s->active) adapter_remove(s->active);
+    s->active = a;
+    if (!a) return;
+    adapter_scale(a, scale);
+    adapter_apply(a);
+}
+
+void adapters_drop(struct adapters *s, struct adapter *a)
+{
+    if (s->active == a) s->active = NULL;
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->list[i] != a) continue;
+        memmove(&s->list[i], &s->list[i + 1], (--s->count - i) * sizeof(struct adapter *));
+        break;
+    }
+    adapter_free(a); // takes it off
+}
+
+void adapters_release(struct adapters *s)
+{
+    while (s->count) adapters_drop(s, s->list[s->count - 1]);
+    free(s->list);
+    *s = (struct adapters){ 0 };
+}
+
+// Extras of the adapter as parts to write.
+static struct adapter_part *extra_parts(const struct adapter *a, size_t *count)
+{
+    struct adapter_part *parts = xcalloc(a->count, sizeof *parts);
+    *count = 0;
+    for (size_t i = 0; i < a->count; i++)
+        if (a->list[i].kind == ADAPTER_EXTRA)
+            parts[(*count)++] = (struct adapter_part){ .kind = ADAPTER_EXTRA,
+                                                       .name = a->list[i].name,
+                                                       .tensor = &a->list[i].tensor };
+    return parts;
+}
+
+int adapters_merge(const struct adapters *s, const char *folder, struct merge_report *report,
+                   struct err *err)
+{
+    size_t count;
+    if (!s->active) return err_set(err, "no adapter is on the model: /adapter load FOLDER");
+    struct adapter_part *parts = extra_parts(s->active, &count);
+    int status = model_merge(s->active->model, parts, count, folder, report, err);
+    free(parts);
+    return status;
+}
+
+int adapter_obey(struct adapter **a, struct model *m, const struct settings *s, struct err *err)
+{
+    *a = NULL;
+    if (settings_is(s, "adapter", "none")) return 0;
+    if (!(*a = adapter_read(settings_text(s, "adapter"), m, err))) return -1;
+    adapter_scale(*a, settings_real(s, "adapter.scale"));
+    adapter_apply(*a);
+    return 0;
+}
+
+static const struct tensor *find_extra(void *self, const char *name)
+{
+    return adapter_find(self, name);
+}
+
+struct method_tensors adapter_tensors(const struct adapter *a)
+{
+    return (struct method_tensors){ find_extra, (void *)(uintptr_t)a };
+}

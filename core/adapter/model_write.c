@@ -1,0 +1,312 @@
+// core/adapter/model_write.c -- a model as it is now into a folder, as Hugging Face reads it.
+//
+//   each shard: header as it was; each tensor: what the model computes with
+//               W' = round(W + scale B A), in f32, a block of rows at a time
+//
+// A tensor that the model does not use (position_ids, unused heads) keeps its bytes.
+#include "core/adapter/model_write.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/dtype.h"
+#include "core/base/folder.h"
+#include "core/base/mem.h"
+#include "core/model/families/family.h"
+#include "core/ops/ops.h"
+#include "core/talk/conversation.h"
+
+enum { BLOCK_NUMBERS = 4 << 20 }; // numbers of a tensor that are worked on at a time
+
+static int by_offset(const void *a, const void *b)
+{
+    const struct safetensor *x = *(const struct safetensor *const *)a;
+    const struct safetensor *y = *(const struct safetensor *const *)b;
+    if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+// --- one tensor ----------------------------------------------------------------------------------
+
+struct source {
+    const struct tensor *tensor; // NULL: the file's bytes
+    const struct lora *lora;
+    bool in_file; // the tensor's numbers are the file's: it has been rounded for a while
+};
+
+static struct source source_of(const struct model *m, const struct safetensor *t)
+{
+    for (size_t i = 0; i < m->weights.count; i++) {
+        const struct weight *w = &m->weights.list[i];
+        if (!strcmp(w->name, t->name))
+            return (struct source){ w->tensor, w->linear ? w->linear->lora : NULL, w->rounded };
+    }
+    // A head that equals the embedding is bound through it.
+    const struct tensor *head = &m->decoder.head;
+    bool is_head = m->decoder.config.tied && m->family->part(t->name) == PART_HEAD &&
+                   t->rank == 2 && t->shape[0] == head->shape[0] && t->shape[1] == head->shape[1];
+    return (struct source){ is_head ? head : NULL, NULL, false };
+}
+
+// scale B A for rows first.. of [out,in], added to `to` [rows,in].
+static int add_lora(const struct model *m, const struct lora *lora, int64_t first, int64_t rows,
+                    float *to, struct err *err)
+{
+    int64_t r = lora->a.shape[0], in = lora->a.shape[1];
+    struct arena arena = { .backend = m->arena.backend };
+    struct graph g = { .backend = arena.backend, .arena = &arena };
+    float *a = xreallocarray(NULL, (size_t)(r * in), sizeof *a);
+    float *turned = xreallocarray(NULL, (size_t)(r * in), sizeof *turned);
+    arena.backend->download(a, lora->a.data, (size_t)(r * in) * sizeof *a);
+    for (int64_t i = 0; i < r; i++)
+        for (int64_t k = 0; k < in; k++) turned[k * r + i] = a[i * in + k];
+    struct tensor b = lora->b; // op_matmul multiplies rows with rows
+    struct tensor *w = graph_upload(&g, DTYPE_F32, 2, (int64_t[]){ in, r }, turned);
+    struct tensor *y = op_matmul(&g, graph_rows(&g, &b, first, rows), w, NULL); // [rows,in]
+    y = op_scale(&g, y, lora->scale);
+    if (y) arena.backend->download(a = xrealloc(a, tensor_bytes(y)), y->data, tensor_bytes(y));
+    for (int64_t i = 0; y && i < rows * in; i++) to[i] += a[i];
+    free(turned);
+    free(a);
+    arena_release(&arena);
+    return graph_ok(&g) ? 0 : err_set(err, "%s", g.err.text);
+}
+
+static int put_block(const struct model *m, FILE *file, const struct safetensor *t, struct source s,
+                     int64_t first, int64_t rows, struct err *err)
+{
+    int64_t width = tensor_row(s.tensor), n = rows * width;
+    enum dtype dtype = s.in_file ? (enum dtype)t->dtype : s.tensor->dtype;
+    size_t from = dtype_size(dtype), to = dtype_size((enum dtype)t->dtype);
+    size_t offset = (size_t)(first * width) * from;
+    char *bytes = xreallocarray(NULL, (size_t)n, sizeof(float));
+    float *floats = xreallocarray(NULL, (size_t)n, sizeof(float));
+    if (s.in_file)
+        memcpy(bytes, (const char *)t->data + offset, (size_t)n * from);
+    else
+        backend_of(m->arena.backend, s.tensor)
+            ->download(bytes, (const char *)s.tensor->data + offset, (size_t)n * from);
+    floats_from(floats, bytes, dtype, (size_t)n);
+    int status = s.lora ? add_lora(m, s.lora, first, rows, floats, err) : 0;
+    floats_to(bytes, (enum dtype)t->dtype, floats, (size_t)n);
+    if (status == 0 && t->dtype != DTYPE_F32) {
+        floats_from(floats, bytes, (enum dtype)t->dtype, (size_t)n);
+        if (!floats_finite(floats, (size_t)n))
+            status = err_set(err, "tensor '%s' holds numbers beyond the range of its type %s",
+                             t->name, t->type);
+    }
+    if (status == 0) fwrite(bytes, to, (size_t)n, file); // folder_close tells of failures
+    free(floats);
+    free(bytes);
+    return status;
+}
+
+static int put_tensor(const struct model *m, FILE *file, const struct safetensor *t,
+                      struct err *err)
+{
+    struct source s = source_of(m, t);
+    bool same = !s.tensor || (!s.lora && (s.in_file || s.tensor->data == t->data));
+    if (same) fwrite(t->data, 1, t->bytes, file);
+    if (same) return 0;
+    int64_t width = tensor_row(s.tensor), all = tensor_count(s.tensor);
+    int64_t step = width > 0 && width < BLOCK_NUMBERS ? BLOCK_NUMBERS / width : 1;
+    for (int64_t i = 0; all && i < s.tensor->shape[0]; i += step) {
+        int64_t rows = s.tensor->shape[0] - i < step ? s.tensor->shape[0] - i : step;
+        if (put_block(m, file, t, s, i, rows, err) < 0) return -1;
+    }
+    return 0;
+}
+
+// --- the folder ----------------------------------------------------------------------------------
+
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+// The header stays byte for byte, so each tensor goes where it was.
+static int write_shard(const struct model *m, const struct safetensors *f, const char *folder,
+                       struct err *err)
+{
+    const char *name = file_name(f->path);
+    FILE *file = folder_create(folder, name, err);
+    if (!file) return -1;
+    const struct safetensor **order = xcalloc((size_t)f->count, sizeof *order);
+    int status = 0;
+    for (int64_t i = 0; i < f->count; i++) order[i] = &f->tensors[i];
+    if (f->count) qsort(order, (size_t)f->count, sizeof *order, by_offset);
+    fwrite(f->map, 1, f->header, file);
+    for (int64_t i = 0; i < f->count && status == 0 && !ferror(file); i++)
+        status = put_tensor(m, file, order[i], err);
+    free(order);
+    int closed = folder_close(file, folder, name, status < 0 ? NULL : err);
+    return status < 0 ? -1 : closed;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+// Files that go with the weights unchanged: configs, tokenizer, texts; no other weights.
+static bool goes_along(const char *name)
+{
+    static const char *const weights[] = { ".safetensors", ".bin",  ".pt", ".pth",    ".ckpt",
+                                           ".gguf",        ".onnx", ".h5", ".msgpack" };
+    for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
+        if (ends_with(name, weights[i])) return false;
+    return name[0] != '.' && strcmp(name, "adapter_config.json") != 0 &&
+           strcmp(name, "training.json") != 0;
+}
+
+static int copy_others(const struct model *m, const char *folder, struct err *err)
+{
+    int status = 0;
+    DIR *dir = opendir(m->checkpoint->folder);
+    if (!dir) return err_set(err, "cannot list '%s'", m->checkpoint->folder);
+    for (struct dirent *entry; status == 0 && (entry = readdir(dir));) {
+        struct stat st;
+        char *path = xasprintf("%s/%s", m->checkpoint->folder, entry->d_name);
+        if (goes_along(entry->d_name) && stat(path, &st) == 0 && S_ISREG(st.st_mode))
+            status = folder_copy(folder, entry->d_name, path, err);
+        free(path);
+    }
+    closedir(dir);
+    return status;
+}
+
+// A head of its own needs a tensor to lie in.
+static int check_head(const struct model *m, struct err *err)
+{
+    const struct decoder *d = &m->decoder;
+    if (!d->config.tied || d->head.data == d->embed.data) return 0;
+    for (int64_t i = 0; i < m->checkpoint->tensor_count; i++)
+        if (m->family->part(m->checkpoint->tensors[i]->name) == PART_HEAD) return 0;
+    return err_set(err, "the embedding and the output head were trained apart, but this model's "
+                        "files hold one tensor for both: it can be used as an adapter only");
+}
+
+int model_write_into(const struct model *m, const struct adapter_part *parts, size_t count,
+                     const char *folder, struct err *err)
+{
+    const struct checkpoint *c = m->checkpoint;
+    if (check_head(m, err) < 0 || copy_others(m, folder, err) < 0) return -1;
+    for (int s = 0; s < c->shard_count; s++)
+        if (write_shard(m, c->shards[s], folder, err) < 0) return -1;
+    return adapter_write_extras(parts, count, m->arena.backend, folder, err);
+}
+
+int model_write(const struct model *m, const struct adapter_part *parts, size_t count,
+                const char *folder, struct err *err)
+{
+    char *work = folder_begin(folder, err);
+    if (!work) return -1;
+    if (model_write_into(m, parts, count, work, err) < 0) {
+        folder_abandon(work);
+        return -1;
+    }
+    return folder_commit(work, folder, err);
+}
+
+// --- the fixed prompt ----------------------------------------------------------------------------
+
+struct capture {
+    float *logits;
+    int64_t rows;
+};
+
+static bool capture_wants(void *self, enum site site, int layer)
+{
+    return site == SITE_LOGITS;
+}
+
+static int capture_run(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    struct capture *c = self;
+    c->rows = args->x->shape[0];
+    c->logits = xrealloc(c->logits, tensor_bytes(args->x));
+    g->backend->download(c->logits, args->x->data, tensor_bytes(args->x));
+    return 0;
+}
+
+// A picture made here: slopes of three colours.
+static int attach_picture(struct conversation *c, struct err *err)
+{
+    enum { SIDE = 64 };
+    unsigned char picture[16 + 3 * SIDE * SIDE];
+    int n = snprintf((char *)picture, 16, "P6 %d %d 255\n", SIDE, SIDE);
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        picture[n++] = (unsigned char)(i % SIDE * 4);
+        picture[n++] = (unsigned char)(i / SIDE * 4);
+        picture[n++] = (unsigned char)(255 - i % SIDE * 2 - i / SIDE * 2);
+    }
+    return conversation_attach(c, "slopes.ppm", picture, (size_t)n, err);
+}
+
+// Logits of all rows of the prompt; the caller frees.
+static float *fixed_logits(const struct model *m, int64_t *rows, struct err *err)
+{
+    struct capture capture = { 0 };
+    struct hooks hooks = { 0 };
+    const struct hook hook = { capture_wants, capture_run, &capture };
+    const struct answer_options options = { .forward_only = true, .all_logits = true };
+    const struct sinks nobody = { 0 };
+    struct settings *settings = settings_new();
+    struct conversation c;
+    bool answered;
+    settings_set(settings, "compute.matmul", "f32", NULL); // what is compared is small
+    settings_set(settings, "kv.dtype", "f32", NULL);
+    hooks_add(&hooks, &hook);
+    conversation_init(&c, m->arena.backend);
+    conversation_set_model(&c, m);
+    int picture = model_sees(m) ? attach_picture(&c, err) : -1, status = -1;
+    if (!model_sees(m) || picture >= 0) {
+        struct message *said = conversation_add(&c, ROLE_USER);
+        if (picture >= 0) message_add_picture(said, picture);
+        message_add_text(said, "Say what you see: shapes, colours, places, and how many.");
+        status = conversation_answer(&c, settings, &hooks, NULL, &options, &nobody, &answered, err);
+    }
+    conversation_release(&c);
+    settings_free(settings);
+    *rows = capture.rows;
+    if (status == 0) return capture.logits;
+    free(capture.logits);
+    return NULL;
+}
+
+static int compare(const struct model *m, const char *folder, struct merge_report *r,
+                   struct err *err)
+{
+    int64_t rows = 0, vocab = m->decoder.config.vocab;
+    struct model *written = model_load(folder, m->arena.backend, NULL, err);
+    float *a = written ? fixed_logits(m, &r->rows, err) : NULL;
+    float *b = a ? fixed_logits(written, &rows, err) : NULL;
+    r->difference = r->largest = 0;
+    for (int64_t i = 0; b && i < rows * vocab; i++) {
+        r->difference = fmaxf(r->difference, fabsf(a[i] - b[i]));
+        r->largest = fmaxf(r->largest, fabsf(a[i]));
+    }
+    int status = b ? 0 : -1;
+    free(a);
+    free(b);
+    model_free(written);
+    return status;
+}
+
+int model_merge(const struct model *m, const struct adapter_part *parts, size_t count,
+                const char *folder, struct merge_report *report, struct err *err)
+{
+    char *work = folder_begin(folder, err);
+    if (!work) return -1;
+    if (model_write_into(m, parts, count, work, err) < 0 || compare(m, work, report, err) < 0) {
+        folder_abandon(work);
+        return -1;
+    }
+    return folder_commit(work, folder, err);
+}

@@ -1,0 +1,178 @@
+// core/adapter/provenance.c -- what answers and numbers come from.
+#include "core/adapter/provenance.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/base/mem.h"
+#include "core/graph/graph.h"
+#include "core/model/families/family.h"
+#include "core/model/kv.h"
+#include "core/text/template.h"
+#include "core/text/tokenizer_parts.h"
+
+void provenance_add(struct provenance *p, const char *key, const char *value)
+{
+    p->list = xreallocarray(p->list, p->count + 1, sizeof *p->list);
+    p->list[p->count++] = (struct provenance_fact){ xstrdup(key), xstrdup(value) };
+}
+
+void provenance_release(struct provenance *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        free(p->list[i].key);
+        free(p->list[i].value);
+    }
+    free(p->list);
+    *p = (struct provenance){ 0 };
+}
+
+const char *provenance_value(const struct provenance *p, const char *key)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (!strcmp(p->list[i].key, key)) return p->list[i].value;
+    return NULL;
+}
+
+// --- settings ------------------------------------------------------------------------------------
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static char *named_hash(const char *path, const char *hash)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    char *plain = xstrndup(path, n), *text = xasprintf("%s@%s", last_part(plain), hash);
+    free(plain);
+    return text;
+}
+
+static char *file_value(const struct setting *row, const char *path)
+{
+    char hex[HASH_HEX] = "unreadable";
+    if (!strcmp(path, row->def)) return xstrdup(path);
+    hash_file(path, hex, NULL);
+    return named_hash(path, hex);
+}
+
+static char *date_value(const struct provenance_env *env)
+{
+    struct prompt_options o;
+    if (!env->model || model_prompt(env->model, env->settings, true, &o, NULL) < 0 ||
+        !prompt_dated(&o))
+        return xstrdup(settings_find("chat.date")->def);
+    return prompt_date(&o);
+}
+
+// What the value comes to here; belongs to the caller.
+static char *effective(const struct provenance_env *env, const struct setting *row)
+{
+    const char *text = env->model ? model_meaning(env->model, env->backend, env->settings, row->key)
+                                  : settings_text(env->settings, row->key);
+    if (!strcmp(row->key, "chat.date")) return date_value(env);
+    return row->type == SETTING_PATH ? file_value(row, text) : xstrdup(text);
+}
+
+static bool counts(const struct setting *row, const struct settings *s, enum setting_stale from)
+{
+    const struct method *method = method_of(row->key);
+    return row->stale >= from && strcmp(row->key, "adapter") != 0 && (!method || method->on(s));
+}
+
+void provenance_of(struct provenance *p, const struct provenance_env *env, enum setting_stale from)
+{
+    const struct setting *row;
+    *p = (struct provenance){ 0 };
+    if (env->model) provenance_add(p, "model", env->model->checkpoint->fingerprint);
+    if (env->adapter) {
+        char *value = named_hash(env->adapter->folder, adapter_hash(env->adapter));
+        provenance_add(p, "adapter", value);
+        free(value);
+    }
+    for (int i = 0; (row = settings_row(i)); i++) {
+        if (!counts(row, env->settings, from)) continue;
+        char *value = effective(env, row);
+        if (strcmp(value, row->def) != 0) provenance_add(p, row->key, value);
+        free(value);
+    }
+}
+
+void provenance_of_job(struct provenance *p, const struct provenance_env *env)
+{
+    struct settings *s = settings_copy(env->settings);
+    const struct provenance_env undated = { env->model, env->adapter, env->backend, s };
+    if (settings_is(s, "chat.date", "today")) settings_set(s, "chat.date", "any day", NULL);
+    provenance_of(p, &undated, STALE_NEXT);
+    settings_free(s);
+}
+
+void provenance_join(struct provenance *p, const char *prefix, const struct provenance *other)
+{
+    for (size_t i = 0; i < other->count; i++) {
+        char *key = xasprintf("%s%s", prefix, other->list[i].key);
+        provenance_add(p, key, other->list[i].value);
+        free(key);
+    }
+}
+
+// --- differences ---------------------------------------------------------------------------------
+
+static const char *or_default(const char *value, const char *key)
+{
+    const struct setting *row = settings_find(key);
+    return value ? value : row ? row->def : "none";
+}
+
+static int differs(const char *key, const char *there, const char *now, struct err *err)
+{
+    const int most = strcmp(key, "model") ? 100 : 12; // of a fingerprint
+    const char *a = or_default(there, key), *b = or_default(now, key);
+    return err_set(err, "%s is %.*s there, %.*s now", key, utf8_head(a, most), a,
+                   utf8_head(b, most), b);
+}
+
+int provenance_same(const struct provenance *there, const struct provenance *now, struct err *err)
+{
+    for (size_t i = 0; i < now->count; i++) {
+        const struct provenance_fact *f = &now->list[i];
+        const char *other = provenance_value(there, f->key);
+        if (!other || strcmp(other, f->value) != 0) return differs(f->key, other, f->value, err);
+    }
+    for (size_t i = 0; i < there->count; i++)
+        if (!provenance_value(now, there->list[i].key))
+            return differs(there->list[i].key, there->list[i].value, NULL, err);
+    return 0;
+}
+
+// --- as text -------------------------------------------------------------------------------------
+
+void provenance_put(const struct provenance *p, cJSON *object)
+{
+    cJSON *o = cJSON_AddObjectToObject(object, "provenance");
+    for (size_t i = 0; i < p->count; i++)
+        cJSON_AddStringToObject(o, p->list[i].key, p->list[i].value);
+}
+
+bool provenance_get(struct provenance *p, const cJSON *object)
+{
+    const cJSON *o = json_get(object, "provenance"), *fact;
+    *p = (struct provenance){ 0 };
+    if (!cJSON_IsObject(o)) return false;
+    cJSON_ArrayForEach(fact, o) if (cJSON_IsString(fact))
+        provenance_add(p, fact->string, fact->valuestring);
+    return true;
+}
+
+char *provenance_state(const struct provenance *p)
+{
+    struct buf b = { 0 };
+    for (size_t i = 0; i < p->count; i++)
+        if (strcmp(p->list[i].key, "model") != 0)
+            buf_printf(&b, "%s%s=%s", b.length ? ", " : "", p->list[i].key, p->list[i].value);
+    return b.length ? buf_take(&b) : xstrdup("");
+}

@@ -1,0 +1,8 @@
+// core/base/clock.h -- time that only goes forward, for measuring.
+#ifndef CORE_BASE_CLOCK_H
+#define CORE_BASE_CLOCK_H
+
+// Seconds since some moment in the past.
+double clock_seconds(void);
+
+#endif

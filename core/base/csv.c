@@ -1,0 +1,283 @@
+// core/base/csv.c -- tables of text in CSV files.
+#include "core/base/csv.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file_in.h"
+#include "core/base/file_out.h"
+
+enum { SIZE_MAX_BYTES = 64 << 20, COLUMNS_MAX = 4096 };
+
+// Spreadsheets begin a file with it.
+static const char byte_order_mark[] = "\xef\xbb\xbf";
+
+// --- the table -----------------------------------------------------------------------------------
+
+static void row_free(char **row, int count)
+{
+    for (int c = 0; c < count; c++) free(row[c]);
+    free(row);
+}
+
+void csv_release(struct csv *t)
+{
+    for (size_t r = 0; r < t->row_count; r++) row_free(t->rows[r], t->column_count);
+    row_free(t->columns, t->column_count);
+    free(t->rows);
+    *t = (struct csv){ 0 };
+}
+
+int csv_column(const struct csv *t, const char *name)
+{
+    for (int c = 0; c < t->column_count; c++)
+        if (!strcmp(t->columns[c], name)) return c;
+    return -1;
+}
+
+int csv_find_column(const struct csv *t, const char *name, const char *path, struct err *err)
+{
+    struct buf b = { 0 };
+    const int found = csv_column(t, name);
+    if (found >= 0) return found;
+    for (int c = 0; c < t->column_count; c++) buf_printf(&b, "%s%s", c ? ", " : "", t->columns[c]);
+    err_set(err, "'%s' has no column '%s': there are %.300s", path, name, b.data ? b.data : "none");
+    buf_release(&b);
+    return -1;
+}
+
+int csv_need_column(struct csv *t, const char *name)
+{
+    const int found = csv_column(t, name);
+    if (found >= 0) return found;
+    const size_t count = (size_t)t->column_count + 1;
+    t->columns = xreallocarray(t->columns, count, sizeof *t->columns);
+    t->columns[count - 1] = xstrdup(name);
+    for (size_t r = 0; r < t->row_count; r++) {
+        t->rows[r] = xreallocarray(t->rows[r], count, sizeof **t->rows);
+        t->rows[r][count - 1] = xstrdup("");
+    }
+    return t->column_count++;
+}
+
+size_t csv_add_row(struct csv *t)
+{
+    t->rows = xreallocarray(t->rows, t->row_count + 1, sizeof *t->rows);
+    char **row = xreallocarray(NULL, (size_t)t->column_count + 1, sizeof *row);
+    for (int c = 0; c < t->column_count; c++) row[c] = xstrdup("");
+    t->rows[t->row_count] = row;
+    return t->row_count++;
+}
+
+void csv_drop_row(struct csv *t, size_t row)
+{
+    row_free(t->rows[row], t->column_count);
+    t->row_count--;
+    memmove(t->rows + row, t->rows + row + 1, (t->row_count - row) * sizeof *t->rows);
+}
+
+void csv_set(struct csv *t, size_t row, int column, const char *text)
+{
+    free(t->rows[row][column]);
+    t->rows[row][column] = xstrdup(text);
+}
+
+const char *csv_cell(const struct csv *t, size_t row, int column)
+{
+    return t->rows[row][column];
+}
+
+bool csv_is(const char *text, const char *values)
+{
+    const size_t n = strlen(text);
+    for (const char *p = values;; p++) {
+        const size_t length = strcspn(p, "|");
+        if (length == n && !memcmp(p, text, n)) return true;
+        p += length;
+        if (!*p) return false;
+    }
+}
+
+bool csv_number(const char *text, double *value)
+{
+    char *end;
+    *value = strtod(text, &end);
+    return end != text && !*end;
+}
+
+bool *csv_all(const struct csv *t)
+{
+    bool *chosen = xcalloc(t->row_count + 1, sizeof *chosen);
+    for (size_t r = 0; r < t->row_count; r++) chosen[r] = true;
+    return chosen;
+}
+
+int csv_where(const struct csv *t, const char *where, const char *path, bool *chosen,
+              struct err *err)
+{
+    const size_t length = strcspn(where, "=");
+    char *name = xstrndup(where, length);
+    const int column = csv_find_column(t, name, path, err);
+    free(name);
+    for (size_t r = 0; column >= 0 && r < t->row_count; r++)
+        chosen[r] &= csv_is(csv_cell(t, r, column), where + length + (where[length] == '='));
+    return column < 0 ? -1 : 0;
+}
+
+// --- reading -------------------------------------------------------------------------------------
+
+struct reader {
+    const char *p, *end;
+    size_t line;
+    int columns; // fields that a row will have; 0: not known yet
+};
+
+// The field at p, which ends at a comma, a line end or the end of the text.
+static int read_field(struct reader *r, struct buf *field, struct err *err)
+{
+    buf_clear(field);
+    if (r->p < r->end && *r->p == '"') {
+        for (r->p++;; r->p++) {
+            if (r->p == r->end)
+                return err_set(err, "line %zu: the closing quote is missing", r->line);
+            if (*r->p == '"' && (r->p + 1 == r->end || r->p[1] != '"')) break;
+            if (*r->p == '"') r->p++;
+            if (*r->p == '\n') r->line++;
+            buf_putc(field, *r->p);
+        }
+        r->p++;
+    }
+    for (; r->p < r->end && *r->p != ',' && *r->p != '\n'; r->p++)
+        if (*r->p != '\r') buf_putc(field, *r->p);
+    return 0;
+}
+
+// One line: its fields go to *row; belongs to the caller (row_free), also after a failure.
+static int read_row(struct reader *r, char ***row, int *count, struct err *err)
+{
+    struct buf field = { 0 };
+    int status = 0, capacity = 0;
+    *row = NULL;
+    *count = 0;
+    for (bool more = true; more && status == 0;) {
+        status = read_field(r, &field, err);
+        if (status == 0 && *count == COLUMNS_MAX)
+            status = err_set(err, "line %zu has more than %d fields", r->line, COLUMNS_MAX);
+        if (status < 0) break;
+        if (*count == capacity) {
+            capacity = capacity ? 2 * capacity : r->columns ? r->columns : 16;
+            *row = xreallocarray(*row, (size_t)capacity, sizeof **row);
+        }
+        (*row)[(*count)++] = xstrndup(field.data ? field.data : "", field.length);
+        more = r->p < r->end && *r->p == ',';
+        if (r->p < r->end) r->p++;
+    }
+    buf_release(&field);
+    return status;
+}
+
+static int read_rows(struct csv *t, struct reader *r, struct err *err)
+{
+    if (r->p == r->end) return 0;
+    if (read_row(r, &t->columns, &t->column_count, err) < 0) return -1;
+    r->columns = t->column_count;
+    for (r->line = 2; r->p < r->end; r->line++) {
+        char **row;
+        int count;
+        const bool blank = *r->p == '\n' || (*r->p == '\r' && r->p + 1 < r->end && r->p[1] == '\n');
+        int status = read_row(r, &row, &count, err);
+        if (status == 0 && !blank && count != t->column_count)
+            status = err_set(err, "line %zu has %d fields, not %d as the first one", r->line, count,
+                             t->column_count);
+        if (status < 0 || blank) {
+            row_free(row, count);
+            if (status < 0) return -1;
+            continue;
+        }
+        t->rows = xreallocarray(t->rows, t->row_count + 1, sizeof *t->rows);
+        t->rows[t->row_count++] = row;
+    }
+    return 0;
+}
+
+int csv_parse(struct csv *t, const char *text, size_t size, const char *name, struct err *err)
+{
+    const size_t length = sizeof byte_order_mark - 1;
+    const size_t skip = size >= length && !memcmp(text, byte_order_mark, length) ? length : 0;
+    struct reader r = { .p = text + skip, .end = text + size, .line = 1 };
+    *t = (struct csv){ 0 };
+    if (memchr(text, 0, size)) return err_set(err, "'%s' holds a zero byte: this is no CSV", name);
+    if (read_rows(t, &r, err) == 0) return 0;
+    csv_release(t);
+    return err_in(err, "%s", name);
+}
+
+int csv_read(struct csv *t, const char *path, struct err *err)
+{
+    size_t size;
+    char *text = file_read(path, SIZE_MAX_BYTES, &size, err);
+    *t = (struct csv){ 0 };
+    if (!text) return -1;
+    const int status = csv_parse(t, text, size, path, err);
+    free(text);
+    return status;
+}
+
+// --- writing -------------------------------------------------------------------------------------
+
+void csv_quote(struct buf *b, const char *text)
+{
+    buf_putc(b, '"');
+    for (; text && *text; text++) {
+        if (*text == '"') buf_putc(b, '"');
+        buf_putc(b, *text);
+    }
+    buf_putc(b, '"');
+}
+
+static void put_quoted(FILE *f, const char *text)
+{
+    struct buf b = { 0 };
+    csv_quote(&b, text);
+    fwrite(b.data, 1, b.length, f);
+    buf_release(&b);
+}
+
+void csv_text(FILE *f, const char *text, char end)
+{
+    put_quoted(f, text);
+    putc(end, f);
+}
+
+static void write_field(FILE *f, const char *text)
+{
+    const bool marked = !strncmp(text, byte_order_mark, sizeof byte_order_mark - 1);
+    if (!marked && !text[strcspn(text, ",\"\r\n")]) {
+        fputs(text, f);
+        return;
+    }
+    put_quoted(f, text);
+}
+
+static void write_row(FILE *f, char *const *row, int count)
+{
+    for (int c = 0; c < count; c++) {
+        if (c) putc(',', f);
+        write_field(f, row[c]);
+    }
+    if (!count) return;
+    // An empty line would be passed over.
+    if (count == 1 && !*row[0]) fputs("\"\"", f);
+    putc('\n', f);
+}
+
+int csv_write(const struct csv *t, const char *path, struct err *err)
+{
+    FILE *f = file_out_open(path, err);
+    if (!f) return -1;
+    write_row(f, t->columns, t->column_count);
+    for (size_t r = 0; r < t->row_count; r++) write_row(f, t->rows[r], t->column_count);
+    return file_out_close(f, path, err);
+}

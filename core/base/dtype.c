@@ -1,0 +1,84 @@
+// core/base/dtype.c -- numbers of files from and to f32, on the host.
+#include "core/base/dtype.h"
+
+#include <math.h>
+#include <string.h>
+
+static uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static float float_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+// IEEE half to single: the exponent is moved, subnormals are scaled by hand.
+static float half_to_float(uint16_t half)
+{
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31,
+             mantissa = half & 1023;
+    if (exponent == 0) {
+        float value = (float)mantissa * 0x1p-24f;
+        return sign ? -value : value;
+    }
+    return float_of(sign | (exponent == 31 ? 255 : exponent + 112) << 23 | mantissa << 13);
+}
+
+static uint16_t half_of(float x)
+{
+    uint32_t bits = bits_of(x), size = bits & 0x7fffffff;
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+    if (size > 0x7f800000) return sign | 0x7e00;
+    if (size >= 0x477ff000) return sign | 0x7c00; // would round to 65536
+    // Below 2^-14 halves are multiples of 2^-24, the last digit of numbers around 0.5.
+    if (size < 0x38800000) return sign | (uint16_t)(bits_of(float_of(size) + 0.5f) - 0x3f000000);
+    size += 0xfff + (size >> 13 & 1);
+    return sign | (uint16_t)((size - 0x38000000) >> 13);
+}
+
+static uint16_t bf16_of(float x)
+{
+    uint32_t bits = bits_of(x);
+    if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+void floats_from(float *to, const void *from, enum dtype dtype, size_t n)
+{
+    const char *bytes = from;
+    if (dtype == DTYPE_F32) {
+        memcpy(to, from, n * sizeof *to);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint16_t half;
+        memcpy(&half, bytes + 2 * i, sizeof half);
+        to[i] = dtype == DTYPE_F16 ? half_to_float(half) : float_of((uint32_t)half << 16);
+    }
+}
+
+void floats_to(void *to, enum dtype dtype, const float *from, size_t n)
+{
+    char *bytes = to;
+    if (dtype == DTYPE_F32) {
+        memcpy(to, from, n * sizeof *from);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint16_t half = dtype == DTYPE_F16 ? half_of(from[i]) : bf16_of(from[i]);
+        memcpy(bytes + 2 * i, &half, sizeof half);
+    }
+}
+
+bool floats_finite(const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i])) return false;
+    return true;
+}

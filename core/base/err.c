@@ -1,0 +1,65 @@
+// core/base/err.c -- error messages and the fatal end.
+#include "core/base/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void (*fatal_hook)(void);
+static int fatal_file = -1;
+
+int err_set(struct err *err, const char *format, ...)
+{
+    if (err) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(err->text, sizeof err->text, format, args);
+        va_end(args);
+    }
+    return -1;
+}
+
+int err_in(struct err *err, const char *format, ...)
+{
+    if (!err) return -1;
+    char former[sizeof err->text];
+    memcpy(former, err->text, sizeof former);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    size_t used = strlen(err->text), room = sizeof err->text - used;
+    if (room > 2) {
+        memcpy(err->text + used, ": ", 3);
+        strncat(err->text, former, room - 3);
+    }
+    return -1;
+}
+
+void fatal_set_hook(void (*hook)(void))
+{
+    fatal_hook = hook;
+}
+
+void fatal_set_file(int file)
+{
+    fatal_file = file;
+}
+
+// The text may name a file: what a terminal would obey is left out.
+void fatal(const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    if (fatal_hook) fatal_hook();
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || (unsigned char)*c >= 0x7f) *c = *c == '\n' ? ' ' : '?';
+    if (fatal_file >= 0 && write(fatal_file, text, strlen(text)) < 0) fatal_file = -1;
+    fprintf(stderr, "vlmsh: %s\n", text);
+    abort();
+}

@@ -1,0 +1,131 @@
+// core/base/file_in.c -- the one place where files of data are opened to be read.
+#include "core/base/file_in.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+
+enum { LOOK_MS = 100 }; // between two looks at whether Ctrl-C was pressed: signals may go elsewhere
+
+const char *file_in_kind(mode_t mode)
+{
+    if (S_ISDIR(mode)) return "a folder";
+    if (S_ISFIFO(mode)) return "a pipe";
+    if (S_ISSOCK(mode)) return "a socket";
+    return "a device";
+}
+
+// A socket cannot even be opened: it is named too.
+static int not_opened(const char *path, struct err *err)
+{
+    const int why = errno;
+    struct stat st;
+    if (why == ENXIO && stat(path, &st) == 0 && S_ISSOCK(st.st_mode))
+        return err_set(err, "cannot read '%s': it is a socket, not a file", path);
+    return err_set(err, "cannot open '%s': %s", path, strerror(why));
+}
+
+static int refuse(int fd, const char *path, const struct stat *st, struct err *err)
+{
+    close(fd);
+    return err_set(err, "cannot read '%s': it is %s, not a file%s", path, file_in_kind(st->st_mode),
+                   S_ISFIFO(st->st_mode) ? " (save what it gives as a file first)" : "");
+}
+
+// *st: what was opened. O_NONBLOCK: a named pipe does not wait for its writer.
+static int open_nonblocking(const char *path, struct stat *st, struct err *err)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return not_opened(path, err);
+    if (fstat(fd, st) == 0) return fd;
+    const int why = errno;
+    close(fd);
+    return err_set(err, "cannot read '%s': %s", path, strerror(why));
+}
+
+int file_in_open(const char *path, struct err *err)
+{
+    struct stat st = { 0 };
+    const int fd = open_nonblocking(path, &st, err);
+    return fd < 0 || S_ISREG(st.st_mode) ? fd : refuse(fd, path, &st, err);
+}
+
+int file_in_open_any(const char *path, struct err *err)
+{
+    struct stat st = { 0 };
+    const int fd = open_nonblocking(path, &st, err);
+    return fd < 0 || !S_ISDIR(st.st_mode) ? fd : refuse(fd, path, &st, err);
+}
+
+int file_in_wait(int fd, const atomic_bool *cancel, struct err *err)
+{
+    for (;;) {
+        struct pollfd p = { .fd = fd, .events = POLLIN };
+        const int n = poll(&p, 1, LOOK_MS);
+        if (n > 0) return 0;
+        if (n < 0 && errno != EINTR)
+            return err_set(err, "cannot wait for input: %s", strerror(errno));
+        if (cancel && atomic_load(cancel)) return err_set(err, "cancelled");
+    }
+}
+
+// A plain file from its beginning: the descriptor's place is that of others who read on in it.
+static ssize_t read_next(int fd, void *block, size_t size, bool plain, size_t at)
+{
+    return plain ? pread(fd, block, size, (off_t)at) : read(fd, block, size);
+}
+
+// Reads until the end; what is no plain file is waited for before each read, until *cancel.
+static char *read_all(int fd, const char *path, size_t limit, size_t *size,
+                      const atomic_bool *cancel, struct err *err)
+{
+    struct buf b = { 0 };
+    char block[65536];
+    struct stat st;
+    const bool plain = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    int status = 0;
+    for (;;) {
+        if (!plain && (status = file_in_wait(fd, cancel, err)) < 0) break;
+        const ssize_t n = read_next(fd, block, sizeof block, plain, b.length);
+        if (n == 0) break;
+        if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+        if (n < 0)
+            status = err_set(err, "cannot read '%s': %s", path, strerror(errno));
+        else if (b.length + (size_t)n > limit)
+            status = err_set(err, "'%s' is larger than %zu MB, which cannot be right", path,
+                             limit >> 20);
+        else
+            buf_add(&b, block, (size_t)n);
+        if (status < 0) break;
+    }
+    if (status < 0) {
+        buf_release(&b);
+        return NULL;
+    }
+    if (size) *size = b.length;
+    return buf_take(&b);
+}
+
+char *file_read(const char *path, size_t limit, size_t *size, struct err *err)
+{
+    const int fd = file_in_open(path, err);
+    if (fd < 0) return NULL;
+    char *text = read_all(fd, path, limit, size, NULL, err);
+    close(fd);
+    return text;
+}
+
+// Never opened anew: /dev/stdin cannot be where it is a socket, or a file one may no longer open.
+char *file_read_standard(size_t limit, size_t *size, const atomic_bool *cancel, struct err *err)
+{
+    if (!isatty(STDIN_FILENO))
+        return read_all(STDIN_FILENO, "standard input", limit, size, cancel, err);
+    err_set(err, "standard input is the terminal: name a file instead of -");
+    return NULL;
+}

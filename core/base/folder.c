@@ -1,0 +1,167 @@
+// core/base/folder.c -- folders that appear under their name only when they are complete.
+#include "core/base/folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/file_in.h"
+#include "core/base/mem.h"
+
+static char *without_slashes(const char *path)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    return xstrndup(path, n);
+}
+
+// A folder that is there and holds nothing.
+static bool is_empty(const char *path)
+{
+    DIR *dir = opendir(path);
+    bool empty = dir != NULL;
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        empty &= !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
+    if (dir) closedir(dir);
+    return empty;
+}
+
+static int check_free(const char *target, struct err *err)
+{
+    struct stat st;
+    if (!*target) return err_set(err, "a folder to write is missing");
+    if (lstat(target, &st) < 0 && errno == ENOENT) return 0;
+    if (is_empty(target)) return 0;
+    return err_set(err, "'%s' is there already, and nothing is overwritten: choose another folder",
+                   target);
+}
+
+char *folder_begin(const char *target, struct err *err)
+{
+    char *plain = without_slashes(target), *work = xasprintf("%s.XXXXXX", plain);
+    mode_t mask = umask(0);
+    umask(mask);
+    int status = check_free(plain, err);
+    // mkdtemp gives 0700; the folder has the permissions any new one would have.
+    if (status == 0 && (!mkdtemp(work) || chmod(work, 0777 & ~mask) < 0))
+        status = err_set(err, "cannot create a folder beside '%s': %s", plain, strerror(errno));
+    free(plain);
+    if (status == 0) return work;
+    free(work);
+    return NULL;
+}
+
+int folder_claim(const char *path, bool *made, struct err *err)
+{
+    *made = mkdir(path, 0777) == 0;
+    if (!*made && errno != EEXIST)
+        return err_set(err, "cannot create '%s': %s", path, strerror(errno));
+    DIR *dir = opendir(path);
+    if (!dir) return err_set(err, "cannot write into '%s': %s", path, strerror(errno));
+    closedir(dir);
+    if (is_empty(path)) return 0;
+    return err_set(err, "'%s' is not empty: name a new folder, or empty this one first", path);
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)st, (void)kind, (void)at;
+    return remove(path);
+}
+
+void folder_remove(const char *path)
+{
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+void folder_abandon(char *work)
+{
+    if (work) folder_remove(work);
+    free(work);
+}
+
+// A folder that cannot be synced (some network file systems) is no reason to fail.
+static void sync_path(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    fsync(fd);
+    close(fd);
+}
+
+int folder_commit(char *work, const char *target, struct err *err)
+{
+    char *plain = without_slashes(target), *slash = strrchr(plain, '/');
+    sync_path(work);
+    // An empty folder of that name is replaced; anything else makes rename fail.
+    int status = rename(work, plain);
+    if (status < 0) err_set(err, "cannot rename the finished '%s': %s", work, strerror(errno));
+    if (slash) slash[slash == plain] = 0;
+    if (status == 0) sync_path(slash ? plain : ".");
+    free(plain);
+    if (status < 0)
+        folder_abandon(work);
+    else
+        free(work);
+    return status;
+}
+
+FILE *folder_create(const char *folder, const char *name, struct err *err)
+{
+    char *path = xasprintf("%s/%s.part", folder, name);
+    FILE *f = fopen(path, "wbe");
+    if (!f) err_set(err, "cannot create '%s': %s", path, strerror(errno));
+    free(path);
+    return f;
+}
+
+int folder_close(FILE *f, const char *folder, const char *name, struct err *err)
+{
+    char *part = xasprintf("%s/%s.part", folder, name), *path = xasprintf("%s/%s", folder, name);
+    errno = 0; // an earlier write's is lost
+    int status = ferror(f) || fflush(f) || fsync(fileno(f)) ? -1 : 0, why = errno;
+    if (fclose(f) && status == 0) status = -1, why = errno;
+    if (status == 0 && rename(part, path) < 0) status = -1, why = errno;
+    if (status < 0) {
+        remove(part);
+        err_set(err, "cannot write '%s': %s", path, why ? strerror(why) : "the disk may be full");
+    }
+    free(part);
+    free(path);
+    return status;
+}
+
+int folder_write(const char *folder, const char *name, const void *bytes, size_t size,
+                 struct err *err)
+{
+    FILE *f = folder_create(folder, name, err);
+    if (!f) return -1;
+    fwrite(bytes, 1, size, f);
+    return folder_close(f, folder, name, err);
+}
+
+int folder_copy(const char *folder, const char *name, const char *from, struct err *err)
+{
+    enum { PIECE = 1 << 20 };
+    const int in = file_in_open(from, err);
+    FILE *out = in < 0 ? NULL : folder_create(folder, name, err);
+    if (!out) {
+        if (in >= 0) close(in);
+        return -1;
+    }
+    char *piece = xmalloc(PIECE);
+    ssize_t n;
+    while ((n = read(in, piece, PIECE)) > 0 || (n < 0 && errno == EINTR))
+        if (n > 0 && fwrite(piece, 1, (size_t)n, out) != (size_t)n) break;
+    const bool unread = n < 0;
+    free(piece);
+    close(in);
+    int status = folder_close(out, folder, name, err);
+    return unread ? err_set(err, "cannot read all of '%s'", from) : status;
+}

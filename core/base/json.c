@@ -1,0 +1,109 @@
+// core/base/json.c -- JSON values, with messages for people.
+#include "core/base/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <utf8proc.h>
+
+#include "core/base/file_in.h"
+#include "core/base/mem.h"
+
+cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err)
+{
+    const char *end = NULL;
+    cJSON *json = cJSON_ParseWithLengthOpts(text, size, &end, false);
+    // What follows the value must be blank; a NUL inside would hide the rest.
+    for (const char *p = end; json && p && p < text + size; p++)
+        if (!strchr(" \t\r\n", *p) || !*p) {
+            cJSON_Delete(json);
+            json = NULL;
+            end = p;
+        }
+    if (json) return json;
+    int line = 1;
+    for (const char *p = text; end && p < end && p < text + size; p++) line += *p == '\n';
+    err_set(err, "'%s' is not valid JSON (near line %d)", name, line);
+    return NULL;
+}
+
+cJSON *json_read(const char *path, size_t limit, struct err *err)
+{
+    size_t size;
+    char *text = file_read(path, limit, &size, err);
+    if (!text) return NULL;
+    cJSON *json = json_parse(text, size, path, err);
+    free(text);
+    return json;
+}
+
+const cJSON *json_get(const cJSON *object, const char *key)
+{
+    const cJSON *item = object ? cJSON_GetObjectItemCaseSensitive(object, key) : NULL;
+    return item && !cJSON_IsNull(item) ? item : NULL;
+}
+
+int json_int(const cJSON *object, const char *key, int64_t min, int64_t max, int64_t otherwise,
+             int64_t *value, struct err *err)
+{
+    const cJSON *item = json_get(object, key);
+    if (!item) {
+        *value = otherwise;
+        return 0;
+    }
+    double x = cJSON_IsNumber(item) ? item->valuedouble : NAN;
+    // INT64_MAX as a double is 2^63, which no int64_t holds.
+    if (!(x >= (double)min && x <= (double)max && x < 0x1p63) || x != floor(x))
+        return err_set(err, "\"%s\" must be a whole number from %lld to %lld", key, (long long)min,
+                       (long long)max);
+    *value = (int64_t)x;
+    return 0;
+}
+
+int json_real(const cJSON *object, const char *key, double otherwise, double *value,
+              struct err *err)
+{
+    const cJSON *item = json_get(object, key);
+    *value = item ? item->valuedouble : otherwise;
+    if (item && (!cJSON_IsNumber(item) || !isfinite(*value)))
+        return err_set(err, "\"%s\" must be a number", key);
+    return 0;
+}
+
+int json_bool(const cJSON *object, const char *key, bool otherwise, bool *value, struct err *err)
+{
+    const cJSON *item = json_get(object, key);
+    *value = item ? cJSON_IsTrue(item) : otherwise;
+    if (item && !cJSON_IsBool(item)) return err_set(err, "\"%s\" must be true or false", key);
+    return 0;
+}
+
+int json_text(const cJSON *object, const char *key, const char *otherwise, const char **value,
+              struct err *err)
+{
+    const cJSON *item = json_get(object, key);
+    *value = item && cJSON_IsString(item) ? item->valuestring : otherwise;
+    if (item && !cJSON_IsString(item)) return err_set(err, "\"%s\" must be a text", key);
+    return 0;
+}
+
+void json_put_text(struct buf *b, const char *text)
+{
+    buf_putc(b, '"');
+    for (size_t i = 0, size = strlen(text); i < size;) {
+        utf8proc_int32_t code;
+        utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)text + i,
+                                              (utf8proc_ssize_t)(size - i), &code);
+        if (n <= 0)
+            buf_puts(b, "\\ufffd");
+        else if (code < 0x20)
+            buf_printf(b, "\\u%04x", (unsigned)code);
+        else if (code == '"' || code == '\\')
+            buf_printf(b, "\\%c", (char)code);
+        else
+            buf_add(b, text + i, (size_t)n);
+        i += n > 0 ? (size_t)n : 1;
+    }
+    buf_putc(b, '"');
+}

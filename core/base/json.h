@@ -1,0 +1,36 @@
+// core/base/json.h -- reading JSON files (cJSON) with messages that name the file, the key and the
+// place.
+#ifndef CORE_BASE_JSON_H
+#define CORE_BASE_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cjson/cJSON.h>
+
+#include "core/base/err.h"
+#include "core/base/mem.h"
+
+// Parsed file or text; NULL on error ("config.json: line 3: ..."). cJSON_Delete it.
+cJSON *json_read(const char *path, size_t limit, struct err *err);
+cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err);
+
+// Optional members: `otherwise` when the key is absent or null; -1 with a message when the type or
+// range is wrong. `object` may be NULL (then all keys are absent).
+int json_int(const cJSON *object, const char *key, int64_t min, int64_t max, int64_t otherwise,
+             int64_t *value, struct err *err);
+int json_real(const cJSON *object, const char *key, double otherwise, double *value,
+              struct err *err);
+int json_bool(const cJSON *object, const char *key, bool otherwise, bool *value, struct err *err);
+// Borrowed from the object.
+int json_text(const cJSON *object, const char *key, const char *otherwise, const char **value,
+              struct err *err);
+// NULL when absent, null, or object is NULL.
+const cJSON *json_get(const cJSON *object, const char *key);
+
+// The text as JSON writes it, in quotes. Bytes that are not UTF-8 (a file name may hold them)
+// become U+FFFD.
+void json_put_text(struct buf *b, const char *text);
+
+#endif

@@ -1,0 +1,62 @@
+// core/base/names.c -- a hash table from names to small numbers.
+#include "core/base/names.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+
+// FNV-1a.
+static uint64_t hash(const char *name)
+{
+    uint64_t h = 14695981039346656037u;
+    for (; *name; name++) h = (h ^ (unsigned char)*name) * 1099511628211u;
+    return h ^ h >> 32;
+}
+
+// The slot of the name, or the free one where it belongs.
+static size_t *find(const struct names *n, const char *name)
+{
+    for (size_t i = hash(name);; i++) {
+        size_t *slot = &n->slots[i & (n->slot_count - 1)];
+        if (!*slot || !strcmp(n->list[*slot - 1], name)) return slot;
+    }
+}
+
+static void grow(struct names *n)
+{
+    n->capacity = n->capacity ? 2 * n->capacity : 32;
+    n->list = xreallocarray(n->list, n->capacity, sizeof *n->list);
+    free(n->slots);
+    n->slot_count = 2 * n->capacity; // a power of two, half of it free
+    n->slots = xcalloc(n->slot_count, sizeof *n->slots);
+    for (size_t i = 0; i < n->count; i++) *find(n, n->list[i]) = i + 1;
+}
+
+size_t names_add(struct names *n, const char *name, bool *known)
+{
+    if (n->count == n->capacity) grow(n);
+    size_t *slot = find(n, name);
+    if (known) *known = *slot != 0;
+    if (!*slot) {
+        n->list[n->count++] = xstrdup(name);
+        *slot = n->count;
+    }
+    return *slot - 1;
+}
+
+bool names_find(const struct names *n, const char *name, size_t *number)
+{
+    const size_t slot = n->slot_count ? *find(n, name) : 0;
+    if (slot) *number = slot - 1;
+    return slot != 0;
+}
+
+void names_release(struct names *n)
+{
+    for (size_t i = 0; i < n->count; i++) free(n->list[i]);
+    free(n->list);
+    free(n->slots);
+    *n = (struct names){ 0 };
+}

@@ -1,0 +1,25 @@
+// core/base/names.h -- names numbered in the order they come: ids of samples, kinds, files.
+//
+//   struct names kinds = { 0 };
+//   size_t i = names_add(&kinds, "detail", &known);   // kinds.list[i]
+//   names_release(&kinds);
+#ifndef CORE_BASE_NAMES_H
+#define CORE_BASE_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct names {
+    char **list;
+    size_t count, capacity;
+    size_t *slots; // number + 1, 0 = free; open addressing
+    size_t slot_count;
+};
+
+// Number of the name; *known says whether it was there already (known may be NULL).
+size_t names_add(struct names *n, const char *name, bool *known);
+// Is the name there? *number says which.
+bool names_find(const struct names *n, const char *name, size_t *number);
+void names_release(struct names *n);
+
+#endif

@@ -1,0 +1,28 @@
+// core/base/random.h -- counter-based random numbers: a draw depends on (seed, stream, place)
+// alone.
+//
+// So a re-prefill, another device or another number of threads draws the same (sampling, random
+// scores, noise, shuffling). Each purpose has its own stream.
+#ifndef CORE_BASE_RANDOM_H
+#define CORE_BASE_RANDOM_H
+
+#include <stdint.h>
+
+// Numbers never change: what was drawn once must be drawn again.
+enum random_stream {
+    RANDOM_SAMPLE = 0,
+    RANDOM_WEIGHTS = 1,
+    RANDOM_SCENE = 5,
+    RANDOM_SHUFFLE = 6,
+    RANDOM_LORA = 7,
+    RANDOM_SPLIT = 8,
+    RANDOM_IRA = 9,
+    RANDOM_PRUNE = 10,
+    RANDOM_BOOTSTRAP = 12
+};
+
+uint64_t random_bits(uint64_t seed, enum random_stream stream, uint64_t place);
+// Uniform in [0, 1).
+double random_unit(uint64_t seed, enum random_stream stream, uint64_t place);
+
+#endif

@@ -1,8 +1,0 @@
-// core/clock.h -- time that only goes forward, for measuring.
-#ifndef CORE_CLOCK_H
-#define CORE_CLOCK_H
-
-// Seconds since some moment in the past.
-double clock_seconds(void);
-
-#endif

@@ -1,0 +1,343 @@
+// core/compare/compare.c -- two answers to one question, and the distance between them step by
+// step.
+#include "core/compare/compare.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/graph/look.h"
+#include "core/model/flops.h"
+#include "core/probes/live.h"
+
+// --- what an answer costs ------------------------------------------------------------------------
+
+static bool meter_wants(void *self, enum site site, int layer)
+{
+    return site == SITE_VALUES || site == SITE_FFN || site == SITE_STEP_LOGITS ||
+           site == SITE_KEPT || site == SITE_EMBED || site == SITE_FINAL;
+}
+
+// Mean norms of the rows of x [n,D] by modality.
+static int take_norms(void *self, enum site site, const struct site_args *args, struct err *err)
+{
+    struct compare_meter *m = self;
+    const int64_t n = args->x->shape[0], width = args->x->shape[1];
+    double *norm = m->cost.norm[site == SITE_FINAL], sum[2] = { 0 };
+    int64_t count[2] = { 0 };
+    for (int64_t i = 0; i < n; i++) {
+        const int text = !site_visual(args, i);
+        const float *row = (const float *)args->x->data + i * width;
+        double squares = 0;
+        for (int64_t k = 0; k < width; k++) squares += (double)row[k] * row[k];
+        sum[text] += sqrt(squares);
+        count[text]++;
+    }
+    for (int k = 0; k < 2; k++) norm[k] = count[k] ? sum[k] / (double)count[k] : NAN;
+    return 0;
+}
+
+static double values_flops(const struct decoder *d, const struct site_args *args)
+{
+    const int64_t n = args->q->shape[0];
+    double pairs = 0; // of a query and a key that it sees
+    for (int64_t i = 0; i < n; i++) pairs += (double)flops_keys(args, i);
+    return flops_projections(&d->layer[args->layer], (double)n) +
+           flops_attention(&d->config, pairs);
+}
+
+static double ffn_flops(const struct compare_meter *m, const struct site_args *args)
+{
+    const struct decoder *d = &m->model->decoder;
+    const double n = (double)args->x->shape[0], rows = args->only ? (double)args->only_count : n;
+    return flops_ffn(&d->layer[args->layer], rows) +
+           (m->hadamard ? flops_hadamard(&d->config, n - rows) : 0);
+}
+
+static int meter_run(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    struct compare_meter *m = self;
+    const struct decoder_config *c = &m->model->decoder.config;
+    struct compare_cost *cost = &m->cost;
+    double *flops = args->prefill ? &cost->prefill_flops : &cost->decode_flops;
+    if (site == SITE_VALUES) *flops += values_flops(&m->model->decoder, args);
+    if (site == SITE_FFN) *flops += ffn_flops(m, args);
+    if (site == SITE_STEP_LOGITS) *flops += flops_head(c);
+    if (site == SITE_KEPT && args->prefill) cost->kept = args->x->shape[0];
+    if ((site == SITE_EMBED || site == SITE_FINAL) && args->prefill)
+        return look(g, args->x, site, args, take_norms, m);
+    return 0;
+}
+
+struct hook compare_meter_hook(struct compare_meter *m, const struct settings *s)
+{
+    m->hadamard = settings_is(s, "ffn.approx", "hadamard");
+    m->cost = (struct compare_cost){ .kept = -1 };
+    return (struct hook){ .wants = meter_wants, .run = meter_run, .self = m };
+}
+
+void compare_meter_end(struct compare_meter *m, const struct conversation *c,
+                       const struct event_answer *answer)
+{
+    struct compare_cost *cost = &m->cost;
+    cost->prompt_tokens = answer->prompt_tokens;
+    cost->visual_tokens = answer->visual_tokens;
+    cost->vision_s = answer->vision_s;
+    cost->prefill_s = answer->prefill_s;
+    cost->decode_s = answer->decode_s;
+    if (cost->kept < 0) cost->kept = answer->visual_tokens;
+    for (int l = 0; l < c->kv.layers; l++)
+        cost->kv_bytes += (uint64_t)c->kv.layer[l].rows * kv_row_bytes(&c->kv);
+}
+
+// --- one answer ----------------------------------------------------------------------------------
+
+struct listener {
+    const struct compare_request *r;
+    struct compared_side *side;
+    struct compare_meter *meter;
+    const struct conversation *c;
+    size_t length; // of the text so far
+    double done, count;
+};
+
+static void take_token(struct listener *l, const char *text)
+{
+    struct compared_side *s = l->side;
+    s->starts = xreallocarray(s->starts, s->tokens + 1, sizeof *s->starts);
+    s->starts[s->tokens++] = l->length;
+    l->length += text ? strlen(text) : 0;
+    if (l->r->progress) l->r->progress(l->r->self, l->done++, l->count);
+}
+
+static void listen(void *self, const struct event *e)
+{
+    struct listener *l = self;
+    if (e->kind == EVENT_TOKEN) take_token(l, e->text);
+    if (e->kind != EVENT_ANSWER) return;
+    struct compared_side *s = l->side;
+    s->text = xstrdup(e->answer->text);
+    ids_append(&s->ids, e->answer->ids, e->answer->count);
+    snprintf(s->stop, sizeof s->stop, "%s", e->answer->stop);
+    compare_meter_end(l->meter, l->c, e->answer);
+    s->cost = l->meter->cost;
+}
+
+static int attach(const struct compare_request *r, struct conversation *c, int side,
+                  struct hooks *hooks, struct err *err)
+{
+    struct method_env env = { .model = r->model,
+                              .backend = r->backend,
+                              .settings = r->settings[side] };
+    *hooks = (struct hooks){ 0 };
+    if (r->use(r->self, r->settings[side], &env.tensors, err) < 0) return -1;
+    return methods_attach(&c->methods, hooks, &env, err);
+}
+
+// Tells where the tokens look, if anybody watches.
+static struct live *watch_side(const struct compare_request *r, const struct conversation *c,
+                               int side, struct hooks *hooks)
+{
+    static const char *const names[] = { "compare.A", "compare.B" };
+    if (!r->watch || !c->picture_count) return NULL;
+    struct live *live = live_new(names[side], r->model, r->settings[side], r->backend, c->pictures,
+                                 c->picture_count, r->watch);
+    const struct hook hook = live_hook(live);
+    hooks_add(hooks, &hook);
+    return live;
+}
+
+// One side's own answer; its logits come to `logits` when asked for.
+static int answer_side(struct listener *l, struct conversation *c, int side,
+                       struct step_logits *logits, struct err *err)
+{
+    static const struct answer_options options = { 0 };
+    const struct compare_request *r = l->r;
+    struct compare_meter meter = { .model = r->model };
+    struct hook hook = compare_meter_hook(&meter, r->settings[side]);
+    struct sinks sinks = { 0 };
+    struct hooks hooks;
+    bool answered;
+    if (attach(r, c, side, &hooks, err) < 0) return -1;
+    hooks_add(&hooks, &hook);
+    if (logits) {
+        hook = step_logits_hook(logits);
+        hooks_add(&hooks, &hook);
+    }
+    struct live *live = watch_side(r, c, side, &hooks);
+    // cppcheck-suppress autoVariables ; of this answer, the next one gets its own
+    l->meter = &meter;
+    l->length = 0;
+    sinks_add(&sinks, (struct sink){ listen, l });
+    conversation_stale(c, STALE_VISUAL); // each side pays for all of it
+    const int status = conversation_answer(c, r->settings[side], &hooks, r->cancel, &options,
+                                           &sinks, &answered, err);
+    live_free(live);
+    if (status < 0) return -1;
+    if (!strcmp(l->side->stop, "cancelled")) return err_set(err, "stopped");
+    conversation_drop(c, 1);
+    return 0;
+}
+
+// --- the distance --------------------------------------------------------------------------------
+
+struct forced {
+    const struct step_logits *full;
+    struct step_logits one; // row of this step
+    double *distances;
+    int64_t *best, step;
+};
+
+static bool forced_wants(void *self, enum site site, int layer)
+{
+    return site == SITE_STEP_LOGITS;
+}
+
+static int forced_run(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    struct forced *f = self;
+    const struct hook hook = step_logits_hook(&f->one);
+    const int64_t t = f->step++;
+    step_logits_clear(&f->one);
+    if (t >= f->full->steps) return 0;
+    if (hook.run(&f->one, g, site, args) < 0) return -1;
+    f->distances[t] = hellinger(f->full->data + t * f->full->vocab, f->one.data, f->one.vocab);
+    if (f->best) f->best[t] = logits_best(f->one.data, f->one.vocab);
+    return 0;
+}
+
+static void note_stop(void *self, const struct event *e)
+{
+    bool *cancelled = self;
+    if (e->kind == EVENT_ANSWER) *cancelled = !strcmp(e->answer->stop, "cancelled");
+}
+
+int compare_forced(struct conversation *c, const struct settings *settings,
+                   const struct hooks *methods, const atomic_bool *cancel,
+                   const struct step_logits *full, const struct ids *given, double *distances,
+                   int64_t *best, struct err *err)
+{
+    const struct answer_options options = { .given = given->data, .given_count = given->count };
+    struct forced f = { .full = full, .distances = distances, .best = best };
+    const struct hook hook = { .wants = forced_wants, .run = forced_run, .self = &f };
+    struct settings *s = settings_copy(settings);
+    struct sinks sinks = { 0 };
+    struct hooks hooks = *methods;
+    char steps[24], raise[80];
+    bool answered, cancelled = false;
+    // As many steps as there are rows: the last token is chosen and not computed.
+    snprintf(steps, sizeof steps, "%lld", (long long)(full->steps > 0 ? full->steps : 1));
+    settings_set(s, "sample.max_tokens", steps, NULL);
+    settings_set(s, "sample.ignore_eos", "on", NULL);
+    hooks_add(&hooks, &hook);
+    sinks_add(&sinks, (struct sink){ note_stop, &cancelled });
+    int status = conversation_answer(c, s, &hooks, cancel, &options, &sinks, &answered, err);
+    if (status == 0 && cancelled) status = err_set(err, "stopped");
+    if (status == 0 && f.step < full->steps)
+        status = err_set(err,
+                         "the context has room for %lld of %lld tokens of the other answer: lower "
+                         "sample.max_tokens%s",
+                         (long long)f.step, (long long)full->steps,
+                         conversation_raise(c, s, raise, sizeof raise));
+    if (status == 0 && answered) conversation_drop(c, 1);
+    step_logits_release(&f.one);
+    settings_free(s);
+    return status;
+}
+
+static void find_first(struct comparison *c)
+{
+    const struct ids *a = &c->side[0].ids, *b = &c->side[1].ids;
+    size_t i = 0;
+    while (i < a->count && i < b->count && a->data[i] == b->data[i]) i++;
+    c->first = i < a->count || i < b->count ? (int64_t)i : -1;
+}
+
+static int measure_distance(const struct compare_request *r, struct conversation *c,
+                            const struct step_logits *full, struct comparison *out, struct err *err)
+{
+    struct hooks hooks;
+    out->steps = full->steps;
+    out->hellinger = xcalloc((size_t)full->steps + 1, sizeof *out->hellinger);
+    for (int k = 0; k < 2; k++)
+        out->best[k] = xcalloc((size_t)full->steps + 1, sizeof *out->best[k]);
+    if (attach(r, c, 1, &hooks, err) < 0) return -1;
+    conversation_stale(c, STALE_KV); // the whole prompt in one pass, as the first side had it
+    if (compare_forced(c, r->settings[1], &hooks, r->cancel, full, &out->side[0].ids,
+                       out->hellinger, out->best[1], err) < 0)
+        return -1;
+    for (int64_t t = 0; t < full->steps; t++) {
+        out->best[0][t] = logits_best(full->data + t * full->vocab, full->vocab);
+        out->agreed += out->best[0][t] == out->best[1][t];
+        out->mean += out->hellinger[t] / (double)full->steps;
+        out->most = fmax(out->most, out->hellinger[t]);
+    }
+    return 0;
+}
+
+// --- both ----------------------------------------------------------------------------------------
+
+// The conversation asked about, with the question, in one of our own.
+static int copy_conversation(struct conversation *c, const struct compare_request *r,
+                             struct err *err)
+{
+    const struct conversation *from = r->from;
+    if (conversation_copy(c, from, r->messages, err) < 0) return -1;
+    if (!r->question) return 0;
+    struct message *last = c->message_count ? &c->messages[c->message_count - 1] : NULL;
+    // A message that still waits is added to, as when it is asked.
+    if (!last || last->role != ROLE_USER) last = conversation_add(c, ROLE_USER);
+    for (size_t i = 0; i < from->waiting_count; i++) message_add_picture(last, from->waiting[i]);
+    message_add_text(last, r->question);
+    return 0;
+}
+
+// The first pass over a model reads its weights from the disk: neither side shall pay for that.
+static int warm_up(const struct compare_request *r, struct conversation *c, struct err *err)
+{
+    static const struct answer_options options = { .forward_only = true };
+    static const struct sinks silent;
+    struct hooks hooks;
+    bool answered;
+    if (attach(r, c, 0, &hooks, err) < 0) return -1;
+    return conversation_answer(c, r->settings[0], &hooks, r->cancel, &options, &silent, &answered,
+                               err);
+}
+
+int compare_run(const struct compare_request *r, struct comparison *out, struct err *err)
+{
+    struct conversation c;
+    struct step_logits full = { 0 };
+    struct listener l = { .r = r, .c = &c };
+    *out = (struct comparison){ .first = -1 };
+    for (int k = 0; k < 2; k++)
+        l.count += (double)settings_integer(r->settings[k], "sample.max_tokens");
+    conversation_init(&c, r->backend);
+    conversation_set_model(&c, r->model);
+    int status = copy_conversation(&c, r, err);
+    if (status == 0 && !r->from->cached.n) status = warm_up(r, &c, err);
+    for (int k = 0; k < 2 && status == 0; k++) {
+        l.side = &out->side[k];
+        l.side->arithmetic = model_arithmetic(r->model, r->backend, r->settings[k]);
+        status = answer_side(&l, &c, k, k ? NULL : &full, err);
+    }
+    if (status == 0) find_first(out);
+    if (status == 0) status = measure_distance(r, &c, &full, out, err);
+    if (status < 0) comparison_release(out);
+    step_logits_release(&full);
+    conversation_release(&c);
+    return status;
+}
+
+void comparison_release(struct comparison *c)
+{
+    for (int k = 0; k < 2; k++) {
+        free(c->side[k].text);
+        ids_release(&c->side[k].ids);
+        free(c->side[k].starts);
+        free(c->best[k]);
+    }
+    free(c->hellinger);
+    *c = (struct comparison){ 0 };
+}

@@ -1,0 +1,428 @@
+// core/compare/compare_data.c -- two evaluations side by side, question by question.
+#include "core/compare/compare_parts.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/random.h"
+#include "core/train/job_data.h"
+
+struct side {
+    struct comparing *comparing;
+    int number;
+    struct evaluate_request request;
+    struct compare_meter meter;
+    struct step_logits logits;
+    struct hooks hooks;
+    struct method_tensors tensors;
+    struct asked *list; // of the sample at hand
+    size_t count;
+    bool open; // the last of the list was answered and is not scored yet
+};
+
+struct comparing {
+    const struct compare_data_request *r;
+    struct compared_data *d;
+    struct side side[2];
+    int64_t done, all; // samples gone through, and all
+    FILE *state;
+};
+
+// --- statistics ----------------------------------------------------------------------------------
+
+static int compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+struct compare_mean bootstrap_mean(const double *x, size_t n)
+{
+    enum { TIMES = 2000, SEED = 42 };
+    struct compare_mean m = { NAN, NAN, NAN };
+    double *means = xcalloc(TIMES, sizeof *means), sum = 0;
+    for (size_t i = 0; i < n; i++) sum += x[i];
+    if (n) m.mean = sum / (double)n;
+    for (size_t t = 0; t < TIMES && n > 1; t++) {
+        for (size_t i = 0; i < n; i++)
+            means[t] += x[(size_t)(random_unit(SEED, RANDOM_BOOTSTRAP, t * n + i) * (double)n)];
+        means[t] /= (double)n;
+    }
+    qsort(means, TIMES, sizeof *means, compare_doubles);
+    if (n > 1) {
+        m.low = means[TIMES / 40];
+        m.high = means[TIMES - 1 - TIMES / 40];
+    }
+    free(means);
+    return m;
+}
+
+double mcnemar_exact(int64_t a, int64_t b)
+{
+    const int64_t n = a + b, less = a < b ? a : b;
+    double sum = 0;
+    if (!n) return NAN;
+    for (int64_t k = 0; k <= less; k++)
+        sum += exp(lgamma((double)n + 1) - lgamma((double)k + 1) - lgamma((double)(n - k) + 1) -
+                   (double)n * log(2));
+    return fmin(1, 2 * sum);
+}
+
+// --- what the evaluations tell -------------------------------------------------------------------
+
+void asked_release(struct asked *a)
+{
+    free(a->id);
+    free(a->kind);
+    free(a->prompt);
+    free(a->reference);
+    free(a->answer);
+    free(a->skipped);
+    ids_release(&a->ids);
+    step_logits_release(&a->full);
+    free(a->distances);
+}
+
+static struct asked *add_asked(struct side *s)
+{
+    s->list = xreallocarray(s->list, s->count + 1, sizeof *s->list);
+    s->list[s->count] = (struct asked){ 0 };
+    return &s->list[s->count++];
+}
+
+// The first side's answer to the same question; NULL: it has none.
+static struct asked *find_answer(struct side *s, size_t message)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (s->list[i].answered && s->list[i].message == message) return &s->list[i];
+    return NULL;
+}
+
+static void add_steps(struct compared_data *d, const double *distances, int64_t count)
+{
+    if (count > d->step_count) {
+        d->by_step = xreallocarray(d->by_step, (size_t)count, sizeof *d->by_step);
+        for (; d->step_count < count; d->step_count++)
+            d->by_step[d->step_count] = (struct compared_step){ 0 };
+    }
+    for (int64_t t = 0; t < count; t++) {
+        d->by_step[t].sum += distances[t];
+        d->by_step[t].answers++;
+    }
+}
+
+// How far the second side is from the first after the first one's tokens.
+static int measure(struct asked *a, const struct asked *first, struct evaluate_passes *p,
+                   struct err *err)
+{
+    const struct step_logits *full = &first->full;
+    const size_t room = (size_t)full->steps + 1;
+    double *distances = xcalloc(room, sizeof *distances);
+    int64_t *best = xcalloc(room, sizeof *best);
+    conversation_drop(p->c, 1); // its own answer
+    const int status = compare_forced(p->c, p->settings, p->hooks, p->cancel, full, &first->ids,
+                                      distances, best, err);
+    a->steps = status == 0 ? full->steps : 0;
+    for (int64_t t = 0; t < a->steps; t++) {
+        a->agreed += logits_best(full->data + t * full->vocab, full->vocab) == best[t];
+        a->mean += distances[t] / (double)a->steps;
+        a->most = fmax(a->most, distances[t]);
+    }
+    a->distances = distances;
+    free(best);
+    return status;
+}
+
+static int answered(void *self, struct evaluate_passes *p, const struct event_answer *answer,
+                    struct err *err)
+{
+    struct side *s = self;
+    struct side *other = &s->comparing->side[0];
+    struct asked *a = add_asked(s);
+    s->open = a->answered = true;
+    a->message = p->c->message_count;
+    ids_append(&a->ids, answer->ids, answer->count);
+    compare_meter_end(&s->meter, p->c, answer);
+    a->cost = s->meter.cost;
+    compare_meter_hook(&s->meter, p->settings); // from nothing again
+    a->full = s->logits;
+    s->logits = (struct step_logits){ 0 };
+    const struct asked *first = s == other ? NULL : find_answer(other, a->message);
+    const int status = first ? measure(a, first, p, err) : 0;
+    compare_meter_hook(&s->meter, p->settings);
+    // Nothing is taken over from one question to the next, so that both sides pay the same.
+    conversation_stale(p->c, STALE_KV);
+    return status;
+}
+
+static char *copy(const char *text)
+{
+    return xstrdup(text ? text : "");
+}
+
+static bool report(void *self, const struct evaluated *e)
+{
+    struct side *s = self;
+    const struct compare_request *r = &s->comparing->r->request;
+    struct asked *a = s->open ? &s->list[s->count - 1] : add_asked(s);
+    s->open = false;
+    a->turn = e->turn;
+    a->class = e->class;
+    a->scored = !e->skipped;
+    a->skipped = e->skipped ? xstrdup(e->skipped) : NULL;
+    s->comparing->done = e->done;
+    s->comparing->all = e->count;
+    a->metric = e->metric;
+    a->score = e->score;
+    a->id = copy(e->id);
+    a->kind = copy(e->kind);
+    a->prompt = copy(e->prompt);
+    a->reference = copy(e->reference);
+    a->answer = copy(a->answered ? e->answer : e->found);
+    if (r->progress) r->progress(r->self, (double)(e->done - (s->number == 0)), (double)e->count);
+    return !(r->cancel && atomic_load(r->cancel));
+}
+
+// --- pairs ---------------------------------------------------------------------------------------
+
+static int64_t first_difference(const struct ids *a, const struct ids *b)
+{
+    size_t i = 0;
+    while (i < a->count && i < b->count && a->data[i] == b->data[i]) i++;
+    return i < a->count || i < b->count ? (int64_t)i : -1;
+}
+
+static char *take(char **text)
+{
+    char *taken = *text;
+    *text = NULL;
+    return taken;
+}
+
+static void add_pair(struct compared_data *d, struct asked *a, struct asked *b)
+{
+    d->list = xreallocarray(d->list, d->count + 1, sizeof *d->list);
+    d->list[d->count++] = (struct compared_question){
+        .id = take(&a->id),
+        .kind = take(&a->kind),
+        .prompt = take(&a->prompt),
+        .reference = take(&a->reference),
+        .metric = a->metric,
+        .answer = { take(&a->answer), take(&b->answer) },
+        .score = { a->score, b->score },
+        .generated = a->answered && b->answered,
+        .first = first_difference(&a->ids, &b->ids),
+        .steps = b->steps,
+        .agreed = b->agreed,
+        .mean = b->mean,
+        .most = b->most,
+        .cost = { a->cost, b->cost },
+    };
+}
+
+// The sample's questions that both sides were scored on, and every step of the second side.
+static void pair(struct comparing *c)
+{
+    struct side *a = &c->side[0], *b = &c->side[1];
+    for (size_t i = 0; i < a->count; i++)
+        for (size_t k = 0; k < b->count; k++) {
+            struct asked *x = &a->list[i], *y = &b->list[k];
+            if (x->scored && y->scored && x->turn == y->turn && x->metric == y->metric)
+                add_pair(c->d, x, y);
+        }
+    for (size_t k = 0; k < b->count; k++) add_steps(c->d, b->list[k].distances, b->list[k].steps);
+    for (int k = 0; k < 2; k++) {
+        for (size_t i = 0; i < c->side[k].count; i++) asked_release(&c->side[k].list[i]);
+        c->side[k].count = 0;
+        c->side[k].open = false;
+    }
+}
+
+// --- the state of a job --------------------------------------------------------------------------
+
+// What the evaluation of a side would have noted of a sample.
+static void note(struct evaluation *e, const struct asked *list, size_t count)
+{
+    bool skipped = false;
+    for (size_t i = 0; i < count; i++) {
+        const struct asked *q = &list[i];
+        if (q->scored) evaluation_note(e, q->metric, q->kind, q->score, q->class);
+        if (!q->skipped) continue;
+        if (!e->why) e->why = xasprintf("sample %s: %s", q->id, q->skipped);
+        skipped = true;
+    }
+    e->skipped += skipped;
+}
+
+// Takes over the samples in the file, up to what a killed process left behind the last.
+static size_t take_samples(void *self, const char *text, size_t size, size_t from)
+{
+    struct comparing *c = self;
+    size_t kept = from;
+    const char *stop;
+    for (const char *p = text + from; (stop = memchr(p, '\n', size - (size_t)(p - text)));
+         p = stop + 1) {
+        struct asked *list[2];
+        size_t count[2];
+        int64_t done;
+        if (!compare_state_read(p, (size_t)(stop - p), &done, list, count)) break;
+        for (int k = 0; k < 2; k++) {
+            note(&c->d->evaluation[k], list[k], count[k]);
+            free(c->side[k].list);
+            c->side[k].list = list[k];
+            c->side[k].count = count[k];
+        }
+        pair(c);
+        c->done = done;
+        kept = (size_t)(stop + 1 - text);
+    }
+    return kept;
+}
+
+static int open_state(struct comparing *c, struct err *err)
+{
+    const struct compare_data_request *r = c->r;
+    if (!r->state) return 0;
+    const struct job_data of = { r->state, r->data->path, r->provenance };
+    c->state = job_data_open(&of, r->resumed, take_samples, c, err);
+    return c->state ? 0 : -1;
+}
+
+static int write_state(struct comparing *c, struct err *err)
+{
+    const struct asked *const list[] = { c->side[0].list, c->side[1].list };
+    const size_t count[] = { c->side[0].count, c->side[1].count };
+    if (!c->state || !count[0] || !count[1]) return 0;
+    if (compare_state_write(c->state, c->done, list, count) == 0) return 0;
+    return err_set(err, "cannot write '%s': %s", c->r->state, strerror(errno));
+}
+
+// --- the end -------------------------------------------------------------------------------------
+
+static void sum_up(struct compared_data *d)
+{
+    const struct evaluation_total *main = evaluation_main(&d->evaluation[0]);
+    double *difference = xcalloc(d->count + 1, sizeof *difference);
+    double *distance = xcalloc(d->count + 1, sizeof *distance);
+    d->metric = main ? main->metric : NULL;
+    for (size_t i = 0; i < d->count; i++) {
+        const struct compared_question *q = &d->list[i];
+        if (q->metric == d->metric) {
+            difference[d->pairs++] = q->score[1] - q->score[0];
+            d->only[0] += metric_better(q->metric, q->score[0], q->score[1]);
+            d->only[1] += metric_better(q->metric, q->score[1], q->score[0]);
+        }
+        if (!q->generated) continue;
+        distance[d->generated++] = q->mean;
+        d->same += q->first < 0;
+        d->steps += q->steps;
+        d->agreed += q->agreed;
+    }
+    d->difference = bootstrap_mean(difference, (size_t)d->pairs);
+    d->hellinger = bootstrap_mean(distance, (size_t)d->generated);
+    d->mcnemar = d->metric && d->metric->share ? mcnemar_exact(d->only[0], d->only[1]) : NAN;
+    free(difference);
+    free(distance);
+}
+
+static void open_side(struct comparing *c, int k)
+{
+    struct side *s = &c->side[k];
+    const struct compare_request *r = &c->r->request;
+    s->comparing = c;
+    s->number = k;
+    s->meter.model = r->model;
+    struct hook hook = compare_meter_hook(&s->meter, r->settings[k]);
+    hooks_add(&s->hooks, &hook);
+    hook = step_logits_hook(&s->logits);
+    if (k == 0) hooks_add(&s->hooks, &hook);
+    for (int i = 0; c->r->hooks && i < c->r->hooks->count; i++)
+        hooks_add(&s->hooks, &c->r->hooks->list[i]);
+    s->request = (struct evaluate_request){
+        .model = r->model,
+        .backend = r->backend,
+        .settings = r->settings[k],
+        .hooks = &s->hooks,
+        .tensors = s->tensors,
+        .data = c->r->data,
+        .first = c->done,
+        .limit = c->r->limit,
+        .metric = c->r->metric,
+        .report = report,
+        .answered = answered,
+        .self = s,
+        .cancel = r->cancel,
+    };
+}
+
+// One sample on both sides; false: that was all.
+static int next_sample(struct comparing *c, struct evaluating *const v[2], bool *more,
+                       struct err *err)
+{
+    const struct compare_request *r = &c->r->request;
+    *more = true;
+    for (int k = 0; k < 2; k++) {
+        if (r->use(r->self, r->settings[k], &c->side[k].request.tensors, err) < 0) return -1;
+        *more &= evaluate_next(v[k]);
+        step_logits_clear(&c->side[0].logits); // of ranked choices
+    }
+    // One that was stopped in the middle is gone through again.
+    const bool cancelled = r->cancel && atomic_load(r->cancel);
+    if (!cancelled && write_state(c, err) < 0) return -1;
+    pair(c);
+    // How many there are is known from the first sample that is gone through here.
+    const bool told = c->all && c->r->sampled;
+    if (cancelled || (told && !c->r->sampled(r->self, c->done, c->all))) {
+        c->d->stopped = true;
+        *more = false;
+    }
+    return 0;
+}
+
+int compare_data_run(const struct compare_data_request *r, struct compared_data *d, struct err *err)
+{
+    struct comparing c = { .r = r, .d = d };
+    struct evaluating *v[2];
+    struct err later;
+    bool more = true;
+    *d = (struct compared_data){ 0 };
+    int status = open_state(&c, err);
+    for (int k = 0; k < 2; k++) {
+        open_side(&c, k);
+        v[k] = evaluate_open(&c.side[k].request, &d->evaluation[k]);
+    }
+    while (more && status == 0) status = next_sample(&c, v, &more, err);
+    for (int k = 0; k < 2; k++) {
+        if (evaluate_close(v[k], status == 0 ? err : &later) < 0) status = -1;
+        step_logits_release(&c.side[k].logits);
+        free(c.side[k].list);
+    }
+    if (c.state && fclose(c.state) && status == 0)
+        status = err_set(err, "cannot write '%s': %s", r->state, strerror(errno));
+    if (status == 0)
+        sum_up(d);
+    else
+        compared_data_release(d);
+    return status;
+}
+
+void compared_data_release(struct compared_data *d)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        struct compared_question *q = &d->list[i];
+        free(q->id);
+        free(q->kind);
+        free(q->prompt);
+        free(q->reference);
+        free(q->answer[0]);
+        free(q->answer[1]);
+    }
+    free(d->list);
+    free(d->by_step);
+    for (int k = 0; k < 2; k++) evaluation_release(&d->evaluation[k]);
+    *d = (struct compared_data){ 0 };
+}

@@ -1,0 +1,242 @@
+// core/compare/compare_job.c -- the job `compare`: a data set under two sets of settings.
+//
+// Its words are KEY=VALUE ... | KEY=VALUE ... | DATA options: presets are written out by whoever
+// starts it. Each sample that both sides have gone through is a line of STATE/compare.jsonl; a
+// resumed job goes on behind the last.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/adapter/adapters.h"
+#include "core/adapter/provenance.h"
+#include "core/base/clock.h"
+#include "core/compare/compare_results.h"
+#include "core/train/evaluate_job.h"
+#include "core/train/job.h"
+
+struct comparing_job {
+    struct job *job;
+    struct settings *settings[2];
+    char *title[2];
+    struct evaluate_options options;
+    struct adapters adapters;
+    double begin;
+    int64_t before; // samples of earlier processes; -1: not known yet
+};
+
+// --- words ---------------------------------------------------------------------------------------
+
+// "KEY=VALUE ..." up to the bar; how many words, or -1.
+static int read_side(struct comparing_job *c, int side, int argc, char **argv,
+                     const struct settings *base, struct err *err)
+{
+    struct preset_values said = { 0 };
+    struct buf title = { 0 };
+    int used = 0, status = 0;
+    c->settings[side] = settings_copy(base);
+    for (; used < argc && strcmp(argv[used], "|") != 0 && status == 0; used++) {
+        const char *equals = strchr(argv[used], '=');
+        if (!equals) {
+            status = err_set(err, "'%s' is no KEY=VALUE", argv[used]);
+            break;
+        }
+        char *key = xstrndup(argv[used], (size_t)(equals - argv[used]));
+        status = settings_set(c->settings[side], key, equals + 1, err);
+        preset_add(&said, key, equals + 1);
+        buf_printf(&title, "%s%s", used ? " " : "", argv[used]);
+        free(key);
+    }
+    c->title[side] = compare_title(title.length ? title.data : "now", &said, c->settings[side]);
+    preset_values_release(&said);
+    buf_release(&title);
+    if (status == 0 && used == argc)
+        status = err_set(err, "a comparison is SETTINGS | SETTINGS | DATA");
+    return status < 0 ? -1 : used;
+}
+
+static int read_words(struct comparing_job *c, int argc, char **argv, const struct settings *base,
+                      struct err *err)
+{
+    for (int side = 0; side < 2; side++) {
+        const int used = read_side(c, side, argc, argv, base, err);
+        if (used < 0) return -1;
+        argc -= used + 1;
+        argv += used + 1;
+    }
+    return evaluate_options_read(&c->options, argc, argv, err);
+}
+
+static void release(struct comparing_job *c)
+{
+    for (int k = 0; k < 2; k++) {
+        settings_free(c->settings[k]);
+        free(c->title[k]);
+    }
+    evaluate_options_release(&c->options);
+    adapters_release(&c->adapters);
+}
+
+static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
+                 struct err *err)
+{
+    struct comparing_job c = { 0 };
+    int status = read_words(&c, argc, argv, settings, err);
+    if (status == 0 && c.options.kind_count)
+        status = err_set(err, "--kind is of /eval, not of /compare");
+    if (status == 0) status = dataset_check(c.options.data, err);
+    release(&c);
+    return status;
+}
+
+// --- the job -------------------------------------------------------------------------------------
+
+static int use(void *self, const struct settings *s, struct method_tensors *tensors,
+               struct err *err)
+{
+    struct comparing_job *c = self;
+    struct job *j = c->job;
+    const char *name = settings_text(s, "adapter");
+    struct adapter *a = NULL;
+    if (strcmp(name, "none") != 0 && !(a = adapters_open(&c->adapters, name, false, j->model, err)))
+        return -1;
+    adapters_use(&c->adapters, a, settings_real(s, "adapter.scale"));
+    *tensors = adapter_tensors(a);
+    const struct method_env env = {
+        .model = j->model, .backend = j->backend, .settings = s, .tensors = *tensors
+    };
+    return methods_agree(&env, err);
+}
+
+static bool sampled(void *self, int64_t done, int64_t count)
+{
+    struct comparing_job *c = self;
+    if (c->before < 0) c->before = done - 1;
+    const double pace = (clock_seconds() - c->begin) / (double)(done - c->before);
+    job_progress(c->job, (double)done, (double)count, NAN, pace * (double)(count - done));
+    job_step(c->job, done);
+    return job_stopped(c->job) == JOB_GO;
+}
+
+// The numbers one asks for first; the tables are kept too.
+static void tell(const struct comparing_job *c, const struct compared_data *d)
+{
+    struct job *j = c->job;
+    const char *const title[] = { c->title[0], c->title[1] };
+    struct results r = { 0 };
+    struct buf json = { 0 };
+    compare_data_results(&r, title, d);
+    results_note(&r, "over %lld samples of %s (job %lld)", (long long)d->evaluation[0].samples,
+                 c->options.data, (long long)j->id);
+    job_result(j, "A", "%s", title[0]);
+    job_result(j, "B", "%s", title[1]);
+    for (size_t i = 0; i < r.table_count; i++)
+        for (size_t k = 0; !r.tables[i]->curve && k < r.tables[i]->row_count; k++) {
+            const struct result_row *row = &r.tables[i]->rows[k];
+            if (i == 0)
+                job_result(j, row->key, "%.6g | %.6g", row->value[0], row->value[1]);
+            else if (isfinite(row->value[0]))
+                job_result(j, row->key, "%.6g", row->value[0]);
+        }
+    compare_data_results_questions(&r, d);
+    results_json(&r, &json);
+    sinks_emit(j->sinks,
+               &(struct event){ .kind = EVENT_MEASURED, .key = "compare", .text = json.data });
+    buf_release(&json);
+    results_release(&r);
+}
+
+// What the sides are computed with: keys begin with "A " and "B ".
+static int find_provenance(struct comparing_job *c, struct provenance *p, struct err *err)
+{
+    static const char *const prefix[] = { "A ", "B " };
+    const struct job *j = c->job;
+    *p = (struct provenance){ 0 };
+    for (int k = 0; k < 2; k++) {
+        const char *name = settings_text(c->settings[k], "adapter");
+        struct provenance_env env = { j->model, NULL, j->backend, c->settings[k] };
+        struct provenance side;
+        if (strcmp(name, "none") != 0 &&
+            !(env.adapter = adapters_open(&c->adapters, name, false, j->model, err)))
+            return -1;
+        provenance_of_job(&side, &env);
+        provenance_join(p, prefix[k], &side);
+        provenance_release(&side);
+    }
+    return 0;
+}
+
+static int compare(struct comparing_job *c, const struct provenance *provenance, struct err *err)
+{
+    struct job *j = c->job;
+    struct hooks hooks = { 0 };
+    struct dataset data;
+    struct compared_data d;
+    if (dataset_open(&data, c->options.data, c->options.images, err) < 0) return -1;
+    char *state = xasprintf("%s/compare.jsonl", j->state);
+    job_hooks(j, &hooks);
+    const struct compare_data_request r = {
+        .request = { .model = j->model,
+                     .backend = j->backend,
+                     .settings = { c->settings[0], c->settings[1] },
+                     .use = use,
+                     .self = c,
+                     .cancel = &j->cancel },
+        .data = &data,
+        .limit = c->options.limit,
+        .metric = c->options.metric,
+        .hooks = &hooks,
+        .state = state,
+        .provenance = provenance,
+        .resumed = j->resumed,
+        .sampled = sampled,
+    };
+    c->begin = clock_seconds();
+    int status = compare_data_run(&r, &d, err);
+    if (status == 0) {
+        if (d.stopped)
+            status = JOB_STOPPED;
+        else
+            tell(c, &d);
+        compared_data_release(&d);
+    }
+    free(state);
+    dataset_close(&data);
+    return status;
+}
+
+static int run(struct job *j, struct err *err)
+{
+    struct comparing_job c = { .job = j, .before = -1 };
+    struct provenance provenance = { 0 };
+    int status = read_words(&c, j->argc, j->argv, j->settings, err);
+    if (status == 0) status = find_provenance(&c, &provenance, err);
+    if (status == 0) status = compare(&c, &provenance, err);
+    provenance_release(&provenance);
+    release(&c);
+    return status;
+}
+
+// "score (exact): 0.82 | 0.79; Hellinger distance, mean 0.031 (/results compare)": what follows the
+// two titles is the score of either side.
+static char *outcome(const struct job_end *end)
+{
+    static const char distance[] = "Hellinger distance, mean";
+    const char *far = job_end_value(end, distance);
+    struct buf b = { 0 };
+    for (size_t i = 1; i + 1 < end->count && !b.length; i++)
+        if (!strcmp(end->results[i].key, "B"))
+            buf_printf(&b, "%s: %s", end->results[i + 1].key, end->results[i + 1].value);
+    if (far) buf_printf(&b, "; %s %s", distance, far);
+    if (b.length) buf_puts(&b, " (/results compare)");
+    return b.length ? buf_take(&b) : NULL;
+}
+
+const struct job_kind job_kind_compare = {
+    .name = "compare",
+    .usage = "SETTINGS | SETTINGS | DATA [--limit N] [--metric M] [--images DIR]",
+    .help = "Compares two sets of settings on a data set.",
+    .needs_model = true,
+    .check = check,
+    .run = run,
+    .outcome = outcome,
+};

@@ -1,0 +1,259 @@
+// core/compare/compare_results.c -- the tables of /compare.
+#include "core/compare/compare_results.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+
+// --- costs ---------------------------------------------------------------------------------------
+
+static double prompt_tokens(const struct compare_cost *c)
+{
+    return (double)c->prompt_tokens;
+}
+
+static double visual_tokens(const struct compare_cost *c)
+{
+    return (double)c->visual_tokens;
+}
+
+static double kept(const struct compare_cost *c)
+{
+    return (double)c->kept;
+}
+
+static double prefill_gflop(const struct compare_cost *c)
+{
+    return c->prefill_flops / 1e9;
+}
+
+static double decode_gflop(const struct compare_cost *c)
+{
+    return c->decode_flops / 1e9;
+}
+
+static double vision_s(const struct compare_cost *c)
+{
+    return c->vision_s;
+}
+
+static double prefill_s(const struct compare_cost *c)
+{
+    return c->prefill_s;
+}
+
+static double decode_s(const struct compare_cost *c)
+{
+    return c->decode_s;
+}
+
+static double kv_mib(const struct compare_cost *c)
+{
+    return (double)c->kv_bytes / 1048576;
+}
+
+static double visual_norm_first(const struct compare_cost *c)
+{
+    return c->norm[0][0];
+}
+
+static double text_norm_first(const struct compare_cost *c)
+{
+    return c->norm[0][1];
+}
+
+static double visual_norm_last(const struct compare_cost *c)
+{
+    return c->norm[1][0];
+}
+
+static double text_norm_last(const struct compare_cost *c)
+{
+    return c->norm[1][1];
+}
+
+static const struct cost_row {
+    const char *what;
+    double (*of)(const struct compare_cost *c);
+} cost_rows[] = {
+    { "prompt tokens", prompt_tokens },
+    { "visual tokens", visual_tokens },
+    { "visual tokens kept", kept },
+    { "prefill GFLOP", prefill_gflop },
+    { "decode GFLOP", decode_gflop },
+    { "pictures s", vision_s },
+    { "prefill s", prefill_s },
+    { "decode s", decode_s },
+    { "KV cache MiB", kv_mib },
+    { "norm of visual tokens, first layer", visual_norm_first },
+    { "norm of text tokens, first layer", text_norm_first },
+    { "norm of visual tokens, after the last", visual_norm_last },
+    { "norm of text tokens, after the last", text_norm_last },
+    { 0 },
+};
+
+static void put_both(struct result_table *t, const char *what, double a, double b)
+{
+    double *v = result_row(t, "%s", what);
+    v[0] = a, v[1] = b;
+    v[2] = a > 0 ? b / a : NAN;
+}
+
+static struct result_table *costs_table(struct results *r)
+{
+    return results_table(r, "compare", "what|A|B|B/A");
+}
+
+static struct result_table *distance_table(struct results *r)
+{
+    return results_table(r, "compare.distance", "what|value");
+}
+
+char *compare_title(const char *words, const struct preset_values *said, const struct settings *s)
+{
+    struct preset_values off = { 0 };
+    struct err err;
+    struct buf b = { 0 };
+    bool open = false;
+    buf_puts(&b, words);
+    if (preset_read(&off, preset_find("baseline")->set, NULL, &err) < 0) BUG("no baseline");
+    for (size_t i = 0; i < off.count; i++) {
+        const char *key = off.list[i].key, *value = settings_text(s, key);
+        if (!strcmp(value, off.list[i].value) || preset_says(said, key)) continue;
+        buf_printf(&b, "%s%s=%s", open ? " " : " (", key, value);
+        open = true;
+    }
+    if (open) buf_putc(&b, ')');
+    preset_values_release(&off);
+    return buf_take(&b);
+}
+
+// --- one question --------------------------------------------------------------------------------
+
+void compare_results(struct results *r, const char *const title[2], const struct comparison *c)
+{
+    const struct compared_side *s = c->side;
+    const char *const text[] = { s[0].text, s[1].text };
+    char *named[2];
+    for (int k = 0; k < 2; k++) named[k] = xasprintf("%c: %s", 'A' + k, title[k]);
+    results_texts(r, (const char *const *)named, text);
+    for (int k = 0; k < 2; k++) results_starts(r, k, s[k].starts, s[k].tokens);
+    results_arithmetic(r, s[0].arithmetic, s[1].arithmetic);
+    for (int k = 0; k < 2; k++) free(named[k]);
+
+    struct result_table *t = costs_table(r);
+    put_both(t, "answer tokens", (double)s[0].ids.count, (double)s[1].ids.count);
+    for (const struct cost_row *row = cost_rows; row->what; row++)
+        put_both(t, row->what, row->of(&s[0].cost), row->of(&s[1].cost));
+
+    t = distance_table(r);
+    result_row(t, "first token that differs")[0] = c->first < 0 ? NAN : (double)c->first;
+    result_row(t, "Hellinger distance, mean")[0] = c->mean;
+    result_row(t, "Hellinger distance, largest")[0] = c->most;
+    result_row(t, "steps")[0] = (double)c->steps;
+    result_row(t, "steps with the same likeliest token")[0] = (double)c->agreed;
+}
+
+void compare_results_steps(struct results *r, const struct comparison *c)
+{
+    struct result_table *t = results_table(r, "compare.steps", "step|hellinger|token A|token B");
+    t->curve = true;
+    for (int64_t i = 0; i < c->steps; i++) {
+        double *v = result_row(t, "%lld", (long long)i);
+        v[0] = c->hellinger[i];
+        v[1] = (double)c->best[0][i], v[2] = (double)c->best[1][i];
+    }
+}
+
+// --- a data set ----------------------------------------------------------------------------------
+
+static void put_totals(struct result_table *t, const struct compared_data *d)
+{
+    const struct evaluation_total *x = evaluation_main(&d->evaluation[0]);
+    // Where B could not score some, another metric may have most of its questions.
+    const struct evaluation_total *y = x ? evaluation_of(&d->evaluation[1], x->metric) : NULL;
+    put_both(t, x ? x->metric->name : "score", x ? x->tally.scores.mean : NAN,
+             y ? y->tally.scores.mean : NAN);
+    put_both(t, "95% low", x ? x->low : NAN, y ? y->low : NAN);
+    put_both(t, "95% high", x ? x->high : NAN, y ? y->high : NAN);
+    put_both(t, "questions", x ? (double)x->tally.scores.count : 0,
+             y ? (double)y->tally.scores.count : 0);
+    put_both(t, "samples skipped", (double)d->evaluation[0].skipped,
+             (double)d->evaluation[1].skipped);
+}
+
+// Means over the questions that both sides answered.
+static void put_means(struct result_table *t, const struct compared_data *d)
+{
+    for (const struct cost_row *row = cost_rows; row->what && d->generated; row++) {
+        double mean[2] = { 0 };
+        for (size_t i = 0; i < d->count; i++)
+            for (int k = 0; k < 2 && d->list[i].generated; k++)
+                mean[k] += row->of(&d->list[i].cost[k]) / (double)d->generated;
+        put_both(t, row->what, mean[0], mean[1]);
+    }
+}
+
+static void put_mean(struct result_table *t, const char *what, const struct compare_mean *m)
+{
+    result_row(t, "%s", what)[0] = m->mean;
+    result_row(t, "%s, 95%% low", what)[0] = m->low;
+    result_row(t, "%s, 95%% high", what)[0] = m->high;
+}
+
+// Mean distance by step, where answers are longer than one token.
+static void put_steps(struct results *r, const struct compared_data *d)
+{
+    if (d->step_count < 2) return;
+    struct result_table *t = results_table(r, "compare.steps", "step|hellinger|answers");
+    t->curve = true;
+    for (int64_t i = 0; i < d->step_count; i++) {
+        double *v = result_row(t, "%" PRId64, i);
+        v[0] = d->by_step[i].sum / (double)d->by_step[i].answers;
+        v[1] = (double)d->by_step[i].answers;
+    }
+}
+
+void compare_data_results(struct results *r, const char *const title[2],
+                          const struct compared_data *d)
+{
+    for (int k = 0; k < 2; k++) results_note(r, "%c: %s", 'A' + k, title[k]);
+    results_arithmetic(r, d->evaluation[0].arithmetic, d->evaluation[1].arithmetic);
+    struct result_table *t = costs_table(r);
+    put_totals(t, d);
+    put_means(t, d);
+    t = distance_table(r);
+    put_mean(t, "difference B - A", &d->difference);
+    if (d->metric && d->metric->smaller)
+        results_note(r, "the smaller %s is better", d->metric->name);
+    result_row(t, "pairs")[0] = (double)d->pairs;
+    result_row(t, "better in A alone")[0] = (double)d->only[0];
+    result_row(t, "better in B alone")[0] = (double)d->only[1];
+    if (d->metric && d->metric->share) result_row(t, "McNemar's exact test, p")[0] = d->mcnemar;
+    if (!d->generated) return;
+    put_mean(t, "Hellinger distance, mean", &d->hellinger);
+    result_row(t, "share of the same answers")[0] = (double)d->same / (double)d->generated;
+    result_row(t, "share of steps with the same likeliest token")[0] =
+        (double)d->agreed / (double)d->steps;
+    put_steps(r, d);
+}
+
+void compare_data_results_questions(struct results *r, const struct compared_data *d)
+{
+    struct result_table *t = results_table(
+        r, "compare.questions", "question|score A|score B|hellinger|largest|steps|first|same best");
+    t->own = true;
+    for (size_t i = 0; i < d->count; i++) {
+        const struct compared_question *q = &d->list[i];
+        double *v = result_row(t, "%s", q->id);
+        v[0] = q->score[0], v[1] = q->score[1];
+        if (!q->generated) continue;
+        v[2] = q->mean, v[3] = q->most;
+        v[4] = (double)q->steps;
+        if (q->first >= 0) v[5] = (double)q->first;
+        v[6] = (double)q->agreed;
+    }
+}

@@ -1,0 +1,31 @@
+// core/compare/compare_results.h -- what a comparison came to, as tables that are shown and kept.
+//
+//   struct results r = { 0 };
+//   compare_results(&r, (const char *const[]){ "off", "prune.score=contribution" }, &comparison);
+//   results_show(&r, sinks);
+//   compare_results_steps(&r, &comparison);   // kept besides: every step
+//   results_release(&r);
+#ifndef CORE_COMPARE_COMPARE_RESULTS_H
+#define CORE_COMPARE_COMPARE_RESULTS_H
+
+#include "core/compare/compare_data.h"
+#include "core/engine/presets.h"
+#include "core/probes/results.h"
+
+// What a side is called: the words it was typed with, which set `said`, and behind them in brackets
+// the methods that are on without being said. Belongs to the caller.
+char *compare_title(const char *words, const struct preset_values *said, const struct settings *s);
+
+// Both answers side by side; tables "compare" (what | A | B | B/A) and "compare.distance".
+void compare_results(struct results *r, const char *const title[2], const struct comparison *c);
+// Table "compare.steps": distance and the likeliest tokens' ids.
+void compare_results_steps(struct results *r, const struct comparison *c);
+
+// The same tables of a data set, with what is compared as notes; "compare.steps": mean distance by
+// step.
+void compare_data_results(struct results *r, const char *const title[2],
+                          const struct compared_data *d);
+// Table "compare.questions": scores and distances.
+void compare_data_results_questions(struct results *r, const struct compared_data *d);
+
+#endif

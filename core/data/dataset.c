@@ -1,0 +1,340 @@
+// core/data/dataset.c -- finds the samples of a data file, and reads one of them.
+//
+// The index needs no JSON reader: in a list, a sample ends at a comma or the bracket at depth 1
+// outside a text; in JSON lines, at the line's end. What stands between is checked when the sample
+// is read. So a file of any size costs its places only.
+#include "core/data/dataset.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/file_in.h"
+
+enum { BLOCK = 1 << 20, SAMPLE_MAX = 64 << 20, PROBE = 16 };
+
+// --- the index -----------------------------------------------------------------------------------
+
+struct scan {
+    struct dataset *d;
+    size_t capacity;
+    uint64_t at;   // of the next byte
+    int64_t line;  // it is in
+    int64_t depth; // of brackets around it
+    bool text, escaped, closed;
+    bool begun, wanted; // inside a sample; a comma promised one
+    struct dataset_entry entry;
+};
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static void begin_entry(struct scan *s)
+{
+    if (s->begun) return;
+    s->begun = true;
+    s->wanted = false;
+    s->entry = (struct dataset_entry){ .at = s->at, .line = s->line };
+}
+
+static void end_entry(struct scan *s)
+{
+    struct dataset *d = s->d;
+    if (!s->begun) return;
+    if ((size_t)d->count == s->capacity) {
+        s->capacity = s->capacity ? 2 * s->capacity : 256;
+        d->entries = xreallocarray(d->entries, s->capacity, sizeof *d->entries);
+    }
+    s->entry.size = s->at - s->entry.at;
+    d->entries[d->count++] = s->entry;
+    s->begun = false;
+}
+
+static int not_json(const struct scan *s, struct err *err)
+{
+    return err_set(err, "'%s' is not valid JSON (near line %lld)", s->d->path, (long long)s->line);
+}
+
+static int scan_close(struct scan *s, char c, struct err *err)
+{
+    if (s->depth-- > 1) return 0;
+    if (c != ']' || s->wanted) return not_json(s, err);
+    end_entry(s);
+    s->closed = true;
+    return 0;
+}
+
+// One byte of a list. Brackets are counted, not matched: the reader of a sample matches them.
+static int scan_list(struct scan *s, char c, struct err *err)
+{
+    if (s->text) {
+        if (s->escaped)
+            s->escaped = false;
+        else if (c == '\\')
+            s->escaped = true;
+        else if (c == '"')
+            s->text = false;
+        return 0;
+    }
+    if (is_blank(c)) return 0;
+    if (s->closed) return not_json(s, err);
+    if (c == ']' || c == '}') return scan_close(s, c, err);
+    if (c == ',' && s->depth == 1) {
+        if (!s->begun) return not_json(s, err);
+        end_entry(s);
+        s->wanted = true;
+        return 0;
+    }
+    if (s->depth > 0) begin_entry(s);
+    s->depth += c == '[' || c == '{';
+    s->text = c == '"';
+    return 0;
+}
+
+static int scan_block(struct scan *s, const char *block, size_t size, struct err *err)
+{
+    for (size_t i = 0; i < size; i++, s->at++) {
+        const char c = block[i];
+        if (!s->d->lines) {
+            if (scan_list(s, c, err) < 0) return -1;
+        } else if (c == '\n') {
+            end_entry(s);
+        } else if (!is_blank(c)) {
+            begin_entry(s);
+        }
+        s->line += c == '\n';
+    }
+    return 0;
+}
+
+static int read_error(const struct dataset *d, struct err *err)
+{
+    return err_set(err, "cannot read '%s': %s", d->path, strerror(errno));
+}
+
+// Bytes until `size` are read or the file ends.
+static ssize_t read_at(const struct dataset *d, char *to, size_t size, uint64_t at)
+{
+    size_t done = 0;
+    while (done < size) {
+        ssize_t n = pread(d->file, to + done, size - done, (off_t)(at + done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return -1;
+        if (n == 0) break;
+        done += (size_t)n;
+    }
+    return (ssize_t)done;
+}
+
+// A list begins with '['; what stands before it is blank, or a byte order mark.
+static void look_at_start(struct scan *s, const char *block, size_t size)
+{
+    size_t i = size >= 3 && !memcmp(block, "\xEF\xBB\xBF", 3) ? 3 : 0;
+    s->at = i;
+    while (i < size && is_blank(block[i])) i++;
+    s->d->lines = i == size || block[i] != '[';
+}
+
+static int scan_file(struct scan *s, char *block, struct err *err)
+{
+    ssize_t n = read_at(s->d, block, BLOCK, 0);
+    if (n < 0) return read_error(s->d, err);
+    look_at_start(s, block, (size_t)n);
+    size_t skip = (size_t)s->at;
+    while (n > 0) {
+        if (scan_block(s, block + skip, (size_t)n - skip, err) < 0) return -1;
+        skip = 0;
+        if ((n = read_at(s->d, block, BLOCK, s->at)) < 0) return read_error(s->d, err);
+    }
+    if (s->d->lines)
+        end_entry(s);
+    else if (!s->closed)
+        return err_set(err, "'%s' ends inside its list: it was cut off", s->d->path);
+    return 0;
+}
+
+// Lines of anything are no data: one of the first must be an object.
+static int check_kind(const struct dataset *d, struct err *err)
+{
+    bool object = false;
+    if (!d->count) return err_set(err, "'%s' holds no sample", d->path);
+    for (int64_t i = 0; d->lines && !object && i < d->count && i < PROBE; i++) {
+        cJSON *json = dataset_json(d, i, NULL);
+        object = cJSON_IsObject(json);
+        cJSON_Delete(json);
+    }
+    if (d->lines && !object)
+        return err_set(err, "'%s' is neither a JSON list of samples nor JSON lines", d->path);
+    return 0;
+}
+
+int dataset_check(const char *path, struct err *err)
+{
+    const int file = file_in_open(path, err);
+    if (file < 0) return -1;
+    close(file);
+    return 0;
+}
+
+int dataset_open(struct dataset *d, const char *path, const char *images, struct err *err)
+{
+    struct scan s = { .d = d, .line = 1 };
+    *d = (struct dataset){ .path = xstrdup(path),
+                           .folder = images ? xstrdup(images) : path_folder(path) };
+    char *block = xmalloc(BLOCK);
+    d->file = file_in_open(path, err);
+    int status = d->file < 0 ? -1 : 0;
+    if (status == 0) status = scan_file(&s, block, err);
+    if (status == 0) status = check_kind(d, err);
+    free(block);
+    if (status < 0) dataset_close(d);
+    return status;
+}
+
+void dataset_close(struct dataset *d)
+{
+    if (d->path && d->file >= 0) close(d->file);
+    free(d->path);
+    free(d->folder);
+    free(d->entries);
+    *d = (struct dataset){ .file = -1 };
+}
+
+// --- one sample ----------------------------------------------------------------------------------
+
+static void name_place(const struct dataset *d, int64_t index, struct err *err)
+{
+    const long long line = (long long)d->entries[index].line;
+    if (d->lines)
+        err_set(err, "line %lld of the data is not valid JSON", line);
+    else
+        err_set(err, "sample %lld (line %lld of the data) is not valid JSON", (long long)index,
+                line);
+}
+
+cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err)
+{
+    const struct dataset_entry *e = &d->entries[index];
+    if (e->size > SAMPLE_MAX) {
+        err_set(err, "the sample of line %lld has %llu MB; at most %d are read", (long long)e->line,
+                (unsigned long long)(e->size >> 20), SAMPLE_MAX >> 20);
+        return NULL;
+    }
+    char *text = xmalloc((size_t)e->size + 1);
+    const ssize_t n = read_at(d, text, (size_t)e->size, e->at);
+    cJSON *json = NULL;
+    if (n < 0) {
+        read_error(d, err);
+    } else if ((uint64_t)n < e->size) {
+        err_set(err, "'%s' has become shorter while it was read", d->path);
+    } else {
+        json = json_parse(text, (size_t)e->size, "data", NULL);
+        if (!json) name_place(d, index, err);
+    }
+    free(text);
+    return json;
+}
+
+// A text, or a number as it is written.
+static char *read_name(const cJSON *json, const char *key)
+{
+    const cJSON *item = json_get(json, key);
+    if (cJSON_IsString(item)) return xstrdup(item->valuestring);
+    if (!cJSON_IsNumber(item)) return NULL;
+    char *printed = cJSON_PrintUnformatted(item), *name = printed ? xstrdup(printed) : NULL;
+    cJSON_free(printed);
+    return name;
+}
+
+static int read_choices(struct sample *s, const cJSON *json, struct err *err)
+{
+    const cJSON *list = json_get(json, "choices"), *item;
+    const char *key = list ? "choices" : "endings"; // the latter in HellaSwag
+    if (!list) list = json_get(json, key);
+    s->endings = *key == 'e';
+    if (!list) return 0;
+    if (!cJSON_IsArray(list)) return err_set(err, "\"%s\" must be a list of texts", key);
+    s->choices = xreallocarray(NULL, (size_t)cJSON_GetArraySize(list) + 1, sizeof *s->choices);
+    cJSON_ArrayForEach(item, list)
+    {
+        if (!cJSON_IsString(item)) return err_set(err, "\"%s\" must be a list of texts", key);
+        s->choices[s->choice_count++] = xstrdup(item->valuestring);
+    }
+    return 0;
+}
+
+static void add_reference(struct sample *s, const cJSON *item)
+{
+    if (cJSON_IsString(item)) {
+        s->references[s->reference_count++] = xstrdup(item->valuestring);
+    } else if (cJSON_IsNumber(item) || cJSON_IsBool(item)) {
+        char *printed = cJSON_PrintUnformatted(item);
+        if (printed) s->references[s->reference_count++] = xstrdup(printed);
+        cJSON_free(printed);
+    }
+}
+
+// Other things than texts and numbers (VQA's answers with confidences) are no references.
+static void read_references(struct sample *s, const cJSON *json)
+{
+    static const char *const keys[] = { "answer",   "answers", "references",
+                                        "captions", "caption", "label" };
+    const cJSON *found = NULL, *item;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && !found; i++)
+        found = json_get(json, keys[i]);
+    if (!found) return;
+    const int count = cJSON_IsArray(found) ? cJSON_GetArraySize(found) : 1;
+    s->references = xreallocarray(NULL, (size_t)count + 1, sizeof *s->references);
+    if (!cJSON_IsArray(found)) add_reference(s, found);
+    if (cJSON_IsArray(found)) cJSON_ArrayForEach(item, found) add_reference(s, item);
+    if (cJSON_IsNumber(found) && found->valuedouble >= 0 && found->valuedouble < INT32_MAX &&
+        found->valuedouble == (double)found->valueint)
+        s->right = found->valueint;
+}
+
+int sample_read(struct sample *s, const cJSON *json, const char *folder, struct err *err)
+{
+    static const char *const ids[] = { "id", "question_id" }; // the latter in LLaVA's evaluations
+    static const char *const kinds[] = { "kind", "type", "category" };
+    *s = (struct sample){ .right = -1 };
+    for (size_t i = 0; i < sizeof ids / sizeof *ids && !s->id; i++) s->id = read_name(json, ids[i]);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !s->kind; i++)
+        s->kind = read_name(json, kinds[i]);
+    if (!s->kind) s->kind = xstrdup("");
+    s->metric = read_name(json, "metric");
+    read_references(s, json);
+    if (read_choices(s, json, err) < 0) return -1;
+    return dialogue_read_conversation(&s->dialogue, json, folder, err);
+}
+
+int dataset_read(const struct dataset *d, int64_t index, struct sample *s, struct err *err)
+{
+    cJSON *json = dataset_json(d, index, err);
+    int status = -1;
+    if (json)
+        status = sample_read(s, json, d->folder, err);
+    else
+        *s = (struct sample){ .broken = true, .right = -1, .kind = xstrdup("") };
+    s->index = index;
+    s->line = d->entries[index].line;
+    cJSON_Delete(json);
+    return status;
+}
+
+void sample_release(struct sample *s)
+{
+    free(s->id);
+    free(s->kind);
+    free(s->metric);
+    for (size_t i = 0; i < s->choice_count; i++) free(s->choices[i]);
+    free(s->choices);
+    for (size_t i = 0; i < s->reference_count; i++) free(s->references[i]);
+    free(s->references);
+    dialogue_release(&s->dialogue);
+    *s = (struct sample){ 0 };
+}

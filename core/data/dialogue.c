@@ -1,0 +1,314 @@
+// core/data/dialogue.c -- JSON to messages, for /messages, /ask --data and data sets.
+//
+// All of it is untrusted: every type is checked, and a message says which place is wrong.
+#include "core/data/dialogue.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+char *path_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash) return xstrdup(".");
+    return xstrndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+void dialogue_release(struct dialogue *d)
+{
+    for (size_t i = 0; i < d->count; i++) message_release(&d->messages[i]);
+    for (size_t i = 0; i < d->path_count; i++) free(d->paths[i]);
+    free(d->messages);
+    free(d->paths);
+    free(d->reference);
+    *d = (struct dialogue){ 0 };
+}
+
+static struct message *add_message(struct dialogue *d, enum role role)
+{
+    d->messages = xreallocarray(d->messages, d->count + 1, sizeof *d->messages);
+    d->messages[d->count] = (struct message){ .role = role };
+    return &d->messages[d->count++];
+}
+
+// Index of the new path.
+static int add_path(struct dialogue *d, const char *path, const char *folder)
+{
+    const bool absolute = path[0] == '/' || !strcmp(folder, ".");
+    d->paths = xreallocarray(d->paths, d->path_count + 1, sizeof *d->paths);
+    d->paths[d->path_count] = absolute ? xstrdup(path) : xasprintf("%s/%s", folder, path);
+    return (int)d->path_count++;
+}
+
+// --- marks -----------------------------------------------------------------------------------
+
+static const char mark[] = "<image>";
+
+static int too_many_marks(struct dialogue *d, const struct message *m, size_t given,
+                          struct err *err)
+{
+    d->marks_differ = true;
+    if (m->role != ROLE_USER)
+        return err_set(err, "a picture can only stand in a message of the user");
+    return err_set(err, "%zu pictures are given, but the text has more \"<image>\" marks", given);
+}
+
+// Text with "<image>" marks: each is where the next of the `given` pictures stands; the line end
+// beside it belongs to the mark (the prompt layout writes its own).
+static int add_marked(struct dialogue *d, struct message *m, const char *text, size_t given,
+                      struct err *err)
+{
+    for (const char *p; (p = strstr(text, mark)); text = p + strlen(mark)) {
+        size_t length = (size_t)(p - text);
+        if (m->role != ROLE_USER || d->placed >= given) return too_many_marks(d, m, given, err);
+        const char *after = p + strlen(mark);
+        if (length && text[length - 1] == '\n' && !*after) length--;
+        if (length) {
+            char *before = xstrndup(text, length);
+            message_add_text(m, before);
+            free(before);
+        }
+        message_add_picture(m, (int)d->placed++);
+        if (*after == '\n') p++;
+    }
+    if (*text) message_add_text(m, text);
+    return 0;
+}
+
+// --- messages ------------------------------------------------------------------------------------
+
+// A sample's own list of pictures ("images") is there for parts and marks without a path.
+static int read_picture_part(struct dialogue *d, struct message *m, const cJSON *part,
+                             const char *folder, size_t given, struct err *err)
+{
+    const char *path, *image; // the key of a message, or that of chat templates
+    if (json_text(part, "path", NULL, &path, err) < 0 ||
+        json_text(part, "image", NULL, &image, err) < 0)
+        return -1;
+    if (!path) path = image;
+    if (m->role != ROLE_USER)
+        return err_set(err, "a picture can only stand in a message of the user");
+    if (path && *path) {
+        message_add_picture(m, add_path(d, path, folder));
+        return 0;
+    }
+    if (d->placed >= given) {
+        d->marks_differ = given > 0;
+        return err_set(err, "\"path\" of the picture is missing");
+    }
+    message_add_picture(m, (int)d->placed++);
+    return 0;
+}
+
+static int read_part(struct dialogue *d, struct message *m, const cJSON *part, const char *folder,
+                     size_t given, struct err *err)
+{
+    const char *type, *text;
+    if (!cJSON_IsObject(part)) return err_set(err, "must be an object with a \"type\"");
+    if (json_text(part, "type", NULL, &type, err) < 0) return -1;
+    if (type && !strcmp(type, "text")) {
+        if (json_text(part, "text", NULL, &text, err) < 0) return -1;
+        if (!text) return err_set(err, "\"text\" is missing");
+        message_add_text(m, text);
+        return 0;
+    }
+    if (type && !strcmp(type, "image")) return read_picture_part(d, m, part, folder, given, err);
+    return err_set(err, "\"type\" must be \"text\" or \"image\"");
+}
+
+// In a sample, marks in a text count; in a messages file they are text like any other.
+struct message_form {
+    bool marked;
+    size_t given; // pictures of the sample's own list
+};
+
+static int read_content(struct dialogue *d, struct message *m, const cJSON *content,
+                        const char *folder, struct message_form form, struct err *err)
+{
+    if (cJSON_IsString(content) && form.marked)
+        return add_marked(d, m, content->valuestring, form.given, err);
+    if (cJSON_IsString(content)) {
+        message_add_text(m, content->valuestring);
+        return 0;
+    }
+    if (!cJSON_IsArray(content))
+        return err_set(err, "\"content\" must be a text or a list of parts");
+    int index = 0;
+    const cJSON *part;
+    cJSON_ArrayForEach(part, content)
+    {
+        if (read_part(d, m, part, folder, form.given, err) < 0)
+            return err_in(err, "\"content\"[%d]", index);
+        index++;
+    }
+    return 0;
+}
+
+static int read_message(struct dialogue *d, const cJSON *json, const char *folder,
+                        struct message_form form, struct err *err)
+{
+    const char *name;
+    if (!cJSON_IsObject(json))
+        return err_set(err, "must be an object with \"role\" and \"content\"");
+    if (json_text(json, "role", NULL, &name, err) < 0) return -1;
+    const int role = name ? role_parse(name) : -1;
+    if (role != ROLE_SYSTEM && role != ROLE_USER && role != ROLE_ASSISTANT)
+        return err_set(err, "\"role\" must be \"system\", \"user\" or \"assistant\"");
+    return read_content(d, add_message(d, (enum role)role), json_get(json, "content"), folder, form,
+                        err);
+}
+
+static int read_messages(struct dialogue *d, const cJSON *list, const char *folder,
+                         struct message_form form, struct err *err)
+{
+    if (!cJSON_IsArray(list)) return err_set(err, "must be a list of messages");
+    int index = 0;
+    const cJSON *json;
+    cJSON_ArrayForEach(json, list)
+    {
+        if (read_message(d, json, folder, form, err) < 0) return err_in(err, "message %d", index);
+        index++;
+    }
+    return index ? 0 : err_set(err, "the list of messages is empty");
+}
+
+int dialogue_read_messages(struct dialogue *d, const cJSON *list, const char *folder,
+                           struct err *err)
+{
+    return read_messages(d, list, folder, (struct message_form){ 0 }, err);
+}
+
+// --- samples -------------------------------------------------------------------------------------
+
+// "image" or "images": a path or a list of paths.
+static int read_paths(struct dialogue *d, const cJSON *sample, const char *folder, struct err *err)
+{
+    const cJSON *image = json_get(sample, "image"), *item;
+    if (!image) image = json_get(sample, "images");
+    if (!image) return 0;
+    if (cJSON_IsString(image)) {
+        add_path(d, image->valuestring, folder);
+        return 0;
+    }
+    if (!cJSON_IsArray(image)) return err_set(err, "\"image\" must be a path or a list of paths");
+    cJSON_ArrayForEach(item, image)
+    {
+        if (!cJSON_IsString(item))
+            return err_set(err, "\"image\" must be a path or a list of paths");
+        add_path(d, item->valuestring, folder);
+    }
+    return 0;
+}
+
+static int role_from(const char *from)
+{
+    static const struct {
+        const char *name;
+        enum role role;
+    } names[] = { { "human", ROLE_USER },          { "user", ROLE_USER },
+                  { "gpt", ROLE_ASSISTANT },       { "model", ROLE_ASSISTANT },
+                  { "assistant", ROLE_ASSISTANT }, { "system", ROLE_SYSTEM } };
+    for (size_t i = 0; from && i < sizeof names / sizeof *names; i++)
+        if (!strcmp(names[i].name, from)) return (int)names[i].role;
+    return -1;
+}
+
+static int read_turn(struct dialogue *d, const cJSON *turn, struct err *err)
+{
+    const char *from, *value;
+    if (!cJSON_IsObject(turn)) return err_set(err, "must be an object with \"from\" and \"value\"");
+    if (json_text(turn, "from", NULL, &from, err) < 0) return -1;
+    if (json_text(turn, "value", NULL, &value, err) < 0) return -1;
+    const int role = role_from(from);
+    if (role < 0) return err_set(err, "\"from\" must be \"human\", \"gpt\" or \"system\"");
+    if (!value) return err_set(err, "\"value\" is missing");
+    return add_marked(d, add_message(d, (enum role)role), value, d->path_count, err);
+}
+
+static int read_turns(struct dialogue *d, const cJSON *turns, struct err *err)
+{
+    if (!cJSON_IsArray(turns)) return err_set(err, "\"conversations\" must be a list");
+    int index = 0;
+    const cJSON *turn;
+    cJSON_ArrayForEach(turn, turns)
+    {
+        if (read_turn(d, turn, err) < 0) return err_in(err, "\"conversations\"[%d]", index);
+        index++;
+    }
+    return 0;
+}
+
+// Pictures without a mark stand before the text of the first question.
+static void place_unmarked(struct dialogue *d, size_t given)
+{
+    size_t first = 0, next = d->placed;
+    while (first < d->count && d->messages[first].role != ROLE_USER) first++;
+    if (first == d->count || next >= given) return;
+    struct message whole = { .role = ROLE_USER }, *m = &d->messages[first];
+    for (; next < given; next++) message_add_picture(&whole, (int)next);
+    for (size_t i = 0; i < m->part_count; i++) {
+        if (m->parts[i].text)
+            message_add_text(&whole, m->parts[i].text);
+        else
+            message_add_picture(&whole, m->parts[i].picture);
+    }
+    message_release(m);
+    *m = whole;
+}
+
+// What follows the last question is the answer the data expects.
+static int end_with_question(struct dialogue *d, struct err *err)
+{
+    while (d->count && d->messages[d->count - 1].role != ROLE_USER) {
+        struct message *last = &d->messages[--d->count];
+        free(d->reference);
+        d->reference = message_text(last);
+        message_release(last);
+    }
+    return d->count ? 0 : err_set(err, "no question: no message of the user");
+}
+
+static int read_question(struct dialogue *d, const cJSON *sample, struct err *err)
+{
+    // "text" in LLaVA's and POPE's evaluation files, "ctx" in HellaSwag.
+    static const char *const keys[] = { "question", "text", "ctx" };
+    const char *question = NULL;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && !question; i++)
+        if (json_text(sample, keys[i], NULL, &question, err) < 0) return -1;
+    if (!question) return err_set(err, "needs \"question\", \"conversations\" or \"messages\"");
+    if (add_marked(d, add_message(d, ROLE_USER), question, d->path_count, err) < 0) return -1;
+    // Some evaluation files hold a number or a list there: no text to train on.
+    const cJSON *answer = json_get(sample, "answer");
+    if (cJSON_IsString(answer))
+        message_add_text(add_message(d, ROLE_ASSISTANT), answer->valuestring);
+    return 0;
+}
+
+int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const char *folder,
+                               struct err *err)
+{
+    if (cJSON_IsArray(sample)) return dialogue_read_messages(d, sample, folder, err);
+    if (!cJSON_IsObject(sample)) return err_set(err, "a sample must be an object");
+    const cJSON *messages = json_get(sample, "messages"),
+                *turns = json_get(sample, "conversations");
+    if (read_paths(d, sample, folder, err) < 0) return -1;
+    const size_t given = d->path_count;
+    int status;
+    if (messages)
+        status = read_messages(d, messages, folder, (struct message_form){ true, given }, err);
+    else if (turns)
+        status = read_turns(d, turns, err);
+    else
+        status = read_question(d, sample, err);
+    if (status < 0) return -1;
+    d->marks_differ = d->placed && d->placed < given;
+    // Messages that name their pictures themselves need no list beside them.
+    if (d->path_count == given) place_unmarked(d, given);
+    return 0;
+}
+
+int dialogue_read_sample(struct dialogue *d, const cJSON *sample, const char *folder,
+                         struct err *err)
+{
+    if (dialogue_read_conversation(d, sample, folder, err) < 0) return -1;
+    return end_with_question(d, err);
+}

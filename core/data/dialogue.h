@@ -1,0 +1,42 @@
+// core/data/dialogue.h -- conversations written in JSON: messages files and LLaVA-style samples.
+//
+//   struct dialogue d = { 0 };
+//   if (dialogue_read_messages(&d, json, "/data", &err) == 0)
+//       engine_add_messages(engine, d.messages, d.count, d.paths, d.path_count, &err);
+//   dialogue_release(&d);
+#ifndef CORE_DATA_DIALOGUE_H
+#define CORE_DATA_DIALOGUE_H
+
+#include "core/base/json.h"
+#include "core/text/message.h"
+
+struct dialogue {
+    struct message *messages; // part.picture counts in paths
+    size_t count;
+    char **paths;
+    size_t path_count;
+    char *reference;   // what the data gives as the answer to the last question, or NULL
+    size_t placed;     // pictures of a sample that stand where a text marks them
+    bool marks_differ; // reading failed, or would have to guess, for marks that match no picture
+};
+
+// A list of {"role", "content": text | [{"type": "text", "text"} | {"type": "image", "path"}]}.
+// "image" does for "path". Relative paths are taken from `folder`. Messages name the place:
+// "message 2: \"content\" ...".
+int dialogue_read_messages(struct dialogue *d, const cJSON *list, const char *folder,
+                           struct err *err);
+// One sample of a data set, answers included: {"conversations": [{"from", "value"}], "image"},
+// {"question", "answer", "image" | "images"}, {"messages": [...], "images"} or a list of messages.
+// "<image>" in a text is where the next picture stands; pictures without any mark stand before the
+// first question.
+int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const char *folder,
+                               struct err *err);
+// The same to be answered: it ends with the question, an answer after it becomes `reference`.
+int dialogue_read_sample(struct dialogue *d, const cJSON *sample, const char *folder,
+                         struct err *err);
+void dialogue_release(struct dialogue *d);
+
+// "DIR" of "DIR/FILE", "." of "FILE"; belongs to the caller.
+char *path_folder(const char *path);
+
+#endif

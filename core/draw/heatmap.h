@@ -1,0 +1,26 @@
+// core/draw/heatmap.h -- maps drawn in colour, over the picture where there is one.
+//
+//   heatmap_draw(&map, 320, 320, pixels);
+//   heatmap_png("maps.png", maps, count, &err);
+#ifndef CORE_DRAW_HEATMAP_H
+#define CORE_DRAW_HEATMAP_H
+
+#include "core/base/err.h"
+#include "core/base/event.h"
+
+// Height of a map that is `width` wide, from what it covers (a grid without a picture: from its
+// cells); in half-character pixels or real ones alike.
+int heatmap_height(const struct event_heatmap *map, int width);
+// RGB pixels [height, width, 3]: the picture in grey under the colours of the values; dropped
+// tokens are left without colour.
+void heatmap_draw(const struct event_heatmap *map, int width, int height, uint8_t *pixels);
+// "attention, layer 3, mean of heads, answer, picture 0, tile 1 of 2".
+void heatmap_title(const struct event_heatmap *map, char *text, size_t size);
+// All of them beside each other, each with its title and a legend.
+int heatmap_png(const char *path, const struct event_heatmap *maps, size_t count, struct err *err);
+// Where a value lies between min and max: 0..1; NaN: nothing is there.
+double heatmap_share(const struct event_heatmap *map, int row, int col);
+// Dark blue over green to yellow.
+void heatmap_colour(double share, uint8_t rgb[3]);
+
+#endif

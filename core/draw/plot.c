@@ -1,0 +1,336 @@
+// core/draw/plot.c -- the frame that all drawings share, and curves and bars as text.
+//
+// The frame: the range of all points, round numbers on the axes. Text: each line has a mark of its
+// own; where two share a place the first one shows. Pictures: core/draw/plot_png.c.
+#include "core/draw/plot.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "core/draw/plot_parts.h"
+
+void plot_smooth(double *y, size_t count, size_t window)
+{
+    double *from = xreallocarray(NULL, count + 1, sizeof *from);
+    memcpy(from, y, count * sizeof *from);
+    const size_t reach = window / 2;
+    for (size_t i = 0; i < count; i++) {
+        double sum = 0;
+        size_t n = 0;
+        for (size_t k = i > reach ? i - reach : 0; k <= i + reach && k < count; k++)
+            if (isfinite(from[k])) {
+                sum += from[k];
+                n++;
+            }
+        if (isfinite(y[i]) && n) y[i] = sum / (double)n;
+    }
+    free(from);
+}
+
+// --- the frame -----------------------------------------------------------------------------------
+
+static double round_step(double span, int most)
+{
+    const double raw = span / most, ten = pow(10, floor(log10(raw)));
+    return raw <= ten ? ten : raw <= 2 * ten ? 2 * ten : raw <= 5 * ten ? 5 * ten : 10 * ten;
+}
+
+int plot_ticks(double min, double max, int most, double *ticks, char format[16])
+{
+    double step = round_step(max - min, most > 1 ? most : 1);
+    // One number more than steps may be too many.
+    for (int n = most - 1; n > 0 && floor(max / step) - ceil(min / step) + 1 > most; n--)
+        step = round_step(max - min, n);
+    const double large = fmax(fabs(min), fabs(max));
+    int count = 0;
+    // Digits: down to the step, counted from the largest number.
+    int digits = (int)(floor(log10(large)) - floor(log10(step))) + 1;
+    if (digits < 1) digits = 1;
+    snprintf(format, 16, "%%.%dg", digits > 12 ? 12 : digits);
+    if (large < 1e6 && step >= 1e-5) {
+        const int places = step < 1 ? (int)-floor(log10(step)) : 0;
+        snprintf(format, 16, "%%.%df", places);
+    }
+    const double first = ceil(min / step - 1e-9);
+    for (; count < most && (first + count) * step <= max + step * 1e-9; count++)
+        ticks[count] = (first + count) * step + 0.0; // no -0
+    return count;
+}
+
+// The same between logarithms: powers of ten, and 2 and 5 times these where there is room.
+static int log_ticks(double min, double max, int most, double *ticks, char format[16])
+{
+    static const double within[] = { 1, 2, 5 };
+    const int decades = (int)(floor(max) - ceil(min)) + 1;
+    const int few = (max - min) * 3 + 1 <= most ? 3 : 1;
+    const int apart = decades > most ? (decades + most - 1) / most : 1;
+    int count = 0;
+    snprintf(format, 16, "%%.4g");
+    for (int e = (int)floor(min); e <= (int)ceil(max); e += apart)
+        for (int k = 0; k < few && count < most; k++) {
+            const double at = e + log10(within[k]);
+            if (at >= min - 1e-9 && at <= max + 1e-9) ticks[count++] = pow(10, e) * within[k];
+        }
+    // Too narrow for these, but not for plain ones; far numbers would not be finite.
+    if (count < 2 && most > 1 && min > -300 && max < 300)
+        return plot_ticks(pow(10, min), pow(10, max), most, ticks, format);
+    return count;
+}
+
+static void widen(double *min, double *max)
+{
+    if (!(*min <= *max)) { // no point at all
+        *min = 0;
+        *max = 1;
+    } else if (*max - *min <= 1e-12 * fmax(fabs(*min), fabs(*max)) || *min == *max) {
+        const double margin = *min != 0 ? fabs(*min) * 0.05 : 1;
+        *min -= margin;
+        *max += margin;
+    }
+}
+
+double plot_at(bool logarithmic, double value)
+{
+    if (!isfinite(value) || (logarithmic && value <= 0)) return NAN;
+    return logarithmic ? log10(value) : value;
+}
+
+bool plot_interval(const struct plot_frame *f, const struct plot_line *line, size_t i, double *low,
+                   double *high)
+{
+    if (!line->low || !isfinite(plot_at(f->log_y, line->y[i]))) return false;
+    *low = plot_at(f->log_y, line->low[i]);
+    *high = plot_at(f->log_y, line->high[i]);
+    return isfinite(*low) && isfinite(*high);
+}
+
+void plot_fit(struct plot_frame *f, const struct plot_axes *axes, const struct plot_line *lines,
+              size_t count, int x_most, int y_most)
+{
+    *f = (struct plot_frame){ .x0 = INFINITY, .x1 = -INFINITY, .y0 = INFINITY, .y1 = -INFINITY };
+    f->log_x = axes && axes->log_x && !axes->names;
+    f->log_y = axes && axes->log_y;
+    for (size_t l = 0; l < count; l++)
+        for (size_t i = 0; i < lines[l].count; i++) {
+            const double x = plot_at(f->log_x, lines[l].x[i]), y = plot_at(f->log_y, lines[l].y[i]);
+            if (!isfinite(x) || !isfinite(y)) continue;
+            f->x0 = fmin(f->x0, x);
+            f->x1 = fmax(f->x1, x);
+            f->y0 = fmin(f->y0, y);
+            f->y1 = fmax(f->y1, y);
+            double low, high;
+            if (!plot_interval(f, &lines[l], i, &low, &high)) continue;
+            f->y0 = fmin(f->y0, low);
+            f->y1 = fmax(f->y1, high);
+        }
+    if (axes && axes->names) { // bars stand between the numbers, on 0
+        f->x0 = -0.5;
+        f->x1 = (double)axes->name_count - 0.5;
+        if (!f->log_y) f->y0 = fmin(f->y0, 0), f->y1 = fmax(f->y1, 0);
+    }
+    widen(&f->x0, &f->x1);
+    widen(&f->y0, &f->y1);
+    f->x_count = (f->log_x ? log_ticks : plot_ticks)(f->x0, f->x1, x_most, f->x_ticks, f->x_format);
+    f->y_count = (f->log_y ? log_ticks : plot_ticks)(f->y0, f->y1, y_most, f->y_ticks, f->y_format);
+}
+
+char *plot_number(const char *format, double value)
+{
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    return xasprintf(format, value);
+#pragma GCC diagnostic pop
+}
+
+// Place of a value among n, 0 at `min`.
+static int place(double value, double min, double max, int n)
+{
+    const int at = (int)lround((value - min) / (max - min) * (n - 1));
+    return at < 0 ? 0 : at >= n ? n - 1 : at;
+}
+
+// --- as text -------------------------------------------------------------------------------------
+
+static const char marks[PLOT_LINES + 1] = "*o+x#@%&";
+
+static int terminal_width(void)
+{
+    struct winsize w;
+    return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col ? w.ws_col
+                                                                                          : 80;
+}
+
+// Between neighbours the column between them is filled too, so that a steep curve has no gaps.
+static void draw_text(char *grid, int w, int h, const struct plot_frame *f,
+                      const struct plot_line *line, char mark)
+{
+    int last_x = -1, last_y = -1;
+    for (size_t i = 0; i < line->count; i++) {
+        const double at_x = plot_at(f->log_x, line->x[i]), at_y = plot_at(f->log_y, line->y[i]);
+        if (!isfinite(at_x) || !isfinite(at_y)) {
+            last_x = -1;
+            continue;
+        }
+        const int x = place(at_x, f->x0, f->x1, w), y = place(at_y, f->y0, f->y1, h);
+        const int from = last_x < 0 || line->points ? x : last_x;
+        for (int at = from; at <= x; at++) {
+            const int step = x > from ? last_y + (y - last_y) * (at - from) / (x - from) : y;
+            char *cell = &grid[(h - 1 - step) * w + at];
+            if (*cell == ' ') *cell = mark;
+        }
+        last_x = x;
+        last_y = y;
+    }
+}
+
+// '|' where nothing else is.
+static void draw_intervals(char *grid, int w, int h, const struct plot_frame *f,
+                           const struct plot_line *line)
+{
+    for (size_t i = 0; i < line->count; i++) {
+        const double at = plot_at(f->log_x, line->x[i]);
+        double low, high;
+        if (!isfinite(at) || !plot_interval(f, line, i, &low, &high)) continue;
+        const int x = place(at, f->x0, f->x1, w), end = place(high, f->y0, f->y1, h);
+        for (int y = place(low, f->y0, f->y1, h); y <= end; y++) {
+            char *cell = &grid[(h - 1 - y) * w + x];
+            if (*cell == ' ') *cell = '|';
+        }
+    }
+}
+
+// Column by column where the points are too many: the mean by its mark, around it '.' from the
+// least to the most where the line is alone. false: they are not, the line is drawn as it is.
+static bool draw_crowd(char *grid, int w, int h, const struct plot_frame *f,
+                       const struct plot_line *line, char mark, bool alone)
+{
+    struct plot_bins b;
+    if (!plot_bin(&b, line, f->log_x, f->x0, f->x1, (size_t)w)) {
+        draw_text(grid, w, h, f, line, mark);
+        return false;
+    }
+    draw_text(grid, w, h, f, &(struct plot_line){ .x = b.x, .y = b.mean, .count = b.count }, mark);
+    for (size_t i = 0; i < b.count && alone; i++) {
+        const double low = plot_at(f->log_y, b.least[i]), high = plot_at(f->log_y, b.most[i]);
+        if (!isfinite(high)) continue;
+        const int x = place(plot_at(f->log_x, b.x[i]), f->x0, f->x1, w);
+        const int from = isfinite(low) ? place(low, f->y0, f->y1, h) : 0;
+        for (int y = from; y <= place(high, f->y0, f->y1, h); y++) {
+            char *cell = &grid[(h - 1 - y) * w + x];
+            if (*cell == ' ') *cell = '.';
+        }
+    }
+    plot_bins_release(&b);
+    return true;
+}
+
+static int label_width(const struct plot_frame *f)
+{
+    size_t width = 1;
+    for (int i = 0; i < f->y_count; i++) {
+        char *text = plot_number(f->y_format, f->y_ticks[i]);
+        if (strlen(text) > width) width = strlen(text);
+        free(text);
+    }
+    return (int)width;
+}
+
+// The numbers below, each centred under its place as far as there is room.
+static void x_labels(struct buf *b, const struct plot_frame *f, int left, int w)
+{
+    int at = 0;
+    for (int i = 0; i < f->x_count; i++) {
+        char *text = plot_number(f->x_format, f->x_ticks[i]);
+        const int n = (int)strlen(text);
+        const int column = left + place(plot_at(f->log_x, f->x_ticks[i]), f->x0, f->x1, w);
+        int from = column - n / 2;
+        if (from + n > left + w) from = left + w - n;
+        if (from >= at + (at > 0)) {
+            buf_printf(b, "%*s%s", from - at, "", text);
+            at = from + n;
+        }
+        free(text);
+    }
+    buf_putc(b, '\n');
+}
+
+static void curves_text(struct buf *b, const struct plot_axes *axes, const struct plot_line *lines,
+                        size_t count, int width, int height)
+{
+    struct plot_frame f;
+    const int x_most = width / 12, y_most = height / 3 + 1;
+    plot_fit(&f, axes, lines, count, x_most < PLOT_TICKS ? x_most : PLOT_TICKS,
+             y_most < PLOT_TICKS ? y_most : PLOT_TICKS);
+    const int left = label_width(&f) + 2, w = width - left - 1 > 10 ? width - left - 1 : 10;
+    char *grid = xmalloc((size_t)w * (size_t)height);
+    memset(grid, ' ', (size_t)w * (size_t)height);
+    bool crowd[PLOT_LINES];
+    for (size_t l = 0; l < count; l++)
+        crowd[l] = draw_crowd(grid, w, height, &f, &lines[l], marks[l], count == 1);
+    for (size_t l = 0; l < count; l++)
+        if (!crowd[l]) draw_intervals(grid, w, height, &f, &lines[l]);
+    for (int r = 0; r < height; r++) {
+        char *label = NULL;
+        for (int i = 0; i < f.y_count; i++)
+            if (place(plot_at(f.log_y, f.y_ticks[i]), f.y0, f.y1, height) == height - 1 - r &&
+                !label)
+                label = plot_number(f.y_format, f.y_ticks[i]);
+        int end = w;
+        while (end && grid[r * w + end - 1] == ' ') end--;
+        buf_printf(b, "%*s %c%.*s\n", left - 2, label ? label : "", label ? '+' : '|', end,
+                   grid + (size_t)r * (size_t)w);
+        free(label);
+    }
+    buf_printf(b, "%*s+", left - 1, "");
+    for (int i = 0; i < w; i++) buf_putc(b, '-');
+    buf_putc(b, '\n');
+    x_labels(b, &f, left, w);
+    free(grid);
+}
+
+// A line for each bar; the longest reaches the edge.
+static void bars_text(struct buf *b, const struct plot_axes *axes, const struct plot_line *lines,
+                      size_t count, int width)
+{
+    size_t longest = 1;
+    double most = 0;
+    for (size_t i = 0; i < axes->name_count; i++)
+        if (strlen(axes->names[i]) > longest) longest = strlen(axes->names[i]);
+    for (size_t l = 0; l < count; l++)
+        for (size_t i = 0; i < lines[l].count; i++)
+            if (isfinite(lines[l].y[i])) most = fmax(most, fabs(lines[l].y[i]));
+    const int taken = (int)longest + 14 + (count && lines->low ? 22 : 0);
+    const int room = width - taken > 10 ? width - taken : 10;
+    for (size_t n = 0; n < axes->name_count; n++)
+        for (size_t l = 0; l < count; l++)
+            for (size_t i = 0; i < lines[l].count; i++) {
+                const double y = lines[l].y[i];
+                if (lines[l].x[i] != (double)n || !isfinite(y)) continue;
+                buf_printf(b, "%*s %10.5g ", (int)longest, l ? "" : axes->names[n], y);
+                const int bar = most > 0 ? (int)lround(fabs(y) / most * room) : 0;
+                for (int k = 0; k < bar; k++) buf_putc(b, marks[l]);
+                if (lines[l].low && isfinite(lines[l].low[i]) && isfinite(lines[l].high[i]))
+                    buf_printf(b, " (%.4g to %.4g)", lines[l].low[i], lines[l].high[i]);
+                buf_putc(b, '\n');
+            }
+}
+
+void plot_text(struct buf *b, const struct plot_axes *axes, const struct plot_line *lines,
+               size_t count, int width, int height)
+{
+    if (width <= 0) width = terminal_width();
+    if (width < 30) width = 30;
+    if (height < 4) height = 4;
+    if (count > PLOT_LINES) count = PLOT_LINES;
+    if (axes && axes->names)
+        bars_text(b, axes, lines, count, width);
+    else
+        curves_text(b, axes, lines, count, width, height);
+    for (size_t l = 0; l < count; l++)
+        buf_printf(b, "%s%c %s", l ? "   " : "", marks[l], lines[l].name);
+    buf_putc(b, '\n');
+}

@@ -1,0 +1,167 @@
+// core/engine/engine.c -- the border between the core and what people and programs use: what the
+// engine holds, and the model in it. Its settings: engine_settings.c; the conversation:
+// engine_talk.c.
+#include "core/engine/engine_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct engine *engine_new(const struct backend *backend, struct sinks *sinks)
+{
+    struct engine *e = xcalloc(1, sizeof *e);
+    e->backend = backend;
+    e->sinks = sinks;
+    e->settings = settings_new();
+    conversation_init(&e->conversation, backend);
+    changes_init(&e->posted);
+    return e;
+}
+
+void engine_free(struct engine *e)
+{
+    if (!e) return;
+    engine_unstash(e);
+    conversation_release(&e->conversation);
+    adapters_release(&e->adapters);
+    model_free(e->model);
+    tokenizer_free(e->tokenizer);
+    settings_free(e->settings);
+    dump_free(e->dump);
+    live_free(e->live);
+    changes_release(&e->posted);
+    free(e);
+}
+
+const struct model *engine_model(const struct engine *e)
+{
+    return e->model;
+}
+
+const struct tokenizer *engine_tokenizer(const struct engine *e)
+{
+    return e->tokenizer ? e->tokenizer : e->model ? e->model->tokenizer : NULL;
+}
+
+const struct conversation *engine_conversation(const struct engine *e)
+{
+    return &e->conversation;
+}
+
+const struct backend *engine_backend(const struct engine *e)
+{
+    return e->backend;
+}
+
+const char *engine_arithmetic(const struct engine *e)
+{
+    return e->model ? model_arithmetic(e->model, e->backend, e->settings) : NULL;
+}
+
+struct sinks *engine_sinks(struct engine *e)
+{
+    return e->sinks;
+}
+
+const struct settings *engine_settings(const struct engine *e)
+{
+    return e->settings;
+}
+
+void engine_cancel(struct engine *e)
+{
+    atomic_store(&e->cancel, true);
+}
+
+void engine_uncancel(struct engine *e)
+{
+    atomic_store(&e->cancel, false);
+}
+
+bool engine_cancelled(const struct engine *e)
+{
+    return atomic_load(&e->cancel);
+}
+
+const atomic_bool *engine_cancel_flag(const struct engine *e)
+{
+    return &e->cancel;
+}
+
+void engine_tell(struct engine *e, const struct event *event)
+{
+    sinks_emit(e->sinks, event);
+}
+
+struct method_env engine_env(const struct engine *e, const struct settings *s)
+{
+    return (struct method_env){ .model = e->model,
+                                .backend = e->backend,
+                                .settings = s,
+                                .tensors = adapter_tensors(e->adapters.active) };
+}
+
+// --- model ---------------------------------------------------------------------------------------
+
+bool engine_report_loading(void *self, uint64_t done, uint64_t total)
+{
+    struct engine *e = self;
+    const struct event_progress progress = { .what = "loading",
+                                             .step = (double)done,
+                                             .steps = (double)total,
+                                             .loss = __builtin_nan(""),
+                                             .eta_s = __builtin_nan("") };
+    engine_tell(e, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
+    return !atomic_load(&e->cancel);
+}
+
+// "f32 only": whatever compute.matmul says.
+static const char *auto_means(const struct backend *b, const struct model *m)
+{
+    if (!backend_multiplies_bf16(b)) return "f32 only";
+    return graph_arithmetic(graph_matmul_auto(b, m->dtype));
+}
+
+int engine_load(struct engine *e, const char *name, struct err *err)
+{
+    const struct load_progress progress = { .report = engine_report_loading, .self = e };
+    struct model *m = model_load(name, e->backend, &progress, err);
+    if (!m) return -1;
+    if (tokenizer_size(m->tokenizer) > m->decoder.config.vocab)
+        sinks_notice(
+            e->sinks,
+            "the tokenizer knows %d tokens, the model %lld: do tokenizer.json and config.json "
+            "belong together?",
+            tokenizer_size(m->tokenizer), (long long)m->decoder.config.vocab);
+    struct model *former = e->model;
+    adapters_release(&e->adapters);
+    e->model = m;
+    conversation_set_model(&e->conversation, m);
+    model_free(former);
+    tokenizer_free(e->tokenizer);
+    e->tokenizer = NULL;
+    engine_tell(e, &(struct event){ .kind = EVENT_MODEL,
+                                    .key = auto_means(e->backend, m),
+                                    .text = m->checkpoint->folder,
+                                    .value = m->checkpoint->fingerprint });
+    engine_settle_adapter(e);
+    engine_settle_methods(e);
+    return 0;
+}
+
+void engine_unload(struct engine *e)
+{
+    conversation_set_model(&e->conversation, NULL);
+    adapters_release(&e->adapters);
+    model_free(e->model);
+    e->model = NULL;
+}
+
+int engine_load_tokenizer(struct engine *e, const char *path, struct err *err)
+{
+    struct tokenizer *t = tokenizer_open(path, err);
+    if (!t) return -1;
+    tokenizer_free(e->tokenizer);
+    e->tokenizer = t;
+    return 0;
+}

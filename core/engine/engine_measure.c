@@ -1,0 +1,111 @@
+// core/engine/engine_measure.c -- measurements of the conversation, of data sets, of checkpoints.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/engine/engine_parts.h"
+#include "core/probes/checkpoints.h"
+#include "core/probes/measure_data.h"
+
+// Of the conversation, or of the data.
+static int measure_one(struct engine *e, const struct measuring *m, const struct conversation *c,
+                       const struct measure_request *request, struct results *r, struct err *err)
+{
+    if (request->data) return measure_data(m, request, e->sinks, r, err);
+    return measure(m, c, request->probe, r, err);
+}
+
+// With an adapter folder on the model, which is as before afterwards.
+static int measure_adapter(struct engine *e, struct measuring m, const char *folder,
+                           const struct measure_request *request, struct results *r,
+                           struct err *err)
+{
+    struct settings *s = settings_copy(e->settings);
+    const bool kept = adapters_find(&e->adapters, folder) != NULL;
+    int status = settings_set(s, "adapter", folder, err);
+    if (status == 0) status = engine_lend(e, s, &m.tensors, err);
+    m.settings = s;
+    m.anew = true;
+    if (status == 0) status = measure_one(e, &m, &e->conversation, request, r, err);
+    engine_lend(e, NULL, NULL, NULL);
+    struct adapter *a = adapters_find(&e->adapters, folder);
+    if (a && !kept && a != e->adapters.active) adapters_drop(&e->adapters, a);
+    settings_free(s);
+    return status;
+}
+
+// Generated ids mean the same with a model of the same vocabulary alone.
+static int check_vocabulary(const struct engine *e, const struct model *m, struct err *err)
+{
+    if (m->decoder.config.vocab == e->model->decoder.config.vocab &&
+        tokenizer_size(m->tokenizer) == tokenizer_size(e->model->tokenizer))
+        return 0;
+    return err_set(err,
+                   "'%s' has another vocabulary than the model '%s': it is no checkpoint of it",
+                   m->name, e->model->name);
+}
+
+// A model folder in place of the model.
+static int measure_model(struct engine *e, struct measuring m, const char *folder,
+                         const struct measure_request *request, struct results *r, struct err *err)
+{
+    const struct load_progress progress = { .report = engine_report_loading, .self = e };
+    struct conversation c;
+    struct model *other = model_load(folder, e->backend, &progress, err);
+    if (!other) return -1;
+    conversation_init(&c, e->backend);
+    conversation_set_model(&c, other);
+    m.model = other;
+    m.tensors = (struct method_tensors){ 0 };
+    const struct method_env env = { .model = other, .backend = e->backend, .settings = m.settings };
+    int status = check_vocabulary(e, other, err);
+    if (status == 0) status = methods_agree(&env, err);
+    if (status == 0 && !request->data)
+        status = conversation_copy(&c, &e->conversation, e->conversation.message_count, err);
+    if (status == 0) status = measure_one(e, &m, &c, request, r, err);
+    conversation_release(&c);
+    model_free(other);
+    return status;
+}
+
+// One after the other.
+static int measure_checkpoints(struct engine *e, const struct measuring *m,
+                               const struct measure_request *request, struct results *results,
+                               struct err *err)
+{
+    struct checkpoints all = { .probe = request->probe };
+    int status = 0;
+    for (size_t i = 0; i < request->checkpoint_count && status == 0; i++) {
+        const char *name = request->checkpoints[i];
+        struct results one = { 0 };
+        if (!strcmp(name, "now"))
+            status = measure_one(e, m, &e->conversation, request, &one, err);
+        else if (adapter_is(name))
+            status = measure_adapter(e, *m, name, request, &one, err);
+        else
+            status = measure_model(e, *m, name, request, &one, err);
+        if (status == 0)
+            checkpoints_add(&all, name, &one);
+        else
+            err_in(err, "checkpoint '%s'", name);
+        results_release(&one);
+    }
+    checkpoints_finish(&all, results);
+    return status;
+}
+
+int engine_measure(struct engine *e, const struct measure_request *request, struct results *results,
+                   struct err *err)
+{
+    if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
+    const struct measuring m = { .model = e->model,
+                                 .backend = e->backend,
+                                 .settings = e->settings,
+                                 .tensors = adapter_tensors(e->adapters.active),
+                                 .cancel = &e->cancel,
+                                 .options = &request->options };
+    results_arithmetic(results, engine_arithmetic(e), NULL);
+    if (request->checkpoint_count) return measure_checkpoints(e, &m, request, results, err);
+    if (measure_one(e, &m, &e->conversation, request, results, err) < 0) return -1;
+    if (request->data) return 0;
+    return request->probe->times ? measure_compare_times(&m, &e->conversation, results, err) : 0;
+}

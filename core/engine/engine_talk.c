@@ -1,0 +1,445 @@
+// core/engine/engine_talk.c -- the engine's conversation: what is said, answered, taken back,
+// measured.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file_in.h"
+#include "core/engine/engine_parts.h"
+
+// What the session keeps is not told while a batch runs in a conversation of its own.
+static void tell_session(struct engine *e, const struct event *event)
+{
+    if (e->stash) return;
+    struct event told = *event;
+    told.pictures = e->conversation.pictures;
+    engine_tell(e, &told);
+}
+
+// --- conversation --------------------------------------------------------------------------------
+
+int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, size_t size,
+                        struct err *err)
+{
+    return conversation_attach(&e->conversation, path, bytes, size, err) < 0 ? -1 : 0;
+}
+
+int engine_attach(struct engine *e, const char *path, struct err *err)
+{
+    size_t size;
+    if (strstr(path, "://"))
+        return err_set(err, "'%s' is an address: nothing is downloaded, give a file", path);
+    char *bytes = strcmp(path, "-") ? file_read(path, IMAGE_MAX_FILE, &size, err)
+                                    : file_read_standard(IMAGE_MAX_FILE, &size, &e->cancel, err);
+    if (!bytes) return -1;
+    int status = engine_attach_bytes(e, path, bytes, size, err);
+    free(bytes);
+    return status;
+}
+
+void engine_adopt_pictures(struct engine *e, struct conversation *from)
+{
+    conversation_adopt_pictures(&e->conversation, from);
+}
+
+void engine_detach(struct engine *e)
+{
+    e->conversation.waiting_count = 0;
+    conversation_drop(&e->conversation, 0);
+}
+
+int engine_system(struct engine *e, const char *text, struct err *err)
+{
+    struct conversation *c = &e->conversation;
+    bool there = c->message_count && c->messages[0].role == ROLE_SYSTEM;
+    if (there) {
+        message_release(&c->messages[0]);
+        memmove(c->messages, c->messages + 1, --c->message_count * sizeof *c->messages);
+    }
+    if (*text) {
+        conversation_add(c, ROLE_SYSTEM);
+        struct message system = { .role = ROLE_SYSTEM };
+        message_add_text(&system, text);
+        memmove(c->messages + 1, c->messages, (c->message_count - 1) * sizeof *c->messages);
+        c->messages[0] = system;
+    }
+    struct message said = { .role = ROLE_SYSTEM };
+    message_add_text(&said, text);
+    tell_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = &said });
+    message_release(&said);
+    return 0;
+}
+
+int engine_add_message(struct engine *e, const struct message *m, struct err *err)
+{
+    struct conversation *c = &e->conversation;
+    for (size_t i = 0; i < m->part_count; i++)
+        if (!m->parts[i].text &&
+            (m->parts[i].picture < 0 || (size_t)m->parts[i].picture >= c->picture_count))
+            return err_set(err, "message with picture %d, but %zu are attached",
+                           m->parts[i].picture, c->picture_count);
+    message_copy(conversation_add(c, m->role), m);
+    // Pictures of a given message wait no longer.
+    size_t waiting = 0;
+    for (size_t i = 0; i < c->waiting_count; i++) {
+        bool used = false;
+        for (size_t k = 0; k < m->part_count; k++)
+            used |= !m->parts[k].text && m->parts[k].picture == c->waiting[i];
+        if (!used) c->waiting[waiting++] = c->waiting[i];
+    }
+    c->waiting_count = waiting;
+    tell_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = m });
+    return 0;
+}
+
+// The pictures of `messages` counted from the first one attached for them.
+static void add_shifted(struct engine *e, const struct message *from, int first)
+{
+    struct message m = { 0 };
+    message_copy(&m, from);
+    for (size_t i = 0; i < m.part_count; i++)
+        if (!m.parts[i].text) m.parts[i].picture += first;
+    engine_add_message(e, &m, NULL); // cannot fail: the pictures are there
+    message_release(&m);
+}
+
+int engine_add_messages(struct engine *e, const struct message *messages, size_t count,
+                        const char *const *paths, size_t path_count, struct err *err)
+{
+    struct conversation *c = &e->conversation;
+    const size_t waiting = c->waiting_count;
+    const int first = (int)c->picture_count;
+    int status = 0;
+    for (size_t i = 0; i < path_count && status == 0; i++) status = engine_attach(e, paths[i], err);
+    for (size_t i = 0; i < count && status == 0; i++) add_shifted(e, &messages[i], first);
+    c->waiting_count = waiting; // those of the person were first and still are
+    conversation_drop(c, 0);
+    return status;
+}
+
+void engine_watch(struct engine *e, bool on)
+{
+    e->watch = on;
+}
+
+bool engine_watched(const struct engine *e)
+{
+    return e->watch && settings_flag(e->settings, "screen.live");
+}
+
+static void attach_live(struct engine *e, struct hooks *hooks)
+{
+    const struct conversation *c = &e->conversation;
+    live_free(e->live);
+    e->live = NULL;
+    if (!engine_watched(e) || e->stash || !c->picture_count) return;
+    e->live = live_new("live", e->model, e->settings, e->backend, c->pictures, c->picture_count,
+                       e->sinks);
+    struct hook hook = live_hook(e->live);
+    hooks_add(hooks, &hook);
+}
+
+// The methods and listeners of this moment (an armed dump, who watches).
+static int attach(struct engine *e, struct hooks *hooks, struct err *err)
+{
+    const struct method_env env = engine_env(e, e->settings);
+    *hooks = (struct hooks){ 0 };
+    if (methods_attach(&e->conversation.methods, hooks, &env, err) < 0) return -1;
+    attach_live(e, hooks);
+    if (!e->dump) return 0;
+    struct hook hook = dump_hook(e->dump);
+    hooks_add(hooks, &hook);
+    return 0;
+}
+
+// Obeys what was posted for an answer of so many tokens.
+static void obey_posted(struct engine *e, int64_t tokens)
+{
+    struct change_batch batch;
+    struct err err;
+    while (changes_take(&e->posted, tokens, &batch)) {
+        if (engine_set_all(e, batch.list, batch.count, &err) < 0)
+            sinks_notice(e->sinks, "not changed: %s", err.text);
+        change_batch_release(&batch);
+    }
+}
+
+void engine_obey_posted(struct engine *e)
+{
+    obey_posted(e, 0);
+}
+
+void engine_post(struct engine *e, const struct change *list, size_t count, int64_t tokens)
+{
+    changes_post(&e->posted, list, count, tokens);
+}
+
+void engine_between(struct engine *e, void (*call)(void *self), void *self)
+{
+    e->between = call;
+    e->between_self = self;
+}
+
+static enum answer_change change_answer(void *self, int64_t tokens, struct err *err)
+{
+    struct answer_now *now = self;
+    now->tokens = tokens;
+    // A dump is of one pass over the prompt: changes wait for its end.
+    if (now->e->dump) return CHANGE_NONE;
+    obey_posted(now->e, tokens);
+    if (now->e->between) now->e->between(now->e->between_self);
+    if (!now->changed) return CHANGE_NONE;
+    now->changed = false;
+    if (attach(now->e, &now->hooks, err) < 0) return CHANGE_FAILED;
+    const enum answer_change change = now->stale ? CHANGE_PASS : CHANGE_SETTINGS;
+    now->stale = false;
+    return change;
+}
+
+// Runs an answer; what is posted meanwhile is obeyed.
+static int answer(struct engine *e, struct answer_options options, bool *answered, struct err *err)
+{
+    struct answer_now now = { .e = e };
+    engine_obey_posted(e);
+    if (attach(e, &now.hooks, err) < 0) return -1;
+    options.kept = !e->stash;
+    options.change = change_answer;
+    options.change_self = &now;
+    if (e->dump) {
+        options.all_logits = dump_wants_all_logits(e->dump);
+        options.whole = true;
+        options.sequence = dump_sequence;
+        options.self = e->dump;
+    }
+    engine_tell(e, &(struct event){ .kind = EVENT_ANSWERING, .ok = true });
+    e->answering = &now;
+    int status = conversation_answer(&e->conversation, e->settings, &now.hooks, &e->cancel,
+                                     &options, e->sinks, answered, err);
+    e->answering = NULL;
+    engine_tell(e, &(struct event){ .kind = EVENT_ANSWERING, .ok = false });
+    engine_obey_posted(e);
+    if (status == 0 && *answered && e->dump) {
+        status = dump_finish(e->dump, e->sinks, err);
+        e->dump = NULL;
+    }
+    return status;
+}
+
+static struct message *last_message(struct engine *e)
+{
+    struct conversation *c = &e->conversation;
+    return c->message_count ? &c->messages[c->message_count - 1] : NULL;
+}
+
+// The user's text and the waiting pictures as the newest message: a new one, or added to a message
+// that still waits for its answer.
+static void say(struct engine *e, enum role role, const char *text, const int32_t *ids,
+                size_t count)
+{
+    struct conversation *c = &e->conversation;
+    struct message *m = last_message(e);
+    if (!m || m->role != role || role == ROLE_RAW) m = conversation_add(c, role);
+    for (size_t i = 0; role == ROLE_USER && i < c->waiting_count; i++)
+        message_add_picture(m, c->waiting[i]);
+    if (role == ROLE_USER) c->waiting_count = 0;
+    if (text) message_add_text(m, text);
+    ids_append(&m->ids, ids, count);
+}
+
+// State of the end of the conversation before something was said, to go back to.
+struct before {
+    size_t message_count;
+    struct message last; // copy of a waiting user message that is added to
+    bool added;
+    int *waiting;
+    size_t waiting_count;
+};
+
+static void remember(struct engine *e, enum role role, struct before *b)
+{
+    struct conversation *c = &e->conversation;
+    struct message *m = last_message(e);
+    *b = (struct before){ .message_count = c->message_count,
+                          .added = m && m->role == role && role != ROLE_RAW,
+                          .waiting_count = c->waiting_count };
+    if (b->added) message_copy(&b->last, m);
+    b->waiting = xreallocarray(NULL, c->waiting_count, sizeof *b->waiting);
+    for (size_t i = 0; i < c->waiting_count; i++) b->waiting[i] = c->waiting[i];
+}
+
+static void forget(struct before *b)
+{
+    message_release(&b->last);
+    free(b->waiting);
+}
+
+static void go_back(struct engine *e, const struct before *b)
+{
+    struct conversation *c = &e->conversation;
+    // The waiting pictures first: dropping a message gives pictures nobody uses back.
+    for (size_t i = 0; i < b->waiting_count; i++) c->waiting[i] = b->waiting[i];
+    c->waiting_count = b->waiting_count;
+    size_t keep = b->message_count;
+    if (b->added) {
+        message_release(&c->messages[keep - 1]);
+        message_copy(&c->messages[keep - 1], &b->last);
+    }
+    conversation_drop(c, c->message_count - keep);
+}
+
+// Says something, answers it; on failure or when nothing was answered all is as before.
+static int say_and_answer(struct engine *e, enum role role, const char *text, const int32_t *ids,
+                          size_t count, struct err *err)
+{
+    if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
+    struct before before;
+    remember(e, role, &before);
+    say(e, role, text, ids, count);
+    if (before.added) tell_session(e, &(struct event){ .kind = EVENT_UNDO, .count = 1 });
+    tell_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = last_message(e) });
+    bool answered;
+    int status = answer(e, (struct answer_options){ 0 }, &answered, err);
+    if (status < 0 || !answered) {
+        go_back(e, &before);
+        tell_session(e, &(struct event){ .kind = EVENT_UNDO, .count = 1 });
+        if (before.added)
+            tell_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = last_message(e) });
+    }
+    forget(&before);
+    return status;
+}
+
+int engine_ask(struct engine *e, const char *text, struct err *err)
+{
+    return say_and_answer(e, ROLE_USER, text, NULL, 0, err);
+}
+
+int engine_raw(struct engine *e, const int32_t *ids, size_t count, struct err *err)
+{
+    int64_t vocab = e->model ? e->model->decoder.config.vocab : 0;
+    for (size_t i = 0; i < count && e->model; i++)
+        if (ids[i] < 0 || ids[i] >= vocab)
+            return err_set(err, "token id %d is outside the vocabulary (0..%lld)", ids[i],
+                           (long long)vocab - 1);
+    return say_and_answer(e, ROLE_RAW, NULL, ids, count, err);
+}
+
+int engine_forward(struct engine *e, const char *text, struct err *err)
+{
+    if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
+    struct before before;
+    remember(e, ROLE_USER, &before);
+    say(e, ROLE_USER, text, NULL, 0);
+    bool answered;
+    int status = answer(e, (struct answer_options){ .forward_only = true }, &answered, err);
+    go_back(e, &before);
+    forget(&before);
+    return status;
+}
+
+int engine_answer(struct engine *e, struct err *err)
+{
+    if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
+    struct conversation *c = &e->conversation;
+    const struct message *m = last_message(e);
+    if (!c->waiting_count && (!m || (m->role != ROLE_USER && m->role != ROLE_RAW)))
+        return err_set(err, "nothing waits for an answer: say something, or /messages FILE");
+    if (c->waiting_count) return say_and_answer(e, ROLE_USER, NULL, NULL, 0, err);
+    bool answered;
+    return answer(e, (struct answer_options){ 0 }, &answered, err);
+}
+
+static int set_seed(struct engine *e, int64_t seed, struct err *err)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)seed);
+    return engine_set(e, "sample.seed", text, err);
+}
+
+int engine_regenerate(struct engine *e, struct err *err)
+{
+    struct conversation *c = &e->conversation;
+    struct message *m = last_message(e);
+    if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
+    if (!m || m->role != ROLE_ASSISTANT)
+        return err_set(err, "there is no answer to give again: say something first");
+    const int64_t seed = settings_integer(e->settings, "sample.seed");
+    const bool draws = settings_real(e->settings, "sample.temperature") > 0;
+    // Another draw, told and kept like any change of a setting, so that it can be repeated.
+    if (draws && set_seed(e, seed + 1, err) < 0) return -1;
+    struct message former = *m;
+    c->message_count--;
+    bool answered;
+    int status = answer(e, (struct answer_options){ .again = true }, &answered, err);
+    if (status == 0 && answered) {
+        message_release(&former);
+        return 0;
+    }
+    *conversation_add(c, former.role) = former;
+    if (draws) set_seed(e, seed, NULL); // cannot fail: it was the value before
+    return status;
+}
+
+int engine_undo(struct engine *e, struct err *err)
+{
+    struct conversation *c = &e->conversation;
+    size_t count = 0;
+    // Back to before the last thing the person said; the system message stays.
+    while (count < c->message_count) {
+        enum role role = c->messages[c->message_count - 1 - count].role;
+        if (role == ROLE_SYSTEM) break;
+        count++;
+        if (role == ROLE_USER || role == ROLE_RAW) break;
+    }
+    if (!count) return err_set(err, "there is nothing to undo");
+    conversation_drop(c, count);
+    tell_session(e, &(struct event){ .kind = EVENT_UNDO, .count = (int64_t)count });
+    return 0;
+}
+
+void engine_clear(struct engine *e)
+{
+    conversation_clear(&e->conversation);
+    tell_session(e, &(struct event){ .kind = EVENT_CLEAR });
+}
+
+void engine_stash(struct engine *e)
+{
+    if (e->stash) BUG("a conversation is set aside already");
+    e->stashed = e->conversation;
+    conversation_init(&e->conversation, e->backend);
+    conversation_set_model(&e->conversation, e->model);
+    e->stash = true;
+}
+
+void engine_unstash(struct engine *e)
+{
+    if (!e->stash) return;
+    conversation_release(&e->conversation);
+    e->conversation = e->stashed;
+    e->stash = false;
+}
+
+int engine_context(struct engine *e, struct engine_context *context, struct err *err)
+{
+    struct conversation *c = &e->conversation;
+    struct sequence s = { 0 };
+    *context = (struct engine_context){ .limit = conversation_limit(c, e->settings) };
+    if (c->message_count && conversation_sequence(c, e->settings, false, &s, err) < 0) return -1;
+    context->visual = sequence_visual_count(&s, 0);
+    context->text = s.n - context->visual;
+    context->cached = c->cached.n;
+    for (size_t i = 0; i < c->waiting_count; i++)
+        context->waiting_visual += c->pictures[c->waiting[i]].tokens;
+    sequence_release(&s);
+    return 0;
+}
+
+int engine_dump(struct engine *e, const char *patterns, const char *path, struct err *err)
+{
+    struct dump *dump = dump_new(patterns, path, err);
+    if (!dump) return -1;
+    dump_free(e->dump);
+    e->dump = dump;
+    return 0;
+}

@@ -1,0 +1,201 @@
+// core/engine/presets.c -- the papers' recipes as sets of settings (methods page).
+#include "core/engine/presets.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/model/families/family.h"
+
+#define PRUNE_ONLY " ffn.approx=off"
+#define ONE_EPOCH                                                                                \
+    " train.params=none train.epochs=1 train.steps=auto train.schedule=cosine train.warmup=0.03" \
+    " train.seed=42"
+
+static const struct preset presets[] = {
+    { "baseline", "norm.align=off prune.score=off ffn.approx=off ira.on=off",
+      "every method off; the adapter stays" },
+    { "capa",
+      "prune.score=contribution prune.layer={late} prune.keep=0.25 prune.mode=prefill "
+      "ffn.approx=hadamard ffn.layers={ffn} ffn.eta=0.96",
+      "CAPA: pruning at the late layer, FFN by Hadamard product (needs a calibration)" },
+    { "capa-prune",
+      "prune.score=contribution prune.layer={late} prune.keep=0.25 prune.mode=prefill" PRUNE_ONLY,
+      "CAPA's pruning alone, at the late layer" },
+    { "capa-transition",
+      "prune.score=contribution prune.layer={transition} prune.keep=0.25 "
+      "prune.mode=prefill" PRUNE_ONLY,
+      "the same at the transition layer, where it matters most what is kept" },
+    { "capa-stages",
+      "prune.score=contribution prune.layer={early},{transition},{late} prune.keep=0.5,0.25,0.1 "
+      "prune.mode=prefill" PRUNE_ONLY,
+      "pruning in three stages" },
+    { "capa-dynamic",
+      "prune.score=contribution prune.layer={transition} prune.keep=0.25 "
+      "prune.mode=dynamic" PRUNE_ONLY,
+      "each token of the answer chooses its visual tokens" },
+    { "fastv", "prune.score=attention prune.layer=2 prune.keep=0.5 prune.mode=prefill" PRUNE_ONLY,
+      "FastV: half of the tokens by attention, after layer 2" },
+    { "feather",
+      "prune.score=norope prune.layer={transition} prune.keep=0.25 prune.mode=prefill" PRUNE_ONLY,
+      "Feather's score (attention without rotary positions), without its ensemble" },
+    { "uniform",
+      "prune.score=uniform prune.layer={transition} prune.keep=0.25 prune.mode=prefill" PRUNE_ONLY,
+      "the baseline that keeps every fourth token" },
+    { "norm-alignment", "norm.align=on norm.init=text",
+      "visual tokens get the norm of text embeddings" },
+    { "norm-alignment-1",
+      "norm.align=on norm.init=text train.method=connector train.ira=off train.lr=0.001 "
+      "train.lr.projector=auto train.weight_decay=0 train.batch=2 train.accumulate=2" ONE_EPOCH,
+      "its training, stage 1: projector and norm" },
+    { "norm-alignment-2",
+      "norm.align=on norm.init=text train.method=all train.ira=off train.lr=1e-05 "
+      "train.lr.projector=auto train.lr.vision=2e-06 train.weight_decay=0 train.batch=1 "
+      "train.accumulate=4" ONE_EPOCH,
+      "stage 2: everything" },
+    { "layernorm-1",
+      "train.method=connector train.ira=off train.lr=0.002 train.lr.projector=auto "
+      "train.weight_decay=0" ONE_EPOCH " train.epochs=3",
+      "LayerNorm tuning, stage 1: the projector" },
+    { "layernorm-2",
+      "train.method=layernorm train.ira=off train.lr=auto train.lr.projector=auto "
+      "train.weight_decay=0" ONE_EPOCH,
+      "stage 2: norms, projector, embedding and head" },
+    { "layernorm-simple",
+      "train.method=layernorm-simple train.ira=off train.lr=auto train.weight_decay=0" ONE_EPOCH,
+      "stage 2 with the norms alone" },
+    { "ira", "ira.on=on ira.layers=60%-80% ira.sample=off ira.gate=on ira.prior=local",
+      "information-regularized attention of the adapter" },
+    { "ira-train",
+      "ira.on=on ira.layers=60%-80% ira.gate=on ira.prior=local ira.beta=0.0001 ira.warmup=0.5 "
+      "train.ira=on train.method=all train.lr=1e-05 train.lr.projector=auto train.lr.vision=auto "
+      "train.lr.ira=0.0001 train.weight_decay=0.05 train.weight_decay.ira=0.01" ONE_EPOCH,
+      "its training" },
+};
+
+enum { PRESETS = sizeof presets / sizeof *presets };
+
+const struct preset *preset_at(int index)
+{
+    return index >= 0 && index < PRESETS ? &presets[index] : NULL;
+}
+
+const struct preset *preset_find(const char *name)
+{
+    for (int i = 0; i < PRESETS; i++)
+        if (!strcmp(presets[i].name, name)) return &presets[i];
+    return NULL;
+}
+
+// --- values --------------------------------------------------------------------------------------
+
+void preset_values_release(struct preset_values *v)
+{
+    for (size_t i = 0; i < v->count; i++) {
+        free((char *)(uintptr_t)v->list[i].key);
+        free((char *)(uintptr_t)v->list[i].value);
+    }
+    free(v->list);
+    *v = (struct preset_values){ 0 };
+}
+
+// v->count: not there.
+static size_t find(const struct preset_values *v, const char *key)
+{
+    size_t i = 0;
+    while (i < v->count && strcmp(v->list[i].key, key) != 0) i++;
+    return i;
+}
+
+bool preset_says(const struct preset_values *v, const char *key)
+{
+    return find(v, key) < v->count;
+}
+
+void preset_add(struct preset_values *v, const char *key, const char *value)
+{
+    const size_t i = find(v, key);
+    if (i == v->count) {
+        v->list = xreallocarray(v->list, v->count + 1, sizeof *v->list);
+        v->list[v->count++] = (struct change){ .key = xstrdup(key) };
+    }
+    free((char *)(uintptr_t)v->list[i].value);
+    v->list[i].value = xstrdup(value);
+}
+
+static const struct phase_layers *phases_of(const struct model *m)
+{
+    const struct decoder_config *c = &m->decoder.config;
+    for (const struct phase_layers *p = m->family->phases; p && p->layers; p++)
+        if (p->layers == c->layers && p->hidden == c->hidden) return p;
+    return NULL;
+}
+
+// Phase 0, 1, 2 of a model whose phases are not known: half to even, as prune.layer auto rounds,
+// and before the last layer, after which nothing can be saved.
+static int by_depth(int phase, int depth)
+{
+    const int layer = (int)rint((2 * phase + 1) / 8.0 * depth);
+    return layer <= depth - 2 ? layer : depth > 2 ? depth - 2 : 0;
+}
+
+// A word in braces for this model, appended; false: there is no such word.
+static bool add_word(struct buf *b, const char *word, size_t length, const struct model *m,
+                     bool *guessed)
+{
+    static const char *const words[] = { "early", "transition", "late", "ffn" };
+    const struct phase_layers *p = phases_of(m);
+    const int depth = m->decoder.config.layers;
+    size_t i = 0;
+    while (i < 4 && (strlen(words[i]) != length || memcmp(words[i], word, length) != 0)) i++;
+    if (i == 4) return false;
+    if (i == 3) {
+        buf_puts(b, p && p->ffn ? p->ffn : "auto");
+        return true;
+    }
+    *guessed |= !p;
+    buf_printf(b, "%d",
+               p ? (int[]){ p->early, p->transition, p->late }[i] : by_depth((int)i, depth));
+    return true;
+}
+
+static int add_value(struct preset_values *v, const char *key, const char *value,
+                     const struct model *m, struct err *err)
+{
+    struct buf b = { 0 };
+    int status = 0;
+    for (const char *p = value; *p && status == 0;) {
+        const char *end = *p == '{' ? strchr(p, '}') : NULL;
+        if (!end) {
+            buf_putc(&b, *p++);
+            continue;
+        }
+        if (!m)
+            status = err_set(err, "%s=%s depends on the model: /load MODEL first", key, value);
+        else if (!add_word(&b, p + 1, (size_t)(end - p) - 1, m, &v->guessed))
+            status = err_set(err, "%s=%s: {early}, {transition}, {late} or {ffn}", key, value);
+        p = end + 1;
+    }
+    if (status == 0) preset_add(v, key, b.data ? b.data : "");
+    buf_release(&b);
+    return status;
+}
+
+int preset_read(struct preset_values *v, const char *set, const struct model *m, struct err *err)
+{
+    char *copy = xstrdup(set), *rest = NULL;
+    int status = 0;
+    for (char *word = strtok_r(copy, " ", &rest); word && status == 0;
+         word = strtok_r(NULL, " ", &rest)) {
+        char *equals = strchr(word, '=');
+        if (!equals) {
+            status = err_set(err, "'%s' is no KEY=VALUE", word);
+            break;
+        }
+        *equals = '\0';
+        status = add_value(v, word, equals + 1, m, err);
+    }
+    free(copy);
+    return status;
+}

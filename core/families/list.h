@@ -1,4 +1,0 @@
-// core/families/list.h -- X(NAME): core/families/NAME.c defines `const struct family family_NAME`.
-X(llava)
-X(llama)
-X(qwen2)

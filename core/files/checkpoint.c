@@ -1,0 +1,536 @@
+// core/files/checkpoint.c -- a Hugging Face model folder: configs, chat template, mapped weights.
+//
+//   config.json (must be there), generation_config.json, preprocessor_config.json,
+//   processor_config.json, tokenizer_config.json, chat_template.jinja | .json
+//   model.safetensors, or model.safetensors.index.json and its shards, or the one *.safetensors
+//
+// Weights stay in the pages of the files; opening makes them resident in steps, to show progress.
+#include "core/files/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/dtype.h"
+#include "core/base/file_in.h"
+#include "core/base/hash.h"
+#include "core/base/mem.h"
+
+enum {
+    CONFIG_LIMIT = 32 << 20, // bytes of a JSON file of the folder (the largest indexes have 16 MB)
+    FETCH_STEP = 64 << 20,   // bytes made resident between two reports
+    SAMPLE = 4096,           // bytes at each end of a tensor that go into the fingerprint
+};
+
+static char *path_in(const struct checkpoint *c, const char *name)
+{
+    return xasprintf("%s/%s", c->folder, name);
+}
+
+static bool file_exists(const struct checkpoint *c, const char *name)
+{
+    char *path = path_in(c, name);
+    bool exists = access(path, F_OK) == 0;
+    free(path);
+    return exists;
+}
+
+// --- JSON files ----------------------------------------------------------------------------------
+
+// *json stays NULL when the file is absent.
+static int read_optional(const struct checkpoint *c, const char *name, cJSON **json,
+                         struct err *err)
+{
+    if (!file_exists(c, name)) return 0;
+    char *path = path_in(c, name);
+    *json = json_read(path, CONFIG_LIMIT, err);
+    int status = *json ? 0 : -1;
+    if (*json && !cJSON_IsObject(*json)) status = err_set(err, "'%s' is not a JSON object", path);
+    free(path);
+    return status;
+}
+
+static const cJSON *nested_preprocessor(const struct checkpoint *c)
+{
+    const cJSON *nested = json_get(c->processor, "image_processor");
+    return cJSON_IsObject(nested) ? nested : NULL;
+}
+
+static int read_configs(struct checkpoint *c, struct err *err)
+{
+    if (!file_exists(c, "config.json"))
+        return err_set(err,
+                       "'%s' has no config.json: it is not a model folder as Hugging Face "
+                       "publishes it%s",
+                       c->folder,
+                       file_exists(c, "adapter_config.json")
+                           ? " but an adapter, which belongs to a model; load that"
+                           : "");
+    if (read_optional(c, "config.json", &c->config, err) < 0) return -1;
+    if (read_optional(c, "generation_config.json", &c->generation, err) < 0) return -1;
+    if (read_optional(c, "preprocessor_config.json", &c->preprocessor, err) < 0) return -1;
+    if (read_optional(c, "processor_config.json", &c->processor, err) < 0) return -1;
+    if (read_optional(c, "tokenizer_config.json", &c->tokenizer_config, err) < 0) return -1;
+    // Newer folders keep the picture settings inside processor_config.json; an older file beside it
+    // no longer counts.
+    const cJSON *nested = nested_preprocessor(c);
+    if (nested) {
+        cJSON_Delete(c->preprocessor);
+        c->preprocessor = cJSON_Duplicate(nested, true);
+    }
+    return 0;
+}
+
+const char *checkpoint_preprocessor_file(const struct checkpoint *c)
+{
+    return nested_preprocessor(c) ? "processor_config.json" : "preprocessor_config.json";
+}
+
+// "chat_template" is a text, or a list of {name, template} of which "default" counts, else the
+// first. NULL when there is none.
+static const char *template_of(const cJSON *json)
+{
+    const cJSON *value = json_get(json, "chat_template"), *item, *best = NULL;
+    if (cJSON_IsString(value)) return value->valuestring;
+    if (!cJSON_IsArray(value)) return NULL;
+    cJSON_ArrayForEach(item, value)
+    {
+        const cJSON *name = json_get(item, "name"), *text = json_get(item, "template");
+        if (!cJSON_IsString(text)) continue;
+        bool chosen = cJSON_IsString(name) && !strcmp(name->valuestring, "default");
+        if (!best || chosen) best = text;
+        if (chosen) break;
+    }
+    return best ? best->valuestring : NULL;
+}
+
+static int read_chat_template(struct checkpoint *c, struct err *err)
+{
+    if (file_exists(c, "chat_template.jinja")) {
+        char *path = path_in(c, "chat_template.jinja");
+        c->chat_template = file_read(path, CONFIG_LIMIT, NULL, err);
+        free(path);
+        return c->chat_template ? 0 : -1;
+    }
+    cJSON *json = NULL;
+    int status = read_optional(c, "chat_template.json", &json, err);
+    const char *text = template_of(json);
+    if (!text) text = template_of(c->tokenizer_config);
+    if (status == 0 && text) c->chat_template = xstrdup(text);
+    cJSON_Delete(json);
+    return status;
+}
+
+// --- shards --------------------------------------------------------------------------------------
+
+static int open_shard(struct checkpoint *c, const char *name, struct err *err)
+{
+    char *path = path_in(c, name);
+    struct safetensors *shard = safetensors_open(path, err);
+    free(path);
+    if (!shard) return -1;
+    c->shards = xreallocarray(c->shards, (size_t)c->shard_count + 1, sizeof *c->shards);
+    c->shards[c->shard_count++] = shard;
+    return 0;
+}
+
+static int compare_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+// The different file names of the weight map, sorted; NULL when one is no plain file name.
+static const char **shard_names(const cJSON *map, int *count, struct err *err)
+{
+    const cJSON *item;
+    size_t n = 0;
+    const char **names = xcalloc((size_t)cJSON_GetArraySize(map), sizeof *names);
+    cJSON_ArrayForEach(item, map)
+    {
+        if (!cJSON_IsString(item) || !item->valuestring[0] || strchr(item->valuestring, '/')) {
+            err_set(err, "the file of tensor '%.200s' is not a plain file name", item->string);
+            free(names);
+            return NULL;
+        }
+        names[n++] = item->valuestring;
+    }
+    qsort(names, n, sizeof *names, compare_text);
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!i || strcmp(names[i], names[kept - 1]) != 0) names[kept++] = names[i];
+    *count = (int)kept;
+    return names;
+}
+
+// Every tensor of the map lies in the shard it names; `names` and c->shards go in step.
+static int map_check(const struct checkpoint *c, const cJSON *map, const char **names,
+                     struct err *err)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, map)
+    {
+        const char **found =
+            bsearch(&item->valuestring, names, (size_t)c->shard_count, sizeof *names, compare_text);
+        if (!safetensors_find(c->shards[found - names], item->string))
+            return err_set(err, "tensor '%.200s' is not in '%s', where the index puts it",
+                           item->string, item->valuestring);
+    }
+    return 0;
+}
+
+static int open_mapped_shards(struct checkpoint *c, const cJSON *index, struct err *err)
+{
+    const cJSON *map = json_get(index, "weight_map");
+    if (!cJSON_IsObject(map)) return err_set(err, "\"weight_map\" is missing");
+    if (!map->child) return err_set(err, "\"weight_map\" is empty");
+    int count = 0, status = 0;
+    const char **names = shard_names(map, &count, err);
+    if (!names) return -1;
+    for (int i = 0; status == 0 && i < count; i++)
+        if (!file_exists(c, names[i]))
+            status = err_set(err, "shard '%s' (%d of %d) is missing: fetch the rest of the model",
+                             names[i], i + 1, count);
+    for (int i = 0; status == 0 && i < count; i++) status = open_shard(c, names[i], err);
+    if (status == 0) status = map_check(c, map, names, err);
+    free(names);
+    return status;
+}
+
+static int open_index(struct checkpoint *c, struct err *err)
+{
+    cJSON *index = NULL;
+    int status = read_optional(c, "model.safetensors.index.json", &index, err);
+    if (status == 0 && open_mapped_shards(c, index, err) < 0)
+        status = err_in(err, "'%s/model.safetensors.index.json'", c->folder);
+    cJSON_Delete(index);
+    return status;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+bool checkpoint_is_best(const char *name)
+{
+    if (!strcmp(name, "best.safetensors")) return true;
+    if (strncmp(name, "best-", 5) != 0) return false;
+    const size_t digits = strspn(name + 5, "0123456789");
+    return digits && !strcmp(name + 5 + digits, ".safetensors");
+}
+
+// What training leaves beside a model.
+static bool is_beside(const char *name)
+{
+    return !strcmp(name, "extra.safetensors") || !strcmp(name, "state.safetensors") ||
+           checkpoint_is_best(name);
+}
+
+// What lies in a folder without model.safetensors and without index.
+struct listing {
+    char *single; // name of a *.safetensors
+    int singles;
+    bool pytorch, gguf, partial; // partial: model-00001-of-00002.safetensors and the like
+};
+
+static void list_folder(const struct checkpoint *c, struct listing *l)
+{
+    DIR *dir = opendir(c->folder);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        const char *name = entry->d_name;
+        l->pytorch |= ends_with(name, ".bin") || ends_with(name, ".pth") || ends_with(name, ".pt");
+        l->gguf |= ends_with(name, ".gguf");
+        if (!ends_with(name, ".safetensors") || is_beside(name)) continue;
+        l->partial |= strstr(name, "-of-") != NULL;
+        l->singles++;
+        free(l->single);
+        l->single = xstrdup(name);
+    }
+    if (dir) closedir(dir);
+}
+
+static int open_single(struct checkpoint *c, struct err *err)
+{
+    struct listing l = { 0 };
+    list_folder(c, &l);
+    int status;
+    if (l.partial)
+        status = err_set(err, "'%s' has shards but no model.safetensors.index.json: fetch it too",
+                         c->folder);
+    else if (l.singles == 1)
+        status = open_shard(c, l.single, err);
+    else if (l.singles > 1)
+        status = err_set(err,
+                         "'%s' has %d safetensors files and none is model.safetensors: "
+                         "which one is the model is not clear",
+                         c->folder, l.singles);
+    else if (l.pytorch)
+        status = err_set(err,
+                         "'%s' has its weights in PyTorch files (*.bin) only: convert them to "
+                         "safetensors, as transformers' save_pretrained does",
+                         c->folder);
+    else if (l.gguf)
+        status = err_set(err,
+                         "'%s' has GGUF files only: take the model's original folder with "
+                         "safetensors files",
+                         c->folder);
+    else
+        status = err_set(err, "'%s' has no weights (*.safetensors)", c->folder);
+    free(l.single);
+    return status;
+}
+
+static int compare_tensor(const void *a, const void *b)
+{
+    const struct safetensor *x = *(const struct safetensor *const *)a;
+    const struct safetensor *y = *(const struct safetensor *const *)b;
+    return strcmp(x->name, y->name);
+}
+
+// One sorted list over all shards; a name in two shards is ambiguous.
+static int merge_shards(struct checkpoint *c, struct err *err)
+{
+    for (int s = 0; s < c->shard_count; s++) c->tensor_count += c->shards[s]->count;
+    if (!c->tensor_count) return err_set(err, "'%s': its weights hold no tensor", c->folder);
+    c->tensors = xreallocarray(NULL, (size_t)c->tensor_count, sizeof *c->tensors);
+    int64_t n = 0;
+    for (int s = 0; s < c->shard_count; s++)
+        for (int64_t i = 0; i < c->shards[s]->count; i++)
+            c->tensors[n++] = &c->shards[s]->tensors[i];
+    qsort(c->tensors, (size_t)n, sizeof *c->tensors, compare_tensor);
+    for (int64_t i = 1; i < n; i++)
+        if (!strcmp(c->tensors[i - 1]->name, c->tensors[i]->name))
+            return err_set(err, "'%s': tensor '%.200s' is in two shards", c->folder,
+                           c->tensors[i]->name);
+    return 0;
+}
+
+static int open_weights(struct checkpoint *c, struct err *err)
+{
+    int status;
+    if (file_exists(c, "model.safetensors"))
+        status = open_shard(c, "model.safetensors", err);
+    else if (file_exists(c, "model.safetensors.index.json"))
+        status = open_index(c, err);
+    else
+        status = open_single(c, err);
+    return status < 0 ? -1 : merge_shards(c, err);
+}
+
+// --- pages and fingerprint -----------------------------------------------------------------------
+
+// Brings `size` bytes of a mapping into memory: the kernel maps whole ranges in one call (Linux
+// 5.14); on an older one a byte of each page is touched.
+static int fetch(const char *start, uint64_t size, const char *path, struct err *err)
+{
+#ifdef MADV_POPULATE_READ
+    if (madvise((void *)(uintptr_t)start, size, MADV_POPULATE_READ) == 0) return 0;
+    if (errno == EFAULT || errno == EIO || errno == ENOMEM)
+        return err_set(err, "cannot read '%s': it became shorter or its disk fails", path);
+#endif
+    for (uint64_t i = 0; i < size; i += 4096) (void)*(const volatile char *)(start + i);
+    return 0;
+}
+
+// A model that does not fit into memory is left to be read as it is used.
+static bool fits_memory(uint64_t bytes)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages <= 0 || page <= 0 || bytes / (uint64_t)page < (uint64_t)pages / 10 * 9;
+}
+
+// A file of holes (/new --zeros) has nothing to bring.
+static bool is_hollow(const struct safetensors *f)
+{
+    struct stat st;
+    return stat(f->path, &st) == 0 && (uint64_t)st.st_blocks * 512 < f->size / 2;
+}
+
+static int fetch_shards(const struct checkpoint *c, const struct load_progress *progress,
+                        struct err *err)
+{
+    uint64_t total = 0, done = 0;
+    for (int s = 0; s < c->shard_count; s++) total += c->shards[s]->size;
+    if (!fits_memory(total)) return 0;
+    for (int s = 0; s < c->shard_count; s++) {
+        const struct safetensors *f = c->shards[s];
+        if (is_hollow(f)) {
+            done += f->size;
+            continue;
+        }
+        for (uint64_t at = 0; at < f->size; at += FETCH_STEP) {
+            uint64_t size = f->size - at < FETCH_STEP ? f->size - at : FETCH_STEP;
+            if (fetch((const char *)f->map + at, size, f->path, err) < 0) return -1;
+            done += size;
+            if (progress && !progress->report(progress->self, done, total))
+                return err_set(err, "cancelled");
+        }
+    }
+    return 0;
+}
+
+static int fingerprint(struct checkpoint *c, struct err *err)
+{
+    struct hash h;
+    size_t size;
+    char *path = path_in(c, "config.json");
+    char *config = file_read(path, CONFIG_LIMIT, &size, err);
+    free(path);
+    if (!config) return -1;
+    hash_start(&h);
+    hash_add(&h, config, size);
+    free(config);
+    for (int s = 0; s < c->shard_count; s++) {
+        const struct safetensors *f = c->shards[s];
+        hash_add(&h, f->map, f->header);
+        for (int64_t i = 0; i < f->count; i++) {
+            const struct safetensor *t = &f->tensors[i];
+            uint64_t n = t->bytes < SAMPLE ? t->bytes : SAMPLE;
+            hash_add(&h, t->data, n);
+            hash_add(&h, (const char *)t->data + (t->bytes - n), n);
+        }
+    }
+    hash_end(&h, c->fingerprint);
+    return 0;
+}
+
+// --- opening and closing -------------------------------------------------------------------------
+
+struct checkpoint *checkpoint_open(const char *folder, const struct load_progress *progress,
+                                   struct err *err)
+{
+    struct checkpoint *c = xcalloc(1, sizeof *c);
+    c->folder = xstrdup(folder);
+    for (size_t n = strlen(folder); n > 1 && c->folder[n - 1] == '/';) c->folder[--n] = 0;
+    if (read_configs(c, err) < 0) goto out;
+    if (read_chat_template(c, err) < 0) goto out;
+    if (open_weights(c, err) < 0) goto out;
+    if (fetch_shards(c, progress, err) < 0) goto out;
+    if (fingerprint(c, err) < 0) goto out;
+    return c;
+out:
+    checkpoint_close(c);
+    return NULL;
+}
+
+void checkpoint_close(struct checkpoint *c)
+{
+    if (!c) return;
+    cJSON_Delete(c->config);
+    cJSON_Delete(c->generation);
+    cJSON_Delete(c->preprocessor);
+    cJSON_Delete(c->processor);
+    cJSON_Delete(c->tokenizer_config);
+    free(c->chat_template);
+    for (int s = 0; s < c->shard_count; s++) safetensors_close(c->shards[s]);
+    free(c->shards);
+    free(c->tensors);
+    free(c->folder);
+    free(c);
+}
+
+// --- tensors -------------------------------------------------------------------------------------
+
+const struct safetensor *checkpoint_find(const struct checkpoint *c, const char *name)
+{
+    struct safetensor key = { .name = (char *)(uintptr_t)name };
+    const struct safetensor *wanted = &key;
+    const struct safetensor **found =
+        bsearch(&wanted, c->tensors, (size_t)c->tensor_count, sizeof *c->tensors, compare_tensor);
+    return found ? *found : NULL;
+}
+
+bool checkpoint_has(const struct checkpoint *c, const char *name)
+{
+    return checkpoint_find(c, name) != NULL;
+}
+
+uint64_t checkpoint_bytes(const struct checkpoint *c)
+{
+    uint64_t bytes = 0;
+    for (int64_t i = 0; i < c->tensor_count; i++) bytes += c->tensors[i]->bytes;
+    return bytes;
+}
+
+static char *shape_text(int rank, const int64_t *shape)
+{
+    struct buf b = { 0 };
+    for (int i = 0; i < rank; i++) {
+        buf_puts(&b, i ? ", " : "[");
+        if (shape[i] < 0)
+            buf_putc(&b, '*');
+        else
+            buf_printf(&b, "%lld", (long long)shape[i]);
+    }
+    buf_puts(&b, rank ? "]" : "[]");
+    return buf_take(&b);
+}
+
+static const struct safetensor *find_checked(const struct checkpoint *c, const char *name, int rank,
+                                             const int64_t *shape, struct err *err)
+{
+    const struct safetensor *s = checkpoint_find(c, name);
+    if (!s) {
+        err_set(err, "tensor '%s' is missing", name);
+        return NULL;
+    }
+    if (s->dtype != DTYPE_F32 && s->dtype != DTYPE_F16 && s->dtype != DTYPE_BF16) {
+        err_set(err, "tensor '%s' has type %s; weights must be F32, F16 or BF16", name, s->type);
+        return NULL;
+    }
+    bool same = s->rank == rank;
+    for (int i = 0; same && i < rank; i++) same = shape[i] < 0 || shape[i] == s->shape[i];
+    if (same) return s;
+    char *have = shape_text(s->rank, s->shape), *want = shape_text(rank, shape);
+    err_set(err, "tensor '%s' has shape %s, config.json asks for %s", name, have, want);
+    free(have);
+    free(want);
+    return NULL;
+}
+
+static int no_memory(const struct safetensor *s, struct err *err)
+{
+    return err_set(err, "out of memory: %.1f MB for tensor '%s'", (double)s->bytes / 1e6, s->name);
+}
+
+int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
+                      struct arena *arena, struct tensor *t, struct err *err)
+{
+    if (rank > TENSOR_MAX_RANK) BUG("tensor of rank %d", rank);
+    const struct safetensor *s = find_checked(c, name, rank, shape, err);
+    if (!s) return -1;
+    struct tensor found = { .data = (void *)(uintptr_t)s->data,
+                            .dtype = (enum dtype)s->dtype,
+                            .rank = rank };
+    for (int i = 0; i < rank; i++) found.shape[i] = s->shape[i];
+    if (arena->backend->apart || (uintptr_t)s->data % dtype_size(found.dtype)) {
+        found.data = arena_alloc_alone(arena, s->bytes);
+        if (!found.data) return no_memory(s, err);
+        arena->backend->upload(found.data, s->data, s->bytes);
+    }
+    *t = found;
+    return 0;
+}
+
+int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, struct arena *arena,
+                      struct tensor *t, struct err *err)
+{
+    const struct safetensor *s = find_checked(c, name, 1, &n, err);
+    if (!s) return -1;
+    size_t bytes = (size_t)s->shape[0] * sizeof(float);
+    float *host = malloc(bytes ? bytes : 1), *data = host ? arena_alloc(arena, bytes) : NULL;
+    if (data) {
+        floats_from(host, s->data, (enum dtype)s->dtype, (size_t)s->shape[0]);
+        arena->backend->upload(data, host, bytes);
+        *t = (struct tensor){
+            .data = data, .dtype = DTYPE_F32, .rank = 1, .shape = { s->shape[0] }
+        };
+    }
+    free(host);
+    return data ? 0 : no_memory(s, err);
+}

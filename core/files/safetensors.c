@@ -1,0 +1,193 @@
+// core/files/safetensors.c -- the safetensors reader: maps the file and checks how its tensors lie.
+//
+//   8 bytes: length n of the header (little-endian) | n bytes: JSON | data, without hole or overlap
+//
+// Opening reads the header only; the data is touched by whoever uses it.
+#include "core/files/safetensors.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/file_in.h"
+#include "core/base/mem.h"
+#include "core/files/safetensors_header.h"
+
+enum { HEADER_LIMIT = 100 * 1000 * 1000 };
+
+static int by_offset(const void *a, const void *b)
+{
+    const struct safetensor *x = a, *y = b;
+    if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct safetensor *)a)->name, ((const struct safetensor *)b)->name);
+}
+
+// In the order of their data, each tensor must begin where the one before it ends, and the last
+// must end with the file.
+static int layout_check(struct safetensors *f, uint64_t data_size, struct err *err)
+{
+    uint64_t end = 0;
+    if (f->count) qsort(f->tensors, (size_t)f->count, sizeof *f->tensors, by_offset);
+    for (int64_t i = 0; i < f->count; i++) {
+        const struct safetensor *t = &f->tensors[i];
+        if (t->offset != end)
+            return err_set(err, "tensor '%.200s': its data begins at %llu, %s %llu", t->name,
+                           (unsigned long long)t->offset,
+                           t->offset > end ? "leaving a hole after" : "inside that which ends at",
+                           (unsigned long long)end);
+        end += t->bytes; // both below 2^63
+        if (end > data_size)
+            return err_set(
+                err,
+                "tensor '%.200s': its data ends at %llu, beyond the file's %llu bytes of "
+                "data: the file is cut short, fetch it again",
+                t->name, (unsigned long long)end, (unsigned long long)data_size);
+    }
+    if (end != data_size)
+        return err_set(err, "%llu bytes at the end belong to no tensor",
+                       (unsigned long long)(data_size - end));
+    return 0;
+}
+
+static int names_check(struct safetensors *f, struct err *err)
+{
+    if (f->count) qsort(f->tensors, (size_t)f->count, sizeof *f->tensors, by_name);
+    for (int64_t i = 1; i < f->count; i++)
+        if (!strcmp(f->tensors[i - 1].name, f->tensors[i].name))
+            return err_set(err, "tensor '%.200s' stands there twice", f->tensors[i].name);
+    return 0;
+}
+
+static int parse(struct safetensors *f, struct err *err)
+{
+    const unsigned char *bytes = f->map;
+    if (f->size < 8) return err_set(err, "it has only %llu bytes", (unsigned long long)f->size);
+    if (!memcmp(bytes, "version ", 8))
+        return err_set(err, "it is a Git LFS pointer, not the weights: run 'git lfs pull' in its "
+                            "folder");
+    uint64_t length = 0;
+    for (int i = 7; i >= 0; i--) length = length << 8 | bytes[i];
+    if (length > HEADER_LIMIT)
+        return err_set(err, "its header would have %llu bytes, the format allows %d",
+                       (unsigned long long)length, HEADER_LIMIT);
+    if (length > f->size - 8)
+        return err_set(err, "its header of %llu bytes is longer than the file: cut short?",
+                       (unsigned long long)length);
+    f->header = 8 + length;
+    if (safetensors_header_read(f, (const char *)bytes + 8, length, err) < 0) return -1;
+    if (layout_check(f, f->size - f->header, err) < 0 || names_check(f, err) < 0) return -1;
+    for (int64_t i = 0; i < f->count; i++)
+        f->tensors[i].data = bytes + f->header + f->tensors[i].offset;
+    return 0;
+}
+
+static struct safetensors *parsed(struct safetensors *f, struct err *err)
+{
+    if (parse(f, err) == 0) return f;
+    err_in(err, "'%s' is not a sound safetensors file", f->path);
+    safetensors_close(f);
+    return NULL;
+}
+
+struct safetensors *safetensors_parse(const void *bytes, uint64_t size, const char *name,
+                                      struct err *err)
+{
+    struct safetensors *f = xcalloc(1, sizeof *f);
+    f->path = xstrdup(name);
+    f->map = (void *)(uintptr_t)bytes;
+    f->size = size;
+    f->borrowed = true;
+    return parsed(f, err);
+}
+
+// Maps a plain file; an empty one gives NULL with size 0 and is refused by the caller.
+static int map_file(struct safetensors *f, int fd, struct err *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0) return err_set(err, "cannot read '%s': %s", f->path, strerror(errno));
+    f->size = (uint64_t)st.st_size;
+    if (f->size == 0) return err_set(err, "'%s' is empty: fetch it again", f->path);
+    void *map = mmap(NULL, f->size, PROT_READ, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED) return err_set(err, "cannot map '%s': %s", f->path, strerror(errno));
+    f->map = map;
+    return 0;
+}
+
+struct safetensors *safetensors_open(const char *path, struct err *err)
+{
+    const int fd = file_in_open(path, err);
+    if (fd < 0) return NULL;
+    struct safetensors *f = xcalloc(1, sizeof *f);
+    f->path = xstrdup(path);
+    int status = map_file(f, fd, err);
+    close(fd);
+    if (status == 0) return parsed(f, err);
+    safetensors_close(f);
+    return NULL;
+}
+
+void safetensors_close(struct safetensors *f)
+{
+    if (!f) return;
+    if (f->map && !f->borrowed) munmap(f->map, f->size);
+    for (int64_t i = 0; i < f->count; i++) free(f->tensors[i].name);
+    for (char **m = f->metadata; m && *m; m++) free(*m);
+    free(f->metadata);
+    free(f->tensors);
+    free(f->path);
+    free(f);
+}
+
+uint64_t safetensors_resident(const struct safetensors *f)
+{
+    enum { PAGES = 4096 };
+    unsigned char there[PAGES];
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), step = PAGES * page;
+    uint64_t bytes = 0;
+    if (f->borrowed) return f->size;
+    for (uint64_t at = 0; at < f->size; at += step) {
+        const uint64_t size = f->size - at < step ? f->size - at : step;
+        if (mincore((char *)f->map + at, size, there) < 0) return bytes;
+        for (uint64_t i = 0; i * page < size; i++)
+            if (there[i] & 1) bytes += size - i * page < page ? size - i * page : page;
+    }
+    return bytes;
+}
+
+const struct safetensor *safetensors_find(const struct safetensors *f, const char *name)
+{
+    struct safetensor key = { .name = (char *)(uintptr_t)name };
+    if (!f->count) return NULL;
+    return bsearch(&key, f->tensors, (size_t)f->count, sizeof key, by_name);
+}
+
+const char *safetensors_metadata(const struct safetensors *f, const char *key)
+{
+    for (char **m = f->metadata; m && *m; m += 2)
+        if (!strcmp(m[0], key)) return m[1];
+    return NULL;
+}
+
+static void on_bus_error(int signal_number)
+{
+    // The thread was reading weights, so no lock of the C library is held: stdio is safe enough.
+    signal(signal_number, SIG_DFL);
+    fatal("a model file was cut short or became unreadable while it was in use; load it again "
+          "after it is whole (replace model files by renaming, not by writing into them)");
+}
+
+void safetensors_guard(void)
+{
+    struct sigaction action = { .sa_handler = on_bus_error };
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, NULL);
+}

@@ -1,0 +1,183 @@
+// core/graph/arena.c -- chunks of device memory, handed out in order and taken back by marks.
+#include "core/graph/arena.h"
+
+#include "core/base/mem.h"
+
+#include <stdlib.h>
+
+enum { ARENA_ALIGN = 64, ARENA_CHUNK = 1 << 20, GROWTH = 8 };
+
+// The header is host memory; only `data` lies on the device.
+struct arena_chunk {
+    struct arena_chunk *older; // the one used before this
+    struct arena_chunk *spare; // chunks kept for reuse, on the newest chunk only
+    char *data;
+    size_t size, offset;
+    int part; // of the device, where it lies
+};
+
+static void chunk_free(struct arena *a, struct arena_chunk *chunk)
+{
+    a->reserved -= chunk->size;
+    a->backend->release(chunk->data);
+    free(chunk);
+}
+
+// Takes the smallest spare chunk that is large enough: a small request must not use up a large one.
+static struct arena_chunk *chunk_reuse(struct arena_chunk **spare, size_t size, int part)
+{
+    struct arena_chunk **best = NULL;
+    for (; *spare; spare = &(*spare)->older)
+        if ((*spare)->part == part && (*spare)->size >= size &&
+            (!best || (*spare)->size < (*best)->size))
+            best = spare;
+    if (!best) return NULL;
+    struct arena_chunk *found = *best;
+    *best = found->older;
+    return found;
+}
+
+static struct arena_chunk *chunk_new(struct arena *a, size_t size, int part)
+{
+    struct arena_chunk *chunk = xcalloc(1, sizeof *chunk);
+    chunk->part = part;
+    if (size < ARENA_CHUNK) size = ARENA_CHUNK;
+    if (a->backend->parts > 1 && size < a->reserved / GROWTH) size = a->reserved / GROWTH;
+    chunk->size = !a->chunks && a->hint > size ? a->hint : size;
+    chunk->data = a->backend->alloc(chunk->size);
+    if (!chunk->data && chunk->size > size) // a part of it may do
+        chunk->data = a->backend->alloc(chunk->size = size);
+    if (!chunk->data) {
+        free(chunk);
+        return NULL;
+    }
+    a->reserved += chunk->size;
+    return chunk;
+}
+
+void *arena_alloc(struct arena *a, size_t size)
+{
+    if (size > SIZE_MAX / 2) return NULL;
+    size = (size + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+    struct arena_chunk *top = a->chunks;
+    const int part = backend_enter(a->backend, -1);
+    if (!top || top->part != part || top->size - top->offset < size) {
+        struct arena_chunk *spare = top ? top->spare : NULL;
+        struct arena_chunk *chunk = chunk_reuse(&spare, size, part);
+        if (!chunk) chunk = chunk_new(a, size, part);
+        if (!chunk) return NULL;
+        if (top) top->spare = NULL;
+        chunk->older = top;
+        chunk->spare = spare;
+        chunk->offset = 0;
+        a->chunks = top = chunk;
+    }
+    void *memory = top->data + top->offset;
+    top->offset += size;
+    a->used += size;
+    if (a->used > a->peak) a->peak = a->used;
+    return memory;
+}
+
+void *arena_alloc_alone(struct arena *a, size_t size)
+{
+    if (size < ARENA_CHUNK || size > SIZE_MAX / 2) return arena_alloc(a, size);
+    char *data = a->backend->alloc(size);
+    if (!data) return NULL;
+    struct arena_chunk *chunk = xcalloc(1, sizeof *chunk);
+    *chunk = (struct arena_chunk){ .older = a->alone, .data = data, .size = size, .offset = size };
+    a->alone = chunk;
+    a->reserved += size;
+    a->used += size;
+    if (a->used > a->peak) a->peak = a->used;
+    return data;
+}
+
+struct arena *arena_host(struct arena *a)
+{
+    if (!a->backend->apart) return a;
+    if (!a->host) {
+        a->host = xcalloc(1, sizeof *a->host);
+        a->host->backend = backend_cpu();
+    }
+    return a->host;
+}
+
+void *arena_alloc_host(struct arena *a, size_t size)
+{
+    return arena_alloc(arena_host(a), size);
+}
+
+struct arena_mark arena_mark(const struct arena *a)
+{
+    struct arena_mark mark = { .chunk = a->chunks,
+                               .offset = a->chunks ? a->chunks->offset : 0,
+                               .used = a->used };
+    if (a->host) {
+        const struct arena_mark host = arena_mark(a->host);
+        mark.host_chunk = host.chunk;
+        mark.host_offset = host.offset;
+        mark.host_used = host.used;
+    }
+    return mark;
+}
+
+void arena_reset(struct arena *a, struct arena_mark mark)
+{
+    if (a->host)
+        arena_reset(a->host, (struct arena_mark){ .chunk = mark.host_chunk,
+                                                  .offset = mark.host_offset,
+                                                  .used = mark.host_used });
+    struct arena_chunk *spare = a->chunks ? a->chunks->spare : NULL;
+    // A mark taken while the arena was empty keeps its oldest chunk, emptied.
+    while (a->chunks && a->chunks != mark.chunk && a->chunks->older) {
+        struct arena_chunk *chunk = a->chunks;
+        a->chunks = chunk->older;
+        chunk->older = spare;
+        spare = chunk;
+    }
+    if (a->chunks) {
+        a->chunks->offset = mark.chunk ? mark.offset : 0;
+        a->chunks->spare = spare;
+    }
+    a->used = mark.used;
+}
+
+static void chunks_free(struct arena *a, struct arena_chunk *list)
+{
+    for (struct arena_chunk *next; list; list = next) {
+        next = list->older;
+        chunk_free(a, list);
+    }
+}
+
+void arena_release(struct arena *a)
+{
+    arena_reset(a, (struct arena_mark){ 0 });
+    if (a->chunks) chunks_free(a, a->chunks->spare);
+    chunks_free(a, a->chunks); // it is the oldest
+    chunks_free(a, a->alone);
+    a->chunks = a->alone = NULL;
+    a->used = 0;
+    if (!a->host) return;
+    arena_release(a->host);
+    free(a->host);
+    a->host = NULL;
+}
+
+void arena_settle(struct arena *a)
+{
+    if (a->host && a->host->used) return;
+    if (a->backend->parts > 1) return; // each part has its own, and they grow (chunk_new)
+    if (a->alone || a->used || a->reserved < a->peak + a->peak / 4 ||
+        a->reserved <= 2 * ARENA_CHUNK)
+        return;
+    arena_release(a);
+    arena_expect(a, a->peak + a->peak / 16); // what the next passes are longer
+}
+
+void arena_expect(struct arena *a, size_t bytes)
+{
+    if (a->backend->parts > 1) return; // how much of it will be where is not known
+    a->hint = bytes;
+}

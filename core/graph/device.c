@@ -1,0 +1,157 @@
+// core/graph/device.c -- from a name to a backend; the library with the GPUs, opened when it is
+// asked for.
+#include "core/graph/device.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+#include "kernels/cuda_library.h"
+
+// --- the library ---------------------------------------------------------------------------------
+
+// Where it may lie, from the folder of the program.
+static const char *const places[] = { "libvlmsh_cuda.so", "build/cuda/libvlmsh_cuda.so",
+                                      "../lib/vlmsh/libvlmsh_cuda.so" };
+
+// The library's path for the caller to free; NULL: there is none.
+static char *find_library(void)
+{
+    const char *named = getenv("VLMSH_CUDA");
+    char program[PATH_MAX];
+    if (named && *named) return xstrdup(named);
+    const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (n <= 0) return NULL;
+    program[n] = '\0';
+    *(strrchr(program, '/') + 1) = '\0';
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char *path = xasprintf("%s%s", program, places[i]);
+        if (access(path, R_OK) == 0) return path;
+        free(path);
+    }
+    return NULL;
+}
+
+// It stays open: its threads and device memory live as long as the process.
+static const struct cuda_library *open_library(struct err *err)
+{
+    char *path = find_library();
+    const struct cuda_library *library = NULL;
+    if (!path) {
+        err_set(err, "libvlmsh_cuda.so is not there: `make cuda` builds it (needs nvcc of CUDA 12 "
+                     "or 13)");
+        return NULL;
+    }
+    void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    cuda_library_fn *get = NULL;
+    if (file) *(void **)&get = dlsym(file, CUDA_LIBRARY_SYMBOL);
+    if (!get)
+        err_set(err, "cannot open '%s': %s", path, dlerror());
+    else if (library = get(),
+             strcmp(library->version, VERSION) != 0 || library->table != sizeof(struct backend))
+        library = NULL, err_set(err, "'%s' is of another build: `make cuda` builds it anew", path);
+    free(path);
+    return library;
+}
+
+// --- names ---------------------------------------------------------------------------------------
+
+static const struct backend *open_cpu(const char *index, struct err *err)
+{
+    if (!index) return backend_cpu();
+    err_set(err, "there is one CPU: --device cpu");
+    return NULL;
+}
+
+static const struct backend *open_gpus(const int *numbers, int count, struct err *err)
+{
+    char why[256];
+    const struct cuda_library *library = open_library(err);
+    if (!library) return NULL;
+    const struct backend *b = library->open(numbers, count, why, sizeof why);
+    if (!b) err_set(err, "%s", why);
+    return b;
+}
+
+// "0,1": how many numbers, or -1.
+static int read_numbers(const char *text, int numbers[CUDA_PARTS_MOST], struct err *err)
+{
+    int count = 0;
+    for (const char *p = text; p; count++) {
+        char *end;
+        const long number = strtol(p, &end, 10);
+        bool good = *p >= '0' && *p <= '9' && number < 1024 && (!*end || *end == ',');
+        for (int i = 0; i < count; i++) good &= numbers[i] != number;
+        if (!good || count == CUDA_PARTS_MOST)
+            return err_set(err,
+                           "'%s' names no GPUs: --device cuda:0, or cuda:0,1 for a model that "
+                           "one alone does not hold",
+                           text);
+        numbers[count] = (int)number;
+        p = *end ? end + 1 : NULL;
+    }
+    return count;
+}
+
+static const struct backend *open_cuda(const char *index, struct err *err)
+{
+    int numbers[CUDA_PARTS_MOST];
+    const int count = read_numbers(index ? index : "0", numbers, err);
+    if (count < 0) return NULL;
+    struct err why = { 0 };
+    const struct backend *b = open_gpus(numbers, count, &why);
+    if (b) return b;
+    err_set(err, "no GPU is used: %s; computing on the CPU", why.text);
+    return backend_cpu();
+}
+
+static const struct device {
+    const char *name;
+    const struct backend *(*open)(const char *index, struct err *err); // index: behind the colon
+} devices[] = { { "cpu", open_cpu }, { "cuda", open_cuda } };
+
+const struct backend *device_find(const char *name, struct err *err)
+{
+    err->text[0] = '\0';
+    if (!name) return backend_cpu();
+    size_t n = strcspn(name, ":");
+    for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
+        if (strlen(devices[i].name) == n && strncmp(devices[i].name, name, n) == 0)
+            return devices[i].open(name[n] ? name + n + 1 : NULL, err);
+    err_set(err, "unknown device '%s': cpu or cuda[:N[,N...]]", name);
+    return NULL;
+}
+
+// --- all of them ---------------------------------------------------------------------------------
+
+static void add_gpus(void (*add)(void *self, const struct device_row *row), void *self,
+                     struct err *why)
+{
+    char text[160];
+    const struct cuda_library *library = open_library(why);
+    if (!library) return;
+    const int count = library->count(text, sizeof text);
+    if (count <= 0) err_set(why, "%s", count < 0 ? text : "the driver sees no GPU");
+    for (int i = 0; i < count; i++) {
+        struct cuda_gpu gpu = { 0 };
+        char name[32];
+        snprintf(name, sizeof name, "cuda:%d", i);
+        if (library->look(i, &gpu, text, sizeof text) < 0)
+            snprintf(gpu.text, sizeof gpu.text, "%s", text);
+        add(self, &(struct device_row){ name, gpu.text, gpu.unused, gpu.total });
+    }
+}
+
+void device_each(void (*add)(void *self, const struct device_row *row), void *self, struct err *why)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    why->text[0] = '\0';
+    add(self, &(struct device_row){ "cpu", backend_cpu()->describe(),
+                                    page * (size_t)sysconf(_SC_AVPHYS_PAGES),
+                                    page * (size_t)sysconf(_SC_PHYS_PAGES) });
+    add_gpus(add, self, why);
+}

@@ -1,0 +1,289 @@
+// core/graph/dry.c -- a device that computes nothing: address space for memory, ops that return at
+// once.
+//
+// Ops that take working memory of their own note about how much that is. On the CPU a matrix
+// product packs one of its sides, attention backward holds a head's keys and values a few times; a
+// GPU rounds the sides of both first (kernels/matmul.cu, kernels/attention_mma*.cu).
+#include "core/graph/dry.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "kernels/cuda_library.h"
+
+enum {
+    PAGE = 4096, // in front of each block: its size
+    SMALL = 1 << 20
+};
+
+static _Thread_local size_t scratch_most;
+static _Thread_local bool like_gpu;
+
+static void *dry_alloc(size_t bytes)
+{
+    if (bytes > SIZE_MAX - (size_t)2 * PAGE) return NULL;
+    const size_t size = bytes + PAGE;
+    char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return NULL;
+    // Tensors' heads lie here and there: each must cost a small page only.
+    madvise(memory, size, MADV_NOHUGEPAGE);
+    memcpy(memory, &size, sizeof size);
+    return memory + PAGE;
+}
+
+static void dry_release(void *memory)
+{
+    size_t size;
+    if (!memory) return;
+    memcpy(&size, (char *)memory - PAGE, sizeof size);
+    munmap((char *)memory - PAGE, size);
+}
+
+// Indices are there to be looked at.
+static void dry_upload(void *device, const void *host, size_t bytes)
+{
+    if (bytes <= SMALL) memcpy(device, host, bytes);
+}
+
+static void dry_download(void *host, const void *device, size_t bytes)
+{
+    memset(host, 0, bytes);
+}
+
+static void dry_set_threads(int count)
+{
+}
+
+static int dry_threads(void)
+{
+    return backend_cpu()->threads();
+}
+
+static const char *dry_describe(void)
+{
+    return "dry (nothing is computed)";
+}
+
+static size_t dry_scratch(void)
+{
+    return scratch_most + (like_gpu ? CUDA_WORKSPACE : 0);
+}
+
+// --- what waits on the host ----------------------------------------------------------------------
+
+static int64_t dry_put(const void *device, size_t bytes)
+{
+    return like_gpu ? 0 : -1;
+}
+
+static void dry_bring(int64_t number, void *device)
+{
+}
+
+static void dry_pass(int64_t number)
+{
+}
+
+static void dry_give_back(void)
+{
+}
+
+static const struct aside dry_aside = { .put = dry_put,
+                                        .bring = dry_bring,
+                                        .settle = dry_pass,
+                                        .drop = dry_pass,
+                                        .release = dry_give_back };
+
+void backend_dry_reset(bool gpu)
+{
+    like_gpu = gpu;
+    scratch_most = 0;
+}
+
+static const char *dry_failure(void)
+{
+    return "a device that computes nothing";
+}
+
+// --- ops -----------------------------------------------------------------------------------------
+
+static int need(int64_t numbers)
+{
+    const size_t bytes = (size_t)numbers * sizeof(float);
+    if (bytes > scratch_most) scratch_most = bytes;
+    return 0;
+}
+
+// On a GPU: both sides of a product as `dtype`, where they are not; or some rows of b as f32.
+static int need_there(const struct tensor *a, const struct tensor *b, enum dtype dtype,
+                      enum matmul_mode mode)
+{
+    const int64_t count = tensor_count(b);
+    if (mode == MATMUL_BF16) return need((tensor_count(a) + (b->dtype == dtype ? 0 : count)) / 2);
+    return b->dtype == DTYPE_F32 ? 0 : need(count < CUDA_WIDENED ? count : CUDA_WIDENED);
+}
+
+static int64_t panels(void)
+{
+    return (int64_t)dry_threads() * (1 << 14); // of the other side, one a thread
+}
+
+static int dry_matmul(struct tensor *y, const struct tensor *x, const struct tensor *w,
+                      const struct tensor *bias, enum matmul_mode mode)
+{
+    return like_gpu ? need_there(x, w, cuda_rounded_dtype(w), mode)
+                    : need(tensor_count(x) + panels());
+}
+
+static int dry_matmul_dx(struct tensor *dx, const struct tensor *dy, const struct tensor *w,
+                         bool add, enum matmul_mode mode)
+{
+    return like_gpu ? need_there(dy, w, DTYPE_BF16, mode) : need(tensor_count(dy) + panels());
+}
+
+static int dry_matmul_dw(struct tensor *dw, struct tensor *dbias, const struct tensor *dy,
+                         const struct tensor *x, enum matmul_mode mode)
+{
+    enum { BLOCK = 2048 }; // columns of dy at a time
+    const int64_t m = tensor_row(dy);
+    if (like_gpu) return need_there(dy, x, DTYPE_BF16, mode);
+    return need(dy->shape[0] * (m < BLOCK ? m : BLOCK) + panels());
+}
+
+// The most keys that a row sees.
+static int64_t longest_run(const struct tensor *q, const struct tensor *k,
+                           const struct tensor *first, const struct tensor *last)
+{
+    const int32_t *from = first ? first->data : NULL, *to = last ? last->data : NULL;
+    int64_t longest = 0;
+    for (int64_t i = 0; i < q->shape[0]; i++) {
+        const int64_t n = (to ? to[i] : k->shape[0]) - (from ? from[i] : 0);
+        if (n > longest) longest = n;
+    }
+    return longest;
+}
+
+// Keys, values, their gradients, and queries by keys of a piece, of a head a thread.
+static int dry_attention_backward(struct tensor *dq, struct tensor *dk, struct tensor *dv,
+                                  const struct tensor *dy, const struct tensor *y,
+                                  const struct tensor *q, const struct tensor *k,
+                                  const struct tensor *v, const struct tensor *first,
+                                  const struct tensor *last, float scale, enum matmul_mode mode)
+{
+    enum { SIDES = 5, PIECE = 64 };
+    if (like_gpu) // q, dy, k and v as bf16
+        return need(tensor_count(q) + tensor_count(k));
+    const int64_t threads = dry_threads() < k->shape[1] ? dry_threads() : k->shape[1];
+    return need(threads * longest_run(q, k, first, last) * (SIDES * k->shape[2] + PIECE));
+}
+
+// --- fused forms (kernels/fused.cu) --------------------------------------------------------------
+
+// Numbers as bf16, in those of f32.
+static int64_t halves(int64_t numbers)
+{
+    return (numbers + 1) / 2;
+}
+
+static bool rounded(int64_t n, const struct tensor *w, int mode)
+{
+    return like_gpu && cuda_multiplies_rounded(n, w, mode);
+}
+
+static int dry_fused_qkv(const struct fused_qkv *p)
+{
+    const int64_t n = p->h->shape[0], kv = n * p->wk.w->shape[0];
+    if (!rounded(n, p->wq.w, p->mode) || !rounded(n, p->wk.w, p->mode) ||
+        !rounded(n, p->wv.w, p->mode) || p->wk.w->dtype != p->wq.w->dtype ||
+        p->wv.w->dtype != p->wq.w->dtype)
+        return FUSED_NOT;
+    return need(2 * kv + halves(tensor_count(p->h)));
+}
+
+static int dry_fused_add(const struct fused_add *p)
+{
+    if (!rounded(p->h->shape[0], p->w.w, p->mode)) return FUSED_NOT;
+    return need(halves(tensor_count(p->x)));
+}
+
+static int dry_fused_attend(const struct fused_attend *p)
+{
+    return FUSED_NOT; // needs a cache of bf16
+}
+
+static int dry_fused_ffn(const struct fused_ffn *p)
+{
+    const int64_t n = p->h->shape[0], wide = p->kept_gate ? (p->y ? 1 : 0) : 2;
+    if (p->gate.bias || p->up.bias || !rounded(n, p->gate.w, p->mode) ||
+        !rounded(n, p->up.w, p->mode) || !rounded(n, p->down.w, p->mode) ||
+        p->up.w->dtype != p->gate.w->dtype || p->down.w->dtype != p->gate.w->dtype)
+        return FUSED_NOT;
+    return need(halves(tensor_count(p->h) + wide * n * p->gate.w->shape[0]));
+}
+
+static int dry_fused_gelu(const struct fused_gelu *p)
+{
+    return FUSED_NOT; // of an encoder without a tape; a training needs more
+}
+
+static int dry_fused_ffn_back(const struct fused_ffn_back *p)
+{
+    const int64_t h = tensor_count(p->h);
+    return need(halves(h + tensor_count(p->kept_up)) + h);
+}
+
+static int dry_fused_qkv_back(const struct fused_qkv_back *p)
+{
+    return need(halves(tensor_count(p->dq) + 2 * tensor_count(p->dk)) + tensor_count(p->h));
+}
+
+static const struct fused dry_fused = { .qkv = dry_fused_qkv,
+                                        .attend = dry_fused_attend,
+                                        .add = dry_fused_add,
+                                        .ffn = dry_fused_ffn,
+                                        .gelu = dry_fused_gelu,
+                                        .ffn_back = dry_fused_ffn_back,
+                                        .qkv_back = dry_fused_qkv_back };
+
+// --- all -----------------------------------------------------------------------------------------
+
+#define OP(name, arguments)         \
+    static int name##_dry arguments \
+    {                               \
+        return 0;                   \
+    }
+#include "kernels/ops.h"
+#undef OP
+
+// Of an op named twice the last counts.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverride-init"
+static const struct backend dry = {
+    .name = "dry",
+    .alloc = dry_alloc,
+    .release = dry_release,
+    .upload = dry_upload,
+    .download = dry_download,
+    .aside = &dry_aside,
+    .set_threads = dry_set_threads,
+    .threads = dry_threads,
+    .describe = dry_describe,
+    .scratch = dry_scratch,
+    .failure = dry_failure,
+    .fused = &dry_fused,
+#define OP(name, arguments) .name = name##_dry,
+#include "kernels/ops.h"
+#undef OP
+    .matmul = dry_matmul,
+    .matmul_dx = dry_matmul_dx,
+    .matmul_dw = dry_matmul_dw,
+    .attention_backward = dry_attention_backward,
+};
+#pragma GCC diagnostic pop
+
+const struct backend *backend_dry(void)
+{
+    return &dry;
+}

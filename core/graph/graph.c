@@ -1,0 +1,194 @@
+// core/graph/graph.c -- tensors of a step and the first failure of a pass.
+#include "core/graph/graph.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/dtype.h"
+#include "core/base/mem.h"
+#include "core/graph/tape.h"
+#include "core/settings/settings_list.h"
+
+static const char *const matmul_modes[] = { "auto", "f32", "bf16", NULL };
+
+const struct setting compute_settings[] = {
+    { "compute.matmul", SETTING_CHOICE, 0, 0, "auto", NULL, matmul_modes, STALE_VISUAL,
+      "Arithmetic of matrix products: f32, or bf16 where the device multiplies it (faster, "
+      "rounded; a GPU also rounds attention, and multiplies f16 weights as f16). auto is bf16 on "
+      "a GPU, and on a CPU that multiplies bf16 if the weights are bf16." },
+    { 0 },
+};
+
+enum matmul_mode graph_matmul_auto(const struct backend *b, enum dtype weights)
+{
+    return backend_multiplies_bf16(b) && (b->apart || weights == DTYPE_BF16) ? MATMUL_BF16
+                                                                             : MATMUL_F32;
+}
+
+enum matmul_mode graph_matmul(const struct backend *b, const struct settings *s, enum dtype weights)
+{
+    if (!s || settings_is(s, "compute.matmul", "f32")) return MATMUL_F32;
+    if (settings_is(s, "compute.matmul", "auto")) return graph_matmul_auto(b, weights);
+    return backend_multiplies_bf16(b) ? MATMUL_BF16 : MATMUL_F32;
+}
+
+const char *graph_arithmetic(enum matmul_mode mode)
+{
+    return mode == MATMUL_BF16 ? "bf16" : "f32";
+}
+
+bool graph_ok(const struct graph *g)
+{
+    return !g->failed && !g->cancelled;
+}
+
+void *graph_fail(struct graph *g, const char *format, ...)
+{
+    if (!g->failed) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(g->err.text, sizeof g->err.text, format, args);
+        va_end(args);
+        g->failed = true;
+    }
+    return NULL;
+}
+
+bool graph_stop(struct graph *g)
+{
+    if (g->cancel && atomic_load_explicit(g->cancel, memory_order_relaxed)) g->cancelled = true;
+    return !graph_ok(g);
+}
+
+static void *no_memory(struct graph *g, const struct backend *b, size_t bytes)
+{
+    size_t unused = 0, total = 0;
+    if (!b->memory)
+        return graph_fail(g, "out of memory: %.1f MB more are needed on %s", (double)bytes / 1e6,
+                          b->name);
+    b->memory(&unused, &total);
+    if (!total) return graph_fail(g, "%s", b->failure()); // it does not answer
+    return graph_fail(g,
+                      "out of memory: %.1f MB more are needed on %s, where %.1f of %.1f MB are "
+                      "free; a shorter context (/set ctx.max), a smaller batch, or --device cpu",
+                      (double)bytes / 1e6, b->name, (double)unused / 1e6, (double)total / 1e6);
+}
+
+static struct tensor *new_in(struct graph *g, struct arena *arena, enum dtype dtype, int rank,
+                             const int64_t *shape)
+{
+    if (!graph_ok(g)) return NULL;
+    size_t bytes = dtype_size(dtype);
+    for (int i = 0; i < rank; i++)
+        if (shape[i] < 0 || __builtin_mul_overflow(bytes, (size_t)shape[i], &bytes))
+            return graph_fail(g, "a tensor of this step is too large to exist");
+    struct tensor *t = arena_alloc_host(g->arena, sizeof *t);
+    void *data = t ? arena_alloc(arena, bytes) : NULL;
+    if (!data) return no_memory(g, arena->backend, bytes);
+    *t = (struct tensor){ .data = data, .dtype = dtype, .rank = rank };
+    memcpy(t->shape, shape, (size_t)rank * sizeof *shape);
+    return t;
+}
+
+struct tensor *graph_new(struct graph *g, enum dtype dtype, int rank, const int64_t *shape)
+{
+    return new_in(g, g->arena, dtype, rank, shape);
+}
+
+struct tensor *graph_new_host(struct graph *g, enum dtype dtype, int rank, const int64_t *shape)
+{
+    struct tensor *t = new_in(g, arena_host(g->arena), dtype, rank, shape);
+    if (t) t->on_host = true;
+    return t;
+}
+
+struct tensor *graph_new1(struct graph *g, enum dtype dtype, int64_t n)
+{
+    return graph_new(g, dtype, 1, (int64_t[]){ n });
+}
+
+struct tensor *graph_new2(struct graph *g, enum dtype dtype, int64_t n, int64_t m)
+{
+    return graph_new(g, dtype, 2, (int64_t[]){ n, m });
+}
+
+struct tensor *graph_new3(struct graph *g, enum dtype dtype, int64_t n, int64_t m, int64_t k)
+{
+    return graph_new(g, dtype, 3, (int64_t[]){ n, m, k });
+}
+
+// The gradient of a view is the same part of the whole's.
+static bool share_grad(struct graph *g, struct tensor *view, const struct tensor *t, int64_t from)
+{
+    view->grad = NULL;
+    if (!t->grad || !g->tape) return true;
+    struct grad *whole = t->grad->whole ? t->grad->whole : t->grad;
+    view->grad = arena_alloc_host(g->arena, sizeof *view->grad);
+    if (!view->grad) return graph_fail(g, "out of memory on %s", g->backend->name);
+    *view->grad = (struct grad){ .count = tensor_count(view),
+                                 .whole = whole,
+                                 .offset = t->grad->offset + from };
+    return true;
+}
+
+struct tensor *graph_view(struct graph *g, struct tensor *t, int rank, const int64_t *shape)
+{
+    if (!t || !graph_ok(g)) return NULL;
+    struct tensor *view = arena_alloc_host(g->arena, sizeof *view);
+    if (!view) return graph_fail(g, "out of memory on %s", g->backend->name);
+    *view = (struct tensor){ .data = t->data, .dtype = t->dtype, .rank = rank };
+    memcpy(view->shape, shape, (size_t)rank * sizeof *shape);
+    if (tensor_count(view) != tensor_count(t)) return graph_fail(g, "a view changes the size");
+    return share_grad(g, view, t, 0) ? view : NULL;
+}
+
+struct tensor *graph_view3(struct graph *g, struct tensor *t, int64_t n, int64_t m, int64_t k)
+{
+    return graph_view(g, t, 3, (int64_t[]){ n, m, k });
+}
+
+struct tensor *graph_rows(struct graph *g, struct tensor *t, int64_t from, int64_t count)
+{
+    if (!t || !graph_ok(g)) return NULL;
+    if (from < 0 || count < 0 || from > t->shape[0] - count)
+        return graph_fail(g, "rows %lld..%lld of a tensor with %lld", (long long)from,
+                          (long long)(from + count), (long long)t->shape[0]);
+    struct tensor *view = arena_alloc_host(g->arena, sizeof *view);
+    if (!view) return graph_fail(g, "out of memory on %s", g->backend->name);
+    *view = *t;
+    view->data = (char *)t->data + (size_t)(from * tensor_row(t)) * dtype_size(t->dtype);
+    view->shape[0] = count;
+    return share_grad(g, view, t, from * tensor_row(t)) ? view : NULL;
+}
+
+struct tensor *graph_upload(struct graph *g, enum dtype dtype, int rank, const int64_t *shape,
+                            const void *host)
+{
+    struct tensor *t = graph_new(g, dtype, rank, shape);
+    if (t) g->backend->upload(t->data, host, tensor_bytes(t));
+    return t;
+}
+
+void graph_download(struct graph *g, float *to, const struct tensor *t)
+{
+    if (t->dtype == DTYPE_F32) {
+        g->backend->download(to, t->data, tensor_bytes(t));
+        return;
+    }
+    void *stored = xmalloc(tensor_bytes(t) + 1);
+    g->backend->download(stored, t->data, tensor_bytes(t));
+    floats_from(to, stored, t->dtype, (size_t)tensor_count(t));
+    free(stored);
+}
+
+struct arena_mark graph_scratch_begin(const struct graph *g)
+{
+    return arena_mark(g->arena);
+}
+
+void graph_scratch_end(struct graph *g, struct arena_mark mark)
+{
+    if (!tape_on(g)) arena_reset(g->arena, mark);
+}

@@ -1,0 +1,110 @@
+// core/graph/hooks.h -- sites of the forward pass: who may look, who may change, in which order.
+//
+// The forward pass is straight-line code that calls hooks_run(g, SITE_X, &args) where something may
+// be seen or changed. A method (core/methods/) may change what passes; a probe (core/probes/) only
+// reads and runs after all methods. A site nobody listens to costs one branch; attention
+// probabilities are written out only when somebody listens at SITE_ATTN of that layer.
+#ifndef CORE_GRAPH_HOOKS_H
+#define CORE_GRAPH_HOOKS_H
+
+#include <stdbool.h>
+
+#include "core/graph/graph.h"
+#include "core/text/sequence.h"
+
+struct kv;
+
+// X(name, what site_args.x holds there). `index` is the layer, or the picture, or both are set.
+#define SITES(X)                                                                                   \
+    X(PIXELS, "[3,H,W] normalised pixels of a picture (tile)")                                     \
+    X(VISION_LAYER, "[S',Dv] input of vision block `layer`; layer = depth: output of the last")    \
+    X(VISION, "[S,Dv] what the projector reads")                                                   \
+    X(PROJECTED, "[S,D] visual tokens after the projector, sequence order")                        \
+    X(VISUAL, "[S,D] visual tokens as spliced: methods may put others into x; v holds the former") \
+    X(EMBED, "[N,D] h[0]: embeddings after splicing")                                              \
+    X(LAYER_IN, "[N,D] h[layer]")                                                                  \
+    X(VALUES, "[P,Hkv,d] value states of all keys, before attention: methods may change new rows") \
+    X(NOISE, "[S,Hkv,d] noise that IRA draws for the pass's visual tokens; may be replaced")       \
+    X(KL, "[S,Hkv] divergence of the pass's visual tokens under IRA; v: their gate")               \
+    X(ATTN, "[H,N,P] attention probabilities; q, k, v beside")                                     \
+    X(FFN_IN, "[N,D] x: residual stream before the FFN's norm")                                    \
+    X(FFN, "[N,D] x again: methods may put y of rows into x and name the other rows in `only`")    \
+    X(FFN_OUT, "[N,D] y: residual stream after the FFN")                                           \
+    X(LAYER_OUT, "[N,D] h[layer+1]: methods may put other rows into x and rows (decoder.h)")       \
+    X(FINAL, "[N,D] h[L], before the final norm")                                                  \
+    X(LOGITS, "[n,V] logits of the rows asked for")                                                \
+    X(STEP_LOGITS, "[1,V] logits that choose a generated token")                                   \
+    X(SCORE, "[S] score of the visual tokens alive in `layer`, told by the method that prunes")    \
+    X(KEPT, "[k] i32 visual tokens kept after `layer`, counted among all visual tokens")
+
+enum site {
+#define X(name, what) SITE_##name,
+    SITES(X)
+#undef X
+        SITE_COUNT
+};
+
+// Rows from..N-1 of a pass that attend to some keys only, all others to every earlier key.
+struct seen_keys {
+    int64_t from;
+    const int32_t *const *keys; // [N - from][count[i]] indices into k and v, ascending; NULL: none
+    const int64_t *count;       // [N - from]
+};
+
+// What a site offers. Fields that do not apply are NULL / -1.
+struct site_args {
+    int layer, picture;
+    struct tensor *x;                // see SITES
+    struct tensor *q, *k, *v;        // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d]; of a
+                                     // cache k and v may be bf16 (graph_download, op_widen)
+    const int32_t *only;             // SITE_FFN: rows the FFN is computed for; NULL = all
+    int64_t only_count;              // their number; they belong to the method until the layer ends
+    int64_t past;                    // keys of this layer before this pass: row i is key past+i
+    const struct sequence *sequence; // of the whole conversation so far
+    const int32_t *rows;             // [N] rows of `sequence` alive here; NULL: row i is past+i
+    const int32_t *keys;             // [P] rows of `sequence` that the keys are; NULL: key i is i;
+                                     // like `rows` they last until the pass ends
+    const struct kv *kv;             // decoder: what was cached before this pass; NULL: nothing is
+    struct seen_keys seen;           // SITE_VALUES: methods may say what rows see
+    bool prefill;                    // false while single tokens are generated
+};
+
+// Which row of the sequence row i of a site's x is, and key i of its k and v.
+static inline int64_t site_row(const struct site_args *args, int64_t i)
+{
+    return args->rows ? args->rows[i] : args->past + i;
+}
+
+static inline int64_t site_key(const struct site_args *args, int64_t i)
+{
+    return args->keys ? args->keys[i] : i;
+}
+
+// Is row i of what the site offers a picture's token?
+static inline bool site_visual(const struct site_args *a, int64_t i)
+{
+    return a->sequence->picture[site_row(a, i)] >= 0;
+}
+
+struct hook {
+    // Does it listen at this site (layer -1: any)? Called often: must be cheap.
+    bool (*wants)(void *self, enum site site, int layer);
+    // 0, or -1 after graph_fail.
+    int (*run)(void *self, struct graph *g, enum site site, struct site_args *args);
+    void *self;
+};
+
+enum { HOOKS_MAX = 16 };
+
+// Methods, then probes: they run in the order in which they were added.
+struct hooks {
+    struct hook list[HOOKS_MAX];
+    int count;
+};
+
+void hooks_add(struct hooks *hooks, const struct hook *hook);
+bool hooks_wanted(const struct graph *g, enum site site, int layer);
+// Runs the listeners of this site in order; nothing when nobody listens.
+int hooks_run(struct graph *g, enum site site, struct site_args *args);
+
+#endif

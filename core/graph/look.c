@@ -1,0 +1,99 @@
+// core/graph/look.c -- what probes asked for, until it is there.
+#include "core/graph/look.h"
+
+#include <stdlib.h>
+
+#include "core/base/dtype.h"
+#include "core/base/mem.h"
+
+struct asked {
+    look_fn take;
+    void *self;
+    enum site site;
+    struct site_args args;
+    struct tensor x;
+};
+
+static int give(struct graph *g, struct asked *a, const void *stored)
+{
+    struct err err = { 0 };
+    float *wide = NULL;
+    a->x.data = (void *)(uintptr_t)stored;
+    if (a->x.dtype == DTYPE_F16 || a->x.dtype == DTYPE_BF16) {
+        wide = xreallocarray(NULL, (size_t)tensor_count(&a->x) + 1, sizeof *wide);
+        floats_from(wide, stored, a->x.dtype, (size_t)tensor_count(&a->x));
+        a->x.data = wide;
+        a->x.dtype = DTYPE_F32;
+    }
+    a->args.x = &a->x;
+    a->args.q = a->args.k = a->args.v = NULL;
+    const int status = a->take(a->self, a->site, &a->args, &err);
+    free(wide);
+    if (status < 0) graph_fail(g, "%s", err.text);
+    return status;
+}
+
+// Copies also end where nobody wants them any more: they stand in the order of the others.
+static void take_oldest(struct graph *g)
+{
+    struct asked *a = &g->looks->list[g->looks->next++];
+    const void *stored = g->backend->downloaded();
+    if (graph_stop(g)) return;
+    if (stored)
+        give(g, a, stored);
+    else
+        graph_fail(g, "%s", g->backend->failure());
+}
+
+// False: there is no room, even with all others taken.
+static bool ask(struct graph *g, const struct asked *a)
+{
+    struct looks *l = g->looks;
+    while (!g->backend->download_later(a->x.data, tensor_bytes(&a->x))) {
+        if (l->next == l->count) return false;
+        take_oldest(g);
+    }
+    if (l->count == l->capacity) {
+        l->capacity = l->capacity ? 2 * l->capacity : 64;
+        l->list = xreallocarray(l->list, l->capacity, sizeof *l->list);
+    }
+    l->list[l->count++] = *a;
+    return true;
+}
+
+int look(struct graph *g, const struct tensor *x, enum site site, const struct site_args *args,
+         look_fn take, void *self)
+{
+    if (!x || !graph_ok(g)) return -1;
+    struct asked a = { .take = take, .self = self, .site = site, .args = *args, .x = *x };
+    if (!g->backend->apart) return give(g, &a, x->data);
+    if (g->looks && tensor_bytes(x) && ask(g, &a)) return graph_ok(g) ? 0 : -1;
+    looks_take(g); // in order
+    void *host = graph_ok(g) ? calloc(tensor_bytes(x) + 1, 1) : NULL;
+    if (!host) {
+        graph_fail(g, "out of memory: no room to look at %.1f MB", (double)tensor_bytes(x) / 1e6);
+        return -1;
+    }
+    g->backend->download(host, x->data, tensor_bytes(x));
+    const int status = give(g, &a, host);
+    free(host);
+    return status;
+}
+
+void looks_begin(struct graph *g, struct looks *looks)
+{
+    *looks = (struct looks){ 0 };
+    g->looks = looks;
+}
+
+void looks_take(struct graph *g)
+{
+    while (g->looks && g->looks->next < g->looks->count) take_oldest(g);
+}
+
+void looks_end(struct graph *g)
+{
+    looks_take(g);
+    free(g->looks->list);
+    g->looks = NULL;
+}

@@ -1,0 +1,27 @@
+// core/graph/replay.h -- a step that is the same each time, as one recording of the device.
+//
+//   if (!replay_again(&r, b, key)) ... compute it op by op ...   // the first time
+//   if (!r.recording) record it: ops on memory of r.arena        // the second
+//   b->upload(r.in->data, ...); b->play(r.recording);            // from then on
+//
+// The key says everything that the ops' arguments depend on; with another key all is forgotten.
+#ifndef CORE_GRAPH_REPLAY_H
+#define CORE_GRAPH_REPLAY_H
+
+#include <stdbool.h>
+
+#include "core/graph/graph.h"
+
+struct replay {
+    uint64_t key;    // of the last step; 0: none yet
+    bool refused;    // the device could not record this one
+    void *recording; // NULL: none; made by arena.backend
+    struct arena arena;
+    struct tensor *in, *h, *out; // in the arena: numbers of the step, its embedding, its result
+};
+
+// Was the last step the same, and can it be recorded? What was of another key is gone.
+bool replay_again(struct replay *r, const struct backend *b, uint64_t key);
+void replay_forget(struct replay *r);
+
+#endif

@@ -1,0 +1,368 @@
+// core/graph/tape.c -- the steps of a pass in order, run backwards; gradients of results from a
+// pool.
+//
+// The step easy to get wrong: a gradient of a result may be given back only when every step that
+// used the result has run. Steps run in reverse, so that is when the first step that wrote it is
+// done: tape_step.made.
+#include "core/graph/tape.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+
+struct tape_room {
+    float *data;
+    int64_t count;
+    int part; // of the device, where it lies
+    int idle; // passes since it was used
+};
+
+enum { IDLE_PASSES = 2 }; // a buffer that nothing used for so long is freed
+
+// --- gradients -----------------------------------------------------------------------------------
+
+static int fill_zero(const struct backend *b, float *data, int64_t count)
+{
+    struct tensor all = { .data = data, .dtype = DTYPE_F32, .rank = 1, .shape = { count } };
+    return b->fill(&all, 0);
+}
+
+struct grad *grad_new(const struct backend *b, int64_t count)
+{
+    float *data = b->alloc((size_t)count * sizeof *data);
+    if (!data || fill_zero(b, data, count) < 0) {
+        b->release(data);
+        return NULL;
+    }
+    struct grad *d = xmalloc(sizeof *d);
+    *d = (struct grad){ .data = data, .count = count, .kept = true };
+    return d;
+}
+
+void grad_free(const struct backend *b, struct grad *d)
+{
+    if (!d) return;
+    for (int k = 0; k < d->lane_count; k++) b->release(d->lanes[k]);
+    free(d->lanes);
+    free(d->reached);
+    b->release(d->data);
+    free(d);
+}
+
+int grad_lanes(const struct backend *b, struct grad *d, int count)
+{
+    d->lanes = xcalloc((size_t)count, sizeof *d->lanes);
+    for (; d->lane_count < count; d->lane_count++) {
+        float *sum = b->alloc((size_t)d->count * sizeof *sum);
+        if (!sum) return -1;
+        d->lanes[d->lane_count] = sum;
+        if (fill_zero(b, sum, d->count) < 0) {
+            d->lane_count++;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int grad_gather(const struct backend *b, struct grad *d, int lane)
+{
+    struct tensor to = { .dtype = DTYPE_F32, .rank = 1, .shape = { d->count }, .data = d->data };
+    struct tensor from = to;
+    from.data = d->lanes[lane - 1];
+    return b->add(&to, &to, &from) < 0 ? -1 : fill_zero(b, from.data, d->count);
+}
+
+static void room_free(struct tape *t, size_t i)
+{
+    t->backend->release(t->spare[i].data);
+    t->bytes -= (uint64_t)t->spare[i].count * sizeof *t->spare[i].data;
+    t->spare[i] = t->spare[--t->spare_count];
+}
+
+// The smallest buffer of the pool that is large enough and not much too large (passes are of
+// different length); spare_count: there is none. *small: the largest that is not much too small.
+static size_t room_find(const struct tape *t, const struct grad *d, size_t *small)
+{
+    const size_t none = t->spare_count;
+    size_t best = none;
+    *small = none;
+    for (size_t i = 0; i < none; i++) {
+        const struct tape_room *r = &t->spare[i];
+        if (r->part != d->part || r->count / 2 > d->count || d->count / 2 > r->count) continue;
+        if (r->count >= d->count) {
+            if (best == none || r->count < t->spare[best].count) best = i;
+        } else if (*small == none || r->count > t->spare[*small].count) {
+            *small = i;
+        }
+    }
+    return best;
+}
+
+// Gives d a buffer of the pool, or a new one: in the place of one that was a little too small, or
+// the pool would hold one for each length that there is.
+static bool room_take(struct tape *t, struct grad *d)
+{
+    size_t small;
+    d->part = backend_enter(t->backend, -1);
+    const size_t best = room_find(t, d, &small);
+    if (best < t->spare_count) {
+        d->data = t->spare[best].data;
+        d->room = t->spare[best].count;
+        t->spare[best] = t->spare[--t->spare_count];
+        return true;
+    }
+    if (small < t->spare_count) room_free(t, small);
+    d->data = t->backend->alloc((size_t)d->count * sizeof *d->data);
+    if (!d->data) return false;
+    d->room = d->count;
+    t->bytes += (uint64_t)d->count * sizeof *d->data;
+    if (t->bytes > t->peak) t->peak = t->bytes;
+    return true;
+}
+
+static void room_give(struct tape *t, struct grad *d)
+{
+    if (!d || !d->data || d->kept) return;
+    t->spare = xreallocarray(t->spare, t->spare_count + 1, sizeof *t->spare);
+    t->spare[t->spare_count++] = (struct tape_room){ d->data, d->room, d->part, 0 };
+    d->data = NULL;
+}
+
+// Frees the buffers that were idle for more than `passes`; another pass is over.
+static void rooms_age(struct tape *t, int passes)
+{
+    for (size_t i = t->spare_count; i-- > 0;) // the last one takes the place of a freed one
+        if (t->spare[i].idle++ >= passes) room_free(t, i);
+}
+
+void tape_clear(struct tape *t)
+{
+    while (t->count) room_give(t, t->steps[--t->count].made);
+    t->touched = t->recomputing = false;
+    t->paused = 0;
+    aside_clear(t);
+    rooms_age(t, IDLE_PASSES);
+}
+
+void tape_release(struct tape *t)
+{
+    tape_clear(t);
+    rooms_age(t, 0);
+    aside_release(t);
+    free(t->spare);
+    free(t->steps);
+    *t = (struct tape){
+        .backend = t->backend, .recompute = t->recompute, .keep = t->keep, .asides = t->asides
+    };
+}
+
+bool tape_has_grad(const struct tensor *t)
+{
+    const struct grad *d = t ? t->grad : NULL;
+    if (d && d->whole) d = d->whole;
+    return d && d->data;
+}
+
+// The gradient that t's is all or part of.
+static struct grad *grad_whole(const struct tensor *t)
+{
+    return t->grad->whole ? t->grad->whole : t->grad;
+}
+
+bool tape_grad_first(struct graph *g, const struct tensor *t, struct tensor *d, bool *add)
+{
+    if (!t || !t->grad || !graph_ok(g)) return false;
+    struct grad *whole = grad_whole(t);
+    *add = whole->data || t->grad->count < whole->count;
+    if (!whole->data) {
+        if (!room_take(g->tape, whole) ||
+            (*add && fill_zero(g->backend, whole->data, whole->count) < 0)) {
+            graph_fail(g, "out of memory for a gradient: %.1f MB more are needed on %s",
+                       (double)whole->count * 4e-6, g->backend->name);
+            return false;
+        }
+    }
+    *d = *t;
+    float *data = whole->kept && g->tape->lane ? whole->lanes[g->tape->lane - 1] : whole->data;
+    d->data = data + t->grad->offset;
+    d->dtype = DTYPE_F32;
+    d->grad = NULL;
+    return true;
+}
+
+bool tape_grad(struct graph *g, const struct tensor *t, struct tensor *d)
+{
+    bool add;
+    if (!tape_grad_first(g, t, d, &add)) return false;
+    if (!add && g->backend->fill(d, 0) < 0) graph_fail(g, "fill: %s", g->backend->failure());
+    return graph_ok(g);
+}
+
+// Memory of another part of the device is not taken over: it would be far away from here on.
+static bool take_over(const struct graph *g, struct grad *to, struct grad *from)
+{
+    if (!from || to->data || from->count != to->count ||
+        from->part != backend_enter(g->backend, -1))
+        return false;
+    to->data = from->data;
+    to->room = from->room;
+    to->part = from->part;
+    from->data = NULL;
+    return true;
+}
+
+bool tape_grad_pass(struct graph *g, const struct tape_step *s, const struct tensor *t,
+                    struct tensor *d)
+{
+    struct tensor from;
+    bool add;
+    if (!t || !t->grad || !tape_grad(g, s->out, &from)) return false;
+    if (take_over(g, grad_whole(t), s->made)) return tape_grad(g, t, d);
+    if (!tape_grad_first(g, t, d, &add)) return false;
+    if ((add ? g->backend->add(d, d, &from) : g->backend->widen(d, &from)) < 0)
+        graph_fail(g, "add: %s", g->backend->failure());
+    return graph_ok(g);
+}
+
+int tape_seed(struct graph *g, const struct tensor *t, const struct tensor *w)
+{
+    struct tensor d;
+    if (!tape_on(g) || !tape_grad(g, t, &d)) return graph_ok(g) ? 0 : -1;
+    if (g->backend->add(&d, &d, w) < 0) graph_fail(g, "add: %s", g->backend->failure());
+    return graph_ok(g) ? 0 : -1;
+}
+
+// --- recording -----------------------------------------------------------------------------------
+
+static struct tape_step *step_add(struct tape *t)
+{
+    if (t->count == t->capacity) {
+        t->capacity = t->capacity ? 2 * t->capacity : 256;
+        t->steps = xreallocarray(t->steps, t->capacity, sizeof *t->steps);
+    }
+    return &t->steps[t->count++];
+}
+
+struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_step *step)
+{
+    struct tape *t = g->tape;
+    if (!t || !y || !graph_ok(g)) return y;
+    bool wanted = false;
+    for (int i = 0; i < TAPE_INPUTS; i++) wanted |= step->in[i] && step->in[i]->grad;
+    if (!wanted) return y;
+    t->touched = true;
+    if (t->paused) return y;
+
+    struct tape_step *s = step_add(t);
+    *s = *step;
+    s->out = y;
+    s->part = backend_enter(g->backend, -1);
+    if (!y->grad) { // else a result written in several places
+        y->grad = arena_alloc_host(g->arena, sizeof *y->grad);
+        if (!y->grad) return graph_fail(g, "out of memory on %s", g->backend->name);
+        *y->grad = (struct grad){ .count = tensor_count(y) };
+        s->made = y->grad;
+    }
+    return y;
+}
+
+// --- blocks --------------------------------------------------------------------------------------
+
+// Where a layer is kept, no site of it is passed on the way back: a job looks here whether to go
+// on.
+static void breathe(struct graph *g)
+{
+    enum { STEPS = 8 }; // a layer has some twenty
+    if (g->breathe && g->tape->count % STEPS == 0) g->breathe(g->breather);
+}
+
+// The steps after `from`, last first. A copy of each is taken: a block adds steps of its own.
+static int run_back(struct graph *g, size_t from)
+{
+    struct tape *t = g->tape;
+    while (t->count > from) {
+        breathe(g);
+        if (graph_stop(g)) break;
+        struct tape_step s = t->steps[t->count - 1];
+        t->count--;
+        backend_enter(g->backend, s.part);
+        if (tape_has_grad(s.out) && s.backward(g, &s) < 0) break;
+        room_give(t, s.made);
+    }
+    return graph_ok(g) ? 0 : -1;
+}
+
+// Computes the block again, now with every step recorded, and runs these back.
+static int block_backward(struct graph *g, const struct tape_step *s)
+{
+    struct tape *t = g->tape;
+    struct arena_mark mark = arena_mark(g->arena);
+    bool nested = t->recomputing;
+    size_t from = t->count;
+    aside_back(g, &s->aside);
+    t->recomputing = true;
+    struct tensor *y = s->block(g, s->self, s->in[0]), d;
+    t->recomputing = nested;
+    tape_grad_pass(g, s, y, &d); // the gradient of the result is that of the first computation's
+    run_back(g, from);
+    arena_reset(g->arena, mark);
+    return graph_ok(g) ? 0 : -1;
+}
+
+struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self, size_t size,
+                           struct tensor *h)
+{
+    struct tape *t = g->tape;
+    if (!h || !tape_on(g) || !t->recompute || g->arena->used < t->keep) {
+        // Inside another block the arguments live as long as they are needed.
+        return h ? run(g, (void *)self, h) : NULL;
+    }
+    struct aside_step aside;
+    struct tensor *y = aside_begin(g, h, &aside);
+    void *kept = arena_alloc_host(g->arena, size);
+    if (!y) return NULL;
+    if (!kept) return graph_fail(g, "out of memory on %s", g->backend->name);
+    memcpy(kept, self, size);
+
+    // As without a tape, on a copy of h: everything but the result is given back at once.
+    struct arena_mark mark = arena_mark(g->arena);
+    bool touched = t->touched;
+    t->touched = false;
+    t->paused++;
+    struct tensor *out = g->backend->widen(y, h) < 0 ? NULL : run(g, kept, y);
+    t->paused--;
+    bool wanted = t->touched || h->grad;
+    t->touched |= touched;
+    if (!out) return graph_fail(g, "%s", g->backend->failure());
+    if (out != y && tensor_count(out) != tensor_count(y))
+        return graph_fail(g, "a block that is computed again must keep its shape");
+    if (out->data != y->data && g->backend->widen(y, out) < 0)
+        return graph_fail(g, "widen: %s", g->backend->failure());
+    arena_reset(g->arena, mark);
+    if (!wanted) return y;
+
+    struct tape_step *s = step_add(t);
+    y->grad = arena_alloc_host(g->arena, sizeof *y->grad);
+    if (!y->grad) return graph_fail(g, "out of memory on %s", g->backend->name);
+    *y->grad = (struct grad){ .count = tensor_count(y) };
+    *s = (struct tape_step){ .backward = block_backward,
+                             .in = { h },
+                             .out = y,
+                             .made = y->grad,
+                             .block = run,
+                             .self = kept,
+                             .aside = aside,
+                             .part = backend_enter(g->backend, -1) };
+    return y;
+}
+
+int tape_backward(struct graph *g)
+{
+    if (g->arena->used > g->tape->held) g->tape->held = g->arena->used;
+    const int part = backend_enter(g->backend, -1);
+    int status = run_back(g, 0);
+    backend_enter(g->backend, part);
+    tape_clear(g->tape); // what a failed or stopped pass left
+    return status;
+}

@@ -1,0 +1,283 @@
+// core/methods/calibration.c -- the kinds of calibrations, and their files.
+#include "core/methods/calibration.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/methods/calibrations_list.h"
+
+#define X(name) extern const struct calibration_kind calibration_kind_##name;
+CALIBRATION_KINDS(X)
+#undef X
+
+#define X(name) &calibration_kind_##name,
+static const struct calibration_kind *const kinds[] = { CALIBRATION_KINDS(X) NULL };
+#undef X
+
+const struct calibration_kind *calibration_kind_at(int index)
+{
+    const int count = (int)(sizeof kinds / sizeof *kinds);
+    return index >= 0 && index < count ? kinds[index] : NULL;
+}
+
+const struct calibration_kind *calibration_kind_find(const char *name, struct err *err)
+{
+    struct buf b = { 0 };
+    const struct calibration_kind *kind;
+    for (int i = 0; (kind = calibration_kind_at(i)); i++) {
+        if (!strcmp(kind->name, name)) break;
+        buf_printf(&b, "%s%s", i ? ", " : "", kind->name);
+    }
+    if (!kind) err_set(err, "there is no kind of calibration '%s': choose one of %s", name, b.data);
+    buf_release(&b);
+    return kind;
+}
+
+const struct calibration_kind *calibration_kind_of(const struct calibration *c)
+{
+    const struct calibration_kind *kind;
+    for (int i = 0; (kind = calibration_kind_at(i)); i++)
+        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): an open calibration has its file
+        for (int64_t t = 0; t < c->file->count; t++)
+            if (!strncmp(c->file->tensors[t].name, kind->prefix, strlen(kind->prefix))) return kind;
+    return NULL;
+}
+
+int calibration_open(struct calibration *c, const char *path, struct err *err)
+{
+    *c = (struct calibration){ .count = -1 };
+    c->file = safetensors_open(path, err);
+    if (!c->file) return -1;
+    if (!calibration_kind_of(c)) {
+        calibration_close(c);
+        return err_set(err,
+                       "'%s' is no calibration: no tensor in it is named ffn.*, norms.* or sinks.* "
+                       "(see /calibrate)",
+                       path);
+    }
+    c->model = safetensors_metadata(c->file, "model");
+    c->data = safetensors_metadata(c->file, "data");
+    c->arithmetic = safetensors_metadata(c->file, "arithmetic");
+    const char *count = safetensors_metadata(c->file, "count");
+    char *end;
+    if (count && *count) {
+        long long n = strtoll(count, &end, 10);
+        if (!*end && n >= 0 && n <= CALIBRATION_MOST) c->count = n;
+    }
+    return 0;
+}
+
+void calibration_close(struct calibration *c)
+{
+    if (c->file) safetensors_close(c->file);
+    *c = (struct calibration){ .count = -1 };
+}
+
+int calibration_fits(const struct calibration *c, const struct model *m, struct err *err)
+{
+    if (!c->model || !strcmp(c->model, m->checkpoint->fingerprint)) return 0;
+    return err_set(err,
+                   "'%s' was calibrated for other weights (fingerprint %.12s) than those of '%s' "
+                   "(%.12s): calibrate this model with /calibrate",
+                   c->file->path, c->model, m->name, m->checkpoint->fingerprint);
+}
+
+static bool has_shape(const struct safetensor *t, int rank, const int64_t *shape)
+{
+    if (t->dtype != DTYPE_F32 || t->rank != rank) return false;
+    for (int i = 0; i < rank; i++)
+        if (t->shape[i] != shape[i]) return false;
+    return true;
+}
+
+static void shape_text(struct buf *b, int rank, const int64_t *shape)
+{
+    buf_puts(b, "[");
+    for (int i = 0; i < rank; i++) buf_printf(b, i ? ",%lld" : "%lld", (long long)shape[i]);
+    buf_puts(b, "]");
+}
+
+float *calibration_numbers(const struct calibration *c, const char *name, int rank,
+                           const int64_t *shape, struct err *err)
+{
+    const struct safetensor *t = safetensors_find(c->file, name);
+    if (!t) {
+        err_set(err, "'%s' has no tensor %s", c->file->path, name);
+        return NULL;
+    }
+    if (!has_shape(t, rank, shape)) {
+        struct buf b = { 0 };
+        buf_printf(&b, "%s of '%s' is ", name, c->file->path);
+        shape_text(&b, t->rank, t->shape);
+        buf_printf(&b, " %s, and this model needs ", t->type);
+        shape_text(&b, rank, shape);
+        err_set(err, "%s F32", b.data);
+        buf_release(&b);
+        return NULL;
+    }
+    float *numbers = xmalloc(t->bytes);
+    memcpy(numbers, t->data, t->bytes);
+    for (uint64_t i = 0; i < t->bytes / sizeof *numbers; i++)
+        if (!isfinite(numbers[i])) {
+            err_set(err, "%s of '%s' holds what is no number (number %llu)", name, c->file->path,
+                    (unsigned long long)i);
+            free(numbers);
+            return NULL;
+        }
+    return numbers;
+}
+
+// --- doubles -------------------------------------------------------------------------------------
+
+static int64_t doubles_shape(int rank, const int64_t *shape, int64_t out[SAFETENSORS_MAX_RANK])
+{
+    int64_t count = 1;
+    out[0] = 2;
+    for (int i = 0; i < rank; i++) count *= out[i + 1] = shape[i];
+    return count;
+}
+
+double *calibration_doubles(const struct calibration *c, const char *name, int rank,
+                            const int64_t *shape, struct err *err)
+{
+    int64_t both[SAFETENSORS_MAX_RANK];
+    const int64_t count = doubles_shape(rank, shape, both);
+    float *halves = calibration_numbers(c, name, rank + 1, both, err);
+    if (!halves) return NULL;
+    double *numbers = xreallocarray(NULL, (size_t)count + 1, sizeof *numbers);
+    for (int64_t i = 0; i < count; i++) numbers[i] = (double)halves[i] + (double)halves[count + i];
+    free(halves);
+    return numbers;
+}
+
+void calibration_declare_doubles(struct safetensors_writer *w, const char *name, int rank,
+                                 const int64_t *shape)
+{
+    int64_t both[SAFETENSORS_MAX_RANK];
+    doubles_shape(rank, shape, both);
+    safetensors_writer_declare(w, name, DTYPE_F32, rank + 1, both);
+}
+
+int calibration_give_doubles(struct safetensors_writer *w, const double *numbers, int64_t count,
+                             struct err *err)
+{
+    float *halves = xreallocarray(NULL, (size_t)count * 2 + 1, sizeof *halves);
+    for (int64_t i = 0; i < count; i++) {
+        halves[i] = (float)numbers[i];
+        halves[count + i] = (float)(numbers[i] - (double)halves[i]);
+    }
+    int status = safetensors_writer_data(w, halves, (uint64_t)count * 2 * sizeof *halves, err);
+    free(halves);
+    return status;
+}
+
+// --- writing -------------------------------------------------------------------------------------
+
+struct safetensors_writer *calibration_writer(const char *path,
+                                              const struct calibration_source *source)
+{
+    char count[32];
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    snprintf(count, sizeof count, "%lld", (long long)source->count);
+    safetensors_writer_metadata(w, "made_by", "vlmsh /calibrate");
+    safetensors_writer_metadata(w, "model", source->model);
+    safetensors_writer_metadata(w, "data", source->data);
+    safetensors_writer_metadata(w, "count", count);
+    if (source->arithmetic) safetensors_writer_metadata(w, "arithmetic", source->arithmetic);
+    return w;
+}
+
+// Names and shapes of the kind's tensors: files that add up have the same.
+static char *form_of(const struct calibration *c, const struct calibration_kind *kind)
+{
+    struct buf b = { 0 };
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): an open calibration has its file
+    for (int64_t i = 0; i < c->file->count; i++) {
+        const struct safetensor *t = &c->file->tensors[i];
+        if (strncmp(t->name, kind->prefix, strlen(kind->prefix)) != 0) continue;
+        buf_puts(&b, t->name);
+        shape_text(&b, t->rank, t->shape);
+    }
+    return buf_take(&b);
+}
+
+// Several files on their way into one.
+struct merging {
+    const struct calibration_kind *kind;
+    char *form;
+    void *sums;
+    char *model, *data; // hashes of the data sets, joined by "+"
+    char *arithmetic;   // NULL: one does not say
+    int64_t count;
+};
+
+// Of the files so far and one more.
+static void join_arithmetic(struct merging *m, const char *one)
+{
+    const char *all = !m->kind || (m->arithmetic && one && !strcmp(m->arithmetic, one)) ? one
+                      : m->arithmetic && one                                            ? "mixed"
+                                                                                        : NULL;
+    char *copy = all ? xstrdup(all) : NULL;
+    free(m->arithmetic);
+    m->arithmetic = copy;
+}
+
+static int merge_file(struct merging *m, const char *path, struct err *err)
+{
+    struct calibration c;
+    if (calibration_open(&c, path, err) < 0) return -1;
+    const struct calibration_kind *kind = calibration_kind_of(&c);
+    const char *model = c.model ? c.model : "", *data = c.data ? c.data : "?";
+    int status = 0;
+    if (m->kind && kind != m->kind)
+        status = err_set(err, "'%s' is a calibration of kind %s, not %s as the others", path,
+                         kind->name, m->kind->name);
+    else if (m->kind && strcmp(model, m->model) != 0)
+        status = err_set(err, "'%s' was made with another model than the others", path);
+    char *form = form_of(&c, kind);
+    if (status == 0 && m->form && strcmp(form, m->form) != 0)
+        status = err_set(err, "'%s' has other tensors than the others: another model's?", path);
+    if (m->form)
+        free(form);
+    else
+        m->form = form;
+    void *sums = status == 0 ? kind->read(&c, err) : NULL;
+    if (!sums) {
+        calibration_close(&c);
+        return -1;
+    }
+    char *joined = m->data ? xasprintf("%s+%s", m->data, data) : xstrdup(data);
+    free(m->data);
+    m->data = joined;
+    if (!m->kind) m->model = xstrdup(model);
+    join_arithmetic(m, c.arithmetic);
+    if (m->kind) {
+        kind->add(m->sums, sums);
+        kind->release(sums);
+    } else {
+        m->sums = sums;
+    }
+    m->kind = kind;
+    m->count += c.count > 0 ? c.count : 0;
+    calibration_close(&c);
+    return 0;
+}
+
+int calibration_merge(const char *const *paths, size_t count, const char *out, struct err *err)
+{
+    struct merging m = { 0 };
+    int status = 0;
+    for (size_t i = 0; i < count && status == 0; i++) status = merge_file(&m, paths[i], err);
+    const struct calibration_source source = { m.model, m.data, m.count, m.arithmetic };
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the first file gave it
+    if (status == 0) status = m.kind->write(m.sums, &source, out, err);
+    if (m.sums) m.kind->release(m.sums);
+    free(m.form);
+    free(m.model);
+    free(m.arithmetic);
+    free(m.data);
+    return status;
+}

@@ -1,0 +1,97 @@
+// core/model/attend.c -- attention beyond the plain op: rows that see some keys only, the
+// probabilities of one row, and what single tokens contribute to it.
+#include "core/model/attend.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/ops/check.h"
+#include "core/ops/ops.h"
+
+float attend_scale(const struct tensor *q)
+{
+    return 1 / sqrtf((float)q->shape[2]);
+}
+
+// Probabilities [H,1,count] of row i over some keys to their places in probs [H,n,P]; else 0.
+static void spread_probs(struct graph *g, struct tensor *probs, int64_t i,
+                         const struct tensor *some, const int32_t *keys, int64_t count)
+{
+    int64_t heads = probs->shape[0], n = probs->shape[1], width = probs->shape[2];
+    float *from = xreallocarray(NULL, (size_t)(heads * count), sizeof *from);
+    float *row = xcalloc((size_t)width, sizeof *row);
+    g->backend->download(from, some->data, tensor_bytes(some));
+    for (int64_t h = 0; h < heads; h++) {
+        for (int64_t j = 0; j < count; j++) row[keys[j]] = from[h * count + j];
+        g->backend->upload((float *)probs->data + (h * n + i) * width, row,
+                           (size_t)width * sizeof *row);
+    }
+    free(from);
+    free(row);
+}
+
+// Row i of a [n,H,d] over the keys listed alone.
+static void attend_some(struct graph *g, struct tensor *a, int64_t i, struct tensor *q,
+                        struct tensor *k, struct tensor *v, const int32_t *keys, int64_t count,
+                        struct tensor *probs)
+{
+    struct arena_mark scratch = graph_scratch_begin(g);
+    struct tensor *some = NULL;
+    k = op_gather_rows(g, k, keys, count); // [count, Hkv, d]
+    v = op_gather_rows(g, v, keys, count);
+    if (probs) some = graph_new3(g, DTYPE_F32, q->shape[1], 1, count);
+    struct tensor *y =
+        op_attention(g, graph_rows(g, q, i, 1), k, v, NULL, NULL, attend_scale(q), some);
+    op_copy_rows_into(g, a, i, y); // [1, H, d]
+    if (y && some) spread_probs(g, probs, i, some, keys, count);
+    graph_scratch_end(g, scratch);
+}
+
+struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
+                      struct tensor *first, struct tensor *last, const struct seen_keys *seen,
+                      struct tensor *probs)
+{
+    if (!q || !k || !v || !graph_ok(g)) return NULL;
+    int64_t n = q->shape[0], plain = seen->keys ? seen->from : n;
+    struct tensor *a;
+    if (plain > 0 || probs)
+        a = op_attention(g, q, k, v, first, last, attend_scale(q), probs);
+    else
+        a = graph_new(g, DTYPE_F32, q->rank, q->shape);
+    for (int64_t i = plain; i < n && graph_ok(g); i++)
+        attend_some(g, a, i, q, k, v, seen->keys[i - plain], seen->count[i - plain], probs);
+    return a;
+}
+
+struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v)
+{
+    if (!q || !k || !graph_ok(g)) return NULL;
+    struct tensor *probs = graph_new3(g, DTYPE_F32, q->shape[1], 1, k->shape[0]);
+    return op_attention(g, q, k, v, NULL, NULL, attend_scale(q), probs) ? probs : NULL;
+}
+
+struct tensor *attend_contribution(struct graph *g, const struct linear *o, struct tensor *probs,
+                                   struct tensor *v, const int32_t *index, int64_t n)
+{
+    enum { ROWS = 512 };
+    // The bias comes from no token.
+    const struct linear product = { .weight = o->weight, .lora = o->lora };
+    if (!probs || !v || !graph_ok(g)) return NULL;
+    int64_t heads = probs->shape[0], keys = probs->shape[2], width = heads * v->shape[2];
+    struct tensor *norms = graph_new1(g, DTYPE_F32, n); // [n]
+    if (!op_want_indices(g, "contribution", index, n, keys)) return NULL;
+    for (int64_t i = 0, m; i < n && graph_ok(g); i += m) {
+        m = n - i < ROWS ? n - i : ROWS;
+        struct arena_mark scratch = graph_scratch_begin(g);
+        struct tensor *rows = graph_upload(g, DTYPE_I32, 1, &m, index + i);
+        struct tensor *x = graph_new2(g, DTYPE_F32, m, width); // [m, H*d]
+        struct tensor *flat = graph_view(g, probs, 2, (int64_t[]){ heads, keys });
+        if (x && rows && flat)
+            x = op_done(g, "contribution", g->backend->weigh_values(x, flat, v, rows), x);
+        x = linear_forward(g, x, &product); // [m, D]
+        struct tensor *part = graph_rows(g, norms, i, m);
+        if (x && part) op_done(g, "contribution", g->backend->row_norms(part, x), part);
+        graph_scratch_end(g, scratch);
+    }
+    return graph_ok(g) ? norms : NULL;
+}

@@ -1,0 +1,27 @@
+// core/model/attend.h -- attention beyond the plain op: rows that see some keys only, the
+// probabilities of one row, and what single tokens contribute to it.
+#ifndef CORE_MODEL_ATTEND_H
+#define CORE_MODEL_ATTEND_H
+
+#include "core/graph/hooks.h"
+#include "core/model/linear.h"
+
+// What scores are multiplied by: 1 / sqrt(d).
+float attend_scale(const struct tensor *q);
+
+// q[n,H,d] over k, v[P,Hkv,d]; row i sees keys first[i]..last[i]-1 (first NULL: from 0), or those
+// that `seen` names for it. probs [H,n,P] or NULL. [n,H,d].
+struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
+                      struct tensor *first, struct tensor *last, const struct seen_keys *seen,
+                      struct tensor *probs);
+
+// Probabilities [H,1,P] of one query row over its keys: q[1,H,d], k, v[P,Hkv,d].
+struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v);
+
+// Attention contribution C_i (CAPA; methods page, section 3) of keys index[0..n) to the query row
+// with these probabilities [H,1,P]: the norm of what token i alone adds to the residual stream
+// there. `o` is the layer's output projection; v[P,Hkv,d]. [n].
+struct tensor *attend_contribution(struct graph *g, const struct linear *o, struct tensor *probs,
+                                   struct tensor *v, const int32_t *index, int64_t n);
+
+#endif

@@ -1,0 +1,119 @@
+// core/model/bind.c -- weights by name into a model's structs.
+#include "core/model/bind.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_SIZE = 256 };
+
+static void full_name(const struct binder *b, char name[NAME_SIZE], const char *format,
+                      va_list args)
+{
+    int n = snprintf(name, NAME_SIZE, "%s", b->prefix);
+    vsnprintf(name + n, (size_t)(NAME_SIZE - n), format, args);
+}
+
+// Notes what was bound; the entry is the newest.
+static struct weight *note(struct binder *b, const char *name, struct tensor *t)
+{
+    struct weight *w = weights_add(b->weights, name);
+    w->tensor = t;
+    w->device_part = backend_enter(b->arena->backend, -1);
+    w->rank = t->rank;
+    memcpy(w->shape, t->shape, sizeof w->shape);
+    return w;
+}
+
+// A weight in place as the file stores it; NULL on failure.
+static struct weight *bind_stored(struct binder *b, struct tensor *t, int rank,
+                                  const int64_t *shape, const char *name)
+{
+    if (b->failed) return NULL;
+    b->failed = checkpoint_tensor(b->checkpoint, name, rank, shape, b->arena, t, b->err) < 0;
+    return b->failed ? NULL : note(b, name, t);
+}
+
+static void bind_widened(struct binder *b, struct tensor *t, int64_t n, const char *name)
+{
+    if (b->failed) return;
+    b->failed = checkpoint_vector(b->checkpoint, name, n, b->arena, t, b->err) < 0;
+    if (!b->failed) note(b, name, t);
+}
+
+void bind_matrix(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
+                 const char *format, ...)
+{
+    char name[NAME_SIZE];
+    va_list args;
+    va_start(args, format);
+    full_name(b, name, format, args);
+    va_end(args);
+    bind_stored(b, t, 2, (int64_t[]){ rows, columns }, name);
+}
+
+void bind_table(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
+                const char *format, ...)
+{
+    struct arena *const arena = b->arena;
+    char name[NAME_SIZE];
+    va_list args;
+    va_start(args, format);
+    full_name(b, name, format, args);
+    va_end(args);
+    b->arena = arena_host(arena);
+    t->on_host = bind_stored(b, t, 2, (int64_t[]){ rows, columns }, name) != NULL;
+    b->arena = arena;
+}
+
+void bind_vector(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
+{
+    char name[NAME_SIZE];
+    va_list args;
+    va_start(args, format);
+    full_name(b, name, format, args);
+    va_end(args);
+    bind_widened(b, t, n, name);
+}
+
+void bind_linear(struct binder *b, struct linear *w, int64_t out, int64_t in, bool bias,
+                 const char *format, ...)
+{
+    char layer[NAME_SIZE], name[NAME_SIZE + 8];
+    va_list args;
+    va_start(args, format);
+    full_name(b, layer, format, args);
+    va_end(args);
+    snprintf(name, sizeof name, "%s.weight", layer);
+    struct weight *noted = bind_stored(b, &w->weight, 2, (int64_t[]){ out, in }, name);
+    if (noted) noted->linear = w;
+    snprintf(name, sizeof name, "%s.bias", layer);
+    if (bias) bind_widened(b, &w->bias, out, name);
+}
+
+void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patch,
+                  const char *format, ...)
+{
+    char name[NAME_SIZE];
+    va_list args;
+    va_start(args, format);
+    full_name(b, name, format, args);
+    va_end(args);
+    if (!bind_stored(b, t, 4, (int64_t[]){ rows, 3, patch, patch }, name)) return;
+    t->rank = 2;
+    t->shape[1] = 3 * patch * patch;
+}
+
+bool bind_has(const struct checkpoint *c, const char *prefix, const char *name)
+{
+    char full[NAME_SIZE];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    return checkpoint_has(c, full);
+}
+
+const char *bind_prefix(const struct checkpoint *c, const char *const *prefixes, const char *name)
+{
+    for (int i = 0; prefixes[i]; i++)
+        if (bind_has(c, prefixes[i], name)) return prefixes[i];
+    return prefixes[0];
+}

@@ -1,0 +1,48 @@
+// core/model/bind.h -- weights by name into a model's structs, straight down, checked once at the
+// end.
+//
+//   struct binder b = { .checkpoint = c, .prefix = "model.", .arena = &m->arena,
+//                       .weights = &m->weights, .err = err };
+//   bind_matrix(&b, &d->embed, V, D, "embed_tokens.weight");
+//   bind_vector(&b, &d->norm, D, "norm.weight");
+//   return b.failed ? -1 : 0;
+//
+// After the first failure nothing more is done and its message stays. Every shape is checked
+// against what the config says (checkpoint_tensor).
+#ifndef CORE_MODEL_BIND_H
+#define CORE_MODEL_BIND_H
+
+#include "core/files/checkpoint.h"
+#include "core/model/weights.h"
+
+struct binder {
+    const struct checkpoint *checkpoint;
+    const char *prefix; // before every name
+    struct arena *arena;
+    struct weights *weights; // every weight bound is noted here; its part is filled in later
+    struct err *err;
+    bool failed;
+};
+
+// A weight of [rows, columns], left as it is stored.
+void bind_matrix(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
+                 const char *format, ...) __attribute__((format(printf, 5, 6)));
+// A table of [rows, columns] of which only few rows are read at a time: it stays on the host.
+void bind_table(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
+                const char *format, ...) __attribute__((format(printf, 5, 6)));
+// A gain or bias of [n], widened to f32.
+void bind_vector(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+// NAME.weight [out,in] and, with `bias`, NAME.bias [out].
+void bind_linear(struct binder *b, struct linear *w, int64_t out, int64_t in, bool bias,
+                 const char *format, ...) __attribute__((format(printf, 6, 7)));
+// The weight of a convolution over square patches, [rows, 3, patch, patch], as a matrix.
+void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patch,
+                  const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+bool bind_has(const struct checkpoint *c, const char *prefix, const char *name);
+// The first prefix under which the file has `name`; the first of all when none has, so that the
+// message about what is missing uses the hub's spelling. NULL-terminated list.
+const char *bind_prefix(const struct checkpoint *c, const char *const *prefixes, const char *name);
+
+#endif

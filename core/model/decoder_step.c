@@ -1,0 +1,209 @@
+// core/model/decoder_step.c -- a token of an answer: the layers and the head, played from a
+// recording.
+//
+// Every such step runs the same ops on the same memory but for five things, which the host uploads
+// before: the token's embedding, cos and sin of its position, the row of the cache that it gets,
+// and how many keys it sees. So that the shapes stay too, attention is given keys up to the next
+// multiple of KEYS_STEP, of which it sees what `last` says. The first step of a kind is computed op
+// by op (that also makes the device's scratch large enough), the second is recorded.
+//
+// Whoever looks into the pass, or changes it, needs the host between the ops: not here then.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/model/decoder_parts.h"
+#include "core/ops/ops.h"
+
+enum { KEYS_STEP = 256 }; // a multiple of the STRETCH of kernels/attention_few.cu
+
+// Does nobody listen inside of the pass? (What a method tells, it tells at one of these sites.)
+static bool quiet(const struct graph *g, int layers)
+{
+    static const enum site inside[] = { SITE_LAYER_IN, SITE_VALUES,  SITE_ATTN,      SITE_FFN_IN,
+                                        SITE_FFN,      SITE_FFN_OUT, SITE_LAYER_OUT, SITE_FINAL };
+    if (!g->hooks || !g->hooks->count) return true;
+    for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
+        for (int l = -1; l < layers; l++)
+            if (hooks_wanted(g, inside[i], l)) return false;
+    return true;
+}
+
+// Room for one row more in every layer; the rows that all of them have, or -1.
+static int64_t rows_ready(struct kv *kv)
+{
+    struct err err;
+    const int64_t past = kv->layer[0].rows;
+    if (!kv_whole(kv, 0, past) || kv_reserve(kv, past + 1, &err) < 0) return -1;
+    return past;
+}
+
+static int64_t keys_given(const struct kv *kv, int64_t past)
+{
+    int64_t keys = (past + KEYS_STEP) / KEYS_STEP * KEYS_STEP;
+    for (int l = 0; l < kv->layers; l++)
+        if (kv->layer[l].k.shape[0] < keys) keys = kv->layer[l].k.shape[0];
+    return keys;
+}
+
+// --- what a recording depends on -----------------------------------------------------------------
+
+static void mix(uint64_t *key, uint64_t x)
+{
+    *key = (*key ^ x) * 0x9e3779b97f4a7c15u;
+    *key ^= *key >> 29;
+}
+
+static void mix_pointer(uint64_t *key, const void *p)
+{
+    mix(key, (uint64_t)(uintptr_t)p);
+}
+
+static void mix_linear(uint64_t *key, const struct linear *w)
+{
+    uint32_t scale = 0;
+    mix_pointer(key, w->weight.data);
+    mix_pointer(key, w->bias.data);
+    if (!w->lora) return;
+    memcpy(&scale, &w->lora->scale, sizeof scale);
+    mix(key, scale);
+    mix(key, (uint64_t)w->lora->a.shape[0]);
+    mix_pointer(key, w->lora->a.data);
+    mix_pointer(key, w->lora->b.data);
+}
+
+static uint64_t step_key(const struct graph *g, const struct decoder *d, const struct kv *kv,
+                         int64_t keys)
+{
+    uint64_t key = (uint64_t)keys;
+    mix(&key, (uint64_t)g->matmul);
+    mix(&key, (uint64_t)kv->dtype);
+    mix_pointer(&key, d->layer);
+    mix_pointer(&key, d->norm.data);
+    mix_pointer(&key, d->head.data);
+    for (int l = 0; l < kv->layers; l++) {
+        const struct decoder_layer *w = &d->layer[l];
+        const struct linear *const all[] = {
+            &w->q, &w->k, &w->v, &w->o, &w->gate, &w->up, &w->down
+        };
+        mix_pointer(&key, w->input_norm.data);
+        mix_pointer(&key, w->post_norm.data);
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) mix_linear(&key, all[i]);
+        mix_pointer(&key, kv->layer[l].k.data);
+        mix_pointer(&key, kv->layer[l].v.data);
+    }
+    return key ? key : 1;
+}
+
+// --- recording -----------------------------------------------------------------------------------
+
+// The numbers of a step, as they lie in replay.in: cos and sin [d/2], then two i32.
+static struct pass step_pass(struct graph *g, const struct decoder *d, struct kv *kv,
+                             const struct sequence *s, struct tensor *in, int64_t keys)
+{
+    const int64_t half = d->config.dim / 2, one = 1;
+    struct pass p = { .config = &d->config, .sequence = s, .kv = kv, .n = 1, .keys = keys };
+    p.cos = graph_view(g, graph_rows(g, in, 0, half), 2, (int64_t[]){ 1, half });
+    p.sin = graph_view(g, graph_rows(g, in, half, half), 2, (int64_t[]){ 1, half });
+    p.places = graph_view(g, graph_rows(g, in, 2 * half, 1), 1, &one);
+    p.last = graph_view(g, graph_rows(g, in, 2 * half + 1, 1), 1, &one);
+    if (p.places) p.places->dtype = DTYPE_I32;
+    if (p.last) p.last->dtype = DTYPE_I32;
+    p.past = p.keys - 1;
+    return p;
+}
+
+static struct tensor *step_logits(struct graph *g, const struct decoder *d, struct kv *kv,
+                                  const struct pass *p, struct tensor *h)
+{
+    for (int l = 0; l < d->config.layers; l++) {
+        struct layer layer = { *p, l, p->past, &d->layer[l], &kv->layer[l] };
+        backend_enter(g->backend, d->layer[l].part);
+        h = decoder_layer_stage(g, &layer, h);
+    }
+    backend_enter(g->backend, 0);
+    return decoder_logits(g, d, h);
+}
+
+// What the ops of a step need at most, so that no memory is asked for while they are noted.
+static size_t step_room(const struct decoder_config *c)
+{
+    const int64_t wide = c->vocab + 4 * c->ffn + 16 * c->hidden + 8 * c->heads * c->dim;
+    return (size_t)(wide + wide / 16) * sizeof(float) + (256 << 10);
+}
+
+// The same on each part of several.
+static void step_reserve(struct graph *g, size_t room)
+{
+    const struct arena_mark mark = arena_mark(g->arena);
+    for (int part = g->backend->parts - 1; part >= 0; part--) {
+        backend_enter(g->backend, part);
+        arena_alloc(g->arena, room);
+    }
+    arena_reset(g->arena, mark);
+}
+
+// Notes the step in r. False where that cannot be.
+static bool step_record(const struct graph *of, const struct decoder *d, struct kv *kv,
+                        const struct sequence *s, int64_t keys)
+{
+    struct replay *r = &kv->replay;
+    struct graph g = *of;
+    g.arena = &r->arena;
+    g.hooks = NULL;
+    arena_expect(&r->arena, step_room(&d->config));
+    r->in = graph_new1(&g, DTYPE_F32, d->config.dim / 2 * 2 + 2);
+    r->h = graph_new2(&g, DTYPE_F32, 1, d->config.hidden);
+    const struct pass p = step_pass(&g, d, kv, s, r->in, keys);
+    step_reserve(&g, step_room(&d->config));
+    if (!graph_ok(&g) || g.backend->record() < 0) return false;
+    r->out = step_logits(&g, d, kv, &p, r->h);
+    r->recording = g.backend->recorded();
+    return r->recording && graph_ok(&g);
+}
+
+// --- playing -------------------------------------------------------------------------------------
+
+static int step_play(struct graph *g, const struct decoder *d, const struct replay *r,
+                     const struct sequence *s, int64_t past, struct tensor *h)
+{
+    const int64_t half = d->config.dim / 2;
+    const int32_t rows[] = { (int32_t)past, (int32_t)past + 1 };
+    float *in = xreallocarray(NULL, (size_t)(2 * half + 2), sizeof *in);
+    rope_angles_host(&d->config.rope, d->config.dim, s, NULL, 1, in, in + half);
+    memcpy(in + 2 * half, rows, sizeof rows);
+    g->backend->upload(r->in->data, in, tensor_bytes(r->in));
+    free(in);
+    if (g->backend->widen(r->h, h) < 0) return -1; // of f32: a copy
+    return g->backend->play(r->recording);
+}
+
+bool decoder_step(struct graph *g, const struct decoder *d, struct kv *kv, const struct sequence *s,
+                  struct tensor *h, struct tensor **logits)
+{
+    struct replay *r = &kv->replay;
+    if (!g->backend->record || g->tape || h->shape[0] != 1 || !quiet(g, kv->layers)) return false;
+    const int64_t past = rows_ready(kv);
+    if (past < 0) return false;
+    const int64_t keys = keys_given(kv, past);
+    if (!replay_again(r, g->backend, step_key(g, d, kv, keys))) return false;
+    if (!r->recording && !step_record(g, d, kv, s, keys)) {
+        const uint64_t key = r->key;
+        replay_forget(r);
+        *r = (struct replay){ .key = key, .refused = true };
+        return false;
+    }
+    const int status = step_play(g, d, r, s, past, h);
+    if (status > 0) { // it will be recorded anew
+        replay_forget(r);
+        return false;
+    }
+    if (status < 0) graph_fail(g, "a recorded step: %s", g->backend->failure());
+    for (int l = 0; status == 0 && l < kv->layers; l++) {
+        struct kv_layer *layer = &kv->layer[l];
+        layer->position[past] = (int32_t)(s->n - 1);
+        layer->rows = layer->coming = past + 1;
+    }
+    *logits = status == 0 ? r->out : NULL;
+    return true;
+}

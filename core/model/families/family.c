@@ -1,0 +1,62 @@
+// core/model/families/family.c -- the list of families, and which one a config.json belongs to.
+#include "core/model/families/family.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+
+#define X(name) extern const struct family family_##name;
+#include "core/model/families/list.h"
+#undef X
+
+const struct family *const families[] = {
+#define X(name) &family_##name,
+#include "core/model/families/list.h"
+#undef X
+    NULL
+};
+
+static bool listed(const char *const *names, const char *name)
+{
+    for (; names && name && *names; names++)
+        if (strcmp(*names, name) == 0) return true;
+    return false;
+}
+
+const struct family *family_find(const cJSON *config, struct err *err)
+{
+    const char *type = NULL, *architecture = NULL;
+    const cJSON *first = cJSON_GetArrayItem(json_get(config, "architectures"), 0);
+    if (first && cJSON_IsString(first)) architecture = first->valuestring;
+    if (json_text(config, "model_type", NULL, &type, err) < 0) {
+        err_in(err, "config.json");
+        return NULL;
+    }
+    for (int i = 0; families[i]; i++)
+        if (architecture ? listed(families[i]->architectures, architecture)
+                         : listed(families[i]->model_types, type))
+            return families[i];
+    struct buf known = { 0 };
+    for (int i = 0; families[i]; i++)
+        for (const char *const *a = families[i]->architectures; *a; a++)
+            buf_printf(&known, "%s%s", known.length ? ", " : "", *a);
+    const char *what = architecture ? architecture : type;
+    if (what)
+        err_set(err, "config.json: the architecture %s is not supported (known: %s)", what,
+                known.data);
+    else
+        err_set(err, "config.json names neither \"architectures\" nor a \"model_type\"");
+    buf_release(&known);
+    return NULL;
+}
+
+char *family_module_name(const struct family *f, const struct weight *w)
+{
+    char *plain = weight_plain_name(w->name), *dot = strrchr(plain, '.');
+    if (dot) *dot = 0;
+    const char *prefix = f->module_prefix[w->part];
+    char *name = xasprintf("%s%s", prefix ? prefix : "", plain);
+    free(plain);
+    return name;
+}

@@ -1,0 +1,13 @@
+// core/model/families/qwen2.c -- Qwen2, Qwen2.5: text only; biases on q, k, v come with the
+// decoder.
+#include "core/model/families/text.h"
+
+const struct family family_qwen2 = {
+    .name = "qwen2",
+    .architectures = (const char *const[]){ "Qwen2ForCausalLM", NULL },
+    .model_types = (const char *const[]){ "qwen2", NULL },
+    .configure = text_configure,
+    .bind = text_bind,
+    .part = text_part,
+    .module_prefix = { [PART_EMBEDDING] = "model.", [PART_DECODER] = "model.", [PART_HEAD] = "" },
+};

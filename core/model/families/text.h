@@ -1,0 +1,11 @@
+// core/model/families/text.h -- what the text-only families share: a decoder and nothing else.
+#ifndef CORE_MODEL_FAMILIES_TEXT_H
+#define CORE_MODEL_FAMILIES_TEXT_H
+
+#include "core/model/families/family.h"
+
+int text_configure(struct model *m, const struct checkpoint *c, struct err *err);
+int text_bind(struct model *m, const struct checkpoint *c, struct err *err);
+enum model_part_kind text_part(const char *tensor);
+
+#endif

@@ -1,0 +1,29 @@
+// core/model/flops.h -- floating-point operations of the language model's passes (methods page,
+// section 3): 2 a multiply-add; norms, softmax and the vision encoder are left out.
+//
+//   flops += flops_projections(layer, n) + flops_attention(config, pairs);   at SITE_VALUES
+//   flops += flops_ffn(layer, computed);                                     at SITE_FFN
+//   flops += flops_head(config);                                             a row of logits
+//
+// With LoRA on a linear layer its two thin products are counted too: 2 r (in + out) a row.
+#ifndef CORE_MODEL_FLOPS_H
+#define CORE_MODEL_FLOPS_H
+
+#include "core/model/decoder.h"
+
+// Keys that row i of a pass at SITE_VALUES sees.
+int64_t flops_keys(const struct site_args *args, int64_t i);
+// Projections of `rows` rows: 4 D H d + 4 D Hkv d each, and LoRA.
+double flops_projections(const struct decoder_layer *w, double rows);
+// 4 H d for each pair of a query and a key that it sees: 2 N (N+1) H d of N rows when causal.
+double flops_attention(const struct decoder_config *c, double pairs);
+// FFNs of `rows` rows: 6 D Dff each, and LoRA.
+double flops_ffn(const struct decoder_layer *w, double rows);
+// What of both is LoRA's, a row.
+double flops_lora(const struct decoder_layer *w);
+// FFNs that are a product instead (ffn.approx hadamard): D a row.
+double flops_hadamard(const struct decoder_config *c, double rows);
+// One row of logits.
+double flops_head(const struct decoder_config *c);
+
+#endif

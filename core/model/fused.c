@@ -1,0 +1,263 @@
+// core/model/fused.c -- the parts of a decoder layer in one call each, where the device has them
+// so.
+//
+// LoRA adds to single products, and what a trained matrix reads must be kept as it is: there the
+// ops are used. With a tape a part is one step that goes back in one call too. It keeps no more
+// than its input and what the products of the FFN gave, as bf16.
+//
+// The step easy to get wrong: what a block computes first and what it computes again, recorded,
+// must be the same to the bit. So with a tape nothing here asks whether it is paused but where
+// results go: over h, or into memory of their own.
+#include "core/graph/tape.h"
+#include "core/model/attend.h"
+#include "core/model/decoder_parts.h"
+#include "core/ops/check.h"
+
+static bool trained(const struct linear *w)
+{
+    return w->weight.grad || w->bias.grad;
+}
+
+// Of one row and of f16 weights a tape would need forms that do not go back.
+static bool usable(const struct graph *g, const struct tensor *h, const struct linear *const w[],
+                   int count)
+{
+    if (!g->backend->fused || !graph_ok(g) || !h || (g->tape && h->shape[0] == 1)) return false;
+    for (int i = 0; i < count; i++)
+        if (w[i]->lora || (g->tape && (trained(w[i]) || w[i]->weight.dtype == DTYPE_F16)))
+            return false;
+    return true;
+}
+
+static struct fused_linear plain(const struct linear *w)
+{
+    return (struct fused_linear){ &w->weight, graph_weight(&w->bias) };
+}
+
+// Was it computed, or has it failed?
+static bool done(struct graph *g, const char *what, int status)
+{
+    if (status < 0) graph_fail(g, "%s: %s", what, g->backend->failure());
+    return status != FUSED_NOT;
+}
+
+// Where a part that adds to h puts the sum.
+static struct tensor *sum_of(struct graph *g, struct tensor *h)
+{
+    return tape_on(g) ? graph_new(g, h->dtype, h->rank, h->shape) : h;
+}
+
+// --- queries, keys and values --------------------------------------------------------------------
+
+static bool qkv(struct graph *g, const struct decoder_layer *w, float eps, const struct tensor *h,
+                const struct tensor *cos, const struct tensor *sin, const struct tensor *places,
+                int64_t first, struct tensor *q, struct tensor *k, struct tensor *v)
+{
+    const struct fused_qkv p = { .h = h,
+                                 .gain = &w->input_norm,
+                                 .eps = eps,
+                                 .wq = plain(&w->q),
+                                 .wk = plain(&w->k),
+                                 .wv = plain(&w->v),
+                                 .cos = cos,
+                                 .sin = sin,
+                                 .rows = places,
+                                 .first = first,
+                                 .q = q,
+                                 .k = k,
+                                 .v = v,
+                                 .mode = (int)g->matmul };
+    return done(g, "queries, keys and values", g->backend->fused->qkv(&p));
+}
+
+bool fused_qkv(struct graph *g, const struct decoder_layer *w, float eps, struct tensor *h,
+               struct tensor *cos, struct tensor *sin, struct tensor *places, int64_t first,
+               struct tensor *q, struct tensor *k, struct tensor *v)
+{
+    const struct linear *const all[] = { &w->q, &w->k, &w->v };
+    if (g->tape || !usable(g, h, all, 3) || !cos || !sin || !places || !q || !k || !v) return false;
+    return qkv(g, w, eps, h, cos, sin, places, first, q, k, v);
+}
+
+// The parts of all [n (H + 2 Hkv), d], which lie behind one another.
+static void split(const struct tensor *all, const struct decoder_layer *w, int64_t n,
+                  struct tensor part[3])
+{
+    const struct linear *const from[] = { &w->q, &w->k, &w->v };
+    const int64_t dim = all->shape[1];
+    float *at = all->data;
+    for (int i = 0; i < 3; i++) {
+        part[i] = (struct tensor){ .data = at,
+                                   .rank = 3,
+                                   .shape = { n, from[i]->weight.shape[0] / dim, dim } };
+        at += tensor_count(&part[i]);
+    }
+}
+
+// in: h, gain, cos, sin; self: the layer.
+static int qkv_backward(struct graph *g, const struct tape_step *s)
+{
+    const struct decoder_layer *w = s->self;
+    struct tensor dh, dgain, all, d[3];
+    const bool want_h = tape_grad(g, s->in[0], &dh), want_gain = tape_grad(g, s->in[1], &dgain);
+    if (!tape_grad(g, s->out, &all)) return -1;
+    split(&all, w, s->in[0]->shape[0], d);
+    const struct fused_qkv_back p = { .dh = want_h ? &dh : NULL,
+                                      .dgain = want_gain ? &dgain : NULL,
+                                      .dq = &d[0],
+                                      .dk = &d[1],
+                                      .dv = &d[2],
+                                      .h = s->in[0],
+                                      .gain = s->in[1],
+                                      .eps = s->real,
+                                      .wq = &w->q.weight,
+                                      .wk = &w->k.weight,
+                                      .wv = &w->v.weight,
+                                      .cos = s->in[2],
+                                      .sin = s->in[3] };
+    return op_back(g, "queries, keys and values", g->backend->fused->qkv_back(&p));
+}
+
+bool fused_qkv_taped(struct graph *g, const struct decoder_layer *w, float eps, struct tensor *h,
+                     struct tensor *cos, struct tensor *sin, struct tensor *places,
+                     struct tensor *to[3])
+{
+    const struct linear *const three[] = { &w->q, &w->k, &w->v };
+    if (!usable(g, h, three, 3) || !cos || !sin || !places) return false;
+    const int64_t n = h->shape[0], dim = 2 * cos->shape[1];
+    const int64_t rows = n * (w->q.weight.shape[0] + 2 * w->k.weight.shape[0]) / dim;
+    const struct arena_mark mark = arena_mark(g->arena);
+    struct tensor *all = graph_new2(g, DTYPE_F32, rows, dim), part[3];
+    if (!all) return false;
+    split(all, w, n, part);
+    if (!qkv(g, w, eps, h, cos, sin, places, 0, &part[0], &part[1], &part[2])) {
+        arena_reset(g->arena, mark);
+        return false;
+    }
+    all = tape_record(g, all,
+                      &(struct tape_step){ .backward = qkv_backward,
+                                           .in = { h, graph_weight(&w->input_norm), cos, sin },
+                                           .real = eps,
+                                           .self = (void *)w });
+    for (int64_t i = 0, from = 0, count; i < 3; i++, from += count) {
+        count = n * part[i].shape[1];
+        to[i] = graph_view(g, graph_rows(g, all, from, count), 3, part[i].shape);
+    }
+    return true;
+}
+
+// --- attention -----------------------------------------------------------------------------------
+
+bool fused_attend(struct graph *g, struct tensor *h, struct tensor *q, struct tensor *k,
+                  struct tensor *v, struct tensor *first, struct tensor *last,
+                  const struct linear *w)
+{
+    const struct linear *const all[] = { w };
+    if (g->tape || !usable(g, h, all, 1) || !q || !k || !v) return false;
+    const struct fused_attend p = { .h = h,
+                                    .q = q,
+                                    .k = k,
+                                    .v = v,
+                                    .first = first,
+                                    .last = last,
+                                    .scale = attend_scale(q),
+                                    .w = plain(w),
+                                    .mode = (int)g->matmul };
+    return done(g, "attention", g->backend->fused->attend(&p));
+}
+
+// in: h, x, weight.
+static int add_backward(struct graph *g, const struct tape_step *s)
+{
+    struct tensor dh, dx, dy;
+    bool add, want_x = tape_grad_first(g, s->in[1], &dx, &add);
+    if (!tape_grad(g, s->out, &dy)) return -1;
+    if (want_x && g->backend->matmul_dx(&dx, &dy, s->in[2], add, g->matmul) < 0)
+        return op_back(g, "attention output", -1);
+    tape_grad_pass(g, s, s->in[0], &dh);
+    return op_back(g, "attention output", 0);
+}
+
+struct tensor *fused_add(struct graph *g, struct tensor *h, struct tensor *x,
+                         const struct linear *w)
+{
+    const struct linear *const all[] = { w };
+    if (!usable(g, h, all, 1) || !x) return NULL;
+    const struct arena_mark mark = arena_mark(g->arena);
+    struct tensor *y = sum_of(g, h);
+    if (!y) return NULL;
+    const struct fused_add p = { .y = y, .h = h, .x = x, .w = plain(w), .mode = (int)g->matmul };
+    if (!done(g, "attention output", g->backend->fused->add(&p))) {
+        arena_reset(g->arena, mark);
+        return NULL;
+    }
+    return tape_record(
+        g, y,
+        &(struct tape_step){ .backward = add_backward, .in = { h, x, graph_weight(&w->weight) } });
+}
+
+// --- FFN -----------------------------------------------------------------------------------------
+
+// in: h, gain, gate, up; self: the layer.
+static int ffn_backward(struct graph *g, const struct tape_step *s)
+{
+    const struct decoder_layer *w = s->self;
+    struct tensor dh, dgain, dy;
+    if (!tape_grad(g, s->out, &dy)) return -1;
+    const bool want_h = tape_grad_pass(g, s, s->in[0], &dh); // dh may be dy from here on
+    const bool want_gain = tape_grad(g, s->in[1], &dgain);
+    if (!graph_ok(g)) return -1;
+    const struct fused_ffn_back p = { .dh = want_h ? &dh : NULL,
+                                      .dgain = want_gain ? &dgain : NULL,
+                                      .dy = &dy,
+                                      .h = s->in[0],
+                                      .gain = s->in[1],
+                                      .eps = s->real,
+                                      .gate = &w->gate.weight,
+                                      .up = &w->up.weight,
+                                      .down = &w->down.weight,
+                                      .kept_gate = s->in[2],
+                                      .kept_up = s->in[3] };
+    return op_back(g, "FFN", g->backend->fused->ffn_back(&p));
+}
+
+// What leads gradients back where nobody reads it: the numbers are h's.
+static struct tensor *stand_in(struct graph *g, struct tensor *h)
+{
+    struct tensor *y = graph_view(g, h, h->rank, h->shape);
+    if (y) y->grad = NULL;
+    return y;
+}
+
+struct tensor *fused_ffn(struct graph *g, const struct decoder_layer *w, float eps,
+                         struct tensor *h, bool unread)
+{
+    const struct linear *const all[] = { &w->gate, &w->up, &w->down };
+    if (!usable(g, h, all, 3)) return NULL;
+    const struct arena_mark mark = arena_mark(g->arena);
+    const int64_t n = h->shape[0], inner = w->gate.weight.shape[0];
+    const bool recorded = tape_on(g), stands = recorded && unread;
+    struct tensor *y = stands ? stand_in(g, h) : sum_of(g, h);
+    struct tensor *gate = recorded ? graph_new2(g, DTYPE_BF16, n, inner) : NULL;
+    struct tensor *up = recorded ? graph_new2(g, DTYPE_BF16, n, inner) : NULL;
+    if (!graph_ok(g)) return NULL;
+    const struct fused_ffn p = { .y = stands ? NULL : y,
+                                 .h = h,
+                                 .gain = &w->post_norm,
+                                 .eps = eps,
+                                 .gate = plain(&w->gate),
+                                 .up = plain(&w->up),
+                                 .down = plain(&w->down),
+                                 .kept_gate = gate,
+                                 .kept_up = up,
+                                 .mode = (int)g->matmul };
+    if (!done(g, "FFN", g->backend->fused->ffn(&p))) {
+        arena_reset(g->arena, mark);
+        return NULL;
+    }
+    return tape_record(g, y,
+                       &(struct tape_step){ .backward = ffn_backward,
+                                            .in = { h, graph_weight(&w->post_norm), gate, up },
+                                            .real = eps,
+                                            .self = (void *)w });
+}

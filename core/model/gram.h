@@ -1,0 +1,26 @@
+// core/model/gram.h -- what the heads add for single tokens, as inner products (CAPA; methods
+// page, section 3): G_i[n,m] = (v_i W_O[n]).(v_i W_O[m]), so that for any query with
+// probabilities a = A[:,q,i] the contribution is C^2 = a^T G_i a.
+//
+//   struct grams s = { 0 };
+//   if (grams_add(&s, g, &layer->o, v, heads) < 0) ...       // v [P,Hkv,d]
+//   c = grams_contribution(&s, key, a);                        // a [H]
+//   grams_release(&s);
+#ifndef CORE_MODEL_GRAM_H
+#define CORE_MODEL_GRAM_H
+
+#include "core/model/linear.h"
+
+struct grams {
+    float *gram; // [P,H,H]
+    int64_t keys, heads;
+};
+
+// Those of the P keys in v are added behind what is there. 0, or -1 after graph_fail.
+int grams_add(struct grams *s, struct graph *g, const struct linear *o, struct tensor *v,
+              int64_t heads);
+void grams_trim(struct grams *s, int64_t keys); // only the first of them stay
+double grams_contribution(const struct grams *s, int64_t key, const double *a);
+void grams_release(struct grams *s);
+
+#endif

@@ -1,0 +1,155 @@
+// core/model/kv.c -- the cache of keys and values: one pair of growing tables per layer.
+#include "core/model/kv.h"
+
+#include <stdlib.h>
+
+#include "core/base/mem.h"
+#include "core/settings/settings_list.h"
+
+enum { KV_STEP = 256 }; // rows
+
+static const char *const dtypes[] = { "auto", "f32", "bf16", NULL };
+
+const struct setting kv_settings[] = {
+    { "kv.dtype", SETTING_CHOICE, 0, 0, "auto", NULL, dtypes, STALE_KV,
+      "Numbers of cached keys and values: f32, or bf16 in half the memory (rounded); auto is f32 "
+      "on "
+      "the CPU, bf16 on a GPU." },
+    { 0 },
+};
+
+enum dtype kv_dtype(const struct backend *b, const struct settings *s)
+{
+    if (!s) return DTYPE_F32;
+    const bool rounded =
+        settings_is(s, "kv.dtype", "auto") ? b->apart : settings_is(s, "kv.dtype", "bf16");
+    return rounded ? DTYPE_BF16 : DTYPE_F32;
+}
+
+void kv_init(struct kv *kv, const struct backend *backend, int layers, int64_t heads, int64_t dim)
+{
+    *kv = (struct kv){
+        .backend = backend, .layers = layers, .heads = heads, .dim = dim, .dtype = DTYPE_F32
+    };
+    kv->layer = xcalloc((size_t)layers, sizeof *kv->layer);
+    for (int i = 0; i < layers; i++) {
+        struct tensor empty = { .dtype = kv->dtype, .rank = 3, .shape = { 0, heads, dim } };
+        kv->layer[i].k = kv->layer[i].v = empty;
+    }
+}
+
+static void layer_clear(struct kv *kv, struct kv_layer *l)
+{
+    struct tensor *table[] = { &l->k, &l->v };
+    for (int t = 0; t < 2; t++) {
+        if (table[t]->data) kv->backend->release(table[t]->data);
+        table[t]->data = NULL;
+        table[t]->shape[0] = 0;
+    }
+    free(l->position);
+    l->position = NULL;
+    l->rows = 0;
+}
+
+void kv_clear(struct kv *kv)
+{
+    replay_forget(&kv->replay);
+    for (int i = 0; i < kv->layers; i++) layer_clear(kv, &kv->layer[i]);
+}
+
+void kv_set_dtype(struct kv *kv, enum dtype dtype)
+{
+    if (kv->dtype == dtype) return;
+    kv_clear(kv);
+    kv->dtype = dtype;
+    for (int i = 0; i < kv->layers; i++) kv->layer[i].k.dtype = kv->layer[i].v.dtype = dtype;
+}
+
+void kv_release(struct kv *kv)
+{
+    kv_clear(kv);
+    free(kv->layer);
+    *kv = (struct kv){ 0 };
+}
+
+// Moves the `used` rows of t into a table of `capacity` rows.
+static int table_grow(const struct backend *b, struct tensor *t, int64_t used, int64_t capacity)
+{
+    struct tensor larger = *t;
+    size_t bytes = dtype_size(t->dtype);
+    larger.shape[0] = capacity;
+    for (int i = 0; i < larger.rank; i++)
+        if (mul_overflows(bytes, (size_t)larger.shape[i], &bytes)) return -1;
+    larger.data = b->alloc(bytes);
+    if (!larger.data) return -1;
+
+    struct tensor to = larger, from = *t;
+    to.shape[0] = from.shape[0] = used;
+    // Of the same dtype it is a copy on the device.
+    if (used && b->widen(&to, &from) < 0) {
+        b->release(larger.data);
+        return -1;
+    }
+    if (t->data) b->release(t->data);
+    *t = larger;
+    return 0;
+}
+
+int kv_table_reserve(const struct backend *b, struct tensor *table, int64_t used, int64_t rows)
+{
+    int64_t have = table->shape[0], capacity = have + have / 2 + KV_STEP;
+    if (have >= rows) return 0;
+    if (have == 0 || capacity < rows) capacity = rows;
+    return table_grow(b, table, used, capacity);
+}
+
+int kv_layer_reserve(struct kv *kv, int layer, int64_t rows, struct err *err)
+{
+    struct kv_layer *l = &kv->layer[layer];
+    if (l->k.shape[0] < rows || l->v.shape[0] < rows) replay_forget(&kv->replay); // they move
+    // Both tables are looked at: growing one may have failed before.
+    if (kv_table_reserve(kv->backend, &l->k, l->rows, rows) < 0 ||
+        kv_table_reserve(kv->backend, &l->v, l->rows, rows) < 0)
+        return err_set(err,
+                       "out of memory: no room for the keys and values of %lld tokens; "
+                       "lower ctx.max%s, or /clear",
+                       (long long)rows,
+                       kv->dtype == DTYPE_F32 ? ", or kv.dtype to bf16 (half of it)" : "");
+    l->position = xreallocarray(l->position, (size_t)l->k.shape[0], sizeof *l->position);
+    return 0;
+}
+
+int kv_reserve(struct kv *kv, int64_t rows, struct err *err)
+{
+    for (int i = 0; i < kv->layers; i++)
+        if (kv_layer_reserve(kv, i, rows, err) < 0) return -1;
+    return 0;
+}
+
+void kv_trim(struct kv *kv, int64_t rows)
+{
+    for (int i = 0; i < kv->layers; i++) {
+        struct kv_layer *l = &kv->layer[i];
+        while (l->rows && l->position[l->rows - 1] >= rows) l->rows--;
+    }
+}
+
+bool kv_whole(const struct kv *kv, int layer, int64_t rows)
+{
+    for (int i = layer; i < kv->layers; i++)
+        if (kv->layer[i].rows != rows) return false;
+    return true;
+}
+
+uint64_t kv_row_bytes(const struct kv *kv)
+{
+    return 2 * (uint64_t)(kv->heads * kv->dim) * dtype_size(kv->dtype);
+}
+
+uint64_t kv_bytes(const struct kv *kv)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < kv->layers; i++)
+        bytes += tensor_bytes(&kv->layer[i].k) + tensor_bytes(&kv->layer[i].v);
+    return bytes;
+}

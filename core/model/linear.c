@@ -1,0 +1,54 @@
+// core/model/linear.c -- a linear layer: weight, bias, and what LoRA adds to it.
+#include "core/model/linear.h"
+
+#include "core/ops/ops.h"
+
+typedef struct tensor *product_fn(struct graph *g, struct tensor *x, struct tensor *w,
+                                  struct tensor *bias);
+
+static struct tensor *forward(struct graph *g, struct tensor *x, const struct linear *w,
+                              product_fn *last)
+{
+    struct tensor *y = last(g, x, graph_weight(&w->weight), graph_weight(&w->bias));
+    if (!w->lora) return y;
+    struct tensor *low = op_matmul(g, x, &w->lora->a, NULL); // [N, r]
+    low = op_scale(g, low, w->lora->scale);
+    return op_add(g, y, last(g, low, &w->lora->b, NULL)); // [N, out]
+}
+
+struct tensor *linear_forward(struct graph *g, struct tensor *x, const struct linear *w)
+{
+    return forward(g, x, w, op_matmul);
+}
+
+struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct linear *w)
+{
+    return forward(g, x, w, op_matmul_unread);
+}
+
+// NULL: the device has no such form (or it failed, which is noted).
+static struct tensor *fused_gelu(struct graph *g, struct tensor *x, const struct linear *w,
+                                 enum gelu_form form)
+{
+    if (!g->backend->fused || g->tape || w->lora || !x || !graph_ok(g)) return NULL;
+    struct arena_mark mark = arena_mark(g->arena);
+    struct tensor *y = graph_new2(g, DTYPE_F32, x->shape[0], w->weight.shape[0]);
+    if (!y) return NULL;
+    const struct fused_gelu p = { .y = y,
+                                  .x = x,
+                                  .w = { &w->weight, graph_weight(&w->bias) },
+                                  .form = (int)form,
+                                  .mode = (int)g->matmul };
+    const int status = g->backend->fused->gelu(&p);
+    if (status == 0) return y;
+    if (status < 0) graph_fail(g, "GELU: %s", g->backend->failure());
+    arena_reset(g->arena, mark);
+    return NULL;
+}
+
+struct tensor *linear_gelu(struct graph *g, struct tensor *x, const struct linear *w,
+                           enum gelu_form form)
+{
+    struct tensor *y = fused_gelu(g, x, w, form);
+    return y ? y : op_gelu(g, linear_forward(g, x, w), form);
+}

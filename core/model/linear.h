@@ -1,0 +1,29 @@
+// core/model/linear.h -- a linear layer: weight, bias, and what LoRA adds to it.
+//
+//   struct tensor *q = linear_forward(g, x, &w->q);   // [N,in] -> [N,out]
+#ifndef CORE_MODEL_LINEAR_H
+#define CORE_MODEL_LINEAR_H
+
+#include "core/graph/graph.h"
+
+// A product of two thin matrices beside the weight (Hu et al. 2021, arXiv 2106.09685, equation 3).
+struct lora {
+    struct tensor a, b; // [r,in], [out,r]
+    float scale;        // alpha / r
+};
+
+struct linear {
+    struct tensor weight; // [out,in], as stored
+    struct tensor bias;   // [out]; data NULL: none
+    struct lora *lora;    // NULL: none; belongs to the adapter or the training that put it here
+};
+
+// y = x W^T + bias + scale (x A^T) B^T.
+struct tensor *linear_forward(struct graph *g, struct tensor *x, const struct linear *w);
+// Zeros that only lead gradients back, where nobody reads y.
+struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct linear *w);
+// gelu(y), in one call where the device has it so.
+struct tensor *linear_gelu(struct graph *g, struct tensor *x, const struct linear *w,
+                           enum gelu_form form);
+
+#endif

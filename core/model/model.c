@@ -1,0 +1,175 @@
+// core/model/model.c -- from a name to a model that can be asked.
+#include "core/model/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/model/families/family.h"
+
+// One id or a list of them.
+static void add_ends(struct ids *eos, const cJSON *value)
+{
+    if (cJSON_IsNumber(value) && value->valuedouble >= 0 && value->valuedouble <= INT32_MAX)
+        ids_add(eos, (int32_t)value->valuedouble);
+    const cJSON *item;
+    if (cJSON_IsArray(value)) cJSON_ArrayForEach(item, value) add_ends(eos, item);
+}
+
+// What ends an answer: generation_config.json, else config.json, else the tokenizer's word.
+static void find_ends(struct model *m)
+{
+    const struct checkpoint *c = m->checkpoint;
+    const cJSON *text = json_get(c->config, "text_config");
+    add_ends(&m->eos, json_get(c->generation, "eos_token_id"));
+    if (!m->eos.count) add_ends(&m->eos, json_get(c->config, "eos_token_id"));
+    if (!m->eos.count) add_ends(&m->eos, json_get(text, "eos_token_id"));
+    if (m->eos.count) return;
+    const cJSON *word = json_get(c->tokenizer_config, "eos_token");
+    if (cJSON_IsObject(word)) word = json_get(word, "content");
+    int32_t id = cJSON_IsString(word) ? tokenizer_id(m->tokenizer, word->valuestring) : -1;
+    if (id >= 0) ids_add(&m->eos, id);
+}
+
+static int load_tokenizer(struct model *m, struct err *err)
+{
+    char *path = xasprintf("%s/tokenizer.json", m->checkpoint->folder);
+    m->tokenizer = tokenizer_open(path, err);
+    free(path);
+    if (!m->tokenizer) return -1;
+    m->layout = layout_detect(m->checkpoint->chat_template, m->tokenizer);
+    return 0;
+}
+
+static int check_placeholder(const struct model *m, struct err *err)
+{
+    if (!m->family->picture_tokens || m->placeholder < m->decoder.config.vocab) return 0;
+    return err_set(err,
+                   "config.json: the picture placeholder is token %d, but the vocabulary has %lld",
+                   m->placeholder, (long long)m->decoder.config.vocab);
+}
+
+// That of all matrices, or f32.
+static enum dtype common_dtype(const struct weights *w)
+{
+    int dtype = -1;
+    for (size_t i = 0; i < w->count; i++) {
+        if (w->list[i].rank < 2) continue;
+        const int one = (int)w->list[i].tensor->dtype;
+        if (dtype >= 0 && one != dtype) return DTYPE_F32;
+        dtype = one;
+    }
+    return dtype < 0 ? DTYPE_F32 : (enum dtype)dtype;
+}
+
+int model_bind(struct model *m, struct err *err)
+{
+    if (!(m->family = family_find(m->checkpoint->config, err)) ||
+        m->family->configure(m, m->checkpoint, err) < 0 || check_placeholder(m, err) < 0 ||
+        m->family->bind(m, m->checkpoint, err) < 0)
+        return -1;
+    for (size_t i = 0; i < m->weights.count; i++)
+        m->weights.list[i].part = m->family->part(m->weights.list[i].name);
+    m->dtype = common_dtype(&m->weights);
+    return 0;
+}
+
+struct model *model_load(const char *name, const struct backend *backend,
+                         const struct load_progress *progress, struct err *err)
+{
+    struct model *m = xcalloc(1, sizeof *m);
+    char *folder = checkpoint_locate(name, err);
+    m->name = xstrdup(name);
+    m->arena.backend = backend;
+    if (!folder || !(m->checkpoint = checkpoint_open(folder, progress, err))) goto out;
+    if (model_bind(m, err) < 0 || load_tokenizer(m, err) < 0) {
+        err_in(err, "cannot load '%s'", folder);
+        goto out;
+    }
+    find_ends(m);
+    free(folder);
+    return m;
+out:
+    free(folder);
+    model_free(m);
+    return NULL;
+}
+
+void model_free(struct model *m)
+{
+    if (!m) return;
+    decoder_release(&m->decoder);
+    vision_release(&m->vision);
+    tokenizer_free(m->tokenizer);
+    ids_release(&m->eos);
+    weights_release(&m->weights);
+    arena_release(&m->arena);
+    checkpoint_close(m->checkpoint);
+    free(m->name);
+    free(m);
+}
+
+bool model_sees(const struct model *m)
+{
+    return m->family->picture_tokens != NULL;
+}
+
+void model_weights_changed(struct model *m)
+{
+    if (m->decoder.config.tied) m->decoder.head = m->decoder.embed;
+}
+
+int model_prompt(const struct model *m, const struct settings *s, bool generation_prompt,
+                 struct prompt_options *options, struct err *err)
+{
+    const char *name = settings_text(s, "chat.template");
+    const struct layout *layout = strcmp(name, "auto") ? layout_find(name) : m->layout;
+    if (!layout)
+        return err_set(err, "there is no prompt layout '%s' (see /help chat.template)", name);
+    *options = (struct prompt_options){
+        .layout = layout,
+        .chat_template = m->checkpoint->chat_template,
+        .date = settings_text(s, "chat.date"),
+        .picture_before = "",
+        .picture_after = "",
+        .placeholder = m->placeholder,
+        .generation_prompt = generation_prompt,
+    };
+    return 0;
+}
+
+const char *model_arithmetic(const struct model *m, const struct backend *b,
+                             const struct settings *s)
+{
+    return graph_arithmetic(graph_matmul(b, s, m->dtype));
+}
+
+const char *model_meaning(const struct model *m, const struct backend *b, const struct settings *s,
+                          const char *key)
+{
+    if (!strcmp(key, "compute.matmul")) return model_arithmetic(m, b, s);
+    if (!strcmp(key, "kv.dtype")) return kv_dtype(b, s) == DTYPE_BF16 ? "bf16" : "f32";
+    return settings_text(s, key);
+}
+
+void model_count(const struct model *m, struct model_part parts[MODEL_PARTS])
+{
+    int64_t largest[MODEL_PARTS] = { 0 };
+    for (int i = 0; i < MODEL_PARTS; i++)
+        parts[i] = (struct model_part){ .name = part_name((enum model_part_kind)i) };
+    for (int64_t i = 0; i < m->checkpoint->tensor_count; i++) {
+        const struct safetensor *t = m->checkpoint->tensors[i];
+        enum model_part_kind kind = m->family->part(t->name);
+        bool stray = kind == PART_HEAD && m->decoder.config.tied;
+        // Old files hold tables that are no parameters: position_ids, inv_freq.
+        bool table = strstr(t->name, "position_ids") || strstr(t->name, "inv_freq");
+        if (stray || table) continue;
+        int64_t count = 1;
+        for (int r = 0; r < t->rank; r++) count *= t->shape[r];
+        parts[kind].parameters += count;
+        parts[kind].bytes += t->bytes;
+        if (count > largest[kind] && t->dtype >= 0) {
+            largest[kind] = count;
+            parts[kind].dtype = (enum dtype)t->dtype;
+        }
+    }
+}

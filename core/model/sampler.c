@@ -1,0 +1,123 @@
+// core/model/sampler.c -- logits to the next token.
+#include "core/model/sampler.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/mem.h"
+#include "core/base/random.h"
+#include "core/settings/settings_list.h"
+
+const struct setting sample_settings[] = {
+    { "sample.temperature", SETTING_REAL, 0, 100, "0", NULL, NULL, STALE_NEXT,
+      "Randomness of the choice of each token; 0 always takes the likeliest (greedy)." },
+    { "sample.top_k", SETTING_INTEGER, 0, 1e9, "0", "tokens", NULL, STALE_NEXT,
+      "Chooses among this many likeliest tokens; 0 among all." },
+    { "sample.top_p", SETTING_REAL, 0, 1, "1", NULL, NULL, STALE_NEXT,
+      "Chooses among the fewest likeliest tokens whose probabilities reach this sum; 1 among "
+      "all." },
+    { "sample.min_p", SETTING_REAL, 0, 1, "0", NULL, NULL, STALE_NEXT,
+      "Leaves out tokens less likely than this share of the likeliest one's probability." },
+    { "sample.repeat_penalty", SETTING_REAL, 0.01, 100, "1", NULL, NULL, STALE_NEXT,
+      "Makes tokens that already stand in the context less likely; 1 changes nothing." },
+    { "sample.seed", SETTING_INTEGER, 0, 9007199254740991, "0", NULL, NULL, STALE_NEXT,
+      "Same seed, same conversation, same answer; /regen raises it when tokens are drawn." },
+    { "sample.max_tokens", SETTING_INTEGER, 1, 1e9, "512", "tokens", NULL, STALE_NEXT,
+      "Longest answer." },
+    { "sample.ignore_eos", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_NEXT,
+      "Goes on where the model would end its answer, up to sample.max_tokens." },
+    { 0 },
+};
+
+struct candidate {
+    int32_t id;
+    float logit;
+    double probability;
+};
+
+// The first of the highest. On a GPU a token takes a millisecond or two, of which a plain loop over
+// a large vocabulary would be a tenth: blocks without a higher one are passed over at once.
+static int32_t argmax(const float *logits, int64_t vocab)
+{
+    enum { BLOCK = 64 };
+    int64_t best = 0, i = 0;
+    while (i < vocab) {
+        const int64_t end = i + BLOCK < vocab ? i + BLOCK : vocab;
+        const float high = logits[best];
+        int higher = end - i < BLOCK;
+        if (!higher)
+            for (int j = 0; j < BLOCK; j++) higher |= logits[i + j] > high;
+        for (; higher && i < end; i++)
+            if (logits[i] > logits[best]) best = i;
+        i = end;
+    }
+    return (int32_t)best;
+}
+
+// Each id of the history once: positive logits are divided, negative ones multiplied (as the
+// reference's RepetitionPenaltyLogitsProcessor does).
+static void penalise(float *logits, int64_t vocab, const int32_t *history, size_t count,
+                     double penalty)
+{
+    bool *seen = xcalloc((size_t)vocab, sizeof *seen);
+    for (size_t i = 0; i < count; i++) {
+        int32_t id = history[i];
+        if (id < 0 || id >= vocab || seen[id]) continue;
+        seen[id] = true;
+        logits[id] *= (float)(logits[id] > 0 ? 1 / penalty : penalty);
+    }
+    free(seen);
+}
+
+// Likeliest first; the lower id on a tie, so that the order is the same everywhere.
+static int by_logit(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    if (x->logit != y->logit) return x->logit < y->logit ? 1 : -1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+// Candidates whose logit is at least `floor`, sorted.
+static size_t collect(struct candidate *list, const float *logits, int64_t vocab, float floor)
+{
+    size_t n = 0;
+    for (int64_t i = 0; i < vocab; i++)
+        if (logits[i] >= floor) list[n++] = (struct candidate){ (int32_t)i, logits[i], 0 };
+    qsort(list, n, sizeof *list, by_logit);
+    return n;
+}
+
+int32_t sampler_pick(const struct settings *s, float *logits, int64_t vocab, const int32_t *history,
+                     size_t history_count, uint64_t place)
+{
+    double penalty = settings_real(s, "sample.repeat_penalty");
+    if (penalty != 1) penalise(logits, vocab, history, history_count, penalty);
+    double temperature = settings_real(s, "sample.temperature");
+    int32_t best = argmax(logits, vocab);
+    if (temperature == 0 || !isfinite(logits[best])) return best;
+
+    // What lies 40 temperatures below the best has no weight in a double's sum worth drawing.
+    struct candidate *list = xreallocarray(NULL, (size_t)vocab, sizeof *list);
+    size_t n = collect(list, logits, vocab, (float)(logits[best] - 40 * temperature));
+    int64_t top_k = settings_integer(s, "sample.top_k");
+    if (top_k > 0 && (size_t)top_k < n) n = (size_t)top_k;
+
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += list[i].probability = exp(((double)list[i].logit - logits[best]) / temperature);
+    double top_p = settings_real(s, "sample.top_p"), min_p = settings_real(s, "sample.min_p");
+    size_t kept = 0;
+    double mass = 0;
+    // top-p keeps the token that crosses the sum; min-p compares with the likeliest (weight 1).
+    while (kept < n && (kept == 0 || (mass < top_p * sum && list[kept].probability >= min_p)))
+        mass += list[kept++].probability;
+
+    double draw =
+        mass * random_unit((uint64_t)settings_integer(s, "sample.seed"), RANDOM_SAMPLE, place);
+    size_t chosen = 0;
+    while (chosen + 1 < kept && draw >= list[chosen].probability)
+        draw -= list[chosen++].probability;
+    int32_t id = list[chosen].id;
+    free(list);
+    return id;
+}

@@ -1,0 +1,76 @@
+// core/model/weights.c -- a model's weights by name.
+#include "core/model/weights.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+
+const char *part_name(enum model_part_kind part)
+{
+    static const char *const names[MODEL_PARTS] = { "vision encoder", "projector", "embedding",
+                                                    "decoder", "head" };
+    return names[part];
+}
+
+struct weight *weights_add(struct weights *w, const char *name)
+{
+    if (w->count == w->capacity) {
+        w->capacity = w->capacity ? 2 * w->capacity : 64;
+        w->list = xreallocarray(w->list, w->capacity, sizeof *w->list);
+    }
+    w->list[w->count] = (struct weight){ .name = xstrdup(name) };
+    return &w->list[w->count++];
+}
+
+void weights_release(struct weights *w)
+{
+    for (size_t i = 0; i < w->count; i++) free(w->list[i].name);
+    free(w->list);
+    *w = (struct weights){ 0 };
+}
+
+// Length of the first level of `name` when it does not count, its dot included; else 0.
+static size_t idle_level(const char *name)
+{
+    static const char *const idle[] = { "model.", "language_model.", "vision_model." };
+    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)
+        if (!strncmp(name, idle[i], strlen(idle[i]))) return strlen(idle[i]);
+    return 0;
+}
+
+// The next character of a plain name; *level: whether a level begins here.
+static char plain_next(const char **name, bool *level)
+{
+    size_t skip;
+    while (*level && (skip = idle_level(*name))) *name += skip;
+    *level = **name == '.';
+    return **name ? *(*name)++ : 0;
+}
+
+char *weight_plain_name(const char *name)
+{
+    char *plain = xstrdup(name), *to = plain;
+    bool level = true;
+    while ((*to = plain_next(&name, &level))) to++;
+    return plain;
+}
+
+static bool same_name(const char *a, const char *b)
+{
+    bool level_a = true, level_b = true;
+    for (;;) {
+        char c = plain_next(&a, &level_a);
+        if (c != plain_next(&b, &level_b)) return false;
+        if (!c) return true;
+    }
+}
+
+const struct weight *weights_find(const struct weights *w, const char *name)
+{
+    for (size_t i = 0; i < w->count; i++)
+        if (!strcmp(w->list[i].name, name)) return &w->list[i];
+    for (size_t i = 0; i < w->count; i++)
+        if (same_name(w->list[i].name, name)) return &w->list[i];
+    return NULL;
+}

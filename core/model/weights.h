@@ -1,0 +1,55 @@
+// core/model/weights.h -- a model's weights by name: as training, adapters and merging find them.
+//
+//   const struct weight *w = weights_find(&m->weights, "model.layers.3.input_layernorm.weight");
+//   w->tensor->data = mine;                      // the model now computes with it
+//   model_weights_changed(m);                    // a tied head follows
+//
+// The binder (core/model/bind.h) notes every weight that the model's structs take from a file. A
+// tied head is not among them: it is the embedding.
+#ifndef CORE_MODEL_WEIGHTS_H
+#define CORE_MODEL_WEIGHTS_H
+
+#include <stddef.h>
+
+#include "core/model/linear.h"
+
+// Which part of a model a weight belongs to.
+enum model_part_kind {
+    PART_VISION,
+    PART_PROJECTOR,
+    PART_EMBEDDING,
+    PART_DECODER,
+    PART_HEAD,
+    MODEL_PARTS
+};
+
+const char *part_name(enum model_part_kind part); // "vision encoder"
+
+struct weight {
+    char *name;            // as the file spells it
+    struct tensor *tensor; // in the model's structs
+    struct linear *linear; // the layer whose weight (not bias) it is; else NULL
+    enum model_part_kind part;
+    int device_part; // where it lies (backend->enter)
+    bool rounded;    // there from f16 to bf16, for a while (core/train/frozen.h)
+    int rank;        // as in the file: the convolution over patches has rank 4 there
+    int64_t shape[4];
+};
+
+struct weights {
+    struct weight *list; // in the order in which the model reads them
+    size_t count, capacity;
+};
+
+// A new entry with a copy of the name; the caller fills the rest.
+struct weight *weights_add(struct weights *w, const char *name);
+void weights_release(struct weights *w);
+
+// By the file's name, or any other spelling of it: the levels "model", "language_model" and
+// "vision_model", which versions of the libraries put in different places, do not count. NULL:
+// none.
+const struct weight *weights_find(const struct weights *w, const char *name);
+// The name without those levels: "layers.3.mlp.up_proj.weight". Belongs to the caller.
+char *weight_plain_name(const char *name);
+
+#endif

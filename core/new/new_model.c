@@ -1,0 +1,494 @@
+// core/new/new_model.c -- writes a model folder of a real shape with random weights.
+//
+//   config.json  generation_config.json  preprocessor_config.json  processor_config.json
+//   tokenizer.json  tokenizer_config.json  special_tokens_map.json  chat_template.jinja
+//   model.safetensors, or model-0000K-of-0000N.safetensors and model.safetensors.index.json
+//
+// Weights are normal, rounded to bf16: 16 random bits choose one of 65536 equally likely values of
+// the distribution from a table, so that drawing keeps up with the disk.
+#include "core/new/new_model.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "core/base/folder.h"
+#include "core/base/mem.h"
+#include "core/base/random.h"
+#include "core/new/new_tokenizer.h"
+#include "core/new/shapes.h"
+
+enum { PIECE = 8 << 20 }; // weights drawn and written at a time
+enum { QUANTILES = 4 };   // different spreads of a shape
+static const uint64_t SHARD_LIMIT = 5000000000u;
+
+struct job {
+    const struct shape *shape;
+    const char *folder;
+    bool made_folder, zeros;
+    struct shape_tensor *tensors;
+    int *shard_of; // [count]
+    int count, capacity, shards;
+    uint64_t seed, done, total; // bytes of weights
+    const struct load_progress *progress;
+    struct {
+        double spread;
+        uint16_t *values; // [65536] bf16
+    } quantiles[QUANTILES];
+    int quantiles_count;
+    const char *text; // for the tokenizer
+    uint16_t *piece;  // [PIECE]
+    char **written;   // paths, for undoing
+    int written_count;
+};
+
+// --- shapes and counts ---------------------------------------------------------------------------
+
+const char *new_model_shape(int index)
+{
+    const struct shape *s = shape_at(index);
+    return s ? s->name : NULL;
+}
+
+const char *new_model_about(int index)
+{
+    const struct shape *s = shape_at(index);
+    return s ? s->about : NULL;
+}
+
+static void count_tensor(void *self, const struct shape_tensor *t)
+{
+    struct new_model_counts *n = self;
+    n->parts[t->part].parameters += shape_tensor_count(t);
+    n->total += shape_tensor_count(t);
+}
+
+int new_model_count(const char *shape, struct new_model_counts *counts, struct err *err)
+{
+    const struct shape *s = shape_find(shape, err);
+    if (!s) return -1;
+    *counts = (struct new_model_counts){ 0 };
+    for (int i = 0; i < MODEL_PARTS; i++)
+        counts->parts[i].name = part_name((enum model_part_kind)i);
+    shape_tensors(s, count_tensor, counts);
+    counts->bytes = (uint64_t)counts->total * dtype_size(DTYPE_BF16);
+    return 0;
+}
+
+// --- files and their undoing ---------------------------------------------------------------------
+
+// The path of a file of the folder, noted for undoing; owned by the job.
+static const char *note_file(struct job *j, const char *name)
+{
+    j->written = xreallocarray(j->written, (size_t)j->written_count + 1, sizeof *j->written);
+    return j->written[j->written_count++] = xasprintf("%s/%s", j->folder, name);
+}
+
+// Writes and frees the text of `b`.
+static int write_text(struct job *j, const char *name, struct buf *b, struct err *err)
+{
+    const char *path = note_file(j, name);
+    FILE *f = fopen(path, "wbe");
+    bool good = f && fwrite(b->data, 1, b->length, f) == b->length;
+    int why = errno;
+    if (f && fclose(f) != 0 && good) {
+        good = false;
+        why = errno;
+    }
+    buf_release(b);
+    return good ? 0 : err_set(err, "cannot write '%s': %s", path, strerror(why));
+}
+
+static int prepare_folder(struct job *j, struct err *err)
+{
+    if (folder_claim(j->folder, &j->made_folder, err) < 0) return -1;
+    if (j->zeros) return 0; // they take no room
+    struct statvfs fs;
+    if (statvfs(j->folder, &fs) < 0) return 0; // then writing itself will tell
+    uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize, need = j->total + (32u << 20);
+    if (room < need && j->total > room / 2)
+        return err_set(err, "'%s': the model needs %.0f MB, its disk has %.0f MB left", j->folder,
+                       (double)need / 1e6, (double)room / 1e6);
+    return 0;
+}
+
+static void undo(struct job *j)
+{
+    for (int i = 0; i < j->written_count; i++) unlink(j->written[i]);
+    if (j->made_folder) rmdir(j->folder);
+}
+
+// --- configs -------------------------------------------------------------------------------------
+
+static void put_text_config(struct buf *b, const struct shape *s, const struct new_tokenizer *t,
+                            const char *indent)
+{
+    bool llama3 = s->tokens == TOKENS_LLAMA3;
+    buf_printf(b, "%s\"architectures\": [\"LlamaForCausalLM\"],\n", indent);
+    buf_printf(b, "%s\"attention_bias\": false,\n%s\"bos_token_id\": %lld,\n", indent, indent,
+               (long long)t->bos);
+    buf_printf(b, "%s\"eos_token_id\": ", indent);
+    if (llama3)
+        buf_printf(b, "[%lld, %lld, %lld],\n", (long long)t->bos + 1, (long long)t->bos + 8,
+                   (long long)t->bos + 9);
+    else
+        buf_printf(b, "%lld,\n", (long long)t->eos);
+    buf_printf(b, "%s\"head_dim\": %lld,\n%s\"hidden_act\": \"silu\",\n%s\"hidden_size\": %lld,\n",
+               indent, (long long)s->head_size, indent, indent, (long long)s->hidden);
+    buf_printf(b, "%s\"intermediate_size\": %lld,\n%s\"max_position_embeddings\": %lld,\n", indent,
+               (long long)s->ffn, indent, (long long)s->context);
+    buf_printf(b, "%s\"mlp_bias\": false,\n%s\"model_type\": \"llama\",\n", indent, indent);
+    buf_printf(b, "%s\"num_attention_heads\": %lld,\n%s\"num_hidden_layers\": %lld,\n", indent,
+               (long long)s->heads, indent, (long long)s->layers);
+    buf_printf(b, "%s\"num_key_value_heads\": %lld,\n%s\"rms_norm_eps\": 1e-05,\n", indent,
+               (long long)s->kv_heads, indent);
+    if (s->rope_factor > 0)
+        buf_printf(b,
+                   "%s\"rope_scaling\": {\"factor\": %.1f, \"high_freq_factor\": 4.0, "
+                   "\"low_freq_factor\": 1.0, \"original_max_position_embeddings\": 8192, "
+                   "\"rope_type\": \"llama3\"},\n",
+                   indent, s->rope_factor);
+    buf_printf(b, "%s\"rope_theta\": %.1f,\n%s\"tie_word_embeddings\": %s,\n", indent,
+               s->rope_theta, indent, s->tied ? "true" : "false");
+    buf_printf(b, "%s\"torch_dtype\": \"bfloat16\",\n%s\"vocab_size\": %lld\n", indent, indent,
+               (long long)s->vocab);
+}
+
+static int64_t picture_tokens(const struct shape *s)
+{
+    return (s->image / s->patch) * (s->image / s->patch);
+}
+
+void new_model_config(struct buf *b, const struct shape *s, const struct new_tokenizer *t)
+{
+    buf_puts(b, "{\n");
+    if (!s->tower) {
+        put_text_config(b, s, t, "  ");
+        buf_puts(b, "}\n");
+        return;
+    }
+    bool clip = s->tower == TOWER_CLIP;
+    buf_puts(b, "  \"architectures\": [\"LlavaForConditionalGeneration\"],\n"
+                "  \"ignore_index\": -100,\n");
+    buf_printf(b, "  \"image_seq_length\": %lld,\n  \"image_token_index\": %lld,\n",
+               (long long)picture_tokens(s), (long long)t->image);
+    buf_printf(b, "  \"mm_projector_type\": \"%s\",\n",
+               s->projector_layers == 1 ? "linear" : "mlp2x_gelu");
+    buf_printf(b,
+               "  \"model_type\": \"llava\",\n  \"pad_token_id\": %lld,\n"
+               "  \"projector_hidden_act\": \"gelu\",\n  \"text_config\": {\n",
+               (long long)t->pad);
+    put_text_config(b, s, t, "    ");
+    buf_printf(b,
+               "  },\n  \"tie_word_embeddings\": %s,\n  \"torch_dtype\": \"bfloat16\",\n"
+               "  \"vision_config\": {\n    \"hidden_size\": %lld,\n    \"image_size\": %lld,\n",
+               s->tied ? "true" : "false", (long long)s->tower_hidden, (long long)s->image);
+    buf_printf(b,
+               "    \"intermediate_size\": %lld,\n    \"model_type\": \"%s\",\n"
+               "    \"num_attention_heads\": %lld,\n    \"num_hidden_layers\": %lld,\n"
+               "    \"patch_size\": %lld%s\n  },\n",
+               (long long)s->tower_ffn, clip ? "clip_vision_model" : "siglip_vision_model",
+               (long long)s->tower_heads, (long long)s->tower_layers, (long long)s->patch,
+               s->no_pooling ? ",\n    \"vision_use_head\": false" : "");
+    buf_printf(b,
+               "  \"vision_feature_layer\": %d,\n"
+               "  \"vision_feature_select_strategy\": \"%s\"\n}\n",
+               s->feature_layer ? s->feature_layer : -2, clip ? "default" : "full");
+}
+
+static int write_generation(struct job *j, const struct new_tokenizer *t, struct err *err)
+{
+    struct buf b = { 0 };
+    buf_printf(&b, "{\n  \"bos_token_id\": %lld,\n  \"eos_token_id\": ", (long long)t->bos);
+    if (j->shape->tokens == TOKENS_LLAMA3)
+        buf_printf(&b,
+                   "[%lld, %lld, %lld],\n  \"do_sample\": true,\n  \"temperature\": 0.6,\n"
+                   "  \"top_p\": 0.9,\n",
+                   (long long)t->bos + 1, (long long)t->bos + 8, (long long)t->bos + 9);
+    else
+        buf_printf(&b, "%lld,\n", (long long)t->eos);
+    buf_printf(&b, "  \"pad_token_id\": %lld\n}\n", (long long)t->pad);
+    return write_text(j, "generation_config.json", &b, err);
+}
+
+void new_model_preprocessor(struct buf *b, const struct shape *s)
+{
+    bool clip = s->tower == TOWER_CLIP;
+    buf_puts(b, "{\n");
+    if (clip)
+        buf_printf(b,
+                   "  \"crop_size\": {\"height\": %lld, \"width\": %lld},\n"
+                   "  \"do_center_crop\": true,\n",
+                   (long long)s->image, (long long)s->image);
+    buf_puts(b, "  \"do_convert_rgb\": true,\n  \"do_normalize\": true,\n"
+                "  \"do_rescale\": true,\n  \"do_resize\": true,\n");
+    buf_printf(b,
+               "  \"image_mean\": %s,\n  \"image_processor_type\": \"%s\",\n"
+               "  \"image_std\": %s,\n",
+               clip ? "[0.48145466, 0.4578275, 0.40821073]" : "[0.5, 0.5, 0.5]",
+               clip ? "CLIPImageProcessor" : "SiglipImageProcessor",
+               clip ? "[0.26862954, 0.26130258, 0.27577711]" : "[0.5, 0.5, 0.5]");
+    buf_puts(b, "  \"processor_class\": \"LlavaProcessor\",\n  \"resample\": 3,\n"
+                "  \"rescale_factor\": 0.00392156862745098,\n");
+    if (clip)
+        buf_printf(b, "  \"size\": {\"shortest_edge\": %lld}\n}\n", (long long)s->image);
+    else
+        buf_printf(b, "  \"size\": {\"height\": %lld, \"width\": %lld}\n}\n", (long long)s->image,
+                   (long long)s->image);
+}
+
+static int write_processor(struct job *j, struct err *err)
+{
+    const struct shape *s = j->shape;
+    struct buf b = { 0 };
+    new_model_preprocessor(&b, s);
+    if (write_text(j, "preprocessor_config.json", &b, err) < 0) return -1;
+    buf_printf(&b,
+               "{\n  \"image_token\": \"<image>\",\n  \"num_additional_image_tokens\": %d,\n"
+               "  \"patch_size\": %lld,\n  \"processor_class\": \"LlavaProcessor\",\n"
+               "  \"vision_feature_select_strategy\": \"%s\"\n}\n",
+               s->tower == TOWER_CLIP, (long long)s->patch,
+               s->tower == TOWER_CLIP ? "default" : "full");
+    return write_text(j, "processor_config.json", &b, err);
+}
+
+static int write_taken(struct job *j, const char *name, const char *text, struct err *err)
+{
+    struct buf b = { 0 };
+    buf_puts(&b, text);
+    return write_text(j, name, &b, err);
+}
+
+static int write_texts(struct job *j, struct err *err)
+{
+    struct new_tokenizer t;
+    new_tokenizer_make(&t, j->shape, j->text);
+    struct buf b = { 0 };
+    new_model_config(&b, j->shape, &t);
+    int status = write_text(j, "config.json", &b, err);
+    if (status == 0) status = write_generation(j, &t, err);
+    if (status == 0 && j->shape->tower) status = write_processor(j, err);
+    if (status == 0) status = write_taken(j, "tokenizer.json", t.json, err);
+    if (status == 0) status = write_taken(j, "tokenizer_config.json", t.config, err);
+    if (status == 0) status = write_taken(j, "special_tokens_map.json", t.map, err);
+    if (status == 0) status = write_taken(j, "chat_template.jinja", t.chat_template, err);
+    new_tokenizer_release(&t);
+    return status;
+}
+
+// --- weights -------------------------------------------------------------------------------------
+
+static uint16_t to_bf16(double value)
+{
+    float x = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+// x with P(normal < x) = p, for 0 < p < 1/2, by Newton's method on the distribution function.
+static double normal_quantile(double p, double x)
+{
+    for (int i = 0; i < 50; i++) {
+        double step = (0.5 * erfc(-x * M_SQRT1_2) - p) / (exp(-0.5 * x * x) * 0.3989422804014327);
+        x -= step;
+        if (fabs(step) < 1e-9) break;
+    }
+    return x;
+}
+
+// Going down from the median, each quantile starts at its neighbour, where Newton converges.
+static uint16_t *make_quantiles(double spread)
+{
+    uint16_t *table = xmalloc(65536 * sizeof *table);
+    double x = 0;
+    for (int i = 32767; i >= 0; i--) {
+        x = normal_quantile((i + 0.5) / 65536, x);
+        table[i] = to_bf16(spread * x);
+        table[65535 - i] = to_bf16(-spread * x);
+    }
+    return table;
+}
+
+// A shape has few different spreads.
+static const uint16_t *find_quantiles(struct job *j, double spread)
+{
+    int i = 0;
+    while (i < j->quantiles_count && j->quantiles[i].spread != spread) i++;
+    if (i == QUANTILES) BUG();
+    if (i == j->quantiles_count) {
+        j->quantiles[i].spread = spread;
+        j->quantiles[i].values = make_quantiles(spread);
+        j->quantiles_count++;
+    }
+    return j->quantiles[i].values;
+}
+
+// Draws `count` weights that begin at the `place`th of the model; both are multiples of 4 but for
+// the last count of a tensor.
+static void draw(const struct job *j, const uint16_t *quantiles, uint64_t place, int64_t count)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < count; i += 4) {
+        uint64_t bits = random_bits(j->seed, RANDOM_WEIGHTS, (place + (uint64_t)i) / 4);
+        for (int64_t k = i; k < i + 4 && k < count; k++, bits >>= 16)
+            j->piece[k] = quantiles[bits & 65535];
+    }
+}
+
+static int write_tensor(struct job *j, struct safetensors_writer *w, const struct shape_tensor *t,
+                        uint64_t *place, struct err *err)
+{
+    int64_t count = shape_tensor_count(t);
+    if (j->zeros) return safetensors_writer_zeros(w, (uint64_t)count * sizeof *j->piece, err);
+    const uint16_t *quantiles = t->ones ? NULL : find_quantiles(j, t->spread);
+    for (int64_t at = 0; at < count; at += PIECE) {
+        int64_t n = count - at < PIECE ? count - at : PIECE;
+        if (t->ones)
+            for (int64_t i = 0; i < n; i++) j->piece[i] = to_bf16(1);
+        else
+            draw(j, quantiles, *place + (uint64_t)at, n);
+        uint64_t bytes = (uint64_t)n * sizeof *j->piece;
+        if (safetensors_writer_data(w, j->piece, bytes, err) < 0) return -1;
+        j->done += bytes;
+        if (j->progress && !j->progress->report(j->progress->self, j->done, j->total))
+            return err_set(err, "cancelled");
+    }
+    *place += ((uint64_t)count + 3) / 4 * 4;
+    return 0;
+}
+
+static void collect_tensor(void *self, const struct shape_tensor *t)
+{
+    struct job *j = self;
+    if (j->count == j->capacity) {
+        j->capacity = j->capacity ? j->capacity * 2 : 256;
+        j->tensors = xreallocarray(j->tensors, (size_t)j->capacity, sizeof *j->tensors);
+    }
+    j->tensors[j->count++] = *t;
+    j->total += (uint64_t)shape_tensor_count(t) * sizeof(uint16_t);
+}
+
+// Tensors go to shards in order; a new one begins when the limit would be passed.
+static void assign_shards(struct job *j)
+{
+    uint64_t bytes = 0;
+    j->shards = 1;
+    j->shard_of = xreallocarray(NULL, (size_t)j->count, sizeof *j->shard_of);
+    for (int i = 0; i < j->count; i++) {
+        uint64_t more = (uint64_t)shape_tensor_count(&j->tensors[i]) * sizeof(uint16_t);
+        if (bytes && bytes + more > SHARD_LIMIT) {
+            j->shards++;
+            bytes = 0;
+        }
+        bytes += more;
+        j->shard_of[i] = j->shards - 1;
+    }
+}
+
+static void shard_name(const struct job *j, int shard, char name[64])
+{
+    if (j->shards == 1)
+        snprintf(name, 64, "model.safetensors");
+    else
+        snprintf(name, 64, "model-%05d-of-%05d.safetensors", shard + 1, j->shards);
+}
+
+static int write_shard(struct job *j, int shard, uint64_t *place, struct err *err)
+{
+    char name[64];
+    shard_name(j, shard, name);
+    struct safetensors_writer *w = safetensors_writer_new(note_file(j, name));
+    safetensors_writer_metadata(w, "format", "pt");
+    for (int i = 0; i < j->count; i++)
+        if (j->shard_of[i] == shard)
+            safetensors_writer_declare(w, j->tensors[i].name, DTYPE_BF16, j->tensors[i].rank,
+                                       j->tensors[i].size);
+    for (int i = 0; i < j->count; i++)
+        if (j->shard_of[i] == shard && write_tensor(j, w, &j->tensors[i], place, err) < 0) {
+            safetensors_writer_abandon(w);
+            return -1;
+        }
+    return safetensors_writer_finish(w, err);
+}
+
+static int write_index(struct job *j, struct err *err)
+{
+    struct buf b = { 0 };
+    char name[64];
+    buf_printf(&b, "{\n  \"metadata\": {\n    \"total_size\": %llu\n  },\n  \"weight_map\": {\n",
+               (unsigned long long)j->total);
+    for (int i = 0; i < j->count; i++) {
+        shard_name(j, j->shard_of[i], name);
+        buf_printf(&b, "    \"%s\": \"%s\"%s\n", j->tensors[i].name, name,
+                   i + 1 < j->count ? "," : "");
+    }
+    buf_puts(&b, "  }\n}\n");
+    return write_text(j, "model.safetensors.index.json", &b, err);
+}
+
+static int write_weights(struct job *j, struct err *err)
+{
+    uint64_t place = 0;
+    int status = 0;
+    j->piece = xreallocarray(NULL, PIECE, sizeof *j->piece);
+    for (int shard = 0; status == 0 && shard < j->shards; shard++)
+        status = write_shard(j, shard, &place, err);
+    if (status == 0 && j->shards > 1) status = write_index(j, err);
+    return status;
+}
+
+// The weights get their names last.
+bool new_model_written(const char *folder)
+{
+    static const char *const names[] = { "model.safetensors", "model.safetensors.index.json" };
+    bool found = false;
+    for (int i = 0; i < 2 && !found; i++) {
+        char *path = xasprintf("%s/%s", folder, names[i]);
+        found = access(path, F_OK) == 0;
+        free(path);
+    }
+    return found;
+}
+
+static int write_all(struct job *j, struct err *err)
+{
+    if (!j->shape) return -1;
+    shape_tensors(j->shape, collect_tensor, j);
+    assign_shards(j);
+    int status = prepare_folder(j, err);
+    if (status == 0) status = write_texts(j, err);
+    if (status == 0) status = write_weights(j, err);
+    if (status < 0) undo(j);
+    for (int i = 0; i < j->written_count; i++) free(j->written[i]);
+    free(j->written);
+    free(j->tensors);
+    free(j->shard_of);
+    for (int i = 0; i < j->quantiles_count; i++) free(j->quantiles[i].values);
+    free(j->piece);
+    return status;
+}
+
+int new_model_write(const char *shape, const char *folder, uint64_t seed, const char *text,
+                    const struct load_progress *progress, struct err *err)
+{
+    struct job j = { .shape = shape_find(shape, err),
+                     .folder = folder,
+                     .seed = seed,
+                     .text = text,
+                     .progress = progress };
+    return write_all(&j, err);
+}
+
+int new_model_write_zeros(const char *shape, const char *folder, const char *text, struct err *err)
+{
+    struct job j = {
+        .shape = shape_find(shape, err), .folder = folder, .text = text, .zeros = true
+    };
+    return write_all(&j, err);
+}

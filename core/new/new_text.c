@@ -1,0 +1,64 @@
+// core/new/new_text.c -- data sets and plain files to text.
+#include "core/new/new_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file_in.h"
+#include "core/data/dataset.h"
+
+static bool is_data_set(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && (!strcmp(dot, ".json") || !strcmp(dot, ".jsonl"));
+}
+
+static int check_room(const struct buf *text, const char *path, struct err *err)
+{
+    if (text->length <= NEW_TEXT_MAX) return 0;
+    return err_set(err, "'%s': more than %d MB of text; a part of it is enough for the words", path,
+                   NEW_TEXT_MAX >> 20);
+}
+
+static void add_sample(struct buf *text, const struct sample *s)
+{
+    static const char *const who[] = {
+        [ROLE_SYSTEM] = "", [ROLE_USER] = " USER: ", [ROLE_ASSISTANT] = " ASSISTANT: "
+    };
+    for (size_t i = 0; i < s->dialogue.count; i++) {
+        const struct message *m = &s->dialogue.messages[i];
+        buf_puts(text, who[m->role]);
+        for (size_t k = 0; k < m->part_count; k++)
+            if (m->parts[k].text) buf_puts(text, m->parts[k].text);
+    }
+    buf_putc(text, '\n');
+}
+
+static int read_samples(struct buf *text, const char *path, struct err *err)
+{
+    struct dataset d;
+    int status = dataset_open(&d, path, NULL, err);
+    if (status < 0) return -1;
+    for (int64_t i = 0; i < d.count && status == 0; i++) {
+        struct sample s;
+        status = dataset_read(&d, i, &s, err);
+        if (status == 0) add_sample(text, &s);
+        sample_release(&s);
+        if (status == 0) status = check_room(text, path, err);
+    }
+    dataset_close(&d);
+    return status;
+}
+
+int new_text_read(struct buf *text, const char *path, struct err *err)
+{
+    if (is_data_set(path)) return read_samples(text, path, err);
+    size_t size;
+    char *bytes = file_read(path, NEW_TEXT_MAX, &size, err);
+    if (!bytes) return -1;
+    const size_t length = strnlen(bytes, size);
+    if (length == size) buf_add(text, bytes, size);
+    free(bytes);
+    if (length < size) return err_set(err, "'%s' is no text: it has a zero byte", path);
+    return check_room(text, path, err);
+}

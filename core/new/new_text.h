@@ -1,0 +1,20 @@
+// core/new/new_text.h -- the text of files, for the words of a new tokenizer
+// (core/new/new_tokenizer.h).
+//
+//   struct buf text = { 0 };
+//   if (new_text_read(&text, "lessons.json", &err) < 0) ...   // adds to the buffer
+//   buf_release(&text);
+//
+// Of a data set (.json, .jsonl: core/data/dataset.h) only what is said is taken, as a conversation
+// has it: "USER: question ASSISTANT: answer"; any other file is taken as it is.
+#ifndef CORE_NEW_NEW_TEXT_H
+#define CORE_NEW_NEW_TEXT_H
+
+#include "core/base/err.h"
+#include "core/base/mem.h"
+
+enum { NEW_TEXT_MAX = 1 << 28 }; // bytes of all files
+
+int new_text_read(struct buf *text, const char *path, struct err *err);
+
+#endif

@@ -1,0 +1,306 @@
+// core/new/shapes.c -- the table of shapes, one row a model, and the list of a model's tensors.
+//
+// Sizes are those of the published config.json files; tests/core/new/new_model.c checks the sums
+// against the published parameter counts.
+#include "core/new/shapes.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+
+#define LLAMA_1B \
+    .layers = 16, .hidden = 2048, .heads = 32, .kv_heads = 8, .head_size = 64, .ffn = 8192
+#define LLAMA_3B \
+    .layers = 28, .hidden = 3072, .heads = 24, .kv_heads = 8, .head_size = 128, .ffn = 8192
+#define LLAMA_7B \
+    .layers = 32, .hidden = 4096, .heads = 32, .kv_heads = 32, .head_size = 128, .ffn = 11008
+#define LLAMA_13B \
+    .layers = 40, .hidden = 5120, .heads = 40, .kv_heads = 40, .head_size = 128, .ffn = 13824
+#define LLAMA_3_2                                                                               \
+    .context = 131072, .vocab = 128256, .words = 128000, .tied = true, .tokens = TOKENS_LLAMA3, \
+    .rope_theta = 500000, .rope_factor = 32, .spread = 0.02
+// The rows beyond Llama-2's 32000 are those of LLaVA-1.5: <image>, <pad> and padding to 64.
+#define VICUNA                                                                                     \
+    .context = 4096, .vocab = 32064, .words = 32000, .tokens = TOKENS_LLAMA2, .rope_theta = 10000, \
+    .spread = 0.02
+// Llama-2's own 32000 rows: <image> and <pad> take the last two.
+#define LLAMA_2                                                                                    \
+    .context = 4096, .vocab = 32000, .words = 31998, .tokens = TOKENS_LLAMA2, .rope_theta = 10000, \
+    .spread = 0.02
+#define SIGLIP_SO400M                                                                   \
+    .tower = TOWER_SIGLIP, .tower_layers = 27, .tower_hidden = 1152, .tower_heads = 16, \
+    .tower_ffn = 4304, .image = 384, .patch = 14
+#define CLIP_L_336                                                                    \
+    .tower = TOWER_CLIP, .tower_layers = 24, .tower_hidden = 1024, .tower_heads = 16, \
+    .tower_ffn = 4096, .image = 336, .patch = 14
+
+static const struct shape shapes[] = {
+    { .name = "llama-3.2-1b+siglip-so400m",
+      .about = "LLaVA of Llama-3.2-1B and SigLIP-So400M/384",
+      LLAMA_1B,
+      LLAMA_3_2,
+      SIGLIP_SO400M,
+      .projector_layers = 2 },
+    { .name = "llama-3.2-3b+siglip-so400m",
+      .about = "LLaVA of Llama-3.2-3B and SigLIP-So400M/384",
+      LLAMA_3B,
+      LLAMA_3_2,
+      SIGLIP_SO400M,
+      .projector_layers = 2 },
+    { .name = "llama-3.2-1b", .about = "Llama-3.2-1B, text only", LLAMA_1B, LLAMA_3_2 },
+    { .name = "llava-1.5-7b",
+      .about = "LLaVA-1.5-7B: Vicuna-7B and CLIP ViT-L/336",
+      LLAMA_7B,
+      VICUNA,
+      CLIP_L_336,
+      .projector_layers = 2 },
+    { .name = "llava-1.5-13b",
+      .about = "LLaVA-1.5-13B: Vicuna-13B and CLIP ViT-L/336",
+      LLAMA_13B,
+      VICUNA,
+      CLIP_L_336,
+      .projector_layers = 2 },
+    { .name = "mm-llama2-7b",
+      .about = "Llama-2-7B and CLIP ViT-L/336 with one linear projector",
+      LLAMA_7B,
+      LLAMA_2,
+      CLIP_L_336,
+      .projector_layers = 1 },
+    { .name = "mm-llama2-13b",
+      .about = "Llama-2-13B and CLIP ViT-L/336 with one linear projector",
+      LLAMA_13B,
+      LLAMA_2,
+      CLIP_L_336,
+      .projector_layers = 1 },
+    { .name = "tiny",
+      .about = "a LLaVA of less than 2 MB that opens at once, for trying the shell",
+      .layers = 4,
+      .hidden = 96,
+      .heads = 6,
+      .kv_heads = 2,
+      .head_size = 16,
+      .ffn = 256,
+      .context = 4096,
+      .vocab = 512,
+      .words = 500,
+      .tokens = TOKENS_LLAMA3,
+      .rope_theta = 500000,
+      .tower = TOWER_SIGLIP,
+      .tower_layers = 4,
+      .tower_hidden = 64,
+      .tower_heads = 4,
+      .tower_ffn = 160,
+      .image = 96,
+      .patch = 12,
+      .projector_layers = 2,
+      .spread = 0.1 },
+    { .name = "demo",
+      .about = "a LLaVA of less than 10 MB to be trained in the demo world (demo/make.vlmsh)",
+      .layers = 8,
+      .hidden = 192,
+      .heads = 6,
+      .kv_heads = 3,
+      .head_size = 32,
+      .ffn = 448,
+      .context = 2048,
+      .vocab = 1024,
+      .words = 1022,
+      .tied = true,
+      .tokens = TOKENS_LLAMA2,
+      .rope_theta = 10000,
+      .tower = TOWER_SIGLIP,
+      .tower_layers = 4,
+      .tower_hidden = 192,
+      .tower_heads = 6,
+      .tower_ffn = 512,
+      .image = 96,
+      .patch = 8,
+      .no_pooling = true,
+      .feature_layer = -1,
+      .projector_layers = 2,
+      .spread = 0.05,
+      .fresh = true },
+};
+
+const struct shape *shape_at(int index)
+{
+    return index >= 0 && index < (int)(sizeof shapes / sizeof *shapes) ? &shapes[index] : NULL;
+}
+
+const struct shape *shape_find(const char *name, struct err *err)
+{
+    struct buf known = { 0 };
+    const struct shape *s;
+    for (int i = 0; (s = shape_at(i)); i++) {
+        if (!strcmp(s->name, name)) {
+            buf_release(&known);
+            return s;
+        }
+        buf_printf(&known, "%s%s", i ? ", " : "", s->name);
+    }
+    err_set(err, "no shape is called '%.100s'; there are %s", name, known.data);
+    buf_release(&known);
+    return NULL;
+}
+
+int64_t shape_tensor_count(const struct shape_tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->size[i];
+    return n;
+}
+
+// --- the list of tensors -------------------------------------------------------------------------
+
+struct listing {
+    void (*each)(void *self, const struct shape_tensor *t);
+    void *self;
+    const struct shape *shape;
+    enum model_part_kind part;
+    char prefix[64]; // of the names
+};
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t length = strlen(text), n = strlen(end);
+    return length >= n && !strcmp(text + length - n, end);
+}
+
+static double tensor_spread(const struct listing *l, const char *name)
+{
+    static const char *const last[] = { "o_proj.weight", "down_proj.weight", "out_proj.weight",
+                                        "fc2.weight" };
+    const struct shape *s = l->shape;
+    if (s->fresh && ends_with(name, ".bias")) return 0;
+    for (size_t i = 0; s->fresh && i < sizeof last / sizeof *last; i++)
+        if (ends_with(name, last[i]))
+            return s->spread /
+                   sqrt(2.0 * (double)(l->part == PART_VISION ? s->tower_layers : s->layers));
+    return s->spread;
+}
+
+// One tensor [a, b]; b = 0: [a].
+__attribute__((format(printf, 4, 5))) static void add(struct listing *l, int64_t a, int64_t b,
+                                                      const char *format, ...)
+{
+    struct shape_tensor t = { .part = l->part, .rank = b ? 2 : 1, .size = { a, b } };
+    size_t used = (size_t)snprintf(t.name, sizeof t.name, "%s", l->prefix);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(t.name + used, sizeof t.name - used, format, args);
+    va_end(args);
+    t.ones = t.rank == 1 && strstr(t.name, "norm") && strstr(t.name, ".weight");
+    t.spread = tensor_spread(l, t.name);
+    l->each(l->self, &t);
+}
+
+// A linear layer [rows, columns] with its bias.
+static void add_linear(struct listing *l, int64_t rows, int64_t columns, const char *name)
+{
+    add(l, rows, columns, "%s.weight", name);
+    add(l, rows, 0, "%s.bias", name);
+}
+
+static void add_norm(struct listing *l, int64_t size, const char *name)
+{
+    add(l, size, 0, "%s.weight", name);
+    add(l, size, 0, "%s.bias", name);
+}
+
+static void list_decoder(const struct shape *s, struct listing *l)
+{
+    const char *top = s->tower ? "language_model." : "";
+    int64_t d = s->hidden, q = s->heads * s->head_size, kv = s->kv_heads * s->head_size;
+    snprintf(l->prefix, sizeof l->prefix, "%smodel.", top);
+    l->part = PART_EMBEDDING;
+    add(l, s->vocab, d, "embed_tokens.weight");
+    l->part = PART_DECODER;
+    for (int i = 0; i < (int)s->layers; i++) {
+        snprintf(l->prefix, sizeof l->prefix, "%smodel.layers.%d.", top, i);
+        add(l, d, 0, "input_layernorm.weight");
+        add(l, q, d, "self_attn.q_proj.weight");
+        add(l, kv, d, "self_attn.k_proj.weight");
+        add(l, kv, d, "self_attn.v_proj.weight");
+        add(l, d, q, "self_attn.o_proj.weight");
+        add(l, d, 0, "post_attention_layernorm.weight");
+        add(l, s->ffn, d, "mlp.gate_proj.weight");
+        add(l, s->ffn, d, "mlp.up_proj.weight");
+        add(l, d, s->ffn, "mlp.down_proj.weight");
+    }
+    snprintf(l->prefix, sizeof l->prefix, "%smodel.", top);
+    add(l, d, 0, "norm.weight");
+    snprintf(l->prefix, sizeof l->prefix, "%s", top);
+    l->part = PART_HEAD;
+    if (!s->tied) add(l, s->vocab, d, "lm_head.weight");
+}
+
+// SigLIP's pooling head lies in the published files, though no LLaVA reads it.
+static void list_siglip_head(const struct shape *s, struct listing *l)
+{
+    int64_t d = s->tower_hidden;
+    struct shape_tensor probe = {
+        .part = l->part, .spread = s->spread, .rank = 3, .size = { 1, 1, d }
+    };
+    snprintf(probe.name, sizeof probe.name, "%shead.probe", l->prefix);
+    l->each(l->self, &probe);
+    add(l, 3 * d, d, "head.attention.in_proj_weight");
+    add(l, 3 * d, 0, "head.attention.in_proj_bias");
+    add_linear(l, d, d, "head.attention.out_proj");
+    add_norm(l, d, "head.layernorm");
+    add_linear(l, s->tower_ffn, d, "head.mlp.fc1");
+    add_linear(l, d, s->tower_ffn, "head.mlp.fc2");
+}
+
+static void list_tower(const struct shape *s, struct listing *l)
+{
+    static const char top[] = "vision_tower.vision_model.";
+    int64_t d = s->tower_hidden, side = s->image / s->patch;
+    bool clip = s->tower == TOWER_CLIP;
+    l->part = PART_VISION;
+    snprintf(l->prefix, sizeof l->prefix, "%s", top);
+    if (clip) add(l, d, 0, "embeddings.class_embedding");
+    struct shape_tensor patch = {
+        .part = l->part, .spread = s->spread, .rank = 4, .size = { d, 3, s->patch, s->patch }
+    };
+    snprintf(patch.name, sizeof patch.name, "%sembeddings.patch_embedding.weight", top);
+    l->each(l->self, &patch);
+    if (!clip) add(l, d, 0, "embeddings.patch_embedding.bias");
+    add(l, side * side + clip, d, "embeddings.position_embedding.weight");
+    if (clip) add_norm(l, d, "pre_layrnorm"); // so spelled in every CLIP file
+    for (int i = 0; i < (int)s->tower_layers; i++) {
+        snprintf(l->prefix, sizeof l->prefix, "%sencoder.layers.%d.", top, i);
+        add_norm(l, d, "layer_norm1");
+        add_linear(l, d, d, "self_attn.q_proj");
+        add_linear(l, d, d, "self_attn.k_proj");
+        add_linear(l, d, d, "self_attn.v_proj");
+        add_linear(l, d, d, "self_attn.out_proj");
+        add_norm(l, d, "layer_norm2");
+        add_linear(l, s->tower_ffn, d, "mlp.fc1");
+        add_linear(l, d, s->tower_ffn, "mlp.fc2");
+    }
+    snprintf(l->prefix, sizeof l->prefix, "%s", top);
+    add_norm(l, d, "post_layernorm");
+    if (!clip && !s->no_pooling) list_siglip_head(s, l);
+}
+
+static void list_projector(const struct shape *s, struct listing *l)
+{
+    l->part = PART_PROJECTOR;
+    snprintf(l->prefix, sizeof l->prefix, "multi_modal_projector.");
+    add_linear(l, s->hidden, s->tower_hidden, "linear_1");
+    if (s->projector_layers == 2) add_linear(l, s->hidden, s->hidden, "linear_2");
+}
+
+void shape_tensors(const struct shape *s, void (*each)(void *self, const struct shape_tensor *t),
+                   void *self)
+{
+    struct listing l = { .each = each, .self = self, .shape = s };
+    if (s->tower) {
+        list_tower(s, &l);
+        list_projector(s, &l);
+    }
+    list_decoder(s, &l);
+}

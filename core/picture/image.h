@@ -1,0 +1,49 @@
+// core/picture/image.h -- a picture file to RGB pixels, safely.
+//
+// PNG, JPEG, BMP (stb_image) and PPM, in a forked child with limits on memory and time, so that a
+// hostile file costs a message. Size and area are capped before decoding. GIF, WebP, HEIC, AVIF and
+// others are named in the message together with how to convert them. EXIF rotation is applied, 16
+// bits become 8, grey becomes RGB, and JPEG pixels equal libjpeg's (Pillow's). Alpha is kept as a
+// fourth channel for the family to lay over its background.
+#ifndef CORE_PICTURE_IMAGE_H
+#define CORE_PICTURE_IMAGE_H
+
+#include <stdint.h>
+
+#include "core/base/err.h"
+#include "core/base/mem.h"
+
+struct image {
+    int64_t width, height;
+    int channels;    // 3 or 4
+    uint8_t *pixels; // [height, width, channels]; image_release
+};
+
+enum {
+    IMAGE_MAX_SIDE = 20000,             // pixels
+    IMAGE_MAX_AREA = 100 * 1000 * 1000, // pixels
+    IMAGE_MAX_FILE = 256 * 1024 * 1024, // bytes
+};
+
+// `name` is for messages: the path, or "standard input".
+int image_decode(struct image *image, const void *bytes, size_t size, const char *name,
+                 struct err *err);
+// The same for the many small pictures of a data set: a decoder's child is kept for some hundreds
+// of them, as a fork for each would take longer than decoding it. One thread at a time.
+struct image_decoder;
+struct image_decoder *image_decoder_new(void);
+int image_decoder_run(struct image_decoder *d, struct image *image, const void *bytes, size_t size,
+                      const char *name, struct err *err);
+void image_decoder_free(struct image_decoder *d); // NULL is fine
+// What the child runs: decoding in this process (tests, fuzzing).
+int image_decode_here(struct image *image, const void *bytes, size_t size, const char *name,
+                      struct err *err);
+// Width and height as decoding gives them, from the header alone.
+int image_size(const void *bytes, size_t size, const char *name, int64_t *width, int64_t *height,
+               struct err *err);
+void image_release(struct image *image);
+// Lays alpha over a background colour (0..255 each): t = s a + bg (255-a) + 128, (t + (t>>8)) >> 8,
+// as Pillow composites. Does nothing to 3 channels.
+void image_flatten(struct image *image, const uint8_t background[3]);
+
+#endif

@@ -1,0 +1,320 @@
+// core/picture/image_child.c -- decoding in a forked child, so that a hostile picture costs a
+// message.
+//
+// Parent and child share one anonymous mapping: a report, then room for the pixels. The child has
+// limits on memory and time, no files, no terminal; it ends by _exit, so nothing of the parent's
+// (stdio buffers, exit handlers) runs twice. The parent believes nothing in the report: a child
+// that was taken over can at worst deliver a wrong picture.
+//
+// A fork costs milliseconds beside a large parent. A decoder (thousands of small pictures of a data
+// set) therefore keeps its child for a while: it reads the file's bytes from the mapping, one
+// picture at a time, told by a byte through a socket, and answers with one.
+//
+// After fork only this thread lives in the child; decoding needs malloc (glibc keeps it usable) and
+// takes no lock of another thread.
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/picture/image_parts.h"
+
+enum {
+    CHILD_SECONDS = 20,
+    // Of a decoder's child; larger pictures get a child of their own. After a fork every page that
+    // the parent writes is copied once, so a training run should see few of them.
+    SERVED = 200 << 20, // pixels, then a new one: well within CHILD_SECONDS
+    SERVED_AREA = 1 << 20,
+    SERVED_BYTES = 4 << 20,
+};
+
+struct report {
+    bool done;
+    struct image image; // without the pixels
+    struct err err;     // when image.channels is 0
+    _Alignas(64) uint8_t pixels[];
+};
+
+// The address sanitizer reserves terabytes: no limit on address space can be set under it.
+#if defined(__SANITIZE_ADDRESS__)
+enum { ADDRESS_SANITIZER = 1 };
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+enum { ADDRESS_SANITIZER = 1 };
+#else
+enum { ADDRESS_SANITIZER = 0 };
+#endif
+#else
+enum { ADDRESS_SANITIZER = 0 };
+#endif
+
+// Address space in use, for the model mapped by the parent counts in the child as well.
+static rlim_t address_space(void)
+{
+    char text[64] = "";
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0) close(fd);
+    return n <= 0 ? 0 : (rlim_t)strtoull(text, NULL, 10) * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+static void limit(int resource, rlim_t value)
+{
+    struct rlimit now;
+    if (getrlimit(resource, &now) < 0) return;
+    if (now.rlim_max != RLIM_INFINITY && value > now.rlim_max) value = now.rlim_max;
+    setrlimit(resource, &(struct rlimit){ .rlim_cur = value, .rlim_max = value });
+}
+
+// `keep`: the one file that stays open, as 3.
+static void child_confine(size_t area, size_t size, int keep)
+{
+    // Largest need: 16-bit RGBA inflated and unfiltered, then 8 bits of it, upright; or the
+    // coefficients of a progressive JPEG beside its planes.
+    rlim_t need = (rlim_t)area * 32 + 4 * (rlim_t)size + (64 << 20);
+    rlim_t used = address_space();
+    if (used && !ADDRESS_SANITIZER) limit(RLIMIT_AS, used + need);
+    limit(RLIMIT_CPU, CHILD_SECONDS);
+    limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_FSIZE, 0);
+    // What a decoder's abort would print must not reach the screen.
+    int null = open("/dev/null", O_RDWR);
+    for (int fd = 0; fd < 3 && null >= 0; fd++) dup2(null, fd);
+    if (keep != 3) dup2(keep, 3);
+    close_range(4, ~0U, 0);
+}
+
+static void child_signals(pid_t parent)
+{
+    // Ctrl-C goes to the whole group; the parent decides what it means.
+    static const int ours[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTERM, SIGXCPU };
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) signal(ours[i], SIG_DFL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
+    sigset_t open;
+    sigemptyset(&open);
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) sigaddset(&open, ours[i]);
+    sigprocmask(SIG_UNBLOCK, &open, NULL);
+}
+
+// All signals wait until the child has put away the parent's handlers.
+static pid_t child_fork(void)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        child_signals(parent);
+        return 0;
+    }
+    int why = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = why;
+    return child;
+}
+
+static void decode_into(struct report *report, const uint8_t *bytes, size_t size, const char *name)
+{
+    struct image image;
+    report->image = (struct image){ 0 };
+    if (image_decode_here(&image, bytes, size, name, &report->err) == 0) {
+        size_t count = (size_t)image.width * (size_t)image.height * (size_t)image.channels;
+        memcpy(report->pixels, image.pixels, count);
+        report->image = image;
+        image_release(&image);
+    }
+    report->done = true;
+}
+
+static _Noreturn void child_run(struct report *report, const struct image_header *h,
+                                const uint8_t *bytes, size_t size, const char *name, int notify)
+{
+    child_confine((size_t)(h->width * h->height), size, notify);
+    decode_into(report, bytes, size, name);
+    _exit(0);
+}
+
+// Until something comes from the child, or it closes its end, as ending does in any case.
+static bool child_wait(int end)
+{
+    double until = clock_seconds() + CHILD_SECONDS;
+    for (;;) {
+        int left = (int)(1000 * (until - clock_seconds()));
+        struct pollfd p = { .fd = end, .events = POLLIN };
+        int n = left > 0 ? poll(&p, 1, left) : 0;
+        if (n > 0 || (n < 0 && errno != EINTR)) return true;
+        if (n == 0 && left <= 0) return false;
+    }
+}
+
+enum { LATE = -1 }; // wait status of a child that had to be killed
+
+static int child_reap(pid_t child, bool late)
+{
+    int status = 0;
+    if (late) kill(child, SIGKILL);
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR) return 0; // nobody to reap (SIGCHLD ignored): the report counts
+    return late ? LATE : status;
+}
+
+static int report_take(struct image *image, const struct report *report, size_t area, int status,
+                       const char *name, struct err *err)
+{
+    if (status == LATE || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU))
+        return err_set(err, "'%s' cannot be read: decoding took more than %d seconds", name,
+                       CHILD_SECONDS);
+    if (status > 0 || !report->done)
+        return err_set(err, "'%s' cannot be read: it made the decoder fail (%s); it is damaged",
+                       name, WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "early end");
+    struct image got = report->image;
+    if (got.channels == 0) {
+        struct err message = report->err;
+        message.text[sizeof message.text - 1] = 0;
+        return err_set(err, "%s", message.text);
+    }
+    // `area` pixels of the header, sides perhaps exchanged.
+    if ((got.channels != 3 && got.channels != 4) || got.width < 1 || got.height < 1 ||
+        got.width > IMAGE_MAX_SIDE || got.height > IMAGE_MAX_SIDE ||
+        (size_t)got.width * (size_t)got.height != area)
+        return err_set(err, "'%s' cannot be read: the decoder failed; it is damaged", name);
+    got.pixels = malloc(area * (size_t)got.channels);
+    if (!got.pixels) return err_set(err, "out of memory for the pixels of '%s'", name);
+    memcpy(got.pixels, report->pixels, area * (size_t)got.channels);
+    *image = got;
+    return 0;
+}
+
+int image_decode_child(struct image *image, const struct image_header *h, const uint8_t *bytes,
+                       size_t size, const char *name, struct err *err)
+{
+    size_t area = (size_t)h->width * (size_t)h->height, room = sizeof(struct report) + 4 * area;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_set(err, "cannot start the picture decoder: %s", strerror(errno));
+    struct report *report =
+        mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (report == MAP_FAILED) {
+        close(ends[0]), close(ends[1]);
+        return err_set(err, "out of memory for the pixels of '%s'", name);
+    }
+    pid_t child = child_fork();
+    if (child == 0) child_run(report, h, bytes, size, name, ends[1]);
+    int why = errno;
+    close(ends[1]);
+    int rc = child < 0 ? err_set(err, "cannot start the picture decoder: %s", strerror(why))
+                       : report_take(image, report, area, child_reap(child, !child_wait(ends[0])),
+                                     name, err);
+    close(ends[0]);
+    munmap(report, room);
+    return rc;
+}
+
+// --- a child for many pictures -------------------------------------------------------------------
+
+struct image_decoder {
+    pid_t child; // 0: none
+    int socket;
+    size_t served; // pixels
+    struct shared {
+        size_t size;
+        char name[256];
+        uint8_t bytes[SERVED_BYTES];
+        struct report report; // and its pixels
+    } * shared;
+};
+
+static size_t shared_room(void)
+{
+    return sizeof(struct shared) + 4 * (size_t)SERVED_AREA;
+}
+
+static _Noreturn void child_serve(struct shared *shared, int socket)
+{
+    char byte;
+    child_confine(SERVED_AREA, SERVED_BYTES, socket);
+    while (read(3, &byte, 1) == 1) {
+        decode_into(&shared->report, shared->bytes, shared->size, shared->name);
+        if (send(3, &byte, 1, MSG_NOSIGNAL) != 1) break;
+    }
+    _exit(0);
+}
+
+struct image_decoder *image_decoder_new(void)
+{
+    return xcalloc(1, sizeof(struct image_decoder));
+}
+
+// Ends the child and returns its wait status; `late` kills it.
+static int decoder_stop(struct image_decoder *d, bool late)
+{
+    close(d->socket);
+    int status = child_reap(d->child, late);
+    d->child = 0;
+    return status;
+}
+
+void image_decoder_free(struct image_decoder *d)
+{
+    if (!d) return;
+    if (d->child) decoder_stop(d, true);
+    if (d->shared) munmap(d->shared, shared_room());
+    free(d);
+}
+
+static int decoder_start(struct image_decoder *d)
+{
+    int ends[2];
+    if (!d->shared) {
+        void *m =
+            mmap(NULL, shared_room(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (m == MAP_FAILED) return -1;
+        d->shared = m;
+    }
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) return -1;
+    pid_t child = child_fork();
+    if (child == 0) child_serve(d->shared, ends[1]);
+    close(ends[1]);
+    if (child < 0) {
+        close(ends[0]);
+        return -1;
+    }
+    d->child = child;
+    d->socket = ends[0];
+    d->served = 0;
+    return 0;
+}
+
+int image_decoder_run(struct image_decoder *d, struct image *image, const void *bytes, size_t size,
+                      const char *name, struct err *err)
+{
+    *image = (struct image){ 0 };
+    struct image_header h;
+    if (image_header_read(&h, bytes, size, name, err) < 0) return -1;
+    size_t area = (size_t)h.width * (size_t)h.height;
+    if (d->child && d->served >= SERVED) decoder_stop(d, true);
+    if (area > SERVED_AREA || size > SERVED_BYTES || (!d->child && decoder_start(d) < 0))
+        return image_decode_child(image, &h, bytes, size, name, err);
+    d->served += area;
+    d->shared->size = size;
+    memcpy(d->shared->bytes, bytes, size);
+    snprintf(d->shared->name, sizeof d->shared->name, "%s", name);
+    d->shared->report.done = false;
+    char byte = 0;
+    bool asked = send(d->socket, &byte, 1, MSG_NOSIGNAL) == 1,
+         late = asked && !child_wait(d->socket);
+    bool answered = asked && !late && read(d->socket, &byte, 1) == 1;
+    return report_take(image, &d->shared->report, area, answered ? 0 : decoder_stop(d, late), name,
+                       err);
+}

@@ -1,0 +1,76 @@
+// core/picture/image_exif.c -- the orientation a camera noted, and turning the picture accordingly.
+//
+// EXIF is a TIFF block: byte order ("II" or "MM"), 42, offset of the first directory; a directory
+// is a count and entries of 12 bytes (tag, type, count, value). Tag 0x0112, a SHORT, says where
+// row 0 and column 0 of the stored picture are. Every offset comes from the file and is checked.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/picture/image_parts.h"
+
+static uint32_t number(const uint8_t *p, int bytes, bool big)
+{
+    uint32_t value = 0;
+    for (int i = 0; i < bytes; i++) value = value << 8 | p[big ? i : bytes - 1 - i];
+    return value;
+}
+
+int image_exif_orientation(const uint8_t *tiff, size_t size)
+{
+    enum { TAG_ORIENTATION = 0x0112, TYPE_SHORT = 3, TYPE_LONG = 4 };
+    if (size < 8 || (memcmp(tiff, "II", 2) != 0 && memcmp(tiff, "MM", 2) != 0)) return 1;
+    bool big = tiff[0] == 'M';
+    size_t directory = number(tiff + 4, 4, big);
+    if (number(tiff + 2, 2, big) != 42 || directory > size - 2) return 1;
+    size_t entries = number(tiff + directory, 2, big);
+    size_t room = (size - directory - 2) / 12;
+    if (entries > room) entries = room;
+    for (size_t i = 0; i < entries; i++) {
+        const uint8_t *entry = tiff + directory + 2 + 12 * i;
+        uint32_t type = number(entry + 2, 2, big);
+        if (number(entry, 2, big) != TAG_ORIENTATION) continue;
+        if (type != TYPE_SHORT && type != TYPE_LONG) return 1;
+        uint32_t value = number(entry + 8, type == TYPE_SHORT ? 2 : 4, big);
+        return value >= 1 && value <= 8 ? (int)value : 1;
+    }
+    return 1;
+}
+
+// Pixel (x, y) of the upright picture lies at the returned pixel of the stored one [height, width].
+static int64_t stored_place(int orientation, int64_t x, int64_t y, int64_t width, int64_t height)
+{
+    int64_t right = width - 1, bottom = height - 1;
+    switch (orientation) {
+    case 2: return y * width + (right - x);
+    case 3: return (bottom - y) * width + (right - x);
+    case 4: return (bottom - y) * width + x;
+    case 5: return x * width + y;
+    case 6: return (bottom - x) * width + y;
+    case 7: return (bottom - x) * width + (right - y);
+    case 8: return x * width + (right - y);
+    default: return y * width + x;
+    }
+}
+
+int image_orient(struct image *image, int orientation, struct err *err)
+{
+    enum { TILE = 32 }; // rows of one picture are columns of the other: small squares stay cached
+    if (orientation < 2 || orientation > 8) return 0;
+    int64_t w = image->width, h = image->height;
+    struct image to = *image;
+    if (orientation >= 5) to.width = h, to.height = w;
+    size_t depth = (size_t)image->channels;
+    to.pixels = malloc((size_t)w * (size_t)h * depth);
+    if (!to.pixels) return err_set(err, "out of memory while turning the picture");
+    for (int64_t top = 0; top < to.height; top += TILE)
+        for (int64_t left = 0; left < to.width; left += TILE)
+            for (int64_t y = top; y < top + TILE && y < to.height; y++)
+                for (int64_t x = left; x < left + TILE && x < to.width; x++) {
+                    const uint8_t *p =
+                        image->pixels + (size_t)stored_place(orientation, x, y, w, h) * depth;
+                    memcpy(to.pixels + (size_t)(y * to.width + x) * depth, p, depth);
+                }
+    free(image->pixels);
+    *image = to;
+    return 0;
+}

@@ -1,0 +1,341 @@
+// core/picture/image_header.c -- which format a picture has and how large it is, before any decoder
+// runs.
+//
+// The format is told by the first bytes, never by the file's name. PNG chunks and JPEG segments are
+// walked here too: that gives the EXIF block, and finds files that were cut off. Sizes are checked
+// against the limits of image.h and against the length of the file: a few bytes cannot hold
+// millions of pixels, so a picture bomb costs nothing.
+#include <string.h>
+
+#include "core/picture/image_parts.h"
+
+static bool starts(const uint8_t *bytes, size_t size, size_t at, const char *magic, size_t length)
+{
+    return size >= at + length && memcmp(bytes + at, magic, length) == 0;
+}
+
+static uint32_t big32(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static uint32_t little32(const uint8_t *p)
+{
+    return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
+}
+
+static int big16(const uint8_t *p)
+{
+    return p[0] << 8 | p[1];
+}
+
+static int damaged(const char *name, const char *what, struct err *err)
+{
+    return err_set(err, "'%s' cannot be read: %s; export it again as PNG or JPEG", name, what);
+}
+
+// --- formats that are known but not read -------------------------------------------------------
+
+static const struct foreign {
+    size_t at;
+    const char *magic;
+    size_t length;
+    const char *what, *how;
+} foreign[] = {
+    { 0, "GIF8", 4, "a GIF", "magick 'in.gif[0]' out.png" },
+    { 8, "WEBP", 4, "a WebP picture", "magick in.webp out.png" },
+    { 4, "ftypavif", 8, "an AVIF picture", "magick in.avif out.png" },
+    { 4, "ftypavis", 8, "an AVIF picture", "magick in.avif out.png" },
+    { 4, "ftyphei", 7, "a HEIC/HEIF picture", "heif-convert in.heic out.png" },
+    { 4, "ftyphev", 7, "a HEIC/HEIF picture", "heif-convert in.heic out.png" },
+    { 4, "ftypmif1", 8, "a HEIC/HEIF picture", "heif-convert in.heic out.png" },
+    { 4, "ftypmsf1", 8, "a HEIC/HEIF picture", "heif-convert in.heic out.png" },
+    { 4, "ftyp", 4, "a video", "ffmpeg -i in.mp4 -frames:v 1 out.png" },
+    { 0, "II*\0", 4, "a TIFF picture", "magick 'in.tiff[0]' out.png" },
+    { 0, "MM\0*", 4, "a TIFF picture", "magick 'in.tiff[0]' out.png" },
+    { 0, "\xff\x0a", 2, "a JPEG XL picture", "djxl in.jxl out.png" },
+    { 4, "JXL \r\n", 6, "a JPEG XL picture", "djxl in.jxl out.png" },
+    { 4, "jP  \r\n", 6, "a JPEG 2000 picture", "magick in.jp2 out.png" },
+    { 0, "\xff\x4f\xff\x51", 4, "a JPEG 2000 picture", "magick in.jp2 out.png" },
+    { 0, "%PDF", 4, "a PDF document", "pdftoppm -png -r 150 in.pdf out" },
+    { 0, "8BPS", 4, "a Photoshop document", "magick 'in.psd[0]' out.png" },
+    { 0, "\0\0\1\0", 4, "an icon", "magick 'in.ico[0]' out.png" },
+    { 0, "qoif", 4, "a QOI picture", "magick in.qoi out.png" },
+    { 0, "P1", 2, "a PBM text picture", "magick in.pbm out.png" },
+    { 0, "P2", 2, "a PGM text picture", "magick in.pgm out.png" },
+    { 0, "P3", 2, "a PPM text picture", "magick in.ppm out.png" },
+    { 0, "P4", 2, "a PBM bitmap", "magick in.pbm out.png" },
+    { 0, "P7", 2, "a PAM picture", "magick in.pam out.png" },
+};
+
+static bool is_text(const uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < size && i < 512; i++)
+        if (bytes[i] == 0x7f || (bytes[i] < ' ' && !memchr("\t\n\v\f\r\x1b", bytes[i], 6)))
+            return false;
+    return true;
+}
+
+static int not_a_picture(const uint8_t *bytes, size_t size, const char *name, struct err *err)
+{
+    const char *reads = "PNG, JPEG, BMP and PPM pictures are read";
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+        const struct foreign *f = &foreign[i];
+        // "P1" and the like begin many texts; only followed by a blank they are a picture's.
+        if (f->magic[0] == 'P' && (size < 3 || !memchr(" \t\r\n#", bytes[2], 5))) continue;
+        if (starts(bytes, size, f->at, f->magic, f->length))
+            return err_set(err, "'%s' is %s; %s: convert it, e.g. `%s`", name, f->what, reads,
+                           f->how);
+    }
+    size_t head = size < 4096 ? size : 4096;
+    if (is_text(bytes, size)) {
+        if (memmem(bytes, head, "<svg", 4))
+            return err_set(err, "'%s' is an SVG drawing; %s: convert it, e.g. `%s`", name, reads,
+                           "rsvg-convert in.svg -o out.png");
+        if (memmem(bytes, head, "<html", 5) || memmem(bytes, head, "<!DOCTYPE html", 14) ||
+            memmem(bytes, head, "<!doctype html", 14))
+            return err_set(err, "'%s' is a web page, not a picture: fetch the picture itself",
+                           name);
+        if (starts(bytes, size, 0, "version https://git-lfs", 23))
+            return err_set(err, "'%s' is a Git LFS pointer, not the picture: run `git lfs pull`",
+                           name);
+        return err_set(err, "'%s' is a text, not a picture; %s", name, reads);
+    }
+    return err_set(err, "'%s' is not a picture of a known format; %s", name, reads);
+}
+
+// --- the formats that are read -----------------------------------------------------------------
+
+static int png_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
+                    struct err *err)
+{
+    h->format = IMAGE_PNG;
+    if (starts(bytes, size, 12, "CgBI", 4))
+        return err_set(err, "'%s' is a PNG in Apple's own variant: convert it, e.g. `%s`", name,
+                       "pngcrush -revert-iphone-optimizations in.png out.png");
+    if (size < 33 || !starts(bytes, size, 8, "\0\0\0\rIHDR", 8))
+        return damaged(name, "the PNG is cut off or does not begin with its header", err);
+    h->width = big32(bytes + 16);
+    h->height = big32(bytes + 20);
+    h->alpha = true; // of a colour key (tRNS) too: the reference lays those over white as well
+    bool pixels = false;
+    for (size_t at = 8; size - at >= 12;) {
+        size_t length = big32(bytes + at);
+        if (length > size - at - 12) break;
+        const uint8_t *type = bytes + at + 4;
+        if (memcmp(type, "IEND", 4) == 0)
+            return pixels ? 0 : damaged(name, "the PNG holds no pixels", err);
+        if (memcmp(type, "IDAT", 4) == 0) pixels = true;
+        if (memcmp(type, "eXIf", 4) == 0) h->orientation = image_exif_orientation(type + 4, length);
+        at += length + 12;
+    }
+    return damaged(name, "the PNG is cut off before its end", err);
+}
+
+// A frame header: 0 when it is one, with the kinds stb_image cannot decode refused.
+static int jpeg_frame(struct image_header *h, int marker, const uint8_t *p, size_t length,
+                      const char *name, struct err *err)
+{
+    if (length < 6) return damaged(name, "the JPEG's frame header is too short", err);
+    const char *what = marker == 0xc3                        ? "lossless"
+                       : marker > 0xc2 && marker < 0xc8      ? "hierarchical"
+                       : marker > 0xc8                       ? "arithmetic-coded"
+                       : p[0] != 8                           ? "12-bit"
+                       : p[5] != 1 && p[5] != 3 && p[5] != 4 ? "multi-channel"
+                                                             : NULL;
+    if (what)
+        return err_set(err, "'%s' is a JPEG of the rare %s kind: convert it, e.g. `%s`", name, what,
+                       "magick in.jpg out.png");
+    h->height = big16(p + 1);
+    h->width = big16(p + 3);
+    if (!h->width) return damaged(name, "its header gives no width or no height", err);
+    return 0;
+}
+
+// Huffman tables: class and number, 16 counts of codes, the codes' symbols. Some versions of
+// stb_image believe the counts.
+static bool jpeg_tables_fit(const uint8_t *p, size_t length)
+{
+    while (length > 0) {
+        size_t symbols = 0;
+        if (length < 17) return false;
+        for (int i = 1; i <= 16; i++) symbols += p[i];
+        if (symbols > 256 || symbols > length - 17) return false;
+        p += 17 + symbols;
+        length -= 17 + symbols;
+    }
+    return true;
+}
+
+// One segment, its length taken off.
+static int jpeg_segment(struct image_header *h, int marker, const uint8_t *p, size_t length,
+                        const char *name, struct err *err)
+{
+    enum { SOF0 = 0xc0, DHT = 0xc4, JPG = 0xc8, DAC = 0xcc, SOF15 = 0xcf, SOS = 0xda, APP1 = 0xe1 };
+    if (marker == DHT) {
+        if (!jpeg_tables_fit(p, length))
+            return damaged(name, "the JPEG's Huffman tables are damaged", err);
+    } else if (marker >= SOF0 && marker <= SOF15 && marker != JPG && marker != DAC) {
+        if (h->width) return damaged(name, "the JPEG has two frame headers", err);
+        return jpeg_frame(h, marker, p, length, name, err);
+    } else if (marker == SOS && !h->width) {
+        return damaged(name, "the JPEG's pixels come before their size", err);
+    } else if (marker == APP1 && h->orientation == 1 && starts(p, length, 0, "Exif\0\0", 6)) {
+        h->orientation = image_exif_orientation(p + 6, length - 6);
+    }
+    return 0;
+}
+
+// Behind the coded pixels of a scan, where 0xff is followed by 0 or a restart marker.
+static size_t jpeg_skip_scan(const uint8_t *bytes, size_t size, size_t at)
+{
+    while (at + 2 <= size) {
+        const uint8_t *next = memchr(bytes + at, 0xff, size - at - 1);
+        if (!next) return size;
+        at = (size_t)(next - bytes);
+        if (next[1] != 0 && next[1] != 0xff && (next[1] < 0xd0 || next[1] > 0xd7)) return at;
+        at += next[1] == 0xff ? 1 : 2;
+    }
+    return size;
+}
+
+// All segments up to the end marker: what stb_image will meet, in the order in which it does.
+static int jpeg_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
+                     struct err *err)
+{
+    enum { SOI = 0xd8, EOI = 0xd9, RST0 = 0xd0, SOS = 0xda };
+    bool pixels = false;
+    h->format = IMAGE_JPEG;
+    for (size_t at = 2; at + 2 <= size;) {
+        int marker = bytes[at + 1];
+        if (bytes[at] != 0xff || marker == 0xff) {
+            at++; // padding, or rubbish between segments
+            continue;
+        }
+        if (marker == EOI) return pixels ? 0 : damaged(name, "the JPEG holds no pixels", err);
+        at += 2;
+        if (marker <= 1 || (marker >= RST0 && marker <= SOI)) continue;
+        size_t length = size - at >= 2 ? (size_t)big16(bytes + at) : 0;
+        if (length < 2 || length > size - at) break;
+        if (jpeg_segment(h, marker, bytes + at + 2, length - 2, name, err) < 0) return -1;
+        at += length;
+        if (marker != SOS) continue;
+        pixels = true;
+        at = jpeg_skip_scan(bytes, size, at);
+    }
+    return damaged(name, "the JPEG is cut off or damaged before its end", err);
+}
+
+static int bmp_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
+                    struct err *err)
+{
+    enum { BITFIELDS = 3, ALPHABITFIELDS = 6 };
+    h->format = IMAGE_BMP;
+    if (size < 26) return damaged(name, "the BMP is cut off", err);
+    size_t offset = little32(bytes + 10), header = little32(bytes + 14);
+    int bits, compression = 0;
+    if (header == 12) { // OS/2
+        h->width = bytes[18] | bytes[19] << 8;
+        h->height = bytes[20] | bytes[21] << 8;
+        bits = bytes[24];
+    } else {
+        if (size < 54 || header < 40) return damaged(name, "the BMP's header is damaged", err);
+        h->width = (int32_t)little32(bytes + 18);
+        h->height = (int32_t)little32(bytes + 22);
+        if (h->height < 0) h->height = -h->height; // rows stored from top to bottom
+        bits = bytes[28];
+        compression = (int)little32(bytes + 30);
+    }
+    if (compression != 0 && compression != BITFIELDS && compression != ALPHABITFIELDS)
+        return err_set(err, "'%s' is a compressed BMP: convert it, e.g. `%s`", name,
+                       "magick in.bmp out.png");
+    // The fourth byte means alpha only where a mask says so.
+    h->alpha = bits == 32 && compression != 0;
+    if (h->width < 1 || h->height < 1 || h->width > IMAGE_MAX_SIDE || h->height > IMAGE_MAX_SIDE)
+        return 0; // told by size_check
+    size_t stride = ((size_t)h->width * (size_t)bits + 31) / 32 * 4;
+    if (offset > size || stride * (size_t)h->height > size - offset)
+        return damaged(name, "the BMP is cut off before its end", err);
+    return 0;
+}
+
+// The next number of a PNM header, after blanks and comments; -1 when there is none.
+static int64_t pnm_number(const uint8_t *bytes, size_t size, size_t *at)
+{
+    while (*at < size && memchr(" \t\r\n\v\f#", bytes[*at], 7)) {
+        if (bytes[*at] == '#')
+            while (*at < size && bytes[*at] != '\n') ++*at;
+        else
+            ++*at;
+    }
+    int64_t value = -1;
+    for (; *at < size && bytes[*at] >= '0' && bytes[*at] <= '9' && value < 100000000; ++*at)
+        value = (value < 0 ? 0 : value * 10) + (bytes[*at] - '0');
+    return value;
+}
+
+static int pnm_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
+                    struct err *err)
+{
+    h->format = IMAGE_PNM;
+    size_t at = 2;
+    h->width = pnm_number(bytes, size, &at);
+    h->height = pnm_number(bytes, size, &at);
+    int64_t maximum = pnm_number(bytes, size, &at);
+    if (h->width < 0 || h->height < 0 || maximum < 1 || maximum > 65535 || at >= size)
+        return damaged(name, "the header of the PPM is damaged", err);
+    h->maximum = (int)maximum;
+    h->data = at + 1;                                                      // one blank
+    if (h->width > IMAGE_MAX_SIDE || h->height > IMAGE_MAX_SIDE) return 0; // told by size_check
+    size_t need = (size_t)(h->width * h->height) * (bytes[1] == '6' ? 3 : 1);
+    if (size - h->data < need * (maximum > 255 ? 2 : 1))
+        return damaged(name, "the PPM is cut off before its end", err);
+    return 0;
+}
+
+static int size_check(const struct image_header *h, size_t size, const char *name, struct err *err)
+{
+    if (h->width < 1 || h->height < 1)
+        return damaged(name, "its header gives no width or no height", err);
+    if (h->width > IMAGE_MAX_SIDE || h->height > IMAGE_MAX_SIDE ||
+        h->width * h->height > IMAGE_MAX_AREA)
+        return err_set(err,
+                       "'%s' has %lld x %lld pixels; at most %d on a side and %d million in all "
+                       "are read: make it smaller, e.g. `magick in.png -resize 4000x4000 out.png`",
+                       name, (long long)h->width, (long long)h->height, IMAGE_MAX_SIDE,
+                       IMAGE_MAX_AREA / 1000000);
+    // Deflate shrinks to 1/1032 at most and a PNG pixel has a bit at least; a JPEG block of 8 x 8
+    // pixels has a bit at least.
+    int64_t most = h->format == IMAGE_PNG    ? (int64_t)size * 1032 * 8
+                   : h->format == IMAGE_JPEG ? (int64_t)size * 8 * 64
+                                             : INT64_MAX;
+    if (h->width * h->height > most)
+        return err_set(err,
+                       "'%s' cannot be read: it says %lld x %lld pixels, too many for its %zu "
+                       "bytes; it is damaged",
+                       name, (long long)h->width, (long long)h->height, size);
+    return 0;
+}
+
+int image_header_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
+                      struct err *err)
+{
+    *h = (struct image_header){ .orientation = 1 };
+    if (size == 0) return err_set(err, "'%s' is empty", name);
+    if (size > IMAGE_MAX_FILE)
+        return err_set(err, "'%s' is larger than %d MB, the limit for a picture", name,
+                       IMAGE_MAX_FILE >> 20);
+    int rc;
+    if (starts(bytes, size, 0, "\x89PNG\r\n\x1a\n", 8))
+        rc = png_read(h, bytes, size, name, err);
+    else if (starts(bytes, size, 0, "\xff\xd8\xff", 3))
+        rc = jpeg_read(h, bytes, size, name, err);
+    else if (starts(bytes, size, 0, "BM", 2) && !is_text(bytes, size))
+        rc = bmp_read(h, bytes, size, name, err);
+    else if (size > 2 && bytes[0] == 'P' && (bytes[1] == '5' || bytes[1] == '6') &&
+             memchr(" \t\r\n#", bytes[2], 5))
+        rc = pnm_read(h, bytes, size, name, err);
+    else
+        return not_a_picture(bytes, size, name, err);
+    return rc < 0 ? -1 : size_check(h, size, name, err);
+}

@@ -1,0 +1,72 @@
+// core/picture/image_pixels.c -- PNG and BMP through stb_image, and PNM.
+//
+// stb_image's implementation lives in image_jpeg.c, which needs its insides. Of 16 bits the high
+// byte is kept, as Pillow does for RGB. (Of 16-bit grey Pillow's convert("RGB") clips at 255
+// instead, which turns nearly every such picture white; we do not follow that.)
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STBI_NO_STDIO
+#include <stb/stb_image.h>
+
+#include "core/picture/image_parts.h"
+
+// 1 and 2 channels (grey, grey and alpha) or an unwanted alpha to 3 or 4.
+static int widen(struct image *image, const uint8_t *from, int have, bool alpha)
+{
+    int want = alpha && have % 2 == 0 ? 4 : 3;
+    size_t count = (size_t)image->width * (size_t)image->height;
+    uint8_t *to = malloc(count * (size_t)want);
+    if (!to) return -1;
+    image->channels = want;
+    image->pixels = to;
+    for (size_t i = 0; i < count; i++, from += have, to += want) {
+        for (int c = 0; c < 3; c++) to[c] = from[have < 3 ? 0 : c];
+        if (want == 4) to[3] = from[have - 1];
+    }
+    return 0;
+}
+
+int image_decode_png(struct image *image, const struct image_header *h, const uint8_t *bytes,
+                     size_t size, const char *name, struct err *err)
+{
+    int w, height, have;
+    uint8_t *pixels = stbi_load_from_memory(bytes, (int)size, &w, &height, &have, 0);
+    if (!pixels)
+        return err_set(err, "'%s' cannot be read: its pixels are damaged (%s); export it again",
+                       name, stbi_failure_reason());
+    *image = (struct image){ .width = w, .height = height, .channels = have, .pixels = pixels };
+    if (w != h->width || height != h->height) {
+        image_release(image);
+        return err_set(err, "'%s' cannot be read: it gives two different sizes", name);
+    }
+    if (have == 3 || (have == 4 && h->alpha)) return 0;
+    int rc = widen(image, pixels, have, h->alpha);
+    free(pixels);
+    if (rc < 0) {
+        image->pixels = NULL;
+        return err_set(err, "out of memory for the pixels of '%s'", name);
+    }
+    return 0;
+}
+
+int image_decode_pnm(struct image *image, const struct image_header *h, const uint8_t *bytes,
+                     size_t size, const char *name, struct err *err)
+{
+    int have = bytes[1] == '6' ? 3 : 1, wide = h->maximum > 255;
+    size_t count = (size_t)h->width * (size_t)h->height;
+    *image = (struct image){ .width = h->width, .height = h->height, .channels = 3 };
+    image->pixels = malloc(count * 3);
+    if (!image->pixels) return err_set(err, "out of memory for the pixels of '%s'", name);
+    // The header check made sure that all samples are there.
+    const uint8_t *from = bytes + h->data;
+    for (size_t i = 0; i < count; i++)
+        for (int c = 0; c < 3; c++) {
+            size_t at = i * (size_t)have + (size_t)(have == 3 ? c : 0);
+            int v = wide ? from[2 * at] << 8 | from[2 * at + 1] : from[at];
+            long scaled = lrint((double)v / h->maximum * 255); // halves to even, as Pillow
+            image->pixels[3 * i + (size_t)c] = (uint8_t)(scaled > 255 ? 255 : scaled);
+        }
+    return 0;
+}

@@ -1,0 +1,267 @@
+// core/picture/preprocess.c -- what CLIPImageProcessor and SiglipImageProcessor do to a picture.
+//
+//   RGB(A) -> flatten -> [square] -> resize -> centre crop -> [h, w, 3] bytes -> floats [3, h, w]
+//
+// Resize and crop are one step: only the pixels that the crop keeps are computed, so a picture of 1
+// x 20000 pixels, whose resized form would have billions, costs no more than another.
+#include "core/picture/preprocess.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/settings/settings_list.h"
+
+static const char *const resize_orders[] = { "pillow13", "pillow12", NULL };
+
+const struct setting image_settings[] = {
+    { "image.resize_order", SETTING_CHOICE, 0, 0, "pillow13", NULL, resize_orders, STALE_VISUAL,
+      "Which axis a picture is resized along first, as Pillow 13 or as Pillow 12 and older did." },
+    { 0 },
+};
+
+enum { PICTURE_MAX_SIDE = 8192 }; // of what a vision encoder reads
+
+// --- configuration -----------------------------------------------------------------------------
+
+// A side: {"KEY": n}, absent is -1.
+static int side_read(const cJSON *object, const char *key, int64_t *value, struct err *err)
+{
+    return json_int(object, key, 1, PICTURE_MAX_SIDE, -1, value, err);
+}
+
+// "size": n, {"shortest_edge": n} or {"height": n, "width": n}. A plain number is the shortest edge
+// for CLIP and both sides for SigLIP.
+static int size_read(struct picture_config *c, const cJSON *json, struct err *err)
+{
+    const cJSON *size = json_get(json, "size");
+    int64_t side, width, height;
+    if (!size) return 0;
+    if (cJSON_IsNumber(size)) {
+        if (side_read(json, "size", &side, err) < 0) return -1;
+        c->shortest = c->exact_width = c->exact_height = side;
+        return 0;
+    }
+    if (!cJSON_IsObject(size))
+        return err_set(err, "\"size\" must be a number or an object with shortest_edge, or with "
+                            "height and width");
+    if (side_read(size, "shortest_edge", &side, err) < 0 ||
+        side_read(size, "width", &width, err) < 0 || side_read(size, "height", &height, err) < 0)
+        return err_in(err, "\"size\"");
+    if (json_get(size, "longest_edge") || json_get(size, "max_height"))
+        return err_set(err, "\"size\": longest_edge and max_height are not known to the CLIP and "
+                            "SigLIP processors");
+    if (side > 0) {
+        c->fit = FIT_SHORTEST_CROP;
+        c->shortest = side;
+    } else if (width > 0 && height > 0) {
+        c->fit = FIT_EXACT;
+        c->exact_width = width;
+        c->exact_height = height;
+    } else {
+        return err_set(err, "\"size\" must have shortest_edge, or height and width");
+    }
+    return 0;
+}
+
+static int crop_read(struct picture_config *c, const cJSON *json, struct err *err)
+{
+    const cJSON *size = json_get(json, "crop_size");
+    if (!size) return 0;
+    if (cJSON_IsNumber(size)) {
+        if (side_read(json, "crop_size", &c->width, err) < 0) return -1;
+        c->height = c->width;
+        return 0;
+    }
+    if (!cJSON_IsObject(size) || side_read(size, "width", &c->width, err) < 0 ||
+        side_read(size, "height", &c->height, err) < 0)
+        return err_set(err, "\"crop_size\" must be a number, or height and width, from 1 to %d",
+                       PICTURE_MAX_SIDE);
+    if (c->width < 0 || c->height < 0)
+        return err_set(err, "\"crop_size\" must have height and width");
+    return 0;
+}
+
+// Three numbers, or one for all channels.
+static int channels_read(float value[3], const cJSON *json, const char *key, bool positive,
+                         struct err *err)
+{
+    const cJSON *list = json_get(json, key);
+    if (!list) return 0;
+    if (!cJSON_IsNumber(list) && (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != 3))
+        return err_set(err, "\"%s\" must be a list of three numbers", key);
+    for (int i = 0; i < 3; i++) {
+        const cJSON *item = cJSON_IsNumber(list) ? list : cJSON_GetArrayItem(list, i);
+        value[i] = cJSON_IsNumber(item) ? (float)item->valuedouble : NAN;
+        if (!isfinite(value[i]) || (positive && !(value[i] > 0)))
+            return err_set(err, "\"%s\" must be a list of three %snumbers", key,
+                           positive ? "positive " : "");
+    }
+    return 0;
+}
+
+static int switches_read(struct picture_config *c, const cJSON *json, struct err *err)
+{
+    // Here null is not "as usual" but off.
+    const cJSON *convert = json ? cJSON_GetObjectItemCaseSensitive(json, "do_convert_rgb") : NULL;
+    if (json_bool(json, "do_convert_rgb", c->flatten, &c->flatten, err) < 0 ||
+        json_bool(json, "do_resize", c->resize, &c->resize, err) < 0 ||
+        json_bool(json, "do_center_crop", c->crop, &c->crop, err) < 0 ||
+        json_bool(json, "do_rescale", c->rescale, &c->rescale, err) < 0 ||
+        json_bool(json, "do_normalize", c->normalize, &c->normalize, err) < 0)
+        return -1;
+    if (convert && cJSON_IsNull(convert)) c->flatten = false;
+    return 0;
+}
+
+// "do_pad" of LlavaImageProcessor (other processors have no such step): the border is the mean.
+static int pad_read(struct picture_config *c, const cJSON *json, struct err *err)
+{
+    const char *type;
+    if (json_text(json, "image_processor_type", "", &type, err) < 0) return -1;
+    if (strncmp(type, "LlavaImageProcessor", 19) != 0) return 0;
+    if (json_bool(json, "do_pad", false, &c->square, err) < 0) return -1;
+    for (int i = 0; i < 3; i++) {
+        float level = truncf(c->mean[i] * 255);
+        c->border[i] = (uint8_t)(level < 0 ? 0 : level > 255 ? 255 : level);
+    }
+    return 0;
+}
+
+int picture_config_read(struct picture_config *c, const cJSON *json,
+                        const struct picture_config *otherwise, struct err *err)
+{
+    int64_t resample;
+    *c = *otherwise;
+    if (json && !cJSON_IsObject(json)) return err_set(err, "the file must hold a JSON object");
+    if (c->fit == FIT_EXACT && !c->exact_width) {
+        c->exact_width = c->width;
+        c->exact_height = c->height;
+    }
+    if (switches_read(c, json, err) < 0 || size_read(c, json, err) < 0 ||
+        crop_read(c, json, err) < 0 || channels_read(c->mean, json, "image_mean", false, err) < 0 ||
+        channels_read(c->std, json, "image_std", true, err) < 0 ||
+        json_int(json, "resample", RESAMPLE_NEAREST, RESAMPLE_HAMMING, c->resample, &resample,
+                 err) < 0 ||
+        json_real(json, "rescale_factor", c->rescale_factor, &c->rescale_factor, err) < 0 ||
+        pad_read(c, json, err) < 0)
+        return -1;
+    if (!(c->rescale_factor > 0)) return err_set(err, "\"rescale_factor\" must be positive");
+    c->resample = (enum resample)resample;
+    if (c->fit == FIT_EXACT && !c->crop && c->resize) {
+        c->width = c->exact_width;
+        c->height = c->exact_height;
+    }
+    if (c->fit == FIT_SHORTEST_CROP || !c->crop) c->exact_width = c->exact_height = 0;
+    return 0;
+}
+
+// --- pixels ------------------------------------------------------------------------------------
+
+static int copy(struct image *to, const struct image *from, struct err *err)
+{
+    return image_crop(to, from, 0, 0, from->width, from->height, (uint8_t[3]){ 0 }, err);
+}
+
+// floor(a / 2), as Python's a // 2 for negative a too.
+static int64_t half_floor(int64_t a)
+{
+    return a >= 0 ? a / 2 : -((1 - a) / 2);
+}
+
+// The size that the resize step gives.
+static void resized_size(const struct image *from, const struct picture_config *c, int64_t *width,
+                         int64_t *height)
+{
+    *width = from->width;
+    *height = from->height;
+    if (!c->resize) return;
+    if (c->fit == FIT_EXACT) {
+        *width = c->exact_width ? c->exact_width : c->width;
+        *height = c->exact_height ? c->exact_height : c->height;
+        return;
+    }
+    bool upright = from->width <= from->height;
+    int64_t shorter = upright ? from->width : from->height;
+    int64_t longer = upright ? from->height : from->width;
+    int64_t new_longer = c->shortest * longer / shorter;
+    *width = upright ? c->shortest : new_longer;
+    *height = upright ? new_longer : c->shortest;
+}
+
+// The window [left, left + size) of 0..full, cut to what exists: *from, *count.
+static void window(int64_t left, int64_t size, int64_t full, int64_t *from, int64_t *count)
+{
+    int64_t end = left + size < full ? left + size : full;
+    *from = left > 0 ? left : 0;
+    *count = end - *from;
+}
+
+static int resize_and_crop(struct image *to, const struct image *from,
+                           const struct picture_config *c, enum resize_order order, struct err *err)
+{
+    int64_t full_w, full_h, x, y, w, h;
+    resized_size(from, c, &full_w, &full_h);
+    int64_t crop_w = c->crop ? c->width : full_w, crop_h = c->crop ? c->height : full_h;
+    int64_t left = half_floor(full_w - crop_w), top = half_floor(full_h - crop_h);
+    window(left, crop_w, full_w, &x, &w);
+    window(top, crop_h, full_h, &y, &h);
+    struct image part;
+    if (image_resize_part(&part, from, full_w, full_h, x, y, w, h, c->resample, order, err) < 0)
+        return -1;
+    if (w == crop_w && h == crop_h) {
+        *to = part;
+        return 0;
+    }
+    // Smaller than the crop: black around it, the odd pixel before it.
+    int rc = image_crop(to, &part, left - x, top - y, crop_w, crop_h, (uint8_t[3]){ 0 }, err);
+    image_release(&part);
+    return rc;
+}
+
+static int to_square(struct image *picture, const struct picture_config *c, struct err *err)
+{
+    int64_t w = picture->width, h = picture->height, side = w > h ? w : h;
+    struct image square;
+    if (w == h) return 0;
+    if (image_crop(&square, picture, -((side - w) / 2), -((side - h) / 2), side, side, c->border,
+                   err) < 0)
+        return -1;
+    image_release(picture);
+    *picture = square;
+    return 0;
+}
+
+int preprocess_bytes(struct image *to, const struct image *from, const struct picture_config *c,
+                     enum resize_order order, struct err *err)
+{
+    *to = (struct image){ 0 };
+    struct image own = { 0 };
+    int rc = -1;
+    if (from->channels == 4 && !c->flatten)
+        return err_set(err, "the picture has transparency, and preprocessor_config.json does not "
+                            "ask for RGB (do_convert_rgb): save the picture without it");
+    if (from->channels == 4 || c->square) {
+        if (copy(&own, from, err) < 0) return -1;
+        image_flatten(&own, c->background);
+        if (c->square && to_square(&own, c, err) < 0) goto out;
+        from = &own;
+    }
+    rc = resize_and_crop(to, from, c, order, err);
+out:
+    image_release(&own);
+    return rc;
+}
+
+void preprocess_floats(float *pixels, const struct image *from, const struct picture_config *c)
+{
+    int64_t area = from->width * from->height;
+    for (int channel = 0; channel < 3; channel++) {
+        float value[256]; // of each of the 256 levels
+        for (int level = 0; level < 256; level++) {
+            value[level] = c->rescale ? (float)(level * c->rescale_factor) : (float)level;
+            if (c->normalize) value[level] = (value[level] - c->mean[channel]) / c->std[channel];
+        }
+        for (int64_t i = 0; i < area; i++)
+            *pixels++ = value[from->pixels[i * from->channels + channel]];
+    }
+}

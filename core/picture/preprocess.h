@@ -1,0 +1,48 @@
+// core/picture/preprocess.h -- RGB picture to the pixels a vision encoder reads, as the reference
+// does it.
+//
+// struct picture_config says what preprocessor_config.json asks for; the family fills it.
+#ifndef CORE_PICTURE_PREPROCESS_H
+#define CORE_PICTURE_PREPROCESS_H
+
+#include <stdbool.h>
+
+#include "core/base/json.h"
+#include "core/picture/resize.h"
+
+enum picture_fit {
+    FIT_EXACT,         // resize to width x height, aspect not kept (SigLIP)
+    FIT_SHORTEST_CROP, // shortest edge to `shortest`, then centre crop (CLIP)
+};
+
+struct picture_config {
+    enum picture_fit fit;
+    bool resize, crop, rescale, normalize; // the do_* switches
+    bool flatten;                          // do_convert_rgb: alpha over the background
+    int64_t shortest;                      // FIT_SHORTEST_CROP
+    int64_t width,
+        height; // of the result: of the crop when there is one, else of FIT_EXACT's resize
+    // FIT_EXACT and a crop (CLIP with size as {height,width}): what is resized to before the crop;
+    // 0 otherwise.
+    int64_t exact_width, exact_height;
+    bool square; // LLaVA's do_pad: first to a square, the picture in the middle of `border`
+    uint8_t border[3];
+    enum resample resample;
+    double rescale_factor;
+    float mean[3], std[3];
+    uint8_t background[3];
+};
+
+// Reads the keys of a preprocessor_config.json of the CLIP and SigLIP kind (size as number, as
+// {height,width} or {shortest_edge}; crop_size as number or object). `otherwise` gives the class
+// defaults.
+int picture_config_read(struct picture_config *c, const cJSON *json,
+                        const struct picture_config *otherwise, struct err *err);
+
+// 8-bit pixels [height, width, 3] after flattening, resizing and cropping.
+int preprocess_bytes(struct image *to, const struct image *from, const struct picture_config *c,
+                     enum resize_order order, struct err *err);
+// pixels[3, height, width] = ((float)(u8 * rescale_factor in double) - mean) / std in float.
+void preprocess_floats(float *pixels, const struct image *from, const struct picture_config *c);
+
+#endif

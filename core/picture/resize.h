@@ -1,0 +1,35 @@
+// core/picture/resize.h -- Pillow's resize on 8-bit pixels, bit for bit.
+//
+// Two passes of integer weights with 22 fractional bits; each pass rounds and clamps to 8 bits, so
+// the order of the passes matters: Pillow 13 goes vertical first when the picture shrinks much more
+// in height than in width, Pillow 12 always went horizontal first (image.resize_order).
+#ifndef CORE_PICTURE_RESIZE_H
+#define CORE_PICTURE_RESIZE_H
+
+#include "core/picture/image.h"
+
+enum resample {
+    RESAMPLE_NEAREST = 0,
+    RESAMPLE_LANCZOS = 1,
+    RESAMPLE_BILINEAR = 2,
+    RESAMPLE_BICUBIC = 3,
+    RESAMPLE_BOX = 4,
+    RESAMPLE_HAMMING = 5
+}; // Pillow's numbers
+enum resize_order { RESIZE_PILLOW13, RESIZE_PILLOW12 };
+
+// to->pixels is new; from stays. Sizes must be 1..IMAGE_MAX_SIDE. Four channels are resized alike
+// (alpha is not multiplied in): flatten first.
+int image_resize(struct image *to, const struct image *from, int64_t width, int64_t height,
+                 enum resample resample, enum resize_order order, struct err *err);
+// Only the rectangle [left, top, width, height] of what a resize to full_width x full_height gives:
+// the same pixels, without the work and the memory of the rest. It must lie inside.
+int image_resize_part(struct image *to, const struct image *from, int64_t full_width,
+                      int64_t full_height, int64_t left, int64_t top, int64_t width, int64_t height,
+                      enum resample resample, enum resize_order order, struct err *err);
+// The rectangle [left, top, width, height] of from, parts outside filled with `fill` (a fourth
+// channel: 255).
+int image_crop(struct image *to, const struct image *from, int64_t left, int64_t top, int64_t width,
+               int64_t height, const uint8_t fill[3], struct err *err);
+
+#endif

@@ -1,0 +1,70 @@
+// core/scenes/scenes.h -- the demo world: pictures of simple scenes with everything that can be
+// said of them, for training and measuring small models.
+//
+//   struct scenes_request request = { .folder = "/tmp/world", .count = 1000, .seed = 1,
+//                                     .size = 96, .most = 7, .parts = SCENES_ALL };
+//   struct scenes_report report;
+//   scenes_write(&request, NULL, &report, &err);
+//
+// The folder holds
+//   pictures/NNNNNN.png   size x size
+//   objects.jsonl         one line a scene: objects with attributes, box and mask (below)
+//   captions.json         one short sentence                                    (captions)
+//   dense.json            all that is there: by place, shape, colour, size      (captions)
+//   detail.json           a paragraph                                           (captions)
+//   questions.json        one short question a sample; "kind" says about what   (questions)
+//   conversation.json     the same questions of a picture in one sample         (questions)
+//   lessons.json          questions of all kinds, sometimes a text, in a sample (lessons)
+//   reasoning.json        comparisons and sums, with the reason                 (questions)
+//   yesno.json            does it exist? six a picture, half of them yes        (yesno)
+// in LLaVA format ({"id", "image", "conversations"}) with "kind", "metric" (exact, yesno, contains)
+// and, where the metric looks for something else than the whole answer, "answer". yesno.json has
+// "strategy" too, as in POPE (Li et al. 2023): random; popular asks for what is common in this
+// world; adversarial asks for a shape and a colour of the picture that do not stand together.
+//
+// A box is [x, y, width, height] in pixels, a mask {"size": [height, width], "counts"}: run lengths
+// down the columns, beginning with those outside, as COCO has them. Both are of what can be seen.
+//
+// Training and test never share a scene: the description of a scene ("grey: top left large red
+// circle; ...", in objects.jsonl) has a SHA-256, whose first hexadecimal digit is the world the
+// scene belongs to. `seed` draws from world seed % 16 only, so seeds of different worlds are
+// disjoint. The same request gives the same texts and pixels on every machine (integers only).
+#ifndef CORE_SCENES_SCENES_H
+#define CORE_SCENES_SCENES_H
+
+#include "core/files/checkpoint.h"
+
+enum {
+    SCENES_CAPTIONS = 1,
+    SCENES_QUESTIONS = 2,
+    SCENES_YESNO = 4,
+    SCENES_LESSONS = 8,
+    SCENES_ALL = 15
+};
+enum { SCENES_COUNT_MAX = 1000000, SCENES_SIZE_MIN = 64, SCENES_SIZE_MAX = 1024 };
+enum { SCENES_WORLDS = 16, SCENES_FILES = 9, SCENES_OBJECTS_MAX = 7 };
+
+struct scenes_request {
+    const char *folder; // absent or empty
+    int64_t count;      // 1..SCENES_COUNT_MAX
+    uint64_t seed;
+    int size;       // pixels a side
+    int most;       // objects in a picture: 1..SCENES_OBJECTS_MAX
+    unsigned parts; // SCENES_*; pictures and objects.jsonl are always written
+};
+
+struct scenes_report {
+    int64_t objects;
+    struct {
+        const char *name; // NULL: not asked for
+        int64_t samples;
+    } files[SCENES_FILES];
+};
+
+// Does the folder hold all files of the request, whole?
+bool scenes_written(const struct scenes_request *request);
+// On failure nothing that was written remains.
+int scenes_write(const struct scenes_request *request, const struct load_progress *progress,
+                 struct scenes_report *report, struct err *err);
+
+#endif

@@ -1,0 +1,60 @@
+// core/settings/changes.c -- a queue of settings between two threads.
+#include "core/settings/changes.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+
+void changes_init(struct changes *q)
+{
+    *q = (struct changes){ 0 };
+    pthread_mutex_init(&q->lock, NULL);
+}
+
+void change_batch_release(struct change_batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        free((char *)(uintptr_t)batch->list[i].key);
+        free((char *)(uintptr_t)batch->list[i].value);
+    }
+    free(batch->list);
+    *batch = (struct change_batch){ 0 };
+}
+
+void changes_release(struct changes *q)
+{
+    for (size_t i = 0; i < q->count; i++) change_batch_release(&q->list[i]);
+    free(q->list);
+    pthread_mutex_destroy(&q->lock);
+}
+
+void changes_post(struct changes *q, const struct change *list, size_t count, int64_t tokens)
+{
+    struct change_batch batch = { .count = count, .tokens = tokens };
+    batch.list = xcalloc(count, sizeof *batch.list);
+    for (size_t i = 0; i < count; i++)
+        batch.list[i] = (struct change){ xstrdup(list[i].key), xstrdup(list[i].value) };
+    pthread_mutex_lock(&q->lock);
+    q->list = xreallocarray(q->list, q->count + 1, sizeof *q->list);
+    q->list[q->count++] = batch;
+    atomic_store(&q->waiting, q->count);
+    pthread_mutex_unlock(&q->lock);
+}
+
+bool changes_take(struct changes *q, int64_t tokens, struct change_batch *batch)
+{
+    size_t i = 0;
+    if (!atomic_load(&q->waiting)) return false;
+    pthread_mutex_lock(&q->lock);
+    while (i < q->count && q->list[i].tokens > tokens) i++;
+    const bool found = i < q->count;
+    if (found) {
+        *batch = q->list[i];
+        memmove(&q->list[i], &q->list[i + 1], (--q->count - i) * sizeof *q->list);
+        atomic_store(&q->waiting, q->count);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return found;
+}

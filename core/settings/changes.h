@@ -1,0 +1,44 @@
+// core/settings/changes.h -- settings posted while an answer is computed, until the thread that
+// computes it obeys them.
+//
+//   changes_post(&e->posted, list, 2, 0);              // any thread
+//   while (changes_take(&e->posted, tokens, &batch)) { // the one that owns the engine
+//       ... batch.list[0..batch.count-1], all of them or none ...
+//       change_batch_release(&batch);
+//   }
+#ifndef CORE_SETTINGS_CHANGES_H
+#define CORE_SETTINGS_CHANGES_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// A setting and its new value.
+struct change {
+    const char *key, *value;
+};
+
+// Changes that go together, a copy of its own.
+struct change_batch {
+    struct change *list;
+    size_t count;
+    int64_t tokens; // waits until the answer has so many
+};
+
+struct changes {
+    pthread_mutex_t lock;
+    struct change_batch *list; // in the order posted
+    size_t count;
+    atomic_size_t waiting; // = count, to be read without the lock: asked before every token
+};
+
+void changes_init(struct changes *q);
+void changes_release(struct changes *q);
+void changes_post(struct changes *q, const struct change *list, size_t count, int64_t tokens);
+// The oldest batch that waits for no more than `tokens` tokens; false: there is none.
+bool changes_take(struct changes *q, int64_t tokens, struct change_batch *batch);
+void change_batch_release(struct change_batch *batch);
+
+#endif

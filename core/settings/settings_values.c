@@ -1,0 +1,186 @@
+// core/settings/settings_values.c -- settings that hold lists: layers (2-5,22-29 or 60%-80%) and
+// numbers.
+//
+// A list of layers is checked as far as it can be without a model: its form, that it ascends, that
+// nothing stands twice. What layers it names is known with their number only (settings_layers).
+#include "core/settings/settings_values.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LAYERS_MOST = 100000 }; // no model has more: a larger number is a typing error
+
+// One element: a layer, A-B with both ends, P% or P%-Q% without Q.
+struct span {
+    double from, to;
+    bool percent, range;
+};
+
+static const char *blanks(const char *p)
+{
+    return p + strspn(p, " \t");
+}
+
+// A number with an optional % behind it; NULL when there is none.
+static const char *end_read(const char *p, double *value, bool *percent)
+{
+    const size_t digits = strspn(p, "0123456789");
+    char *end = (char *)p + digits; // of 1e3 the 1 alone is taken
+    if (!digits) return NULL;       // no sign, no "inf"
+    *value = strtod(p, p[digits] == '.' ? &end : NULL);
+    *percent = *end == '%';
+    if (*percent) return *value <= 100 ? end + 1 : NULL;
+    return *value <= LAYERS_MOST && *value == floor(*value) ? end : NULL;
+}
+
+// The element at p; behind it and its comma, or NULL when it has no such form.
+static const char *span_read(const char *p, struct span *s)
+{
+    bool percent;
+    *s = (struct span){ 0 };
+    p = end_read(blanks(p), &s->from, &s->percent);
+    if (!p) return NULL;
+    p = blanks(p);
+    s->to = s->from;
+    if (*p == '-') {
+        s->range = true;
+        p = end_read(blanks(p + 1), &s->to, &percent);
+        if (!p || percent != s->percent || s->to < s->from || (percent && s->to == s->from))
+            return NULL;
+        p = blanks(p);
+    }
+    if (*p == ',') return *blanks(p + 1) ? p + 1 : NULL;
+    return *p ? NULL : p;
+}
+
+static void span_spell(struct buf *b, const struct span *s)
+{
+    const char *unit = s->percent ? "%" : "";
+    buf_printf(b, "%s%.15g%s", b->length ? "," : "", s->from, unit);
+    if (s->range) buf_printf(b, "-%.15g%s", s->to, unit);
+}
+
+// Words that may stand instead, for the end of a message.
+static char *or_words(const struct setting *row)
+{
+    struct buf b = { 0 };
+    if (row->choices) {
+        buf_puts(&b, ", or ");
+        settings_words(&b, row->choices);
+    }
+    return buf_take(&b);
+}
+
+static void refuse_list(const struct setting *row, const char *value, struct err *err)
+{
+    char *words = or_words(row);
+    err_set(err,
+            "%s cannot be '%s': it takes layers as 3 or 2-5,22-29, shares of depth as 60%%-80%%%s",
+            row->key, value, words);
+    free(words);
+}
+
+char *list_spell(const struct setting *row, const char *value, struct err *err)
+{
+    struct buf b = { 0 };
+    struct span span, former = { .to = -1 };
+    for (const char *p = value; p == value || *p; former = span) {
+        p = span_read(p, &span);
+        if (!p) {
+            refuse_list(row, value, err);
+            goto refused;
+        }
+        const bool comparable = former.percent == span.percent || former.to < 0;
+        // The end of a range of shares is not part of it: 20%-40%,40%-60% is fine.
+        if (comparable &&
+            (span.percent && former.range ? span.from < former.to : span.from <= former.to)) {
+            err_set(err, "%s cannot be '%s': list layers in ascending order, each once", row->key,
+                    value);
+            goto refused;
+        }
+        span_spell(&b, &span);
+    }
+    return buf_take(&b);
+refused:
+    buf_release(&b);
+    return NULL;
+}
+
+// Half to even, as the reference does.
+static int64_t span_end(const struct span *s, double end, int64_t layers)
+{
+    return (int64_t)(s->percent ? rint(end / 100 * (double)layers) : end);
+}
+
+int list_layers(const char *key, const char *text, int64_t layers, bool *set, struct err *err)
+{
+    int64_t count = 0, least = 0;
+    memset(set, 0, (size_t)layers * sizeof *set);
+    for (const char *p = text; *p;) {
+        struct span span;
+        p = span_read(p, &span);
+        if (!p) BUG("%s is '%s', no list of layers", key, text);
+        const int64_t from = span_end(&span, span.from, layers);
+        const int64_t to = span_end(&span, span.to, layers) + !(span.percent && span.range);
+        if (to > layers)
+            return err_set(err, "%s is %s, but the model's %lld layers are 0 to %lld", key, text,
+                           (long long)layers, (long long)layers - 1);
+        if (from < least)
+            return err_set(err, "%s is %s, which names layer %lld of %lld twice or out of order",
+                           key, text, (long long)from, (long long)layers);
+        for (int64_t i = from; i < to; i++) set[i] = true;
+        count += to > from ? to - from : 0;
+        least = to;
+    }
+    return (int)count;
+}
+
+int settings_layers(const struct settings *s, const char *key, int64_t layers, bool *set,
+                    struct err *err)
+{
+    return list_layers(key, settings_text(s, key), layers, set, err);
+}
+
+static double *reals_read(const struct setting *row, const char *text, size_t *count)
+{
+    double *list = NULL;
+    *count = 0;
+    for (const char *p = text;;) {
+        char *end;
+        const double x = strtod(p, &end);
+        if (end == p || !(x >= row->min && x <= row->max)) break;
+        list = xreallocarray(list, *count + 1, sizeof *list);
+        list[(*count)++] = x;
+        p = blanks(end);
+        if (!*p) return list;
+        if (*p++ != ',') break;
+    }
+    free(list);
+    return NULL;
+}
+
+char *reals_spell(const struct setting *row, const char *value, struct err *err)
+{
+    struct buf b = { 0 };
+    size_t count;
+    double *list = reals_read(row, value, &count);
+    if (!list) {
+        char *words = or_words(row);
+        err_set(err, "%s cannot be '%s': it takes numbers from %.16g to %.16g as 0.5,0.25%s",
+                row->key, value, row->min, row->max, words);
+        free(words);
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) buf_printf(&b, "%s%.15g", i ? "," : "", list[i]);
+    free(list);
+    return buf_take(&b);
+}
+
+double *settings_reals(const struct settings *s, const char *key, size_t *count)
+{
+    const struct setting *row = settings_find(key);
+    double *list = row ? reals_read(row, settings_text(s, key), count) : NULL;
+    if (!list) BUG("%s is no list of numbers", key);
+    return list;
+}

@@ -1,0 +1,17 @@
+// core/settings/settings_values.h -- how values of lists are spelled; for core/settings/settings.c
+// alone.
+#ifndef CORE_SETTINGS_SETTINGS_VALUES_H
+#define CORE_SETTINGS_SETTINGS_VALUES_H
+
+#include "core/base/mem.h"
+#include "core/settings/settings.h"
+
+// The plain spelling of a typed value; belongs to the caller. NULL with a message when it is not
+// allowed.
+char *list_spell(const struct setting *row, const char *value, struct err *err);
+char *reals_spell(const struct setting *row, const char *value, struct err *err);
+// settings_layers of a value in plain spelling; `key` for messages.
+int list_layers(const char *key, const char *text, int64_t layers, bool *set, struct err *err);
+void settings_words(struct buf *b, const char *const *words); // "a, b"
+
+#endif

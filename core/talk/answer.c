@@ -1,0 +1,385 @@
+// core/talk/answer.c -- from a conversation to its answer: prefill what is not cached, then
+// generate.
+//
+// In:  messages and pictures of the conversation, settings, listeners.
+// Out: EVENT_TOKEN for every token, EVENT_ANSWER, the assistant's message.
+// The step easy to get wrong: what is in the cache must always equal c->cached, also after a
+// failure or Ctrl-C in the middle of a pass.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/model/families/family.h"
+#include "core/model/sampler.h"
+#include "core/model/splice.h"
+#include "core/talk/conversation.h"
+
+struct answering {
+    struct conversation *c;
+    const struct settings *settings;
+    const struct answer_options *options;
+    const struct sinks *sinks;
+    struct graph graph;
+    struct sequence sequence; // prompt, then the generated tokens
+    int64_t prompt;           // rows of the prompt
+    int64_t closing;          // rows that the layout writes behind the answer
+    int64_t reused;           // of them found in the cache
+    float *logits;            // [V] of the newest row, host memory
+    struct ids ids;           // generated
+    double vision_s, prefill_s, decode_s;
+    const char *stop; // what ended the answer
+};
+
+// Rows at the beginning of `s` whose keys and values are in the cache. The last row is always
+// computed, because its logits are wanted.
+static int64_t common_rows(const struct sequence *s, const struct sequence *cached)
+{
+    int64_t n = 0;
+    while (n < s->n - 1 && n < cached->n && s->ids[n] == cached->ids[n] &&
+           s->picture[n] == cached->picture[n] && s->cell[n] == cached->cell[n])
+        n++;
+    return n;
+}
+
+// Rows that are left for the answer: what the layout writes behind it has its place too.
+static int64_t rows_left(const struct answering *a)
+{
+    return conversation_limit(a->c, a->settings) - a->sequence.n - a->closing;
+}
+
+static int check_length(struct answering *a, struct err *err)
+{
+    const struct conversation *c = a->c;
+    const int64_t n = a->sequence.n, visual = sequence_visual_count(&a->sequence, 0);
+    char raise[80];
+    if (!n) return err_set(err, "nothing to answer: say something first");
+    if (!a->options->forward_only && conversation_closing(c, a->settings, n, &a->closing, err) < 0)
+        return -1;
+    if (rows_left(a) >= !a->options->forward_only) return 0;
+    return err_set(err,
+                   "the conversation has %lld tokens (%lld text, %lld visual) and no room for an "
+                   "answer in a context of %lld: shorten it, /undo, /clear%s",
+                   (long long)n, (long long)(n - visual), (long long)visual,
+                   (long long)conversation_limit(c, a->settings),
+                   conversation_raise(c, a->settings, raise, sizeof raise));
+}
+
+int conversation_encode(struct conversation *c, struct graph *g, int i)
+{
+    struct picture *p = &c->pictures[i];
+    if (p->visual.data) return 0;
+    struct arena_mark mark = arena_mark(&c->step);
+    struct tensor *v = c->model->family->picture_encode(g, c->model, &p->image, i);
+    if (v && graph_ok(g)) {
+        struct tensor kept = *v;
+        kept.data = c->backend->alloc(tensor_bytes(v));
+        if (!kept.data || v->shape[0] != p->tokens) {
+            c->backend->release(kept.data);
+            graph_fail(g,
+                       kept.data ? "picture %d gave %lld visual tokens, not %lld"
+                                 : "out of memory for picture %d (%lld of %lld visual tokens)",
+                       i, (long long)v->shape[0], (long long)p->tokens);
+        } else {
+            p->visual = kept;
+            if (c->backend->widen(&p->visual, v) < 0) // of f32: a copy
+                graph_fail(g, "widen: %s", c->backend->failure());
+        }
+    }
+    arena_reset(&c->step, mark);
+    return graph_ok(g) ? 0 : -1;
+}
+
+// Encodes the pictures of the rows from `from` on, which are computed anew.
+static int encode_pictures(struct answering *a, int64_t from)
+{
+    double start = clock_seconds();
+    for (int64_t row = from; row < a->sequence.n; row++) {
+        int i = a->sequence.picture[row];
+        if (i >= 0 && conversation_encode(a->c, &a->graph, i) < 0) return -1;
+    }
+    a->vision_s += clock_seconds() - start;
+    return 0;
+}
+
+// Computes rows kv.. of the sequence; the newest row's logits come to a->logits.
+static int forward(struct answering *a, bool prefill)
+{
+    struct conversation *c = a->c;
+    struct graph *g = &a->graph;
+    struct arena_mark mark = arena_mark(&c->step);
+    int64_t past = c->cached.n;
+    struct tensor **visual = xcalloc(c->picture_count, sizeof *visual);
+    for (size_t i = 0; i < c->picture_count; i++) visual[i] = &c->pictures[i].visual;
+    struct tensor *h =
+        splice(g, &c->model->decoder.embed, &a->sequence, past, visual, (int)c->picture_count);
+    free(visual);
+    enum logits_rows want = prefill && a->options->all_logits ? LOGITS_ALL : LOGITS_LAST;
+    struct tensor *logits = NULL;
+    if (h && decoder_forward(g, &c->model->decoder, &c->kv, &a->sequence, h, want, prefill,
+                             &logits) == 0) {
+        struct tensor *last = graph_rows(g, logits, logits->shape[0] - 1, 1);
+        if (last) c->backend->download(a->logits, last->data, tensor_bytes(last));
+    }
+    arena_reset(&c->step, mark);
+    if (!graph_ok(g)) return -1;
+    sequence_release(&c->cached);
+    sequence_copy(&c->cached, &a->sequence);
+    return 0;
+}
+
+// Computes what of the sequence is not cached, its prompt's last row in any case: it is the one
+// that pruning asks. *from: the first row computed.
+static int compute(struct answering *a, int64_t *from)
+{
+    struct conversation *c = a->c;
+    int64_t rows = a->options->whole ? 0 : common_rows(&a->sequence, &c->cached);
+    if (rows > a->prompt - 1) rows = a->prompt - 1;
+    *from = methods_reusable(&c->methods, &c->cached, rows);
+    conversation_trim(c, *from);
+    if (encode_pictures(a, *from) < 0) return -1;
+    double start = clock_seconds();
+    int status = forward(a, true);
+    a->prefill_s += clock_seconds() - start;
+    return status;
+}
+
+static int prefill(struct answering *a)
+{
+    if (a->options->whole) conversation_stale(a->c, STALE_VISUAL);
+    if (a->options->sequence) a->options->sequence(a->options->self, &a->sequence);
+    return compute(a, &a->reused);
+}
+
+// What the passes read of the settings. Rows of another dtype than now are no rows of this cache.
+static void obey_settings(struct answering *a)
+{
+    const enum dtype dtype = kv_dtype(a->graph.backend, a->settings);
+    a->graph.matmul = graph_matmul(a->graph.backend, a->settings, a->c->model->dtype);
+    if (a->c->kv.dtype == dtype) return;
+    conversation_trim(a->c, 0);
+    kv_set_dtype(&a->c->kv, dtype);
+}
+
+// The prompt and the answer so far under settings that have changed.
+static int compute_again(struct answering *a)
+{
+    struct sequence s = { 0 };
+    struct err err;
+    int64_t from;
+    if (conversation_sequence(a->c, a->settings, true, &s, &err) < 0 ||
+        conversation_closing(a->c, a->settings, s.n, &a->closing, &err) < 0)
+        goto failed;
+    if (s.n + (int64_t)a->ids.count > conversation_limit(a->c, a->settings)) {
+        err_set(&err, "the changed prompt and the answer so far have no room in the context");
+        goto failed;
+    }
+    a->prompt = s.prompt = s.n;
+    for (size_t i = 0; i < a->ids.count; i++) sequence_append(&s, a->ids.data[i]);
+    sequence_release(&a->sequence);
+    a->sequence = s;
+    if (compute(a, &from) < 0) return -1;
+    sinks_notice(a->sinks,
+                 "after %zu tokens of the answer: %lld of %lld tokens are computed again, it goes "
+                 "on under the changed settings",
+                 a->ids.count, (long long)(s.n - from), (long long)s.n);
+    return 0;
+failed:
+    sequence_release(&s);
+    graph_fail(&a->graph, "%s", err.text);
+    return -1;
+}
+
+// Before a token is chosen: settings may have been changed by somebody who watches.
+static int obey_changes(struct answering *a)
+{
+    struct err err;
+    if (!a->options->change) return 0;
+    const enum answer_change change =
+        a->options->change(a->options->change_self, (int64_t)a->ids.count, &err);
+    if (change == CHANGE_FAILED) {
+        graph_fail(&a->graph, "%s", err.text);
+        return -1;
+    }
+    if (change != CHANGE_NONE) obey_settings(a);
+    return change == CHANGE_PASS ? compute_again(a) : 0;
+}
+
+static bool is_end(const struct model *m, int32_t id)
+{
+    for (size_t i = 0; i < m->eos.count; i++)
+        if (m->eos.data[i] == id) return true;
+    return false;
+}
+
+static void tell_token(const struct answering *a, int32_t id, struct buf *text)
+{
+    const char *shown = text->data ? text->data : "";
+    sinks_emit(a->sinks, &(struct event){ .kind = EVENT_TOKEN, .id = id, .text = shown });
+    buf_clear(text);
+}
+
+// Damaged weights give NaN everywhere; drawing from that would be an answer made of token 0.
+static int check_logits(struct answering *a, int64_t vocab)
+{
+    enum { BLOCK = 64 }; // looked at side by side: this is done for every token
+    int damaged = 0;
+    int64_t i = 0;
+    for (; i + BLOCK <= vocab; i += BLOCK)
+        for (int j = 0; j < BLOCK; j++) damaged |= a->logits[i + j] != a->logits[i + j];
+    for (; i < vocab; i++) damaged |= isnan(a->logits[i]);
+    if (!damaged) return 0;
+    graph_fail(
+        &a->graph,
+        "the model computed no numbers (NaN) for token %lld: its weights are damaged, or its "
+        "config.json is of another model",
+        (long long)a->sequence.n);
+    return -1;
+}
+
+static int32_t next_token(const struct answering *a, int64_t vocab)
+{
+    if (a->ids.count < a->options->given_count) return a->options->given[a->ids.count];
+    return sampler_pick(a->settings, a->logits, vocab, a->sequence.ids, (size_t)a->sequence.n,
+                        (uint64_t)a->sequence.n);
+}
+
+static bool is_full(const struct answering *a)
+{
+    return (int64_t)a->ids.count >= settings_integer(a->settings, "sample.max_tokens") ||
+           rows_left(a) <= 0;
+}
+
+// Tokens one by one until something ends the answer; a->stop says what ("length" if nothing else).
+static int generate(struct answering *a)
+{
+    const struct model *m = a->c->model;
+    int64_t vocab = m->decoder.config.vocab;
+    struct detokenizer words;
+    struct buf text = { 0 };
+    int status = 0;
+    double start = clock_seconds(), before = a->prefill_s + a->vision_s;
+    detokenizer_start(&words, m->tokenizer, true);
+    for (;;) {
+        if (graph_stop(&a->graph)) break;
+        if ((status = obey_changes(a)) < 0) break;
+        if (rows_left(a) <= 0) break; // under changed settings
+        if ((status = check_logits(a, vocab)) < 0) break;
+        int32_t id = next_token(a, vocab);
+        if (is_end(m, id) && a->ids.count >= a->options->given_count &&
+            !settings_flag(a->settings, "sample.ignore_eos")) {
+            a->stop = "eos";
+            break;
+        }
+        ids_add(&a->ids, id);
+        sequence_append(&a->sequence, id);
+        bool last = is_full(a);
+        detokenizer_push(&words, id, &text);
+        // The last token of all shows the rest, half characters too.
+        if (last) detokenizer_finish(&words, &text);
+        tell_token(a, id, &text);
+        if (last) break;
+        if ((status = forward(a, false)) < 0) break;
+    }
+    if (a->graph.cancelled) {
+        a->stop = "cancelled";
+        status = 0;
+    }
+    detokenizer_finish(&words, &text); // gives nothing a second time
+    if (text.length) tell_token(a, -1, &text);
+    buf_release(&text);
+    detokenizer_release(&words);
+    // What was computed again counts as prefill.
+    a->decode_s = clock_seconds() - start - (a->prefill_s + a->vision_s - before);
+    return status;
+}
+
+// Why an answer ended that could have been longer.
+static void tell_full(const struct answering *a)
+{
+    char raise[80];
+    sinks_notice(
+        a->sinks,
+        "the answer reached the end of the context (%lld tokens): to go on, /undo, /clear%s",
+        (long long)conversation_limit(a->c, a->settings),
+        conversation_raise(a->c, a->settings, raise, sizeof raise));
+}
+
+// Tells the answer; with `keep` it becomes the assistant's message.
+static void conclude(struct answering *a, bool keep)
+{
+    struct buf text = { 0 };
+    tokenizer_decode(a->c->model->tokenizer, a->ids.data, a->ids.count, true, &text);
+    int64_t visual = 0;
+    for (int64_t i = 0; i < a->prompt; i++) visual += a->sequence.picture[i] >= 0;
+    const struct event_answer answer = {
+        .text = text.data ? text.data : "",
+        .ids = a->ids.data,
+        .count = a->ids.count,
+        .prompt_tokens = a->prompt,
+        .visual_tokens = visual,
+        .computed_tokens = a->prompt - a->reused,
+        .vision_s = a->vision_s,
+        .prefill_s = a->prefill_s,
+        .decode_s = a->decode_s,
+        .stop = a->stop,
+        .full = !strcmp(a->stop, "length") && !a->options->forward_only && rows_left(a) <= 0,
+        .kept = keep && a->options->kept,
+        .again = a->options->again,
+    };
+    if (keep) {
+        struct message *m = conversation_add(a->c, ROLE_ASSISTANT);
+        message_add_text(m, answer.text);
+        m->generated = true;
+        ids_append(&m->ids, a->ids.data, a->ids.count);
+    }
+    sinks_emit(a->sinks, &(struct event){ .kind = EVENT_ANSWER, .answer = &answer });
+    if (answer.kept && answer.full) tell_full(a);
+    if (a->options->forward_only && strcmp(a->stop, "cancelled"))
+        sinks_notice(a->sinks, "computed %lld tokens (%lld visual) in %.2f s, generated none",
+                     (long long)a->prompt, (long long)visual, a->vision_s + a->prefill_s);
+    buf_release(&text);
+}
+
+int conversation_answer(struct conversation *c, const struct settings *settings,
+                        const struct hooks *hooks, const atomic_bool *cancel,
+                        const struct answer_options *options, const struct sinks *sinks,
+                        bool *answered, struct err *err)
+{
+    struct answering a = {
+        .c = c,
+        .settings = settings,
+        .options = options,
+        .sinks = sinks,
+        .stop = "length",
+        .graph = { .backend = c->backend,
+                   .arena = &c->step,
+                   .hooks = hooks,
+                   .settings = settings,
+                   .cancel = cancel },
+    };
+    obey_settings(&a);
+    *answered = false;
+    int status = conversation_sequence(c, settings, true, &a.sequence, err);
+    if (status == 0) status = check_length(&a, err);
+    if (status < 0) goto out;
+    a.prompt = a.sequence.prompt = a.sequence.n;
+    a.logits = xreallocarray(NULL, (size_t)c->model->decoder.config.vocab, sizeof *a.logits);
+    status = prefill(&a);
+    if (status == 0 && !options->forward_only) status = generate(&a);
+    if (a.graph.cancelled) {
+        a.stop = "cancelled";
+        status = 0;
+    }
+    if (status < 0) {
+        err_set(err, "%s", a.graph.err.text);
+        goto out;
+    }
+    *answered = options->forward_only ? !a.graph.cancelled : a.ids.count || !a.graph.cancelled;
+    conclude(&a, *answered && !options->forward_only);
+out:
+    free(a.logits);
+    ids_release(&a.ids);
+    sequence_release(&a.sequence);
+    return status;
+}

@@ -1,0 +1,31 @@
+// core/talk/show.c -- a dialogue of a data set as a conversation.
+#include "core/talk/show.h"
+
+#include <stdlib.h>
+
+#include "core/base/file_in.h"
+
+size_t dialogue_question(const struct dialogue *d)
+{
+    size_t count = d->count;
+    while (count && d->messages[count - 1].role != ROLE_USER) count--;
+    return count;
+}
+
+int conversation_show(struct conversation *c, const struct dialogue *d, size_t count,
+                      struct err *err)
+{
+    conversation_clear(c);
+    if (!count) return err_set(err, "it asks nothing");
+    for (size_t i = 0; i < d->path_count; i++) {
+        size_t size;
+        char *bytes = file_read(d->paths[i], IMAGE_MAX_FILE, &size, err);
+        const int index = bytes ? conversation_attach(c, d->paths[i], bytes, size, err) : -1;
+        free(bytes);
+        if (index < 0) return -1;
+    }
+    for (size_t i = 0; i < count; i++)
+        message_copy(conversation_add(c, d->messages[i].role), &d->messages[i]);
+    c->waiting_count = 0; // they are in the messages
+    return 0;
+}

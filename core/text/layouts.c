@@ -1,0 +1,138 @@
+// core/text/layouts.c -- the table of prompt layouts.
+//
+// Rows are tried in this order when a folder's chat template is looked at, so the more particular
+// ones stand first. A new layout is a new row. Fields left out are empty.
+#include "core/text/layouts.h"
+
+#include <stddef.h>
+
+#include "core/settings/settings_list.h"
+
+static const char *const word_auto[] = { "auto", NULL };
+static const char *const word_today[] = { "today", NULL };
+
+const struct setting chat_settings[] = {
+    { "chat.template", SETTING_TEXT, 0, 0, "auto", NULL, word_auto, STALE_PROMPT,
+      "Prompt layout: auto (the folder's own), vicuna, llama-3, llama-3.2, chatml, plain ..." },
+    { "chat.date", SETTING_TEXT, 0, 0, "today", NULL, word_today, STALE_PROMPT,
+      "Date for layouts that tell it to the model (Llama-3.2): today, or text as \"26 Jul "
+      "2024\"." },
+    { 0 },
+};
+
+#define HEADER(role) "<|start_header_id|>" role "<|end_header_id|>\n\n"
+#define IM(role)     "<|im_start|>" role "\n"
+
+const struct layout layouts[] = {
+    {
+        .name = "vicuna", // LLaVA-1.5
+        .marks = { "ASSISTANT:" },
+        .open = { "", "USER: ", "ASSISTANT: " },
+        .close = { "", "", "" },
+        .generation = "ASSISTANT:",
+        .part_close = " ",
+        .picture_end = "\n",
+        .pictures_first = true,
+        .bare_answers = true,
+    },
+    {
+        .name = "llama-3.2",
+        .marks = { "<|start_header_id|>", "Cutting Knowledge Date" },
+        .begin = "<|begin_of_text|>",
+        .open = { HEADER("system"), HEADER("user"), HEADER("assistant") },
+        .close = { "<|eot_id|>", "<|eot_id|>", "<|eot_id|>" },
+        .generation = HEADER("assistant"),
+        .picture_end = "\n",
+        .trim = true,
+        .place = SYSTEM_WITH_DATE,
+    },
+    {
+        .name = "llama-3",
+        .marks = { "<|start_header_id|>" },
+        .begin = "<|begin_of_text|>",
+        .open = { HEADER("system"), HEADER("user"), HEADER("assistant") },
+        .close = { "<|eot_id|>", "<|eot_id|>", "<|eot_id|>" },
+        .generation = HEADER("assistant"),
+        .picture_end = "\n",
+        .trim = true,
+    },
+    {
+        .name = "internvl", // InternVL3
+        .marks = { "<|im_start|>", "<IMG_CONTEXT>" },
+        .open = { IM("system"), IM("user"), IM("assistant") },
+        .close = { "<|im_end|>\n", "<|im_end|>\n", "<|im_end|>\n" },
+        .generation = IM("assistant"),
+        .picture_end = "\n",
+    },
+    {
+        .name = "llava-onevision",
+        .marks = { "<|im_start|>' + message['role'] + ' '", "<image>" },
+        .open = { "<|im_start|>system ", "<|im_start|>user ", "<|im_start|>assistant " },
+        .close = { "<|im_end|>", "<|im_end|>", "<|im_end|>" },
+        .generation = IM("assistant"),
+        .part_open = "\n",
+        .pictures_first = true,
+    },
+    {
+        .name = "chatml", // Qwen
+        .marks = { "<|im_start|>" },
+        .open = { IM("system"), IM("user"), IM("assistant") },
+        .close = { "<|im_end|>\n", "<|im_end|>\n", "<|im_end|>\n" },
+        .generation = IM("assistant"),
+    },
+    {
+        .name = "kimi", // Kimi-VL, Moonlight
+        .marks = { "<|im_middle|>" },
+        .open = { "<|im_system|>system<|im_middle|>", "<|im_user|>user<|im_middle|>",
+                  "<|im_assistant|>assistant<|im_middle|>" },
+        .close = { "<|im_end|>", "<|im_end|>", "<|im_end|>" },
+        .generation = "<|im_assistant|>assistant<|im_middle|>",
+    },
+    {
+        .name = "glm-4v",
+        .marks = { "[gMASK]<sop>", "<|assistant|>" },
+        .begin = "[gMASK]<sop>",
+        .open = { "<|system|>\n", "<|user|>\n", "<|assistant|>\n" },
+        .close = { "", "", "" },
+        .generation = "<|assistant|>\n",
+    },
+    {
+        .name = "llama-2",
+        .marks = { "[INST]", "<<SYS>>" },
+        .open = { "", "<s>[INST] ", " " },
+        .close = { "", " [/INST]", " </s>" },
+        .generation = "",
+        .trim = true,
+        .picture_end = "\n",
+        .place = SYSTEM_IN_USER,
+    },
+    {
+        // Named in InternVL2's config.json, written by its code, not by a template.
+        .name = "internlm2-chat",
+        .open = { IM("system"), IM("user"), IM("assistant") },
+        .close = { "<|im_end|>", "<|im_end|>", "<|im_end|>" },
+        .generation = IM("assistant"),
+        .picture_end = "\n",
+        .pictures_first = true,
+        .system = "你是由上海人工智能实验室联合商汤科技开发的书生多模态大模型，英文名叫InternVL, "
+                  "是一个有用无害的人工智能助手。",
+    },
+    {
+        .name = "internvl2_5", // likewise
+        .open = { IM("system"), IM("user"), IM("assistant") },
+        .close = { "<|im_end|>\n", "<|im_end|>\n", "<|im_end|>\n" },
+        .generation = IM("assistant"),
+        .picture_end = "\n",
+        .pictures_first = true,
+        .system = "你是书生·万象，英文名是InternVL，是由上海人工智能实验室、清华大学及多家合作单位"
+                  "联合开发的多模态大语言模型。",
+    },
+    {
+        .name = "plain", // the texts as they are, for base models
+        .open = { "", "", "" },
+        .close = { "", "", "" },
+        .generation = "",
+        .bare_answers = true,
+    },
+    { 0 },
+};

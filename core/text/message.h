@@ -1,0 +1,53 @@
+// core/text/message.h -- what was said: messages made of text and pictures, and the pictures
+// themselves.
+#ifndef CORE_TEXT_MESSAGE_H
+#define CORE_TEXT_MESSAGE_H
+
+#include <stdbool.h>
+
+#include "core/base/mem.h"
+#include "core/picture/image.h"
+#include "kernels/tensor.h"
+
+enum role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_RAW, ROLE_COUNT };
+
+// "system", "user", "assistant", "raw".
+const char *role_name(enum role role);
+int role_parse(const char *name); // -1 when unknown
+
+struct part {
+    char *text;  // NULL for a picture
+    int picture; // index into conversation->pictures, -1 for text
+};
+
+struct message {
+    enum role role;
+    struct part *parts;
+    size_t part_count;
+    // Generated answers and raw ids: kept as they are, never tokenised again.
+    bool generated;
+    struct ids ids;
+};
+
+void message_add_text(struct message *m, const char *text);
+void message_add_picture(struct message *m, int picture);
+// All text parts joined; belongs to the caller.
+char *message_text(const struct message *m);
+void message_copy(struct message *to, const struct message *from);
+void message_release(struct message *m);
+
+// A picture of the conversation: the file's bytes, its pixels, and what the encoder made of it.
+struct picture {
+    char *path; // as given; "-" for standard input
+    char sha256[65];
+    void *bytes; // the file itself
+    size_t size;
+    struct image image; // decoded, alpha still there
+    int64_t tokens;     // visual tokens it costs in this model (the family's count)
+    struct tensor
+        visual; // [tokens, D] after the projector, before methods; data NULL until computed
+};
+
+void picture_release(struct picture *p); // not the visual tokens: they belong to the conversation
+
+#endif

@@ -1,0 +1,234 @@
+// core/text/tokenizer_parts.h -- what the files of the tokenizer share (nobody else includes it).
+//
+//   tokenizer_file.c     tokenizer.json -> struct tokenizer
+//   tokenizer.c          a text through all stages: added tokens, the three below, post-processor
+//   tokenizer_text.c       normaliser and pre-tokenizer: text -> words
+//   tokenizer_pattern.c    their regular expressions (Oniguruma's dialect, run by PCRE2)
+//   tokenizer_bpe.c        word -> ids
+//   tokenizer_decode.c   ids -> text, at once and streaming
+//   tokenizer_utf8.c     characters
+#ifndef CORE_TEXT_TOKENIZER_PARTS_H
+#define CORE_TEXT_TOKENIZER_PARTS_H
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <cjson/cJSON.h>
+#include <pcre2.h>
+
+#include "core/text/tokenizer.h"
+
+// --- characters --------------------------------------------------------------------------------
+
+// Decodes the character at text (at least one byte left): its length, *c = -1 when invalid (then
+// the length of the longest prefix of a valid character, at least 1).
+size_t utf8_next(const char *text, size_t left, int32_t *c);
+// The character that ends at `end` (> 0): its length. The text must be valid.
+size_t utf8_before(const char *text, size_t end, int32_t *c);
+void utf8_put(struct buf *b, int32_t c);
+bool utf8_valid(const char *text, size_t length);
+// Appends the text with every invalid stretch as U+FFFD (as Unicode advises: one for each longest
+// prefix of a valid character).
+void utf8_repair(struct buf *b, const char *text, size_t length);
+// Length of the beginning of text that no later byte can change: all but an unfinished character.
+size_t utf8_settled(const char *text, size_t length);
+// At most `most` bytes of text that end with a whole character: for "%.*s".
+int utf8_head(const char *text, int most);
+bool is_white(int32_t c); // Unicode White_Space
+
+// GPT-2's byte alphabet: every byte as one printable character, and back (-1: not of it).
+int32_t byte_char(uint8_t byte);
+int char_byte(int32_t c);
+
+// --- patterns ----------------------------------------------------------------------------------
+
+// What is searched for: a regular expression or (code NULL) a literal text.
+struct pattern {
+    pcre2_code *code;
+    char *literal;
+    size_t literal_length;
+};
+
+// `where` names the part of the file in messages.
+int pattern_compile(struct pattern *p, const char *regex, const char *where, struct err *err);
+void pattern_literal(struct pattern *p, const char *text);
+void pattern_release(struct pattern *p);
+
+// What searching needs, one per call of the tokenizer (which is shared between threads).
+struct search {
+    pcre2_match_data *match;
+    pcre2_match_context *context;
+    pcre2_jit_stack *stack; // only once a match has needed it
+    double deadline;        // seconds of the monotonic clock; 0: none
+    unsigned count;
+};
+
+void search_start(struct search *s, size_t text_length);
+void search_release(struct search *s);
+// Next match in text at or after `from`: 1 and its place, 0 if there is none, -1 on error.
+int search_next(struct search *s, const struct pattern *p, const char *text, size_t length,
+                size_t from, size_t *start, size_t *end, struct err *err);
+
+// --- the parts of the file ---------------------------------------------------------------------
+
+enum normal_kind {
+    NORMAL_UNICODE, // `form`
+    NORMAL_PREPEND, // `text`
+    NORMAL_REPLACE, // `pattern` by `text`
+    NORMAL_LOWERCASE,
+    NORMAL_STRIP, // white space at `left`, `right`
+    NORMAL_BYTES, // ByteLevel
+};
+
+enum unicode_form { FORM_NFC, FORM_NFD, FORM_NFKC, FORM_NFKD };
+
+struct normal {
+    enum normal_kind kind;
+    enum unicode_form form;
+    struct pattern pattern;
+    char *text;
+    bool left, right;
+};
+
+enum split_kind {
+    SPLIT_PATTERN,   // by `pattern` and `behaviour`
+    SPLIT_METASPACE, // spaces become `text`, one is put before
+    SPLIT_BYTES,     // ByteLevel without its regular expression (that is a SPLIT_PATTERN)
+    SPLIT_PREFIX,    // a space is put before (ByteLevel's add_prefix_space)
+};
+
+enum behaviour { KEEP_ISOLATED, KEEP_REMOVED, KEEP_PREVIOUS, KEEP_NEXT, KEEP_CONTIGUOUS };
+enum prepend { PREPEND_NEVER, PREPEND_FIRST, PREPEND_ALWAYS };
+
+struct split {
+    enum split_kind kind;
+    struct pattern pattern;
+    enum behaviour behaviour;
+    bool invert;
+    char *text;
+    enum prepend prepend;
+};
+
+enum decode_kind {
+    DECODE_REPLACE, // `pattern` by `text`, token by token
+    DECODE_BYTE_FALLBACK,
+    DECODE_FUSE,
+    DECODE_STRIP, // up to `start`, `stop` times `text` at the ends
+    DECODE_BYTES, // ByteLevel
+    DECODE_METASPACE,
+    DECODE_SPACES, // no decoder: tokens are joined by spaces
+};
+
+struct decode {
+    enum decode_kind kind;
+    struct pattern pattern;
+    char *text;
+    int64_t start, stop;
+    bool prepend; // DECODE_METASPACE: the first token's mark is dropped
+    bool fused;   // what arrives here is one text in pieces, no longer tokens
+};
+
+enum { STAGES_MAX = 16, TOKEN_ADDED = 1, TOKEN_SPECIAL = 2 };
+
+struct added {
+    char *text; // as matched: for `normalized` tokens after the normaliser
+    size_t length;
+    int32_t id;
+    bool special, lstrip, rstrip, single_word;
+};
+
+// Added tokens to be found in a text, sorted by their bytes.
+struct added_list {
+    struct added *tokens;
+    size_t count;
+    uint32_t first[257]; // tokens that begin with byte b: first[b] .. first[b + 1]
+};
+
+struct vocabulary_slot {
+    uint32_t hash;
+    int32_t id; // -1: empty
+};
+
+struct merge {
+    uint64_t pair; // left id << 32 | right id; UINT64_MAX: empty
+    uint32_t rank;
+    int32_t id; // of both together
+};
+
+enum { NO_TEXT = -1 };
+
+struct tokenizer {
+    // Ids to texts: text of id i is texts + text_at[i], NUL-terminated, text_length[i] bytes.
+    int32_t size; // largest id + 1
+    struct buf texts;
+    int64_t *text_at; // [size], NO_TEXT where there is no such id
+    uint32_t *text_length;
+    uint8_t *flags; // [size] TOKEN_*
+
+    // Texts to ids, of the model's vocabulary only; open addressing.
+    struct vocabulary_slot *slots;
+    uint32_t slot_mask;
+
+    struct merge *merges; // open addressing
+    uint32_t merge_mask;
+    int32_t *char_id;     // [65536] id of a one-character token, -1 if there is none
+    int32_t byte_id[256]; // of <0x00>.. with byte_fallback, else -1
+    int32_t unknown;      // unk_token, -1 without
+    bool fuse_unknown, ignore_merges;
+    bool cuts_at_mark; // no token has U+2581 behind another character: words end before it
+
+    struct added_list added, added_normal;
+    struct normal normals[STAGES_MAX];
+    struct split splits[STAGES_MAX];
+    struct decode decodes[STAGES_MAX];
+    int normal_count, split_count, decode_count;
+    struct ids before, after; // what the post-processor adds
+};
+
+// Id in the model's vocabulary, -1 if there is none.
+int32_t vocabulary_find(const struct tokenizer *t, const char *text, size_t length);
+// Puts a text of the vocabulary (already in text_at) into the table, which has room.
+void vocabulary_add(struct tokenizer *t, int32_t id);
+void merge_add(struct tokenizer *t, int32_t left, int32_t right, uint32_t rank, int32_t id);
+
+// --- one call of the tokenizer -----------------------------------------------------------------
+
+// A symbol of a long word; a word is a linked list of them.
+struct symbol {
+    int32_t id;
+    int32_t before, after; // neighbours, -1 at the ends
+    uint32_t rank;         // of the merge with `after`, NO_MERGE if there is none
+    int32_t merged;        // what that merge gives
+};
+
+struct encoder {
+    const struct tokenizer *t;
+    struct ids *ids; // result
+    struct err *err;
+    struct search search;
+    bool begins;    // the stretch stands at the beginning of the whole text
+    bool continues; // the stretch follows tokens of a text: nothing is put before it
+    struct buf normal[2], split[STAGES_MAX];
+    struct symbol *symbols; // room of long words
+    uint64_t *heap;
+    size_t symbol_room, heap_room;
+    struct word_cache *cache;
+};
+
+void encoder_release(struct encoder *e);
+
+// Runs the normaliser; *out points into the text or into the encoder.
+int normal_run(struct encoder *e, const char *text, size_t length, const char **out,
+               size_t *out_length);
+// Runs the pre-tokenizer and gives every word to bpe_word. `first`: at the start of the stretch.
+int split_run(struct encoder *e, const char *text, size_t length, bool first);
+void bpe_word(struct encoder *e, const char *word, size_t length);
+// The words of long texts are remembered.
+void bpe_start(struct encoder *e, size_t text_length);
+void bpe_release(struct encoder *e);
+
+// Replaces every match of p, appending to `out`.
+int replace_all(struct search *s, const struct pattern *p, const char *content, const char *text,
+                size_t length, struct buf *out, struct err *err);
+// Appends the text in GPT-2's byte alphabet.
+void bytes_put(struct buf *out, const char *text, size_t length);
+
+#endif

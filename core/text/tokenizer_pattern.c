@@ -1,0 +1,413 @@
+// core/text/tokenizer_pattern.c -- the regular expressions of tokenizer.json, run by PCRE2.
+//
+// The files are written for Oniguruma (Ruby's dialect). What it says otherwise than PCRE2 is
+// rewritten before compiling:
+//   \s \w \h      other sets of characters (PCRE2 counts U+180E as white; \h is a hex digit)
+//
+//   \p{Han}       the script; PCRE2 means the script extensions
+//
+//   [a&&[^b]]     intersection of sets -> (?:(?![b])[a])
+//
+//   [a[bc]]       union of sets -> [abc]
+//
+//   x{1,3}+       a repeated repeat, not a possessive one -> (?:x{1,3})+
+//
+//   x{,3}         from nought to three
+//
+//   ^ $           at every line
+//
+// Matching is bounded in steps, memory and time, so that a hostile pattern gives an error.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/text/tokenizer_parts.h"
+
+enum {
+    PATTERN_MAX = 65536,            // bytes
+    SET_DEPTH_MAX = 16,             // sets in sets
+    MATCH_LIMIT = 20 * 1000000,     // steps of one match
+    HEAP_LIMIT = 256 * 1024,        // KiB
+    STACK_LIMIT = 64 * 1024 * 1024, // bytes; a long run in a group takes some 30 bytes a character
+};
+static const size_t TEXT_MAX = (size_t)256 << 20; // bytes that replacements may make of a text
+
+#define WHITE  \
+    "\\t-\\r " \
+    "\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#define NOT_WHITE                                                                             \
+    "\\x{0}-\\x{8}\\x{e}-\\x{1f}!-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}" \
+    "\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}"            \
+    "\\x{3001}-\\x{d7ff}\\x{e000}-\\x{10ffff}"
+#define ANY  "\\x{0}-\\x{d7ff}\\x{e000}-\\x{10ffff}"
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define HEX  "0-9a-fA-F"
+
+struct rewrite {
+    const char *at, *end;
+    struct buf out;
+    const char *where;
+    struct err *err;
+};
+
+// A set as [items] with look-aheads that must hold before it.
+struct set {
+    struct buf items, guards;
+    bool negated;
+};
+
+static void set_release(struct set *s)
+{
+    buf_release(&s->items);
+    buf_release(&s->guards);
+}
+
+static bool compiles(const char *regex)
+{
+    int code;
+    PCRE2_SIZE place;
+    pcre2_code *c = pcre2_compile((PCRE2_SPTR)regex, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP,
+                                  &code, &place, NULL);
+    pcre2_code_free(c);
+    return c != NULL;
+}
+
+// \p{NAME}, `at` on the p. Long names that both know otherwise are translated.
+static void rewrite_property(struct rewrite *r, struct buf *out)
+{
+    static const char *const names[][2] = {
+        { "Letter", "L" },        { "Mark", "M" },           { "Number", "N" },
+        { "Symbol", "S" },        { "Separator", "Z" },      { "Punctuation", "P" },
+        { "Digit", "Nd" },        { "Alpha", "Alphabetic" }, { "Upper", "Uppercase" },
+        { "Lower", "Lowercase" },
+    };
+    char kind = *r->at++;
+    const char *close =
+        r->at < r->end && *r->at == '{' ? memchr(r->at, '}', (size_t)(r->end - r->at)) : NULL;
+    size_t length = close ? (size_t)(close - r->at) - 1 : 0;
+    if (!close || length > 40) {
+        buf_printf(out, "\\%c", kind);
+        return;
+    }
+    char name[48];
+    const char *from = r->at + 1;
+    bool negated = length && *from == '^';
+    snprintf(name, sizeof name, "%.*s", (int)(length - negated), from + negated);
+    r->at = close + 1;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i][0])) snprintf(name, sizeof name, "%s", names[i][1]);
+    char script[64];
+    snprintf(script, sizeof script, "\\p{sc:%s}", name);
+    bool is_script = strlen(name) > 2 && compiles(script);
+    buf_printf(out, "\\%c{%s%s%s}", kind, negated ? "^" : "", is_script ? "sc:" : "", name);
+}
+
+// An escape, `at` behind the backslash. Inside a set its members are written, outside a set of
+// them.
+static void rewrite_escape(struct rewrite *r, struct buf *out, bool inside)
+{
+    char c = r->at < r->end ? *r->at : 0;
+    const char *members = c == 's' ? WHITE : c == 'w' ? WORD : c == 'h' ? HEX : NULL;
+    const char *others = c == 'S' ? WHITE : c == 'W' ? WORD : c == 'H' ? HEX : NULL;
+    if (members) {
+        buf_printf(out, inside ? "%s" : "[%s]", members);
+    } else if (c == 'S' && inside) {
+        buf_puts(out, NOT_WHITE);
+    } else if (others && !inside) {
+        buf_printf(out, "[^%s]", others);
+    } else if (c == 'p' || c == 'P') {
+        rewrite_property(r, out);
+        return;
+    } else if (c == 'u' && r->end - r->at > 4) {
+        buf_printf(out, "\\x{%.4s}", r->at + 1);
+        r->at += 5;
+        return;
+    } else {
+        buf_putc(out, '\\');
+        if (c) buf_putc(out, c);
+    }
+    if (c) r->at++;
+}
+
+static void set_write(struct set *s, struct buf *out)
+{
+    bool guarded = s->guards.length > 0;
+    const char *items = s->items.length ? s->items.data : "";
+    if (!guarded) {
+        buf_printf(out, "[%s%s]", s->negated ? "^" : "", items);
+    } else if (!s->negated) {
+        buf_printf(out, "(?:%s[%s])", s->guards.data, items);
+    } else {
+        buf_printf(out, "(?:(?!%s[%s])(?s:.))", s->guards.data, items);
+    }
+}
+
+static int rewrite_set(struct rewrite *r, struct set *s, int depth);
+
+// The right side of &&, up to the closing bracket of the set it stands in: becomes a look-ahead.
+static int rewrite_intersection(struct rewrite *r, struct set *s, int depth)
+{
+    struct set right = { 0 };
+    int status = rewrite_set(r, &right, depth + 1);
+    if (status == 0) {
+        buf_puts(&s->guards, "(?=");
+        set_write(&right, &s->guards);
+        buf_putc(&s->guards, ')');
+    }
+    set_release(&right);
+    return status;
+}
+
+// A set inside a set: a union when it is plain, else it must stand alone on its side of &&.
+static int rewrite_nested(struct rewrite *r, struct set *s, int depth)
+{
+    struct set inner = { 0 };
+    int status = -1;
+    if (r->at < r->end && *r->at == '^') {
+        inner.negated = true;
+        r->at++;
+    }
+    if (rewrite_set(r, &inner, depth + 1) < 0) goto out;
+    if (!inner.negated && !inner.guards.length) {
+        buf_add(&s->items, inner.items.data, inner.items.length);
+    } else if (!s->items.length && !s->negated && r->at < r->end && strchr("]&", *r->at)) {
+        buf_puts(&s->guards, "(?=");
+        set_write(&inner, &s->guards);
+        buf_putc(&s->guards, ')');
+        buf_puts(&s->items, ANY);
+    } else {
+        err_set(r->err, "%s: sets of characters are nested in a way that is not known", r->where);
+        goto out;
+    }
+    status = 0;
+out:
+    set_release(&inner);
+    return status;
+}
+
+// The members of a set, `at` behind "[" or "[^"; ends behind "]".
+static int rewrite_set(struct rewrite *r, struct set *s, int depth)
+{
+    if (depth > SET_DEPTH_MAX) return err_set(r->err, "%s: too many nested sets", r->where);
+    const char *start = r->at;
+    while (r->at < r->end) {
+        char c = *r->at++;
+        if (c == ']' && r->at - 1 > start) return 0;
+        if (c == '\\') {
+            rewrite_escape(r, &s->items, true);
+        } else if (c == '[' && r->at < r->end && *r->at == ':') {
+            const char *close = strstr(r->at, ":]");
+            if (!close) break;
+            buf_printf(&s->items, "[%.*s", (int)(close + 2 - r->at), r->at);
+            r->at = close + 2;
+        } else if (c == '[') {
+            if (rewrite_nested(r, s, depth) < 0) return -1;
+        } else if (c == '&' && r->at < r->end && *r->at == '&') {
+            r->at++;
+            return rewrite_intersection(r, s, depth);
+        } else if (c == ']') {
+            buf_puts(&s->items, "\\]");
+        } else {
+            buf_putc(&s->items, c);
+        }
+    }
+    return err_set(r->err, "%s: the pattern ends inside [...]", r->where);
+}
+
+static int rewrite_bracket(struct rewrite *r)
+{
+    struct set s = { 0 };
+    if (r->at < r->end && *r->at == '^') {
+        s.negated = true;
+        r->at++;
+    }
+    int status = rewrite_set(r, &s, 0);
+    if (status == 0) set_write(&s, &r->out);
+    set_release(&s);
+    return status;
+}
+
+// {n,m} behind the atom that begins at out[atom]; a "+" behind it repeats the whole.
+static void rewrite_interval(struct rewrite *r, size_t atom)
+{
+    const char *close = memchr(r->at, '}', (size_t)(r->end - r->at));
+    size_t length = close ? (size_t)(close - r->at) : 0;
+    if (!length || length > 16 || strspn(r->at, "0123456789,") != length) {
+        buf_puts(&r->out, "\\{");
+        return;
+    }
+    bool again = close + 1 < r->end && close[1] == '+';
+    char *repeated = xstrndup(r->out.data + atom, r->out.length - atom);
+    r->out.length = atom;
+    buf_printf(&r->out, "%s%s{%s%.*s}%s", again ? "(?:" : "", repeated, *r->at == ',' ? "0" : "",
+               (int)length, r->at, again ? ")+" : "");
+    free(repeated);
+    r->at = close + 1 + again;
+}
+
+// Everything; groups are followed so that the atom before an interval is known.
+static int rewrite_all(struct rewrite *r)
+{
+    size_t open[256], atom = 0;
+    int depth = 0;
+    while (r->at < r->end) {
+        char c = *r->at++;
+        size_t here = r->out.length;
+        if (c == '{' && here > 0) {
+            rewrite_interval(r, atom);
+            continue;
+        }
+        if (c == '\\') {
+            rewrite_escape(r, &r->out, false);
+        } else if (c == '[') {
+            if (rewrite_bracket(r) < 0) return -1;
+        } else {
+            buf_putc(&r->out, c);
+        }
+        if (c == '(' && depth < 256) open[depth++] = here;
+        if (c == ')' && depth > 0) here = open[--depth];
+        // Bytes inside a character and repeats belong to the atom before.
+        if (((uint8_t)c & 0xC0) != 0x80 && !strchr("*+?", c)) atom = here;
+    }
+    return 0;
+}
+
+static int compile(struct pattern *p, const char *regex, const char *where, struct err *err)
+{
+    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+    if (!context) return err_set(err, "%s: out of memory", where);
+    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    int code;
+    PCRE2_SIZE place;
+    p->code = pcre2_compile((PCRE2_SPTR)regex, PCRE2_ZERO_TERMINATED,
+                            PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
+                            &code, &place, context);
+    pcre2_compile_context_free(context);
+    if (!p->code) {
+        char why[128] = "";
+        pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
+        return err_set(err, "%s: the pattern is not understood: %s", where, why);
+    }
+    pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE); // without it matching is only slower
+    return 0;
+}
+
+int pattern_compile(struct pattern *p, const char *regex, const char *where, struct err *err)
+{
+    size_t length = strlen(regex);
+    if (length > PATTERN_MAX) return err_set(err, "%s: a pattern of %zu bytes", where, length);
+    struct rewrite r = { .at = regex, .end = regex + length, .where = where, .err = err };
+    buf_puts(&r.out, "");
+    int status = rewrite_all(&r);
+    if (status == 0) status = compile(p, r.out.data, where, err);
+    buf_release(&r.out);
+    return status;
+}
+
+void pattern_literal(struct pattern *p, const char *text)
+{
+    p->literal = xstrdup(text);
+    p->literal_length = strlen(text);
+}
+
+void pattern_release(struct pattern *p)
+{
+    pcre2_code_free(p->code);
+    free(p->literal);
+    *p = (struct pattern){ 0 };
+}
+
+// An honest pattern reads megabytes in a second.
+void search_start(struct search *s, size_t text_length)
+{
+    s->deadline = clock_seconds() + 5 + (double)text_length / 2e5;
+}
+
+void search_release(struct search *s)
+{
+    pcre2_match_data_free(s->match);
+    pcre2_match_context_free(s->context);
+    pcre2_jit_stack_free(s->stack);
+    *s = (struct search){ 0 };
+}
+
+static int search_open(struct search *s, struct err *err)
+{
+    if (s->match) return 0;
+    s->match = pcre2_match_data_create(1, NULL);
+    s->context = pcre2_match_context_create(NULL);
+    if (!s->match || !s->context) return err_set(err, "out of memory for the tokenizer's patterns");
+    pcre2_set_match_limit(s->context, MATCH_LIMIT);
+    pcre2_set_heap_limit(s->context, HEAP_LIMIT);
+    return 0;
+}
+
+static int match(struct search *s, const pcre2_code *code, const char *text, size_t length,
+                 size_t from)
+{
+    int rc =
+        pcre2_match(code, (PCRE2_SPTR)text, length, from, PCRE2_NO_UTF_CHECK, s->match, s->context);
+    if (rc != PCRE2_ERROR_JIT_STACKLIMIT) return rc;
+    if (!s->stack) {
+        s->stack = pcre2_jit_stack_create(1 << 16, STACK_LIMIT, NULL);
+        pcre2_jit_stack_assign(s->context, NULL, s->stack);
+        rc = pcre2_match(code, (PCRE2_SPTR)text, length, from, PCRE2_NO_UTF_CHECK, s->match,
+                         s->context);
+        if (rc != PCRE2_ERROR_JIT_STACKLIMIT) return rc;
+    }
+    return pcre2_match(code, (PCRE2_SPTR)text, length, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
+                       s->match, s->context);
+}
+
+int search_next(struct search *s, const struct pattern *p, const char *text, size_t length,
+                size_t from, size_t *start, size_t *end, struct err *err)
+{
+    if (!p->code) {
+        const char *found = p->literal_length
+                                ? memmem(text + from, length - from, p->literal, p->literal_length)
+                                : NULL;
+        *start = found ? (size_t)(found - text) : 0;
+        *end = *start + p->literal_length;
+        return found != NULL;
+    }
+    if (search_open(s, err) < 0) return -1;
+    int rc = match(s, p->code, text, length, from);
+    if (rc == PCRE2_ERROR_NOMATCH) return 0;
+    if (rc < 0 || ((++s->count & 63) == 0 && clock_seconds() > s->deadline)) {
+        char why[128] = "it takes too long";
+        if (rc < 0) pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
+        return err_set(err, "a pattern of the tokenizer fails on this text (byte %zu of %zu): %s",
+                       from, length, why);
+    }
+    const PCRE2_SIZE *place = pcre2_get_ovector_pointer(s->match);
+    *start = place[0];
+    *end = place[1];
+    if (*start < from || *end < *start || *end > length)
+        return err_set(err, "a pattern of the tokenizer matches backwards");
+    return 1;
+}
+
+int replace_all(struct search *s, const struct pattern *p, const char *content, const char *text,
+                size_t length, struct buf *out, struct err *err)
+{
+    size_t done = 0, from = 0, start = 0, end = 0;
+    while (from <= length) {
+        int found = search_next(s, p, text, length, from, &start, &end, err);
+        if (found < 0) return -1;
+        if (!found) break;
+        buf_add(out, text + done, start - done);
+        buf_puts(out, content);
+        if (out->length > TEXT_MAX)
+            return err_set(err,
+                           "the tokenizer's replacements make this text longer than %zu MB: its "
+                           "tokenizer.json cannot be right",
+                           TEXT_MAX >> 20);
+        done = end;
+        int32_t c;
+        from =
+            end > start ? end : end + (end < length ? utf8_next(text + end, length - end, &c) : 1);
+    }
+    buf_add(out, text + done, length - done);
+    return 0;
+}

@@ -1,0 +1,163 @@
+// core/train/job.c -- the kinds of jobs, and what one tells.
+#include "core/train/job.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+
+#include "core/base/mem.h"
+#include "core/settings/settings_list.h"
+#include "core/train/jobs_list.h"
+
+static const char *const word_auto[] = { "auto", NULL };
+
+const struct setting job_settings[] = {
+    { "job.threads", SETTING_INTEGER, 1, 1024, "auto", "threads", word_auto, STALE_JOBS,
+      "Threads of a job started from now on; auto is one per core." },
+    { "job.nice", SETTING_INTEGER, 0, 19, "15", NULL, NULL, STALE_JOBS,
+      "How far a job started from now on stands back behind other programs; 0 not at all." },
+    { "job.pause_while_answering", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_NOTHING,
+      "Jobs stand still while this shell answers." },
+    { 0 },
+};
+
+#define X(name) extern const struct job_kind job_kind_##name;
+JOB_KINDS(X)
+#undef X
+
+#define X(name) &job_kind_##name,
+static const struct job_kind *const kinds[] = { JOB_KINDS(X) NULL };
+#undef X
+
+const struct job_kind *job_kind_at(int index)
+{
+    const int count = (int)(sizeof kinds / sizeof kinds[0]);
+    return index >= 0 && index < count ? kinds[index] : NULL;
+}
+
+const struct job_kind *job_kind_find(const char *name)
+{
+    const struct job_kind *kind;
+    for (int i = 0; (kind = job_kind_at(i)); i++)
+        if (!strcmp(kind->name, name)) return kind;
+    return NULL;
+}
+
+const char *job_end_value(const struct job_end *end, const char *key)
+{
+    for (size_t i = 0; i < end->count; i++)
+        if (!strcmp(end->results[i].key, key)) return end->results[i].value;
+    return NULL;
+}
+
+enum job_stop job_stopped(struct job *j)
+{
+    return j->ask ? j->ask(j) : JOB_GO;
+}
+
+// --- standing still ------------------------------------------------------------------------------
+
+static void look(struct job *j)
+{
+    if (j->look) j->look(j);
+}
+
+static bool is_locked(const struct job *j)
+{
+    const int status = flock(j->answering, LOCK_EX | LOCK_NB), why = errno;
+    if (status == 0) flock(j->answering, LOCK_UN);
+    return status < 0 && why == EWOULDBLOCK;
+}
+
+// A shell that answers holds the lock, shared with other shells; the kernel drops it when the shell
+// dies. Another job that looks holds it for an instant: it is gone at the second look.
+static bool answers(const struct job *j)
+{
+    for (int i = 0; i < 2; i++)
+        if (!is_locked(j)) return false;
+    return true;
+}
+
+void job_breathe(struct job *j)
+{
+    const struct timespec moment = { .tv_nsec = 10000000 };
+    look(j);
+    while (j->answering >= 0 && !atomic_load(&j->hurry) && answers(j)) {
+        nanosleep(&moment, NULL); // a signal ends it early
+        look(j);
+    }
+}
+
+static bool breathe_wants(void *self, enum site site, int layer)
+{
+    return site == SITE_LAYER_IN || site == SITE_VISION_LAYER;
+}
+
+static int breathe_run(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    job_breathe(self);
+    return 0;
+}
+
+void job_hooks(struct job *j, struct hooks *hooks)
+{
+    hooks_add(hooks, &(struct hook){ .wants = breathe_wants, .run = breathe_run, .self = j });
+}
+
+// --- telling -------------------------------------------------------------------------------------
+
+void job_metric(struct job *j, const char *series, int64_t step, double value)
+{
+    sinks_emit(j->sinks, &(struct event){
+                             .kind = EVENT_METRIC, .key = series, .count = step, .real = value });
+}
+
+void job_step(struct job *j, int64_t step)
+{
+    sinks_emit(j->sinks, &(struct event){ .kind = EVENT_STEP, .count = step });
+}
+
+void job_rewind(struct job *j, int64_t step)
+{
+    sinks_emit(j->sinks, &(struct event){ .kind = EVENT_REWIND, .count = step });
+}
+
+void job_progress(struct job *j, double step, double steps, double loss, double eta_s)
+{
+    const struct event_progress progress = { .job = j->id,
+                                             .what = j->kind ? j->kind->name : "job",
+                                             .step = step,
+                                             .steps = steps,
+                                             .loss = loss,
+                                             .eta_s = eta_s };
+    sinks_emit(j->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
+}
+
+void job_log(struct job *j, const char *format, ...)
+{
+    struct buf b = { 0 };
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    sinks_emit(j->sinks, &(struct event){ .kind = EVENT_NOTICE, .text = b.data });
+    buf_release(&b);
+}
+
+void job_result(struct job *j, const char *key, const char *format, ...)
+{
+    struct buf b = { 0 };
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    sinks_emit(j->sinks, &(struct event){ .kind = EVENT_RESULT, .key = key, .value = b.data });
+    buf_release(&b);
+}
+
+void job_score(struct job *j, const struct event_score *score)
+{
+    sinks_emit(j->sinks, &(struct event){ .kind = EVENT_SCORE, .score = score });
+}

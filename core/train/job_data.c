@@ -1,0 +1,99 @@
+// core/train/job_data.c -- {"data": SHA-256, "provenance": {...}} as the first line of what a job
+// keeps.
+#include "core/train/job_data.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/file_in.h"
+#include "core/base/hash.h"
+#include "core/base/json.h"
+
+// A line of an older version does not say what it was computed with.
+static int check_provenance(const cJSON *line, const struct provenance *now, struct err *err)
+{
+    struct provenance there;
+    struct err why;
+    const bool other = provenance_get(&there, line) && provenance_same(&there, now, &why) < 0;
+    provenance_release(&there);
+    if (!other) return 0;
+    return err_set(err,
+                   "what the job computes with has changed since it began: %s; restore the old "
+                   "state, or start another job",
+                   why.text);
+}
+
+static int check_hash(const char *data, const char *was, struct err *err)
+{
+    char is[HASH_HEX];
+    if (hash_file(data, is, err) < 0) return -1;
+    if (!strcmp(was, is)) return 0;
+    return err_set(err,
+                   "the data '%s' has changed since the job began (its SHA-256 differs); restore "
+                   "the old one, or start another job",
+                   data);
+}
+
+// *from: bytes of the first line; 0: there is none (it was cut off, or is of an older version).
+static int check_first(const char *text, size_t size, const struct job_data *of, size_t *from,
+                       struct err *err)
+{
+    const char *stop = memchr(text, '\n', size);
+    *from = 0;
+    if (!stop) return 0;
+    cJSON *line = json_parse(text, (size_t)(stop - text), "state", NULL);
+    const char *was = cJSON_GetStringValue(json_get(line, "data"));
+    int status = 0;
+    if (was) {
+        *from = (size_t)(stop + 1 - text);
+        status = check_hash(of->data, was, err);
+        if (status == 0) status = check_provenance(line, of->provenance, err);
+    }
+    cJSON_Delete(line);
+    return status;
+}
+
+static int take_over(const struct job_data *of, job_data_take *take, void *self, size_t *kept,
+                     struct err *err)
+{
+    size_t size;
+    if (access(of->path, F_OK) < 0) return 0;
+    char *text = file_read(of->path, (size_t)1 << 32, &size, err);
+    if (!text) return -1;
+    const int status = check_first(text, size, of, kept, err);
+    if (status == 0) *kept = take(self, text, size, *kept);
+    free(text);
+    if (status < 0 || truncate(of->path, (off_t)*kept) == 0) return status;
+    return err_set(err, "cannot shorten '%s': %s", of->path, strerror(errno));
+}
+
+static int write_first(FILE *f, const struct job_data *of, struct err *err)
+{
+    char is[HASH_HEX];
+    if (hash_file(of->data, is, err) < 0) return -1;
+    cJSON *line = cJSON_CreateObject();
+    cJSON_AddStringToObject(line, "data", is);
+    provenance_put(of->provenance, line);
+    char *text = cJSON_PrintUnformatted(line);
+    cJSON_Delete(line);
+    const bool good = text && fprintf(f, "%s\n", text) > 0 && fflush(f) == 0;
+    cJSON_free(text);
+    return good ? 0 : err_set(err, "cannot write the job's state: %s", strerror(errno));
+}
+
+FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take, void *self,
+                    struct err *err)
+{
+    size_t kept = 0;
+    if (resumed && take_over(of, take, self, &kept, err) < 0) return NULL;
+    FILE *f = fopen(of->path, resumed ? "ae" : "we");
+    if (!f) {
+        err_set(err, "cannot write '%s': %s", of->path, strerror(errno));
+        return NULL;
+    }
+    if (kept || write_first(f, of, err) == 0) return f;
+    fclose(f);
+    return NULL;
+}

@@ -1,0 +1,157 @@
+// tests/core/adapter/provenance.c -- core/adapter/provenance.c: which settings count, what files
+// and "auto" come to, differences by name, and back from JSON.
+#include "tests/core/model/families/golden.h"
+// after those it needs
+#include "core/adapter/provenance.h"
+#include "tests/core/scratch.h"
+
+#define LORA "tests/goldens/llava-1.5/adapters/lora"
+
+static struct provenance of(struct golden *g, enum setting_stale from)
+{
+    struct provenance p;
+    engine_provenance(g->engine, from, &p);
+    return p;
+}
+
+static void set(struct golden *g, const char *key, const char *value)
+{
+    struct err err = { 0 };
+    must(engine_set(g->engine, key, value, &err), &err);
+}
+
+// Each row says what a change of it reaches. Groups as a reader would expect them.
+static void rows_say_what_changes_answers(void **state)
+{
+    static const char *const changing[] = { "sample.", "chat.", "ctx.",   "image.", "compute.",
+                                            "kv.",     "norm.", "prune.", "ffn.",   "adapter" };
+    static const char *const leaving[] = { "train.", "job.", "screen.", "sinks.", "norms." };
+    const struct setting *row;
+    for (int i = 0; (row = settings_row(i)); i++) {
+        for (size_t k = 0; k < sizeof changing / sizeof *changing; k++)
+            if (!strncmp(row->key, changing[k], strlen(changing[k])) && row->stale < STALE_NEXT)
+                fail_msg("%s changes answers", row->key);
+        for (size_t k = 0; k < sizeof leaving / sizeof *leaving; k++)
+            if (!strncmp(row->key, leaving[k], strlen(leaving[k])) && row->stale >= STALE_NEXT)
+                fail_msg("%s changes no answer", row->key);
+    }
+}
+
+static void only_what_counts_is_said(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    golden_open(&g, "llava-1.5");
+    struct provenance first = of(&g, STALE_NEXT);
+    assert_string_equal(provenance_value(&first, "model"),
+                        engine_model(g.engine)->checkpoint->fingerprint);
+    // "auto" as what it is here.
+    assert_non_null(provenance_value(&first, "compute.matmul"));
+    assert_string_not_equal(provenance_value(&first, "compute.matmul"), "auto");
+    assert_non_null(provenance_value(&first, "kv.dtype"));
+    assert_null(provenance_value(&first, "adapter"));
+    // A method that is off, jobs, the screen; measurements are another matter.
+    set(&g, "prune.keep", "0.5");
+    set(&g, "train.lr", "0.1");
+    set(&g, "screen.live", "off");
+    set(&g, "sinks.tau", "3");
+    struct provenance now = of(&g, STALE_NEXT);
+    must(provenance_same(&first, &now, &err), &err);
+    provenance_release(&now);
+    now = of(&g, STALE_MEASURED);
+    assert_int_equal(provenance_same(&first, &now, &err), -1);
+    assert_string_equal(err.text, "sinks.tau is auto there, 3 now");
+    provenance_release(&now);
+    set(&g, "prune.score", "uniform");
+    now = of(&g, STALE_NEXT);
+    assert_string_equal(provenance_value(&now, "prune.keep"), "0.5");
+    assert_int_equal(provenance_same(&first, &now, &err), -1);
+    assert_string_equal(err.text, "prune.score is off there, uniform now");
+    assert_int_equal(provenance_same(&now, &first, &err), -1);
+    assert_string_equal(err.text, "prune.score is uniform there, off now");
+    // Through JSON and back; all but the model as a line.
+    cJSON *json = cJSON_CreateObject();
+    struct provenance back;
+    assert_false(provenance_get(&back, json));
+    provenance_put(&now, json);
+    assert_true(provenance_get(&back, json));
+    must(provenance_same(&back, &now, &err), &err);
+    char *line = provenance_state(&back);
+    assert_non_null(strstr(line, "prune.score=uniform, prune.keep=0.5"));
+    assert_null(strstr(line, provenance_value(&now, "model")));
+    free(line);
+    cJSON_Delete(json);
+    provenance_release(&back);
+    provenance_release(&now);
+    provenance_release(&first);
+    golden_close(&g);
+}
+
+static void copy_file(const char *from, const char *folder, const char *name, size_t change)
+{
+    struct err err = { 0 };
+    size_t size;
+    char *path = xasprintf("%s/%s", from, name), *bytes = file_read(path, 1 << 26, &size, &err);
+    if (!bytes) fail_msg("%s", err.text);
+    if (change) bytes[size - change] ^= 1; // the lowest bit of a number
+    scratch_write(folder, name, bytes, size);
+    free(bytes);
+    free(path);
+}
+
+// By content: the same numbers, or others under the same name.
+static void files_are_known_by_content(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    golden_open(&g, "llava-1.5");
+    set(&g, "adapter", LORA);
+    struct provenance first = of(&g, STALE_NEXT);
+    assert_int_equal(strncmp(provenance_value(&first, "adapter"), "lora@", 5), 0);
+    for (int changed = 0; changed < 2; changed++) {
+        char *scratch = scratch_new(), *folder = xasprintf("%s/lora", scratch);
+        assert_int_equal(mkdir(folder, 0700), 0);
+        copy_file(LORA, folder, "adapter_config.json", 0);
+        copy_file(LORA, folder, "adapter_model.safetensors", changed ? 4 : 0);
+        set(&g, "adapter", folder);
+        struct provenance now = of(&g, STALE_NEXT);
+        assert_int_equal(provenance_same(&first, &now, &err), changed ? -1 : 0);
+        provenance_release(&now);
+        set(&g, "adapter", "none");
+        free(folder);
+        scratch_remove(scratch);
+    }
+    provenance_release(&first);
+    golden_close(&g);
+}
+
+// The date counts where the layout tells it to the model.
+static void the_date_counts_where_it_is_told(void **state)
+{
+    static const char *const models[] = { "llava-1.5", "llama-3.2" };
+    for (int i = 0; i < 2; i++) {
+        struct golden g;
+        golden_open(&g, models[i]);
+        set(&g, "chat.date", "26 Jul 2024");
+        struct provenance p = of(&g, STALE_NEXT);
+        assert_int_equal(provenance_value(&p, "chat.date") != NULL, i);
+        provenance_release(&p);
+        set(&g, "chat.date", "today");
+        p = of(&g, STALE_NEXT);
+        const char *date = provenance_value(&p, "chat.date");
+        assert_true(!date == !i && (!date || strcmp(date, "today") != 0));
+        provenance_release(&p);
+        golden_close(&g);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_say_what_changes_answers),
+        cmocka_unit_test(only_what_counts_is_said),
+        cmocka_unit_test(files_are_known_by_content),
+        cmocka_unit_test(the_date_counts_where_it_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

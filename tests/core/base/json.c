@@ -1,0 +1,128 @@
+// tests/core/base/json.c -- core/base/json.c: files, parsing, members with types and ranges.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base/file_in.h"
+#include "tests/core/scratch.h"
+
+static void parses_and_refuses(void **state)
+{
+    struct err err = { "" };
+    cJSON *json = json_parse(" {\"a\": [1, 2]}\n\t ", 17, "x.json", &err);
+    assert_non_null(json);
+    cJSON_Delete(json);
+    static const struct {
+        const char *text, *why;
+    } bad[] = {
+        { "", "line 1" },      { "{", "line 1" },        { "{\n\"a\": 1,\n}", "line 3" },
+        { "{} x", "line 1" },  { "{}\n\n{}", "line 3" }, { "{\"a\" 1}", "x.json" },
+        { "[1, 2", "x.json" }, { "nul", "x.json" },      { "\"\\ud800\"", "x.json" },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_null(json_parse(bad[i].text, strlen(bad[i].text), "x.json", &err));
+        if (!strstr(err.text, bad[i].why)) fail_msg("%s: %s", bad[i].text, err.text);
+    }
+    assert_null(json_parse("{}\0{}", 5, "x.json", &err)); // nothing hides behind a NUL
+    char deep[20000];
+    memset(deep, '[', sizeof deep);
+    assert_null(json_parse(deep, sizeof deep, "x.json", &err));
+}
+
+static void reads_files(void **state)
+{
+    char *folder = scratch_new(), *path = xasprintf("%s/a.json", folder);
+    struct err err = { "" };
+    size_t size;
+    assert_null(json_read(path, 100, &err));
+    assert_non_null(strstr(err.text, path));
+    assert_null(file_read(folder, 100, &size, &err));
+    assert_non_null(strstr(err.text, "is a folder"));
+    scratch_text(folder, "a.json", "{\"k\": true}");
+    assert_null(file_read(path, 10, &size, &err));
+    assert_non_null(strstr(err.text, "larger"));
+    char *text = file_read(path, 11, &size, &err);
+    assert_string_equal(text, "{\"k\": true}");
+    assert_int_equal(size, 11);
+    free(text);
+    cJSON *json = json_read(path, 11, &err);
+    assert_true(cJSON_IsTrue(json_get(json, "k")));
+    cJSON_Delete(json);
+    scratch_text(folder, "a.json", "");
+    text = file_read(path, 10, &size, &err);
+    assert_string_equal(text, "");
+    free(text);
+    free(path);
+    scratch_remove(folder);
+}
+
+static const char members[] =
+    "{\"int\": 7, \"neg\": -3, \"real\": 0.5, \"big\": 1e30, \"edge\": 9223372036854775808,"
+    "\"inf\": 1e999, \"yes\": true, \"text\": \"t\", \"null\": null, \"Int\": 8}";
+
+static void reads_numbers(void **state)
+{
+    cJSON *json = json_parse(members, strlen(members), "m", NULL);
+    struct err err = { "" };
+    int64_t n;
+    double x;
+    assert_int_equal(json_int(json, "int", 0, 7, 1, &n, &err), 0);
+    assert_int_equal(n, 7);
+    assert_int_equal(json_int(json, "null", 0, 9, 5, &n, &err), 0);
+    assert_int_equal(n, 5);
+    assert_int_equal(json_int(json, "absent", 0, 9, -5, &n, &err), 0);
+    assert_int_equal(n, -5);
+    assert_int_equal(json_int(NULL, "int", 0, 9, 4, &n, &err), 0);
+    assert_int_equal(n, 4);
+    assert_int_equal(json_int(json, "int", 0, 6, 1, &n, &err), -1);
+    assert_string_equal(err.text, "\"int\" must be a whole number from 0 to 6");
+    assert_int_equal(json_int(json, "neg", 0, 6, 1, &n, &err), -1);
+    assert_int_equal(json_int(json, "real", 0, 6, 1, &n, &err), -1);
+    assert_int_equal(json_int(json, "big", INT64_MIN, INT64_MAX, 1, &n, &err), -1);
+    assert_int_equal(json_int(json, "edge", INT64_MIN, INT64_MAX, 1, &n, &err), -1);
+    assert_int_equal(json_int(json, "text", 0, 6, 1, &n, &err), -1);
+    assert_int_equal(json_real(json, "real", 1, &x, &err), 0);
+    assert_true(x == 0.5);
+    assert_int_equal(json_real(json, "absent", 1.5, &x, &err), 0);
+    assert_true(x == 1.5);
+    assert_int_equal(json_real(json, "inf", 1, &x, &err), -1);
+    assert_int_equal(json_real(json, "text", 1, &x, &err), -1);
+    cJSON_Delete(json);
+}
+
+static void reads_other_members(void **state)
+{
+    cJSON *json = json_parse(members, strlen(members), "m", NULL);
+    struct err err = { "" };
+    bool yes;
+    const char *text;
+    assert_int_equal(json_bool(json, "yes", false, &yes, &err), 0);
+    assert_true(yes);
+    assert_int_equal(json_bool(json, "null", true, &yes, &err), 0);
+    assert_true(yes);
+    assert_int_equal(json_bool(json, "int", true, &yes, &err), -1);
+    assert_int_equal(json_text(json, "text", "o", &text, &err), 0);
+    assert_string_equal(text, "t");
+    assert_int_equal(json_text(json, "absent", "o", &text, &err), 0);
+    assert_string_equal(text, "o");
+    assert_int_equal(json_text(json, "yes", "o", &text, &err), -1);
+    assert_null(json_get(json, "null"));
+    assert_null(json_get(NULL, "int"));
+    assert_int_equal(json_get(json, "Int")->valueint, 8);
+    cJSON_Delete(json);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parses_and_refuses),
+        cmocka_unit_test(reads_files),
+        cmocka_unit_test(reads_numbers),
+        cmocka_unit_test(reads_other_members),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,232 @@
+// tests/core/data/dataset.c -- core/data/dataset.c: where the samples of a file are, and what they
+// say.
+#include "core/data/dataset.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/core/scratch.h"
+
+static int open_text(struct dataset *d, const char *folder, const char *text, size_t size,
+                     struct err *err)
+{
+    char *path = xasprintf("%s/data.json", folder);
+    scratch_write(folder, "data.json", text, size);
+    const int status = dataset_open(d, path, "dir", err);
+    free(path);
+    return status;
+}
+
+// "LINE:json" of every sample, a blank between; or "error: ...", without the path.
+static void check_index(const char *text, size_t size, const char *expected)
+{
+    char *folder = scratch_new();
+    struct dataset d;
+    struct err err = { "" };
+    struct buf b = { 0 };
+    if (open_text(&d, folder, text, size, &err) < 0) {
+        const char *after = strstr(err.text, "data.json'");
+        buf_printf(&b, "error: %s", after ? after + 10 : err.text);
+    }
+    for (int64_t i = 0; i < d.count; i++) {
+        cJSON *json = dataset_json(&d, i, &err);
+        char *printed = json ? cJSON_PrintUnformatted(json) : NULL;
+        buf_printf(&b, "%s%d:%s", i ? " " : "", (int)d.entries[i].line,
+                   printed ? printed : err.text);
+        cJSON_free(printed);
+        cJSON_Delete(json);
+    }
+    assert_string_equal(b.data, expected);
+    buf_release(&b);
+    dataset_close(&d);
+    scratch_remove(folder);
+}
+
+static void check(const char *text, const char *expected)
+{
+    check_index(text, strlen(text), expected);
+}
+
+static void test_list(void **state)
+{
+    check("[{\"a\":1},{\"a\":2}]", "1:{\"a\":1} 1:{\"a\":2}");
+    check("\xEF\xBB\xBF \n[ 1 ,\n\n[2,{\"b\":[3]}] ,\"x,]\\\"[\", true ]\n ",
+          "2:1 4:[2,{\"b\":[3]}] 4:\"x,]\\\"[\" 4:true");
+    check("[{\"a\":\"}],[{\\\\\"},\n{\"b\":\"\\\\\\\"]\"}]",
+          "1:{\"a\":\"}],[{\\\\\"} 2:{\"b\":\"\\\\\\\"]\"}");
+    // One broken sample does not hide the others.
+    check("[{\"a\":1},\n{broken},{\"a\":2}]",
+          "1:{\"a\":1} 2:sample 1 (line 2 of the data) is not valid JSON 2:{\"a\":2}");
+    check("[{\"a\":]},2]", "error:  is not valid JSON (near line 1)");
+}
+
+static void test_list_errors(void **state)
+{
+    check("[]", "error:  holds no sample");
+    check("[1,2", "error:  ends inside its list: it was cut off");
+    check("[{\"a\":\"x]", "error:  ends inside its list: it was cut off");
+    check("[\n1,]", "error:  is not valid JSON (near line 2)");
+    check("[,1]", "error:  is not valid JSON (near line 1)");
+    check("[1}", "error:  is not valid JSON (near line 1)");
+    check("[1]\nx", "error:  is not valid JSON (near line 2)");
+    check("[1][2]", "error:  is not valid JSON (near line 1)");
+    check_index("[1]\0", 4, "error:  is not valid JSON (near line 1)");
+}
+
+static void test_lines(void **state)
+{
+    check("{\"a\":1}\n\n  {\"a\":\"[\"}\r\n{\"a\":3}", "1:{\"a\":1} 3:{\"a\":\"[\"} 4:{\"a\":3}");
+    check("{\"a\":1}\n{broken\n7\n", "1:{\"a\":1} 2:line 2 of the data is not valid JSON 3:7");
+    check_index("{\"a\":1}\n{}\0{}", 13, "1:{\"a\":1} 2:line 2 of the data is not valid JSON");
+    check("", "error:  holds no sample");
+    check(" \n ", "error:  holds no sample");
+    check("my notes\nand more", "error:  is neither a JSON list of samples nor JSON lines");
+    check("7\n8", "error:  is neither a JSON list of samples nor JSON lines");
+}
+
+static void test_no_file(void **state)
+{
+    struct dataset d;
+    struct err err;
+    char *folder = scratch_new(), *pipe = xasprintf("%s/pipe", folder);
+    assert_int_equal(dataset_open(&d, "/nonexistent/x", NULL, &err), -1);
+    assert_int_equal(dataset_open(&d, folder, NULL, &err), -1);
+    assert_non_null(strstr(err.text, "a folder, not a file"));
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    assert_int_equal(dataset_open(&d, pipe, NULL, &err), -1);
+    assert_non_null(strstr(err.text, "a pipe, not a file"));
+    assert_int_equal(dataset_check(pipe, &err), -1);
+    free(pipe);
+    scratch_remove(folder);
+}
+
+// Larger than a block of the index, samples across its borders.
+static void test_large(void **state)
+{
+    enum { COUNT = 3000 };
+    char *folder = scratch_new();
+    struct buf b = { 0 };
+    struct dataset d;
+    struct err err = { "" };
+    for (int i = 0; i < COUNT; i++) {
+        buf_printf(&b, "%s{\"id\":%d,\"question\":\"", i ? ",\n" : "[", i);
+        for (int k = 0; k < i % 211; k++) buf_puts(&b, "ab\\\"]");
+        buf_puts(&b, "\"}");
+    }
+    buf_puts(&b, "]");
+    assert_true(b.length > 1 << 20);
+    assert_int_equal(open_text(&d, folder, b.data, b.length, &err), 0);
+    assert_int_equal(d.count, COUNT);
+    for (int i = 0; i < COUNT; i += 37) {
+        struct sample s;
+        char id[16];
+        assert_int_equal(dataset_read(&d, i, &s, &err), 0);
+        snprintf(id, sizeof id, "%d", i);
+        assert_string_equal(s.id, id);
+        assert_int_equal(s.line, i + 1);
+        sample_release(&s);
+    }
+    // The file becomes shorter while it is in use.
+    char *path = xasprintf("%s/data.json", folder);
+    assert_int_equal(truncate(path, 1000), 0);
+    assert_null(dataset_json(&d, COUNT - 1, &err));
+    assert_non_null(strstr(err.text, "has become shorter"));
+    free(path);
+    dataset_close(&d);
+    buf_release(&b);
+    scratch_remove(folder);
+}
+
+// --- samples -------------------------------------------------------------------------------------
+
+// "id kind metric choice,choice | user: text <path>; assistant: ... (marks differ)"
+static void check_sample(const char *text, const char *expected)
+{
+    struct sample s;
+    struct err err = { "" };
+    struct buf b = { 0 };
+    cJSON *json = json_parse(text, strlen(text), "test", &err);
+    assert_non_null(json);
+    const int status = sample_read(&s, json, "dir", &err);
+    buf_printf(&b, "%s '%s' %s", s.id ? s.id : "-", s.kind, s.metric ? s.metric : "-");
+    for (size_t i = 0; i < s.choice_count; i++) buf_printf(&b, " (%s)", s.choices[i]);
+    if (status < 0) buf_printf(&b, " | error: %s", err.text);
+    for (size_t i = 0; status == 0 && i < s.dialogue.count; i++) {
+        const struct message *m = &s.dialogue.messages[i];
+        buf_printf(&b, "%s %s:", i ? ";" : " |", role_name(m->role));
+        for (size_t k = 0; k < m->part_count; k++)
+            buf_printf(&b, m->parts[k].text ? " '%s'" : " <%s>",
+                       m->parts[k].text ? m->parts[k].text : s.dialogue.paths[m->parts[k].picture]);
+    }
+    if (s.dialogue.marks_differ) buf_puts(&b, " (marks differ)");
+    assert_string_equal(b.data, expected);
+    buf_release(&b);
+    sample_release(&s);
+    cJSON_Delete(json);
+}
+
+static void test_samples(void **state)
+{
+    check_sample("{\"id\":\"a\",\"kind\":\"detail\",\"image\":\"x\",\"conversations\":[{\"from\":"
+                 "\"human\",\"value\":\"<image>\\nq\"},{\"from\":\"gpt\",\"value\":\"r\"}]}",
+                 "a 'detail' - | user: <dir/x> 'q'; assistant: 'r'");
+    check_sample("{\"id\":12,\"category\":\"conv\",\"metric\":\"letter\",\"choices\":[\"A\",\"B\"],"
+                 "\"question\":\"q\",\"answer\":\"A\"}",
+                 "12 'conv' letter (A) (B) | user: 'q'; assistant: 'A'");
+    check_sample("{\"messages\":[{\"role\":\"user\",\"content\":\"<image>q <image>\"},{\"role\":"
+                 "\"assistant\",\"content\":\"r\"}],\"images\":[\"/x\",\"y\"]}",
+                 "- '' - | user: </x> 'q ' <dir/y>; assistant: 'r'");
+    check_sample("{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\"},{\"type\":"
+                 "\"text\",\"text\":\"q <image>\"}]}],\"image\":\"x\"}",
+                 "- '' - | user: <dir/x> 'q <image>'");
+    check_sample(
+        "[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"r\"}]",
+        "- '' - | user: 'q'; assistant: 'r'");
+    check_sample("{\"question\":\"q\",\"answer\":3}", "- '' - | user: 'q'");
+}
+
+static void test_marks(void **state)
+{
+    check_sample("{\"image\":\"x\",\"question\":\"q\"}", "- '' - | user: <dir/x> 'q'");
+    check_sample("{\"images\":[\"x\",\"y\"],\"question\":\"<image>q\"}",
+                 "- '' - | user: <dir/y> <dir/x> 'q' (marks differ)");
+    check_sample("{\"question\":\"<image>q\"}",
+                 "- '' - | error: 0 pictures are given, but the text has more \"<image>\" marks "
+                 "(marks differ)");
+    check_sample("{\"messages\":[{\"role\":\"user\",\"content\":\"<image>q\"}]}",
+                 "- '' - | error: message 0: 0 pictures are given, but the text has more "
+                 "\"<image>\" marks (marks differ)");
+    check_sample(
+        "{\"image\":\"x\",\"conversations\":[{\"from\":\"human\",\"value\":\"q\"},{\"from\":"
+        "\"gpt\",\"value\":\"<image>\"}]}",
+        "- '' - | error: \"conversations\"[1]: a picture can only stand in a message of "
+        "the user (marks differ)");
+}
+
+static void test_sample_errors(void **state)
+{
+    check_sample("{\"id\":\"a\",\"kind\":\"k\",\"conversations\":5}",
+                 "a 'k' - | error: \"conversations\" must be a list");
+    check_sample("{\"id\":[1],\"kind\":{},\"choices\":\"A\",\"question\":\"q\"}",
+                 "- '' - | error: \"choices\" must be a list of texts");
+    check_sample("{\"choices\":[\"A\",5],\"question\":\"q\"}",
+                 "- '' - (A) | error: \"choices\" must be a list of texts");
+    check_sample("7", "- '' - | error: a sample must be an object");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_list),  cmocka_unit_test(test_list_errors),
+        cmocka_unit_test(test_lines), cmocka_unit_test(test_no_file),
+        cmocka_unit_test(test_large), cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_marks), cmocka_unit_test(test_sample_errors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,129 @@
+// tests/core/data/dialogue.c -- core/data/dialogue.c: messages and samples of data sets.
+#include "core/data/dialogue.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef int reader(struct dialogue *d, const cJSON *json, const char *folder, struct err *err);
+
+// "role: text <path> text; role: ...", then " = reference"; or "error: ...".
+static void check(reader *read, const char *text, const char *expected)
+{
+    struct dialogue d = { 0 };
+    struct err err = { "" };
+    struct buf b = { 0 };
+    cJSON *json = json_parse(text, strlen(text), "test", &err);
+    assert_non_null(json);
+    if (read(&d, json, "dir", &err) < 0) {
+        buf_printf(&b, "error: %s", err.text);
+    } else {
+        for (size_t i = 0; i < d.count; i++) {
+            const struct message *m = &d.messages[i];
+            buf_printf(&b, "%s%s:", i ? "; " : "", role_name(m->role));
+            for (size_t j = 0; j < m->part_count; j++)
+                buf_printf(&b, m->parts[j].text ? " '%s'" : " <%s>",
+                           m->parts[j].text ? m->parts[j].text : d.paths[m->parts[j].picture]);
+        }
+        if (d.reference) buf_printf(&b, " = %s", d.reference);
+    }
+    assert_string_equal(b.data, expected);
+    buf_release(&b);
+    dialogue_release(&d);
+    cJSON_Delete(json);
+}
+
+static void test_messages(void **state)
+{
+    check(dialogue_read_messages,
+          "[{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"user\",\"content\":[{\"type\":"
+          "\"image\",\"path\":\"a.png\"},{\"type\":\"text\",\"text\":\"q\"}]},{\"role\":"
+          "\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"r\"}]}]",
+          "system: 's'; user: <dir/a.png> 'q'; assistant: 'r'");
+    check(dialogue_read_messages,
+          "[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"path\":\"/a.png\"}]}]",
+          "user: </a.png>");
+    check(dialogue_read_messages,
+          "[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"image\":\"b.png\"}]}]",
+          "user: <dir/b.png>");
+}
+
+static void test_messages_errors(void **state)
+{
+    check(dialogue_read_messages, "{}", "error: must be a list of messages");
+    check(dialogue_read_messages, "[]", "error: the list of messages is empty");
+    check(dialogue_read_messages, "[1]",
+          "error: message 0: must be an object with \"role\" and \"content\"");
+    check(dialogue_read_messages, "[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"king\"}]",
+          "error: message 1: \"role\" must be \"system\", \"user\" or \"assistant\"");
+    check(dialogue_read_messages, "[{\"role\":\"raw\",\"content\":\"x\"}]",
+          "error: message 0: \"role\" must be \"system\", \"user\" or \"assistant\"");
+    check(dialogue_read_messages, "[{\"role\":\"user\"}]",
+          "error: message 0: \"content\" must be a text or a list of parts");
+    check(dialogue_read_messages, "[{\"role\":\"user\",\"content\":[{\"type\":\"video\"}]}]",
+          "error: message 0: \"content\"[0]: \"type\" must be \"text\" or \"image\"");
+    check(dialogue_read_messages, "[{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}]",
+          "error: message 0: \"content\"[0]: \"path\" of the picture is missing");
+    check(dialogue_read_messages,
+          "[{\"role\":\"assistant\",\"content\":[{\"type\":\"image\",\"path\":\"x\"}]}]",
+          "error: message 0: \"content\"[0]: a picture can only stand in a message of the user");
+}
+
+static void test_samples(void **state)
+{
+    check(dialogue_read_sample, "{\"image\":\"a.png\",\"question\":\"q\"}",
+          "user: <dir/a.png> 'q'");
+    check(dialogue_read_sample, "{\"images\":[\"a\",\"b\"],\"question\":\"<image>\\nx <image> y\"}",
+          "user: <dir/a> 'x ' <dir/b> ' y'");
+    check(dialogue_read_sample, "{\"image\":\"a\",\"text\":\"q\\n<image>\"}", "user: 'q' <dir/a>");
+    check(dialogue_read_sample,
+          "{\"image\":\"a\",\"conversations\":[{\"from\":\"human\",\"value\":\"<image>\\nq1\"},"
+          "{\"from\":\"gpt\",\"value\":\"r1\"},{\"from\":\"human\",\"value\":\"q2\"},"
+          "{\"from\":\"gpt\",\"value\":\"r2\"}]}",
+          "user: <dir/a> 'q1'; assistant: 'r1'; user: 'q2' = r2");
+    check(dialogue_read_sample, "{\"messages\":[{\"role\":\"user\",\"content\":\"q\"}]}",
+          "user: 'q'");
+    check(dialogue_read_sample, "{\"question\":\"no picture\"}", "user: 'no picture'");
+}
+
+static void test_samples_errors(void **state)
+{
+    check(dialogue_read_sample, "5", "error: a sample must be an object");
+    check(dialogue_read_sample, "{\"image\":\"a\"}",
+          "error: needs \"question\", \"conversations\" or \"messages\"");
+    check(dialogue_read_sample, "{\"image\":5,\"question\":\"q\"}",
+          "error: \"image\" must be a path or a list of paths");
+    check(dialogue_read_sample, "{\"question\":\"<image> q\"}",
+          "error: 0 pictures are given, but the text has more \"<image>\" marks");
+    check(dialogue_read_sample, "{\"conversations\":[{\"from\":\"gpt\",\"value\":\"x\"}]}",
+          "error: no question: no message of the user");
+    check(dialogue_read_sample, "{\"conversations\":[{\"from\":\"cat\",\"value\":\"x\"}]}",
+          "error: \"conversations\"[0]: \"from\" must be \"human\", \"gpt\" or \"system\"");
+}
+
+static void test_folder(void **state)
+{
+    static const char *const cases[][2] = {
+        { "a.json", "." }, { "x/a.json", "x" }, { "/a.json", "/" }, { "/x/y/a", "/x/y" }
+    };
+    for (size_t i = 0; i < 4; i++) {
+        char *folder = path_folder(cases[i][0]);
+        assert_string_equal(folder, cases[i][1]);
+        free(folder);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_messages), cmocka_unit_test(test_messages_errors),
+        cmocka_unit_test(test_samples),  cmocka_unit_test(test_samples_errors),
+        cmocka_unit_test(test_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

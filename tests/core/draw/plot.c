@@ -1,0 +1,237 @@
+// tests/core/draw/plot.c -- core/draw/plot.c: round numbers on the axes, curves where they belong,
+// gaps.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/draw/plot.h"
+
+static void check_ticks(double min, double max, int most, const char *expected)
+{
+    double ticks[16];
+    char format[16];
+    struct buf b = { 0 };
+    const int count = plot_ticks(min, max, most, ticks, format);
+    for (int i = 0; i < count; i++) {
+        char text[64];
+        snprintf(text, sizeof text, format, ticks[i]);
+        buf_printf(&b, "%s%s", i ? " " : "", text);
+    }
+    char *got = buf_take(&b);
+    assert_string_equal(got, expected);
+    free(got);
+}
+
+static void axes_have_round_numbers(void **state)
+{
+    check_ticks(0, 100, 6, "0 20 40 60 80 100");
+    check_ticks(0, 100, 5, "0 50 100");
+    check_ticks(0.43, 3.31, 6, "0.5 1.0 1.5 2.0 2.5 3.0");
+    check_ticks(-1, 1, 5, "-1.0 -0.5 0.0 0.5 1.0");
+    check_ticks(0, 2e-5, 5, "0 5e-06 1e-05 1.5e-05 2e-05");
+    check_ticks(1e9, 1.0002e9, 3, "1e+09 1.0001e+09 1.0002e+09");
+}
+
+// Width 30, height 4: the smallest there is.
+static void curves_are_drawn_where_they_belong(void **state)
+{
+    double x[] = { 0, 1, 2, 3 }, y[] = { 0, 1, 2, 3 }, z[] = { 3, NAN, 0, 0 };
+    const struct plot_line lines[] = { { .name = "up", .x = x, .y = y, .count = 4 },
+                                       { .name = "down", .x = x, .y = z, .count = 4 } };
+    struct buf b = { 0 };
+    plot_text(&b, NULL, lines, 2, 30, 4);
+    char *rows[16] = { 0 }, *rest = NULL;
+    int count = 0;
+    for (char *row = strtok_r(b.data, "\n", &rest); row; row = strtok_r(NULL, "\n", &rest))
+        rows[count++] = row;
+    assert_int_equal(count, 7);
+    // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): there are seven
+    const char *axis = strchr(rows[4], '+') + 1;
+    const size_t left = (size_t)(axis - rows[4]), w = strlen(axis);
+    assert_int_equal(rows[3][left], '*');
+    assert_int_equal(rows[0][left + w - 1], '*');
+    assert_int_equal(rows[0][left], 'o'); // then a gap
+    assert_int_equal(rows[3][left + w - 1], 'o');
+    assert_null(strchr(rows[1], 'o'));
+    assert_non_null(strstr(rows[6], "* up   o down"));
+    for (int i = 0; i < 4; i++) assert_true(strlen(rows[i]) <= 30);
+    buf_release(&b);
+}
+
+// Above and below the mark, also where it is the only line; a bar has numbers behind it.
+static void intervals_stand_around_points(void **state)
+{
+    double x[] = { 0, 1, 9 }, y[] = { 2, 3, NAN }, low[] = { 1, NAN, 1 }, high[] = { 4, 3, 9 };
+    const struct plot_line line = {
+        .name = "v", .x = x, .y = y, .low = low, .high = high, .count = 2
+    };
+    const char *const names[] = { "a", "b" };
+    struct buf b = { 0 };
+    plot_text(&b, NULL, &line, 1, 40, 7);
+    // The rows are 4, 3.5, ... 1; the first point stands behind the axis.
+    char *rest = NULL, *row = strtok_r(b.data, "\n", &rest);
+    for (int i = 0; i < 7; i++, row = strtok_r(NULL, "\n", &rest)) {
+        assert_non_null(row);
+        // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): there is a row
+        const char *axis = row + strcspn(row, "|+");
+        assert_int_equal(axis[1], i == 4 ? '*' : '|');
+        assert_null(strchr(axis + 2, '|')); // the third is nowhere: it has no value
+    }
+    buf_clear(&b);
+    plot_text(&b, &(struct plot_axes){ .names = names, .name_count = 2 }, &line, 1, 60, 7);
+    assert_non_null(strstr(b.data, " (1 to 4)\n"));
+    assert_null(strstr(b.data, "nan"));
+    buf_release(&b);
+}
+
+static void odd_curves_do_no_harm(void **state)
+{
+    double x[] = { 5, 5, INFINITY }, y[] = { 1e308, -1e308, NAN }, same[] = { 2, 2, 2 };
+    const struct plot_line lines[] = { { .name = "wild", .x = x, .y = y, .count = 3 },
+                                       { .name = "none", .x = x, .y = y, .count = 0 },
+                                       { .name = "", .x = x, .y = same, .count = 2 } };
+    for (size_t i = 0; i < 3; i++) {
+        struct buf b = { 0 };
+        plot_text(&b, NULL, &lines[i], 1, 0, 0);
+        assert_true(b.length > 100);
+        buf_release(&b);
+    }
+}
+
+static void bars_have_names_and_axes_may_be_logarithmic(void **state)
+{
+    static const char *const names[] = { "left", "right" };
+    const struct plot_axes bars = { .names = names, .name_count = 2 }, logs = { .log_x = true };
+    double x[] = { 0, 1 }, y[] = { 2, 4 }, tens[] = { 1, 10, 0, 100 }, up[] = { 1, 2, 9, 3 };
+    const struct plot_line of[] = { { .name = "a", .x = x, .y = y, .count = 2 },
+                                    { .name = "up", .x = tens, .y = up, .count = 4 } };
+    struct buf b = { 0 };
+    plot_text(&b, &bars, of, 1, 60, 4);
+    const char *left = strstr(b.data, " left"), *right = strstr(b.data, "right");
+    assert_non_null(left);
+    assert_non_null(right);
+    const long short_bar = (long)strspn(strchr(left, '*'), "*");
+    const long long_bar = (long)strspn(strchr(right, '*'), "*");
+    assert_true(short_bar > 5 && labs(long_bar - 2 * short_bar) <= 1);
+    buf_clear(&b);
+    // 10 is in the middle between 1 and 100; 0 is nowhere.
+    plot_text(&b, &logs, &of[1], 1, 60, 8);
+    char *line = b.data;
+    for (int i = 0; i < 9; i++) line = strchr(line, '\n') + 1;
+    const char *one = strchr(line, '1'), *ten = strstr(line, " 10"), *hundred = strstr(line, "100");
+    assert_non_null(hundred);
+    assert_true(labs((hundred - ten) - (ten - one)) <= 3);
+    buf_release(&b);
+}
+
+// Neither a power of ten between 13 and 17, nor 2 or 5 times one.
+static void narrow_logarithmic_axes_have_numbers(void **state)
+{
+    double x[] = { 0, 1, 2 }, y[] = { 13, 15, 17 };
+    const struct plot_line line = { .name = "a", .x = x, .y = y, .count = 3 };
+    const struct plot_axes logs = { .log_y = true };
+    struct buf b = { 0 };
+    plot_text(&b, &logs, &line, 1, 60, 12);
+    assert_non_null(strstr(b.data, "14 +"));
+    assert_non_null(strstr(b.data, "16 +"));
+    buf_clear(&b);
+    plot_text(&b, NULL, &line, 1, 60, 200); // more lines than an axis has numbers
+    assert_non_null(strstr(b.data, "15.0 +"));
+    buf_release(&b);
+}
+
+// A curve that falls from 10 to 1 with noise of +-0.5 and two spikes, far more points than columns:
+// one mark a column along the mean, dots around it, the spikes in the band, a gap left open.
+static void many_points_are_means_in_a_band(void **state)
+{
+    enum { COUNT = 20000 };
+    double *x = xcalloc(COUNT, sizeof *x), *y = xcalloc(COUNT, sizeof *y);
+    for (int i = 0; i < COUNT; i++) {
+        x[i] = i + 1;
+        y[i] = 10 - 9.0 * i / COUNT + (i % 2 ? 0.5 : -0.5);
+        if (i >= 12000 && i < 14000) y[i] = NAN;
+    }
+    y[8000] = 30;
+    const struct plot_line line = { .name = "loss", .x = x, .y = y, .count = COUNT };
+    struct plot_bins b;
+    assert_true(plot_bin(&b, &line, false, 1, COUNT, 100));
+    assert_int_equal(b.count, 100);
+    for (size_t i = 0; i < b.count; i++) {
+        if (isnan(b.mean[i])) continue;
+        const bool spike = b.most[i] == 30;
+        assert_true(fabs(b.mean[i] - (10 - 9 * b.x[i] / COUNT)) < (spike ? 0.2 : 0.02));
+        assert_true(b.least[i] < b.mean[i] - 0.4 && b.most[i] > b.mean[i] + 0.4);
+        assert_true(b.x[i] < 12050 || b.x[i] > 13950);
+    }
+    plot_bins_release(&b);
+    struct buf text = { 0 };
+    plot_text(&text, NULL, &line, 1, 80, 18);
+    const char *axis = strstr(text.data, "+---");
+    assert_non_null(axis);
+    int marks = 0, faint = 0;
+    for (const char *p = text.data; p < axis; p++) marks += *p == '*', faint += *p == '.';
+    assert_in_range(marks, 55, 80); // as many as columns, without the gap
+    assert_in_range(faint, 60, 400);
+    buf_release(&text);
+    // Few points, points alone, and x that goes back stay as they are.
+    struct plot_line other = { .name = "", .x = x, .y = y, .count = 150 };
+    assert_false(plot_bin(&b, &other, false, 1, COUNT, 100));
+    other = line;
+    other.points = true;
+    assert_false(plot_bin(&b, &other, false, 1, COUNT, 100));
+    x[500] = 1;
+    assert_false(plot_bin(&b, &line, false, 1, COUNT, 100));
+    free(x);
+    free(y);
+}
+
+static void means_pass_over_gaps(void **state)
+{
+    double y[] = { 1, 2, NAN, 4, 5 };
+    plot_smooth(y, 5, 3);
+    assert_true(y[0] == 1.5 && y[1] == 1.5 && isnan(y[2]) && y[3] == 4.5 && y[4] == 4.5);
+}
+
+static void a_picture_shows_the_curve(void **state)
+{
+    double x[] = { 0, 1 }, y[] = { 0, 1 };
+    const struct plot_line line = { .name = "loss", .x = x, .y = y, .count = 2 };
+    struct err err = { 0 };
+    char path[] = "/tmp/vlmsh-plot-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(plot_png(path, NULL, &line, 1, &err), 0);
+    FILE *f = fopen(path, "r");
+    unsigned char head[24];
+    assert_int_equal(fread(head, 1, sizeof head, f), sizeof head);
+    fclose(f);
+    unlink(path);
+    assert_memory_equal(head + 1, "PNG", 3);
+    assert_int_equal(head[18] * 256 + head[19], 960);
+    assert_int_equal(plot_png("/no/such/folder/a.png", NULL, &line, 1, &err), -1);
+    assert_non_null(strstr(err.text, "/no/such/folder/a.png"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(axes_have_round_numbers),
+        cmocka_unit_test(curves_are_drawn_where_they_belong),
+        cmocka_unit_test(intervals_stand_around_points),
+        cmocka_unit_test(odd_curves_do_no_harm),
+        cmocka_unit_test(bars_have_names_and_axes_may_be_logarithmic),
+        cmocka_unit_test(narrow_logarithmic_axes_have_numbers),
+        cmocka_unit_test(many_points_are_means_in_a_band),
+        cmocka_unit_test(means_pass_over_gaps),
+        cmocka_unit_test(a_picture_shows_the_curve),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,86 @@
+// tests/core/engine/presets.c -- core/engine/presets.c: every recipe says what settings take,
+// layers follow the model.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/engine/presets.h"
+#include "core/model/families/family.h"
+#include "core/settings/settings.h"
+
+static const char *value_of(const struct preset_values *v, const char *key)
+{
+    for (size_t i = 0; i < v->count; i++)
+        if (!strcmp(v->list[i].key, key)) return v->list[i].value;
+    return "";
+}
+
+static struct model model_of(int layers, int64_t hidden)
+{
+    struct model m = { .family = families[0] };
+    for (int i = 0; families[i]; i++)
+        if (!strcmp(families[i]->name, "llava")) m.family = families[i];
+    m.decoder.config.layers = layers;
+    m.decoder.config.hidden = hidden;
+    return m;
+}
+
+static void each_recipe_can_be_set(void **state)
+{
+    static const int depths[] = { 8, 16, 28, 32, 80 };
+    const struct preset *p;
+    for (int i = 0; (p = preset_at(i)); i++)
+        for (size_t d = 0; d < sizeof depths / sizeof *depths; d++) {
+            const struct model m = model_of(depths[d], 4096);
+            struct preset_values v = { 0 };
+            struct settings *s = settings_new();
+            struct err err = { 0 };
+            if (preset_read(&v, p->set, &m, &err) < 0) fail_msg("%s: %s", p->name, err.text);
+            assert_true(v.count > 0);
+            for (size_t k = 0; k < v.count; k++)
+                if (settings_set(s, v.list[k].key, v.list[k].value, &err) < 0)
+                    fail_msg("%s: %s", p->name, err.text);
+            assert_ptr_equal(preset_find(p->name), p);
+            settings_free(s);
+            preset_values_release(&v);
+        }
+}
+
+static void layers_follow_the_model(void **state)
+{
+    static const char set[] =
+        "prune.layer={early},{transition},{late} ffn.layers={ffn} prune.layer="
+        "{early},{late}";
+    const struct model known = model_of(32, 4096), other = model_of(28, 3584);
+    struct preset_values v = { 0 };
+    struct err err = { 0 };
+    assert_int_equal(preset_read(&v, set, &known, &err), 0);
+    assert_int_equal(v.count, 2); // the later value of a key holds
+    assert_string_equal(value_of(&v, "prune.layer"), "5,16");
+    assert_string_equal(value_of(&v, "ffn.layers"), "2-5,22-29");
+    assert_false(v.guessed);
+    preset_values_release(&v);
+    assert_int_equal(preset_read(&v, set, &other, &err), 0);
+    assert_string_equal(value_of(&v, "prune.layer"), "4,18"); // 3.5 and 17.5, half to even
+    assert_string_equal(value_of(&v, "ffn.layers"), "auto");
+    assert_true(v.guessed);
+    preset_values_release(&v);
+    assert_int_equal(preset_read(&v, set, NULL, &err), -1);
+    assert_non_null(strstr(err.text, "/load MODEL"));
+    preset_values_release(&v);
+    assert_int_equal(preset_read(&v, "a={nothing}", &known, &err), -1);
+    assert_int_equal(preset_read(&v, "a", &known, &err), -1);
+    preset_values_release(&v);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_recipe_can_be_set),
+        cmocka_unit_test(layers_follow_the_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

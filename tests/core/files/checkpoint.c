@@ -1,0 +1,444 @@
+// tests/core/files/checkpoint.c -- core/files/checkpoint.c and core/files/hub.c: model folders,
+// whole and broken.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <utime.h>
+
+#include <cmocka.h>
+
+#include "core/files/checkpoint.h"
+#include "tests/core/scratch.h"
+
+static void *host_alloc(size_t bytes)
+{
+    return aligned_alloc(64, (bytes + 63) / 64 * 64 + 64);
+}
+
+static void host_copy(void *to, const void *from, size_t bytes)
+{
+    if (bytes) memcpy(to, from, bytes);
+}
+
+static const struct backend host = {
+    .name = "host", .alloc = host_alloc, .release = free, .upload = host_copy, .download = host_copy
+};
+
+// A safetensors file of f32 tensors [2] with the given names, each holding 1, 2.
+static void write_weights(const char *folder, const char *file, const char *const *names, int count)
+{
+    char *path = xasprintf("%s/%s", folder, file);
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    for (int i = 0; i < count; i++)
+        safetensors_writer_declare(w, names[i], DTYPE_F32, 1, (int64_t[]){ 2 });
+    for (int i = 0; i < count; i++)
+        assert_int_equal(safetensors_writer_data(w, (float[]){ 1, 2 }, 8, NULL), 0);
+    assert_int_equal(safetensors_writer_finish(w, NULL), 0);
+    free(path);
+}
+
+static void refuse(const char *folder, const char *why)
+{
+    struct err err = { "" };
+    struct checkpoint *c = checkpoint_open(folder, NULL, &err);
+    if (c) fail_msg("%s opened, expected '%s'", folder, why);
+    if (!strstr(err.text, why)) fail_msg("'%s' does not say '%s'", err.text, why);
+}
+
+struct seen {
+    uint64_t done, total;
+    int calls;
+};
+
+static bool on_progress(void *self, uint64_t done, uint64_t total)
+{
+    struct seen *s = self;
+    assert_true(done > s->done && done <= total);
+    *s = (struct seen){ done, total, s->calls + 1 };
+    return true;
+}
+
+static bool stop(void *self, uint64_t done, uint64_t total)
+{
+    return false;
+}
+
+static void a_load_can_be_stopped(void **state)
+{
+    struct err err;
+    struct load_progress progress = { stop, NULL };
+    assert_null(checkpoint_open("tests/goldens/llava-1.5", &progress, &err));
+    assert_non_null(strstr(err.text, "cancelled"));
+}
+
+static void opens_single_file(void **state)
+{
+    struct err err = { "" };
+    struct seen seen = { 0 };
+    struct load_progress progress = { on_progress, &seen };
+    struct checkpoint *c = checkpoint_open("tests/goldens/llava-1.5", &progress, &err);
+    if (!c) fail_msg("%s", err.text);
+    assert_int_equal(c->shard_count, 1);
+    assert_int_equal(c->tensor_count, 98);
+    assert_int_equal(checkpoint_bytes(c), 483904);
+    assert_true(seen.calls > 0 && seen.done == seen.total && seen.total == c->shards[0]->size);
+    assert_non_null(c->generation);
+    assert_non_null(c->preprocessor);
+    assert_non_null(c->processor);
+    assert_non_null(c->tokenizer_config);
+    assert_non_null(strstr(c->chat_template, "ASSISTANT:")); // from chat_template.json
+    assert_int_equal(strlen(c->fingerprint), 64);
+    checkpoint_close(c);
+}
+
+static void opens_shards(void **state)
+{
+    struct err err = { "" };
+    struct checkpoint *c = checkpoint_open("tests/goldens/llava-siglip-llama3//", NULL, &err);
+    if (!c) fail_msg("%s", err.text);
+    assert_string_equal(c->folder, "tests/goldens/llava-siglip-llama3");
+    assert_int_equal(c->shard_count, 3);
+    assert_int_equal(c->tensor_count, 122);
+    for (int64_t i = 0; i < c->tensor_count; i++)
+        assert_ptr_equal(checkpoint_find(c, c->tensors[i]->name), c->tensors[i]);
+    assert_true(checkpoint_has(c, "language_model.model.norm.weight"));
+    assert_false(checkpoint_has(c, "language_model.lm_head.weight"));
+    assert_true(strncmp(c->chat_template, "{{- bos_token }}{%-", 19) == 0); // chat_template.jinja
+    checkpoint_close(c);
+}
+
+static void fingerprint_sees_changes(void **state)
+{
+    char *folder = scratch_new(), *path = xasprintf("%s/model.safetensors", folder);
+    char first[65];
+    const char *names[] = { "a", "b" };
+    for (int round = 0; round < 4; round++) {
+        scratch_text(folder, "config.json", round < 2 ? "{\"a\": 1}" : "{\"a\": 2}");
+        write_weights(folder, "model.safetensors", names, 2);
+        if (round == 3) {
+            FILE *f = fopen(path, "r+b");
+            assert_int_equal(fseek(f, -1, SEEK_END), 0);
+            fputc('x', f);
+            fclose(f);
+        }
+        struct checkpoint *c = checkpoint_open(folder, NULL, NULL);
+        assert_non_null(c);
+        if (round == 1) assert_string_equal(c->fingerprint, first);
+        if (round >= 2) assert_string_not_equal(c->fingerprint, first);
+        strcpy(first, c->fingerprint);
+        checkpoint_close(c);
+    }
+    free(path);
+    scratch_remove(folder);
+}
+
+static void refuses_broken_folders(void **state)
+{
+    char *folder = scratch_new();
+    const char *names[] = { "a", "b" };
+    refuse(folder, "no config.json");
+    scratch_text(folder, "adapter_config.json", "{}");
+    refuse(folder, "an adapter");
+    scratch_text(folder, "config.json", "{\"a\": ");
+    refuse(folder, "config.json");
+    scratch_text(folder, "config.json", "[]");
+    refuse(folder, "not a JSON object");
+    scratch_text(folder, "config.json", "{}");
+    refuse(folder, "no weights");
+    scratch_text(folder, "model.gguf", "GGUF");
+    refuse(folder, "GGUF");
+    scratch_text(folder, "pytorch_model.bin", "x");
+    refuse(folder, "PyTorch");
+    write_weights(folder, "model-00001-of-00002.safetensors", names, 2);
+    refuse(folder, "index.json: fetch it too");
+    scratch_text(folder, "generation_config.json", "nope");
+    refuse(folder, "generation_config.json");
+    scratch_remove(folder);
+}
+
+static void refuses_broken_index(void **state)
+{
+    char *folder = scratch_new();
+    const char *index = "model.safetensors.index.json";
+    const char *names[] = { "a", "b" };
+    scratch_text(folder, "config.json", "{}");
+    write_weights(folder, "one", names, 2);
+    scratch_text(folder, index, "{}");
+    refuse(folder, "weight_map");
+    scratch_text(folder, index, "{\"weight_map\": {}}");
+    refuse(folder, "empty");
+    scratch_text(folder, index, "{\"weight_map\": {\"a\": 1}}");
+    refuse(folder, "plain file name");
+    scratch_text(folder, index, "{\"weight_map\": {\"a\": \"../one\"}}");
+    refuse(folder, "plain file name");
+    scratch_text(folder, index, "{\"weight_map\": {\"a\": \"one\", \"b\": \"two\"}}");
+    refuse(folder, "shard 'two' (2 of 2) is missing");
+    scratch_text(folder, index, "{\"weight_map\": {\"a\": \"one\", \"c\": \"one\"}}");
+    refuse(folder, "'c' is not in 'one'");
+    write_weights(folder, "two", names, 1);
+    scratch_text(folder, index, "{\"weight_map\": {\"a\": \"two\", \"b\": \"one\"}}");
+    refuse(folder, "in two shards");
+    scratch_text(folder, "two", "garbage that is no safetensors file");
+    refuse(folder, "two");
+    scratch_remove(folder);
+}
+
+static void takes_a_lone_file(void **state)
+{
+    char *folder = scratch_new();
+    const char *names[] = { "a" };
+    scratch_text(folder, "config.json", "{}");
+    // Beside what training left.
+    write_weights(folder, "best.safetensors", names, 1);
+    write_weights(folder, "best-40.safetensors", names, 1);
+    refuse(folder, "has no weights");
+    write_weights(folder, "best-model.safetensors", names, 1);
+    struct checkpoint *c = checkpoint_open(folder, NULL, NULL);
+    assert_non_null(c);
+    checkpoint_close(c);
+    write_weights(folder, "other.safetensors", names, 1);
+    refuse(folder, "not clear");
+    scratch_remove(folder);
+}
+
+static void finds_templates(void **state)
+{
+    char *folder = scratch_new();
+    const char *names[] = { "a" };
+    scratch_text(folder, "config.json", "{}");
+    write_weights(folder, "model.safetensors", names, 1);
+    static const struct {
+        const char *file, *text, *found;
+    } steps[] = {
+        { "tokenizer_config.json", "{\"chat_template\": null}", NULL },
+        { "tokenizer_config.json", "{\"chat_template\": \"T\"}", "T" },
+        { "tokenizer_config.json",
+          "{\"chat_template\": [{\"name\": \"rag\", \"template\": \"R\"}, 5,"
+          "{\"name\": \"default\", \"template\": \"D\"}]}",
+          "D" },
+        { "tokenizer_config.json", "{\"chat_template\": [{\"name\": \"x\", \"template\": \"X\"}]}",
+          "X" },
+        { "chat_template.json", "{\"chat_template\": \"J\"}", "J" },
+        { "chat_template.jinja", "{{ jinja }}", "{{ jinja }}" },
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        scratch_text(folder, steps[i].file, steps[i].text);
+        struct checkpoint *c = checkpoint_open(folder, NULL, NULL);
+        assert_non_null(c);
+        if (steps[i].found)
+            assert_string_equal(c->chat_template, steps[i].found);
+        else
+            assert_null(c->chat_template);
+        checkpoint_close(c);
+    }
+    scratch_remove(folder);
+}
+
+static void nested_picture_settings(void **state)
+{
+    char *folder = scratch_new();
+    const char *names[] = { "a" };
+    scratch_text(folder, "config.json", "{}");
+    scratch_text(folder, "processor_config.json", "{\"image_processor\": {\"resample\": 3}}");
+    scratch_text(folder, "preprocessor_config.json", "{\"resample\": 0}"); // which counts less
+    write_weights(folder, "model.safetensors", names, 1);
+    struct checkpoint *c = checkpoint_open(folder, NULL, NULL);
+    assert_non_null(c);
+    int64_t value = 0;
+    assert_int_equal(json_int(c->preprocessor, "resample", 0, 9, 0, &value, NULL), 0);
+    assert_int_equal(value, 3);
+    checkpoint_close(c);
+    scratch_remove(folder);
+}
+
+// One file with a tensor of each kind; `u` makes what follows it unaligned.
+static struct checkpoint *open_mixed(const char *folder)
+{
+    static const unsigned char f32[12] = { 0, 0, 128, 63, 0, 0, 0, 192, 0, 0, 192, 127 };
+    static const uint16_t f16[6] = { 0x3c00, 0xc000, 0x0001, 0x7c00, 0x8000, 0x0400 };
+    static const uint16_t bf16[2] = { 0x3f80, 0xc000 };
+    scratch_text(folder, "config.json", "{}");
+    char *path = xasprintf("%s/model.safetensors", folder);
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    safetensors_writer_declare(w, "f32", DTYPE_F32, 1, (int64_t[]){ 3 });
+    safetensors_writer_declare(w, "u", DTYPE_U8, 1, (int64_t[]){ 1 });
+    safetensors_writer_declare(w, "f16", DTYPE_F16, 1, (int64_t[]){ 6 });
+    safetensors_writer_declare(w, "bf16", DTYPE_BF16, 2, (int64_t[]){ 1, 2 });
+    safetensors_writer_declare(w, "vector", DTYPE_BF16, 1, (int64_t[]){ 2 });
+    safetensors_writer_data(w, f32, 12, NULL);
+    safetensors_writer_data(w, "u", 1, NULL);
+    safetensors_writer_data(w, f16, 12, NULL);
+    safetensors_writer_data(w, bf16, 4, NULL);
+    safetensors_writer_data(w, bf16, 4, NULL);
+    assert_int_equal(safetensors_writer_finish(w, NULL), 0);
+    free(path);
+    return checkpoint_open(folder, NULL, NULL);
+}
+
+static void binds_tensors(void **state)
+{
+    char *folder = scratch_new();
+    struct checkpoint *c = open_mixed(folder);
+    struct arena a = { .backend = &host };
+    struct err err;
+    struct tensor t;
+    assert_int_equal(checkpoint_tensor(c, "f32", 1, (int64_t[]){ -1 }, &a, &t, &err), 0);
+    assert_ptr_equal(t.data, checkpoint_find(c, "f32")->data); // in place
+    assert_int_equal(t.shape[0], 3);
+    assert_int_equal(checkpoint_tensor(c, "bf16", 2, (int64_t[]){ 1, 2 }, &a, &t, &err), 0);
+    assert_ptr_not_equal(t.data, checkpoint_find(c, "bf16")->data); // not aligned there
+    assert_int_equal(((uint16_t *)t.data)[1], 0xc000);
+    assert_int_equal(checkpoint_tensor(c, "bf16", 2, (int64_t[]){ 2, 1 }, &a, &t, &err), -1);
+    assert_non_null(strstr(err.text, "[1, 2], config.json asks for [2, 1]"));
+    assert_int_equal(checkpoint_tensor(c, "bf16", 1, (int64_t[]){ 2 }, &a, &t, &err), -1);
+    assert_int_equal(checkpoint_tensor(c, "u", 1, (int64_t[]){ 1 }, &a, &t, &err), -1);
+    assert_non_null(strstr(err.text, "type U8"));
+    assert_int_equal(checkpoint_tensor(c, "none", 1, (int64_t[]){ 1 }, &a, &t, &err), -1);
+    assert_non_null(strstr(err.text, "'none' is missing"));
+    arena_release(&a);
+    checkpoint_close(c);
+    scratch_remove(folder);
+}
+
+static void widens_vectors(void **state)
+{
+    char *folder = scratch_new();
+    struct checkpoint *c = open_mixed(folder);
+    struct arena a = { .backend = &host };
+    struct err err;
+    struct tensor t;
+    assert_int_equal(checkpoint_vector(c, "f16", 6, &a, &t, &err), 0);
+    assert_int_equal(t.dtype, DTYPE_F32);
+    const float expected[6] = { 1, -2, 0x1p-24f, 1.0f / 0.0f, -0.0f, 0x1p-14f };
+    assert_memory_equal(t.data, expected, sizeof expected);
+    assert_int_equal(checkpoint_vector(c, "vector", 2, &a, &t, &err), 0);
+    assert_true(((float *)t.data)[0] == 1 && ((float *)t.data)[1] == -2);
+    assert_int_equal(checkpoint_vector(c, "f32", -1, &a, &t, &err), 0);
+    assert_true(((float *)t.data)[1] == -2 && ((float *)t.data)[2] != ((float *)t.data)[2]);
+    assert_int_equal(checkpoint_vector(c, "f32", 4, &a, &t, &err), -1);
+    assert_int_equal(checkpoint_vector(c, "bf16", 2, &a, &t, &err), -1);
+    arena_release(&a);
+    checkpoint_close(c);
+    scratch_remove(folder);
+}
+
+static void expect_located(const char *name, const char *end)
+{
+    struct err err = { "" };
+    char *path = checkpoint_locate(name, &err);
+    if (!path) fail_msg("%s: %s", name, err.text);
+    size_t n = strlen(path), m = strlen(end);
+    if (n < m || strcmp(path + n - m, end) != 0) fail_msg("%s: %s", name, path);
+    free(path);
+}
+
+static void expect_lost(const char *name, const char *why)
+{
+    struct err err = { "" };
+    assert_null(checkpoint_locate(name, &err));
+    if (!strstr(err.text, why)) fail_msg("'%s' does not say '%s'", err.text, why);
+}
+
+// Beside org/name, which is there.
+static void lists_models(const char *home)
+{
+    static const char *const files[] = { "models--a--b-c/snapshots/1/config.json",
+                                         "models--one/snapshots/1/config.json",
+                                         "models--no--weights/refs/main",
+                                         "models--no--config/snapshots/1/model.safetensors",
+                                         "datasets--a--b/snapshots/1/config.json",
+                                         "models--..--x/snapshots/1/config.json",
+                                         "version.txt" };
+    static const char *const expected[] = { "a/b-c", "one", "org/name" };
+    struct names found = { 0 };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char *file = xasprintf(".cache/huggingface/hub/%s", files[i]);
+        scratch_text(home, file, "{}");
+        free(file);
+    }
+    // What is no plain file is not waited for.
+    char *pipes = xasprintf("%s/.cache/huggingface/hub/models--no--pipes/refs", home);
+    char *pipe = xasprintf("%s/main", pipes);
+    scratch_text(home, ".cache/huggingface/hub/models--no--pipes/refs/other", "");
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    free(pipes);
+    free(pipe);
+    checkpoint_cached(&found);
+    assert_int_equal(found.count, 3);
+    for (size_t i = 0; i < found.count; i++) {
+        assert_string_equal(found.list[i], expected[i]);
+        expect_located(found.list[i], "");
+    }
+    names_release(&found);
+    setenv("HF_HUB_CACHE", "/nosuch", 1);
+    checkpoint_cached(&found);
+    assert_int_equal(found.count, 0);
+}
+
+static void locates_models(void **state)
+{
+    char *home = scratch_new(), *old = xstrdup(getenv("HOME") ? getenv("HOME") : "");
+    setenv("HOME", home, 1);
+    unsetenv("HF_HUB_CACHE");
+    unsetenv("HF_HOME");
+    unsetenv("XDG_CACHE_HOME");
+    expect_lost("", "empty");
+    expect_lost("org/name", "/.cache/huggingface/hub/models--org--name");
+    expect_lost("./org/name", "no folder");
+    expect_lost("org/../../etc", "no folder");
+    expect_lost("Makefile", "is a file");
+    expect_located("tests/goldens", "tests/goldens");
+    scratch_text(home, "models/m/config.json", "{}");
+    expect_located("~/models/m", "/models/m");
+    const char *cache = ".cache/huggingface/hub/models--org--name";
+    char *file = xasprintf("%s/refs/main", cache);
+    scratch_text(home, file, "abc123\n");
+    expect_lost("org/name", "no complete snapshot");
+    free(file);
+    file = xasprintf("%s/snapshots/def456/config.json", cache);
+    scratch_text(home, file, "{}");
+    expect_located("org/name", "snapshots/def456"); // what refs/main names is not there
+    free(file);
+    file = xasprintf("%s/snapshots/abc123/config.json", cache);
+    scratch_text(home, file, "{}");
+    free(file);
+    file = xasprintf("%s/%s/snapshots/abc123", home, cache);
+    assert_int_equal(utime(file, &(struct utimbuf){ 1000, 1000 }), 0);
+    free(file);
+    expect_located("org/name", "snapshots/abc123"); // refs/main, though older
+    file = xasprintf("%s/refs/main", cache);
+    scratch_text(home, file, "../../../..");
+    free(file);
+    expect_located("org/name", "snapshots/def456"); // the newest
+    setenv("XDG_CACHE_HOME", "/x", 1);
+    expect_lost("org/name", "/x/huggingface/hub/models--org--name");
+    setenv("HF_HOME", "/h", 1);
+    expect_lost("org/name", "/h/hub/models--org--name");
+    setenv("HF_HUB_CACHE", "~/.cache/huggingface/hub", 1);
+    expect_located("org/name", "snapshots/def456");
+    lists_models(home);
+    setenv("HOME", old, 1);
+    free(old);
+    scratch_remove(home);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_load_can_be_stopped),
+        cmocka_unit_test(opens_single_file),
+        cmocka_unit_test(opens_shards),
+        cmocka_unit_test(fingerprint_sees_changes),
+        cmocka_unit_test(refuses_broken_folders),
+        cmocka_unit_test(refuses_broken_index),
+        cmocka_unit_test(takes_a_lone_file),
+        cmocka_unit_test(finds_templates),
+        cmocka_unit_test(nested_picture_settings),
+        cmocka_unit_test(binds_tensors),
+        cmocka_unit_test(widens_vectors),
+        cmocka_unit_test(locates_models),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,160 @@
+// tests/core/methods/calibration.c -- core/methods/calibration.c, core/probes/calibration_ffn.c and
+// core/probes/ffn_sums.c: alpha and redundancy against the reference, files that add up, files that
+// lie.
+#include "tests/core/model/families/golden.h"
+
+#include "core/methods/calibration.h"
+#include "core/probes/ffn_sums.h"
+
+static const char *const models[] = { "llava-1.5", "llava-siglip-llama3" };
+static const char *const chats[] = { "single", "second_picture" };
+
+// Adds up one prompt.
+static void measure(struct golden *g, const char *chat, void *sums)
+{
+    struct err err = { 0 };
+    struct conversation c;
+    struct hooks hooks = { 0 };
+    const struct sinks nobody = { 0 };
+    const struct answer_options options = { .forward_only = true, .whole = true };
+    atomic_bool cancel = false;
+    bool answered;
+    const struct hook hook = calibration_kind_find("ffn", &err)->hook(sums);
+    engine_clear(g->engine);
+    say(g, chat_named(g, chat));
+    const struct conversation *from = engine_conversation(g->engine);
+    conversation_init(&c, test_device());
+    conversation_set_model(&c, from->model);
+    for (size_t i = 0; i < from->picture_count; i++)
+        must(conversation_attach(&c, from->pictures[i].path, from->pictures[i].bytes,
+                                 from->pictures[i].size, &err),
+             &err);
+    for (size_t i = 0; i < from->message_count; i++)
+        message_copy(conversation_add(&c, from->messages[i].role), &from->messages[i]);
+    hooks_add(&hooks, &hook);
+    must(conversation_answer(&c, engine_settings(g->engine), &hooks, &cancel, &options, &nobody,
+                             &answered, &err),
+         &err);
+    conversation_release(&c);
+}
+
+static char paths[3][256];
+
+static void write_file(struct golden *g, const char *path, const char *first, const char *second)
+{
+    struct err err = { 0 };
+    const struct calibration_kind *kind = calibration_kind_find("ffn", &err);
+    const struct model *m = engine_model(g->engine);
+    void *sums = kind->start(m);
+    measure(g, first, sums);
+    if (second) measure(g, second, sums);
+    const struct calibration_source source = { m->checkpoint->fingerprint, first, second ? 2 : 1,
+                                               "bf16" };
+    must(kind->write(sums, &source, path, &err), &err);
+    kind->release(sums);
+}
+
+static void compare_file(struct golden *g, const char *path)
+{
+    struct err err = { 0 };
+    struct safetensors *f = safetensors_open(path, &err);
+    if (!f) fail_msg("%s", err.text);
+    compare_all(g, f, "ffn.alpha", "ffn.ols_alpha");
+    compare_all(g, f, "ffn.redundancy", "ffn.redundancy");
+    compare_all(g, f, "ffn.redundancy_text", "ffn.redundancy_text");
+    safetensors_close(f);
+}
+
+static void equals_the_reference(void **state)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct golden g;
+        golden_open(&g, models[i]);
+        write_file(&g, paths[0], chats[0], chats[1]);
+        compare_file(&g, paths[0]);
+        golden_close(&g);
+    }
+}
+
+// One file of each prompt, added up.
+static void files_add_up(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    struct calibration c;
+    golden_open(&g, models[0]);
+    write_file(&g, paths[0], chats[0], NULL);
+    write_file(&g, paths[1], chats[1], NULL);
+    const char *const both[] = { paths[0], paths[1] };
+    must(calibration_merge(both, 2, paths[2], &err), &err);
+    compare_file(&g, paths[2]);
+    must(calibration_open(&c, paths[2], &err), &err);
+    assert_int_equal(c.count, 2);
+    assert_string_equal(c.data, "single+second_picture");
+    must(calibration_fits(&c, engine_model(g.engine), &err), &err);
+    calibration_close(&c);
+    golden_close(&g);
+
+    golden_open(&g, models[1]);
+    must(calibration_open(&c, paths[2], &err), &err);
+    assert_int_equal(calibration_fits(&c, engine_model(g.engine), &err), -1);
+    calibration_close(&c);
+    write_file(&g, paths[1], chats[1], NULL);
+    assert_int_equal(calibration_merge(both, 2, paths[2], &err), -1);
+    assert_non_null(strstr(err.text, "another model"));
+    golden_close(&g);
+}
+
+// A file with these tensors of two layers and three numbers.
+static void write_tensors(const char *const *names, int count, int64_t layers)
+{
+    struct err err = { 0 };
+    const int64_t shape[] = { 2, layers, 3 };
+    static const float numbers[64];
+    struct safetensors_writer *w = safetensors_writer_new(paths[0]);
+    for (int i = 0; i < count; i++)
+        safetensors_writer_declare(w, names[i], DTYPE_F32, i ? 3 : 2, shape + !i);
+    for (int i = 0; i < count; i++)
+        must(safetensors_writer_data(w, numbers, (uint64_t)(i ? 2 : 1) * (uint64_t)layers * 12,
+                                     &err),
+             &err);
+    must(safetensors_writer_finish(w, &err), &err);
+}
+
+static void strange_files_are_refused(void **state)
+{
+    struct err err = { 0 };
+    struct calibration c;
+    static const char *const names[] = { "ffn.alpha", "ffn.sum_xx", "ffn.sum_xy" };
+    static const char *const other[] = { "weight" };
+    write_tensors(other, 1, 2);
+    assert_int_equal(calibration_open(&c, paths[0], &err), -1);
+    assert_non_null(strstr(err.text, "no calibration"));
+    for (int layers = 0; layers < 3; layers++)
+        for (int count = 1; count <= 3; count++) {
+            write_tensors(names, count, layers);
+            must(calibration_open(&c, paths[0], &err), &err);
+            assert_int_equal(c.count, -1);
+            assert_null(calibration_kind_of(&c)->read(&c, &err));
+            assert_non_null(strstr(err.text, layers ? "ffn.sum" : "ffn.alpha"));
+            calibration_close(&c);
+        }
+    assert_null(calibration_kind_find("ffm", &err));
+    assert_non_null(strstr(err.text, "ffn"));
+}
+
+int main(void)
+{
+    const char *base = getenv("TMPDIR");
+    for (int i = 0; i < 3; i++)
+        snprintf(paths[i], sizeof paths[i], "%s/vlmsh-calibration-%d-%d", base ? base : "/tmp",
+                 (int)getpid(), i);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equals_the_reference),
+        cmocka_unit_test(files_add_up),
+        cmocka_unit_test(strange_files_are_refused),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    for (int i = 0; i < 3; i++) unlink(paths[i]);
+    return failed;
+}

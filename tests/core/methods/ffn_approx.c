@@ -1,0 +1,191 @@
+// tests/core/methods/ffn_approx.c -- core/methods/ffn_approx.c against the reference's hidden
+// states and logits; calibration files good and bad; what the text rows keep.
+#include "tests/core/model/families/golden.h"
+
+static const char *const models[] = { "llava-1.5", "llava-siglip-llama3" };
+enum { LAYERS = 4 };
+
+static void set(struct golden *g, const char *key, const char *value)
+{
+    struct err err = { 0 };
+    must(engine_set(g->engine, key, value, &err), &err);
+}
+
+static const char *refused(struct golden *g, const char *key, const char *value)
+{
+    static struct err err;
+    char *before = strdup(settings_text(engine_settings(g->engine), key));
+    assert_int_equal(engine_set(g->engine, key, value, &err), -1);
+    assert_string_equal(settings_text(engine_settings(g->engine), key), before);
+    free(before);
+    return err.text;
+}
+
+struct file {
+    const char *path;
+    const char *model; // metadata; NULL: none
+    float alpha, redundancy[LAYERS];
+    const float *given; // [2,D] alpha of layers 1, 2; NULL: all as `alpha`
+    int64_t width;
+};
+
+static void write_file(const struct file *w)
+{
+    struct err err = { 0 };
+    const int64_t shape[] = { LAYERS, w->width }, layers = LAYERS;
+    float *alpha = malloc((size_t)(LAYERS * w->width) * sizeof *alpha);
+    for (int64_t i = 0; i < LAYERS * w->width; i++) alpha[i] = w->alpha;
+    if (w->given) memcpy(alpha + w->width, w->given, 2 * (size_t)w->width * sizeof *alpha);
+    struct safetensors_writer *f = safetensors_writer_new(w->path);
+    if (w->model) safetensors_writer_metadata(f, "model", w->model);
+    safetensors_writer_declare(f, "ffn.alpha", DTYPE_F32, 2, shape);
+    safetensors_writer_declare(f, "ffn.redundancy", DTYPE_F32, 1, &layers);
+    must(safetensors_writer_data(f, alpha, (size_t)(LAYERS * w->width) * sizeof *alpha, &err),
+         &err);
+    must(safetensors_writer_data(f, w->redundancy, sizeof w->redundancy, &err), &err);
+    must(safetensors_writer_finish(f, &err), &err);
+    free(alpha);
+}
+
+static char path[256];
+
+// A file of the golden alpha; layers 1 and 2 (and the last) are redundant.
+static void write_golden(const struct golden *g)
+{
+    const struct safetensor *alpha = safetensors_find(g->tensors, "ffn.alpha");
+    write_file(&(struct file){ .path = path,
+                               .alpha = 1,
+                               .redundancy = { 0.5f, 0.97f, 0.98f, 0.99f },
+                               .given = alpha->data,
+                               .width = alpha->shape[1] });
+}
+
+static void both_forms_equal_the_reference(void **state)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct golden g;
+        golden_open(&g, models[i]);
+        write_golden(&g);
+        set(&g, "ffn.calibration", path);
+        set(&g, "ffn.approx", "hadamard"); // auto: 1 and 2, not the last layer
+        struct safetensors *f = answer(&g, chat_named(&g, "single"), 1, "logits layer.out");
+        compare_all(&g, f, "layer.out", "ffn.hadamard.h_last");
+        check_last(&g, f, "ffn.hadamard.logits_last");
+        safetensors_close(f);
+        set(&g, "ffn.layers", "1-2");
+        set(&g, "ffn.approx", "skip");
+        set(&g, "ffn.calibration", "none");
+        f = answer(&g, chat_named(&g, "single"), 1, "logits layer.out");
+        check_last(&g, f, "ffn.skip.logits_last");
+        safetensors_close(f);
+        golden_close(&g);
+    }
+}
+
+// In the first changed layer text rows come out as without the method, visual ones as alpha says.
+static void text_rows_keep_their_ffn(void **state)
+{
+    struct golden g;
+    golden_open(&g, models[0]);
+    write_golden(&g);
+    struct safetensors *f = answer(&g, chat_named(&g, "single"), 1, "ffn.1.out");
+    const struct safetensor *t = safetensors_find(f, "ffn.1.out");
+    const int64_t n = t->shape[0], width = t->shape[1];
+    float *full = malloc(t->bytes);
+    memcpy(full, t->data, t->bytes);
+    safetensors_close(f);
+    set(&g, "ffn.calibration", path);
+    set(&g, "ffn.approx", "hadamard");
+    f = answer(&g, chat_named(&g, "single"), 1, "ids ffn.1.in ffn.1.out");
+    const int32_t *ids = safetensors_find(f, "ids")->data;
+    const float *x = safetensors_find(f, "ffn.1.in")->data;
+    const float *y = safetensors_find(f, "ffn.1.out")->data;
+    const float *alpha = safetensors_find(g.tensors, "ffn.alpha")->data;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < width; k++) {
+            const bool visual = ids[i] == engine_model(g.engine)->placeholder;
+            const float want = visual ? x[i * width + k] * alpha[k] : full[i * width + k];
+            assert_memory_equal(&want, &y[i * width + k], sizeof want);
+        }
+    safetensors_close(f);
+    free(full);
+    golden_close(&g);
+}
+
+static void bad_settings_are_refused(void **state)
+{
+    struct golden g;
+    golden_open(&g, models[0]);
+    const int64_t width = engine_model(g.engine)->decoder.config.hidden;
+    assert_non_null(strstr(refused(&g, "ffn.approx", "hadamard"), "calibrat"));
+    assert_non_null(strstr(refused(&g, "ffn.approx", "skip"), "ffn.layers is auto"));
+    assert_non_null(strstr(refused(&g, "ffn.layers", "2-4"), "0 to 3"));
+    assert_non_null(strstr(refused(&g, "ffn.eta", "nan"), "ffn.eta"));
+    assert_non_null(strstr(refused(&g, "ffn.calibration", "/nonexistent"), "/nonexistent"));
+    assert_non_null(strstr(refused(&g, "ffn.calibration", "tests/goldens/llava-1.5/golden.json"),
+                           "golden.json"));
+
+    write_file(
+        &(struct file){ .path = path, .alpha = 1, .model = "0123456789abcdef", .width = width });
+    assert_non_null(strstr(refused(&g, "ffn.calibration", path), "other weights"));
+    write_file(&(struct file){ .path = path, .alpha = 1, .width = width + 1 });
+    set(&g, "ffn.calibration", path);
+    assert_non_null(strstr(refused(&g, "ffn.approx", "hadamard"), "ffn.alpha"));
+    write_file(&(struct file){ .path = path, .alpha = NAN, .width = width });
+    assert_non_null(strstr(refused(&g, "ffn.approx", "hadamard"), "no number"));
+    // Of this model: fine.
+    write_file(&(struct file){ .path = path,
+                               .alpha = 1,
+                               .model = engine_model(g.engine)->checkpoint->fingerprint,
+                               .width = width });
+    set(&g, "ffn.approx", "hadamard");
+    golden_close(&g);
+}
+
+// alpha 1 is skip, and layers that auto does not choose change nothing, to the bit.
+static void extremes_agree(void **state)
+{
+    struct golden g;
+    golden_open(&g, models[0]);
+    const int64_t width = engine_model(g.engine)->decoder.config.hidden;
+    write_file(&(struct file){ .path = path, .alpha = 1, .width = width });
+    static const char *const ways[3][2] = { { "skip", "0-2" },
+                                            { "hadamard", "0-2" },
+                                            { "off", "auto" } };
+    float *logits[3];
+    size_t bytes = 0;
+    set(&g, "ffn.calibration", path);
+    for (int i = 0; i < 3; i++) {
+        set(&g, "ffn.approx", "off");
+        set(&g, "ffn.layers", ways[i][1]);
+        set(&g, "ffn.approx", ways[i][0]);
+        struct safetensors *f = answer(&g, chat_named(&g, "single"), 8, "step.logits");
+        const struct safetensor *t = safetensors_find(f, "step.logits");
+        logits[i] = malloc(bytes = t->bytes);
+        memcpy(logits[i], t->data, bytes);
+        safetensors_close(f);
+    }
+    assert_memory_equal(logits[0], logits[1], bytes);
+    assert_memory_not_equal(logits[0], logits[2], bytes);
+    set(&g, "ffn.approx", "hadamard"); // redundancy 0 everywhere: no layer
+    struct safetensors *f = answer(&g, chat_named(&g, "single"), 8, "step.logits");
+    assert_memory_equal(safetensors_find(f, "step.logits")->data, logits[2], bytes);
+    safetensors_close(f);
+    for (int i = 0; i < 3; i++) free(logits[i]);
+    golden_close(&g);
+}
+
+int main(void)
+{
+    const char *base = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/vlmsh-ffn-%d.safetensors", base ? base : "/tmp", (int)getpid());
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_forms_equal_the_reference),
+        cmocka_unit_test(text_rows_keep_their_ffn),
+        cmocka_unit_test(bad_settings_are_refused),
+        cmocka_unit_test(extremes_agree),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(path);
+    return failed;
+}

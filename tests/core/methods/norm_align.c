@@ -1,0 +1,116 @@
+// tests/core/methods/norm_align.c -- core/methods/norm_align.c against the reference's aligned
+// tokens and what the model makes of them; switched on and off in a conversation.
+#include "tests/core/model/families/golden.h"
+
+static const char *const models[] = { "llava-1.5", "llava-siglip-llama3" };
+
+static void set(struct golden *g, const char *key, const char *value)
+{
+    struct err err = { 0 };
+    must(engine_set(g->engine, key, value, &err), &err);
+}
+
+static void each_init_equals_the_reference(void **state)
+{
+    static const char *const inits[] = { "text", "default" };
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        for (size_t k = 0; k < sizeof inits / sizeof *inits; k++) {
+            struct golden g;
+            char name[64];
+            golden_open(&g, models[i]);
+            set(&g, "norm.align", "on");
+            set(&g, "norm.init", inits[k]);
+            struct safetensors *f = answer(&g, chat_named(&g, "single"), 1, "*");
+            compare_all(&g, f, "visual.0", "fwd.visual_tokens");
+            snprintf(name, sizeof name, "norm_align.%s.visual_tokens", inits[k]);
+            compare_all(&g, f, "visual_aligned.0", name);
+            snprintf(name, sizeof name, "norm_align.%s.h_last", inits[k]);
+            compare_all(&g, f, "layer.out", name);
+            snprintf(name, sizeof name, "norm_align.%s.logits_last", inits[k]);
+            check_last(&g, f, name);
+            safetensors_close(f);
+            golden_close(&g);
+        }
+}
+
+// The mean norm of the tokens is that of the text embeddings.
+static void tokens_get_the_norm_of_text(void **state)
+{
+    struct golden g;
+    golden_open(&g, models[0]);
+    set(&g, "norm.align", "on");
+    struct safetensors *f = answer(&g, chat_named(&g, "single"), 1, "visual_aligned.0");
+    const struct safetensor *v = safetensors_find(f, "visual_aligned.0");
+    const struct safetensor *target = safetensors_find(g.tensors, "norm_align.T");
+    for (int64_t i = 0; i < v->shape[0]; i++) {
+        double squares = 0;
+        for (int64_t k = 0; k < v->shape[1]; k++)
+            squares += pow(((const float *)v->data)[i * v->shape[1] + k], 2);
+        assert_true(fabs(sqrt(squares) - (double)*(const float *)target->data) < 1e-3);
+    }
+    safetensors_close(f);
+    golden_close(&g);
+}
+
+// Off after on: the same to the bit as never on, and the picture is not encoded again.
+static void off_leaves_nothing_behind(void **state)
+{
+    struct golden g;
+    golden_open(&g, models[0]);
+    struct safetensors *f = answer(&g, chat_named(&g, "single"), 8, "step.logits");
+    const struct safetensor *t = safetensors_find(f, "step.logits");
+    float *before = malloc(t->bytes);
+    memcpy(before, t->data, t->bytes);
+    safetensors_close(f);
+    set(&g, "norm.align", "on");
+    const void *visual = engine_conversation(g.engine)->pictures[0].visual.data;
+    assert_non_null(visual);
+    // What stands before the picture is not stale.
+    assert_int_equal(sequence_visual_count(&engine_conversation(g.engine)->cached, 0), 0);
+    f = answer(&g, chat_named(&g, "single"), 8, "step.logits");
+    t = safetensors_find(f, "step.logits");
+    assert_memory_not_equal(before, t->data, t->bytes);
+    safetensors_close(f);
+    set(&g, "norm.align", "off");
+    f = answer(&g, chat_named(&g, "single"), 8, "step.logits");
+    t = safetensors_find(f, "step.logits");
+    assert_memory_equal(before, t->data, t->bytes);
+    safetensors_close(f);
+    free(before);
+    golden_close(&g);
+}
+
+static void a_text_model_has_nothing_to_align(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    golden_open(&g, "qwen2");
+    assert_int_equal(engine_set(g.engine, "norm.align", "on", &err), -1);
+    assert_non_null(strstr(err.text, "reads text only"));
+    assert_false(settings_flag(engine_settings(g.engine), "norm.align"));
+    golden_close(&g);
+}
+
+// Made on a model that sees, it falls back when one that does not is loaded.
+static void loading_a_text_model_falls_back(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    golden_open(&g, models[0]);
+    set(&g, "norm.align", "on");
+    must(engine_load(g.engine, "tests/goldens/qwen2", &err), &err);
+    assert_false(settings_flag(engine_settings(g.engine), "norm.align"));
+    golden_close(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_init_equals_the_reference),
+        cmocka_unit_test(tokens_get_the_norm_of_text),
+        cmocka_unit_test(off_leaves_nothing_behind),
+        cmocka_unit_test(a_text_model_has_nothing_to_align),
+        cmocka_unit_test(loading_a_text_model_falls_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

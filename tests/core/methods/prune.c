@@ -1,0 +1,372 @@
+// tests/core/methods/prune.c -- core/methods/prune.c against the reference's scores, kept tokens,
+// hidden states, logits and answers; conversations in which pruning changes against fresh ones.
+#include "core/base/random.h"
+#include "core/methods/prune_score.h"
+#include "tests/core/model/families/golden.h"
+
+static const char *const models[] = { "llava-1.5", "llava-siglip-llama3" };
+static const char *const kinds[] = { "contribution", "attention", "norope", "uniform" };
+#define PICTURE "tests/goldens/pictures/scene.png"
+enum { LAYERS = 4, KINDS = sizeof kinds / sizeof *kinds };
+
+static void set(struct golden *g, const char *key, const char *value)
+{
+    struct err err = { 0 };
+    must(engine_set(g->engine, key, value, &err), &err);
+}
+
+static void compare_named(const struct golden *g, const struct safetensors *f, const char *ours,
+                          const char *format, const char *kind)
+{
+    char theirs[64];
+    snprintf(theirs, sizeof theirs, format, kind);
+    compare_all(g, f, ours, theirs);
+}
+
+static void check_rows(const struct golden *g, const struct safetensors *f, int from, int to,
+                       const char *theirs)
+{
+    for (int l = from; l < to; l++) {
+        char ours[24];
+        snprintf(ours, sizeof ours, "rows.%d", l);
+        compare_all(g, f, ours, theirs);
+    }
+}
+
+// --- the reference -------------------------------------------------------------------------------
+
+static void each_score_equals_the_reference(void **state)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        for (int k = 0; k < KINDS; k++) {
+            struct golden g;
+            char name[64];
+            golden_open(&g, models[i]);
+            set(&g, "prune.layer", "1");
+            set(&g, "prune.score", kinds[k]);
+            struct safetensors *f = answer(&g, chat_named(&g, "single"), 8, "*");
+            if (strcmp(kinds[k], "uniform"))
+                compare_named(&g, f, "score.1", "capa.%s.score", kinds[k]);
+            compare_named(&g, f, "kept", "capa.%s.kept", kinds[k]);
+            snprintf(name, sizeof name, "capa.%s.rows", kinds[k]);
+            check_rows(&g, f, 2, LAYERS, name);
+            compare_named(&g, f, "layer.out", "capa.%s.h_last", kinds[k]);
+            snprintf(name, sizeof name, "capa.%s.logits_last", kinds[k]);
+            check_last(&g, f, name);
+            compare_slice(&g, f, "ffn.%d.out", 1, "fwd.h", 2); // layers 0 and 1 see everything
+            snprintf(name, sizeof name, "capa.%s.gen_ids", kinds[k]);
+            if (safetensors_find(g.tensors, name)) check_generated(&g, name);
+            safetensors_close(f);
+            golden_close(&g);
+        }
+}
+
+static void stages_equal_the_reference(void **state)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct golden g;
+        golden_open(&g, models[i]);
+        set(&g, "prune.layer", "0,2");
+        set(&g, "prune.keep", "0.5,0.25");
+        set(&g, "prune.score", "contribution");
+        struct safetensors *f = answer(&g, chat_named(&g, "single"), 8, "*");
+        compare_all(&g, f, "score.0", "capa.stages.0.score");
+        compare_all(&g, f, "kept.0", "capa.stages.0.kept");
+        compare_all(&g, f, "score.2", "capa.stages.2.score");
+        compare_all(&g, f, "kept.2", "capa.stages.2.kept");
+        compare_all(&g, f, "kept", "capa.stages.2.kept");
+        check_rows(&g, f, 1, 3, "capa.stages.0.rows");
+        check_rows(&g, f, 3, LAYERS, "capa.stages.2.rows");
+        check_last(&g, f, "capa.stages.logits_last");
+        check_generated(&g, "capa.stages.gen_ids");
+        safetensors_close(f);
+        golden_close(&g);
+    }
+}
+
+static void dynamic_mode_equals_the_reference(void **state)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        for (int k = 0; k < 2; k++) {
+            struct golden g;
+            char name[64];
+            golden_open(&g, models[i]);
+            set(&g, "prune.layer", "1");
+            set(&g, "prune.mode", "dynamic");
+            set(&g, "prune.score", kinds[k]);
+            struct safetensors *f = answer(&g, chat_named(&g, "single"), 8, "*");
+            snprintf(name, sizeof name, "capa.dynamic.%s.score", kinds[k]);
+            compare_slice(&g, f, "score.%d", 1, name, 0);
+            snprintf(name, sizeof name, "capa.dynamic.%s.kept", kinds[k]);
+            compare_slice(&g, f, "kept", 0, name, 0);
+            compare_named(&g, f, "step.logits", "capa.dynamic.%s.step_logits", kinds[k]);
+            snprintf(name, sizeof name, "capa.dynamic.%s.gen_ids", kinds[k]);
+            check_generated(&g, name);
+            // Dropped keys get no attention from the last row.
+            const struct safetensor *p = safetensors_find(f, "attn.2.probs");
+            const struct safetensor *kept = safetensors_find(f, "kept");
+            const int32_t *ids = safetensors_find(f, "ids")->data;
+            const float *row = (const float *)p->data + (p->shape[1] - 1) * p->shape[2];
+            int64_t seen = 0;
+            for (int64_t j = 0; j < p->shape[2]; j++)
+                seen += ids[j] == engine_model(g.engine)->placeholder && row[j] > 0;
+            assert_int_equal(seen, kept->shape[0]);
+            safetensors_close(f);
+            golden_close(&g);
+        }
+}
+
+// --- conversations -------------------------------------------------------------------------------
+
+static struct engine *engine_like(const struct golden *g)
+{
+    struct err err = { 0 };
+    static struct sinks silent;
+    struct engine *e = engine_new(test_device(), &silent);
+    must(engine_load(e, engine_model(g->engine)->checkpoint->folder, &err), &err);
+    for (int i = 0; settings_row(i); i++) {
+        const char *key = settings_row(i)->key;
+        must(engine_set(e, key, settings_text(engine_settings(g->engine), key), &err), &err);
+    }
+    return e;
+}
+
+// The conversation of g without its last message, said to e.
+static void say_again(const struct golden *g, struct engine *e)
+{
+    struct err err = { 0 };
+    const struct conversation *c = engine_conversation(g->engine);
+    for (size_t i = 0; i < c->picture_count; i++)
+        if (c->pictures[i].path) must(engine_attach(e, c->pictures[i].path, &err), &err);
+    int number = 0, of[16] = { 0 };
+    for (size_t i = 0; i < c->picture_count; i++) of[i] = c->pictures[i].path ? number++ : -1;
+    for (size_t i = 0; i + 1 < c->message_count; i++) {
+        struct message m = { 0 };
+        message_copy(&m, &c->messages[i]);
+        for (size_t k = 0; k < m.part_count; k++)
+            if (!m.parts[k].text) m.parts[k].picture = of[m.parts[k].picture];
+        must(engine_add_message(e, &m, &err), &err);
+        message_release(&m);
+    }
+}
+
+static void check_table(int layer, const struct tensor *a, const struct tensor *b, int64_t rows)
+{
+    const int64_t count = rows * tensor_row(a);
+    for (int64_t i = 0; i < count; i++) {
+        const float x = ((const float *)a->data)[i], y = ((const float *)b->data)[i];
+        if (!(fabsf(x - y) <= 1e-4f)) fail_msg("layer %d: %g, afresh %g", layer, x, y);
+    }
+}
+
+// The newest answer, and all that is cached, are what a new process would have.
+static void equals_a_fresh_run(struct golden *g)
+{
+    struct err err = { 0 };
+    struct engine *e = engine_like(g);
+    say_again(g, e);
+    must(engine_answer(e, &err), &err);
+    const struct conversation *a = engine_conversation(g->engine), *b = engine_conversation(e);
+    const struct ids *x = &a->messages[a->message_count - 1].ids;
+    const struct ids *y = &b->messages[b->message_count - 1].ids;
+    assert_int_equal(x->count, y->count);
+    assert_memory_equal(x->data, y->data, x->count * sizeof *x->data);
+    for (int l = 0; l < LAYERS; l++) {
+        const struct kv_layer *p = &a->kv.layer[l], *q = &b->kv.layer[l];
+        assert_int_equal(p->rows, q->rows);
+        assert_memory_equal(p->position, q->position, (size_t)p->rows * sizeof *p->position);
+        check_table(l, &p->k, &q->k, p->rows);
+        check_table(l, &p->v, &q->v, p->rows);
+    }
+    engine_free(e);
+}
+
+static const struct {
+    const char *key, *value;
+} toggles[] = {
+    { "prune.score", "contribution" },
+    { "prune.score", "attention" },
+    { "prune.score", "random" },
+    { "prune.score", "off" },
+    { "prune.score", "uniform" },
+    { "prune.score", "norope" },
+    { "prune.mode", "dynamic" },
+    { "prune.mode", "prefill" },
+    { "prune.keep", "0.1" },
+    { "prune.keep", "0.5" },
+    { "prune.keep", "1" },
+    { "prune.layer", "0" },
+    { "prune.layer", "3" },
+    { "prune.layer", "auto" },
+    { "norm.align", "on" },
+    { "norm.align", "off" },
+    { "prune.seed", "5" },
+    { "prune.layer", "1" },
+};
+
+// Says something, with a picture now and then; changes settings, takes back, asks again.
+static void walk(struct golden *g, uint64_t seed, int steps)
+{
+    struct err err = { 0 };
+    int said = 0;
+    set(g, "sample.max_tokens", "3");
+    for (int i = 0; i < steps; i++) {
+        const uint64_t draw = random_bits(seed, RANDOM_WEIGHTS, (uint64_t)i);
+        const size_t toggle = draw / 64 % (sizeof toggles / sizeof *toggles);
+        if (draw % 2) set(g, toggles[toggle].key, toggles[toggle].value);
+        const uint64_t kind = draw / 2 % 8;
+        if (said && kind == 0) {
+            must(engine_undo(g->engine, &err), &err);
+            if (--said) must(engine_regenerate(g->engine, &err), &err);
+        } else if (said && kind <= 2) {
+            must(engine_regenerate(g->engine, &err), &err);
+        } else if (said < 4) {
+            if (!said || kind >= 6) must(engine_attach(g->engine, PICTURE, &err), &err);
+            must(engine_ask(g->engine, said % 2 ? "And now?" : "What is it, then?", &err), &err);
+            said++;
+        } else {
+            engine_clear(g->engine);
+            said = 0;
+        }
+        if (said) equals_a_fresh_run(g);
+    }
+}
+
+static void each_walk_equals_fresh_runs(void **state)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        for (uint64_t seed = 0; seed < 3; seed++) {
+            struct golden g;
+            golden_open(&g, models[i]);
+            set(&g, "prune.score", kinds[seed]);
+            walk(&g, seed, 20);
+            golden_close(&g);
+        }
+}
+
+static void stages_in_turns_equal_fresh_runs(void **state)
+{
+    static const char *const modes[] = { "prefill", "dynamic" };
+    for (int i = 0; i < 2; i++) {
+        struct golden g;
+        struct err err = { 0 };
+        golden_open(&g, models[0]);
+        set(&g, "sample.max_tokens", "5");
+        set(&g, "prune.mode", modes[i]);
+        set(&g, "prune.layer", "0,2,3");
+        set(&g, "prune.keep", "0.7,0.7,0.2");
+        set(&g, "prune.score", "contribution");
+        for (int turn = 0; turn < 3; turn++) {
+            if (turn != 1) must(engine_attach(g.engine, PICTURE, &err), &err);
+            must(engine_ask(g.engine, "What is this?", &err), &err);
+            equals_a_fresh_run(&g);
+        }
+        golden_close(&g);
+    }
+}
+
+// Keeping all tokens changes no bit, in the first turn and later ones.
+static void keeping_all_is_off_to_the_bit(void **state)
+{
+    static const char *const modes[] = { "prefill", "dynamic" };
+    for (int i = 0; i < 2; i++) {
+        struct golden all, off;
+        struct err err = { 0 };
+        golden_open(&all, models[0]);
+        golden_open(&off, models[0]);
+        set(&all, "prune.score", "contribution");
+        set(&all, "prune.mode", modes[i]);
+        set(&all, "prune.keep", "1");
+        for (int turn = 0; turn < 2; turn++) {
+            struct golden *both[] = { &all, &off };
+            for (int k = 0; k < 2; k++) {
+                set(both[k], "sample.max_tokens", "6");
+                if (!turn) must(engine_attach(both[k]->engine, PICTURE, &err), &err);
+                must(engine_ask(both[k]->engine, "What is this?", &err), &err);
+            }
+            const struct conversation *a = engine_conversation(all.engine);
+            const struct conversation *b = engine_conversation(off.engine);
+            for (int l = 0; l < LAYERS; l++) {
+                const struct kv_layer *p = &a->kv.layer[l], *q = &b->kv.layer[l];
+                assert_int_equal(p->rows, q->rows);
+                const size_t bytes = (size_t)(p->rows * tensor_row(&p->k)) * sizeof(float);
+                assert_memory_equal(p->k.data, q->k.data, bytes);
+                assert_memory_equal(p->v.data, q->v.data, bytes);
+            }
+        }
+        golden_close(&all);
+        golden_close(&off);
+    }
+}
+
+static const char *refused(struct golden *g, const char *key, const char *value)
+{
+    static struct err err;
+    char *before = strdup(settings_text(engine_settings(g->engine), key));
+    assert_int_equal(engine_set(g->engine, key, value, &err), -1);
+    assert_string_equal(settings_text(engine_settings(g->engine), key), before);
+    free(before);
+    return err.text;
+}
+
+static void bad_settings_are_refused(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    golden_open(&g, models[0]);
+    for (int on = 0; on < 2; on++) {
+        assert_non_null(strstr(refused(&g, "prune.layer", "4"), "prune.layer"));
+        assert_non_null(strstr(refused(&g, "prune.keep", "0"), "prune.keep"));
+        assert_non_null(strstr(refused(&g, "prune.keep", "0.5,0"), "prune.keep"));
+        assert_non_null(strstr(refused(&g, "prune.keep", "nan"), "prune.keep"));
+        assert_non_null(strstr(refused(&g, "prune.keep", "1.5"), "prune.keep"));
+        assert_non_null(strstr(refused(&g, "prune.score", "best"), "prune.score"));
+        set(&g, "prune.score", "contribution");
+    }
+    // What fits together is known when it is used: they are set one after the other.
+    must(engine_attach(g.engine, PICTURE, &err), &err);
+    set(&g, "prune.layer", "1,2");
+    assert_int_equal(engine_ask(g.engine, "What is this?", &err), -1);
+    assert_non_null(strstr(err.text, "one share for each layer"));
+    assert_non_null(strstr(refused(&g, "prune.keep", "0.25,0.5"), "does not come back"));
+    set(&g, "prune.keep", "0.5,0.25");
+    set(&g, "sample.max_tokens", "2");
+    must(engine_ask(g.engine, "What is this?", &err), &err);
+    golden_close(&g);
+}
+
+static void choices_are_the_rounded_best(void **state)
+{
+    static const struct {
+        double share;
+        int64_t visual, k;
+    } counts[] = { { 0.25, 576, 144 }, { 0.5, 25, 12 }, { 0.5, 27, 14 }, { 0.5, 1, 1 },
+                   { 0.01, 7, 1 },     { 1, 9, 9 },     { 0.25, 0, 0 },  { 1e-9, 1000, 1 },
+                   { 0.25, 10, 2 },    { 0.25, 14, 4 } };
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        assert_int_equal(prune_count(counts[i].share, counts[i].visual), counts[i].k);
+    const float score[] = { 1, 3, NAN, 3, -INFINITY, 3, 0 };
+    bool keep[7];
+    prune_choose(PRUNE_ATTENTION, score, 7, 2, keep);
+    assert_true(keep[1] && keep[3] && !keep[5] && !keep[0]);
+    prune_choose(PRUNE_ATTENTION, score, 7, 6, keep);
+    assert_true(keep[0] && keep[2] && keep[6] && !keep[4]);
+    prune_choose(PRUNE_UNIFORM, NULL, 7, 3, keep); // 0, 2, 4
+    assert_true(keep[0] && keep[2] && keep[4] && !keep[1] && !keep[6]);
+    prune_choose(PRUNE_UNIFORM, NULL, 0, 0, keep);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_score_equals_the_reference),
+        cmocka_unit_test(stages_equal_the_reference),
+        cmocka_unit_test(dynamic_mode_equals_the_reference),
+        cmocka_unit_test(each_walk_equals_fresh_runs),
+        cmocka_unit_test(stages_in_turns_equal_fresh_runs),
+        cmocka_unit_test(keeping_all_is_off_to_the_bit),
+        cmocka_unit_test(bad_settings_are_refused),
+        cmocka_unit_test(choices_are_the_rounded_best),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

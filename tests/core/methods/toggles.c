@@ -1,0 +1,150 @@
+// tests/core/methods/toggles.c -- methods switched on and off in the middle of a conversation: each
+// answer equals that of a new process with the same settings and the same ids so far.
+#include <sys/stat.h>
+
+#include "tests/core/model/families/golden.h"
+
+#include "core/base/random.h"
+
+static char folder[256], calibration[300];
+
+// A line for each setting; what cannot be set now is refused, and then nothing changes.
+static const struct {
+    const char *key, *values[5];
+} switches[] = {
+    { "norm.align", { "on", "off" } },
+    { "norm.init", { "text", "default" } },
+    { "ffn.calibration", { calibration, calibration, "none" } },
+    { "ffn.layers", { "0-2", "1", "auto" } },
+    { "ffn.approx", { "hadamard", "skip", "hadamard", "skip", "off" } },
+    { "adapter", { folder, folder, folder, "none" } },
+    { "ira.layers", { "2-3", "2", "3" } },
+    { "ira.on", { "on", "on", "on", "off" } },
+    { "prune.score", { "contribution", "attention", "uniform", "off" } },
+    { "prune.layer", { "0", "1", "2", "auto" } },
+    { "prune.keep", { "0.25", "0.6", "1" } },
+    { "prune.mode", { "prefill", "dynamic" } },
+    { "chat.template", { "plain", "auto" } },
+};
+enum { SWITCHES = sizeof switches / sizeof *switches };
+
+static uint64_t draws;
+
+static int draw(int below)
+{
+    return (int)(random_unit(20, RANDOM_WEIGHTS, draws++) * below);
+}
+
+// Returns whether anything changed.
+static bool toggle(struct golden *g)
+{
+    struct err err;
+    const int i = draw(SWITCHES);
+    int values = 0;
+    while (values < 5 && switches[i].values[values]) values++;
+    return engine_set(g->engine, switches[i].key, switches[i].values[draw(values)], &err) == 0;
+}
+
+// The same settings and messages in an engine that has computed nothing.
+static void copy_engine(struct golden *fresh, const struct golden *g, size_t messages)
+{
+    struct err err = { 0 };
+    const struct conversation *c = engine_conversation(g->engine);
+    for (int pass = 0; pass < 2; pass++) // what needs another setting first succeeds later
+        for (int i = 0; i < settings_count(); i++) {
+            const char *key = settings_row(i)->key;
+            if (!settings_changed(engine_settings(g->engine), key)) continue;
+            engine_set(fresh->engine, key, settings_text(engine_settings(g->engine), key), &err);
+        }
+    for (int i = 0; i < settings_count(); i++) {
+        const char *key = settings_row(i)->key;
+        assert_string_equal(settings_text(engine_settings(fresh->engine), key),
+                            settings_text(engine_settings(g->engine), key));
+    }
+    for (size_t i = 0; i < c->picture_count; i++) {
+        const struct picture *p = &c->pictures[i];
+        if (p->bytes)
+            must(engine_attach_bytes(fresh->engine, "p", p->bytes, p->size, &err), &err);
+        else // of a question taken back: only its number is needed
+            must(engine_attach(fresh->engine, "tests/goldens/pictures/tiny.png", &err), &err);
+    }
+    for (size_t i = 0; i < messages; i++)
+        must(engine_add_message(fresh->engine, &c->messages[i], &err), &err);
+    engine_detach(fresh->engine); // pictures of questions taken back
+}
+
+static void check_against_fresh(struct golden *g, const char *model)
+{
+    struct golden fresh;
+    struct err err = { 0 };
+    const size_t messages = engine_conversation(g->engine)->message_count - 1;
+    golden_open(&fresh, model);
+    copy_engine(&fresh, g, messages);
+    must(engine_answer(fresh.engine, &err), &err);
+    assert_int_equal(fresh.answer.count, g->answer.count);
+    assert_memory_equal(fresh.answer.data, g->answer.data, g->answer.count * sizeof(int32_t));
+    golden_close(&fresh);
+}
+
+static void an_answer_equals_a_fresh_run(void **state)
+{
+    static const char *const models[] = { "llava-1.5", "llava-siglip-llama3" };
+    static const char *const questions[] = { "what is this?", "and now", "where", "why so" };
+    static const char *const pictures[] = { "scene", "wide", "tiny" };
+    for (int m = 0; m < 2; m++) {
+        struct golden g;
+        struct err err = { 0 };
+        char path[320];
+        int changed = 0, seen[4] = { 0 };
+        golden_open(&g, models[m]);
+        write_ira(&g, folder); // ira.2.* and ira.3.*
+        write_ffn_calibration(&g, calibration);
+        must(engine_set(g.engine, "sample.max_tokens", "6", &err), &err);
+        must(engine_set(g.engine, "adapter", folder, &err), &err);
+        must(engine_set(g.engine, "ira.layers", "2-3", &err), &err);
+        must(engine_set(g.engine, "ffn.calibration", calibration, &err), &err);
+        must(engine_set(g.engine, "ffn.approx", "hadamard", &err), &err);
+        for (int step = 0; step < 30; step++) {
+            for (int i = draw(4); i > 0; i--) changed += toggle(&g);
+            if (step % 7 == 0) {
+                snprintf(path, sizeof path, "tests/goldens/pictures/%s.png", pictures[draw(3)]);
+                must(engine_attach(g.engine, path, &err), &err);
+            }
+            if (step % 3 == 1) // keys and values of another dtype
+                must(engine_set(g.engine, "kv.dtype", step / 3 % 2 ? "f32" : "bf16", &err), &err);
+            if (draw(8) == 0) engine_undo(g.engine, &err);
+            if (engine_ask(g.engine, questions[draw(4)], &err) < 0) {
+                // Settings that came to contradict each other since they were set.
+                assert_non_null(strstr(err.text, "ffn."));
+                must(engine_set(g.engine, "ffn.approx", "off", &err), &err);
+                continue;
+            }
+            check_against_fresh(&g, models[m]);
+            const struct settings *s = engine_settings(g.engine);
+            seen[0] += settings_flag(s, "norm.align");
+            seen[1] += !settings_is(s, "ffn.approx", "off");
+            seen[2] += settings_flag(s, "ira.on");
+            seen[3] += !settings_is(s, "prune.score", "off");
+        }
+        assert_true(changed > 12);
+        for (int i = 0; i < 4; i++)
+            if (!seen[i]) fail_msg("method %d was never on", i);
+        golden_close(&g);
+    }
+}
+
+int main(void)
+{
+    const char *base = getenv("TMPDIR");
+    char path[320];
+    snprintf(folder, sizeof folder, "%s/vlmsh-toggles-%d", base ? base : "/tmp", (int)getpid());
+    snprintf(calibration, sizeof calibration, "%s/ffn.safetensors", folder);
+    mkdir(folder, 0700);
+    const struct CMUnitTest tests[] = { cmocka_unit_test(an_answer_equals_a_fresh_run) };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    snprintf(path, sizeof path, "%s/extra.safetensors", folder);
+    unlink(path);
+    unlink(calibration);
+    rmdir(folder);
+    return failed;
+}

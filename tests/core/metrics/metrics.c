@@ -1,0 +1,436 @@
+// tests/core/metrics/metrics.c -- core/metrics/*.c: what each rule reads from an answer, and the
+// totals.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// after those it needs
+#include <cmocka.h>
+
+#include "core/metrics/choices.h"
+#include "core/metrics/words.h"
+
+static void close_to(double value, double expected, double allowed)
+{
+    if (!(fabs(value - expected) <= allowed)) fail_msg("%.15g is not %.15g", value, expected);
+}
+
+// --- words ---------------------------------------------------------------------------------------
+
+static void check_words(char *(*split)(const char *), const char *text, const char *expected)
+{
+    char *words = split(text);
+    assert_string_equal(words, expected);
+    free(words);
+}
+
+static void test_words(void **state)
+{
+    check_words(words_split, "", "");
+    check_words(words_split, " ?!.\n", "");
+    check_words(words_split, "The  RED-circle, (left).", "the red circle left");
+    check_words(words_split, "Don't say \xE2\x80\x9Cit\xE2\x80\x99s\xE2\x80\x9D", "dont say its");
+    check_words(words_split, "3.5 and 1,000; -2, a-b 1. 2", "3.5 and 1000 -2 a b 1 2");
+    check_words(words_split, "50% of $3", "50% of $3");
+    check_words(words_split,
+                "\xC3\x84PFEL stra\xC3\x9F"
+                "e",
+                "\xC3\xA4pfel strasse");
+    check_words(words_split, "A\xCC\x88pfel", "\xC3\xA4pfel"); // composed
+    check_words(words_split,
+                "A\xFF"
+                "B c",
+                "a\xFF"
+                "b c"); // no UTF-8
+    check_words(words_normal, "There are two of the Dogs!", "there are 2 of dogs");
+    check_words(words_normal, "Ten, zero, eleven", "10 0 eleven");
+    check_words(words_normal, "A", "a"); // the letter
+    check_words(words_normal, "the a", "the a");
+}
+
+static void test_contain(void **state)
+{
+    assert_true(words_contain("a big red circle", "red circle"));
+    assert_true(words_contain("cat", "cat"));
+    assert_false(words_contain("category 12", "cat"));
+    assert_false(words_contain("category 12", "1"));
+    assert_true(words_contain("category 12 1", "1"));
+    assert_false(words_contain("cat", ""));
+    assert_true(words_contain("\xE8\xBF\x99\xE6\x98\xAF\xE7\x8C\xAB", "\xE7\x8C\xAB"));
+}
+
+// --- one answer ----------------------------------------------------------------------------------
+
+// The score; -1 when it cannot be scored. *found: what the rule took ("-": nothing), static.
+static double score(const char *name, const struct metric_case *c, const char **found)
+{
+    static char text[256];
+    struct metric_outcome o;
+    struct err err;
+    if (metric_find(name)->score(c, &o, &err) < 0) {
+        assert_true(strlen(err.text) > 0);
+        return -1;
+    }
+    snprintf(text, sizeof text, "%s", o.found ? o.found : "-");
+    free(o.found);
+    if (found) *found = text;
+    return o.score;
+}
+
+static double simple(const char *name, const char *answer, const char *reference)
+{
+    const struct metric_case c = { .question = "q",
+                                   .answer = answer,
+                                   .references = &reference,
+                                   .reference_count = reference != NULL,
+                                   .right = -1 };
+    return score(name, &c, NULL);
+}
+
+static void test_exact(void **state)
+{
+    assert_true(simple("exact", "Red.", "red") == 1);
+    assert_true(simple("exact", "the red one", "Red 1") == 1);
+    assert_true(simple("exact", "red circle", "red") == 0);
+    assert_true(simple("exact", "", "red") == 0);
+    assert_true(simple("exact", "A", "A.") == 1);
+    assert_true(simple("exact", "A", "B") == 0);
+    assert_true(simple("exact", "?", "?") == 1);
+    assert_true(simple("exact", "?", "!") == 0);
+    assert_true(simple("exact", "", "") == 1);
+    assert_true(simple("exact", "red", NULL) == -1);
+    const char *const several[] = { "crimson", "red" };
+    const struct metric_case c = {
+        .answer = "Red", .references = several, .reference_count = 2, .right = -1
+    };
+    assert_true(score("exact", &c, NULL) == 1);
+    assert_true(score("contains", &c, NULL) == 1);
+}
+
+static void test_contains(void **state)
+{
+    assert_true(simple("contains", "2 circles and 1 star, so yes", "so yes") == 1);
+    assert_true(simple("contains", "2 circles and 1 star, so no", "so yes") == 0);
+    assert_true(simple("contains", "It is a Category.", "cat") == 0);
+    assert_true(simple("contains", "there are three", "3") == 1);
+    assert_true(simple("contains", "what?!", "?!") == 1);
+    assert_true(simple("contains", "anything", "") == 0);
+    assert_true(simple("contains", "anything", NULL) == -1);
+}
+
+static void check_yesno(const char *answer, const char *reference, double right, const char *said)
+{
+    const struct metric_case c = {
+        .answer = answer, .references = &reference, .reference_count = 1, .right = -1
+    };
+    const char *found;
+    assert_true(score("yesno", &c, &found) == right);
+    assert_string_equal(found, said);
+}
+
+static void test_yesno(void **state)
+{
+    check_yesno("Yes, there is.", "yes", 1, "yes");
+    check_yesno("NO", "No, it is not", 1, "no");
+    check_yesno("I think there is no dog, yes", "yes", 0, "no");
+    check_yesno("nothing, yesterday", "no", 0, "-");
+    check_yesno("", "yes", 0, "-");
+    assert_true(simple("yesno", "yes", "maybe") == -1);
+    assert_true(simple("yesno", "yes", NULL) == -1);
+}
+
+static void check_letter(const char *answer, const char *said)
+{
+    static const char *const choices[] = { "a cat", "a dog", "a red bird", "a bird" };
+    const char *const reference = "B";
+    const struct metric_case c = { .question = "Which?",
+                                   .answer = answer,
+                                   .references = &reference,
+                                   .reference_count = 1,
+                                   .choices = choices,
+                                   .choice_count = 4,
+                                   .right = -1 };
+    const char *found;
+    const double right = score("letter", &c, &found);
+    assert_string_equal(found, said);
+    assert_true(right == !strcmp(said, "B"));
+}
+
+static void test_letter(void **state)
+{
+    check_letter("B", "B");
+    check_letter("b", "B");
+    check_letter("(b)", "B");
+    check_letter("B.", "B");
+    check_letter("B. a dog", "B");
+    check_letter("(B) a dog, not (A)", "B");
+    check_letter("Answer: B", "B");
+    check_letter("Of A, B and C the answer is C.", "C");
+    check_letter("The answer is (D)", "D");
+    check_letter("A dog is on the picture: B", "B");
+    check_letter("I'd say A-frames, E and B", "B");
+    check_letter("It is a dog.", "B");
+    check_letter("It is a cat or a dog", "-"); // two of them
+    check_letter("It is a red bird", "-");     // "a bird" as well
+    check_letter("BAD", "-");
+    check_letter("\xC3\x84"
+                 "B",
+                 "-");
+    check_letter("", "-");
+    check_letter("A", "A");
+}
+
+// Where the choices are read from the question, and what names the right one.
+static void test_letter_question(void **state)
+{
+    const char *reference = "B";
+    struct metric_case c = { .question = "Which?\nA. cat\nB. dog\n(C) bird",
+                             .answer = "D or B",
+                             .references = &reference,
+                             .reference_count = 1,
+                             .right = -1 };
+    const char *found;
+    assert_int_equal(choices_listed(c.question), 3);
+    assert_int_equal(choices_listed("A. only one"), 0);
+    assert_int_equal(choices_listed("Is A.B. here?"), 0);
+    assert_true(score("letter", &c, &found) == 1);
+    c.right = 1;
+    c.reference_count = 0;
+    assert_true(score("letter", &c, &found) == 1);
+    c.right = 3;
+    assert_true(score("letter", &c, &found) == -1);
+    c.right = -1;
+    assert_true(score("letter", &c, &found) == -1);
+    reference = "dog";
+    c.reference_count = 1;
+    assert_true(score("letter", &c, &found) == -1);
+}
+
+static int right_of(const char *reference, int number)
+{
+    static const char *const choices[] = { "red", "A blue one", "3" };
+    const struct metric_case c = { .references = &reference,
+                                   .reference_count = reference != NULL,
+                                   .choices = choices,
+                                   .choice_count = 3,
+                                   .right = number };
+    return choices_right(&c, NULL);
+}
+
+static void test_right(void **state)
+{
+    assert_int_equal(right_of("Blue one", -1), 1);
+    assert_int_equal(right_of("(C)", -1), 2);
+    assert_int_equal(right_of("3", -1), 2); // a text before a number
+    assert_int_equal(right_of("1", -1), 1);
+    assert_int_equal(right_of("1", 1), 1);
+    assert_int_equal(right_of("7", 7), -1);
+    assert_int_equal(right_of("D", -1), -1);
+    assert_int_equal(right_of("", -1), -1);
+    assert_int_equal(right_of("green", -1), -1);
+    assert_int_equal(right_of(NULL, -1), -1);
+}
+
+static void test_loglik(void **state)
+{
+    const char *const choices[] = { "short", "much longer" };
+    const double loglik[] = { -5, -6 };
+    const int64_t lengths[] = { 5, 11 };
+    struct metric_case c = {
+        .choices = choices, .choice_count = 2, .right = 1, .loglik = loglik, .lengths = lengths
+    };
+    struct metric_tally t = { 0 };
+    struct metric_number numbers[METRIC_NUMBERS];
+    const struct metric *m = metric_find("loglik");
+    for (int right = 0; right < 2; right++)
+        for (int i = 0; i <= right; i++) {
+            struct metric_outcome o;
+            c.right = right;
+            assert_int_equal(m->score(&c, &o, NULL), 0);
+            assert_string_equal(o.found, "much longer");
+            assert_true(o.score == right);
+            metric_tally_add(&t, &o);
+            free(o.found);
+        }
+    assert_true(m->summary(&t, numbers) >= 2);
+    assert_string_equal(numbers[0].name, "acc_norm");
+    close_to(numbers[0].value, 2.0 / 3, 1e-12);
+    assert_string_equal(numbers[1].name, "acc");
+    close_to(numbers[1].value, 1.0 / 3, 1e-12);
+    close_to(numbers[2].value, 0.06149194472039621, 1e-9);
+}
+
+// --- CIDEr-D: the numbers are those of a computation of its own in Python ------------------------
+
+static void test_cider(void **state)
+{
+    static const char *const references[3][3] = {
+        { "A red circle is above the blue square.", "The red circle, above a blue square" },
+        { "two small green triangles on a grey background", "small green triangles: two of them" },
+        { "a big yellow star", "one big yellow star in the middle of the picture", "a star" },
+    };
+    static const size_t counts[] = { 2, 2, 3 };
+    static const char *const captions[][2] = {
+        { "a red circle above the blue square", "A red circle is above the blue square." },
+        { "two green triangles", "two small green triangles on a grey background" },
+        { "a big star star star in a picture", "a big yellow star" },
+    };
+    static const double expected[][2] = { { 5.154802326641, 6.508282720246 },
+                                          { 2.006241965181, 6.429916566770 },
+                                          { 0.912778210522, 4.425243148906 } };
+    const struct metric *m = metric_find("cider");
+    void *corpus = m->corpus_new();
+    for (int i = 0; i < 3; i++) m->corpus_add(corpus, references[i], counts[i]);
+    for (int i = 0; i < 3; i++) {
+        struct metric_case c = {
+            .references = references[i], .reference_count = counts[i], .right = -1, .corpus = corpus
+        };
+        for (int k = 0; k < 2; k++) {
+            c.answer = captions[i][k];
+            close_to(score("cider", &c, NULL), expected[i][k], 1e-9);
+        }
+        c.answer = "";
+        assert_true(score("cider", &c, NULL) == 0);
+        c.reference_count = 0;
+        assert_true(score("cider", &c, NULL) == -1);
+    }
+    m->corpus_free(corpus);
+    // One sample alone: every n-gram is in all of them.
+    corpus = m->corpus_new();
+    m->corpus_add(corpus, references[0], 1);
+    const struct metric_case c = {
+        .answer = "A red", .references = references[0], .reference_count = 1, .corpus = corpus
+    };
+    assert_true(score("cider", &c, NULL) == 0);
+    m->corpus_free(corpus);
+}
+
+// --- totals --------------------------------------------------------------------------------------
+
+static void check_wilson(int right, int n, double low, double high)
+{
+    const struct metric share = { .share = true };
+    struct metric_tally t = { 0 };
+    double l, h;
+    for (int i = 0; i < n; i++)
+        metric_tally_add(&t, &(struct metric_outcome){ .score = i < right, .class = -1 });
+    metric_interval(&share, &t, &l, &h);
+    close_to(l, low, 1e-12);
+    close_to(h, high, 1e-12);
+    // Not a hair beside: 5.6e-17 would be told as such.
+    if (right == 0) assert_true(l == 0);
+    if (right == n) assert_true(h == 1);
+}
+
+static void test_intervals(void **state)
+{
+    static const double values[] = { 1, 2, 4, 7 };
+    const struct metric mean = { .share = false };
+    struct metric_tally t = { 0 }, one = { 0 }, rest = { 0 };
+    double low, high;
+    check_wilson(8, 10, 0.49016247153664183, 0.9433178485456247);
+    check_wilson(0, 5, 0, 0.43448246478317476);
+    check_wilson(5, 5, 0.5655175352168251, 1);
+    for (int n = 1; n < 200; n++) {
+        const double z = 1.959963984540054, far = z * z / (n + z * z);
+        check_wilson(0, n, 0, far);
+        check_wilson(n, n, 1 - far, 1);
+    }
+    metric_interval(&mean, &t, &low, &high);
+    assert_true(isnan(low) && isnan(high));
+    for (int i = 0; i < 4; i++) {
+        const struct metric_outcome o = { .score = values[i], .class = i % 2 };
+        metric_tally_add(&t, &o);
+        metric_tally_add(i ? &rest : &one, &o);
+    }
+    // mean 3.5, sample variance 7, standard error sqrt(7/4)
+    metric_interval(&mean, &t, &low, &high);
+    close_to(low, 3.5 - 1.959963984540054 * sqrt(1.75), 1e-12);
+    close_to(high, 3.5 + 1.959963984540054 * sqrt(1.75), 1e-12);
+    metric_interval(&mean, &one, &low, &high);
+    assert_true(isnan(low));
+    struct metric_tally wide = { 0 };
+    metric_tally_add(&wide, &(struct metric_outcome){ .score = 0, .class = -1 });
+    metric_tally_add(&wide, &(struct metric_outcome){ .score = 1, .class = -1 });
+    metric_interval(&mean, &wide, &low, &high);
+    assert_true(low == 0 && high > 1.4);
+    metric_tally_merge(&rest, &one);
+    close_to(rest.scores.mean, t.scores.mean, 1e-12);
+    close_to(rest.scores.squares, t.scores.squares, 1e-12);
+    assert_int_equal(rest.classes[1], 2);
+    metric_tally_merge(&one, &(struct metric_tally){ 0 });
+    assert_int_equal(one.scores.count, 1);
+}
+
+// 3 right yes, 1 wrong yes, 2 right no, 1 wrong no, 2 that say neither (one should be yes).
+static void test_yesno_summary(void **state)
+{
+    static const char *const cases[][2] = { { "yes", "yes" }, { "yes", "yes" }, { "yes", "yes" },
+                                            { "yes", "no" },  { "no", "no" },   { "no", "no" },
+                                            { "no", "yes" },  { "dog", "yes" }, { "", "no" } };
+    const struct metric *m = metric_find("yesno");
+    struct metric_tally t = { 0 };
+    struct metric_number n[METRIC_NUMBERS];
+    assert_int_equal(m->summary(&t, n), 5);
+    assert_true(isnan(n[0].value) && isnan(n[2].value));
+    for (int i = 0; i < 9; i++) {
+        struct metric_outcome o;
+        const struct metric_case c = {
+            .answer = cases[i][0], .references = &cases[i][1], .reference_count = 1, .right = -1
+        };
+        assert_int_equal(m->score(&c, &o, NULL), 0);
+        metric_tally_add(&t, &o);
+        free(o.found);
+    }
+    close_to(t.scores.mean, 5.0 / 9, 1e-12);
+    assert_int_equal(m->summary(&t, n), 5);
+    close_to(n[0].value, 3.0 / 4, 1e-12); // precision
+    close_to(n[1].value, 3.0 / 5, 1e-12); // recall
+    close_to(n[2].value, 2 * 0.75 * 0.6 / 1.35, 1e-12);
+    close_to(n[3].value, 4.0 / 9, 1e-12);
+    assert_true(n[4].value == 2);
+}
+
+static void test_table(void **state)
+{
+    struct err err;
+    for (int i = 0; metrics[i]; i++) {
+        assert_ptr_equal(metric_find(metrics[i]->name), metrics[i]);
+        assert_non_null(metrics[i]->help);
+        assert_non_null(metrics[i]->rule);
+        assert_int_equal(!metrics[i]->corpus_new, !metrics[i]->corpus_free);
+    }
+    assert_null(metrics[METRIC_COUNT]);
+    assert_null(metric_need("bleu", &err));
+    assert_non_null(strstr(err.text, "cider"));
+}
+
+// Each metric says in which direction its scores are better; nobody else keeps a list.
+static void direction_is_the_metrics(void **state)
+{
+    for (int i = 0; metrics[i]; i++) {
+        const bool smaller = metrics[i]->way == METRIC_LOSS;
+        assert_int_equal(metric_better(metrics[i], 0.25, 0.75), smaller);
+        assert_int_equal(metric_better(metrics[i], 0.75, 0.25), !smaller);
+        assert_false(metric_better(metrics[i], 0.5, 0.5));
+        assert_false(metric_better(metrics[i], NAN, 0.5) || metric_better(metrics[i], 0.5, NAN));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_words),           cmocka_unit_test(test_contain),
+        cmocka_unit_test(test_exact),           cmocka_unit_test(test_contains),
+        cmocka_unit_test(test_yesno),           cmocka_unit_test(test_letter),
+        cmocka_unit_test(test_letter_question), cmocka_unit_test(test_right),
+        cmocka_unit_test(test_loglik),          cmocka_unit_test(test_cider),
+        cmocka_unit_test(test_intervals),       cmocka_unit_test(test_yesno_summary),
+        cmocka_unit_test(test_table),           cmocka_unit_test(direction_is_the_metrics),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,187 @@
+// tests/core/model/attend.c -- core/model/attend.c against plain loops in double: attention over
+// some keys, probabilities of one row, contributions of tokens, on odd shapes.
+#include "core/model/attend.h"
+#include "core/ops/ops.h"
+#include "tests/kernels/close.h"
+
+// H, Hkv, d, D, n new rows, past.
+static const int64_t shapes[][6] = {
+    { 1, 1, 2, 1, 1, 0 },    { 4, 2, 6, 10, 3, 5 },    { 6, 1, 5, 33, 1, 40 },
+    { 8, 8, 16, 24, 7, 0 },  { 9, 3, 12, 60, 2, 129 }, { 2, 1, 64, 7, 30, 300 },
+    { 14, 2, 8, 112, 1, 1 },
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+struct fixture {
+    int64_t H, Hkv, d, D, n, past, P;
+    struct arena arena;
+    struct graph g;
+    struct tensor q, k, v;
+};
+
+static void fixture_open(struct fixture *f, const int64_t *s, const struct backend *b)
+{
+    *f = (struct fixture){ .H = s[0], .Hkv = s[1], .d = s[2], .D = s[3], .n = s[4], .past = s[5] };
+    f->P = f->n + f->past;
+    f->arena.backend = b;
+    f->g = (struct graph){ .backend = b, .arena = &f->arena };
+    f->q = noise_tensor(3, f->n, f->H, f->d, 1);
+    f->k = noise_tensor(3, f->P, f->Hkv, f->d, 2);
+    f->v = noise_tensor(3, f->P, f->Hkv, f->d, 3);
+    for (int64_t i = 0; i < tensor_count(&f->q); i++) ((float *)f->q.data)[i] *= 4;
+}
+
+static void fixture_close(struct fixture *f)
+{
+    free(f->q.data);
+    free(f->k.data);
+    free(f->v.data);
+    arena_release(&f->arena);
+}
+
+// Probabilities of row i, head h over the keys listed, in double; other keys 0.
+static double *plain_probs(const struct fixture *f, int64_t i, int64_t h, const int32_t *keys,
+                           int64_t count)
+{
+    double *p = doubles(f->P), sum = 0;
+    const float *q = (const float *)f->q.data + (i * f->H + h) * f->d;
+    for (int64_t j = 0; j < count; j++) {
+        const float *k = (const float *)f->k.data + (keys[j] * f->Hkv + h / (f->H / f->Hkv)) * f->d;
+        double x = 0;
+        for (int64_t e = 0; e < f->d; e++) x += (double)q[e] * k[e];
+        sum += p[keys[j]] = exp(x / sqrt((double)f->d));
+    }
+    for (int64_t j = 0; j < f->P; j++) p[j] /= sum;
+    return p;
+}
+
+static double value_at(const struct fixture *f, int64_t key, int64_t h, int64_t e)
+{
+    return ((float *)f->v.data)[(key * f->Hkv + h / (f->H / f->Hkv)) * f->d + e];
+}
+
+// Rows from..: every third key and their own; rows before: all.
+static int32_t *keys_of(const struct fixture *f, int64_t i, int64_t from, int64_t *count)
+{
+    const int64_t last = f->past + i;
+    int32_t *keys = malloc((size_t)(last + 1) * sizeof *keys);
+    *count = 0;
+    for (int64_t j = 0; j <= last; j++)
+        if (i < from || j % 3 == i % 3 || j == last) keys[(*count)++] = (int32_t)j;
+    return keys;
+}
+
+static void check_attend(struct fixture *f, int64_t from, bool with_probs)
+{
+    int32_t **keys = malloc((size_t)f->n * sizeof *keys);
+    int64_t *count = malloc((size_t)f->n * sizeof *count);
+    for (int64_t i = 0; i < f->n; i++) keys[i] = keys_of(f, i, from, &count[i]);
+    struct seen_keys seen = { from, (const int32_t *const *)keys + from, count + from };
+    if (from == f->n) seen.keys = NULL;
+    struct tensor *probs = with_probs ? graph_new3(&f->g, DTYPE_F32, f->H, f->n, f->P) : NULL;
+    struct tensor *last = graph_new1(&f->g, DTYPE_I32, f->n);
+    for (int64_t i = 0; i < f->n; i++) ((int32_t *)last->data)[i] = (int32_t)(f->past + i + 1);
+    struct tensor *a = attend(&f->g, &f->q, &f->k, &f->v, NULL, last, &seen, probs);
+    assert_non_null(a);
+    for (int64_t i = 0; i < f->n; i++)
+        for (int64_t h = 0; h < f->H; h++) {
+            double *p = plain_probs(f, i, h, keys[i], count[i]), *want = doubles(f->d);
+            for (int64_t j = 0; j < f->P; j++)
+                for (int64_t e = 0; e < f->d; e++) want[e] += p[j] * value_at(f, j, h, e);
+            close_check("attend", (float *)a->data + (i * f->H + h) * f->d, want, f->d, 3e-6, 1e-5);
+            if (probs)
+                close_check("probabilities", (float *)probs->data + (h * f->n + i) * f->P, p, f->P,
+                            1e-6, 1e-5);
+            free(p);
+            free(want);
+        }
+    for (int64_t i = 0; i < f->n; i++) free(keys[i]);
+    free(keys);
+    free(count);
+}
+
+static void rows_see_the_keys_named(void **state)
+{
+    FOR_EACH_ISA(b)
+    for (int s = 0; s < SHAPES; s++) {
+        struct fixture f;
+        fixture_open(&f, shapes[s], b);
+        for (int probs = 0; probs < 2; probs++) {
+            check_attend(&f, 0, probs);
+            check_attend(&f, f.n / 2, probs);
+            check_attend(&f, f.n, probs);
+        }
+        fixture_close(&f);
+    }
+}
+
+// C_i = || sum over heads of A[n,i] (v_i W_O[n]) ||, W_O with LoRA and a bias that does not count.
+static void check_contribution(struct fixture *f, bool with_lora)
+{
+    const int64_t width = f->H * f->d, rank = 3;
+    struct tensor w = noise_tensor(2, f->D, width, 0, 4), bias = noise_tensor(1, f->D, 0, 0, 5);
+    struct lora lora = { noise_tensor(2, rank, width, 0, 6), noise_tensor(2, f->D, rank, 0, 7), 2 };
+    const struct linear o = { w, bias, with_lora ? &lora : NULL };
+    int32_t *index = malloc((size_t)f->P * sizeof *index),
+            *all = malloc((size_t)f->P * sizeof *all);
+    int64_t count = 0;
+    for (int64_t j = 0; j < f->P; j++) {
+        all[j] = (int32_t)j;
+        if (j % 2 == 0) index[count++] = (int32_t)j;
+    }
+    struct tensor *q = graph_rows(&f->g, &f->q, f->n - 1, 1);
+    struct tensor *probs = attend_probs(&f->g, q, &f->k, &f->v);
+    struct tensor *got = attend_contribution(&f->g, &o, probs, &f->v, index, count);
+    assert_non_null(got);
+    double *want = doubles(count);
+    double **p = malloc((size_t)f->H * sizeof *p);
+    for (int64_t h = 0; h < f->H; h++) {
+        p[h] = plain_probs(f, f->n - 1, h, all, f->P);
+        close_check("one row", (float *)probs->data + h * f->P, p[h], f->P, 1e-6, 1e-5);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        for (int64_t c = 0; c < f->D; c++) {
+            double sum = 0;
+            for (int64_t x = 0; x < width; x++) {
+                double weight = ((float *)w.data)[c * width + x];
+                for (int64_t r = 0; with_lora && r < rank; r++)
+                    weight += 2.0 * ((float *)lora.b.data)[c * rank + r] *
+                              ((float *)lora.a.data)[r * width + x];
+                sum += p[x / f->d][index[i]] * value_at(f, index[i], x / f->d, x % f->d) * weight;
+            }
+            want[i] += sum * sum;
+        }
+        want[i] = sqrt(want[i]);
+    }
+    close_check("contribution", got->data, want, count, 2e-6, 2e-5);
+    for (int64_t h = 0; h < f->H; h++) free(p[h]);
+    free(p);
+    free(want);
+    free(index);
+    free(all);
+    free(w.data);
+    free(bias.data);
+    free(lora.a.data);
+    free(lora.b.data);
+}
+
+static void contributions_equal_their_definition(void **state)
+{
+    FOR_EACH_ISA(b)
+    for (int s = 0; s < SHAPES; s++) {
+        struct fixture f;
+        fixture_open(&f, shapes[s], b);
+        check_contribution(&f, false);
+        check_contribution(&f, true);
+        fixture_close(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_see_the_keys_named),
+        cmocka_unit_test(contributions_equal_their_definition),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,412 @@
+// tests/core/model/families/training.c -- core/train/loss.c over the whole model: losses and
+// gradients of the two training samples against those that PyTorch computed.
+#include "core/graph/tape.h"
+#include "core/train/loss.h"
+#include "tests/core/model/families/reference.h"
+#include "tests/device.h"
+
+enum { WEIGHTS_MAX = 256 };
+
+// A model with its golden numbers; gradients stand in the order of names[].
+struct fixture {
+    struct reference r;
+    struct tape tape;
+    struct arena step;
+    enum matmul_mode matmul;
+    const char *names[WEIGHTS_MAX];
+    struct grad *grads[WEIGHTS_MAX];
+    int count;
+};
+
+static void open_model(struct fixture *f, const char *name)
+{
+    *f = (struct fixture){ .tape = { .backend = test_device() },
+                           .step = { .backend = test_device() } };
+    reference_open(&f->r, name);
+}
+
+static void close_model(struct fixture *f)
+{
+    for (int i = 0; i < f->count; i++) grad_free(test_device(), f->grads[i]);
+    tape_release(&f->tape);
+    arena_release(&f->step);
+    reference_close(&f->r);
+}
+
+// --- weights by name -----------------------------------------------------------------------------
+
+static struct tensor *weight(struct model *m, const char *name)
+{
+    const struct weight *w = weights_find(&m->weights, name);
+    if (!w) fail_msg("no weight is called %s", name);
+    return w->tensor;
+}
+
+// Gives the named weight a gradient.
+static void train(struct fixture *f, const char *name)
+{
+    struct tensor *w = weight(f->r.model, name);
+    assert_true(f->count < WEIGHTS_MAX);
+    w->grad = grad_new(test_device(), tensor_count(w));
+    f->names[f->count] = name;
+    f->grads[f->count++] = w->grad;
+    model_weights_changed(f->r.model);
+}
+
+static void train_list(struct fixture *f, const char *list)
+{
+    const cJSON *name;
+    cJSON_ArrayForEach(name, json_get(json_get(f->r.json, "training"), list))
+        train(f, name->valuestring);
+    assert_true(f->count > 0);
+}
+
+static void forget(struct fixture *f)
+{
+    for (int i = 0; i < f->count; i++)
+        memset(f->grads[i]->data, 0, (size_t)f->grads[i]->count * sizeof(float));
+}
+
+// --- samples -------------------------------------------------------------------------------------
+
+static void open_sample(struct fixture *f, char which, struct conversation *c, struct labels *l)
+{
+    char name[] = { 't', 'r', 'a', 'i', 'n', '_', which, 0 };
+    reference_sample(&f->r, name, c, l);
+    assert_int_equal(c->message_count, 2);
+}
+
+// Adds `share` of the gradients of a sample's loss.
+static double run(struct fixture *f, char which, double share, bool recompute)
+{
+    struct conversation c;
+    struct labels l;
+    double loss;
+    open_sample(f, which, &c, &l);
+    f->tape.recompute = recompute;
+    struct graph g = {
+        .backend = test_device(), .arena = &f->step, .settings = f->r.settings, .matmul = f->matmul
+    };
+    if (f->count) g.tape = &f->tape;
+    if (loss_sample(&g, f->r.model, c.pictures, c.picture_count, &l, share, &loss) < 0)
+        fail_msg("%s", g.err.text);
+    assert_int_equal(f->step.used, 0);
+    assert_int_equal(f->tape.count, 0);
+    labels_release(&l);
+    conversation_release(&c);
+    return loss;
+}
+
+static const char *const folders[] = { "llava-1.5", "llava-siglip-llama3" };
+
+// Each model in turn, closed again.
+#define FOR_EACH_MODEL(f)                                                           \
+    for (size_t folder_ = 0; folder_ < sizeof folders / sizeof *folders; folder_++) \
+        for (bool open_ = (open_model(&(f), folders[folder_]), true); open_;        \
+             open_ = false, close_model(&(f)))
+
+// Without a tape, and with one, kept or computed again, whatever is trained.
+static void test_loss(void **state)
+{
+    (void)state;
+    struct fixture f;
+    FOR_EACH_MODEL(f)
+    for (char which = 'a'; which <= 'b'; which++) {
+        char name[64];
+        snprintf(name, sizeof name, "train.%c.loss", which);
+        float loss = (float)run(&f, which, 1, false);
+        reference_compare(&f.r, name, &loss, 1);
+        if (f.count == 0) train(&f, "language_model.model.layers.2.input_layernorm.weight");
+        loss = (float)run(&f, which, 1, false);
+        reference_compare(&f.r, name, &loss, 1);
+        loss = (float)run(&f, which, 1, true);
+        reference_compare(&f.r, name, &loss, 1);
+        for (int i = 0; i < f.count; i++) grad_free(test_device(), f.grads[i]);
+        weight(f.r.model, "language_model.model.layers.2.input_layernorm.weight")->grad = NULL;
+        f.count = 0;
+    }
+}
+
+static void compare_sample(struct fixture *f, char which)
+{
+    for (int i = 0; i < f->count; i++) {
+        char name[256];
+        snprintf(name, sizeof name, "train.%c.grad.%s", which, f->names[i]);
+        if (safetensors_find(f->r.golden, name))
+            reference_compare(&f->r, name, f->grads[i]->data, f->grads[i]->count);
+    }
+}
+
+static void test_norms_only(void **state)
+{
+    (void)state;
+    struct fixture f;
+    FOR_EACH_MODEL(f)
+    {
+        train_list(&f, "layernorm-simple_trainable");
+        for (char which = 'a'; which <= 'b'; which++) {
+            forget(&f);
+            run(&f, which, 1, which == 'b');
+            compare_sample(&f, which);
+        }
+    }
+}
+
+// Norms, projector, embedding and head.
+static void test_layernorm(void **state)
+{
+    (void)state;
+    struct fixture f;
+    FOR_EACH_MODEL(f)
+    {
+        train_list(&f, "layernorm_trainable");
+        for (char which = 'a'; which <= 'b'; which++) {
+            forget(&f);
+            run(&f, which, 1, which == 'a');
+            compare_sample(&f, which);
+        }
+    }
+}
+
+// Everything but the encoder; gradients of the mean loss of both samples.
+static void test_full(void **state)
+{
+    (void)state;
+    struct fixture f;
+    FOR_EACH_MODEL(f)
+    {
+        float norms[WEIGHTS_MAX];
+        train_list(&f, "full_grad_norm_names");
+        run(&f, 'a', 0.5, false);
+        run(&f, 'b', 0.5, true);
+        for (int i = 0; i < f.count; i++) {
+            double sum = 0;
+            for (int64_t k = 0; k < f.grads[i]->count; k++)
+                sum += (double)f.grads[i]->data[k] * (double)f.grads[i]->data[k];
+            norms[i] = (float)sqrt(sum);
+        }
+        reference_compare(&f.r, "train.full.grad_norms", norms, f.count);
+    }
+}
+
+static float *copy_gradients(const struct fixture *f)
+{
+    int64_t n = 0;
+    for (int i = 0; i < f->count; i++) n += f->grads[i]->count;
+    float *all = malloc((size_t)n * sizeof *all), *to = all;
+    for (int i = 0; i < f->count; i++) {
+        memcpy(to, f->grads[i]->data, (size_t)f->grads[i]->count * sizeof *to);
+        to += f->grads[i]->count;
+    }
+    return all;
+}
+
+// Are the gradients those of `want`, but for rounding: a share of their size?
+static void compare_gradients(const struct fixture *f, const float *want, double share)
+{
+    for (int i = 0; i < f->count; i++) {
+        double difference = 0, size = 0;
+        for (int64_t k = 0; k < f->grads[i]->count; k++, want++) {
+            difference += pow((double)(f->grads[i]->data[k] - *want), 2);
+            size += pow((double)*want, 2);
+        }
+        assert_true(size > 0);
+        if (!(sqrt(difference) <= share * sqrt(size)))
+            fail_msg("%s: gradient of %s differs by %g of %g", f->r.folder, f->names[i],
+                     sqrt(difference), sqrt(size));
+    }
+}
+
+static void same_gradients(const struct fixture *f, const float *want)
+{
+    for (int i = 0; i < f->count; want += f->grads[i++]->count)
+        assert_memory_equal(want, f->grads[i]->data, (size_t)f->grads[i]->count * sizeof(float));
+}
+
+// Products of bf16, where a GPU has the parts of a layer in one call if only norms are trained:
+// gradients are near the exact ones, and the same to the bit whatever is kept.
+static void test_norms_rounded(void **state)
+{
+    (void)state;
+    struct fixture f;
+    FOR_EACH_MODEL(f)
+    {
+        train_list(&f, "layernorm-simple_trainable");
+        run(&f, 'a', 1, false);
+        float *want = copy_gradients(&f);
+        f.matmul = MATMUL_BF16;
+        forget(&f);
+        run(&f, 'a', 1, false);
+        compare_gradients(&f, want, 0.15);
+        free(want);
+        want = copy_gradients(&f);
+        const size_t most = f.step.peak;
+        for (int way = 0; way < 2; way++) {
+            forget(&f);
+            f.tape.keep = way ? most / 2 : 0; // some layers kept, others not
+            run(&f, 'a', 1, true);
+            same_gradients(&f, want);
+        }
+        free(want);
+    }
+}
+
+// Weights of all kinds in the encoder.
+static void train_encoder(struct fixture *f)
+{
+    struct vision *v = &f->r.model->vision;
+    struct tensor *encoder[] = { &v->patch.weight, &v->position, &v->layer[0].q.weight,
+                                 &v->layer[0].fc1.bias, &v->class_token };
+    for (size_t i = 0; i < sizeof encoder / sizeof *encoder; i++) {
+        if (!encoder[i]->data) continue;
+        encoder[i]->grad = grad_new(test_device(), tensor_count(encoder[i]));
+        f->names[f->count] = "encoder";
+        f->grads[f->count++] = encoder[i]->grad;
+    }
+}
+
+// Computing layers again, inputs that wait on the host and other threads change no bit of any
+// gradient, the encoder's too.
+static void test_same_bits(void **state)
+{
+    (void)state;
+    struct fixture f;
+    FOR_EACH_MODEL(f)
+    {
+        float *first[WEIGHTS_MAX];
+        train_list(&f, "full_grad_norm_names");
+        train_encoder(&f);
+        run(&f, 'a', 1, false);
+        for (int i = 0; i < f.count; i++) {
+            size_t bytes = (size_t)f.grads[i]->count * sizeof(float);
+            first[i] = malloc(bytes);
+            memcpy(first[i], f.grads[i]->data, bytes);
+            double size = 0;
+            for (int64_t k = 0; k < f.grads[i]->count; k++) size += fabs((double)first[i][k]);
+            assert_true(size > 0);
+        }
+        size_t most = f.step.peak;
+        for (int way = 0; way < 5; way++) {
+            forget(&f);
+            if (way == 0) test_device()->set_threads(1);
+            f.tape.keep = way % 2 == 0 ? most / 2 : 0; // some layers kept, others not
+            f.tape.asides.on = way > 2 && test_device()->aside;
+            f.step.peak = 0;
+            run(&f, 'a', 1, way > 0);
+            assert_true(way == 0 ? f.step.peak == most : f.step.peak < most);
+            test_device()->set_threads(0);
+            for (int i = 0; i < f.count; i++)
+                assert_memory_equal(first[i], f.grads[i]->data,
+                                    (size_t)f.grads[i]->count * sizeof(float));
+        }
+        for (int i = 0; i < f.count; i++) free(first[i]);
+    }
+}
+
+// The losses and gradients of both samples in one pass, each half. Every other pass has the
+// samples the other way round, and one of them twice.
+static void run_batch(struct fixture *f, bool recompute, bool turned, double *losses)
+{
+    struct conversation c[3];
+    struct labels l[3];
+    struct loss_item items[3];
+    int count = turned ? 3 : 2;
+    for (int i = 0; i < count; i++) {
+        open_sample(f, (i == 1) != turned ? 'b' : 'a', &c[i], &l[i]);
+        items[i] = (struct loss_item){ .pictures = c[i].pictures,
+                                       .picture_count = c[i].picture_count,
+                                       .labels = &l[i] };
+    }
+    f->tape.recompute = recompute;
+    struct graph g = { .backend = test_device(), .arena = &f->step, .settings = f->r.settings };
+    if (f->count) g.tape = &f->tape;
+    if (loss_batch(&g, f->r.model, items, (size_t)count, 0.5, losses) < 0)
+        fail_msg("%s", g.err.text);
+    assert_int_equal(f->step.used, 0);
+    assert_int_equal(f->tape.count, 0);
+    for (int i = 0; i < count; i++) {
+        labels_release(&l[i]);
+        conversation_release(&c[i]);
+    }
+}
+
+// Samples joined in one pass give what they give one by one, the encoder's gradients too; and the
+// same bits each time, whatever is kept.
+static void test_batch(void **state)
+{
+    (void)state;
+    struct fixture f;
+    FOR_EACH_MODEL(f)
+    {
+        train_list(&f, "full_grad_norm_names");
+        train_encoder(&f);
+        double one[3], together[3], again[3];
+        one[0] = run(&f, 'a', 0.5, false);
+        one[1] = run(&f, 'b', 0.5, false);
+        float *want = copy_gradients(&f);
+        forget(&f);
+        run_batch(&f, false, false, together);
+        compare_gradients(&f, want, 1e-5);
+        free(want);
+        want = copy_gradients(&f);
+        for (int i = 0; i < 2; i++) assert_true(fabs(one[i] - together[i]) < 1e-5);
+        forget(&f);
+        run_batch(&f, true, false, again);
+        float *same = copy_gradients(&f);
+        for (int64_t i = 0, n = 0; i < f.count; n += f.grads[i++]->count)
+            assert_memory_equal(want + n, same + n, (size_t)f.grads[i]->count * sizeof(float));
+        free(want);
+        free(same);
+
+        forget(&f);
+        run(&f, 'a', 0.5, false);
+        run(&f, 'b', 0.5, false);
+        run(&f, 'b', 0.5, false);
+        want = copy_gradients(&f);
+        forget(&f);
+        run_batch(&f, false, true, together);
+        compare_gradients(&f, want, 1e-5);
+        free(want);
+        assert_true(fabs(together[0] - one[1]) < 1e-5 && fabs(together[1] - one[0]) < 1e-5);
+        assert_true(fabs(together[2] - one[1]) < 1e-5);
+
+        // What only a long pass needed is given back when short ones follow.
+        uint64_t most = f.tape.bytes;
+        for (int i = 0; i < 4; i++) run(&f, 'a', 1, false);
+        assert_true(f.tape.bytes < most);
+    }
+}
+
+// A sample without an answer is refused.
+static void test_no_answer(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct conversation c;
+    struct labels l;
+    struct err err;
+    double loss;
+    open_model(&f, "llava-1.5");
+    conversation_init(&c, test_device());
+    conversation_set_model(&c, f.r.model);
+    message_add_text(conversation_add(&c, ROLE_USER), "What?");
+    must(labels_make(&l, c.messages, c.message_count, NULL, 0, c.model, f.r.settings, &err), &err);
+    assert_int_equal(l.trained, 0);
+    struct graph g = { .backend = test_device(), .arena = &f.step, .settings = f.r.settings };
+    assert_int_equal(loss_sample(&g, f.r.model, NULL, 0, &l, 1, &loss), -1);
+    assert_non_null(strstr(g.err.text, "no token"));
+    labels_release(&l);
+    conversation_release(&c);
+    close_model(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_loss),       cmocka_unit_test(test_norms_rounded),
+        cmocka_unit_test(test_norms_only), cmocka_unit_test(test_layernorm),
+        cmocka_unit_test(test_full),       cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_batch),      cmocka_unit_test(test_no_answer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

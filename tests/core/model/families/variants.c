@@ -1,0 +1,248 @@
+// tests/core/model/families/variants.c -- what folders of the same family do differently: golden
+// folders with a changed config or changed tensors, and what the loader makes of them.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/engine/engine.h"
+#include "core/model/families/family.h"
+#include "core/model/model.h"
+#include "tests/core/scratch.h"
+#include "tests/device.h"
+
+#define LLAMA  "tests/goldens/llama-3.2"
+#define QWEN   "tests/goldens/qwen2"
+#define SIGLIP "tests/goldens/llava-siglip-llama3"
+
+// Adds FIELDS ("key": value, ...) in front of the object in FOLDER/config.json; repeated keys of
+// the golden's are taken out first.
+static void add_config(const char *folder, const char *from, const char *fields)
+{
+    struct err err;
+    char *path = xasprintf("%s/config.json", from), *more = xasprintf("{%s}", fields);
+    cJSON *config = json_read(path, 1 << 20, &err), *add = cJSON_Parse(more), *field;
+    assert_non_null(config);
+    assert_non_null(add);
+    while ((field = cJSON_DetachItemFromArray(add, 0))) {
+        cJSON_DeleteItemFromObjectCaseSensitive(config, field->string);
+        cJSON_AddItemToObject(config, field->string, field);
+    }
+    char *text = cJSON_Print(config);
+    scratch_text(folder, "config.json", text);
+    free(text);
+    cJSON_Delete(config);
+    cJSON_Delete(add);
+    free(path);
+    free(more);
+}
+
+static struct model *load(const char *folder)
+{
+    struct err err;
+    struct model *m = model_load(folder, test_device(), NULL, &err);
+    if (!m) fail_msg("%s", err.text);
+    return m;
+}
+
+// --- tied heads --------------------------------------------------------------------------------
+
+// The weights of the golden llama and a head beside them: its embedding, row 0 changed or not.
+static void write_with_head(const char *folder, bool changed)
+{
+    struct err err = { 0 };
+    struct safetensors *f = safetensors_open(LLAMA "/model.safetensors", &err);
+    if (!f) fail_msg("%s", err.text);
+    const struct safetensor *embed = safetensors_find(f, "model.embed_tokens.weight");
+    char *path = xasprintf("%s/model.safetensors", folder), *head = xmalloc(embed->bytes);
+    memcpy(head, embed->data, embed->bytes);
+    if (changed) head[0] ^= 1;
+
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    for (int64_t i = 0; i < f->count; i++) {
+        const struct safetensor *t = &f->tensors[i];
+        safetensors_writer_declare(w, t->name, (enum dtype)t->dtype, t->rank, t->shape);
+    }
+    safetensors_writer_declare(w, "lm_head.weight", (enum dtype)embed->dtype, 2, embed->shape);
+    for (int64_t i = 0; i < f->count; i++)
+        safetensors_writer_data(w, f->tensors[i].data, f->tensors[i].bytes, &err);
+    safetensors_writer_data(w, head, embed->bytes, &err);
+    if (safetensors_writer_finish(w, &err) < 0) fail_msg("%s", err.text);
+    free(path);
+    free(head);
+    safetensors_close(f);
+}
+
+// transformers ties only weights that are equal in the file, whatever the config says.
+static void a_head_that_differs_is_not_tied(void **state)
+{
+    char *folder = scratch_new();
+    scratch_copy(folder, LLAMA, "config.json");
+    scratch_copy(folder, LLAMA, "tokenizer.json");
+    for (int changed = 0; changed < 2; changed++) {
+        write_with_head(folder, changed);
+        struct model *m = load(folder);
+        struct model_part parts[MODEL_PARTS];
+        model_count(m, parts);
+        const struct decoder *d = &m->decoder;
+        assert_int_equal(d->config.tied, !changed);
+        assert_int_equal(d->head.data == d->embed.data, !changed);
+        assert_int_equal(parts[PART_HEAD].parameters,
+                         changed ? parts[PART_EMBEDDING].parameters : 0);
+        model_free(m);
+    }
+    scratch_remove(folder);
+}
+
+// --- sliding windows ---------------------------------------------------------------------------
+
+static void windows_are_refused_where_a_layer_has_one(void **state)
+{
+#define USED "\"use_sliding_window\": true, \"sliding_window\": 16, "
+    static const struct {
+        const char *fields;
+        bool loads;
+    } cases[] = {
+        { USED "\"max_window_layers\": 0", false },
+        { USED "\"max_window_layers\": 99", true },
+        { USED "\"max_window_layers\": 99, \"layer_types\": [\"sliding_attention\"]", false },
+        { USED "\"max_window_layers\": 0, \"layer_types\": [\"full_attention\"]", true },
+        { "\"use_sliding_window\": false, \"sliding_window\": 16", true },
+    };
+    char *folder = scratch_new();
+    scratch_copy(folder, QWEN, "model.safetensors");
+    scratch_copy(folder, QWEN, "tokenizer.json");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct err err;
+        add_config(folder, QWEN, cases[i].fields);
+        struct model *m = model_load(folder, test_device(), NULL, &err);
+        if (!m != !cases[i].loads) fail_msg("%s", cases[i].fields);
+        if (!m) assert_non_null(strstr(err.text, "window"));
+        if (m) model_free(m);
+    }
+    scratch_remove(folder);
+}
+
+// --- rotary settings ---------------------------------------------------------------------------
+
+// Old keys, new ones, and both: the old ones count where both are, as in transformers.
+static void rotary_settings_stand_in_two_places(void **state)
+{
+#define LINEAR "{\"rope_type\": \"linear\", \"factor\": 2.0, \"rope_theta\": 20000}"
+    static const struct {
+        const char *json;
+        enum rope_kind kind;
+        double theta;
+    } cases[] = {
+        { "{\"rope_theta\": 500, \"rope_scaling\": null}", ROPE_PLAIN, 500 },
+        { "{\"rope_theta\": 500, \"rope_parameters\": " LINEAR "}", ROPE_LINEAR, 20000 },
+        { "{\"rope_scaling\": {}, \"rope_parameters\": " LINEAR "}", ROPE_LINEAR, 20000 },
+        { "{\"rope_theta\": 500, \"rope_scaling\": {\"type\": \"dynamic\"}, "
+          "\"rope_parameters\": " LINEAR "}",
+          ROPE_DYNAMIC, 500 },
+        { "{}", ROPE_PLAIN, 10000 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rope_config r;
+        cJSON *json = cJSON_Parse(cases[i].json);
+        assert_int_equal(rope_config_read(&r, json, 10000, NULL), 0);
+        assert_int_equal(r.kind, cases[i].kind);
+        assert_true(r.theta == cases[i].theta);
+        cJSON_Delete(json);
+    }
+}
+
+// --- picture processors ------------------------------------------------------------------------
+
+static void copy_siglip(const char *folder)
+{
+    static const char *const files[] = {
+        "config.json",
+        "tokenizer.json",
+        "model.safetensors.index.json",
+        "model-00001-of-00003.safetensors",
+        "model-00002-of-00003.safetensors",
+        "model-00003-of-00003.safetensors",
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        scratch_copy(folder, SIGLIP, files[i]);
+}
+
+// The named processor's defaults count, not those of the encoder's usual one.
+static void the_processor_named_gives_the_defaults(void **state)
+{
+    static const struct {
+        const char *json;
+        bool crop;
+    } cases[] = {
+        { "{\"image_processor_type\": \"CLIPImageProcessor\", \"crop_size\": 32}", true },
+        { "{\"feature_extractor_type\": \"CLIPFeatureExtractor\", \"crop_size\": 32}", true },
+        { "{\"image_processor_type\": \"SiglipImageProcessorFast\"}", false },
+        { "{}", false },
+    };
+    char *folder = scratch_new();
+    copy_siglip(folder);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        scratch_text(folder, "preprocessor_config.json", cases[i].json);
+        struct model *m = load(folder);
+        assert_int_equal(m->picture.crop, cases[i].crop);
+        assert_int_equal(m->picture.fit, cases[i].crop ? FIT_SHORTEST_CROP : FIT_EXACT);
+        assert_true(cases[i].crop == (m->picture.mean[0] != 0.5f));
+        model_free(m);
+    }
+    scratch_remove(folder);
+}
+
+// Without a crop only squares fit the encoder; another picture is refused in words.
+static void a_picture_of_another_size_is_refused(void **state)
+{
+    char *folder = scratch_new();
+    struct sinks sinks = { 0 };
+    struct err err = { 0 };
+    copy_siglip(folder);
+    scratch_text(folder, "preprocessor_config.json",
+                 "{\"size\": {\"shortest_edge\": 32}, \"crop_size\": 32, "
+                 "\"do_center_crop\": false}");
+    struct engine *e = engine_new(test_device(), &sinks);
+    assert_int_equal(engine_load(e, folder, &err), 0);
+    assert_int_equal(engine_attach(e, "tests/goldens/pictures/square.png", &err), 0);
+    assert_int_equal(engine_forward(e, "What?", &err), 0);
+    assert_int_equal(engine_attach(e, "tests/goldens/pictures/wide.png", &err), 0);
+    assert_int_equal(engine_forward(e, "What?", &err), -1);
+    assert_non_null(strstr(err.text, "the encoder reads 32 x 32"));
+    engine_free(e);
+    scratch_remove(folder);
+}
+
+static void activations_have_several_names(void **state)
+{
+    static const struct {
+        const char *name;
+        enum gelu_form form;
+    } names[] = { { "gelu", GELU_ERF },       { "gelu_python", GELU_ERF },
+                  { "gelu_new", GELU_TANH },  { "gelu_pytorch_tanh", GELU_TANH },
+                  { "gelu_fast", GELU_TANH }, { "quick_gelu", GELU_QUICK } };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        enum gelu_form form;
+        cJSON *json = cJSON_CreateObject();
+        cJSON_AddStringToObject(json, "act", names[i].name);
+        assert_int_equal(gelu_form_read(&form, json, "act", "gelu", NULL), 0);
+        assert_int_equal(form, names[i].form);
+        cJSON_Delete(json);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_head_that_differs_is_not_tied),
+        cmocka_unit_test(windows_are_refused_where_a_layer_has_one),
+        cmocka_unit_test(rotary_settings_stand_in_two_places),
+        cmocka_unit_test(the_processor_named_gives_the_defaults),
+        cmocka_unit_test(a_picture_of_another_size_is_refused),
+        cmocka_unit_test(activations_have_several_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

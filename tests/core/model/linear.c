@@ -1,0 +1,126 @@
+// tests/core/model/linear.c -- core/model/linear.c and core/model/weights.c: a layer with LoRA
+// equals the layer whose weight holds the product, and weights are found under every spelling of
+// their name.
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/model/families/family.h"
+#include "core/model/linear.h"
+#include "tests/device.h"
+#include "tests/kernels/close.h"
+
+enum { ROWS = 5, IN = 7, OUT = 6, RANK = 2 };
+
+static float value(int i)
+{
+    return (float)sin(i * 1.7 + 0.3);
+}
+
+static struct tensor filled(float *data, int64_t n, int64_t m, int from)
+{
+    for (int i = 0; i < (int)(n * m); i++) data[i] = value(from + i);
+    return (struct tensor){ .dtype = DTYPE_F32, .rank = 2, .shape = { n, m }, .data = data };
+}
+
+static void test_lora(void **state)
+{
+    (void)state;
+    float x_data[ROWS * IN], w_data[OUT * IN], a_data[RANK * IN], b_data[OUT * RANK],
+        bias_data[OUT];
+    struct tensor x = filled(x_data, ROWS, IN, 0);
+    struct lora lora = { .a = filled(a_data, RANK, IN, 500),
+                         .b = filled(b_data, OUT, RANK, 900),
+                         .scale = 1.5f };
+    struct linear w = { .weight = filled(w_data, OUT, IN, 100), .lora = &lora };
+    w.bias = filled(bias_data, 1, OUT, 300);
+    w.bias.rank = 1;
+    w.bias.shape[0] = OUT;
+    struct arena arena = { .backend = test_device() };
+    struct graph g = { .backend = test_device(), .arena = &arena };
+    struct tensor *y = linear_forward(&g, &x, &w);
+    assert_non_null(y);
+    for (int i = 0; i < ROWS; i++)
+        for (int o = 0; o < OUT; o++) {
+            double sum = bias_data[o];
+            for (int e = 0; e < IN; e++) {
+                double merged = w_data[o * IN + e];
+                for (int r = 0; r < RANK; r++)
+                    merged += 1.5 * b_data[o * RANK + r] * a_data[r * IN + e];
+                sum += merged * x_data[i * IN + e];
+            }
+            assert_true(fabs(((float *)y->data)[i * OUT + o] - sum) < 1e-5);
+        }
+    arena_release(&arena);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    struct weights w = { 0 };
+    weights_add(&w, "language_model.model.layers.1.mlp.up_proj.weight")->rank = 1;
+    weights_add(&w, "vision_tower.vision_model.encoder.layers.1.mlp.fc1.weight")->rank = 2;
+    weights_add(&w, "language_model.lm_head.weight")->rank = 3;
+    weights_add(&w, "model.remodel.weight")->rank = 4;
+    const struct {
+        const char *name;
+        int found;
+    } cases[] = {
+        { "language_model.model.layers.1.mlp.up_proj.weight", 1 },
+        { "model.language_model.layers.1.mlp.up_proj.weight", 1 },
+        { "layers.1.mlp.up_proj.weight", 1 },
+        { "model.vision_tower.encoder.layers.1.mlp.fc1.weight", 2 },
+        { "vision_tower.encoder.layers.1.mlp.fc1.weight", 2 },
+        { "lm_head.weight", 3 },
+        { "remodel.weight", 4 },
+        { "re.weight", 0 },
+        { "weight", 0 },
+        { "", 0 },
+        { "layers.1.mlp.up_proj", 0 },
+        { "layers.1.mlp.up_proj.weight.x", 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct weight *found = weights_find(&w, cases[i].name);
+        assert_int_equal(found ? found->rank : 0, cases[i].found);
+    }
+    char *plain = weight_plain_name("model.vision_tower.vision_model.model.weight");
+    assert_string_equal(plain, "vision_tower.weight");
+    free(plain);
+    weights_release(&w);
+}
+
+// Everything the model computes with is noted, under the file's name and with the file's shape.
+static void test_bound(void **state)
+{
+    (void)state;
+    static const char *const folders[] = { "llava-1.5", "llava-siglip-llama3", "qwen2" };
+    for (size_t f = 0; f < sizeof folders / sizeof *folders; f++) {
+        char folder[64];
+        struct err err;
+        snprintf(folder, sizeof folder, "tests/goldens/%s", folders[f]);
+        struct model *m = model_load(folder, test_device(), NULL, &err);
+        assert_non_null(m);
+        assert_true(m->weights.count > 10);
+        for (size_t i = 0; i < m->weights.count; i++) {
+            const struct weight *w = &m->weights.list[i];
+            const struct safetensor *t = checkpoint_find(m->checkpoint, w->name);
+            assert_non_null(t);
+            assert_int_equal(t->rank, w->rank);
+            for (int r = 0; r < w->rank; r++) assert_true(t->shape[r] == w->shape[r]);
+            assert_ptr_equal(weights_find(&m->weights, w->name), w);
+            assert_non_null(w->tensor->data);
+            if (w->linear) assert_ptr_equal(&w->linear->weight, w->tensor);
+            assert_int_equal(w->part, m->family->part(w->name));
+        }
+        model_free(m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lora),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_bound),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

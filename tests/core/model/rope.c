@@ -1,0 +1,128 @@
+// tests/core/model/rope.c -- core/model/rope.c: frequencies by their formulas, angles, configs
+// refused.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/model/rope.h"
+#include "tests/device.h"
+
+static int read_text(struct rope_config *r, const char *text, struct err *err)
+{
+    cJSON *json = json_parse(text, strlen(text), "config.json", err);
+    if (!json) fail_msg("%s", err->text);
+    int status = rope_config_read(r, json, 10000, err);
+    cJSON_Delete(json);
+    return status;
+}
+
+static void read_frequencies(const char *text, int64_t dim, float *frequency)
+{
+    struct rope_config r;
+    struct err err = { 0 };
+    if (read_text(&r, text, &err) < 0) fail_msg("%s", err.text);
+    rope_frequencies(&r, dim, frequency);
+}
+
+static void near(double a, double b)
+{
+    if (!(fabs(a - b) <= 1e-6 * fabs(b))) fail_msg("%.9g is not %.9g", a, b);
+}
+
+static void plain_and_linear(void **state)
+{
+    float f[8];
+    read_frequencies("{}", 8, f); // theta 10000: 10000^(-2i/8)
+    near(f[0], 1), near(f[1], 0.1), near(f[2], 0.01), near(f[3], 0.001);
+    read_frequencies("{\"rope_theta\": 10000, \"rope_scaling\": null}", 4, f);
+    near(f[0], 1), near(f[1], 0.01);
+    read_frequencies("{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 4}}", 8, f);
+    near(f[0], 0.25), near(f[3], 0.00025);
+    read_frequencies("{\"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2}}", 4, f);
+    near(f[1], 0.01);
+    read_frequencies("{\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 1e8}}", 4,
+                     f);
+    near(f[1], 1e-4);
+}
+
+// Wavelengths 6.28, 62.8, 628, 6283 with an original context of 1000, low 1, high 4: two pairs
+// stay, one lies between, one is stretched by the whole factor.
+static void llama3_has_three_bands(void **state)
+{
+    float f[4];
+    read_frequencies("{\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8,"
+                     "\"low_freq_factor\": 1, \"high_freq_factor\": 4,"
+                     "\"original_max_position_embeddings\": 1000}}",
+                     8, f);
+    double s = (1000 / (2 * M_PI / 0.01) - 1) / (4 - 1);
+    near(f[0], 1), near(f[1], 0.1);
+    near(f[2], (1 - s) * 0.01 / 8 + s * 0.01);
+    near(f[3], 0.001 / 8);
+}
+
+static void angles_are_those_of_the_rows(void **state)
+{
+    struct arena step = { .backend = test_device() };
+    struct graph g = { .backend = test_device(), .arena = &step };
+    struct rope_config r = { .theta = 10000 };
+    struct sequence s;
+    struct tensor *cosines, *sines;
+    sequence_init(&s, 5, 1);
+    s.positions[3] = 7; // positions need not be the row's number
+    assert_int_equal(rope_angles(&g, &r, 4, &s, NULL, 3, &cosines, &sines), 0);
+    assert_int_equal(cosines->shape[0], 3);
+    assert_int_equal(cosines->shape[1], 2);
+    static const double position[3] = { 2, 7, 4 };
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 2; j++) {
+            double angle = position[i] * (j ? 0.01 : 1);
+            near(((float *)cosines->data)[2 * i + j], cos(angle));
+            near(((float *)sines->data)[2 * i + j], sin(angle));
+        }
+    sequence_release(&s);
+    arena_release(&step);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    static const struct {
+        const char *json, *says;
+    } bad[] = {
+        { "{\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}}", "yarn" },
+        { "{\"rope_scaling\": {\"rope_type\": 4}}", "rope_type" },
+        { "{\"rope_scaling\": \"linear\"}", "rope_scaling" },
+        { "{\"rope_scaling\": {\"type\": \"linear\"}}", "factor" },
+        { "{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}}", "factor" },
+        { "{\"rope_theta\": -1}", "rope_theta" },
+        { "{\"rope_theta\": \"a\"}", "rope_theta" },
+        { "{\"partial_rotary_factor\": 0.5}", "partial_rotary_factor" },
+        { "{\"rope_scaling\": {\"type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4,"
+          "\"high_freq_factor\": 4, \"original_max_position_embeddings\": 10}}",
+          "high_freq_factor" },
+        { "{\"rope_scaling\": {\"type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1,"
+          "\"high_freq_factor\": 4}}",
+          "original_max_position_embeddings" },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct rope_config r;
+        struct err err = { 0 };
+        assert_int_equal(read_text(&r, bad[i].json, &err), -1);
+        if (!strstr(err.text, bad[i].says)) fail_msg("'%s' of %s", err.text, bad[i].json);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_and_linear),
+        cmocka_unit_test(llama3_has_three_bands),
+        cmocka_unit_test(angles_are_those_of_the_rows),
+        cmocka_unit_test(what_cannot_be_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,115 @@
+// tests/core/model/sampler.c -- core/model/sampler.c against hand-computed distributions.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/model/sampler.h"
+
+enum { VOCAB = 6, DRAWS = 20000 };
+static const float LOGITS[VOCAB] = { 1.0f, 3.0f, 2.0f, 3.0f, -1.0f, 0.0f };
+
+static struct settings *with(const char *key, const char *value, const char *key2,
+                             const char *value2)
+{
+    struct settings *s = settings_new();
+    struct err err;
+    if (key) assert_int_equal(settings_set(s, key, value, &err), 0);
+    if (key2) assert_int_equal(settings_set(s, key2, value2, &err), 0);
+    return s;
+}
+
+static int32_t pick(const struct settings *s, const int32_t *history, size_t n, uint64_t place)
+{
+    float logits[VOCAB];
+    memcpy(logits, LOGITS, sizeof logits);
+    return sampler_pick(s, logits, VOCAB, history, n, place);
+}
+
+// Shares of the ids over many places.
+static void shares(const struct settings *s, double share[VOCAB])
+{
+    int count[VOCAB] = { 0 };
+    for (uint64_t place = 0; place < DRAWS; place++) count[pick(s, NULL, 0, place)]++;
+    for (int i = 0; i < VOCAB; i++) share[i] = (double)count[i] / DRAWS;
+}
+
+static void expect_shares(struct settings *s, const double weight[VOCAB])
+{
+    double share[VOCAB], sum = 0;
+    shares(s, share);
+    for (int i = 0; i < VOCAB; i++) sum += weight[i];
+    for (int i = 0; i < VOCAB; i++) {
+        double p = weight[i] / sum;
+        // Five standard deviations of a share of DRAWS draws.
+        if (fabs(share[i] - p) > 5 * sqrt(p * (1 - p) / DRAWS))
+            fail_msg("token %d: share %.4f instead of %.4f", i, share[i], p);
+    }
+    settings_free(s);
+}
+
+static void greedy_takes_the_lower_id_of_equals(void **state)
+{
+    struct settings *s = settings_new();
+    assert_int_equal(pick(s, NULL, 0, 7), 1);
+    settings_free(s);
+}
+
+static void penalty_pushes_seen_tokens_down(void **state)
+{
+    struct settings *s = with("sample.repeat_penalty", "2", NULL, NULL);
+    assert_int_equal(pick(s, (int32_t[]){ 1 }, 1, 0), 3);
+    assert_int_equal(pick(s, (int32_t[]){ 1, 3, 3, 99, -5 }, 5, 0), 2);
+    settings_free(s);
+}
+
+static void temperature_draws_from_the_softmax(void **state)
+{
+    expect_shares(with("sample.temperature", "1", NULL, NULL),
+                  (double[]){ exp(1), exp(3), exp(2), exp(3), exp(-1), exp(0) });
+    expect_shares(with("sample.temperature", "2", NULL, NULL),
+                  (double[]){ exp(.5), exp(1.5), exp(1), exp(1.5), exp(-.5), exp(0) });
+}
+
+static void filters_leave_out_the_tail(void **state)
+{
+    double e1 = exp(1), e2 = exp(2), e3 = exp(3);
+    expect_shares(with("sample.temperature", "1", "sample.top_k", "3"),
+                  (double[]){ 0, e3, e2, e3, 0, 0 });
+    // Probabilities sorted: .405 .405 .149 .055 ...; 0.9 is crossed by the third.
+    expect_shares(with("sample.temperature", "1", "sample.top_p", "0.9"),
+                  (double[]){ 0, e3, e2, e3, 0, 0 });
+    expect_shares(with("sample.temperature", "1", "sample.min_p", "0.1"),
+                  (double[]){ e1, e3, e2, e3, 0, 0 });
+    expect_shares(with("sample.temperature", "1", "sample.top_p", "0"),
+                  (double[]){ 0, 1, 0, 0, 0, 0 });
+}
+
+static void a_draw_depends_on_seed_and_place_alone(void **state)
+{
+    struct settings *a = with("sample.temperature", "1", "sample.seed", "1");
+    struct settings *b = with("sample.temperature", "1", "sample.seed", "2");
+    int differ = 0;
+    for (uint64_t place = 0; place < 100; place++) {
+        assert_int_equal(pick(a, NULL, 0, place), pick(a, NULL, 0, place));
+        differ += pick(a, NULL, 0, place) != pick(b, NULL, 0, place);
+    }
+    assert_true(differ > 20);
+    settings_free(a);
+    settings_free(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(greedy_takes_the_lower_id_of_equals),
+        cmocka_unit_test(penalty_pushes_seen_tokens_down),
+        cmocka_unit_test(temperature_draws_from_the_softmax),
+        cmocka_unit_test(filters_leave_out_the_tail),
+        cmocka_unit_test(a_draw_depends_on_seed_and_place_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,429 @@
+// tests/core/picture/image.c -- core/picture/image*.c: formats, channels, orientation, bad files.
+//
+// tests/core/picture/pictures/ holds a small picture of every kind, written by Pillow 13; the table
+// has the size and a checksum of the pixels that it reads from them (after
+// ImageOps.exif_transpose).
+#include "core/picture/image_parts.h"
+#include "tests/core/picture/pictures.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/base/file_in.h"
+#include "core/base/json.h"
+
+static const struct small {
+    const char *file;
+    int width, height, channels;
+    uint32_t checksum;
+} small[] = {
+    { "exif-orientation-6.jpg", 11, 13, 3, 0x94ff48c0 },
+    { "444.jpg", 19, 21, 3, 0xe3039b38 },
+    { "422.jpg", 19, 21, 3, 0xe5f137f0 },
+    { "420.jpg", 19, 21, 3, 0xd8b7111c },
+    { "progressive.jpg", 19, 21, 3, 0xd8b7111c },
+    { "grey.jpg", 19, 21, 3, 0x68f48268 },
+    { "cmyk.jpg", 9, 10, 3, 0x2c6905ca },
+    { "exif-orientation-1.png", 9, 7, 3, 0x2869d150 },
+    { "exif-orientation-2.png", 9, 7, 3, 0x1275f678 },
+    { "exif-orientation-3.png", 9, 7, 3, 0x9d8c18b4 },
+    { "exif-orientation-4.png", 9, 7, 3, 0x20753bec },
+    { "exif-orientation-5.png", 7, 9, 3, 0xa390f718 },
+    { "exif-orientation-6.png", 7, 9, 3, 0x776139e8 },
+    { "exif-orientation-7.png", 7, 9, 3, 0x2138a08c },
+    { "exif-orientation-8.png", 7, 9, 3, 0xd252cb4c },
+    { "l.png", 9, 7, 3, 0x20b10348 },
+    { "la.png", 9, 7, 4, 0x57ad3571 },
+    { "rgba.png", 9, 7, 4, 0x92cca006 },
+    { "1-bit.png", 9, 7, 3, 0x4ad8f65d },
+    { "palette.png", 9, 7, 3, 0x3e152833 },
+    { "transparent-palette.png", 9, 7, 4, 0xbb275ebf },
+    { "rgb-colour-key.png", 9, 7, 4, 0xa6ee050a },
+    { "16-bit-rgb.png", 5, 4, 3, 0x6bda5b18 },
+    { "16-bit-grey.png", 5, 4, 3, 0x3944b624 },
+    { "rgb.bmp", 9, 7, 3, 0x2869d150 },
+    { "1.bmp", 9, 7, 3, 0x4ad8f65d },
+    { "32-bit-no-alpha.bmp", 4, 3, 3, 0x15fe369f },
+    { "ppm.ppm", 4, 3, 3, 0x15fe369f },
+};
+enum { SMALL = sizeof small / sizeof *small };
+
+static uint8_t *small_read(const char *file, size_t *size)
+{
+    struct err err;
+    char *path = xasprintf("tests/core/picture/pictures/%s", file);
+    char *bytes = file_read(path, 1 << 20, size, &err);
+    if (!bytes) fail_msg("%s", err.text);
+    free(path);
+    return (uint8_t *)bytes;
+}
+
+static struct image decoded(const void *bytes, size_t size)
+{
+    struct err err;
+    struct image image;
+    if (image_decode(&image, bytes, size, "it", &err) < 0) fail_msg("%s", err.text);
+    return image;
+}
+
+// FNV-1a.
+static uint32_t checksum(const struct image *image)
+{
+    uint32_t h = 2166136261u;
+    int64_t n = image->width * image->height * image->channels;
+    for (int64_t i = 0; i < n; i++) h = (h ^ image->pixels[i]) * 16777619u;
+    return h;
+}
+
+static void golden_pictures(void **state)
+{
+    struct safetensors *f = golden_open(PICTURES "decoded.safetensors");
+    struct err err;
+    cJSON *list = json_read(PICTURES "pictures.json", 1 << 20, &err);
+    int count = 0;
+    const cJSON *p;
+    cJSON_ArrayForEach(p, cJSON_GetObjectItem(list, "pictures"))
+    {
+        const struct safetensor *t = safetensors_find(f, p->string);
+        struct image image =
+            picture_open(cJSON_GetObjectItem(p, "file")->valuestring + strlen("pictures/"));
+        assert_non_null(t);
+        assert_int_equal(image.height, t->shape[0]);
+        assert_int_equal(image.width, t->shape[1]);
+        const uint8_t *expected = t->data;
+        if (t->rank == 3) {
+            assert_int_equal(image.channels, t->shape[2]);
+            assert_memory_equal(image.pixels, expected, t->bytes);
+        } else { // grey
+            assert_int_equal(image.channels, 3);
+            for (uint64_t i = 0; i < 3 * t->bytes; i++)
+                assert_int_equal(image.pixels[i], expected[i / 3]);
+        }
+        image_release(&image);
+        count++;
+    }
+    assert_true(count >= 8);
+    cJSON_Delete(list);
+    safetensors_close(f);
+}
+
+static void kinds_of_files(void **state)
+{
+    for (size_t i = 0; i < SMALL; i++) {
+        const struct small *s = &small[i];
+        size_t size;
+        uint8_t *bytes = small_read(s->file, &size);
+        struct image image = decoded(bytes, size);
+        if (image.width != s->width || image.height != s->height || image.channels != s->channels ||
+            checksum(&image) != s->checksum)
+            fail_msg("%s: %lld x %lld x %d, checksum %08x", s->file, (long long)image.width,
+                     (long long)image.height, image.channels, checksum(&image));
+        image_release(&image);
+        free(bytes);
+    }
+}
+
+// 3 x 2 pixels, numbered by their first byte, as PPM.
+static const char numbered[] = "P6 3 2 255\n000111222333444555";
+
+static void ppm(void **state)
+{
+    struct image image = decoded(numbered, sizeof numbered - 1);
+    assert_int_equal(image.width, 3);
+    assert_int_equal(image.height, 2);
+    assert_memory_equal(image.pixels, "000111222333444555", 18);
+    image_release(&image);
+    image = decoded("P5 # a comment\n3\t1\n4\n\0\2\4", 25);
+    assert_memory_equal(image.pixels, "\0\0\0\x80\x80\x80\xff\xff\xff", 9);
+    image_release(&image);
+    image = decoded("P5 2 1 65535\n\x80\x80\xff\xff", 17); // 16 bits: the high byte
+    assert_memory_equal(image.pixels, "\x80\x80\x80\xff\xff\xff", 6);
+    image_release(&image);
+}
+
+static void flatten(void **state)
+{
+    uint8_t *p = xmalloc(8);
+    memcpy(p, "\x0a\x64\xff\x80\x0a\x64\xff\x00", 8);
+    struct image image = { .width = 2, .height = 1, .channels = 4, .pixels = p };
+    image_flatten(&image, (uint8_t[3]){ 255, 255, 255 });
+    assert_int_equal(image.channels, 3);
+    assert_memory_equal(image.pixels, "\x84\xb1\xff\xff\xff\xff", 6);
+    image_flatten(&image, (uint8_t[3]){ 0 }); // nothing left to do
+    assert_memory_equal(image.pixels, "\x84\xb1\xff\xff\xff\xff", 6);
+    image_release(&image);
+}
+
+// What tells formats apart is their first bytes.
+static void other_formats(void **state)
+{
+    static const struct {
+        const char *bytes;
+        size_t size;
+        const char *part;
+    } cases[] = {
+        { "", 0, "is empty" },
+        { "just some words\n", 16, "is a text" },
+        { "GIF89a\1\0\1\0", 10, "is a GIF" },
+        { "RIFF\0\0\0\0WEBPVP8 ", 16, "magick in.webp out.png" },
+        { "\0\0\0\x18"
+          "ftypheic\0\0",
+          14, "heif-convert" },
+        { "\0\0\0\x18"
+          "ftypmif1\0\0",
+          14, "HEIC" },
+        { "\0\0\0\x1c"
+          "ftypavif\0\0",
+          14, "AVIF" },
+        { "\0\0\0\x1c"
+          "ftypisom\0\0",
+          14, "video" },
+        { "II*\0\x10\0\0\0", 8, "TIFF" },
+        { "MM\0*\0\0\0\x08", 8, "TIFF" },
+        { "\xff\x0a\xfa\x7f", 4, "djxl" },
+        { "%PDF-1.7\n", 9, "pdftoppm" },
+        { "<svg xmlns='http://www.w3.org/2000/svg'/>", 41, "SVG" },
+        { "<!DOCTYPE html><html></html>", 28, "web page" },
+        { "version https://git-lfs.github.com/spec/v1\n", 43, "git lfs pull" },
+        { "P3 1 1 255 0 0 0\n", 17, "PPM text" },
+        { "P2P networks", 12, "is a text" },
+        { "\0\1\2\3\4", 5, "not a picture of a known format" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_error(cases[i].bytes, cases[i].size, cases[i].part);
+}
+
+static void put32(uint8_t *p, uint32_t value)
+{
+    for (int i = 0; i < 4; i++) p[i] = (uint8_t)(value >> (24 - 8 * i));
+}
+
+static void png_header_sizes(void **state)
+{
+    size_t size;
+    char *file = file_read(PICTURES "scene.png", 1 << 20, &size, NULL);
+    assert_non_null(file);
+    static const struct {
+        uint32_t width, height;
+        const char *part;
+    } cases[] = {
+        { 30000, 4, "30000 x 4 pixels; at most 20000" },
+        { 15000, 15000, "100 million" },
+        { 9000, 9000, "too many for its" },
+        { 0, 48, "no width or no height" },
+        { 0xffffffffu, 0xffffffffu, "at most" },
+        { 65, 48, "damaged" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put32((uint8_t *)file + 16, cases[i].width);
+        put32((uint8_t *)file + 20, cases[i].height);
+        assert_error(file, size, cases[i].part);
+    }
+    free(file);
+}
+
+// Every shorter part of a file is refused with a message.
+static void cut_off(void **state)
+{
+    for (size_t i = 0; i < SMALL; i++) {
+        size_t size;
+        uint8_t *whole = small_read(small[i].file, &size);
+        for (size_t n = 0; n < size; n++) {
+            struct image image;
+            struct err err = { "" };
+            // Exact allocation: reading past the end is found by the sanitizer.
+            uint8_t *bytes = xmalloc(n + !n);
+            memcpy(bytes, whole, n);
+            if (image_decode_here(&image, bytes, n, "it", &err) == 0 || !*err.text)
+                fail_msg("the first %zu bytes of %s pass", n, small[i].file);
+            free(bytes);
+        }
+        free(whole);
+    }
+}
+
+static void changed_bytes(void **state)
+{
+    uint32_t seed = 1;
+    for (int round = 0; round < 3000; round++) {
+        size_t size;
+        uint8_t *bytes = small_read(small[round % SMALL].file, &size);
+        for (int k = 0; k < 1 + round % 3; k++) {
+            seed = seed * 1664525u + 1013904223u;
+            bytes[(seed >> 8) % size] = (uint8_t)(seed >> 24);
+        }
+        struct image image;
+        struct err err = { "" };
+        if (image_decode_here(&image, bytes, size, "it", &err) < 0)
+            assert_true(*err.text);
+        else
+            assert_true(image.width > 0 && image.height > 0);
+        image_release(&image);
+        free(bytes);
+    }
+}
+
+// 16 x 255 codes of one table: more than any decoder has room for.
+static void hostile_tables(void **state)
+{
+    size_t size;
+    uint8_t *bytes = small_read("420.jpg", &size);
+    uint8_t *table = memmem(bytes, size, "\xff\xc4", 2);
+    assert_non_null(table);
+    memset(table + 5, 0xff, 16);
+    assert_error(bytes, size, "Huffman");
+    free(bytes);
+}
+
+// Offsets and counts that point anywhere.
+static void hostile_exif(void **state)
+{
+    size_t size;
+    uint8_t *bytes = small_read("exif-orientation-6.jpg", &size);
+    uint8_t *tiff = memmem(bytes, size, "Exif\0\0", 6);
+    assert_non_null(tiff);
+    tiff += 6;
+    for (int i = 0; i < 26; i++) {
+        uint8_t before = tiff[i];
+        for (int value = 0; value < 256; value += 5) {
+            tiff[i] = (uint8_t)value;
+            struct image image;
+            struct err err;
+            assert_int_equal(image_decode_here(&image, bytes, size, "it", &err), 0);
+            image_release(&image);
+        }
+        tiff[i] = before;
+    }
+    free(bytes);
+}
+
+static int open_files(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 256; fd++) count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+// The child leaves nothing behind and disturbs nothing: no files, no signal masks, no output twice.
+static void child_leaves_nothing(void **state)
+{
+    int before = open_files();
+    sigset_t mask, after;
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    FILE *out = fdopen(ends[1], "w");
+    fputs("once", out);
+    for (int i = 0; i < 50; i++) {
+        struct image image = decoded(numbered, sizeof numbered - 1);
+        image_release(&image);
+    }
+    fclose(out);
+    char text[64];
+    assert_int_equal(read(ends[0], text, sizeof text), 4);
+    close(ends[0]);
+    assert_int_equal(open_files(), before);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    for (int s = 1; s < SIGRTMIN; s++)
+        assert_int_equal(sigismember(&mask, s), sigismember(&after, s));
+}
+
+// A header that lies lets the child write where nothing is: a decoder that goes wrong.
+static void failing_decoder(void **state)
+{
+    size_t size;
+    struct err err;
+    struct image image = { 0 };
+    char *bytes = file_read(PICTURES "scene.png", 1 << 20, &size, &err);
+    assert_non_null(bytes);
+    struct image_header h = { .format = IMAGE_PNG, .width = 1, .height = 1, .orientation = 1 };
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(image_decode_child(&image, &h, (uint8_t *)bytes, size, "scene.png", &err),
+                         -1);
+        assert_non_null(strstr(err.text, "'scene.png' cannot be read"));
+        assert_null(image.pixels);
+    }
+    free(bytes);
+}
+
+// The process that decodes for `d`: the only child there is.
+static pid_t only_child(void)
+{
+    char text[64] = "";
+    FILE *f = fopen("/proc/thread-self/children", "r");
+    if (!f) return 0;
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    return n ? (pid_t)atoi(text) : 0;
+}
+
+// A decoder gives the same pixels and messages picture after picture, also beyond the life of one
+// child, after a broken file, and when its child is killed.
+static void decoder_of_many(void **state)
+{
+    int before = open_files();
+    struct image_decoder *d = image_decoder_new();
+    struct image want = decoded(numbered, sizeof numbered - 1), image;
+    struct err err;
+    for (int i = 0; i < 1100; i++) {
+        if (i % 100 == 50) {
+            char broken[sizeof numbered];
+            memcpy(broken, numbered, sizeof numbered);
+            broken[sizeof numbered / 2] ^= 0x55;
+            struct err alone;
+            int status = image_decode(&image, broken, sizeof numbered - 1, "it", &alone);
+            image_release(&image);
+            assert_int_equal(image_decoder_run(d, &image, broken, sizeof numbered - 1, "it", &err),
+                             status);
+            if (status < 0) assert_string_equal(err.text, alone.text);
+            image_release(&image);
+        }
+        if (i % 300 == 299 && only_child()) {
+            kill(only_child(), SIGKILL);
+            assert_int_equal(
+                image_decoder_run(d, &image, numbered, sizeof numbered - 1, "it", &err), -1);
+            assert_non_null(strstr(err.text, "'it' cannot be read"));
+        }
+        assert_int_equal(image_decoder_run(d, &image, numbered, sizeof numbered - 1, "it", &err),
+                         0);
+        assert_int_equal(image.width, want.width);
+        assert_int_equal(checksum(&image), checksum(&want));
+        image_release(&image);
+    }
+    image_release(&want);
+    image_decoder_free(d);
+    assert_int_equal(only_child(), 0);
+    assert_int_equal(open_files(), before);
+}
+
+static void ignored_children(void **state)
+{
+    signal(SIGCHLD, SIG_IGN);
+    struct image image = decoded(numbered, sizeof numbered - 1);
+    image_release(&image);
+    signal(SIGCHLD, SIG_DFL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(golden_pictures),
+        cmocka_unit_test(kinds_of_files),
+        cmocka_unit_test(ppm),
+        cmocka_unit_test(flatten),
+        cmocka_unit_test(other_formats),
+        cmocka_unit_test(png_header_sizes),
+        cmocka_unit_test(cut_off),
+        cmocka_unit_test(changed_bytes),
+        cmocka_unit_test(hostile_exif),
+        cmocka_unit_test(hostile_tables),
+        cmocka_unit_test(child_leaves_nothing),
+        cmocka_unit_test(failing_decoder),
+        cmocka_unit_test(decoder_of_many),
+        cmocka_unit_test(ignored_children),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,193 @@
+// tests/core/probes/attention.c -- core/probes/attention.c, sink_ratio.c and dice.c against the
+// reference.
+#include "core/probes/dice.h"
+#include "tests/core/probes/probe.h"
+
+enum { TOKENS = 8 };
+
+static void maps_equal_the_reference(void **state)
+{
+    for (int i = 0; i < MODELS; i++) {
+        struct golden g;
+        struct results r = { 0 };
+        struct probe_options options = probe_defaults;
+        ask(&g, models[i], TOKENS);
+        options.layer = PROBE_LAYER_ALL;
+        run_probe(&g, &probe_attention, &options, &r);
+        assert_int_equal(r.map_count, engine_model(g.engine)->decoder.config.layers);
+        for (size_t l = 0; l < r.map_count; l++) {
+            assert_int_equal(r.maps[l].layer, l);
+            check_map(&g, &r.maps[l], "answer.attn", (int64_t)l);
+        }
+        // The profile by row sums the last layer's map.
+        const struct result_map *last = &r.maps[r.map_count - 1];
+        double sum = 0;
+        for (int c = 0; c < last->cols; c++) sum += (double)last->values[last->cols + c];
+        near(&g, "row 1", *results_value(&r, "attention.rows", "1", "attention"), sum, 1e-6);
+        results_release(&r);
+        run_probe(&g, &probe_attention, NULL, &r); // the last layer
+        assert_int_equal(r.map_count, 1);
+        check_map(&g, &r.maps[0], "answer.map_last", 0);
+        results_release(&r);
+        golden_close(&g);
+    }
+}
+
+// One row and one head, against the whole matrix of the forward pass.
+static void single_rows_and_heads_are_those_of_the_matrix(void **state)
+{
+    for (int i = 0; i < MODELS; i++) {
+        struct golden g;
+        struct results r = { 0 };
+        struct probe_options options = probe_defaults;
+        ask(&g, models[i], 0);
+        const struct safetensor *t = safetensors_find(g.tensors, "fwd.attn");
+        const int64_t heads = t->shape[1], n = t->shape[2], row = n - 3;
+        assert_int_equal(t->rank, 4);
+        options.layer = 2, options.head = 1;
+        options.token = PROBE_TOKEN_ROW, options.number = row;
+        run_probe(&g, &probe_attention, &options, &r);
+        struct sequence s = { 0 };
+        struct err err = { 0 };
+        must(measure_sequence(engine_conversation(g.engine), engine_settings(g.engine), &s, &err),
+             &err);
+        const float *want = (const float *)t->data + ((2 * heads + 1) * n + row) * n;
+        for (int64_t k = 0, at = 0; k < n; k++)
+            if (s.picture[k] >= 0)
+                near(&g, "row", (double)r.maps[0].values[at++], (double)want[k],
+                     tolerance(&g, "fwd.attn"));
+        assert_int_equal(r.maps[0].head, 1);
+        assert_int_equal(r.maps[0].token, row);
+        sequence_release(&s);
+        results_release(&r);
+        golden_close(&g);
+    }
+}
+
+static void sinks_of_the_answer_equal_the_reference(void **state)
+{
+    for (int i = 0; i < MODELS; i++) {
+        struct golden g;
+        struct results r = { 0 };
+        struct probe_options options = probe_defaults;
+        ask(&g, models[i], TOKENS);
+        run_probe(&g, &probe_sink_ratio, NULL, &r);
+        check_column(&g, &r, "sink_ratio", "strongest", "answer.sink_max", 0);
+        near(&g, "share", results_find(&r, "sink_ratio.total")->rows[0].value[0],
+             (double)golden_floats(&g, "answer.sink_share")[0], 1e-6);
+        results_release(&r);
+        options.threshold = (double)golden_floats(&g, "answer.sink_threshold_low")[0];
+        run_probe(&g, &probe_sink_ratio, &options, &r);
+        near(&g, "low share", results_find(&r, "sink_ratio.total")->rows[0].value[0],
+             (double)golden_floats(&g, "answer.sink_share_low")[0], 1e-6);
+        results_release(&r);
+        golden_close(&g);
+    }
+}
+
+static void dice_equals_the_reference(void **state)
+{
+    for (int i = 0; i < MODELS; i++) {
+        struct golden g;
+        golden_open(&g, models[i]);
+        const struct safetensor *t = safetensors_find(g.tensors, "dice.mask");
+        float mask[256];
+        const int64_t n = t->shape[0];
+        assert_true(n <= 256);
+        for (int64_t k = 0; k < n; k++) mask[k] = (float)((const int32_t *)t->data)[k];
+        near(&g, "Dice", dice_soft(golden_floats(&g, "answer.map_last"), mask, n),
+             (double)golden_floats(&g, "dice.value")[0], tolerance(&g, "dice.value"));
+        golden_close(&g);
+    }
+}
+
+// A box that covers two and a half cells of the grid, and the same as a mask.
+static void boxes_become_shares_of_cells(void **state)
+{
+    struct golden g;
+    struct results r = { 0 };
+    struct probe_options options = probe_defaults;
+    ask(&g, models[1], TOKENS); // 4 x 4 tokens of the whole picture
+    const struct picture *p = &engine_conversation(g.engine)->pictures[0];
+    const double w = (double)p->image.width / 4, h = (double)p->image.height / 4;
+    const double box[4] = { w, 2 * h, 2.5 * w, h };
+    options.box = box;
+    run_probe(&g, &probe_dice, &options, &r);
+    assert_int_equal(r.maps[0].cols, 4);
+    double most = 0, both = 0, squares = 0;
+    for (int k = 0; k < 16; k++) most = fmax(most, (double)r.maps[0].values[k]);
+    for (int k = 0; k < 16; k++) {
+        const double a = (double)r.maps[0].values[k] / most;
+        const double m = k == 9 || k == 10 ? 1 : k == 11 ? 0.5 : 0;
+        both += a * m;
+        squares += a * a + m * m;
+    }
+    near(&g, "Dice of a box", results_find(&r, "dice")->rows[0].value[0], 2 * both / squares, 1e-6);
+    results_release(&r);
+
+    struct image mask = { .width = 8, .height = 4, .channels = 3 };
+    mask.pixels = xcalloc(8 * 4, 3);
+    for (int x = 2; x < 7; x++) memset(mask.pixels + (2 * 8 + x) * 3, 255, 3);
+    options.box = NULL;
+    options.mask = &mask;
+    run_probe(&g, &probe_dice, &options, &r);
+    near(&g, "Dice of a mask", results_find(&r, "dice")->rows[0].value[0], 2 * both / squares,
+         1e-6);
+    image_release(&mask);
+    results_release(&r);
+    golden_close(&g);
+}
+
+static void impossible_wishes_are_refused(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    struct results r = { 0 };
+    struct measure_request request = { .probe = &probe_attention, .options = probe_defaults };
+    golden_open(&g, models[0]);
+    assert_int_equal(engine_measure(g.engine, &request, &r, &err), -1);
+    assert_non_null(strstr(err.text, "nothing has been said"));
+    say(&g, chat_named(&g, "single"));
+    request.options.layer = 4;
+    assert_int_equal(engine_measure(g.engine, &request, &r, &err), -1);
+    assert_non_null(strstr(err.text, "0 to 3"));
+    request.options.layer = 0;
+    request.options.head = 99;
+    assert_int_equal(engine_measure(g.engine, &request, &r, &err), -1);
+    assert_non_null(strstr(err.text, "--head 99"));
+    request.options.head = -1;
+    request.options.token = PROBE_TOKEN_ANSWER;
+    assert_int_equal(engine_measure(g.engine, &request, &r, &err), -1);
+    assert_non_null(strstr(err.text, "no answer"));
+    request.options.token = PROBE_TOKEN_ROW;
+    request.options.number = 100000;
+    assert_int_equal(engine_measure(g.engine, &request, &r, &err), -1);
+    request.options = probe_defaults;
+    request.options.picture = 1;
+    assert_int_equal(engine_measure(g.engine, &request, &r, &err), -1);
+    assert_non_null(strstr(err.text, "--picture 1"));
+    request.options = probe_defaults;
+    request.probe = &probe_dice;
+    assert_int_equal(engine_measure(g.engine, &request, &r, &err), -1);
+    assert_non_null(strstr(err.text, "--box"));
+    request.probe = &probe_sink_ratio;
+    assert_int_equal(engine_measure(g.engine, &request, &r, &err), -1);
+    request.probe = &probe_kl;
+    assert_int_equal(engine_measure(g.engine, &request, &r, &err), -1);
+    assert_non_null(strstr(err.text, "ira.on"));
+    results_release(&r);
+    golden_close(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(maps_equal_the_reference),
+        cmocka_unit_test(single_rows_and_heads_are_those_of_the_matrix),
+        cmocka_unit_test(sinks_of_the_answer_equal_the_reference),
+        cmocka_unit_test(dice_equals_the_reference),
+        cmocka_unit_test(boxes_become_shares_of_cells),
+        cmocka_unit_test(impossible_wishes_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,235 @@
+// tests/core/probes/calibrations.c -- core/probes/calibration_norms.c and calibration_sinks.c:
+// numbers against the reference, files that add up, files that do not fit.
+#include "core/methods/calibration.h"
+#include "tests/core/probes/probe.h"
+
+static char paths[3][256];
+
+// One prompt through the hook of a kind.
+static void add_prompt(struct golden *g, const struct calibration_kind *kind, void *sums)
+{
+    struct err err = { 0 };
+    struct hooks hooks = { 0 };
+    const struct sinks nobody = { 0 };
+    const struct answer_options options = { .forward_only = true, .whole = true };
+    struct conversation *c = (struct conversation *)engine_conversation(g->engine);
+    atomic_bool cancel = false;
+    bool answered;
+    engine_clear(g->engine);
+    say(g, chat_named(g, "single"));
+    const struct hook hook = kind->hook(sums);
+    hooks_add(&hooks, &hook);
+    must(conversation_answer(c, engine_settings(g->engine), &hooks, &cancel, &options, &nobody,
+                             &answered, &err),
+         &err);
+}
+
+static void write_file(struct golden *g, const char *name, const char *path, int prompts)
+{
+    struct err err = { 0 };
+    const struct calibration_kind *kind = calibration_kind_find(name, &err);
+    const struct model *m = engine_model(g->engine);
+    const struct calibration_source source = { m->checkpoint->fingerprint, "data", prompts, "f32" };
+    void *sums = kind->start(m);
+    for (int i = 0; i < prompts; i++) add_prompt(g, kind, sums);
+    unlink(path);
+    must(kind->write(sums, &source, path, &err), &err);
+    kind->release(sums);
+}
+
+static float *numbers(const char *path, const char *name, int64_t *count)
+{
+    struct err err = { 0 };
+    struct calibration c;
+    must(calibration_open(&c, path, &err), &err);
+    const struct safetensor *t = safetensors_find(c.file, name);
+    if (!t) fail_msg("no %s", name);
+    float *x = calibration_numbers(&c, name, t->rank, t->shape, &err);
+    if (!x) fail_msg("%s", err.text);
+    *count = (int64_t)t->bytes / 4;
+    calibration_close(&c);
+    return x;
+}
+
+static void norms_equal_the_reference_and_add_up(void **state)
+{
+    struct err err = { 0 };
+    for (int i = 0; i < MODELS; i++) {
+        struct golden g;
+        golden_open(&g, models[i]);
+        write_file(&g, "norms", paths[0], 1);
+        const cJSON *probe = json_get(json_get(g.json, "methods"), "probe");
+        static const char *const rows[][4] = { { "norms.visual", "norm", "vis", "mean" },
+                                               { "norms.visual_std", "norm", "vis", "std" },
+                                               { "norms.text", "norm", "txt", "mean" },
+                                               { "norms.text_std", "norm", "txt", "std" },
+                                               { "norms.visual_cosine", "cos", "vis", "mean" },
+                                               { "norms.text_cosine", "cos", "txt", "mean" } };
+        for (int r = 0; r < 6; r++) {
+            const cJSON *want =
+                json_get(json_get(json_get(probe, rows[r][1]), rows[r][2]), rows[r][3]);
+            const int skip = !strcmp(rows[r][1], "cos");
+            int64_t count;
+            float *x = numbers(paths[0], rows[r][0], &count);
+            assert_int_equal(cJSON_GetArraySize(want), count - skip);
+            for (int64_t l = skip; l < count; l++)
+                near(&g, rows[r][0], (double)x[l],
+                     cJSON_GetArrayItem(want, (int)l - skip)->valuedouble, 3e-4);
+            free(x);
+        }
+        write_file(&g, "norms", paths[1], 2);
+        const char *const both[] = { paths[0], paths[1] };
+        unlink(paths[2]);
+        must(calibration_merge(both, 2, paths[2], &err), &err);
+        int64_t count;
+        float *x = numbers(paths[2], "norms.text_std", &count);
+        float *y = numbers(paths[0], "norms.text_std", &count);
+        for (int64_t l = 0; l < count; l++) near(&g, "sum", (double)x[l], (double)y[l], 1e-6);
+        free(x);
+        free(y);
+        golden_close(&g);
+    }
+}
+
+// Large norms that differ by little, in two files: the deviation of all of them is left.
+static void norms_add_up_without_cancelling(void **state)
+{
+    struct err err = { 0 };
+    const char *const both[] = { paths[0], paths[1] };
+    const int64_t rows = 2, all[] = { 2, 4, 2 };
+    for (int i = 0; i < 2; i++) {
+        const struct calibration_source source = { "model", "data", 1, "f32" };
+        // [modality][mean, squares, count, cosines][layer]: 1e8 and 1e8 + 2, each 50 times.
+        const double x = 1e8 + 2 * i, sums[2][4][2] = { { { x, x }, { 0, 0 }, { 50, 50 } },
+                                                        { { x, x }, { 0, 0 }, { 50, 50 } } };
+        const float mean[2] = { (float)x, (float)x };
+        unlink(both[i]);
+        struct safetensors_writer *w = calibration_writer(both[i], &source);
+        safetensors_writer_declare(w, "norms.visual", DTYPE_F32, 1, &rows);
+        calibration_declare_doubles(w, "norms.tally", 3, all);
+        must(safetensors_writer_data(w, mean, sizeof mean, &err), &err);
+        must(calibration_give_doubles(w, &sums[0][0][0], 16, &err), &err);
+        must(safetensors_writer_finish(w, &err), &err);
+    }
+    unlink(paths[2]);
+    must(calibration_merge(both, 2, paths[2], &err), &err);
+    int64_t count;
+    float *x = numbers(paths[2], "norms.text_std", &count);
+    assert_int_equal(count, 2);
+    for (int64_t l = 0; l < count; l++) assert_float_equal((double)x[l], 1, 1e-6);
+    free(x);
+}
+
+// /norms shows the data's norms beside those of the same prompt, which are the same; a file of
+// another model, or of another kind, is refused and the former one stays.
+static void norms_stand_beside_the_conversation(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    struct results r = { 0 };
+    golden_open(&g, models[0]);
+    write_file(&g, "norms", paths[0], 2);
+    must(engine_set(g.engine, "norms.calibration", paths[0], &err), &err);
+    run_probe(&g, &probe_norms, NULL, &r);
+    const struct result_table *t = results_find(&r, "norms.calibration");
+    assert_non_null(t);
+    assert_int_equal(t->row_count, engine_model(g.engine)->decoder.config.layers + 1);
+    for (size_t l = 0; l < t->row_count; l++) {
+        const double *v = t->rows[l].value, *n = results_find(&r, "norms.layers")->rows[l].value;
+        near(&g, "visual", v[1], v[0], 1e-5 * v[0]);
+        near(&g, "visual std", v[2], n[1], 1e-4 * v[0]);
+        near(&g, "text", v[4], v[3], 1e-5 * v[3]);
+        near(&g, "text std", v[5], n[3], 1e-4 * v[3]);
+    }
+    results_release(&r);
+    write_file(&g, "sinks", paths[1], 1);
+    assert_int_equal(engine_set(g.engine, "norms.calibration", paths[1], &err), -1);
+    assert_non_null(strstr(err.text, "norms.visual"));
+    assert_string_equal(settings_text(engine_settings(g.engine), "norms.calibration"), paths[0]);
+    golden_close(&g);
+    golden_open(&g, models[1]);
+    assert_int_equal(engine_set(g.engine, "norms.calibration", paths[0], &err), -1);
+    assert_non_null(strstr(err.text, "other weights"));
+    golden_close(&g);
+}
+
+static void sinks_find_the_dimensions(void **state)
+{
+    for (int i = 0; i < MODELS; i++) {
+        struct golden g;
+        struct err err = { 0 };
+        struct results r = { 0 };
+        int64_t count;
+        golden_open(&g, models[i]);
+        write_file(&g, "sinks", paths[0], 1);
+        float *dims = numbers(paths[0], "sinks.dims", &count);
+        const int32_t *want = safetensors_find(g.tensors, "sink.dims")->data;
+        assert_true(dims[4] == (float)want[0] && dims[5] == (float)want[1]); // layer 2
+        free(dims);
+        // They are what /sinks looks at then.
+        must(engine_set(g.engine, "sinks.calibration", paths[0], &err), &err);
+        engine_clear(g.engine);
+        say(&g, chat_named(&g, "second_picture"));
+        run_probe(&g, &probe_sinks, NULL, &r);
+        assert_true(*results_value(&r, "sinks", "sink dimension 1", "value") == want[0]);
+        results_release(&r);
+        golden_close(&g);
+    }
+}
+
+static void files_of_other_shapes_are_refused(void **state)
+{
+    struct err err = { 0 };
+    struct golden g;
+    for (int i = 0; i < MODELS; i++) {
+        golden_open(&g, models[i]);
+        const struct calibration_kind *kind = calibration_kind_find("sinks", &err);
+        const struct calibration_source source = { "same", "data", 1, "f32" },
+                                        own = { engine_model(g.engine)->checkpoint->fingerprint,
+                                                "data", 1, "f32" };
+        void *sums = kind->start(engine_model(g.engine));
+        add_prompt(&g, kind, sums);
+        unlink(paths[i]);
+        must(kind->write(sums, &source, paths[i], &err), &err);
+        if (i == 0) {
+            kind->release(sums);
+            golden_close(&g);
+            continue;
+        }
+        const char *const both[] = { paths[0], paths[1] };
+        unlink(paths[2]);
+        assert_int_equal(calibration_merge(both, 2, paths[2], &err), -1);
+        assert_non_null(strstr(err.text, "other tensors"));
+        // One that is set already is looked at when it is used, with another model on.
+        struct measure_request request = { .probe = &probe_sinks, .options = probe_defaults };
+        struct results r = { 0 };
+        assert_int_equal(engine_set(g.engine, "sinks.calibration", paths[0], &err), -1);
+        assert_non_null(strstr(err.text, "other weights"));
+        must(kind->write(sums, &own, paths[2], &err), &err);
+        kind->release(sums);
+        must(engine_set(g.engine, "sinks.calibration", paths[2], &err), &err);
+        assert_int_equal(rename(paths[0], paths[2]), 0);
+        assert_int_equal(engine_measure(g.engine, &request, &r, &err), -1);
+        assert_non_null(strstr(err.text, "other weights"));
+        results_release(&r);
+        golden_close(&g);
+    }
+}
+
+int main(void)
+{
+    const char *base = getenv("TMPDIR");
+    for (int i = 0; i < 3; i++)
+        snprintf(paths[i], sizeof paths[i], "%s/vlmsh-kinds-%d-%d.safetensors",
+                 base ? base : "/tmp", (int)getpid(), i);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(norms_equal_the_reference_and_add_up),
+        cmocka_unit_test(norms_add_up_without_cancelling),
+        cmocka_unit_test(norms_stand_beside_the_conversation),
+        cmocka_unit_test(sinks_find_the_dimensions),
+        cmocka_unit_test(files_of_other_shapes_are_refused),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    for (int i = 0; i < 3; i++) unlink(paths[i]);
+    return failed;
+}

@@ -1,0 +1,139 @@
+// tests/core/probes/contribution.c -- core/probes/contribution.c and sinks.c against the reference.
+#include "core/probes/rows.h"
+#include "core/probes/sinks.h"
+#include "tests/core/probes/probe.h"
+
+static void means_equal_the_reference(void **state)
+{
+    static const char *const columns[] = { "text to visual", "text to text", "visual to visual" };
+    for (int i = 0; i < MODELS; i++) {
+        struct golden g;
+        struct results r = { 0 };
+        ask(&g, models[i], 8);
+        run_probe(&g, &probe_contribution, NULL, &r);
+        const float *want = golden_floats(&g, "contribution.means");
+        for (int l = 0; l < engine_model(g.engine)->decoder.config.layers; l++)
+            for (int k = 0; k < 3; k++) {
+                char row[16];
+                snprintf(row, sizeof row, "%d", l);
+                near(&g, "contribution.means", *results_value(&r, "contribution", row, columns[k]),
+                     (double)want[l * 3 + k], tolerance(&g, "contribution.means"));
+            }
+        results_release(&r);
+        golden_close(&g);
+    }
+}
+
+static void the_map_is_the_pruning_score(void **state)
+{
+    for (int i = 0; i < MODELS; i++) {
+        struct golden g;
+        struct err err = { 0 };
+        struct results r = { 0 };
+        struct probe_options options = probe_defaults;
+        ask(&g, models[i], 8);
+        options.layer = json_get(json_get(json_get(g.json, "methods"), "capa"), "layer")->valueint;
+        run_probe(&g, &probe_contribution, &options, &r);
+        check_map(&g, &r.maps[0], "capa.contribution.score", 0);
+        assert_int_equal(results_find(&r, "contribution")->row_count, 1);
+        assert_null(r.maps[0].state);
+        results_release(&r);
+        // With pruning the map says what was dropped.
+        char layer[16];
+        snprintf(layer, sizeof layer, "%d", options.layer);
+        must(engine_set(g.engine, "prune.layer", layer, &err), &err);
+        must(engine_set(g.engine, "prune.score", "contribution", &err), &err);
+        run_probe(&g, &probe_contribution, &options, &r);
+        const struct safetensor *kept = safetensors_find(g.tensors, "capa.contribution.kept");
+        int stay = 0;
+        for (int k = 0; k < r.maps[0].rows * r.maps[0].cols; k++) stay += !r.maps[0].state[k];
+        assert_int_equal(stay, kept->bytes / 4);
+        for (uint64_t k = 0; k < kept->bytes / 4; k++)
+            assert_int_equal(r.maps[0].state[((const int32_t *)kept->data)[k]], 0);
+        results_release(&r);
+        golden_close(&g);
+    }
+}
+
+static void sinks_equal_the_reference(void **state)
+{
+    for (int i = 0; i < MODELS; i++) {
+        struct golden g;
+        struct results r = { 0 };
+        ask(&g, models[i], 0);
+        run_probe(&g, &probe_sinks, NULL, &r);
+        const cJSON *sink = json_get(json_get(g.json, "methods"), "sink");
+        const int32_t *dims = safetensors_find(g.tensors, "sink.dims")->data;
+        assert_true(*results_value(&r, "sinks", "layer", "value") ==
+                    json_get(sink, "layer")->valueint);
+        assert_true(*results_value(&r, "sinks", "sink dimension 1", "value") == dims[0]);
+        assert_true(*results_value(&r, "sinks", "sink dimension 2", "value") == dims[1]);
+        near(&g, "tau", *results_value(&r, "sinks", "tau", "value"),
+             json_get(sink, "tau")->valuedouble, 1e-9);
+        check_column(&g, &r, "sinks.tokens", "phi", "sink.phi", 0);
+        check_column(&g, &r, "sinks.tokens", "C", "sink.contribution", 0);
+        const struct safetensor *mask = safetensors_find(g.tensors, "sink.mask");
+        const struct result_table *t = results_find(&r, "sinks.tokens");
+        double count = 0, typed = 0;
+        for (uint64_t k = 0; k < mask->bytes / 4; k++) {
+            const int32_t is = ((const int32_t *)mask->data)[k];
+            assert_true(t->rows[k].value[4] == is);
+            assert_true(is || t->rows[k].value[5] == 0);
+            count += is, typed += t->rows[k].value[5] > 0;
+        }
+        assert_true(*results_value(&r, "sinks", "sinks", "value") == count);
+        assert_true(typed == (count > 1 ? count : 0));
+        results_release(&r);
+        golden_close(&g);
+    }
+}
+
+static void tau_and_dimensions_can_be_chosen(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    struct results r = { 0 };
+    struct probe_options options = probe_defaults;
+    ask(&g, models[0], 0);
+    must(engine_set(g.engine, "sinks.tau", "0", &err), &err);
+    options.dim_count = 1;
+    options.dims[0] = 5;
+    options.layer = 1;
+    run_probe(&g, &probe_sinks, &options, &r);
+    const double rows = (double)results_find(&r, "sinks.tokens")->row_count;
+    assert_true(*results_value(&r, "sinks", "sinks", "value") == rows);
+    assert_true(*results_value(&r, "sinks", "probability dumps (type I)", "value") +
+                    *results_value(&r, "sinks", "structural anchors (type II)", "value") ==
+                rows);
+    assert_null(results_value(&r, "sinks", "sink dimension 2", "value"));
+    results_release(&r);
+    assert_int_equal(engine_set(g.engine, "sinks.tau", "nan", &err), -1);
+    assert_true(fabs(sinks_tau(NULL, 1024) - 20) < 1e-12);
+    assert_true(fabs(sinks_tau(NULL, 1023) - 20 * sqrt(1023.0 / 4096)) < 1e-12);
+    golden_close(&g);
+}
+
+static void numbers_of_hand(void **state)
+{
+    const double x[] = { 1, 2, 3, 4, 5 }, y[] = { 2, 1, 4, 3, 5 }, ties[] = { 1, 1, 2, 2, 3 };
+    const double two[] = { 0.1, 5, 0.2, 0.3, 4 }, same[] = { 1, 1, 1 };
+    assert_true(fabs(rank_correlation(x, y, 5) - 0.8) < 1e-12); // 1 - 6*4/(5*24)
+    assert_true(fabs(rank_correlation(x, ties, 5) - 0.94868329805) < 1e-9);
+    assert_true(isnan(rank_correlation(x, y, 2)));
+    assert_true(isnan(rank_correlation(x, same, 3)));
+    assert_true(fabs(otsu_split(two, 5) - 2.15) < 1e-12);
+    assert_true(isnan(otsu_split(same, 3)));
+    assert_true(isnan(otsu_split(x, 1)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(means_equal_the_reference),
+        cmocka_unit_test(the_map_is_the_pruning_score),
+        cmocka_unit_test(sinks_equal_the_reference),
+        cmocka_unit_test(tau_and_dimensions_can_be_chosen),
+        cmocka_unit_test(numbers_of_hand),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,341 @@
+// tests/core/probes/data.c -- core/probes/results.c (means over samples), measure_data.c, masks.c,
+// interface.c on folders that are no models, core/draw/heatmap.c.
+#include <sys/stat.h>
+
+#include "core/base/csv.h"
+#include "core/base/file_in.h"
+#include "core/draw/heatmap.h"
+#include "core/probes/interface.h"
+#include "core/probes/masks.h"
+#include "tests/core/probes/probe.h"
+#include "tests/device.h"
+
+static char folder[256];
+
+static char *write_text(const char *name, const char *text)
+{
+    static char path[300];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+    return path;
+}
+
+static void means_are_by_cell(void **state)
+{
+    struct results_mean m = { 0 };
+    struct results mean = { 0 };
+    for (int i = 0; i < 2; i++) {
+        struct results r = { 0 };
+        struct result_table *t = results_table(&r, "t", "key|a|b");
+        result_row(t, "x")[0] = i ? 3 : 1;
+        if (i) result_row(t, "y")[1] = 7; // in one sample only
+        t = results_table(&r, "mine", "key|a");
+        t->own = true;
+        struct result_map *map = results_map(&r, "m", 1, 2);
+        map->values[0] = (float)i;
+        results_mean_add(&m, &r);
+        results_release(&r);
+    }
+    results_mean_take(&m, &mean);
+    assert_true(*results_value(&mean, "t", "x", "a") == 2);
+    assert_true(*results_value(&mean, "t.std", "x", "a") == 1);
+    assert_true(*results_value(&mean, "t", "y", "b") == 7);
+    assert_true(isnan(*results_value(&mean, "t", "x", "b")));
+    assert_null(results_find(&mean, "mine"));
+    assert_true(mean.maps[0].values[0] == 0.5f);
+    assert_true(isnan(mean.maps[0].values[1]));
+    struct buf b = { 0 };
+    results_json(&mean, &b);
+    cJSON *json = cJSON_Parse(b.data);
+    assert_non_null(json);
+    cJSON_Delete(json);
+    buf_release(&b);
+    results_release(&mean);
+}
+
+static void keep_notice(void *self, const struct event *e)
+{
+    if (e->kind == EVENT_NOTICE) buf_printf(self, "%s\n", e->text);
+}
+
+static void check_csv(const char *name, const char *columns, const char *first)
+{
+    struct csv t;
+    struct err err = { 0 };
+    struct buf b = { 0 };
+    char *path = xasprintf("%s/%s", folder, name);
+    must(csv_read(&t, path, &err), &err); // refuses rows of different widths
+    for (int i = 0; i < t.column_count; i++) buf_printf(&b, i ? ",%s" : "%s", t.columns[i]);
+    assert_string_equal(b.data, columns);
+    buf_clear(&b);
+    for (int i = 0; i < t.column_count; i++) buf_printf(&b, i ? ",%s" : "%s", csv_cell(&t, 0, i));
+    assert_string_equal(b.data, first);
+    buf_release(&b);
+    csv_release(&t);
+    free(path);
+}
+
+// One table is the file; several, of different widths, are files of their own, and all are named.
+static void tables_are_files(void **state)
+{
+    struct results r = { 0 };
+    struct err err = { 0 };
+    struct sinks sinks = { 0 };
+    struct buf told = { 0 };
+    char path[300];
+    sinks_add(&sinks, (struct sink){ keep_notice, &told });
+    result_row(results_table(&r, "a.one", "layer|x, y"), "%d", 0)[0] = 0.5;
+    snprintf(path, sizeof path, "%s/single.csv", folder);
+    must(results_write_csv(&r, path, &sinks, &err), &err);
+    check_csv("single.csv", "layer,x, y", "0,0.5");
+    result_row(results_table(&r, "b/two", "what|p|q"), "n \"m\"")[1] = -1;
+    result_row(results_table(&r, "b/two", "what|p"), "same")[0] = 3;
+    results_map(&r, "m", 1, 2)->values[1] = 2;
+    snprintf(path, sizeof path, "%s/many.csv", folder);
+    must(results_write_csv(&r, path, &sinks, &err), &err);
+    check_csv("many-a.one.csv", "layer,x, y", "0,0.5");
+    check_csv("many-b_two.csv", "what,p,q", "n \"m\",,-1");
+    check_csv("many-b_two-2.csv", "what,p", "same,3");
+    check_csv("many-maps.csv", "map,picture,tile,layer,head,token,row,column,value,dropped",
+              "m,-1,,-1,-1,-1,0,0,,0");
+    assert_int_equal(access(path, F_OK), -1);
+    static const char *const files[] = { "single.csv'", "many-a.one.csv'", "many-b_two.csv'",
+                                         "many-b_two-2.csv'", "many-maps.csv'" };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        assert_non_null(strstr(told.data, files[i]));
+    snprintf(path, sizeof path, "%s/no/x.csv", folder);
+    assert_int_equal(results_write_csv(&r, path, &sinks, &err), -1);
+    // One cannot be written: none is, and what was there stays.
+    r.tables[0]->rows[0].value[0] = 7;
+    snprintf(path, sizeof path, "%s/many-b_two.csv.part", folder);
+    assert_int_equal(mkdir(path, 0777), 0);
+    snprintf(path, sizeof path, "%s/many.csv", folder);
+    assert_int_equal(results_write_csv(&r, path, &sinks, &err), -1);
+    check_csv("many-a.one.csv", "layer,x, y", "0,0.5");
+    snprintf(path, sizeof path, "%s/many-a.one.csv.part", folder);
+    assert_int_equal(access(path, F_OK), -1);
+    // Several do not fit into what is no plain file, nor beside it.
+    snprintf(path, sizeof path, "%s/pipe", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(results_write_csv(&r, path, &sinks, &err), -1);
+    assert_non_null(strstr(err.text, "is no plain file, and 4 tables need one each"));
+    snprintf(path, sizeof path, "%s/pipe-a.one.csv", folder);
+    assert_int_equal(access(path, F_OK), -1);
+    buf_release(&told);
+    results_release(&r);
+}
+
+static void samples_are_averaged_and_broken_ones_left_out(void **state)
+{
+    char text[2048], cwd[1024];
+    struct golden g;
+    struct err err = { 0 };
+    struct results r = { 0 }, one = { 0 };
+    assert_non_null(getcwd(cwd, sizeof cwd));
+    snprintf(text, sizeof text,
+             "[{\"id\":\"a\",\"image\":\"%s/tests/goldens/pictures/scene.png\",\"conversations\":["
+             "{\"from\":\"human\",\"value\":\"<image>\\nWhat?\"},{\"from\":\"gpt\",\"value\":\"A "
+             "scene\"}]},{\"id\":\"b\",\"image\":\"none.png\",\"conversations\":[{\"from\":"
+             "\"human\",\"value\":\"<image>\\nWhat?\"},{\"from\":\"gpt\",\"value\":\"x\"}]}]",
+             cwd);
+    const char *path = write_text("data.json", text);
+    golden_open(&g, models[0]);
+    must(engine_set(g.engine, "sample.max_tokens", "4", &err), &err);
+    const double box[4] = { 0, 0, 16, 16 };
+    struct measure_request request = {
+        .probe = &probe_dice, .options = probe_defaults, .data = path, .limit = 10
+    };
+    request.options.box = box;
+    must(engine_measure(g.engine, &request, &r, &err), &err);
+    const struct result_table *t = results_find(&r, "dice.samples");
+    assert_int_equal(t->row_count, 1);
+    assert_true(t->rows[0].value[0] == results_find(&r, "dice")->rows[0].value[0]);
+    assert_true(t->rows[0].value[1] == 0 || t->rows[0].value[1] == 1);
+    assert_int_equal(r.note_count, 2); // how many, and what was left out
+    results_release(&r);
+    // The conversation that is going on is another one, and stays.
+    assert_int_equal(engine_conversation(g.engine)->message_count, 0);
+    // With the data's answers: rows of the answer are there without generating any.
+    request.probe = &probe_sink_ratio;
+    request.given = true;
+    must(engine_measure(g.engine, &request, &r, &err), &err);
+    assert_true(isnan(results_find(&r, "sink-ratio.samples")->rows[0].value[1]));
+    results_release(&r);
+    request.data = write_text("empty.json", "[]");
+    assert_int_equal(engine_measure(g.engine, &request, &one, &err), -1);
+    results_release(&one);
+    golden_close(&g);
+}
+
+static void masks_follow_the_text(void **state)
+{
+    static const char line[] =
+        "{\"image\": \"pictures/1.png\", \"objects\": [{\"name\": \"red circle\", \"mask\": "
+        "{\"size\": [2, 3], \"counts\": [1, 2, 3]}}, {\"name\": \"blue square\", \"mask\": "
+        "{\"size\": [2, 3], \"counts\": [0, 1, 5]}}]}\n"
+        "{\"image\": \"2.png\", \"objects\": [{\"name\": \"a\", \"mask\": {\"size\": [2, 3], "
+        "\"counts\": [1, 6]}}]}\n"
+        "{\"image\": \"3.png\", \"objects\": [{\"name\": \"a\", \"mask\": {\"size\": [1e9, 1e9], "
+        "\"counts\": [1]}}]}\n"
+        "{\"image\": \"4.png\", \"objects\": [{\"name\": \"a\", \"mask\": {\"size\": [2, 3], "
+        "\"counts\": [-1]}}]}\n"
+        "{\"image\": \"5.png\", \"objects\": []}\n";
+    struct masks m;
+    struct err err = { 0 };
+    struct image mask;
+    must(masks_open(&m, write_text("objects.jsonl", line), &err), &err);
+    must(masks_read(&m, "x/1.png", "Is there a Red Circle?", &mask, &err), &err);
+    // Down the columns: column 0 row 1, column 1 row 0.
+    const uint8_t one[] = { 0, 255, 0, 255, 0, 0 };
+    for (int i = 0; i < 6; i++) assert_int_equal(mask.pixels[i * 3], one[i]);
+    image_release(&mask);
+    must(masks_read(&m, "1.png", "What is this?", &mask, &err), &err);
+    assert_int_equal(mask.pixels[0], 255); // all objects
+    image_release(&mask);
+    for (int i = 2; i <= 6; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d.png", i);
+        assert_int_equal(masks_read(&m, name, "", &mask, &err), -1);
+    }
+    masks_close(&m);
+    assert_int_equal(masks_open(&m, write_text("no.jsonl", "{\"a\": 1}\n"), &err), -1);
+    masks_close(&m);
+}
+
+// A folder with an embedding table alone, then with an encoder alone.
+static void copy_tensors(const struct golden *g, const char *part, const char *prefix)
+{
+    struct err err = { 0 };
+    char path[300];
+    const struct checkpoint *c = engine_model(g->engine)->checkpoint;
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    unlink(path);
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    for (int give = 0; give < 2; give++)
+        for (int64_t i = 0; i < c->tensor_count; i++) {
+            const struct safetensor *t = c->tensors[i];
+            char name[300];
+            const char *at = strstr(t->name, part);
+            if (!at) continue;
+            snprintf(name, sizeof name, "%s%s", prefix, at);
+            if (give)
+                must(safetensors_writer_data(w, t->data, t->bytes, &err), &err);
+            else
+                safetensors_writer_declare(w, name, (enum dtype)t->dtype, t->rank, t->shape);
+        }
+    must(safetensors_writer_finish(w, &err), &err);
+}
+
+static void parts_of_models_have_an_interface(void **state)
+{
+    for (int i = 0; i < MODELS; i++) {
+        struct golden g;
+        struct err err = { 0 };
+        struct results r = { 0 };
+        ask(&g, models[i], 0);
+        const struct conversation *c = engine_conversation(g.engine);
+        const struct checkpoint *from = engine_model(g.engine)->checkpoint;
+        copy_tensors(&g, "embed_tokens.weight", "model.");
+        write_text("config.json", "{\"model_type\": \"llama\"}");
+        must(interface_folder(folder, test_device(), engine_settings(g.engine), NULL, 0, &r, &err),
+             &err);
+        near(&g, "T*", *results_value(&r, "norms.interface", "text embedding table (T*)", "norm"),
+             (double)golden_floats(&g, "interface.text_table")[0],
+             tolerance(&g, "interface.text_table"));
+        results_release(&r);
+
+        copy_tensors(&g, "vision_model.", "");
+        char *config = cJSON_Print(json_get(from->config, "vision_config"));
+        char *processor = cJSON_Print(from->preprocessor);
+        write_text("config.json", config);
+        write_text("preprocessor_config.json", processor);
+        free(config);
+        free(processor);
+        must(interface_folder(folder, test_device(), engine_settings(g.engine), c->pictures,
+                              c->picture_count, &r, &err),
+             &err);
+        near(&g, "encoder", *results_value(&r, "norms.interface", "encoder, last output", "norm"),
+             (double)golden_floats(&g, "interface.encoder_last")[0],
+             tolerance(&g, "interface.encoder_last"));
+        results_release(&r);
+        copy_tensors(&g, "model.norm.weight", "");
+        assert_int_equal(
+            interface_folder(folder, test_device(), engine_settings(g.engine), NULL, 0, &r, &err),
+            -1);
+        assert_non_null(strstr(err.text, "neither"));
+        results_release(&r);
+        golden_close(&g);
+    }
+}
+
+static void maps_are_drawn(void **state)
+{
+    const float values[] = { 0, 1, NAN, 0.5f };
+    const uint8_t dropped[] = { 0, 0, 0, 1 };
+    uint8_t pixels[2 * 2 * 3], low[3], high[3];
+    struct event_heatmap map = { .name = "m",
+                                 .rows = 2,
+                                 .cols = 2,
+                                 .values = values,
+                                 .max = 1,
+                                 .layer = 3,
+                                 .head = -1,
+                                 .token = 2,
+                                 .picture = 0 };
+    char title[128];
+    heatmap_colour(0, low);
+    heatmap_colour(1, high);
+    heatmap_draw(&map, 2, 2, pixels);
+    assert_memory_equal(pixels, low, 3);
+    assert_memory_equal(pixels + 3, high, 3);
+    assert_true(pixels[6] == pixels[7] && pixels[7] == pixels[8]); // grey: nothing is there
+    map.dropped = dropped;
+    heatmap_draw(&map, 2, 2, pixels);
+    assert_true(pixels[9] == pixels[10] && pixels[10] == pixels[11]);
+    heatmap_title(&map, title, sizeof title);
+    assert_string_equal(title, "m, layer 3, all heads, token 2, picture 0");
+    // Over a picture: bright below.
+    uint8_t white[4 * 4 * 3];
+    memset(white, 255, sizeof white);
+    const struct image image = { .width = 4, .height = 4, .channels = 3, .pixels = white };
+    map.image = &image;
+    map.area[2] = map.area[3] = 4;
+    heatmap_draw(&map, 2, 2, pixels);
+    assert_true(pixels[0] > low[0] && pixels[1] > low[1]);
+    struct err err = { 0 };
+    char path[300];
+    snprintf(path, sizeof path, "%s/m.png", folder);
+    must(heatmap_png(path, &map, 1, &err), &err);
+    size_t size;
+    char *bytes = file_read(path, 1 << 20, &size, &err);
+    struct image drawn = { 0 };
+    must(image_decode_here(&drawn, bytes, size, path, &err), &err);
+    assert_true(drawn.width > 300 && drawn.height > 300);
+    image_release(&drawn);
+    free(bytes);
+    snprintf(path, sizeof path, "%s/no/m.png", folder);
+    assert_int_equal(heatmap_png(path, &map, 1, &err), -1);
+}
+
+int main(void)
+{
+    const char *base = getenv("TMPDIR");
+    char command[400];
+    snprintf(folder, sizeof folder, "%s/vlmsh-measure-%d", base ? base : "/tmp", (int)getpid());
+    mkdir(folder, 0700);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(means_are_by_cell),
+        cmocka_unit_test(tables_are_files),
+        cmocka_unit_test(samples_are_averaged_and_broken_ones_left_out),
+        cmocka_unit_test(masks_follow_the_text),
+        cmocka_unit_test(parts_of_models_have_an_interface),
+        cmocka_unit_test(maps_are_drawn),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    if (system(command) != 0) return 1;
+    return failed;
+}

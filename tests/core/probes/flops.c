@@ -1,0 +1,140 @@
+// tests/core/probes/flops.c -- core/probes/flops.c against the formulas, written down another way,
+// and the times beside them.
+#include "tests/core/probes/probe.h"
+
+static void set(struct golden *g, const char *key, const char *value)
+{
+    struct err err = { 0 };
+    must(engine_set(g->engine, key, value, &err), &err);
+}
+
+static double cell(const struct results *r, const char *part, const char *column)
+{
+    const double *v = results_value(r, "flops", part, column);
+    if (!v) fail_msg("no %s of %s", column, part);
+    return *v * 1e9;
+}
+
+// A layer of n rows, `ffn` of which pass the FFN, by the methods page.
+static double layer(const struct decoder_config *d, double n, double ffn)
+{
+    const double D = (double)d->hidden, H = (double)d->heads, Hkv = (double)d->kv_heads;
+    const double w = (double)d->dim;
+    return 4 * n * D * H * w + 4 * n * D * Hkv * w + 6 * ffn * D * (double)d->ffn +
+           2 * n * (n + 1) * H * w;
+}
+
+static void counts_follow_the_formulas(void **state)
+{
+    for (int i = 0; i < MODELS; i++) {
+        struct golden g;
+        struct results r = { 0 };
+        struct sequence s = { 0 };
+        struct err err = { 0 };
+        ask(&g, models[i], 4); // the answer's rows do not count
+        const struct decoder_config *d = &engine_model(g.engine)->decoder.config;
+        must(measure_sequence(engine_conversation(g.engine), engine_settings(g.engine), &s, &err),
+             &err);
+        const double n = (double)s.prompt, visual = (double)sequence_visual_count(&s, 0);
+        const double head = 2 * (double)d->hidden * (double)d->vocab;
+        sequence_release(&s);
+
+        run_probe(&g, &probe_flops, NULL, &r);
+        near(&g, "full", cell(&r, "all", "prompt, full"), d->layers * layer(d, n, n) + head, 1);
+        near(&g, "now", cell(&r, "all", "prompt, now"), cell(&r, "all", "prompt, full"), 0.5);
+        near(&g, "token", cell(&r, "all", "token, full"),
+             d->layers * (layer(d, n + 1, n + 1) - layer(d, n, n)) + head, 1);
+        const struct result_table *t = results_find(&r, "times");
+        assert_non_null(t);
+        for (size_t k = 0; k < t->row_count; k++) assert_true(t->rows[k].value[0] > 0);
+        results_release(&r);
+
+        set(&g, "prune.layer", "1");
+        set(&g, "prune.keep", "0.25");
+        set(&g, "prune.score", "attention");
+        run_probe(&g, &probe_flops, NULL, &r);
+        const double m = n - visual + rint(0.25 * visual);
+        near(&g, "pruned", cell(&r, "all", "prompt, now"),
+             2 * layer(d, n, n) + (d->layers - 2) * layer(d, m, m) + head, 1);
+        near(&g, "pruned token", cell(&r, "all", "token, now"),
+             2 * (layer(d, n + 1, n + 1) - layer(d, n, n)) +
+                 (d->layers - 2) * (layer(d, m + 1, m + 1) - layer(d, m, m)) + head,
+             1);
+        results_release(&r);
+
+        set(&g, "prune.mode", "dynamic"); // the prompt's last row alone sees less
+        run_probe(&g, &probe_flops, NULL, &r);
+        near(&g, "dynamic", cell(&r, "all", "prompt, now"),
+             d->layers * layer(d, n, n) + head -
+                 (d->layers - 2) * 4 * (n - m) * (double)(d->heads * d->dim),
+             1);
+        results_release(&r);
+
+        set(&g, "prune.score", "off");
+        set(&g, "ffn.layers", "0,2");
+        set(&g, "ffn.approx", "skip");
+        run_probe(&g, &probe_flops, NULL, &r);
+        near(&g, "skip", cell(&r, "all", "prompt, now"),
+             (d->layers - 2) * layer(d, n, n) + 2 * layer(d, n, n - visual) + head, 1);
+        near(&g, "skip, approximation", cell(&r, "FFN approximation", "prompt, now"), 0, 0.1);
+        results_release(&r);
+        golden_close(&g);
+    }
+}
+
+// LoRA of rank r: two products of r columns or rows besides each linear layer it is on.
+static void lora_is_counted(void **state)
+{
+    struct golden g;
+    struct results r = { 0 };
+    struct err err = { 0 };
+    ask(&g, models[0], 4);
+    run_probe(&g, &probe_flops, NULL, &r);
+    const double plain = cell(&r, "all", "prompt, full"), one = cell(&r, "all", "token, full");
+    results_release(&r);
+    char *folder = xasprintf("tests/goldens/%s/adapters/lora", g.name);
+    must(engine_adapter_load(g.engine, folder, &err), &err);
+    free(folder);
+    const struct decoder_config *d = &engine_model(g.engine)->decoder.config;
+    double row = 0; // all seven linear layers: in + out, rank by rank
+    const double D = (double)d->hidden, q = (double)(d->heads * d->dim);
+    const double kv = (double)(d->kv_heads * d->dim), F = (double)d->ffn;
+    const struct decoder_layer *w = &engine_model(g.engine)->decoder.layer[0];
+    const double rank = (double)w->q.lora->a.shape[0];
+    row = d->layers * 2 * rank * (2 * (D + q) + 2 * (D + kv) + 3 * (D + F));
+    run_probe(&g, &probe_flops, NULL, &r);
+    struct sequence s = { 0 };
+    must(measure_sequence(engine_conversation(g.engine), engine_settings(g.engine), &s, &err),
+         &err);
+    near(&g, "prompt", cell(&r, "all", "prompt, full"), plain + (double)s.prompt * row, 1);
+    near(&g, "now", cell(&r, "all", "prompt, now"), plain + (double)s.prompt * row, 1);
+    near(&g, "token", cell(&r, "all", "token, full"), one + row, 1);
+    sequence_release(&s);
+    results_release(&r);
+    golden_close(&g);
+}
+
+static void without_methods_is_the_default(void **state)
+{
+    struct golden g;
+    golden_open(&g, models[0]);
+    set(&g, "prune.score", "uniform");
+    set(&g, "norm.align", "on");
+    set(&g, "sample.seed", "7");
+    struct settings *s = measure_without_methods(engine_settings(g.engine));
+    assert_true(settings_is(s, "prune.score", "off"));
+    assert_false(settings_flag(s, "norm.align"));
+    assert_int_equal(settings_integer(s, "sample.seed"), 7);
+    settings_free(s);
+    golden_close(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_follow_the_formulas),
+        cmocka_unit_test(lora_is_counted),
+        cmocka_unit_test(without_methods_is_the_default),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,110 @@
+// tests/core/probes/live.c -- core/probes/live.c: the maps that come with an answer equal those
+// that /attention measures afterwards, and watching changes no token.
+#include "tests/core/probes/probe.h"
+
+enum { TOKENS = 8, MAPS = 64, CELLS = 4096 };
+
+struct caught {
+    int count, cells[MAPS], token[MAPS], layer[MAPS], head[MAPS];
+    float values[MAPS][CELLS];
+    int32_t ids[TOKENS];
+    size_t id_count;
+};
+
+static void catch_event(void *self, const struct event *e)
+{
+    struct caught *c = self;
+    if (e->kind == EVENT_ANSWER) {
+        c->id_count = e->answer->count < TOKENS ? e->answer->count : TOKENS;
+        memcpy(c->ids, e->answer->ids, c->id_count * sizeof *c->ids);
+    }
+    if (e->kind != EVENT_HEATMAP || c->count == MAPS) return;
+    const struct event_heatmap *h = e->heatmap;
+    assert_string_equal(h->name, "live");
+    assert_true(h->rows * h->cols <= CELLS);
+    c->cells[c->count] = h->rows * h->cols;
+    c->token[c->count] = h->token;
+    c->layer[c->count] = h->layer;
+    c->head[c->count] = h->head;
+    memcpy(c->values[c->count++], h->values, (size_t)(h->rows * h->cols) * sizeof *h->values);
+}
+
+static struct caught *watched(struct golden *g, const char *model, bool watch, const char *layer,
+                              const char *head)
+{
+    struct err err = { 0 };
+    struct caught *c = xcalloc(1, sizeof *c);
+    golden_open(g, model);
+    say(g, chat_named(g, "single"));
+    must(engine_set(g->engine, "sample.max_tokens", "8", &err), &err);
+    must(engine_set(g->engine, "screen.live_layer", layer, &err), &err);
+    must(engine_set(g->engine, "screen.live_head", head, &err), &err);
+    engine_watch(g->engine, watch);
+    sinks_add(engine_sinks(g->engine), (struct sink){ catch_event, c });
+    must(engine_answer(g->engine, &err), &err);
+    return c;
+}
+
+static void maps_equal_what_is_measured_afterwards(void **state)
+{
+    for (int i = 0; i < MODELS; i++)
+        for (int head = -1; head < 2; head += 2) {
+            struct golden g;
+            struct caught *c = watched(&g, models[i], true, "2", head < 0 ? "mean" : "1");
+            engine_watch(g.engine, false);
+            assert_int_equal(c->count, c->id_count - 1); // the last token's row is not computed
+            for (int k = 0; k < c->count; k++) {
+                struct results r = { 0 };
+                struct probe_options options = probe_defaults;
+                options.layer = 2, options.head = head;
+                options.token = PROBE_TOKEN_NUMBER, options.number = k;
+                run_probe(&g, &probe_attention, &options, &r);
+                assert_int_equal(c->token[k], k);
+                assert_int_equal(c->layer[k], 2);
+                assert_int_equal(c->head[k], head);
+                assert_int_equal(r.maps[0].rows * r.maps[0].cols, c->cells[k]);
+                for (int p = 0; p < c->cells[k]; p++)
+                    near(&g, "live", (double)c->values[k][p], (double)r.maps[0].values[p], 1e-5);
+                results_release(&r);
+            }
+            golden_close(&g);
+            free(c);
+        }
+}
+
+static void watching_changes_nothing(void **state)
+{
+    struct golden g;
+    struct caught *with = watched(&g, models[0], true, "auto", "mean");
+    golden_close(&g);
+    struct caught *without = watched(&g, models[0], false, "auto", "mean");
+    golden_close(&g);
+    assert_true(with->count > 0);
+    assert_int_equal(without->count, 0);
+    assert_int_equal(with->id_count, without->id_count);
+    assert_memory_equal(with->ids, without->ids, sizeof with->ids);
+    free(with);
+    free(without);
+}
+
+static void layers_that_do_not_exist_are_the_last(void **state)
+{
+    struct golden g;
+    struct caught *c = watched(&g, models[0], true, "1000", "1000");
+    const struct decoder_config *d = &engine_model(g.engine)->decoder.config;
+    assert_true(c->count > 0);
+    assert_int_equal(c->layer[0], d->layers - 1);
+    assert_int_equal(c->head[0], d->heads - 1);
+    golden_close(&g);
+    free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(maps_equal_what_is_measured_afterwards),
+        cmocka_unit_test(watching_changes_nothing),
+        cmocka_unit_test(layers_that_do_not_exist_are_the_last),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,191 @@
+// tests/core/probes/norms.c -- core/probes/norms.c and interface.c against the reference.
+#include "tests/core/probes/probe.h"
+
+// Means of a golden tensor [rows, N] over the tokens of a group, and what the table says.
+static void check_group(const struct golden *g, const struct results *r, const char *table,
+                        const char *column, const char *tensor, const char *group, size_t skip)
+{
+    const struct safetensor *t = safetensors_find(g->tensors, tensor);
+    const cJSON *list = json_get(
+                    json_get(json_get(json_get(g->json, "methods"), "probe"), "groups"), group),
+                *at;
+    const struct result_table *ours = results_find(r, table);
+    assert_non_null(list);
+    assert_non_null(ours);
+    for (int64_t l = 0; l < t->shape[0]; l++) {
+        struct {
+            double sum, squares;
+            int n;
+        } s = { 0 };
+        cJSON_ArrayForEach(at, list)
+        {
+            const double x = (double)((const float *)t->data)[l * t->shape[1] + at->valueint];
+            s.sum += x, s.squares += x * x, s.n++;
+        }
+        const double mean = s.sum / s.n;
+        char deviation[64];
+        snprintf(deviation, sizeof deviation, "%s std", column);
+        const char *key = ours->rows[skip + (size_t)l].key;
+        near(g, tensor, *results_value(r, table, key, column), mean, tolerance(g, tensor));
+        const double *std = results_value(r, table, key, deviation);
+        if (std)
+            near(g, tensor, *std, sqrt(fmax(s.squares / s.n - mean * mean, 0)),
+                 10 * tolerance(g, tensor));
+    }
+}
+
+static void layers_equal_the_reference(void **state)
+{
+    static const char *const groups[][2] = { { "visual", "vis" },
+                                             { "text", "txt" },
+                                             { "text but first", "txt_without_first" } };
+    for (int i = 0; i < MODELS; i++) {
+        struct golden g;
+        struct results r = { 0 };
+        ask(&g, models[i], 0);
+        run_probe(&g, &probe_norms, NULL, &r);
+        for (int k = 0; k < 3; k++) {
+            check_group(&g, &r, "norms.layers", groups[k][0], "probe.norm", groups[k][1], 0);
+            check_group(&g, &r, "norms.cosines", groups[k][0], "probe.cos", groups[k][1], 0);
+        }
+        check_group(&g, &r, "norms.theory", "measured visual", "probe.theta", "vis", 0);
+        check_group(&g, &r, "norms.theory", "measured text", "probe.theta", "txt", 0);
+        results_release(&r);
+        golden_close(&g);
+    }
+}
+
+static void theory_equals_the_reference(void **state)
+{
+    static const char *const columns[][2] = {
+        { "C", "probe.theory.C" },
+        { "phi", "probe.theory.phi" },
+        { "norm visual", "probe.theory.n_vis" },
+        { "norm text", "probe.theory.n_txt" },
+        { "theta visual", "probe.theory.theta_vis" },
+        { "measured visual", "probe.theory.measured_vis" },
+        { "theta text", "probe.theory.theta_txt" },
+        { "measured text", "probe.theory.measured_txt" },
+        { "gamma", "probe.theory.gamma" },
+        { "gamma measured", "probe.theory.gamma_measured" },
+        { "gamma measured", "probe.gamma" },
+        { "gamma balanced", "probe.theory.gamma_balanced" },
+    };
+    for (int i = 0; i < MODELS; i++) {
+        struct golden g;
+        struct results r = { 0 };
+        ask(&g, models[i], 0);
+        run_probe(&g, &probe_norms, NULL, &r);
+        for (size_t k = 0; k < sizeof columns / sizeof *columns; k++)
+            check_column(&g, &r, "norms.theory", columns[k][0], columns[k][1], 0);
+        check_column(&g, &r, "norms.alignment", "cosine measured", "probe.cross_cos", 0);
+        check_column(&g, &r, "norms.attention", "text-visual logits", "probe.qk_txt_vis", 0);
+        check_column(&g, &r, "norms.attention", "input products", "probe.input_dot", 0);
+        check_column(&g, &r, "norms.attention", "input products, all pairs",
+                     "probe.input_dot_all_pairs", 0);
+        // Products, times the first layer's cosine.
+        const double first = (double)golden_floats(&g, "probe.cross_cos")[0];
+        const struct result_table *t = results_find(&r, "norms.alignment");
+        for (size_t l = 1; l < t->row_count; l++) {
+            near(&g, "gamma_product", t->rows[l].value[0],
+                 first * (double)golden_floats(&g, "probe.theory.gamma_product")[l - 1], 5e-6);
+            near(&g, "gamma_measured_product", t->rows[l].value[1],
+                 first * (double)golden_floats(&g, "probe.theory.gamma_measured_product")[l - 1],
+                 5e-6);
+        }
+        results_release(&r);
+        golden_close(&g);
+    }
+}
+
+static void interface_equals_the_reference(void **state)
+{
+    static const char *const rows[][2] = {
+        { "encoder, last output", "interface.encoder_last" },
+        { "projector, input", "interface.projector_in" },
+        { "visual tokens", "interface.visual_tokens" },
+        { "text embedding table (T*)", "interface.text_table" },
+        { "text in the sequence", "interface.text_in_sequence" },
+    };
+    for (int i = 0; i < MODELS; i++) {
+        struct golden g;
+        struct err err = { 0 };
+        struct results r = { 0 };
+        ask(&g, models[i], 0);
+        run_probe(&g, &probe_norms, NULL, &r);
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+            const float *want = golden_floats(&g, rows[k][1]);
+            near(&g, rows[k][1], *results_value(&r, "norms.interface", rows[k][0], "norm"),
+                 (double)want[0], tolerance(&g, rows[k][1]));
+            near(&g, rows[k][1], *results_value(&r, "norms.interface", rows[k][0], "std"),
+                 (double)want[1], tolerance(&g, rows[k][1]));
+        }
+        assert_null(results_value(&r, "norms.interface", "visual tokens, aligned", "norm"));
+        results_release(&r);
+        // Aligned tokens have the text's norm, nearly.
+        must(engine_set(g.engine, "norm.align", "on", &err), &err);
+        run_probe(&g, &probe_norms, NULL, &r);
+        const double *ratio =
+            results_value(&r, "norms.interface", "visual tokens, aligned", "ratio to T*");
+        assert_non_null(ratio);
+        near(&g, "aligned", *ratio, 1, 1e-3);
+        results_release(&r);
+        golden_close(&g);
+    }
+}
+
+// The numbers of an answer, before and after every probe looked.
+static void probes_change_no_answer(void **state)
+{
+    static const struct probe *const all[] = {
+#define X(name) &probe_##name,
+        PROBES(X)
+#undef X
+    };
+    struct golden g;
+    struct err err = { 0 };
+    ask(&g, models[0], 6);
+    must(engine_set(g.engine, "prune.score", "contribution", &err), &err);
+    for (int turn = 0; turn < 2; turn++) {
+        struct safetensors *f = answer(&g, chat_named(&g, "single"), 6, "step.logits");
+        const struct safetensor *t = safetensors_find(f, "step.logits");
+        char *before = malloc(t->bytes);
+        const size_t size = t->bytes;
+        memcpy(before, t->data, size);
+        safetensors_close(f);
+        const int64_t cached = engine_conversation(g.engine)->cached.n;
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+            const double box[4] = { 0, 0, 20, 20 };
+            struct probe_options options = probe_defaults;
+            struct results r = { 0 };
+            options.box = box;
+            if (all[i] == &probe_kl) continue; // needs trained parameters
+            run_probe(&g, all[i], &options, &r);
+            assert_true(r.table_count > 0);
+            results_release(&r);
+        }
+        assert_int_equal(engine_conversation(g.engine)->cached.n, cached);
+        // Goes on from the cache, then anew.
+        must(engine_dump(g.engine, "step.logits", g.dump, &err), &err);
+        must(engine_regenerate(g.engine, &err), &err);
+        if (!(f = safetensors_open(g.dump, &err))) fail_msg("%s", err.text);
+        t = safetensors_find(f, "step.logits");
+        assert_int_equal(t->bytes, size);
+        assert_memory_equal(t->data, before, size);
+        safetensors_close(f);
+        free(before);
+        must(engine_set(g.engine, "prune.mode", "dynamic", &err), &err);
+    }
+    golden_close(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layers_equal_the_reference),
+        cmocka_unit_test(theory_equals_the_reference),
+        cmocka_unit_test(interface_equals_the_reference),
+        cmocka_unit_test(probes_change_no_answer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

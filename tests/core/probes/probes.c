@@ -1,0 +1,152 @@
+// tests/core/probes/probes.c -- core/probes/: names of taps, what a dump takes and what it refuses.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/files/safetensors.h"
+#include "core/probes/dump.h"
+#include "tests/core/scratch.h"
+#include "tests/device.h"
+
+static void patterns_match_names(void **state)
+{
+    static const struct {
+        const char *pattern, *name;
+        bool match;
+    } cases[] = {
+        { "*", "layer.3.in", true },
+        { "layer.*", "layer.out", true },
+        { "layer.3.in", "layer.3.in", true },
+        { "layer.3.in", "layer.31.in", false },
+        { "layer.?.in", "layer.3.in", true },
+        { "layer.?.in", "layer.31.in", false },
+        { "*.3.*", "attn.3.probs", true },
+        { "*.3.*", "attn.13.probs", false },
+        { "*probs", "attn.0.probs", true },
+        { "*probs", "attn.0.value", false },
+        { "visual.*", "visual_aligned.0", false },
+        { "", "embed", false },
+        { "a*b*c*d", "axxbxcxcxd", true },
+        { "embed", "embedding", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (tap_match(cases[i].pattern, cases[i].name) != cases[i].match)
+            fail_msg("'%s' and '%s'", cases[i].pattern, cases[i].name);
+}
+
+static void patterns_that_match_nothing_are_refused(void **state)
+{
+    static const char *const bad[] = { "nothing", "embed,layer.in", "attn.*.prob", "",
+                                       " , ",     "layer.x.in" };
+    static const char *const good[] = {
+        "*", "embed", "ids, positions", "layer.999.in", "*.value", "visual_aligned.0"
+    };
+    char *folder = scratch_new(), *path = xasprintf("%s/d.safetensors", folder);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct err err = { 0 };
+        if (dump_new(bad[i], path, &err)) fail_msg("'%s' was taken", bad[i]);
+        assert_true(err.text[0]);
+    }
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        struct err err = { 0 };
+        struct dump *d = dump_new(good[i], path, &err);
+        if (!d) fail_msg("'%s': %s", good[i], err.text);
+        dump_free(d);
+    }
+    free(path);
+    scratch_remove(folder);
+}
+
+static void tell(struct dump *d, struct graph *g, enum site site, struct site_args args)
+{
+    struct hooks hooks = { 0 };
+    struct hook hook = dump_hook(d);
+    hooks_add(&hooks, &hook);
+    g->hooks = &hooks;
+    assert_int_equal(hooks_run(g, site, &args), 0);
+    g->hooks = NULL;
+}
+
+static const struct safetensor *expect(const struct safetensors *f, const char *name, int rank,
+                                       const int64_t *shape)
+{
+    const struct safetensor *t = safetensors_find(f, name);
+    if (!t) fail_msg("no %s", name);
+    assert_int_equal(t->rank, rank);
+    for (int r = 0; r < rank; r++) assert_int_equal(t->shape[r], shape[r]);
+    return t;
+}
+
+static void a_dump_holds_what_passed(void **state)
+{
+    char *folder = scratch_new(), *path = xasprintf("%s/d.safetensors", folder);
+    struct err err = { 0 };
+    struct arena step = { .backend = test_device() };
+    struct graph g = { .backend = test_device(), .arena = &step };
+    struct sinks sinks = { 0 };
+    float value[3 * 2 * 2], other[2] = { 8, 9 };
+    for (int i = 0; i < 12; i++) value[i] = (float)i;
+    struct tensor v = {
+        .data = value, .dtype = DTYPE_F32, .rank = 3, .shape = { 3, 2, 2 }
+    }; // [P, Hkv, d]
+    struct tensor tokens = { .data = value, .dtype = DTYPE_F32, .rank = 2, .shape = { 1, 2 } };
+    struct tensor changed = { .data = other, .dtype = DTYPE_F32, .rank = 2, .shape = { 1, 2 } };
+    struct tensor row = { .data = other, .dtype = DTYPE_F32, .rank = 2, .shape = { 1, 2 } };
+
+    struct dump *d = dump_new("ids positions attn.1.value visual* step.logits", path, &err);
+    if (!d) fail_msg("%s", err.text);
+    struct sequence s;
+    sequence_init(&s, 3, 1);
+    dump_sequence(d, &s);
+    tell(d, &g, SITE_PROJECTED, (struct site_args){ .layer = -1, .picture = 0, .x = &tokens });
+    tell(d, &g, SITE_VISUAL,
+         (struct site_args){ .layer = -1, .picture = 0, .x = &tokens, .v = &tokens });
+    tell(d, &g, SITE_VISUAL,
+         (struct site_args){ .layer = -1, .picture = 1, .x = &changed, .v = &tokens });
+    for (int l = 0; l < 3; l++)
+        tell(d, &g, SITE_VALUES, (struct site_args){ .layer = l, .picture = -1, .x = &v, .v = &v });
+    for (int i = 0; i < 3; i++)
+        tell(d, &g, SITE_STEP_LOGITS, (struct site_args){ .layer = -1, .picture = -1, .x = &row });
+    // After the prompt's pass only the steps are taken.
+    value[0] = 77;
+    tell(d, &g, SITE_VALUES, (struct site_args){ .layer = 1, .picture = -1, .x = &v, .v = &v });
+    if (dump_finish(d, &sinks, &err) < 0) fail_msg("%s", err.text);
+
+    struct safetensors *f = safetensors_open(path, &err);
+    if (!f) fail_msg("%s", err.text);
+    assert_int_equal(f->count, 6);
+    assert_int_equal(expect(f, "ids", 1, (int64_t[]){ 3 })->dtype, DTYPE_I32);
+    assert_int_equal(expect(f, "positions", 1, (int64_t[]){ 3 })->dtype, DTYPE_I32);
+    expect(f, "visual.0", 2, (int64_t[]){ 1, 2 });
+    const struct safetensor *aligned = expect(f, "visual_aligned.1", 2, (int64_t[]){ 1, 2 });
+    assert_memory_equal(aligned->data, other, sizeof other);
+    expect(f, "step.logits", 2, (int64_t[]){ 3, 2 });
+    static const float heads_first[12] = { 0, 1, 4, 5, 8, 9, 2, 3, 6, 7, 10, 11 };
+    const struct safetensor *values = expect(f, "attn.1.value", 3, (int64_t[]){ 2, 3, 2 });
+    assert_memory_equal(values->data, heads_first, sizeof heads_first);
+    safetensors_close(f);
+
+    // One of ours may be written over; a dump that caught nothing says so and leaves it.
+    d = dump_new("layer.99.in", path, &err);
+    if (!d) fail_msg("%s", err.text);
+    assert_int_equal(dump_finish(d, &sinks, &err), -1);
+    assert_int_equal(access(path, R_OK), 0);
+    sequence_release(&s);
+    arena_release(&step);
+    free(path);
+    scratch_remove(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(patterns_match_names),
+        cmocka_unit_test(patterns_that_match_nothing_are_refused),
+        cmocka_unit_test(a_dump_holds_what_passed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

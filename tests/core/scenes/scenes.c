@@ -1,0 +1,714 @@
+// tests/core/scenes/scenes.c -- core/scenes/scenes: the same world everywhere, every answer
+// recomputed from objects.jsonl by its own reading of the question, masks against pixels, worlds
+// that share nothing.
+#include <ctype.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include <cmocka.h>
+
+#include "core/base/file_in.h"
+#include "core/base/hash.h"
+#include "core/data/dialogue.h"
+#include "core/picture/image.h"
+#include "core/scenes/scenes.h"
+#include "tests/core/scratch.h"
+
+enum { SCENES = 150, LIMIT = 1 << 28 };
+
+static void make(const char *folder, uint64_t seed, int size, unsigned parts)
+{
+    const struct scenes_request request = {
+        .folder = folder, .count = SCENES, .seed = seed, .size = size, .most = 7, .parts = parts
+    };
+    struct scenes_report report;
+    struct err err;
+    if (scenes_write(&request, NULL, &report, &err) < 0) fail_msg("%s", err.text);
+}
+
+static char *read_text(const char *folder, const char *name, size_t *size)
+{
+    struct err err;
+    char *path = xasprintf("%s/%s", folder, name), *text = file_read(path, LIMIT, size, &err);
+    if (!text) fail_msg("%s", err.text);
+    free(path);
+    return text;
+}
+
+static cJSON *read_list(const char *folder, const char *name)
+{
+    struct err err;
+    char *path = xasprintf("%s/%s", folder, name);
+    cJSON *json = json_read(path, LIMIT, &err);
+    if (!json) fail_msg("%s", err.text);
+    free(path);
+    assert_true(cJSON_IsArray(json));
+    return json;
+}
+
+// objects.jsonl as a list.
+static cJSON *read_scenes(const char *folder)
+{
+    size_t size;
+    char *text = read_text(folder, "objects.jsonl", &size), *rest = text;
+    cJSON *list = cJSON_CreateArray();
+    for (char *line; (line = strsep(&rest, "\n")) && *line;)
+        cJSON_AddItemToArray(list, cJSON_Parse(line));
+    free(text);
+    assert_int_equal(cJSON_GetArraySize(list), SCENES);
+    return list;
+}
+
+static const char *text_of(const cJSON *object, const char *key)
+{
+    const cJSON *value = cJSON_GetObjectItem(object, key);
+    return cJSON_IsString(value) ? value->valuestring : "";
+}
+
+// --- a reading of the texts ----------------------------------------------------------------------
+
+static const char *const places[] = { "top left",    "top",    "top right",
+                                      "left",        "middle", "right",
+                                      "bottom left", "bottom", "bottom right" };
+
+static int place_index(const char *name)
+{
+    for (int i = 0; i < 9; i++)
+        if (!strcmp(places[i], name)) return i;
+    return -1;
+}
+
+struct phrase { // what a noun phrase asks for; "" anything
+    char colour[16], shape[16], size[16], place[16], glyph[2];
+};
+
+static bool is_one(const char *word, const char *list)
+{
+    char *want = xasprintf(" %s ", word);
+    const bool found = strstr(list, want) != NULL;
+    free(want);
+    return found;
+}
+
+// Reads "large red circles at the top left": every known word, in any order.
+static struct phrase read_phrase(const char *text)
+{
+    struct phrase p = { 0 };
+    char *copy = xstrdup(text), *rest = copy, *word;
+    char *place = strstr(copy, " the top");
+    if (!place) place = strstr(copy, " the bottom");
+    if (!place) place = strstr(copy, "at the left");
+    if (!place) place = strstr(copy, "at the right");
+    if (!place) place = strstr(copy, "in the middle");
+    if (place) {
+        snprintf(p.place, sizeof p.place, "%s", strstr(place, "the ") + 4);
+        p.place[strcspn(p.place, "?.,;")] = 0;
+        *place = 0;
+    }
+    while ((word = strsep(&rest, " ?.,;"))) {
+        size_t n = strlen(word);
+        if (is_one(word, " red orange yellow green cyan blue purple pink "))
+            snprintf(p.colour, sizeof p.colour, "%s", word);
+        if (is_one(word, " small medium large ")) snprintf(p.size, sizeof p.size, "%s", word);
+        if (n == 1 && strchr("0123456789ACEFHKLMNPTUVXY", *word) && *p.shape) p.glyph[0] = *word;
+        if (!strcmp(word, "crosses"))
+            n = 5;
+        else if (n > 2 && word[n - 1] == 's' && strcmp(word, "cross") != 0)
+            n--;
+        char *single = xstrndup(word, n);
+        if (n &&
+            is_one(single, " circle square triangle star cross ring bar diamond digit letter "))
+            snprintf(p.shape, sizeof p.shape, "%s", single);
+        free(single);
+    }
+    free(copy);
+    return p;
+}
+
+static bool fits(const struct phrase *p, const cJSON *o)
+{
+    return (!*p->colour || !strcmp(p->colour, text_of(o, "colour"))) &&
+           (!*p->shape || !strcmp(p->shape, text_of(o, "shape"))) &&
+           (!*p->size || !strcmp(p->size, text_of(o, "size"))) &&
+           (!*p->place || !strcmp(p->place, text_of(o, "place"))) &&
+           (!*p->glyph || !strcmp(p->glyph, text_of(o, "text")));
+}
+
+static int count_fitting(const char *phrase, const cJSON *scene, const cJSON **last)
+{
+    const struct phrase p = read_phrase(phrase);
+    int count = 0;
+    const cJSON *o;
+    cJSON_ArrayForEach(o, cJSON_GetObjectItem(scene, "objects"))
+    {
+        if (!fits(&p, o)) continue;
+        count++;
+        if (last) *last = o;
+    }
+    return count;
+}
+
+// The object that a phrase means: exactly one may fit.
+static const cJSON *only(const char *phrase, const cJSON *scene)
+{
+    const cJSON *o = NULL;
+    if (count_fitting(phrase, scene, &o) != 1)
+        fail_msg("'%s' is not one object of %s", phrase, text_of(scene, "description"));
+    return o;
+}
+
+// "A JOINT B" in two; false when the joint is not there.
+static bool split(const char *text, const char *joint, char **a, char **b)
+{
+    const char *at = strstr(text, joint);
+    if (!at) return false;
+    *a = xstrndup(text, (size_t)(at - text));
+    *b = xstrdup(at + strlen(joint));
+    return true;
+}
+
+static const char *side(const cJSON *a, const cJSON *b, bool across)
+{
+    const int p = place_index(text_of(a, "place")), q = place_index(text_of(b, "place"));
+    if (across ? p % 3 == q % 3 : p / 3 == q / 3) return "neither";
+    if (across) return p % 3 < q % 3 ? "left" : "right";
+    return p / 3 < q / 3 ? "above" : "below";
+}
+
+// What is directly SIDE (of) the X?
+static const char *beside(const char *question, const cJSON *scene)
+{
+    static const struct {
+        const char *words;
+        int dx, dy;
+    } sides[] = {
+        { "left of ", -1, 0 }, { "right of ", 1, 0 }, { "above ", 0, -1 }, { "below ", 0, 1 }
+    };
+    const char *phrase = question + strlen("What is directly ");
+    for (int i = 0; i < 4; i++) {
+        const size_t n = strlen(sides[i].words);
+        if (strncmp(phrase, sides[i].words, n) != 0) continue;
+        const int from = place_index(text_of(only(phrase + n, scene), "place"));
+        const int x = from % 3 + sides[i].dx, y = from / 3 + sides[i].dy;
+        const cJSON *o;
+        cJSON_ArrayForEach(o, cJSON_GetObjectItem(scene, "objects"))
+        {
+            if (x >= 0 && x < 3 && place_index(text_of(o, "place")) == y * 3 + x)
+                return text_of(o, "name");
+        }
+    }
+    return "nothing";
+}
+
+// The right answer to a short or yes/no question; free it.
+static char *answer_to(const char *question, const cJSON *scene)
+{
+    char *a, *b;
+    if (strstr(question, "background")) return xstrdup(text_of(scene, "background"));
+    if (!strncmp(question, "How many ", 9))
+        return xasprintf("%d", count_fitting(question + 9, scene, NULL));
+    if (!strncmp(question, "What is directly ", 17)) return xstrdup(beside(question, scene));
+    if (split(question, " left or right of ", &a, &b) ||
+        split(question, " above or below ", &a, &b)) {
+        char *answer =
+            xstrdup(side(only(a, scene), only(b, scene), strstr(question, "left or") != NULL));
+        free(a);
+        free(b);
+        return answer;
+    }
+    if (!strncmp(question, "Is there ", 9) || !strncmp(question, "Do", 2))
+        return xstrdup(count_fitting(question, scene, NULL) ? "yes" : "no");
+    const char *key = strstr(question, "colo")                                 ? "colour"
+                      : strstr(question, "shape")                              ? "shape"
+                      : strstr(question, "big") || strstr(question, "size")    ? "size"
+                      : strstr(question, "Where") || strstr(question, "place") ? "place"
+                      : !strncmp(question, "Which ", 6)                        ? "text"
+                                                                               : "";
+    const char *phrase = strstr(question, " is the ");
+    if (!*key || !phrase) fail_msg("a question of no known form: %s", question);
+    return xstrdup(text_of(only(phrase + 4, scene), key));
+}
+
+static char *reason_for(const char *question, const cJSON *scene)
+{
+    char *a = NULL, *b = NULL, *answer;
+    const int all = cJSON_GetArraySize(cJSON_GetObjectItem(scene, "objects"));
+    if (split(question, " without the ", &a, &b)) {
+        answer = xasprintf("so %d", all - count_fitting(b, scene, NULL));
+    } else if (split(question, " larger than ", &a, &b)) {
+        static const char order[] = "small medium large";
+        const char *x = text_of(only(a, scene), "size"), *y = text_of(only(b, scene), "size");
+        answer = xstrdup(strstr(order, x) > strstr(order, y) ? "so yes" : "so no");
+    } else {
+        assert_true(split(question, " than ", &a, &b));
+        const bool more = count_fitting(a, scene, NULL) > count_fitting(b, scene, NULL);
+        answer = xstrdup(more ? "so yes" : "so no");
+    }
+    free(a);
+    free(b);
+    return answer;
+}
+
+static void check_answer(const cJSON *scene, const char *question, const char *given)
+{
+    if (!strncmp(question, "<image>\n", 8)) question += 8;
+    char *right = answer_to(question, scene);
+    if (strcmp(right, given) != 0)
+        fail_msg("%s: %s '%s', not '%s'", text_of(scene, "description"), question, given, right);
+    free(right);
+}
+
+static void check_dense(const cJSON *scene, const char *given)
+{
+    struct buf b = { 0 };
+    for (int i = 0; i < 9; i++) {
+        const cJSON *o, *there = NULL;
+        cJSON_ArrayForEach(o, cJSON_GetObjectItem(scene, "objects"))
+        {
+            if (place_index(text_of(o, "place")) == i) there = o;
+        }
+        buf_printf(&b, "%s%s: ", i ? "; " : "", places[i]);
+        if (there)
+            buf_printf(&b, "%s %s", text_of(there, "size"), text_of(there, "name"));
+        else
+            buf_puts(&b, "nothing");
+    }
+    assert_string_equal(b.data, given);
+    buf_release(&b);
+}
+
+// For each name, how many objects have it as their `trait`, and what these are besides.
+static void check_groups(const cJSON *scene, const char *trait, const char *const *names, int count,
+                         const char *given)
+{
+    struct buf b = { 0 }, found = { 0 };
+    for (int i = 0; i < count; i++) {
+        int number = 0;
+        const cJSON *o;
+        buf_clear(&found);
+        cJSON_ArrayForEach(o, cJSON_GetObjectItem(scene, "objects"))
+        {
+            if (strcmp(text_of(o, trait), names[i]) != 0) continue;
+            if (number++) buf_putc(&found, ',');
+            if (strcmp(trait, "size") != 0) buf_printf(&found, " %s", text_of(o, "size"));
+            if (strcmp(trait, "colour") != 0) buf_printf(&found, " %s", text_of(o, "colour"));
+            if (strcmp(trait, "shape") != 0) buf_printf(&found, " %s", text_of(o, "shape"));
+            const cJSON *glyph = cJSON_GetObjectItem(o, "text");
+            if (glyph) buf_printf(&found, " %s", glyph->valuestring);
+            buf_printf(&found, " %s", text_of(o, "place"));
+        }
+        buf_printf(&b, "%s%s: %d%s", i ? "; " : "", names[i], number, number ? found.data : "");
+    }
+    assert_string_equal(b.data, given);
+    buf_release(&b);
+    buf_release(&found);
+}
+
+static void check_shapes(const cJSON *scene, const char *given)
+{
+    static const char *const shapes[] = { "circle", "square", "triangle", "star",  "cross",
+                                          "ring",   "bar",    "diamond",  "digit", "letter" };
+    check_groups(scene, "shape", shapes, 10, given);
+}
+
+static void check_colours(const cJSON *scene, const char *given)
+{
+    static const char *const colours[] = { "red",  "orange", "yellow", "green",
+                                           "cyan", "blue",   "purple", "pink" };
+    check_groups(scene, "colour", colours, 8, given);
+}
+
+static void check_sizes(const cJSON *scene, const char *given)
+{
+    static const char *const sizes[] = { "small", "medium", "large" };
+    check_groups(scene, "size", sizes, 3, given);
+}
+
+// Every item of a caption, and each exactly as often as it says.
+static void check_caption(const cJSON *scene, const char *given)
+{
+    int told = 0;
+    char *copy = xstrdup(given), *rest = copy, *item;
+    for (char *p; (p = strstr(copy, " and "));) memcpy(p, ",    ", 5);
+    while ((item = strsep(&rest, ","))) {
+        while (*item == ' ') item++;
+        const int number = *item == 'a' ? 1 : atoi(item);
+        assert_int_equal(count_fitting(strchr(item, ' '), scene, NULL), number);
+        told += number;
+    }
+    free(copy);
+    assert_int_equal(told, cJSON_GetArraySize(cJSON_GetObjectItem(scene, "objects")));
+}
+
+static void check_detail(const cJSON *scene, const char *given)
+{
+    struct buf b = { 0 };
+    const int count = cJSON_GetArraySize(cJSON_GetObjectItem(scene, "objects"));
+    buf_printf(&b, "The background is %s. The picture has %d object%s.",
+               text_of(scene, "background"), count, count == 1 ? "" : "s");
+    const cJSON *o;
+    cJSON_ArrayForEach(o, cJSON_GetObjectItem(scene, "objects"))
+    {
+        const char *place = text_of(o, "place");
+        buf_printf(&b, " %s the %s is a %s %s.", strcmp(place, "middle") ? "At" : "In", place,
+                   text_of(o, "size"), text_of(o, "name"));
+    }
+    assert_string_equal(b.data, given);
+    buf_release(&b);
+}
+
+static void check_reason(const cJSON *scene, const char *question, const char *given)
+{
+    char *right = reason_for(question, scene);
+    assert_true(strlen(given) > strlen(right));
+    assert_string_equal(given + strlen(given) - strlen(right), right);
+    free(right);
+}
+
+// What kind of turn it is must be told from its words.
+static void check_lesson_turn(const cJSON *scene, const char *question, const char *given)
+{
+    if (!strncmp(given, "top left: ", 10))
+        check_dense(scene, given);
+    else if (!strncmp(given, "circle: ", 8))
+        check_shapes(scene, given);
+    else if (!strncmp(given, "red: ", 5))
+        check_colours(scene, given);
+    else if (!strncmp(given, "small: ", 7))
+        check_sizes(scene, given);
+    else if (strchr(given, '.'))
+        check_detail(scene, given);
+    else if (strstr(given, ", so "))
+        check_reason(scene, question, given);
+    else if (!strncmp(given, "a ", 2) || !strncmp(given, "an ", 3) ||
+             (isdigit((unsigned char)*given) && given[1]))
+        check_caption(scene, given);
+    else
+        check_answer(scene, question, given);
+}
+
+static void check_turn(const cJSON *scene, const cJSON *sample, const char *question,
+                       const char *given)
+{
+    const char *kind = text_of(sample, "kind");
+    if (!strcmp(kind, "caption"))
+        check_caption(scene, given);
+    else if (!strcmp(kind, "dense"))
+        check_dense(scene, given);
+    else if (!strcmp(kind, "by-shape"))
+        check_shapes(scene, given);
+    else if (!strcmp(kind, "by-colour"))
+        check_colours(scene, given);
+    else if (!strcmp(kind, "by-size"))
+        check_sizes(scene, given);
+    else if (!strcmp(kind, "detail"))
+        check_detail(scene, given);
+    else if (!strcmp(kind, "reasoning")) {
+        char *right = reason_for(question, scene);
+        assert_string_equal(right, text_of(sample, "answer"));
+        check_reason(scene, question, given);
+        free(right);
+    } else if (!strcmp(kind, "lesson"))
+        check_lesson_turn(scene, question, given);
+    else
+        check_answer(scene, question, given);
+}
+
+// Returns the number of turns.
+static int check_file(const char *folder, const cJSON *scenes, const char *name)
+{
+    int turns = 0;
+    cJSON *list = read_list(folder, name);
+    const cJSON *sample;
+    cJSON_ArrayForEach(sample, list)
+    {
+        struct dialogue d = { 0 };
+        struct err err;
+        if (dialogue_read_sample(&d, sample, folder, &err) < 0) fail_msg("%s", err.text);
+        assert_int_equal(d.path_count, 1);
+        assert_int_equal(access(d.paths[0], R_OK), 0);
+        const cJSON *scene = cJSON_GetArrayItem(scenes, atoi(text_of(sample, "id")));
+        assert_string_equal(text_of(scene, "image"), text_of(sample, "image"));
+        const cJSON *said = cJSON_GetObjectItem(sample, "conversations")->child;
+        for (; said; said = said->next->next, turns++) {
+            assert_string_equal(text_of(said, "from"), "human");
+            assert_string_equal(text_of(said->next, "from"), "gpt");
+            check_turn(scene, sample, text_of(said, "value"), text_of(said->next, "value"));
+        }
+        const char *metric = text_of(sample, "metric");
+        assert_true(is_one(metric, " exact yesno contains "));
+        assert_true(*d.reference);
+        dialogue_release(&d);
+    }
+    cJSON_Delete(list);
+    return turns;
+}
+
+static void answers_are_true(void **state)
+{
+    static const char *const names[] = { "captions.json",     "dense.json",   "detail.json",
+                                         "questions.json",    "lessons.json", "reasoning.json",
+                                         "conversation.json", "yesno.json" };
+    char *folder = scratch_new();
+    make(folder, 7, 96, SCENES_ALL);
+    cJSON *scenes = read_scenes(folder);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_true(check_file(folder, scenes, names[i]) >= SCENES);
+    cJSON_Delete(scenes);
+    scratch_remove(folder);
+}
+
+static void few_objects_when_asked(void **state)
+{
+    char *folder = scratch_new();
+    struct scenes_request request = { .folder = folder, .count = SCENES, .seed = 5, .size = 96 };
+    struct scenes_report report;
+    struct err err;
+    assert_int_equal(scenes_write(&request, NULL, &report, &err), -1); // none at all
+    request.most = 2;
+    assert_false(scenes_written(&request));
+    if (scenes_write(&request, NULL, &report, &err) < 0) fail_msg("%s", err.text);
+    assert_true(scenes_written(&request));
+    request.parts = SCENES_YESNO;
+    assert_false(scenes_written(&request));
+    cJSON *scenes = read_scenes(folder);
+    const cJSON *scene;
+    cJSON_ArrayForEach(scene, scenes)
+    {
+        assert_in_range(cJSON_GetArraySize(cJSON_GetObjectItem(scene, "objects")), 1, 2);
+    }
+    assert_in_range(report.objects, SCENES + 20, 2 * SCENES - 20);
+    cJSON_Delete(scenes);
+    scratch_remove(folder);
+}
+
+static void yes_and_no_balance(void **state)
+{
+    static const char *const strategies[] = { "random", "popular", "adversarial" };
+    int count[3][2] = { 0 };
+    char *folder = scratch_new();
+    make(folder, 3, 96, SCENES_YESNO);
+    cJSON *list = read_list(folder, "yesno.json");
+    const cJSON *sample;
+    cJSON_ArrayForEach(sample, list)
+    {
+        const char *answer =
+            text_of(cJSON_GetObjectItem(sample, "conversations")->child->next, "value");
+        for (int i = 0; i < 3; i++)
+            if (!strcmp(text_of(sample, "strategy"), strategies[i]))
+                count[i][!strcmp(answer, "yes")]++;
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(count[i][0], SCENES);
+        assert_int_equal(count[i][1], SCENES);
+    }
+    cJSON_Delete(list);
+    scratch_remove(folder);
+}
+
+// --- pixels --------------------------------------------------------------------------------------
+
+// The mask's pixels go to `owner` as `mark`; they must give the area, the box and the place.
+static void check_mask(const cJSON *o, int side, uint8_t *owner, int mark)
+{
+    const cJSON *run = cJSON_GetObjectItem(cJSON_GetObjectItem(o, "mask"), "counts")->child;
+    int at = 0, area = 0, left = side, top = side, right = 0, bottom = 0;
+    for (bool inside = false; run; run = run->next, inside = !inside)
+        for (int k = 0; k < run->valueint; k++, at++) {
+            const int x = at / side, y = at % side;
+            if (!inside) continue;
+            assert_true(at < side * side && !owner[y * side + x]);
+            owner[y * side + x] = (uint8_t)mark;
+            area++;
+            if (x < left) left = x;
+            if (y < top) top = y;
+            if (x >= right) right = x + 1;
+            if (y >= bottom) bottom = y + 1;
+        }
+    const cJSON *box = cJSON_GetObjectItem(o, "box");
+    assert_int_equal(at, side * side);
+    assert_int_equal(area, cJSON_GetObjectItem(o, "area")->valueint);
+    assert_true(area >= 20 * side * side / (96 * 96));
+    assert_int_equal(left, cJSON_GetArrayItem(box, 0)->valueint);
+    assert_int_equal(top, cJSON_GetArrayItem(box, 1)->valueint);
+    assert_int_equal(right - left, cJSON_GetArrayItem(box, 2)->valueint);
+    assert_int_equal(bottom - top, cJSON_GetArrayItem(box, 3)->valueint);
+    const int place = place_index(text_of(o, "place"));
+    assert_int_equal(3 * (left + right) / (2 * side), place % 3);
+    assert_int_equal(3 * (top + bottom) / (2 * side), place / 3);
+}
+
+// The colour of most pixels that belong to no object.
+static void find_background(const uint8_t *pixels, const uint8_t *owner, int count, uint8_t rgb[3])
+{
+    for (int i = 0, votes = 0; i < count; i++) {
+        if (owner[i]) continue;
+        if (!votes) memcpy(rgb, pixels + 3 * i, 3);
+        votes += memcmp(rgb, pixels + 3 * i, 3) ? -1 : 1;
+    }
+}
+
+static bool near_object(const uint8_t *owner, int side, int x, int y)
+{
+    for (int dy = -3; dy <= 3; dy++)
+        for (int dx = -3; dx <= 3; dx++)
+            if (x + dx >= 0 && x + dx < side && y + dy >= 0 && y + dy < side &&
+                owner[(y + dy) * side + x + dx])
+                return true;
+    return false;
+}
+
+// Objects differ from the background; what is neither object nor its soft edge is background.
+static void check_picture(const char *folder, const cJSON *scene, int side)
+{
+    struct image image;
+    struct err err;
+    size_t size;
+    char *bytes = read_text(folder, text_of(scene, "image"), &size);
+    if (image_decode_here(&image, bytes, size, "picture", &err) < 0) fail_msg("%s", err.text);
+    assert_int_equal(image.width, side);
+    assert_int_equal(image.height, side);
+    uint8_t *owner = xcalloc((size_t)side, (size_t)side), rgb[3];
+    int mark = 0;
+    const cJSON *o;
+    cJSON_ArrayForEach(o, cJSON_GetObjectItem(scene, "objects")) check_mask(o, side, owner, ++mark);
+    find_background(image.pixels, owner, side * side, rgb);
+    for (int i = 0; i < side * side; i++) {
+        const bool plain = !memcmp(image.pixels + 3 * i, rgb, 3);
+        if (owner[i] ? plain : !plain && !near_object(owner, side, i % side, i / side))
+            fail_msg("%s: pixel %d, %d", text_of(scene, "image"), i % side, i / side);
+    }
+    free(owner);
+    free(bytes);
+    image_release(&image);
+}
+
+static void masks_are_what_is_painted(void **state)
+{
+    static const int sides[] = { 96, 64, 131 };
+    for (int i = 0; i < 3; i++) {
+        char *folder = scratch_new();
+        make(folder, 11, sides[i], SCENES_CAPTIONS);
+        cJSON *scenes = read_scenes(folder);
+        const cJSON *scene;
+        cJSON_ArrayForEach(scene, scenes) check_picture(folder, scene, sides[i]);
+        cJSON_Delete(scenes);
+        scratch_remove(folder);
+    }
+}
+
+// --- worlds --------------------------------------------------------------------------------------
+
+// The same bytes on every machine; a wanted change of the world changes these.
+static void is_the_same_everywhere(void **state)
+{
+    static const struct {
+        const char *name, *hash;
+    } files[] = {
+        { "objects.jsonl", "e6bcd8657c38670a656858a6e912da6d20e7b29e2bb50d7f15346465452b30d5" },
+        { "lessons.json", "c7f35fd6d1d306a600caa7419736eebb944402de5e42bbf154bcad87368a9ffe" },
+        { "reasoning.json", "130575c0dad2df985da41cd969ae3d77468c9953a7e098ce87db798456054d1f" }
+    };
+    char *folder = scratch_new(), hex[HASH_HEX];
+    struct image image;
+    struct err err;
+    size_t size;
+    make(folder, 42, 96, SCENES_ALL);
+    for (int i = 0; i < 3; i++) {
+        char *text = read_text(folder, files[i].name, &size);
+        hash_hex(text, size, hex);
+        assert_string_equal(hex, files[i].hash);
+        free(text);
+    }
+    char *bytes = read_text(folder, "pictures/000003.png", &size);
+    if (image_decode_here(&image, bytes, size, "picture", &err) < 0) fail_msg("%s", err.text);
+    hash_hex(image.pixels, (size_t)96 * 96 * 3, hex);
+    assert_string_equal(hex, "f644fed95c2ab96db19a6f658e0ce4329ff12ac804bf58dfbe387d3c10ab144b");
+    image_release(&image);
+    free(bytes);
+    scratch_remove(folder);
+}
+
+// The first digit of each description's SHA-256 is the world; so two worlds share no scene.
+static void worlds_are_apart(void **state)
+{
+    for (uint64_t seed = 15; seed < 18; seed++) {
+        char *folder = scratch_new(), hex[HASH_HEX];
+        make(folder, seed, 64, SCENES_YESNO);
+        cJSON *scenes = read_scenes(folder);
+        const cJSON *scene;
+        cJSON_ArrayForEach(scene, scenes)
+        {
+            const char *text = text_of(scene, "description");
+            hash_hex(text, strlen(text), hex);
+            assert_int_equal(hex[0], "0123456789abcdef"[seed % 16]);
+        }
+        cJSON_Delete(scenes);
+        scratch_remove(folder);
+    }
+}
+
+// --- what goes wrong -----------------------------------------------------------------------------
+
+static bool stop_at_100(void *self, uint64_t done, uint64_t total)
+{
+    return done < 100;
+}
+
+static void leaves_nothing_behind(void **state)
+{
+    char *base = scratch_new(), *folder = xasprintf("%s/world", base);
+    struct scenes_request request = {
+        .folder = folder, .count = 1000, .seed = 1, .size = 96, .most = 7, .parts = SCENES_ALL
+    };
+    const struct load_progress stop = { .report = stop_at_100 };
+    struct scenes_report report;
+    struct err err;
+    assert_int_equal(scenes_write(&request, &stop, &report, &err), -1);
+    assert_string_equal(err.text, "cancelled");
+    assert_int_equal(access(folder, F_OK), -1);
+
+    // A file that may not grow stands for a full disk.
+    struct rlimit before, small = { 20000, 20000 };
+    getrlimit(RLIMIT_FSIZE, &before);
+    small.rlim_max = before.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &small);
+    const int status = scenes_write(&request, NULL, &report, &err);
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_int_equal(status, -1);
+    assert_non_null(strstr(err.text, strerror(EFBIG)));
+    assert_int_equal(access(folder, F_OK), -1);
+
+    scratch_text(base, "world/mine.txt", "kept");
+    assert_int_equal(scenes_write(&request, NULL, &report, &err), -1);
+    assert_non_null(strstr(err.text, "is not empty"));
+    char *mine = xasprintf("%s/mine.txt", folder), *pictures = xasprintf("%s/pictures", folder);
+    assert_int_equal(access(mine, F_OK), 0);
+    assert_int_equal(access(pictures, F_OK), -1);
+    request.folder = mine;
+    assert_int_equal(scenes_write(&request, NULL, &report, &err), -1);
+    request.count = 0;
+    assert_int_equal(scenes_write(&request, NULL, &report, &err), -1);
+    free(mine);
+    free(pictures);
+    free(folder);
+    scratch_remove(base);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_are_true),       cmocka_unit_test(few_objects_when_asked),
+        cmocka_unit_test(yes_and_no_balance),     cmocka_unit_test(masks_are_what_is_painted),
+        cmocka_unit_test(is_the_same_everywhere), cmocka_unit_test(worlds_are_apart),
+        cmocka_unit_test(leaves_nothing_behind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

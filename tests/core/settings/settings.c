@@ -1,0 +1,192 @@
+// tests/core/settings/settings.c -- core/settings/settings.c: the table and what /set accepts.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/settings/settings_values.h"
+
+static void every_row_is_complete_and_accepts_its_default(void **state)
+{
+    struct settings *s = settings_new();
+    for (int i = 0; i < settings_count(); i++) {
+        const struct setting *row = settings_row(i);
+        struct err err;
+        assert_true(strlen(row->key) > 2);
+        assert_true(strlen(row->help) > 10);
+        assert_int_equal(settings_set(s, row->key, row->def, &err), 0);
+        assert_string_equal(settings_text(s, row->key), row->def);
+        assert_false(settings_changed(s, row->key));
+        for (int k = 0; k < i; k++) assert_string_not_equal(settings_row(k)->key, row->key);
+    }
+    assert_null(settings_row(settings_count()));
+    settings_free(s);
+}
+
+static void refuse(struct settings *s, const char *key, const char *value, const char *hint)
+{
+    struct err err;
+    char before[64];
+    const char *text = settings_find(key) ? settings_text(s, key) : "";
+    strncpy(before, text, sizeof before - 1);
+    before[sizeof before - 1] = 0;
+    assert_int_equal(settings_set(s, key, value, &err), -1);
+    if (!strstr(err.text, hint)) fail_msg("'%s' does not say '%s'", err.text, hint);
+    if (settings_find(key)) assert_string_equal(settings_text(s, key), before);
+}
+
+static void bad_values_are_refused_and_change_nothing(void **state)
+{
+    struct settings *s = settings_new();
+    struct err err;
+    assert_int_equal(settings_set(s, "sample.top_p", "0.5", &err), 0);
+    refuse(s, "sample.top_p", "1.5", "from 0 to 1");
+    refuse(s, "sample.seed", "1e17", "from 0 to 9007199254740991");
+    refuse(s, "sample.top_p", "nan", "number");
+    refuse(s, "sample.top_p", "", "number");
+    refuse(s, "sample.top_p", "0.5x", "number");
+    refuse(s, "sample.top_k", "2.5", "whole number");
+    refuse(s, "sample.top_k", "-1", "from 0");
+    refuse(s, "sample.ignore_eos", "maybe", "on or off");
+    refuse(s, "compute.matmul", "int3", "f32, bf16");
+    refuse(s, "ctx.max", "many", "or auto");
+    refuse(s, "sample.topp", "1", "did you mean 'sample.top_p'");
+    refuse(s, "top_p", "1", "did you mean 'sample.top_p'");
+    refuse(s, "no.such.thing", "1", "/settings");
+    assert_string_equal(settings_text(s, "sample.top_p"), "0.5");
+    settings_free(s);
+}
+
+static void values_are_read_in_their_type(void **state)
+{
+    struct settings *s = settings_new();
+    struct err err;
+    assert_int_equal(settings_set(s, "sample.temperature", "0.70", &err), 0);
+    assert_string_equal(settings_text(s, "sample.temperature"), "0.7");
+    assert_true(settings_real(s, "sample.temperature") == 0.7);
+    assert_int_equal(settings_set(s, "sample.ignore_eos", "YES", &err), 0);
+    assert_true(settings_flag(s, "sample.ignore_eos"));
+    assert_int_equal(settings_set(s, "ctx.max", "4096", &err), 0);
+    assert_int_equal(settings_integer(s, "ctx.max"), 4096);
+    assert_int_equal(settings_set(s, "ctx.max", "AUTO", &err), 0);
+    assert_true(settings_is(s, "ctx.max", "auto"));
+    assert_int_equal(settings_set(s, "sample.seed", "9007199254740991", &err), 0);
+    assert_int_equal(settings_integer(s, "sample.seed"), 9007199254740991);
+    settings_free(s);
+}
+
+static void a_reset_brings_the_default_back(void **state)
+{
+    struct settings *s = settings_new();
+    struct err err;
+    assert_int_equal(settings_set(s, "sample.top_k", "7", &err), 0);
+    assert_true(settings_changed(s, "sample.top_k"));
+    settings_reset(s, "sample.top_k");
+    assert_int_equal(settings_integer(s, "sample.top_k"), 0);
+    settings_free(s);
+}
+
+static const char *const words[] = { "auto", NULL };
+static const struct setting layer_row = { .key = "x.layers",
+                                          .type = SETTING_LIST,
+                                          .choices = words };
+
+// What a list of layers is kept as, and which layers of a model it names ("" for an error).
+static void check_layers(const char *typed, const char *kept, int layers, const char *named)
+{
+    struct err err;
+    bool set[64];
+    struct buf b = { 0 };
+    char *text = list_spell(&layer_row, typed, &err);
+    if (!text) fail_msg("'%s': %s", typed, err.text);
+    assert_string_equal(text, kept);
+    const int count = list_layers("x.layers", text, layers, set, &err);
+    int listed = 0;
+    for (int i = 0; count >= 0 && i < layers; i++)
+        if (set[i]) {
+            buf_printf(&b, "%s%d", b.length ? " " : "", i);
+            listed++;
+        }
+    if (count >= 0) assert_int_equal(listed, count);
+    char *list = buf_take(&b);
+    assert_string_equal(count < 0 ? "refused" : list, named);
+    free(list);
+    free(text);
+}
+
+static void lists_of_layers_name_layers(void **state)
+{
+    check_layers("3", "3", 8, "3");
+    check_layers(" 2-4 , 7", "2-4,7", 8, "2 3 4 7");
+    check_layers("60%-80%", "60%-80%", 16, "10 11 12");
+    check_layers("60%-80%", "60%-80%", 32, "19 20 21 22 23 24 25");
+    check_layers("25%", "25%", 10, "2"); // half to even
+    check_layers("37.5%,75%-100%", "37.5%,75%-100%", 4, "2 3");
+    check_layers("37.5%,50%-100%", "37.5%,50%-100%", 4, "refused"); // 1.5 is 2: twice
+}
+
+static void lists_are_checked_against_the_model(void **state)
+{
+    check_layers("7-8", "7-8", 8, "refused");
+    check_layers("100%", "100%", 8, "refused");
+    check_layers("0,50%", "0,50%", 1, "refused"); // 50% of 1 is 0 again
+}
+
+static void bad_lists_are_refused(void **state)
+{
+    static const char *const bad[] = { "",    ",",   "1,",    ",1",      "x",    "-1",
+                                       "1.5", "5-2", "1-2-3", "10-80%",  "120%", "1e3",
+                                       "3,3", "5,2", "2-5,5", "50%-50%", "1;2",  "nan" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct err err;
+        char *text = list_spell(&layer_row, bad[i], &err);
+        if (text) fail_msg("'%s' was taken as '%s'", bad[i], text);
+        assert_non_null(strstr(err.text, "x.layers cannot be"));
+    }
+}
+
+static void lists_of_numbers_are_checked(void **state)
+{
+    const struct setting row = { .key = "x.keep", .type = SETTING_REALS, .min = 0, .max = 1 };
+    static const char *const bad[] = { "", "0.5,", "0.5 0.2", "1.5", "nan", "0.5,,1", "a" };
+    struct err err;
+    char *text = reals_spell(&row, "0.50 ,1e-1,1", &err);
+    assert_string_equal(text, "0.5,0.1,1");
+    free(text);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        text = reals_spell(&row, bad[i], &err);
+        if (text) fail_msg("'%s' was taken as '%s'", bad[i], text);
+        assert_non_null(strstr(err.text, "from 0 to 1"));
+    }
+}
+
+static void a_copy_is_independent(void **state)
+{
+    struct err err;
+    struct settings *s = settings_new();
+    assert_int_equal(settings_set(s, "sample.top_k", "7", &err), 0);
+    struct settings *copy = settings_copy(s);
+    settings_reset(s, "sample.top_k");
+    assert_int_equal(settings_integer(copy, "sample.top_k"), 7);
+    settings_free(copy);
+    settings_free(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_is_complete_and_accepts_its_default),
+        cmocka_unit_test(bad_values_are_refused_and_change_nothing),
+        cmocka_unit_test(values_are_read_in_their_type),
+        cmocka_unit_test(a_reset_brings_the_default_back),
+        cmocka_unit_test(lists_of_layers_name_layers),
+        cmocka_unit_test(lists_are_checked_against_the_model),
+        cmocka_unit_test(bad_lists_are_refused),
+        cmocka_unit_test(lists_of_numbers_are_checked),
+        cmocka_unit_test(a_copy_is_independent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

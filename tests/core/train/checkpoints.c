@@ -1,0 +1,428 @@
+// tests/core/train/checkpoints.c -- core/train/save.c: checkpoints that are kept can be used like
+// results, and a run goes on only with the files it began with.
+#include "tests/core/train/sft.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include "core/adapter/adapter.h"
+#include "core/base/file_in.h"
+
+#define ADAPTER "tests/goldens/llava-1.5/adapters/lora"
+
+static char *in(const char *name)
+{
+    return xasprintf("%s/%s", scratch, name);
+}
+
+static void write_samples(const char *name, int first, int count)
+{
+    struct buf b = { 0 };
+    for (int i = first; i < first + count; i++)
+        buf_printf(&b, "{\"question\": \"What is %d?\", \"answer\": \"It is %d.\"}\n", i, i * i);
+    scratch_text(scratch, name, b.data);
+    buf_release(&b);
+}
+
+static char *names_of(const char *folder)
+{
+    struct dirent **list;
+    struct buf b = { 0 };
+    const int n = scandir(folder, &list, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        if (list[i]->d_name[0] != '.') buf_printf(&b, "%s ", list[i]->d_name);
+        free(list[i]);
+    }
+    if (n >= 0) free(list);
+    return buf_take(&b);
+}
+
+static void expect_names(const char *folder, const char *want)
+{
+    char *path = in(folder), *names = names_of(path);
+    assert_string_equal(names, want);
+    free(names);
+    free(path);
+}
+
+static void train(const char *out, bool resume, int64_t pause, const char *const *settings,
+                  int want, const char *message)
+{
+    struct trial t = { .pause_after = pause };
+    char *data = in("data.jsonl"), *path = in(out);
+    const int status = trial_run(&t, GOLDEN, data, path, resume, settings);
+    if (status != want) fail_msg("%d: %s", status, status < 0 ? t.err.text : "no failure");
+    if (message && !strstr(t.err.text, message)) fail_msg("%s", t.err.text);
+    trial_release(&t);
+    free(data);
+    free(path);
+}
+
+static struct safetensors *open_file(const char *name)
+{
+    struct err err;
+    char *path = in(name);
+    struct safetensors *f = safetensors_open(path, &err);
+    if (!f) fail_msg("%s", err.text);
+    free(path);
+    return f;
+}
+
+// The masters of the state are the tensors of the adapter.
+static void compare_adapter(const struct adapter *a, const char *state)
+{
+    struct safetensors *f = open_file(state);
+    assert_true(a->count >= 8);
+    for (size_t i = 0; i < a->count; i++) {
+        char *name = xasprintf("w.%s", a->list[i].name);
+        const struct safetensor *t = safetensors_find(f, name);
+        if (!t) fail_msg("no %s", name);
+        assert_int_equal(t->bytes, tensor_bytes(&a->list[i].tensor));
+        assert_memory_equal(t->data, a->list[i].tensor.data, t->bytes);
+        free(name);
+    }
+    safetensors_close(f);
+}
+
+static void test_adapter(void **state)
+{
+    (void)state;
+    static const char *const settings[] = { "train.method=layernorm-simple",
+                                            "train.lr=1e-2",
+                                            "train.batch=2",
+                                            "train.steps=4",
+                                            "train.save_every=1",
+                                            "train.keep=3",
+                                            NULL };
+    struct err err;
+    write_samples("data.jsonl", 0, 6);
+    train("out", false, 0, settings, 0, NULL);
+    expect_names("out", "adapter_config.json adapter_model.safetensors checkpoint-2 checkpoint-3 "
+                        "checkpoint-4 training.json ");
+    expect_names("out/checkpoint-3",
+                 "adapter_config.json adapter_model.safetensors state.safetensors ");
+    struct model *m = model_load(GOLDEN, backend_cpu(), NULL, &err);
+    for (int step = 2; step <= 4; step++) {
+        char name[64];
+        snprintf(name, sizeof name, "out/checkpoint-%d", step);
+        char *folder = in(name);
+        struct adapter *a = adapter_read(folder, m, &err);
+        if (!a) fail_msg("%s", err.text);
+        snprintf(name, sizeof name, "out/checkpoint-%d/state.safetensors", step);
+        compare_adapter(a, name);
+        adapter_free(a);
+        free(folder);
+    }
+    model_free(m);
+}
+
+static void test_model(void **state)
+{
+    (void)state;
+    static const char *const settings[] = { "train.method=all",
+                                            "train.lr=1e-3",
+                                            "train.batch=2",
+                                            "train.steps=3",
+                                            "train.save_every=2",
+                                            "train.keep=2",
+                                            NULL };
+    struct err err;
+    write_samples("data.jsonl", 0, 6);
+    train("out", false, 0, settings, 0, NULL);
+    char *folder = in("out/checkpoint-2");
+    struct model *m = model_load(folder, backend_cpu(), NULL, &err);
+    if (!m) fail_msg("%s", err.text);
+    // The weights are the masters, as the model's type holds them.
+    struct safetensors *f = open_file("out/checkpoint-2/state.safetensors");
+    for (size_t i = 0; i < m->weights.count; i++) {
+        const struct weight *w = &m->weights.list[i];
+        char *name = xasprintf("w.%s", w->name);
+        const struct safetensor *t = safetensors_find(f, name);
+        if (t && w->tensor->dtype == DTYPE_F32) {
+            assert_int_equal(t->bytes, tensor_bytes(w->tensor));
+            for (size_t k = 0; k < t->bytes / 4; k++)
+                assert_float_equal(((const float *)t->data)[k], ((const float *)w->tensor->data)[k],
+                                   0.02);
+        }
+        free(name);
+    }
+    safetensors_close(f);
+    model_free(m);
+    free(folder);
+    // The last one is the result: nothing was validated.
+    struct safetensors *a = open_file("out/checkpoint-3/model.safetensors");
+    struct safetensors *b = open_file("out/model.safetensors");
+    struct safetensors *c = open_file("out/checkpoint-2/model.safetensors");
+    int64_t same = 0;
+    assert_int_equal(a->count, b->count);
+    for (int64_t i = 0; i < a->count; i++) {
+        const struct safetensor *x = &a->tensors[i];
+        assert_memory_equal(x->data, safetensors_find(b, x->name)->data, x->bytes);
+        same += !memcmp(x->data, safetensors_find(c, x->name)->data, x->bytes);
+    }
+    assert_true(a->count - same > 30); // those of the decoder: no sample has a picture
+    safetensors_close(a), safetensors_close(b), safetensors_close(c);
+}
+
+// A checkpoint that is not to be kept holds no copy, and says so.
+static void test_not_kept(void **state)
+{
+    (void)state;
+    static const char *const settings[] = { "train.method=layernorm-simple", "train.steps=4",
+                                            "train.save_every=1", NULL };
+    struct err err;
+    write_samples("data.jsonl", 0, 6);
+    train("out", false, 2, settings, JOB_STOPPED, NULL);
+    expect_names("out/checkpoint-2", "state.safetensors ");
+    struct model *m = model_load(GOLDEN, backend_cpu(), NULL, &err);
+    char *folder = in("out/checkpoint-2"), *part = in("out/checkpoint-3.part");
+    assert_null(adapter_read(folder, m, &err));
+    assert_non_null(strstr(err.text, "train.keep"));
+    // What a run that was killed while it wrote left is gone, whatever it is.
+    char *deep = in("out/checkpoint-3.part/config.json.part");
+    assert_int_equal(mkdir(part, 0777) + mkdir(deep, 0777), 0);
+    train("out", true, 0, settings, 0, NULL);
+    expect_names("out", "adapter_config.json adapter_model.safetensors training.json ");
+    model_free(m);
+    free(folder), free(part), free(deep);
+}
+
+// Killed between its record and its end: what it needs no more goes when it is run again.
+static void test_tidy(void **state)
+{
+    (void)state;
+    static const char *const settings[] = { "train.method=layernorm-simple", "train.steps=2",
+                                            "train.save_every=1", NULL };
+    write_samples("data.jsonl", 0, 6);
+    train("out", false, 0, settings, 0, NULL);
+    char *out = in("out"), *checkpoint = in("out/checkpoint-2");
+    scratch_text(out, "best.safetensors", "of the best validation");
+    scratch_text(checkpoint, "state.safetensors", "to go on from");
+    scratch_text(out, "best-2.safetensors", "of the best validation");
+    scratch_text(out, "best-1.safetensors.Ab3dEf", "half of one");
+    // What only looks like it is somebody's.
+    scratch_text(out, "best-model.safetensors", "a model");
+    scratch_text(out, "best-2.safetensors.backup", "a copy");
+    scratch_text(out, "bestiary.safetensors", "of beasts");
+    train("out", true, 0, settings, 0, NULL);
+    expect_names("out", "adapter_config.json adapter_model.safetensors best-2.safetensors.backup "
+                        "best-model.safetensors bestiary.safetensors training.json ");
+    free(out), free(checkpoint);
+}
+
+// A look at a finished run takes nothing of it away, whatever train.keep is by then.
+static void test_keeps_its_own(void **state)
+{
+    (void)state;
+    static const char *const settings[] = { "train.method=layernorm-simple", "train.steps=3",
+                                            "train.save_every=1", "train.keep=2", NULL };
+    static const char *const plain[] = { "train.method=layernorm-simple", "train.steps=3", NULL };
+    static const char *const now[] = { "train.method=layernorm-simple", "train.steps=3",
+                                       "train.keep=1", NULL };
+    static const char names[] = "adapter_config.json adapter_model.safetensors checkpoint-2 "
+                                "checkpoint-3 training.json ";
+    write_samples("data.jsonl", 0, 6);
+    train("out", false, 0, settings, 0, NULL);
+    expect_names("out", names);
+    train("out", true, 0, plain, 0, NULL); // as it is by default
+    expect_names("out", names);
+    train("out", true, 0, now, 0, NULL);
+    expect_names("out", names);
+}
+
+// `auto` is what it means on the device: that spelled out goes on, the other is another run.
+static void test_meaning(void **state)
+{
+    (void)state;
+    // The model's weights are f16: the CPU leaves them f32, and some have nothing else.
+    const struct backend *b = test_device();
+    const bool rounds = backend_multiplies_bf16(b);
+    const char *const is = b->apart ? "bf16" : "f32";
+    const char *const other = b->apart ? "f32" : "bf16";
+    char *same = xasprintf("compute.matmul=%s", is),
+         *differs = xasprintf("compute.matmul=%s", other);
+    const char *settings[] = { "train.method=layernorm-simple", "train.steps=3", "train.batch=2",
+                               "compute.matmul=auto", NULL };
+    write_samples("data.jsonl", 0, 6);
+    train("out", false, 1, settings, JOB_STOPPED, NULL);
+    settings[3] = differs;
+    if (rounds)
+        train("out", true, 0, settings, -1, "the run began with compute.matmul=");
+    else
+        print_message("SKIPPED: this CPU does not multiply bf16: that another arithmetic is "
+                      "refused\n");
+    settings[3] = "sample.max_tokens=3"; // of generated answers in a validation
+    train("out", true, 0, settings, -1, "the run began with sample.max_tokens=");
+    settings[3] = "sample.seed=7"; // which are greedy
+    train("out", true, 1, settings, JOB_STOPPED, NULL);
+    settings[3] = same;
+    train("out", true, 0, settings, 0, NULL);
+    free(same), free(differs);
+}
+
+static char *copy_adapter(void)
+{
+    char *folder = in("lora");
+    mkdir(folder, 0777);
+    scratch_copy(folder, ADAPTER, "adapter_config.json");
+    scratch_copy(folder, ADAPTER, "adapter_model.safetensors");
+    return folder;
+}
+
+static void test_changed_validation(void **state)
+{
+    (void)state;
+    char *held = in("held.jsonl"), *setting = xasprintf("train.validation=%s", held);
+    const char *const settings[] = { "train.method=layernorm-simple",
+                                     "train.steps=4",
+                                     "train.batch=2",
+                                     "train.eval_every=1",
+                                     setting,
+                                     NULL };
+    write_samples("data.jsonl", 0, 6);
+    write_samples("held.jsonl", 6, 2);
+    train("out", false, 2, settings, JOB_STOPPED, NULL);
+    write_samples("held.jsonl", 7, 2); // as many samples, as long
+    train("out", true, 0, settings, -1, "the data file of train.validation has changed");
+    write_samples("held.jsonl", 6, 2);
+    train("out", true, 0, settings, 0, NULL);
+    train("other", false, 0, settings, 0, NULL);
+    write_samples("data.jsonl", 0, 6);
+    unlink(held);
+    train("lost", false, 0, settings, -1, "held.jsonl");
+    free(held), free(setting);
+}
+
+static void test_changed_adapter(void **state)
+{
+    (void)state;
+    char *adapter = copy_adapter(), *setting = xasprintf("adapter=%s", adapter);
+    const char *const settings[] = { "train.params=*layernorm*", "train.steps=3", "train.batch=2",
+                                     setting, NULL };
+    write_samples("data.jsonl", 0, 6);
+    train("out", false, 1, settings, JOB_STOPPED, NULL);
+    // One number of it.
+    size_t size;
+    char *path = in("lora/adapter_model.safetensors");
+    char *bytes = file_read(path, 1 << 28, &size, NULL);
+    bytes[size - 1] ^= 1;
+    scratch_write(adapter, "adapter_model.safetensors", bytes, size);
+    train("out", true, 0, settings, -1, "the adapter of the setting adapter has changed");
+    bytes[size - 1] ^= 1;
+    scratch_write(adapter, "adapter_model.safetensors", bytes, size);
+    train("out", true, 0, settings, 0, NULL);
+    free(bytes), free(path), free(adapter), free(setting);
+}
+
+// What is finished is no answer to another question.
+static void test_finished_otherwise(void **state)
+{
+    (void)state;
+    const char *settings[] = { "train.method=layernorm-simple", "train.steps=3", NULL };
+    write_samples("data.jsonl", 0, 6);
+    train("out", false, 0, settings, 0, NULL);
+    settings[1] = "train.steps=4";
+    train("out", true, 0, settings, -1,
+          "out' holds a finished training: the run began with train.steps=3, but now it is "
+          "train.steps=4: set it back");
+    settings[1] = "train.steps=3";
+    write_samples("data.jsonl", 1, 6);
+    train("out", true, 0, settings, -1, "the data file has changed");
+    write_samples("data.jsonl", 0, 6);
+    train("out", true, 0, settings, 0, NULL);
+}
+
+static void write_picture(const char *name, int shade)
+{
+    struct buf b = { 0 };
+    buf_printf(&b, "P6\n2 2\n255\n");
+    for (int i = 0; i < 12; i++) buf_putc(&b, (char)(100 + (i == 7 ? shade : 0)));
+    scratch_text(scratch, name, b.data);
+    buf_release(&b);
+}
+
+static void write_picture_samples(void)
+{
+    scratch_text(scratch, "data.jsonl",
+                 "{\"image\": \"a.ppm\", \"question\": \"What?\", \"answer\": \"Grey.\"}\n"
+                 "{\"image\": \"b.ppm\", \"question\": \"What?\", \"answer\": \"Grey.\"}\n");
+    write_picture("a.ppm", 0);
+    write_picture("b.ppm", 2);
+}
+
+// A picture of other content, as large as before; one that is gone.
+static void test_changed_picture(void **state)
+{
+    (void)state;
+    const char *const settings[] = { "train.method=layernorm-simple", "train.steps=3", NULL };
+    char *lost = in("b.ppm");
+    write_picture_samples();
+    train("out", false, 1, settings, JOB_STOPPED, NULL);
+    write_picture("a.ppm", 1);
+    train("out", true, 0, settings, -1, "a picture of the data has other content");
+    write_picture("a.ppm", 0);
+    unlink(lost);
+    train("out", true, 0, settings, -1, "other samples can be used than when the run began");
+    write_picture("b.ppm", 2);
+    train("out", true, 0, settings, 0, NULL);
+    free(lost);
+}
+
+// --- sweeps --------------------------------------------------------------------------------------
+
+static void sweep(const char *values, const char *pause, const char *const *settings, int want,
+                  const char *message)
+{
+    struct trial t = { .pause_said = pause, .sweep = values };
+    char *data = in("data.jsonl"), *path = in("sweep");
+    const int status = trial_run(&t, GOLDEN, data, path, true, settings);
+    if (status != want) fail_msg("%d: %s", status, status < 0 ? t.err.text : "no failure");
+    if (message && !strstr(t.err.text, message)) fail_msg("%s", t.err.text);
+    trial_release(&t);
+    free(data);
+    free(path);
+}
+
+// What has changed since the first value was trained stops the sweep; it is no fault of a value.
+static void test_sweep(void **state)
+{
+    (void)state;
+    const char *settings[] = { "train.method=layernorm-simple", "train.steps=3",
+                               "train.validation=0.5", NULL };
+    char *lost = in("b.ppm");
+    write_picture_samples();
+    sweep("1e-3,1e-4", "train.lr 0.001: ", settings, JOB_STOPPED, NULL); // after the first value
+    settings[1] = "train.steps=4";
+    sweep("1e-3,1e-4", NULL, settings, -1, "sweep': the run began with train.steps=3");
+    settings[1] = "train.steps=3";
+    sweep("1e-3,1e-5", NULL, settings, -1, "it began with 1e-3,1e-4, but now it is 1e-3,1e-5");
+    write_picture("a.ppm", 1);
+    sweep("1e-3,1e-4", NULL, settings, -1, "has other content than in the runs before");
+    write_picture("a.ppm", 0);
+    unlink(lost);
+    sweep("1e-3,1e-4", NULL, settings, -1, "a picture of the data was lost");
+    write_picture("b.ppm", 2);
+    sweep("1e-3,1e-4", NULL, settings, 0, NULL);
+    sweep("1e-3,1e-4", NULL, settings, 0, NULL);
+    write_samples("data.jsonl", 0, 6);
+    sweep("1e-3,1e-4", NULL, settings, -1, "the data file has changed");
+    free(lost);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_SCRATCH(test_adapter),
+        IN_SCRATCH(test_model),
+        IN_SCRATCH(test_not_kept),
+        IN_SCRATCH(test_changed_validation),
+        IN_SCRATCH(test_changed_adapter),
+        IN_SCRATCH(test_meaning),
+        IN_SCRATCH(test_tidy),
+        IN_SCRATCH(test_keeps_its_own),
+        IN_SCRATCH(test_finished_otherwise),
+        IN_SCRATCH(test_changed_picture),
+        IN_SCRATCH(test_sweep),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

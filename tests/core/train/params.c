@@ -1,0 +1,347 @@
+// tests/core/train/params.c -- core/train/select.c and params.c: which weights are trained, how
+// many these are on published shapes (methods page, Table 2), and that the model is left as it was
+// found.
+#include "tests/core/train/sft.h"
+
+#include "core/graph/tape.h"
+#include "core/new/shapes.h"
+#include "core/train/loss.h"
+#include "core/train/optimizer.h"
+#include "tests/device.h"
+
+// --- shares --------------------------------------------------------------------------------------
+
+struct listing {
+    struct select_item *items;
+    size_t count;
+};
+
+static void list_one(void *self, const struct shape_tensor *t)
+{
+    struct listing *l = self;
+    l->items = xreallocarray(l->items, l->count + 1, sizeof *l->items);
+    struct select_item *item = &l->items[l->count++];
+    const bool norm = strstr(t->name, "norm") || strstr(t->name, "embed");
+    *item = (struct select_item){ .name = xstrdup(t->name), .part = t->part, .rank = t->rank };
+    item->linear = t->rank == 2 && !norm && t->part != PART_HEAD && t->part != PART_EMBEDDING;
+    memcpy(item->shape, t->size, sizeof item->shape);
+}
+
+static void release_listing(struct listing *l)
+{
+    for (size_t i = 0; i < l->count; i++) free((char *)l->items[i].name);
+    free(l->items);
+}
+
+static double share(const char *shape, const char *method, int64_t rank)
+{
+    struct err err;
+    struct listing l = { 0 };
+    struct selection s;
+    shape_tensors(shape_find(shape, &err), list_one, &l);
+    const struct select_lora lora = { .rank = rank, .alpha = 2 * (double)rank };
+    if (select_method(&s, method, &lora, l.items, l.count, &err) < 0) fail_msg("%s", err.text);
+    const double percent = 100 * (double)s.trained / (double)s.total;
+    selection_release(&s);
+    release_listing(&l);
+    return percent;
+}
+
+static void test_shares(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *method;
+        int64_t rank;
+        double small, large, rounding; // percent of 7B, 13B
+    } want[] = {
+        { "all", 1, 100, 100, 0 },
+        { "full", 1, 95.7, 97.7, 0.05 },
+        { "lora", 64, 5.915, 4.297, 0.0005 },
+        { "qv", 1, 19.0, 18.2, 0.05 },
+        { "mlp", 1, 65.2, 66.2, 0.05 },
+        { "layernorm", 1, 3.8, 2.5, 0.05 },
+        { "layernorm-simple", 1, 0.004, 0.003, 0.0005 },
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        const double small = share("mm-llama2-7b", want[i].method, want[i].rank);
+        const double large = share("mm-llama2-13b", want[i].method, want[i].rank);
+        if (!(fabs(small - want[i].small) <= want[i].rounding))
+            fail_msg("%s of 7B: %.5f%%", want[i].method, small);
+        if (!(fabs(large - want[i].large) <= want[i].rounding))
+            fail_msg("%s of 13B: %.5f%%", want[i].method, large);
+    }
+    // With LLaVA-1.5's projector of two layers (its 64 rows beyond Llama-2's add 0.007).
+    assert_float_equal(share("llava-1.5-7b", "layernorm", 1), 4.01, 0.01);
+    assert_float_equal(share("llava-1.5-7b", "qv", 1), 19.21, 0.01);
+}
+
+// --- rules ---------------------------------------------------------------------------------------
+
+static struct select_item item(const char *name, enum model_part_kind part, int64_t a, int64_t b)
+{
+    return (struct select_item){ .name = name,
+                                 .part = part,
+                                 .rank = b ? 2 : 1,
+                                 .shape = { a, b },
+                                 .linear = b > 0 && part != PART_EMBEDDING };
+}
+
+enum { EMBED, NORM, Q, K, V, QBIAS, FINAL, PATCH, VQ, PROJECT, ALIGN, IRA, ITEMS };
+
+static void fill_items(struct select_item items[ITEMS])
+{
+    items[EMBED] = item("language_model.model.embed_tokens.weight", PART_EMBEDDING, 10, 4);
+    items[NORM] = item("language_model.model.layers.0.input_layernorm.weight", PART_DECODER, 4, 0);
+    items[Q] = item("language_model.model.layers.0.self_attn.q_proj.weight", PART_DECODER, 4, 4);
+    items[K] = item("language_model.model.layers.0.self_attn.k_proj.weight", PART_DECODER, 2, 4);
+    items[V] = item("language_model.model.layers.0.self_attn.v_proj.weight", PART_DECODER, 2, 4);
+    items[QBIAS] = item("language_model.model.layers.0.self_attn.q_proj.bias", PART_DECODER, 4, 0);
+    items[FINAL] = item("language_model.model.norm.weight", PART_DECODER, 4, 0);
+    items[PATCH] =
+        item("vision_tower.vision_model.embeddings.patch_embedding.weight", PART_VISION, 3, 12);
+    items[VQ] = item("vision_tower.vision_model.encoder.layers.0.self_attn.q_proj.weight",
+                     PART_VISION, 3, 3);
+    items[PROJECT] = item("multi_modal_projector.linear_1.weight", PART_PROJECTOR, 4, 3);
+    items[ALIGN] = item("norm_align.weight", PART_PROJECTOR, 4, 0);
+    items[ALIGN].extra = items[ALIGN].with_part = true;
+    items[IRA] = item("ira.0.head.weight", PART_DECODER, 3, 2);
+    items[IRA].extra = true;
+    items[IRA].linear = false;
+}
+
+// "EMBED Q:8" ... as bits and ranks.
+static void check_rules(const char *rules, unsigned trained, unsigned lora, int64_t rank)
+{
+    struct select_item items[ITEMS];
+    struct selection s;
+    struct err err;
+    const struct select_lora defaults = { .rank = 32, .alpha = 96 };
+    fill_items(items);
+    if (select_spelled(&s, rules, &defaults, items, ITEMS, &err) < 0) fail_msg("%s", err.text);
+    for (int i = 0; i < ITEMS; i++) {
+        if (s.item[i].trained != (trained >> i & 1) || s.item[i].rank != (lora >> i & 1 ? rank : 0))
+            fail_msg("%s: %s is trained %d, rank %lld", rules, items[i].name, s.item[i].trained,
+                     (long long)s.item[i].rank);
+        if (s.item[i].rank) assert_float_equal(s.item[i].alpha, 3.0 * (double)rank, 1e-9);
+    }
+    selection_release(&s);
+}
+
+#define B(x) (1u << (x))
+
+static void test_rules(void **state)
+{
+    (void)state;
+    check_rules("*layernorm*", B(NORM), 0, 0);
+    check_rules("layers.*.q_proj.*", B(Q) | B(QBIAS), 0, 0); // the plain name: not the encoder's
+    check_rules("*.q_proj.weight", B(Q) | B(VQ), 0, 0);
+    check_rules("@decoder:*.q_proj.*", B(Q) | B(QBIAS), 0, 0);
+    check_rules(" @embedding , norm.weight;", B(EMBED) | B(FINAL), 0, 0);
+    check_rules("@projector", B(PROJECT) | B(ALIGN), 0, 0);
+    check_rules("norm_align.*", B(ALIGN), 0, 0);
+    check_rules("lora:q_proj,v_proj:8; *layernorm*; norm_align.*", B(NORM) | B(ALIGN), B(Q) | B(V),
+                8);
+    check_rules("lora:q_proj,v_proj:8, *layernorm*", B(NORM), B(Q) | B(V), 8);
+    check_rules("lora:q_proj,v_proj", 0, B(Q) | B(V), 32);
+    check_rules("lora:*:4", 0, B(Q) | B(K) | B(V), 4);
+    check_rules("lora:*.q_proj:2", 0, B(Q) | B(VQ), 2);
+    check_rules("@all", (B(ITEMS) - 1) & ~B(IRA), 0, 0);
+    check_rules("@vision;ira.*", B(PATCH) | B(VQ) | B(IRA), 0, 0);
+}
+
+static void refused(const char *rules, const char *why)
+{
+    struct select_item items[ITEMS];
+    struct selection s;
+    struct err err;
+    const struct select_lora defaults = { .rank = 32, .alpha = 64 };
+    fill_items(items);
+    assert_int_equal(select_spelled(&s, rules, &defaults, items, ITEMS, &err), -1);
+    if (!strstr(err.text, why)) fail_msg("'%s' does not say '%s'", err.text, why);
+}
+
+static void test_rules_refused(void **state)
+{
+    (void)state;
+    refused("*.q_prj.weight", "q_proj.weight");
+    refused("input_layernorm", "input_layernorm");
+    refused("lora:q_porj:8", "self_attn.q_proj");
+    refused("lora:q_proj:0", "the rank");
+    refused("lora:q_proj:8x", "the rank");
+    refused("lora:", "names no layer");
+    refused("@eyes", "@vision");
+    refused("@decoder:*.linear_1.*", "means no weight");
+    refused(" ; , ", "trains nothing");
+    refused("lora:q_proj; *.q_proj.weight", "leave one of the two out");
+    struct selection s;
+    struct err err;
+    struct select_item items[ITEMS];
+    const struct select_lora defaults = { .rank = 32, .alpha = 64 };
+    fill_items(items);
+    assert_int_equal(select_method(&s, "head", &defaults, items, ITEMS, &err), -1);
+}
+
+// --- masters -------------------------------------------------------------------------------------
+
+static const char *const models[] = { GOLDEN, "tests/goldens/llava-siglip-llama3" };
+
+static struct settings *with(const char *key, const char *value)
+{
+    struct err err;
+    struct settings *s = settings_new();
+    if (settings_set(s, key, value, &err) < 0) fail_msg("%s", err.text);
+    return s;
+}
+
+static void check_toggle(const char *folder, const char *key, const char *value)
+{
+    struct err err;
+    struct model *m = model_load(folder, test_device(), NULL, &err);
+    if (!m) fail_msg("%s", err.text);
+    struct settings *s = with(key, value);
+    struct tensor *before = xcalloc(m->weights.count, sizeof *before);
+    for (size_t i = 0; i < m->weights.count; i++) before[i] = *m->weights.list[i].tensor;
+    const struct tensor head = m->decoder.head;
+    struct params p = { .backend = test_device() };
+    if (params_open(&p, m, s, &err) < 0) fail_msg("%s", err.text);
+    int64_t numbers = 0;
+    for (size_t i = 0; i < p.count; i++) {
+        struct param *one = &p.list[i];
+        numbers += one->count;
+        assert_int_equal(one->tensor->dtype, DTYPE_F32);
+        assert_ptr_equal(one->tensor->grad, one->grad);
+        assert_ptr_equal(params_find(&p, one->name), one);
+        if (one->kind == PARAM_WEIGHT) assert_ptr_not_equal(one->tensor->data, one->stored.data);
+        ((float *)one->tensor->data)[0] += 1;
+    }
+    assert_int_equal(numbers, p.trained);
+    params_release(&p);
+    for (size_t i = 0; i < m->weights.count; i++) {
+        assert_memory_equal(&before[i], m->weights.list[i].tensor, sizeof *before);
+        if (m->weights.list[i].linear) assert_null(m->weights.list[i].linear->lora);
+    }
+    assert_memory_equal(&head, &m->decoder.head, sizeof head);
+    free(before);
+    settings_free(s);
+    model_free(m);
+}
+
+static void test_toggle(void **state)
+{
+    (void)state;
+    const char *method;
+    for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
+        for (int i = 0; (method = select_method_name(i)); i++)
+            check_toggle(models[k], "train.method", method);
+        check_toggle(models[k], "train.params", "lora:q_proj,down_proj:3; *layernorm*");
+    }
+}
+
+// PEFT's first values: A uniform in +-1/sqrt(in), B zero; the seed decides.
+static void test_lora_start(void **state)
+{
+    (void)state;
+    struct err err;
+    struct model *m = model_load(GOLDEN, test_device(), NULL, &err);
+    struct settings *s = with("train.params", "lora:down_proj:16");
+    struct params p = { .backend = test_device() };
+    if (!m || params_open(&p, m, s, &err) < 0) fail_msg("%s", err.text);
+    assert_int_equal(p.count, 8);
+    const struct param *a = params_find(&p, "language_model.model.layers.1.mlp.down_proj.lora_A");
+    const struct param *b = params_find(&p, "language_model.model.layers.1.mlp.down_proj.lora_B");
+    assert_true(a && b);
+    assert_float_equal(a->weight->linear->lora->scale, 2, 0);
+    assert_int_equal(a->tensor->shape[0], 16);
+    assert_int_equal(b->tensor->shape[1], 16);
+    const double bound = 1 / sqrt((double)a->tensor->shape[1]);
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < a->count; i++) {
+        const double x = (double)((float *)a->tensor->data)[i];
+        assert_true(fabs(x) <= bound);
+        sum += x, squares += x * x;
+    }
+    assert_true(fabs(sum / (double)a->count) < 0.1 * bound);
+    assert_float_equal(squares / (double)a->count / (bound * bound), 1.0 / 3, 0.03);
+    for (int64_t i = 0; i < b->count; i++) assert_true(((float *)b->tensor->data)[i] == 0);
+    const float first = *(float *)a->tensor->data;
+    params_release(&p);
+    settings_set(s, "train.seed", "43", &err);
+    if (params_open(&p, m, s, &err) < 0) fail_msg("%s", err.text);
+    assert_true(first != *(float *)p.list[2].tensor->data);
+    params_release(&p);
+    settings_free(s);
+    model_free(m);
+}
+
+// Two steps with gradients in rows 3 and 5 of the table; whole: every row is looked at. What became
+// of master and moments, and the gradient's last norm.
+static double table_steps(struct model *m, const struct settings *s, bool whole, float *became[3])
+{
+    struct err err;
+    struct optimizer o;
+    struct optimizer_taken taken = { 0 };
+    struct params p = { .backend = test_device() };
+    if (params_open(&p, m, s, &err) < 0) fail_msg("%s", err.text);
+    struct param *one = params_find(&p, "language_model.model.embed_tokens.weight");
+    assert_true(one && p.count == 1 && one->grad->reached);
+    const int64_t width = one->tensor->shape[1];
+    optimizer_configure(&o, &p, s, 4);
+    for (int i = 0; i < one->tensor->shape[0]; i++) one->grad->reached[i] = whole;
+    for (int step = 0; step < 2; step++) {
+        if (params_clear(&p, &err) < 0) fail_msg("%s", err.text);
+        for (int64_t i = 0; i < one->count; i++) assert_true(one->grad->data[i] == 0);
+        const int row = step ? 5 : 3;
+        one->grad->reached[row] = true;
+        for (int64_t i = 0; i < width; i++)
+            one->grad->data[row * width + i] = (float)(i % 7) - 2.5f;
+        if (optimizer_step(&o, &p, &taken, &err) < 0) fail_msg("%s", err.text);
+    }
+    const float *const now[3] = { one->tensor->data, one->m, one->v };
+    for (int k = 0; k < 3; k++) {
+        became[k] = xmalloc((size_t)one->count * sizeof **became);
+        memcpy(became[k], now[k], (size_t)one->count * sizeof **became);
+    }
+    // A run that goes on reads the moments and knows the rows again.
+    for (int i = 0; i < one->tensor->shape[0]; i++) one->grad->reached[i] = false;
+    params_mark_reached(&p);
+    for (int i = 0; i < one->tensor->shape[0]; i++)
+        assert_int_equal(one->grad->reached[i], i == 3 || i == 5);
+    params_release(&p);
+    return taken.norm;
+}
+
+// Rows of a table that no gradient has reached need not be looked at; but decay shrinks all.
+static void test_reached(void **state)
+{
+    (void)state;
+    struct err err;
+    struct model *m = model_load(GOLDEN, test_device(), NULL, &err);
+    if (!m) fail_msg("%s", err.text);
+    const size_t size = (size_t)tensor_count(&m->decoder.embed) * sizeof(float);
+    struct settings *s = with("train.params", "@embedding");
+    for (int decay = 0; decay < 2; decay++) {
+        float *some[3], *all[3];
+        if (decay && settings_set(s, "train.weight_decay", "0.1", &err) < 0)
+            fail_msg("%s", err.text);
+        const double norm = table_steps(m, s, false, some);
+        assert_true(norm > 0 && norm == table_steps(m, s, true, all));
+        for (int k = 0; k < 3; k++) {
+            assert_memory_equal(some[k], all[k], size);
+            free(some[k]);
+            free(all[k]);
+        }
+    }
+    settings_free(s);
+    model_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shares),        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_rules_refused), cmocka_unit_test(test_toggle),
+        cmocka_unit_test(test_lora_start),    cmocka_unit_test(test_reached),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

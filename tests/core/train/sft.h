@@ -1,0 +1,212 @@
+// tests/core/train/sft.h -- a training job without the program around it: data, settings, what it
+// told.
+#ifndef TESTS_CORE_TRAIN_SFT_H
+#define TESTS_CORE_TRAIN_SFT_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// after those it needs
+#include <cmocka.h>
+
+#include "core/base/file_in.h"
+#include "core/files/safetensors.h"
+#include "core/train/job.h"
+#include "tests/core/scratch.h"
+#include "tests/device.h"
+
+#define GOLDEN "tests/goldens/llava-1.5"
+
+enum { TOLD_MAX = 4096 };
+
+static char *scratch; // folder of the running test
+
+static inline int open_scratch(void **state)
+{
+    scratch = scratch_new();
+    return 0;
+}
+
+static inline int close_scratch(void **state)
+{
+    scratch_remove(scratch);
+    return 0;
+}
+
+#define IN_SCRATCH(test) cmocka_unit_test_setup_teardown(test, open_scratch, close_scratch)
+
+struct told {
+    char *series;
+    int64_t step;
+    double value;
+};
+
+// One run and what came of it.
+struct trial {
+    struct job job;
+    struct sinks sinks;
+    struct told told[TOLD_MAX];
+    int told_count;
+    struct buf log;
+    struct buf results;                // "key: value" lines
+    int64_t pause_after, cancel_after; // steps; 0: never
+    atomic_int looks;                  // how often the job looked whether to end at once
+    int cancel_at;                     // of these; 0: never
+    int64_t steps;                     // told to be done
+    const char *pause_said;            // when the log says so; NULL: never
+    const char *sweep;                 // values of train.lr: the job is a sweep; NULL: a training
+    struct err err;
+};
+
+static inline void trial_emit(void *self, const struct event *e)
+{
+    struct trial *t = self;
+    if (e->kind == EVENT_NOTICE) buf_printf(&t->log, "%s\n", e->text);
+    if (e->kind == EVENT_RESULT) buf_printf(&t->results, "%s: %s\n", e->key, e->value);
+    if (e->kind == EVENT_STEP) t->steps = e->count + 1;
+    if (e->kind != EVENT_METRIC || t->told_count == TOLD_MAX) return;
+    t->told[t->told_count++] = (struct told){ xstrdup(e->key), e->count, e->real };
+}
+
+static inline enum job_stop trial_ask(struct job *j)
+{
+    const struct trial *t = j->runner;
+    if (t->pause_said && t->log.data && strstr(t->log.data, t->pause_said)) return JOB_PAUSE;
+    if (t->pause_after && t->steps >= t->pause_after) return JOB_PAUSE;
+    return t->cancel_after && t->steps >= t->cancel_after ? JOB_CANCEL : JOB_GO;
+}
+
+static inline void trial_look(struct job *j)
+{
+    struct trial *t = j->runner;
+    if (atomic_fetch_add(&t->looks, 1) + 1 == t->cancel_at) atomic_store(&j->cancel, true);
+}
+
+// Runs the job on a fresh copy of the model; settings are "key=value" pairs up to NULL.
+static inline int trial_run(struct trial *t, const char *model, const char *data, const char *out,
+                            bool resume, const char *const *settings)
+{
+    struct err err;
+    char *argv[] = { (char *)"train.lr", (char *)t->sweep, (char *)data, (char *)out };
+    *t = (struct trial){ .pause_after = t->pause_after,
+                         .cancel_after = t->cancel_after,
+                         .cancel_at = t->cancel_at,
+                         .pause_said = t->pause_said,
+                         .sweep = t->sweep };
+    sinks_add(&t->sinks, (struct sink){ trial_emit, t });
+    t->job = (struct job){ .kind = job_kind_find(t->sweep ? "sweep" : "train"),
+                           .argc = t->sweep ? 4 : 2,
+                           .argv = t->sweep ? argv : argv + 2,
+                           .model = model_load(model, test_device(), NULL, &err),
+                           .settings = settings_new(),
+                           .backend = test_device(),
+                           .sinks = &t->sinks,
+                           .resumed = resume,
+                           .ask = trial_ask,
+                           .look = trial_look,
+                           .runner = t,
+                           .answering = -1 };
+    if (!t->job.model) fail_msg("%s", err.text);
+    for (; *settings; settings++) {
+        char *key = xstrdup(*settings), *equals = strchr(key, '=');
+        *equals = 0;
+        if (settings_set(t->job.settings, key, equals + 1, &err) < 0) fail_msg("%s", err.text);
+        free(key);
+    }
+    int status = t->job.kind->run(&t->job, &t->err);
+    model_free(t->job.model);
+    settings_free(t->job.settings);
+    return status;
+}
+
+static inline void trial_release(struct trial *t)
+{
+    for (int i = 0; i < t->told_count; i++) free(t->told[i].series);
+    buf_release(&t->log);
+    buf_release(&t->results);
+    t->told_count = 0;
+}
+
+// The value told of a series at a step; NaN: none.
+static inline double trial_told(const struct trial *t, const char *series, int64_t step)
+{
+    for (int i = 0; i < t->told_count; i++)
+        if (t->told[i].step == step && !strcmp(t->told[i].series, series)) return t->told[i].value;
+    return NAN;
+}
+
+// The two training samples of the golden model as a data file FOLDER/golden.json.
+static inline char *trial_golden_data(const char *folder)
+{
+    struct err err;
+    cJSON *json = json_read(GOLDEN "/golden.json", 1 << 24, &err), *list = cJSON_CreateArray();
+    char here[1024], *path = xasprintf("%s/golden.json", folder);
+    if (!json || !getcwd(here, sizeof here)) fail_msg("%s", err.text);
+    for (char which = 'a'; which <= 'b'; which++) {
+        const cJSON *chat;
+        char name[] = { 't', 'r', 'a', 'i', 'n', '_', which, 0 };
+        cJSON_ArrayForEach(chat, json_get(json, "chat"))
+        {
+            if (strcmp(json_get(chat, "name")->valuestring, name) != 0) continue;
+            cJSON *sample = cJSON_CreateObject();
+            cJSON_AddStringToObject(sample, "id", name);
+            cJSON *messages = cJSON_Duplicate(json_get(chat, "messages"), true), *m, *part;
+            cJSON_ArrayForEach(m, messages) cJSON_ArrayForEach(part, json_get(m, "content"))
+            {
+                const cJSON *picture = json_get(part, "picture");
+                if (!picture) continue;
+                char file[1280];
+                snprintf(file, sizeof file, "%s/tests/goldens/pictures/%s.%s", here,
+                         picture->valuestring,
+                         strcmp(picture->valuestring, "tall") ? "png" : "jpg");
+                cJSON_AddStringToObject(part, "path", file);
+            }
+            cJSON_AddItemToObject(sample, "messages", messages);
+            cJSON_AddItemToArray(list, sample);
+        }
+    }
+    char *text = cJSON_Print(list);
+    scratch_text(folder, "golden.json", text);
+    cJSON_free(text);
+    cJSON_Delete(list);
+    cJSON_Delete(json);
+    return path;
+}
+
+// Six short samples without pictures and two with one.
+static inline char *trial_data(void)
+{
+    struct buf b = { 0 };
+    for (int i = 0; i < 8; i++)
+        buf_printf(&b,
+                   "{\"id\": \"s%d\", %s\"conversations\": [{\"from\": \"human\", \"value\": "
+                   "\"%sWhat is %d and %d?\"}, {\"from\": \"gpt\", \"value\": \"It is %d%s.\"}]}\n",
+                   i, i < 2 ? "\"image\": \"p.png\", " : "", i < 2 ? "<image>\\n" : "", i, i * i,
+                   i + i * i, i % 3 ? "" : ", as everybody knows");
+    scratch_text(scratch, "data.jsonl", b.data);
+    buf_release(&b);
+    size_t size;
+    char *bytes = file_read("tests/goldens/pictures/tall.jpg", 1 << 24, &size, NULL);
+    assert_non_null(bytes);
+    scratch_write(scratch, "p.png", bytes, size);
+    free(bytes);
+    return xasprintf("%s/data.jsonl", scratch);
+}
+
+static const char *const trial_settings[] __attribute__((unused)) = { "train.method=all",
+                                                                      "train.lr=1e-3",
+                                                                      "train.batch=2",
+                                                                      "train.accumulate=2",
+                                                                      "train.epochs=3",
+                                                                      "train.save_every=1",
+                                                                      "train.keep=1",
+                                                                      "train.weight_decay=0.1",
+                                                                      "train.validation=0.25",
+                                                                      "train.eval_every=2",
+                                                                      NULL };
+
+#endif

@@ -1,0 +1,317 @@
+// tests/core/train/sft_validation.c -- validation in core/train/sft.c: what is kept apart, what it
+// measures, and which weights are the best.
+#include "tests/core/train/sft.h"
+
+#include <dirent.h>
+
+#include "core/adapter/adapters.h"
+#include "core/base/file_in.h"
+#include "core/data/order.h"
+#include "core/metrics/metric.h"
+#include "core/train/evaluate.h"
+#include "core/train/save.h"
+#include "core/train/sft_parts.h"
+#include "tests/device.h"
+
+// --- what is kept apart --------------------------------------------------------------------------
+
+// How many of 50 samples with so many of them a picture are kept apart, where `wanted` were asked
+// for.
+static int64_t check_split(int64_t together, int64_t wanted)
+{
+    bool chosen[50];
+    int64_t group[50], count = 0;
+    for (int64_t i = 0; i < 50; i++) group[i] = i / together;
+    const int64_t told = order_split(chosen, group, 50, wanted, 42);
+    for (int64_t i = 0; i < 50; i++) {
+        count += chosen[i];
+        if (i % together) assert_int_equal(chosen[i], chosen[i - 1]);
+    }
+    assert_int_equal(told, count);
+    return count;
+}
+
+static void test_split(void **state)
+{
+    (void)state;
+    assert_int_equal(check_split(1, 5), 5);
+    assert_int_equal(check_split(1, 49), 49);
+    assert_int_equal(check_split(5, 10), 10);
+    assert_int_equal(check_split(5, 11), 10);
+    assert_int_equal(check_split(5, 13), 15);
+    assert_int_equal(check_split(5, 49), 45); // something is trained on
+    assert_int_equal(check_split(25, 1), 25); // there is no smaller one
+    assert_int_equal(check_split(50, 5), 0);
+}
+
+// Samples that show pictures of the same content, under whatever name, are on one side.
+static void test_split_by_picture(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 24, PICTURES = 6 };
+    struct err err;
+    struct buf b = { 0 };
+    struct trial t = { 0 };
+    size_t size;
+    bool held[PICTURES] = { false };
+    char *bytes = file_read("tests/goldens/pictures/tall.jpg", 1 << 24, &size, &err);
+    assert_non_null(bytes);
+    for (int i = 0; i < 2 * PICTURES; i++) {
+        char name[32];
+        bytes[size] = (char)(i % PICTURES); // behind the picture; in the place of the text's end
+        snprintf(name, sizeof name, "%d.jpg", i);
+        scratch_write(scratch, name, bytes, size + 1);
+    }
+    free(bytes);
+    for (int i = 0; i < SAMPLES; i++)
+        buf_printf(
+            &b, "{\"image\": \"%d.jpg\", \"question\": \"What is %d?\", \"answer\": \"It is.\"}\n",
+            i % (2 * PICTURES), i);
+    scratch_text(scratch, "data.jsonl", b.data);
+    buf_release(&b);
+    char *data = xasprintf("%s/data.jsonl", scratch);
+    struct job job = { .model = model_load(GOLDEN, test_device(), NULL, &err),
+                       .settings = settings_new(),
+                       .backend = test_device(),
+                       .sinks = &t.sinks,
+                       .answering = -1 };
+    sinks_add(&t.sinks, (struct sink){ trial_emit, &t });
+    settings_set(job.settings, "train.validation", "0.25", &err);
+    struct sft run = { .job = &job, .where = job.backend, .options.data = data };
+    if (!job.model || sft_data_open(&run, &err) != 0) fail_msg("%s", err.text);
+    assert_int_equal(run.held.count + run.train.count, SAMPLES);
+    assert_in_range(run.held.count, 4, 8);
+    assert_non_null(strstr(t.log.data, "; no picture of theirs is trained on"));
+    for (int64_t i = 0; i < run.held.count; i++) held[run.held.item[i] % PICTURES] = true;
+    for (int64_t i = 0; i < run.train.count; i++)
+        if (held[run.train.item[i] % PICTURES])
+            fail_msg("picture %lld is on both sides", (long long)(run.train.item[i] % PICTURES));
+    sft_data_close(&run);
+    trial_release(&t);
+    // One sample without a picture.
+    scratch_text(scratch, "data.jsonl",
+                 "{\"question\": \"Why?\", \"answer\": \"So.\"}\n"
+                 "{\"question\": \"How?\", \"answer\": \"So.\"}\n");
+    run = (struct sft){ .job = &job, .where = job.backend, .options.data = data };
+    if (sft_data_open(&run, &err) != 0) fail_msg("%s", err.text);
+    assert_non_null(strstr(t.log.data, "1 sample is kept apart for validation, 1 asked for\n"));
+    sft_data_close(&run);
+    trial_release(&t);
+    model_free(job.model);
+    settings_free(job.settings);
+    free(data);
+}
+
+// Two samples that only one that is left out would link are of two groups.
+static void test_left_out_links_nothing(void **state)
+{
+    (void)state;
+    struct err err;
+    struct trial t = { 0 };
+    size_t size;
+    char *bytes = file_read("tests/goldens/pictures/tall.jpg", 1 << 24, &size, &err);
+    assert_non_null(bytes);
+    scratch_write(scratch, "a.jpg", bytes, size);
+    scratch_write(scratch, "b.jpg", bytes, size + 1); // another content, the same picture
+    free(bytes);
+    scratch_text(scratch, "data.jsonl",
+                 "{\"image\": \"a.jpg\", \"question\": \"Why?\", \"answer\": \"So.\"}\n"
+                 "{\"image\": [\"a.jpg\", \"b.jpg\"], \"question\": \"Why?\", \"answer\": \"\"}\n"
+                 "{\"image\": \"b.jpg\", \"question\": \"Why?\", \"answer\": \"So.\"}\n");
+    char *data = xasprintf("%s/data.jsonl", scratch);
+    struct job job = { .model = model_load(GOLDEN, test_device(), NULL, &err),
+                       .settings = settings_new(),
+                       .backend = test_device(),
+                       .sinks = &t.sinks,
+                       .answering = -1 };
+    sinks_add(&t.sinks, (struct sink){ trial_emit, &t });
+    struct sft run = { .job = &job, .where = job.backend, .options.data = data };
+    if (!job.model || sft_data_open(&run, &err) != 0) fail_msg("%s", err.text);
+    assert_non_null(strstr(t.log.data, "no answer says anything"));
+    assert_int_equal(run.train.count, 2);
+    assert_int_not_equal(run.train.group[0], run.train.group[1]);
+    sft_data_close(&run);
+    trial_release(&t);
+    model_free(job.model);
+    settings_free(job.settings);
+    free(data);
+}
+
+// --- what it measures ----------------------------------------------------------------------------
+
+// The loss of /eval on a data file, with the adapter in `out`.
+static double evaluated_loss(const char *data, const char *out, const char *const *settings)
+{
+    struct err err = { 0 };
+    struct adapter *adapter = NULL;
+    struct dataset d;
+    struct evaluation e;
+    struct settings *s = settings_new();
+    struct model *m = model_load(GOLDEN, test_device(), NULL, &err);
+    for (; *settings; settings += 2)
+        if (settings_set(s, settings[0], settings[1], &err) < 0) fail_msg("%s", err.text);
+    if (!m || settings_set(s, "adapter", out, &err) < 0 || adapter_obey(&adapter, m, s, &err) < 0 ||
+        dataset_open(&d, data, NULL, &err) < 0)
+        fail_msg("%s", err.text);
+    const struct evaluate_request request = { .model = m,
+                                              .backend = test_device(),
+                                              .settings = s,
+                                              .tensors = adapter_tensors(adapter),
+                                              .data = &d,
+                                              .metric = metric_find("loss") };
+    if (evaluate_run(&request, &e, &err) < 0) fail_msg("%s", err.text);
+    const double loss = evaluation_main(&e)->tally.scores.mean;
+    evaluation_release(&e);
+    dataset_close(&d);
+    adapter_free(adapter);
+    model_free(m);
+    settings_free(s);
+    return loss;
+}
+
+// Neither noise nor penalty of the training is in what decides.
+static void test_validation_is_plain(void **state)
+{
+    (void)state;
+    const char *const beside[] = { "ira.on", "on",         "ira.layers", "1-3", "ira.beta",
+                                   "10",     "ira.warmup", "0",          NULL };
+    const char *const without[] = { "ira.on", "on", "ira.layers", "1-3", "ira.beta", "0", NULL };
+    char *data = trial_data(), *out = xasprintf("%s/out", scratch);
+    char *held = xasprintf("train.validation=%s", data);
+    const char *settings[] = { "train.method=layernorm",
+                               "train.ira=on",
+                               "train.lr=1e-3",
+                               "ira.layers=1-3",
+                               "ira.beta=10",
+                               "ira.warmup=0",
+                               "train.warmup=0",
+                               "train.epochs=3",
+                               "train.eval_every=100",
+                               held,
+                               NULL };
+    struct trial t = { 0 };
+    if (trial_run(&t, GOLDEN, data, out, false, settings) != 0) fail_msg("%s", t.err.text);
+    assert_non_null(strstr(t.log.data, "1 of the 1 pictures in"));
+    const double told = trial_told(&t, "validation_loss", t.steps);
+    const double loss = evaluated_loss(data, out, beside);
+    const double plain = evaluated_loss(data, out, without);
+    assert_true(loss > 0 && told > 0);
+    assert_true(loss == plain);
+    assert_float_equal(told, loss, 1e-5 * loss);
+    trial_release(&t);
+    free(data), free(out), free(held);
+}
+
+// --- the best weights ----------------------------------------------------------------------------
+
+// The step that is told as the best is a point of the curve, before and after a pause.
+static void test_best_step(void **state)
+{
+    (void)state;
+    char *data = trial_data(), *out = xasprintf("%s/out", scratch);
+    struct trial t = { .pause_after = 4 };
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, false, trial_settings), JOB_STOPPED);
+    assert_false(isnan(trial_told(&t, "validation_loss", 4)));
+    const double before = trial_told(&t, "validation_loss", 4);
+    trial_release(&t);
+    t.pause_after = 0;
+    if (trial_run(&t, GOLDEN, data, out, true, trial_settings) != 0) fail_msg("%s", t.err.text);
+    // What is forgotten of the steps from here on is not this one.
+    assert_true(trial_told(&t, "validation_loss", 4) == before);
+    const char *best = strstr(t.results.data, "best step: ");
+    const char *loss = strstr(t.results.data, "validation loss: ");
+    assert_non_null(best);
+    assert_non_null(loss);
+    const double told = trial_told(&t, "validation_loss", strtoll(best + 11, NULL, 10));
+    assert_float_equal(told, strtod(loss + 17, NULL), 1e-5 * told);
+    trial_release(&t);
+    free(data), free(out);
+}
+
+// How many files of that folder whose name begins so have just these bytes (NULL: any).
+static int count_files(const char *folder, const char *prefix, const char *bytes, size_t size)
+{
+    int count = 0;
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        size_t n;
+        if (strncmp(e->d_name, prefix, strlen(prefix)) != 0) continue;
+        char *path = xasprintf("%s/%s", folder, e->d_name);
+        char *has = file_read(path, 1u << 30, &n, NULL);
+        count += !bytes || (has && n == size && !memcmp(has, bytes, n));
+        free(has);
+        free(path);
+    }
+    if (d) closedir(d);
+    return count;
+}
+
+static char *find_best(const char *out, size_t *size)
+{
+    char *found = NULL;
+    DIR *d = opendir(out);
+    for (struct dirent *e; d && !found && (e = readdir(d));) {
+        char *path = xasprintf("%s/%s", out, e->d_name);
+        if (!strncmp(e->d_name, "best", 4)) found = file_read(path, 1u << 30, size, NULL);
+        free(path);
+    }
+    if (d) closedir(d);
+    return found;
+}
+
+// Steps after the last checkpoint validate better and are lost: the best weights that the
+// checkpoint speaks of are still there, and those of the lost steps go.
+static void test_best_of_lost_steps(void **state)
+{
+    (void)state;
+    const char *settings[] = { "train.method=all",
+                               "train.lr=1e-3",
+                               "train.batch=2",
+                               "train.steps=8",
+                               "train.save_every=100",
+                               "train.seed=7",
+                               "train.eval_every=2",
+                               "train.validation=0.25",
+                               "train.warmup=0",
+                               "train.shuffle=off",
+                               NULL };
+    char *data = trial_data(), *out = xasprintf("%s/out", scratch);
+    struct trial t = { .pause_after = 2 };
+    size_t size = 0, later_size = 0;
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, false, settings), JOB_STOPPED);
+    trial_release(&t);
+    char *best = find_best(out, &size);
+    assert_non_null(best);
+    t.pause_after = 0;
+    t.cancel_after = 4; // ends as a crash does: nothing is saved
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, true, settings), JOB_STOPPED);
+    trial_release(&t);
+    assert_int_equal(save_newest(out), 2);
+    assert_int_equal(count_files(out, "best", best, size), 1);
+    t.cancel_after = 0;
+    t.pause_after = 1; // before another validation
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, true, settings), JOB_STOPPED);
+    trial_release(&t);
+    char *later = find_best(out, &later_size);
+    assert_int_equal(later_size, size);
+    assert_memory_equal(later, best, size);
+    t.pause_after = 0;
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, true, settings), 0);
+    trial_release(&t);
+    assert_int_equal(count_files(out, "best", NULL, 0), 0);
+    free(best), free(later);
+    free(data), free(out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_SCRATCH(test_split),
+        IN_SCRATCH(test_split_by_picture),
+        IN_SCRATCH(test_left_out_links_nothing),
+        IN_SCRATCH(test_validation_is_plain),
+        IN_SCRATCH(test_best_step),
+        IN_SCRATCH(test_best_of_lost_steps),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
