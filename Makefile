@@ -84,7 +84,7 @@ BENCHES     := $(wildcard tests/bench/*.c)
 BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: all run test check bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run lint lint-run lint-fast man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
+.PHONY: all run test check bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run lint lint-run lint-fast rooms man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -114,7 +114,7 @@ $(foreach i,$(ISAS),$(eval $(call ISA_RULE,$(i))))
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC) $(CC) $(CFLAGS_CORE) -c -o $@ $<
-$(B)/tests/%: $(B)/tests/%.o $(B)/libshell.a $(B)/libvlmsh.a
+$(B)/tests/%: $(B)/tests/%.o $(B)/tests/lists.o $(B)/libshell.a $(B)/libvlmsh.a
 	$(call say,LINK) $(CC) $(COMMON) -o $@ $^ $(LIBS) -lcmocka
 
 # --- packages: installed only when missing, and said beforehand --------------------------------------
@@ -269,9 +269,9 @@ build/fuzz/%.o: %.c
 	$(call say,CLANG) clang $(FUZZ_FLAGS) $(if $(filter $(KERNELS),$<),-DISA=base -DISA_base=1) -fsanitize=fuzzer-no-link -c -o $@ $<
 build/fuzz/libfuzz.a: $(FUZZ_OBJ)
 	@rm -f $@; ar rcs $@ $^
-build/fuzz/bin/%: tests/fuzz/%.c build/fuzz/libfuzz.a
+build/fuzz/bin/%: tests/fuzz/%.c tests/lists.c build/fuzz/libfuzz.a
 	@mkdir -p $(@D)
-	$(call say,CLANG) clang $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< build/fuzz/libfuzz.a $(LIBS) -lgomp
+	$(call say,CLANG) clang $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $(filter %.c,$^) build/fuzz/libfuzz.a $(LIBS) -lgomp
 
 # --- lint --------------------------------------------------------------------------------------------
 FOLDERS := kernels core sessions commands tui tests tools
@@ -280,7 +280,10 @@ C_FILES  = $(shell find $(FOLDERS) -name '*.[ch]' -o -name '*.cu' -o -name '*.cp
 TIDY     = $(patsubst %.c,build/lint/%.ok,$(filter-out tests/%,$(filter %.c,$(C_FILES))))
 lint: deps-lint
 	@$(MAKE) --no-print-directory $(JOBS) lint-run
-lint-run: lint-fast $(TIDY)
+lint-run: lint-fast rooms $(TIDY)
+# Arrows between the rooms of core/ point one way.
+rooms: $(B)/libvlmsh.a
+	@tools/rooms.sh $<
 lint-fast:
 	@echo '  clang-format, cppcheck'
 	@clang-format --dry-run -Werror $(C_FILES)

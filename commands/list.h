@@ -57,7 +57,7 @@ X(forward)
 X(raw)
 X(dump)
 // Measuring.
-PROBES(X) // core/probes/list.h
+PROBES(X) // core/lists.h
 X(memory)
 X(results)
 // The program.

@@ -1,6 +1,6 @@
 // commands/probe.c -- the measurements as commands: one for each probe of the list.
 //
-// A probe (core/probes/list.h) looks at one pass over the conversation as it stands, or over the
+// A probe (core/lists.h) looks at one pass over the conversation as it stands, or over the
 // samples of a data set; tables and maps are shown, kept in the session database and written to
 // files.
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "core/base/file_in.h"
 #include "core/draw/heatmap.h"
 #include "core/draw/plot.h"
-#include "core/probes/list.h"
+#include "core/lists.h"
 #include "core/probes/measure_data.h"
 
 struct wish {

@@ -4,7 +4,7 @@
 
 #include "commands/command.h"
 #include "core/base/mem.h"
-#include "core/probes/list.h"
+#include "core/lists.h"
 
 #define X(name) extern const struct command command_##name;
 #include "commands/list.h"
@@ -12,7 +12,6 @@
 
 static const struct command *const commands[] = {
 #define X(name) &command_##name,
-#include "commands/list.h"
 #undef X
     NULL
 };

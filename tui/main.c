@@ -16,6 +16,7 @@
 
 #include "commands/jobs.h"
 #include "core/graph/device.h"
+#include "core/lists.h"
 #include "tui/default_model.h"
 #include "tui/front.h"
 #include "tui/keys.h"
@@ -271,6 +272,7 @@ int main(int argc, char **argv)
     struct program p = { 0 };
     struct err err = { 0 };
     const struct backend *backend;
+    lists_hand_over();
     occupy_standard_streams();
     signal(SIGCHLD, SIG_DFL); // where it was inherited as ignored, no child could be waited for
     threads_wait_asleep(argv);

@@ -11,6 +11,9 @@
 // modules_to_save). extra.safetensors: what PEFT has no place for. Either part may be absent.
 // Putting on replaces pointers only: weights by those of the adapter, which are whole, and LoRA
 // beside the linear layers. Every shape was checked against the model when the folder was read.
+//
+// Room core/adapter/: what training left: adapters read, put on and written, whole models written,
+// and where numbers come from. It uses talk, methods, model and what they use.
 #ifndef CORE_ADAPTER_ADAPTER_H
 #define CORE_ADAPTER_ADAPTER_H
 

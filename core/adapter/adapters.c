@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/settings/settings_list.h"
+#include "core/settings/settings.h"
 
 static const char *const word_none[] = { "none", NULL };
 

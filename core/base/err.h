@@ -8,6 +8,9 @@
 //
 // core/, kernels/ and sessions/ never print and never exit. Broken promises of the program itself
 // are BUG(); both BUG and running out of small host memory end it through the fatal hook.
+//
+// Room core/base/: what every room needs and no model: errors, small memory, JSON, CSV, files in
+// and out, hashes, random numbers, statistics, events. It uses nothing else of core/.
 #ifndef CORE_BASE_ERR_H
 #define CORE_BASE_ERR_H
 

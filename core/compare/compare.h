@@ -13,6 +13,9 @@
 // Each side answers by itself, from the pictures on. Then the second one is fed the tokens of the
 // first (teacher-forced): step t compares what would choose token t after the same t tokens. The
 // conversation that is asked about is not touched.
+//
+// Room core/compare/: two sets of settings beside each other: one question, or a data set. It uses
+// train, engine, probes and what they use.
 #ifndef CORE_COMPARE_COMPARE_H
 #define CORE_COMPARE_COMPARE_H
 

@@ -12,6 +12,9 @@
 //
 // Only the places of the samples are held (24 bytes each); a sample is read from the file when it
 // is asked for, by any thread. The file is untrusted.
+//
+// Room core/data/: data sets: samples, the dialogues in them, the order in which they are shown. It
+// uses base and text.
 #ifndef CORE_DATA_DATASET_H
 #define CORE_DATA_DATASET_H
 

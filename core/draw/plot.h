@@ -3,6 +3,8 @@
 //   struct plot_line lines[] = { { .name = "3 loss", .x = steps, .y = values, .count = n } };
 //   plot_text(&b, NULL, lines, 1, 0, 16);                 // as wide as the terminal
 //   plot_png("loss.png", &(struct plot_axes){ .x = "step", .y = "loss" }, lines, 1, &err);
+//
+// Room core/draw/: curves, bars and heat maps, as text and as pictures. It uses base and picture.
 #ifndef CORE_DRAW_PLOT_H
 #define CORE_DRAW_PLOT_H
 

@@ -10,6 +10,9 @@
 // sinks. A failed call leaves model, conversation and settings as they were. engine_cancel may be
 // called from a signal handler or another thread, engine_post from another thread; all else belongs
 // to one thread.
+//
+// Room core/engine/: all that commands and front ends see of a model, its conversation and its
+// settings; presets. It uses adapter, probes, talk and what they use.
 #ifndef CORE_ENGINE_ENGINE_H
 #define CORE_ENGINE_ENGINE_H
 

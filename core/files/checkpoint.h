@@ -5,6 +5,9 @@
 //   const cJSON *text = json_get(c->config, "text_config");
 //   struct tensor w;
 //   checkpoint_tensor(c, "language_model.model.norm.weight", 1, (int64_t[]){ 4096 }, &w, &err);
+//
+// Room core/files/: checkpoints on disk: safetensors files, model folders, the local hub cache. It
+// uses base and graph.
 #ifndef CORE_FILES_CHECKPOINT_H
 #define CORE_FILES_CHECKPOINT_H
 

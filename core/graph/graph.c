@@ -9,7 +9,7 @@
 #include "core/base/dtype.h"
 #include "core/base/mem.h"
 #include "core/graph/tape.h"
-#include "core/settings/settings_list.h"
+#include "core/settings/settings.h"
 
 static const char *const matmul_modes[] = { "auto", "f32", "bf16", NULL };
 

@@ -16,6 +16,10 @@
 //  - scratch is given back between graph_scratch_begin and graph_scratch_end, which a tape keeps;
 //  - the result of an op is what it returns, also where it writes over its input without a tape;
 //  - parts that can be computed again (a layer) are run through graph_block.
+//
+// Room core/graph/: what a pass computes in: devices, arenas, the tape of gradients, recordings,
+// and the sites where methods and probes listen. It uses base, settings, text (the sequence) and
+// kernels/.
 #ifndef CORE_GRAPH_GRAPH_H
 #define CORE_GRAPH_GRAPH_H
 

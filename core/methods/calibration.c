@@ -7,20 +7,19 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/methods/calibrations_list.h"
 
-#define X(name) extern const struct calibration_kind calibration_kind_##name;
-CALIBRATION_KINDS(X)
-#undef X
+static const struct calibration_kind *const *kinds; // NULL-terminated
 
-#define X(name) &calibration_kind_##name,
-static const struct calibration_kind *const kinds[] = { CALIBRATION_KINDS(X) NULL };
-#undef X
+void calibration_kinds_hand_over(const struct calibration_kind *const *all)
+{
+    kinds = all;
+}
 
 const struct calibration_kind *calibration_kind_at(int index)
 {
-    const int count = (int)(sizeof kinds / sizeof *kinds);
-    return index >= 0 && index < count ? kinds[index] : NULL;
+    for (int i = 0; i < index; i++)
+        if (!kinds[i]) return NULL;
+    return index >= 0 ? kinds[index] : NULL;
 }
 
 const struct calibration_kind *calibration_kind_find(const char *name, struct err *err)

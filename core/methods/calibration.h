@@ -8,7 +8,7 @@
 //   calibration_close(&c);
 //
 // Kinds are made by jobs (core/train/calibrate.c); each kind is one constant struct with what it
-// adds up at the sites of a pass, in its own file, and a line in core/methods/calibrations_list.h.
+// adds up at the sites of a pass, in its own file, and a line in core/lists.h.
 //
 // A safetensors file; kind by kind the tensors are (methods page, section 3)
 //   ffn    ffn.alpha [L,D], ffn.redundancy [L], ffn.redundancy_text [L]; and what they were made
@@ -79,6 +79,8 @@ struct calibration_kind {
     void (*show)(const struct calibration *c, const struct sinks *sinks);
 };
 
+// All kinds, NULL behind the last; they live as long as the program.
+void calibration_kinds_hand_over(const struct calibration_kind *const *all);
 const struct calibration_kind *calibration_kind_at(int index); // NULL past the end
 const struct calibration_kind *calibration_kind_find(const char *name, struct err *err);
 const struct calibration_kind *calibration_kind_of(const struct calibration *c);

@@ -9,15 +9,15 @@
 #include <string.h>
 
 #include "core/methods/calibration.h"
-#include "core/methods/list.h"
+#include "core/methods/method.h"
 #include "core/ops/ops.h"
-#include "core/settings/settings_list.h"
+#include "core/settings/settings.h"
 
 static const char *const forms[] = { "off", "hadamard", "skip", NULL };
 static const char *const word_auto[] = { "auto", NULL };
 static const char *const word_none[] = { "none", NULL };
 
-const struct setting ffn_settings[] = {
+static const struct setting ffn_settings[] = {
     { "ffn.calibration", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_SEEN,
       "File that /calibrate ffn wrote: alpha and redundancy of each layer." },
     { "ffn.layers", SETTING_LIST, 0, 0, "auto", NULL, word_auto, STALE_SEEN,

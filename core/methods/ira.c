@@ -15,13 +15,13 @@
 
 #include "core/base/random.h"
 #include "core/graph/tape.h"
-#include "core/methods/list.h"
+#include "core/methods/method.h"
 #include "core/ops/ops.h"
-#include "core/settings/settings_list.h"
+#include "core/settings/settings.h"
 
 static const char *const priors[] = { "local", "global", NULL };
 
-const struct setting ira_settings[] = {
+static const struct setting ira_settings[] = {
     { "ira.layers", SETTING_LIST, 0, 0, "60%-80%", NULL, NULL, STALE_SEEN,
       "Layers in which information-regularized attention changes the values of visual tokens." },
     { "ira.on", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_SEEN,

@@ -1,23 +1,26 @@
 // core/methods/method.c -- attaches the methods that are on to the sites of a pass.
 #include <string.h>
 
-#include "core/methods/list.h"
+#include "core/methods/method.h"
 
-#define X(name) &method_##name,
-static const struct method *const list[] = { METHODS(X) };
-#undef X
+static const struct method *const *list; // [count]
+static int count;
 
-enum { COUNT = sizeof list / sizeof list[0] };
-_Static_assert((int)COUNT <= (int)METHODS_MAX, "METHODS_MAX is too small");
+void methods_hand_over(const struct method *const *all)
+{
+    list = all;
+    for (count = 0; list[count];) count++;
+    if (count > METHODS_MAX) BUG("%d methods, and METHODS_MAX is %d", count, METHODS_MAX);
+}
 
 const struct method *method_at(int index)
 {
-    return index >= 0 && index < COUNT ? list[index] : NULL;
+    return index >= 0 && index < count ? list[index] : NULL;
 }
 
 const struct method *method_of(const char *key)
 {
-    for (int i = 0; i < COUNT; i++)
+    for (int i = 0; i < count; i++)
         for (const struct setting *row = list[i]->settings; row->key; row++)
             if (!strcmp(row->key, key)) return list[i];
     return NULL;
@@ -25,7 +28,7 @@ const struct method *method_of(const char *key)
 
 int methods_possible(const struct method *method, const struct settings *s, struct err *err)
 {
-    for (int i = 0; i < COUNT; i++)
+    for (int i = 0; i < count; i++)
         if ((!method || method == list[i]) && list[i]->possible && list[i]->possible(s, err) < 0)
             return -1;
     return 0;
@@ -34,7 +37,7 @@ int methods_possible(const struct method *method, const struct settings *s, stru
 int methods_check(const struct method *method, const struct method_env *env, struct err *err)
 {
     if (methods_possible(method, env->settings, err) < 0) return -1;
-    for (int i = 0; i < COUNT; i++)
+    for (int i = 0; i < count; i++)
         if ((!method || method == list[i]) && list[i]->check && list[i]->check(env, err) < 0)
             return -1;
     return 0;
@@ -43,7 +46,7 @@ int methods_check(const struct method *method, const struct method_env *env, str
 int methods_agree(const struct method_env *env, struct err *err)
 {
     if (methods_check(NULL, env, err) < 0) return -1;
-    for (int i = 0; i < COUNT; i++)
+    for (int i = 0; i < count; i++)
         if (list[i]->agree && list[i]->on(env->settings) && list[i]->agree(env, err) < 0) return -1;
     return 0;
 }
@@ -69,14 +72,14 @@ bool methods_vain(const struct method *method, const struct method_env *env, str
 bool methods_idle(const struct methods *m, const char *key, const struct settings *s)
 {
     const struct method *method = method_of(key);
-    for (int i = 0; i < COUNT && method; i++)
+    for (int i = 0; i < count && method; i++)
         if (list[i] == method) return !m->slot[i].on && !method->on(s);
     return false;
 }
 
 bool methods_read(const char *key, const struct settings *s)
 {
-    for (int i = 0; i < COUNT; i++)
+    for (int i = 0; i < count; i++)
         if (list[i]->reads && list[i]->on(s) && list[i]->reads(key, s)) return true;
     return false;
 }
@@ -84,7 +87,7 @@ bool methods_read(const char *key, const struct settings *s)
 bool methods_keep(const struct methods *m, const char *key, const struct settings *s)
 {
     const struct method *method = method_of(key);
-    for (int i = 0; i < COUNT; i++) {
+    for (int i = 0; i < count; i++) {
         const struct method_slot *slot = &m->slot[i];
         if (list[i] == method)
             return slot->on && method->on(s) && method->keeps && method->keeps(slot->state, key, s);
@@ -124,7 +127,7 @@ int methods_attach(struct methods *m, struct hooks *hooks, const struct method_e
                    struct err *err)
 {
     const int former = hooks->count;
-    for (int i = 0; i < COUNT; i++) {
+    for (int i = 0; i < count; i++) {
         struct method_slot *slot = &m->slot[i];
         if (!list[i]->on(env->settings)) {
             slot_off(slot);
@@ -142,7 +145,7 @@ int methods_attach(struct methods *m, struct hooks *hooks, const struct method_e
 
 void methods_trim(struct methods *m, int64_t rows)
 {
-    for (int i = 0; i < COUNT; i++) {
+    for (int i = 0; i < count; i++) {
         const struct method_slot *slot = &m->slot[i];
         if (slot->on && slot->method->trim) slot->method->trim(slot->state, rows);
     }
@@ -150,7 +153,7 @@ void methods_trim(struct methods *m, int64_t rows)
 
 int64_t methods_reusable(const struct methods *m, const struct sequence *cached, int64_t rows)
 {
-    for (int i = 0; i < COUNT; i++) {
+    for (int i = 0; i < count; i++) {
         const struct method_slot *slot = &m->slot[i];
         if (slot->on && slot->method->reusable)
             rows = slot->method->reusable(slot->state, cached, rows);
@@ -160,21 +163,21 @@ int64_t methods_reusable(const struct methods *m, const struct sequence *cached,
 
 void methods_release(struct methods *m)
 {
-    for (int i = 0; i < COUNT; i++)
+    for (int i = 0; i < count; i++)
         if (m->slot[i].state) m->slot[i].method->release(m->slot[i].state);
     *m = (struct methods){ 0 };
 }
 
 bool methods_on(const struct methods *m)
 {
-    for (int i = 0; i < COUNT; i++)
+    for (int i = 0; i < count; i++)
         if (m->slot[i].on) return true;
     return false;
 }
 
 void methods_params(struct methods *m, method_param_fn add, void *self)
 {
-    for (int i = 0; i < COUNT; i++) {
+    for (int i = 0; i < count; i++) {
         const struct method_slot *slot = &m->slot[i];
         if (slot->on && slot->method->params) slot->method->params(slot->state, add, self);
     }
@@ -182,7 +185,7 @@ void methods_params(struct methods *m, method_param_fn add, void *self)
 
 void methods_progress(struct methods *m, double share)
 {
-    for (int i = 0; i < COUNT; i++) {
+    for (int i = 0; i < count; i++) {
         const struct method_slot *slot = &m->slot[i];
         if (slot->on && slot->method->progress) slot->method->progress(slot->state, share);
     }
@@ -190,7 +193,7 @@ void methods_progress(struct methods *m, double share)
 
 void methods_validate(struct methods *m, bool on)
 {
-    for (int i = 0; i < COUNT; i++) {
+    for (int i = 0; i < count; i++) {
         const struct method_slot *slot = &m->slot[i];
         if (slot->on && slot->method->validate) slot->method->validate(slot->state, on);
     }
@@ -199,7 +202,7 @@ void methods_validate(struct methods *m, bool on)
 uint64_t methods_bytes(const struct methods *m)
 {
     uint64_t bytes = 0;
-    for (int i = 0; i < COUNT; i++)
+    for (int i = 0; i < count; i++)
         if (m->slot[i].state && list[i]->bytes) bytes += list[i]->bytes(m->slot[i].state);
     return bytes;
 }

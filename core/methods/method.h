@@ -2,7 +2,7 @@
 // to it, trains it or evaluates it.
 //
 // A method is one file core/methods/NAME.c with one constant struct (its settings, what it does at
-// the sites of core/graph/hooks.h, its state) and a line in core/methods/list.h. The forward pass
+// the sites of core/graph/hooks.h, its state) and a line in core/lists.h. The forward pass
 // names none of them. Whoever runs passes attaches the methods that the settings switch on:
 //
 //   struct methods methods = { 0 };                    // one a conversation, a training run ...
@@ -13,6 +13,9 @@
 //   methods_release(&methods);
 //
 // A method that is off adds no hook: the pass is the same to the bit and costs nothing.
+//
+// Room core/methods/: what changes a pass (norm alignment, IRA, pruning, FFN approximation), each
+// in one file, and the files of calibrations. It uses model and what it uses.
 #ifndef CORE_METHODS_METHOD_H
 #define CORE_METHODS_METHOD_H
 
@@ -41,7 +44,7 @@ typedef void (*method_param_fn)(void *self, const char *name, struct tensor *t);
 
 struct method {
     const char *name;               // "prune"
-    const struct setting *settings; // its rows, as named in core/settings/settings_list.h
+    const struct setting *settings; // its rows, ended by one without a key
     bool (*on)(const struct settings *s);
     // Is each value possible with some model? Asked before there is one too. May be NULL.
     int (*possible)(const struct settings *s, struct err *err);
@@ -97,6 +100,9 @@ struct methods {
     } slot[METHODS_MAX];
 };
 
+// All methods, NULL behind the last, in the order in which they act; they live as long as the
+// program.
+void methods_hand_over(const struct method *const *all);
 const struct method *method_at(int index); // in the order of the list; NULL past the end
 
 // Starts the methods that env->settings switch on and adds their hooks, in the order of the list;

@@ -8,13 +8,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/methods/list.h"
+#include "core/methods/method.h"
 #include "core/ops/ops.h"
-#include "core/settings/settings_list.h"
+#include "core/settings/settings.h"
 
 static const char *const inits[] = { "text", "default", NULL };
 
-const struct setting norm_settings[] = {
+static const struct setting norm_settings[] = {
     { "norm.align", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_SEEN,
       "Norm alignment: a LayerNorm gives visual tokens the norm of text embeddings." },
     { "norm.init", SETTING_CHOICE, 0, 0, "text", NULL, inits, STALE_SEEN,

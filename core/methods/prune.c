@@ -15,14 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/methods/list.h"
+#include "core/methods/method.h"
 #include "core/methods/prune.h"
 #include "core/methods/prune_score.h"
 #include "core/model/attend.h"
 #include "core/model/families/family.h"
 #include "core/model/gram.h"
 #include "core/ops/ops.h"
-#include "core/settings/settings_list.h"
+#include "core/settings/settings.h"
 
 static const char *const scores[] = {
     "contribution", "attention", "norope", "uniform", "random", "off", NULL,
@@ -30,7 +30,7 @@ static const char *const scores[] = {
 static const char *const modes[] = { "prefill", "dynamic", NULL };
 static const char *const word_auto[] = { "auto", NULL };
 
-const struct setting prune_settings[] = {
+static const struct setting prune_settings[] = {
     { "prune.score", SETTING_CHOICE, 0, 0, "off", NULL, scores, STALE_SEEN,
       "Pruning of visual tokens: which ones matter, by contribution (CAPA), attention (FastV) "
       "..." },

@@ -9,6 +9,8 @@
 // To add a metric NAME: core/metrics/NAME.c with `const struct metric metric_NAME`, X(NAME) in
 // list.h, its hand-computed cases in tests/core/metrics/metrics.c. Commands, help and jobs read the
 // table.
+//
+// Room core/metrics/: how answers are scored. It uses base.
 #ifndef CORE_METRICS_METRIC_H
 #define CORE_METRICS_METRIC_H
 

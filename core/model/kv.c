@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "core/base/mem.h"
-#include "core/settings/settings_list.h"
+#include "core/settings/settings.h"
 
 enum { KV_STEP = 256 }; // rows
 

@@ -1,5 +1,9 @@
 // core/model/model.h -- a loaded model: mapped files, configs, encoder, projector, decoder,
 // tokenizer.
+//
+// Room core/model/: models: weights by name, the parts of decoders and vision encoders, the
+// families that put them together, sampling, counting of operations. It uses all rooms above: base
+// to files.
 #ifndef CORE_MODEL_MODEL_H
 #define CORE_MODEL_MODEL_H
 

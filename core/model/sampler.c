@@ -6,7 +6,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/random.h"
-#include "core/settings/settings_list.h"
+#include "core/settings/settings.h"
 
 const struct setting sample_settings[] = {
     { "sample.temperature", SETTING_REAL, 0, 100, "0", NULL, NULL, STALE_NEXT,

@@ -8,6 +8,9 @@
 // The folder has the layout of the Hugging Face hub: config.json and its sisters, a byte-level
 // tokenizer.json of the real size, bf16 weights in safetensors files of at most 5 GB. The same
 // shape and seed give the same bytes everywhere.
+//
+// Room core/new/: models and tokenizers made from nothing, in published shapes; and outlines that
+// have all but the numbers. It uses model, data, files and what they use.
 #ifndef CORE_NEW_NEW_MODEL_H
 #define CORE_NEW_NEW_MODEL_H
 

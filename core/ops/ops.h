@@ -3,6 +3,9 @@
 // All take the graph first, check shapes and dtypes, allocate the result in the step arena and
 // return it; NULL in, NULL out (core/graph/graph.h). The arithmetic's contract is in kernels/ops.h.
 // Names ending in _into write into memory the caller owns.
+//
+// Room core/ops/: the ops of a forward pass, each with its gradient; the arithmetic is that of
+// kernels/. It uses base and graph.
 #ifndef CORE_OPS_OPS_H
 #define CORE_OPS_OPS_H
 

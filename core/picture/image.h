@@ -5,6 +5,9 @@
 // others are named in the message together with how to convert them. EXIF rotation is applied, 16
 // bits become 8, grey becomes RGB, and JPEG pixels equal libjpeg's (Pillow's). Alpha is kept as a
 // fourth channel for the family to lay over its background.
+//
+// Room core/picture/: picture files to the pixels a model reads: decoding in a child process,
+// resizing as Pillow does, normalising; and PNG files written. It uses base and settings.
 #ifndef CORE_PICTURE_IMAGE_H
 #define CORE_PICTURE_IMAGE_H
 

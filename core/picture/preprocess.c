@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/settings/settings_list.h"
+#include "core/settings/settings.h"
 
 static const char *const resize_orders[] = { "pillow13", "pillow12", NULL };
 

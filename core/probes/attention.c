@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/probes/attention_sum.h"
-#include "core/probes/list.h"
+#include "core/probes/probe.h"
 
 struct attention {
     const struct probe_env *env;

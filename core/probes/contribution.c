@@ -11,7 +11,7 @@
 
 #include "core/model/attend.h"
 #include "core/model/gram.h"
-#include "core/probes/list.h"
+#include "core/probes/probe.h"
 #include "core/probes/rows.h"
 
 enum { TEXT_VISUAL, TEXT_TEXT, VISUAL_VISUAL, PAIRS };

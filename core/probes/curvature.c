@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/probes/list.h"
+#include "core/probes/probe.h"
 
 struct curvature {
     const struct probe_env *env;

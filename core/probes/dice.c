@@ -8,7 +8,7 @@
 
 #include "core/probes/attention_sum.h"
 #include "core/probes/dice.h"
-#include "core/probes/list.h"
+#include "core/probes/probe.h"
 
 double dice_soft(const float *map, const float *mask, int64_t n)
 {

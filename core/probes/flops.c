@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "core/model/flops.h"
-#include "core/probes/list.h"
+#include "core/probes/probe.h"
 #include "core/probes/rows.h"
 
 enum { PROJECTIONS, ATTENTION, FFN, APPROXIMATION, HEAD, PARTS };

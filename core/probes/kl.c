@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/probes/list.h"
+#include "core/probes/probe.h"
 #include "core/probes/rows.h"
 
 struct kl {

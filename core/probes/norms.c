@@ -13,9 +13,9 @@
 #include "core/base/dtype.h"
 #include "core/methods/calibration.h"
 #include "core/probes/interface.h"
-#include "core/probes/list.h"
+#include "core/probes/probe.h"
 #include "core/probes/rows.h"
-#include "core/settings/settings_list.h"
+#include "core/settings/settings.h"
 
 static const char *const word_none[] = { "none", NULL };
 

@@ -1,13 +1,16 @@
 // core/probes/probe.h -- a measurement: something that reads what passes and changes nothing.
 //
 // A probe is one file core/probes/NAME.c with one constant struct and a line in
-// core/probes/list.h: commands/probe.c makes a command of each. It sees one pass over a prompt and
+// core/lists.h: commands/probe.c makes a command of each. It sees one pass over a prompt and
 // its answer (core/probes/measure.h) and says what it found as tables and maps; whoever measures a
 // data set takes the means.
 //
 // A hook of a probe only reads: it looks at tensors (core/graph/look.h), whose numbers come to the
 // host while the pass goes on. Probability matrices of queries by keys are never written out:
 // probe_look_queries (core/probes/rows.h) computes single rows.
+//
+// Room core/probes/: what looks at a pass and measures: tables and maps over pictures, dumps, the
+// sums of calibrations. It uses talk, methods, metrics, data, model and what they use.
 #ifndef CORE_PROBES_PROBE_H
 #define CORE_PROBES_PROBE_H
 

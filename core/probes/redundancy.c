@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "core/probes/ffn_sums.h"
-#include "core/probes/list.h"
+#include "core/probes/probe.h"
 
 struct redundancy {
     struct ffn_sums *sums;

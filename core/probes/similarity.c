@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/probes/list.h"
+#include "core/probes/probe.h"
 #include "core/probes/rows.h"
 
 struct similarity {

@@ -8,7 +8,7 @@
 
 #include "core/probes/attention_sum.h"
 #include "core/probes/curvature.h"
-#include "core/probes/list.h"
+#include "core/probes/probe.h"
 
 struct sink_ratio {
     const struct probe_env *env;

@@ -11,8 +11,8 @@
 
 #include "core/methods/calibration.h"
 #include "core/model/attend.h"
-#include "core/probes/list.h"
-#include "core/settings/settings_list.h"
+#include "core/probes/probe.h"
+#include "core/settings/settings.h"
 
 static const char *const word_auto[] = { "auto", NULL }, *const word_none[] = { "none", NULL };
 

@@ -29,6 +29,9 @@
 // circle; ...", in objects.jsonl) has a SHA-256, whose first hexadecimal digit is the world the
 // scene belongs to. `seed` draws from world seed % 16 only, so seeds of different worlds are
 // disjoint. The same request gives the same texts and pixels on every machine (integers only).
+//
+// Room core/scenes/: a world of simple pictures for training and measuring small models. It uses
+// base, picture and files.
 #ifndef CORE_SCENES_SCENES_H
 #define CORE_SCENES_SCENES_H
 

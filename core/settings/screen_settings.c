@@ -1,6 +1,6 @@
 // core/settings/screen_settings.c -- settings of the full screen. The core keeps them for it and
 // reads those of the live map alone (core/probes/live.c).
-#include "core/settings/settings_list.h"
+#include "core/settings/settings.h"
 
 static const char *const themes[] = { "default", "light", "contrast", NULL };
 static const char *const ramps[] = { "viridis", "cividis", "grey", NULL };

@@ -8,24 +8,24 @@
 #include <strings.h>
 
 #include "core/base/mem.h"
-#include "core/settings/settings_list.h"
 #include "core/settings/settings_values.h"
 
-#define X(name) name##_settings,
-static const struct setting *const lists[] = { SETTING_LISTS(X) };
-#undef X
-
-enum { LISTS = sizeof lists / sizeof lists[0] };
+static const struct setting *const *lists; // NULL-terminated
 
 struct settings {
     int count;
     char *text[]; // plain spelling of each value
 };
 
+void settings_hand_over(const struct setting *const *all)
+{
+    lists = all;
+}
+
 const struct setting *settings_row(int index)
 {
     if (index < 0) return NULL;
-    for (int i = 0; i < LISTS; i++)
+    for (int i = 0; lists[i]; i++)
         for (const struct setting *row = lists[i]; row->key; row++)
             if (!index--) return row;
     return NULL;
@@ -34,7 +34,7 @@ const struct setting *settings_row(int index)
 int settings_count(void)
 {
     int count = 0;
-    for (int i = 0; i < LISTS; i++)
+    for (int i = 0; lists[i]; i++)
         for (const struct setting *row = lists[i]; row->key; row++) count++;
     return count;
 }
@@ -43,7 +43,7 @@ int settings_count(void)
 static int find(const char *key, const struct setting **found)
 {
     int index = 0;
-    for (int i = 0; i < LISTS; i++)
+    for (int i = 0; lists[i]; i++)
         for (const struct setting *row = lists[i]; row->key; row++, index++)
             if (!strcmp(row->key, key)) {
                 *found = row;

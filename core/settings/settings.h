@@ -3,9 +3,12 @@
 //
 // A setting is a row: key, type, range, default, unit, one sentence of help, and what a change
 // makes stale. Each subject (the sampler, a method, the jobs) has an array of rows, NAME_settings,
-// in its own file, and a line in core/settings/settings_list.h. A value is read where it is needed:
+// in its own file, and a line in core/lists.h. A value is read where it is needed:
 // those of the sampler at every token, the others when an answer begins. A set belongs to one
 // thread; another one gets a copy.
+//
+// Room core/settings/: the table of settings, sets of their values, and changes posted from another
+// thread. It uses base.
 #ifndef CORE_SETTINGS_SETTINGS_H
 #define CORE_SETTINGS_SETTINGS_H
 
@@ -51,6 +54,9 @@ struct setting {
     enum setting_stale stale;
     const char *help; // one sentence
 };
+
+// The arrays of all subjects, NULL behind the last; they live as long as the program.
+void settings_hand_over(const struct setting *const *all);
 
 // All rows, in the order they are shown. settings_row NULL past the end.
 int settings_count(void);

@@ -9,7 +9,7 @@
 
 #include "core/base/hash.h"
 #include "core/model/families/family.h"
-#include "core/settings/settings_list.h"
+#include "core/settings/settings.h"
 
 static const char *const word_auto[] = { "auto", NULL };
 

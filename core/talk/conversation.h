@@ -3,6 +3,9 @@
 // The whole conversation is rendered to ids for every answer and compared with the ids whose keys
 // and values are in the cache: the common beginning is reused, only the rest is computed. New
 // turns, undo, regen, another system message all need nothing more than that comparison.
+//
+// Room core/talk/: a conversation with a model: messages, KV cache, answers. It uses methods, data,
+// model and what they use.
 #ifndef CORE_TALK_CONVERSATION_H
 #define CORE_TALK_CONVERSATION_H
 

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "core/settings/settings_list.h"
+#include "core/settings/settings.h"
 
 static const char *const word_auto[] = { "auto", NULL };
 static const char *const word_today[] = { "today", NULL };

@@ -3,6 +3,9 @@
 // Byte-level BPE (Llama-3, Qwen2 split patterns, NFC, ignore_merges) and SentencePiece-style BPE
 // (Llama-2: prepend/replace normaliser or Metaspace, byte fallback), added and special tokens,
 // decoders. What the file asks for and we do not know is an error that names it.
+//
+// Room core/text/: text to token ids: tokenizer.json, chat templates, messages with pictures, and
+// the sequence that says what stands where. It uses base, settings and picture.
 #ifndef CORE_TEXT_TOKENIZER_H
 #define CORE_TEXT_TOKENIZER_H
 

@@ -8,8 +8,7 @@
 #include <time.h>
 
 #include "core/base/mem.h"
-#include "core/settings/settings_list.h"
-#include "core/train/jobs_list.h"
+#include "core/settings/settings.h"
 
 static const char *const word_auto[] = { "auto", NULL };
 
@@ -23,18 +22,18 @@ const struct setting job_settings[] = {
     { 0 },
 };
 
-#define X(name) extern const struct job_kind job_kind_##name;
-JOB_KINDS(X)
-#undef X
+static const struct job_kind *const *kinds; // NULL-terminated
 
-#define X(name) &job_kind_##name,
-static const struct job_kind *const kinds[] = { JOB_KINDS(X) NULL };
-#undef X
+void job_kinds_hand_over(const struct job_kind *const *all)
+{
+    kinds = all;
+}
 
 const struct job_kind *job_kind_at(int index)
 {
-    const int count = (int)(sizeof kinds / sizeof kinds[0]);
-    return index >= 0 && index < count ? kinds[index] : NULL;
+    for (int i = 0; i < index; i++)
+        if (!kinds[i]) return NULL;
+    return index >= 0 ? kinds[index] : NULL;
 }
 
 const struct job_kind *job_kind_find(const char *name)

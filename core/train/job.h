@@ -1,7 +1,7 @@
 // core/train/job.h -- a job: long work (training, evaluation, calibration) in a process of its own.
 //
 // A kind of job is one constant struct in core/train/NAME.c and a line X(NAME) in
-// core/train/jobs_list.h. The runner (sessions/job_run.h, `vlmsh job run ID`) reads what was asked
+// core/lists.h. The runner (sessions/job_run.h, `vlmsh job run ID`) reads what was asked
 // for from the database, loads the model and calls run(), which tells everything by events and
 // looks now and then whether to stop:
 //
@@ -26,6 +26,9 @@
 //
 // Relative paths in argv begin at the process's folder, which the runner has set. A message longer
 // than the job needs no file of its own: EVENT_NOTICE is a line of the job's log.
+//
+// Room core/train/: training, evaluation, calibration and sweeps, as jobs. It uses adapter, new,
+// metrics, talk and what they use.
 #ifndef CORE_TRAIN_JOB_H
 #define CORE_TRAIN_JOB_H
 
@@ -102,6 +105,8 @@ struct job_kind {
 
 const char *job_end_value(const struct job_end *end, const char *key); // NULL: it was not told
 
+// All kinds, NULL behind the last; they live as long as the program.
+void job_kinds_hand_over(const struct job_kind *const *all);
 const struct job_kind *job_kind_at(int index); // NULL past the end
 const struct job_kind *job_kind_find(const char *name);
 

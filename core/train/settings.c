@@ -1,5 +1,5 @@
 // core/train/settings.c -- the settings of training: their rows, and the rates they give.
-#include "core/settings/settings_list.h"
+#include "core/settings/settings.h"
 
 static const char *const words_auto[] = { "auto", NULL };
 static const char *const words_none[] = { "none", NULL };

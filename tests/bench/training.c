@@ -210,8 +210,7 @@ static struct model *make_small(void)
 {
     struct model *m = calloc(1, sizeof *m);
     m->arena.backend = backend_cpu();
-    for (int i = 0; !m->family; i++)
-        if (!strcmp(families[i]->name, "llava")) m->family = families[i];
+    m->family = family_named("llava");
     make_encoder(m);
     make_decoder(m);
     m->picture = (struct picture_config){

@@ -6,16 +6,19 @@
 
 #include "core/base/mem.h"
 
-#define X(name) extern const struct family family_##name;
-#include "core/model/families/list.h"
-#undef X
+static const struct family *const *families; // NULL-terminated
 
-const struct family *const families[] = {
-#define X(name) &family_##name,
-#include "core/model/families/list.h"
-#undef X
-    NULL
-};
+void families_hand_over(const struct family *const *all)
+{
+    families = all;
+}
+
+const struct family *family_named(const char *name)
+{
+    for (int i = 0; families[i]; i++)
+        if (!strcmp(families[i]->name, name)) return families[i];
+    return NULL;
+}
 
 static bool listed(const char *const *names, const char *name)
 {

@@ -2,7 +2,7 @@
 // struct.
 //
 // A new family is one file core/model/families/NAME.c with one constant struct, and one line in
-// list.h. Nothing elsewhere tests a family's name.
+// core/lists.h. Nothing elsewhere tests a family's name.
 #ifndef CORE_MODEL_FAMILIES_FAMILY_H
 #define CORE_MODEL_FAMILIES_FAMILY_H
 
@@ -60,7 +60,9 @@ struct family {
 // "model.language_model.layers.0.mlp.up_proj". Belongs to the caller.
 char *family_module_name(const struct family *f, const struct weight *w);
 
-extern const struct family *const families[]; // NULL-terminated
+// All families, NULL behind the last; they live as long as the program.
+void families_hand_over(const struct family *const *all);
+const struct family *family_named(const char *name); // NULL if unknown
 const struct family *family_find(const cJSON *config, struct err *err);
 
 #endif

@@ -20,9 +20,7 @@ static const char *value_of(const struct preset_values *v, const char *key)
 
 static struct model model_of(int layers, int64_t hidden)
 {
-    struct model m = { .family = families[0] };
-    for (int i = 0; families[i]; i++)
-        if (!strcmp(families[i]->name, "llava")) m.family = families[i];
+    struct model m = { .family = family_named("llava") };
     m.decoder.config.layers = layers;
     m.decoder.config.hidden = hidden;
     return m;

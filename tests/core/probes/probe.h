@@ -2,7 +2,7 @@
 #ifndef TESTS_CORE_PROBES_PROBE_H
 #define TESTS_CORE_PROBES_PROBE_H
 
-#include "core/probes/list.h"
+#include "core/lists.h"
 #include "core/probes/measure_data.h"
 #include "tests/core/model/families/golden.h"
 

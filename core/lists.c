@@ -1,0 +1,49 @@
+// core/lists.c -- hands each room the list of what belongs to it.
+#include "core/lists.h"
+
+#include "core/methods/calibration.h"
+
+#define X(name) extern const struct calibration_kind calibration_kind_##name;
+CALIBRATION_KINDS(X)
+#undef X
+#define X(name) extern const struct job_kind job_kind_##name;
+JOB_KINDS(X)
+#undef X
+
+#define X(name) &family_##name,
+static const struct family *const families[] = { FAMILIES(X) NULL };
+#undef X
+#define X(name) &method_##name,
+static const struct method *const methods[] = { METHODS(X) NULL };
+#undef X
+#define X(name) &calibration_kind_##name,
+static const struct calibration_kind *const calibrations[] = { CALIBRATION_KINDS(X) NULL };
+#undef X
+#define X(name) &job_kind_##name,
+static const struct job_kind *const jobs[] = { JOB_KINDS(X) NULL };
+#undef X
+
+#define X(name) +1
+enum { SETTING_LISTS = SETTINGS_FIRST(X) METHODS(X) SETTINGS_LAST(X) };
+#undef X
+
+static void hand_over_settings(void)
+{
+    static const struct setting *lists[SETTING_LISTS + 1];
+    int n = 0;
+#define X(name) lists[n++] = name##_settings;
+    SETTINGS_FIRST(X)
+    for (int i = 0; methods[i]; i++) lists[n++] = methods[i]->settings;
+    SETTINGS_LAST(X)
+#undef X
+    settings_hand_over(lists);
+}
+
+void lists_hand_over(void)
+{
+    hand_over_settings();
+    families_hand_over(families);
+    methods_hand_over(methods);
+    calibration_kinds_hand_over(calibrations);
+    job_kinds_hand_over(jobs);
+}

@@ -1,0 +1,80 @@
+// core/lists.h -- what there are many of: one line each, in the order in which it is shown or acts.
+//
+//   lists_hand_over();   // first thing in main: the rooms know these by pointers alone
+//
+// A new kind is a file in its room and one line here. The rooms below do not name what is listed,
+// so that no arrow runs back from a table to the files it is made of. (The metrics and the methods
+// of training stand in lists of their rooms: settings spell their names.)
+#ifndef CORE_LISTS_H
+#define CORE_LISTS_H
+
+#include "core/methods/method.h"
+#include "core/model/families/family.h"
+#include "core/probes/probe.h"
+#include "core/settings/settings.h"
+#include "core/train/job.h"
+
+// clang-format off
+
+// `const struct setting NAME_settings[]`, ended by a row without a key, in the file that obeys them.
+// Those of the methods stand between the two lists: each method says its own.
+#define SETTINGS_FIRST(X)                                                                          \
+    X(sample)  /* core/model/sampler.c */                                                          \
+    X(chat)    /* core/text/layouts.c */                                                           \
+    X(ctx)     /* core/talk/conversation.c */                                                      \
+    X(image)   /* core/picture/preprocess.c */                                                     \
+    X(compute) /* core/graph/graph.c */                                                            \
+    X(kv)      /* core/model/kv.c */                                                               \
+    X(adapter) /* core/adapter/adapters.c */                                                       \
+    X(train)   /* core/train/settings.c */
+#define SETTINGS_LAST(X)                                                                           \
+    X(sinks)  /* core/probes/sinks.c */                                                            \
+    X(norms)  /* core/probes/norms.c */                                                            \
+    X(job)    /* core/train/job.c */                                                               \
+    X(screen) /* core/settings/screen_settings.c */
+
+// core/model/families/NAME.c: `const struct family family_NAME`.
+#define FAMILIES(X) X(llava) X(llama) X(qwen2)
+
+// core/methods/NAME.c: `const struct method method_NAME`, in the order in which they act at a site.
+#define METHODS(X)                                                                                 \
+    X(norm_align)                                                                                  \
+    X(ira) /* before pruning, which scores with the values that it changes */                      \
+    X(prune)                                                                                       \
+    X(ffn_approx)
+
+// core/probes/NAME.c: `const struct probe probe_NAME`; its command follows (commands/probe.c).
+#define PROBES(X)                                                                                  \
+    X(norms) X(redundancy) X(similarity) X(attention) X(contribution) X(sinks) X(curvature)        \
+    X(sink_ratio) X(kl) X(dice) X(flops)
+
+// core/probes/calibration_NAME.c: `const struct calibration_kind calibration_kind_NAME`.
+#define CALIBRATION_KINDS(X) X(ffn) X(norms) X(sinks)
+
+// `const struct job_kind job_kind_NAME` in the file of its subject.
+#define JOB_KINDS(X)                                                                               \
+    X(train)     /* core/train/sft.c */                                                            \
+    X(sweep)     /* core/train/sweep.c */                                                          \
+    X(evaluate)  /* core/train/evaluate_job.c */                                                   \
+    X(calibrate) /* core/train/calibrate.c */                                                      \
+    X(compare)   /* core/compare/compare_job.c */
+
+// clang-format on
+
+#define X(name) extern const struct setting name##_settings[];
+SETTINGS_FIRST(X)
+SETTINGS_LAST(X)
+#undef X
+#define X(name) extern const struct family family_##name;
+FAMILIES(X)
+#undef X
+#define X(name) extern const struct method method_##name;
+METHODS(X)
+#undef X
+#define X(name) extern const struct probe probe_##name;
+PROBES(X)
+#undef X
+
+void lists_hand_over(void);
+
+#endif

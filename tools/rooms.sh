@@ -1,0 +1,35 @@
+#!/bin/bash
+# tools/rooms.sh LIBRARY -- arrows between the rooms of core/ point one way: a room uses those above
+# it in this list only, by its #includes and by the symbols of its objects. `make lint` runs it.
+rooms="base settings picture text graph ops files model methods metrics data talk probes adapter engine
+       scenes draw new train compare lists"
+
+library=$1
+cd "$(dirname "$0")/.." || exit 1
+{
+    for room in $rooms; do echo "room $room"; done
+    ls -d core/*/ core/*.[ch] | sed 's|^core/||; s|/$||; s|\..*||' | sort -u | sed 's/^/there /'
+    grep -rHo '^#include "core/[^"]*"' core --include='*.[ch]' |
+        sed 's|:#include "core/| |; s|"$||; s|^core/||; s/^/include /'
+    # (Members of a library carry no folders: its objects do.)
+    find core -name '*.c' | sed "s|^|${library%/*}/|; s|c\$|o|" | xargs nm -A | sed "s|^${library%/*}/core/||" |
+        awk '$NF != "" && $(NF-1) ~ /^[UTDRB]$/ { split($1, at, ":"); print "symbol", at[1], $(NF-1), $NF }'
+} | awk '
+    function room_of(path) { sub(/[\/.].*/, "", path); return path }
+    function arrow(from, to, why) {
+        if (from == to || !(to in order) || !(from in order) || order[to] < order[from]) return
+        print "  " why; bad = 1
+    }
+    $1 == "room" { order[$2] = ++rooms }
+    $1 == "there" && !($2 in order) { print "  core/" $2 " is not in the list of rooms"; bad = 1 }
+    $1 == "include" { arrow(room_of($2), room_of($3), "core/" $2 " includes core/" $3) }
+    $1 == "symbol" && $3 != "U" { home[$4] = $2 }
+    $1 == "symbol" && $3 == "U" { uses[++n] = $2; used[n] = $4 }
+    END {
+        for (i = 1; i <= n; i++)
+            if (used[i] in home)
+                arrow(room_of(uses[i]), room_of(home[used[i]]),
+                      uses[i] " uses " used[i] " of " home[used[i]])
+        if (bad) print "tools/rooms.sh: these arrows run back (the order of rooms: tools/rooms.sh)"
+        exit bad
+    }'
