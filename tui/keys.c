@@ -8,6 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/methods/method.h"
+
 static const struct key_row rows[] = {
     { "all", "F1", "help", "keys of where one is", NULL },
     { "all", "F2", "focus chat", "scroll, search and copy the conversation", NULL },
@@ -29,10 +31,6 @@ static const struct key_row rows[] = {
     { "all", "Shift-Tab", "focus-back", "the panel before", NULL },
     { "all", "PageUp", "page-up", "scroll the conversation back", NULL },
     { "all", "PageDown", "page-down", "scroll it forth", NULL },
-    { "all", "Alt-1", "/toggle norm.align", "norm alignment on or off", NULL },
-    { "all", "Alt-2", "/toggle prune.score off contribution", "pruning on or off", NULL },
-    { "all", "Alt-3", "/toggle ffn.approx off hadamard", "FFN approximation on or off", NULL },
-    { "all", "Alt-4", "/toggle ira.on", "IRA on or off", NULL },
     { "input", "Tab", "complete", "complete; on an empty line: the next panel", NULL },
     { "input", "Alt-Enter", "newline", "another line of the same message", NULL },
     { "input", "Alt-Ctrl-J", "newline", "the same, where the terminal sends that", NULL },
@@ -132,11 +130,28 @@ struct keys {
         char *command;
     } * bound;
     size_t count;
+    struct key_row methods[METHODS_MAX + 1]; // what switches them; command and note are ours
 };
+
+// "/toggle ira.on", "/toggle prune.score off contribution".
+static struct key_row method_row(const struct method *m)
+{
+    const struct method_switch *t = &m->toggle;
+    const bool flag = settings_find(t->key)->type == SETTING_FLAG;
+    return (struct key_row){ .context = "all",
+                             .key = m->press,
+                             .command = flag ? xasprintf("/toggle %s", t->key)
+                                             : xasprintf("/toggle %s %s %s", t->key, t->off, t->on),
+                             .note = xasprintf("%s on or off", m->title) };
+}
 
 struct keys *keys_new(void)
 {
     struct keys *k = xcalloc(1, sizeof *k);
+    const struct method *m;
+    int n = 0;
+    for (int i = 0; (m = method_at(i)); i++)
+        if (m->press) k->methods[n++] = method_row(m);
     pthread_mutex_init(&k->mutex, NULL);
     return k;
 }
@@ -146,6 +161,10 @@ void keys_free(struct keys *k)
     if (!k) return;
     for (size_t i = 0; i < k->count; i++) free(k->bound[i].command);
     free(k->bound);
+    for (const struct key_row *row = k->methods; row->key; row++) {
+        free((char *)(uintptr_t)row->command);
+        free((char *)(uintptr_t)row->note);
+    }
     pthread_mutex_destroy(&k->mutex);
     free(k);
 }
@@ -201,9 +220,9 @@ static const struct bound *find_bound(const struct keys *k, const char *key)
     return NULL;
 }
 
-static const char *find_row(const char *context, const char *key)
+static const char *find_row(const struct key_row *row, const char *context, const char *key)
 {
-    for (const struct key_row *row = rows; row->key; row++)
+    for (; row->key; row++)
         if (!strcmp(row->context, context) && !strcmp(row->key, key)) return row->command;
     return NULL;
 }
@@ -212,9 +231,10 @@ char *keys_find(struct keys *k, const char *context, const char *key)
 {
     pthread_mutex_lock(&k->mutex);
     const struct bound *bound = find_bound(k, key);
-    const char *command = bound ? bound->command : find_row(context, key);
+    const char *command = bound ? bound->command : find_row(rows, context, key);
     // A list that is open takes every key.
-    if (!command && strcmp(context, "list") != 0) command = find_row("all", key);
+    if (!command && strcmp(context, "list") != 0) command = find_row(rows, "all", key);
+    if (!command && strcmp(context, "list") != 0) command = find_row(k->methods, "all", key);
     char *copy = command ? xstrdup(command) : NULL;
     pthread_mutex_unlock(&k->mutex);
     return copy;
@@ -266,6 +286,8 @@ void keys_each(struct keys *k, void (*each)(void *self, const struct key_row *ro
         each(self, &row);
     }
     for (const struct key_row *row = rows; row->key; row++)
+        if (!find_bound(k, row->key)) each(self, row);
+    for (const struct key_row *row = k->methods; row->key; row++)
         if (!find_bound(k, row->key)) each(self, row);
     pthread_mutex_unlock(&k->mutex);
 }

@@ -47,7 +47,8 @@ struct key_row {
     const char *hint; // on the frame of the panel that has the keys; NULL: none
 };
 
-const struct key_row *key_row(int index); // the table; NULL past its end
+// The table without the keys of methods, which struct keys has; NULL past its end.
+const struct key_row *key_row(int index);
 
 struct keys; // with what the user bound; may be used by several threads
 

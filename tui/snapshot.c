@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "core/base/file_in.h"
-#include "core/methods/prune.h"
 #include "core/picture/resize.h"
 #include "tui/text.h"
 
@@ -49,7 +48,9 @@ struct snapshot *snapshot_make(const struct shell *shell)
     s->model = short_name(m->name);
     s->layers = m->decoder.config.layers;
     s->heads = m->decoder.config.heads;
-    s->prune_layer = prune_auto_layer(m);
+    const struct method *method;
+    for (int i = 0; (method = method_at(i)); i++)
+        s->place[i] = method->place ? method->place(m) : -1;
     s->sees = model_sees(m);
     s->counted = engine_context(shell->engine, &s->context, NULL) == 0;
     return s;

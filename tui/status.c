@@ -5,67 +5,28 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/methods/method.h"
 #include "tui/text.h"
 
 // --- badges --------------------------------------------------------------------------------------
 
-// A method and what its badge shows: on when `key` is neither `off` nor "off".
-static const struct badge {
-    const char *key, *name, *share, *place; // settings whose values are appended
-} badges[] = {
-    { "norm.align", "NORM", NULL, NULL },
-    { "prune.score", NULL, "prune.keep", "prune.layer" },
-    { "ffn.approx", "FFN", "ffn.layers", NULL },
-    { "ira.on", "IRA", NULL, NULL },
-    { "adapter", "ADAPTER", NULL, NULL },
-};
-
-// The method's own name is CAPA when it prunes by contribution.
-static const char *badge_name(const struct view *v, const struct badge *b)
+static int draw_badge(struct canvas *c, struct area area, int x, const char *text)
 {
-    if (b->name) return b->name;
-    return strcmp(view_setting(v, b->key), "contribution") == 0 ? "CAPA" : "PRUNE";
-}
-
-static void badge_text(const struct view *v, const struct badge *b, struct buf *out)
-{
-    buf_puts(out, badge_name(v, b));
-    if (b->share && settings_find(b->share)) {
-        const char *share = view_setting(v, b->share);
-        char *end;
-        const double value = strtod(share, &end);
-        if (end != share && !*end && value <= 1)
-            buf_printf(out, " %.0f%%", 100 * value);
-        else
-            buf_printf(out, " %s", share);
-    }
-    if (!b->place || !settings_find(b->place)) return;
-    const bool chosen =
-        !strcmp(b->place, "prune.layer") && settings_is(v->settings, b->place, "auto");
-    if (chosen && v->snapshot && v->snapshot->model) // by the model
-        buf_printf(out, " @%d", v->snapshot->prune_layer);
-    else
-        buf_printf(out, " @%s", view_setting(v, b->place));
-}
-
-static bool badge_on(const struct view *v, const struct badge *b)
-{
-    if (!settings_find(b->key)) return false;
-    const char *value = view_setting(v, b->key);
-    return strcmp(value, "off") != 0 && strcmp(value, "none") != 0;
+    if (x + text_width(text) + 3 >= area.width) return x;
+    return canvas_printf(c, area, x, 0, STYLE_BADGE, " %s ", text) + 1;
 }
 
 static int draw_badges(const struct view *v, struct canvas *c, struct area area, int x)
 {
-    for (size_t i = 0; i < sizeof badges / sizeof badges[0]; i++) {
+    const struct method *m;
+    for (int i = 0; (m = method_at(i)); i++) {
         struct buf b = { 0 };
-        if (!badge_on(v, &badges[i])) continue;
-        badge_text(v, &badges[i], &b);
-        if (x + text_width(b.data) + 3 < area.width)
-            x = canvas_printf(c, area, x, 0, STYLE_BADGE, " %s ", b.data) + 1;
+        if (!method_on(m, v->settings)) continue;
+        m->badge(&b, v->settings, v->snapshot && v->snapshot->model ? v->snapshot->place[i] : -1);
+        x = draw_badge(c, area, x, b.data);
         buf_release(&b);
     }
-    return x;
+    return settings_is(v->settings, "adapter", "none") ? x : draw_badge(c, area, x, "ADAPTER");
 }
 
 // --- measures ------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/methods/method.h"
 #include "core/model/families/family.h"
 
 #define PRUNE_ONLY " ffn.approx=off"
@@ -14,8 +15,7 @@
     " train.seed=42"
 
 static const struct preset presets[] = {
-    { "baseline", "norm.align=off prune.score=off ffn.approx=off ira.on=off",
-      "every method off; the adapter stays" },
+    { "baseline", PRESET_METHODS_OFF, "every method off; the adapter stays" },
     { "capa",
       "prune.score=contribution prune.layer={late} prune.keep=0.25 prune.mode=prefill "
       "ffn.approx=hadamard ffn.layers={ffn} ffn.eta=0.96",
@@ -182,6 +182,12 @@ static int add_value(struct preset_values *v, const char *key, const char *value
     return status;
 }
 
+static void add_methods_off(struct preset_values *v)
+{
+    const struct method *m;
+    for (int i = 0; (m = method_at(i)); i++) preset_add(v, m->toggle.key, m->toggle.off);
+}
+
 int preset_read(struct preset_values *v, const char *set, const struct model *m, struct err *err)
 {
     char *copy = xstrdup(set), *rest = NULL;
@@ -189,6 +195,10 @@ int preset_read(struct preset_values *v, const char *set, const struct model *m,
     for (char *word = strtok_r(copy, " ", &rest); word && status == 0;
          word = strtok_r(NULL, " ", &rest)) {
         char *equals = strchr(word, '=');
+        if (!strcmp(word, PRESET_METHODS_OFF)) {
+            add_methods_off(v);
+            continue;
+        }
         if (!equals) {
             status = err_set(err, "'%s' is no KEY=VALUE", word);
             break;

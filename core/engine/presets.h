@@ -15,7 +15,9 @@
 // `set` is "KEY=VALUE KEY=VALUE". Values may name what depends on the model: {early}, {transition},
 // {late} are the layers at which the role of pictures changes (of the family's table by the shape
 // of the checkpoint, else 1/8, 3/8 and 5/8 of the depth), {ffn} the layers whose FFN the paper
-// approximates (else auto).
+// approximates (else auto). The word PRESET_METHODS_OFF among them switches every method off.
+#define PRESET_METHODS_OFF "(methods-off)"
+
 struct preset {
     const char *name, *set, *help;
 };

@@ -39,11 +39,6 @@ struct ffn_approx {
     int64_t text_count, visual_count, room;
 };
 
-static bool ffn_on(const struct settings *s)
-{
-    return !settings_is(s, "ffn.approx", "off");
-}
-
 static void ffn_release(void *state)
 {
     struct ffn_approx *f = state;
@@ -84,7 +79,7 @@ static int ffn_read(const struct method_env *env, bool *chosen, float **alpha, s
         (calibration_open(&c, path, err) < 0 || calibration_fits(&c, env->model, err) < 0))
         goto out;
     if (settings_is(s, "ffn.layers", "auto")) {
-        if (ffn_on(s) && choose_auto(env, &c, chosen, err) < 0) goto out;
+        if (!settings_is(s, "ffn.approx", "off") && choose_auto(env, &c, chosen, err) < 0) goto out;
     } else if (settings_layers(s, "ffn.layers", d->layers, chosen, err) < 0) {
         goto out;
     }
@@ -191,10 +186,19 @@ static int ffn_run(void *state, struct graph *g, struct site_args *args)
     return args->x ? 0 : -1;
 }
 
+static void ffn_badge(struct buf *b, const struct settings *s, int layer)
+{
+    buf_printf(b, "FFN %s", settings_text(s, "ffn.layers"));
+}
+
 const struct method method_ffn_approx = {
     .name = "ffn_approx",
+    .title = "FFN approximation",
     .settings = ffn_settings,
-    .on = ffn_on,
+    .toggle = { "ffn.approx", "off", "hadamard" },
+    .press = "Alt-3",
+    .replaces = true,
+    .badge = ffn_badge,
     .check = ffn_check,
     .vain = ffn_vain,
     .start = ffn_start,

@@ -72,11 +72,6 @@ struct ira {
     int64_t key_room;
 };
 
-static bool ira_on(const struct settings *s)
-{
-    return settings_flag(s, "ira.on");
-}
-
 static void ira_release(void *state)
 {
     struct ira *x = state;
@@ -127,7 +122,7 @@ static int read_layers(const struct method_env *env, bool *chosen, struct err *e
 {
     const int layers = env->model->decoder.config.layers;
     const int count = settings_layers(env->settings, "ira.layers", layers, chosen, err);
-    if (count < 0 || !ira_on(env->settings)) return count;
+    if (count < 0 || !settings_flag(env->settings, "ira.on")) return count;
     if (!model_sees(env->model))
         return err_set(err, "ira.on: the model '%s' reads text only and has no visual tokens",
                        env->model->name);
@@ -466,10 +461,18 @@ static int ira_run(void *state, struct graph *g, struct site_args *args)
     return status;
 }
 
+static void ira_badge(struct buf *b, const struct settings *s, int layer)
+{
+    buf_puts(b, "IRA");
+}
+
 const struct method method_ira = {
     .name = "ira",
+    .title = "IRA",
     .settings = ira_settings,
-    .on = ira_on,
+    .toggle = { "ira.on", "off", "on" },
+    .press = "Alt-4",
+    .badge = ira_badge,
     .check = ira_check,
     .reads = ira_reads,
     .start = ira_start,

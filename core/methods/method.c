@@ -18,6 +18,11 @@ const struct method *method_at(int index)
     return index >= 0 && index < count ? list[index] : NULL;
 }
 
+bool method_on(const struct method *method, const struct settings *s)
+{
+    return !settings_is(s, method->toggle.key, method->toggle.off);
+}
+
 const struct method *method_of(const char *key)
 {
     for (int i = 0; i < count; i++)
@@ -47,18 +52,19 @@ int methods_agree(const struct method_env *env, struct err *err)
 {
     if (methods_check(NULL, env, err) < 0) return -1;
     for (int i = 0; i < count; i++)
-        if (list[i]->agree && list[i]->on(env->settings) && list[i]->agree(env, err) < 0) return -1;
+        if (list[i]->agree && method_on(list[i], env->settings) && list[i]->agree(env, err) < 0)
+            return -1;
     return 0;
 }
 
 bool methods_odd(const struct method *method, const struct method_env *env, struct err *why)
 {
-    return method->on(env->settings) && method->agree && method->agree(env, why) < 0;
+    return method_on(method, env->settings) && method->agree && method->agree(env, why) < 0;
 }
 
 bool methods_vain(const struct method *method, const struct method_env *env, struct err *why)
 {
-    if (!method->on(env->settings)) return false;
+    if (!method_on(method, env->settings)) return false;
     if (!model_sees(env->model)) {
         err_set(why,
                 "%s is on and changes nothing: the model '%s' reads text only and has no "
@@ -73,14 +79,14 @@ bool methods_idle(const struct methods *m, const char *key, const struct setting
 {
     const struct method *method = method_of(key);
     for (int i = 0; i < count && method; i++)
-        if (list[i] == method) return !m->slot[i].on && !method->on(s);
+        if (list[i] == method) return !m->slot[i].on && !method_on(method, s);
     return false;
 }
 
 bool methods_read(const char *key, const struct settings *s)
 {
     for (int i = 0; i < count; i++)
-        if (list[i]->reads && list[i]->on(s) && list[i]->reads(key, s)) return true;
+        if (list[i]->reads && method_on(list[i], s) && list[i]->reads(key, s)) return true;
     return false;
 }
 
@@ -90,7 +96,8 @@ bool methods_keep(const struct methods *m, const char *key, const struct setting
     for (int i = 0; i < count; i++) {
         const struct method_slot *slot = &m->slot[i];
         if (list[i] == method)
-            return slot->on && method->on(s) && method->keeps && method->keeps(slot->state, key, s);
+            return slot->on && method_on(method, s) && method->keeps &&
+                   method->keeps(slot->state, key, s);
     }
     return false;
 }
@@ -129,7 +136,7 @@ int methods_attach(struct methods *m, struct hooks *hooks, const struct method_e
     const int former = hooks->count;
     for (int i = 0; i < count; i++) {
         struct method_slot *slot = &m->slot[i];
-        if (!list[i]->on(env->settings)) {
+        if (!method_on(list[i], env->settings)) {
             slot_off(slot);
             continue;
         }

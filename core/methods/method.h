@@ -44,8 +44,19 @@ typedef void (*method_param_fn)(void *self, const char *name, struct tensor *t);
 
 struct method {
     const char *name;               // "prune"
+    const char *title;              // "pruning"
     const struct setting *settings; // its rows, ended by one without a key
-    bool (*on)(const struct settings *s);
+    // The setting that switches it, the value that is off (its default too), and a value that is
+    // on: /baseline, the off side of /compare, keys and badges need no more.
+    struct method_switch {
+        const char *key, *off, *on;
+    } toggle;
+    const char *press; // the key of the screen that switches it ("Alt-2"); NULL: none
+    bool replaces;     // removes tokens, or puts something in the place of what they pass through:
+                       // calibrations go without it
+    // What the status line shows while it is on. `layer` is that of `place`, or -1.
+    void (*badge)(struct buf *b, const struct settings *s, int layer);
+    int (*place)(const struct model *m); // the layer it chooses itself in this model; may be NULL
     // Is each value possible with some model? Asked before there is one too. May be NULL.
     int (*possible)(const struct settings *s, struct err *err);
     // Can it work with this model under these settings, on or off? Every value that is impossible
@@ -99,6 +110,8 @@ struct methods {
         bool on;
     } slot[METHODS_MAX];
 };
+
+bool method_on(const struct method *method, const struct settings *s);
 
 // All methods, NULL behind the last, in the order in which they act; they live as long as the
 // program.

@@ -30,14 +30,9 @@ struct norm_align {
     struct tensor gain, bias; // [D], ours
 };
 
-static bool norm_on(const struct settings *s)
-{
-    return settings_flag(s, "norm.align");
-}
-
 static int norm_check(const struct method_env *env, struct err *err)
 {
-    if (!norm_on(env->settings) || model_sees(env->model)) return 0;
+    if (!settings_flag(env->settings, "norm.align") || model_sees(env->model)) return 0;
     return err_set(err, "norm.align: the model '%s' reads text only and has no visual tokens",
                    env->model->name);
 }
@@ -143,10 +138,18 @@ static void norm_params(void *state, method_param_fn add, void *self)
     add(self, "norm_align.bias", &n->bias);
 }
 
+static void norm_badge(struct buf *b, const struct settings *s, int layer)
+{
+    buf_puts(b, "NORM");
+}
+
 const struct method method_norm_align = {
     .name = "norm_align",
+    .title = "norm alignment",
     .settings = norm_settings,
-    .on = norm_on,
+    .toggle = { "norm.align", "off", "on" },
+    .press = "Alt-1",
+    .badge = norm_badge,
     .check = norm_check,
     .vain = norm_vain,
     .start = norm_start,

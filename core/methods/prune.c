@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "core/methods/method.h"
-#include "core/methods/prune.h"
 #include "core/methods/prune_score.h"
 #include "core/model/attend.h"
 #include "core/model/families/family.h"
@@ -86,12 +85,9 @@ struct prune {
 
 // --- settings ------------------------------------------------------------------------------------
 
-static bool prune_on(const struct settings *s)
-{
-    return !settings_is(s, "prune.score", "off");
-}
-
-int prune_auto_layer(const struct model *m)
+// The layer of prune.layer auto: the transition layer of a checkpoint that is known, else the one
+// at 3/8 of the depth.
+static int auto_layer(const struct model *m)
 {
     const struct decoder_config *c = &m->decoder.config;
     for (const struct phase_layers *p = m->family->phases; p && p->layers; p++)
@@ -106,7 +102,7 @@ static int read_layers(const struct method_env *env, int *layer, struct err *err
 {
     const int64_t layers = env->model->decoder.config.layers;
     if (settings_is(env->settings, "prune.layer", "auto")) {
-        layer[0] = prune_auto_layer(env->model);
+        layer[0] = auto_layer(env->model);
         return 1;
     }
     bool *set = xcalloc((size_t)layers, sizeof *set);
@@ -594,10 +590,32 @@ static int prune_values(void *state, struct graph *g, struct site_args *args)
     return choose_for_all(p, g, args, stage);
 }
 
+// Pruning by contribution is CAPA's.
+static void prune_badge(struct buf *b, const struct settings *s, int layer)
+{
+    const char *keep = settings_text(s, "prune.keep");
+    char *end;
+    const double share = strtod(keep, &end);
+    buf_puts(b, settings_is(s, "prune.score", "contribution") ? "CAPA" : "PRUNE");
+    if (end != keep && !*end && share <= 1)
+        buf_printf(b, " %.0f%%", 100 * share);
+    else
+        buf_printf(b, " %s", keep);
+    if (settings_is(s, "prune.layer", "auto") && layer >= 0)
+        buf_printf(b, " @%d", layer);
+    else
+        buf_printf(b, " @%s", settings_text(s, "prune.layer"));
+}
+
 const struct method method_prune = {
     .name = "prune",
+    .title = "pruning",
     .settings = prune_settings,
-    .on = prune_on,
+    .toggle = { "prune.score", "off", "contribution" },
+    .press = "Alt-2",
+    .replaces = true,
+    .badge = prune_badge,
+    .place = auto_layer,
     .possible = prune_possible,
     .check = prune_check,
     .agree = prune_agree,

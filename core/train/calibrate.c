@@ -87,10 +87,10 @@ struct running {
 // The settings of the shell without what would change the tokens that are measured.
 static int settle(struct running *r, struct err *err)
 {
-    static const char *const off[][2] = { { "ffn.approx", "off" }, { "prune.score", "off" } };
+    const struct method *m;
     r->settings = settings_copy(r->job->settings);
-    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
-        if (settings_find(off[i][0]) && settings_set(r->settings, off[i][0], off[i][1], err) < 0)
+    for (int i = 0; (m = method_at(i)); i++)
+        if (m->replaces && settings_set(r->settings, m->toggle.key, m->toggle.off, err) < 0)
             return -1;
     return adapter_obey(&r->adapter, r->job->model, r->settings, err);
 }
