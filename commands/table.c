@@ -12,6 +12,7 @@
 
 static const struct command *const commands[] = {
 #define X(name) &command_##name,
+#include "commands/list.h"
 #undef X
     NULL
 };
