@@ -4,7 +4,7 @@
 //   base_model.model.MODULE.ln_tuning_layers.weight | bias     a norm's whole gain or bias
 //   base_model.model.MODULE.weight | bias                      modules_to_save, resized embeddings
 //   base_model.model.MODULE.modules_to_save.default.linear_1.bias    with bias "all", once more
-//   norm_align.*, ira.K.*                                      extra.safetensors
+//   what methods learn                                          extra.safetensors
 //
 // MODULE may be spelled as any version of transformers does (core/model/weights.h); PEFT sometimes
 // leaves the adapter's name ("default") in the key. A tensor that fits nothing is an error: what
@@ -18,6 +18,7 @@
 #include "core/adapter/adapter_config.h"
 #include "core/base/dtype.h"
 #include "core/base/mem.h"
+#include "core/methods/method.h"
 #include "core/model/families/family.h"
 
 enum { CONFIG_LIMIT = 16 << 20, NAME_LIMIT = 1024 };
@@ -443,52 +444,22 @@ static int read_file(struct reading *r)
 
 // --- extra.safetensors ---------------------------------------------------------------------------
 
-// Shape of a method's tensor in this model (design page); rank 0: there is no such.
-static int extra_shape(const struct model *m, const char *name, int64_t shape[2])
+static int refuse_unknown(const struct model *m, struct err *err)
 {
-    const struct decoder_config *c = &m->decoder.config;
-    const struct {
-        const char *name;
-        int rank;
-        int64_t shape[2];
-    } known[] = {
-        { "norm_align.weight", 1, { c->hidden } },
-        { "norm_align.bias", 1, { c->hidden } },
-        { "head.weight", 2, { c->dim + 1, c->dim } },
-        { "head.bias", 1, { c->dim + 1 } },
-        { "prior.weight", 2, { c->kv_heads, c->dim } },
-        { "prior_mean.weight", 2, { c->kv_heads, c->dim } },
-    };
-    if (!strncmp(name, "ira.", 4)) {
-        char *end;
-        long layer = strtol(name + 4, &end, 10);
-        char *plain = xasprintf("ira.%ld.", layer);
-        bool sound = !strncmp(name, plain, strlen(plain)) && layer >= 0 && layer < c->layers;
-        free(plain);
-        if (!sound) return 0;
-        name = end + 1;
-    } else if (strncmp(name, "norm_align.", 11) != 0 || !model_sees(m)) {
-        return 0;
-    }
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(name, known[i].name) != 0) continue;
-        memcpy(shape, known[i].shape, sizeof known[i].shape);
-        return known[i].rank;
-    }
-    return 0;
+    struct buf b = { 0 };
+    methods_learned(m, &b);
+    err_set(err, "no method has it for this model (known: %s; K below %d)",
+            b.data ? b.data : "none", m->decoder.config.layers);
+    buf_release(&b);
+    return -1;
 }
 
 static int read_extra(struct adapter *a, const struct safetensor *t, struct err *err)
 {
-    int64_t shape[2];
-    int rank = extra_shape(a->model, t->name, shape);
-    if (!rank)
-        return err_set(err,
-                       "no method has it for this model (known: norm_align.weight, "
-                       "norm_align.bias, ira.K.head.weight, ira.K.head.bias, "
-                       "ira.K.prior.weight, ira.K.prior_mean.weight; K below %d)",
-                       a->model->decoder.config.layers);
-    if (!same_shape(t, rank, shape)) return refuse_shape(t, rank, shape, t->name, err);
+    struct method_tensor want;
+    if (!method_learning(a->model, t->name, &want)) return refuse_unknown(a->model, err);
+    if (!same_shape(t, want.rank, want.shape))
+        return refuse_shape(t, want.rank, want.shape, t->name, err);
     if (check_numbers(t, err) < 0) return -1;
     return take_floats(&a->arena, t, &add_entry(a, ADAPTER_EXTRA, t->name)->tensor, err);
 }

@@ -80,7 +80,7 @@ void comparison_release(struct comparison *c);
 struct compare_meter {
     const struct model *model;
     struct compare_cost cost;
-    bool hadamard; // FFNs that are not computed are products
+    double method[SITE_COUNT]; // operations of the methods, a row
 };
 // Counts from nothing; `s` is what the answer is computed with.
 struct hook compare_meter_hook(struct compare_meter *m, const struct settings *s);

@@ -186,6 +186,12 @@ static int ffn_run(void *state, struct graph *g, struct site_args *args)
     return args->x ? 0 : -1;
 }
 
+// D a row: the product with alpha.
+static double ffn_flops(const struct settings *s, const struct decoder_config *c, enum site site)
+{
+    return site == SITE_FFN && settings_is(s, "ffn.approx", "hadamard") ? (double)c->hidden : 0;
+}
+
 static void ffn_badge(struct buf *b, const struct settings *s, int layer)
 {
     buf_printf(b, "FFN %s", settings_text(s, "ffn.layers"));
@@ -203,6 +209,7 @@ const struct method method_ffn_approx = {
     .vain = ffn_vain,
     .start = ffn_start,
     .release = ffn_release,
+    .flops = ffn_flops,
     .wants = ffn_wants,
     .at = { [SITE_FFN] = ffn_run },
 };

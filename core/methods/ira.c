@@ -43,13 +43,13 @@ static const struct setting ira_settings[] = {
 enum { HEAD, BIAS, PRIOR, MEAN, PARAMS };
 
 static const struct ira_param {
-    const char *name;
-    float fresh; // what it begins with; the last row of HEAD and BIAS apart
+    const char *name; // K: a layer
+    float fresh;      // what it begins with; the last row of HEAD and BIAS apart
 } params[PARAMS] = {
-    [HEAD] = { "head.weight", 0 },
-    [BIAS] = { "head.bias", 0 },
-    [PRIOR] = { "prior.weight", -4 }, // log sigma_p^2
-    [MEAN] = { "prior_mean.weight", 0 },
+    [HEAD] = { "ira.K.head.weight", 0 },
+    [BIAS] = { "ira.K.head.bias", 0 },
+    [PRIOR] = { "ira.K.prior.weight", -4 }, // log sigma_p^2
+    [MEAN] = { "ira.K.prior_mean.weight", 0 },
 };
 
 static const float fresh_variance = -4; // log sigma_q^2: the last number of the bias
@@ -87,7 +87,7 @@ static void ira_release(void *state)
 
 static void param_name(char name[48], int layer, int p)
 {
-    snprintf(name, 48, "ira.%d.%s", layer, params[p].name);
+    snprintf(name, 48, "ira.%d.%s", layer, params[p].name + strlen("ira.K."));
 }
 
 static struct tensor param_shape(const struct decoder_config *c, int p)
@@ -132,13 +132,15 @@ static int read_layers(const struct method_env *env, bool *chosen, struct err *e
     for (int l = 0; l < layers; l++)
         for (int p = 0; p < PARAMS && chosen[l]; p++) {
             const struct tensor *t;
+            char name[48];
             if (find_param(env, l, p, &t, err) < 0) return -1;
             if (t || env->training || p == PRIOR || p == MEAN) continue;
+            param_name(name, l, p);
             return err_set(err,
-                           "ira.on needs trained parameters, and there is no ira.%d.%s: /set "
+                           "ira.on needs trained parameters, and there is no %s: /set "
                            "adapter DIR with one that has them (train.ira on trains them), or let "
                            "ira.layers name the layers it was trained in",
-                           l, params[p].name);
+                           name);
         }
     return 0;
 }
@@ -217,6 +219,16 @@ static void ira_validate(void *state, bool on)
 {
     struct ira *x = state;
     x->training = !on;
+}
+
+static bool ira_learned(const struct model *m, int index, struct method_tensor *t)
+{
+    if (index >= PARAMS) return false;
+    const struct tensor shape = param_shape(&m->decoder.config, index);
+    *t = (struct method_tensor){ params[index].name,
+                                 shape.rank,
+                                 { shape.shape[0], shape.shape[1] } };
+    return true;
 }
 
 static void ira_params(void *state, method_param_fn add, void *self)
@@ -479,6 +491,8 @@ const struct method method_ira = {
     .release = ira_release,
     .wants = ira_wants,
     .at = { [SITE_VALUES] = ira_run },
+    .learned = ira_learned,
+    .trained_by = "train.ira",
     .params = ira_params,
     .progress = ira_progress,
     .validate = ira_validate,

@@ -1,4 +1,6 @@
 // core/methods/method.c -- attaches the methods that are on to the sites of a pass.
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/methods/method.h"
@@ -212,4 +214,48 @@ uint64_t methods_bytes(const struct methods *m)
     for (int i = 0; i < count; i++)
         if (m->slot[i].state && list[i]->bytes) bytes += list[i]->bytes(m->slot[i].state);
     return bytes;
+}
+
+// --- what they cost ------------------------------------------------------------------------------
+
+double methods_flops(const struct settings *s, const struct decoder_config *c, enum site site)
+{
+    double sum = 0;
+    for (int i = 0; i < count; i++)
+        if (list[i]->flops && method_on(list[i], s)) sum += list[i]->flops(s, c, site);
+    return sum;
+}
+
+// --- what they learn -----------------------------------------------------------------------------
+
+// "ira.K.head.bias" and "ira.3.head.bias": K is a layer, spelled plainly.
+static bool names(const char *pattern, const char *name, int layers)
+{
+    const char *k = strstr(pattern, ".K."), *at;
+    if (!k) return !strcmp(pattern, name);
+    const size_t front = (size_t)(k - pattern) + 1;
+    if (strncmp(pattern, name, front) != 0) return false;
+    char *end, plain[24];
+    at = name + front;
+    const long layer = strtol(at, &end, 10);
+    snprintf(plain, sizeof plain, "%ld", layer);
+    return layer >= 0 && layer < layers && strlen(plain) == (size_t)(end - at) &&
+           !strncmp(plain, at, strlen(plain)) && !strcmp(end, k + 2);
+}
+
+const struct method *method_learning(const struct model *m, const char *name,
+                                     struct method_tensor *t)
+{
+    for (int i = 0; i < count; i++)
+        for (int n = 0; list[i]->learned && list[i]->learned(m, n, t); n++)
+            if (names(t->name, name, m->decoder.config.layers)) return list[i];
+    return NULL;
+}
+
+void methods_learned(const struct model *m, struct buf *b)
+{
+    struct method_tensor t;
+    for (int i = 0; i < count; i++)
+        for (int n = 0; list[i]->learned && list[i]->learned(m, n, &t); n++)
+            buf_printf(b, "%s%s", b->length ? ", " : "", t.name);
 }

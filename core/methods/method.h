@@ -42,6 +42,14 @@ struct method_env {
 // Called once for each of a method's parameters; `t` belongs to the method's state.
 typedef void (*method_param_fn)(void *self, const char *name, struct tensor *t);
 
+// A tensor that a method learns: f32, of an adapter's extra.safetensors. K in the name stands for
+// each layer ("ira.K.head.bias").
+struct method_tensor {
+    const char *name;
+    int rank;
+    int64_t shape[2];
+};
+
 struct method {
     const char *name;               // "prune"
     const char *title;              // "pruning"
@@ -91,7 +99,16 @@ struct method {
     bool (*wants)(void *state, enum site site, int layer);
     // What it does there: 0, or -1 after graph_fail.
     int (*at[SITE_COUNT])(void *state, struct graph *g, struct site_args *args);
-    // Names its parameters, for training and adapters. NULL: it learns nothing.
+    // Operations a row of what it does at a site while it is on (core/model/flops.h): at SITE_FFN
+    // of the rows whose FFN is not computed, elsewhere of all. NULL: none that count.
+    double (*flops)(const struct settings *s, const struct decoder_config *c, enum site site);
+    // The tensors it learns, by number; false past the last one and where this model has no use for
+    // it. NULL: it learns nothing.
+    bool (*learned)(const struct model *m, int index, struct method_tensor *t);
+    // The setting that trains them whatever else is trained, in a group of their own ("train.ira");
+    // NULL: they are trained where the projector is.
+    const char *trained_by;
+    // Names its parameters, as `learned` does, for training. NULL: it learns nothing.
     void (*params)(void *state, method_param_fn add, void *self);
     // In training: the share of the steps done, 0..1, before each step. May be NULL.
     void (*progress)(void *state, double share);
@@ -133,6 +150,13 @@ void methods_params(struct methods *m, method_param_fn add, void *self);
 void methods_progress(struct methods *m, double share);
 void methods_validate(struct methods *m, bool on);
 
+// Who learns a tensor of that name in this model? NULL: nobody. *t: its shape.
+const struct method *method_learning(const struct model *m, const char *name,
+                                     struct method_tensor *t);
+// All that methods learn in this model: "norm_align.weight, ira.K.head.bias".
+void methods_learned(const struct model *m, struct buf *b);
+// What the methods that are on do at a site, a row.
+double methods_flops(const struct settings *s, const struct decoder_config *c, enum site site);
 // Whose setting is this? NULL: no method's.
 const struct method *method_of(const char *key);
 // Looks at the settings of one method (NULL: of all), with a model and without.

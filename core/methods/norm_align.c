@@ -131,6 +131,14 @@ static int norm_run(void *state, struct graph *g, struct site_args *args)
     return args->x ? 0 : -1;
 }
 
+static bool norm_learned(const struct model *m, int index, struct method_tensor *t)
+{
+    static const char *const names[] = { "norm_align.weight", "norm_align.bias" };
+    if (index > 1 || !model_sees(m)) return false;
+    *t = (struct method_tensor){ names[index], 1, { m->decoder.config.hidden } };
+    return true;
+}
+
 static void norm_params(void *state, method_param_fn add, void *self)
 {
     struct norm_align *n = state;
@@ -155,5 +163,6 @@ const struct method method_norm_align = {
     .start = norm_start,
     .release = norm_release,
     .at = { [SITE_VISUAL] = norm_run },
+    .learned = norm_learned,
     .params = norm_params,
 };

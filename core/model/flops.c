@@ -42,11 +42,6 @@ double flops_lora(const struct decoder_layer *w)
            thin(&w->down);
 }
 
-double flops_hadamard(const struct decoder_config *c, double rows)
-{
-    return rows * (double)c->hidden;
-}
-
 double flops_head(const struct decoder_config *c)
 {
     return 2 * (double)c->hidden * (double)c->vocab;

@@ -5,6 +5,8 @@
 //   flops += flops_ffn(layer, computed);                                     at SITE_FFN
 //   flops += flops_head(config);                                             a row of logits
 //
+// What methods add, or put in the place of an FFN, they say themselves (methods_flops).
+//
 // With LoRA on a linear layer its two thin products are counted too: 2 r (in + out) a row.
 #ifndef CORE_MODEL_FLOPS_H
 #define CORE_MODEL_FLOPS_H
@@ -21,8 +23,6 @@ double flops_attention(const struct decoder_config *c, double pairs);
 double flops_ffn(const struct decoder_layer *w, double rows);
 // What of both is LoRA's, a row.
 double flops_lora(const struct decoder_layer *w);
-// FFNs that are a product instead (ffn.approx hadamard): D a row.
-double flops_hadamard(const struct decoder_config *c, double rows);
 // One row of logits.
 double flops_head(const struct decoder_config *c);
 

@@ -1,27 +1,31 @@
 // core/probes/flops.c -- what the prompt and a generated token cost, in floating-point operations
 // (methods page, section 3): everything on, against what the settings leave.
 //
-// The rows, pairs of query and key, and approximated FFNs are counted in a pass, not taken from the
-// settings; core/model/flops.h says what each costs.
+// The rows, pairs of query and key, and FFNs that are not computed are counted in a pass, not taken
+// from the settings; core/model/flops.h says what each costs, and the methods what they do besides.
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/methods/method.h"
 #include "core/model/flops.h"
 #include "core/probes/probe.h"
 #include "core/probes/rows.h"
 
-enum { PROJECTIONS, ATTENTION, FFN, APPROXIMATION, HEAD, PARTS };
+enum { PROJECTIONS, ATTENTION, FFN, APPROXIMATION, METHODS, HEAD, PARTS };
 
 struct counted {                 // of a layer
     int64_t rows, ffn, replaced; // of the prompt: all, those whose FFN is computed, the others
     double pairs;                // query-key pairs
     double step;                 // keys that the next row would see
+    double methods;              // operations of methods at other sites: of the prompt,
+    double method_row;           // and of the next row,
+    uint32_t method_sites;       // which these are
 };
 
 struct flops {
     const struct probe_env *env;
-    struct counted *layer; // [L]
-    bool hadamard;
+    struct counted *layer;     // [L]
+    double method[SITE_COUNT]; // operations of the methods, a row
 };
 
 static void flops_release(void *state)
@@ -36,13 +40,16 @@ static void *flops_start(const struct probe_env *env, struct err *err)
     struct flops *s = xcalloc(1, sizeof *s);
     s->env = env;
     s->layer = xcalloc((size_t)env->model->decoder.config.layers, sizeof *s->layer);
-    s->hadamard = settings_is(env->settings, "ffn.approx", "hadamard");
+    for (int site = 0; site < SITE_COUNT; site++)
+        s->method[site] =
+            methods_flops(env->settings, &env->model->decoder.config, (enum site)site);
     return s;
 }
 
 static bool flops_wants(void *state, enum site site, int layer)
 {
-    return site == SITE_VALUES || site == SITE_FFN;
+    const struct flops *s = state;
+    return site == SITE_VALUES || site == SITE_FFN || s->method[site] > 0;
 }
 
 static bool in_prompt(const struct site_args *a, int64_t i)
@@ -50,11 +57,23 @@ static bool in_prompt(const struct site_args *a, int64_t i)
     return site_row(a, i) < a->sequence->prompt;
 }
 
+// Before the layers (of visual tokens, say) every row belongs to the prompt.
+static void count_method(const struct flops *s, struct counted *c, enum site site,
+                         const struct site_args *args, int64_t n)
+{
+    const bool layer = args->layer >= 0 && args->sequence;
+    for (int64_t i = 0; i < n; i++)
+        if (!layer || in_prompt(args, i)) c->methods += s->method[site];
+    if (layer && !(c->method_sites >> site & 1)) c->method_row += s->method[site];
+    c->method_sites |= 1u << site;
+}
+
 static int flops_run(void *state, struct graph *g, enum site site, struct site_args *args)
 {
     const struct flops *s = state;
-    struct counted *c = &s->layer[args->layer];
-    const int64_t n = site == SITE_FFN ? args->x->shape[0] : args->q->shape[0];
+    struct counted *c = &s->layer[args->layer > 0 ? args->layer : 0];
+    const int64_t n = site == SITE_VALUES ? args->q->shape[0] : args->x->shape[0];
+    if (site != SITE_FFN && s->method[site] > 0) count_method(s, c, site, args, n);
     for (int64_t i = 0; i < n && site == SITE_VALUES; i++) {
         if (!in_prompt(args, i)) continue;
         const double keys = (double)flops_keys(args, i);
@@ -62,7 +81,7 @@ static int flops_run(void *state, struct graph *g, enum site site, struct site_a
         c->pairs += keys;
         c->step = keys + 1;
     }
-    if (site == SITE_VALUES) return 0;
+    if (site != SITE_FFN) return 0;
     if (!args->only) {
         for (int64_t i = 0; i < n; i++) c->ffn += in_prompt(args, i);
         return 0;
@@ -73,13 +92,14 @@ static int flops_run(void *state, struct graph *g, enum site site, struct site_a
 }
 
 // Of `rows` rows with `pairs` query-key pairs.
-static void count(const struct decoder *d, int layer, double rows, double ffn, double replaced,
+static void count(const struct flops *s, int layer, double rows, double ffn, double replaced,
                   double pairs, double parts[PARTS])
 {
+    const struct decoder *d = &s->env->model->decoder;
     parts[PROJECTIONS] += flops_projections(&d->layer[layer], rows);
     parts[ATTENTION] += flops_attention(&d->config, pairs);
     parts[FFN] += flops_ffn(&d->layer[layer], ffn);
-    parts[APPROXIMATION] += flops_hadamard(&d->config, replaced);
+    parts[APPROXIMATION] += s->method[SITE_FFN] * replaced;
 }
 
 static double total(const double parts[PARTS])
@@ -99,9 +119,9 @@ static void put_layers(const struct flops *s, struct results *r)
     for (int l = 0; l < d->config.layers; l++) {
         const struct counted *c = &s->layer[l];
         double full[PARTS] = { 0 }, now[PARTS] = { 0 };
-        count(d, l, n, n, 0, n * (n + 1) / 2, full);
-        count(d, l, (double)c->rows, (double)c->ffn, s->hadamard ? (double)c->replaced : 0,
-              c->pairs, now);
+        count(s, l, n, n, 0, n * (n + 1) / 2, full);
+        count(s, l, (double)c->rows, (double)c->ffn, (double)c->replaced, c->pairs, now);
+        now[METHODS] += c->methods;
         double *v = result_row(t, "%d", l);
         v[0] = (double)c->rows, v[1] = (double)c->ffn;
         v[2] = total(full) / 1e9, v[3] = total(now) / 1e9;
@@ -111,8 +131,8 @@ static void put_layers(const struct flops *s, struct results *r)
 
 static int flops_finish(void *state, struct results *r, struct err *err)
 {
-    static const char *const names[PARTS] = { "projections", "attention", "FFN",
-                                              "FFN approximation", "head" };
+    static const char *const names[PARTS] = { "projections",       "attention", "FFN",
+                                              "FFN approximation", "methods",   "head" };
     const struct flops *s = state;
     const struct decoder *d = &s->env->model->decoder;
     const double n = (double)s->env->sequence->prompt;
@@ -122,11 +142,12 @@ static int flops_finish(void *state, struct results *r, struct err *err)
     for (int l = 0; l < d->config.layers; l++) {
         const struct counted *c = &s->layer[l];
         lora += n * flops_lora(&d->layer[l]);
-        count(d, l, n, n, 0, n * (n + 1) / 2, full);
-        count(d, l, (double)c->rows, (double)c->ffn, s->hadamard ? (double)c->replaced : 0,
-              c->pairs, now);
-        count(d, l, 1, 1, 0, n + 1, one); // a text row: its FFN is computed
-        count(d, l, 1, 1, 0, c->step, step);
+        count(s, l, n, n, 0, n * (n + 1) / 2, full);
+        count(s, l, (double)c->rows, (double)c->ffn, (double)c->replaced, c->pairs, now);
+        now[METHODS] += c->methods;
+        count(s, l, 1, 1, 0, n + 1, one); // a text row: its FFN is computed
+        count(s, l, 1, 1, 0, c->step, step);
+        step[METHODS] += c->method_row;
     }
     full[HEAD] = now[HEAD] = one[HEAD] = step[HEAD] = flops_head(&d->config);
     full[PARTS] = total(full), now[PARTS] = total(now);
@@ -141,6 +162,7 @@ static int flops_finish(void *state, struct results *r, struct err *err)
         results_note(r, "the adapter's LoRA is among projections and FFN: %.6g GFLOP of the prompt",
                      lora / 1e9);
     for (int i = 0; i <= PARTS; i++) {
+        if (i == METHODS && !(now[i] > 0) && !(step[i] > 0)) continue; // as a rule
         double *v = result_row(t, "%s", i < PARTS ? names[i] : "all");
         v[0] = full[i] / 1e9, v[1] = now[i] / 1e9, v[2] = now[i] / full[i];
         v[3] = one[i] / 1e9, v[4] = step[i] / 1e9, v[5] = step[i] / one[i];

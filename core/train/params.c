@@ -10,6 +10,7 @@
 
 #include "core/base/random.h"
 #include "core/graph/tape.h"
+#include "core/methods/method.h"
 
 // --- what may be chosen --------------------------------------------------------------------------
 
@@ -179,13 +180,26 @@ static int choose(struct selection *chosen, const struct settings *s,
     return select_spelled(chosen, settings_text(s, "train.params"), &lora, items, count, err);
 }
 
+// What methods learn ("norm_align.*", "ira.*") exists once they have started.
+static bool names_methods(const struct model *m, const char *rules)
+{
+    const struct method *method;
+    struct method_tensor t;
+    for (int i = 0; (method = method_at(i)); i++) {
+        if (!method->learned || !method->learned(m, 0, &t)) continue;
+        char *front = xstrndup(t.name, strcspn(t.name, "."));
+        const bool named = strstr(rules, front);
+        free(front);
+        if (named) return true;
+    }
+    return false;
+}
+
 int params_check(const struct model *m, const struct settings *s, struct err *err)
 {
     struct selection chosen;
     size_t count;
-    // "norm_align.*" and "ira.*" exist once the methods have started.
-    const char *rules = settings_text(s, "train.params");
-    if (strstr(rules, "norm_align") || strstr(rules, "ira.")) return 0;
+    if (names_methods(m, settings_text(s, "train.params"))) return 0;
     struct select_item *items = params_items(m, NULL, 0, &count);
     int status = choose(&chosen, s, items, count, err);
     if (status == 0) selection_release(&chosen);

@@ -6,18 +6,32 @@
 #include "core/train/frozen.h"
 #include "core/train/sft_parts.h"
 
-// A method's parameter. IRA's train whenever train.ira is on; others go with the projector.
+// A method's parameter: trained whenever the method's setting says so, or with the projector.
 static void add_extra(void *self, const char *name, struct tensor *tensor)
 {
     struct sft *t = self;
-    const bool ira = !strncmp(name, "ira.", 4);
-    params_extra(&t->params, &(struct param_extra){
-                                 .name = name,
-                                 .tensor = tensor,
-                                 .group = ira ? GROUP_IRA : GROUP_PROJECTOR,
-                                 .part = ira ? PART_DECODER : PART_PROJECTOR,
-                                 .with_part = !ira,
-                                 .always = ira && settings_flag(t->job->settings, "train.ira") });
+    struct method_tensor shape;
+    const struct method *m = method_learning(t->job->model, name, &shape);
+    if (!m) BUG("%s is nobody's", name);
+    const char *by = m->trained_by;
+    params_extra(&t->params,
+                 &(struct param_extra){ .name = name,
+                                        .tensor = tensor,
+                                        .group = by ? GROUP_IRA : GROUP_PROJECTOR,
+                                        .part = by ? PART_DECODER : PART_PROJECTOR,
+                                        .with_part = !by,
+                                        .always = by && settings_flag(t->job->settings, by) });
+}
+
+// A method that is trained is on.
+static int switch_on_trained(struct settings *s, struct err *err)
+{
+    const struct method *m;
+    for (int i = 0; (m = method_at(i)); i++)
+        if (m->trained_by && settings_flag(s, m->trained_by) &&
+            settings_set(s, m->toggle.key, m->toggle.on, err) < 0)
+            return -1;
+    return 0;
 }
 
 // Does what is trained leave the visual tokens before the methods as they are?
@@ -81,7 +95,7 @@ static int open_lanes(struct sft *t, struct err *err)
 int sft_prepare(struct sft *t, struct err *err)
 {
     struct settings *s = t->job->settings;
-    if (settings_flag(s, "train.ira") && settings_set(s, "ira.on", "on", err) < 0) return -1;
+    if (switch_on_trained(s, err) < 0) return -1;
     // What was trained before is part of the model that is trained now.
     if (adapter_obey(&t->base, t->job->model, s, err) < 0 || open_params(t, err) < 0) return -1;
     set_graph(t);
