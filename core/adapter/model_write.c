@@ -254,7 +254,7 @@ static float *fixed_logits(const struct model *m, int64_t *rows, struct err *err
 {
     struct capture capture = { 0 };
     struct hooks hooks = { 0 };
-    const struct hook hook = { capture_wants, capture_run, &capture };
+    const struct hook hook = { .wants = capture_wants, .run = capture_run, .self = &capture };
     const struct answer_options options = { .forward_only = true, .all_logits = true };
     const struct sinks nobody = { 0 };
     struct settings *settings = settings_new();

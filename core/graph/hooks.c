@@ -17,15 +17,49 @@ bool hooks_wanted(const struct graph *g, enum site site, int layer)
     return false;
 }
 
+static const struct {
+    const char *name;
+    unsigned may;
+} sites[SITE_COUNT] = {
+#define X(name, may, what) { #name, may },
+    SITES(X)
+#undef X
+};
+
+static bool same_seen(const struct seen_keys *a, const struct seen_keys *b)
+{
+    return a->from == b->from && a->keys == b->keys && a->count == b->count;
+}
+
+static void check_changes(const struct hook *h, enum site site, const struct site_args *before,
+                          const struct site_args *now)
+{
+    const unsigned may = h->changes ? sites[site].may : MAY_NOT;
+    const bool fixed = before->q == now->q && before->k == now->k && before->keys == now->keys &&
+                       before->sequence == now->sequence && before->past == now->past;
+    const char *what = NULL;
+    if (before->x != now->x && !(may & MAY_X)) what = "x";
+    if (before->v != now->v && !(may & MAY_VALUES)) what = "v";
+    if (!same_seen(&before->seen, &now->seen) && !(may & MAY_SEEN)) what = "what rows see";
+    if ((before->only != now->only || before->only_count != now->only_count) && !(may & MAY_ONLY))
+        what = "the rows of the FFN";
+    if (before->rows != now->rows && !(may & MAY_ROWS)) what = "the rows";
+    if (!fixed) what = "what no one may change";
+    if (what) BUG("a listener at site %s changed %s (core/graph/hooks.h)", sites[site].name, what);
+}
+
 int hooks_run(struct graph *g, enum site site, struct site_args *args)
 {
     if (!g->hooks || !graph_ok(g)) return graph_ok(g) ? 0 : -1;
     for (int i = 0; i < g->hooks->count; i++) {
         const struct hook *h = &g->hooks->list[i];
-        if (h->wants(h->self, site, args->layer) && h->run(h->self, g, site, args) < 0) {
+        if (!h->wants(h->self, site, args->layer)) continue;
+        const struct site_args before = *args;
+        if (h->run(h->self, g, site, args) < 0) {
             graph_fail(g, "a listener failed");
             return -1;
         }
+        check_changes(h, site, &before, args);
     }
     return 0;
 }

@@ -14,31 +14,43 @@
 
 struct kv;
 
-// X(name, what site_args.x holds there). `index` is the layer, or the picture, or both are set.
-#define SITES(X)                                                                                   \
-    X(PIXELS, "[3,H,W] normalised pixels of a picture (tile)")                                     \
-    X(VISION_LAYER, "[S',Dv] input of vision block `layer`; layer = depth: output of the last")    \
-    X(VISION, "[S,Dv] what the projector reads")                                                   \
-    X(PROJECTED, "[S,D] visual tokens after the projector, sequence order")                        \
-    X(VISUAL, "[S,D] visual tokens as spliced: methods may put others into x; v holds the former") \
-    X(EMBED, "[N,D] h[0]: embeddings after splicing")                                              \
-    X(LAYER_IN, "[N,D] h[layer]")                                                                  \
-    X(VALUES, "[P,Hkv,d] value states of all keys, before attention: methods may change new rows") \
-    X(NOISE, "[S,Hkv,d] noise that IRA draws for the pass's visual tokens; may be replaced")       \
-    X(KL, "[S,Hkv] divergence of the pass's visual tokens under IRA; v: their gate")               \
-    X(ATTN, "[H,N,P] attention probabilities; q, k, v beside")                                     \
-    X(FFN_IN, "[N,D] x: residual stream before the FFN's norm")                                    \
-    X(FFN, "[N,D] x again: methods may put y of rows into x and name the other rows in `only`")    \
-    X(FFN_OUT, "[N,D] y: residual stream after the FFN")                                           \
-    X(LAYER_OUT, "[N,D] h[layer+1]: methods may put other rows into x and rows (decoder.h)")       \
-    X(FINAL, "[N,D] h[L], before the final norm")                                                  \
-    X(LOGITS, "[n,V] logits of the rows asked for")                                                \
-    X(STEP_LOGITS, "[1,V] logits that choose a generated token")                                   \
-    X(SCORE, "[S] score of the visual tokens alive in `layer`, told by the method that prunes")    \
-    X(KEPT, "[k] i32 visual tokens kept after `layer`, counted among all visual tokens")
+// What a method may put others in the place of, at its site. Probes may nowhere.
+enum {
+    MAY_NOT = 0,
+    MAY_X = 1,
+    MAY_VALUES = 2, // v
+    MAY_SEEN = 4,   // what rows see
+    MAY_ONLY = 8,   // which rows the FFN is computed for
+    MAY_ROWS = 16   // which rows there are
+};
+
+// X(name, what may be changed, what site_args.x holds there). `index` is the layer, or the picture,
+// or both are set.
+#define SITES(X)                                                                               \
+    X(PIXELS, MAY_NOT, "[3,H,W] normalised pixels of a picture (tile)")                        \
+    X(VISION_LAYER, MAY_NOT, "[S',Dv] input of vision block `layer`; layer = depth: output")   \
+    X(VISION, MAY_NOT, "[S,Dv] what the projector reads")                                      \
+    X(PROJECTED, MAY_NOT, "[S,D] visual tokens after the projector, sequence order")           \
+    X(VISUAL, MAY_X, "[S,D] visual tokens as spliced; v holds the former")                     \
+    X(EMBED, MAY_NOT, "[N,D] h[0]: embeddings after splicing")                                 \
+    X(LAYER_IN, MAY_NOT, "[N,D] h[layer]")                                                     \
+    X(VALUES, MAY_X | MAY_VALUES | MAY_SEEN,                                                   \
+      "[P,Hkv,d] value states of all keys (v too), before attention: new rows may change")     \
+    X(NOISE, MAY_X, "[S,Hkv,d] noise that IRA draws for the pass's visual tokens")             \
+    X(KL, MAY_NOT, "[S,Hkv] divergence of the pass's visual tokens under IRA; v: their gate")  \
+    X(ATTN, MAY_NOT, "[H,N,P] attention probabilities; q, k, v beside")                        \
+    X(FFN_IN, MAY_NOT, "[N,D] x: residual stream before the FFN's norm")                       \
+    X(FFN, MAY_X | MAY_ONLY, "[N,D] x again: y of rows comes into x, `only` names the others") \
+    X(FFN_OUT, MAY_NOT, "[N,D] y: residual stream after the FFN")                              \
+    X(LAYER_OUT, MAY_X | MAY_ROWS, "[N,D] h[layer+1]; other rows of it come with `rows`")      \
+    X(FINAL, MAY_NOT, "[N,D] h[L], before the final norm")                                     \
+    X(LOGITS, MAY_NOT, "[n,V] logits of the rows asked for")                                   \
+    X(STEP_LOGITS, MAY_NOT, "[1,V] logits that choose a generated token")                      \
+    X(SCORE, MAY_NOT, "[S] score of the visual tokens alive in `layer`, told by who prunes")   \
+    X(KEPT, MAY_NOT, "[k] i32 visual tokens kept after `layer`, counted among all visual tokens")
 
 enum site {
-#define X(name, what) SITE_##name,
+#define X(name, may, what) SITE_##name,
     SITES(X)
 #undef X
         SITE_COUNT
@@ -72,6 +84,7 @@ struct site_args {
 // Which row of the sequence row i of a site's x is, and key i of its k and v.
 static inline int64_t site_row(const struct site_args *args, int64_t i)
 {
+    if (!args->sequence) BUG("what passes at this site are no rows of a sequence");
     return args->rows ? args->rows[i] : args->past + i;
 }
 
@@ -83,7 +96,8 @@ static inline int64_t site_key(const struct site_args *args, int64_t i)
 // Is row i of what the site offers a picture's token?
 static inline bool site_visual(const struct site_args *a, int64_t i)
 {
-    return a->sequence->picture[site_row(a, i)] >= 0;
+    const int64_t row = site_row(a, i);
+    return a->sequence->picture[row] >= 0;
 }
 
 struct hook {
@@ -92,6 +106,7 @@ struct hook {
     // 0, or -1 after graph_fail.
     int (*run)(void *self, struct graph *g, enum site site, struct site_args *args);
     void *self;
+    bool changes; // a method: may change what the table says
 };
 
 enum { HOOKS_MAX = 16 };
@@ -104,7 +119,8 @@ struct hooks {
 
 void hooks_add(struct hooks *hooks, const struct hook *hook);
 bool hooks_wanted(const struct graph *g, enum site site, int layer);
-// Runs the listeners of this site in order; nothing when nobody listens.
+// Runs the listeners of this site in order; nothing when nobody listens. What one of them changes
+// against the table is a BUG.
 int hooks_run(struct graph *g, enum site site, struct site_args *args);
 
 #endif

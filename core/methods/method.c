@@ -146,7 +146,9 @@ int methods_attach(struct methods *m, struct hooks *hooks, const struct method_e
             hooks->count = former;
             return -1;
         }
-        const struct hook hook = { .wants = slot_wants, .run = slot_run, .self = slot };
+        const struct hook hook = {
+            .wants = slot_wants, .run = slot_run, .self = slot, .changes = true
+        };
         hooks_add(hooks, &hook);
     }
     return 0;

@@ -168,7 +168,7 @@ static int encode(struct encoder *e, const struct image *image, const struct set
     };
     struct image square = { 0 };
     const bool pillow12 = settings_is(settings, "image.resize_order", "pillow12");
-    hooks_add(&hooks, &(struct hook){ encoder_wants, encoder_hear, e });
+    hooks_add(&hooks, &(struct hook){ .wants = encoder_wants, .run = encoder_hear, .self = e });
     if (preprocess_bytes(&square, image, &e->picture, pillow12 ? RESIZE_PILLOW12 : RESIZE_PILLOW13,
                          err) < 0)
         return -1;

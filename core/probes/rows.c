@@ -241,8 +241,9 @@ static int look_chosen(struct graph *g, const struct tensor *probs, struct site_
 {
     int32_t *rows = xreallocarray(NULL, (size_t)count + 1, sizeof *rows);
     for (int64_t j = 0; j < count; j++) rows[j] = (int32_t)site_key(args, keys[j]);
-    args->keys = rows;
-    const int status = look(g, probs, SITE_VALUES, args, take, self);
+    struct site_args chosen = *args;
+    chosen.keys = rows;
+    const int status = look(g, probs, SITE_VALUES, &chosen, take, self);
     looks_take(g);
     free(rows);
     return status;

@@ -187,7 +187,7 @@ static long pass(struct watcher *w)
     const long before = count ? *count : 0;
     kv_init(&kv, devices[1], c->layers, c->kv_heads, c->dim);
     kv_set_dtype(&kv, DTYPE_BF16);
-    hooks_add(&hooks, &(struct hook){ everywhere, watch, w });
+    hooks_add(&hooks, &(struct hook){ .wants = everywhere, .run = watch, .self = w });
     sequence_init(&s, PROMPT, 1);
     for (int i = 0; i < PROMPT; i++) s.ids[i] = 3 * i + 1;
     for (int i = 0; i < 2; i++) {

@@ -40,7 +40,8 @@ static void bench_open(struct bench *b, const char *folder, bool listener, enum 
     const struct decoder_config *c = &b->model->decoder.config;
     kv_init(&b->kv, b->gpu, c->layers, c->kv_heads, c->dim);
     kv_set_dtype(&b->kv, cache);
-    if (listener) hooks_add(&b->hooks, &(struct hook){ wants_layers, listens, NULL });
+    if (listener)
+        hooks_add(&b->hooks, &(struct hook){ .wants = wants_layers, .run = listens, .self = NULL });
 }
 
 static void bench_close(struct bench *b)

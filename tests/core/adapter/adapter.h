@@ -73,7 +73,7 @@ static inline struct logits logits_of(const struct model *m)
     struct err err;
     struct logits l = { 0 };
     struct hooks hooks = { 0 };
-    const struct hook hook = { wants_logits, take_logits, &l };
+    const struct hook hook = { .wants = wants_logits, .run = take_logits, .self = &l };
     const struct answer_options options = { .forward_only = true, .all_logits = true };
     const struct sinks nobody = { 0 };
     struct conversation c;

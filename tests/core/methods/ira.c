@@ -148,7 +148,7 @@ static int listen_run(void *self, struct graph *g, enum site site, struct site_a
 
 static void listen(struct fixture *f, struct hooks *hooks)
 {
-    const struct hook hook = { listen_wants, listen_run, f };
+    const struct hook hook = { .wants = listen_wants, .run = listen_run, .self = f };
     hooks_add(hooks, &hook);
 }
 

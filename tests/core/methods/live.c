@@ -408,7 +408,7 @@ static void a_stopped_prefill_leaves_a_cache_to_go_on_from(void **state)
                                         .backend = test_device(),
                                         .settings = engine_settings(g.engine) };
         must(methods_attach(&c->methods, &hooks, &env, &err), &err);
-        hooks_add(&hooks, &(struct hook){ stopper_wants, stop, &cancel });
+        hooks_add(&hooks, &(struct hook){ .wants = stopper_wants, .run = stop, .self = &cancel });
         must(conversation_answer(c, env.settings, &hooks, &cancel, &options, &g.sinks, &answered,
                                  &err),
              &err);

@@ -190,7 +190,7 @@ static void looking_changes_no_bit_of_a_long_prompt(void **state)
     struct sequence s = random_sequence(&b, 2100);
     assert_int_equal(pass(&b, &s, s.n, LOGITS_LAST, plain), 0);
     kv_trim(&b.kv, 0);
-    hooks_add(&b.hooks, &(struct hook){ everywhere, only_look, seen });
+    hooks_add(&b.hooks, &(struct hook){ .wants = everywhere, .run = only_look, .self = seen });
     assert_int_equal(pass(&b, &s, s.n, LOGITS_ALL, looked), 0);
     assert_memory_equal(plain, looked, (size_t)vocab * sizeof *plain);
     static const enum site layers[] = { SITE_LAYER_IN, SITE_VALUES,  SITE_ATTN,     SITE_FFN_IN,
@@ -256,7 +256,7 @@ static void a_pass_that_stops_leaves_the_cache(void **state)
         kv_trim(&b.kv, 25);
 
         struct stopper stopper = { 2, cancelled ? &b.cancel : NULL };
-        hooks_add(&b.hooks, &(struct hook){ at_layer_out, stop, &stopper });
+        hooks_add(&b.hooks, &(struct hook){ .wants = at_layer_out, .run = stop, .self = &stopper });
         assert_int_equal(pass(&b, &s, 40, LOGITS_LAST, after), -1);
         assert_true(cancelled ? b.graph.cancelled : b.graph.failed);
         if (!cancelled) assert_string_equal(b.graph.err.text, "on purpose");
@@ -303,7 +303,9 @@ static void a_method_takes_the_place_of_the_ffn(void **state)
     float logits[1024];
     struct replaced r = { 0 };
     bench_open(&b, "tests/goldens/llama-3.2");
-    hooks_add(&b.hooks, &(struct hook){ at_ffn_of_layer_1, put_ones, &r });
+    hooks_add(
+        &b.hooks,
+        &(struct hook){ .wants = at_ffn_of_layer_1, .run = put_ones, .self = &r, .changes = true });
     struct sequence s = random_sequence(&b, ROWS);
     assert_int_equal(pass(&b, &s, ROWS, LOGITS_LAST, logits), 0);
     for (int i = 0; i < ROWS * COLUMNS; i++) assert_true(r.out[i] == r.in[i] + 1);
@@ -369,7 +371,10 @@ static void rows_dropped_equal_keys_barred(void **state)
         int64_t vocab = 0;
         for (int k = 0; k < 2; k++) {
             bench_open(&b[k], folders[i]);
-            hooks_add(&b[k].hooks, &(struct hook){ where_rows_drop, drop_rows, &d[k] });
+            hooks_add(&b[k].hooks, &(struct hook){ .wants = where_rows_drop,
+                                                   .run = drop_rows,
+                                                   .self = &d[k],
+                                                   .changes = true });
             vocab = b[k].model->decoder.config.vocab;
             struct sequence s = random_sequence(&b[k], TOKENS + 1);
             assert_int_equal(pass(&b[k], &s, TOKENS, LOGITS_LAST, logits[k][0]), 0);
@@ -398,7 +403,9 @@ static void a_pass_that_stops_after_rows_dropped(void **state)
     d.cancel = &b.cancel;
     struct sequence s = random_sequence(&b, TOKENS);
     assert_int_equal(pass(&b, &s, 11, LOGITS_LAST, logits), 0);
-    hooks_add(&b.hooks, &(struct hook){ where_rows_drop, drop_rows, &d });
+    hooks_add(
+        &b.hooks,
+        &(struct hook){ .wants = where_rows_drop, .run = drop_rows, .self = &d, .changes = true });
     assert_int_equal(pass(&b, &s, TOKENS, LOGITS_LAST, logits), -1);
     for (int l = 0; l < b.kv.layers; l++)
         assert_int_equal(b.kv.layer[l].rows, l <= LAYER ? 11 : l <= LAYER + 2 ? 0 : 11);

@@ -1,0 +1,99 @@
+// tests/core/graph/hooks.c -- core/graph/hooks.c: what listeners may change at which site, and what
+// they may ask.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/graph/hooks.h"
+
+static struct tensor one, other;
+static const int32_t some[1];
+
+// What the listener does, told by `self`.
+enum deed { NOTHING, NEW_X, NEW_V, NEW_ROWS, NEW_ONLY, NEW_SEEN, NEW_KEYS, ASK_ROW, ASK_VISUAL };
+
+static bool everywhere(void *self, enum site site, int layer)
+{
+    return true;
+}
+
+static int act(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    switch (*(const enum deed *)self) {
+    case NEW_X: args->x = &other; break;
+    case NEW_V: args->v = &other; break;
+    case NEW_ROWS: args->rows = some; break;
+    case NEW_ONLY: args->only_count = 3; break;
+    case NEW_SEEN: args->seen.from = 2; break;
+    case NEW_KEYS: args->keys = some; break;
+    case ASK_ROW: return site_row(args, 0) < 0 ? -1 : 0;
+    case ASK_VISUAL: return site_visual(args, 0) ? -1 : 0;
+    default: break;
+    }
+    return 0;
+}
+
+// Does the program go on?
+static bool goes_on(enum site site, enum deed deed, bool changes)
+{
+    const pid_t child = fork();
+    if (!child) {
+        struct hooks hooks = { 0 };
+        struct graph g = { .hooks = &hooks };
+        struct site_args args = { .x = &one, .v = &one };
+        close(STDERR_FILENO);
+        hooks_add(&hooks, &(struct hook){ everywhere, act, &deed, changes });
+        _exit(hooks_run(&g, site, &args) == 0 ? 0 : 1);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void methods_change_what_the_table_allows(void **state)
+{
+    assert_true(goes_on(SITE_VISUAL, NEW_X, true));
+    assert_true(goes_on(SITE_VALUES, NEW_V, true));
+    assert_true(goes_on(SITE_VALUES, NEW_SEEN, true));
+    assert_true(goes_on(SITE_FFN, NEW_ONLY, true));
+    assert_true(goes_on(SITE_LAYER_OUT, NEW_ROWS, true));
+    assert_false(goes_on(SITE_LAYER_IN, NEW_X, true));
+    assert_false(goes_on(SITE_VISUAL, NEW_V, true));
+    assert_false(goes_on(SITE_FFN, NEW_ROWS, true));
+    assert_false(goes_on(SITE_LAYER_OUT, NEW_ONLY, true));
+    assert_false(goes_on(SITE_LAYER_OUT, NEW_SEEN, true));
+    for (int site = 0; site < SITE_COUNT; site++)
+        assert_false(goes_on((enum site)site, NEW_KEYS, true));
+}
+
+static void probes_change_nothing(void **state)
+{
+    for (int site = 0; site < SITE_COUNT; site++) {
+        assert_true(goes_on((enum site)site, NOTHING, false));
+        for (enum deed deed = NEW_X; deed <= NEW_KEYS; deed++)
+            assert_false(goes_on((enum site)site, deed, false));
+    }
+}
+
+// In a vision encoder there are no rows of a sequence.
+static void what_a_site_has_not_cannot_be_asked_for(void **state)
+{
+    assert_false(goes_on(SITE_VISION_LAYER, ASK_ROW, false));
+    assert_false(goes_on(SITE_VISION_LAYER, ASK_VISUAL, true));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(methods_change_what_the_table_allows),
+        cmocka_unit_test(probes_change_nothing),
+        cmocka_unit_test(what_a_site_has_not_cannot_be_asked_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
