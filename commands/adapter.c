@@ -245,7 +245,7 @@ static int adapter_run(struct shell *shell, int argc, char **argv, struct err *e
 const struct command command_adapter = {
     .name = "adapter",
     .usage = "/adapter load FOLDER|unload [NAME]|list|show [NAME]|scale X|merge FOLDER [--once]",
-    .help = "Puts on, takes off, shows or merges what training changed of a model.",
+    .help = "Loads, unloads, shows, scales or merges adapters (LoRA, LN tuning).",
     .details =
         "FOLDER is as PEFT writes it (LoRA, LN tuning, modules_to_save), perhaps with\n"
         "extra.safetensors for what PEFT has no place for. The next token already obeys; the\n"

@@ -67,7 +67,7 @@ static int ask_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_ask = {
     .name = "ask",
     .usage = "/ask TEXT | /ask --data FILE --out FILE.jsonl [--images DIR] [--limit N] [--again]",
-    .help = "Asks the model: TEXT like a plain line, or every question of a data file.",
+    .help = "Asks the model: TEXT, or every question of a data file.",
     .details =
         "--data FILE    JSON list or JSON lines; a sample is {\"id\", \"image\", \"question\"},\n"
         "               {\"id\", \"image\", \"conversations\": [{\"from\", \"value\"}]} or "

@@ -47,7 +47,7 @@ const struct command command_calibrate = {
     .name = "calibrate",
     .usage = "/calibrate ffn|norms|sinks DATA.json OUT [--images DIR] [--limit N] [--once] | merge "
              "OUT FILE...",
-    .help = "Measures the model on the pictures of a data set, for methods that need such numbers.",
+    .help = "Measures the model on a data set, for the methods that need it.",
     .details =
         "Runs as a job (/jobs, /wait). ffn: for each layer how little the FFN changes visual and\n"
         "text tokens, and the factor per dimension (alpha) that comes nearest to it, for\n"
@@ -192,7 +192,7 @@ static int calibration_run(struct shell *shell, int argc, char **argv, struct er
 const struct command command_calibration = {
     .name = "calibration",
     .usage = "/calibration load FILE|list|show [FILE]",
-    .help = "Uses a calibration file, lists those that were used, shows what is in one.",
+    .help = "Loads a calibration file, lists the ones in use, or shows what a file holds.",
     .details =
         "A file that /calibrate made with other weights is refused. One without metadata loads\n"
         "with a notice. The setting KIND.calibration holds the path; /set ffn.calibration none\n"

@@ -376,7 +376,7 @@ static int collect_run(struct shell *shell, int argc, char **argv, struct err *e
 const struct command command_collect = {
     .name = "collect",
     .usage = "/collect FILE.csv [NAME=VALUE]... [NAME=@CELL]... [TABLE] [--again] : COMMAND",
-    .help = "Runs a command and keeps numbers of its tables in a CSV file, a row each time.",
+    .help = "Runs a command and appends values from its tables to a CSV file, one row per run.",
     .details =
         "NAME=VALUE says under what it was measured. Columns provenance.model (fingerprint) and\n"
         "provenance.state (adapter, settings that change numbers) are added; if the file has rows\n"

@@ -414,7 +414,7 @@ const struct command command_compare = {
     .name = "compare",
     .usage = "/compare SETTINGS | SETTINGS [--csv FILE] [--steps] [TEXT] | ... --data FILE "
              "[--limit N] [--metric M] [--images DIR] [--job]",
-    .help = "Answers one question, or a data set, under two sets of settings, side by side.",
+    .help = "Compares two sets of settings on one question or a data set, side by side.",
     .details =
         "SETTINGS: KEY=VALUE ..., @PRESET, `off` (every method off, the adapter stays) or `now`;\n"
         "the rest is as it is set. Without TEXT the last question is asked again. Settings and\n"

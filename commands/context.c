@@ -27,7 +27,7 @@ static int context_run(struct shell *shell, int argc, char **argv, struct err *e
 const struct command command_context = {
     .name = "context",
     .usage = "/context",
-    .help = "Shows the tokens of the conversation: text, visual, waiting, computed, left.",
+    .help = "Shows how the context is used: text, visual tokens, cached, left.",
     .details = "text, visual: tokens of the conversation; waiting: of pictures attached to the\n"
                "next message; cached: already computed; limit: setting ctx.max.",
     .needs = NEEDS_MODEL,

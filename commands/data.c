@@ -317,7 +317,7 @@ static const char *const words[] = { "check", NULL };
 const struct command command_data = {
     .name = "data",
     .usage = "/data check FILE [--images DIR] [--kind K,...] [--no-decode] [--out FILE.csv]",
-    .help = "Counts the samples and tokens of a data set and names the samples that are wrong.",
+    .help = "Counts the samples and tokens of a data set and lists samples with errors.",
     .details =
         "FILE is a JSON list or JSON lines, as for /ask --data: LLaVA, ShareGPT or messages.\n"
         "Tokens are those of the loaded model (its tokenizer, prompt layout and pictures); its\n"

@@ -36,6 +36,6 @@ static int devices_run(struct shell *shell, int argc, char **argv, struct err *e
 const struct command command_devices = {
     .name = "devices",
     .usage = "/devices",
-    .help = "Lists the devices that --device can name, with their memory.",
+    .help = "Lists the devices available to --device, with their memory.",
     .run = devices_run,
 };

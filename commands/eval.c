@@ -376,7 +376,7 @@ static const char *const words[] = { "show", NULL };
 const struct command command_eval = {
     .name = "eval",
     .usage = "/eval " EVALUATE_USAGE " [--here] | show [JOB] [--csv FILE] [--wrong]",
-    .help = "Scores the model on the questions of a data set, in a job.",
+    .help = "Evaluates the model on a data set, as a job.",
     .details =
         "DATA is as for /data check. Every question with an answer in the data is asked after its\n"
         "true former turns and answered greedily, samples one after another, under the settings "

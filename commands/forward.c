@@ -12,7 +12,8 @@ static int forward_run(struct shell *shell, int argc, char **argv, struct err *e
 const struct command command_forward = {
     .name = "forward",
     .usage = "/forward TEXT",
-    .help = "Computes the prompt with TEXT as a question, without an answer (fires a dump).",
+    .help = "Runs a forward pass over the prompt with TEXT, without generating; writes a pending "
+            "/dump.",
     .details = "The conversation is as before afterwards.",
     .min = 1,
     .max = 1,
@@ -35,7 +36,7 @@ static int raw_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_raw = {
     .name = "raw",
     .usage = "/raw ID...",
-    .help = "Feeds token ids as they are, without a prompt layout, and answers.",
+    .help = "Feeds token ids without a chat template, and answers.",
     .min = 1,
     .max = -1,
     .needs = NEEDS_MODEL,
@@ -63,7 +64,7 @@ static int dump_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_dump = {
     .name = "dump",
     .usage = "/dump NAME... FILE.safetensors",
-    .help = "Makes the next answer (or /forward) write tensors of the forward pass to a file.",
+    .help = "Writes tensors of the next answer's (or /forward's) forward pass to a file.",
     .details = "NAMEs are tap names, * matches anything: layer.3.in, attn.*.probs, logits.\n"
                "/help taps lists them.",
     .min = 2,

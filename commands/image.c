@@ -59,7 +59,7 @@ static int images_run(struct shell *shell, int argc, char **argv, struct err *er
 const struct command command_images = {
     .name = "images",
     .usage = "/images",
-    .help = "Lists the pictures of the conversation with their size and token cost.",
+    .help = "Lists the conversation's pictures with size and number of tokens.",
     .run = images_run,
 };
 

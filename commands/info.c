@@ -147,6 +147,6 @@ static int info_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_info = {
     .name = "info",
     .usage = "/info",
-    .help = "Shows the model: family, parameters by part, number formats, memory, device.",
+    .help = "Shows the model: family, parameters by part, precision, memory, device.",
     .run = info_run,
 };

@@ -276,7 +276,7 @@ static int jobs_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_jobs = {
     .name = "jobs",
     .usage = "/jobs",
-    .help = "Lists the jobs with state, steps, loss and the time that is left.",
+    .help = "Lists jobs with state, step, loss and time left.",
     .details =
         "Jobs work in processes of their own: they go on when the shell ends, and every\n"
         "shell with the same database sees them. \"interrupted\" means that a job's process\n"
@@ -459,7 +459,7 @@ static int job_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_job = {
     .name = "job",
     .usage = "/job N|OUT [show|log [LINES]|pause|resume|cancel|delete]",
-    .help = "Shows a job, its log, or pauses, resumes, ends or forgets it.",
+    .help = "Shows a job or its log; pauses, resumes, cancels or deletes it.",
     .details = "/job N              what it is, how far it is, what came out, its loss\n"
                "/job N log [LINES]  what it said (the last 20 lines)\n"
                "/job N pause        it writes a checkpoint and its process ends\n"
@@ -542,7 +542,7 @@ static int wait_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_wait = {
     .name = "wait",
     .usage = "/wait [N]",
-    .help = "Waits for a job (without N: all that were started here); fails if the job failed.",
+    .help = "Waits for a job, or without N for all started here; fails if a job failed.",
     .details =
         "It tells what came of the job: the score of an evaluation with its 95% interval, the\n"
         "loss of a training and where its result lies, the scores of a sweep.\n"

@@ -26,7 +26,7 @@ static int bind_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_bind = {
     .name = "bind",
     .usage = "/bind KEY [COMMAND]",
-    .help = "Gives a key of the full screen another meaning; without COMMAND its old one.",
+    .help = "Binds a key of the full screen to a command; without COMMAND restores the default.",
     .details =
         "KEY is a name as /keys lists them: F5, Ctrl-T, Alt-x, PageUp. COMMAND is a line as\n"
         "one would type it, or an action of /keys. Lines in $XDG_CONFIG_HOME/vlmsh/config\n"
@@ -62,7 +62,7 @@ static int keys_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_keys = {
     .name = "keys",
     .usage = "/keys",
-    .help = "Lists the keys of the full screen and what they do.",
+    .help = "Lists the key bindings of the full screen.",
     .details =
         "'all' holds everywhere, 'list' in lists to choose from, the others where the panel of\n"
         "that name has the focus. All other keys are readline's (~/.inputrc).",

@@ -23,7 +23,7 @@ static int load_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_load = {
     .name = "load",
     .usage = "/load MODEL",
-    .help = "Loads a model folder as Hugging Face publishes it.",
+    .help = "Loads a model folder in Hugging Face format.",
     .details =
         "MODEL is a folder with config.json and *.safetensors, or org/name, which is looked\n"
         "up in the local hub cache (HF_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub).\n"
@@ -44,7 +44,7 @@ static int unload_run(struct shell *shell, int argc, char **argv, struct err *er
 const struct command command_unload = {
     .name = "unload",
     .usage = "/unload",
-    .help = "Gives the model and its memory back; the conversation stays.",
+    .help = "Unloads the model and frees its memory; the conversation stays.",
     .needs = NEEDS_MODEL,
     .run = unload_run,
 };

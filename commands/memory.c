@@ -100,7 +100,7 @@ static int memory_check(int argc, char **argv, struct err *err)
 const struct command command_memory = {
     .name = "memory",
     .usage = "/memory [--csv FILE]",
-    .help = "What model and conversation take: weights, keys and values by layer, pictures.",
+    .help = "Shows memory use: weights, KV cache by layer, pictures.",
     .details =
         "Weights are mapped from their files: what is in memory can be given back by the\n"
         "system at any time. Pruned layers hold fewer rows; keys and values of kv.dtype bf16\n"

@@ -370,7 +370,7 @@ const struct command command_plot = {
         "/plot JOB... [SERIES...] [--smooth N] [--csv FILE] | FILE.csv X Y... [--by COLUMN] "
         "[--where COLUMN=VALUE] ... [--interval LOW,HIGH] [--png FILE] [--title TEXT] [--y TEXT] "
         "[--log xy] [--points]",
-    .help = "Draws what jobs told step by step, or columns of a CSV file (/collect).",
+    .help = "Plots job metrics, or columns of a CSV file.",
     .details =
         "/plot 3               which series job 3 has\n"
         "/plot 3 loss lr       two of them\n"

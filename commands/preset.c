@@ -215,7 +215,7 @@ const struct command command_preset = {
     .name = "preset",
     .alias = "presets",
     .usage = "/preset [list | show NAME | load NAME | save NAME [KEY...] | delete NAME]",
-    .help = "Named sets of settings: the papers' recipes, and one's own.",
+    .help = "Loads, saves, lists and deletes presets: the papers' recipes, and your own.",
     .details = "/preset load NAME            sets all of it, or nothing where one value is "
                "impossible\n"
                "/preset save NAME            the methods' settings and what differs from its "

@@ -11,6 +11,6 @@ const struct command command_quit = {
     .name = "quit",
     .alias = "exit bye q",
     .usage = "/quit",
-    .help = "Leaves; the session is kept.",
+    .help = "Quits; the session is kept.",
     .run = quit_run,
 };

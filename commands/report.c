@@ -309,7 +309,7 @@ static int report_run(struct shell *shell, int argc, char **argv, struct err *er
 const struct command command_report = {
     .name = "report",
     .usage = "/report FILE.md [OUT.md]",
-    .help = "Writes the tables that a Markdown file names into it, from CSV files.",
+    .help = "Fills the tables of a Markdown file from CSV files.",
     .details =
         "After a line\n"
         "    <!-- table FILE.csv [COLUMN]... [COLUMN=VALUE[|VALUE]...]... -->\n"

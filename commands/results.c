@@ -70,7 +70,7 @@ static int results_run(struct shell *shell, int argc, char **argv, struct err *e
 const struct command command_results = {
     .name = "results",
     .usage = "/results [NAME | N [--csv FILE]]",
-    .help = "Measurements that were kept, newest first; with their number, their tables and maps.",
+    .help = "Shows saved measurements, newest first.",
     .details =
         "Every measuring command keeps what it found in the session database. NAME is that of\n"
         "a command: /results norms. --csv FILE: a single table; of several each goes to\n"

@@ -103,7 +103,7 @@ static int run_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_run = {
     .name = "run",
     .usage = "/run FILE [NAME=VALUE[,VALUE...]]...",
-    .help = "Runs the lines of a file, once or with each of some values, up to the first error.",
+    .help = "Runs a script file, once or for each combination of values; stops at the first error.",
     .details =
         "NAME stands as ${NAME} in the file's lines. With several values the file is run with\n"
         "each, with several names with each combination; values that hold commas are separated "

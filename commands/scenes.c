@@ -152,7 +152,7 @@ static int scenes_run(struct shell *shell, int argc, char **argv, struct err *er
 const struct command command_scenes = {
     .name = "scenes",
     .usage = "/scenes N DIR [--seed S] [--size PIXELS] [--objects N] [--kind KIND]... [--once]",
-    .help = "Draws N pictures of simple scenes, with captions, questions and answers.",
+    .help = "Generates N pictures of simple scenes, with captions, questions and answers.",
     .details =
         "DIR, absent or empty, gets pictures/NNNNNN.png, objects.jsonl (box and mask of each\n"
         "object) and samples in LLaVA format. `vlmsh scenes` does the same.\n"

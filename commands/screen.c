@@ -45,7 +45,7 @@ static int screen_run_command(struct shell *shell, int argc, char **argv, struct
 const struct command command_screen = {
     .name = "screen",
     .usage = "/screen FILE [LINES COLUMNS]",
-    .help = "Writes what the full screen shows as text, at a size of its own if one is given.",
+    .help = "Writes the full screen as text to a file, optionally at a given size.",
     .min = 1,
     .max = 3,
     .complete = COMPLETE_PATH,
@@ -69,7 +69,7 @@ static int open_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_open = {
     .name = "open",
     .usage = "/open [model|image|data|adapter|session]",
-    .help = "Chooses a model, picture, data file, adapter or session from a list (full screen).",
+    .help = "Opens a picker: model, picture, data file, adapter or session (full screen).",
     .max = 1,
     .complete = COMPLETE_WORDS,
     .words = kinds,

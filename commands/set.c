@@ -124,7 +124,7 @@ static int later_run(struct shell *shell, int argc, char **argv, struct err *err
 const struct command command_later = {
     .name = "later",
     .usage = "/later N KEY=VALUE...",
-    .help = "Changes settings in the middle of the next answer, when it has N tokens.",
+    .help = "Changes settings during the next answer, after N tokens.",
     .details =
         "Prompt and answer so far are computed again as far as they must be, and the answer\n"
         "goes on. All of them are set or none, which is told; what an answer is too short\n"
@@ -143,7 +143,7 @@ static int get_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_get = {
     .name = "get",
     .usage = "/get KEY|PATTERN",
-    .help = "Shows the value of a setting, or of all that match (sample.*).",
+    .help = "Shows a setting, or all that match (sample.*).",
     .min = 1,
     .max = 1,
     .complete = COMPLETE_SETTING,
@@ -187,7 +187,7 @@ static int toggle_run(struct shell *shell, int argc, char **argv, struct err *er
 const struct command command_toggle = {
     .name = "toggle",
     .usage = "/toggle KEY [VALUE...]",
-    .help = "Switches a setting: on and off, or to the next of its values.",
+    .help = "Toggles a setting on and off, or through the given values.",
     .details = "/toggle ira.on\n"
                "/toggle prune.score off contribution\n"
                "Made for keys: /bind F5 /toggle ira.on",
@@ -201,7 +201,7 @@ const struct command command_toggle = {
 const struct command command_reset = {
     .name = "reset",
     .usage = "/reset [KEY|all]",
-    .help = "Gives a setting, or all of them, the default again.",
+    .help = "Resets one setting, or all.",
     .max = 1,
     .live = "",
     .complete = COMPLETE_SETTING,
@@ -242,7 +242,7 @@ static int settings_run(struct shell *shell, int argc, char **argv, struct err *
 const struct command command_settings = {
     .name = "settings",
     .usage = "/settings [GROUP]",
-    .help = "Lists the settings with value, default and what is allowed (/settings sample).",
+    .help = "Lists settings with value, default and allowed values (/settings sample).",
     .max = 1,
     .complete = COMPLETE_SETTING,
     .run = settings_run,

@@ -11,7 +11,7 @@ static int sweep_run(struct shell *shell, int argc, char **argv, struct err *err
 const struct command command_sweep = {
     .name = "sweep",
     .usage = "/sweep KEY V1,V2,... DATA OUT [--images DIR] | lr-grid DATA OUT",
-    .help = "Trains on a data set once with each value of a setting, and says which was best.",
+    .help = "Trains once for each value of a setting and reports the best.",
     .details =
         "KEY is any setting; its values are separated by commas, or by | where they hold commas\n"
         "themselves: /sweep train.params \"*q_proj*|lora:q_proj,v_proj:8\" train.json runs/params\n"

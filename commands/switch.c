@@ -91,7 +91,7 @@ static int capa_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_capa = {
     .name = "capa",
     .usage = "/capa [on|off]",
-    .help = "Switches CAPA on with its defaults: pruning by contribution, FFN by Hadamard product.",
+    .help = "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",
     .details = "The FFN approximation needs a calibration; without one it stays off, which is "
                "said.\n/preset load capa is the paper's recipe.",
     .max = 1,
@@ -110,7 +110,7 @@ static int align_run(struct shell *shell, int argc, char **argv, struct err *err
 const struct command command_align = {
     .name = "align",
     .usage = "/align [on|off]",
-    .help = "Switches norm alignment on with its defaults.",
+    .help = "Enables norm alignment with its defaults.",
     .max = 1,
     .needs = NEEDS_MODEL,
     .live = "",
@@ -127,7 +127,7 @@ static int ira_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_ira = {
     .name = "ira",
     .usage = "/ira [on|off]",
-    .help = "Switches information-regularized attention on with its defaults.",
+    .help = "Enables IRA (information-regularized attention) with its defaults.",
     .details = "It needs the parameters of an adapter that was trained with train.ira.",
     .max = 1,
     .needs = NEEDS_MODEL,
@@ -145,7 +145,7 @@ static int baseline_run(struct shell *shell, int argc, char **argv, struct err *
 const struct command command_baseline = {
     .name = "baseline",
     .usage = "/baseline",
-    .help = "Switches every method off; the adapter stays on the model.",
+    .help = "Disables every method; the adapter stays.",
     .live = "",
     .run = baseline_run,
 };

@@ -16,7 +16,7 @@ static int tokenizer_run(struct shell *shell, int argc, char **argv, struct err 
 const struct command command_tokenizer = {
     .name = "tokenizer",
     .usage = "/tokenizer FILE",
-    .help = "Loads a tokenizer.json alone, for /tokenize and /detokenize.",
+    .help = "Loads a tokenizer.json on its own, for /tokenize and /detokenize.",
     .min = 1,
     .max = 1,
     .complete = COMPLETE_PATH,
@@ -101,7 +101,7 @@ static int detokenize_run(struct shell *shell, int argc, char **argv, struct err
 const struct command command_detokenize = {
     .name = "detokenize",
     .usage = "/detokenize ID...",
-    .help = "Shows the text of token ids (separated by blanks or commas).",
+    .help = "Shows the text of token ids, separated by spaces or commas.",
     .min = 1,
     .max = -1,
     .needs = NEEDS_TOKENIZER,

@@ -204,7 +204,7 @@ const struct command command_train = {
     .name = "train",
     .usage = "/train DATA OUT [--images DIR] [--resume] | plan [DATA] [--like SHAPE] "
              "[--method M] [--all] [--rows N]",
-    .help = "Trains on a data set, as a job beside the shell; /train plan tells what it needs.",
+    .help = "Trains on a data set, as a background job; /train plan forecasts memory.",
     .details =
         "DATA is a file as for /data check, which is done first: samples that are wrong are named\n"
         "in the job's log and left out. OUT is a new folder. It gets the result when the run is\n"

@@ -10,7 +10,7 @@ const struct command command_regen = {
     .name = "regen",
     .alias = "regenerate",
     .usage = "/regen",
-    .help = "Answers the last question anew.",
+    .help = "Answers the last question again.",
     .details = "With sample.temperature 0 the answer is the same unless a setting changed.",
     .needs = NEEDS_MODEL,
     .run = regen_run,
@@ -24,7 +24,7 @@ static int undo_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_undo = {
     .name = "undo",
     .usage = "/undo",
-    .help = "Takes the last question and its answer back.",
+    .help = "Removes the last question and its answer.",
     .details = "The session keeps what was taken back; it is only no longer part of the talk.",
     .run = undo_run,
 };
@@ -38,7 +38,7 @@ static int clear_run(struct shell *shell, int argc, char **argv, struct err *err
 const struct command command_clear = {
     .name = "clear",
     .usage = "/clear",
-    .help = "Begins the conversation anew: no messages, no pictures; the model stays.",
+    .help = "Clears the conversation: messages and pictures; the model stays.",
     .run = clear_run,
 };
 
@@ -50,7 +50,7 @@ static int answer_run(struct shell *shell, int argc, char **argv, struct err *er
 const struct command command_answer = {
     .name = "answer",
     .usage = "/answer",
-    .help = "Answers the conversation as it stands (after /messages).",
+    .help = "Answers the conversation as it is (after /messages).",
     .needs = NEEDS_MODEL,
     .run = answer_run,
 };

@@ -178,7 +178,7 @@ void options_print_help(FILE *out)
           "input; a line that begins with / is a command (/help lists them).\n\n",
           out);
     print_rows(out);
-    fputs("\nFirst words of their own:\n", out);
+    fputs("\nSubcommands:\n", out);
     words_print(out);
     fputs("\nA model folder of such a name is written ./new. Exit status: 0; 1 when a line of a\n"
           "script failed or part of a conversation could not be saved (a database that cannot\n"

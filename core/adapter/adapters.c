@@ -11,9 +11,9 @@ static const char *const word_none[] = { "none", NULL };
 
 const struct setting adapter_settings[] = {
     { "adapter", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_KV,
-      "Adapter on the model: its folder, or the name of one that /adapter list shows." },
+      "Adapter in use: a folder, or the name of a loaded one (/adapter list), or none." },
     { "adapter.scale", SETTING_REAL, -100, 100, "1", NULL, NULL, STALE_KV,
-      "Multiplies the scale of the adapter's LoRA; weights that it replaces whole are not "
+      "Multiplies the LoRA scale (alpha / rank); weights that the adapter replaces whole are not "
       "scaled." },
     { 0 },
 };

@@ -81,7 +81,8 @@ static char *effective(const struct provenance_env *env, const struct setting *r
 static bool counts(const struct setting *row, const struct settings *s, enum setting_stale from)
 {
     const struct method *method = method_of(row->key);
-    return row->stale >= from && strcmp(row->key, "adapter") != 0 && (!method || method_on(method, s));
+    return row->stale >= from && strcmp(row->key, "adapter") != 0 &&
+           (!method || method_on(method, s));
 }
 
 void provenance_of(struct provenance *p, const struct provenance_env *env, enum setting_stale from)

@@ -23,20 +23,22 @@ static const char *const priors[] = { "local", "global", NULL };
 
 static const struct setting ira_settings[] = {
     { "ira.layers", SETTING_LIST, 0, 0, "60%-80%", NULL, NULL, STALE_SEEN,
-      "Layers in which information-regularized attention changes the values of visual tokens." },
+      "Layers in which IRA (information-regularized attention) changes the values of visual "
+      "tokens." },
     { "ira.on", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_SEEN,
-      "Information-regularized attention, with the parameters of the adapter." },
+      "Applies IRA (information-regularized attention) with the adapter's parameters." },
     { "ira.sample", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_SEEN,
-      "Draws the noise of information-regularized attention in answers too, not in training "
-      "only." },
+      "Adds IRA's noise when answering too, not only in training." },
     { "ira.gate", SETTING_FLAG, 0, 0, "on", NULL, NULL, STALE_SEEN,
-      "Weighs noise and penalty of each visual token by the attention of the text; off takes 1." },
+      "Weights the noise and penalty of each visual token by the text's attention to it; off "
+      "weights all alike." },
     { "ira.prior", SETTING_CHOICE, 0, 0, "local", NULL, priors, STALE_TRAINING,
-      "Mean of the prior in training: local (the token's own value) or global (one, learned)." },
+      "Mean of IRA's prior in training: local (the token's own value) or global (one learned "
+      "mean)." },
     { "ira.beta", SETTING_REAL, 0, 1e6, "0.0001", NULL, NULL, STALE_TRAINING,
-      "Weight of the divergence in the loss, once warm." },
+      "Weight of IRA's KL divergence in the loss, after warm-up." },
     { "ira.warmup", SETTING_REAL, 0, 1, "0.5", NULL, NULL, STALE_TRAINING,
-      "Share of the training steps over which ira.beta rises from 0." },
+      "Fraction of the training steps over which ira.beta rises from 0." },
     { 0 },
 };
 

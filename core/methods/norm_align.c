@@ -16,9 +16,10 @@ static const char *const inits[] = { "text", "default", NULL };
 
 static const struct setting norm_settings[] = {
     { "norm.align", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_SEEN,
-      "Norm alignment: a LayerNorm gives visual tokens the norm of text embeddings." },
+      "Norm alignment: a LayerNorm scales visual tokens to the norm of text embeddings." },
     { "norm.init", SETTING_CHOICE, 0, 0, "text", NULL, inits, STALE_SEEN,
-      "Gain of an untrained norm alignment: text (the norm of text embeddings) or default (1)." },
+      "Initial gain of norm alignment without training: text (norm of the text embeddings) or "
+      "default (1)." },
     { 0 },
 };
 

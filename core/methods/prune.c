@@ -31,16 +31,17 @@ static const char *const word_auto[] = { "auto", NULL };
 
 static const struct setting prune_settings[] = {
     { "prune.score", SETTING_CHOICE, 0, 0, "off", NULL, scores, STALE_SEEN,
-      "Pruning of visual tokens: which ones matter, by contribution (CAPA), attention (FastV) "
-      "..." },
+      "Visual token pruning: how tokens are ranked (contribution is CAPA, attention is FastV), or "
+      "off." },
     { "prune.layer", SETTING_LIST, 0, 0, "auto", NULL, word_auto, STALE_SEEN,
-      "Layers after which visual tokens are dropped; auto is the model's transition layer." },
+      "Layers after which visual tokens are pruned; auto is the model's transition layer." },
     { "prune.keep", SETTING_REALS, 0, 1, "0.25", NULL, NULL, STALE_SEEN,
-      "Share of all visual tokens that is kept, one for each layer of prune.layer." },
+      "Fraction of all visual tokens to keep, one value for each layer of prune.layer." },
     { "prune.mode", SETTING_CHOICE, 0, 0, "prefill", NULL, modes, STALE_SEEN,
-      "prefill drops tokens for the whole answer; dynamic lets each token choose afresh." },
+      "prefill prunes once for the whole answer; dynamic selects tokens again for each generated "
+      "token." },
     { "prune.seed", SETTING_INTEGER, 0, 9007199254740991, "0", NULL, NULL, STALE_SEEN,
-      "Seed of prune.score random." },
+      "Random seed of prune.score random." },
     { 0 },
 };
 

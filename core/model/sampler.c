@@ -10,22 +10,23 @@
 
 const struct setting sample_settings[] = {
     { "sample.temperature", SETTING_REAL, 0, 100, "0", NULL, NULL, STALE_NEXT,
-      "Randomness of the choice of each token; 0 always takes the likeliest (greedy)." },
+      "Sampling temperature; 0 is greedy decoding." },
     { "sample.top_k", SETTING_INTEGER, 0, 1e9, "0", "tokens", NULL, STALE_NEXT,
-      "Chooses among this many likeliest tokens; 0 among all." },
+      "Top-k sampling: draws from the k most likely tokens; 0 disables it." },
     { "sample.top_p", SETTING_REAL, 0, 1, "1", NULL, NULL, STALE_NEXT,
-      "Chooses among the fewest likeliest tokens whose probabilities reach this sum; 1 among "
-      "all." },
+      "Top-p (nucleus) sampling: draws from the fewest tokens whose probabilities reach p; 1 "
+      "disables it." },
     { "sample.min_p", SETTING_REAL, 0, 1, "0", NULL, NULL, STALE_NEXT,
-      "Leaves out tokens less likely than this share of the likeliest one's probability." },
+      "Min-p sampling: drops tokens less likely than this fraction of the most likely one." },
     { "sample.repeat_penalty", SETTING_REAL, 0.01, 100, "1", NULL, NULL, STALE_NEXT,
-      "Makes tokens that already stand in the context less likely; 1 changes nothing." },
+      "Repetition penalty for tokens already in the context; 1 disables it." },
     { "sample.seed", SETTING_INTEGER, 0, 9007199254740991, "0", NULL, NULL, STALE_NEXT,
-      "Same seed, same conversation, same answer; /regen raises it when tokens are drawn." },
+      "Random seed of sampling: the same seed and conversation give the same answer. /regen "
+      "increments it." },
     { "sample.max_tokens", SETTING_INTEGER, 1, 1e9, "512", "tokens", NULL, STALE_NEXT,
-      "Longest answer." },
+      "Maximum length of an answer." },
     { "sample.ignore_eos", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_NEXT,
-      "Goes on where the model would end its answer, up to sample.max_tokens." },
+      "Ignores the end-of-sequence token and generates up to sample.max_tokens." },
     { 0 },
 };
 

@@ -15,7 +15,7 @@ static const char *const resize_orders[] = { "pillow13", "pillow12", NULL };
 
 const struct setting image_settings[] = {
     { "image.resize_order", SETTING_CHOICE, 0, 0, "pillow13", NULL, resize_orders, STALE_VISUAL,
-      "Which axis a picture is resized along first, as Pillow 13 or as Pillow 12 and older did." },
+      "Axis resized first: as Pillow 13 does, or as Pillow 12 and older." },
     { 0 },
 };
 

@@ -89,7 +89,7 @@ const struct probe probe_attention = {
     .name = "attention",
     .usage = "/attention [--layer K|all] [--head H|mean] [--token answer|last|N|row:N] [--picture "
              "I]" PROBE_USAGE,
-    .help = "Where the answer looks in the picture: maps, and the profile by rows of the picture.",
+    .help = "Attention of the answer to the picture: maps, and a profile over the picture's rows.",
     .details =
         "Unless said otherwise: the last layer, mean over heads and over the tokens of the answer\n"
         "(without one: the prompt's last row). N counts the answer's tokens from 0, row:N the "

@@ -156,7 +156,7 @@ static int contribution_finish(void *state, struct results *r, struct err *err)
 const struct probe probe_contribution = {
     .name = "contribution",
     .usage = "/contribution [--layer K] [--token answer|last|N|row:N] [--picture I]" PROBE_USAGE,
-    .help = "What each visual token adds to a query (CAPA), and the mean by layer and modality.",
+    .help = "Contribution of each visual token to a query (CAPA), and means by layer and modality.",
     .details = "The map is of the middle layer and the prompt's last row unless said otherwise. "
                "The means\n"
                "are over pairs of prompt and answer: text to visual, text to text, visual to "

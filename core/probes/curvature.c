@@ -165,7 +165,7 @@ static int curvature_finish(void *state, struct results *r, struct err *err)
 const struct probe probe_curvature = {
     .name = "curvature",
     .usage = "/curvature [CHECKPOINT...] [--picture I]" PROBE_USAGE,
-    .help = "How much the line of visual tokens bends, layer by layer, and its total change V.",
+    .help = "Curvature of the visual token trajectory by layer, and its total variation V.",
     .details = "Mean angle in degrees between consecutive steps from token to token.\n"
                "CHECKPOINT: folders of adapters or models, and `now`, side by side." PROBE_DETAILS,
     .pictures = true,

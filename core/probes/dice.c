@@ -155,8 +155,7 @@ const struct probe probe_dice = {
     .name = "dice",
     .usage = "/dice [--box LEFT,TOP,WIDTH,HEIGHT | --mask FILE | --objects FILE] [--layer K] "
              "[--head H] [--picture I]" PROBE_USAGE,
-    .help =
-        "Does the answer look where the thing is? Soft Dice of its attention and a box or mask.",
+    .help = "Soft Dice between the answer's attention and a box or mask.",
     .details =
         "--mask is a picture, bright where the thing is. With --data, --objects names the\n"
         "objects.jsonl of /scenes: the objects that a sample's text names, or all. Over a "

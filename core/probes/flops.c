@@ -174,8 +174,7 @@ static int flops_finish(void *state, struct results *r, struct err *err)
 const struct probe probe_flops = {
     .name = "flops",
     .usage = "/flops" PROBE_USAGE,
-    .help =
-        "What prompt and tokens cost: operations by part, full and under the settings, and times.",
+    .help = "FLOPs of prompt and tokens by part, in full and under the settings, and times.",
     .details = "GFLOP, 2 a multiply-add, counted in a pass. The times are medians of three runs "
                "each." PROBE_DETAILS,
     .times = true,

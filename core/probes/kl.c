@@ -115,7 +115,8 @@ static int kl_finish(void *state, struct results *r, struct err *err)
 const struct probe probe_kl = {
     .name = "kl",
     .usage = "/kl [--layer K] [--picture I]" PROBE_USAGE,
-    .help = "Divergence of each visual token under information-regularized attention, as maps.",
+    .help = "KL divergence of each visual token under IRA (information-regularized attention), as "
+            "maps.",
     .details = "Needs ira.on and an adapter with its parameters." PROBE_DETAILS,
     .pictures = true,
     .start = kl_start,

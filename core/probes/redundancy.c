@@ -62,7 +62,7 @@ static int redundancy_finish(void *state, struct results *r, struct err *err)
 const struct probe probe_redundancy = {
     .name = "redundancy",
     .usage = "/redundancy" PROBE_USAGE,
-    .help = "How little each layer's FFN changes visual and text tokens.",
+    .help = "FFN redundancy by layer: how little an FFN changes visual and text tokens.",
     .details = "Mean of cos(x, x + FFN(x)): near 1, ffn.approx loses little." PROBE_DETAILS,
     .start = redundancy_start,
     .release = redundancy_release,

@@ -113,7 +113,7 @@ static int similarity_finish(void *state, struct results *r, struct err *err)
 const struct probe probe_similarity = {
     .name = "similarity",
     .usage = "/similarity" PROBE_USAGE,
-    .help = "How alike the residual stream is between layers.",
+    .help = "Similarity of the residual stream between layers.",
     .details = "Mean over tokens of cos(h[a], h[b]) as a matrix, and its mean over all layers but "
                "0." PROBE_DETAILS,
     .start = similarity_start,

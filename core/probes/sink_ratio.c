@@ -78,7 +78,7 @@ static int sink_ratio_finish(void *state, struct results *r, struct err *err)
 const struct probe probe_sink_ratio = {
     .name = "sink-ratio",
     .usage = "/sink-ratio [CHECKPOINT...] [--threshold X] [--picture I]" PROBE_USAGE,
-    .help = "In how many layers one visual token takes a large part of the answer's attention.",
+    .help = "Share of layers in which one visual token takes most of the answer's attention.",
     .details =
         "Large is above --threshold (0.15). Beside it the curvature, and their rank\n"
         "correlation over layers.\n"

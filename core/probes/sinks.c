@@ -18,10 +18,11 @@ static const char *const word_auto[] = { "auto", NULL }, *const word_none[] = { 
 
 const struct setting sinks_settings[] = {
     { "sinks.tau", SETTING_REAL, 0, 1e9, "auto", NULL, word_auto, STALE_MEASURED,
-      "Tokens whose largest normed sink dimension is above this are sinks; auto is 20, less in "
-      "narrow models." },
+      "Attention sink threshold on a token's largest normalised sink dimension; auto is 20, less "
+      "in narrow models." },
     { "sinks.calibration", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_MEASURED,
-      "File of /calibrate sinks whose dimensions /sinks looks at, or none: the first token's." },
+      "Calibration file written by /calibrate sinks, with the sink dimensions; none takes the "
+      "first token's." },
     { 0 },
 };
 
@@ -257,7 +258,7 @@ static int sinks_finish(void *state, struct results *r, struct err *err)
 const struct probe probe_sinks = {
     .name = "sinks",
     .usage = "/sinks [--layer K] [--dims K,K] [--picture I]" PROBE_USAGE,
-    .help = "Attention sinks: which tokens, and whether they dump attention or anchor it.",
+    .help = "Attention sinks: which tokens, and whether they dump probability or anchor structure.",
     .details =
         "phi is the largest normed value in the sink dimensions (--dims, or the first token's two\n"
         "largest) where the layer begins (the middle one); above sinks.tau a token is a sink.\n"

@@ -15,7 +15,7 @@ static const char *const word_auto[] = { "auto", NULL };
 
 const struct setting ctx_settings[] = {
     { "ctx.max", SETTING_INTEGER, 1, 1e8, "auto", "tokens", word_auto, STALE_NEXT,
-      "Tokens a conversation may hold; auto is the smaller of the model's limit and 8192." },
+      "Context size of a conversation; auto is the model's limit, at most 8192." },
     { 0 },
 };
 

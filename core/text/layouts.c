@@ -13,10 +13,10 @@ static const char *const word_today[] = { "today", NULL };
 
 const struct setting chat_settings[] = {
     { "chat.template", SETTING_TEXT, 0, 0, "auto", NULL, word_auto, STALE_PROMPT,
-      "Prompt layout: auto (the folder's own), vicuna, llama-3, llama-3.2, chatml, plain ..." },
+      "Chat template: auto (the model folder's own) or a built-in one." },
     { "chat.date", SETTING_TEXT, 0, 0, "today", NULL, word_today, STALE_PROMPT,
-      "Date for layouts that tell it to the model (Llama-3.2): today, or text as \"26 Jul "
-      "2024\"." },
+      "Date given to the model by templates that have one (Llama-3.2): today, or a text such as "
+      "\"26 Jul 2024\"." },
     { 0 },
 };
 

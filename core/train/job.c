@@ -14,11 +14,11 @@ static const char *const word_auto[] = { "auto", NULL };
 
 const struct setting job_settings[] = {
     { "job.threads", SETTING_INTEGER, 1, 1024, "auto", "threads", word_auto, STALE_JOBS,
-      "Threads of a job started from now on; auto is one per core." },
+      "Number of threads of new jobs; auto is one per core." },
     { "job.nice", SETTING_INTEGER, 0, 19, "15", NULL, NULL, STALE_JOBS,
-      "How far a job started from now on stands back behind other programs; 0 not at all." },
+      "Niceness of new jobs; 0 is normal priority." },
     { "job.pause_while_answering", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_NOTHING,
-      "Jobs stand still while this shell answers." },
+      "Pauses jobs while an answer is generated." },
     { 0 },
 };
 

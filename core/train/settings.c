@@ -19,72 +19,75 @@ static const char *const schedules[] = { "cosine", "constant", NULL };
 
 const struct setting train_settings[] = {
     { "train.method", SETTING_CHOICE, 0, 0, "layernorm", NULL, methods, STALE_TRAINING,
-      "Which weights are trained: all; full (all but the encoder); lora, qv, mlp, layernorm (each "
-      "with projector, embedding and head whole); layernorm-simple (norms alone); connector (the "
-      "projector)." },
+      "Weights to train: all; full (all but the vision encoder); lora, qv, mlp, layernorm (each "
+      "with the projector, embedding and head trained in full); layernorm-simple (norms only); "
+      "connector (projector only)." },
     { "train.params", SETTING_TEXT, 0, 0, "none", NULL, words_none, STALE_TRAINING,
-      "Another set than the method's, by names: \"lora:q_proj,v_proj:8; *layernorm*; "
+      "Weights to train by name, in place of train.method's: \"lora:q_proj,v_proj:8; *layernorm*; "
       "@projector\"." },
     { "train.lr", SETTING_REAL, 0, 10, "auto", NULL, words_auto, STALE_TRAINING,
-      "Highest learning rate; auto is 1e-3 for layernorm-simple and connector, 2e-4 for layernorm "
-      "and LoRA, else 2e-5." },
+      "Peak learning rate; auto is 1e-3 for layernorm-simple and connector, 2e-4 for layernorm and "
+      "LoRA, otherwise 2e-5." },
     { "train.lr.projector", SETTING_REAL, 0, 10, "auto", NULL, words_auto, STALE_TRAINING,
-      "Rate of the projector (and of norm alignment); auto is train.lr." },
+      "Learning rate of the projector and of norm alignment; auto is train.lr." },
     { "train.lr.vision", SETTING_REAL, 0, 10, "auto", NULL, words_auto, STALE_TRAINING,
-      "Rate of the vision encoder; auto is train.lr." },
+      "Learning rate of the vision encoder; auto is train.lr." },
     { "train.lr.ira", SETTING_REAL, 0, 10, "auto", NULL, words_auto, STALE_TRAINING,
-      "Rate of the IRA parameters; auto is ten times train.lr." },
+      "Learning rate of the IRA parameters; auto is 10 times train.lr." },
     { "train.schedule", SETTING_CHOICE, 0, 0, "cosine", NULL, schedules, STALE_TRAINING,
-      "How the rate goes on after the warm-up: along half a cosine down to 0, or constant." },
+      "Learning rate schedule after warm-up: cosine decay to 0, or constant." },
     { "train.warmup", SETTING_REAL, 0, 1, "0.03", NULL, NULL, STALE_TRAINING,
-      "Share of the steps over which the rate rises from 0; the first step has a rate of 0 and "
-      "changes nothing. A run of one step has no warm-up." },
+      "Warm-up: fraction of the steps over which the learning rate rises from 0. The first step "
+      "has rate 0; a run of one step has no warm-up." },
     { "train.weight_decay", SETTING_REAL, 0, 10, "0", NULL, NULL, STALE_TRAINING,
-      "AdamW's decay of matrices; gains and biases have none." },
+      "AdamW weight decay of matrices; gains and biases are not decayed." },
     { "train.weight_decay.ira", SETTING_REAL, 0, 10, "0.01", NULL, NULL, STALE_TRAINING,
-      "The same for the IRA parameters." },
+      "AdamW weight decay of the IRA parameters." },
     { "train.beta2", SETTING_REAL, 0, 0.999999, "0.999", NULL, NULL, STALE_TRAINING,
-      "How long AdamW remembers squared gradients; 0.98 suits a training from random weights." },
+      "AdamW beta2, the decay rate of the squared gradients; 0.98 suits training from scratch." },
     { "train.clip", SETTING_REAL, 0, 1e9, "1", NULL, NULL, STALE_TRAINING,
-      "Longest gradient over all parameters; a longer one is shortened to it. 0: any." },
+      "Clips the global gradient norm; 0 disables clipping." },
     { "train.batch", SETTING_INTEGER, 1, 1e6, "8", "samples", NULL, STALE_TRAINING,
-      "Samples of a micro-batch." },
+      "Samples per micro-batch." },
     { "train.accumulate", SETTING_INTEGER, 1, 1e6, "1", NULL, NULL, STALE_TRAINING,
-      "Micro-batches of a step, whose gradient is the mean over all their samples." },
+      "Gradient accumulation: micro-batches per step; the gradient is the mean over all their "
+      "samples." },
     { "train.epochs", SETTING_REAL, 0.001, 1e6, "1", NULL, NULL, STALE_TRAINING,
-      "How often all samples are shown." },
+      "Passes over the data." },
     { "train.steps", SETTING_INTEGER, 1, 1e12, "auto", NULL, words_auto, STALE_TRAINING,
-      "Steps of a run; auto is as train.epochs says." },
+      "Number of steps; auto follows train.epochs." },
     { "train.shuffle", SETTING_FLAG, 0, 0, "on", NULL, NULL, STALE_TRAINING,
-      "Shows the samples in another order each epoch." },
+      "Shuffles the samples in each epoch." },
     { "train.seed", SETTING_INTEGER, 0, 9007199254740991, "42", NULL, NULL, STALE_TRAINING,
-      "Same seed, same order of samples and same first values of new parameters." },
+      "Random seed of the sample order and of new parameters." },
     { "train.lora.rank", SETTING_INTEGER, 1, 65536, "32", NULL, NULL, STALE_TRAINING,
-      "Rank of LoRA's matrices. Method lora also trains projector, embedding and head whole; "
-      "train.params \"lora:*\" is LoRA alone." },
+      "LoRA rank. Method lora also trains the projector, embedding and head in full; train.params "
+      "\"lora:*\" trains LoRA only." },
     { "train.lora.alpha", SETTING_REAL, 1e-6, 1e9, "64", NULL, NULL, STALE_TRAINING,
-      "LoRA adds alpha / rank times its product; a rank named in train.params keeps that ratio." },
+      "LoRA alpha: its product is scaled by alpha / rank. A rank named in train.params keeps that "
+      "ratio." },
     { "train.checkpointing", SETTING_CHOICE, 0, 0, "auto", NULL, checkpointing, STALE_TRAINING,
-      "Keeps only the inputs of layers and computes the layers again on the way back: less memory. "
-      "host: these inputs wait in the host's memory, copied while a GPU computes (on the CPU as "
-      "on). auto: as on for the layers that half of the free memory has no room for, and host "
-      "where all of them again is still too much." },
+      "Gradient checkpointing: keeps only the inputs of layers and recomputes layers in the "
+      "backward pass. host moves these inputs to host memory while a GPU computes (on the CPU the "
+      "same as on). auto recomputes the layers that do not fit into half of the free memory, and "
+      "uses host if recomputing all is not enough." },
     { "train.ira", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_TRAINING,
-      "Trains with information-regularised attention and its loss." },
+      "Trains with IRA (information-regularized attention) and its loss." },
     { "train.filter", SETTING_TEXT, 0, 0, "none", NULL, words_none, STALE_TRAINING,
-      "Only samples of these kinds, separated by commas: conversation,detail,reasoning." },
+      "Trains only on samples of these kinds, separated by commas: "
+      "conversation,detail,reasoning." },
     { "train.validation", SETTING_PATH, 0, 0, "none", NULL, words_none, STALE_TRAINING,
-      "What is kept apart to find the best checkpoint: a data file, or about this share of the "
-      "samples (0.05); samples that show the same picture stay together." },
+      "Validation set, to find the best checkpoint: a data file, or the fraction of the samples to "
+      "hold out (0.05). Samples that share a picture are held out together." },
     { "train.score", SETTING_CHOICE, 0, 0, "auto", NULL, scores, STALE_TRAINING,
-      "By what the best checkpoint is found: a metric of /eval, or loss; auto is the metric that "
-      "the samples kept apart name, else their loss." },
+      "Metric that selects the best checkpoint: a metric of /eval, or loss; auto is the metric "
+      "named by the validation samples, otherwise the loss." },
     { "train.eval_every", SETTING_INTEGER, 1, 1e12, "auto", "steps", words_auto, STALE_TRAINING,
-      "Steps between two validations; auto is a tenth of the run." },
+      "Steps between validations; auto is a tenth of the run." },
     { "train.save_every", SETTING_INTEGER, 1, 1e12, "auto", "steps", words_auto, STALE_TRAINING,
-      "Steps between two checkpoints; auto is about five minutes." },
+      "Steps between checkpoints; auto is about five minutes." },
     { "train.keep", SETTING_INTEGER, 0, 1e6, "0", NULL, NULL, STALE_TRAINING,
-      "How many checkpoints are kept, each a result that can be loaded; with 0 the newest is there "
-      "while the run goes on, only to go on from." },
+      "Number of checkpoints to keep; each can be loaded as a result. 0 keeps only the newest "
+      "while the run lasts, to resume from." },
     { 0 },
 };

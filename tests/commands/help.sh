@@ -33,8 +33,8 @@ for key in $("$VLMSH" help --markdown | sed -n 's/^| `\(train\.[a-z0-9._]*\)` .*
     effect "$key" "takes effect with the next training (/train)"
 done
 lines '/help train.method' '/help train.lora.rank'
-check_has "what LoRA trains" 'select(.event == "text").text' "lora, qv, mlp, layernorm (each with projector, embedding and head whole)"
-check_has "LoRA alone" 'select(.event == "text").text' '"lora:*" is LoRA alone'
+check_has "what LoRA trains" 'select(.event == "text").text' "lora, qv, mlp, layernorm (each with the projector, embedding and head trained in full)"
+check_has "LoRA alone" 'select(.event == "text").text' '"lora:*" trains LoRA only'
 lines '/help metrics'
 check "metrics" 'select(.event == "table") | .rows | map(.[0]) | join(" ")' \
     "exact contains yesno letter loglik cider loss"
