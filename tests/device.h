@@ -1,5 +1,5 @@
 // tests/device.h -- the device that a test computes on: the CPU, or the one that $TEST_DEVICE names
-// (tests/cuda/suites.sh runs the suites of the CPU on the GPU).
+// (tests/cuda/suites.bash runs the suites of the CPU on the GPU).
 #ifndef TESTS_DEVICE_H
 #define TESTS_DEVICE_H
 
