@@ -11,11 +11,13 @@
 //       for every few values: add them to the outputs of all rows
 //   for every row: its pieces, in order, each with e^(its maximum - the highest)
 //
+// A round of pieces at a time, so that their results stay small for any number of keys.
 // Pieces are of one size, however many threads there are: a row's bits depend on its keys alone.
 #include "kernels/attention_few.h"
 
 enum {
     PIECE = 32,                  // keys of a piece; a multiple of VEC
+    ROUND = 64,                  // pieces that are computed before they are joined
     VALUES = 8,                  // values at a time
     TOGETHER = 4,                // rows that load a key or value once
     COLUMNS = VEC == 16 ? 4 : 2, // vectors of a value at a time: as registers have room for sums
@@ -41,8 +43,8 @@ struct few {
     const struct rows *rows;
     int64_t rows_count;     // elements of rows
     int64_t all;            // rows: tokens * heads
-    struct results *pieces; // [pieces]
-    int64_t pieces_count;
+    struct results total;   // of the rounds so far
+    struct results *pieces; // [ROUND], of this round
 };
 
 VEC_INLINE int64_t least(int64_t a, int64_t b)
@@ -149,7 +151,7 @@ VEC_INLINE void attend_piece(const struct few *f, int64_t number, float *scores,
                              const enum dtype dtype)
 {
     const struct call *c = f->c;
-    const struct results *y = &f->pieces[number];
+    const struct results *y = &f->pieces[number % ROUND];
     const int64_t from = number * PIECE, to = least(from + PIECE, c->keys);
     for (int64_t i = from; i < to; i++) score_key(f, scores, i, dtype);
     for (const struct rows *g = f->rows; g < f->rows + f->rows_count; g++)
@@ -162,33 +164,40 @@ VEC_INLINE void attend_piece(const struct few *f, int64_t number, float *scores,
     memset(y->out, 0, (size_t)(f->all * c->padded) * sizeof *y->out);
     ask_for(c, from, from + VALUES, dtype);
     for (int64_t i = from; i < to; i += VALUES) {
-        ask_for(c, i + VALUES, least(i + 2 * VALUES, to), dtype);
+        if (i + VALUES < to) ask_for(c, i + VALUES, least(i + 2 * VALUES, to), dtype);
         add_values(f, y, scores, i, least(i + VALUES, to), dtype);
     }
 }
 
 // --- all pieces ----------------------------------------------------------------------------------
 
-// The results of row r in all pieces become those of the first one. (A piece of which the row sees
-// nothing has the sum 0.)
-static void join_row(const struct few *f, int64_t r)
+// Adds `from`, of one piece or of the total itself, to the total of row r, whose maximum is `high`.
+// Whoever sees nothing has the sum 0; whose scores are all -infinity is e^-infinity of others.
+static float add_row(const struct results *total, const struct results *from, int64_t r, float high,
+                     int64_t width)
 {
+    if (from->sum[r] == 0 || (from->high[r] == -INFINITY && high > -INFINITY)) return 0;
+    const float share = from->high[r] == high ? 1 : vf_exp(vf_set(from->high[r] - high))[0];
+    const float *x = from->out + r * width;
+    float *y = total->out + r * width;
+    for (int64_t e = 0; e < width; e += VEC)
+        vf_store(y + e,
+                 (from == total ? (vf){ 0 } : vf_load(y + e)) + vf_load(x + e) * vf_set(share));
+    return from->sum[r] * share;
+}
+
+// The first `count` pieces join the total of row r.
+static void join_row(const struct few *f, int64_t count, int64_t r)
+{
+    const struct results *total = &f->total;
     const int64_t width = f->c->padded;
-    struct results *y = f->pieces;
-    float high = -INFINITY;
-    for (int64_t i = 0; i < f->pieces_count; i++) high = fmaxf(high, y[i].high[r]);
-    float sum = 0;
-    for (int64_t i = 0; i < f->pieces_count; i++) {
-        if (y[i].sum[r] == 0) continue;
-        const float share = y[i].high[r] == high ? 1 : vf_exp(vf_set(y[i].high[r] - high))[0];
-        const float *from = y[i].out + r * width;
-        float *to = y->out + r * width;
-        sum += y[i].sum[r] * share;
-        for (int64_t e = 0; e < width; e += VEC)
-            vf_store(to + e, (i ? vf_load(to + e) : (vf){ 0 }) + vf_load(from + e) * vf_set(share));
-    }
-    y->high[r] = high;
-    y->sum[r] = sum;
+    float high = total->high[r];
+    for (int64_t i = 0; i < count; i++) high = fmaxf(high, f->pieces[i].high[r]);
+    float sum = add_row(total, total, r, high, width);
+    if (sum == 0) memset(total->out + r * width, 0, (size_t)width * sizeof(float));
+    for (int64_t i = 0; i < count; i++) sum += add_row(total, &f->pieces[i], r, high, width);
+    total->high[r] = high;
+    total->sum[r] = sum;
 }
 
 // The list of rows; how many elements it has.
@@ -215,39 +224,57 @@ static void finish_head(const struct few *f, int64_t head)
     const int64_t rows = f->c->tokens * f->c->group, first = head * rows;
     const struct task t = { .head = head,
                             .rows = rows,
-                            .high = f->pieces->high + first,
-                            .sum = f->pieces->sum + first,
-                            .out = f->pieces->out + first * f->c->padded };
-    for (int64_t r = 0; r < rows; r++) {
-        join_row(f, first + r);
-        task_row_done(f->c, &t, r);
+                            .high = f->total.high + first,
+                            .sum = f->total.sum + first,
+                            .out = f->total.out + first * f->c->padded };
+    for (int64_t r = 0; r < rows; r++) task_row_done(f->c, &t, r);
+}
+
+// Results of all rows, from *room on.
+static struct results results_at(const struct few *f, float **room)
+{
+    const struct results y = { .high = *room, .sum = *room + f->all, .out = *room + 2 * f->all };
+    *room += f->all * (2 + f->c->padded);
+    return y;
+}
+
+// All of it, by every thread of the team.
+static void attend(const struct few *f, float *scores)
+{
+    const struct call *c = f->c;
+    const int64_t pieces = (c->keys + PIECE - 1) / PIECE;
+    for (int64_t from = 0; from < pieces; from += ROUND) {
+        const int64_t count = least(pieces - from, ROUND);
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < count; i++) VEC_AS(c->dtype, attend_piece, f, from + i, scores);
+#pragma omp for schedule(static)
+        for (int64_t r = 0; r < f->all; r++) join_row(f, count, r);
     }
+#pragma omp for schedule(static)
+    for (int64_t head = 0; head < c->kv_heads; head++) finish_head(f, head);
 }
 
 int KERNEL(attention_few)(const struct call *c)
 {
     struct few f = { .c = c, .all = c->tokens * c->heads };
-    f.pieces_count = c->keys ? (c->keys + PIECE - 1) / PIECE : 1;
-    const int64_t piece_floats = f.all * (2 + c->padded), scores_floats = f.all * PIECE;
-    const int64_t floats = f.pieces_count * piece_floats + omp_get_max_threads() * scores_floats;
-    struct rows *rows =
-        cpu_scratch((size_t)f.all * sizeof *f.rows + (size_t)f.pieces_count * sizeof *f.pieces +
-                    (size_t)floats * sizeof(float));
+    const int64_t scores_floats = f.all * PIECE;
+    const int64_t floats =
+        (ROUND + 1) * f.all * (2 + c->padded) + omp_get_max_threads() * scores_floats;
+    struct rows *rows = cpu_scratch((size_t)f.all * sizeof *f.rows + ROUND * sizeof *f.pieces +
+                                    (size_t)floats * sizeof(float));
     if (!rows) return -1;
     f.rows = rows;
     f.rows_count = list_rows(c, rows);
     f.pieces = (void *)(rows + f.all);
-    float *room = (void *)(f.pieces + f.pieces_count);
-    for (int64_t i = 0; i < f.pieces_count; i++, room += piece_floats)
-        f.pieces[i] =
-            (struct results){ .high = room, .sum = room + f.all, .out = room + 2 * f.all };
-#pragma omp parallel if (vec_worth_threads(c->tokens * c->heads * c->keys * c->width))
-    {
-        float *scores = room + omp_get_thread_num() * scores_floats;
-#pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < f.pieces_count; i++) VEC_AS(c->dtype, attend_piece, &f, i, scores);
-#pragma omp for schedule(static)
-        for (int64_t head = 0; head < c->kv_heads; head++) finish_head(&f, head);
+    float *room = (void *)(f.pieces + ROUND);
+    f.total = results_at(&f, &room);
+    for (int64_t i = 0; i < ROUND; i++) f.pieces[i] = results_at(&f, &room);
+    for (int64_t r = 0; r < f.all; r++) {
+        f.total.high[r] = -INFINITY;
+        f.total.sum[r] = 0;
     }
+    memset(f.total.out, 0, (size_t)(f.all * c->padded) * sizeof(float));
+#pragma omp parallel if (vec_worth_threads(c->tokens * c->heads * c->keys * c->width))
+    attend(&f, room + omp_get_thread_num() * scores_floats);
     return 0;
 }

@@ -333,7 +333,7 @@ static int many_rows(struct product *p, const float *x, enum matmul_mode mode)
     p->panels = p->x + x_size;
     if (p->pairs && !p->x_turned) x = make_pairs(p, x, p->x + p->rows * p->k);
     pack_x(p, x);
-#pragma omp parallel for schedule(dynamic) if (vec_worth_threads(p->k * p->m))
+#pragma omp parallel for schedule(dynamic) if (vec_worth_threads(p->rows * p->k * p->m))
     for (int64_t m = 0; m < p->m; m += group)
         multiply_group(p, m, m + group < p->m ? m + group : p->m,
                        p->panels + panel_size * (size_t)omp_get_thread_num());

@@ -31,7 +31,7 @@ enum {
 // each stream.
 #define STREAMS(rows) (VEC == 16 ? ((rows) <= 2 ? 4 : (rows) <= 6 ? 2 : 1) : (rows) == 1 ? 4 : 1)
 
-// The weights of one step as two vectors, in the order of ordered_x.
+// The weights of one step as two vectors, in the order of order_x.
 VEC_INLINE void load_step(const char *w, int64_t k, vf *a, vf *b, const enum dtype dtype)
 {
     if (dtype == DTYPE_BF16) {

@@ -246,9 +246,11 @@ VEC_INLINE vf vf_sigmoid(vf x)
 
 // Is this many elementary steps (some 20 microseconds) worth waking the other threads? In a virtual
 // machine that takes 10 to 100 microseconds.
+enum { WORTH_THREADS = 128 * 1024 };
+
 VEC_INLINE bool vec_worth_threads(int64_t steps)
 {
-    return steps >= 131072;
+    return steps >= WORTH_THREADS;
 }
 
 #endif

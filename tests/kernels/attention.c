@@ -122,7 +122,7 @@ static void test_shapes(void **state)
         { 1, 1, 1, 1, 12 },   { 1, 130, 4, 2, 64 },  { 1, 300, 7, 1, 80 },   { 2, 2, 2, 2, 16 },
         { 3, 50, 6, 3, 12 },  { 7, 7, 5, 5, 80 },    { 33, 33, 4, 1, 64 },   { 33, 170, 6, 2, 16 },
         { 65, 65, 2, 2, 72 }, { 140, 140, 3, 3, 8 }, { 200, 333, 4, 2, 20 }, { 1, 40, 16, 1, 64 },
-        { 2, 9, 200, 1, 4 },  { 5, 5, 3, 1, 33 },
+        { 2, 9, 200, 1, 4 },  { 1, 4200, 4, 2, 16 }, { 5, 5, 3, 1, 33 },
     };
     FOR_EACH_ISA(b)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
@@ -229,12 +229,30 @@ static void test_far(void **state)
     }
 }
 
+// Scores of -infinity (an infinite key) take no part where others are finite.
+static void test_infinite_keys(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(b)
+    for (int64_t n = 1; n < 40; n += 30) {
+        struct call c = call_new((struct shape){ n, 256, 2, 2, 16 }, ALL);
+        for (int64_t i = 0; i < tensor_count(&c.q); i++) ((float *)c.q.data)[i] = 1;
+        for (int64_t i = 64 * 32; i < 96 * 32; i++) ((float *)c.k.data)[i] = -INFINITY;
+        assert_int_equal(b->attention(&c.y, &c.q, &c.k, &c.v, NULL, NULL, 1, &c.probs, MATMUL_F32),
+                         0);
+        for (int64_t i = 0; i < tensor_count(&c.y); i++)
+            assert_true(isfinite(((float *)c.y.data)[i]));
+        assert_true(((float *)c.probs.data)[70] == 0);
+        call_free(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),  cmocka_unit_test(test_unseen),
         cmocka_unit_test(test_no_rows), cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_far),
+        cmocka_unit_test(test_far),     cmocka_unit_test(test_infinite_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
