@@ -92,8 +92,11 @@ struct command {
     int (*check)(int argc, char **argv, struct err *err);
     int (*run)(struct shell *shell, int argc, char **argv,
                struct err *err); // argv[0] = first argument
+    const struct probe *probe;   // of a probe's command, in place of run
 };
 
+// Commands besides those of commands/list.h, NULL behind the last; before any other call.
+void commands_hand_over(const struct command *const *more);
 const struct command *command_at(int index);          // NULL past the end
 const struct command *command_find(const char *name); // by name or alias; NULL if unknown
 const char *command_nearest(const char *name);        // for "did you mean"; NULL if none is near

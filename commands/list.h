@@ -1,5 +1,6 @@
 // commands/list.h -- X(NAME): commands/NAME.c, or the file of its subject, defines
-// `const struct command command_NAME`. Help and completion show them in this order.
+// `const struct command command_NAME`; MEASURING stands for the commands of probes. Help and
+// completion show them in this order.
 
 // Model.
 X(load)
@@ -57,15 +58,7 @@ X(forward)
 X(raw)
 X(dump)
 // Measuring.
-PROBES(X) // core/lists.h
-X(memory)
-X(results)
-// The program.
-X(open)
-X(keys)
-X(bind)
-X(screen)
-X(help)
-X(devices)
-X(version)
-X(quit)
+MEASURING // one for each probe (core/lists.h)
+X(memory) X(results)
+    // The program.
+    X(open) X(keys) X(bind) X(screen) X(help) X(devices) X(version) X(quit)

@@ -144,7 +144,10 @@ static int list(struct shell *shell, int argc, char **argv, struct err *err)
     for (int i = 0; (p = preset_at(i)); i++) {
         table_add(&t, "%s", p->name);
         table_add(&t, "%s", p->help);
-        table_add(&t, "%s", p->set);
+        struct buf set = { 0 };
+        preset_spell(p, &set);
+        table_add(&t, "%s", set.data);
+        buf_release(&set);
     }
     for (size_t i = 0; i < own.count; i++) add_own(shell, &t, own.list[i]);
     table_emit(&t, shell->sinks);

@@ -1,8 +1,10 @@
 // commands/probe.c -- the measurements as commands: one for each probe of the list.
 //
-// A probe (core/lists.h) looks at one pass over the conversation as it stands, or over the
+// A probe (core/probes/probe.h) looks at one pass over the conversation as it stands, or over the
 // samples of a data set; tables and maps are shown, kept in the session database and written to
 // files.
+#include "commands/probe.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +15,6 @@
 #include "core/base/file_in.h"
 #include "core/draw/heatmap.h"
 #include "core/draw/plot.h"
-#include "core/lists.h"
 #include "core/probes/measure_data.h"
 
 struct wish {
@@ -336,8 +337,8 @@ static int give(const struct shell *shell, const struct wish *w, const struct re
     return w->png ? write_png(shell, w, r, err) : 0;
 }
 
-static int run(struct shell *shell, const struct probe *probe, int argc, char **argv,
-               struct err *err)
+int probe_execute(struct shell *shell, const struct probe *probe, int argc, char **argv,
+                  struct err *err)
 {
     struct wish w = { .request.probe = probe };
     struct results r = { 0 };
@@ -358,22 +359,13 @@ static int run(struct shell *shell, const struct probe *probe, int argc, char **
     return status;
 }
 
-// --- the commands --------------------------------------------------------------------------------
-
-// The words are those of the probe's own file.
-#define X(id)                                                                        \
-    static int run_##id(struct shell *shell, int argc, char **argv, struct err *err) \
-    {                                                                                \
-        return run(shell, &probe_##id, argc, argv, err);                             \
-    }                                                                                \
-    const struct command command_##id = {                                            \
-        .name = probe_##id.name,                                                     \
-        .usage = probe_##id.usage,                                                   \
-        .help = probe_##id.help,                                                     \
-        .details = probe_##id.details,                                               \
-        .max = -1,                                                                   \
-        .complete = COMPLETE_PATH,                                                   \
-        .run = run_##id,                                                             \
-    };
-PROBES(X)
-#undef X
+struct command probe_command(const struct probe *probe)
+{
+    return (struct command){ .name = probe->name,
+                             .usage = probe->usage,
+                             .help = probe->help,
+                             .details = probe->details,
+                             .max = -1,
+                             .complete = COMPLETE_PATH,
+                             .probe = probe };
+}

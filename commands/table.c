@@ -1,26 +1,65 @@
 // commands/table.c -- the table of commands: finding one, what it needs, running it.
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands/command.h"
+#include "commands/probe.h"
 #include "core/base/mem.h"
-#include "core/lists.h"
 
 #define X(name) extern const struct command command_##name;
+#define MEASURING
 #include "commands/list.h"
+#undef MEASURING
 #undef X
 
-static const struct command *const commands[] = {
-#define X(name) &command_##name,
+enum { COMMANDS_MAX = 128, PROBES_MAX = 32 };
+
+static const struct command *commands[COMMANDS_MAX + 1]; // NULL behind the last
+static struct command measuring[PROBES_MAX];
+static const struct command *const *others; // NULL-terminated, or NULL
+static pthread_once_t listed = PTHREAD_ONCE_INIT;
+
+static int add_measuring(int n)
+{
+    const struct probe *probe;
+    for (int i = 0; (probe = probe_at(i)); i++) {
+        if (i == PROBES_MAX) BUG("more than %d probes", PROBES_MAX);
+        measuring[i] = probe_command(probe);
+        commands[n++] = &measuring[i];
+    }
+    return n;
+}
+
+static void list_commands(void)
+{
+    int n = 0;
+#define X(name)   commands[n++] = &command_##name;
+#define MEASURING n = add_measuring(n);
 #include "commands/list.h"
+#undef MEASURING
 #undef X
-    NULL
-};
+    for (const struct command *const *c = others; c && *c; c++) commands[n++] = *c;
+    if (n > COMMANDS_MAX) BUG("%d commands, and COMMANDS_MAX is %d", n, COMMANDS_MAX);
+}
+
+void commands_hand_over(const struct command *const *more)
+{
+    others = more;
+}
+
+static const struct command *const *list(void)
+{
+    pthread_once(&listed, list_commands);
+    return commands;
+}
 
 const struct command *command_at(int index)
 {
-    const int count = (int)(sizeof commands / sizeof *commands) - 1;
-    return index >= 0 && index < count ? commands[index] : NULL;
+    const struct command *const *all = list();
+    for (int i = 0; i < index; i++)
+        if (!all[i]) return NULL;
+    return index >= 0 ? all[index] : NULL;
 }
 
 bool word_among(const char *words, const char *word, size_t length)
@@ -40,9 +79,9 @@ bool command_has_alias(const struct command *command, const char *name)
 
 const struct command *command_find(const char *name)
 {
-    for (int i = 0; commands[i]; i++)
-        if (!strcmp(commands[i]->name, name) || command_has_alias(commands[i], name))
-            return commands[i];
+    const struct command *c;
+    for (int i = 0; (c = command_at(i)); i++)
+        if (!strcmp(c->name, name) || command_has_alias(c, name)) return c;
     return NULL;
 }
 
@@ -51,8 +90,9 @@ const char *command_nearest(const char *name)
     const char *near = NULL;
     const size_t length = strlen(name);
     size_t best = 3;
-    for (int i = 0; commands[i]; i++) {
-        const char *other = commands[i]->name;
+    const struct command *c;
+    for (int i = 0; (c = command_at(i)); i++) {
+        const char *other = c->name;
         size_t d = length < 2 * strlen(other) ? text_distance(name, other) : best;
         if (length > 1 && !strncmp(name, other, length)) d = 0;
         // A short word must agree in more than half of its letters.
@@ -89,5 +129,6 @@ int command_execute(const struct command *command, struct shell *shell, int argc
         return err_set(err, "usage: %s", command->usage);
     if (command->check && command->check(argc, argv, err) < 0) return -1;
     if (command_check_needs(shell, command->needs, err) < 0) return -1;
-    return command->run(shell, argc, argv, err);
+    return command->probe ? probe_execute(shell, command->probe, argc, argv, err)
+                          : command->run(shell, argc, argv, err);
 }

@@ -16,6 +16,9 @@ static const struct family *const families[] = { FAMILIES(X) NULL };
 #define X(name) &method_##name,
 static const struct method *const methods[] = { METHODS(X) NULL };
 #undef X
+#define X(name) &probe_##name,
+static const struct probe *const probes[] = { PROBES(X) NULL };
+#undef X
 #define X(name) &calibration_kind_##name,
 static const struct calibration_kind *const calibrations[] = { CALIBRATION_KINDS(X) NULL };
 #undef X
@@ -33,7 +36,7 @@ static void hand_over_settings(void)
     int n = 0;
 #define X(name) lists[n++] = name##_settings;
     SETTINGS_FIRST(X)
-    for (int i = 0; methods[i]; i++) lists[n++] = methods[i]->settings;
+    for (int i = 0; methods[i]; i++) lists[n++] = method_shown(i)->settings;
     SETTINGS_LAST(X)
 #undef X
     settings_hand_over(lists);
@@ -41,9 +44,10 @@ static void hand_over_settings(void)
 
 void lists_hand_over(void)
 {
-    hand_over_settings();
     families_hand_over(families);
     methods_hand_over(methods);
+    hand_over_settings();
+    probes_hand_over(probes);
     calibration_kinds_hand_over(calibrations);
     job_kinds_hand_over(jobs);
 }

@@ -4,16 +4,17 @@
 rooms="base settings picture text graph ops files model methods metrics data talk probes adapter engine
        scenes draw new train compare lists"
 
+set -o pipefail
 library=$1
 cd "$(dirname "$0")/.." || exit 1
 {
     for room in $rooms; do echo "room $room"; done
     ls -d core/*/ core/*.[ch] | sed 's|^core/||; s|/$||; s|\..*||' | sort -u | sed 's/^/there /'
-    grep -rHo '^#include "core/[^"]*"' core --include='*.[ch]' |
-        sed 's|:#include "core/| |; s|"$||; s|^core/||; s/^/include /'
+    grep -rHoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<](core/|\.)[^">]*' core --include='*.[ch]' |
+        sed -E 's|:[^"<]*["<](core/)?| |; s|^core/||; s/^/include /'
     # (Members of a library carry no folders: its objects do.)
     find core -name '*.c' | sed "s|^|${library%/*}/|; s|c\$|o|" | xargs nm -A | sed "s|^${library%/*}/core/||" |
-        awk '$NF != "" && $(NF-1) ~ /^[UTDRB]$/ { split($1, at, ":"); print "symbol", at[1], $(NF-1), $NF }'
+        awk '$NF != "" && $(NF-1) ~ /^[UTDRBWVC]$/ { split($1, at, ":"); print "symbol", at[1], $(NF-1), $NF }'
 } | awk '
     function room_of(path) { sub(/[\/.].*/, "", path); return path }
     function arrow(from, to, why) {
@@ -22,6 +23,7 @@ cd "$(dirname "$0")/.." || exit 1
     }
     $1 == "room" { order[$2] = ++rooms }
     $1 == "there" && !($2 in order) { print "  core/" $2 " is not in the list of rooms"; bad = 1 }
+    $1 == "include" && $3 ~ /^\./ { print "  core/" $2 " includes " $3 ": write core/ROOM/FILE"; bad = 1 }
     $1 == "include" { arrow(room_of($2), room_of($3), "core/" $2 " includes core/" $3) }
     $1 == "symbol" && $3 != "U" { home[$4] = $2 }
     $1 == "symbol" && $3 == "U" { uses[++n] = $2; used[n] = $4 }

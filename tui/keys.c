@@ -150,7 +150,7 @@ struct keys *keys_new(void)
     struct keys *k = xcalloc(1, sizeof *k);
     const struct method *m;
     int n = 0;
-    for (int i = 0; (m = method_at(i)); i++)
+    for (int i = 0; (m = method_shown(i)); i++)
         if (m->press) k->methods[n++] = method_row(m);
     pthread_mutex_init(&k->mutex, NULL);
     return k;
@@ -285,9 +285,12 @@ void keys_each(struct keys *k, void (*each)(void *self, const struct key_row *ro
                                      NULL };
         each(self, &row);
     }
-    for (const struct key_row *row = rows; row->key; row++)
+    const struct key_row *row = rows;
+    for (; !strcmp(row->context, "all"); row++)
         if (!find_bound(k, row->key)) each(self, row);
-    for (const struct key_row *row = k->methods; row->key; row++)
+    for (const struct key_row *m = k->methods; m->key; m++)
+        if (!find_bound(k, m->key)) each(self, m);
+    for (; row->key; row++)
         if (!find_bound(k, row->key)) each(self, row);
     pthread_mutex_unlock(&k->mutex);
 }

@@ -49,7 +49,7 @@ struct snapshot *snapshot_make(const struct shell *shell)
     s->layers = m->decoder.config.layers;
     s->heads = m->decoder.config.heads;
     const struct method *method;
-    for (int i = 0; (method = method_at(i)); i++)
+    for (int i = 0; (method = method_shown(i)); i++)
         s->place[i] = method->place ? method->place(m) : -1;
     s->sees = model_sees(m);
     s->counted = engine_context(shell->engine, &s->context, NULL) == 0;

@@ -13,7 +13,7 @@ struct snapshot {
     char *model; // last part of its name; NULL: none is loaded
     char *device, *session;
     int64_t layers, heads;
-    int place[METHODS_MAX]; // the layer that each method chooses itself, or -1
+    int place[METHODS_MAX]; // in the order of method_shown: the layer it chooses itself, or -1
     bool sees;
     struct settings *settings;
     bool counted; // the context below is known

@@ -19,7 +19,7 @@ static int draw_badge(struct canvas *c, struct area area, int x, const char *tex
 static int draw_badges(const struct view *v, struct canvas *c, struct area area, int x)
 {
     const struct method *m;
-    for (int i = 0; (m = method_at(i)); i++) {
+    for (int i = 0; (m = method_shown(i)); i++) {
         struct buf b = { 0 };
         if (!method_on(m, v->settings)) continue;
         m->badge(&b, v->settings, v->snapshot && v->snapshot->model ? v->snapshot->place[i] : -1);

@@ -64,8 +64,8 @@ static int meter_run(void *self, struct graph *g, enum site site, struct site_ar
     if (site == SITE_VALUES) *flops += values_flops(&m->model->decoder, args);
     if (site == SITE_FFN)
         *flops += ffn_flops(m, args);
-    else if (args->x)
-        *flops += m->method[site] * (double)args->x->shape[0];
+    else if (m->method[site] > 0)
+        *flops += m->method[site] * (double)flops_rows(site, args);
     if (site == SITE_STEP_LOGITS) *flops += flops_head(c);
     if (site == SITE_KEPT && args->prefill) cost->kept = args->x->shape[0];
     if ((site == SITE_EMBED || site == SITE_FINAL) && args->prefill)

@@ -185,7 +185,7 @@ static int add_value(struct preset_values *v, const char *key, const char *value
 static void add_methods_off(struct preset_values *v)
 {
     const struct method *m;
-    for (int i = 0; (m = method_at(i)); i++) preset_add(v, m->toggle.key, m->toggle.off);
+    for (int i = 0; (m = method_shown(i)); i++) preset_add(v, m->toggle.key, m->toggle.off);
 }
 
 int preset_read(struct preset_values *v, const char *set, const struct model *m, struct err *err)
@@ -208,4 +208,15 @@ int preset_read(struct preset_values *v, const char *set, const struct model *m,
     }
     free(copy);
     return status;
+}
+
+void preset_spell(const struct preset *p, struct buf *b)
+{
+    const struct method *m;
+    if (strcmp(p->set, PRESET_METHODS_OFF) != 0) {
+        buf_puts(b, p->set);
+        return;
+    }
+    for (int i = 0; (m = method_shown(i)); i++)
+        buf_printf(b, "%s%s=%s", i ? " " : "", m->toggle.key, m->toggle.off);
 }

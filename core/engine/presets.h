@@ -15,7 +15,7 @@
 // `set` is "KEY=VALUE KEY=VALUE". Values may name what depends on the model: {early}, {transition},
 // {late} are the layers at which the role of pictures changes (of the family's table by the shape
 // of the checkpoint, else 1/8, 3/8 and 5/8 of the depth), {ffn} the layers whose FFN the paper
-// approximates (else auto). The word PRESET_METHODS_OFF among them switches every method off.
+// approximates (else auto). PRESET_METHODS_OFF switches every method off.
 #define PRESET_METHODS_OFF "(methods-off)"
 
 struct preset {
@@ -24,6 +24,7 @@ struct preset {
 
 const struct preset *preset_at(int index); // NULL past the end
 const struct preset *preset_find(const char *name);
+void preset_spell(const struct preset *p, struct buf *b); // `set` as a person would type it
 
 struct preset_values {
     struct change *list; // key and value are ours

@@ -36,7 +36,9 @@ static void check_changes(const struct hook *h, enum site site, const struct sit
 {
     const unsigned may = h->changes ? sites[site].may : MAY_NOT;
     const bool fixed = before->q == now->q && before->k == now->k && before->keys == now->keys &&
-                       before->sequence == now->sequence && before->past == now->past;
+                       before->sequence == now->sequence && before->past == now->past &&
+                       before->kv == now->kv && before->layer == now->layer &&
+                       before->picture == now->picture && before->prefill == now->prefill;
     const char *what = NULL;
     if (before->x != now->x && !(may & MAY_X)) what = "x";
     if (before->v != now->v && !(may & MAY_VALUES)) what = "v";

@@ -14,7 +14,7 @@
 
 struct kv;
 
-// What a method may put others in the place of, at its site. Probes may nowhere.
+// What a method may replace at a site; probes replace nothing.
 enum {
     MAY_NOT = 0,
     MAY_X = 1,

@@ -6,13 +6,25 @@
 #include "core/methods/method.h"
 
 static const struct method *const *list; // [count]
+static const struct method *shown[METHODS_MAX];
 static int count;
+
+// Is the key of `a` behind that of `b`?
+static bool after(const struct method *a, const struct method *b)
+{
+    return b->press && (!a->press || strcmp(a->press, b->press) > 0);
+}
 
 void methods_hand_over(const struct method *const *all)
 {
     list = all;
     for (count = 0; list[count];) count++;
     if (count > METHODS_MAX) BUG("%d methods, and METHODS_MAX is %d", count, METHODS_MAX);
+    for (int i = 0; i < count; i++) {
+        int at = i;
+        for (; at && after(shown[at - 1], list[i]); at--) shown[at] = shown[at - 1];
+        shown[at] = list[i];
+    }
 }
 
 const struct method *method_at(int index)
@@ -23,6 +35,11 @@ const struct method *method_at(int index)
 bool method_on(const struct method *method, const struct settings *s)
 {
     return !settings_is(s, method->toggle.key, method->toggle.off);
+}
+
+const struct method *method_shown(int index)
+{
+    return index >= 0 && index < count ? shown[index] : NULL;
 }
 
 const struct method *method_of(const char *key)

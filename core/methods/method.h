@@ -59,10 +59,10 @@ struct method {
     struct method_switch {
         const char *key, *off, *on;
     } toggle;
-    const char *press; // the key of the screen that switches it ("Alt-2"); NULL: none
-    bool replaces;     // removes tokens, or puts something in the place of what they pass through:
-                       // calibrations go without it
-    // What the status line shows while it is on. `layer` is that of `place`, or -1.
+    const char *press; // the key of the screen that switches it ("Alt-2"), by which methods are
+                       // sorted where they are shown; NULL: none
+    bool replaces;     // removes tokens or replaces their FFN: calibrations run without it
+    // What the status line shows while it is on; never NULL. `layer` is that of `place`, or -1.
     void (*badge)(struct buf *b, const struct settings *s, int layer);
     int (*place)(const struct model *m); // the layer it chooses itself in this model; may be NULL
     // Is each value possible with some model? Asked before there is one too. May be NULL.
@@ -105,8 +105,8 @@ struct method {
     // The tensors it learns, by number; false past the last one and where this model has no use for
     // it. NULL: it learns nothing.
     bool (*learned)(const struct model *m, int index, struct method_tensor *t);
-    // The setting that trains them whatever else is trained, in a group of their own ("train.ira");
-    // NULL: they are trained where the projector is.
+    // The setting that trains them whatever else is trained ("train.ira"), with the rate and weight
+    // decay of train.lr.ira and train.weight_decay.ira; NULL: they are trained with the projector.
     const char *trained_by;
     // Names its parameters, as `learned` does, for training. NULL: it learns nothing.
     void (*params)(void *state, method_param_fn add, void *self);
@@ -134,6 +134,8 @@ bool method_on(const struct method *method, const struct settings *s);
 // program.
 void methods_hand_over(const struct method *const *all);
 const struct method *method_at(int index); // in the order of the list; NULL past the end
+// In the order in which people see them, that of their keys; NULL past the end.
+const struct method *method_shown(int index);
 
 // Starts the methods that env->settings switch on and adds their hooks, in the order of the list;
 // the others forget what they cached. `m` is of one model (methods_release before another) and

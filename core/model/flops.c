@@ -1,6 +1,11 @@
 // core/model/flops.c -- the formulas of what a pass costs.
 #include "core/model/flops.h"
 
+int64_t flops_rows(enum site site, const struct site_args *args)
+{
+    return site == SITE_VALUES ? args->q->shape[0] : args->x->shape[0];
+}
+
 int64_t flops_keys(const struct site_args *args, int64_t i)
 {
     const int64_t at = i - args->seen.from;

@@ -13,6 +13,8 @@
 
 #include "core/model/decoder.h"
 
+// Rows that a method works on at a site: those of the pass.
+int64_t flops_rows(enum site site, const struct site_args *args);
 // Keys that row i of a pass at SITE_VALUES sees.
 int64_t flops_keys(const struct site_args *args, int64_t i);
 // Projections of `rows` rows: 4 D H d + 4 D Hkv d each, and LoRA.

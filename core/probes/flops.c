@@ -59,9 +59,9 @@ static bool in_prompt(const struct site_args *a, int64_t i)
 
 // Before the layers (of visual tokens, say) every row belongs to the prompt.
 static void count_method(const struct flops *s, struct counted *c, enum site site,
-                         const struct site_args *args, int64_t n)
+                         const struct site_args *args, int at, int64_t n)
 {
-    const bool layer = args->layer >= 0 && args->sequence;
+    const bool layer = at >= 0 && args->sequence;
     for (int64_t i = 0; i < n; i++)
         if (!layer || in_prompt(args, i)) c->methods += s->method[site];
     if (layer && !(c->method_sites >> site & 1)) c->method_row += s->method[site];
@@ -71,9 +71,11 @@ static void count_method(const struct flops *s, struct counted *c, enum site sit
 static int flops_run(void *state, struct graph *g, enum site site, struct site_args *args)
 {
     const struct flops *s = state;
-    struct counted *c = &s->layer[args->layer > 0 ? args->layer : 0];
-    const int64_t n = site == SITE_VALUES ? args->q->shape[0] : args->x->shape[0];
-    if (site != SITE_FFN && s->method[site] > 0) count_method(s, c, site, args, n);
+    const bool encoder = site < SITE_EMBED; // has layers of its own: counted with the first one
+    struct counted *c = &s->layer[args->layer > 0 && !encoder ? args->layer : 0];
+    const int64_t n = flops_rows(site, args);
+    if (site != SITE_FFN && s->method[site] > 0)
+        count_method(s, c, site, args, encoder ? -1 : args->layer, n);
     for (int64_t i = 0; i < n && site == SITE_VALUES; i++) {
         if (!in_prompt(args, i)) continue;
         const double keys = (double)flops_keys(args, i);

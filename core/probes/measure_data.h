@@ -8,12 +8,11 @@
 struct measure_request {
     const struct probe *probe;
     struct probe_options options;
-    const char *data;   // NULL: the conversation as it stands
-    const char *images; // where the data's relative paths begin; NULL: its folder
-    const char
-        *objects;  // boxes and masks of its pictures, as core/scenes/scenes.h writes them; NULL
-    int64_t limit; // samples at most
-    bool given;    // the data's own answers, none is generated
+    const char *data;               // NULL: the conversation as it stands
+    const char *images;             // where the data's relative paths begin; NULL: its folder
+    const char *objects;            // boxes and masks of its pictures (core/scenes/scenes.h); NULL
+    int64_t limit;                  // samples at most
+    bool given;                     // the data's own answers, none is generated
     const char *const *checkpoints; // [checkpoint_count] of a probe with a series; 0: as it stands
     size_t checkpoint_count;
 };

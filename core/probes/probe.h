@@ -70,11 +70,11 @@ struct probe_env {
     "FILE-TABLE.csv, maps to FILE-maps.csv."
 
 struct probe {
-    // Its command (commands/command.h). Arrays, so that the table of commands can point at them.
-    char name[16];      // without the slash
-    char usage[256];    // "/NAME [--layer K]" PROBE_USAGE: the options it names are its options
-    char help[128];     // one sentence
-    char details[1024]; // further lines for /help NAME, and PROBE_DETAILS
+    // Its command (commands/command.h).
+    const char *name;    // without the slash
+    const char *usage;   // "/NAME [--layer K]" PROBE_USAGE: the options it names are its options
+    const char *help;    // one sentence
+    const char *details; // further lines for /help NAME, and PROBE_DETAILS
     // What a word without an option is: a folder to measure in place of the conversation. NULL:
     // there is none.
     int (*folder)(const char *folder, const struct backend *backend,
@@ -98,5 +98,10 @@ struct probe {
     int (*run)(void *state, struct graph *g, enum site site, struct site_args *args);
     int (*finish)(void *state, struct results *r, struct err *err);
 };
+
+// All probes, NULL behind the last, in the order in which they are shown; they live as long as the
+// program.
+void probes_hand_over(const struct probe *const *all);
+const struct probe *probe_at(int index); // NULL past the end
 
 #endif

@@ -1,5 +1,5 @@
 // core/scenes/scene.h -- a scene, the words for it, its pixels; what the files of
-// core/scenes/scenes share.
+// core/scenes/ share.
 //
 //   world.c draws a scene by dice, raster.c paints it, names.c names what is in it;
 //   tell.c, ask.c, exist.c, reason.c make turns (a question and its answer) of it.

@@ -4,6 +4,7 @@
 // parameter that is in the list has its tensor's former content in `stored`; release puts it back.
 #include "core/train/params.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,7 +189,8 @@ static bool names_methods(const struct model *m, const char *rules)
     for (int i = 0; (method = method_at(i)); i++) {
         if (!method->learned || !method->learned(m, 0, &t)) continue;
         char *front = xstrndup(t.name, strcspn(t.name, "."));
-        const bool named = strstr(rules, front);
+        const char *at = strstr(rules, front);
+        const bool named = at && (at == rules || !isalnum((unsigned char)at[-1]));
         free(front);
         if (named) return true;
     }

@@ -1,6 +1,6 @@
 // tests/core/model/decoder.c -- core/model/decoder.c: passes in parts, long prompts in blocks,
 // passes that stop in the middle, methods in the FFN's place. (Values against the reference:
-// tests/families.)
+// tests/core/model/families.)
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

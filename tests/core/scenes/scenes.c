@@ -1,4 +1,4 @@
-// tests/core/scenes/scenes.c -- core/scenes/scenes: the same world everywhere, every answer
+// tests/core/scenes/scenes.c -- core/scenes/: the same world everywhere, every answer
 // recomputed from objects.jsonl by its own reading of the question, masks against pixels, worlds
 // that share nothing.
 #include <ctype.h>

@@ -1,0 +1,13 @@
+// commands/probe.h -- the commands of probes, for the table of commands.
+#ifndef COMMANDS_PROBE_H
+#define COMMANDS_PROBE_H
+
+#include "commands/command.h"
+#include "core/probes/probe.h"
+
+// The words are those of the probe's own file.
+struct command probe_command(const struct probe *probe);
+int probe_execute(struct shell *shell, const struct probe *probe, int argc, char **argv,
+                  struct err *err);
+
+#endif
