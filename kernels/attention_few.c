@@ -180,9 +180,10 @@ static float add_row(const struct results *total, const struct results *from, in
     const float share = from->high[r] == high ? 1 : vf_exp(vf_set(from->high[r] - high))[0];
     const float *x = from->out + r * width;
     float *y = total->out + r * width;
-    for (int64_t e = 0; e < width; e += VEC)
-        vf_store(y + e,
-                 (from == total ? (vf){ 0 } : vf_load(y + e)) + vf_load(x + e) * vf_set(share));
+    for (int64_t e = 0; e < width; e += VEC) {
+        const vf scaled = vf_load(x + e) * vf_set(share);
+        vf_store(y + e, from == total ? scaled : vf_load(y + e) + scaled);
+    }
     return from->sum[r] * share;
 }
 
