@@ -30,32 +30,6 @@ enum { BLOCK_ROWS = 1024, BLOCK_ROWS_APART = 4096 };
 
 // --- config ------------------------------------------------------------------------------------
 
-// Class defaults of transformers; hub files leave out keys that equal them.
-static const struct decoder_kind {
-    const char *model_type, *architecture;
-    int64_t ffn, vocab, max_positions;
-    bool qkv_bias; // always there, whatever attention_bias says
-} kinds[] = {
-    { "llama", "LlamaForCausalLM", 11008, 32000, 2048, false },
-    { "qwen2", "Qwen2ForCausalLM", 22016, 151936, 32768, true },
-};
-
-// By model_type; without one by architecture, else a llama, as the reference takes it.
-static const struct decoder_kind *kind_find(const cJSON *json, struct err *err)
-{
-    const char *type, *architecture = "";
-    const cJSON *first = cJSON_GetArrayItem(json_get(json, "architectures"), 0);
-    if (first && cJSON_IsString(first)) architecture = first->valuestring;
-    if (json_text(json, "model_type", NULL, &type, err) < 0) return NULL;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(type ? type : architecture,
-                   type ? kinds[i].model_type : kinds[i].architecture) == 0)
-            return &kinds[i];
-    if (!type) return &kinds[0];
-    err_set(err, "language model \"%s\" is not supported (known: llama, qwen2)", type);
-    return NULL;
-}
-
 // Index of the first layer whose type is a window; past all layers if none.
 static int64_t first_sliding(const cJSON *types)
 {
@@ -119,11 +93,11 @@ static int read_sizes(struct decoder_config *d, const struct decoder_kind *kind,
     return 0;
 }
 
-int decoder_config_read(struct decoder_config *d, const cJSON *json, struct err *err)
+int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kind,
+                        const cJSON *json, struct err *err)
 {
     *d = (struct decoder_config){ 0 };
-    const struct decoder_kind *kind = kind_find(json, err);
-    if (!kind || read_sizes(d, kind, json, err) < 0) return -1;
+    if (read_sizes(d, kind, json, err) < 0) return -1;
 
     const char *act;
     bool bias = false;

@@ -35,8 +35,16 @@ struct decoder {
     struct decoder_layer *layer;
 };
 
-// Reads a llama or qwen2 config object (text_config or the whole config.json).
-int decoder_config_read(struct decoder_config *d, const cJSON *json, struct err *err);
+// What a family's configs leave out, for it equals the class defaults of transformers; and what its
+// layers always have.
+struct decoder_kind {
+    int64_t ffn, vocab, max_positions;
+    bool qkv_bias; // whatever attention_bias says
+};
+
+// Reads a config object (text_config or the whole config.json) of that kind.
+int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kind,
+                        const cJSON *json, struct err *err);
 // Which of several GPUs computes a layer: the first holds everything but layers (`rest` bytes) and
 // as many layers as make each hold as much as the others; none where the rest is more than that.
 int decoder_part(int layer, int layers, double layer_bytes, double rest, int parts);

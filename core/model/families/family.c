@@ -27,11 +27,36 @@ static bool listed(const char *const *names, const char *name)
     return false;
 }
 
+static const char *first_architecture(const cJSON *config)
+{
+    const cJSON *first = cJSON_GetArrayItem(json_get(config, "architectures"), 0);
+    return first && cJSON_IsString(first) ? first->valuestring : NULL;
+}
+
+const struct decoder_kind *family_decoder(const cJSON *config, struct err *err)
+{
+    const char *type, *architecture = first_architecture(config);
+    const struct decoder_kind *plain = NULL;
+    struct buf known = { 0 };
+    if (json_text(config, "model_type", NULL, &type, err) < 0) return NULL;
+    for (int i = 0; families[i]; i++) {
+        const struct family *f = families[i];
+        if (!f->decoder) continue;
+        if (type ? listed(f->model_types, type) : listed(f->architectures, architecture)) {
+            buf_release(&known);
+            return f->decoder;
+        }
+        if (!plain) plain = f->decoder;
+        buf_printf(&known, "%s%s", known.length ? ", " : "", f->model_types[0]);
+    }
+    if (type) err_set(err, "language model \"%s\" is not supported (known: %s)", type, known.data);
+    buf_release(&known);
+    return type ? NULL : plain;
+}
+
 const struct family *family_find(const cJSON *config, struct err *err)
 {
-    const char *type = NULL, *architecture = NULL;
-    const cJSON *first = cJSON_GetArrayItem(json_get(config, "architectures"), 0);
-    if (first && cJSON_IsString(first)) architecture = first->valuestring;
+    const char *type = NULL, *architecture = first_architecture(config);
     if (json_text(config, "model_type", NULL, &type, err) < 0) {
         err_in(err, "config.json");
         return NULL;

@@ -28,6 +28,8 @@ struct family {
     const char *name;                 // "llava"
     const char *const *architectures; // config.json "architectures" it answers to, NULL-terminated
     const char *const *model_types;   // or, without architectures, "model_type"
+    // Of a language model, which others may have as their decoder (text_config); else NULL.
+    const struct decoder_kind *decoder;
     // Configs from the folder's JSON files into m->vision.config, m->decoder.config, m->picture ...
     int (*configure)(struct model *m, const struct checkpoint *c, struct err *err);
     // Tensors from the checkpoint into the model (m->arena).
@@ -63,6 +65,9 @@ char *family_module_name(const struct family *f, const struct weight *w);
 // All families, NULL behind the last; they live as long as the program.
 void families_hand_over(const struct family *const *all);
 const struct family *family_named(const char *name); // NULL if unknown
+// The decoder a config names by its model_type; without one by its architecture, else the first
+// family's that has one, as transformers takes it. NULL with a message that says which there are.
+const struct decoder_kind *family_decoder(const cJSON *config, struct err *err);
 const struct family *family_find(const cJSON *config, struct err *err);
 
 #endif

@@ -1,10 +1,13 @@
 // core/model/families/llama.c -- Llama 2, 3, 3.2: text only.
 #include "core/model/families/text.h"
 
+static const struct decoder_kind decoder = { .ffn = 11008, .vocab = 32000, .max_positions = 2048 };
+
 const struct family family_llama = {
     .name = "llama",
     .architectures = (const char *const[]){ "LlamaForCausalLM", NULL },
     .model_types = (const char *const[]){ "llama", NULL },
+    .decoder = &decoder,
     .configure = text_configure,
     .bind = text_bind,
     .part = text_part,

@@ -116,7 +116,9 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
     if (read_part(config, "text_config", &text, err) < 0 ||
         read_part(config, "vision_config", &vision, err) < 0)
         return -1;
-    if (decoder_config_read(&m->decoder.config, text, err) < 0) return err_in(err, "text_config");
+    const struct decoder_kind *kind = family_decoder(text, err);
+    if (!kind || decoder_config_read(&m->decoder.config, kind, text, err) < 0)
+        return err_in(err, "text_config");
     // transformers takes the flag from either level.
     if (json_bool(config, "tie_word_embeddings", false, &tied, err) < 0) return -1;
     m->decoder.config.tied |= tied;

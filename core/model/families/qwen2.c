@@ -2,10 +2,15 @@
 // decoder.
 #include "core/model/families/text.h"
 
+static const struct decoder_kind decoder = {
+    .ffn = 22016, .vocab = 151936, .max_positions = 32768, .qkv_bias = true
+};
+
 const struct family family_qwen2 = {
     .name = "qwen2",
     .architectures = (const char *const[]){ "Qwen2ForCausalLM", NULL },
     .model_types = (const char *const[]){ "qwen2", NULL },
+    .decoder = &decoder,
     .configure = text_configure,
     .bind = text_bind,
     .part = text_part,

@@ -8,8 +8,10 @@
 int text_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
     m->placeholder = -1;
-    return decoder_config_read(&m->decoder.config, c->config, err) < 0 ? err_in(err, "config.json")
-                                                                       : 0;
+    const struct decoder_kind *kind = family_decoder(c->config, err);
+    if (!kind || decoder_config_read(&m->decoder.config, kind, c->config, err) < 0)
+        return err_in(err, "config.json");
+    return 0;
 }
 
 int text_bind(struct model *m, const struct checkpoint *c, struct err *err)

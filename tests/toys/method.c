@@ -1,0 +1,93 @@
+// tests/toys/method.c -- a method: visual tokens get an RMSNorm with a gain [D] that is learned.
+//
+//   v' = v / sqrt(mean(v^2) + 1e-6) g          untrained: g = toy.factor
+#include <stdlib.h>
+
+#include "core/ops/ops.h"
+#include "tests/toys/toys.h"
+
+static const struct setting toy_settings[] = {
+    { "toy.on", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_SEEN, "Switches the toy method." },
+    { "toy.factor", SETTING_REAL, 0, 100, "1", NULL, NULL, STALE_SEEN,
+      "Gain of the untrained toy." },
+    { 0 },
+};
+
+struct toy {
+    const struct backend *backend;
+    struct tensor gain; // [D], ours
+};
+
+static void toy_release(void *state)
+{
+    struct toy *t = state;
+    t->backend->release(t->gain.data);
+    free(t);
+}
+
+static int toy_start(void **state, const struct method_env *env, struct err *err)
+{
+    const int64_t width = env->model->decoder.config.hidden;
+    const struct method_tensors *from = &env->tensors;
+    const struct tensor *trained = from->find ? from->find(from->self, "toy.gain") : NULL;
+    struct toy *t = *state;
+    if (!t) {
+        *state = t = xcalloc(1, sizeof *t);
+        t->backend = env->backend;
+        t->gain = (struct tensor){ .dtype = DTYPE_F32, .rank = 1, .shape = { width } };
+        t->gain.data = env->backend->alloc(tensor_bytes(&t->gain));
+        if (!t->gain.data) return err_set(err, "out of memory for toy.gain");
+    }
+    float *host = xreallocarray(NULL, (size_t)width, sizeof *host);
+    for (int64_t i = 0; i < width; i++) host[i] = (float)settings_real(env->settings, "toy.factor");
+    if (trained) env->backend->download(host, trained->data, tensor_bytes(trained));
+    env->backend->upload(t->gain.data, host, tensor_bytes(&t->gain));
+    free(host);
+    return 0;
+}
+
+static int toy_run(void *state, struct graph *g, struct site_args *args)
+{
+    struct toy *t = state;
+    args->x = op_rmsnorm(g, args->x, &t->gain, 1e-6f); // [S,D]
+    return args->x ? 0 : -1;
+}
+
+static bool toy_learned(const struct model *m, int index, struct method_tensor *t)
+{
+    if (index || !model_sees(m)) return false;
+    *t = (struct method_tensor){ "toy.gain", 1, { m->decoder.config.hidden } };
+    return true;
+}
+
+static void toy_params(void *state, method_param_fn add, void *self)
+{
+    struct toy *t = state;
+    add(self, "toy.gain", &t->gain);
+}
+
+static double toy_flops(const struct settings *s, const struct decoder_config *c, enum site site)
+{
+    return site == SITE_VISUAL ? 3 * (double)c->hidden : 0;
+}
+
+static void toy_badge(struct buf *b, const struct settings *s, int layer)
+{
+    buf_printf(b, "TOY %s", settings_text(s, "toy.factor"));
+}
+
+const struct method method_toy = {
+    .name = "toy",
+    .title = "the toy",
+    .settings = toy_settings,
+    .toggle = { "toy.on", "off", "on" },
+    .press = "Alt-9",
+    .replaces = true,
+    .badge = toy_badge,
+    .start = toy_start,
+    .release = toy_release,
+    .at = { [SITE_VISUAL] = toy_run },
+    .flops = toy_flops,
+    .learned = toy_learned,
+    .params = toy_params,
+};

@@ -1,0 +1,207 @@
+// tests/toys/toys.c -- a method, a probe, a command, a setting and a family are known everywhere
+// once they are in a list: settings, help, keys, badges, /baseline, /compare, FLOPs, training,
+// adapters.
+#include "tests/toys/toys.h"
+
+#include "tests/core/train/sft.h"
+// after what it needs
+#include "core/engine/presets.h"
+#include "tests/core/probes/probe.h"
+#include "tui/keys.h"
+
+static void set(struct golden *g, const char *key, const char *value)
+{
+    struct err err = { 0 };
+    must(engine_set(g->engine, key, value, &err), &err);
+}
+
+// All that was said.
+static void listen_to(void *self, const struct event *e)
+{
+    struct buf *said = self;
+    if (e->kind == EVENT_TEXT || e->kind == EVENT_NOTICE) buf_printf(said, "%s\n", e->text);
+    if (e->kind == EVENT_ERROR) buf_printf(said, "error: %s\n", e->text);
+    if (e->kind != EVENT_TABLE) return;
+    for (int i = 0; i < e->table->column_count; i++) buf_printf(said, "%s|", e->table->columns[i]);
+    for (int i = 0; i < e->table->row_count * e->table->column_count; i++)
+        buf_printf(said, "%s|", e->table->cells[i]);
+}
+
+// What a line says; it must succeed.
+static char *line(struct golden *g, const char *text)
+{
+    struct err err = { 0 };
+    struct buf said = { 0 };
+    struct sinks sinks = { 0 };
+    struct shell shell = { .engine = g->engine, .sinks = &sinks };
+    sinks_add(&sinks, (struct sink){ listen_to, &said });
+    if (shell_line(&shell, text, &err) < 0) fail_msg("%s: %s", text, err.text);
+    return said.data ? buf_take(&said) : xstrdup("");
+}
+
+static void says(struct golden *g, const char *text, const char *part)
+{
+    char *said = line(g, text);
+    if (!strstr(said, part)) fail_msg("%s does not say '%s': %s", text, part, said);
+    free(said);
+}
+
+static void words_are_known(void **state)
+{
+    struct golden g;
+    golden_open(&g, "llava-1.5");
+    says(&g, "/toy", "a toy of size 3");
+    line(&g, "/set plaything.size 5");
+    says(&g, "/toy", "a toy of size 5");
+    says(&g, "/help toy.on", "Switches the toy method.");
+    says(&g, "/help toy", "Says how large the toy is.");
+    says(&g, "/help toyprobe", "Counts the rows of all layers.");
+    says(&g, "/settings toy", "toy.factor");
+    struct keys *keys = keys_new();
+    char *command = keys_find(keys, "input", "Alt-9");
+    assert_string_equal(command, "/toggle toy.on");
+    free(command);
+    keys_free(keys);
+    struct buf badge = { 0 };
+    method_toy.badge(&badge, engine_settings(g.engine), -1);
+    assert_string_equal(badge.data, "TOY 1");
+    buf_release(&badge);
+    golden_close(&g);
+}
+
+static void baseline_and_compare_switch_it_off(void **state)
+{
+    struct golden g;
+    ask(&g, "llava-1.5", 4);
+    set(&g, "toy.on", "on");
+    free(line(&g, "/baseline"));
+    assert_true(settings_is(engine_settings(g.engine), "toy.on", "off"));
+    set(&g, "toy.on", "on");
+    set(&g, "toy.factor", "30");
+    // Against itself nothing differs, against `off` it does: so `off` runs without it.
+    char *same = line(&g, "/compare now | now"), *other = line(&g, "/compare off | now");
+    assert_non_null(strstr(same, "Hellinger distance, mean|0|"));
+    assert_null(strstr(other, "Hellinger distance, mean|0|"));
+    free(same);
+    free(other);
+    golden_close(&g);
+}
+
+static void a_toggle_equals_a_fresh_run(void **state)
+{
+    struct golden g, fresh;
+    ask(&g, "llava-1.5", 6);
+    set(&g, "toy.on", "on");
+    struct err err = { 0 };
+    must(engine_regenerate(g.engine, &err), &err);
+    golden_open(&fresh, "llava-1.5");
+    set(&fresh, "toy.on", "on");
+    say(&fresh, chat_named(&fresh, "single"));
+    set(&fresh, "sample.max_tokens", "6");
+    must(engine_answer(fresh.engine, &err), &err);
+    assert_int_equal(g.answer.count, fresh.answer.count);
+    assert_memory_equal(g.answer.data, fresh.answer.data, g.answer.count * sizeof(int32_t));
+    golden_close(&g);
+    golden_close(&fresh);
+}
+
+static void its_cost_is_counted(void **state)
+{
+    struct golden g;
+    struct results r = { 0 };
+    ask(&g, "llava-1.5", 4);
+    run_probe(&g, &probe_flops, NULL, &r);
+    assert_null(results_value(&r, "flops", "methods", "prompt, now"));
+    results_release(&r);
+    set(&g, "toy.on", "on");
+    run_probe(&g, &probe_flops, NULL, &r);
+    const double *cost = results_value(&r, "flops", "methods", "prompt, now");
+    assert_non_null(cost);
+    const struct model *m = engine_model(g.engine);
+    struct sequence s = { 0 };
+    struct err err = { 0 };
+    must(measure_sequence(engine_conversation(g.engine), engine_settings(g.engine), &s, &err),
+         &err);
+    const double tokens = (double)sequence_visual_count(&s, 0);
+    assert_float_equal(*cost * 1e9, 3 * (double)m->decoder.config.hidden * tokens, 1);
+    sequence_release(&s);
+    results_release(&r);
+    run_probe(&g, &probe_toy, NULL, &r);
+    assert_true(*results_value(&r, "toy", "all layers", "rows") > 0);
+    results_release(&r);
+    golden_close(&g);
+}
+
+static void it_learns_and_its_adapter_is_loaded(void **state)
+{
+    const char *const settings[] = { "train.method=connector", "toy.on=on",     "train.lr=1e-2",
+                                     "train.warmup=0",         "train.steps=2", NULL };
+    struct trial t = { 0 };
+    struct golden g;
+    struct err err = { 0 };
+    char *data = trial_golden_data(scratch), *out = xasprintf("%s/out", scratch);
+    if (trial_run(&t, GOLDEN, data, out, false, settings) != 0) fail_msg("%s", t.err.text);
+    trial_release(&t);
+    ask(&g, "llava-1.5", 4);
+    must(engine_adapter_load(g.engine, out, &err), &err);
+    char *extra = xasprintf("%s/extra.safetensors", out);
+    struct safetensors *f = safetensors_open(extra, &err);
+    if (!f) fail_msg("%s", err.text);
+    const struct safetensor *gain = safetensors_find(f, "toy.gain");
+    assert_non_null(gain);
+    double moved = 0;
+    for (int64_t i = 0; i < gain->shape[0]; i++)
+        moved += fabs((double)((const float *)gain->data)[i] - 1);
+    assert_true(moved > 1e-3);
+    safetensors_close(f);
+    set(&g, "toy.on", "on");
+    must(engine_regenerate(g.engine, &err), &err);
+    golden_close(&g);
+    free(extra);
+    free(out);
+    free(data);
+}
+
+// config.json alone says which family a folder is of.
+static void a_family_is_found(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    char here[1024];
+    static const char *const files[] = { "model.safetensors", "tokenizer.json",
+                                         "tokenizer_config.json", "generation_config.json" };
+    assert_non_null(getcwd(here, sizeof here));
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char *from = xasprintf("%s/tests/goldens/llama-3.2/%s", here, files[i]);
+        char *to = xasprintf("%s/%s", scratch, files[i]);
+        if (access(from, F_OK) == 0) assert_int_equal(symlink(from, to), 0);
+        free(from);
+        free(to);
+    }
+    cJSON *config = json_read("tests/goldens/llama-3.2/config.json", 1 << 20, &err);
+    cJSON_ReplaceItemInObject(config, "architectures",
+                              cJSON_CreateStringArray((const char *[]){ "ToyForCausalLM" }, 1));
+    cJSON_ReplaceItemInObject(config, "model_type", cJSON_CreateString("toy"));
+    char *text = cJSON_Print(config);
+    scratch_text(scratch, "config.json", text);
+    free(text);
+    cJSON_Delete(config);
+    golden_open(&g, "llama-3.2");
+    must(engine_load(g.engine, scratch, &err), &err);
+    assert_string_equal(engine_model(g.engine)->family->name, "toy");
+    golden_close(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_are_known),
+        cmocka_unit_test(baseline_and_compare_switch_it_off),
+        cmocka_unit_test(a_toggle_equals_a_fresh_run),
+        cmocka_unit_test(its_cost_is_counted),
+        IN_SCRATCH(it_learns_and_its_adapter_is_loaded),
+        IN_SCRATCH(a_family_is_found),
+    };
+    toys_hand_over();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,18 @@
+// tests/toys/toys.h -- one of each kind that can be added (CONTRIBUTING.md), in files of their own:
+// nothing outside of this folder names them.
+#ifndef TESTS_TOYS_TOYS_H
+#define TESTS_TOYS_TOYS_H
+
+#include "commands/command.h"
+#include "core/lists.h"
+
+extern const struct method method_toy;
+extern const struct probe probe_toy;
+extern const struct command command_toy;
+extern const struct family family_toy;
+extern const struct setting plaything_settings[];
+
+// The program's lists with the toys behind.
+void toys_hand_over(void);
+
+#endif
