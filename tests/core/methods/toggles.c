@@ -1,5 +1,6 @@
 // tests/core/methods/toggles.c -- methods switched on and off in the middle of a conversation: each
-// answer equals that of a new process with the same settings and the same ids so far.
+// answer equals that of a new process with the same settings and the same ids so far. TEST_SEED=N
+// draws other ones; it goes on until each method was on.
 #include <sys/stat.h>
 
 #include "tests/core/model/families/golden.h"
@@ -28,11 +29,23 @@ static const struct {
 };
 enum { SWITCHES = sizeof switches / sizeof *switches };
 
+enum { STEPS = 30, MOST_STEPS = 300 };
+
 static uint64_t draws;
 
 static int draw(int below)
 {
-    return (int)(random_unit(20, RANDOM_WEIGHTS, draws++) * below);
+    const char *seed = getenv("TEST_SEED");
+    return (int)(random_unit(seed ? strtoull(seed, NULL, 10) : 20, RANDOM_WEIGHTS, draws++) *
+                 below);
+}
+
+// Was each method on in an answer?
+static bool all_seen(const int seen[METHODS_MAX])
+{
+    for (int i = 0; method_at(i); i++)
+        if (!seen[i]) return false;
+    return true;
 }
 
 // Returns whether anything changed.
@@ -95,7 +108,7 @@ static void an_answer_equals_a_fresh_run(void **state)
         struct golden g;
         struct err err = { 0 };
         char path[320];
-        int changed = 0, seen[4] = { 0 };
+        int changed = 0, seen[METHODS_MAX] = { 0 };
         golden_open(&g, models[m]);
         write_ira(&g, folder); // ira.2.* and ira.3.*
         write_ffn_calibration(&g, calibration);
@@ -104,7 +117,8 @@ static void an_answer_equals_a_fresh_run(void **state)
         must(engine_set(g.engine, "ira.layers", "2-3", &err), &err);
         must(engine_set(g.engine, "ffn.calibration", calibration, &err), &err);
         must(engine_set(g.engine, "ffn.approx", "hadamard", &err), &err);
-        for (int step = 0; step < 30; step++) {
+        for (int step = 0; step < STEPS || !all_seen(seen); step++) {
+            if (step == MOST_STEPS) fail_msg("a method was never on");
             for (int i = draw(4); i > 0; i--) changed += toggle(&g);
             if (step % 7 == 0) {
                 snprintf(path, sizeof path, "tests/goldens/pictures/%s.png", pictures[draw(3)]);
@@ -121,14 +135,9 @@ static void an_answer_equals_a_fresh_run(void **state)
             }
             check_against_fresh(&g, models[m]);
             const struct settings *s = engine_settings(g.engine);
-            seen[0] += settings_flag(s, "norm.align");
-            seen[1] += !settings_is(s, "ffn.approx", "off");
-            seen[2] += settings_flag(s, "ira.on");
-            seen[3] += !settings_is(s, "prune.score", "off");
+            for (int i = 0; method_at(i); i++) seen[i] += method_on(method_at(i), s);
         }
         assert_true(changed > 12);
-        for (int i = 0; i < 4; i++)
-            if (!seen[i]) fail_msg("method %d was never on", i);
         golden_close(&g);
     }
 }
