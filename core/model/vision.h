@@ -42,6 +42,8 @@ int vision_bind(struct vision *v, struct binder *b);
 void vision_release(struct vision *v); // not the weights
 // Blocks that must be computed to give config.feature_layer.
 int vision_depth(const struct vision_config *c);
+// Rows in the encoder: whole patches only, what is left at the right and below is not seen.
+int64_t vision_rows(const struct vision_config *c);
 // Features per picture that the projector reads.
 int64_t vision_tokens(const struct vision_config *c);
 // pixels[3,H,W] -> features [S, Dv] (class token dropped if so configured). `picture` names taps.
