@@ -47,9 +47,10 @@ struct shell {
     const struct shell_keys *keys;     // NULL: none
     int64_t *jobs;                     // started here, their end not told yet (commands/jobs.h)
     size_t job_count;
-    bool quit;        // /quit was said
-    bool interactive; // a person types: a failed line does not end it
-    int depth;        // of /run
+    bool quit;                     // /quit was said
+    bool interactive;              // a person types: a failed line does not end it
+    int depth;                     // of /run
+    const struct command *running; // whose run() is called
 };
 
 // Columns for a drawing; 0: those of the terminal.
@@ -92,7 +93,7 @@ struct command {
     int (*check)(int argc, char **argv, struct err *err);
     int (*run)(struct shell *shell, int argc, char **argv,
                struct err *err); // argv[0] = first argument
-    const struct probe *probe;   // of a probe's command, in place of run
+    const struct probe *probe;   // of a command that is a probe (commands/probe.c)
 };
 
 // Commands besides those of commands/list.h, NULL behind the last; before any other call.

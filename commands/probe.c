@@ -337,9 +337,9 @@ static int give(const struct shell *shell, const struct wish *w, const struct re
     return w->png ? write_png(shell, w, r, err) : 0;
 }
 
-int probe_execute(struct shell *shell, const struct probe *probe, int argc, char **argv,
-                  struct err *err)
+static int run(struct shell *shell, int argc, char **argv, struct err *err)
 {
+    const struct probe *probe = shell->running->probe;
     struct wish w = { .request.probe = probe };
     struct results r = { 0 };
     int status = read_wish(&w, argc, argv, err);
@@ -367,5 +367,6 @@ struct command probe_command(const struct probe *probe)
                              .details = probe->details,
                              .max = -1,
                              .complete = COMPLETE_PATH,
+                             .run = run,
                              .probe = probe };
 }

@@ -7,7 +7,5 @@
 
 // The words are those of the probe's own file.
 struct command probe_command(const struct probe *probe);
-int probe_execute(struct shell *shell, const struct probe *probe, int argc, char **argv,
-                  struct err *err);
 
 #endif

@@ -129,6 +129,9 @@ int command_execute(const struct command *command, struct shell *shell, int argc
         return err_set(err, "usage: %s", command->usage);
     if (command->check && command->check(argc, argv, err) < 0) return -1;
     if (command_check_needs(shell, command->needs, err) < 0) return -1;
-    return command->probe ? probe_execute(shell, command->probe, argc, argv, err)
-                          : command->run(shell, argc, argv, err);
+    const struct command *outer = shell->running; // of /run
+    shell->running = command;
+    const int status = command->run(shell, argc, argv, err);
+    shell->running = outer;
+    return status;
 }

@@ -15,7 +15,7 @@
 static void check_complete(const struct command *c)
 {
     assert_non_null(c->name);
-    assert_true(c->run || c->probe);
+    assert_non_null(c->run);
     assert_non_null(c->usage);
     assert_non_null(c->help);
     assert_true(c->usage[0] == '/' && !strncmp(c->usage + 1, c->name, strlen(c->name)));
