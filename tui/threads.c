@@ -5,7 +5,7 @@
 // speed. Asleep at once is no better for one program alone: a token of a 1B model takes 113
 // products, and in a virtual machine waking a thread takes as long as some of them (a tenth of the
 // token's time on two cores of Zen 4). So threads spin for about the time between two products,
-// some microseconds, and then sleep: twenty times as long cost two chats at once half of their
+// some microseconds, and then sleep: seven times as long cost two chats at once half of their
 // speed. libgomp reads the environment before main, so the program starts once more with it set.
 #include "tui/threads.h"
 
@@ -24,7 +24,7 @@ void threads_wait_asleep(char **argv)
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
     const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     if (n <= 0 || setenv("OMP_WAIT_POLICY", "passive", 1) < 0 ||
-        setenv("GOMP_SPINCOUNT", "500", 1) < 0)
+        setenv("GOMP_SPINCOUNT", "1500", 1) < 0)
         return;
     program[n] = 0;
     execv(program, argv);

@@ -8,7 +8,7 @@ build=${1:?usage: tests/bench/run.sh BUILD_DIR}
 cd "$(dirname "$0")/../.."
 # As in the program (tui/threads.c): threads that wait soon take no processor time, so that figures
 # are comparable where others use the machine too.
-export OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=500
+export OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=1500
 folder=build/bench/llama-3.2-1b
 printf '%s, %s cores, load %s\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
     "$(nproc)" "$(cut -d ' ' -f 1 /proc/loadavg)"
