@@ -51,7 +51,7 @@ static void words_are_known(void **state)
     struct golden g;
     golden_open(&g, "llava-1.5");
     says(&g, "/toy", "a toy of size 3");
-    line(&g, "/set plaything.size 5");
+    free(line(&g, "/set plaything.size 5"));
     says(&g, "/toy", "a toy of size 5");
     says(&g, "/help toy.on", "Switches the toy method.");
     says(&g, "/help toy", "Says how large the toy is.");
