@@ -1,5 +1,5 @@
 // commands/list.h -- X(NAME): commands/NAME.c, or the file of its subject, defines
-// `const struct command command_NAME`; MEASURING stands for the commands of probes. Help and
+// `const struct command command_NAME`; MEASURING() stands for the commands of probes. Help and
 // completion show them in this order.
 
 // Model.
@@ -58,7 +58,15 @@ X(forward)
 X(raw)
 X(dump)
 // Measuring.
-MEASURING // one for each probe (core/lists.h)
-X(memory) X(results)
-    // The program.
-    X(open) X(keys) X(bind) X(screen) X(help) X(devices) X(version) X(quit)
+MEASURING() // one for each probe (core/lists.h)
+X(memory)
+X(results)
+// The program.
+X(open)
+X(keys)
+X(bind)
+X(screen)
+X(help)
+X(devices)
+X(version)
+X(quit)

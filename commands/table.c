@@ -8,39 +8,43 @@
 #include "core/base/mem.h"
 
 #define X(name) extern const struct command command_##name;
-#define MEASURING
+#define MEASURING()
 #include "commands/list.h"
 #undef MEASURING
 #undef X
 
 enum { COMMANDS_MAX = 128, PROBES_MAX = 32 };
 
-static const struct command *commands[COMMANDS_MAX + 1]; // NULL behind the last
-static struct command measuring[PROBES_MAX];
+static const struct command *commands[COMMANDS_MAX];
+static int count;
 static const struct command *const *others; // NULL-terminated, or NULL
 static pthread_once_t listed = PTHREAD_ONCE_INIT;
 
-static int add_measuring(int n)
+static void add(const struct command *command)
 {
+    if (count == COMMANDS_MAX) BUG("more than %d commands", COMMANDS_MAX);
+    commands[count++] = command;
+}
+
+static void add_measuring(void)
+{
+    static struct command measuring[PROBES_MAX];
     const struct probe *probe;
     for (int i = 0; (probe = probe_at(i)); i++) {
         if (i == PROBES_MAX) BUG("more than %d probes", PROBES_MAX);
         measuring[i] = probe_command(probe);
-        commands[n++] = &measuring[i];
+        add(&measuring[i]);
     }
-    return n;
 }
 
 static void list_commands(void)
 {
-    int n = 0;
-#define X(name)   commands[n++] = &command_##name;
-#define MEASURING n = add_measuring(n);
+#define X(name)     add(&command_##name);
+#define MEASURING() add_measuring();
 #include "commands/list.h"
 #undef MEASURING
 #undef X
-    for (const struct command *const *c = others; c && *c; c++) commands[n++] = *c;
-    if (n > COMMANDS_MAX) BUG("%d commands, and COMMANDS_MAX is %d", n, COMMANDS_MAX);
+    for (const struct command *const *c = others; c && *c; c++) add(*c);
 }
 
 void commands_hand_over(const struct command *const *more)
@@ -48,18 +52,10 @@ void commands_hand_over(const struct command *const *more)
     others = more;
 }
 
-static const struct command *const *list(void)
-{
-    pthread_once(&listed, list_commands);
-    return commands;
-}
-
 const struct command *command_at(int index)
 {
-    const struct command *const *all = list();
-    for (int i = 0; i < index; i++)
-        if (!all[i]) return NULL;
-    return index >= 0 ? all[index] : NULL;
+    pthread_once(&listed, list_commands);
+    return index >= 0 && index < count ? commands[index] : NULL;
 }
 
 bool word_among(const char *words, const char *word, size_t length)

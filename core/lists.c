@@ -27,18 +27,21 @@ static const struct job_kind *const jobs[] = { JOB_KINDS(X) NULL };
 #undef X
 
 #define X(name) +1
-enum { SETTING_LISTS = SETTINGS_FIRST(X) METHODS(X) SETTINGS_LAST(X) };
+enum { SETTINGS_MAX = METHODS_MAX SETTINGS_FIRST(X) SETTINGS_LAST(X) };
 #undef X
 
-static void hand_over_settings(void)
+void lists_hand_over_settings(const struct setting *more)
 {
-    static const struct setting *lists[SETTING_LISTS + 1];
+    static const struct setting *lists[SETTINGS_MAX + 2]; // `more` and the end
+    const struct method *m;
     int n = 0;
 #define X(name) lists[n++] = name##_settings;
     SETTINGS_FIRST(X)
-    for (int i = 0; methods[i]; i++) lists[n++] = method_shown(i)->settings;
+    for (int i = 0; (m = method_shown(i)); i++) lists[n++] = m->settings;
     SETTINGS_LAST(X)
 #undef X
+    lists[n++] = more;
+    lists[n] = NULL;
     settings_hand_over(lists);
 }
 
@@ -46,7 +49,7 @@ void lists_hand_over(void)
 {
     families_hand_over(families);
     methods_hand_over(methods);
-    hand_over_settings();
+    lists_hand_over_settings(NULL);
     probes_hand_over(probes);
     calibration_kinds_hand_over(calibrations);
     job_kinds_hand_over(jobs);

@@ -76,5 +76,7 @@ PROBES(X)
 #undef X
 
 void lists_hand_over(void);
+// The settings alone, those of the methods handed over last, and `more` behind (or NULL).
+void lists_hand_over_settings(const struct setting *more);
 
 #endif

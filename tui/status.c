@@ -1,7 +1,6 @@
 // tui/status.c -- the status line, from right to left as much as fits.
 #include "tui/status.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"

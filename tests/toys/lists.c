@@ -14,17 +14,9 @@ static const struct command *const commands[] = { &command_toy, NULL };
 
 void toys_hand_over(void)
 {
-    static const struct setting *settings[64];
-    int n = 0;
     families_hand_over(families);
     methods_hand_over(methods);
+    lists_hand_over_settings(plaything_settings);
     probes_hand_over(probes);
     commands_hand_over(commands);
-#define X(name) settings[n++] = name##_settings;
-    SETTINGS_FIRST(X)
-    for (int i = 0; methods[i]; i++) settings[n++] = method_shown(i)->settings;
-    SETTINGS_LAST(X)
-#undef X
-    settings[n++] = plaything_settings;
-    settings_hand_over(settings);
 }
