@@ -20,7 +20,7 @@ static int messages_run(struct shell *shell, int argc, char **argv, struct err *
         err_in(err, "%s", argv[0]);
         goto out;
     }
-    sinks_notice(shell->sinks, "%zu messages and %zu pictures appended from '%s'", d.count,
+    sinks_notice(shell->sinks, "appended %zu messages and %zu pictures from '%s'", d.count,
                  d.path_count, argv[0]);
     status = 0;
 out:
@@ -38,8 +38,9 @@ const struct command command_messages = {
         "FILE holds a list of {\"role\": \"system\"|\"user\"|\"assistant\", \"content\": TEXT or\n"
         "a list of {\"type\": \"text\", \"text\": TEXT} and {\"type\": \"image\", \"path\": "
         "FILE}}\n"
-        "(\"image\" does for \"path\"). Relative paths are taken from the folder of FILE. If\n"
-        "anything in it is wrong, nothing is appended.",
+        "(\"image\" also works for \"path\"). Paths are relative to the folder of FILE. On an "
+        "error,\n"
+        "nothing is appended.",
     .min = 1,
     .max = 1,
     .complete = COMPLETE_PATH,

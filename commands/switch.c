@@ -64,8 +64,8 @@ static int switch_on(struct shell *shell, const struct row *row, struct err *err
     if (second && set(shell, row, 2, &why) == 0) return 0;
     if (set(shell, row, 1, err) < 0) return -1;
     if (second)
-        sinks_notice(shell->sinks, "%s=%s alone, without %s=%s: %s", first->toggle.key,
-                     first->toggle.on, second->toggle.key, second->toggle.on, why.text);
+        sinks_notice(shell->sinks, "%s=%s without %s=%s: %s", first->toggle.key, first->toggle.on,
+                     second->toggle.key, second->toggle.on, why.text);
     return 0;
 }
 
@@ -84,7 +84,7 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
     const struct row *row = row_of(shell->running->name);
     const bool off = argc && !strcmp(argv[0], "off");
     if (argc && !off && strcmp(argv[0], "on") != 0)
-        return err_set(err, "/%s is on or off, not '%s'", row->word, argv[0]);
+        return err_set(err, "/%s takes on or off, not '%s'", row->word, argv[0]);
     return off ? switch_off(shell, row, err) : switch_on(shell, row, err);
 }
 
@@ -104,12 +104,13 @@ static const char *const words[] = { "on", "off", NULL };
         .run = run,                       \
     };
 
-SWITCH(capa, "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",
-       "The FFN approximation needs a calibration; without one it stays off, with a notice.\n"
-       "/preset load capa is the paper's recipe.")
+SWITCH(
+    capa, "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",
+    "Needs a calibration for the FFN approximation, which stays off without one, with a notice.\n"
+    "/preset load capa loads the paper's recipe.")
 SWITCH(align, "Enables norm alignment with its defaults.", NULL)
 SWITCH(ira, "Enables IRA (information-regularized attention) with its defaults.",
-       "It needs the parameters of an adapter that was trained with train.ira.")
+       "Needs an adapter that was trained with train.ira.")
 
 static int baseline_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
