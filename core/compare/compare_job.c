@@ -37,7 +37,7 @@ static int read_side(struct comparing_job *c, int side, int argc, char **argv,
     for (; used < argc && strcmp(argv[used], "|") != 0 && status == 0; used++) {
         const char *equals = strchr(argv[used], '=');
         if (!equals) {
-            status = err_set(err, "'%s' is no KEY=VALUE", argv[used]);
+            status = err_set(err, "'%s' is not KEY=VALUE", argv[used]);
             break;
         }
         char *key = xstrndup(argv[used], (size_t)(equals - argv[used]));
@@ -50,7 +50,7 @@ static int read_side(struct comparing_job *c, int side, int argc, char **argv,
     preset_values_release(&said);
     buf_release(&title);
     if (status == 0 && used == argc)
-        status = err_set(err, "a comparison is SETTINGS | SETTINGS | DATA");
+        status = err_set(err, "a comparison needs SETTINGS | SETTINGS | DATA");
     return status < 0 ? -1 : used;
 }
 
@@ -82,7 +82,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     struct comparing_job c = { 0 };
     int status = read_words(&c, argc, argv, settings, err);
     if (status == 0 && c.options.kind_count)
-        status = err_set(err, "--kind is of /eval, not of /compare");
+        status = err_set(err, "--kind is an option of /eval, not of /compare");
     if (status == 0) status = dataset_check(c.options.data, err);
     release(&c);
     return status;

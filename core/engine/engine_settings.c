@@ -29,8 +29,7 @@ static void went_stale(struct engine *e, const char *key, enum setting_stale sta
     if (e->answering)
         e->answering->stale |= !idle; // the answer tells
     else if (again)
-        sinks_notice(e->sinks,
-                     "%s changed: the conversation is computed again with the next answer", key);
+        sinks_notice(e->sinks, "%s changed: the next answer recomputes the conversation", key);
 }
 
 // Tells the new value and drops what it made stale.
@@ -60,7 +59,7 @@ static int check_template(const char *value, struct err *err)
     if (!strcmp(value, "auto") || layout_find(value)) return 0;
     struct buf b = { 0 };
     for (int i = 0; layout_name(i); i++) buf_printf(&b, ", %s", layout_name(i));
-    err_set(err, "there is no prompt layout '%s': choose auto%s", value, b.data ? b.data : "");
+    err_set(err, "no chat template '%s': use auto%s", value, b.data ? b.data : "");
     buf_release(&b);
     return -1;
 }
@@ -165,7 +164,7 @@ int engine_adapter_unload(struct engine *e, const char *name, struct err *err)
 {
     struct adapter *a = name ? adapters_find(&e->adapters, name) : e->adapters.active;
     if (!a && name) return err_set(err, "no adapter '%s' is loaded (/adapter list)", name);
-    if (!a) return err_set(err, "no adapter is on the model");
+    if (!a) return err_set(err, "no adapter is applied");
     if (a == e->adapters.active) use_adapter(e, NULL, "none", adapter_stale(a));
     if (name) adapters_drop(&e->adapters, a);
     return 0;
@@ -195,9 +194,9 @@ static enum setting_stale obey_matmul(const struct engine *e, const struct setti
                                       enum matmul_mode was)
 {
     if (settings_is(e->settings, row->key, "bf16") && !backend_multiplies_bf16(e->backend))
-        sinks_notice(e->sinks,
-                     "compute.matmul = bf16: this device does not multiply bf16, so products are "
-                     "computed in f32");
+        sinks_notice(
+            e->sinks,
+            "compute.matmul = bf16: this device has no bf16 matrix products; computing in f32");
     // Another word for the same arithmetic changes no number.
     return matmul_now(e) == was ? STALE_NOTHING : row->stale;
 }
@@ -363,7 +362,7 @@ void engine_settle_methods(struct engine *e)
             tell_vain(e, m);
             continue;
         }
-        sinks_notice(e->sinks, "%s; these settings are at their defaults now", err.text);
+        sinks_notice(e->sinks, "%s; these settings are reset to their defaults", err.text);
         for (const struct setting *row = m->settings; row->key; row++) {
             if (!settings_changed(e->settings, row->key)) continue;
             settings_reset(e->settings, row->key);
@@ -384,7 +383,7 @@ void engine_settle_adapter(struct engine *e)
         adapters_use(&e->adapters, a, settings_real(e->settings, "adapter.scale"));
         return;
     }
-    sinks_notice(e->sinks, "%s; no adapter is on the model now", err.text);
+    sinks_notice(e->sinks, "%s; the adapter was removed", err.text);
     settings_reset(e->settings, "adapter");
     setting_changed(e, settings_find("adapter"), STALE_NOTHING);
 }

@@ -19,36 +19,36 @@ static const struct preset presets[] = {
     { "capa",
       "prune.score=contribution prune.layer={late} prune.keep=0.25 prune.mode=prefill "
       "ffn.approx=hadamard ffn.layers={ffn} ffn.eta=0.96",
-      "CAPA: pruning at the late layer, FFN by Hadamard product (needs a calibration)" },
+      "CAPA: prunes by contribution at the late layer, Hadamard FFNs (needs a calibration)" },
     { "capa-prune",
       "prune.score=contribution prune.layer={late} prune.keep=0.25 prune.mode=prefill" PRUNE_ONLY,
-      "CAPA's pruning alone, at the late layer" },
+      "CAPA's pruning only, at the late layer" },
     { "capa-transition",
       "prune.score=contribution prune.layer={transition} prune.keep=0.25 "
       "prune.mode=prefill" PRUNE_ONLY,
-      "the same at the transition layer, where it matters most what is kept" },
+      "CAPA's pruning at the transition layer, where the choice of tokens matters most" },
     { "capa-stages",
       "prune.score=contribution prune.layer={early},{transition},{late} prune.keep=0.5,0.25,0.1 "
       "prune.mode=prefill" PRUNE_ONLY,
-      "pruning in three stages" },
+      "CAPA's pruning in three stages" },
     { "capa-dynamic",
       "prune.score=contribution prune.layer={transition} prune.keep=0.25 "
       "prune.mode=dynamic" PRUNE_ONLY,
-      "each token of the answer chooses its visual tokens" },
+      "CAPA's dynamic pruning: every generated token selects its own visual tokens" },
     { "fastv", "prune.score=attention prune.layer=2 prune.keep=0.5 prune.mode=prefill" PRUNE_ONLY,
-      "FastV: half of the tokens by attention, after layer 2" },
+      "FastV: keeps half of the tokens by attention, after layer 2" },
     { "feather",
       "prune.score=norope prune.layer={transition} prune.keep=0.25 prune.mode=prefill" PRUNE_ONLY,
       "Feather's score (attention without rotary positions), without its ensemble" },
     { "uniform",
       "prune.score=uniform prune.layer={transition} prune.keep=0.25 prune.mode=prefill" PRUNE_ONLY,
-      "the baseline that keeps every fourth token" },
+      "baseline: keeps every fourth token" },
     { "norm-alignment", "norm.align=on norm.init=text",
-      "visual tokens get the norm of text embeddings" },
+      "norm alignment: scales visual tokens to the norm of text embeddings" },
     { "norm-alignment-1",
       "norm.align=on norm.init=text train.method=connector train.ira=off train.lr=0.001 "
       "train.lr.projector=auto train.weight_decay=0 train.batch=2 train.accumulate=2" ONE_EPOCH,
-      "its training, stage 1: projector and norm" },
+      "norm alignment training, stage 1: projector and norm" },
     { "norm-alignment-2",
       "norm.align=on norm.init=text train.method=all train.ira=off train.lr=1e-05 "
       "train.lr.projector=auto train.lr.vision=2e-06 train.weight_decay=0 train.batch=1 "
@@ -57,21 +57,21 @@ static const struct preset presets[] = {
     { "layernorm-1",
       "train.method=connector train.ira=off train.lr=0.002 train.lr.projector=auto "
       "train.weight_decay=0" ONE_EPOCH " train.epochs=3",
-      "LayerNorm tuning, stage 1: the projector" },
+      "LayerNorm tuning, stage 1: projector" },
     { "layernorm-2",
       "train.method=layernorm train.ira=off train.lr=auto train.lr.projector=auto "
       "train.weight_decay=0" ONE_EPOCH,
-      "stage 2: norms, projector, embedding and head" },
+      "LayerNorm tuning, stage 2: norms, projector, embedding and head" },
     { "layernorm-simple",
       "train.method=layernorm-simple train.ira=off train.lr=auto train.weight_decay=0" ONE_EPOCH,
-      "stage 2 with the norms alone" },
+      "LayerNorm tuning, stage 2 with norms only" },
     { "ira", "ira.on=on ira.layers=60%-80% ira.sample=off ira.gate=on ira.prior=local",
-      "information-regularized attention of the adapter" },
+      "IRA (information-regularized attention) of the adapter" },
     { "ira-train",
       "ira.on=on ira.layers=60%-80% ira.gate=on ira.prior=local ira.beta=0.0001 ira.warmup=0.5 "
       "train.ira=on train.method=all train.lr=1e-05 train.lr.projector=auto train.lr.vision=auto "
       "train.lr.ira=0.0001 train.weight_decay=0.05 train.weight_decay.ira=0.01" ONE_EPOCH,
-      "its training" },
+      "IRA training" },
 };
 
 enum { PRESETS = sizeof presets / sizeof *presets };
@@ -200,7 +200,7 @@ int preset_read(struct preset_values *v, const char *set, const struct model *m,
             continue;
         }
         if (!equals) {
-            status = err_set(err, "'%s' is no KEY=VALUE", word);
+            status = err_set(err, "'%s' is not KEY=VALUE", word);
             break;
         }
         *equals = '\0';

@@ -56,7 +56,7 @@ static int read_sizes(struct decoder_config *d, const struct decoder_kind *kind,
                        "\"hidden_size\" %lld is not a multiple of \"num_attention_heads\" %lld",
                        (long long)d->hidden, (long long)d->heads);
     if (d->dim % 2 || d->dim < 2)
-        return err_set(err, "heads of %lld numbers cannot be rotated: an even number is needed",
+        return err_set(err, "heads of width %lld cannot be rotated: the width must be even",
                        (long long)d->dim);
     if (d->heads % d->kv_heads)
         return err_set(err,
@@ -81,7 +81,7 @@ int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kin
         return -1;
     if (strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0)
         return err_set(err, "\"hidden_act\" \"%s\" is not supported (known: silu)", act);
-    if (d->eps < 0 || d->eps > 1) return err_set(err, "\"rms_norm_eps\" must lie in 0..1");
+    if (d->eps < 0 || d->eps > 1) return err_set(err, "\"rms_norm_eps\" must be within 0..1");
 
     d->qkv_bias = kind->qkv_bias;
     if (kind->qkv_bias) return 0;

@@ -133,8 +133,7 @@ static int add_lora(struct params *p, const struct weight *w, const struct selec
 {
     if (w->linear->lora)
         return err_set(err,
-                       "'%s' has a LoRA already, from an adapter; merge or unload the adapter "
-                       "before training another",
+                       "'%s' already has a LoRA from an adapter: merge or unload the adapter first",
                        w->name);
     struct lora *lora = xcalloc(1, sizeof *lora);
     const int64_t r = chosen->rank, out = w->shape[0], in = w->shape[1];
