@@ -549,8 +549,7 @@ static void tell_done(const struct batch *b, int64_t skipped, const char *path)
                (long long)b->failed, (long long)skipped);
     if (errors) buf_printf(&t, " (%zu with errors: delete these lines to ask again)", errors);
     buf_printf(&t, ": '%s'", path);
-    if (b->full)
-        buf_printf(&t, "; %lld answers hit the context limit (ctx.max)", (long long)b->full);
+    if (b->full) buf_printf(&t, "; %lld hit the context limit (ctx.max)", (long long)b->full);
     sinks_notice(b->shell->sinks, "%s", t.data);
     buf_release(&t);
 }

@@ -27,8 +27,8 @@ effect job.nice "takes effect with the next job"
 effect sinks.tau "takes effect with the next measurement"
 effect screen.theme "takes effect at once"
 effect sample.top_p "takes effect at the next token"
-effect prune.keep "a change computes the conversation again from its first picture on"
-effect chat.date "a change writes and computes the prompt again"
+effect prune.keep "a change recomputes the conversation from its first picture on"
+effect chat.date "a change rebuilds and recomputes the prompt"
 for key in $("$VLMSH" help --markdown | sed -n 's/^| `\(train\.[a-z0-9._]*\)` .*/\1/p'); do
     effect "$key" "takes effect with the next training (/train)"
 done

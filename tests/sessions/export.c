@@ -190,7 +190,7 @@ static void test_refusals(void **state)
     say(ROLE_USER, "hi");
     free(export_text(s, "x"));
     assert_int_equal(store_export(s, NULL, path, &err), -1);
-    assert_contains(err.text, "exists already");
+    assert_contains(err.text, "already exists");
     assert_int_equal(truncate(path, 0), 0);
     assert_int_equal(store_export(s, NULL, path, &err), 0);
     assert_int_equal(store_export(s, NULL, "/dev/null/x", &err), -1);

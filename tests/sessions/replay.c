@@ -374,8 +374,8 @@ static void test_same_arithmetic(void **state)
 static void test_asked_for_bf16(void **state)
 {
     const struct backend with = cpu_that(true), without = cpu_that(false);
-    static const char told[] = "compute.matmul = bf16: this device does not multiply bf16, so "
-                               "products are computed in f32";
+    static const char told[] = "compute.matmul = bf16: this device has no bf16 matrix products; "
+                               "computing in f32";
     struct program p;
     begin_on(&p, database, &without);
     assert_non_null(strstr(told_by(&p, "/set compute.matmul bf16"), told));

@@ -326,7 +326,7 @@ static void test_full_disk_measured(void **state)
     assert_int_equal(number(s, "SELECT count(*) FROM results"), 0);
     number(s, "PRAGMA max_page_count = 100000");
     reply("3");
-    assert_contains(notices.data, "nothing is missing");
+    assert_contains(notices.data, "nothing was lost");
     const char *const whose = "SELECT count(*) FROM results r WHERE json = '{\"a\":%d}' AND "
                               "(SELECT count(*) FROM messages WHERE session = r.session) = %d";
     for (int i = 1; i <= 3; i++) {

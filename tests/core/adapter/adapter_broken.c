@@ -21,7 +21,7 @@ static void broken_configs_are_refused(void **state)
         { "{\"peft_type\": \"LORA\", \"r\": \"NaN\"}", "\"r\"" },
         { "{\"peft_type\": \"LORA\", \"r\": 1e999}", "\"r\"" },
         { "{\"peft_type\": \"LORA\", \"r\": 5}", "rank 4" },
-        { "{\"peft_type\": \"LORA\", \"r\": 4, \"lora_alpha\": 1e300}", "out of all proportion" },
+        { "{\"peft_type\": \"LORA\", \"r\": 4, \"lora_alpha\": 1e300}", "out of proportion" },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"rank_pattern\": {\"q_proj\": 2}}", "rank 4" },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"rank_pattern\": {\"(\": 2}}", "rank_pattern" },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"rank_pattern\": [2]}", "rank_pattern" },
@@ -34,7 +34,7 @@ static void broken_configs_are_refused(void **state)
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"target_modules\": \"(\"}", "regular expression" },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"target_modules\": \"(.*.*)*x(.*.*)*y\"}",
           "too long" },
-        { "{\"peft_type\": \"LORA\", \"r\": 4, \"target_modules\": [\"q_proj\"]}", "leave it out" },
+        { "{\"peft_type\": \"LORA\", \"r\": 4, \"target_modules\": [\"q_proj\"]}", "ignore it" },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"layers_to_transform\": 0}", "layers.1." },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"layers_to_transform\": [0, 1, 3]}", "layers.2." },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"exclude_modules\": [\"up_proj\"]}", "up_proj" },
@@ -89,7 +89,7 @@ static void broken_tensors_are_refused(void **state)
         { LAYER "mlp.up_proj.lora_A.weight", 1, 4, 0, 0, "another model" },
         { LAYER "mlp.up_proj.lora_A.weight", 2, 0, 64, 0, "another model" },
         { LAYER "mlp.up_proj.lora_A.weight", 2, 4, 64, NAN, "not finite" },
-        { LAYER "mlp.up_proj.lora_A.a.b.weight", 2, 4, 64, 0, "PEFT gives" },
+        { LAYER "mlp.up_proj.lora_A.a.b.weight", 2, 4, 64, 0, "not a PEFT tensor name" },
         { LAYER "mlp.up_proj.lora_B.bias", 1, 88, 0, 0, "bias" },
         { LAYER "mlp.up_proj.lora_magnitude_vector.weight", 1, 88, 0, 0, "DoRA" },
         { LAYER "mlp.over_proj.lora_A.weight", 2, 4, 64, 0, "another model" },
@@ -102,8 +102,8 @@ static void broken_tensors_are_refused(void **state)
           "another model" },
         { "base_model.model.model.language_model.layers.9.input_layernorm.weight", 1, 64, 0, 0,
           "another model" },
-        { "weight", 1, 64, 0, 0, "PEFT gives" },
-        { "", 1, 64, 0, 0, "PEFT gives" },
+        { "weight", 1, 64, 0, 0, "not a PEFT tensor name" },
+        { "", 1, 64, 0, 0, "not a PEFT tensor name" },
     };
     struct model *m = load(LLAVA);
     char *folder = scratch_new();

@@ -23,7 +23,7 @@ static const struct {
     { NULL, "prune.layer", "1,1", { "prune.layer" } },
     { NULL, "prune.layer", "120%", { "prune.layer" } },
     { NULL, "prune.layer", "", { "prune.layer" } },
-    { NULL, "prune.keep", "0", { "prune.keep cannot be 0", "must stay" } },
+    { NULL, "prune.keep", "0", { "prune.keep must be above 0", "not 0" } },
     { NULL, "prune.keep", "-0.1", { "prune.keep" } },
     { NULL, "prune.keep", "1.01", { "prune.keep" } },
     { NULL, "prune.keep", "nan", { "prune.keep" } },
@@ -40,7 +40,7 @@ static const struct {
     { NULL, "ffn.layers", "2-4", { "ffn.layers", "0 to 3" } },
     { NULL, "ffn.layers", "3-2", { "ffn.layers" } },
     { NULL, "ffn.approx", "hadamard", { "calibration", "/calibrate ffn" } },
-    { NULL, "ffn.approx", "skip", { "ffn.layers is auto", "/calibrate ffn" } },
+    { NULL, "ffn.approx", "skip", { "ffn.layers auto needs", "/calibrate ffn" } },
     { "ffn.layers=1", "ffn.approx", "hadamard", { "needs a calibration" } },
     { NULL, "ffn.approx", "on", { "ffn.approx", "hadamard" } },
     { NULL, "ffn.calibration", "no/such/file", { "no/such/file" } },
@@ -115,8 +115,8 @@ static void the_impossible_is_refused(void **state)
 static const struct {
     const char *model, *before, *pair, *says;
 } idle[] = {
-    { "llama-3.2", NULL, "prune.score=contribution", "reads text only" },
-    { "qwen2", "ffn.layers=1", "ffn.approx=skip", "reads text only" },
+    { "llama-3.2", NULL, "prune.score=contribution", "text-only" },
+    { "qwen2", "ffn.layers=1", "ffn.approx=skip", "text-only" },
     { "llama-3.2", NULL, "prune.keep=0.5", NULL }, // off
     { "llava-1.5", NULL, "prune.score=contribution", NULL },
     { "llava-1.5", "prune.layer=3", "prune.score=random", "prune.layer 3 is the last layer" },

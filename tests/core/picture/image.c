@@ -190,7 +190,7 @@ static void other_formats(void **state)
         { "version https://git-lfs.github.com/spec/v1\n", 43, "git lfs pull" },
         { "P3 1 1 255 0 0 0\n", 17, "PPM text" },
         { "P2P networks", 12, "is a text" },
-        { "\0\1\2\3\4", 5, "not a picture of a known format" },
+        { "\0\1\2\3\4", 5, "not a picture in a known format" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_error(cases[i].bytes, cases[i].size, cases[i].part);

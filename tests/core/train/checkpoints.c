@@ -359,10 +359,11 @@ static void test_changed_picture(void **state)
     write_picture_samples();
     train("out", false, 1, settings, JOB_STOPPED, NULL);
     write_picture("a.ppm", 1);
-    train("out", true, 0, settings, -1, "a picture of the data has other content");
+    train("out", true, 0, settings, -1, "a picture of the data has changed");
     write_picture("a.ppm", 0);
     unlink(lost);
-    train("out", true, 0, settings, -1, "other samples can be used than when the run began");
+    train("out", true, 0, settings, -1,
+          "the set of usable samples has changed since the run started");
     write_picture("b.ppm", 2);
     train("out", true, 0, settings, 0, NULL);
     free(lost);
@@ -397,10 +398,10 @@ static void test_sweep(void **state)
     settings[1] = "train.steps=3";
     sweep("1e-3,1e-5", NULL, settings, -1, "it began with 1e-3,1e-4, but now it is 1e-3,1e-5");
     write_picture("a.ppm", 1);
-    sweep("1e-3,1e-4", NULL, settings, -1, "has other content than in the runs before");
+    sweep("1e-3,1e-4", NULL, settings, -1, "is missing or differs from the runs before");
     write_picture("a.ppm", 0);
     unlink(lost);
-    sweep("1e-3,1e-4", NULL, settings, -1, "a picture of the data was lost");
+    sweep("1e-3,1e-4", NULL, settings, -1, "a picture of the data is missing");
     write_picture("b.ppm", 2);
     sweep("1e-3,1e-4", NULL, settings, 0, NULL);
     sweep("1e-3,1e-4", NULL, settings, 0, NULL);

@@ -254,7 +254,7 @@ static void test_skipped(void **state)
     f.request.kinds = kinds;
     f.request.kind_count = 1;
     assert_int_equal(run(&f, NULL, "[{\"question\":\"q\",\"answer\":\"r\"}]"), -1);
-    assert_string_equal(f.err.text, "no sample of such a kind");
+    assert_string_equal(f.err.text, "no sample of this kind");
     // Longer than the context.
     f.request.kind_count = 0;
     assert_int_equal(settings_set(f.settings, "ctx.max", "5", &f.err), 0);

@@ -48,7 +48,7 @@ static void goes_on_with_the_same_alone(void **state)
     fclose(f);
     scratch_text(folder, "data", "two");
     assert_null(job_data_open(&of, true, take, NULL, &err));
-    assert_non_null(strstr(err.text, "has changed since the job began"));
+    assert_non_null(strstr(err.text, "has changed since the job started"));
     scratch_text(folder, "data", "one");
     f = job_data_open(&of, true, take, NULL, &err);
     assert_non_null(f);
