@@ -1,4 +1,4 @@
-// commands/reference.h -- commands and settings in words: for help, tables and the manual page.
+// commands/reference.h -- commands and settings as text: for help, tables and the manual page.
 #ifndef COMMANDS_REFERENCE_H
 #define COMMANDS_REFERENCE_H
 
@@ -7,10 +7,10 @@
 
 enum reference_format { REFERENCE_MAN, REFERENCE_MARKDOWN };
 
-// All commands, then all settings, as they stand in the tables.
+// All commands, then all settings, in table order.
 void reference_write(struct buf *out, enum reference_format format);
 
-// What a setting takes: "on|off", "0..2", "0 or more, or auto"; belongs to the caller.
+// Allowed values of a setting: "on|off", "0..2", "0 or more, or auto"; the caller frees it.
 char *setting_allowed(const struct setting *row);
 
 #endif

@@ -1,5 +1,5 @@
-// kernels/aside.h -- what waits in the host's memory until a device whose memory lies apart needs
-// it again.
+// kernels/aside.h -- tensors moved to host memory until a device with separate memory needs them
+// again.
 //
 //   int64_t number = b->aside->put(x, bytes);        // -1: there is no room, x stays where it is
 //   ... ops that read x ...
@@ -10,8 +10,8 @@
 //   b->aside->settle(number);                        // from here on it is what it was
 //   b->aside->drop(number);
 //
-// Copies run beside the ops and begin when everything that was asked before has ended; the host
-// waits for none of them. It is a stack: drop gives back that and all that was put later.
+// Copies run concurrently with the ops, after everything requested before; the host waits for none
+// of them. It is a stack: drop frees that tensor and all later ones.
 #ifndef KERNELS_ASIDE_H
 #define KERNELS_ASIDE_H
 
@@ -21,10 +21,10 @@
 struct aside {
     int64_t (*put)(const void *device, size_t bytes);
     void (*bring)(int64_t number, void *device);
-    // Ops asked from now on come after the last of the two.
+    // Ops requested from now on come after the last of the two.
     void (*settle)(int64_t number);
     void (*drop)(int64_t number);
-    // Drops all, and gives the host's memory back, which is kept for what is put next.
+    // Drops all and frees the host memory, which is kept for reuse.
     void (*release)(void);
 };
 

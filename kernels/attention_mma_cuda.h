@@ -1,18 +1,18 @@
-// kernels/attention_mma_cuda.h -- what attention and its gradient on tensor cores share: tiles of
-// bf16, products of a warp's rows with a tile, what rows see.
+// kernels/attention_mma_cuda.h -- shared by attention and its gradient on tensor cores: tiles of
+// bf16, products of a warp's rows with a tile, which keys rows see.
 //
-// A block has WARPS warps; each has its own rows (16, or 16 times MANY) and goes with the others
-// through tiles of KEYS keys. Scores, probabilities and sums never leave the warp's registers: the
-// scores of 16 rows by 16 keys, rounded, are laid out as the left side of the product with the
-// values (kernels/mma_cuda.h).
+// A block has WARPS warps; each has its own rows (16, or 16 times MANY) and all go together through
+// tiles of KEYS keys. Scores, probabilities and sums never leave the warp's registers: the scores
+// of 16 rows by 16 keys, rounded, already have the layout of the left operand of the product with
+// the values (kernels/mma_cuda.h).
 //
 // Before, q, k, v are rounded to bf16 once, [heads, rows, WIDE]: columns past the head's width and
-// rows past the last are 0, so tiles are read whole and without a question. q is multiplied by
+// rows past the last are 0, so tiles are read whole and without bounds checks. q is multiplied by
 // scale log2 e on the way, and probabilities are powers of two: 2^(q k) = e^(score). Keys and
-// values that a cache holds as bf16 are read as they lie, [rows, heads, d], if 16 bytes of a row
-// lie in no other (d a multiple of 8): what is past its end is asked then.
+// values that a cache holds as bf16 are read in place, [rows, heads, d], if 16-byte pieces do not
+// cross rows (d a multiple of 8): bounds are checked then.
 //
-// The heads of a model have 64, 72, 80, 96 or 128 numbers: WIDE is the next of 64, 80, 96, 128.
+// Heads of models have 64, 72, 80, 96 or 128 numbers: WIDE is the next of 64, 80, 96, 128.
 #ifndef KERNELS_ATTENTION_MMA_CUDA_H
 #define KERNELS_ATTENTION_MMA_CUDA_H
 
@@ -20,7 +20,7 @@
 #include "kernels/mma_cuda.h"
 
 static constexpr int WARPS = 4, MMA_THREADS = WARPS * WARP, KEYS = 64;
-static constexpr int ROUND_ROWS = 64; // sides have a multiple of it: all tiles are whole
+static constexpr int ROUND_ROWS = 64; // sides are padded to a multiple of it: all tiles are whole
 static constexpr float LOG2_E = 1.44269504f, LN_2 = 0.69314718f;
 
 // The kernel for heads of `width` numbers: calls run<WIDE>(...).

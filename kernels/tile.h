@@ -9,7 +9,7 @@
 
 #include "kernels/vec.h"
 
-// As many results as fit the registers (32 of AVX-512, else 16) beside two vectors of b.
+// As many results as fit into the registers (32 with AVX-512, else 16) beside two vectors of b.
 enum { TILE_ROWS = VEC == 16 ? 12 : 6, TILE_COLS = 2 * VEC };
 
 // Sums of `rows` rows over `inner` steps. Number k of row r of a stands at a[r * row_step + k *

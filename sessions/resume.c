@@ -92,7 +92,7 @@ static void restore_arithmetic(struct engine *e, const struct saved *saved)
     if (!strcmp(was, engine_arithmetic(e))) return;
     if (strcmp(was, settings_text(engine_settings(e), "compute.matmul")) != 0 &&
         engine_set(e, "compute.matmul", was, NULL) == 0 && !strcmp(was, engine_arithmetic(e)))
-        sinks_notice(engine_sinks(e), "compute.matmul = %s: used by session '%s'", was,
+        sinks_notice(engine_sinks(e), "compute.matmul = %s: session '%s' was computed with it", was,
                      saved->name);
     if (strcmp(was, engine_arithmetic(e)) != 0)
         sinks_notice(engine_sinks(e),

@@ -1,4 +1,4 @@
-// core/model/rope.h -- rotary positions: frequencies of a config, cos and sin of the rows of a
+// core/model/rope.h -- rotary positions: frequencies from the config, cos and sin of the rows of a
 // pass.
 //
 //   struct rope_config r;
@@ -12,8 +12,8 @@
 #include "core/graph/graph.h"
 #include "core/text/sequence.h"
 
-// ROPE_DYNAMIC is plain up to the config's max_position_embeddings; the decoder refuses what lies
-// beyond.
+// ROPE_DYNAMIC equals the default up to the config's max_position_embeddings; the decoder refuses
+// longer sequences.
 enum rope_kind { ROPE_PLAIN, ROPE_LLAMA3, ROPE_LINEAR, ROPE_DYNAMIC };
 
 struct rope_config {
@@ -30,7 +30,7 @@ void rope_frequencies(const struct rope_config *r, int64_t dim, float *frequency
 // cos and sin [n, dim/2] at the positions of rows row[0..n) of s; row NULL: its last n.
 void rope_angles_host(const struct rope_config *r, int64_t dim, const struct sequence *s,
                       const int32_t *row, int64_t n, float *cos_out, float *sin_out);
-// The same as tensors of the step. 0 or -1.
+// The same as tensors of the step arena. 0 or -1.
 int rope_angles(struct graph *g, const struct rope_config *r, int64_t dim, const struct sequence *s,
                 const int32_t *row, int64_t n, struct tensor **cos_out, struct tensor **sin_out);
 

@@ -64,7 +64,7 @@ static void test_quotes(void **state)
     check(words_parse, "\"\\ud83d\\ude00\"", "[\xf0\x9f\x98\x80]");
     check_error(words_parse, "\"abc", "closing quote");
     check_error(words_parse, "\"abc\\", "closing quote");
-    check_error(words_parse, "\"a\\x\"", "'\\x' is no escape");
+    check_error(words_parse, "\"a\\x\"", "unknown escape '\\x'");
     check_error(words_parse, "\"a\"b", "blank is missing after");
     check_error(words_parse, "\"\\u12g4\"", "hexadecimal");
     check_error(words_parse, "\"\\u12", "hexadecimal");
@@ -85,7 +85,7 @@ static void test_rest(void **state)
     check(rest_parse, "\"a\" and \"b\"", "[\"a\" and \"b\"]");
     check(rest_parse, "\"open", "[\"open]");
     check(rest_parse, "a\\nb \\ c", "[a\\nb \\ c]");
-    check_error(rest_parse, "\"C:\\dir\"", "'\\d' is no escape");
+    check_error(rest_parse, "\"C:\\dir\"", "unknown escape '\\d'");
 }
 
 static void test_variables(void **state)

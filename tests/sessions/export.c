@@ -150,7 +150,7 @@ static void test_cut_and_again(void **state)
     assert_string_equal(text, "/set sample.max_tokens 100\n"
                               "/set sample.temperature 1\n"
                               "/set chat.date DAY\n"
-                              "# the answer was stopped by hand\n"
+                              "# the answer was stopped by the user\n"
                               "/set sample.max_tokens 2\n"
                               "one\n"
                               "/set sample.max_tokens 100\n");

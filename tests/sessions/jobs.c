@@ -467,7 +467,7 @@ static void a_database_that_is_lost_fails_the_job(void **state)
                                   NULL, NULL, NULL),
                      SQLITE_OK);
     assert_int_equal(run_here(database, id, 0.3, &err), -1);
-    assert_contains(err.text, "cannot be kept");
+    assert_contains(err.text, "cannot be saved");
     assert_contains(err.text, "no room");
     assert_int_equal(state_of(s, id, NULL, NULL), STATE_FAILED);
     assert_curve(s, id, 21); // whole steps only, none lost

@@ -88,7 +88,7 @@ static void broken_tensors_are_refused(void **state)
         { LAYER "mlp.up_proj.lora_A.weight", 2, 4, 63, 0, "another model" },
         { LAYER "mlp.up_proj.lora_A.weight", 1, 4, 0, 0, "another model" },
         { LAYER "mlp.up_proj.lora_A.weight", 2, 0, 64, 0, "another model" },
-        { LAYER "mlp.up_proj.lora_A.weight", 2, 4, 64, NAN, "not finite" },
+        { LAYER "mlp.up_proj.lora_A.weight", 2, 4, 64, NAN, "infinities or NaNs" },
         { LAYER "mlp.up_proj.lora_A.a.b.weight", 2, 4, 64, 0, "not a PEFT tensor name" },
         { LAYER "mlp.up_proj.lora_B.bias", 1, 88, 0, 0, "bias" },
         { LAYER "mlp.up_proj.lora_magnitude_vector.weight", 1, 88, 0, 0, "DoRA" },

@@ -60,7 +60,7 @@ static void only_what_counts_is_said(void **state)
     provenance_release(&now);
     now = of(&g, STALE_MEASURED);
     assert_int_equal(provenance_same(&first, &now, &err), -1);
-    assert_string_equal(err.text, "sinks.tau is auto there, 3 now");
+    assert_string_equal(err.text, "sinks.tau was auto, now 3");
     provenance_release(&now);
     set(&g, "prune.score", "uniform");
     now = of(&g, STALE_NEXT);

@@ -176,7 +176,7 @@ static void refuses_broken_index(void **state)
     scratch_text(folder, index, "{\"weight_map\": {\"a\": \"one\", \"b\": \"two\"}}");
     refuse(folder, "shard 'two' (2 of 2) is missing");
     scratch_text(folder, index, "{\"weight_map\": {\"a\": \"one\", \"c\": \"one\"}}");
-    refuse(folder, "'c' is not in 'one'");
+    refuse(folder, "'c' is missing from 'one'");
     write_weights(folder, "two", names, 1);
     scratch_text(folder, index, "{\"weight_map\": {\"a\": \"two\", \"b\": \"one\"}}");
     refuse(folder, "in two shards");

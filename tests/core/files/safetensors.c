@@ -99,9 +99,9 @@ static void accepts_what_the_format_allows(void **state)
 
 static void refuses_bad_layout(void **state)
 {
-    refuse("{\"a\":" T("U8", "[2]", 1, 3) "}", 3, "hole");
-    refuse("{\"a\":" T("U8", "[2]", 0, 2) ",\"b\":" T("U8", "[2]", 1, 3) "}", 3, "inside");
-    refuse("{\"a\":" T("U8", "[2]", 0, 2) ",\"b\":" T("U8", "[2]", 3, 5) "}", 5, "hole");
+    refuse("{\"a\":" T("U8", "[2]", 1, 3) "}", 3, "gap");
+    refuse("{\"a\":" T("U8", "[2]", 0, 2) ",\"b\":" T("U8", "[2]", 1, 3) "}", 3, "overlapping");
+    refuse("{\"a\":" T("U8", "[2]", 0, 2) ",\"b\":" T("U8", "[2]", 3, 5) "}", 5, "gap");
     refuse("{\"a\":" T("U8", "[2]", 0, 2) "}", 1, "beyond");
     refuse("{\"a\":" T("U8", "[2]", 0, 2) "}", 3, "belong to no tensor");
     refuse("{}", 1, "belong to no tensor");
