@@ -177,7 +177,7 @@ struct view {
     char *hint; // one line, until the next key
     // Requests of a panel.
     char *run;     // line
-    char *preview; // file to open in a pager
+    char *preview; // file whose preview is wanted
     char *copy;    // text for the clipboard
     char *insert;  // text for the input line
     bool close;
