@@ -19,10 +19,9 @@ static int measure_adapter(struct engine *e, struct measuring m, const char *fol
                            const struct measure_request *request, struct results *r,
                            struct err *err)
 {
-    struct settings *s = settings_copy(e->settings);
     const bool kept = adapters_find(&e->adapters, folder) != NULL;
-    int status = settings_set(s, "adapter", folder, err);
-    if (status == 0) status = engine_lend(e, s, &m.tensors, err);
+    struct settings *s = engine_propose(e, &(struct change){ "adapter", folder }, 1, err);
+    int status = s ? engine_lend(e, s, &m.tensors, err) : -1;
     m.settings = s;
     m.anew = true;
     if (status == 0) status = measure_one(e, &m, &e->conversation, request, r, err);
