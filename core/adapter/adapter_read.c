@@ -545,8 +545,9 @@ bool adapter_is(const char *folder)
     return has_file(folder, "adapter_config.json") || has_file(folder, "extra.safetensors");
 }
 
-static int refuse_folder(const char *folder, struct err *err)
+int adapter_need(const char *folder, struct err *err)
 {
+    if (adapter_is(folder)) return 0;
     if (access(folder, F_OK) < 0) return err_set(err, "there is no folder '%s'", folder);
     const bool model = has_file(folder, "config.json");
     if (!model && has_file(folder, "state.safetensors"))
@@ -599,10 +600,7 @@ struct adapter *adapter_read(const char *folder, struct model *m, struct err *er
     struct safetensors *file = NULL, *extra = NULL;
     struct adapter *a = NULL;
     cJSON *config = NULL;
-    if (!adapter_is(folder)) {
-        refuse_folder(folder, err);
-        return NULL;
-    }
+    if (adapter_need(folder, err) < 0) return NULL;
     if (open_peft(folder, &config, &file, err) == 0 &&
         open_part(folder, "extra.safetensors", &extra, err) == 0) {
         a = adapter_parse(folder, m, config, file, extra, err);

@@ -87,8 +87,7 @@ static int find_adapter(struct proposal *p, struct err *err)
     p->anew = false;
     p->adapter = NULL;
     if (!strcmp(name, "none")) return 0;
-    if (!p->model || !p->adapters)
-        return adapter_is(name) ? 0 : err_set(err, "'%s' is not an adapter folder", name);
+    if (!p->model || !p->adapters) return adapter_need(name, err);
     p->adapter = adapters_open(p->adapters, name, anew, p->model, err);
     if (!p->adapter) return -1;
     settings_set(p->settings, "adapter", p->adapter->folder, NULL); // it may have been a name
