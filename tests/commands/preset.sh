@@ -51,6 +51,12 @@ check "IRA has no parameters" '[inputs, .] | map(select(.event=="done").ok) | ma
     'true true true true true true true true true false true true true false'
 check_has "why" 'select(.event=="error").message' 'needs trained parameters'
 
+# They are presets.
+lines "/load $llava" '/set norm.init default' '/align' '/set' '/align off' '/reset all' '/set norm.init default' \
+    '/preset load norm-alignment' '/set'
+check "the same settings" '[inputs, .] | map(select(.event=="setting") | .key + "=" + .value) | join(" ")' \
+    'norm.init=default norm.align=on norm.init=text norm.align=on norm.align=off norm.init=default norm.align=on norm.init=text norm.align=on'
+
 # In the middle of an answer: what came before stays, a script replays it.
 lines "/load $llava" '/set sample.max_tokens 10' '/set sample.ignore_eos on' "/image $scene" \
     '/later 4 prune.score=contribution prune.layer=0,2 prune.keep=0.5,0.25' '/later 6 norm.align=on' '/later 7 prune.keep=3' \

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "core/engine/presets.h"
+#include "core/methods/method.h"
 #include "core/model/families/family.h"
 #include "core/settings/settings.h"
 
@@ -74,11 +75,35 @@ static void layers_follow_the_model(void **state)
     preset_values_release(&v);
 }
 
+static void check_spelling(const char *name, const char *expected)
+{
+    struct buf b = { 0 };
+    preset_spell(preset_find(name), &b);
+    assert_string_equal(b.data, expected);
+    buf_release(&b);
+}
+
+// What a preset switches off is said like what it sets.
+static void methods_that_are_off_are_spelled(void **state)
+{
+    struct buf off = { 0 };
+    const struct method *m;
+    for (int i = 0; (m = method_shown(i)); i++)
+        buf_printf(&off, "%s%s=%s", i ? " " : "", m->toggle.key, m->toggle.off);
+    check_spelling("baseline", off.data);
+    check_spelling("fastv", "prune.score=attention prune.layer=2 prune.keep=0.5 prune.mode=prefill "
+                            "ffn.approx=off");
+    check_spelling("capa", preset_find("capa")->set);
+    check_spelling("norm-alignment", preset_find("norm-alignment")->set);
+    buf_release(&off);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_recipe_can_be_set),
         cmocka_unit_test(layers_follow_the_model),
+        cmocka_unit_test(methods_that_are_off_are_spelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
