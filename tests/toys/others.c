@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "core/model/families/text.h"
+#include "core/model/layer.h"
 #include "core/probes/probe.h"
 #include "tests/toys/toys.h"
 
@@ -68,7 +69,13 @@ const struct setting plaything_settings[] = {
 
 // --- a family: Llama's decoder under another name ------------------------------------------------
 
-static const struct decoder_kind decoder = { .ffn = 64, .vocab = 64, .max_positions = 64 };
+static const struct decoder_kind decoder = { .ffn_size = 64,
+                                             .vocab = 64,
+                                             .max_positions = 64,
+                                             .attention = &attention_grouped,
+                                             .ffn = &ffn_gated,
+                                             .norms = &norms_before,
+                                             .rotary = &rotary_plain };
 
 const struct family family_toy = {
     .name = "toy",

@@ -69,7 +69,7 @@ static void angles_are_those_of_the_rows(void **state)
 {
     struct arena step = { .backend = test_device() };
     struct graph g = { .backend = test_device(), .arena = &step };
-    struct rope_config r = { .theta = 10000 };
+    struct rope_config r = { .rotary = &rotary_plain, .theta = 10000 };
     struct sequence s;
     struct tensor *cosines, *sines;
     sequence_init(&s, 5, 1);
