@@ -67,6 +67,7 @@ static int read_heads(struct decoder_config *c, const cJSON *json, struct err *e
 static int grouped_read(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     if (read_heads(c, json, err) < 0 || check_window(c, json, err) < 0) return -1;
+    c->rope.dim = c->dim;
     c->qkv_bias = c->kind->qkv_bias;
     if (c->qkv_bias) return 0;
     if (json_bool(json, "attention_bias", false, &c->qkv_bias, err) < 0) return -1;

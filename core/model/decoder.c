@@ -58,7 +58,7 @@ static const struct pass *pass_of_rows(struct graph *g, const struct pass *forme
     p->replaced = true;
     p->past = -1;
     const struct decoder_config *c = p->config;
-    return rope_angles(g, &c->rope, c->dim, p->sequence, alive, n, &p->cos, &p->sin) < 0 ? NULL : p;
+    return rope_angles(g, &c->rope, p->sequence, alive, n, &p->cos, &p->sin) < 0 ? NULL : p;
 }
 
 // Room in the layer's cache behind the rows that stay, and which rows come there.
@@ -181,7 +181,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
         looks_end(g);
         return graph_stop(g) ? -1 : 0;
     }
-    rope_angles(g, &d->config.rope, d->config.dim, s, NULL, p->n, &start.cos, &start.sin);
+    rope_angles(g, &d->config.rope, s, NULL, p->n, &start.cos, &start.sin);
     h = layers_forward(g, d, &p, h);
     if (graph_ok(g)) h = site_run(g, SITE_FINAL, pass_site(p, -1, h)); // [n, D] = h[L]
     if (want == LOGITS_HIDDEN)

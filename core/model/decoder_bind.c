@@ -65,15 +65,17 @@ int decoder_part(int layer, int layers, double layer_bytes, double rest, int par
     return (int)((rest + layer_bytes * (layer + 0.5)) / share);
 }
 
+// In the matrices of all layers.
 static double numbers_of(const struct decoder_config *c, layer_weight_fn list)
 {
     struct layer_weight w;
     double sum = 0;
-    for (int i = 0; list(c, 0, i, &w); i++) sum += (double)w.out * (double)w.in;
+    for (int l = 0; l < c->layers; l++)
+        for (int i = 0; list(c, l, i, &w); i++) sum += (double)w.out * (double)w.in;
     return sum;
 }
 
-// Bytes of one layer in the file, without gains and biases.
+// Mean bytes of a layer in the file, without gains and biases.
 static double bytes_of_layer(const struct binder *b, const struct decoder_config *c)
 {
     char name[128];
@@ -83,7 +85,9 @@ static double bytes_of_layer(const struct binder *b, const struct decoder_config
              decoder_name(c->kind, first.name));
     const struct safetensor *t = checkpoint_find(b->checkpoint, name);
     const double size = t ? (double)dtype_size((enum dtype)t->dtype) : sizeof(float);
-    return size * (numbers_of(c, c->kind->attention->weight) + numbers_of(c, c->kind->ffn->weight));
+    const double numbers =
+        numbers_of(c, c->kind->attention->weight) + numbers_of(c, c->kind->ffn->weight);
+    return size * numbers / c->layers;
 }
 
 // Which part each layer lies on; of one device they are 0, as they are.

@@ -104,7 +104,7 @@ static uint64_t step_key(const struct graph *g, const struct decoder *d, const s
 static struct pass step_pass(struct graph *g, const struct decoder *d, struct kv *kv,
                              const struct sequence *s, struct tensor *in, int64_t keys)
 {
-    const int64_t half = d->config.dim / 2, one = 1;
+    const int64_t half = d->config.rope.dim / 2, one = 1;
     struct pass p = { .config = &d->config, .sequence = s, .kv = kv, .n = 1, .keys = keys };
     p.cos = graph_view(g, graph_rows(g, in, 0, half), 2, (int64_t[]){ 1, half });
     p.sin = graph_view(g, graph_rows(g, in, half, half), 2, (int64_t[]){ 1, half });
@@ -171,7 +171,7 @@ static bool step_record(const struct graph *of, const struct decoder *d, struct 
     g.arena = &r->arena;
     g.hooks = NULL;
     arena_expect(&r->arena, step_room(d));
-    r->in = graph_new1(&g, DTYPE_F32, d->config.dim / 2 * 2 + 2);
+    r->in = graph_new1(&g, DTYPE_F32, d->config.rope.dim / 2 * 2 + 2);
     r->h = graph_new2(&g, DTYPE_F32, 1, d->config.hidden);
     const struct pass p = step_pass(&g, d, kv, s, r->in, keys);
     step_reserve(&g, step_room(d));
@@ -186,10 +186,10 @@ static bool step_record(const struct graph *of, const struct decoder *d, struct 
 static int step_play(struct graph *g, const struct decoder *d, const struct replay *r,
                      const struct sequence *s, int64_t past, struct tensor *h)
 {
-    const int64_t half = d->config.dim / 2;
+    const int64_t half = d->config.rope.dim / 2;
     const int32_t rows[] = { (int32_t)past, (int32_t)past + 1 };
     float *in = xreallocarray(NULL, (size_t)(2 * half + 2), sizeof *in);
-    rope_angles_host(&d->config.rope, d->config.dim, s, NULL, 1, in, in + half);
+    rope_angles_host(&d->config.rope, s, NULL, 1, in, in + half);
     memcpy(in + 2 * half, rows, sizeof rows);
     g->backend->upload(r->in->data, in, tensor_bytes(r->in));
     free(in);

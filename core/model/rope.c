@@ -123,21 +123,21 @@ bool rope_bounded(const struct rope_config *r)
     return r->scaling && r->scaling->bounded;
 }
 
-void rope_frequencies(const struct rope_config *r, int64_t dim, float *frequency)
+void rope_frequencies(const struct rope_config *r, float *frequency)
 {
-    for (int64_t i = 0; i < dim / 2; i++) {
-        double f = pow(r->theta, -2.0 * (double)i / (double)dim);
+    for (int64_t i = 0; i < r->dim / 2; i++) {
+        double f = pow(r->theta, -2.0 * (double)i / (double)r->dim);
         if (r->scaling && r->scaling->frequency) f = r->scaling->frequency(r, f);
         frequency[i] = (float)f;
     }
 }
 
-static void plain_angles(const struct rope_config *r, int64_t dim, const struct sequence *s,
-                         const int32_t *row, int64_t n, float *cos_out, float *sin_out)
+static void plain_angles(const struct rope_config *r, const struct sequence *s, const int32_t *row,
+                         int64_t n, float *cos_out, float *sin_out)
 {
-    int64_t half = dim / 2;
+    int64_t half = r->dim / 2;
     float *frequency = xreallocarray(NULL, (size_t)half, sizeof *frequency);
-    rope_frequencies(r, dim, frequency);
+    rope_frequencies(r, frequency);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < half; j++) {
             int32_t position = s->positions[row ? row[i] : s->n - n + i];
@@ -150,20 +150,20 @@ static void plain_angles(const struct rope_config *r, int64_t dim, const struct 
 
 const struct rotary_kind rotary_plain = { plain_angles };
 
-void rope_angles_host(const struct rope_config *r, int64_t dim, const struct sequence *s,
-                      const int32_t *row, int64_t n, float *cos_out, float *sin_out)
+void rope_angles_host(const struct rope_config *r, const struct sequence *s, const int32_t *row,
+                      int64_t n, float *cos_out, float *sin_out)
 {
-    r->rotary->angles(r, dim, s, row, n, cos_out, sin_out);
+    r->rotary->angles(r, s, row, n, cos_out, sin_out);
 }
 
-int rope_angles(struct graph *g, const struct rope_config *r, int64_t dim, const struct sequence *s,
+int rope_angles(struct graph *g, const struct rope_config *r, const struct sequence *s,
                 const int32_t *row, int64_t n, struct tensor **cos_out, struct tensor **sin_out)
 {
-    const int64_t shape[] = { n, dim / 2 };
+    const int64_t shape[] = { n, r->dim / 2 };
     size_t count = (size_t)n * (size_t)shape[1];
     float *angle_cos = xreallocarray(NULL, count, sizeof *angle_cos);
     float *angle_sin = xreallocarray(NULL, count, sizeof *angle_sin);
-    rope_angles_host(r, dim, s, row, n, angle_cos, angle_sin);
+    rope_angles_host(r, s, row, n, angle_cos, angle_sin);
     *cos_out = graph_upload(g, DTYPE_F32, 2, shape, angle_cos);
     *sin_out = graph_upload(g, DTYPE_F32, 2, shape, angle_sin);
     free(angle_cos);

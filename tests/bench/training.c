@@ -184,17 +184,18 @@ static void make_sublayer(struct model *m, struct sublayer *s, layer_weight_fn l
 static void make_decoder(struct model *m)
 {
     struct decoder *d = &m->decoder;
-    d->config = (struct decoder_config){ .kind = family_named("llama")->decoder,
-                                         .layers = 8,
-                                         .hidden = 192,
-                                         .heads = 6,
-                                         .kv_heads = 3,
-                                         .dim = 32,
-                                         .ffn = 512,
-                                         .vocab = 1000,
-                                         .max_positions = 1024,
-                                         .eps = 1e-5,
-                                         .rope = { .rotary = &rotary_plain, .theta = 10000 } };
+    d->config =
+        (struct decoder_config){ .kind = family_named("llama")->decoder,
+                                 .layers = 8,
+                                 .hidden = 192,
+                                 .heads = 6,
+                                 .kv_heads = 3,
+                                 .dim = 32,
+                                 .ffn = 512,
+                                 .vocab = 1000,
+                                 .max_positions = 1024,
+                                 .eps = 1e-5,
+                                 .rope = { .rotary = &rotary_plain, .dim = 32, .theta = 10000 } };
     const struct decoder_config *c = &d->config;
     const int64_t width = c->hidden;
     d->embed = weight(m, c->vocab, width, 1);

@@ -107,13 +107,13 @@ static const struct ffn_kind think = { .read = think_read,
 static const struct norm_places behind = { .attention = { .after = "post_attention_layernorm" },
                                            .ffn = { .after = "post_feedforward_layernorm" } };
 
-static void slow_angles(const struct rope_config *r, int64_t dim, const struct sequence *s,
-                        const int32_t *row, int64_t n, float *cos_out, float *sin_out)
+static void slow_angles(const struct rope_config *r, const struct sequence *s, const int32_t *row,
+                        int64_t n, float *cos_out, float *sin_out)
 {
-    const int64_t half = dim / 2;
+    const int64_t half = r->dim / 2;
     for (int64_t i = 0; i < n * half; i++) {
         const int32_t position = s->positions[row ? row[i / half] : s->n - n + i / half];
-        const double turn = pow(r->theta, -2.0 * (double)(i % half) / (double)dim);
+        const double turn = pow(r->theta, -2.0 * (double)(i % half) / (double)r->dim);
         cos_out[i] = (float)cos(position * turn / 2);
         sin_out[i] = (float)sin(position * turn / 2);
     }
