@@ -71,11 +71,6 @@ struct tensor *layer_before(struct graph *g, const struct layer *layer, const st
     return norm(g, layer, &w->before, h);
 }
 
-bool layer_fusible(const struct sublayer *w)
-{
-    return w->before.data && !w->after.data;
-}
-
 // h += after(y), y [m, D] of rows i and later.
 static struct tensor *add_rows(struct graph *g, const struct layer *layer, const struct sublayer *w,
                                struct tensor *h, int64_t i, struct tensor *y)
@@ -173,7 +168,7 @@ static struct tensor *ffn_rows(struct graph *g, const struct layer *layer, struc
 {
     const struct ffn_kind *kind = layer->pass->config->kind->ffn;
     const struct sublayer *w = &layer->w->ffn;
-    const bool fusible = kind->fused && layer_fusible(w);
+    const bool fusible = kind->fused && w->before.data && !w->after.data;
     for (int64_t i = 0, m, n = h ? h->shape[0] : 0; i < n && graph_ok(g); i += m) {
         m = layer_rows(g, n, i);
         struct arena_mark block = graph_scratch_begin(g);

@@ -86,8 +86,7 @@ int64_t layer_rows(const struct graph *g, int64_t n, int64_t from);
 // The norm before a sublayer; h itself where there is none.
 struct tensor *layer_before(struct graph *g, const struct layer *layer, const struct sublayer *w,
                             struct tensor *h);
-// Is a norm before it all there is, as the forms of core/model/fused.h have it?
-bool layer_fusible(const struct sublayer *w);
+
 // Queries, keys and values.
 struct qkv {
     struct tensor *q, *k, *v; // [n,H,d] [P,Hkv,d] [P,Hkv,d]

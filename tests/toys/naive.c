@@ -67,22 +67,23 @@ void naive_close(struct toy_tensor t[TOY_TENSORS])
     for (int i = 0; i < TOY_TENSORS; i++) free(t[i].data);
 }
 
-static void write_tensors(const struct toy_tensor t[TOY_TENSORS], const char *folder)
+static void write_tensors(const struct toy_tensor t[TOY_TENSORS], const char *folder, bool tied)
 {
     struct err err = { 0 };
     char *path = xasprintf("%s/model.safetensors", folder);
     struct safetensors_writer *w = safetensors_writer_new(path);
     for (int i = 0; i < TOY_TENSORS; i++)
-        safetensors_writer_declare(w, t[i].name, DTYPE_F32, t[i].columns > 1 ? 2 : 1,
-                                   (int64_t[]){ t[i].rows, t[i].columns });
+        if (i != SPEAK || !tied)
+            safetensors_writer_declare(w, t[i].name, DTYPE_F32, t[i].columns > 1 ? 2 : 1,
+                                       (int64_t[]){ t[i].rows, t[i].columns });
     for (int i = 0; i < TOY_TENSORS; i++)
-        for (int64_t k = 0; k < t[i].rows * t[i].columns; k++)
+        for (int64_t k = 0; k < t[i].rows * t[i].columns && (i != SPEAK || !tied); k++)
             safetensors_writer_data(w, &(float){ (float)t[i].data[k] }, sizeof(float), &err);
     if (safetensors_writer_finish(w, &err) < 0) fatal("%s", err.text);
     free(path);
 }
 
-void naive_write(const struct toy_tensor t[TOY_TENSORS], const char *folder)
+void naive_write(const struct toy_tensor t[TOY_TENSORS], const char *folder, bool tied)
 {
     static const char *const files[] = { "tokenizer.json", "tokenizer_config.json" };
     char *config = xasprintf(
@@ -90,13 +91,14 @@ void naive_write(const struct toy_tensor t[TOY_TENSORS], const char *folder)
         "\"num_attention_heads\": %d, \"num_key_value_heads\": %d, \"head_dim\": %d, "
         "\"intermediate_size\": %d, \"num_hidden_layers\": %d, \"vocab_size\": %d, "
         "\"max_position_embeddings\": 4096, \"rms_norm_eps\": 1e-5, \"rope_theta\": 100, "
-        "\"bos_token_id\": 560, \"eos_token_id\": 561}",
-        TOY_WIDTH, TOY_HEADS, TOY_KV_HEADS, TOY_DIM, TOY_FFN, TOY_LAYERS, TOY_WORDS);
+        "\"bos_token_id\": 560, \"eos_token_id\": 561, \"tie_word_embeddings\": %s}",
+        TOY_WIDTH, TOY_HEADS, TOY_KV_HEADS, TOY_DIM, TOY_FFN, TOY_LAYERS, TOY_WORDS,
+        tied ? "true" : "false");
     scratch_text(folder, "config.json", config);
     free(config);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         scratch_copy(folder, "tests/goldens/llama-3.2", files[i]);
-    write_tensors(t, folder);
+    write_tensors(t, folder, tied);
 }
 
 // --- the pass ------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 #ifndef TESTS_TOYS_NAIVE_H
 #define TESTS_TOYS_NAIVE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -26,8 +27,8 @@ struct toy_tensor {
 // The same numbers each time, as exactly as the file holds them.
 void naive_open(struct toy_tensor t[TOY_TENSORS]);
 void naive_close(struct toy_tensor t[TOY_TENSORS]);
-// All that a model's folder needs.
-void naive_write(const struct toy_tensor t[TOY_TENSORS], const char *folder);
+// All that a model's folder needs. `tied`: the head is the embedding, and not in the file.
+void naive_write(const struct toy_tensor t[TOY_TENSORS], const char *folder, bool tied);
 // logits [n, TOY_WORDS] of n ids.
 void naive_logits(const struct toy_tensor t[TOY_TENSORS], const int32_t *ids, int64_t n,
                   double *logits);
