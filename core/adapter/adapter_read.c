@@ -230,12 +230,13 @@ static const struct weight *key_weight(const struct reading *r, const struct key
     return weights_find(&r->model->weights, name);
 }
 
-// "lm_head" where the model's file ties it to the embedding.
+// The head where the model's file ties it to the embedding.
 static bool is_tied_head(const struct reading *r, const struct key *k)
 {
+    const struct decoder_config *c = &r->model->decoder.config;
     char *plain = weight_plain_name(k->module);
     bool is =
-        r->model->decoder.config.tied && !strcmp(plain, "lm_head") && !strcmp(k->last, "weight");
+        c->tied && !strcmp(plain, decoder_name(c->kind, "lm_head")) && !strcmp(k->last, "weight");
     free(plain);
     return is;
 }
@@ -402,7 +403,7 @@ static void settle_head(struct reading *r)
 {
     const struct model *m = r->model;
     struct adapter *a = r->adapter;
-    const struct weight *w = weights_find(&m->weights, "embed_tokens.weight");
+    const struct weight *w = weights_of(&m->weights, PART_EMBEDDING);
     if (!m->decoder.config.tied || !w) return;
     const struct adapter_entry *embed = find_entry(a, ADAPTER_WEIGHT, w);
     struct adapter_entry *head = find_entry(a, ADAPTER_WEIGHT, NULL);
