@@ -39,15 +39,21 @@ const struct backend *engine_backend(const struct engine *e);
 const char *engine_arithmetic(const struct engine *e);
 struct sinks *engine_sinks(struct engine *e);
 
-// Settings. A change emits EVENT_SETTING and drops what it invalidates, with a notice. Values set
-// one by one may be temporarily inconsistent, which gives a notice; during an answer that is
-// refused.
+// Settings. Every change is a proposal (core/engine/proposal.h): checked as a whole, then applied
+// or refused as a whole. Each new value emits EVENT_SETTING; invalidated results are dropped, with
+// one notice. A method that needs the former adapter is reset to its defaults, with a notice.
 const struct settings *engine_settings(const struct engine *e);
+// Values set one by one may be temporarily inconsistent, which gives a notice; during an answer
+// that is refused.
 int engine_set(struct engine *e, const char *key, const char *value, struct err *err);
 int engine_reset(struct engine *e, const char *key, struct err *err); // key NULL: all
-// Sets several at once: all are checked together, and all are set or none.
 int engine_set_all(struct engine *e, const struct change *list, size_t count, struct err *err);
-// The same from any thread, for the answer being computed: applies from the next token, or once the
+// Restores saved settings; skips values that are not possible any more, with a notice.
+void engine_restore(struct engine *e, const struct change *list, size_t count);
+// A copy of the settings with these changes, for engine_lend. NULL: refused.
+struct settings *engine_propose(struct engine *e, const struct change *list, size_t count,
+                                struct err *err);
+// engine_set_all from any thread, for the running answer: applies from the next token, or once the
 // answer has `tokens` tokens. What is posted while no answer is running, or left over at its end,
 // waits for engine_obey_posted (or the next answer) if `tokens` is 0, else for an answer that long.
 // Invalid changes give a notice.
@@ -57,9 +63,9 @@ void engine_obey_posted(struct engine *e);
 // nothing else; the token uses them.
 void engine_between(struct engine *e, void (*call)(void *self), void *self);
 
-// For comparisons, which use settings of their own: applies their adapter to the model and returns
-// its tensors; the values are checked together. engine_lend NULL restores the state of the engine's
-// own settings. Emits no events and invalidates nothing.
+// For comparisons, which use settings of engine_propose: applies their adapter to the model and
+// returns its tensors. engine_lend NULL restores the state of the engine's own settings. Emits no
+// events and invalidates nothing.
 int engine_lend(struct engine *e, const struct settings *s, struct method_tensors *tensors,
                 struct err *err);
 

@@ -45,7 +45,6 @@ struct method_env engine_env(const struct engine *e, const struct settings *s);
 
 // engine_settings.c, after loading a model: applies the adapter of the settings, and resets
 // settings of methods that do not fit the model, with a notice.
-void engine_settle_adapter(struct engine *e);
-void engine_settle_methods(struct engine *e);
+void engine_settle(struct engine *e);
 
 #endif

@@ -30,7 +30,7 @@ enum {
 #define SITES(X)                                                                               \
     X(PIXELS, MAY_NOT, "[3,H,W] normalised pixels of a picture (tile)")                        \
     X(VISION_LAYER, MAY_NOT, "[S',Dv] input of vision block `layer`; layer = depth: output")   \
-    X(VISION, MAY_NOT, "[S,Dv] what the projector reads")                                      \
+    X(VISION, MAY_NOT, "[S,Dv] input of the projector")                                      \
     X(PROJECTED, MAY_NOT, "[S,D] visual tokens after the projector, sequence order")           \
     X(VISUAL, MAY_X, "[S,D] visual tokens as spliced; v holds the former")                     \
     X(EMBED, MAY_NOT, "[N,D] h[0]: embeddings after splicing")                                 \

@@ -166,8 +166,6 @@ const struct method *method_of(const char *key);
 // Checks the settings of one method (NULL: of all), with or without a model.
 int methods_possible(const struct method *method, const struct settings *s, struct err *err);
 int methods_check(const struct method *method, const struct method_env *env, struct err *err);
-// The same for all of them, and whether their values are consistent.
-int methods_agree(const struct method_env *env, struct err *err);
 // Is the method on with inconsistent settings? Then *why is a sentence that says so.
 bool methods_odd(const struct method *method, const struct method_env *env, struct err *why);
 // Is the method on without effect (or with a bad one)? Then *why is a sentence that says so.
