@@ -444,7 +444,7 @@ static int ask_all(struct evaluating *v, const struct sample *s, const struct me
         }
         question_release(&q);
     }
-    if (!asked && !v->stopped) skip(v, s, NULL, m, "the data have no question with an answer");
+    if (!asked && !v->stopped) skip(v, s, NULL, m, "no question has a reference answer");
     return skipped + !asked;
 }
 

@@ -200,8 +200,8 @@ static void test_marks(void **state)
                  "- '' - | error: the text has more \"<image>\" marks than pictures (0) "
                  "(marks differ)");
     check_sample("{\"messages\":[{\"role\":\"user\",\"content\":\"<image>q\"}]}",
-                 "- '' - | error: message 0: 0 pictures are given, but the text has more "
-                 "\"<image>\" marks (marks differ)");
+                 "- '' - | error: message 0: the text has more \"<image>\" marks than "
+                 "pictures (0) (marks differ)");
     check_sample(
         "{\"image\":\"x\",\"conversations\":[{\"from\":\"human\",\"value\":\"q\"},{\"from\":"
         "\"gpt\",\"value\":\"<image>\"}]}",

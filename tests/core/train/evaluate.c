@@ -235,7 +235,7 @@ static void test_skipped(void **state)
             "{\"id\":\"j\",\"question\":\"\",\"answer\":\"\xC3\xA4\xFF\",\"metric\":\"cider\"}\n"),
         0);
     assert_non_null(strstr(f.told.data, "a 0 loss skipped: cannot"));
-    assert_non_null(strstr(f.told.data, "b 0 exact skipped: no question with an answer"));
+    assert_non_null(strstr(f.told.data, "b 0 exact skipped: no question has a reference"));
     assert_non_null(strstr(f.told.data, "c 0 - skipped: \"metric\": no metric 'bleu'"));
     assert_non_null(strstr(f.told.data, "#3 0 - skipped: line 4"));
     assert_non_null(strstr(f.told.data, "e 0 yesno skipped: the reference is neither"));
