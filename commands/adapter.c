@@ -249,21 +249,17 @@ const struct command command_adapter = {
     .usage = "/adapter load FOLDER|unload [NAME]|list|show [NAME]|scale X|merge FOLDER [--once]",
     .help = "Loads, unloads, shows, scales or merges adapters (LoRA, LN tuning).",
     .details =
-        "FOLDER is an adapter in PEFT format (LoRA, LN tuning, modules_to_save); tensors that "
-        "PEFT\n"
-        "cannot represent are in extra.safetensors. Changes apply from the next token. The "
-        "setting\n"
-        "`adapter` names the adapter in use; /set adapter none removes it.\n"
-        "load         reads the folder and applies the adapter\n"
-        "unload       removes the adapter; unload NAME also forgets a loaded one\n"
-        "show         ranks, tensor counts and norms\n"
-        "scale X      multiplies the LoRA scale (the setting adapter.scale); weights that the "
-        "adapter\n"
-        "             replaces whole are not scaled\n"
-        "merge FOLDER writes a merged model with the original tensor names and types, and "
-        "compares\n"
-        "             logits before and after on a fixed prompt; --once: does nothing if FOLDER\n"
-        "             already holds a model",
+        "FOLDER is an adapter in PEFT format (LoRA, LN tuning, modules_to_save); tensors that\n"
+        "PEFT cannot represent are in extra.safetensors. Changes apply from the next token. The\n"
+        "setting `adapter` names the adapter in use; /set adapter none removes it.\n"
+        "load           reads the folder and applies the adapter\n"
+        "unload         removes the adapter; unload NAME also forgets a loaded one\n"
+        "show           ranks, tensor counts and norms\n"
+        "scale X        multiplies the LoRA scale (the setting adapter.scale); weights that the\n"
+        "               adapter replaces whole are not scaled\n"
+        "merge FOLDER   writes a merged model with the original tensor names and types, and\n"
+        "               compares logits before and after on a fixed prompt\n"
+        "--once         does nothing if FOLDER already holds a model",
     .max = 3,
     .needs = NEEDS_MODEL,
     .live = "load unload scale",

@@ -68,19 +68,19 @@ const struct command command_ask = {
     .help = "Asks the model: TEXT, or every question of a data file.",
     .details =
         "--data FILE    JSON list or JSON lines; a sample is {\"id\", \"image\", \"question\"},\n"
-        "               {\"id\", \"image\", \"conversations\": [{\"from\", \"value\"}]} or "
-        "{\"messages\"}\n"
-        "--out FILE     one JSON line per sample: id, question, answer, ids, tokens, times, or "
-        "error,\n"
-        "               SHA-256 of the pictures, and the model, adapter and settings. Samples\n"
-        "               already in FILE are skipped, so an interrupted run can be repeated with "
-        "the\n"
-        "               same model and settings; changing a setting ends the run\n"
-        "--again        answers all samples again; the new answers replace FILE once all are done\n"
+        "               {\"id\", \"image\", \"conversations\": [{\"from\", \"value\"}]} or\n"
+        "               {\"messages\"}\n"
+        "--out FILE     one JSON line per sample: id, question, answer, ids, tokens, times, or\n"
+        "               error, SHA-256 of the pictures, and the model, adapter and settings.\n"
+        "               Samples already in FILE are skipped, so an interrupted run can be\n"
+        "               repeated with the same model and settings; changing a setting ends the\n"
+        "               run\n"
+        "--again        answers all samples again; the new answers replace FILE once all are\n"
+        "               done\n"
         "--images DIR   base folder of relative picture paths (default: the folder of the data)\n"
         "--limit N      stops after N new samples\n"
-        "Each sample is a conversation of its own, with the current system message and settings.\n"
-        "Your own conversation is restored afterwards.",
+        "Each sample is a conversation of its own, with the current system message and\n"
+        "settings. Your own conversation is restored afterwards.",
     .min = 1,
     .max = 1,
     .rest = true,

@@ -50,14 +50,15 @@ const struct command command_calibrate = {
     .help = "Calibrates methods on a data set: FFN redundancy, token norms, attention sinks.",
     .details =
         "Runs as a job (/jobs, /wait).\n"
-        "ffn          per layer: redundancy of the FFN for visual and text tokens, and the least-\n"
-        "             squares factor of each dimension (alpha), for ffn.approx and ffn.layers "
-        "auto\n"
-        "norms        norms of visual and text tokens by layer; /norms shows them for comparison\n"
+        "ffn          per layer: redundancy of the FFN for visual and text tokens, and the\n"
+        "             least-squares factor of each dimension (alpha), for ffn.approx and\n"
+        "             ffn.layers auto\n"
+        "norms        norms of visual and text tokens by layer; /norms shows them for\n"
+        "             comparison\n"
         "sinks        the first token's largest dimensions by layer, for /sinks\n"
         "merge        combines the sums of several workers into one calibration\n"
-        "--limit N    number of samples (default 500); only the prompt up to the last question of\n"
-        "             each is computed\n"
+        "--limit N    number of samples (default 500); only the prompt up to the last question\n"
+        "             of each is computed\n"
         "--once       does nothing if OUT already exists\n"
         "/calibration load OUT uses the result.",
     .min = 1,
@@ -198,10 +199,9 @@ const struct command command_calibration = {
     .usage = "/calibration load FILE|list|show [FILE]",
     .help = "Loads a calibration file, lists the ones in use, or shows what a file holds.",
     .details =
-        "A file that /calibrate made with other weights is rejected; a file without metadata "
-        "loads\n"
-        "with a notice. The setting KIND.calibration holds the path: /set ffn.calibration none\n"
-        "stops using it. show without FILE shows the calibrations in use.",
+        "A file that /calibrate made with other weights is rejected; a file without metadata\n"
+        "loads with a notice. The setting KIND.calibration holds the path: /set ffn.calibration\n"
+        "none stops using it. show without FILE shows the calibrations in use.",
     .max = 2,
     .complete = COMPLETE_WORDS,
     .words = words,

@@ -380,25 +380,20 @@ const struct command command_collect = {
     .name = "collect",
     .usage = "/collect FILE.csv [NAME=VALUE]... [NAME=@CELL]... [TABLE] [--again] : COMMAND",
     .help = "Runs a command and appends values from its tables to a CSV file, one row per run.",
-    .details = "NAME=VALUE records a condition of the measurement. Columns provenance.model "
-               "(fingerprint)\n"
-               "and provenance.state (adapter and the settings that change numbers) are added. If "
-               "the file\n"
-               "already has rows with the same values, model and state, COMMAND is not run "
-               "(--again runs it\n"
-               "and replaces the rows with these values): an interrupted script continues where it "
-               "stopped.\n"
-               "Rows of another state are kept; rows without these columns are replaced. The "
-               "conversation\n"
-               "is not part of the state: if COMMAND measures it, name it in a NAME=VALUE.\n"
-               "CELL is ROW, ROW:COLUMN or TABLE:ROW:COLUMN; names may be patterns. The default "
-               "COLUMN is\n"
-               "the second. TABLE collects all rows of a table.\n"
-               "    /collect keep.csv keep=0.25 \"far=@Hellinger distance, mean\" : /compare off | "
-               "prune.keep=0.25 --data questions.json\n"
-               "    /collect layers.csv model=aligned norms.layers : /norms --data questions.json\n"
-               "/plot draws the file, /report inserts it into Markdown, /run FILE NAME=A,B repeats "
-               "a script.",
+    .details =
+        "NAME=VALUE records a condition of the measurement. Columns provenance.model\n"
+        "(fingerprint) and provenance.state (adapter and the settings that change numbers) are\n"
+        "added. If the file already has rows with the same values, model and state, COMMAND is\n"
+        "not run (--again runs it and replaces the rows with these values): an interrupted\n"
+        "script continues where it stopped. Rows of another state are kept; rows without these\n"
+        "columns are replaced. The conversation is not part of the state: if COMMAND measures\n"
+        "it, name it in a NAME=VALUE. CELL is ROW, ROW:COLUMN or TABLE:ROW:COLUMN; names may be\n"
+        "patterns. The default COLUMN is the second. TABLE collects all rows of a table.\n"
+        "    /collect keep.csv keep=0.25 \"far=@Hellinger distance, mean\" : /compare off | "
+        "prune.keep=0.25 --data questions.json\n"
+        "    /collect layers.csv model=aligned norms.layers : /norms --data questions.json\n"
+        "/plot draws the file, /report inserts it into Markdown, /run FILE NAME=A,B repeats a\n"
+        "script.",
     .min = 1,
     .max = -1,
     .complete = COMPLETE_PATH,

@@ -380,29 +380,22 @@ const struct command command_eval = {
     .usage = "/eval " EVALUATE_USAGE " [--here] | show [JOB] [--csv FILE] [--wrong]",
     .help = "Evaluates the model on a data set, as a job.",
     .details =
-        "DATA is in a format of /data check. Every question that has an answer in the data is "
-        "asked\n"
-        "after the reference answers of its earlier turns and decoded greedily, one sample at a "
-        "time,\n"
-        "with the current settings, including methods. References: \"answer\", \"answers\",\n"
-        "\"references\", \"captions\" or \"label\" of the sample for its last question, otherwise "
-        "the\n"
-        "answers of its turns. `/eval show` prints totals and answers of a job. 95% intervals: "
-        "Wilson\n"
-        "for shares, normal for means.\n"
+        "DATA is in a format of /data check. Every question that has an answer in the data is\n"
+        "asked after the reference answers of its earlier turns and decoded greedily, one\n"
+        "sample at a time, with the current settings, including methods. References:\n"
+        "\"answer\", \"answers\", \"references\", \"captions\" or \"label\" of the sample for\n"
+        "its last question, otherwise the answers of its turns. `/eval show` prints totals and\n"
+        "answers of a job. 95% intervals: Wilson for shares, normal for means.\n"
         "--here         runs in this process instead of a job\n"
-        "--metric M     metric of all samples (default: each sample's \"metric\", otherwise "
-        "loss);\n"
-        "               /help metrics lists them. loglik: if the answer names one of the "
-        "\"choices\"\n"
-        "               by number or letter, they are listed as \"A. ...\" followed by "
-        "\"Answer:\",\n"
-        "               and the letters are ranked (MMLU)\n"
+        "--metric M     metric of all samples (default: each sample's \"metric\", otherwise\n"
+        "               loss); /help metrics lists them. loglik: if the answer names one of the\n"
+        "               \"choices\" by number or letter, they are listed as \"A. ...\" followed\n"
+        "               by \"Answer:\", and the letters are ranked (MMLU)\n"
         "--limit N      only the first N samples\n"
         "--images DIR   base folder of relative picture paths (default: the folder of DATA)\n"
         "--kind K,...   only samples whose \"kind\" (or \"type\", \"category\") is one of these\n"
-        "show           the latest evaluation (job or --here), or that of JOB; --wrong shows only\n"
-        "               answers that score 0, --csv FILE writes all answers",
+        "show           the latest evaluation (job or --here), or that of JOB; --wrong shows\n"
+        "               only answers that score 0, --csv FILE writes all answers",
     .min = 1,
     .max = -1,
     .complete = COMPLETE_WORDS,

@@ -68,16 +68,15 @@ static void topic_lines(const struct shell *shell)
 {
     sinks_text(
         shell->sinks, "%s",
-        "A line that begins with '/' is a command, with '#' a comment; any other line is sent to\n"
-        "the model. A line that begins with '//' is sent with one '/' removed.\n"
+        "A line that begins with '/' is a command, with '#' a comment; any other line is sent\n"
+        "to the model. A line that begins with '//' is sent with one '/' removed.\n"
         "Blanks separate arguments. Double quotes take JSON escapes: \"a\\nb\". Outside quotes,\n"
         "'\\ ' is a blank and '~/' the home folder.\n"
         "${NAME} is replaced by its value from -D NAME=VALUE, /run or the environment,\n"
         "${NAME:-VALUE} by VALUE if there is none; $${ writes '${'.\n"
-        "A line that ends in '\\' continues on the next line. Text between \"\"\" and \"\"\" may "
-        "span\n"
-        "lines: the opening mark starts a line or the arguments of a command, the closing mark\n"
-        "ends a line.");
+        "A line that ends in '\\' continues on the next line. Text between \"\"\" and \"\"\"\n"
+        "may span lines: the opening mark starts a line or the arguments of a command, the\n"
+        "closing mark ends a line.");
 }
 
 static void topic_metrics(const struct shell *shell)

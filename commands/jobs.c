@@ -277,10 +277,10 @@ const struct command command_jobs = {
     .usage = "/jobs",
     .help = "Lists jobs with state, step, loss and time left.",
     .details =
-        "Jobs run in processes of their own: they continue when the shell exits, and every shell\n"
-        "with the same database sees them. \"interrupted\" means that a job's process is gone\n"
-        "(kill -9, power failure, a truncated file; /job N shows the reason if it is known);\n"
-        "/job N resume continues it.",
+        "Jobs run in processes of their own: they continue when the shell exits, and every\n"
+        "shell with the same database sees them. \"interrupted\" means that a job's process is\n"
+        "gone (kill -9, power failure, a truncated file; /job N shows the reason if it is\n"
+        "known); /job N resume continues it.",
     .needs = NEEDS_STORE,
     .run = jobs_run,
 };
@@ -466,7 +466,8 @@ const struct command command_job = {
         "/job N resume       continues a paused, interrupted, failed or cancelled job\n"
         "/job N cancel       ends it; the last checkpoint stays\n"
         "/job N delete       deletes the job and its curves; files in OUT stay\n"
-        "In scripts, the output folder OUT (or another path of the job's arguments) can replace N.",
+        "In scripts, the output folder OUT (or another path of the job's arguments) can replace\n"
+        "N.",
     .min = 1,
     .max = 3,
     .needs = NEEDS_STORE,
@@ -544,11 +545,10 @@ const struct command command_wait = {
     .usage = "/wait [N]",
     .help = "Waits for a job, or without N for all started here; fails if a job failed.",
     .details =
-        "Prints the job's outcome: the score of an evaluation with its 95% interval, the loss of "
-        "a\n"
-        "training and the path of its result, or the scores of a sweep.\n"
-        "Ctrl-C stops waiting, not the job. The line also fails if a job was paused, cancelled or\n"
-        "interrupted.",
+        "Prints the job's outcome: the score of an evaluation with its 95% interval, the loss\n"
+        "of a training and the path of its result, or the scores of a sweep.\n"
+        "Ctrl-C stops waiting, not the job. The line also fails if a job was paused, cancelled\n"
+        "or interrupted.",
     .max = 1,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_JOB,

@@ -19,7 +19,7 @@ static int bind_run(struct shell *shell, int argc, char **argv, struct err *err)
     key[n] = '\0';
     const char *command = argv[0] + n + strspn(argv[0] + n, " \t");
     if (shell->keys->bind(shell->keys->self, key, command, err) < 0) return -1;
-    sinks_notice(shell->sinks, *command ? "%s: %s" : "%s has its default again", key, command);
+    sinks_notice(shell->sinks, *command ? "%s: %s" : "%s: default restored", key, command);
     return 0;
 }
 
@@ -28,11 +28,10 @@ const struct command command_bind = {
     .usage = "/bind KEY [COMMAND]",
     .help = "Binds a key of the full screen to a command; without COMMAND restores the default.",
     .details =
-        "KEY is a name listed by /keys: F5, Ctrl-T, Alt-x, PageUp. COMMAND is a command line or "
-        "an\n"
-        "action listed by /keys. $XDG_CONFIG_HOME/vlmsh/config (default ~/.config/vlmsh/config)\n"
-        "runs at every start: put your key bindings and settings there. Lines that fail are\n"
-        "reported; the others still apply.",
+        "KEY is a name listed by /keys: F5, Ctrl-T, Alt-x, PageUp. COMMAND is a command line or\n"
+        "an action listed by /keys. $XDG_CONFIG_HOME/vlmsh/config (default\n"
+        "~/.config/vlmsh/config) runs at every start: put your key bindings and settings there.\n"
+        "Lines that fail are reported; the others still apply.",
     .min = 1,
     .max = 1,
     .rest = true,

@@ -25,10 +25,10 @@ const struct command command_load = {
     .usage = "/load MODEL",
     .help = "Loads a model folder in Hugging Face format.",
     .details =
-        "MODEL is a folder with config.json and *.safetensors, or org/name, which is looked up in\n"
-        "the local hub cache (HF_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub). The "
-        "conversation\n"
-        "continues with the new model. If loading fails, the previous model stays loaded.",
+        "MODEL is a folder with config.json and *.safetensors, or org/name, which is looked up\n"
+        "in the local hub cache (HF_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub). The\n"
+        "conversation continues with the new model. If loading fails, the previous model stays\n"
+        "loaded.",
     .min = 1,
     .max = 1,
     .complete = COMPLETE_MODEL,

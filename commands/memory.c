@@ -50,7 +50,7 @@ static void put_conversation(struct result_table *t, const struct conversation *
     put(t, "pictures: files and pixels", files);
     put(t, "visual tokens", visual);
     put(t, "keys and values", (double)kv_bytes(&c->kv));
-    put(t, "kept by methods (pruning's h[K+1])", (double)methods_bytes(&c->methods));
+    put(t, "state of methods (pruning's h[K+1])", (double)methods_bytes(&c->methods));
     put(t, "activations, peak", (double)c->step.peak);
     put(t, "activations, reserved", (double)c->step.reserved);
 }
@@ -102,10 +102,9 @@ const struct command command_memory = {
     .usage = "/memory [--csv FILE]",
     .help = "Shows memory use: weights, KV cache by layer, pictures.",
     .details =
-        "Weights are memory-mapped: the system can reclaim their resident pages at any time. "
-        "Pruned\n"
-        "layers hold fewer rows; with kv.dtype bf16, keys and values take half the memory of f32.\n"
-        "--csv FILE writes each table to FILE-TABLE.csv.",
+        "Weights are memory-mapped: the system can reclaim their resident pages at any time.\n"
+        "Pruned layers hold fewer rows; with kv.dtype bf16, keys and values take half the\n"
+        "memory of f32. --csv FILE writes each table to FILE-TABLE.csv.",
     .max = 2,
     .needs = NEEDS_MODEL,
     .complete = COMPLETE_PATH,

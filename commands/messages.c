@@ -35,12 +35,10 @@ const struct command command_messages = {
     .usage = "/messages FILE.json",
     .help = "Appends a conversation from a JSON file; /answer then answers it.",
     .details =
-        "FILE holds a list of {\"role\": \"system\"|\"user\"|\"assistant\", \"content\": TEXT or\n"
-        "a list of {\"type\": \"text\", \"text\": TEXT} and {\"type\": \"image\", \"path\": "
-        "FILE}}\n"
-        "(\"image\" also works for \"path\"). Paths are relative to the folder of FILE. On an "
-        "error,\n"
-        "nothing is appended.",
+        "FILE holds a list of {\"role\": \"system\"|\"user\"|\"assistant\", \"content\": TEXT\n"
+        "or a list of {\"type\": \"text\", \"text\": TEXT} and {\"type\": \"image\", \"path\":\n"
+        "FILE}} (\"image\" also works for \"path\"). Paths are relative to the folder of FILE.\n"
+        "On an error, nothing is appended.",
     .min = 1,
     .max = 1,
     .complete = COMPLETE_PATH,

@@ -181,16 +181,16 @@ const struct command command_new = {
     .usage = "/new --like SHAPE DIR [--text FILE]... [--seed N] [--zeros] [--dry] [--once]",
     .help = "Writes a model folder with random weights.",
     .details =
-        "SHAPE is that of a published model (/new --like lists them) or `demo`, a small model for\n"
-        "training. DIR must not exist or be empty. `vlmsh new` does the same.\n"
-        "--text FILE   the tokenizer learns words from it, besides common ones: a data set "
-        "(.json,\n"
-        "              .jsonl: its texts) or plain text; may be repeated\n"
+        "SHAPE is that of a published model (/new --like lists them) or `demo`, a small model\n"
+        "for training. DIR must not exist or be empty. `vlmsh new` does the same.\n"
+        "--text FILE   the tokenizer learns words from it, besides common ones: a data set\n"
+        "              (.json, .jsonl: its texts) or plain text; may be repeated\n"
         "--seed N      random seed of the weights (default 42)\n"
-        "--zeros       all-zero weights in a sparse file that takes no disk space: for trying what "
-        "fits\n"
+        "--zeros       all-zero weights in a sparse file that takes no disk space: for trying\n"
+        "              what fits\n"
         "--dry         counts only, writes nothing\n"
-        "--once        does nothing if DIR already holds a model, for scripts that are run again",
+        "--once        does nothing if DIR already holds a model, for scripts that are run\n"
+        "              again",
     .min = 0,
     .max = -1,
     .complete = COMPLETE_PATH,

@@ -379,13 +379,11 @@ const struct command command_plot = {
         "/plot keep.csv keep score --by method    one line per method\n"
         "\n"
         "--png FILE writes a picture, with --title above it and --y as label of the y axis.\n"
-        "--smooth N averages N points, --log x, y or xy makes axes logarithmic, --points leaves "
-        "out\n"
-        "the lines. For a CSV file, a text column X gives bars; --by COLUMN[,COLUMN] makes a line "
-        "or\n"
-        "bar per value; --where keeps matching rows (may be repeated; VALUE|VALUE matches any of\n"
-        "them); --interval LOW,HIGH names the columns with the bounds of an interval (95%: /eval,\n"
-        "/compare) around each value.",
+        "--smooth N averages N points, --log x, y or xy makes axes logarithmic, --points leaves\n"
+        "out the lines. For a CSV file, a text column X gives bars; --by COLUMN[,COLUMN] makes\n"
+        "a line or bar per value; --where keeps matching rows (may be repeated; VALUE|VALUE\n"
+        "matches any of them); --interval LOW,HIGH names the columns with the bounds of an\n"
+        "interval (95%: /eval, /compare) around each value.",
     .min = 1,
     .max = -1,
     .complete = COMPLETE_JOB,

@@ -72,7 +72,8 @@ const struct command command_results = {
     .help = "Shows saved measurements, newest first.",
     .details =
         "Every measuring command stores its results in the session database. NAME is that of a\n"
-        "command: /results norms. --csv FILE writes one table; several go to FILE-TABLE.csv each.",
+        "command: /results norms. --csv FILE writes one table; several go to FILE-TABLE.csv\n"
+        "each.",
     .max = 3,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_PATH,

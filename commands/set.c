@@ -126,9 +126,9 @@ const struct command command_later = {
     .usage = "/later N KEY=VALUE...",
     .help = "Changes settings during the next answer, after N tokens.",
     .details =
-        "Recomputes as much of the prompt and answer as needed, then continues the answer. Sets "
-        "all\n"
-        "values or none, with a notice. If the answer ends earlier, the change waits for the next.",
+        "Recomputes as much of the prompt and answer as needed, then continues the answer. Sets\n"
+        "all values or none, with a notice. If the answer ends earlier, the change waits for\n"
+        "the next.",
     .min = 2,
     .max = -1,
     .complete = COMPLETE_SETTING,

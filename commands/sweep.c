@@ -15,17 +15,13 @@ const struct command command_sweep = {
     .details =
         "KEY is any setting. Separate values with commas, or with | if they contain commas:\n"
         "/sweep train.params \"*q_proj*|lora:q_proj,v_proj:8\" train.json runs/params\n"
-        "lr-grid is train.lr with 2e-3, 1e-3, 6e-4, 3e-4, 1e-4, 5e-5, 2e-5, 1e-5, 6e-6, 1e-6 and\n"
-        "1e-7. Otherwise as /train: with the settings train.*, and a folder OUT/VALUE for each "
-        "run.\n"
+        "lr-grid is train.lr with 2e-3, 1e-3, 6e-4, 3e-4, 1e-4, 5e-5, 2e-5, 1e-5, 6e-6, 1e-6\n"
+        "and 1e-7. Otherwise as /train, with a folder OUT/VALUE for each run.\n"
         "Runs are compared by validation (train.validation, train.score), each at its best\n"
-        "checkpoint. A run that fails, for instance because the learning rate is too high, is "
-        "noted\n"
-        "and the sweep continues. /job N shows the scores and the best, /plot N loss@1e-3 "
-        "loss@1e-4\n"
-        "the curves of two values. After a pause or kill -9, /job N resume continues the "
-        "unfinished\n"
-        "run.",
+        "checkpoint. A run that fails, for instance because the learning rate is too high, is\n"
+        "noted and the sweep continues. /job N shows the scores and the best, /plot N loss@1e-3\n"
+        "loss@1e-4 the curves of two values. After a pause or kill -9, /job N resume continues\n"
+        "the unfinished run.",
     .min = 1,
     .max = -1,
     .needs = NEEDS_STORE,

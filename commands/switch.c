@@ -87,8 +87,8 @@ static const char *const words[] = { "on", "off", NULL };
     };
 
 SWITCH(capa, "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",
-       "Loads the preset capa-auto. Without a calibration the FFN approximation stays off, with a\n"
-       "notice. /preset load capa loads the paper's recipe.")
+       "Loads the preset capa-auto. Without a calibration the FFN approximation stays off,\n"
+       "with a notice. /preset load capa loads the paper's recipe.")
 SWITCH(align, "Enables norm alignment with its defaults.", "Loads the preset norm-alignment.")
 SWITCH(ira, "Enables IRA (information-regularized attention) with its defaults.",
        "Loads the preset ira. Needs an adapter that was trained with train.ira.")

@@ -72,9 +72,9 @@ const struct command command_tokenize = {
     .usage = "/tokenize [--no-special] [--table] TEXT",
     .help = "Shows the token ids of a text.",
     .details =
-        "Includes the special tokens that the tokenizer adds (BOS); --no-special leaves them out.\n"
-        "Special tokens spelled in TEXT are recognised. --table shows the text of each token.\n"
-        "After an option, TEXT must be in double quotes.",
+        "Includes the special tokens that the tokenizer adds (BOS); --no-special leaves them\n"
+        "out. Special tokens spelled in TEXT are recognised. --table shows the text of each\n"
+        "token. After an option, TEXT must be in double quotes.",
     .min = 1,
     .max = 1,
     .rest = true,

@@ -335,7 +335,7 @@ static void write_head(struct script *r)
     buf_puts(
         r->out,
         "# Replays the session with the same answers: vlmsh -f THIS-FILE (from any folder).\n");
-    comment(r, "Its pictures stand in ", r->x->folder);
+    comment(r, "Its pictures are in ", r->x->folder);
     buf_puts(r->out, "# Paths are absolute: change them if the folder moves.\n"
                      "/clear\n"
                      "/reset all\n");

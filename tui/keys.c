@@ -108,7 +108,7 @@ static const struct key_row rows[] = {
     { "list", "PageDown", "page-down", "one page down", NULL },
     { "list", "Tab", "down", "one down", NULL },
     { "list", "Shift-Tab", "up", "one up", NULL },
-    { "list", "Enter", "choose", "take it", NULL },
+    { "list", "Enter", "choose", "choose", NULL },
     { "list", "Backspace", "rub", "delete the last letter", NULL },
     { "list", "Ctrl-U", "clear", "clear the search", NULL },
     { "list", "Esc", "close", "close the list", NULL },

@@ -27,27 +27,28 @@ enum {
 
 // X(name, what may be changed, content of site_args.x). `index` is the layer, or the picture, or
 // both are set.
-#define SITES(X)                                                                               \
-    X(PIXELS, MAY_NOT, "[3,H,W] normalised pixels of a picture (tile)")                        \
-    X(VISION_LAYER, MAY_NOT, "[S',Dv] input of vision block `layer`; layer = depth: output")   \
-    X(VISION, MAY_NOT, "[S,Dv] input of the projector")                                      \
-    X(PROJECTED, MAY_NOT, "[S,D] visual tokens after the projector, sequence order")           \
-    X(VISUAL, MAY_X, "[S,D] visual tokens as spliced; v holds the former")                     \
-    X(EMBED, MAY_NOT, "[N,D] h[0]: embeddings after splicing")                                 \
-    X(LAYER_IN, MAY_NOT, "[N,D] h[layer]")                                                     \
-    X(VALUES, MAY_X | MAY_VALUES | MAY_SEEN,                                                   \
-      "[P,Hkv,d] value states of all keys (v too), before attention: new rows may change")     \
-    X(NOISE, MAY_X, "[S,Hkv,d] noise that IRA draws for the pass's visual tokens")             \
-    X(KL, MAY_NOT, "[S,Hkv] divergence of the pass's visual tokens under IRA; v: their gate")  \
-    X(ATTN, MAY_NOT, "[H,N,P] attention probabilities; q, k, v beside")                        \
-    X(FFN_IN, MAY_NOT, "[N,D] x: residual stream before the FFN's norm")                       \
-    X(FFN, MAY_X | MAY_ONLY, "[N,D] x again: y of rows comes into x, `only` names the others") \
-    X(FFN_OUT, MAY_NOT, "[N,D] y: residual stream after the FFN")                              \
-    X(LAYER_OUT, MAY_X | MAY_ROWS, "[N,D] h[layer+1]; other rows of it come with `rows`")      \
-    X(FINAL, MAY_NOT, "[N,D] h[L], before the final norm")                                     \
-    X(LOGITS, MAY_NOT, "[n,V] logits of the rows asked for")                                   \
-    X(STEP_LOGITS, MAY_NOT, "[1,V] logits that choose a generated token")                      \
-    X(SCORE, MAY_NOT, "[S] score of the visual tokens alive in `layer`, told by who prunes")   \
+#define SITES(X)                                                                              \
+    X(PIXELS, MAY_NOT, "[3,H,W] normalised pixels of a picture (tile)")                       \
+    X(VISION_LAYER, MAY_NOT, "[S',Dv] input of vision block `layer`; layer = depth: output")  \
+    X(VISION, MAY_NOT, "[S,Dv] input of the projector")                                       \
+    X(PROJECTED, MAY_NOT, "[S,D] visual tokens after the projector, sequence order")          \
+    X(VISUAL, MAY_X, "[S,D] visual tokens as spliced; v: before methods")                     \
+    X(EMBED, MAY_NOT, "[N,D] h[0]: embeddings after splicing")                                \
+    X(LAYER_IN, MAY_NOT, "[N,D] h[layer]")                                                    \
+    X(VALUES, MAY_X | MAY_VALUES | MAY_SEEN,                                                  \
+      "[P,Hkv,d] value states of all keys (v too), before attention: new rows may change")    \
+    X(NOISE, MAY_X, "[S,Hkv,d] noise that IRA draws for the pass's visual tokens")            \
+    X(KL, MAY_NOT, "[S,Hkv] divergence of the pass's visual tokens under IRA; v: their gate") \
+    X(ATTN, MAY_NOT, "[H,N,P] attention probabilities; with q, k, v")                         \
+    X(FFN_IN, MAY_NOT, "[N,D] x: residual stream before the FFN's norm")                      \
+    X(FFN, MAY_X | MAY_ONLY,                                                                  \
+      "[N,D] x again; a method stores y of its rows, `only` lists the others")                \
+    X(FFN_OUT, MAY_NOT, "[N,D] y: residual stream after the FFN")                             \
+    X(LAYER_OUT, MAY_X | MAY_ROWS, "[N,D] h[layer+1]; a method that drops rows sets `rows`")  \
+    X(FINAL, MAY_NOT, "[N,D] h[L], before the final norm")                                    \
+    X(LOGITS, MAY_NOT, "[n,V] logits of the requested rows")                                  \
+    X(STEP_LOGITS, MAY_NOT, "[1,V] logits that choose a generated token")                     \
+    X(SCORE, MAY_NOT, "[S] score of the visual tokens alive in `layer`, set by pruning")      \
     X(KEPT, MAY_NOT, "[k] i32 visual tokens kept after `layer`, counted among all visual tokens")
 
 enum site {

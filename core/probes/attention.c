@@ -90,11 +90,9 @@ const struct probe probe_attention = {
     .usage = "/attention [--layer K|all] [--head H|mean] [--token answer|last|N|row:N] [--picture "
              "I]" PROBE_USAGE,
     .help = "Attention of the answer to the picture: maps, and a profile over the picture's rows.",
-    .details =
-        "Default: the last layer, averaged over heads and over the tokens of the answer (without "
-        "an\n"
-        "answer: the prompt's last row). N is an answer token, counted from 0; row:N a row of the\n"
-        "sequence. Tokens dropped by pruning are marked." PROBE_DETAILS,
+    .details = "Default: the last layer, averaged over heads and over the tokens of the answer\n"
+               "(without an answer: the prompt's last row). N is an answer token, counted from 0;\n"
+               "row:N a row of the sequence. Tokens dropped by pruning are marked." PROBE_DETAILS,
     .pictures = true,
     .answered = true,
     .start = attention_start,

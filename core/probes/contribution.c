@@ -158,10 +158,9 @@ const struct probe probe_contribution = {
     .usage = "/contribution [--layer K] [--token answer|last|N|row:N] [--picture I]" PROBE_USAGE,
     .help = "Contribution of each visual token to a query (CAPA), and means by layer and modality.",
     .details =
-        "Default map: the middle layer and the prompt's last row. The means are over pairs of "
-        "tokens\n"
-        "in prompt and answer: text to visual, text to text, visual to visual; --layer restricts\n"
-        "them to that layer." PROBE_DETAILS,
+        "Default map: the middle layer and the prompt's last row. The means are over pairs of\n"
+        "tokens in prompt and answer: text to visual, text to text, visual to visual; --layer\n"
+        "restricts them to that layer." PROBE_DETAILS,
     .answered = true,
     .start = contribution_start,
     .release = contribution_release,

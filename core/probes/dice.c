@@ -157,10 +157,9 @@ const struct probe probe_dice = {
              "[--head H] [--picture I]" PROBE_USAGE,
     .help = "Soft Dice between the answer's attention and a box or mask.",
     .details =
-        "--mask is a picture that is bright where the object is. With --data, --objects names the\n"
-        "objects.jsonl of /scenes: uses the objects that a sample's text names, or all. Over a "
-        "data\n"
-        "set, answers are scored too, and the rank correlation of score and Dice is "
+        "--mask is a picture that is bright where the object is. With --data, --objects names\n"
+        "the objects.jsonl of /scenes: uses the objects that a sample's text names, or all.\n"
+        "Over a data set, answers are scored too, and the rank correlation of score and Dice is\n"
         "shown." PROBE_DETAILS,
     .pictures = true,
     .answered = true,

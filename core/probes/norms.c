@@ -402,9 +402,9 @@ const struct probe probe_norms = {
     .help = "Norms and angles of visual and text tokens, from the encoder to the last layer.",
     .details =
         "Tables: interface (norms around the projector, T* of the embedding table), norms and\n"
-        "cosines by layer, measured norms against the theory of norm alignment, alignment of the\n"
-        "modalities, and attention logits between them. With FOLDER: the interface of another\n"
-        "folder, which may hold only an embedding table or an encoder; it encodes the\n"
+        "cosines by layer, measured norms against the theory of norm alignment, alignment of\n"
+        "the modalities, and attention logits between them. With FOLDER: the interface of\n"
+        "another folder, which may hold only an embedding table or an encoder; it encodes the\n"
         "conversation's pictures." PROBE_DETAILS,
     .folder = interface_folder,
     .encoder = true,

@@ -61,12 +61,12 @@ struct probe_env {
 
 // The end of every measuring command's usage and details.
 #define PROBE_USAGE " [--data FILE [--images DIR] [--limit N] [--given]] [--csv FILE] [--png FILE]"
-#define PROBE_DETAILS                                                                           \
-    "\nOf the conversation as it stands, under the settings of now; nothing of it changes.\n"   \
-    "--data takes the samples of a file (100 unless --limit says otherwise): means, and\n"      \
-    "deviations in NAME.std; --given takes the data's answers into the pass. --csv and --png\n" \
-    "write files and replace those that are there; of several tables each goes to\n"            \
-    "FILE-TABLE.csv, maps to FILE-maps.csv."
+#define PROBE_DETAILS                                                                        \
+    "\nMeasures the current conversation with the current settings and changes nothing.\n"   \
+    "--data FILE measures the samples of a data set (100 unless --limit is given): means,\n" \
+    "and standard deviations in NAME.std; --given uses the reference answers. --csv and\n"   \
+    "--png write files and replace existing ones; several tables go to FILE-TABLE.csv\n"     \
+    "each, maps to FILE-maps.csv."
 
 struct probe {
     // Its command (commands/command.h).

@@ -260,11 +260,10 @@ const struct probe probe_sinks = {
     .usage = "/sinks [--layer K] [--dims K,K] [--picture I]" PROBE_USAGE,
     .help = "Attention sinks: which tokens, and whether they dump probability or anchor structure.",
     .details =
-        "phi is the largest normalised value in the sink dimensions (--dims, or the two largest "
-        "of\n"
-        "the first token) at the input of the layer (default: the middle one). A token with phi\n"
-        "above sinks.tau is a sink. type 1: probability dump, 2: structural anchor. --png also\n"
-        "plots phi against C." PROBE_DETAILS,
+        "phi is the largest normalised value in the sink dimensions (--dims, or the two largest\n"
+        "of the first token) at the input of the layer (default: the middle one). A token with\n"
+        "phi above sinks.tau is a sink. type 1: probability dump, 2: structural anchor. --png\n"
+        "also plots phi against C." PROBE_DETAILS,
     .start = sinks_start,
     .release = sinks_release,
     .wants = sinks_wants,
