@@ -21,7 +21,7 @@ struct attention_call {
     enum dtype dtype;                             // of k and v: f32, or bf16 (not for gradients)
     int64_t tokens, heads, keys, kv_heads, width; // N, H, P, Hkv, d
     float *stats;       // [H,N,2] highest score and sum of e^(score - highest); NULL: not wanted
-    enum dtype y_dtype; // f32; of attention_mma alone bf16 or f16 too
+    enum dtype y_dtype; // f32; for attention_mma also bf16 or f16
 };
 
 static inline struct attention_call attention_call_of(const struct tensor *q,

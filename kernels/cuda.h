@@ -218,7 +218,7 @@ __device__ inline float block_most(float x)
     return warp_most(x);
 }
 
-// COUNT numbers beside one another: 4, or 1.
+// COUNT adjacent numbers: 4, or 1.
 template <int COUNT> struct several {
     float x[COUNT];
 };
@@ -292,7 +292,7 @@ __device__ inline uint16_t to_f16(float x)
 #else
     const unsigned u = __float_as_uint(near), sign = u >> 16 & 0x8000, rest = u & 0x7fffffff;
     if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00);
-    if (rest < 0x38800000) // denormal: beside 0.5 a unit of f32 is one of theirs
+    if (rest < 0x38800000) // denormal: next to 0.5 a unit of f32 equals one of theirs
         return (uint16_t)(sign | (__float_as_uint(fabsf(near) + 0.5f) - 0x3f000000));
     return (uint16_t)(sign | ((rest + 0xfff + (rest >> 13 & 1) - (112u << 23)) >> 13));
 #endif

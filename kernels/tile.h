@@ -95,7 +95,7 @@ VEC_INLINE void vec_split_bf16(vf v, vf *even, vf *odd)
 }
 
 // panel[inner][TILE_COLS] = numbers from..from+inner of `rows` <= TILE_COLS rows of w, `row_bytes`
-// apart, as f32; missing rows are 0. Pairs of bf16 are turned together and then taken apart.
+// apart, as f32; missing rows are 0. Pairs of bf16 are transposed together and then split.
 VEC_INLINE void panel_pack_as(float *panel, const char *w, size_t row_bytes, int64_t rows,
                               int64_t from, int64_t inner, enum dtype dtype)
 {

@@ -14,7 +14,7 @@ struct history;
 
 struct history *history_open(const char *path); // NULL: an in-memory list
 void history_close(struct history *h);
-// Not kept: empty entries and those that begin with a space.
+// Skips empty entries and those that begin with a space.
 void history_keep(struct history *h, const char *entry);
 
 #endif

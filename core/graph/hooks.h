@@ -108,7 +108,7 @@ struct hook {
     // 0, or -1 after graph_fail.
     int (*run)(void *self, struct graph *g, enum site site, struct site_args *args);
     void *self;
-    bool changes; // a method: may change what the table says
+    bool changes; // a method: may make the changes that the table allows
 };
 
 enum { HOOKS_MAX = 16 };

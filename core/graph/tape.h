@@ -35,7 +35,7 @@ struct grad {
     struct grad *whole; // for a view: the gradient it is part of, from element `offset` on
     int64_t offset;
     int64_t room;  // capacity of its buffer in elements
-    int part;      // of the device, where that lies
+    int part;      // part of the device that holds it
     bool kept;     // for a weight: the tape neither allocates nor frees it
     float **lanes; // [lane_count] for a weight: sums of concurrent passes
     int lane_count;

@@ -16,10 +16,10 @@ struct kv_layer {
     struct tensor k, v; // [capacity, Hkv, d] (kv_row); shape[0] is the capacity
     int32_t *position;  // [capacity] row of the sequence, ascending; host memory
     int64_t rows;       // rows in use
-    int64_t coming;     // rows in use when the pass that runs has ended
+    int64_t coming;     // rows in use after the current pass
 };
 
-// What is kept of a token in a layer: heads and numbers a head of its key and its value.
+// Shape of a token's key and value in a layer: heads, and numbers per head.
 struct kv_row {
     int64_t k[2], v[2];
 };
@@ -36,7 +36,7 @@ struct kv {
 
 // Of f32.
 void kv_init(struct kv *kv, const struct backend *backend, int layers, struct kv_row row);
-// Is it of so many layers of such rows?
+// Does the cache have that many layers of such rows?
 bool kv_fits(const struct kv *kv, int layers, struct kv_row row);
 void kv_release(struct kv *kv);
 // The value of kv.dtype, or its default on the device. Without settings f32.

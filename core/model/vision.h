@@ -11,7 +11,7 @@ struct vision_config {
     int64_t image_size, patch;  // pixels
     double eps;                 // of its LayerNorms
     enum gelu_form act;
-    bool class_token, patch_bias, pre_norm, post_norm; // what the file has
+    bool class_token, patch_bias, pre_norm, post_norm; // present in the file?
     int feature_layer; // hidden_states index as in the config: -2, -1, 3 ...
     bool drop_class;   // strategy "default"
 };

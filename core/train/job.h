@@ -26,7 +26,7 @@
 // Relative paths in argv start at the process's folder, set by the runner. Long messages need no
 // file of their own: EVENT_NOTICE is a line of the job's log.
 //
-// Room core/train/: training, evaluation, calibration and sweeps, as jobs. It uses engine, new,
+// Room core/train/: training, evaluation, calibration and sweeps, as jobs. Uses engine, new,
 // metrics and what they use.
 #ifndef CORE_TRAIN_JOB_H
 #define CORE_TRAIN_JOB_H

@@ -37,7 +37,7 @@ struct param {
     enum param_group group;
     const struct backend *where; // backend that stores and computes it: the model's device, or the
                                  // CPU
-    const struct weight *weight; // PARAM_WEIGHT; LoRA: of the layer it stands beside; else NULL
+    const struct weight *weight; // PARAM_WEIGHT; LoRA: of the layer it is attached to; else NULL
     struct tensor *tensor;       // the model's (or the method's) tensor; data is the master, f32
     struct tensor stored;        // the original tensor
     int64_t count;               // numbers

@@ -37,7 +37,7 @@ struct select_item {
 
 struct selected {
     bool trained;
-    int64_t rank; // of the LoRA beside it; 0: none
+    int64_t rank; // of the LoRA attached to it; 0: none
     double alpha;
 };
 

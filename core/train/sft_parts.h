@@ -52,7 +52,7 @@ struct sft {
     struct job *job;
     const struct backend *where; // the run's device, also of a forecast
     struct sft_options options;
-    struct sft_series *series; // NULL: the run stands alone
+    struct sft_series *series; // NULL: a single run
     struct out out;
     struct sft_set train, held; // held.count 0: no validation
     bool held_apart;            // held.data is a separate file
