@@ -159,7 +159,7 @@ static int encode(struct passing *p, int i)
         kept->data = p->m->backend->alloc(tensor_bytes(v));
         if (kept->data) {
             if (g->backend->widen(kept, v) < 0) // of f32: a copy
-                graph_fail(g, "widen: %s", g->backend->failure());
+                graph_fail(g, "converting to f32: %s", g->backend->failure());
             p->visual[i] = kept;
             p->ours[i] = true;
         } else {

@@ -83,7 +83,7 @@ int conversation_encode(struct conversation *c, struct graph *g, int i)
         } else {
             p->visual = kept;
             if (c->backend->widen(&p->visual, v) < 0) // of f32: a copy
-                graph_fail(g, "widen: %s", c->backend->failure());
+                graph_fail(g, "converting to f32: %s", c->backend->failure());
         }
     }
     arena_reset(&c->step, mark);

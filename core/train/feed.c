@@ -41,7 +41,7 @@ int feed_encode(const struct feed *f, struct graph *g, struct picture *p, struct
         if (!kept.data)
             status = err_set(err, "out of memory for the visual tokens of a picture");
         else if (f->backend->widen(&kept, v) < 0)
-            status = err_set(err, "widen: %s", f->backend->failure());
+            status = err_set(err, "converting to f32: %s", f->backend->failure());
         p->visual = kept;
     } else {
         g->cancelled |= plain.cancelled;

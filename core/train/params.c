@@ -100,7 +100,7 @@ static int add(struct params *p, char *name, enum param_kind kind, enum param_gr
     // LoRA's tensors have no content yet.
     if (tensor->data && where->widen(&master, tensor) < 0) {
         where->release(master.data);
-        return err_set(err, "widen '%s': %s", name, where->failure());
+        return err_set(err, "converting '%s' to f32: %s", name, where->failure());
     }
     if (tensor->on_host)
         one->grad->reached = xcalloc((size_t)tensor->shape[0], sizeof(atomic_bool));
