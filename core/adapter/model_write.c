@@ -18,7 +18,7 @@
 #include "core/base/mem.h"
 #include "core/model/families/family.h"
 #include "core/ops/ops.h"
-#include "core/talk/conversation.h"
+#include "core/talk/answer.h"
 
 enum { BLOCK_NUMBERS = 4 << 20 }; // numbers of a tensor that are worked on at a time
 
@@ -270,7 +270,7 @@ static float *fixed_logits(const struct model *m, int64_t *rows, struct err *err
         struct message *said = conversation_add(&c, ROLE_USER);
         if (picture >= 0) message_add_picture(said, picture);
         message_add_text(said, "Say what you see: shapes, colours, places, and how many.");
-        status = conversation_answer(&c, settings, &hooks, NULL, &options, &nobody, &answered, err);
+        status = answer_run(&c, settings, &hooks, NULL, &options, &nobody, &answered, err);
     }
     conversation_release(&c);
     settings_free(settings);

@@ -118,8 +118,8 @@ static void use_adapter(struct engine *e, struct adapter *a, const char *folder,
     enum setting_stale stale = adapter_stale(a);
     adapters_use(&e->adapters, a, settings_real(e->settings, "adapter.scale"));
     // Methods may keep what they made of the former weights.
-    methods_release(&e->conversation.methods);
-    if (e->stash) methods_release(&e->stashed.methods);
+    conversation_forget_methods(&e->conversation);
+    if (e->stash) conversation_forget_methods(&e->stashed);
     settings_set(e->settings, "adapter", folder, NULL); // any text is allowed
     setting_changed(e, settings_find("adapter"), former > stale ? former : stale);
     if (e->model) engine_settle_methods(e); // parameters they need may be gone
@@ -285,8 +285,9 @@ int engine_set_all(struct engine *e, const struct change *list, size_t count, st
         if (changed[i]) settings_set(e->settings, row->key, value, NULL);
     }
     if (a != e->adapters.active) {
-        methods_release(&e->conversation.methods); // they may keep what they made of the weights
-        if (e->stash) methods_release(&e->stashed.methods);
+        // They may keep what they made of the weights.
+        conversation_forget_methods(&e->conversation);
+        if (e->stash) conversation_forget_methods(&e->stashed);
         adapters_use(&e->adapters, a, settings_real(e->settings, "adapter.scale"));
     }
     for (int i = 0; (row = settings_row(i)); i++)

@@ -103,12 +103,11 @@ static int open_set(struct sft *t, struct sft_set *set, const char *path, const 
                     struct err *err)
 {
     struct job *j = t->job;
-    struct conversation here = { .model = j->model };
     struct data_check c = { 0 };
     struct checked checked = { t, set };
     struct data_check_options o = {
         .decode = !t->headers,
-        .limit = conversation_limit(&here, j->settings),
+        .limit = conversation_limit(j->model, j->settings),
         .picture = take_picture,
         .report = report,
         .self = &checked,
