@@ -175,7 +175,7 @@ static size_t later_room(size_t bytes)
     return begin >= bytes ? 0 : LATER;
 }
 
-bool cuda_download_later(const void *device, size_t bytes)
+static bool download_later(const void *device, size_t bytes)
 {
     const cudaStream_t stream = cuda_stream();
     if (!bytes || cuda_unrecordable("a download")) return false;
@@ -197,7 +197,7 @@ bool cuda_download_later(const void *device, size_t bytes)
     return true;
 }
 
-const void *cuda_downloaded(void)
+static const void *take(void)
 {
     if (!later.count) return nullptr;
     const struct parcel *p = &later.parcel[later.first];
@@ -207,3 +207,5 @@ const void *cuda_downloaded(void)
     cuda_broke("copying from the GPU", error);
     return error == cudaSuccess ? later.memory + p->from : nullptr;
 }
+
+const struct copies copies_cuda = { .download = download_later, .take = take };

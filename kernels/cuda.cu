@@ -11,7 +11,7 @@
 #include "kernels/matmul_cuda.h"
 
 // The device of this process, from cuda_open on: one GPU, or several that share a model's layers
-// (backend->enter). Each has a stream; what is asked of one after another waits for it.
+// (struct gpus). Each has a stream; what is asked of one after another waits for it.
 static struct gpu {
     int number, processors;
     cudaStream_t stream;
@@ -148,7 +148,7 @@ static void count_out(void *memory)
     tally.sizes.erase(found);
 }
 
-static size_t device_held(size_t *most)
+static size_t memory_held(size_t *most)
 {
     const std::lock_guard<std::mutex> guard(tally.lock);
     *most = tally.most;
@@ -179,7 +179,7 @@ static void device_release(void *memory)
     if (memory) cudaFree(memory);
 }
 
-static void device_memory(size_t *unused, size_t *total)
+static void memory_sizes(size_t *unused, size_t *total)
 {
     cuda_stream();
     if (cudaMemGetInfo(unused, total) != cudaSuccess) *unused = *total = 0;
@@ -196,7 +196,7 @@ void *cuda_scratch(size_t bytes)
     g->scratch_size = g->scratch ? size : 0;
     if (g->scratch || device.broken) return g->scratch;
     size_t unused, total;
-    device_memory(&unused, &total);
+    memory_sizes(&unused, &total);
     cuda_fail("out of memory on cuda:%d: an op needs %.1f MB of scratch, %.1f of %.1f MB are free",
               g->number, (double)size / 1e6, (double)unused / 1e6, (double)total / 1e6);
     return nullptr;
@@ -237,6 +237,9 @@ static const char *describe(void)
     return device.text;
 }
 
+static const struct device_memory memory_cuda = { .sizes = memory_sizes, .held = memory_held };
+static struct gpus joined = { .count = 0, .enter = enter };
+
 // Every member in order, none left out: nvcc 12.0 drops all that stand behind a gap.
 static struct backend table = {
     .name = device.name,
@@ -245,22 +248,17 @@ static struct backend table = {
     .release = device_release,
     .upload = cuda_upload,
     .download = cuda_download,
-    .download_later = cuda_download_later,
-    .downloaded = cuda_downloaded,
-    .aside = &aside_cuda,
-    .memory = device_memory,
-    .held = device_held,
     .set_threads = set_threads,
     .threads = threads,
+    .multiplies_bf16 = nullptr,
     .describe = describe,
     .scratch = working_memory,
+    .memory = &memory_cuda,
+    .copies = &copies_cuda,
+    .aside = &aside_cuda,
     .fused = &fused_cuda,
-    .record = cuda_record,
-    .recorded = cuda_recorded,
-    .play = cuda_play,
-    .forget = cuda_forget,
-    .parts = 0,
-    .enter = nullptr,
+    .recorder = &recorder_cuda,
+    .gpus = nullptr,
     .failure = failure,
 #define OP(name, arguments) .name = name##_cuda,
 #include "kernels/ops.h"
@@ -412,7 +410,7 @@ static const struct backend *open_gpus(const int *numbers, int count, char *why,
     const int status = open_parts(numbers, count, why, room);
     device.at = 0, entered = -1;
     if (status < 0) return nullptr;
-    if (count > 1) table.parts = count, table.enter = enter;
+    if (count > 1) joined.count = count, table.gpus = &joined;
     device.count = count;
     return &table;
 }

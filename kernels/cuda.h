@@ -28,11 +28,11 @@ static constexpr unsigned ALL_LANES = 0xffffffff;
 
 // --- on the host ---------------------------------------------------------------------------------
 
-// The stream of the GPU that ops run on, and which part of the device it is (backend->enter); it is
+// The stream of the GPU that ops run on, and which part of the device it is (struct gpus); it is
 // the calling thread's GPU from now on.
 cudaStream_t cuda_stream(void);
 int cuda_part(void);
-// Memory of the GPU, counted (backend->held); NULL when there is none.
+// Memory of the GPU, counted (struct device_memory); NULL when there is none.
 void *cuda_alloc(size_t bytes);
 // Memory for one op, until the next op takes some; NULL when there is none (the failure is noted).
 void *cuda_scratch(size_t bytes);
@@ -62,17 +62,12 @@ void cuda_await(cudaEvent_t event);
 // copy.cu
 void cuda_upload(void *device, const void *host, size_t bytes);
 void cuda_download(void *host, const void *device, size_t bytes);
-bool cuda_download_later(const void *device, size_t bytes);
-const void *cuda_downloaded(void);
+extern const struct copies copies_cuda;
 
 extern const struct aside aside_cuda; // aside.cu
 
-// record.cu: as backend.h says. cuda_unrecordable: if ops are being noted, that cannot be (the
-// reason is); true then.
-int cuda_record(void);
-void *cuda_recorded(void);
-int cuda_play(void *recording);
-void cuda_forget(void *recording);
+// record.cu. cuda_unrecordable: if ops are being noted, that cannot be (the reason is); true then.
+extern const struct recorder recorder_cuda;
 bool cuda_unrecordable(const char *what);
 
 // Multiprocessors of the GPU.

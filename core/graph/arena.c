@@ -42,7 +42,7 @@ static struct arena_chunk *chunk_new(struct arena *a, size_t size, int part)
     struct arena_chunk *chunk = xcalloc(1, sizeof *chunk);
     chunk->part = part;
     if (size < ARENA_CHUNK) size = ARENA_CHUNK;
-    if (a->backend->parts > 1 && size < a->reserved / GROWTH) size = a->reserved / GROWTH;
+    if (a->backend->gpus && size < a->reserved / GROWTH) size = a->reserved / GROWTH;
     chunk->size = !a->chunks && a->hint > size ? a->hint : size;
     chunk->data = a->backend->alloc(chunk->size);
     if (!chunk->data && chunk->size > size) // a part of it may do
@@ -168,7 +168,7 @@ void arena_release(struct arena *a)
 void arena_settle(struct arena *a)
 {
     if (a->host && a->host->used) return;
-    if (a->backend->parts > 1) return; // each part has its own, and they grow (chunk_new)
+    if (a->backend->gpus) return; // each GPU has its own, and they grow (chunk_new)
     if (a->alone || a->used || a->reserved < a->peak + a->peak / 4 ||
         a->reserved <= 2 * ARENA_CHUNK)
         return;
@@ -178,6 +178,6 @@ void arena_settle(struct arena *a)
 
 void arena_expect(struct arena *a, size_t bytes)
 {
-    if (a->backend->parts > 1) return; // how much of it will be where is not known
+    if (a->backend->gpus) return; // how much of it will be where is not known
     a->hint = bytes;
 }

@@ -68,7 +68,7 @@ static void *no_memory(struct graph *g, const struct backend *b, size_t bytes)
     if (!b->memory)
         return graph_fail(g, "out of memory: %.1f MB more are needed on %s", (double)bytes / 1e6,
                           b->name);
-    b->memory(&unused, &total);
+    b->memory->sizes(&unused, &total);
     if (!total) return graph_fail(g, "%s", b->failure()); // it does not answer
     return graph_fail(g,
                       "out of memory: %.1f MB more are needed on %s, where %.1f of %.1f MB are "

@@ -37,7 +37,7 @@ static int give(struct graph *g, struct asked *a, const void *stored)
 static void take_oldest(struct graph *g)
 {
     struct asked *a = &g->looks->list[g->looks->next++];
-    const void *stored = g->backend->downloaded();
+    const void *stored = g->backend->copies->take();
     if (graph_stop(g)) return;
     if (stored)
         give(g, a, stored);
@@ -49,7 +49,7 @@ static void take_oldest(struct graph *g)
 static bool ask(struct graph *g, const struct asked *a)
 {
     struct looks *l = g->looks;
-    while (!g->backend->download_later(a->x.data, tensor_bytes(&a->x))) {
+    while (!g->backend->copies->download(a->x.data, tensor_bytes(&a->x))) {
         if (l->next == l->count) return false;
         take_oldest(g);
     }

@@ -55,17 +55,17 @@ static double bytes_of_layer(const struct binder *b, const struct decoder_config
     return size * (double)c->hidden * (heads + 3.0 * (double)c->ffn);
 }
 
-// Which part each layer lies on; of one device they are 0, as they are.
+// On which GPU each layer lies; of one they are 0, as they are.
 static void deal_layers(struct decoder *d, const struct binder *b)
 {
     const struct decoder_config *c = &d->config;
-    const int parts = b->arena->backend->parts;
-    if (parts < 2) return;
+    const int gpus = backend_gpus(b->arena->backend);
+    if (gpus < 2) return;
     const double one = bytes_of_layer(b, c);
     const double table = d->embed.on_host ? (double)tensor_bytes(&d->embed) : 0;
     const double rest = (double)checkpoint_bytes(b->checkpoint) - table - one * c->layers;
     for (int l = 0; l < c->layers; l++)
-        d->layer[l].part = decoder_part(l, c->layers, one, rest > 0 ? rest : 0, parts);
+        d->layer[l].part = decoder_part(l, c->layers, one, rest > 0 ? rest : 0, gpus);
 }
 
 int decoder_bind(struct decoder *d, struct binder *b, const char *head)

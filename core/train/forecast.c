@@ -42,7 +42,7 @@ static uint64_t held(const struct sft *real)
 {
     size_t most;
     const struct backend *b = real ? real->job->backend : NULL;
-    return b && b->held ? b->held(&most) : 0;
+    return b && b->memory ? b->memory->held(&most) : 0;
 }
 
 static int dry_open(struct dry *d, struct model *outline, const struct settings *s,

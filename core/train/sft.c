@@ -121,7 +121,8 @@ static void tell_plan(struct sft *t)
 {
     struct job *j = t->job;
     size_t most;
-    const size_t held = j->backend->held ? j->backend->held(&most) : 0; // of what is forecast
+    const size_t held =
+        j->backend->memory ? j->backend->memory->held(&most) : 0; // of what is forecast
     const double own = (double)memory_own(&t->forecast.parts),
                  free = (double)(memory_free(j->backend) + held),
                  host = (double)t->forecast.parts.of[MEMORY_HOST];

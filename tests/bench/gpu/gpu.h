@@ -73,7 +73,7 @@ static inline void gpu_wait(const struct tensor *t)
 static inline double gpu_copy_rate(void)
 {
     size_t unused, total;
-    gpu->memory(&unused, &total);
+    gpu->memory->sizes(&unused, &total);
     const int64_t n = (int64_t)(total / 512); // of 140 GB a GB, read and written
     struct tensor x = gpu_tensor(DTYPE_F32, 1, n, 0, 0), y = gpu_tensor(DTYPE_F32, 1, n, 0, 0);
     double start = 0;

@@ -53,8 +53,9 @@ static void *part_alloc(size_t bytes)
     return memory;
 }
 
+static const struct gpus two = { .count = 2, .enter = enter_part };
 static const struct backend two_parts = {
-    .name = "two", .alloc = part_alloc, .release = device_release, .parts = 2, .enter = enter_part
+    .name = "two", .alloc = part_alloc, .release = device_release, .gpus = &two
 };
 
 // The block that a small tensor lies in is the chunk; its head is found from the chunk's first one.
