@@ -28,15 +28,15 @@ static constexpr unsigned ALL_LANES = 0xffffffff;
 
 // --- on the host ---------------------------------------------------------------------------------
 
-// The stream of the GPU that ops run on, and which part of the device it is (struct gpus); it is
-// the calling thread's GPU from now on.
+// The stream of the GPU that ops run on, which is the calling thread's GPU from now on; and which
+// of several it is (struct gpus).
 cudaStream_t cuda_stream(void);
-int cuda_part(void);
+int cuda_gpu_now(void);
 // Memory of the GPU, counted (struct device_memory); NULL when there is none.
 void *cuda_alloc(size_t bytes);
 // Memory for one op, until the next op takes some; NULL when there is none (the failure is noted).
 void *cuda_scratch(size_t bytes);
-const void *cuda_scratch_of(int part); // where it lies now; NULL: none
+const void *cuda_scratch_of(int gpu); // where it lies now; NULL: none
 // Notes why an op failed; returns -1.
 int cuda_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // 0, or -1 with the failure of the kernel just started (or of an earlier one) noted.

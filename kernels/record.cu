@@ -6,7 +6,7 @@
 // Where the scratch lay when the ops were noted: they use it again.
 struct recording {
     cudaGraphExec_t run;
-    const void *scratch[CUDA_PARTS_MOST];
+    const void *scratch[CUDA_GPUS_MOST];
 };
 
 static thread_local struct {
@@ -47,7 +47,7 @@ static void *finish(void)
     if (failed) return nullptr;
     if (error == cudaSuccess) {
         struct recording *r = new recording{ run, {} };
-        for (int i = 0; i < CUDA_PARTS_MOST; i++) r->scratch[i] = cuda_scratch_of(i);
+        for (int i = 0; i < CUDA_GPUS_MOST; i++) r->scratch[i] = cuda_scratch_of(i);
         return r;
     }
     cuda_fail("recording: %s", cudaGetErrorString(error));
@@ -57,7 +57,7 @@ static void *finish(void)
 static int play(void *recorded)
 {
     const struct recording *r = static_cast<const struct recording *>(recorded);
-    for (int i = 0; i < CUDA_PARTS_MOST; i++)
+    for (int i = 0; i < CUDA_GPUS_MOST; i++)
         if (r->scratch[i] != cuda_scratch_of(i)) return 1;
     const cudaError_t error = cudaGraphLaunch(r->run, cuda_stream());
     if (error == cudaSuccess) return cuda_started("playing");

@@ -115,13 +115,13 @@ static int take_mapped(struct arena *arena, const struct safetensor *t, struct t
 typedef int take_fn(struct arena *arena, const struct safetensor *t, struct tensor *to,
                     struct err *err);
 
-// Where the weight lies that it changes (NULL: a tied head, on the device's first part).
+// Where the weight lies that it changes (NULL: a tied head, on the first GPU).
 static int take_beside(const struct reading *r, const struct weight *w, take_fn *take,
                        const struct safetensor *t, struct tensor *to)
 {
     struct arena *const arena = &r->adapter->arena;
     const bool on_host = w && w->tensor->on_host;
-    backend_enter(arena->backend, w ? w->device_part : 0);
+    backend_enter(arena->backend, w ? w->gpu : 0);
     const int status = take(on_host ? arena_host(arena) : arena, t, to, r->err);
     backend_enter(arena->backend, 0);
     to->on_host = on_host;

@@ -45,9 +45,9 @@ struct tensor *aside_begin(struct graph *g, struct tensor *h, struct aside_step 
     step->input = put(g, h);
     a->newest = !a->newest;
     struct aside_place *to = &a->place[a->newest];
-    const int part = backend_enter(g->backend, -1);
+    const int gpu = backend_enter(g->backend, -1);
     struct tensor *y;
-    if (to->held && to->bytes == tensor_bytes(h) && to->part == part) {
+    if (to->held && to->bytes == tensor_bytes(h) && to->gpu == gpu) {
         step->over = to->held;
         a->inputs[to->held - 1].away = true;
         g->backend->aside->settle(a->inputs[to->held - 1].number);
@@ -55,7 +55,7 @@ struct tensor *aside_begin(struct graph *g, struct tensor *h, struct aside_step 
     } else {
         y = graph_new(g, h->dtype, h->rank, h->shape);
     }
-    *to = (struct aside_place){ y ? y->data : NULL, tensor_bytes(h), part, 0 };
+    *to = (struct aside_place){ y ? y->data : NULL, tensor_bytes(h), gpu, 0 };
     return y;
 }
 

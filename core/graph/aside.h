@@ -43,7 +43,7 @@ struct asides {
     struct aside_place {
         void *data; // NULL: not yet
         size_t bytes;
-        int part;    // of the device
+        int gpu;     // where that is
         size_t held; // the input there that was put aside; 0: it was not
     } place[2];
     int newest; // place of the last result

@@ -14,7 +14,7 @@
 struct tape_room {
     float *data;
     int64_t count;
-    int part; // of the device, where it lies
+    int gpu;  // that it lies on
     int idle; // passes since it was used
 };
 
@@ -89,7 +89,7 @@ static size_t room_find(const struct tape *t, const struct grad *d, size_t *smal
     *small = none;
     for (size_t i = 0; i < none; i++) {
         const struct tape_room *r = &t->spare[i];
-        if (r->part != d->part || r->count / 2 > d->count || d->count / 2 > r->count) continue;
+        if (r->gpu != d->gpu || r->count / 2 > d->count || d->count / 2 > r->count) continue;
         if (r->count >= d->count) {
             if (best == none || r->count < t->spare[best].count) best = i;
         } else if (*small == none || r->count > t->spare[*small].count) {
@@ -104,7 +104,7 @@ static size_t room_find(const struct tape *t, const struct grad *d, size_t *smal
 static bool room_take(struct tape *t, struct grad *d)
 {
     size_t small;
-    d->part = backend_enter(t->backend, -1);
+    d->gpu = backend_enter(t->backend, -1);
     const size_t best = room_find(t, d, &small);
     if (best < t->spare_count) {
         d->data = t->spare[best].data;
@@ -125,7 +125,7 @@ static void room_give(struct tape *t, struct grad *d)
 {
     if (!d || !d->data || d->kept) return;
     t->spare = xreallocarray(t->spare, t->spare_count + 1, sizeof *t->spare);
-    t->spare[t->spare_count++] = (struct tape_room){ d->data, d->room, d->part, 0 };
+    t->spare[t->spare_count++] = (struct tape_room){ d->data, d->room, d->gpu, 0 };
     d->data = NULL;
 }
 
@@ -199,15 +199,14 @@ bool tape_grad(struct graph *g, const struct tensor *t, struct tensor *d)
     return graph_ok(g);
 }
 
-// Memory of another part of the device is not taken over: it would be far away from here on.
+// Memory of another GPU is not taken over: it would be far away from here on.
 static bool take_over(const struct graph *g, struct grad *to, struct grad *from)
 {
-    if (!from || to->data || from->count != to->count ||
-        from->part != backend_enter(g->backend, -1))
+    if (!from || to->data || from->count != to->count || from->gpu != backend_enter(g->backend, -1))
         return false;
     to->data = from->data;
     to->room = from->room;
-    to->part = from->part;
+    to->gpu = from->gpu;
     from->data = NULL;
     return true;
 }
@@ -257,7 +256,7 @@ struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_
     struct tape_step *s = step_add(t);
     *s = *step;
     s->out = y;
-    s->part = backend_enter(g->backend, -1);
+    s->gpu = backend_enter(g->backend, -1);
     if (!y->grad) { // else a result written in several places
         y->grad = arena_alloc_host(g->arena, sizeof *y->grad);
         if (!y->grad) return graph_fail(g, "out of memory on %s", g->backend->name);
@@ -286,7 +285,7 @@ static int run_back(struct graph *g, size_t from)
         if (graph_stop(g)) break;
         struct tape_step s = t->steps[t->count - 1];
         t->count--;
-        backend_enter(g->backend, s.part);
+        backend_enter(g->backend, s.gpu);
         if (tape_has_grad(s.out) && s.backward(g, &s) < 0) break;
         room_give(t, s.made);
     }
@@ -353,16 +352,16 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
                              .block = run,
                              .self = kept,
                              .aside = aside,
-                             .part = backend_enter(g->backend, -1) };
+                             .gpu = backend_enter(g->backend, -1) };
     return y;
 }
 
 int tape_backward(struct graph *g)
 {
     if (g->arena->used > g->tape->held) g->tape->held = g->arena->used;
-    const int part = backend_enter(g->backend, -1);
+    const int gpu = backend_enter(g->backend, -1);
     int status = run_back(g, 0);
-    backend_enter(g->backend, part);
+    backend_enter(g->backend, gpu);
     tape_clear(g->tape); // what a failed or stopped pass left
     return status;
 }

@@ -17,11 +17,11 @@
 // becomes that of the op's input, which a sum hands on as it is.
 //
 // With the tape on, graph_scratch_end keeps what it would free, and no op writes over an input. To
-// keep little, parts of the pass are run through graph_block (core/graph/graph.h): with `recompute`
-// only the part's input is kept, and the part is computed again when its gradients are due. `keep`
-// says how much memory may be used to avoid that: the first parts are kept until the step arena
-// holds so much. With `asides.on` the inputs wait in the host's memory (core/graph/aside.h). The
-// gradients are the same to the bit in every case.
+// save little, blocks of the pass are run through graph_block (core/graph/graph.h): with
+// `recompute` only the block's input is saved, and the block is computed again when its gradients
+// are due. `keep` says how much memory may be used to avoid that: the first blocks are saved until
+// the step arena holds so much. With `asides.on` the inputs wait in the host's memory
+// (core/graph/aside.h). The gradients are the same to the bit in every case.
 #ifndef CORE_GRAPH_TAPE_H
 #define CORE_GRAPH_TAPE_H
 
@@ -35,7 +35,7 @@ struct grad {
     struct grad *whole; // a view's: the gradient it is part of, from number `offset` on
     int64_t offset;
     int64_t room;  // numbers its buffer has room for
-    int part;      // of the device, where that lies
+    int gpu;       // that it lies on
     bool kept;     // a weight's: the tape neither makes nor frees it
     float **lanes; // [lane_count] a weight's: sums of passes that run beside one another
     int lane_count;
@@ -56,10 +56,10 @@ struct tape_step {
     float real;           // eps, scale
     int64_t integer;      // form, patch, first row
     struct grad *made;    // the gradient of a result first written here
-    graph_block_fn block; // of a part to be computed again
+    graph_block_fn block; // that is computed again
     void *self;
     struct aside_step aside; // of its input and its result
-    int part;                // of the device, where it was computed
+    int gpu;                 // that computed it
 };
 
 struct tape_room; // a buffer of the pool

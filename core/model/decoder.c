@@ -378,7 +378,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
 
     for (int l = 0; l < d->config.layers && !graph_stop(g); l++) {
         struct layer layer = { p, l, 0, &d->layer[l], kv ? &kv->layer[l] : NULL };
-        backend_enter(g->backend, d->layer[l].part);
+        backend_enter(g->backend, d->layer[l].gpu);
         if (layer_begin(g, &p, &layer) < 0) break;
         layer.pass = p;
         h = graph_block(g, decoder_layer_stage, &layer, sizeof layer, h);

@@ -24,7 +24,7 @@ struct decoder_layer {
     struct tensor input_norm, post_norm; // [D]
     struct linear q, k, v, o;            // [H*d,D] [Hkv*d,D] [Hkv*d,D] [D,H*d]
     struct linear gate, up, down;        // [ffn,D] [ffn,D] [D,ffn]
-    int part;                            // of the device, which computes it (backend->enter)
+    int gpu;                             // which computes it (backend_enter)
 };
 
 struct decoder {
@@ -47,7 +47,7 @@ int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kin
                         const cJSON *json, struct err *err);
 // Which of several GPUs computes a layer: the first holds everything but layers (`rest` bytes) and
 // as many layers as make each hold as much as the others; none where the rest is more than that.
-int decoder_part(int layer, int layers, double layer_bytes, double rest, int parts);
+int decoder_gpu(int layer, int layers, double layer_bytes, double rest, int gpus);
 // Binds the tensors; b->prefix like "language_model.model." and the head's full name. Clears
 // config.tied when the file holds a head that differs from the embedding. 0 or -1 (b->err).
 int decoder_bind(struct decoder *d, struct binder *b, const char *head);

@@ -118,7 +118,7 @@ static struct tensor *step_logits(struct graph *g, const struct decoder *d, stru
 {
     for (int l = 0; l < d->config.layers; l++) {
         struct layer layer = { *p, l, p->past, &d->layer[l], &kv->layer[l] };
-        backend_enter(g->backend, d->layer[l].part);
+        backend_enter(g->backend, d->layer[l].gpu);
         h = decoder_layer_stage(g, &layer, h);
     }
     backend_enter(g->backend, 0);

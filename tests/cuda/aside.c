@@ -183,7 +183,7 @@ static void chain_close(struct chain *c)
     pairs_release();
 }
 
-// The second half on the device's other part, where it has one.
+// The second half on the other GPU, where there is one.
 static struct tensor *chain_there(struct chain *c, struct graph *g)
 {
     const struct backend *b = devices[1];

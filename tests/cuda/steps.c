@@ -193,7 +193,7 @@ static void changes_make_a_new_recording(void **state)
     bench_close(&b);
 }
 
-// A part that is drawn into a recording and left there makes none; the next one is as good as ever.
+// A GPU that is drawn into a recording and left there makes none; the next one is as good as ever.
 static void parts_are_joined(void **state)
 {
     const struct backend *gpu = devices[1];
