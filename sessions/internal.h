@@ -124,7 +124,7 @@ enum saved_kind { SAVED_MESSAGE, SAVED_SETTING, SAVED_MODEL };
 
 struct saved_entry {
     enum saved_kind kind;
-    struct message message; // parts count pictures by index into saved->pictures
+    struct message message; // its pictures are indices into saved->pictures
     bool undone;            // only of system messages: those are kept in a row
     bool timed;             // the fields of answer hold
     int64_t began;          // of the answer

@@ -174,7 +174,7 @@ static void copy_message(struct news *n, const struct message *m)
     n->event.text = keep(n, message_text(m));
     n->event.id = (int32_t)m->role;
     n->event.count = 0;
-    for (size_t i = 0; i < m->part_count; i++) n->event.count += !m->parts[i].text;
+    for (size_t i = 0; i < m->content_count; i++) n->event.count += !m->content[i].text;
 }
 
 static struct news *copy_event(const struct event *from)

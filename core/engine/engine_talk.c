@@ -61,11 +61,11 @@ int engine_system(struct engine *e, const char *text, struct err *err)
 int engine_add_message(struct engine *e, const struct message *m, struct err *err)
 {
     struct conversation *c = &e->conversation;
-    for (size_t i = 0; i < m->part_count; i++)
-        if (!m->parts[i].text &&
-            (m->parts[i].picture < 0 || (size_t)m->parts[i].picture >= c->picture_count))
+    for (size_t i = 0; i < m->content_count; i++)
+        if (!m->content[i].text &&
+            (m->content[i].picture < 0 || (size_t)m->content[i].picture >= c->picture_count))
             return err_set(err, "message with picture %d, but %zu are attached",
-                           m->parts[i].picture, c->picture_count);
+                           m->content[i].picture, c->picture_count);
     conversation_append(c, m, 1);
     conversation_unwait(c, m);
     tell_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = m });
@@ -77,8 +77,8 @@ static void add_shifted(struct engine *e, const struct message *from, int first)
 {
     struct message m = { 0 };
     message_copy(&m, from);
-    for (size_t i = 0; i < m.part_count; i++)
-        if (!m.parts[i].text) m.parts[i].picture += first;
+    for (size_t i = 0; i < m.content_count; i++)
+        if (!m.content[i].text) m.content[i].picture += first;
     engine_add_message(e, &m, NULL); // cannot fail: the pictures are there
     message_release(&m);
 }

@@ -143,8 +143,8 @@ void conversation_append(struct conversation *c, const struct message *messages,
 
 static bool shows(const struct message *m, int picture)
 {
-    for (size_t i = 0; i < m->part_count; i++)
-        if (!m->parts[i].text && m->parts[i].picture == picture) return true;
+    for (size_t i = 0; i < m->content_count; i++)
+        if (!m->content[i].text && m->content[i].picture == picture) return true;
     return false;
 }
 
@@ -296,8 +296,8 @@ static int check_pictures(const struct conversation *c, size_t messages, struct 
 {
     if (model_sees(c->model)) return 0;
     for (size_t i = 0; i < messages; i++)
-        for (size_t k = 0; k < c->messages[i].part_count; k++)
-            if (!c->messages[i].parts[k].text)
+        for (size_t k = 0; k < c->messages[i].content_count; k++)
+            if (!c->messages[i].content[k].text)
                 return err_set(err,
                                "the conversation has pictures and the model '%s' reads text only: "
                                "/clear, or /load a model that sees",

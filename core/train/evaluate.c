@@ -335,9 +335,9 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
 // list them: "QUESTION\nA. ...\nB. ...\nAnswer:", and the letters are ranked.
 static void list_choices(struct message *m, const struct metric_case *mc)
 {
-    struct part *last = NULL;
-    for (size_t i = 0; i < m->part_count; i++)
-        if (m->parts[i].text) last = &m->parts[i];
+    struct content_item *last = NULL;
+    for (size_t i = 0; i < m->content_count; i++)
+        if (m->content[i].text) last = &m->content[i];
     struct buf b = { 0 };
     if (last) buf_puts(&b, last->text);
     for (size_t i = 0; i < mc->choice_count; i++)

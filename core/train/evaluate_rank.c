@@ -48,7 +48,7 @@ static int64_t closing_rows(const struct ranking *k, const struct sequence *s, i
     const struct layout *l = k->options.layout;
     struct ids ids = { 0 };
     struct buf text = { 0 };
-    buf_puts(&text, l->part_close ? l->part_close : "");
+    buf_puts(&text, l->text_close ? l->text_close : "");
     buf_puts(&text, l->close[ROLE_ASSISTANT]);
     int64_t n = 0;
     if (text.length && tokenizer_encode(k->c->model->tokenizer, text.data, text.length,

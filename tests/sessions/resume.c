@@ -124,8 +124,8 @@ static void assert_conversation(const struct engine *e, const char *expected)
     for (size_t i = 0; i < e->c.message_count; i++) {
         const struct message *m = &e->c.messages[i];
         buf_printf(&b, "%s%s", i ? " " : "", role_name(m->role));
-        for (size_t k = 0; k < m->part_count; k++)
-            if (!m->parts[k].text) buf_printf(&b, "[%d]", m->parts[k].picture);
+        for (size_t k = 0; k < m->content_count; k++)
+            if (!m->content[k].text) buf_printf(&b, "[%d]", m->content[k].picture);
         if (m->generated || m->ids.count) buf_printf(&b, "(%zu)", m->ids.count);
         char *text = message_text(m);
         buf_printf(&b, ":%s", text);
