@@ -475,7 +475,7 @@ static int read_extras(struct adapter *a, struct err *err)
 
 // --- the folder ----------------------------------------------------------------------------------
 
-static char *last_part(const char *folder)
+static char *last_level(const char *folder)
 {
     size_t end = strlen(folder);
     while (end > 1 && folder[end - 1] == '/') end--;
@@ -484,7 +484,7 @@ static char *last_part(const char *folder)
     return xstrndup(folder + start, end - start);
 }
 
-static int read_parts(struct adapter *a, const cJSON *config, struct err *err)
+static int read_files(struct adapter *a, const cJSON *config, struct err *err)
 {
     struct adapter_config c = { 0 };
     if (a->extra && read_extras(a, err) < 0) return err_in(err, "extra.safetensors");
@@ -508,13 +508,13 @@ struct adapter *adapter_parse(const char *folder, struct model *m, const cJSON *
 {
     struct adapter *a = xcalloc(1, sizeof *a);
     a->folder = xstrdup(folder);
-    a->name = last_part(folder);
+    a->name = last_level(folder);
     a->base = xstrdup("");
     a->model = m;
     a->file = file;
     a->extra = extra;
     a->arena.backend = m->arena.backend;
-    if (read_parts(a, config, err) < 0) goto out;
+    if (read_files(a, config, err) < 0) goto out;
     if (!a->count) {
         err_set(err, "it holds no tensor%s", a->unused ? " for what the model computes" : "");
         goto out;
@@ -568,7 +568,7 @@ static int refuse_folder(const char *folder, struct err *err)
 }
 
 // *file stays NULL where the folder has no such file.
-static int open_part(const char *folder, const char *name, struct safetensors **file,
+static int open_file(const char *folder, const char *name, struct safetensors **file,
                      struct err *err)
 {
     if (!has_file(folder, name)) return 0;
@@ -580,7 +580,7 @@ static int open_part(const char *folder, const char *name, struct safetensors **
 
 static int open_peft(const char *folder, cJSON **config, struct safetensors **file, struct err *err)
 {
-    if (open_part(folder, "adapter_model.safetensors", file, err) < 0) return -1;
+    if (open_file(folder, "adapter_model.safetensors", file, err) < 0) return -1;
     if (!has_file(folder, "adapter_config.json"))
         return *file ? err_set(err, "'%s' has no adapter_config.json", folder) : 0;
     char *path = path_in(folder, "adapter_config.json");
@@ -604,7 +604,7 @@ struct adapter *adapter_read(const char *folder, struct model *m, struct err *er
         return NULL;
     }
     if (open_peft(folder, &config, &file, err) == 0 &&
-        open_part(folder, "extra.safetensors", &extra, err) == 0) {
+        open_file(folder, "extra.safetensors", &extra, err) == 0) {
         a = adapter_parse(folder, m, config, file, extra, err);
     } else {
         safetensors_close(file);

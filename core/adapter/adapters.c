@@ -96,17 +96,17 @@ void adapters_release(struct adapters *s)
     *s = (struct adapters){ 0 };
 }
 
-// Extras of the adapter as parts to write.
-static struct adapter_part *extra_parts(const struct adapter *a, size_t *count)
+// Extras of the adapter as deltas to write.
+static struct adapter_delta *extra_deltas(const struct adapter *a, size_t *count)
 {
-    struct adapter_part *parts = xcalloc(a->count, sizeof *parts);
+    struct adapter_delta *deltas = xcalloc(a->count, sizeof *deltas);
     *count = 0;
     for (size_t i = 0; i < a->count; i++)
         if (a->list[i].kind == ADAPTER_EXTRA)
-            parts[(*count)++] = (struct adapter_part){ .kind = ADAPTER_EXTRA,
-                                                       .name = a->list[i].name,
-                                                       .tensor = &a->list[i].tensor };
-    return parts;
+            deltas[(*count)++] = (struct adapter_delta){ .kind = ADAPTER_EXTRA,
+                                                         .name = a->list[i].name,
+                                                         .tensor = &a->list[i].tensor };
+    return deltas;
 }
 
 int adapters_merge(const struct adapters *s, const char *folder, struct merge_report *report,
@@ -114,9 +114,9 @@ int adapters_merge(const struct adapters *s, const char *folder, struct merge_re
 {
     size_t count;
     if (!s->active) return err_set(err, "no adapter is on the model: /adapter load FOLDER");
-    struct adapter_part *parts = extra_parts(s->active, &count);
-    int status = model_merge(s->active->model, parts, count, folder, report, err);
-    free(parts);
+    struct adapter_delta *deltas = extra_deltas(s->active, &count);
+    int status = model_merge(s->active->model, deltas, count, folder, report, err);
+    free(deltas);
     return status;
 }
 
