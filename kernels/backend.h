@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
-#include "kernels/aside.h"
 #include "kernels/fused.h"
+#include "kernels/offload.h"
 #include "kernels/tensor.h"
 
 // How a matrix product may compute: exactly as f32 (weights widened), or with both sides rounded to
@@ -23,7 +23,7 @@ enum matmul_mode { MATMUL_F32, MATMUL_BF16 };
 // erf: 0.5 x (1 + erf(x/sqrt 2)); tanh: the tanh approximation; quick: x sigmoid(1.702 x).
 enum gelu_form { GELU_ERF, GELU_TANH, GELU_QUICK };
 
-// Numbers of one step of AdamW. `step` counts from 1; decay is that of weights, apart from the
+// Numbers of one step of AdamW. `step` counts from 1; decay is that of weights, not of the
 // gradient: w -= lr * decay * w.
 struct adamw_step {
     double lr, beta1, beta2, eps, decay, scale;
@@ -72,9 +72,9 @@ struct gpus {
 
 struct backend {
     const char *name; // "cpu", "cuda:0"
-    // The memory lies apart from the host's: nothing but upload, download and the ops reaches it,
-    // and what is mapped from a file must be uploaded before an op may read it.
-    bool apart;
+    // It has memory of its own, not the host's: nothing but upload, download and the ops reaches
+    // it, and what is mapped from a file must be uploaded before an op may read it.
+    bool own_memory;
     // Memory of the device, 64-byte aligned; NULL when there is none left.
     void *(*alloc)(size_t bytes);
     void (*release)(void *memory);
@@ -91,12 +91,12 @@ struct backend {
     // Bytes of working memory that the ops have taken on this thread, beside what they are given.
     size_t (*scratch)(void);
     // What a device may have beside all that; NULL: it has not.
-    const struct device_memory *memory;
-    const struct copies *copies;     // where the memory lies apart
-    const struct aside *aside;       // the same
-    const struct fused *fused;       // forms of several ops in one
-    const struct recorder *recorder; // ops that are noted and played
-    const struct gpus *gpus;         // more than one
+    const struct device_memory *memory; // its own
+    const struct copies *copies;        // downloads that nobody waits for
+    const struct offload *offload;      // to the host and back
+    const struct fused *fused;          // forms of several ops in one
+    const struct recorder *recorder;    // ops that are noted and played
+    const struct gpus *gpus;            // more than one
     // Why the last op on this thread returned -1.
     const char *(*failure)(void);
 #define OP(name, arguments) int(*name) arguments;
@@ -116,7 +116,7 @@ static inline int backend_enter(const struct backend *b, int gpu)
 
 static inline bool backend_multiplies_bf16(const struct backend *b)
 {
-    return b->apart || (b->multiplies_bf16 && b->multiplies_bf16());
+    return b->own_memory || (b->multiplies_bf16 && b->multiplies_bf16());
 }
 
 // The CPU device, its instruction set chosen at the first call from what the processor has.
@@ -124,7 +124,7 @@ const struct backend *backend_cpu(void);
 // The device that reads and computes what t is where it lies: b, or the CPU.
 static inline const struct backend *backend_of(const struct backend *b, const struct tensor *t)
 {
-    return b->apart && t->on_host ? backend_cpu() : b;
+    return b->own_memory && t->on_host ? backend_cpu() : b;
 }
 // The CPU device held to one instruction set ("base", "avx2", "avx512"): for tests and benchmarks.
 // NULL when this processor lacks it.

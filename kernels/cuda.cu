@@ -243,7 +243,7 @@ static struct gpus joined = { .count = 0, .enter = enter };
 // Every member in order, none left out: nvcc 12.0 drops all that stand behind a gap.
 static struct backend table = {
     .name = device.name,
-    .apart = true,
+    .own_memory = true,
     .alloc = cuda_alloc,
     .release = device_release,
     .upload = cuda_upload,
@@ -255,7 +255,7 @@ static struct backend table = {
     .scratch = working_memory,
     .memory = &memory_cuda,
     .copies = &copies_cuda,
-    .aside = &aside_cuda,
+    .offload = &offload_cuda,
     .fused = &fused_cuda,
     .recorder = &recorder_cuda,
     .gpus = nullptr,

@@ -3,9 +3,9 @@
 //
 // An op NAME is written in NAME.cu as `int NAME_cuda(...)`, beside NAME.c. It starts kernels on the
 // one stream of the GPU and returns at once; uploads, downloads and other ops wait for it by the
-// order of the stream. Only what waits on the host (aside.cu) is copied beside it. What the host
+// order of the stream. Only what waits on the host (offload.cu) is copied beside it. What the host
 // reads and writes itself is host memory (core/graph/arena.h); nothing above kernels/ touches
-// device memory but by upload, download and ops (backend->apart).
+// device memory but by upload, download and ops (backend->own_memory).
 //
 // The files are compiled by nvcc for the GPU, and by g++ with tests/cuda_host/ for tests without
 // one. Both read the same text: kernels are started by LAUNCH, dynamic shared memory comes from
@@ -64,7 +64,7 @@ void cuda_upload(void *device, const void *host, size_t bytes);
 void cuda_download(void *host, const void *device, size_t bytes);
 extern const struct copies copies_cuda;
 
-extern const struct aside aside_cuda; // aside.cu
+extern const struct offload offload_cuda; // offload.cu
 
 // record.cu. cuda_unrecordable: if ops are being noted, that cannot be (the reason is); true then.
 extern const struct recorder recorder_cuda;

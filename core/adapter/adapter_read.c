@@ -106,7 +106,7 @@ static int take_mapped(struct arena *arena, const struct safetensor *t, struct t
                            .dtype = (enum dtype)t->dtype,
                            .rank = t->rank };
     memcpy(to->shape, t->shape, sizeof to->shape);
-    if (!arena->backend->apart && (uintptr_t)t->data % dtype_size(to->dtype) == 0) return 0;
+    if (!arena->backend->own_memory && (uintptr_t)t->data % dtype_size(to->dtype) == 0) return 0;
     if (!(to->data = arena_alloc(arena, t->bytes))) return no_memory(t, err);
     arena->backend->upload(to->data, t->data, t->bytes);
     return 0;
@@ -385,7 +385,7 @@ static bool same_numbers(const struct backend *backend, const struct tensor *a,
 {
     const size_t size = tensor_bytes(a);
     if (a->dtype != b->dtype || size != tensor_bytes(b)) return false;
-    if (!backend->apart) return !memcmp(a->data, b->data, size);
+    if (!backend->own_memory) return !memcmp(a->data, b->data, size);
     char *left = xmalloc(size), *right = xmalloc(size);
     backend->download(left, a->data, size);
     backend->download(right, b->data, size);

@@ -42,7 +42,7 @@ struct adapter *adapters_find(const struct adapters *s, const char *name)
 }
 
 // Two folders "a/ln" and "b/ln" become "ln" and "ln-2".
-static void name_apart(const struct adapters *s, struct adapter *a)
+static void name_uniquely(const struct adapters *s, struct adapter *a)
 {
     char *plain = xstrdup(a->name);
     for (int n = 2;; n++) {
@@ -63,7 +63,7 @@ struct adapter *adapters_open(struct adapters *s, const char *name, bool anew, s
     struct adapter *a = adapter_read(kept ? kept->folder : name, m, err);
     if (!a) return NULL;
     if (kept) adapters_drop(s, kept);
-    name_apart(s, a);
+    name_uniquely(s, a);
     s->list = xreallocarray(s->list, s->count + 1, sizeof(struct adapter *));
     s->list[s->count++] = a;
     return a;

@@ -95,7 +95,7 @@ void *arena_alloc_alone(struct arena *a, size_t size)
 
 struct arena *arena_host(struct arena *a)
 {
-    if (!a->backend->apart) return a;
+    if (!a->backend->own_memory) return a;
     if (!a->host) {
         a->host = xcalloc(1, sizeof *a->host);
         a->host->backend = backend_cpu();

@@ -78,7 +78,7 @@ static int64_t dry_put(const void *device, size_t bytes)
     return like_gpu ? 0 : -1;
 }
 
-static void dry_bring(int64_t number, void *device)
+static void dry_fetch(int64_t number, void *device)
 {
 }
 
@@ -90,11 +90,11 @@ static void dry_give_back(void)
 {
 }
 
-static const struct aside dry_aside = { .put = dry_put,
-                                        .bring = dry_bring,
-                                        .settle = dry_pass,
-                                        .drop = dry_pass,
-                                        .release = dry_give_back };
+static const struct offload dry_offload = { .put = dry_put,
+                                            .fetch = dry_fetch,
+                                            .settle = dry_pass,
+                                            .drop = dry_pass,
+                                            .release = dry_give_back };
 
 void backend_dry_reset(bool gpu)
 {
@@ -266,7 +266,7 @@ static const struct backend dry = {
     .release = dry_release,
     .upload = dry_upload,
     .download = dry_download,
-    .aside = &dry_aside,
+    .offload = &dry_offload,
     .set_threads = dry_set_threads,
     .threads = dry_threads,
     .describe = dry_describe,

@@ -23,8 +23,8 @@ const struct setting compute_settings[] = {
 
 enum matmul_mode graph_matmul_auto(const struct backend *b, enum dtype weights)
 {
-    return backend_multiplies_bf16(b) && (b->apart || weights == DTYPE_BF16) ? MATMUL_BF16
-                                                                             : MATMUL_F32;
+    return backend_multiplies_bf16(b) && (b->own_memory || weights == DTYPE_BF16) ? MATMUL_BF16
+                                                                                  : MATMUL_F32;
 }
 
 enum matmul_mode graph_matmul(const struct backend *b, const struct settings *s, enum dtype weights)

@@ -66,7 +66,7 @@ int look(struct graph *g, const struct tensor *x, enum site site, const struct s
 {
     if (!x || !graph_ok(g)) return -1;
     struct asked a = { .take = take, .self = self, .site = site, .args = *args, .x = *x };
-    if (!g->backend->apart) return give(g, &a, x->data);
+    if (!g->backend->own_memory) return give(g, &a, x->data);
     if (g->looks && tensor_bytes(x) && ask(g, &a)) return graph_ok(g) ? 0 : -1;
     looks_take(g); // in order
     void *host = graph_ok(g) ? calloc(tensor_bytes(x) + 1, 1) : NULL;

@@ -141,7 +141,7 @@ void tape_clear(struct tape *t)
     while (t->count) room_give(t, t->steps[--t->count].made);
     t->touched = t->recomputing = false;
     t->paused = 0;
-    aside_clear(t);
+    offload_clear(t);
     rooms_age(t, IDLE_PASSES);
 }
 
@@ -149,11 +149,11 @@ void tape_release(struct tape *t)
 {
     tape_clear(t);
     rooms_age(t, 0);
-    aside_release(t);
+    offload_release(t);
     free(t->spare);
     free(t->steps);
     *t = (struct tape){
-        .backend = t->backend, .recompute = t->recompute, .keep = t->keep, .asides = t->asides
+        .backend = t->backend, .recompute = t->recompute, .keep = t->keep, .offloads = t->offloads
     };
 }
 
@@ -299,7 +299,7 @@ static int block_backward(struct graph *g, const struct tape_step *s)
     struct arena_mark mark = arena_mark(g->arena);
     bool nested = t->recomputing;
     size_t from = t->count;
-    aside_back(g, &s->aside);
+    offload_back(g, &s->offload);
     t->recomputing = true;
     struct tensor *y = s->block(g, s->self, s->in[0]), d;
     t->recomputing = nested;
@@ -317,8 +317,8 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
         // Inside another block the arguments live as long as they are needed.
         return h ? run(g, (void *)self, h) : NULL;
     }
-    struct aside_step aside;
-    struct tensor *y = aside_begin(g, h, &aside);
+    struct offload_step offload;
+    struct tensor *y = offload_begin(g, h, &offload);
     void *kept = arena_alloc_host(g->arena, size);
     if (!y) return NULL;
     if (!kept) return graph_fail(g, "out of memory on %s", g->backend->name);
@@ -351,7 +351,7 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
                              .made = y->grad,
                              .block = run,
                              .self = kept,
-                             .aside = aside,
+                             .offload = offload,
                              .gpu = backend_enter(g->backend, -1) };
     return y;
 }

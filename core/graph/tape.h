@@ -20,13 +20,13 @@
 // save little, blocks of the pass are run through graph_block (core/graph/graph.h): with
 // `recompute` only the block's input is saved, and the block is computed again when its gradients
 // are due. `keep` says how much memory may be used to avoid that: the first blocks are saved until
-// the step arena holds so much. With `asides.on` the inputs wait in the host's memory
-// (core/graph/aside.h). The gradients are the same to the bit in every case.
+// the step arena holds so much. With `offloads.on` the inputs are offloaded to the host
+// (core/graph/offload.h). The gradients are the same to the bit in every case.
 #ifndef CORE_GRAPH_TAPE_H
 #define CORE_GRAPH_TAPE_H
 
-#include "core/graph/aside.h"
 #include "core/graph/graph.h"
+#include "core/graph/offload.h"
 
 // The gradient of a tensor: f32, as many numbers as the tensor has.
 struct grad {
@@ -58,17 +58,17 @@ struct tape_step {
     struct grad *made;    // the gradient of a result first written here
     graph_block_fn block; // that is computed again
     void *self;
-    struct aside_step aside; // of its input and its result
-    int gpu;                 // that computed it
+    struct offload_step offload; // of its input and its result
+    int gpu;                     // that computed it
 };
 
 struct tape_room; // a buffer of the pool
 
 struct tape {
     const struct backend *backend;
-    bool recompute;       // keep only the inputs of blocks,
-    size_t keep;          // of those that begin when the step arena holds as many bytes already
-    struct asides asides; // `on`: those inputs wait on the host, where the memory lies apart
+    bool recompute;           // keep only the inputs of blocks,
+    size_t keep;              // of those that begin when the step arena holds as many bytes already
+    struct offloads offloads; // `on`: those inputs are offloaded; a device with memory of its own
     int lane; // from 1: weights' gradients are added to this lane's sums; 0: to themselves
 
     // The tape's own.

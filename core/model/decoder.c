@@ -25,7 +25,7 @@
 #include "core/ops/ops.h"
 
 // On a GPU a product of a thousand rows leaves some of it idle, and memory is not short.
-enum { BLOCK_ROWS = 1024, BLOCK_ROWS_APART = 4096 };
+enum { BLOCK_ROWS = 1024, BLOCK_ROWS_GPU = 4096 };
 
 static struct site_args site_of(const struct pass *p, int layer, struct tensor *x)
 {
@@ -60,7 +60,7 @@ static struct tensor *site_run(struct graph *g, enum site site, struct site_args
 // With a tape everything is kept: all rows at once then.
 static int64_t block_rows(const struct graph *g, int64_t n, int64_t from)
 {
-    const int64_t most = g->backend->apart ? BLOCK_ROWS_APART : BLOCK_ROWS;
+    const int64_t most = g->backend->own_memory ? BLOCK_ROWS_GPU : BLOCK_ROWS;
     return g->tape || n - from < most ? n - from : most;
 }
 

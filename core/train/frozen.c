@@ -44,7 +44,7 @@ void frozen_restore(struct model *m)
         const struct safetensor *s = checkpoint_find(m->checkpoint, w->name);
         backend_enter(b, w->gpu);
         // A device that computes nothing has the file's own memory, as it was.
-        if (b->apart && s) b->upload(w->tensor->data, s->data, s->bytes);
+        if (b->own_memory && s) b->upload(w->tensor->data, s->data, s->bytes);
         w->tensor->dtype = DTYPE_F16;
         w->rounded = false;
     }

@@ -54,7 +54,7 @@ void memory_note(const struct backend *b, uint64_t *peak)
     if (now > *peak) *peak = now;
 }
 
-static uint64_t free_apart(const struct backend *b)
+static uint64_t free_on_gpus(const struct backend *b)
 {
     const int before = backend_enter(b, -1);
     uint64_t sum = 0;
@@ -71,7 +71,7 @@ static uint64_t free_apart(const struct backend *b)
 uint64_t memory_free(const struct backend *b)
 {
     uint64_t kb, most, used;
-    if (b && b->apart && b->memory) return free_apart(b);
+    if (b && b->own_memory && b->memory) return free_on_gpus(b);
     if (!read_number("/proc/meminfo", "MemAvailable:", &kb)) return 0;
     uint64_t available = kb * 1024;
     // "max" where there is no limit.

@@ -111,7 +111,7 @@ static int record(struct sft *t, const char *what, struct err *err)
 // What train.checkpointing has that needs less memory than what is done.
 static const char *less_kept(const struct sft *t)
 {
-    if (t->job->backend->apart) return t->forecast.aside ? "" : ", train.checkpointing host";
+    if (t->job->backend->own_memory) return t->forecast.offload ? "" : ", train.checkpointing host";
     return settings_is(t->job->settings, "train.checkpointing", "off") ? ", train.checkpointing on"
                                                                        : "";
 }

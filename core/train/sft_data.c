@@ -207,7 +207,7 @@ static int open_held(struct sft *t, struct err *err)
     const char *text = settings_text(s, "train.validation");
     double share;
     const char *file = held_file(s, &share);
-    t->held_apart = file != NULL;
+    t->validation_file = file != NULL;
     if (file) return open_held_file(t, file, err);
     if (settings_is(s, "train.validation", "none")) return 0;
     if (!(share >= 0 && share < 1))

@@ -35,7 +35,7 @@ static inline void gpu_open(void)
     void *file = dlopen(getenv("VLMSH_CUDA"), RTLD_NOW | RTLD_LOCAL); // open already
     cuda_library_fn *get = NULL;
     if (file) *(void **)&get = dlsym(file, CUDA_LIBRARY_SYMBOL);
-    if (gpu && gpu->apart && get) {
+    if (gpu && gpu->own_memory && get) {
         gpu_library = get();
         return;
     }

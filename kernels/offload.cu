@@ -1,4 +1,4 @@
-// kernels/aside.cu -- what waits in pinned memory of the host until the GPU needs it (aside.h).
+// kernels/offload.cu -- what waits in pinned memory of the host until the GPU needs it (offload.h).
 //
 // That memory is a stack over chunks, so what was put may lie in several. Each GPU has a stream for
 // these copies beside that of its ops. A copy there waits for the ops in front of it, and the ops
@@ -119,7 +119,7 @@ static int64_t put(const void *device, size_t bytes)
 }
 
 // What another GPU's stream put there must have arrived.
-static void bring(int64_t number, void *device)
+static void fetch(int64_t number, void *device)
 {
     struct piece *p = &shelf.pieces[(size_t)number];
     struct carrier *c = &carriers[cuda_gpu_now()];
@@ -154,6 +154,6 @@ static void release(void)
     shelf.chunks.clear();
 }
 
-const struct aside aside_cuda = {
-    .put = put, .bring = bring, .settle = settle, .drop = drop, .release = release
+const struct offload offload_cuda = {
+    .put = put, .fetch = fetch, .settle = settle, .drop = drop, .release = release
 };
