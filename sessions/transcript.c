@@ -28,7 +28,7 @@ static void write_change(struct buf *b, const struct saved_entry *e)
 static void write_picture(struct exporting *x, int picture)
 {
     const struct saved_picture *p = &x->saved->pictures[picture];
-    char *path = p->kept ? export_picture(x, picture, NULL) : NULL;
+    char *path = p->stored ? export_picture(x, picture, NULL) : NULL;
     const char *slash = strrchr(p->path, '/');
     char *name = first_words(slash ? slash + 1 : p->path, 200);
     char *link;

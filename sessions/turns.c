@@ -25,7 +25,7 @@ enum entry_kind {
 struct entry_item {
     char *text; // NULL for a picture
     char *path, *sha256;
-    void *bytes; // NULL when too large to be kept
+    void *bytes; // NULL when too large to be stored
     size_t size;
 };
 
@@ -364,7 +364,7 @@ static void add_picture(struct entry *e, const struct picture *picture)
     p->path = absolute(picture->path);
     p->sha256 = xstrdup(picture->sha256);
     p->size = picture->size;
-    if (picture->size > KEPT_PICTURE || !picture->bytes) return;
+    if (picture->size > STORED_PICTURE || !picture->bytes) return;
     p->bytes = xmalloc(picture->size);
     memcpy(p->bytes, picture->bytes, picture->size);
 }
@@ -522,7 +522,7 @@ static bool hear(struct store *s, const struct event *e)
 {
     switch (e->kind) {
     case EVENT_SETTING:
-        if (e->key && e->value && track_setting(s, e->key, settings_kept(e->key, e->value)) &&
+        if (e->key && e->value && track_setting(s, e->key, settings_stored(e->key, e->value)) &&
             !s->deaf)
             note_setting(s, e->key, tracked_setting(s, e->key), e->count);
         return true;
@@ -535,7 +535,7 @@ static bool hear(struct store *s, const struct event *e)
         // Given answers wait for the question after them, or the end of the line.
         return e->message->role == ROLE_USER || e->message->role == ROLE_RAW;
     case EVENT_ANSWER:
-        if (s->deaf || !e->answer || !e->answer->kept) return false;
+        if (s->deaf || !e->answer || !e->answer->in_conversation) return false;
         hear_answer(s, e->answer);
         return true;
     case EVENT_UNDO:

@@ -1,4 +1,4 @@
-// core/adapter/adapters.c -- the adapters that are kept in memory for a model.
+// core/adapter/adapters.c -- the adapters that are loaded for a model.
 #include "core/adapter/adapters.h"
 
 #include <stdlib.h>
@@ -58,11 +58,11 @@ static void name_uniquely(const struct adapters *s, struct adapter *a)
 struct adapter *adapters_open(struct adapters *s, const char *name, bool anew, struct model *m,
                               struct err *err)
 {
-    struct adapter *kept = adapters_find(s, name);
-    if (kept && !anew) return kept;
-    struct adapter *a = adapter_read(kept ? kept->folder : name, m, err);
+    struct adapter *loaded = adapters_find(s, name);
+    if (loaded && !anew) return loaded;
+    struct adapter *a = adapter_read(loaded ? loaded->folder : name, m, err);
     if (!a) return NULL;
-    if (kept) adapters_drop(s, kept);
+    if (loaded) adapters_drop(s, loaded);
     name_uniquely(s, a);
     s->list = xreallocarray(s->list, s->count + 1, sizeof(struct adapter *));
     s->list[s->count++] = a;

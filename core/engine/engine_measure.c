@@ -20,7 +20,7 @@ static int measure_adapter(struct engine *e, struct measuring m, const char *fol
                            struct err *err)
 {
     struct settings *s = settings_copy(e->settings);
-    const bool kept = adapters_find(&e->adapters, folder) != NULL;
+    const bool loaded = adapters_find(&e->adapters, folder) != NULL;
     int status = settings_set(s, "adapter", folder, err);
     if (status == 0) status = engine_lend(e, s, &m.tensors, err);
     m.settings = s;
@@ -28,7 +28,7 @@ static int measure_adapter(struct engine *e, struct measuring m, const char *fol
     if (status == 0) status = measure_one(e, &m, &e->conversation, request, r, err);
     engine_lend(e, NULL, NULL, NULL);
     struct adapter *a = adapters_find(&e->adapters, folder);
-    if (a && !kept && a != e->adapters.active) adapters_drop(&e->adapters, a);
+    if (a && !loaded && a != e->adapters.active) adapters_drop(&e->adapters, a);
     settings_free(s);
     return status;
 }

@@ -125,7 +125,7 @@ static void use_adapter(struct engine *e, struct adapter *a, const char *folder,
     if (e->model) engine_settle_methods(e); // parameters they need may be gone
 }
 
-// `anew`: the folder is read again when it is kept already.
+// `anew`: the folder is read again when it is loaded already.
 static int set_adapter(struct engine *e, const char *value, bool anew, struct err *err)
 {
     bool none = !*value || !strcmp(value, "none") || !strcmp(value, "off");
@@ -144,7 +144,7 @@ static int set_adapter(struct engine *e, const char *value, bool anew, struct er
     return 0;
 }
 
-// The adapter that settings name, among those kept or read now. *a NULL: none.
+// The adapter that settings name, among those loaded or read now. *a NULL: none.
 static int open_adapter(struct engine *e, const struct settings *s, struct adapter **a,
                         struct err *err)
 {

@@ -180,7 +180,7 @@ static int answer(struct engine *e, struct answer_options options, bool *answere
     struct answer_now now = { .e = e };
     engine_obey_posted(e);
     if (attach(e, &now.hooks, err) < 0) return -1;
-    options.kept = !e->stash;
+    options.in_conversation = !e->stash;
     options.change = change_answer;
     options.change_self = &now;
     if (e->dump) {

@@ -215,7 +215,7 @@ static int dry_fused_attend(const struct fused_attend *p)
 
 static int dry_fused_ffn(const struct fused_ffn *p)
 {
-    const int64_t n = p->h->shape[0], wide = p->kept_gate ? (p->y ? 1 : 0) : 2;
+    const int64_t n = p->h->shape[0], wide = p->saved_gate ? (p->y ? 1 : 0) : 2;
     if (p->gate.bias || p->up.bias || !rounded(n, p->gate.w, p->mode) ||
         !rounded(n, p->up.w, p->mode) || !rounded(n, p->down.w, p->mode) ||
         p->up.w->dtype != p->gate.w->dtype || p->down.w->dtype != p->gate.w->dtype)
@@ -231,7 +231,7 @@ static int dry_fused_gelu(const struct fused_gelu *p)
 static int dry_fused_ffn_back(const struct fused_ffn_back *p)
 {
     const int64_t h = tensor_count(p->h);
-    return need(halves(h + tensor_count(p->kept_up)) + h);
+    return need(halves(h + tensor_count(p->saved_up)) + h);
 }
 
 static int dry_fused_qkv_back(const struct fused_qkv_back *p)

@@ -61,7 +61,7 @@ struct graph {
 
 // How products are really computed: what compute.matmul says, as far as the device can, or what
 // `auto` means there for a model whose matrices are of that dtype (model->dtype). A pass without
-// settings is exact. What is kept of an answer or a measurement names this, never `auto`.
+// settings is exact. What is stored of an answer or a measurement names this, never `auto`.
 enum matmul_mode graph_matmul(const struct backend *b, const struct settings *s,
                               enum dtype weights);
 enum matmul_mode graph_matmul_auto(const struct backend *b, enum dtype weights);

@@ -36,7 +36,7 @@ struct grad *grad_new(const struct backend *b, int64_t count)
         return NULL;
     }
     struct grad *d = xmalloc(sizeof *d);
-    *d = (struct grad){ .data = data, .count = count, .kept = true };
+    *d = (struct grad){ .data = data, .count = count, .of_weight = true };
     return d;
 }
 
@@ -123,7 +123,7 @@ static bool room_take(struct tape *t, struct grad *d)
 
 static void room_give(struct tape *t, struct grad *d)
 {
-    if (!d || !d->data || d->kept) return;
+    if (!d || !d->data || d->of_weight) return;
     t->spare = xreallocarray(t->spare, t->spare_count + 1, sizeof *t->spare);
     t->spare[t->spare_count++] = (struct tape_room){ d->data, d->room, d->gpu, 0 };
     d->data = NULL;
@@ -184,7 +184,7 @@ bool tape_grad_first(struct graph *g, const struct tensor *t, struct tensor *d, 
         }
     }
     *d = *t;
-    float *data = whole->kept && g->tape->lane ? whole->lanes[g->tape->lane - 1] : whole->data;
+    float *data = whole->of_weight && g->tape->lane ? whole->lanes[g->tape->lane - 1] : whole->data;
     d->data = data + t->grad->offset;
     d->dtype = DTYPE_F32;
     d->grad = NULL;
@@ -268,7 +268,7 @@ struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_
 
 // --- blocks --------------------------------------------------------------------------------------
 
-// Where a layer is kept, no site of it is passed on the way back: a job looks here whether to go
+// Where a layer is saved, no site of it is passed on the way back: a job looks here whether to go
 // on.
 static void breathe(struct graph *g)
 {
@@ -319,17 +319,17 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
     }
     struct offload_step offload;
     struct tensor *y = offload_begin(g, h, &offload);
-    void *kept = arena_alloc_host(g->arena, size);
+    void *copy = arena_alloc_host(g->arena, size);
     if (!y) return NULL;
-    if (!kept) return graph_fail(g, "out of memory on %s", g->backend->name);
-    memcpy(kept, self, size);
+    if (!copy) return graph_fail(g, "out of memory on %s", g->backend->name);
+    memcpy(copy, self, size);
 
     // As without a tape, on a copy of h: everything but the result is given back at once.
     struct arena_mark mark = arena_mark(g->arena);
     bool touched = t->touched;
     t->touched = false;
     t->paused++;
-    struct tensor *out = g->backend->widen(y, h) < 0 ? NULL : run(g, kept, y);
+    struct tensor *out = g->backend->widen(y, h) < 0 ? NULL : run(g, copy, y);
     t->paused--;
     bool wanted = t->touched || h->grad;
     t->touched |= touched;
@@ -350,7 +350,7 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
                              .out = y,
                              .made = y->grad,
                              .block = run,
-                             .self = kept,
+                             .self = copy,
                              .offload = offload,
                              .gpu = backend_enter(g->backend, -1) };
     return y;

@@ -1,5 +1,5 @@
-// core/graph/tape.h -- reverse mode: what the ops did, kept so that gradients can be computed from
-// it.
+// core/graph/tape.h -- reverse mode: what the ops did, recorded so that gradients can be computed
+// from it.
 //
 //   struct tape tape = { .backend = backend_cpu(), .recompute = true };
 //   struct grad *d = grad_new(backend, n);    // of a weight that is trained (f32), zero
@@ -7,7 +7,7 @@
 //   struct graph g = { .backend = ..., .arena = &step, .tape = &tape };
 //   ... forward, ending with op_cross_entropy ...
 //   tape_backward(&g);                        // d->data += the gradient
-//   arena_reset(&step, mark);                 // what the forward pass kept is gone
+//   arena_reset(&step, mark);                 // what the forward pass saved is gone
 //
 // A tensor has a gradient where tensor->grad is set: the caller sets it on the weights it trains,
 // results of ops inherit it from their inputs, views share that of the whole. Ops of which no input
@@ -34,10 +34,10 @@ struct grad {
     int64_t count;      // numbers
     struct grad *whole; // a view's: the gradient it is part of, from number `offset` on
     int64_t offset;
-    int64_t room;  // numbers its buffer has room for
-    int gpu;       // that it lies on
-    bool kept;     // a weight's: the tape neither makes nor frees it
-    float **lanes; // [lane_count] a weight's: sums of passes that run beside one another
+    int64_t room;   // numbers its buffer has room for
+    int gpu;        // that it lies on
+    bool of_weight; // a weight's: the tape neither makes nor frees it
+    float **lanes;  // [lane_count] a weight's: sums of passes that run beside one another
     int lane_count;
     atomic_bool *reached; // a table's: which of its rows anything was ever added to; NULL: not told
 };
@@ -66,7 +66,7 @@ struct tape_room; // a buffer of the pool
 
 struct tape {
     const struct backend *backend;
-    bool recompute;           // keep only the inputs of blocks,
+    bool recompute;           // save only the inputs of blocks,
     size_t keep;              // of those that begin when the step arena holds as many bytes already
     struct offloads offloads; // `on`: those inputs are offloaded; a device with memory of its own
     int lane; // from 1: weights' gradients are added to this lane's sums; 0: to themselves

@@ -216,8 +216,8 @@ static int ffn_backward(struct graph *g, const struct tape_step *s)
                                       .gate = &w->gate.weight,
                                       .up = &w->up.weight,
                                       .down = &w->down.weight,
-                                      .kept_gate = s->in[2],
-                                      .kept_up = s->in[3] };
+                                      .saved_gate = s->in[2],
+                                      .saved_up = s->in[3] };
     return op_back(g, "FFN", g->backend->fused->ffn_back(&p));
 }
 
@@ -248,8 +248,8 @@ struct tensor *fused_ffn(struct graph *g, const struct decoder_layer *w, float e
                                  .gate = plain(&w->gate),
                                  .up = plain(&w->up),
                                  .down = plain(&w->down),
-                                 .kept_gate = gate,
-                                 .kept_up = up,
+                                 .saved_gate = gate,
+                                 .saved_up = up,
                                  .mode = (int)g->matmul };
     if (!done(g, "FFN", g->backend->fused->ffn(&p))) {
         arena_reset(g->arena, mark);

@@ -155,16 +155,16 @@ static int encode(struct passing *p, int i)
     struct arena_mark mark = arena_mark(&p->arena);
     struct tensor *v = p->m->model->family->picture_encode(g, p->m->model, &picture->image, i);
     if (v && graph_ok(g) && v->shape[0] == picture->tokens) {
-        struct tensor *kept = xmalloc(sizeof *kept);
-        *kept = *v;
-        kept->data = p->m->backend->alloc(tensor_bytes(v));
-        if (kept->data) {
-            if (g->backend->widen(kept, v) < 0) // of f32: a copy
+        struct tensor *own = xmalloc(sizeof *own);
+        *own = *v;
+        own->data = p->m->backend->alloc(tensor_bytes(v));
+        if (own->data) {
+            if (g->backend->widen(own, v) < 0) // of f32: a copy
                 graph_fail(g, "widen: %s", g->backend->failure());
-            p->visual[i] = kept;
+            p->visual[i] = own;
             p->ours[i] = true;
         } else {
-            free(kept);
+            free(own);
             graph_fail(g, "out of memory for the visual tokens of picture %d", i);
         }
     }

@@ -269,7 +269,7 @@ static void conclude(struct answering *a, bool keep)
         .decode_s = a->decode_s,
         .stop = a->stop,
         .full = !strcmp(a->stop, "length") && !a->options->forward_only && rows_left(a) <= 0,
-        .kept = keep && a->options->kept,
+        .in_conversation = keep && a->options->in_conversation,
         .again = a->options->again,
     };
     if (keep) {
@@ -279,7 +279,7 @@ static void conclude(struct answering *a, bool keep)
         ids_append(&m->ids, a->ids.data, a->ids.count);
     }
     sinks_emit(a->sinks, &(struct event){ .kind = EVENT_ANSWER, .answer = &answer });
-    if (answer.kept && answer.full) tell_full(a);
+    if (answer.in_conversation && answer.full) tell_full(a);
     if (a->options->forward_only && strcmp(a->stop, "cancelled"))
         sinks_notice(a->sinks, "computed %lld tokens (%lld visual) in %.2f s, generated none",
                      (long long)a->prompt, (long long)visual, a->vision_s + a->prefill_s);

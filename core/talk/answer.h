@@ -17,7 +17,7 @@ struct answer_options {
     bool forward_only; // prefill, no generation
     bool all_logits;   // every row's logits (a probe asks)
     bool whole;        // compute the prompt and its pictures from their first row (a probe asks)
-    bool kept, again;  // for EVENT_ANSWER
+    bool in_conversation, again;                            // for EVENT_ANSWER
     void (*sequence)(void *self, const struct sequence *s); // told the prompt before it is computed
     void *self;
     const int32_t

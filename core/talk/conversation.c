@@ -52,7 +52,7 @@ void conversation_release(struct conversation *c)
 // text.
 static void forget_ids(struct conversation *c)
 {
-    size_t kept = 0;
+    size_t count = 0;
     for (size_t i = 0; i < c->message_count; i++) {
         struct message *m = &c->messages[i];
         if (m->role == ROLE_RAW) {
@@ -61,9 +61,9 @@ static void forget_ids(struct conversation *c)
         }
         m->generated = false;
         ids_clear(&m->ids);
-        c->messages[kept++] = *m;
+        c->messages[count++] = *m;
     }
-    c->message_count = kept;
+    c->message_count = count;
 }
 
 static int64_t count_tokens(const struct model *m, const struct picture *p)

@@ -132,7 +132,7 @@ void conversation_forget_methods(struct conversation *c);
 // What a pass of this conversation computes in. hooks and cancel may be NULL.
 struct graph conversation_graph(struct conversation *c, const struct settings *s,
                                 const struct hooks *hooks, const atomic_bool *cancel);
-// Visual tokens of picture i, kept for later turns; nothing when they are there. g is a
+// Computes the visual tokens of picture i, for later turns too; nothing when they are there. g is a
 // conversation_graph. 0 or -1 (g->err, or cancelled).
 int conversation_encode(struct conversation *c, struct graph *g, int i);
 // Computes the rows of s behind those in the cache, which has them all afterwards. The visual

@@ -105,16 +105,16 @@ int conversation_encode(struct conversation *c, struct graph *g, int i)
     struct arena_mark mark = arena_mark(&c->step);
     struct tensor *v = c->model->family->picture_encode(g, c->model, &p->image, i);
     if (v && graph_ok(g)) {
-        struct tensor kept = *v;
-        kept.data = c->backend->alloc(tensor_bytes(v));
-        if (!kept.data || v->shape[0] != p->tokens) {
-            c->backend->release(kept.data);
+        struct tensor own = *v;
+        own.data = c->backend->alloc(tensor_bytes(v));
+        if (!own.data || v->shape[0] != p->tokens) {
+            c->backend->release(own.data);
             graph_fail(g,
-                       kept.data ? "picture %d gave %lld visual tokens, not %lld"
-                                 : "out of memory for picture %d (%lld of %lld visual tokens)",
+                       own.data ? "picture %d gave %lld visual tokens, not %lld"
+                                : "out of memory for picture %d (%lld of %lld visual tokens)",
                        i, (long long)v->shape[0], (long long)p->tokens);
         } else {
-            p->visual = kept;
+            p->visual = own;
             if (c->backend->widen(&p->visual, v) < 0) // of f32: a copy
                 graph_fail(g, "widen: %s", c->backend->failure());
         }

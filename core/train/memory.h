@@ -18,7 +18,7 @@ enum memory_part {
     MEMORY_MASTERS, // f32, of what is trained
     MEMORY_GRADIENTS,   // of it
     MEMORY_OPTIMIZER,   // both moments
-    MEMORY_ACTIVATIONS, // kept from the way there for the way back
+    MEMORY_ACTIVATIONS, // saved by the forward pass for the backward pass
     MEMORY_WORKSPACE,   // results and gradients that live within a layer, kernels' own
     MEMORY_PICTURES,    // decoded, or their visual tokens
     MEMORY_PROGRAM,     // everything else: tokenizer, data set, libraries

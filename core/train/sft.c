@@ -109,7 +109,7 @@ static int record(struct sft *t, const char *what, struct err *err)
 }
 
 // What train.checkpointing has that needs less memory than what is done.
-static const char *less_kept(const struct sft *t)
+static const char *less_saved(const struct sft *t)
 {
     if (t->job->backend->own_memory) return t->forecast.offload ? "" : ", train.checkpointing host";
     return settings_is(t->job->settings, "train.checkpointing", "off") ? ", train.checkpointing on"
@@ -139,7 +139,7 @@ static void tell_plan(struct sft *t)
         job_log(j,
                 "that is more than there is: a smaller train.batch%s, or fewer trained weights "
                 "need less",
-                less_kept(t));
+                less_saved(t));
 }
 
 // What a validation gave, at the number of steps that led to it.
