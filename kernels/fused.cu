@@ -115,7 +115,7 @@ struct placing {
     void *k, *v;                // [P,Hkv,d]
     enum dtype q_dtype, dtype;  // of q; of k and v: f32 or bf16
     const float *cos, *sin;     // [n,d/2]
-    const int32_t *rows;        // [n]; NULL: 0, 1 ..
+    const int32_t *places;      // [n]; NULL: 0, 1 ..
     float way;                  // 1, or -1: turned back
     int heads, kv_heads, half;
 };
@@ -160,7 +160,7 @@ template <int COUNT> static __global__ void place_kernel(const struct placing p)
     const int64_t row = blockIdx.x;
     cuda_next_may_begin();
     cuda_former();
-    const int64_t to = p.rows ? p.rows[row] : row;
+    const int64_t to = p.places ? p.places[row] : row;
     for (int n = (int)threadIdx.x; n < heads * pieces; n += THREADS) {
         const int i = n % pieces * COUNT, head = n / pieces, kv = (head - p.heads) % p.kv_heads;
         const bool value = head >= p.heads + p.kv_heads;
@@ -272,7 +272,7 @@ static int place(const struct fused_qkv *p, const float *k, const float *v)
                                 .dtype = p->k->dtype,
                                 .cos = floats(p->cos),
                                 .sin = floats(p->sin),
-                                .rows = integers(p->rows),
+                                .places = integers(p->places),
                                 .way = 1,
                                 .heads = (int)p->q->shape[1],
                                 .kv_heads = (int)p->k->shape[1],
@@ -302,7 +302,7 @@ static int qkv_one(const struct fused_qkv *p)
                                            part(&p->wv, p->v->data) },
                                  .parts = 3,
                                  .end = ONE_ROW_PLACE,
-                                 .place = { floats(p->cos), floats(p->sin), integers(p->rows),
+                                 .place = { floats(p->cos), floats(p->sin), integers(p->places),
                                             (int)p->cos->shape[1], p->k->dtype },
                                  .dtype = dtype,
                                  .early = true };
@@ -363,7 +363,7 @@ static int fused_qkv_back_cuda(const struct fused_qkv_back *p)
                                   .dtype = DTYPE_BF16,
                                   .cos = floats(p->cos),
                                   .sin = floats(p->sin),
-                                  .rows = nullptr,
+                                  .places = nullptr,
                                   .way = -1,
                                   .heads = (int)p->dq->shape[1],
                                   .kv_heads = (int)p->dk->shape[1],

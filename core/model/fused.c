@@ -61,7 +61,7 @@ static bool qkv(struct graph *g, const struct decoder_layer *w, float eps, const
                                  .wv = plain(&w->v),
                                  .cos = cos,
                                  .sin = sin,
-                                 .rows = places,
+                                 .places = places,
                                  .first = first,
                                  .q = q,
                                  .k = k,

@@ -19,8 +19,8 @@ struct answering {
     const struct sinks *sinks;
     struct graph graph;
     struct sequence sequence; // prompt, then the generated tokens
-    int64_t prompt;           // rows of the prompt
-    int64_t closing;          // rows that the layout writes behind the answer
+    int64_t prompt;           // tokens of the prompt
+    int64_t closing;          // tokens that the layout writes behind the answer
     int64_t reused;           // of them found in the cache
     float *logits;            // [V] of the newest row, host memory
     struct ids ids;           // generated
@@ -28,8 +28,8 @@ struct answering {
     const char *stop; // what ended the answer
 };
 
-// Rows that are left for the answer: what the layout writes behind it has its place too.
-static int64_t rows_left(const struct answering *a)
+// Tokens that are left for the answer: what the layout writes behind it has its place too.
+static int64_t tokens_left(const struct answering *a)
 {
     return conversation_limit(a->c->model, a->settings) - a->sequence.n - a->closing;
 }
@@ -42,7 +42,7 @@ static int check_length(struct answering *a, struct err *err)
     if (!n) return err_set(err, "nothing to answer: say something first");
     if (!a->options->forward_only && conversation_closing(c, a->settings, n, &a->closing, err) < 0)
         return -1;
-    if (rows_left(a) >= !a->options->forward_only) return 0;
+    if (tokens_left(a) >= !a->options->forward_only) return 0;
     return err_set(err,
                    "the conversation has %lld tokens (%lld text, %lld visual) and no room for an "
                    "answer in a context of %lld: shorten it, /undo, /clear%s",
@@ -51,7 +51,7 @@ static int check_length(struct answering *a, struct err *err)
                    conversation_raise(c->model, a->settings, raise, sizeof raise));
 }
 
-// Encodes the pictures of the rows from `from` on, which are computed anew.
+// Encodes the pictures of the tokens from `from` on, which are computed anew.
 static int encode_pictures(struct answering *a, int64_t from)
 {
     double start = clock_seconds();
@@ -63,7 +63,8 @@ static int encode_pictures(struct answering *a, int64_t from)
     return 0;
 }
 
-// Computes the rows of the sequence that are not cached; the newest row's logits come to a->logits.
+// Computes the tokens of the sequence that are not cached; the newest one's logits come to
+// a->logits.
 static int forward(struct answering *a, bool prefill)
 {
     struct conversation *c = a->c;
@@ -192,7 +193,7 @@ static int32_t next_token(const struct answering *a, int64_t vocab)
 static bool is_full(const struct answering *a)
 {
     return (int64_t)a->ids.count >= settings_integer(a->settings, "sample.max_tokens") ||
-           rows_left(a) <= 0;
+           tokens_left(a) <= 0;
 }
 
 // Tokens one by one until something ends the answer; a->stop says what ("length" if nothing else).
@@ -208,7 +209,7 @@ static int generate(struct answering *a)
     for (;;) {
         if (graph_stop(&a->graph)) break;
         if ((status = obey_changes(a)) < 0) break;
-        if (rows_left(a) <= 0) break; // under changed settings
+        if (tokens_left(a) <= 0) break; // under changed settings
         if ((status = check_logits(a, vocab)) < 0) break;
         int32_t id = next_token(a, vocab);
         if (is_end(m, id) && a->ids.count >= a->options->given_count &&
@@ -268,7 +269,7 @@ static void conclude(struct answering *a, bool keep)
         .prefill_s = a->prefill_s,
         .decode_s = a->decode_s,
         .stop = a->stop,
-        .full = !strcmp(a->stop, "length") && !a->options->forward_only && rows_left(a) <= 0,
+        .full = !strcmp(a->stop, "length") && !a->options->forward_only && tokens_left(a) <= 0,
         .in_conversation = keep && a->options->in_conversation,
         .again = a->options->again,
     };

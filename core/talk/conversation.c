@@ -322,7 +322,7 @@ int conversation_sequence(const struct conversation *c, size_t messages, const s
 }
 
 int conversation_closing(const struct conversation *c, const struct settings *s, int64_t prompt,
-                         int64_t *rows, struct err *err)
+                         int64_t *tokens, struct err *err)
 {
     const struct model *m = c->model;
     int32_t id = 0; // any token: an answer is cut off from the text around it
@@ -336,7 +336,7 @@ int conversation_closing(const struct conversation *c, const struct settings *s,
                                                .ids = { .data = &id, .count = 1 } };
     const int status = prompt_sequence(list, c->message_count + 1, c->pictures, c->picture_count,
                                        m->tokenizer, &options, &all, err);
-    *rows = all.n - prompt - 1;
+    *tokens = all.n - prompt - 1;
     sequence_release(&all);
     free(list);
     return status;

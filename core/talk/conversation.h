@@ -29,7 +29,7 @@ struct conversation {
 
     struct methods methods; // states of the methods that are on
     struct kv kv;
-    struct sequence cached; // what the rows in kv are
+    struct sequence cached; // the tokens whose keys and values are in kv
     struct arena step;      // activations
 };
 
@@ -99,10 +99,10 @@ void said_release(struct said *said);
 // Ids and places of the first `messages` messages, with a generation prompt or without.
 int conversation_sequence(const struct conversation *c, size_t messages, const struct settings *s,
                           bool generation_prompt, struct sequence *sequence, struct err *err);
-// Rows that the layout writes behind an answer to the conversation as it stands, whose prompt has
-// `prompt` rows ("<|im_end|>"): they need room too.
+// Tokens that the layout writes behind an answer to the conversation as it stands, whose prompt has
+// `prompt` tokens ("<|im_end|>"): they need room too.
 int conversation_closing(const struct conversation *c, const struct settings *s, int64_t prompt,
-                         int64_t *rows, struct err *err);
+                         int64_t *tokens, struct err *err);
 // Tokens that a conversation with this model (NULL: none yet) may hold: ctx.max, or the model's
 // limit where that is auto.
 int64_t conversation_limit(const struct model *m, const struct settings *s);
@@ -112,16 +112,16 @@ const char *conversation_raise(const struct model *m, const struct settings *s, 
 
 // --- what is computed (conversation_pass.c) ------------------------------------------------------
 
-// Only the first `rows` of what is computed stay: in the cache, and in what methods keep.
-void conversation_trim(struct conversation *c, int64_t rows);
+// Only the first `tokens` of what is computed stay: in the cache, and in what methods keep.
+void conversation_trim(struct conversation *c, int64_t tokens);
 // Drops what a changed setting made stale.
 void conversation_stale(struct conversation *c, enum setting_stale stale);
 // Forgets the visual tokens of picture i.
 void conversation_drop_visual(struct conversation *c, int i);
 // Keys and values of this dtype: those of another are dropped.
 void conversation_set_dtype(struct conversation *c, enum dtype dtype);
-// Keeps what is computed of the rows that s begins with, as far as methods can go on from it, at
-// most `most` rows. How many they are.
+// What is computed of the tokens that s begins with stays, as far as methods can go on from it, at
+// most `most` of them. How many they are.
 int64_t conversation_reuse(struct conversation *c, const struct sequence *s, int64_t most);
 // *hooks: the methods that `s` switches on, with what they keep of this conversation and the
 // adapter's tensors; who else listens is added behind.
@@ -135,8 +135,8 @@ struct graph conversation_graph(struct conversation *c, const struct settings *s
 // Computes the visual tokens of picture i, for later turns too; nothing when they are there. g is a
 // conversation_graph. 0 or -1 (g->err, or cancelled).
 int conversation_encode(struct conversation *c, struct graph *g, int i);
-// Computes the rows of s behind those in the cache, which has them all afterwards. The visual
-// tokens of these rows must be there. *x as `want` says (decoder_forward), in the arena of g.
+// Computes the tokens of s behind those in the cache, which has them all afterwards. Pictures among
+// them must be encoded. *x as `want` says (decoder_forward), in the arena of g.
 int conversation_forward(struct conversation *c, struct graph *g, const struct sequence *s,
                          enum logits_rows want, bool prefill, struct tensor **x);
 

@@ -17,17 +17,17 @@ void conversation_drop_visual(struct conversation *c, int i)
     p->visual = (struct tensor){ 0 };
 }
 
-void conversation_trim(struct conversation *c, int64_t rows)
+void conversation_trim(struct conversation *c, int64_t tokens)
 {
-    if (rows)
-        kv_trim(&c->kv, rows);
+    if (tokens)
+        kv_trim(&c->kv, tokens);
     else
         kv_clear(&c->kv); // what comes next may need less memory
-    methods_trim(&c->methods, rows);
-    sequence_trim(&c->cached, rows);
+    methods_trim(&c->methods, tokens);
+    sequence_trim(&c->cached, tokens);
 }
 
-// Rows before the first visual token: no method reaches them.
+// Tokens before the first visual one: no method reaches them.
 static int64_t first_visual(const struct sequence *s)
 {
     int64_t i = 0;
@@ -37,11 +37,11 @@ static int64_t first_visual(const struct sequence *s)
 
 void conversation_stale(struct conversation *c, enum setting_stale stale)
 {
-    const int64_t rows = stale == STALE_SEEN ? first_visual(&c->cached) : 0;
+    const int64_t tokens = stale == STALE_SEEN ? first_visual(&c->cached) : 0;
     if (stale < STALE_SEEN) return;
-    conversation_trim(c, rows);
+    conversation_trim(c, tokens);
     // A pass that was stopped where pruning put other rows into some layers left them empty.
-    if (rows && !kv_whole(&c->kv, 0, rows)) conversation_trim(c, 0);
+    if (tokens && !kv_whole(&c->kv, 0, tokens)) conversation_trim(c, 0);
     if (stale != STALE_VISUAL) return;
     for (size_t i = 0; i < c->picture_count; i++) conversation_drop_visual(c, (int)i);
 }
@@ -53,9 +53,9 @@ void conversation_set_dtype(struct conversation *c, enum dtype dtype)
     kv_set_dtype(&c->kv, dtype);
 }
 
-// Rows at the beginning of `s` whose keys and values are in the cache. The last row is always
+// Tokens at the beginning of `s` whose keys and values are in the cache. The last one is always
 // computed, because its logits are wanted.
-static int64_t common_rows(const struct sequence *s, const struct sequence *cached)
+static int64_t common_tokens(const struct sequence *s, const struct sequence *cached)
 {
     int64_t n = 0;
     while (n < s->n - 1 && n < cached->n && s->ids[n] == cached->ids[n] &&
@@ -66,8 +66,8 @@ static int64_t common_rows(const struct sequence *s, const struct sequence *cach
 
 int64_t conversation_reuse(struct conversation *c, const struct sequence *s, int64_t most)
 {
-    const int64_t common = common_rows(s, &c->cached), rows = common < most ? common : most;
-    const int64_t from = methods_reusable(&c->methods, &c->cached, rows);
+    const int64_t common = common_tokens(s, &c->cached), tokens = common < most ? common : most;
+    const int64_t from = methods_reusable(&c->methods, &c->cached, tokens);
     conversation_trim(c, from);
     return from;
 }

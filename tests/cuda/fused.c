@@ -185,7 +185,7 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
     struct pair wv = pair_weights(dtype, kv_heads * dim, d, 5);
     struct pair bias = pair_noise(1, kv_heads * dim, 0, 0, 6);
     struct pair cos = pair_noise(2, n, dim / 2, 0, 7), sin = pair_noise(2, n, dim / 2, 0, 8);
-    struct pair rows = pair_integers(n, 1, 3, keys);
+    struct pair places = pair_integers(n, 1, 3, keys);
     struct pair q = pair_room(3, n, heads, dim), k = pair_noise(3, keys, kv_heads, dim, 9);
     struct pair v = pair_noise(3, keys, kv_heads, dim, 10);
     struct tensor x = noise_tensor(2, n, d, 0, 11), y = noise_tensor(3, n, kv_heads, dim, 12);
@@ -202,7 +202,7 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
                                  .wv = { &wv.on[1], biased ? &bias.on[1] : NULL },
                                  .cos = &cos.on[1],
                                  .sin = &sin.on[1],
-                                 .rows = &rows.on[1],
+                                 .places = &places.on[1],
                                  .first = known ? 3 : -1,
                                  .q = &q.on[1],
                                  .k = &k.on[1],
@@ -214,9 +214,9 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
         DONE(cpu->rope(&q.on[0], &cos.on[0], &sin.on[0]));
         DONE(cpu->matmul(&y, &x, &wk.on[0], &bias.on[0], MATMUL_F32));
         DONE(cpu->rope(&y, &cos.on[0], &sin.on[0]));
-        DONE(cpu->scatter_rows(&k.on[0], &y, &rows.on[0]));
+        DONE(cpu->scatter_rows(&k.on[0], &y, &places.on[0]));
         DONE(cpu->matmul(&y, &x, &wv.on[0], biased ? &bias.on[0] : NULL, MATMUL_F32));
-        DONE(cpu->scatter_rows(&v.on[0], &y, &rows.on[0]));
+        DONE(cpu->scatter_rows(&v.on[0], &y, &places.on[0]));
         pair_compare("fused queries", &q, 2 * room(mode, n, d), 1e-5);
     }
     pair_compare("fused keys", &k, 2 * room(mode, n, d), unit);
