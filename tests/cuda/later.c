@@ -178,7 +178,6 @@ static long pass(struct watcher *w)
     struct err err = { 0 };
     struct model *m = model_load("tests/goldens/llama-3.2", devices[1], NULL, &err);
     if (!m) fail_msg("%s", err.text);
-    const struct decoder_config *c = &m->decoder.config;
     struct arena arena = { .backend = devices[1] };
     struct hooks hooks = { 0 };
     struct sequence s;
