@@ -362,9 +362,9 @@ static int64_t characters(const char *text)
 static int rank(struct evaluating *v, const struct sample *s, const struct question *q,
                 const struct metric *m, struct metric_case *mc)
 {
-    static const char letters[LETTERS][2] = { "A", "B", "C", "D", "E", "F", "G", "H", "I",
-                                              "J", "K", "L", "M", "N", "O", "P", "Q", "R",
-                                              "S", "T", "U", "V", "W", "X", "Y", "Z" };
+    static const char *const letters[LETTERS] = { "A", "B", "C", "D", "E", "F", "G", "H", "I",
+                                                  "J", "K", "L", "M", "N", "O", "P", "Q", "R",
+                                                  "S", "T", "U", "V", "W", "X", "Y", "Z" };
     const size_t n = mc->choice_count;
     const char **texts = xcalloc(n + 1, sizeof *texts);
     int64_t *lengths = xcalloc(n + 1, sizeof *lengths);
