@@ -3,9 +3,9 @@
 //
 // An op NAME is written in NAME.cu as `int NAME_cuda(...)`, beside NAME.c. It launches kernels on
 // the GPU's one stream and returns at once; the order of the stream makes uploads, downloads and
-// other ops wait for it. Only copies to host memory (aside.cu) run concurrently. Data that the host
-// reads and writes itself is host memory (core/graph/arena.h); code above kernels/ touches device
-// memory only by upload, download and ops (backend->apart).
+// other ops wait for it. Only copies to host memory (offload.cu) run concurrently. Data that the
+// host reads and writes itself is host memory (core/graph/arena.h); code above kernels/ touches
+// device memory only by upload, download and ops (backend->own_memory).
 //
 // The files are compiled by nvcc for the GPU, and by g++ with tests/cuda_host/ for tests without
 // one. Both read the same text: kernels are launched by LAUNCH, dynamic shared memory comes from
@@ -28,15 +28,15 @@ static constexpr unsigned ALL_LANES = 0xffffffff;
 
 // --- on the host ---------------------------------------------------------------------------------
 
-// The GPU's stream for ops, and the part of the device it belongs to (backend->enter); makes it the
-// calling thread's GPU.
+// The stream of the GPU that ops run on, which is the calling thread's GPU from now on; and which
+// of several it is (struct gpus).
 cudaStream_t cuda_stream(void);
-int cuda_part(void);
-// Allocates GPU memory, counted (backend->held); NULL on failure.
+int cuda_gpu_now(void);
+// Allocates GPU memory, counted (struct device_memory); NULL on failure.
 void *cuda_alloc(size_t bytes);
 // Scratch memory for one op, until the next op takes some; NULL on failure (recorded).
 void *cuda_scratch(size_t bytes);
-const void *cuda_scratch_of(int part); // its current address; NULL: none
+const void *cuda_scratch_of(int gpu); // its current address; NULL: none
 // Records why an op failed; returns -1.
 int cuda_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // 0, or -1 with the failure of the last launch (or an earlier one) recorded.
@@ -62,17 +62,13 @@ void cuda_await(cudaEvent_t event);
 // copy.cu
 void cuda_upload(void *device, const void *host, size_t bytes);
 void cuda_download(void *host, const void *device, size_t bytes);
-bool cuda_download_later(const void *device, size_t bytes);
-const void *cuda_downloaded(void);
+extern const struct copies copies_cuda;
 
-extern const struct aside aside_cuda; // aside.cu
+extern const struct offload offload_cuda; // offload.cu
 
 // record.cu: as in backend.h. cuda_unrecordable: if ops are being recorded, fails the recording
 // with the reason; true then.
-int cuda_record(void);
-void *cuda_recorded(void);
-int cuda_play(void *recording);
-void cuda_forget(void *recording);
+extern const struct recorder recorder_cuda;
 bool cuda_unrecordable(const char *what);
 
 // Multiprocessors of the GPU.

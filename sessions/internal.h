@@ -16,10 +16,10 @@
 #include "sessions/store.h"
 
 enum {
-    KEPT_PICTURE = 8 << 20, // largest picture file stored in the database
-    NAME_LONGEST = 200,     // maximum bytes of a session name
-    WAIT_MS = 5000,         // wait for another program's lock
-    WAIT_AGAIN_MS = 200,    // after a failed wait, until a write succeeds
+    STORED_PICTURE = 8 << 20, // largest picture file stored in the database
+    NAME_LONGEST = 200,       // maximum bytes of a session name
+    WAIT_MS = 5000,           // wait for another program's lock
+    WAIT_AGAIN_MS = 200,      // after a failed wait, until a write succeeds
 };
 
 struct store_setting {
@@ -126,7 +126,7 @@ enum saved_kind { SAVED_MESSAGE, SAVED_SETTING, SAVED_MODEL };
 
 struct saved_entry {
     enum saved_kind kind;
-    struct message message; // parts index saved->pictures
+    struct message message; // its pictures are indices into saved->pictures
     bool undone;            // of system messages only: those are stored in a row
     bool timed;             // the fields of answer hold
     int64_t began;          // of the answer
@@ -141,7 +141,7 @@ struct saved_picture {
     int64_t id;
     char *path, *sha256;
     int64_t size;
-    bool kept;
+    bool stored;
 };
 
 struct saved {

@@ -40,7 +40,7 @@ struct screen {
     // The draft as stored, or about to be; the draft of a dead shell it came from; time of the next
     // check (0: none).
     struct draft_owner owner;
-    char *kept, *kept_session;
+    char *stored, *stored_session;
     int64_t taken;
     double draft_at;
 };

@@ -8,7 +8,7 @@
 //   adapter_free(a);
 //
 // adapter_config.json, adapter_model.safetensors: in PEFT format (LORA, LN_TUNING,
-// modules_to_save). extra.safetensors: tensors that PEFT cannot represent. Either part may be
+// modules_to_save). extra.safetensors: tensors that PEFT cannot represent. Either file may be
 // absent. Applying an adapter only swaps pointers: whole weights are replaced, and LoRA is attached
 // to linear layers. All shapes are checked against the model when the folder is read.
 //
@@ -39,7 +39,7 @@ struct adapter_entry {
 
 struct adapter {
     char *folder;
-    char *name; // last part of the folder
+    char *name; // last level of the folder
     char *base; // base model according to its config; "" when unknown
     struct model *model;
     struct adapter_entry *list;
@@ -57,7 +57,7 @@ int adapter_need(const char *folder, struct err *err); // -1 says what the folde
 // Reads the folder and checks everything against the model, which must outlive the adapter. NULL
 // with a message that names the folder and the tensor.
 struct adapter *adapter_read(const char *folder, struct model *m, struct err *err);
-// The same from opened parts (fuzzing), which the adapter owns from now on, also on failure. config
+// The same from opened files (fuzzing), which the adapter owns from now on, also on failure. config
 // and file may be NULL together, extra on its own.
 struct adapter *adapter_parse(const char *folder, struct model *m, const cJSON *config,
                               struct safetensors *file, struct safetensors *extra, struct err *err);
@@ -92,8 +92,8 @@ const char *adapter_kind_name(enum adapter_kind kind); // "LoRA"
 
 // --- writing -------------------------------------------------------------------------------------
 
-// A trained tensor. LoRA: weight and lora; weight: weight and tensor; extra: name and tensor.
-struct adapter_part {
+// What training changed. LoRA: weight and lora; weight: weight and tensor; extra: name and tensor.
+struct adapter_delta {
     enum adapter_kind kind;
     const struct weight *weight;
     const char *name;
@@ -104,15 +104,15 @@ struct adapter_part {
 // Writes the folder, which must not exist (or be empty); it gets its name only when complete. An
 // adapter of weights only is written as LN_TUNING (norms) with modules_to_save; with LoRA, all
 // weights are modules_to_save. `m` provides the other tensors of a saved module.
-int adapter_write(const struct model *m, const struct adapter_part *parts, size_t count,
+int adapter_write(const struct model *m, const struct adapter_delta *deltas, size_t count,
                   const char *folder, struct err *err);
 // The same into an existing folder; adapter_config.json is written last, and files of an earlier
 // call are replaced one by one.
-int adapter_write_into(const struct model *m, const struct adapter_part *parts, size_t count,
+int adapter_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
                        const char *folder, struct err *err);
-// Writes extra.safetensors into an existing folder, with the extra parts only. Writes nothing if
+// Writes extra.safetensors into an existing folder, with the extra deltas only. Writes nothing if
 // there are none.
-int adapter_write_extras(const struct adapter_part *parts, size_t count,
+int adapter_write_extras(const struct adapter_delta *deltas, size_t count,
                          const struct backend *backend, const char *folder, struct err *err);
 
 #endif

@@ -1,6 +1,6 @@
 // core/adapter/adapters.h -- the adapters loaded for a model, at most one of them applied.
 //
-//   struct adapter *a = adapters_open(&list, "out/ln", false, model, &err);   // read, or kept
+//   struct adapter *a = adapters_open(&list, "out/ln", false, model, &err);   // read, or loaded
 //   adapters_use(&list, a, 1.0);                                              // on; NULL: none
 //   adapters_drop(&list, a);
 //   adapters_release(&list);                                                  // before the model

@@ -12,11 +12,11 @@
 
 // `folder` must be absent or empty; it gets its name when complete. Extra parts go to
 // extra.safetensors beside the model, which makes the folder an adapter folder too.
-int model_write(const struct model *m, const struct adapter_part *parts, size_t count,
+int model_write(const struct model *m, const struct adapter_delta *deltas, size_t count,
                 const char *folder, struct err *err);
 // The same into an existing folder; a file of the same name is replaced when the new one is
 // complete.
-int model_write_into(const struct model *m, const struct adapter_part *parts, size_t count,
+int model_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
                      const char *folder, struct err *err);
 
 // model_write, then loads the result and compares it with the model on a fixed prompt (with a
@@ -25,7 +25,7 @@ struct merge_report {
     int64_t rows;              // of logits compared
     float difference, largest; // max |a - b|, max |a|
 };
-int model_merge(const struct model *m, const struct adapter_part *parts, size_t count,
+int model_merge(const struct model *m, const struct adapter_delta *deltas, size_t count,
                 const char *folder, struct merge_report *report, struct err *err);
 
 #endif

@@ -41,7 +41,7 @@ enum event_kind {
     EVENT_ANSWERING, // ok: an answer starts / has ended
     // Emitted by jobs (core/train/job.h):
     EVENT_METRIC, // key = series, count = step, real
-    EVENT_STEP,   // count: this step has been reported completely and is now kept
+    EVENT_STEP,   // count: this step has been reported completely and is now stored
     EVENT_REWIND, // count: the job continues at this step; discards metrics of this and later
                   // steps. key: only series whose names end with it; NULL: all
     EVENT_RESULT, // key, value: a result
@@ -55,10 +55,11 @@ struct event_answer {
     int64_t prompt_tokens, visual_tokens; // of the whole prompt
     int64_t computed_tokens;              // prompt tokens that were not in the cache
     double prefill_s, decode_s, vision_s;
-    const char *stop; // "eos", "length", "cancelled"
-    bool full;        // "length" means the context limit, not sample.max_tokens
-    bool kept;        // part of the conversation; false for a prefill only or a batch of questions
-    bool again;       // replaces the answer that was the last message
+    const char *stop;     // "eos", "length", "cancelled"
+    bool full;            // "length" means the context limit, not sample.max_tokens
+    bool in_conversation; // part of the conversation; false for a prefill only or a batch of
+                          // questions
+    bool again;           // replaces the answer that was the last message
 };
 
 struct event_table {

@@ -93,8 +93,8 @@ void engine_detach(struct engine *e); // pictures waiting for the next message
 int engine_system(struct engine *e, const char *text, struct err *err); // "" removes it
 // Appends a message as given (pending pictures are not used); `pictures` by attach index.
 int engine_add_message(struct engine *e, const struct message *m, struct err *err);
-// Appends messages with their pictures, all or nothing. part.picture is an index into `paths`;
-// these pictures are never pending.
+// Appends messages with their pictures, all or nothing. content_item.picture is an index into
+// `paths`; these pictures are never pending.
 int engine_add_messages(struct engine *e, const struct message *messages, size_t count,
                         const char *const *paths, size_t path_count, struct err *err);
 // Adds a user message (with the pending pictures) and answers it.

@@ -16,8 +16,8 @@
 
 struct arena_chunk;
 
-// On a device with separate memory (backend->apart), data that the host itself reads and writes,
-// such as tensor structs, is host memory of the same lifetime: arena_alloc_host.
+// On a device with separate memory (backend->own_memory), data that the host itself reads and
+// writes, such as tensor structs, is host memory of the same lifetime: arena_alloc_host.
 
 struct arena {
     const struct backend *backend;

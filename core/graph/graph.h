@@ -14,7 +14,7 @@
 // gradient. What forward code must know about it:
 //  - scratch is given back between graph_scratch_begin and graph_scratch_end, which a tape keeps;
 //  - the result of an op is what it returns, also where it writes over its input without a tape;
-//  - parts that can be computed again (a layer) are run through graph_block.
+//  - blocks that can be computed again (a layer) are run through graph_block.
 //
 // Room core/graph/: the context of a pass: devices, arenas, the gradient tape, recordings, and the
 // sites where methods and probes listen. Uses base, settings, text (the sequence) and kernels/.
@@ -95,7 +95,7 @@ void graph_download(struct graph *g, float *to, const struct tensor *t);
 struct arena_mark graph_scratch_begin(const struct graph *g);
 void graph_scratch_end(struct graph *g, struct arena_mark mark);
 
-// A part of the pass that maps h to a result of the same shape; without a tape the result may be h
+// A block of the pass that maps h to a result of the same shape; without a tape the result may be h
 // itself. `self` (copied, `size` bytes) and what it points to must last as long as the tape's
 // steps. With a tape the result is valid until the block after the next begins; without one, until
 // the next begins.

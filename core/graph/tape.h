@@ -7,7 +7,7 @@
 //   struct graph g = { .backend = ..., .arena = &step, .tape = &tape };
 //   ... forward, ending with op_cross_entropy ...
 //   tape_backward(&g);                        // d->data += the gradient
-//   arena_reset(&step, mark);                 // what the forward pass kept is gone
+//   arena_reset(&step, mark);                 // what the forward pass saved is gone
 //
 // A tensor has a gradient if tensor->grad is set: the caller sets it on the trained weights,
 // results of ops inherit it from their inputs, views share that of the whole. Ops without such an
@@ -16,17 +16,17 @@
 // pool at the first addition and returned after the op that made the result has used it, or becomes
 // that of the op's input, which a sum passes on unchanged.
 //
-// With the tape on, graph_scratch_end keeps what it would free, and no op overwrites an input. To
-// save memory, parts of the pass run through graph_block (core/graph/graph.h): with `recompute`
-// only the part's input is kept, and the part is recomputed in the backward pass. `keep` is the
-// memory that may be used to avoid that: the first parts are kept until the step arena holds that
-// much. With `asides.on` the inputs wait in host memory (core/graph/aside.h). The gradients are
-// bit-identical in every case.
+// With the tape on, graph_scratch_end keeps what it would free, and no op writes over an input. To
+// save little, blocks of the pass are run through graph_block (core/graph/graph.h): with
+// `recompute` only the block's input is saved, and the block is computed again when its gradients
+// are due. `keep` says how much memory may be used to avoid that: the first blocks are saved until
+// the step arena holds so much. With `offloads.on` the inputs are offloaded to the host
+// (core/graph/offload.h). The gradients are the same to the bit in every case.
 #ifndef CORE_GRAPH_TAPE_H
 #define CORE_GRAPH_TAPE_H
 
-#include "core/graph/aside.h"
 #include "core/graph/graph.h"
+#include "core/graph/offload.h"
 
 // Gradient of a tensor: f32, with as many elements.
 struct grad {
@@ -34,10 +34,10 @@ struct grad {
     int64_t count;      // numbers
     struct grad *whole; // for a view: the gradient it is part of, from element `offset` on
     int64_t offset;
-    int64_t room;  // capacity of its buffer in elements
-    int part;      // part of the device that holds it
-    bool kept;     // for a weight: the tape neither allocates nor frees it
-    float **lanes; // [lane_count] for a weight: sums of concurrent passes
+    int64_t room;   // capacity of its buffer in elements
+    int gpu;        // that it lies on
+    bool of_weight; // for a weight: the tape neither allocates nor frees it
+    float **lanes;  // [lane_count] for a weight: sums of concurrent passes
     int lane_count;
     atomic_bool *reached; // for a table: which rows have ever been added to; NULL: not tracked
 };
@@ -56,19 +56,20 @@ struct tape_step {
     float real;           // eps, scale
     int64_t integer;      // form, patch, first row
     struct grad *made;    // the gradient of a result first written here
-    graph_block_fn block; // of a part to be recomputed
+    graph_block_fn block; // that is computed again
     void *self;
-    struct aside_step aside; // of its input and its result
-    int part;                // of the device, where it was computed
+    struct offload_step offload; // of its input and its result
+    int gpu;                     // that computed it
 };
 
 struct tape_room; // a buffer of the pool
 
 struct tape {
     const struct backend *backend;
-    bool recompute;       // keep only the inputs of blocks,
-    size_t keep;          // of those that begin when the step arena already holds that many bytes
-    struct asides asides; // `on`: those inputs wait on the host, if the device has separate memory
+    bool recompute;           // save only the inputs of blocks,
+    size_t keep;              // of those that begin when the step arena already holds that many
+                              // bytes
+    struct offloads offloads; // `on`: those inputs are offloaded; a device with memory of its own
     int lane; // from 1: adds weights' gradients to this lane's sums; 0: to the gradients themselves
 
     // The tape's own.

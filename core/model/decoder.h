@@ -65,7 +65,7 @@ enum { FFN_GATE, FFN_UP, FFN_DOWN };                         // [ffn,D] [ffn,D] 
 
 struct decoder_layer {
     struct sublayer attention, ffn;
-    int part; // part of the device that computes it (backend->enter)
+    int gpu; // which computes it (backend_enter)
 };
 
 struct decoder {
@@ -81,7 +81,7 @@ int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kin
                         const cJSON *json, struct err *err);
 // Which of several GPUs computes a layer: the first holds everything but the layers (`rest` bytes)
 // plus as many layers as balance the load; none if the rest alone exceeds that.
-int decoder_part(int layer, int layers, double layer_bytes, double rest, int parts);
+int decoder_gpu(int layer, int layers, double layer_bytes, double rest, int gpus);
 // Binds the tensors; b->prefix like "language_model.model.", `head` is the prefix of the head.
 // Clears config.tied if the file has a head that differs from the embedding. 0 or -1 (b->err).
 int decoder_bind(struct decoder *d, struct binder *b, const char *head);

@@ -31,9 +31,9 @@ struct weight {
     struct tensor *tensor; // in the model's structs
     struct linear *linear; // the layer whose weight (not bias) it is; else NULL
     enum model_part_kind part;
-    int device_part; // its part of the device (backend->enter)
-    bool rounded;    // temporarily rounded from f16 to bf16 on the device (core/train/frozen.h)
-    int rank;        // shape as in the file: the convolution over patches has rank 4
+    int gpu;      // that it lies on (backend_enter)
+    bool rounded; // temporarily rounded from f16 to bf16 on the device (core/train/frozen.h)
+    int rank;     // shape as in the file: the convolution over patches has rank 4
     int64_t shape[4];
 };
 

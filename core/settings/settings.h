@@ -66,7 +66,7 @@ const struct setting *settings_find(const char *key); // NULL if unknown
 const char *settings_nearest(const char *key);
 // The value as stored in sessions, which may be resumed in another folder: an existing path becomes
 // absolute. The caller frees it.
-char *settings_kept(const char *key, const char *value);
+char *settings_stored(const char *key, const char *value);
 // Is `name` a prefix of keys, followed by a point?
 bool settings_group(const char *name);
 // Reports an unknown setting, with suggestions. Returns -1.

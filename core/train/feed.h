@@ -7,9 +7,9 @@
 //   feed_item_release(&f, &item);
 //   feed_release(&f);
 //
-// Pictures are decoded in a child process (core/picture/image.h) and cached for the next sample or
-// epoch while there is room. While encoder and projector are frozen, visual tokens are computed
-// once and cached instead.
+// Pictures are decoded in a child as everywhere (core/picture/image.h); what was decoded is cached
+// for the next sample or epoch while there is room. While encoder and projector are frozen, visual
+// tokens are computed once and cached instead.
 #ifndef CORE_TRAIN_FEED_H
 #define CORE_TRAIN_FEED_H
 

@@ -25,7 +25,7 @@ struct labels {
     int64_t trained;          // number of targets other than -1
 };
 
-// picture_tokens [picture_count]: visual tokens of each picture (indexed by part.picture).
+// picture_tokens [picture_count]: visual tokens of each picture (indexed by content_item.picture).
 int labels_make(struct labels *l, const struct message *messages, size_t count,
                 const int64_t *picture_tokens, size_t picture_count, const struct model *m,
                 const struct settings *s, struct err *err);

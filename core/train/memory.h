@@ -18,7 +18,7 @@ enum memory_part {
     MEMORY_MASTERS, // f32 masters of trained weights
     MEMORY_GRADIENTS,   // of it
     MEMORY_OPTIMIZER,   // both moments
-    MEMORY_ACTIVATIONS, // kept from the forward for the backward pass
+    MEMORY_ACTIVATIONS, // saved by the forward pass for the backward pass
     MEMORY_WORKSPACE,   // results and gradients within a layer, kernels' scratch
     MEMORY_PICTURES,    // decoded pictures, or their visual tokens
     MEMORY_PROGRAM,     // everything else: tokenizer, data set, libraries

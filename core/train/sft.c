@@ -110,9 +110,9 @@ static int record(struct sft *t, const char *what, struct err *err)
 }
 
 // What train.checkpointing has that needs less memory than what is done.
-static const char *less_kept(const struct sft *t)
+static const char *less_saved(const struct sft *t)
 {
-    if (t->job->backend->apart) return t->forecast.aside ? "" : ", train.checkpointing host";
+    if (t->job->backend->own_memory) return t->forecast.offload ? "" : ", train.checkpointing host";
     return settings_is(t->job->settings, "train.checkpointing", "off") ? ", train.checkpointing on"
                                                                        : "";
 }
@@ -122,7 +122,8 @@ static void tell_plan(struct sft *t)
 {
     struct job *j = t->job;
     size_t most;
-    const size_t held = j->backend->held ? j->backend->held(&most) : 0; // of what is forecast
+    const size_t held =
+        j->backend->memory ? j->backend->memory->held(&most) : 0; // of what is forecast
     const double own = (double)memory_own(&t->forecast.parts),
                  free = (double)(memory_free(j->backend) + held),
                  host = (double)t->forecast.parts.of[MEMORY_HOST];
@@ -137,7 +138,7 @@ static void tell_plan(struct sft *t)
                 (double)memory_free(NULL) / 1e6);
     if (free > 0 && own > free)
         job_log(j, "not enough memory: use a smaller train.batch%s, or train fewer weights",
-                less_kept(t));
+                less_saved(t));
 }
 
 // What a validation gave, at the number of steps that led to it.

@@ -55,7 +55,7 @@ struct sft {
     struct sft_series *series; // NULL: a single run
     struct out out;
     struct sft_set train, held; // held.count 0: no validation
-    bool held_apart;            // held.data is a separate file
+    bool validation_file;       // held.data is a separate file
     bool headers;               // the check does not decode pictures: for forecasts
 
     struct adapter *base; // of the setting `adapter`, which training continues from; NULL: none
