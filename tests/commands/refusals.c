@@ -187,7 +187,7 @@ static const struct {
 } impossible[] = {
     { "prune.layer", "9", "0 to 3" },
     { "prune.layer", "first", "prune.layer cannot be 'first'" },
-    { "prune.keep", "0", "some visual tokens must stay" },
+    { "prune.keep", "0", "must be above 0" },
     { "prune.score", "capa", "choose one of" },
     { "sample.top_p", "2", "from 0 to 1" },
     { "ffn.layers", "auto", "needs a calibration" }, // its default
@@ -197,9 +197,9 @@ static const struct {
     { "norms.calibration", "no/such", "no/such" },
     { "ira.layers", "9", "0 to 3" },
     { "ira.on", "on", "needs trained parameters" },
-    { "adapter", "no/such", "there is no folder 'no/such'" },
+    { "adapter", "no/such", "no folder 'no/such'" },
     { "adapter", "/dev", "is not an adapter" },
-    { "chat.template", "nobody", "there is no prompt layout 'nobody': choose auto, " },
+    { "chat.template", "nobody", "no chat template 'nobody': use auto, " },
 };
 enum { WAYS = sizeof ways / sizeof *ways, IMPOSSIBLE = sizeof impossible / sizeof *impossible };
 

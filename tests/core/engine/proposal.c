@@ -133,12 +133,12 @@ static void what_is_stale_is_told_once(void **state)
     must(engine_attach(g.engine, "tests/goldens/pictures/scene.png", &err), &err);
     must(engine_ask(g.engine, "What is this?", &err), &err);
     must(engine_set_all(g.engine, list, 4, &err), &err);
-    assert_int_equal(count_of(&said, "computed again"), 1);
+    assert_int_equal(count_of(&said, "recomputes"), 1);
     assert_int_equal(engine_conversation(g.engine)->cached.n, 0);
     must(engine_regenerate(g.engine, &err), &err);
     buf_clear(&said);
     must(engine_reset(g.engine, NULL, &err), &err);
-    assert_int_equal(count_of(&said, "computed again"), 1);
+    assert_int_equal(count_of(&said, "recomputes"), 1);
     end(&g, &said);
 }
 
@@ -163,7 +163,7 @@ static void a_method_goes_with_its_adapter(void **state)
              &err);
         assert_string_equal(value(&g, "ira.on"), "off");
         assert_string_equal(value(&g, "adapter"), "none");
-        assert_int_equal(count_of(&said, "these settings are at their defaults now"), 1);
+        assert_int_equal(count_of(&said, "these settings are reset to their defaults"), 1);
     }
     assert_string_equal(value(&g, "sample.top_k"), "7");
     end(&g, &said);
@@ -223,12 +223,12 @@ static void what_is_odd_is_no_reason_to_refuse_others(void **state)
     begin(&g, &said);
     must(engine_set(g.engine, "prune.score", "contribution", &err), &err);
     must(engine_set(g.engine, "prune.layer", "0,2", &err), &err);
-    assert_int_equal(count_of(&said, "one share for each layer"), 1);
+    assert_int_equal(count_of(&said, "one value per layer"), 1);
     must(engine_set_all(g.engine, other, 2, &err), &err);
     must(engine_set(g.engine, "adapter", LORA, &err), &err);
     assert_string_equal(value(&g, "prune.layer"), "0,2");
     assert_null(engine_propose(g.engine, other, 2, &err)); // which is to be computed
-    assert_non_null(strstr(err.text, "one share for each layer"));
+    assert_non_null(strstr(err.text, "one value per layer"));
     end(&g, &said);
 }
 
