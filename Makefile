@@ -84,7 +84,7 @@ BENCHES     := $(wildcard tests/bench/*.c)
 BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: all run test check bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run lint lint-run lint-fast rooms man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
+.PHONY: all run test check bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run lint lint-run lint-fast rooms size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -287,12 +287,16 @@ lint-run: lint-fast rooms $(TIDY)
 # Arrows between the rooms of core/ point one way.
 rooms: $(B)/libvlmsh.a
 	@tools/rooms.sh $<
-lint-fast:
+lint-fast: size
 	@echo '  clang-format, cppcheck'
 	@clang-format --dry-run -Werror $(C_FILES)
 	@cppcheck --quiet --error-exitcode=1 --std=c11 --language=c -I. -D_GNU_SOURCE -DISA=base \
 	  --enable=warning,performance,portability --inline-suppr --library=tools/cppcheck.xml \
 	  -i tests/cuda_host -i tests/cuda_ptx $(FOLDERS)
+# What a clone carries: weights and pictures grow where nobody looks.
+size:
+	@if [ -e .git ]; then git ls-files -z | du -cbL --files0-from=- | tail -1 | awk '$$1 > 32 * 2^20 { \
+	  print "tracked files: " $$1 " bytes, more than 32 MiB"; exit 1 }'; fi
 # clang-tidy takes a minute or two: only files that changed since, all when a header did.
 build/lint/%.ok: %.c .clang-tidy $(filter %.h,$(C_FILES))
 	@mkdir -p $(@D)
