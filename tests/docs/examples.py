@@ -21,7 +21,8 @@ NOT_EXAMPLES = {"text", "calls"}
 PROMPT = r"(?:\[[^\]\n]*\] )?vlmsh[^\n>]*> "
 MASKS = [
     (r"\d{4}-\d\d-\d\d( \d\d:\d\d(:\d\d)?)?", "DATE"),
-    (r"\bon cpu \([^)]*\)", "on cpu"),
+    (r"\bcpu \([^)]*\)", "cpu"),  # its instructions and threads
+    (r"\b(arithmetic|in) +(bf16|f32)\b( \(compute[^)]*\))?", r"\1 ARITHMETIC"),
     (r"\b\d+(\.\d+)?(e-?\d+)?/s\b", "N/s"),
     (r"\b\d+(\.\d+)?(e-?\d+)? (s|ms|a second|MB are free)\b", r"N \3"),
     (r'("\w+_s"):[\d.e+-]+', r"\1:N"),

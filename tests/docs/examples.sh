@@ -2,6 +2,31 @@
 # writes what they print: look at the difference.
 set -eu
 export VLMSH PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
-# Their outputs are those of two threads.
-export OMP_NUM_THREADS=2
-exec python3 tests/docs/examples.py "${@:-README.md}" docs/*.md demo/README.md
+export OMP_NUM_THREADS=2 # as many as where their outputs come from
+if [ "${UPDATE:-}" = 1 ]; then exec python3 tests/docs/examples.py README.md docs/*.md demo/README.md; fi
+
+# What it is for: other words, other numbers, a command that fails, a fence that says nothing.
+wrong=$(mktemp)
+trap 'rm -f "$wrong"' EXIT
+cat >"$wrong" <<'END'
+```console
+$ echo one word
+two words
+$ echo 4 tokens
+5 tokens
+$ false
+$ ./vlmsh
+...
+> /version
+vlmsh 0
+> /quit
+```
+
+```
+$ echo unchecked
+```
+END
+if found=$(python3 tests/docs/examples.py "$wrong"); then echo "wrong examples pass"; exit 1; fi
+[ "$(echo "$found" | grep -c "^$wrong:")" = 5 ] || { echo "not all that is wrong is found:"; echo "$found"; exit 1; }
+
+python3 tests/docs/examples.py README.md docs/*.md demo/README.md
