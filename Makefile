@@ -1,11 +1,11 @@
 # vlmsh -- a terminal workbench for vision-language models.
 #
 #   make            build ./vlmsh                 make test     everything that can be checked here
-#   make run        install what is missing,      make bench    measurements (results: README)
+#   make run        install what is missing,      make bench    measurements (results: docs/speed.md)
 #                   build, open the shell         make fuzz     libFuzzer on every reader of files
 #   make lint       clang-format, clang-tidy,     make install  PREFIX=/usr/local
 #                   cppcheck                      make clean
-#   make demo       train the demo model anew     make screenshots   the README's pictures of the screen
+#   make demo       train the demo model anew     make screenshots   the documents' pictures of the screen
 #
 #   make cuda       the library for NVIDIA GPUs (needs nvcc of CUDA 12 or 13); for sm_90, CUDA_ARCH=80
 #                   for others, `make cuda-all` for all that are worth it
@@ -74,7 +74,7 @@ SHELL_OBJ  := $(SHELL_SRC:%.c=$(B)/%.o)
 
 UNIT_TESTS  := $(wildcard tests/kernels/*.c tests/core/*/*.c tests/core/model/families/*.c tests/sessions/*.c tests/commands/*.c tests/tui/*.c tests/cuda/*.c tests/toys/toys.c)
 UNIT_BIN    := $(UNIT_TESTS:%.c=$(B)/%)
-SCRIPT_TESTS := $(wildcard tests/commands/*.sh tests/tui/*.sh)
+SCRIPT_TESTS := $(wildcard tests/commands/*.sh tests/tui/*.sh tests/docs/*.sh)
 # Ten minutes under the sanitizers, of commands that other tests run under them.
 ifeq ($(SAN),1)
 SCRIPT_TESTS := $(filter-out tests/commands/reproduce.sh,$(SCRIPT_TESTS))
@@ -247,7 +247,7 @@ demo: vlmsh
 	@rm -rf demo/pictures && mkdir demo/pictures
 	for i in 0 1 2 3 4 5 6 7; do cp $(DEMO_WORK)/show/pictures/00000$$i.png demo/pictures/scene-$$i.png; done
 
-# --- the screens of the README, as text and as pictures ------------------------------------------------
+# --- the screens of the documents, as text and as pictures ---------------------------------------------
 DEMO_MODEL ?= demo/model
 FONT ?= /usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf
 $(B)/tools/shot: $(B)/tools/shot.o $(B)/libshell.a $(B)/libvlmsh.a
