@@ -72,7 +72,8 @@ KERNEL_OBJ := $(B)/kernels/cpu.o $(foreach i,$(ISAS),$(KERNELS:%.c=$(B)/%.$(i).o
 CORE_OBJ   := $(CORE:%.c=$(B)/%.o)
 SHELL_OBJ  := $(SHELL_SRC:%.c=$(B)/%.o)
 
-UNIT_TESTS  := $(wildcard tests/kernels/*.c tests/core/*/*.c tests/core/model/families/*.c tests/sessions/*.c tests/commands/*.c tests/tui/*.c tests/cuda/*.c tests/toys/toys.c)
+TOYS        := tests/toys/toys.c tests/toys/layers.c
+UNIT_TESTS  := $(wildcard tests/kernels/*.c tests/core/*/*.c tests/core/model/families/*.c tests/sessions/*.c tests/commands/*.c tests/tui/*.c tests/cuda/*.c) $(TOYS)
 UNIT_BIN    := $(UNIT_TESTS:%.c=$(B)/%)
 SCRIPT_TESTS := $(wildcard tests/commands/*.sh tests/tui/*.sh tests/docs/*.sh)
 # Ten minutes under the sanitizers, of commands that other tests run under them.
@@ -118,7 +119,9 @@ $(B)/tests/%: $(B)/tests/%.o $(B)/tests/lists.o $(B)/libshell.a $(B)/libvlmsh.a
 	$(call say,LINK) $(CC) $(COMMON) -o $@ $^ $(LIBS) -lcmocka
 
 # One of each kind that can be added, beside the test alone.
-$(B)/tests/toys/toys: $(patsubst %.c,$(B)/%.o,$(filter-out tests/toys/toys.c,$(wildcard tests/toys/*.c)))
+TOY_OBJ     := $(patsubst %.c,$(B)/%.o,$(filter-out $(TOYS),$(wildcard tests/toys/*.c)))
+$(TOYS:%.c=$(B)/%): $(B)/tests/toys/%: $(B)/tests/toys/%.o $(TOY_OBJ) $(B)/tests/lists.o $(B)/libshell.a $(B)/libvlmsh.a
+	$(call say,LINK) $(CC) $(COMMON) -o $@ $^ $(LIBS) -lcmocka
 
 # --- packages: installed only when missing, and said beforehand --------------------------------------
 deps-run:  ; @tools/packages.sh $(PACKAGES)

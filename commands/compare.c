@@ -98,23 +98,18 @@ static const struct option_table options = { option_rows, take_word };
 // The settings of a side, from its words; *argc of them are taken.
 static int read_side(struct asking *a, int side, int *argc, char **argv, struct err *err)
 {
-    struct preset_values v = { 0 };
+    struct preset_values *v = &a->values[side];
     struct buf title = { 0 };
-    const int used = preset_words(a->shell, *argc, argv, &v, err);
-    struct settings *s = settings_copy(engine_settings(a->shell->engine));
-    int status = used < 0 ? -1 : 0;
-    for (size_t i = 0; i < v.count && status == 0; i++) {
-        const char *value = v.list[i].value;
-        if (!strcmp(v.list[i].key, "adapter") && (!*value || !strcmp(value, "off"))) value = "none";
-        status = settings_set(s, v.list[i].key, value, err);
-    }
+    const int used = preset_words(a->shell, *argc, argv, v, err);
+    if (used < 0) return -1;
+    struct settings *s = engine_propose(a->shell->engine, v->list, v->count, err);
+    if (!s) return err_in(err, "side %c", 'A' + side);
     for (int i = 0; i < used; i++) buf_printf(&title, "%s%s", i ? " " : "", argv[i]);
     a->settings[side] = s;
-    a->title[side] = compare_title(used > 0 ? title.data : "now", &v, s);
+    a->title[side] = compare_title(used > 0 ? title.data : "now", v, s);
     *argc = used;
     buf_release(&title);
-    a->values[side] = v;
-    return status;
+    return 0;
 }
 
 static int read_question(struct asking *a, int argc, char **argv, struct err *err)
@@ -352,10 +347,9 @@ static int start_job(const struct asking *a, struct err *err)
     for (int side = 0; side < 2; side++) {
         const struct preset_values *v = &a->values[side];
         for (size_t i = 0; i < v->count; i++) {
-            const bool none = !strcmp(v->list[i].key, "adapter") &&
-                              (!*v->list[i].value || !strcmp(v->list[i].value, "off"));
+            const char *key = v->list[i].key;
             add_word(&words, &count,
-                     xasprintf("%s=%s", v->list[i].key, none ? "none" : v->list[i].value));
+                     xasprintf("%s=%s", key, settings_text(a->settings[side], key)));
         }
         add_word(&words, &count, xstrdup("|"));
     }
@@ -381,21 +375,10 @@ static int start_job(const struct asking *a, struct err *err)
 
 // --- the command ---------------------------------------------------------------------------------
 
-// Looks at both sides before anything is computed.
-static int check_sides(struct asking *a, struct err *err)
-{
-    struct method_tensors tensors;
-    for (int k = 0; k < 2; k++)
-        if (engine_lend(a->shell->engine, a->settings[k], &tensors, err) < 0)
-            return err_in(err, "%s", a->title[k]);
-    return 0;
-}
-
 static int compare_run_command(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct asking a = { .shell = shell, .begin = clock_seconds(), .told = clock_seconds() };
     int status = read_line(&a, argc, argv, err);
-    if (status == 0) status = check_sides(&a, err);
     if (status == 0 && a.job)
         status = start_job(&a, err);
     else if (status == 0)

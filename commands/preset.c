@@ -11,7 +11,7 @@ int preset_named(const struct shell *shell, const char *name, struct preset_valu
                  struct err *err)
 {
     const struct preset *p = preset_find(name);
-    if (p) return preset_read(v, p->set, engine_model(shell->engine), err);
+    if (p) return preset_read(v, p, engine_model(shell->engine), err);
     if (!shell->store) return err_set(err, "there is no preset '%s' (/preset list)", name);
     struct preset_values own = { 0 };
     const int status = store_preset_read(shell->store, name, &own, err);
@@ -33,9 +33,8 @@ static int add_setting(struct preset_values *v, const char *word, const char *eq
 {
     char *key = xstrndup(word, (size_t)(equals - word));
     const int status = settings_find(key) ? 0 : settings_unknown(key, err);
-    if (status == 0) preset_add(v, key, equals + 1);
     free(key);
-    return status;
+    return status < 0 ? -1 : preset_add_word(v, word, err);
 }
 
 int preset_words(const struct shell *shell, int argc, char **argv, struct preset_values *v,

@@ -1,91 +1,73 @@
-// commands/switch.c -- /capa, /align, /ira, /baseline: whole methods in one word.
-//
-// A word is a row of `rows` and a command below: its methods get their defaults and are switched
-// on.
+// commands/switch.c -- /capa, /align, /ira, /baseline: a preset in one word.
 #include <string.h>
 
 #include "commands/command.h"
 #include "core/engine/presets.h"
 
-enum { METHODS_MOST = 2 };
-
-static const struct row {
-    const char *word;
-    const char *methods[METHODS_MOST]; // as struct method names them; the second where it can be on
-    const char *kept; // a setting that says where parameters are, not what is done; or NULL
-} rows[] = {
-    { "capa", { "prune", "ffn_approx" }, "ffn.calibration" },
-    { "align", { "norm_align" }, NULL },
-    { "ira", { "ira" }, NULL },
+static const struct alias {
+    const char *word, *preset;
+    const char *without; // what is set besides where the preset alone is refused; NULL: nothing
+} aliases[] = {
+    { "capa", "capa-auto", "ffn.approx=off" }, // which needs a calibration
+    { "align", "norm-alignment", NULL },
+    { "ira", "ira", NULL },
+    { "baseline", "baseline", NULL },
 };
 
-static const struct row *row_of(const char *word)
+static const struct alias *alias_of(const char *word)
 {
-    const struct row *row = rows;
-    while (strcmp(row->word, word) != 0) row++;
-    return row;
+    const struct alias *alias = aliases;
+    while (strcmp(alias->word, word) != 0) alias++;
+    return alias;
 }
 
-// Method k of a row; NULL: it has no more.
-static const struct method *method_in(const struct row *row, int k)
+static int set_all(struct shell *shell, struct preset_values *v, int status, struct err *err)
 {
-    const struct method *m = NULL;
-    if (k >= METHODS_MOST || !row->methods[k]) return NULL;
-    for (int i = 0; (m = method_at(i)); i++)
-        if (!strcmp(m->name, row->methods[k])) break;
-    return m;
-}
-
-static void add_defaults(struct preset_values *v, const struct row *row)
-{
-    const struct method *m;
-    for (int k = 0; (m = method_in(row, k)); k++)
-        for (const struct setting *s = m->settings; s->key; s++)
-            if (!row->kept || strcmp(s->key, row->kept) != 0) preset_add(v, s->key, s->def);
-}
-
-// The first `count` methods of the row on, the others as their defaults say: off.
-static int set(struct shell *shell, const struct row *row, int count, struct err *err)
-{
-    struct preset_values v = { 0 };
-    const struct method *m;
-    add_defaults(&v, row);
-    for (int k = 0; k < count && (m = method_in(row, k)); k++)
-        preset_add(&v, m->toggle.key, m->toggle.on);
-    const int status = engine_set_all(shell->engine, v.list, v.count, err);
-    preset_values_release(&v);
+    if (status == 0) status = engine_set_all(shell->engine, v->list, v->count, err);
+    preset_values_release(v);
     return status;
 }
 
-static int switch_on(struct shell *shell, const struct row *row, struct err *err)
+static int load(struct shell *shell, const struct alias *alias, const char *without,
+                struct err *err)
 {
-    const struct method *first = method_in(row, 0), *second = method_in(row, 1);
+    const struct model *m = engine_model(shell->engine);
+    struct preset_values v = { 0 };
+    int status = preset_read(&v, preset_find(alias->preset), m, err);
+    if (status == 0 && without) status = preset_read_text(&v, without, m, err);
+    return set_all(shell, &v, status, err);
+}
+
+static int switch_on(struct shell *shell, const struct alias *alias, struct err *err)
+{
     struct err why;
-    if (second && set(shell, row, 2, &why) == 0) return 0;
-    if (set(shell, row, 1, err) < 0) return -1;
-    if (second)
-        sinks_notice(shell->sinks, "%s=%s alone, without %s=%s: %s", first->toggle.key,
-                     first->toggle.on, second->toggle.key, second->toggle.on, why.text);
+    if (!alias->without) return load(shell, alias, NULL, err);
+    if (load(shell, alias, NULL, &why) == 0) return 0;
+    if (load(shell, alias, alias->without, err) < 0) return -1;
+    sinks_notice(shell->sinks, "preset '%s' with %s: %s", alias->preset, alias->without, why.text);
     return 0;
 }
 
-static int switch_off(struct shell *shell, const struct row *row, struct err *err)
+// The methods that the preset names.
+static int switch_off(struct shell *shell, const struct alias *alias, struct err *err)
 {
-    struct preset_values v = { 0 };
+    struct preset_values on = { 0 }, off = { 0 };
     const struct method *m;
-    for (int k = 0; (m = method_in(row, k)); k++) preset_add(&v, m->toggle.key, m->toggle.off);
-    const int status = engine_set_all(shell->engine, v.list, v.count, err);
-    preset_values_release(&v);
-    return status;
+    const int status =
+        preset_read(&on, preset_find(alias->preset), engine_model(shell->engine), err);
+    for (int i = 0; (m = method_shown(i)); i++)
+        if (preset_says(&on, m->toggle.key)) preset_add(&off, m->toggle.key, m->toggle.off);
+    preset_values_release(&on);
+    return set_all(shell, &off, status, err);
 }
 
 static int run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    const struct row *row = row_of(shell->running->name);
+    const struct alias *alias = alias_of(shell->running->name);
     const bool off = argc && !strcmp(argv[0], "off");
     if (argc && !off && strcmp(argv[0], "on") != 0)
-        return err_set(err, "/%s is on or off, not '%s'", row->word, argv[0]);
-    return off ? switch_off(shell, row, err) : switch_on(shell, row, err);
+        return err_set(err, "/%s is on or off, not '%s'", alias->word, argv[0]);
+    return off ? switch_off(shell, alias, err) : switch_on(shell, alias, err);
 }
 
 static const char *const words[] = { "on", "off", NULL };
@@ -104,26 +86,18 @@ static const char *const words[] = { "on", "off", NULL };
         .run = run,                       \
     };
 
-SWITCH(capa, "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",
-       "The FFN approximation needs a calibration; without one it stays off, with a notice.\n"
-       "/preset load capa is the paper's recipe.")
-SWITCH(align, "Enables norm alignment with its defaults.", NULL)
+SWITCH(
+    capa, "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",
+    "Loads the preset capa-auto. The FFN approximation needs a calibration; without one it stays\n"
+    "off, with a notice. /preset load capa is the paper's recipe.")
+SWITCH(align, "Enables norm alignment with its defaults.", "Loads the preset norm-alignment.")
 SWITCH(ira, "Enables IRA (information-regularized attention) with its defaults.",
-       "It needs the parameters of an adapter that was trained with train.ira.")
-
-static int baseline_run(struct shell *shell, int argc, char **argv, struct err *err)
-{
-    struct preset_values v = { 0 };
-    int status = preset_read(&v, preset_find("baseline")->set, NULL, err);
-    if (status == 0) status = engine_set_all(shell->engine, v.list, v.count, err);
-    preset_values_release(&v);
-    return status;
-}
+       "Loads the preset ira. It needs an adapter that was trained with train.ira.")
 
 const struct command command_baseline = {
     .name = "baseline",
     .usage = "/baseline",
     .help = "Disables every method; the adapter stays.",
     .live = "",
-    .run = baseline_run,
+    .run = run,
 };

@@ -64,19 +64,20 @@ static const char *saved_value(const struct saved *saved, const char *key)
     return NULL;
 }
 
-// A setting that cannot be restored (an adapter that is gone) keeps its value, and says so.
+// The values that differ from what is set now, looked at together: their order means nothing.
 static void restore_settings(struct engine *e, const struct saved *saved)
 {
-    for (int i = 0; i < settings_count(); i++) {
-        const struct setting *row = settings_row(i);
+    struct change *list = xcalloc((size_t)settings_count(), sizeof *list);
+    const struct setting *row;
+    size_t count = 0;
+    for (int i = 0; (row = settings_row(i)); i++) {
         const char *value = saved_value(saved, row->key);
         if (!value) value = row->def;
-        struct err err = { 0 };
-        if (!strcmp(settings_text(engine_settings(e), row->key), value)) continue;
-        if (engine_set(e, row->key, value, &err) < 0)
-            sinks_notice(engine_sinks(e), "%s stays %s: %s", row->key,
-                         settings_text(engine_settings(e), row->key), err.text);
+        if (strcmp(settings_text(engine_settings(e), row->key), value) != 0)
+            list[count++] = (struct change){ row->key, value };
     }
+    engine_restore(e, list, count);
+    free(list);
     for (size_t i = 0; i < saved->count; i++)
         if (saved->list[i].kind == SAVED_SETTING && !settings_find(saved->list[i].key))
             sinks_notice(engine_sinks(e), "this vlmsh has no setting %s (it was %s)",

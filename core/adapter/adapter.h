@@ -52,6 +52,7 @@ struct adapter {
 
 // Does the folder look like an adapter?
 bool adapter_is(const char *folder);
+int adapter_need(const char *folder, struct err *err); // -1 says what the folder is instead
 // Reads and checks everything against the model, which the adapter must not outlive. NULL and a
 // message that names the folder and the tensor.
 struct adapter *adapter_read(const char *folder, struct model *m, struct err *err);

@@ -230,12 +230,13 @@ static const struct weight *key_weight(const struct reading *r, const struct key
     return weights_find(&r->model->weights, name);
 }
 
-// "lm_head" where the model's file ties it to the embedding.
+// The head where the model's file ties it to the embedding.
 static bool is_tied_head(const struct reading *r, const struct key *k)
 {
+    const struct decoder_config *c = &r->model->decoder.config;
     char *plain = weight_plain_name(k->module);
     bool is =
-        r->model->decoder.config.tied && !strcmp(plain, "lm_head") && !strcmp(k->last, "weight");
+        c->tied && !strcmp(plain, decoder_name(c->kind, "lm_head")) && !strcmp(k->last, "weight");
     free(plain);
     return is;
 }
@@ -402,7 +403,7 @@ static void settle_head(struct reading *r)
 {
     const struct model *m = r->model;
     struct adapter *a = r->adapter;
-    const struct weight *w = weights_find(&m->weights, "embed_tokens.weight");
+    const struct weight *w = weights_of(&m->weights, PART_EMBEDDING);
     if (!m->decoder.config.tied || !w) return;
     const struct adapter_entry *embed = find_entry(a, ADAPTER_WEIGHT, w);
     struct adapter_entry *head = find_entry(a, ADAPTER_WEIGHT, NULL);
@@ -545,8 +546,9 @@ bool adapter_is(const char *folder)
     return has_file(folder, "adapter_config.json") || has_file(folder, "extra.safetensors");
 }
 
-static int refuse_folder(const char *folder, struct err *err)
+int adapter_need(const char *folder, struct err *err)
 {
+    if (adapter_is(folder)) return 0;
     if (access(folder, F_OK) < 0) return err_set(err, "there is no folder '%s'", folder);
     const bool model = has_file(folder, "config.json");
     if (!model && has_file(folder, "state.safetensors"))
@@ -599,10 +601,7 @@ struct adapter *adapter_read(const char *folder, struct model *m, struct err *er
     struct safetensors *file = NULL, *extra = NULL;
     struct adapter *a = NULL;
     cJSON *config = NULL;
-    if (!adapter_is(folder)) {
-        refuse_folder(folder, err);
-        return NULL;
-    }
+    if (adapter_need(folder, err) < 0) return NULL;
     if (open_peft(folder, &config, &file, err) == 0 &&
         open_part(folder, "extra.safetensors", &extra, err) == 0) {
         a = adapter_parse(folder, m, config, file, extra, err);

@@ -119,6 +119,11 @@ static bool saved_as_head(const struct writing *w, const struct slot *s)
     return s->saved && s->weight->part == PART_EMBEDDING && w->model->decoder.config.tied;
 }
 
+static const char *head_name(const struct writing *w)
+{
+    return decoder_name(w->model->decoder.config.kind, "lm_head");
+}
+
 // --- adapter_config.json -------------------------------------------------------------------------
 
 // The levels that all module names of the part have in common, with the dot after them.
@@ -215,7 +220,7 @@ static cJSON *modules_to_save(const struct writing *w)
     for (size_t i = 0; i < w->count; i++) {
         const struct slot *s = &w->slots[i];
         if (s->trained && s->saved) names_add(&modules, s->module, NULL);
-        if (saved_as_head(w, s)) names_add(&modules, "lm_head", NULL);
+        if (saved_as_head(w, s)) names_add(&modules, head_name(w), NULL);
     }
     cJSON *json = modules.count ? cJSON_CreateArray() : cJSON_CreateNull();
     for (size_t i = 0; i < modules.count; i++)
@@ -306,7 +311,7 @@ static void add_outputs(struct writing *w, const struct slot *s)
     add_output(w, s->value, v->rank, v->shape,
                xasprintf("%s%s.%s%s", prefix, s->module, level, last));
     if (saved_as_head(w, s))
-        add_output(w, s->value, v->rank, v->shape, xasprintf("%slm_head.weight", prefix));
+        add_output(w, s->value, v->rank, v->shape, xasprintf("%s%s.weight", prefix, head_name(w)));
 }
 
 static int put_floats(struct safetensors_writer *file, const struct backend *backend,

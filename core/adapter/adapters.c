@@ -21,10 +21,7 @@ const struct setting adapter_settings[] = {
 // Spelled differently or not.
 static bool same_folder(const char *a, const char *b)
 {
-    size_t n = strlen(a), m = strlen(b);
-    while (n > 1 && a[n - 1] == '/') n--;
-    while (m > 1 && b[m - 1] == '/') m--;
-    if (n == m && !memcmp(a, b, n)) return true;
+    if (!strcmp(a, b)) return true;
     char *x = realpath(a, NULL), *y = realpath(b, NULL);
     const bool same = x && y && !strcmp(x, y);
     free(x);

@@ -47,7 +47,7 @@ static struct source source_of(const struct model *m, const struct safetensor *t
     }
     // A head that equals the embedding is bound through it.
     const struct tensor *head = &m->decoder.head;
-    bool is_head = m->decoder.config.tied && m->family->part(t->name) == PART_HEAD &&
+    bool is_head = m->decoder.config.tied && m->family->part(m, t->name) == PART_HEAD &&
                    t->rank == 2 && t->shape[0] == head->shape[0] && t->shape[1] == head->shape[1];
     return (struct source){ is_head ? head : NULL, NULL, false };
 }
@@ -187,7 +187,7 @@ static int check_head(const struct model *m, struct err *err)
     const struct decoder *d = &m->decoder;
     if (!d->config.tied || d->head.data == d->embed.data) return 0;
     for (int64_t i = 0; i < m->checkpoint->tensor_count; i++)
-        if (m->family->part(m->checkpoint->tensors[i]->name) == PART_HEAD) return 0;
+        if (m->family->part(m, m->checkpoint->tensors[i]->name) == PART_HEAD) return 0;
     return err_set(err, "the embedding and the output head were trained apart, but this model's "
                         "files hold one tensor for both: it can be used as an adapter only");
 }

@@ -11,12 +11,13 @@
 #include "core/adapter/provenance.h"
 #include "core/base/clock.h"
 #include "core/compare/compare_results.h"
+#include "core/engine/proposal.h"
 #include "core/train/evaluate_job.h"
 #include "core/train/job.h"
 
 struct comparing_job {
     struct job *job;
-    struct settings *settings[2];
+    struct proposal side[2];
     char *title[2];
     struct evaluate_options options;
     struct adapters adapters;
@@ -27,38 +28,29 @@ struct comparing_job {
 // --- words ---------------------------------------------------------------------------------------
 
 // "KEY=VALUE ..." up to the bar; how many words, or -1.
-static int read_side(struct comparing_job *c, int side, int argc, char **argv,
-                     const struct settings *base, struct err *err)
+static int read_side(struct comparing_job *c, int side, int argc, char **argv, struct err *err)
 {
+    struct proposal *p = &c->side[side];
     struct preset_values said = { 0 };
     struct buf title = { 0 };
     int used = 0, status = 0;
-    c->settings[side] = settings_copy(base);
     for (; used < argc && strcmp(argv[used], "|") != 0 && status == 0; used++) {
-        const char *equals = strchr(argv[used], '=');
-        if (!equals) {
-            status = err_set(err, "'%s' is no KEY=VALUE", argv[used]);
-            break;
-        }
-        char *key = xstrndup(argv[used], (size_t)(equals - argv[used]));
-        status = settings_set(c->settings[side], key, equals + 1, err);
-        preset_add(&said, key, equals + 1);
+        status = preset_add_word(&said, argv[used], err);
         buf_printf(&title, "%s%s", used ? " " : "", argv[used]);
-        free(key);
     }
-    c->title[side] = compare_title(title.length ? title.data : "now", &said, c->settings[side]);
-    preset_values_release(&said);
-    buf_release(&title);
     if (status == 0 && used == argc)
         status = err_set(err, "a comparison is SETTINGS | SETTINGS | DATA");
+    if (status == 0 && (status = proposal_check(p, said.list, said.count, err)) == 0)
+        c->title[side] = compare_title(title.length ? title.data : "now", &said, p->settings);
+    preset_values_release(&said);
+    buf_release(&title);
     return status < 0 ? -1 : used;
 }
 
-static int read_words(struct comparing_job *c, int argc, char **argv, const struct settings *base,
-                      struct err *err)
+static int read_words(struct comparing_job *c, int argc, char **argv, struct err *err)
 {
     for (int side = 0; side < 2; side++) {
-        const int used = read_side(c, side, argc, argv, base, err);
+        const int used = read_side(c, side, argc, argv, err);
         if (used < 0) return -1;
         argc -= used + 1;
         argv += used + 1;
@@ -69,18 +61,19 @@ static int read_words(struct comparing_job *c, int argc, char **argv, const stru
 static void release(struct comparing_job *c)
 {
     for (int k = 0; k < 2; k++) {
-        settings_free(c->settings[k]);
+        proposal_release(&c->side[k]);
         free(c->title[k]);
     }
     evaluate_options_release(&c->options);
     adapters_release(&c->adapters);
 }
 
+// The shell has looked at both sides with its model; here their words are read.
 static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
                  struct err *err)
 {
-    struct comparing_job c = { 0 };
-    int status = read_words(&c, argc, argv, settings, err);
+    struct comparing_job c = { .side = { { .from = settings }, { .from = settings } } };
+    int status = read_words(&c, argc, argv, err);
     if (status == 0 && c.options.kind_count)
         status = err_set(err, "--kind is of /eval, not of /compare");
     if (status == 0) status = dataset_check(c.options.data, err);
@@ -94,17 +87,10 @@ static int use(void *self, const struct settings *s, struct method_tensors *tens
                struct err *err)
 {
     struct comparing_job *c = self;
-    struct job *j = c->job;
-    const char *name = settings_text(s, "adapter");
-    struct adapter *a = NULL;
-    if (strcmp(name, "none") != 0 && !(a = adapters_open(&c->adapters, name, false, j->model, err)))
-        return -1;
+    struct adapter *a = c->side[s == c->side[1].settings].adapter;
     adapters_use(&c->adapters, a, settings_real(s, "adapter.scale"));
     *tensors = adapter_tensors(a);
-    const struct method_env env = {
-        .model = j->model, .backend = j->backend, .settings = s, .tensors = *tensors
-    };
-    return methods_agree(&env, err);
+    return 0;
 }
 
 static bool sampled(void *self, int64_t done, int64_t count)
@@ -146,23 +132,19 @@ static void tell(const struct comparing_job *c, const struct compared_data *d)
 }
 
 // What the sides are computed with: keys begin with "A " and "B ".
-static int find_provenance(struct comparing_job *c, struct provenance *p, struct err *err)
+static void find_provenance(struct comparing_job *c, struct provenance *p)
 {
     static const char *const prefix[] = { "A ", "B " };
     const struct job *j = c->job;
     *p = (struct provenance){ 0 };
     for (int k = 0; k < 2; k++) {
-        const char *name = settings_text(c->settings[k], "adapter");
-        struct provenance_env env = { j->model, NULL, j->backend, c->settings[k] };
+        const struct provenance_env env = { j->model, c->side[k].adapter, j->backend,
+                                            c->side[k].settings };
         struct provenance side;
-        if (strcmp(name, "none") != 0 &&
-            !(env.adapter = adapters_open(&c->adapters, name, false, j->model, err)))
-            return -1;
         provenance_of_job(&side, &env);
         provenance_join(p, prefix[k], &side);
         provenance_release(&side);
     }
-    return 0;
 }
 
 static int compare(struct comparing_job *c, const struct provenance *provenance, struct err *err)
@@ -177,7 +159,7 @@ static int compare(struct comparing_job *c, const struct provenance *provenance,
     const struct compare_data_request r = {
         .request = { .model = j->model,
                      .backend = j->backend,
-                     .settings = { c->settings[0], c->settings[1] },
+                     .settings = { c->side[0].settings, c->side[1].settings },
                      .use = use,
                      .self = c,
                      .cancel = &j->cancel },
@@ -204,13 +186,25 @@ static int compare(struct comparing_job *c, const struct provenance *provenance,
     return status;
 }
 
+static struct proposal proposal_of(const struct job *j, struct adapters *adapters)
+{
+    return (struct proposal){ .from = j->settings,
+                              .model = j->model,
+                              .backend = j->backend,
+                              .adapters = adapters,
+                              .all = true };
+}
+
 static int run(struct job *j, struct err *err)
 {
     struct comparing_job c = { .job = j, .before = -1 };
     struct provenance provenance = { 0 };
-    int status = read_words(&c, j->argc, j->argv, j->settings, err);
-    if (status == 0) status = find_provenance(&c, &provenance, err);
-    if (status == 0) status = compare(&c, &provenance, err);
+    for (int k = 0; k < 2; k++) c.side[k] = proposal_of(j, &c.adapters);
+    int status = read_words(&c, j->argc, j->argv, err);
+    if (status == 0) {
+        find_provenance(&c, &provenance);
+        status = compare(&c, &provenance, err);
+    }
     provenance_release(&provenance);
     release(&c);
     return status;

@@ -119,7 +119,7 @@ char *compare_title(const char *words, const struct preset_values *said, const s
     struct buf b = { 0 };
     bool open = false;
     buf_puts(&b, words);
-    if (preset_read(&off, preset_find("baseline")->set, NULL, &err) < 0) BUG("no baseline");
+    if (preset_read(&off, preset_find("baseline"), NULL, &err) < 0) BUG("no baseline");
     for (size_t i = 0; i < off.count; i++) {
         const char *key = off.list[i].key, *value = settings_text(s, key);
         if (!strcmp(value, off.list[i].value) || preset_says(said, key)) continue;

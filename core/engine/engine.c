@@ -144,8 +144,7 @@ int engine_load(struct engine *e, const char *name, struct err *err)
                                     .key = auto_means(e->backend, m),
                                     .text = m->checkpoint->folder,
                                     .value = m->checkpoint->fingerprint });
-    engine_settle_adapter(e);
-    engine_settle_methods(e);
+    engine_settle(e);
     return 0;
 }
 

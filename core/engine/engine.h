@@ -40,16 +40,23 @@ const struct backend *engine_backend(const struct engine *e);
 const char *engine_arithmetic(const struct engine *e);
 struct sinks *engine_sinks(struct engine *e);
 
-// Settings. A change emits EVENT_SETTING, and drops what it made stale with a notice. One by one,
-// values may not fit together for a while, which is told; in the middle of an answer that is
-// refused.
+// Settings. Every change is a proposal (core/engine/proposal.h): looked at as a whole, then obeyed
+// or refused as a whole. Each new value emits EVENT_SETTING; what becomes stale is dropped, with
+// one notice. A method that needs the adapter that was on goes back to its defaults with another
+// one, which is told.
 const struct settings *engine_settings(const struct engine *e);
+// One of several values that are set one by one need not fit the others yet, which is told; in the
+// middle of an answer it must.
 int engine_set(struct engine *e, const char *key, const char *value, struct err *err);
 int engine_reset(struct engine *e, const char *key, struct err *err); // key NULL: all
-// Several at once: looked at together, and all of them are set or none.
 int engine_set_all(struct engine *e, const struct change *list, size_t count, struct err *err);
-// The same from any thread, for the answer that is being computed: it goes on under them from the
-// next token, or once it has `tokens` tokens. What is posted while nothing is answered, or left
+// Settings of another day: what is impossible now is left out, with a notice.
+void engine_restore(struct engine *e, const struct change *list, size_t count);
+// The settings with these changes, for engine_lend; the engine's own stay. NULL: refused.
+struct settings *engine_propose(struct engine *e, const struct change *list, size_t count,
+                                struct err *err);
+// engine_set_all from any thread, for the answer that is being computed: it goes on under them from
+// the next token, or once it has `tokens` tokens. What is posted while nothing is answered, or left
 // over when the answer ends, waits for engine_obey_posted (or the next answer) if `tokens` is 0 and
 // for a next answer that long otherwise. What cannot be obeyed is told as a notice.
 void engine_post(struct engine *e, const struct change *list, size_t count, int64_t tokens);
@@ -58,9 +65,9 @@ void engine_obey_posted(struct engine *e);
 // adapters, and nothing else; the token obeys them.
 void engine_between(struct engine *e, void (*call)(void *self), void *self);
 
-// For work beside the conversation under settings of its own (comparisons): puts the adapter they
-// name on the model and gives its tensors; the values are looked at together. engine_lend NULL puts
-// back what the engine's own settings say. Nothing is told, nothing becomes stale.
+// For work beside the conversation under settings that engine_propose gave (comparisons): puts
+// their adapter on the model and gives its tensors. engine_lend NULL puts back what the engine's
+// own settings say. Nothing is told, nothing becomes stale.
 int engine_lend(struct engine *e, const struct settings *s, struct method_tensors *tensors,
                 struct err *err);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/engine/engine_parts.h"
+#include "core/engine/proposal.h"
 #include "core/probes/checkpoints.h"
 #include "core/probes/measure_data.h"
 
@@ -19,10 +20,9 @@ static int measure_adapter(struct engine *e, struct measuring m, const char *fol
                            const struct measure_request *request, struct results *r,
                            struct err *err)
 {
-    struct settings *s = settings_copy(e->settings);
     const bool kept = adapters_find(&e->adapters, folder) != NULL;
-    int status = settings_set(s, "adapter", folder, err);
-    if (status == 0) status = engine_lend(e, s, &m.tensors, err);
+    struct settings *s = engine_propose(e, &(struct change){ "adapter", folder }, 1, err);
+    int status = s ? engine_lend(e, s, &m.tensors, err) : -1;
     m.settings = s;
     m.anew = true;
     if (status == 0) status = measure_one(e, &m, &e->conversation, request, r, err);
@@ -56,12 +56,14 @@ static int measure_model(struct engine *e, struct measuring m, const char *folde
     conversation_set_model(&c, other);
     m.model = other;
     m.tensors = (struct method_tensors){ 0 };
-    const struct method_env env = { .model = other, .backend = e->backend, .settings = m.settings };
+    struct proposal p = { .from = m.settings, .model = other, .backend = e->backend, .all = true };
     int status = check_vocabulary(e, other, err);
-    if (status == 0) status = methods_agree(&env, err);
+    if (status == 0) status = proposal_check(&p, &(struct change){ "adapter", "none" }, 1, err);
+    m.settings = p.settings;
     if (status == 0 && !request->data)
         status = conversation_copy(&c, &e->conversation, e->conversation.message_count, err);
     if (status == 0) status = measure_one(e, &m, &c, request, r, err);
+    proposal_release(&p);
     conversation_release(&c);
     model_free(other);
     return status;

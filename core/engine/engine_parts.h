@@ -46,7 +46,6 @@ struct method_env engine_env(const struct engine *e, const struct settings *s);
 
 // engine_settings.c, after a model was loaded: the adapter of the settings is put on it, and
 // settings made for another model that it cannot obey go back to their defaults, with a notice.
-void engine_settle_adapter(struct engine *e);
-void engine_settle_methods(struct engine *e);
+void engine_settle(struct engine *e);
 
 #endif

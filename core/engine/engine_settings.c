@@ -1,12 +1,14 @@
-// core/engine/engine_settings.c -- settings of the engine: what may be set, what a change does at
-// once (the adapter) and what it makes stale.
+// core/engine/engine_settings.c -- settings of the engine: a proposal (core/engine/proposal.h) that
+// was accepted is obeyed here, all of it at once, and what it makes stale is dropped.
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/adapter/provenance.h"
+#include "core/base/names.h"
 #include "core/engine/engine_parts.h"
-#include "core/probes/norms.h"
-#include "core/probes/sinks.h"
+#include "core/engine/proposal.h"
+
+// --- what a change makes stale -------------------------------------------------------------------
 
 // Drops what a change of `key` made stale; returns whether anything is to be computed again.
 static bool conversation_obey(struct engine *e, struct conversation *c, const char *key,
@@ -19,22 +21,19 @@ static bool conversation_obey(struct engine *e, struct conversation *c, const ch
     return c->cached.n < rows;
 }
 
-// The same, of a conversation set aside too.
-static void went_stale(struct engine *e, const char *key, enum setting_stale stale)
+// The same, of a conversation set aside too. During an answer it is the answer that tells.
+static bool went_stale(struct engine *e, const char *key, enum setting_stale stale)
 {
-    if (stale < STALE_SEEN) return;
+    if (stale < STALE_SEEN) return false;
     const bool idle = methods_idle(&e->conversation.methods, key, e->settings);
     if (e->stash) conversation_obey(e, &e->stashed, key, stale);
     const bool again = conversation_obey(e, &e->conversation, key, stale);
-    if (e->answering)
-        e->answering->stale |= !idle; // the answer tells
-    else if (again)
-        sinks_notice(e->sinks,
-                     "%s changed: the conversation is computed again with the next answer", key);
+    if (e->answering) e->answering->stale |= !idle;
+    return again && !e->answering;
 }
 
 // Tells the new value and drops what it made stale.
-static void setting_changed(struct engine *e, const struct setting *row, enum setting_stale stale)
+static bool setting_changed(struct engine *e, const struct setting *row, enum setting_stale stale)
 {
     engine_tell(e, &(struct event){ .kind = EVENT_SETTING,
                                     .key = row->key,
@@ -42,7 +41,7 @@ static void setting_changed(struct engine *e, const struct setting *row, enum se
                                     .count = e->answering ? e->answering->tokens : 0,
                                     .ok = true });
     if (e->answering) e->answering->changed = true;
-    went_stale(e, row->key, stale);
+    return went_stale(e, row->key, stale);
 }
 
 // A method that is on and changes nothing, or whose settings do not fit together (yet): that is not
@@ -55,134 +54,10 @@ static void tell_vain(const struct engine *e, const struct method *method)
         sinks_notice(e->sinks, "%s", why.text);
 }
 
-static int check_template(const char *value, struct err *err)
-{
-    if (!strcmp(value, "auto") || layout_find(value)) return 0;
-    struct buf b = { 0 };
-    for (int i = 0; layout_name(i); i++) buf_printf(&b, ", %s", layout_name(i));
-    err_set(err, "there is no prompt layout '%s': choose auto%s", value, b.data ? b.data : "");
-    buf_release(&b);
-    return -1;
-}
-
-// Calibrations that measurements read; those of methods are looked at by the methods.
-static const struct {
-    const char *key;
-    int (*read)(const struct settings *s, const struct model *m, float **numbers, struct err *err);
-} calibrations[] = {
-    { "sinks.calibration", sinks_calibrated },
-    { "norms.calibration", norms_calibrated },
-};
-enum { CALIBRATIONS = sizeof calibrations / sizeof *calibrations };
-
-static int check_calibration(const struct engine *e, int i, const char *value, struct err *err)
-{
-    struct settings *next = settings_copy(e->settings);
-    float *numbers = NULL;
-    int status = settings_set(next, calibrations[i].key, value, err);
-    if (status == 0) status = calibrations[i].read(next, e->model, &numbers, err);
-    settings_free(next);
-    free(numbers);
-    return status;
-}
-
-// Values that only the core can judge. Methods look at theirs as soon as there is a model.
-static int check_value(const struct engine *e, const char *key, const char *value, struct err *err)
-{
-    if (!strcmp(key, "chat.template")) return check_template(value, err);
-    for (int i = 0; i < CALIBRATIONS && e->model; i++)
-        if (!strcmp(key, calibrations[i].key)) return check_calibration(e, i, value, err);
-    const struct method *method = method_of(key);
-    if (!method) return 0;
-    struct settings *next = settings_copy(e->settings);
-    int status = settings_set(next, key, value, err);
-    const struct method_env env = engine_env(e, next);
-    if (status == 0)
-        status = e->model ? methods_check(method, &env, err) : methods_possible(method, next, err);
-    settings_free(next);
-    return status;
-}
-
-// --- adapters ------------------------------------------------------------------------------------
-
 static enum setting_stale adapter_stale(const struct adapter *a)
 {
     return a && adapter_touches_vision(a) ? STALE_VISUAL : STALE_KV;
 }
-
-// Puts `a` on the model, or none; its folder becomes the setting. `former`: what taking off the
-// one before makes stale.
-static void use_adapter(struct engine *e, struct adapter *a, const char *folder,
-                        enum setting_stale former)
-{
-    enum setting_stale stale = adapter_stale(a);
-    adapters_use(&e->adapters, a, settings_real(e->settings, "adapter.scale"));
-    // Methods may keep what they made of the former weights.
-    methods_release(&e->conversation.methods);
-    if (e->stash) methods_release(&e->stashed.methods);
-    settings_set(e->settings, "adapter", folder, NULL); // any text is allowed
-    setting_changed(e, settings_find("adapter"), former > stale ? former : stale);
-    if (e->model) engine_settle_methods(e); // parameters they need may be gone
-}
-
-// `anew`: the folder is read again when it is kept already.
-static int set_adapter(struct engine *e, const char *value, bool anew, struct err *err)
-{
-    bool none = !*value || !strcmp(value, "none") || !strcmp(value, "off");
-    struct adapter *a = NULL, *active = e->adapters.active;
-    enum setting_stale former = adapter_stale(active);
-    if (!none && !e->model && !adapter_is(value))
-        return err_set(err, "'%s' is not an adapter folder", value);
-    if (!none && e->model && !(a = adapters_open(&e->adapters, value, anew, e->model, err)))
-        return -1;
-    char *folder = xstrdup(none ? "none" : a ? a->folder : value);
-    // Read anew, the one that was on is gone.
-    if (a != e->adapters.active || active != e->adapters.active ||
-        strcmp(folder, settings_text(e->settings, "adapter")) != 0)
-        use_adapter(e, a, folder, former);
-    free(folder);
-    return 0;
-}
-
-// The adapter that settings name, among those kept or read now. *a NULL: none.
-static int open_adapter(struct engine *e, const struct settings *s, struct adapter **a,
-                        struct err *err)
-{
-    const char *name = settings_text(s, "adapter");
-    *a = NULL;
-    if (!strcmp(name, "none")) return 0;
-    if (e->model) return (*a = adapters_open(&e->adapters, name, false, e->model, err)) ? 0 : -1;
-    return adapter_is(name) ? 0 : err_set(err, "'%s' is not an adapter folder", name);
-}
-
-int engine_adapter_load(struct engine *e, const char *folder, struct err *err)
-{
-    if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
-    return set_adapter(e, folder, true, err);
-}
-
-int engine_adapter_unload(struct engine *e, const char *name, struct err *err)
-{
-    struct adapter *a = name ? adapters_find(&e->adapters, name) : e->adapters.active;
-    if (!a && name) return err_set(err, "no adapter '%s' is loaded (/adapter list)", name);
-    if (!a) return err_set(err, "no adapter is on the model");
-    if (a == e->adapters.active) use_adapter(e, NULL, "none", adapter_stale(a));
-    if (name) adapters_drop(&e->adapters, a);
-    return 0;
-}
-
-const struct adapters *engine_adapters(const struct engine *e)
-{
-    return &e->adapters;
-}
-
-int engine_adapter_merge(struct engine *e, const char *folder, struct merge_report *report,
-                         struct err *err)
-{
-    return adapters_merge(&e->adapters, folder, report, err);
-}
-
-// --- settings ------------------------------------------------------------------------------------
 
 // How products are computed under the settings as they are; without a model nothing is.
 static enum matmul_mode matmul_now(const struct engine *e)
@@ -202,62 +77,52 @@ static enum setting_stale obey_matmul(const struct engine *e, const struct setti
     return matmul_now(e) == was ? STALE_NOTHING : row->stale;
 }
 
+// What there was before a change.
+struct former {
+    enum matmul_mode matmul;
+    enum setting_stale adapter; // what taking it off makes stale
+};
+
+static struct former former_of(const struct engine *e)
+{
+    return (struct former){ matmul_now(e), adapter_stale(e->adapters.active) };
+}
+
 // What a change of the row's value makes stale; the change is made here where something must be
-// done at once. `was`: matmul_now before the change.
-static enum setting_stale obey(struct engine *e, const struct setting *row, enum matmul_mode was)
+// done at once.
+static enum setting_stale obey(struct engine *e, const struct setting *row, struct former was)
 {
     struct adapter *a = e->adapters.active;
-    if (!strcmp(row->key, "compute.matmul")) return obey_matmul(e, row, was);
+    const enum setting_stale now = adapter_stale(a);
+    if (!strcmp(row->key, "adapter")) return was.adapter > now ? was.adapter : now;
+    if (!strcmp(row->key, "compute.matmul")) return obey_matmul(e, row, was.matmul);
     if (row->stale < STALE_SEEN && methods_read(row->key, e->settings)) return STALE_SEEN;
     if (strcmp(row->key, "adapter.scale") != 0) return row->stale;
     if (!a || !adapter_has(a, ADAPTER_LORA)) return STALE_NOTHING;
     adapter_scale(a, settings_real(e->settings, row->key));
-    return adapter_stale(a);
+    return now;
 }
 
-int engine_set(struct engine *e, const char *key, const char *value, struct err *err)
+// --- obeying a proposal --------------------------------------------------------------------------
+
+// All values first: who hears of one may look at another. Which rows were changed; free it.
+static bool *take_values(struct engine *e, const struct settings *next)
 {
-    if (!strcmp(key, "adapter")) return set_adapter(e, value, false, err);
-    // The next token is computed under it: what does not fit together is refused now.
-    if (e->answering) return engine_set_all(e, &(struct change){ key, value }, 1, err);
-    if (check_value(e, key, value, err) < 0) return -1;
-    const struct setting *row = settings_find(key);
-    const enum matmul_mode matmul = matmul_now(e);
-    char *former = row ? xstrdup(settings_text(e->settings, key)) : NULL;
-    int status = settings_set(e->settings, key, value, err);
-    if (status == 0 && former && strcmp(former, settings_text(e->settings, key))) {
-        setting_changed(e, row, obey(e, row, matmul));
-        if (method_of(key)) tell_vain(e, method_of(key));
+    bool *changed = xcalloc((size_t)settings_count(), sizeof *changed);
+    const struct setting *row;
+    for (int i = 0; (row = settings_row(i)); i++) {
+        const char *value = settings_text(next, row->key);
+        changed[i] = strcmp(value, settings_text(e->settings, row->key)) != 0;
+        if (changed[i]) settings_set(e->settings, row->key, value, NULL);
     }
-    free(former);
-    return status;
+    return changed;
 }
 
-// The settings with all of `list` in them; the adapter by its folder, read if need be.
-static struct settings *settings_with(struct engine *e, const struct change *list, size_t count,
-                                      struct adapter **adapter, struct err *err)
+static void use_adapter(struct engine *e, struct adapter *a)
 {
-    struct settings *next = settings_copy(e->settings);
-    for (size_t i = 0; i < count; i++) {
-        const char *value = list[i].value;
-        if (!strcmp(list[i].key, "adapter") && (!*value || !strcmp(value, "off"))) value = "none";
-        if (!strcmp(list[i].key, "chat.template") && check_template(value, err) < 0) goto failed;
-        for (int k = 0; k < CALIBRATIONS && e->model; k++)
-            if (!strcmp(list[i].key, calibrations[k].key) &&
-                check_calibration(e, k, value, err) < 0)
-                goto failed;
-        if (settings_set(next, list[i].key, value, err) < 0) goto failed;
-    }
-    if (open_adapter(e, next, adapter, err) < 0) goto failed;
-    if (*adapter) settings_set(next, "adapter", (*adapter)->folder, NULL);
-    struct method_env env = engine_env(e, next);
-    env.tensors = adapter_tensors(*adapter);
-    if (methods_possible(NULL, next, err) < 0) goto failed;
-    if (e->model && methods_agree(&env, err) < 0) goto failed;
-    return next;
-failed:
-    settings_free(next);
-    return NULL;
+    methods_release(&e->conversation.methods); // they may keep what they made of the weights
+    if (e->stash) methods_release(&e->stashed.methods);
+    adapters_use(&e->adapters, a, settings_real(e->settings, "adapter.scale"));
 }
 
 // Has one of the method's settings changed?
@@ -269,37 +134,235 @@ static bool any_of(const struct method *method, const bool *changed)
     return false;
 }
 
+// Nothing can fail any more. `anew`: the adapter was read again, perhaps with other numbers.
+static void commit(struct engine *e, const struct proposal *p, struct former was, bool anew)
+{
+    const bool other = p->adapter != e->adapters.active;
+    const char *why = NULL; // what the conversation is computed again for
+    const struct setting *row;
+    const struct method *m;
+    bool *changed = take_values(e, p->settings);
+    if (other) use_adapter(e, p->adapter);
+    for (int i = 0; (row = settings_row(i)); i++) {
+        changed[i] |= anew && !strcmp(row->key, "adapter");
+        if (changed[i] && setting_changed(e, row, obey(e, row, was)) && !why) why = row->key;
+    }
+    if (why)
+        sinks_notice(e->sinks,
+                     "%s changed: the conversation is computed again with the next answer", why);
+    for (int i = 0; (m = method_at(i)); i++)
+        if (other || p->all || any_of(m, changed)) tell_vain(e, m);
+    free(changed);
+}
+
+// --- proposing -----------------------------------------------------------------------------------
+
+// The changes asked for, and behind them what else must change with them.
+struct wishes {
+    struct change *list; // keys and values live elsewhere
+    size_t asked, count;
+    struct names told; // notices for when they are obeyed
+};
+
+static struct wishes wishes_of(const struct change *list, size_t count)
+{
+    struct wishes w = { .asked = count, .count = count };
+    w.list = xcalloc(count + (size_t)settings_count(), sizeof *w.list);
+    for (size_t i = 0; i < count; i++) w.list[i] = list[i];
+    return w;
+}
+
+static void wishes_release(struct wishes *w)
+{
+    names_release(&w->told);
+    free(w->list);
+}
+
+static void tell_later(struct wishes *w, char *text)
+{
+    names_add(&w->told, text, NULL);
+    free(text);
+}
+
+static bool asked_for(const struct wishes *w, const struct proposal *p)
+{
+    for (int i = 0; i < p->fault_count; i++)
+        if (changes_name(w->list, w->asked, p->fault[i].key)) return true;
+    return false;
+}
+
+// What nobody asked for and cannot go on (a method without the adapter it needs, settings made for
+// another model) is at its defaults. false: it is already, or nothing is known to be at fault.
+static bool give_up(struct wishes *w, const struct proposal *p, const struct err *why)
+{
+    const size_t former = w->count;
+    for (int i = 0; i < p->fault_count; i++) {
+        const struct setting *row = &p->fault[i];
+        if (!changes_name(w->list, w->count, row->key))
+            w->list[w->count++] = (struct change){ row->key, row->def };
+    }
+    if (w->count > former)
+        tell_later(w, p->fault_count > 1
+                          ? xasprintf("%s; these settings are at their defaults now", why->text)
+                          : xasprintf("%s; %s is %s now", why->text, p->fault->key, p->fault->def));
+    return w->count > former;
+}
+
+static int settle(struct proposal *p, struct wishes *w, struct err *err)
+{
+    struct err why = { 0 };
+    while (proposal_check(p, w->list, w->count, &why) < 0)
+        if (asked_for(w, p) || !give_up(w, p, &why)) return err_set(err, "%s", why.text);
+    return 0;
+}
+
+// Adapters that were read for nothing.
+static void forget_adapters(struct engine *e, size_t kept)
+{
+    while (e->adapters.count > kept)
+        adapters_drop(&e->adapters, e->adapters.list[e->adapters.count - 1]);
+}
+
+static struct proposal proposal_of(struct engine *e)
+{
+    return (struct proposal){
+        .from = e->settings, .model = e->model, .backend = e->backend, .adapters = &e->adapters
+    };
+}
+
+// The one way in which the engine's settings change.
+static int change(struct engine *e, struct proposal *p, struct wishes *w, struct err *err)
+{
+    const size_t kept = e->adapters.count;
+    const struct former was = former_of(e);
+    const bool anew = p->anew;
+    const int status = settle(p, w, err);
+    for (size_t i = 0; i < w->told.count && status == 0; i++)
+        sinks_notice(e->sinks, "%s", w->told.list[i]);
+    if (status == 0)
+        commit(e, p, was, anew);
+    else
+        forget_adapters(e, kept);
+    proposal_release(p);
+    wishes_release(w);
+    return status;
+}
+
 int engine_set_all(struct engine *e, const struct change *list, size_t count, struct err *err)
 {
-    struct adapter *a;
-    struct settings *next = settings_with(e, list, count, &a, err);
-    if (!next) return -1;
-    const enum setting_stale former = adapter_stale(e->adapters.active), now = adapter_stale(a);
-    const enum matmul_mode matmul = matmul_now(e);
-    bool *changed = xcalloc((size_t)settings_count(), sizeof *changed);
-    const struct setting *row;
-    // All values first: who hears of one may look at another. They are spelled already.
-    for (int i = 0; (row = settings_row(i)); i++) {
-        const char *value = settings_text(next, row->key);
-        changed[i] = strcmp(value, settings_text(e->settings, row->key)) != 0;
-        if (changed[i]) settings_set(e->settings, row->key, value, NULL);
-    }
-    if (a != e->adapters.active) {
-        methods_release(&e->conversation.methods); // they may keep what they made of the weights
-        if (e->stash) methods_release(&e->stashed.methods);
-        adapters_use(&e->adapters, a, settings_real(e->settings, "adapter.scale"));
-    }
+    struct proposal p = proposal_of(e);
+    struct wishes w = wishes_of(list, count);
+    return change(e, &p, &w, err);
+}
+
+int engine_set(struct engine *e, const char *key, const char *value, struct err *err)
+{
+    struct proposal p = proposal_of(e);
+    struct wishes w = wishes_of(&(struct change){ key, value }, 1);
+    p.apart = !e->answering; // the next token is computed under it
+    return change(e, &p, &w, err);
+}
+
+int engine_reset(struct engine *e, const char *key, struct err *err)
+{
+    const struct setting *row = key ? settings_find(key) : NULL;
+    if (key) return row ? engine_set(e, key, row->def, err) : settings_unknown(key, err);
+    struct wishes w = wishes_of(NULL, 0);
+    struct proposal p = proposal_of(e);
     for (int i = 0; (row = settings_row(i)); i++)
-        if (changed[i]) {
-            const bool adapter = !strcmp(row->key, "adapter");
-            setting_changed(e, row, !adapter ? obey(e, row, matmul) : former > now ? former : now);
-        }
-    const struct method *m;
-    for (int i = 0; (m = method_at(i)); i++)
-        if (any_of(m, changed)) tell_vain(e, m);
-    free(changed);
-    settings_free(next);
+        if (settings_changed(e->settings, row->key))
+            w.list[w.count++] = (struct change){ row->key, row->def };
+    w.asked = w.count;
+    return change(e, &p, &w, err);
+}
+
+// Takes what is at fault out of the list, and says so.
+static void leave_out(struct wishes *w, const struct proposal *p, const struct err *why)
+{
+    struct buf keys = { 0 };
+    size_t left = 0;
+    for (size_t i = 0; i < w->asked; i++) {
+        bool fault = false;
+        for (int k = 0; k < p->fault_count; k++) fault |= !strcmp(w->list[i].key, p->fault[k].key);
+        if (fault)
+            buf_printf(&keys, "%s%s", keys.length ? ", " : "", w->list[i].key);
+        else
+            w->list[left++] = w->list[i];
+    }
+    tell_later(w, xasprintf("cannot restore %s: %s", keys.data, why->text));
+    w->asked = w->count = left; // what had to change with it may stay now
+    buf_release(&keys);
+}
+
+void engine_restore(struct engine *e, const struct change *list, size_t count)
+{
+    struct proposal p = proposal_of(e);
+    struct wishes w = wishes_of(list, count);
+    struct err err;
+    while (settle(&p, &w, &err) < 0 && asked_for(&w, &p)) leave_out(&w, &p, &err);
+    if (change(e, &p, &w, &err) < 0) sinks_notice(e->sinks, "%s", err.text);
+}
+
+// Settings of a model before, which this one may not be able to obey.
+void engine_settle(struct engine *e)
+{
+    struct proposal p = proposal_of(e);
+    struct wishes w = wishes_of(NULL, 0);
+    struct err err;
+    p.all = p.apart = true;
+    if (change(e, &p, &w, &err) < 0) sinks_notice(e->sinks, "%s", err.text);
+}
+
+// --- adapters ------------------------------------------------------------------------------------
+
+int engine_adapter_load(struct engine *e, const char *folder, struct err *err)
+{
+    if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
+    struct proposal p = proposal_of(e);
+    struct wishes w = wishes_of(&(struct change){ "adapter", folder }, 1);
+    p.anew = p.apart = true;
+    return change(e, &p, &w, err);
+}
+
+int engine_adapter_unload(struct engine *e, const char *name, struct err *err)
+{
+    struct adapter *a = name ? adapters_find(&e->adapters, name) : e->adapters.active;
+    if (!a && name) return err_set(err, "no adapter '%s' is loaded (/adapter list)", name);
+    if (!a) return err_set(err, "no adapter is on the model");
+    if (a == e->adapters.active && engine_set(e, "adapter", "none", err) < 0) return -1;
+    if (name) adapters_drop(&e->adapters, a);
     return 0;
+}
+
+const struct adapters *engine_adapters(const struct engine *e)
+{
+    return &e->adapters;
+}
+
+int engine_adapter_merge(struct engine *e, const char *folder, struct merge_report *report,
+                         struct err *err)
+{
+    return adapters_merge(&e->adapters, folder, report, err);
+}
+
+// --- work beside the conversation ----------------------------------------------------------------
+
+struct settings *engine_propose(struct engine *e, const struct change *list, size_t count,
+                                struct err *err)
+{
+    struct proposal p = proposal_of(e);
+    const size_t kept = e->adapters.count;
+    p.all = true;
+    if (proposal_check(&p, list, count, err) < 0) forget_adapters(e, kept);
+    return p.settings;
+}
+
+static void end_lending(struct engine *e)
+{
+    if (e->lending)
+        adapters_use(&e->adapters, e->former, settings_real(e->settings, "adapter.scale"));
+    e->former = NULL;
+    e->lending = false;
 }
 
 int engine_lend(struct engine *e, const struct settings *s, struct method_tensors *tensors,
@@ -307,37 +370,16 @@ int engine_lend(struct engine *e, const struct settings *s, struct method_tensor
 {
     struct adapter *a = NULL;
     if (!s) {
-        if (!e->lending) return 0;
-        adapters_use(&e->adapters, e->former, settings_real(e->settings, "adapter.scale"));
-        e->former = NULL;
-        e->lending = false;
+        end_lending(e);
         return 0;
     }
-    if (open_adapter(e, s, &a, err) < 0) return -1;
-    struct method_env env = engine_env(e, s);
-    *tensors = env.tensors = adapter_tensors(a);
-    if (methods_agree(&env, err) < 0) return -1;
+    if (!settings_is(s, "adapter", "none") &&
+        !(a = adapters_open(&e->adapters, settings_text(s, "adapter"), false, e->model, err)))
+        return -1;
     if (!e->lending) e->former = e->adapters.active;
     e->lending = true;
     adapters_use(&e->adapters, a, settings_real(s, "adapter.scale"));
-    return 0;
-}
-
-int engine_reset(struct engine *e, const char *key, struct err *err)
-{
-    if (key && !settings_find(key)) return settings_unknown(key, err);
-    if (key) return engine_set(e, key, settings_find(key)->def, err);
-    for (int i = 0; i < settings_count(); i++) {
-        const struct setting *row = settings_row(i);
-        if (!settings_changed(e->settings, row->key)) continue;
-        if (!strcmp(row->key, "adapter")) {
-            use_adapter(e, NULL, row->def, adapter_stale(e->adapters.active));
-            continue;
-        }
-        const enum matmul_mode matmul = matmul_now(e);
-        settings_reset(e->settings, row->key);
-        setting_changed(e, row, obey(e, row, matmul));
-    }
+    *tensors = adapter_tensors(a);
     return 0;
 }
 
@@ -348,43 +390,4 @@ void engine_provenance(struct engine *e, enum setting_stale from, struct provena
                                         .backend = engine_backend(e),
                                         .settings = e->settings };
     provenance_of(p, &env, from);
-}
-
-// --- a model was loaded --------------------------------------------------------------------------
-
-// Settings made for another model or adapter that cannot be obeyed go back to their defaults.
-void engine_settle_methods(struct engine *e)
-{
-    const struct method_env env = engine_env(e, e->settings);
-    const struct method *m;
-    struct err err;
-    for (int i = 0; (m = method_at(i)); i++) {
-        if (methods_check(m, &env, &err) == 0) {
-            tell_vain(e, m);
-            continue;
-        }
-        sinks_notice(e->sinks, "%s; these settings are at their defaults now", err.text);
-        for (const struct setting *row = m->settings; row->key; row++) {
-            if (!settings_changed(e->settings, row->key)) continue;
-            settings_reset(e->settings, row->key);
-            setting_changed(e, row, row->stale);
-        }
-    }
-}
-
-// Puts the adapter of the settings on a model that was just loaded; one that does not fit is given
-// up.
-void engine_settle_adapter(struct engine *e)
-{
-    const char *folder = settings_text(e->settings, "adapter");
-    struct err err;
-    if (!strcmp(folder, "none")) return;
-    struct adapter *a = adapters_open(&e->adapters, folder, false, e->model, &err);
-    if (a) {
-        adapters_use(&e->adapters, a, settings_real(e->settings, "adapter.scale"));
-        return;
-    }
-    sinks_notice(e->sinks, "%s; no adapter is on the model now", err.text);
-    settings_reset(e->settings, "adapter");
-    setting_changed(e, settings_find("adapter"), STALE_NOTHING);
 }

@@ -9,39 +9,38 @@
 #include "core/methods/method.h"
 #include "core/model/families/family.h"
 
-#define PRUNE_ONLY " ffn.approx=off"
 #define ONE_EPOCH                                                                                \
     " train.params=none train.epochs=1 train.steps=auto train.schedule=cosine train.warmup=0.03" \
     " train.seed=42"
 
 static const struct preset presets[] = {
-    { "baseline", PRESET_METHODS_OFF, "every method off; the adapter stays" },
+    { "baseline", NULL, "every method off; the adapter stays" },
     { "capa",
       "prune.score=contribution prune.layer={late} prune.keep=0.25 prune.mode=prefill "
       "ffn.approx=hadamard ffn.layers={ffn} ffn.eta=0.96",
       "CAPA: pruning at the late layer, FFN by Hadamard product (needs a calibration)" },
+    { "capa-auto",
+      "prune.score=contribution prune.layer=auto prune.keep=0.25 prune.mode=prefill "
+      "ffn.approx=hadamard ffn.layers=auto ffn.eta=0.96",
+      "CAPA with pruning at the transition layer, FFNs selected by the calibration" },
     { "capa-prune",
-      "prune.score=contribution prune.layer={late} prune.keep=0.25 prune.mode=prefill" PRUNE_ONLY,
+      "prune.score=contribution prune.layer={late} prune.keep=0.25 prune.mode=prefill",
       "CAPA's pruning alone, at the late layer" },
     { "capa-transition",
-      "prune.score=contribution prune.layer={transition} prune.keep=0.25 "
-      "prune.mode=prefill" PRUNE_ONLY,
+      "prune.score=contribution prune.layer={transition} prune.keep=0.25 prune.mode=prefill",
       "the same at the transition layer, where it matters most what is kept" },
     { "capa-stages",
       "prune.score=contribution prune.layer={early},{transition},{late} prune.keep=0.5,0.25,0.1 "
-      "prune.mode=prefill" PRUNE_ONLY,
+      "prune.mode=prefill",
       "pruning in three stages" },
     { "capa-dynamic",
-      "prune.score=contribution prune.layer={transition} prune.keep=0.25 "
-      "prune.mode=dynamic" PRUNE_ONLY,
+      "prune.score=contribution prune.layer={transition} prune.keep=0.25 prune.mode=dynamic",
       "each token of the answer chooses its visual tokens" },
-    { "fastv", "prune.score=attention prune.layer=2 prune.keep=0.5 prune.mode=prefill" PRUNE_ONLY,
+    { "fastv", "prune.score=attention prune.layer=2 prune.keep=0.5 prune.mode=prefill",
       "FastV: half of the tokens by attention, after layer 2" },
-    { "feather",
-      "prune.score=norope prune.layer={transition} prune.keep=0.25 prune.mode=prefill" PRUNE_ONLY,
+    { "feather", "prune.score=norope prune.layer={transition} prune.keep=0.25 prune.mode=prefill",
       "Feather's score (attention without rotary positions), without its ensemble" },
-    { "uniform",
-      "prune.score=uniform prune.layer={transition} prune.keep=0.25 prune.mode=prefill" PRUNE_ONLY,
+    { "uniform", "prune.score=uniform prune.layer={transition} prune.keep=0.25 prune.mode=prefill",
       "the baseline that keeps every fourth token" },
     { "norm-alignment", "norm.align=on norm.init=text",
       "visual tokens get the norm of text embeddings" },
@@ -182,41 +181,65 @@ static int add_value(struct preset_values *v, const char *key, const char *value
     return status;
 }
 
-static void add_methods_off(struct preset_values *v)
+// Splits at the first "="; without one *value is NULL.
+static char *split_word(const char *word, const char **value)
 {
-    const struct method *m;
-    for (int i = 0; (m = method_shown(i)); i++) preset_add(v, m->toggle.key, m->toggle.off);
+    const size_t length = strcspn(word, "=");
+    *value = word[length] ? word + length + 1 : NULL;
+    return xstrndup(word, length);
 }
 
-int preset_read(struct preset_values *v, const char *set, const struct model *m, struct err *err)
+int preset_add_word(struct preset_values *v, const char *word, struct err *err)
 {
-    char *copy = xstrdup(set), *rest = NULL;
+    const char *value;
+    char *key = split_word(word, &value);
+    if (value) preset_add(v, key, value);
+    free(key);
+    return value ? 0 : err_set(err, "'%s' is no KEY=VALUE", word);
+}
+
+int preset_read_text(struct preset_values *v, const char *text, const struct model *m,
+                     struct err *err)
+{
+    char *copy = xstrdup(text), *rest = NULL;
     int status = 0;
     for (char *word = strtok_r(copy, " ", &rest); word && status == 0;
          word = strtok_r(NULL, " ", &rest)) {
-        char *equals = strchr(word, '=');
-        if (!strcmp(word, PRESET_METHODS_OFF)) {
-            add_methods_off(v);
-            continue;
-        }
-        if (!equals) {
-            status = err_set(err, "'%s' is no KEY=VALUE", word);
-            break;
-        }
-        *equals = '\0';
-        status = add_value(v, word, equals + 1, m, err);
+        const char *value;
+        char *key = split_word(word, &value);
+        status =
+            value ? add_value(v, key, value, m, err) : err_set(err, "'%s' is no KEY=VALUE", word);
+        free(key);
     }
     free(copy);
     return status;
 }
 
+int preset_read(struct preset_values *v, const struct preset *p, const struct model *m,
+                struct err *err)
+{
+    struct buf b = { 0 };
+    preset_spell(p, &b);
+    const int status = preset_read_text(v, b.data ? b.data : "", m, err);
+    buf_release(&b);
+    return status;
+}
+
+static bool names(const struct preset *p, const struct method *m)
+{
+    const size_t length = strlen(m->toggle.key);
+    for (const char *at = p->set; at && (at = strstr(at, m->toggle.key)); at += length)
+        if (at[length] == '=' && (at == p->set || at[-1] == ' ')) return true;
+    return false;
+}
+
 void preset_spell(const struct preset *p, struct buf *b)
 {
     const struct method *m;
-    if (strcmp(p->set, PRESET_METHODS_OFF) != 0) {
-        buf_puts(b, p->set);
-        return;
-    }
+    bool replaces = false;
+    for (int i = 0; (m = method_shown(i)); i++) replaces |= m->replaces && names(p, m);
+    if (p->set) buf_puts(b, p->set);
     for (int i = 0; (m = method_shown(i)); i++)
-        buf_printf(b, "%s%s=%s", i ? " " : "", m->toggle.key, m->toggle.off);
+        if ((!p->set || (replaces && m->replaces)) && !names(p, m))
+            buf_printf(b, "%s%s=%s", b->length ? " " : "", m->toggle.key, m->toggle.off);
 }

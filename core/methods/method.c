@@ -67,15 +67,6 @@ int methods_check(const struct method *method, const struct method_env *env, str
     return 0;
 }
 
-int methods_agree(const struct method_env *env, struct err *err)
-{
-    if (methods_check(NULL, env, err) < 0) return -1;
-    for (int i = 0; i < count; i++)
-        if (list[i]->agree && method_on(list[i], env->settings) && list[i]->agree(env, err) < 0)
-            return -1;
-    return 0;
-}
-
 bool methods_odd(const struct method *method, const struct method_env *env, struct err *why)
 {
     return method_on(method, env->settings) && method->agree && method->agree(env, why) < 0;

@@ -164,8 +164,6 @@ const struct method *method_of(const char *key);
 // Looks at the settings of one method (NULL: of all), with a model and without.
 int methods_possible(const struct method *method, const struct settings *s, struct err *err);
 int methods_check(const struct method *method, const struct method_env *env, struct err *err);
-// The same of all of them, and whether their values fit together.
-int methods_agree(const struct method_env *env, struct err *err);
 // Is the method on, and its settings do not fit together? Then *why is a sentence that says so.
 bool methods_odd(const struct method *method, const struct method_env *env, struct err *why);
 // Is the method on and changes nothing (for the better)? Then *why is a sentence that says so.

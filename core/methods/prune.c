@@ -365,7 +365,7 @@ static void grams_begin(struct prune *p, int stage, int64_t past)
 static int grams_complete(struct prune *p, struct graph *g, const struct site_args *args,
                           struct token_grams *t, int64_t visual)
 {
-    const struct linear *o = &p->model->decoder.layer[args->layer].o;
+    const struct linear *o = attention_output(&p->model->decoder.layer[args->layer]);
     const int64_t known = t->grams.keys;
     if (known >= visual) return 0;
     int32_t *index = xreallocarray(NULL, (size_t)(visual - known), sizeof *index);

@@ -18,8 +18,7 @@ static struct tensor *unrotate(struct graph *g, const struct prune_view *view, s
 {
     const struct decoder_config *c = &view->model->decoder.config;
     struct tensor *cos, *sin;
-    if (rope_angles(g, &c->rope, c->dim, view->sequence, rows, x->shape[0], &cos, &sin) < 0)
-        return NULL;
+    if (rope_angles(g, &c->rope, view->sequence, rows, x->shape[0], &cos, &sin) < 0) return NULL;
     return op_rope(g, op_widen(g, x), cos, op_scale(g, sin, -1));
 }
 
@@ -53,7 +52,7 @@ int prune_score(struct graph *g, enum prune_kind kind, uint64_t seed, const stru
     // Any values of the size and dtype of the keys will do.
     if (kind <= PRUNE_NOROPE) probs = attend_probs(g, q, k, k); // [H,1,P]
     if (kind == PRUNE_CONTRIBUTION) {
-        const struct linear *o = &view->model->decoder.layer[view->layer].o;
+        const struct linear *o = attention_output(&view->model->decoder.layer[view->layer]);
         norms = attend_contribution(g, o, probs, view->v, view->token, view->count); // [count]
         if (norms) g->backend->download(score, norms->data, tensor_bytes(norms));
     } else if (probs) {

@@ -1,5 +1,5 @@
-// core/model/decoder.h -- the language model: layers of attention and gated FFN (Llama, Qwen2
-// shapes).
+// core/model/decoder.h -- the language model: layers of attention and FFN, of the kinds that a
+// family's file names (core/model/layer.h).
 //
 //   struct tensor *h = splice(&g, &m->decoder.embed, &s, past, visual, picture_count), *logits;
 //   decoder_forward(&g, &m->decoder, &kv, &s, h, LOGITS_LAST, true, &logits);
@@ -11,7 +11,38 @@
 #include "core/model/kv.h"
 #include "core/model/rope.h"
 
+struct attention_kind;
+struct ffn_kind;
+
+// The norms of a layer by the names of their gains; NULL: there is none.
+struct norm_places {
+    struct {
+        const char *before, *after; // h += after(f(before(h)))
+    } attention, ffn;
+};
+
+extern const struct norm_places norms_before; // Llama's
+
+// A tensor of Llama's and what another family's files call it, without ".weight" and the number of
+// the layer: { "self_attn.q_proj", "attention.wq" }.
+struct tensor_name {
+    const char *ours, *theirs;
+};
+
+// What a family's file says of its decoder. Sizes are those that its configs leave out, for they
+// equal the class defaults of transformers.
+struct decoder_kind {
+    int64_t ffn_size, vocab, max_positions;
+    bool qkv_bias; // q, k and v have biases, nothing else has, whatever the config says
+    const struct attention_kind *attention;
+    const struct ffn_kind *ffn;
+    const struct norm_places *norms;
+    const struct rotary_kind *rotary;
+    const struct tensor_name *names; // those that differ from Llama's, { 0 } behind; NULL: none
+};
+
 struct decoder_config {
+    const struct decoder_kind *kind;
     int layers;                           // L
     int64_t hidden, heads, kv_heads, dim; // D, H, Hkv, d
     int64_t ffn, vocab, max_positions;
@@ -20,11 +51,20 @@ struct decoder_config {
     bool qkv_bias, out_bias, mlp_bias, tied;
 };
 
+// Attention or FFN of a layer with the norms around it.
+struct sublayer {
+    struct tensor before, after; // [D] gains; data NULL: no norm
+    struct linear *weight;       // [count] as the kind lists them; a vector is a `weight` alone
+    int count;
+};
+
+// Weights of grouped-query attention and of the gated FFN.
+enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_O }; // [H*d,D] [Hkv*d,D] [Hkv*d,D] [D,H*d]
+enum { FFN_GATE, FFN_UP, FFN_DOWN };                         // [ffn,D] [ffn,D] [D,ffn]
+
 struct decoder_layer {
-    struct tensor input_norm, post_norm; // [D]
-    struct linear q, k, v, o;            // [H*d,D] [Hkv*d,D] [Hkv*d,D] [D,H*d]
-    struct linear gate, up, down;        // [ffn,D] [ffn,D] [D,ffn]
-    int part;                            // of the device, which computes it (backend->enter)
+    struct sublayer attention, ffn;
+    int part; // of the device, which computes it (backend->enter)
 };
 
 struct decoder {
@@ -35,23 +75,33 @@ struct decoder {
     struct decoder_layer *layer;
 };
 
-// What a family's configs leave out, for it equals the class defaults of transformers; and what its
-// layers always have.
-struct decoder_kind {
-    int64_t ffn, vocab, max_positions;
-    bool qkv_bias; // whatever attention_bias says
-};
-
 // Reads a config object (text_config or the whole config.json) of that kind.
 int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kind,
                         const cJSON *json, struct err *err);
 // Which of several GPUs computes a layer: the first holds everything but layers (`rest` bytes) and
 // as many layers as make each hold as much as the others; none where the rest is more than that.
 int decoder_part(int layer, int layers, double layer_bytes, double rest, int parts);
-// Binds the tensors; b->prefix like "language_model.model." and the head's full name. Clears
-// config.tied when the file holds a head that differs from the embedding. 0 or -1 (b->err).
+// Binds the tensors; b->prefix like "language_model.model.", `head` what stands before the head's
+// name. Clears config.tied when the file holds a head that differs from the embedding. 0 or -1
+// (b->err).
 int decoder_bind(struct decoder *d, struct binder *b, const char *head);
+// The prefix under which the file has that tensor of Llama's, as bind_prefix.
+const char *decoder_prefix(const struct checkpoint *c, const struct decoder_kind *kind,
+                           const char *const *prefixes, const char *ours);
 void decoder_release(struct decoder *d); // not the weights: they belong to checkpoint and arena
+// What that family's files call a tensor of Llama's: "embed_tokens", "lm_head", "self_attn.q_proj".
+const char *decoder_name(const struct decoder_kind *kind, const char *ours);
+// The other way: Llama's spelling of a weight's name, "layers.3.self_attn.q_proj.weight". Belongs
+// to the caller.
+char *decoder_common_name(const struct decoder_kind *kind, const char *name);
+// An empty cache for its keys and values.
+void decoder_cache(const struct decoder *d, const struct backend *backend, struct kv *kv);
+
+// The matrix that leads from a layer's attention back to the residual stream: the last one.
+static inline const struct linear *attention_output(const struct decoder_layer *w)
+{
+    return &w->attention.weight[w->attention.count - 1];
+}
 
 // LOGITS_HIDDEN: not logits but h[L] [n,D], before the final norm (training: core/train/loss.h).
 enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL, LOGITS_HIDDEN };

@@ -1,26 +1,47 @@
 // core/model/decoder_bind.c -- a language model's weights by name, and which of several GPUs has
 // which layer.
-#include "core/model/decoder.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/model/layer.h"
+
+static void bind_gain(struct binder *b, struct tensor *gain, const struct decoder_config *c, int l,
+                      const char *name)
+{
+    if (!name) return;
+    bind_vector(b, gain, c->hidden, "%s.%d.%s.weight", decoder_name(c->kind, "layers"), l,
+                decoder_name(c->kind, name));
+}
+
+// All that the kind lists.
+static void bind_weights(struct binder *b, struct sublayer *s, const struct decoder_config *c,
+                         int l, layer_weight_fn list)
+{
+    const char *layers = decoder_name(c->kind, "layers");
+    struct layer_weight w;
+    while (list(c, l, s->count, &w)) s->count++;
+    s->weight = xcalloc((size_t)s->count, sizeof *s->weight);
+    for (int i = 0; list(c, l, i, &w); i++) {
+        const char *name = decoder_name(c->kind, w.name);
+        if (w.in)
+            bind_linear(b, &s->weight[i], w.out, w.in, w.bias, "%s.%d.%s", layers, l, name);
+        else
+            bind_vector(b, &s->weight[i].weight, w.out, "%s.%d.%s.weight", layers, l, name);
+    }
+}
 
 static void bind_layer(struct binder *b, struct decoder_layer *w, const struct decoder_config *c,
                        int l)
 {
-    int64_t D = c->hidden, q = c->heads * c->dim, kv = c->kv_heads * c->dim;
-    bind_vector(b, &w->input_norm, D, "layers.%d.input_layernorm.weight", l);
-    bind_linear(b, &w->q, q, D, c->qkv_bias, "layers.%d.self_attn.q_proj", l);
-    bind_linear(b, &w->k, kv, D, c->qkv_bias, "layers.%d.self_attn.k_proj", l);
-    bind_linear(b, &w->v, kv, D, c->qkv_bias, "layers.%d.self_attn.v_proj", l);
-    bind_linear(b, &w->o, D, q, c->out_bias, "layers.%d.self_attn.o_proj", l);
-    bind_vector(b, &w->post_norm, D, "layers.%d.post_attention_layernorm.weight", l);
-    bind_linear(b, &w->gate, c->ffn, D, c->mlp_bias, "layers.%d.mlp.gate_proj", l);
-    bind_linear(b, &w->up, c->ffn, D, c->mlp_bias, "layers.%d.mlp.up_proj", l);
-    bind_linear(b, &w->down, D, c->ffn, c->mlp_bias, "layers.%d.mlp.down_proj", l);
+    const struct decoder_kind *kind = c->kind;
+    bind_gain(b, &w->attention.before, c, l, kind->norms->attention.before);
+    bind_weights(b, &w->attention, c, l, kind->attention->weight);
+    bind_gain(b, &w->attention.after, c, l, kind->norms->attention.after);
+    bind_gain(b, &w->ffn.before, c, l, kind->norms->ffn.before);
+    bind_weights(b, &w->ffn, c, l, kind->ffn->weight);
+    bind_gain(b, &w->ffn.after, c, l, kind->norms->ffn.after);
 }
 
 // A file that says its head is tied may hold one of its own all the same. The reference then
@@ -29,7 +50,7 @@ static void settle_ties(struct decoder_config *config, const struct checkpoint *
                         const char *prefix, const char *head)
 {
     char name[128];
-    snprintf(name, sizeof name, "%sembed_tokens.weight", prefix);
+    snprintf(name, sizeof name, "%s%s.weight", prefix, decoder_name(config->kind, "embed_tokens"));
     const struct safetensor *a = checkpoint_find(c, name), *b = checkpoint_find(c, head);
     if (!config->tied || !a || !b) return;
     if (a->dtype != b->dtype || a->bytes != b->bytes || memcmp(a->data, b->data, a->bytes) != 0)
@@ -44,15 +65,29 @@ int decoder_part(int layer, int layers, double layer_bytes, double rest, int par
     return (int)((rest + layer_bytes * (layer + 0.5)) / share);
 }
 
-// Bytes of one layer in the file, without gains and biases.
+// In the matrices of all layers.
+static double numbers_of(const struct decoder_config *c, layer_weight_fn list)
+{
+    struct layer_weight w;
+    double sum = 0;
+    for (int l = 0; l < c->layers; l++)
+        for (int i = 0; list(c, l, i, &w); i++) sum += (double)w.out * (double)w.in;
+    return sum;
+}
+
+// Mean bytes of a layer in the file, without gains and biases.
 static double bytes_of_layer(const struct binder *b, const struct decoder_config *c)
 {
     char name[128];
-    snprintf(name, sizeof name, "%slayers.0.self_attn.q_proj.weight", b->prefix);
-    const struct safetensor *q = checkpoint_find(b->checkpoint, name);
-    const double size = q ? (double)dtype_size((enum dtype)q->dtype) : sizeof(float);
-    const double heads = 2.0 * (double)(c->heads + c->kv_heads) * (double)c->dim;
-    return size * (double)c->hidden * (heads + 3.0 * (double)c->ffn);
+    struct layer_weight first;
+    c->kind->attention->weight(c, 0, 0, &first);
+    snprintf(name, sizeof name, "%s%s.0.%s.weight", b->prefix, decoder_name(c->kind, "layers"),
+             decoder_name(c->kind, first.name));
+    const struct safetensor *t = checkpoint_find(b->checkpoint, name);
+    const double size = t ? (double)dtype_size((enum dtype)t->dtype) : sizeof(float);
+    const double numbers =
+        numbers_of(c, c->kind->attention->weight) + numbers_of(c, c->kind->ffn->weight);
+    return size * numbers / c->layers;
 }
 
 // Which part each layer lies on; of one device they are 0, as they are.
@@ -68,20 +103,31 @@ static void deal_layers(struct decoder *d, const struct binder *b)
         d->layer[l].part = decoder_part(l, c->layers, one, rest > 0 ? rest : 0, parts);
 }
 
-int decoder_bind(struct decoder *d, struct binder *b, const char *head)
+const char *decoder_prefix(const struct checkpoint *c, const struct decoder_kind *kind,
+                           const char *const *prefixes, const char *ours)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s.weight", decoder_name(kind, ours));
+    return bind_prefix(c, prefixes, name);
+}
+
+int decoder_bind(struct decoder *d, struct binder *b, const char *prefix)
 {
     const struct decoder_config *config = &d->config;
+    char head[128];
+    snprintf(head, sizeof head, "%s%s.weight", prefix, decoder_name(config->kind, "lm_head"));
     d->layer = xcalloc((size_t)config->layers, sizeof *d->layer);
     settle_ties(&d->config, b->checkpoint, b->prefix, head);
     (config->tied ? bind_matrix : bind_table)(b, &d->embed, config->vocab, config->hidden,
-                                              "embed_tokens.weight");
+                                              "%s.weight",
+                                              decoder_name(config->kind, "embed_tokens"));
     deal_layers(d, b);
     for (int l = 0; l < config->layers; l++) {
         backend_enter(b->arena->backend, d->layer[l].part);
         bind_layer(b, &d->layer[l], config, l);
     }
     backend_enter(b->arena->backend, 0);
-    bind_vector(b, &d->norm, config->hidden, "norm.weight");
+    bind_vector(b, &d->norm, config->hidden, "%s.weight", decoder_name(config->kind, "norm"));
     d->head = d->embed;
     b->prefix = "";
     if (!config->tied) bind_matrix(b, &d->head, config->vocab, config->hidden, "%s", head);
@@ -90,6 +136,16 @@ int decoder_bind(struct decoder *d, struct binder *b, const char *head)
 
 void decoder_release(struct decoder *d)
 {
+    for (int l = 0; d->layer && l < d->config.layers; l++) {
+        free(d->layer[l].attention.weight);
+        free(d->layer[l].ffn.weight);
+    }
     free(d->layer);
     *d = (struct decoder){ 0 };
+}
+
+void decoder_cache(const struct decoder *d, const struct backend *backend, struct kv *kv)
+{
+    const struct decoder_config *c = &d->config;
+    kv_init(kv, backend, c->layers, c->kind->attention->cached(c));
 }

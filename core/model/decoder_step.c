@@ -12,7 +12,8 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/model/decoder_parts.h"
+#include "core/model/decoder_step.h"
+#include "core/model/layer.h"
 #include "core/ops/ops.h"
 
 enum { KEYS_STEP = 256 }; // a multiple of the STRETCH of kernels/attention_few.cu
@@ -72,6 +73,13 @@ static void mix_linear(uint64_t *key, const struct linear *w)
     mix_pointer(key, w->lora->b.data);
 }
 
+static void mix_sublayer(uint64_t *key, const struct sublayer *s)
+{
+    mix_pointer(key, s->before.data);
+    for (int i = 0; i < s->count; i++) mix_linear(key, &s->weight[i]);
+    mix_pointer(key, s->after.data);
+}
+
 static uint64_t step_key(const struct graph *g, const struct decoder *d, const struct kv *kv,
                          int64_t keys)
 {
@@ -82,13 +90,8 @@ static uint64_t step_key(const struct graph *g, const struct decoder *d, const s
     mix_pointer(&key, d->norm.data);
     mix_pointer(&key, d->head.data);
     for (int l = 0; l < kv->layers; l++) {
-        const struct decoder_layer *w = &d->layer[l];
-        const struct linear *const all[] = {
-            &w->q, &w->k, &w->v, &w->o, &w->gate, &w->up, &w->down
-        };
-        mix_pointer(&key, w->input_norm.data);
-        mix_pointer(&key, w->post_norm.data);
-        for (size_t i = 0; i < sizeof all / sizeof *all; i++) mix_linear(&key, all[i]);
+        mix_sublayer(&key, &d->layer[l].attention);
+        mix_sublayer(&key, &d->layer[l].ffn);
         mix_pointer(&key, kv->layer[l].k.data);
         mix_pointer(&key, kv->layer[l].v.data);
     }
@@ -101,7 +104,7 @@ static uint64_t step_key(const struct graph *g, const struct decoder *d, const s
 static struct pass step_pass(struct graph *g, const struct decoder *d, struct kv *kv,
                              const struct sequence *s, struct tensor *in, int64_t keys)
 {
-    const int64_t half = d->config.dim / 2, one = 1;
+    const int64_t half = d->config.rope.dim / 2, one = 1;
     struct pass p = { .config = &d->config, .sequence = s, .kv = kv, .n = 1, .keys = keys };
     p.cos = graph_view(g, graph_rows(g, in, 0, half), 2, (int64_t[]){ 1, half });
     p.sin = graph_view(g, graph_rows(g, in, half, half), 2, (int64_t[]){ 1, half });
@@ -117,18 +120,34 @@ static struct tensor *step_logits(struct graph *g, const struct decoder *d, stru
                                   const struct pass *p, struct tensor *h)
 {
     for (int l = 0; l < d->config.layers; l++) {
-        struct layer layer = { *p, l, p->past, &d->layer[l], &kv->layer[l] };
+        struct layer layer = { p, l, p->past, &d->layer[l], &kv->layer[l] };
         backend_enter(g->backend, d->layer[l].part);
-        h = decoder_layer_stage(g, &layer, h);
+        h = layer_forward(g, &layer, h);
     }
     backend_enter(g->backend, 0);
     return decoder_logits(g, d, h);
 }
 
-// What the ops of a step need at most, so that no memory is asked for while they are noted.
-static size_t step_room(const struct decoder_config *c)
+// Of the results of a sublayer: each weight's input and output, and what is made of them.
+static int64_t sublayer_room(const struct sublayer *s)
 {
-    const int64_t wide = c->vocab + 4 * c->ffn + 16 * c->hidden + 8 * c->heads * c->dim;
+    int64_t numbers = 0;
+    for (int i = 0; i < s->count; i++) {
+        const struct tensor *w = &s->weight[i].weight;
+        numbers += 3 * w->shape[0] + (w->rank == 2 ? w->shape[1] : 0);
+    }
+    return numbers;
+}
+
+// What the ops of a step need at most, so that no memory is asked for while they are noted.
+static size_t step_room(const struct decoder *d)
+{
+    int64_t most = 0;
+    for (int l = 0; l < d->config.layers; l++) {
+        const int64_t one = sublayer_room(&d->layer[l].attention) + sublayer_room(&d->layer[l].ffn);
+        if (one > most) most = one;
+    }
+    const int64_t wide = d->config.vocab + most + 8 * d->config.hidden;
     return (size_t)(wide + wide / 16) * sizeof(float) + (256 << 10);
 }
 
@@ -151,11 +170,11 @@ static bool step_record(const struct graph *of, const struct decoder *d, struct 
     struct graph g = *of;
     g.arena = &r->arena;
     g.hooks = NULL;
-    arena_expect(&r->arena, step_room(&d->config));
-    r->in = graph_new1(&g, DTYPE_F32, d->config.dim / 2 * 2 + 2);
+    arena_expect(&r->arena, step_room(d));
+    r->in = graph_new1(&g, DTYPE_F32, d->config.rope.dim / 2 * 2 + 2);
     r->h = graph_new2(&g, DTYPE_F32, 1, d->config.hidden);
     const struct pass p = step_pass(&g, d, kv, s, r->in, keys);
-    step_reserve(&g, step_room(&d->config));
+    step_reserve(&g, step_room(d));
     if (!graph_ok(&g) || g.backend->record() < 0) return false;
     r->out = step_logits(&g, d, kv, &p, r->h);
     r->recording = g.backend->recorded();
@@ -167,10 +186,10 @@ static bool step_record(const struct graph *of, const struct decoder *d, struct 
 static int step_play(struct graph *g, const struct decoder *d, const struct replay *r,
                      const struct sequence *s, int64_t past, struct tensor *h)
 {
-    const int64_t half = d->config.dim / 2;
+    const int64_t half = d->config.rope.dim / 2;
     const int32_t rows[] = { (int32_t)past, (int32_t)past + 1 };
     float *in = xreallocarray(NULL, (size_t)(2 * half + 2), sizeof *in);
-    rope_angles_host(&d->config.rope, d->config.dim, s, NULL, 1, in, in + half);
+    rope_angles_host(&d->config.rope, s, NULL, 1, in, in + half);
     memcpy(in + 2 * half, rows, sizeof rows);
     g->backend->upload(r->in->data, in, tensor_bytes(r->in));
     free(in);

@@ -1,6 +1,8 @@
 // core/model/flops.c -- the formulas of what a pass costs.
 #include "core/model/flops.h"
 
+#include "core/model/layer.h"
+
 int64_t flops_rows(enum site site, const struct site_args *args)
 {
     return site == SITE_VALUES ? args->q->shape[0] : args->x->shape[0];
@@ -12,10 +14,10 @@ int64_t flops_keys(const struct site_args *args, int64_t i)
     return args->seen.keys && at >= 0 ? args->seen.count[at] : args->past + i + 1;
 }
 
-// 2 a multiply-add, of a row.
+// 2 a multiply-add, of a row; gains are left out.
 static double linear(const struct linear *w)
 {
-    return 2 * (double)w->weight.shape[0] * (double)w->weight.shape[1];
+    return w->weight.rank == 2 ? 2 * (double)w->weight.shape[0] * (double)w->weight.shape[1] : 0;
 }
 
 static double thin(const struct linear *w)
@@ -24,27 +26,31 @@ static double thin(const struct linear *w)
     return 2 * ((double)tensor_count(&w->lora->a) + (double)tensor_count(&w->lora->b));
 }
 
+static double all_of(const struct sublayer *s, double (*one)(const struct linear *w))
+{
+    double sum = 0;
+    for (int i = 0; i < s->count; i++) sum += one(&s->weight[i]);
+    return sum;
+}
+
 double flops_projections(const struct decoder_layer *w, double rows)
 {
-    return rows * (linear(&w->q) + linear(&w->k) + linear(&w->v) + linear(&w->o) + thin(&w->q) +
-                   thin(&w->k) + thin(&w->v) + thin(&w->o));
+    return rows * (all_of(&w->attention, linear) + all_of(&w->attention, thin));
 }
 
 double flops_attention(const struct decoder_config *c, double pairs)
 {
-    return 4 * pairs * (double)(c->heads * c->dim);
+    return pairs * c->kind->attention->pair_flops(c);
 }
 
 double flops_ffn(const struct decoder_layer *w, double rows)
 {
-    return rows * (linear(&w->gate) + linear(&w->up) + linear(&w->down) + thin(&w->gate) +
-                   thin(&w->up) + thin(&w->down));
+    return rows * (all_of(&w->ffn, linear) + all_of(&w->ffn, thin));
 }
 
 double flops_lora(const struct decoder_layer *w)
 {
-    return thin(&w->q) + thin(&w->k) + thin(&w->v) + thin(&w->o) + thin(&w->gate) + thin(&w->up) +
-           thin(&w->down);
+    return all_of(&w->attention, thin) + all_of(&w->ffn, thin);
 }
 
 double flops_head(const struct decoder_config *c)

@@ -17,11 +17,12 @@
 int64_t flops_rows(enum site site, const struct site_args *args);
 // Keys that row i of a pass at SITE_VALUES sees.
 int64_t flops_keys(const struct site_args *args, int64_t i);
-// Projections of `rows` rows: 4 D H d + 4 D Hkv d each, and LoRA.
+// Projections of `rows` rows: 4 D H d + 4 D Hkv d each where queries share keys, and LoRA.
 double flops_projections(const struct decoder_layer *w, double rows);
-// 4 H d for each pair of a query and a key that it sees: 2 N (N+1) H d of N rows when causal.
+// Of pairs of a query and a key that it sees, as the kind of attention says: 4 H d each, 2 N (N+1)
+// H d of N rows when causal.
 double flops_attention(const struct decoder_config *c, double pairs);
-// FFNs of `rows` rows: 6 D Dff each, and LoRA.
+// FFNs of `rows` rows: 6 D Dff each where they are gated, and LoRA.
 double flops_ffn(const struct decoder_layer *w, double rows);
 // What of both is LoRA's, a row.
 double flops_lora(const struct decoder_layer *w);

@@ -8,9 +8,10 @@
 // The step easy to get wrong: what a block computes first and what it computes again, recorded,
 // must be the same to the bit. So with a tape nothing here asks whether it is paused but where
 // results go: over h, or into memory of their own.
+#include "core/model/fused.h"
+
 #include "core/graph/tape.h"
 #include "core/model/attend.h"
-#include "core/model/decoder_parts.h"
 #include "core/ops/check.h"
 
 static bool trained(const struct linear *w)
@@ -19,12 +20,11 @@ static bool trained(const struct linear *w)
 }
 
 // Of one row and of f16 weights a tape would need forms that do not go back.
-static bool usable(const struct graph *g, const struct tensor *h, const struct linear *const w[],
-                   int count)
+static bool usable(const struct graph *g, const struct tensor *h, const struct linear *w, int count)
 {
     if (!g->backend->fused || !graph_ok(g) || !h || (g->tape && h->shape[0] == 1)) return false;
     for (int i = 0; i < count; i++)
-        if (w[i]->lora || (g->tape && (trained(w[i]) || w[i]->weight.dtype == DTYPE_F16)))
+        if (w[i].lora || (g->tape && (trained(&w[i]) || w[i].weight.dtype == DTYPE_F16)))
             return false;
     return true;
 }
@@ -49,16 +49,16 @@ static struct tensor *sum_of(struct graph *g, struct tensor *h)
 
 // --- queries, keys and values --------------------------------------------------------------------
 
-static bool qkv(struct graph *g, const struct decoder_layer *w, float eps, const struct tensor *h,
+static bool qkv(struct graph *g, const struct sublayer *w, float eps, const struct tensor *h,
                 const struct tensor *cos, const struct tensor *sin, const struct tensor *places,
                 int64_t first, struct tensor *q, struct tensor *k, struct tensor *v)
 {
     const struct fused_qkv p = { .h = h,
-                                 .gain = &w->input_norm,
+                                 .gain = &w->before,
                                  .eps = eps,
-                                 .wq = plain(&w->q),
-                                 .wk = plain(&w->k),
-                                 .wv = plain(&w->v),
+                                 .wq = plain(&w->weight[ATTENTION_Q]),
+                                 .wk = plain(&w->weight[ATTENTION_K]),
+                                 .wv = plain(&w->weight[ATTENTION_V]),
                                  .cos = cos,
                                  .sin = sin,
                                  .rows = places,
@@ -70,34 +70,33 @@ static bool qkv(struct graph *g, const struct decoder_layer *w, float eps, const
     return done(g, "queries, keys and values", g->backend->fused->qkv(&p));
 }
 
-bool fused_qkv(struct graph *g, const struct decoder_layer *w, float eps, struct tensor *h,
+bool fused_qkv(struct graph *g, const struct sublayer *w, float eps, struct tensor *h,
                struct tensor *cos, struct tensor *sin, struct tensor *places, int64_t first,
                struct tensor *q, struct tensor *k, struct tensor *v)
 {
-    const struct linear *const all[] = { &w->q, &w->k, &w->v };
-    if (g->tape || !usable(g, h, all, 3) || !cos || !sin || !places || !q || !k || !v) return false;
+    if (g->tape || !usable(g, h, w->weight, 3) || !cos || !sin || !places || !q || !k || !v)
+        return false;
     return qkv(g, w, eps, h, cos, sin, places, first, q, k, v);
 }
 
 // The parts of all [n (H + 2 Hkv), d], which lie behind one another.
-static void split(const struct tensor *all, const struct decoder_layer *w, int64_t n,
+static void split(const struct tensor *all, const struct sublayer *w, int64_t n,
                   struct tensor part[3])
 {
-    const struct linear *const from[] = { &w->q, &w->k, &w->v };
     const int64_t dim = all->shape[1];
     float *at = all->data;
     for (int i = 0; i < 3; i++) {
         part[i] = (struct tensor){ .data = at,
                                    .rank = 3,
-                                   .shape = { n, from[i]->weight.shape[0] / dim, dim } };
+                                   .shape = { n, w->weight[i].weight.shape[0] / dim, dim } };
         at += tensor_count(&part[i]);
     }
 }
 
-// in: h, gain, cos, sin; self: the layer.
+// in: h, gain, cos, sin; self: the sublayer.
 static int qkv_backward(struct graph *g, const struct tape_step *s)
 {
-    const struct decoder_layer *w = s->self;
+    const struct sublayer *w = s->self;
     struct tensor dh, dgain, all, d[3];
     const bool want_h = tape_grad(g, s->in[0], &dh), want_gain = tape_grad(g, s->in[1], &dgain);
     if (!tape_grad(g, s->out, &all)) return -1;
@@ -110,22 +109,23 @@ static int qkv_backward(struct graph *g, const struct tape_step *s)
                                       .h = s->in[0],
                                       .gain = s->in[1],
                                       .eps = s->real,
-                                      .wq = &w->q.weight,
-                                      .wk = &w->k.weight,
-                                      .wv = &w->v.weight,
+                                      .wq = &w->weight[ATTENTION_Q].weight,
+                                      .wk = &w->weight[ATTENTION_K].weight,
+                                      .wv = &w->weight[ATTENTION_V].weight,
                                       .cos = s->in[2],
                                       .sin = s->in[3] };
     return op_back(g, "queries, keys and values", g->backend->fused->qkv_back(&p));
 }
 
-bool fused_qkv_taped(struct graph *g, const struct decoder_layer *w, float eps, struct tensor *h,
+bool fused_qkv_taped(struct graph *g, const struct sublayer *w, float eps, struct tensor *h,
                      struct tensor *cos, struct tensor *sin, struct tensor *places,
                      struct tensor *to[3])
 {
-    const struct linear *const three[] = { &w->q, &w->k, &w->v };
-    if (!usable(g, h, three, 3) || !cos || !sin || !places) return false;
+    if (!usable(g, h, w->weight, 3) || !cos || !sin || !places) return false;
     const int64_t n = h->shape[0], dim = 2 * cos->shape[1];
-    const int64_t rows = n * (w->q.weight.shape[0] + 2 * w->k.weight.shape[0]) / dim;
+    const int64_t rows =
+        n * (w->weight[ATTENTION_Q].weight.shape[0] + 2 * w->weight[ATTENTION_K].weight.shape[0]) /
+        dim;
     const struct arena_mark mark = arena_mark(g->arena);
     struct tensor *all = graph_new2(g, DTYPE_F32, rows, dim), part[3];
     if (!all) return false;
@@ -136,7 +136,7 @@ bool fused_qkv_taped(struct graph *g, const struct decoder_layer *w, float eps, 
     }
     all = tape_record(g, all,
                       &(struct tape_step){ .backward = qkv_backward,
-                                           .in = { h, graph_weight(&w->input_norm), cos, sin },
+                                           .in = { h, graph_weight(&w->before), cos, sin },
                                            .real = eps,
                                            .self = (void *)w });
     for (int64_t i = 0, from = 0, count; i < 3; i++, from += count) {
@@ -152,8 +152,7 @@ bool fused_attend(struct graph *g, struct tensor *h, struct tensor *q, struct te
                   struct tensor *v, struct tensor *first, struct tensor *last,
                   const struct linear *w)
 {
-    const struct linear *const all[] = { w };
-    if (g->tape || !usable(g, h, all, 1) || !q || !k || !v) return false;
+    if (g->tape || !usable(g, h, w, 1) || !q || !k || !v) return false;
     const struct fused_attend p = { .h = h,
                                     .q = q,
                                     .k = k,
@@ -181,8 +180,7 @@ static int add_backward(struct graph *g, const struct tape_step *s)
 struct tensor *fused_add(struct graph *g, struct tensor *h, struct tensor *x,
                          const struct linear *w)
 {
-    const struct linear *const all[] = { w };
-    if (!usable(g, h, all, 1) || !x) return NULL;
+    if (!usable(g, h, w, 1) || !x) return NULL;
     const struct arena_mark mark = arena_mark(g->arena);
     struct tensor *y = sum_of(g, h);
     if (!y) return NULL;
@@ -198,10 +196,10 @@ struct tensor *fused_add(struct graph *g, struct tensor *h, struct tensor *x,
 
 // --- FFN -----------------------------------------------------------------------------------------
 
-// in: h, gain, gate, up; self: the layer.
+// in: h, gain, gate, up; self: the sublayer.
 static int ffn_backward(struct graph *g, const struct tape_step *s)
 {
-    const struct decoder_layer *w = s->self;
+    const struct sublayer *w = s->self;
     struct tensor dh, dgain, dy;
     if (!tape_grad(g, s->out, &dy)) return -1;
     const bool want_h = tape_grad_pass(g, s, s->in[0], &dh); // dh may be dy from here on
@@ -213,9 +211,9 @@ static int ffn_backward(struct graph *g, const struct tape_step *s)
                                       .h = s->in[0],
                                       .gain = s->in[1],
                                       .eps = s->real,
-                                      .gate = &w->gate.weight,
-                                      .up = &w->up.weight,
-                                      .down = &w->down.weight,
+                                      .gate = &w->weight[FFN_GATE].weight,
+                                      .up = &w->weight[FFN_UP].weight,
+                                      .down = &w->weight[FFN_DOWN].weight,
                                       .kept_gate = s->in[2],
                                       .kept_up = s->in[3] };
     return op_back(g, "FFN", g->backend->fused->ffn_back(&p));
@@ -229,13 +227,12 @@ static struct tensor *stand_in(struct graph *g, struct tensor *h)
     return y;
 }
 
-struct tensor *fused_ffn(struct graph *g, const struct decoder_layer *w, float eps,
-                         struct tensor *h, bool unread)
+struct tensor *fused_ffn(struct graph *g, const struct sublayer *w, float eps, struct tensor *h,
+                         bool unread)
 {
-    const struct linear *const all[] = { &w->gate, &w->up, &w->down };
-    if (!usable(g, h, all, 3)) return NULL;
+    if (!usable(g, h, w->weight, 3)) return NULL;
     const struct arena_mark mark = arena_mark(g->arena);
-    const int64_t n = h->shape[0], inner = w->gate.weight.shape[0];
+    const int64_t n = h->shape[0], inner = w->weight[FFN_GATE].weight.shape[0];
     const bool recorded = tape_on(g), stands = recorded && unread;
     struct tensor *y = stands ? stand_in(g, h) : sum_of(g, h);
     struct tensor *gate = recorded ? graph_new2(g, DTYPE_BF16, n, inner) : NULL;
@@ -243,11 +240,11 @@ struct tensor *fused_ffn(struct graph *g, const struct decoder_layer *w, float e
     if (!graph_ok(g)) return NULL;
     const struct fused_ffn p = { .y = stands ? NULL : y,
                                  .h = h,
-                                 .gain = &w->post_norm,
+                                 .gain = &w->before,
                                  .eps = eps,
-                                 .gate = plain(&w->gate),
-                                 .up = plain(&w->up),
-                                 .down = plain(&w->down),
+                                 .gate = plain(&w->weight[FFN_GATE]),
+                                 .up = plain(&w->weight[FFN_UP]),
+                                 .down = plain(&w->weight[FFN_DOWN]),
                                  .kept_gate = gate,
                                  .kept_up = up,
                                  .mode = (int)g->matmul };
@@ -257,7 +254,7 @@ struct tensor *fused_ffn(struct graph *g, const struct decoder_layer *w, float e
     }
     return tape_record(g, y,
                        &(struct tape_step){ .backward = ffn_backward,
-                                            .in = { h, graph_weight(&w->post_norm), gate, up },
+                                            .in = { h, graph_weight(&w->before), gate, up },
                                             .real = eps,
                                             .self = (void *)w });
 }

@@ -2,6 +2,7 @@
 #include "core/model/kv.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/mem.h"
 #include "core/settings/settings.h"
@@ -25,16 +26,21 @@ enum dtype kv_dtype(const struct backend *b, const struct settings *s)
     return rounded ? DTYPE_BF16 : DTYPE_F32;
 }
 
-void kv_init(struct kv *kv, const struct backend *backend, int layers, int64_t heads, int64_t dim)
+void kv_init(struct kv *kv, const struct backend *backend, int layers, struct kv_row row)
 {
-    *kv = (struct kv){
-        .backend = backend, .layers = layers, .heads = heads, .dim = dim, .dtype = DTYPE_F32
-    };
+    *kv = (struct kv){ .backend = backend, .layers = layers, .row = row, .dtype = DTYPE_F32 };
     kv->layer = xcalloc((size_t)layers, sizeof *kv->layer);
     for (int i = 0; i < layers; i++) {
-        struct tensor empty = { .dtype = kv->dtype, .rank = 3, .shape = { 0, heads, dim } };
+        struct tensor empty = { .dtype = kv->dtype, .rank = 3 };
         kv->layer[i].k = kv->layer[i].v = empty;
+        memcpy(&kv->layer[i].k.shape[1], row.k, sizeof row.k);
+        memcpy(&kv->layer[i].v.shape[1], row.v, sizeof row.v);
     }
+}
+
+bool kv_fits(const struct kv *kv, int layers, struct kv_row row)
+{
+    return kv->layers == layers && !memcmp(&kv->row, &row, sizeof row);
 }
 
 static void layer_clear(struct kv *kv, struct kv_layer *l)
@@ -142,7 +148,8 @@ bool kv_whole(const struct kv *kv, int layer, int64_t rows)
 
 uint64_t kv_row_bytes(const struct kv *kv)
 {
-    return 2 * (uint64_t)(kv->heads * kv->dim) * dtype_size(kv->dtype);
+    const struct kv_row *r = &kv->row;
+    return (uint64_t)(r->k[0] * r->k[1] + r->v[0] * r->v[1]) * dtype_size(kv->dtype);
 }
 
 uint64_t kv_bytes(const struct kv *kv)

@@ -13,23 +13,30 @@
 struct settings;
 
 struct kv_layer {
-    struct tensor k, v; // [capacity, Hkv, d]; shape[0] is the capacity
+    struct tensor k, v; // [capacity, Hkv, d] (kv_row); shape[0] is the capacity
     int32_t *position;  // [capacity] row of the sequence, ascending; host memory
     int64_t rows;       // rows in use
     int64_t coming;     // rows in use when the pass that runs has ended
 };
 
+// What is kept of a token in a layer: heads and numbers a head of its key and its value.
+struct kv_row {
+    int64_t k[2], v[2];
+};
+
 struct kv {
     const struct backend *backend;
     int layers;
-    int64_t heads, dim;
+    struct kv_row row;
     enum dtype dtype; // of the tables: f32 or bf16
     struct kv_layer *layer;
     struct replay replay; // of the steps that append single rows (core/model/decoder_step.c)
 };
 
 // Of f32.
-void kv_init(struct kv *kv, const struct backend *backend, int layers, int64_t heads, int64_t dim);
+void kv_init(struct kv *kv, const struct backend *backend, int layers, struct kv_row row);
+// Is it of so many layers of such rows?
+bool kv_fits(const struct kv *kv, int layers, struct kv_row row);
 void kv_release(struct kv *kv);
 // What kv.dtype says, or is by itself on the device. Without settings f32.
 enum dtype kv_dtype(const struct backend *b, const struct settings *s);

@@ -67,8 +67,11 @@ int model_bind(struct model *m, struct err *err)
         m->family->configure(m, m->checkpoint, err) < 0 || check_placeholder(m, err) < 0 ||
         m->family->bind(m, m->checkpoint, err) < 0)
         return -1;
-    for (size_t i = 0; i < m->weights.count; i++)
-        m->weights.list[i].part = m->family->part(m->weights.list[i].name);
+    for (size_t i = 0; i < m->weights.count; i++) {
+        struct weight *w = &m->weights.list[i];
+        w->part = m->family->part(m, w->name);
+        w->common = decoder_common_name(m->decoder.config.kind, w->name);
+    }
     m->dtype = common_dtype(&m->weights);
     return 0;
 }
@@ -158,7 +161,7 @@ void model_count(const struct model *m, struct model_part parts[MODEL_PARTS])
         parts[i] = (struct model_part){ .name = part_name((enum model_part_kind)i) };
     for (int64_t i = 0; i < m->checkpoint->tensor_count; i++) {
         const struct safetensor *t = m->checkpoint->tensors[i];
-        enum model_part_kind kind = m->family->part(t->name);
+        enum model_part_kind kind = m->family->part(m, t->name);
         bool stray = kind == PART_HEAD && m->decoder.config.tied;
         // Old files hold tables that are no parameters: position_ids, inv_freq.
         bool table = strstr(t->name, "position_ids") || strstr(t->name, "inv_freq");

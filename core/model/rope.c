@@ -1,4 +1,4 @@
-// core/model/rope.c -- rotary frequencies (plain, linear, llama3) and the angles of a pass.
+// core/model/rope.c -- rotary frequencies, the table of their scalings, and the angles of a pass.
 //
 // Pair i turns by position * f[i], f[i] = theta^(-2i/d). The llama3 scaling stretches slow pairs:
 // with w = 2 pi / f the wavelength and o the original context length,
@@ -14,6 +14,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/base/mem.h"
 
 // A positive number; `required` ones have no default.
 static int read_positive(const cJSON *json, const char *key, double otherwise, double *value,
@@ -38,6 +40,53 @@ static int read_llama3(struct rope_config *r, const cJSON *scaling, struct err *
     return 0;
 }
 
+static int read_linear(struct rope_config *r, const cJSON *scaling, struct err *err)
+{
+    return read_positive(scaling, "factor", NAN, &r->factor, err);
+}
+
+static double llama3_frequency(const struct rope_config *r, double f)
+{
+    double wavelength = 2 * M_PI / f;
+    if (wavelength < r->original_positions / r->high_freq_factor) return f;
+    if (wavelength > r->original_positions / r->low_freq_factor) return f / r->factor;
+    double s = (r->original_positions / wavelength - r->low_freq_factor) /
+               (r->high_freq_factor - r->low_freq_factor);
+    return (1 - s) * f / r->factor + s * f;
+}
+
+static double linear_frequency(const struct rope_config *r, double f)
+{
+    return f / r->factor;
+}
+
+struct rope_scaling {
+    const char *name;
+    int (*read)(struct rope_config *r, const cJSON *scaling, struct err *err); // NULL: no numbers
+    double (*frequency)(const struct rope_config *r, double f); // of plain f; NULL: stays
+    bool bounded; // not known beyond max_position_embeddings
+};
+
+static const struct rope_scaling scalings[] = {
+    { .name = "default" },
+    { .name = "linear", .read = read_linear, .frequency = linear_frequency },
+    { .name = "llama3", .read = read_llama3, .frequency = llama3_frequency },
+    { .name = "dynamic", .bounded = true },
+};
+
+static int find_scaling(struct rope_config *r, const char *name, struct err *err)
+{
+    struct buf known = { 0 };
+    for (size_t i = 0; i < sizeof scalings / sizeof *scalings; i++) {
+        if (!strcmp(scalings[i].name, name)) r->scaling = &scalings[i];
+        buf_printf(&known, "%s%s", i ? ", " : "", scalings[i].name);
+    }
+    if (!r->scaling)
+        err_set(err, "rope scaling \"%s\" is not supported (known: %s)", name, known.data);
+    buf_release(&known);
+    return r->scaling ? 0 : -1;
+}
+
 int rope_config_read(struct rope_config *r, const cJSON *json, double theta, struct err *err)
 {
     // transformers 5 keeps everything in rope_parameters; older files have two keys, which go first
@@ -60,51 +109,35 @@ int rope_config_read(struct rope_config *r, const cJSON *json, double theta, str
         return -1;
     if (share != 1) return err_set(err, "\"partial_rotary_factor\" %g is not supported", share);
 
-    if (strcmp(type, "default") == 0) {
-        r->kind = ROPE_PLAIN;
-    } else if (strcmp(type, "dynamic") == 0) {
-        r->kind = ROPE_DYNAMIC;
-    } else if (strcmp(type, "linear") == 0) {
-        r->kind = ROPE_LINEAR;
-        return read_positive(scaling, "factor", NAN, &r->factor, err);
-    } else if (strcmp(type, "llama3") == 0) {
-        r->kind = ROPE_LLAMA3;
-        return read_llama3(r, scaling, err);
-    } else {
-        return err_set(err,
-                       "rope scaling \"%s\" is not supported (known: default, linear, llama3, "
-                       "dynamic)",
-                       type);
-    }
-    return 0;
+    if (find_scaling(r, type, err) < 0) return -1;
+    return r->scaling->read ? r->scaling->read(r, scaling, err) : 0;
 }
 
-static double llama3_frequency(const struct rope_config *r, double f)
+const char *rope_scaling_name(const struct rope_config *r)
 {
-    double wavelength = 2 * M_PI / f;
-    if (wavelength < r->original_positions / r->high_freq_factor) return f;
-    if (wavelength > r->original_positions / r->low_freq_factor) return f / r->factor;
-    double s = (r->original_positions / wavelength - r->low_freq_factor) /
-               (r->high_freq_factor - r->low_freq_factor);
-    return (1 - s) * f / r->factor + s * f;
+    return r->scaling ? r->scaling->name : "default";
 }
 
-void rope_frequencies(const struct rope_config *r, int64_t dim, float *frequency)
+bool rope_bounded(const struct rope_config *r)
 {
-    for (int64_t i = 0; i < dim / 2; i++) {
-        double f = pow(r->theta, -2.0 * (double)i / (double)dim);
-        if (r->kind == ROPE_LLAMA3) f = llama3_frequency(r, f);
-        if (r->kind == ROPE_LINEAR) f /= r->factor;
+    return r->scaling && r->scaling->bounded;
+}
+
+void rope_frequencies(const struct rope_config *r, float *frequency)
+{
+    for (int64_t i = 0; i < r->dim / 2; i++) {
+        double f = pow(r->theta, -2.0 * (double)i / (double)r->dim);
+        if (r->scaling && r->scaling->frequency) f = r->scaling->frequency(r, f);
         frequency[i] = (float)f;
     }
 }
 
-void rope_angles_host(const struct rope_config *r, int64_t dim, const struct sequence *s,
-                      const int32_t *row, int64_t n, float *cos_out, float *sin_out)
+static void plain_angles(const struct rope_config *r, const struct sequence *s, const int32_t *row,
+                         int64_t n, float *cos_out, float *sin_out)
 {
-    int64_t half = dim / 2;
+    int64_t half = r->dim / 2;
     float *frequency = xreallocarray(NULL, (size_t)half, sizeof *frequency);
-    rope_frequencies(r, dim, frequency);
+    rope_frequencies(r, frequency);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < half; j++) {
             int32_t position = s->positions[row ? row[i] : s->n - n + i];
@@ -115,14 +148,22 @@ void rope_angles_host(const struct rope_config *r, int64_t dim, const struct seq
     free(frequency);
 }
 
-int rope_angles(struct graph *g, const struct rope_config *r, int64_t dim, const struct sequence *s,
+const struct rotary_kind rotary_plain = { plain_angles };
+
+void rope_angles_host(const struct rope_config *r, const struct sequence *s, const int32_t *row,
+                      int64_t n, float *cos_out, float *sin_out)
+{
+    r->rotary->angles(r, s, row, n, cos_out, sin_out);
+}
+
+int rope_angles(struct graph *g, const struct rope_config *r, const struct sequence *s,
                 const int32_t *row, int64_t n, struct tensor **cos_out, struct tensor **sin_out)
 {
-    const int64_t shape[] = { n, dim / 2 };
+    const int64_t shape[] = { n, r->dim / 2 };
     size_t count = (size_t)n * (size_t)shape[1];
     float *angle_cos = xreallocarray(NULL, count, sizeof *angle_cos);
     float *angle_sin = xreallocarray(NULL, count, sizeof *angle_sin);
-    rope_angles_host(r, dim, s, row, n, angle_cos, angle_sin);
+    rope_angles_host(r, s, row, n, angle_cos, angle_sin);
     *cos_out = graph_upload(g, DTYPE_F32, 2, shape, angle_cos);
     *sin_out = graph_upload(g, DTYPE_F32, 2, shape, angle_sin);
     free(angle_cos);

@@ -3,7 +3,7 @@
 //
 //   struct rope_config r;
 //   rope_config_read(&r, text_config, 10000, &err);
-//   rope_angles(g, &r, dim, sequence, NULL, n, &cos, &sin);   // [n, dim/2] each, once per pass
+//   rope_angles(g, &r, sequence, NULL, n, &cos, &sin);   // [n, dim/2] each, once per pass
 //   q = op_rope(g, q, cos, sin);
 #ifndef CORE_MODEL_ROPE_H
 #define CORE_MODEL_ROPE_H
@@ -12,26 +12,41 @@
 #include "core/graph/graph.h"
 #include "core/text/sequence.h"
 
-// ROPE_DYNAMIC is plain up to the config's max_position_embeddings; the decoder refuses what lies
-// beyond.
-enum rope_kind { ROPE_PLAIN, ROPE_LLAMA3, ROPE_LINEAR, ROPE_DYNAMIC };
+struct rope_config;
+
+// A scaling of the frequencies, as configs name it ("rope_type"): a row of the table in rope.c.
+struct rope_scaling;
+
+// How positions turn heads: a family's file names one.
+struct rotary_kind {
+    // cos and sin [n, dim/2] at rows row[0..n) of s; row NULL: its last n.
+    void (*angles)(const struct rope_config *r, const struct sequence *s, const int32_t *row,
+                   int64_t n, float *cos_out, float *sin_out);
+};
+
+extern const struct rotary_kind rotary_plain; // one position a token, all pairs turn by it
 
 struct rope_config {
-    enum rope_kind kind;
+    const struct rotary_kind *rotary;
+    const struct rope_scaling *scaling; // NULL: none
+    int64_t dim; // numbers of a head that turn: the kind of attention sets it
     double theta;
-    double factor;                                                // ROPE_LLAMA3, ROPE_LINEAR
-    double low_freq_factor, high_freq_factor, original_positions; // ROPE_LLAMA3
+    double factor;                                                // linear, llama3
+    double low_freq_factor, high_freq_factor, original_positions; // llama3
 };
 
 // Reads rope_parameters, or rope_theta and rope_scaling, of a text config.
 int rope_config_read(struct rope_config *r, const cJSON *json, double theta, struct err *err);
+const char *rope_scaling_name(const struct rope_config *r); // "default"
+// Is it known only up to the config's max_position_embeddings?
+bool rope_bounded(const struct rope_config *r);
 // Radians per position of the dim/2 pairs.
-void rope_frequencies(const struct rope_config *r, int64_t dim, float *frequency);
+void rope_frequencies(const struct rope_config *r, float *frequency);
 // cos and sin [n, dim/2] at the positions of rows row[0..n) of s; row NULL: its last n.
-void rope_angles_host(const struct rope_config *r, int64_t dim, const struct sequence *s,
-                      const int32_t *row, int64_t n, float *cos_out, float *sin_out);
+void rope_angles_host(const struct rope_config *r, const struct sequence *s, const int32_t *row,
+                      int64_t n, float *cos_out, float *sin_out);
 // The same as tensors of the step. 0 or -1.
-int rope_angles(struct graph *g, const struct rope_config *r, int64_t dim, const struct sequence *s,
+int rope_angles(struct graph *g, const struct rope_config *r, const struct sequence *s,
                 const int32_t *row, int64_t n, struct tensor **cos_out, struct tensor **sin_out);
 
 #endif

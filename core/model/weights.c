@@ -25,7 +25,10 @@ struct weight *weights_add(struct weights *w, const char *name)
 
 void weights_release(struct weights *w)
 {
-    for (size_t i = 0; i < w->count; i++) free(w->list[i].name);
+    for (size_t i = 0; i < w->count; i++) {
+        free(w->list[i].name);
+        free(w->list[i].common);
+    }
     free(w->list);
     *w = (struct weights){ 0 };
 }
@@ -72,5 +75,12 @@ const struct weight *weights_find(const struct weights *w, const char *name)
         if (!strcmp(w->list[i].name, name)) return &w->list[i];
     for (size_t i = 0; i < w->count; i++)
         if (same_name(w->list[i].name, name)) return &w->list[i];
+    return NULL;
+}
+
+const struct weight *weights_of(const struct weights *w, enum model_part_kind part)
+{
+    for (size_t i = 0; i < w->count; i++)
+        if (w->list[i].part == part) return &w->list[i];
     return NULL;
 }

@@ -27,6 +27,7 @@ const char *part_name(enum model_part_kind part); // "vision encoder"
 
 struct weight {
     char *name;            // as the file spells it
+    char *common;          // as Llama's files spell it: rules mean weights of any family by it
     struct tensor *tensor; // in the model's structs
     struct linear *linear; // the layer whose weight (not bias) it is; else NULL
     enum model_part_kind part;
@@ -49,6 +50,8 @@ void weights_release(struct weights *w);
 // "vision_model", which versions of the libraries put in different places, do not count. NULL:
 // none.
 const struct weight *weights_find(const struct weights *w, const char *name);
+// The first of a part; NULL: none.
+const struct weight *weights_of(const struct weights *w, enum model_part_kind part);
 // The name without those levels: "layers.3.mlp.up_proj.weight". Belongs to the caller.
 char *weight_plain_name(const char *name);
 

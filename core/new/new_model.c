@@ -20,6 +20,7 @@
 #include "core/base/folder.h"
 #include "core/base/mem.h"
 #include "core/base/random.h"
+#include "core/model/families/family.h"
 #include "core/new/new_tokenizer.h"
 #include "core/new/shapes.h"
 
@@ -129,7 +130,8 @@ static void put_text_config(struct buf *b, const struct shape *s, const struct n
                             const char *indent)
 {
     bool llama3 = s->tokens == TOKENS_LLAMA3;
-    buf_printf(b, "%s\"architectures\": [\"LlamaForCausalLM\"],\n", indent);
+    buf_printf(b, "%s\"architectures\": [\"%s\"],\n", indent,
+               family_named(s->decoder)->architectures[0]);
     buf_printf(b, "%s\"attention_bias\": false,\n%s\"bos_token_id\": %lld,\n", indent, indent,
                (long long)t->bos);
     buf_printf(b, "%s\"eos_token_id\": ", indent);
@@ -142,7 +144,8 @@ static void put_text_config(struct buf *b, const struct shape *s, const struct n
                indent, (long long)s->head_size, indent, indent, (long long)s->hidden);
     buf_printf(b, "%s\"intermediate_size\": %lld,\n%s\"max_position_embeddings\": %lld,\n", indent,
                (long long)s->ffn, indent, (long long)s->context);
-    buf_printf(b, "%s\"mlp_bias\": false,\n%s\"model_type\": \"llama\",\n", indent, indent);
+    buf_printf(b, "%s\"mlp_bias\": false,\n%s\"model_type\": \"%s\",\n", indent, indent,
+               s->decoder);
     buf_printf(b, "%s\"num_attention_heads\": %lld,\n%s\"num_hidden_layers\": %lld,\n", indent,
                (long long)s->heads, indent, (long long)s->layers);
     buf_printf(b, "%s\"num_key_value_heads\": %lld,\n%s\"rms_norm_eps\": 1e-05,\n", indent,

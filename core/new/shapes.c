@@ -10,15 +10,21 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/model/families/family.h"
+#include "core/model/layer.h"
 
-#define LLAMA_1B \
-    .layers = 16, .hidden = 2048, .heads = 32, .kv_heads = 8, .head_size = 64, .ffn = 8192
-#define LLAMA_3B \
-    .layers = 28, .hidden = 3072, .heads = 24, .kv_heads = 8, .head_size = 128, .ffn = 8192
-#define LLAMA_7B \
-    .layers = 32, .hidden = 4096, .heads = 32, .kv_heads = 32, .head_size = 128, .ffn = 11008
-#define LLAMA_13B \
-    .layers = 40, .hidden = 5120, .heads = 40, .kv_heads = 40, .head_size = 128, .ffn = 13824
+#define LLAMA_1B                                                                                   \
+    .decoder = "llama", .layers = 16, .hidden = 2048, .heads = 32, .kv_heads = 8, .head_size = 64, \
+    .ffn = 8192
+#define LLAMA_3B                                                                  \
+    .decoder = "llama", .layers = 28, .hidden = 3072, .heads = 24, .kv_heads = 8, \
+    .head_size = 128, .ffn = 8192
+#define LLAMA_7B                                                                   \
+    .decoder = "llama", .layers = 32, .hidden = 4096, .heads = 32, .kv_heads = 32, \
+    .head_size = 128, .ffn = 11008
+#define LLAMA_13B                                                                  \
+    .decoder = "llama", .layers = 40, .hidden = 5120, .heads = 40, .kv_heads = 40, \
+    .head_size = 128, .ffn = 13824
 #define LLAMA_3_2                                                                               \
     .context = 131072, .vocab = 128256, .words = 128000, .tied = true, .tokens = TOKENS_LLAMA3, \
     .rope_theta = 500000, .rope_factor = 32, .spread = 0.02
@@ -77,6 +83,7 @@ static const struct shape shapes[] = {
       .projector_layers = 1 },
     { .name = "tiny",
       .about = "a LLaVA of less than 2 MB that opens at once, for trying the shell",
+      .decoder = "llama",
       .layers = 4,
       .hidden = 96,
       .heads = 6,
@@ -99,6 +106,7 @@ static const struct shape shapes[] = {
       .spread = 0.1 },
     { .name = "demo",
       .about = "a LLaVA of less than 10 MB to be trained in the demo world (demo/make.vlmsh)",
+      .decoder = "llama",
       .layers = 8,
       .hidden = 192,
       .heads = 6,
@@ -161,6 +169,7 @@ struct listing {
     const struct shape *shape;
     enum model_part_kind part;
     char prefix[64]; // of the names
+    bool last;       // the tensor leads back to the residual stream
 };
 
 static bool ends_with(const char *text, const char *end)
@@ -171,15 +180,12 @@ static bool ends_with(const char *text, const char *end)
 
 static double tensor_spread(const struct listing *l, const char *name)
 {
-    static const char *const last[] = { "o_proj.weight", "down_proj.weight", "out_proj.weight",
-                                        "fc2.weight" };
     const struct shape *s = l->shape;
     if (s->fresh && ends_with(name, ".bias")) return 0;
-    for (size_t i = 0; s->fresh && i < sizeof last / sizeof *last; i++)
-        if (ends_with(name, last[i]))
-            return s->spread /
-                   sqrt(2.0 * (double)(l->part == PART_VISION ? s->tower_layers : s->layers));
-    return s->spread;
+    const bool last =
+        l->last || ends_with(name, "out_proj.weight") || ends_with(name, "fc2.weight");
+    if (!s->fresh || !last) return s->spread;
+    return s->spread / sqrt(2.0 * (double)(l->part == PART_VISION ? s->tower_layers : s->layers));
 }
 
 // One tensor [a, b]; b = 0: [a].
@@ -210,31 +216,51 @@ static void add_norm(struct listing *l, int64_t size, const char *name)
     add(l, size, 0, "%s.bias", name);
 }
 
+// The weights of a sublayer and the norms around it, under the names of the family's files.
+static void list_sublayer(struct listing *l, const struct decoder_config *c, int layer,
+                          const char *before, layer_weight_fn list, const char *after)
+{
+    struct layer_weight w, next;
+    if (before) add(l, c->hidden, 0, "%s.weight", decoder_name(c->kind, before));
+    for (int i = 0; list(c, layer, i, &w); i++) {
+        const char *name = decoder_name(c->kind, w.name);
+        l->last = !list(c, layer, i + 1, &next);
+        add(l, w.out, w.in, "%s.weight", name);
+        l->last = false;
+        if (w.bias) add(l, w.out, 0, "%s.bias", name);
+    }
+    if (after) add(l, c->hidden, 0, "%s.weight", decoder_name(c->kind, after));
+}
+
 static void list_decoder(const struct shape *s, struct listing *l)
 {
     const char *top = s->tower ? "language_model." : "";
-    int64_t d = s->hidden, q = s->heads * s->head_size, kv = s->kv_heads * s->head_size;
+    const struct decoder_kind *kind = family_named(s->decoder)->decoder;
+    const struct decoder_config c = { .kind = kind,
+                                      .layers = (int)s->layers,
+                                      .hidden = s->hidden,
+                                      .heads = s->heads,
+                                      .kv_heads = s->kv_heads,
+                                      .dim = s->head_size,
+                                      .ffn = s->ffn,
+                                      .qkv_bias = kind->qkv_bias };
+    const struct norm_places *norms = kind->norms;
     snprintf(l->prefix, sizeof l->prefix, "%smodel.", top);
     l->part = PART_EMBEDDING;
-    add(l, s->vocab, d, "embed_tokens.weight");
+    add(l, s->vocab, s->hidden, "%s.weight", decoder_name(kind, "embed_tokens"));
     l->part = PART_DECODER;
-    for (int i = 0; i < (int)s->layers; i++) {
-        snprintf(l->prefix, sizeof l->prefix, "%smodel.layers.%d.", top, i);
-        add(l, d, 0, "input_layernorm.weight");
-        add(l, q, d, "self_attn.q_proj.weight");
-        add(l, kv, d, "self_attn.k_proj.weight");
-        add(l, kv, d, "self_attn.v_proj.weight");
-        add(l, d, q, "self_attn.o_proj.weight");
-        add(l, d, 0, "post_attention_layernorm.weight");
-        add(l, s->ffn, d, "mlp.gate_proj.weight");
-        add(l, s->ffn, d, "mlp.up_proj.weight");
-        add(l, d, s->ffn, "mlp.down_proj.weight");
+    for (int i = 0; i < c.layers; i++) {
+        snprintf(l->prefix, sizeof l->prefix, "%smodel.%s.%d.", top, decoder_name(kind, "layers"),
+                 i);
+        list_sublayer(l, &c, i, norms->attention.before, kind->attention->weight,
+                      norms->attention.after);
+        list_sublayer(l, &c, i, norms->ffn.before, kind->ffn->weight, norms->ffn.after);
     }
     snprintf(l->prefix, sizeof l->prefix, "%smodel.", top);
-    add(l, d, 0, "norm.weight");
+    add(l, s->hidden, 0, "%s.weight", decoder_name(kind, "norm"));
     snprintf(l->prefix, sizeof l->prefix, "%s", top);
     l->part = PART_HEAD;
-    if (!s->tied) add(l, s->vocab, d, "lm_head.weight");
+    if (!s->tied) add(l, s->vocab, s->hidden, "%s.weight", decoder_name(kind, "lm_head"));
 }
 
 // SigLIP's pooling head lies in the published files, though no LLaVA reads it.

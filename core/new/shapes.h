@@ -17,7 +17,8 @@ enum shape_tokens { TOKENS_LLAMA2, TOKENS_LLAMA3 };
 
 struct shape {
     const char *name, *about;
-    // Decoder: D = hidden, H = heads, Hkv = kv_heads, d = head_size.
+    const char *decoder; // the family of the language model, as its config says (model_type)
+    // Its sizes: D = hidden, H = heads, Hkv = kv_heads, d = head_size.
     int64_t layers, hidden, heads, kv_heads, head_size, ffn, context;
     int64_t vocab; // rows of the embedding
     int64_t words; // ordinary tokens: ids 0..words-1; the family's further tokens follow

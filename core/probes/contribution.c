@@ -93,7 +93,8 @@ static int add_map(void *self, struct graph *g, const struct site_args *a, int64
     struct tensor *p = graph_upload(g, DTYPE_F32, 3, shape, probs);
     struct tensor *norms = NULL;
     if (count)
-        norms = attend_contribution(g, &s->env->model->decoder.layer[a->layer].o, p, a->v, index,
+        norms = attend_contribution(g, attention_output(&s->env->model->decoder.layer[a->layer]), p,
+                                    a->v, index,
                                     count); // [count]
     const float *c = norms ? rows_read(&s->rows, g, norms) : NULL;
     for (int64_t j = 0; c && j < count; j++)
@@ -127,7 +128,7 @@ static int contribution_run(void *state, struct graph *g, enum site site, struct
     struct contribution *s = state;
     if (args->layer == s->layer && probe_each_query(g, args, s->query, s->queries, add_map, s) < 0)
         return -1;
-    const struct linear *o = &s->env->model->decoder.layer[args->layer].o;
+    const struct linear *o = attention_output(&s->env->model->decoder.layer[args->layer]);
     grams_trim(&s->grams, 0);
     if (grams_add(&s->grams, g, o, args->v, s->heads) < 0) return -1;
     return probe_each_query(g, args, s->all, s->env->sequence->n, add_pairs, s);

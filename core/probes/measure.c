@@ -99,12 +99,11 @@ static int kept_run(void *self, struct graph *g, enum site site, struct site_arg
 static int pass_begin(struct passing *p, const struct measuring *m, const struct conversation *c,
                       struct err *err)
 {
-    const struct decoder_config *d = &m->model->decoder.config;
     const struct method_env env = {
         .model = m->model, .backend = m->backend, .settings = m->settings, .tensors = m->tensors
     };
     *p = (struct passing){ .m = m, .c = c, .arena = { .backend = m->backend } };
-    kv_init(&p->kv, m->backend, d->layers, d->kv_heads, d->dim);
+    decoder_cache(&m->model->decoder, m->backend, &p->kv);
     kv_set_dtype(&p->kv, kv_dtype(m->backend, m->settings));
     p->visual = xcalloc(c->picture_count + 1, sizeof *p->visual);
     p->ours = xcalloc(c->picture_count + 1, sizeof *p->ours);

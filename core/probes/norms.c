@@ -43,7 +43,7 @@ struct norms {
     struct interface interface;
     float *before; // [N,D] h[l-1]
     bool *there;   // [N] alive there
-    float *gains;  // [L,D] of the layers' first norms
+    float *gains;  // [L,D] of the norms before attention; 1 where there is none
     float *keys;   // [P,Hkv,d] of the layer under way
     int64_t key_count, key_room;
     double *visual, *text; // [D] sums
@@ -69,9 +69,12 @@ static float *read_gains(const struct backend *b, const struct decoder *d)
     float *gains = xreallocarray(NULL, (size_t)d->config.layers * width, sizeof *gains);
     void *stored = xreallocarray(NULL, width, sizeof *gains);
     for (int l = 0; l < d->config.layers; l++) {
-        const struct tensor *gain = &d->layer[l].input_norm;
+        const struct tensor *gain = &d->layer[l].attention.before;
+        float *to = gains + (size_t)l * width;
+        for (size_t i = 0; i < width && !gain->data; i++) to[i] = 1;
+        if (!gain->data) continue;
         b->download(stored, gain->data, tensor_bytes(gain));
-        floats_from(gains + (size_t)l * width, stored, gain->dtype, width);
+        floats_from(to, stored, gain->dtype, width);
     }
     free(stored);
     return gains;

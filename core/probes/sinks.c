@@ -176,8 +176,8 @@ static int add_contribution(void *self, struct graph *g, const struct site_args 
     for (int64_t j = 0; j < keys; j++)
         if (site_key(a, j) <= s->query) index[count++] = (int32_t)j;
     struct tensor *p = graph_upload(g, DTYPE_F32, 3, shape, probs);
-    struct tensor *norms =
-        attend_contribution(g, &s->env->model->decoder.layer[a->layer].o, p, a->v, index, count);
+    struct tensor *norms = attend_contribution(
+        g, attention_output(&s->env->model->decoder.layer[a->layer]), p, a->v, index, count);
     const float *c = norms ? rows_read(&s->rows, g, norms) : NULL;
     for (int64_t j = 0; c && j < count; j++) s->contribution[site_key(a, index[j])] = (double)c[j];
     free(index);

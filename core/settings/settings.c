@@ -148,6 +148,16 @@ static char *spell_number(const struct setting *row, const char *value, struct e
     return NULL;
 }
 
+// "" and "off" are none where that is a value; the / behind a folder is not part of its name.
+static char *spell_path(const struct setting *row, const char *value)
+{
+    const char *none = word_find(row->choices, "none");
+    size_t length = strlen(value);
+    if (none && (!length || !strcasecmp(value, "off"))) return xstrdup(none);
+    while (length > 1 && value[length - 1] == '/') length--;
+    return xstrndup(value, length);
+}
+
 static const char *const words_on[] = { "on", "true", "yes", "1", NULL };
 static const char *const words_off[] = { "off", "false", "no", "0", NULL };
 
@@ -165,8 +175,8 @@ static char *spell(const struct setting *row, const char *value, struct err *err
     case SETTING_INTEGER:
     case SETTING_REAL: return spell_number(row, value, err);
     case SETTING_CHOICE: refuse_choice(row, value, err); return NULL;
-    case SETTING_TEXT:
-    case SETTING_PATH: return xstrdup(value);
+    case SETTING_TEXT: return xstrdup(value);
+    case SETTING_PATH: return spell_path(row, value);
     case SETTING_LIST: return list_spell(row, value, err);
     case SETTING_REALS: return reals_spell(row, value, err);
     }

@@ -79,8 +79,9 @@ struct settings *settings_new(void);
 struct settings *settings_copy(const struct settings *s); // NULL: the defaults
 void settings_free(struct settings *s);
 
-// Checks the value against the row and stores it in its plain spelling. -1 with a message that says
-// what is allowed; the former value stays.
+// Checks the value against the row and stores it in its plain spelling, the only one that others
+// ever see (no adapter is "none", whatever was typed). -1 with a message that says what is allowed;
+// the former value stays.
 int settings_set(struct settings *s, const char *key, const char *value, struct err *err);
 void settings_reset(struct settings *s, const char *key);
 bool settings_changed(const struct settings *s, const char *key); // differs from the default

@@ -99,9 +99,7 @@ void conversation_set_model(struct conversation *c, const struct model *m)
     methods_release(&c->methods);
     kv_release(&c->kv);
     c->model = m;
-    if (m)
-        kv_init(&c->kv, c->backend, m->decoder.config.layers, m->decoder.config.kv_heads,
-                m->decoder.config.dim);
+    if (m) decoder_cache(&m->decoder, c->backend, &c->kv);
     for (size_t i = 0; i < c->picture_count; i++)
         c->pictures[i].tokens = count_tokens(m, &c->pictures[i]);
 }

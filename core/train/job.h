@@ -27,8 +27,8 @@
 // Relative paths in argv begin at the process's folder, which the runner has set. A message longer
 // than the job needs no file of its own: EVENT_NOTICE is a line of the job's log.
 //
-// Room core/train/: training, evaluation, calibration and sweeps, as jobs. It uses adapter, new,
-// metrics, talk and what they use.
+// Room core/train/: training, evaluation, calibration and sweeps, as jobs. It uses engine, new,
+// metrics and what they use.
 #ifndef CORE_TRAIN_JOB_H
 #define CORE_TRAIN_JOB_H
 

@@ -22,6 +22,7 @@ struct select_item *params_items(const struct model *m, const struct param_extra
     struct select_item *items = xcalloc(w->count + extra_count + 1, sizeof *items);
     for (size_t i = 0; i < w->count; i++) {
         items[i] = (struct select_item){ .name = w->list[i].name,
+                                         .common = w->list[i].common,
                                          .part = w->list[i].part,
                                          .rank = w->list[i].rank,
                                          .linear = w->list[i].linear != NULL };

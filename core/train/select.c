@@ -55,7 +55,7 @@ static const char *const part_words[MODEL_PARTS] = {
 struct selecting {
     struct selection *s;
     const struct select_item *items;
-    char **plain; // [count]
+    char **plain; // [count] common names
     const struct select_lora *lora;
     bool typed; // by a person: a rule that means nothing is a mistake
 };
@@ -64,7 +64,11 @@ struct selecting {
 
 static bool matches(const struct selecting *k, size_t i, const char *pattern)
 {
-    return fnmatch(pattern, k->items[i].name, 0) == 0 || fnmatch(pattern, k->plain[i], 0) == 0;
+    char *own = weight_plain_name(k->items[i].name);
+    const bool found = fnmatch(pattern, k->items[i].name, 0) == 0 ||
+                       fnmatch(pattern, own, 0) == 0 || fnmatch(pattern, k->plain[i], 0) == 0;
+    free(own);
+    return found;
 }
 
 // "self_attn.q_proj" of "layers.0.self_attn.q_proj.weight", for LoRA; else NULL. Belongs to the
@@ -75,6 +79,12 @@ static char *layer_of(const char *plain)
     return n > tail && !strcmp(plain + n - tail, ".weight") ? xstrndup(plain, n - tail) : NULL;
 }
 
+static const char *last_level(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? dot + 1 : name;
+}
+
 static bool layer_matches(const struct selecting *k, size_t i, const char *pattern)
 {
     if (!k->items[i].linear) return false;
@@ -83,8 +93,8 @@ static bool layer_matches(const struct selecting *k, size_t i, const char *patte
     if (plain && strchr(pattern, '.')) {
         found = fnmatch(pattern, plain, 0) == 0 || fnmatch(pattern, full, 0) == 0;
     } else if (plain && k->items[i].part == PART_DECODER) {
-        const char *dot = strrchr(plain, '.');
-        found = fnmatch(pattern, dot ? dot + 1 : plain, 0) == 0;
+        found = fnmatch(pattern, last_level(plain), 0) == 0 ||
+                fnmatch(pattern, last_level(full), 0) == 0;
     }
     free(plain);
     free(full);
@@ -288,7 +298,8 @@ static int run(struct selection *s, const char *rules, bool typed, const struct 
     *s = (struct selection){ .item = xcalloc(count + 1, sizeof *s->item), .count = count };
     struct selecting k = { .s = s, .items = items, .lora = lora, .typed = typed };
     k.plain = xcalloc(count + 1, sizeof *k.plain);
-    for (size_t i = 0; i < count; i++) k.plain[i] = weight_plain_name(items[i].name);
+    for (size_t i = 0; i < count; i++)
+        k.plain[i] = weight_plain_name(items[i].common ? items[i].common : items[i].name);
     int status = 0;
     char *rule;
     for (const char *at = rules; status == 0 && (rule = next_rule(&at)); free(rule))

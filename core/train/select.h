@@ -25,6 +25,7 @@
 // What may be trained: a weight of the model, or a parameter that a method adds.
 struct select_item {
     const char *name;
+    const char *common;        // in Llama's spelling (struct weight); NULL: the same
     enum model_part_kind part; // of a method's parameter: the part it goes with
     int rank;
     int64_t shape[4];

@@ -15,6 +15,7 @@
 
 #include "core/base/clock.h"
 #include "core/data/dataset.h"
+#include "core/engine/proposal.h"
 #include "core/metrics/metric.h"
 #include "core/train/job.h"
 #include "core/train/out.h"
@@ -28,8 +29,9 @@ static const char grid[] = "2e-3,1e-3,6e-4,3e-4,1e-4,5e-5,2e-5,1e-5,6e-6,1e-6,1e
 static const char usage[] = "/sweep KEY V1,V2,... DATA OUT [--images DIR] (or lr-grid DATA OUT)";
 
 struct value {
-    char *text;  // of the setting
-    char *label; // for a folder and series
+    struct settings *settings; // with the value
+    const char *text;          // as they spell it
+    char *label;               // for a folder and series
 };
 
 struct sweep {
@@ -47,7 +49,7 @@ struct sweep {
 static void release(struct sweep *s)
 {
     for (size_t i = 0; i < s->count; i++) {
-        free(s->values[i].text);
+        settings_free(s->values[i].settings);
         free(s->values[i].label);
     }
     free(s->values);
@@ -69,26 +71,22 @@ static char *make_label(const char *text)
     return buf_take(&b);
 }
 
-static int add_value(struct sweep *s, const char *text, const struct settings *settings,
-                     struct err *err)
+static int add_value(struct sweep *s, const char *text, struct proposal *p, struct err *err)
 {
-    struct settings *copy = settings_copy(settings);
-    int status = settings_set(copy, s->key, text, err);
-    if (status == 0) {
-        struct value v = { .text = xstrdup(settings_text(copy, s->key)),
-                           .label = make_label(text) };
-        for (size_t i = 0; i < s->count && status == 0; i++)
-            if (!strcmp(s->values[i].text, v.text) || !strcmp(s->values[i].label, v.label))
-                status = err_set(err, "'%s' is the same value as '%s'", text, s->values[i].label);
-        s->values = xreallocarray(s->values, s->count + 1, sizeof *s->values);
-        s->values[s->count++] = v;
-    }
-    settings_free(copy);
+    if (proposal_check(p, &(struct change){ s->key, text }, 1, err) < 0) return -1;
+    const struct value v = { p->settings, settings_text(p->settings, s->key), make_label(text) };
+    int status = 0;
+    p->settings = NULL; // they are the value's
+    for (size_t i = 0; i < s->count && status == 0; i++)
+        if (!strcmp(s->values[i].text, v.text) || !strcmp(s->values[i].label, v.label))
+            status = err_set(err, "'%s' is the same value as '%s'", text, s->values[i].label);
+    s->values = xreallocarray(s->values, s->count + 1, sizeof *s->values);
+    s->values[s->count++] = v;
     return status;
 }
 
 // Values are separated by "|" if there is one: those of some settings hold commas.
-static int read_values(struct sweep *s, const struct settings *settings, struct err *err)
+static int read_values(struct sweep *s, struct proposal *p, struct err *err)
 {
     const char *between = strchr(s->list, '|') ? "|" : ",";
     char *copy = xstrdup(s->list), *rest = NULL;
@@ -97,7 +95,7 @@ static int read_values(struct sweep *s, const struct settings *settings, struct 
          v = strtok_r(NULL, between, &rest)) {
         while (*v == ' ') v++;
         for (size_t n = strlen(v); n && v[n - 1] == ' ';) v[--n] = 0;
-        status = add_value(s, v, settings, err);
+        status = add_value(s, v, p, err);
     }
     free(copy);
     if (status == 0 && s->count < 2)
@@ -128,18 +126,18 @@ static int read_words(struct sweep *s, int argc, char **argv, struct err *err)
     return 0;
 }
 
-static int read_sweep(struct sweep *s, int argc, char **argv, const struct settings *settings,
-                      struct err *err)
+// Of the proposal's `from` with each of the values.
+static int read_sweep(struct sweep *s, int argc, char **argv, struct proposal *p, struct err *err)
 {
     *s = (struct sweep){ 0 };
     int status = read_words(s, argc, argv, err);
     if (status == 0 && !settings_find(s->key)) status = settings_unknown(s->key, err);
     // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): read_words gave it
     if (status == 0 && strcmp(s->key, "train.validation") != 0 &&
-        settings_is(settings, "train.validation", "none"))
+        settings_is(p->from, "train.validation", "none"))
         status = err_set(err, "nothing is kept apart to compare by: /set train.validation 0.1, or "
                               "a data file");
-    if (status == 0) status = read_values(s, settings, err);
+    if (status == 0) status = read_values(s, p, err);
     if (status < 0) release(s);
     return status;
 }
@@ -147,16 +145,17 @@ static int read_sweep(struct sweep *s, int argc, char **argv, const struct setti
 static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
                  struct err *err)
 {
+    // Without a place for adapters nothing becomes of the model.
+    struct proposal p = { .from = settings,
+                          .model = (struct model *)(uintptr_t)model,
+                          .training = true };
     struct sweep s;
-    if (read_sweep(&s, argc, argv, settings, err) < 0) return -1;
+    if (read_sweep(&s, argc, argv, &p, err) < 0) return -1;
     int status = out_check(s.out, s.resume, err);
     if (status == 0) status = dataset_check(s.data, err);
     for (size_t i = 0; status == 0 && i < s.count; i++) {
-        struct settings *copy = settings_copy(settings);
-        status = settings_set(copy, s.key, s.values[i].text, err);
-        if (status == 0) status = sft_held_check(copy, err);
-        if (status == 0 && model) status = params_check(model, copy, err);
-        settings_free(copy);
+        status = sft_held_check(s.values[i].settings, err);
+        if (status == 0 && model) status = params_check(model, s.values[i].settings, err);
     }
     release(&s);
     return status;
@@ -214,15 +213,13 @@ static int run_value(struct job *j, struct sweep *s, size_t index, const char *f
     struct sinks *to = j->sinks, sinks = { 0 };
     struct teller teller = { to, v->label, index, s->count, clock_seconds() };
     sinks_add(&sinks, (struct sink){ tell, &teller });
-    j->settings = settings_copy(own);
-    int status = settings_set(j->settings, s->key, v->text, err);
+    j->settings = v->settings;
     j->kind = train;
     j->argv = argv;
     j->argc = s->images ? 4 : 2;
     j->resumed = true; // the folder is the sweep's: what is there goes on
     j->sinks = &sinks;
-    if (status == 0) status = sft_job(j, &s->series, err);
-    settings_free(j->settings);
+    const int status = sft_job(j, &s->series, err);
     j->kind = kind;
     j->argv = own_argv;
     j->argc = own_argc;
@@ -415,9 +412,10 @@ static int check_begun(const struct sweep *s, const struct out *out, struct err 
 
 static int run(struct job *j, struct err *err)
 {
+    struct proposal p = { .from = j->settings }; // the model was asked before there was a job
     struct sweep s;
     struct out out = { .lock = -1 };
-    if (read_sweep(&s, j->argc, j->argv, j->settings, err) < 0) return -1;
+    if (read_sweep(&s, j->argc, j->argv, &p, err) < 0) return -1;
     struct score *scores = xcalloc(s.count, sizeof *scores);
     int status = out_open(&out, s.out, s.resume || j->resumed, err);
     s.asked = (struct sft){ .job = j, .options = { .data = s.data } };

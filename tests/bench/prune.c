@@ -51,7 +51,7 @@ static void open_model(struct bench *b, const char *folder)
     b->model = model_load(folder, backend_cpu(), NULL, &err);
     must(b->model ? 0 : -1, &err);
     const struct decoder_config *c = &b->model->decoder.config;
-    kv_init(&b->kv, backend_cpu(), c->layers, c->kv_heads, c->dim);
+    decoder_cache(&b->model->decoder, backend_cpu(), &b->kv);
     b->visual = (struct tensor){ .dtype = DTYPE_F32, .rank = 2, .shape = { VISUAL, c->hidden } };
     float *v = b->visual.data = malloc(tensor_bytes(&b->visual));
     for (int64_t i = 0; i < VISUAL * c->hidden; i++)

@@ -18,6 +18,7 @@
 
 #include "core/graph/tape.h"
 #include "core/model/families/family.h"
+#include "core/model/layer.h"
 #include "core/new/new_model.h"
 #include "core/train/loss.h"
 #include "tests/bench/limits.h"
@@ -170,35 +171,41 @@ static void make_encoder(struct model *m)
                                              .fc2 = linear(m, width, ffn, true) };
 }
 
+static void make_sublayer(struct model *m, struct sublayer *s, layer_weight_fn list)
+{
+    const struct decoder_config *c = &m->decoder.config;
+    struct layer_weight w;
+    while (list(c, 0, s->count, &w)) s->count++;
+    s->before = weight(m, c->hidden, 0, 1);
+    s->weight = calloc((size_t)s->count, sizeof *s->weight);
+    for (int i = 0; list(c, 0, i, &w); i++) s->weight[i] = linear(m, w.out, w.in, false);
+}
+
 static void make_decoder(struct model *m)
 {
     struct decoder *d = &m->decoder;
-    d->config = (struct decoder_config){ .layers = 8,
-                                         .hidden = 192,
-                                         .heads = 6,
-                                         .kv_heads = 3,
-                                         .dim = 32,
-                                         .ffn = 512,
-                                         .vocab = 1000,
-                                         .max_positions = 1024,
-                                         .eps = 1e-5,
-                                         .rope = { .theta = 10000 } };
+    d->config =
+        (struct decoder_config){ .kind = family_named("llama")->decoder,
+                                 .layers = 8,
+                                 .hidden = 192,
+                                 .heads = 6,
+                                 .kv_heads = 3,
+                                 .dim = 32,
+                                 .ffn = 512,
+                                 .vocab = 1000,
+                                 .max_positions = 1024,
+                                 .eps = 1e-5,
+                                 .rope = { .rotary = &rotary_plain, .dim = 32, .theta = 10000 } };
     const struct decoder_config *c = &d->config;
-    int64_t width = c->hidden, q = c->heads * c->dim, kv = c->kv_heads * c->dim;
+    const int64_t width = c->hidden;
     d->embed = weight(m, c->vocab, width, 1);
     d->head = weight(m, c->vocab, width, 0.1);
     d->norm = weight(m, width, 0, 1);
     d->layer = calloc((size_t)c->layers, sizeof *d->layer);
-    for (int i = 0; i < c->layers; i++)
-        d->layer[i] = (struct decoder_layer){ .input_norm = weight(m, width, 0, 1),
-                                              .post_norm = weight(m, width, 0, 1),
-                                              .q = linear(m, q, width, false),
-                                              .k = linear(m, kv, width, false),
-                                              .v = linear(m, kv, width, false),
-                                              .o = linear(m, width, q, false),
-                                              .gate = linear(m, c->ffn, width, false),
-                                              .up = linear(m, c->ffn, width, false),
-                                              .down = linear(m, width, c->ffn, false) };
+    for (int i = 0; i < c->layers; i++) {
+        make_sublayer(m, &d->layer[i].attention, c->kind->attention->weight);
+        make_sublayer(m, &d->layer[i].ffn, c->kind->ffn->weight);
+    }
     m->projector = (struct projector){ .layers = 2,
                                        .bias = true,
                                        .act = GELU_ERF,
@@ -318,15 +325,15 @@ enum { ROWS = 600, TRAINED = 24, RANK = 32 };
 static void train_norms(struct decoder *d)
 {
     for (int i = 0; i < d->config.layers; i++) {
-        d->layer[i].input_norm.grad = grad_new(backend_cpu(), d->config.hidden);
-        d->layer[i].post_norm.grad = grad_new(backend_cpu(), d->config.hidden);
+        d->layer[i].attention.before.grad = grad_new(backend_cpu(), d->config.hidden);
+        d->layer[i].ffn.before.grad = grad_new(backend_cpu(), d->config.hidden);
     }
 }
 
 static void forget_norms(struct decoder *d)
 {
     for (int i = 0; i < d->config.layers; i++) {
-        struct tensor *norms[] = { &d->layer[i].input_norm, &d->layer[i].post_norm };
+        struct tensor *norms[] = { &d->layer[i].attention.before, &d->layer[i].ffn.before };
         for (int k = 0; k < 2; k++) {
             grad_free(backend_cpu(), norms[k]->grad);
             norms[k]->grad = NULL;
@@ -334,18 +341,23 @@ static void forget_norms(struct decoder *d)
     }
 }
 
+static void lora_beside(struct model *m, struct sublayer *s)
+{
+    for (int i = 0; i < s->count; i++) {
+        struct linear *w = &s->weight[i];
+        w->lora = calloc(1, sizeof *w->lora);
+        w->lora->a = weight(m, RANK, w->weight.shape[1], 0.02);
+        w->lora->b = weight(m, w->weight.shape[0], RANK, 0.02);
+        w->lora->scale = 2;
+    }
+}
+
 static void train_lora(struct model *m)
 {
     struct decoder *d = &m->decoder;
     for (int i = 0; i < d->config.layers; i++) {
-        struct decoder_layer *w = &d->layer[i];
-        struct linear *all[] = { &w->q, &w->k, &w->v, &w->o, &w->gate, &w->up, &w->down };
-        for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
-            all[k]->lora = calloc(1, sizeof *all[k]->lora);
-            all[k]->lora->a = weight(m, RANK, all[k]->weight.shape[1], 0.02);
-            all[k]->lora->b = weight(m, all[k]->weight.shape[0], RANK, 0.02);
-            all[k]->lora->scale = 2;
-        }
+        lora_beside(m, &d->layer[i].attention);
+        lora_beside(m, &d->layer[i].ffn);
     }
 }
 

@@ -18,6 +18,10 @@ out=$(vlmsh $model -c "/calibrate ffn $dir/data.json $dir/ffn.safetensors" -c /w
     -c "/set sample.max_tokens 2" -c "hello") || fail "making and using a calibration" "$out"
 [[ $out == *"is done"* && $out == *"redundancy, visual"* && $out == *"yes "*"ffn.safetensors"* ]] ||
     fail "what is told of a calibration" "$out"
+out=$(vlmsh $model -c "/calibration load $dir/ffn.safetensors" -c "/set ffn.eta 0.5" -c /capa -c "/get ffn.*" \
+    -c "/capa off" -c "/get *") || fail "/capa with a calibration" "$out"
+[[ $out == *"ffn.approx = hadamard"*"ffn.eta = 0.96"*"ffn.approx = off"*"prune.score = off"* && $out == *"ffn.calibration = $dir/"* ]] ||
+    fail "what /capa sets" "$out"
 log=$(vlmsh -c "/job 1")
 [[ $log == *"sample #1 is left out"*missing.png* || $log == *"left out"*1* ]] ||
     fail "the missing picture is not told" "$log"

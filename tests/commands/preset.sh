@@ -44,12 +44,18 @@ lines "/load $llava" '/set prune.keep 0.9' '/capa' '/get prune.*' '/get ffn.appr
     '/get prune.score' '/get norm.align' '/ira' '/get ira.on' '/baseline' '/get norm.align' '/align maybe'
 same "defaults" "$(setting prune.keep)" "0.9 0.25 0.25 "
 check_has "said without training" 'select(.event=="notice").text' 'norm.align is on with untrained numbers'
-check_has "said without a calibration" 'select(.event=="notice").text' 'without ffn.approx=hadamard'
+check_has "said without a calibration" 'select(.event=="notice").text' "preset 'capa-auto' with ffn.approx=off"
 same "off again" "$(setting prune.score)" "contribution contribution off off "
 same "the other stays, then goes" "$(setting norm.align)" "on on off off "
 check "IRA has no parameters" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
     'true true true true true true true true true false true true true false'
 check_has "why" 'select(.event=="error").message' 'needs trained parameters'
+
+# They are presets.
+lines "/load $llava" '/set norm.init default' '/align' '/set' '/align off' '/reset all' '/set norm.init default' \
+    '/preset load norm-alignment' '/set'
+check "the same settings" '[inputs, .] | map(select(.event=="setting") | .key + "=" + .value) | join(" ")' \
+    'norm.init=default norm.align=on norm.init=text norm.align=on norm.align=off norm.init=default norm.align=on norm.init=text norm.align=on'
 
 # In the middle of an answer: what came before stays, a script replays it.
 lines "/load $llava" '/set sample.max_tokens 10' '/set sample.ignore_eos on' "/image $scene" \

@@ -185,7 +185,7 @@ static long pass(struct watcher *w)
     struct kv kv;
     const long *count = drains();
     const long before = count ? *count : 0;
-    kv_init(&kv, devices[1], c->layers, c->kv_heads, c->dim);
+    decoder_cache(&m->decoder, devices[1], &kv);
     kv_set_dtype(&kv, DTYPE_BF16);
     hooks_add(&hooks, &(struct hook){ .wants = everywhere, .run = watch, .self = w });
     sequence_init(&s, PROMPT, 1);

@@ -37,8 +37,7 @@ static void bench_open(struct bench *b, const char *folder, bool listener, enum 
     *b = (struct bench){ .gpu = devices[1], .step = { .backend = devices[1] }, .mode = mode };
     b->model = model_load(folder, b->gpu, NULL, &err);
     if (!b->model) fail_msg("%s", err.text);
-    const struct decoder_config *c = &b->model->decoder.config;
-    kv_init(&b->kv, b->gpu, c->layers, c->kv_heads, c->dim);
+    decoder_cache(&b->model->decoder, b->gpu, &b->kv);
     kv_set_dtype(&b->kv, cache);
     if (listener)
         hooks_add(&b->hooks, &(struct hook){ .wants = wants_layers, .run = listens, .self = NULL });
@@ -155,18 +154,18 @@ static void changes_make_a_new_recording(void **state)
     assert_true(b.kv.replay.key == key);
     struct decoder_layer *layer = &b.model->decoder.layer[1];
     const struct decoder_config *c = &b.model->decoder.config;
-    struct tensor norm = layer->post_norm;
+    struct tensor norm = layer->ffn.before;
     struct pair other = pair_noise(1, c->hidden, 0, 0, 3);
-    layer->post_norm.data = other.on[1].data;
+    layer->ffn.before.data = other.on[1].data;
     sequence_append(&b.sequence, 5);
     pass(&b, false, logits);
     assert_null(b.kv.replay.recording);
     played(&b);
-    layer->post_norm = norm;
+    layer->ffn.before = norm;
     struct pair low = pair_noise(2, 2, c->hidden, 0, 4);
     struct pair high = pair_noise(2, c->ffn, 2, 0, 5);
     struct lora lora = { low.on[1], high.on[1], 0.5f };
-    layer->up.lora = &lora;
+    layer->ffn.weight[FFN_UP].lora = &lora;
     played(&b);
     lora.scale = 0;
     sequence_append(&b.sequence, 5);
@@ -174,7 +173,7 @@ static void changes_make_a_new_recording(void **state)
     assert_null(b.kv.replay.recording);
     sequence_append(&b.sequence, 5);
     pass(&b, false, logits); // recorded: with LoRA of scale 0
-    layer->up.lora = NULL;
+    layer->ffn.weight[FFN_UP].lora = NULL;
     kv_trim(&b.kv, b.sequence.n - 1);
     pass(&b, false, others);
     for (int i = 0; i < c->vocab; i++) assert_true(fabsf(logits[i] - others[i]) < 1e-4f);

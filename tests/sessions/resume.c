@@ -64,6 +64,11 @@ int engine_set(struct engine *e, const char *key, const char *value, struct err 
     return 0;
 }
 
+void engine_restore(struct engine *e, const struct change *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) engine_set(e, list[i].key, list[i].value, NULL);
+}
+
 static void told(struct engine *e, const struct message *m)
 {
     tell(&(struct event){ .kind = EVENT_MESSAGE, .message = m, .pictures = e->c.pictures });

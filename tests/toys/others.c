@@ -1,7 +1,6 @@
-// tests/toys/others.c -- a probe, a command, a setting and a family.
+// tests/toys/others.c -- a probe, a command and a setting.
 #include <stdlib.h>
 
-#include "core/model/families/text.h"
 #include "core/probes/probe.h"
 #include "tests/toys/toys.h"
 
@@ -64,19 +63,4 @@ const struct setting plaything_settings[] = {
     { "plaything.size", SETTING_INTEGER, 1, 9, "3", "bricks", NULL, STALE_NOTHING,
       "Size of the toy." },
     { 0 },
-};
-
-// --- a family: Llama's decoder under another name ------------------------------------------------
-
-static const struct decoder_kind decoder = { .ffn = 64, .vocab = 64, .max_positions = 64 };
-
-const struct family family_toy = {
-    .name = "toy",
-    .architectures = (const char *const[]){ "ToyForCausalLM", NULL },
-    .model_types = (const char *const[]){ "toy", NULL },
-    .decoder = &decoder,
-    .configure = text_configure,
-    .bind = text_bind,
-    .part = text_part,
-    .module_prefix = { [PART_EMBEDDING] = "model.", [PART_DECODER] = "model.", [PART_HEAD] = "" },
 };

@@ -1,6 +1,5 @@
-// tests/toys/toys.c -- a method, a probe, a command, a setting and a family are known everywhere
-// once they are in a list: settings, help, keys, badges, /baseline, /compare, FLOPs, training,
-// adapters.
+// tests/toys/toys.c -- a method, a probe, a command and a setting are known everywhere once they
+// are in a list: settings, help, keys, badges, /baseline, /compare, FLOPs, training, adapters.
 #include "tests/toys/toys.h"
 
 #include "tests/core/train/sft.h"
@@ -162,36 +161,6 @@ static void it_learns_and_its_adapter_is_loaded(void **state)
     free(data);
 }
 
-// config.json alone says which family a folder is of.
-static void a_family_is_found(void **state)
-{
-    struct golden g;
-    struct err err = { 0 };
-    char here[1024];
-    static const char *const files[] = { "model.safetensors", "tokenizer.json",
-                                         "tokenizer_config.json", "generation_config.json" };
-    assert_non_null(getcwd(here, sizeof here));
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        char *from = xasprintf("%s/tests/goldens/llama-3.2/%s", here, files[i]);
-        char *to = xasprintf("%s/%s", scratch, files[i]);
-        if (access(from, F_OK) == 0) assert_int_equal(symlink(from, to), 0);
-        free(from);
-        free(to);
-    }
-    cJSON *config = json_read("tests/goldens/llama-3.2/config.json", 1 << 20, &err);
-    cJSON_ReplaceItemInObject(config, "architectures",
-                              cJSON_CreateStringArray((const char *[]){ "ToyForCausalLM" }, 1));
-    cJSON_ReplaceItemInObject(config, "model_type", cJSON_CreateString("toy"));
-    char *text = cJSON_Print(config);
-    scratch_text(scratch, "config.json", text);
-    free(text);
-    cJSON_Delete(config);
-    golden_open(&g, "llama-3.2");
-    must(engine_load(g.engine, scratch, &err), &err);
-    assert_string_equal(engine_model(g.engine)->family->name, "toy");
-    golden_close(&g);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,7 +169,6 @@ int main(void)
         cmocka_unit_test(a_toggle_equals_a_fresh_run),
         cmocka_unit_test(its_cost_is_counted),
         IN_SCRATCH(it_learns_and_its_adapter_is_loaded),
-        IN_SCRATCH(a_family_is_found),
     };
     toys_hand_over();
     return cmocka_run_group_tests(tests, NULL, NULL);

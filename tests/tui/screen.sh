@@ -78,7 +78,7 @@ wait_gone ' NORM '
 line '/align'
 wait_for ' NORM ' '/align waits for the end of the answer'
 line '/capa'
-wait_for 'without ffn.approx=hadamard: ' '/capa waits for the end of the answer'
+wait_for 'with ffn.approx=off: ' '/capa waits for the end of the answer'
 wait_for ' CAPA 25% @2 ' # not "auto"
 line '/baseline'
 wait_gone ' CAPA '

@@ -35,7 +35,7 @@ struct family {
     // Tensors from the checkpoint into the model (m->arena).
     int (*bind)(struct model *m, const struct checkpoint *c, struct err *err);
     // Which part a tensor of the file belongs to, by its name.
-    enum model_part_kind (*part)(const char *tensor);
+    enum model_part_kind (*part)(const struct model *m, const char *tensor);
     // What today's transformers put before the plain name (core/model/weights.h) of a tensor of
     // each part.
     const char *module_prefix[MODEL_PARTS];

@@ -1,7 +1,16 @@
 // core/model/families/llama.c -- Llama 2, 3, 3.2: text only.
 #include "core/model/families/text.h"
+#include "core/model/layer.h"
 
-static const struct decoder_kind decoder = { .ffn = 11008, .vocab = 32000, .max_positions = 2048 };
+static const struct decoder_kind decoder = {
+    .ffn_size = 11008,
+    .vocab = 32000,
+    .max_positions = 2048,
+    .attention = &attention_grouped,
+    .ffn = &ffn_gated,
+    .norms = &norms_before,
+    .rotary = &rotary_plain,
+};
 
 const struct family family_llama = {
     .name = "llama",

@@ -147,12 +147,11 @@ static const char *const projector_prefixes[] = { "multi_modal_projector.",
 
 static int llava_bind(struct model *m, const struct checkpoint *c, struct err *err)
 {
-    const char *text = bind_prefix(c, text_prefixes, "embed_tokens.weight");
+    const struct decoder_kind *kind = m->decoder.config.kind;
+    const char *text = decoder_prefix(c, kind, text_prefixes, "embed_tokens");
     const char *vision = bind_prefix(c, vision_prefixes, "embeddings.patch_embedding.weight");
     const char *projector = bind_prefix(c, projector_prefixes, "linear_1.weight");
-    char head[64];
-    snprintf(head, sizeof head, "%slm_head.weight",
-             bind_prefix(c, head_prefixes, "lm_head.weight"));
+    const char *head = decoder_prefix(c, kind, head_prefixes, "lm_head");
     struct binder b = {
         .checkpoint = c, .arena = &m->arena, .weights = &m->weights, .prefix = text, .err = err
     };
@@ -163,10 +162,10 @@ static int llava_bind(struct model *m, const struct checkpoint *c, struct err *e
     return projector_bind(&m->projector, &b, m->vision.config.hidden, m->decoder.config.hidden);
 }
 
-static enum model_part_kind llava_part(const char *tensor)
+static enum model_part_kind llava_part(const struct model *m, const char *tensor)
 {
     if (strstr(tensor, "vision_tower.")) return PART_VISION;
-    return strstr(tensor, "multi_modal_projector.") ? PART_PROJECTOR : text_part(tensor);
+    return strstr(tensor, "multi_modal_projector.") ? PART_PROJECTOR : text_part(m, tensor);
 }
 
 static int64_t llava_picture_tokens(const struct model *m, int64_t width, int64_t height)

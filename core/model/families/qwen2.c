@@ -1,9 +1,17 @@
 // core/model/families/qwen2.c -- Qwen2, Qwen2.5: text only; biases on q, k, v come with the
 // decoder.
 #include "core/model/families/text.h"
+#include "core/model/layer.h"
 
 static const struct decoder_kind decoder = {
-    .ffn = 22016, .vocab = 151936, .max_positions = 32768, .qkv_bias = true
+    .ffn_size = 22016,
+    .vocab = 151936,
+    .max_positions = 32768,
+    .qkv_bias = true,
+    .attention = &attention_grouped,
+    .ffn = &ffn_gated,
+    .norms = &norms_before,
+    .rotary = &rotary_plain,
 };
 
 const struct family family_qwen2 = {

@@ -18,15 +18,22 @@ int text_bind(struct model *m, const struct checkpoint *c, struct err *err)
 {
     // Base models are also published without the causal head's level.
     static const char *const prefixes[] = { "model.", "", NULL };
-    const char *prefix = bind_prefix(c, prefixes, "embed_tokens.weight");
+    const char *prefix = decoder_prefix(c, m->decoder.config.kind, prefixes, "embed_tokens");
     struct binder b = {
         .checkpoint = c, .arena = &m->arena, .weights = &m->weights, .prefix = prefix, .err = err
     };
-    return decoder_bind(&m->decoder, &b, "lm_head.weight");
+    return decoder_bind(&m->decoder, &b, "");
 }
 
-enum model_part_kind text_part(const char *tensor)
+// Is it that tensor of Llama's, whatever this model's files call it?
+static bool is(const struct model *m, const char *tensor, const char *ours)
 {
-    if (strstr(tensor, "embed_tokens.")) return PART_EMBEDDING;
-    return strstr(tensor, "lm_head.") ? PART_HEAD : PART_DECODER;
+    const char *theirs = decoder_name(m->decoder.config.kind, ours), *at = strstr(tensor, theirs);
+    return at && at[strlen(theirs)] == '.';
+}
+
+enum model_part_kind text_part(const struct model *m, const char *tensor)
+{
+    if (is(m, tensor, "embed_tokens")) return PART_EMBEDDING;
+    return is(m, tensor, "lm_head") ? PART_HEAD : PART_DECODER;
 }

@@ -6,6 +6,6 @@
 
 int text_configure(struct model *m, const struct checkpoint *c, struct err *err);
 int text_bind(struct model *m, const struct checkpoint *c, struct err *err);
-enum model_part_kind text_part(const char *tensor);
+enum model_part_kind text_part(const struct model *m, const char *tensor);
 
 #endif

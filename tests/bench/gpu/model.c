@@ -45,7 +45,7 @@ static void bench_open(struct bench *b)
     const struct decoder_config *c = &b->model->decoder.config;
     b->step.backend = gpu;
     b->logits = calloc((size_t)c->vocab, sizeof *b->logits);
-    kv_init(&b->kv, gpu, c->layers, c->kv_heads, c->dim);
+    decoder_cache(&b->model->decoder, gpu, &b->kv);
     kv_set_dtype(&b->kv, DTYPE_BF16); // what kv.dtype is by itself here
 }
 
@@ -85,7 +85,10 @@ static double least(double a, double b)
 static double product_seconds(const struct decoder *d, int64_t n, double *flops)
 {
     const struct decoder_layer *w = d->layer;
-    const struct linear *const all[] = { &w->q, &w->k, &w->v, &w->o, &w->gate, &w->up, &w->down };
+    const struct linear *const a = w->attention.weight, *const f = w->ffn.weight;
+    const struct linear *const all[] = { &a[ATTENTION_Q], &a[ATTENTION_K], &a[ATTENTION_V],
+                                         &a[ATTENTION_O], &f[FFN_GATE],    &f[FFN_UP],
+                                         &f[FFN_DOWN] };
     double s = 0;
     *flops = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -117,7 +120,10 @@ static double token_bytes(const struct bench *b, int64_t past)
 {
     const struct decoder *d = &b->model->decoder;
     const struct decoder_layer *w = d->layer;
-    const struct linear *const all[] = { &w->q, &w->k, &w->v, &w->o, &w->gate, &w->up, &w->down };
+    const struct linear *const a = w->attention.weight, *const f = w->ffn.weight;
+    const struct linear *const all[] = { &a[ATTENTION_Q], &a[ATTENTION_K], &a[ATTENTION_V],
+                                         &a[ATTENTION_O], &f[FFN_GATE],    &f[FFN_UP],
+                                         &f[FFN_DOWN] };
     size_t layer = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) layer += tensor_bytes(&all[i]->weight);
     layer += 2 * (size_t)past * (size_t)tensor_row(&b->kv.layer[0].k) *

@@ -38,7 +38,7 @@ static void bench_open(struct bench *b, const char *folder, int64_t visual)
     b->step.backend = gpu;
     b->logits = calloc((size_t)c->vocab, sizeof *b->logits);
     b->visual = gpu_tensor(DTYPE_F32, 2, visual, c->hidden, 0);
-    kv_init(&b->kv, gpu, c->layers, c->kv_heads, c->dim);
+    decoder_cache(&b->model->decoder, gpu, &b->kv);
     kv_set_dtype(&b->kv, DTYPE_BF16); // what kv.dtype is by itself here
     b->settings = settings_new();
     must(settings_set(b->settings, "prune.layer", "2", &err), &err);

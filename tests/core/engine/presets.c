@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "core/engine/presets.h"
+#include "core/methods/method.h"
 #include "core/model/families/family.h"
 #include "core/settings/settings.h"
 
@@ -36,7 +37,7 @@ static void each_recipe_can_be_set(void **state)
             struct preset_values v = { 0 };
             struct settings *s = settings_new();
             struct err err = { 0 };
-            if (preset_read(&v, p->set, &m, &err) < 0) fail_msg("%s: %s", p->name, err.text);
+            if (preset_read(&v, p, &m, &err) < 0) fail_msg("%s: %s", p->name, err.text);
             assert_true(v.count > 0);
             for (size_t k = 0; k < v.count; k++)
                 if (settings_set(s, v.list[k].key, v.list[k].value, &err) < 0)
@@ -55,23 +56,46 @@ static void layers_follow_the_model(void **state)
     const struct model known = model_of(32, 4096), other = model_of(28, 3584);
     struct preset_values v = { 0 };
     struct err err = { 0 };
-    assert_int_equal(preset_read(&v, set, &known, &err), 0);
+    assert_int_equal(preset_read_text(&v, set, &known, &err), 0);
     assert_int_equal(v.count, 2); // the later value of a key holds
     assert_string_equal(value_of(&v, "prune.layer"), "5,16");
     assert_string_equal(value_of(&v, "ffn.layers"), "2-5,22-29");
     assert_false(v.guessed);
     preset_values_release(&v);
-    assert_int_equal(preset_read(&v, set, &other, &err), 0);
+    assert_int_equal(preset_read_text(&v, set, &other, &err), 0);
     assert_string_equal(value_of(&v, "prune.layer"), "4,18"); // 3.5 and 17.5, half to even
     assert_string_equal(value_of(&v, "ffn.layers"), "auto");
     assert_true(v.guessed);
     preset_values_release(&v);
-    assert_int_equal(preset_read(&v, set, NULL, &err), -1);
+    assert_int_equal(preset_read_text(&v, set, NULL, &err), -1);
     assert_non_null(strstr(err.text, "/load MODEL"));
     preset_values_release(&v);
-    assert_int_equal(preset_read(&v, "a={nothing}", &known, &err), -1);
-    assert_int_equal(preset_read(&v, "a", &known, &err), -1);
+    assert_int_equal(preset_read_text(&v, "a={nothing}", &known, &err), -1);
+    assert_int_equal(preset_read_text(&v, "a", &known, &err), -1);
     preset_values_release(&v);
+}
+
+static void check_spelling(const char *name, const char *expected)
+{
+    struct buf b = { 0 };
+    preset_spell(preset_find(name), &b);
+    assert_string_equal(b.data, expected);
+    buf_release(&b);
+}
+
+// What a preset switches off is said like what it sets.
+static void methods_that_are_off_are_spelled(void **state)
+{
+    struct buf off = { 0 };
+    const struct method *m;
+    for (int i = 0; (m = method_shown(i)); i++)
+        buf_printf(&off, "%s%s=%s", i ? " " : "", m->toggle.key, m->toggle.off);
+    check_spelling("baseline", off.data);
+    check_spelling("fastv", "prune.score=attention prune.layer=2 prune.keep=0.5 prune.mode=prefill "
+                            "ffn.approx=off");
+    check_spelling("capa", preset_find("capa")->set);
+    check_spelling("norm-alignment", preset_find("norm-alignment")->set);
+    buf_release(&off);
 }
 
 int main(void)
@@ -79,6 +103,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_recipe_can_be_set),
         cmocka_unit_test(layers_follow_the_model),
+        cmocka_unit_test(methods_that_are_off_are_spelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

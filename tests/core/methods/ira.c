@@ -295,7 +295,8 @@ static void train(void *self, const char *name, struct tensor *t)
 static void train_values(struct fixture *f, struct trained *p)
 {
     for (int layer = 2; layer < 4; layer++)
-        train(p, layer == 2 ? "2" : "3", &f->r.model->decoder.layer[layer].v.weight);
+        train(p, layer == 2 ? "2" : "3",
+              &f->r.model->decoder.layer[layer].attention.weight[ATTENTION_V].weight);
 }
 
 static void forget(struct trained *p)

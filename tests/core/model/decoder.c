@@ -32,8 +32,7 @@ static void bench_open(struct bench *b, const char *folder)
     *b = (struct bench){ .step = { .backend = test_device() } };
     b->model = model_load(folder, test_device(), NULL, &err);
     if (!b->model) fail_msg("%s", err.text);
-    const struct decoder_config *c = &b->model->decoder.config;
-    kv_init(&b->kv, test_device(), c->layers, c->kv_heads, c->dim);
+    decoder_cache(&b->model->decoder, test_device(), &b->kv);
 }
 
 static void bench_close(struct bench *b)

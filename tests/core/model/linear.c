@@ -109,7 +109,7 @@ static void test_bound(void **state)
             assert_ptr_equal(weights_find(&m->weights, w->name), w);
             assert_non_null(w->tensor->data);
             if (w->linear) assert_ptr_equal(&w->linear->weight, w->tensor);
-            assert_int_equal(w->part, m->family->part(w->name));
+            assert_int_equal(w->part, m->family->part(m, w->name));
         }
         model_free(m);
     }

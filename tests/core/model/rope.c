@@ -26,7 +26,8 @@ static void read_frequencies(const char *text, int64_t dim, float *frequency)
     struct rope_config r;
     struct err err = { 0 };
     if (read_text(&r, text, &err) < 0) fail_msg("%s", err.text);
-    rope_frequencies(&r, dim, frequency);
+    r.dim = dim;
+    rope_frequencies(&r, frequency);
 }
 
 static void near(double a, double b)
@@ -69,12 +70,12 @@ static void angles_are_those_of_the_rows(void **state)
 {
     struct arena step = { .backend = test_device() };
     struct graph g = { .backend = test_device(), .arena = &step };
-    struct rope_config r = { .theta = 10000 };
+    struct rope_config r = { .rotary = &rotary_plain, .dim = 4, .theta = 10000 };
     struct sequence s;
     struct tensor *cosines, *sines;
     sequence_init(&s, 5, 1);
     s.positions[3] = 7; // positions need not be the row's number
-    assert_int_equal(rope_angles(&g, &r, 4, &s, NULL, 3, &cosines, &sines), 0);
+    assert_int_equal(rope_angles(&g, &r, &s, NULL, 3, &cosines, &sines), 0);
     assert_int_equal(cosines->shape[0], 3);
     assert_int_equal(cosines->shape[1], 2);
     static const double position[3] = { 2, 7, 4 };

@@ -100,7 +100,7 @@ static void lora_is_counted(void **state)
     const double D = (double)d->hidden, q = (double)(d->heads * d->dim);
     const double kv = (double)(d->kv_heads * d->dim), F = (double)d->ffn;
     const struct decoder_layer *w = &engine_model(g.engine)->decoder.layer[0];
-    const double rank = (double)w->q.lora->a.shape[0];
+    const double rank = (double)w->attention.weight[ATTENTION_Q].lora->a.shape[0];
     row = d->layers * 2 * rank * (2 * (D + q) + 2 * (D + kv) + 3 * (D + F));
     run_probe(&g, &probe_flops, NULL, &r);
     struct sequence s = { 0 };

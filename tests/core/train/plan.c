@@ -149,12 +149,12 @@ static void test_outline(void **state)
     struct settings *s = settings_new();
     struct model *m = model_load(GOLDEN, backend_cpu(), NULL, &err);
     if (!m) fail_msg("%s", err.text);
-    const struct tensor before = m->decoder.layer[0].input_norm;
+    const struct tensor before = m->decoder.layer[0].attention.before;
     settings_set(s, "train.method", "all", &err);
     settings_set(s, "norm.align", "on", &err);
     settings_set(s, "train.ira", "on", &err);
     if (forecast_model(&f, m, s, 0, &err) < 0) fail_msg("%s", err.text);
-    assert_memory_equal(&before, &m->decoder.layer[0].input_norm, sizeof before);
+    assert_memory_equal(&before, &m->decoder.layer[0].attention.before, sizeof before);
     assert_true(f.count.trained > 0 && memory_own(&f.parts) > 0);
     // Of the passes one after the other, as methods want it: the first has room for all of it.
     assert_true(f.arena >= f.parts.of[MEMORY_ACTIVATIONS] && f.lane == 0);

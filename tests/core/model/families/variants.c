@@ -133,22 +133,22 @@ static void rotary_settings_stand_in_two_places(void **state)
 #define LINEAR "{\"rope_type\": \"linear\", \"factor\": 2.0, \"rope_theta\": 20000}"
     static const struct {
         const char *json;
-        enum rope_kind kind;
+        const char *scaling;
         double theta;
     } cases[] = {
-        { "{\"rope_theta\": 500, \"rope_scaling\": null}", ROPE_PLAIN, 500 },
-        { "{\"rope_theta\": 500, \"rope_parameters\": " LINEAR "}", ROPE_LINEAR, 20000 },
-        { "{\"rope_scaling\": {}, \"rope_parameters\": " LINEAR "}", ROPE_LINEAR, 20000 },
+        { "{\"rope_theta\": 500, \"rope_scaling\": null}", "default", 500 },
+        { "{\"rope_theta\": 500, \"rope_parameters\": " LINEAR "}", "linear", 20000 },
+        { "{\"rope_scaling\": {}, \"rope_parameters\": " LINEAR "}", "linear", 20000 },
         { "{\"rope_theta\": 500, \"rope_scaling\": {\"type\": \"dynamic\"}, "
           "\"rope_parameters\": " LINEAR "}",
-          ROPE_DYNAMIC, 500 },
-        { "{}", ROPE_PLAIN, 10000 },
+          "dynamic", 500 },
+        { "{}", "default", 10000 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rope_config r;
         cJSON *json = cJSON_Parse(cases[i].json);
         assert_int_equal(rope_config_read(&r, json, 10000, NULL), 0);
-        assert_int_equal(r.kind, cases[i].kind);
+        assert_string_equal(rope_scaling_name(&r), cases[i].scaling);
         assert_true(r.theta == cases[i].theta);
         cJSON_Delete(json);
     }

@@ -1,0 +1,186 @@
+// core/model/attention_grouped.c -- grouped-query attention with rotary positions (Ainslie et al.
+// 2023, arXiv 2305.13245): H query heads share Hkv heads of keys and values.
+//
+//   x = before(h);  q = rope(Wq x), k = rope(Wk x), v = Wv x;  h += o(attention(q, k, v))
+#include <string.h>
+
+#include "core/model/fused.h"
+#include "core/model/layer.h"
+#include "core/ops/ops.h"
+
+// --- config and weights --------------------------------------------------------------------------
+
+// Index of the first layer whose type is a window; past all layers if none.
+static int64_t first_sliding(const cJSON *types)
+{
+    int64_t layer = 0;
+    const cJSON *type;
+    cJSON_ArrayForEach(type, types)
+    {
+        if (cJSON_IsString(type) && !strcmp(type->valuestring, "sliding_attention")) return layer;
+        layer++;
+    }
+    return INT32_MAX;
+}
+
+// A window shorter than the context in any layer would need masks that nobody here makes.
+static int check_window(const struct decoder_config *c, const cJSON *json, struct err *err)
+{
+    bool use;
+    int64_t window, from;
+    const cJSON *types = json_get(json, "layer_types"); // newer files say it layer by layer
+    if (json_bool(json, "use_sliding_window", false, &use, err) < 0) return -1;
+    if (!use) return 0;
+    if (json_int(json, "sliding_window", 1, INT32_MAX, 4096, &window, err) < 0 ||
+        json_int(json, "max_window_layers", 0, INT32_MAX, 28, &from, err) < 0)
+        return -1;
+    if (cJSON_IsArray(types)) from = first_sliding(types);
+    if (window < c->max_positions && from < c->layers)
+        return err_set(err,
+                       "\"use_sliding_window\": attention over a window of %lld tokens is not "
+                       "supported",
+                       (long long)window);
+    return 0;
+}
+
+static int read_heads(struct decoder_config *c, const cJSON *json, struct err *err)
+{
+    if (json_int(json, "num_attention_heads", 1, 10000, 32, &c->heads, err) < 0 ||
+        json_int(json, "num_key_value_heads", 1, 10000, c->heads, &c->kv_heads, err) < 0 ||
+        json_int(json, "head_dim", 2, 10000, c->hidden / c->heads, &c->dim, err) < 0)
+        return -1;
+    if (!json_get(json, "head_dim") && c->hidden % c->heads)
+        return err_set(err,
+                       "\"hidden_size\" %lld is not a multiple of \"num_attention_heads\" %lld",
+                       (long long)c->hidden, (long long)c->heads);
+    if (c->dim % 2 || c->dim < 2)
+        return err_set(err, "heads of %lld numbers cannot be rotated: an even number is needed",
+                       (long long)c->dim);
+    if (c->heads % c->kv_heads)
+        return err_set(err,
+                       "\"num_attention_heads\" %lld is not a multiple of \"num_key_value_heads\" "
+                       "%lld",
+                       (long long)c->heads, (long long)c->kv_heads);
+    return 0;
+}
+
+static int grouped_read(struct decoder_config *c, const cJSON *json, struct err *err)
+{
+    if (read_heads(c, json, err) < 0 || check_window(c, json, err) < 0) return -1;
+    c->rope.dim = c->dim;
+    c->qkv_bias = c->kind->qkv_bias;
+    if (c->qkv_bias) return 0;
+    if (json_bool(json, "attention_bias", false, &c->qkv_bias, err) < 0) return -1;
+    c->out_bias = c->qkv_bias;
+    return 0;
+}
+
+static bool grouped_weight(const struct decoder_config *c, int layer, int i, struct layer_weight *w)
+{
+    const int64_t D = c->hidden, q = c->heads * c->dim, kv = c->kv_heads * c->dim;
+    const struct layer_weight all[] = {
+        [ATTENTION_Q] = { "self_attn.q_proj", q, D, c->qkv_bias },
+        [ATTENTION_K] = { "self_attn.k_proj", kv, D, c->qkv_bias },
+        [ATTENTION_V] = { "self_attn.v_proj", kv, D, c->qkv_bias },
+        [ATTENTION_O] = { "self_attn.o_proj", D, q, c->out_bias },
+    };
+    if (i >= (int)(sizeof all / sizeof *all)) return false;
+    *w = all[i];
+    return true;
+}
+
+static struct kv_row grouped_cached(const struct decoder_config *c)
+{
+    return (struct kv_row){ .k = { c->kv_heads, c->dim }, .v = { c->kv_heads, c->dim } };
+}
+
+// A product with the key, and the value times its probability.
+static double grouped_pair_flops(const struct decoder_config *c)
+{
+    return 4 * (double)(c->heads * c->dim);
+}
+
+// --- forward pass --------------------------------------------------------------------------------
+
+// Queries, keys and values of rows i..i+m of h, rotated.
+static struct qkv project_rows(struct graph *g, const struct layer *layer, struct tensor *h,
+                               int64_t i, int64_t m)
+{
+    const struct pass *p = layer->pass;
+    const struct decoder_config *c = p->config;
+    const struct linear *w = layer->w->attention.weight;
+    struct tensor *cos = graph_rows(g, p->cos, i, m); // [m, d/2]
+    struct tensor *sin = graph_rows(g, p->sin, i, m);
+
+    struct tensor *x = graph_rows(g, h, i, m); // [m, D]
+    x = layer_before(g, layer, &layer->w->attention, x);
+    struct tensor *q = linear_forward(g, x, &w[ATTENTION_Q]);
+    struct tensor *k = linear_forward(g, x, &w[ATTENTION_K]);
+    struct tensor *v = linear_forward(g, x, &w[ATTENTION_V]);
+    q = graph_view3(g, q, m, c->heads, c->dim);    // [m, H, d]
+    k = graph_view3(g, k, m, c->kv_heads, c->dim); // [m, Hkv, d]
+    v = graph_view3(g, v, m, c->kv_heads, c->dim);
+    return (struct qkv){ op_rope(g, q, cos, sin), op_rope(g, k, cos, sin), v };
+}
+
+static bool project_fused(struct graph *g, const struct layer *layer, struct tensor *h, int64_t i,
+                          int64_t m, struct tensor *places, const struct qkv *all)
+{
+    const struct pass *p = layer->pass;
+    const int64_t first = p->n > 1 ? p->past + i : -1; // of one row only the device knows
+    return layer->w->attention.before.data &&
+           fused_qkv(g, &layer->w->attention, (float)p->config->eps, graph_rows(g, h, i, m),
+                     graph_rows(g, p->cos, i, m), graph_rows(g, p->sin, i, m), places, first,
+                     graph_rows(g, all->q, i, m), all->k, all->v);
+}
+
+// The same for all rows, block by block: q into its place, keys and values to theirs.
+static void project_blocks(struct graph *g, const struct layer *layer, struct tensor *h,
+                           const struct qkv *all)
+{
+    const struct pass *p = layer->pass;
+    for (int64_t i = 0, m; i < p->n && graph_ok(g); i += m) {
+        m = layer_rows(g, p->n, i);
+        struct arena_mark scratch = graph_scratch_begin(g);
+        struct tensor *places = graph_rows(g, p->places, i, m); // [m]
+        if (!project_fused(g, layer, h, i, m, places, all)) {
+            struct qkv rows = project_rows(g, layer, h, i, m);
+            op_copy_rows_into(g, all->q, i, rows.q);
+            op_put_rows(g, all->k, rows.k, places);
+            op_put_rows(g, all->v, rows.v, places);
+        }
+        graph_scratch_end(g, scratch);
+    }
+}
+
+// With a tape nothing need be copied.
+static struct qkv project_taped(struct graph *g, const struct layer *layer, struct tensor *h)
+{
+    const struct pass *p = layer->pass;
+    const struct sublayer *w = &layer->w->attention;
+    struct tensor *three[3];
+    if (w->before.data &&
+        fused_qkv_taped(g, w, (float)p->config->eps, h, p->cos, p->sin, p->places, three))
+        return (struct qkv){ three[0], three[1], three[2] };
+    return project_rows(g, layer, h, 0, p->n);
+}
+
+static struct tensor *grouped_forward(struct graph *g, const struct layer *layer, struct tensor *h)
+{
+    struct qkv all;
+    if (g->tape && !layer->cache) {
+        all = project_taped(g, layer, h);
+    } else {
+        all = layer_qkv(g, layer);
+        project_blocks(g, layer, h, &all);
+    }
+    return layer_attend(g, layer, h, &all);
+}
+
+const struct attention_kind attention_grouped = {
+    .read = grouped_read,
+    .weight = grouped_weight,
+    .cached = grouped_cached,
+    .pair_flops = grouped_pair_flops,
+    .forward = grouped_forward,
+};

@@ -1,0 +1,54 @@
+// core/model/ffn_gated.c -- the gated FFN of Llama and its relatives (Shazeer 2020, arXiv
+// 2002.05202, SwiGLU): down(silu(gate(x)) * up(x)).
+#include <string.h>
+
+#include "core/model/fused.h"
+#include "core/model/layer.h"
+#include "core/ops/ops.h"
+
+static int gated_read(struct decoder_config *c, const cJSON *json, struct err *err)
+{
+    const char *act;
+    if (json_int(json, "intermediate_size", 1, 10000000, c->kind->ffn_size, &c->ffn, err) < 0 ||
+        json_text(json, "hidden_act", "silu", &act, err) < 0)
+        return -1;
+    if (strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0)
+        return err_set(err, "\"hidden_act\" \"%s\" is not supported (known: silu)", act);
+    return c->kind->qkv_bias ? 0 : json_bool(json, "mlp_bias", false, &c->mlp_bias, err);
+}
+
+static bool gated_weight(const struct decoder_config *c, int layer, int i, struct layer_weight *w)
+{
+    const int64_t D = c->hidden;
+    const struct layer_weight all[] = {
+        [FFN_GATE] = { "mlp.gate_proj", c->ffn, D, c->mlp_bias },
+        [FFN_UP] = { "mlp.up_proj", c->ffn, D, c->mlp_bias },
+        [FFN_DOWN] = { "mlp.down_proj", D, c->ffn, c->mlp_bias },
+    };
+    if (i >= (int)(sizeof all / sizeof *all)) return false;
+    *w = all[i];
+    return true;
+}
+
+static struct tensor *gated_forward(struct graph *g, const struct layer *layer, struct tensor *x,
+                                    bool unread)
+{
+    const struct linear *w = layer->w->ffn.weight;
+    struct tensor *gate = linear_forward(g, x, &w[FFN_GATE]);
+    struct tensor *up = linear_forward(g, x, &w[FFN_UP]);
+    struct tensor *y = op_swiglu(g, gate, up); // [m, ffn]
+    return (unread ? linear_unread : linear_forward)(g, y, &w[FFN_DOWN]);
+}
+
+static struct tensor *gated_fused(struct graph *g, const struct layer *layer, struct tensor *h,
+                                  bool unread)
+{
+    return fused_ffn(g, &layer->w->ffn, (float)layer->pass->config->eps, h, unread);
+}
+
+const struct ffn_kind ffn_gated = {
+    .read = gated_read,
+    .weight = gated_weight,
+    .forward = gated_forward,
+    .fused = gated_fused,
+};

@@ -1,0 +1,214 @@
+// core/model/layer.c -- a layer of the decoder: its two sublayers with the norms and sums around
+// them, and the sites where others listen.
+//
+// h, the residual stream, stays in one place (with a tape each sum has its own); everything else of
+// a sublayer is scratch that is given back when it ends. What is as wide as the FFN, and what a
+// product needs only row by row, runs over blocks of BLOCK_ROWS rows, so that a long prompt costs
+// memory for h, q and the attention output alone. The blocks do not depend on who listens: a probe
+// changes no bit of an answer.
+#include "core/model/layer.h"
+
+#include "core/graph/tape.h"
+#include "core/model/attend.h"
+#include "core/model/fused.h"
+#include "core/ops/ops.h"
+
+const struct norm_places norms_before = { .attention = { .before = "input_layernorm" },
+                                          .ffn = { .before = "post_attention_layernorm" } };
+
+// On a GPU a product of a thousand rows leaves some of it idle, and memory is not short.
+enum { BLOCK_ROWS = 1024, BLOCK_ROWS_APART = 4096 };
+
+int64_t layer_rows(const struct graph *g, int64_t n, int64_t from)
+{
+    const int64_t most = g->backend->apart ? BLOCK_ROWS_APART : BLOCK_ROWS;
+    return g->tape || n - from < most ? n - from : most;
+}
+
+// --- sites ---------------------------------------------------------------------------------------
+
+struct site_args pass_site(const struct pass *p, int layer, struct tensor *x)
+{
+    return (struct site_args){ .layer = layer,
+                               .picture = -1,
+                               .x = x,
+                               .past = p->sequence->n - p->n,
+                               .sequence = p->sequence,
+                               .rows = p->rows,
+                               .keys = p->rows,
+                               .kv = p->kv,
+                               .prefill = p->prefill };
+}
+
+struct site_args layer_site(const struct layer *layer, struct tensor *x)
+{
+    struct site_args args = pass_site(layer->pass, layer->number, x);
+    args.past = layer->past;
+    if (layer->cache) {
+        args.rows = layer->cache->position + layer->past;
+        args.keys = layer->cache->position;
+    }
+    return args;
+}
+
+struct tensor *site_run(struct graph *g, enum site site, struct site_args args)
+{
+    return hooks_run(g, site, &args) < 0 ? NULL : args.x;
+}
+
+// --- norms and sums ------------------------------------------------------------------------------
+
+static struct tensor *norm(struct graph *g, const struct layer *layer, const struct tensor *gain,
+                           struct tensor *x)
+{
+    if (!gain->data) return x;
+    return op_rmsnorm(g, x, graph_weight(gain), (float)layer->pass->config->eps);
+}
+
+struct tensor *layer_before(struct graph *g, const struct layer *layer, const struct sublayer *w,
+                            struct tensor *h)
+{
+    return norm(g, layer, &w->before, h);
+}
+
+// h += after(y), y [m, D] of rows i and later.
+static struct tensor *add_rows(struct graph *g, const struct layer *layer, const struct sublayer *w,
+                               struct tensor *h, int64_t i, struct tensor *y)
+{
+    return op_add_rows(g, h, i, norm(g, layer, &w->after, y));
+}
+
+// --- attention -----------------------------------------------------------------------------------
+
+struct qkv layer_qkv(struct graph *g, const struct layer *layer)
+{
+    const struct pass *p = layer->pass;
+    const struct decoder_config *c = p->config;
+    const struct kv_row row = c->kind->attention->cached(c);
+    struct kv_layer *cache = layer->cache;
+    struct qkv all = { .q = graph_new3(g, DTYPE_F32, p->n, c->heads, c->dim) };
+    all.k = cache ? graph_rows(g, &cache->k, 0, p->keys)
+                  : graph_new3(g, DTYPE_F32, p->n, row.k[0], row.k[1]);
+    all.v = cache ? graph_rows(g, &cache->v, 0, p->keys)
+                  : graph_new3(g, DTYPE_F32, p->n, row.v[0], row.v[1]);
+    return all;
+}
+
+// The first key that each row sees: that of its sample. NULL where there is one sample.
+static struct tensor *first_keys(struct graph *g, const struct sequence *s)
+{
+    return s->start ? graph_upload(g, DTYPE_I32, 1, &s->n, s->start) : NULL; // [n]
+}
+
+// h += after(o(a)), a [n, H*d].
+static struct tensor *output_rows(struct graph *g, const struct layer *layer, struct tensor *h,
+                                  struct tensor *a)
+{
+    const struct sublayer *w = &layer->w->attention;
+    const struct linear *o = attention_output(layer->w);
+    for (int64_t i = 0, m, n = h ? h->shape[0] : 0; i < n && graph_ok(g); i += m) {
+        m = layer_rows(g, n, i);
+        struct arena_mark block = graph_scratch_begin(g);
+        struct tensor *x = graph_rows(g, a, i, m), *sum = NULL;
+        if (!w->after.data) sum = fused_add(g, graph_rows(g, h, i, m), x, o);
+        if (!sum)
+            h = add_rows(g, layer, w, h, i, linear_forward(g, x, o)); // [n, D]
+        else if (tape_on(g))
+            h = sum; // all rows
+        graph_scratch_end(g, block);
+    }
+    return h;
+}
+
+struct tensor *layer_attend(struct graph *g, const struct layer *layer, struct tensor *h,
+                            const struct qkv *all)
+{
+    const struct pass *p = layer->pass;
+    struct tensor *q = all->q, *k = all->k, *v = all->v;
+    const int64_t n = p->n;
+
+    struct site_args args = layer_site(layer, v);
+    args.q = q, args.k = k, args.v = v;
+    hooks_run(g, SITE_VALUES, &args);
+
+    struct tensor *probs = NULL; // [H, n, P], only where somebody looks
+    if (q && hooks_wanted(g, SITE_ATTN, layer->number))
+        probs = graph_new3(g, DTYPE_F32, q->shape[1], n, p->keys);
+    struct tensor *first = first_keys(g, p->sequence);
+    // As one only where the rows are one block: a probe changes no bit.
+    if (!probs && !args.seen.keys && layer_rows(g, n, 0) == n && !layer->w->attention.after.data &&
+        fused_attend(g, h, q, k, v, first, p->last, attention_output(layer->w)))
+        return h;
+    struct tensor *a = attend(g, q, k, v, first, p->last, &args.seen, probs); // [n, H, d]
+    args.x = probs;
+    if (probs) hooks_run(g, SITE_ATTN, &args);
+    if (a) a = graph_view(g, a, 2, (int64_t[]){ n, a->shape[1] * a->shape[2] }); // [n, H*d]
+    return output_rows(g, layer, h, a);
+}
+
+static struct tensor *attention_stage(struct graph *g, const struct layer *layer, struct tensor *h)
+{
+    struct arena_mark scratch = graph_scratch_begin(g);
+    h = layer->pass->config->kind->attention->forward(g, layer, h);
+    graph_scratch_end(g, scratch);
+    return h;
+}
+
+// --- FFN -----------------------------------------------------------------------------------------
+
+// Does nobody read what the FFN gives? Computed again, it only leads gradients back.
+static bool ffn_unread(const struct graph *g, const struct layer *layer)
+{
+    return g->tape && g->tape->recomputing && !layer->w->ffn.after.data &&
+           !hooks_wanted(g, SITE_FFN_OUT, layer->number);
+}
+
+// h [n, D] += after(ffn(before(h))).
+static struct tensor *ffn_rows(struct graph *g, const struct layer *layer, struct tensor *h)
+{
+    const struct ffn_kind *kind = layer->pass->config->kind->ffn;
+    const struct sublayer *w = &layer->w->ffn;
+    const bool fusible = kind->fused && w->before.data && !w->after.data;
+    for (int64_t i = 0, m, n = h ? h->shape[0] : 0; i < n && graph_ok(g); i += m) {
+        m = layer_rows(g, n, i);
+        struct arena_mark block = graph_scratch_begin(g);
+        struct tensor *rows = graph_rows(g, h, i, m), *sum = NULL; // [m, D]
+        if (fusible) sum = kind->fused(g, layer, rows, ffn_unread(g, layer));
+        if (sum && tape_on(g)) {
+            h = sum; // all rows
+        } else if (!sum) {
+            struct tensor *x = layer_before(g, layer, w, rows);
+            struct tensor *y = kind->forward(g, layer, x, ffn_unread(g, layer));
+            h = add_rows(g, layer, w, h, i, y); // [n, D]
+        }
+        graph_scratch_end(g, block);
+    }
+    return h;
+}
+
+// The FFN of all rows, or of those that methods leave to it.
+static struct tensor *ffn_stage(struct graph *g, const struct layer *layer, struct tensor *h)
+{
+    struct arena_mark scratch = graph_scratch_begin(g);
+    struct site_args args = layer_site(layer, h);
+    hooks_run(g, SITE_FFN, &args);
+    h = args.x;
+    if (!args.only) {
+        h = ffn_rows(g, layer, h);
+    } else if (args.only_count) {
+        struct tensor *rows = op_gather_rows(g, h, args.only, args.only_count);
+        h = op_scatter_rows(g, h, ffn_rows(g, layer, rows), args.only);
+    }
+    graph_scratch_end(g, scratch);
+    return h;
+}
+
+struct tensor *layer_forward(struct graph *g, void *self, struct tensor *h)
+{
+    const struct layer *layer = self;
+    h = site_run(g, SITE_LAYER_IN, layer_site(layer, h)); // [n, D] = h[l]
+    h = attention_stage(g, layer, h);
+    h = site_run(g, SITE_FFN_IN, layer_site(layer, h)); // [n, D] = x
+    h = ffn_stage(g, layer, h);
+    return site_run(g, SITE_FFN_OUT, layer_site(layer, h)); // [n, D] = y
+}

@@ -1,0 +1,247 @@
+// tests/core/engine/proposal.c -- core/engine/proposal.c and engine_settings.c: settings are looked
+// at together whatever their order, obeyed together or not at all, and what they make stale is told
+// once.
+#include "tests/core/model/families/golden.h"
+// after what it needs
+#include "tests/core/scratch.h"
+
+#define LLAVA "tests/goldens/llava-1.5"
+#define LORA  LLAVA "/adapters/lora"
+#define NORMS LLAVA "/adapters/ln_tuning"
+
+static void hear_notices(void *self, const struct event *e)
+{
+    if (e->kind == EVENT_NOTICE) buf_printf(self, "%s\n", e->text);
+}
+
+// The model, and what it says from now on.
+static void begin(struct golden *g, struct buf *said)
+{
+    struct err err = { 0 };
+    *said = (struct buf){ 0 };
+    golden_open(g, "llava-1.5");
+    must(engine_set(g->engine, "sample.max_tokens", "2", &err), &err);
+    sinks_add(&g->sinks, (struct sink){ hear_notices, said });
+}
+
+static void end(struct golden *g, struct buf *said)
+{
+    golden_close(g);
+    buf_release(said);
+}
+
+static const char *value(const struct golden *g, const char *key)
+{
+    return settings_text(engine_settings(g->engine), key);
+}
+
+static char *all_values(const struct settings *s)
+{
+    struct buf b = { 0 };
+    for (int i = 0; i < settings_count(); i++)
+        buf_printf(&b, "%s=%s\n", settings_row(i)->key, settings_text(s, settings_row(i)->key));
+    return buf_take(&b);
+}
+
+// Each of these is impossible without another one.
+static struct change dependent[] = {
+    { "ira.on", "on" },           { "ira.layers", "2-3" },  { "adapter", NULL }, // trained()
+    { "ffn.approx", "skip" },     { "ffn.layers", "1" },    { "prune.score", "contribution" },
+    { "prune.keep", "0.5,0.25" }, { "prune.layer", "0,2" },
+};
+enum { DEPENDENT = sizeof dependent / sizeof *dependent };
+
+// A folder with parameters of IRA, which the list names; scratch_remove it.
+static char *trained(const struct golden *g)
+{
+    char *folder = scratch_new();
+    write_ira(g, folder);
+    dependent[2].value = folder;
+    return folder;
+}
+
+static void the_order_means_nothing(void **state)
+{
+    struct golden g;
+    struct buf said;
+    struct err err = { 0 };
+    char *first = NULL;
+    begin(&g, &said);
+    char *folder = trained(&g);
+    must(engine_reset(g.engine, NULL, &err), &err);
+    for (int turn = 0; turn < 2 * DEPENDENT; turn++) {
+        struct change list[DEPENDENT];
+        for (int i = 0; i < DEPENDENT; i++)
+            list[turn < DEPENDENT ? i : DEPENDENT - 1 - i] = dependent[(i + turn) % DEPENDENT];
+        must(engine_set_all(g.engine, list, DEPENDENT, &err), &err);
+        char *now = all_values(engine_settings(g.engine));
+        if (!first) first = xstrdup(now);
+        assert_string_equal(now, first);
+        free(now);
+        must(engine_reset(g.engine, NULL, &err), &err);
+        struct settings *proposed = engine_propose(g.engine, list, DEPENDENT, &err);
+        if (!proposed) fail_msg("%s", err.text);
+        assert_true(settings_is(proposed, "ira.on", "on"));
+        assert_string_equal(value(&g, "ira.on"), "off");
+        settings_free(proposed);
+        engine_restore(g.engine, list, DEPENDENT);
+        assert_string_equal(value(&g, "prune.layer"), "0,2");
+        assert_string_equal(value(&g, "ira.on"), "on");
+        must(engine_reset(g.engine, NULL, &err), &err);
+    }
+    assert_null(strstr(said.data ? said.data : "", "cannot restore"));
+    free(first);
+    end(&g, &said);
+    scratch_remove(folder);
+}
+
+static void an_adapter_read_for_nothing_is_forgotten(void **state)
+{
+    const struct change list[] = { { "adapter", NORMS }, { "prune.layer", "9" } };
+    struct golden g;
+    struct buf said;
+    struct err err = { 0 };
+    begin(&g, &said);
+    must(engine_set(g.engine, "adapter", LORA, &err), &err);
+    const struct adapter *active = engine_adapters(g.engine)->active;
+    assert_int_equal(engine_set_all(g.engine, list, 2, &err), -1);
+    assert_null(engine_propose(g.engine, list, 2, &err));
+    assert_int_equal(engine_adapters(g.engine)->count, 1);
+    assert_ptr_equal(engine_adapters(g.engine)->active, active);
+    assert_true(active->applied);
+    assert_string_equal(value(&g, "adapter"), LORA);
+    end(&g, &said);
+}
+
+static int count_of(const struct buf *said, const char *part)
+{
+    int n = 0;
+    for (const char *p = said->data; p && (p = strstr(p, part)); p++) n++;
+    return n;
+}
+
+static void what_is_stale_is_told_once(void **state)
+{
+    const struct change list[] = { { "norm.align", "on" },
+                                   { "adapter", LORA },
+                                   { "prune.score", "contribution" },
+                                   { "chat.template", "plain" } };
+    struct golden g;
+    struct buf said;
+    struct err err = { 0 };
+    begin(&g, &said);
+    must(engine_attach(g.engine, "tests/goldens/pictures/scene.png", &err), &err);
+    must(engine_ask(g.engine, "What is this?", &err), &err);
+    must(engine_set_all(g.engine, list, 4, &err), &err);
+    assert_int_equal(count_of(&said, "computed again"), 1);
+    assert_int_equal(engine_conversation(g.engine)->cached.n, 0);
+    must(engine_regenerate(g.engine, &err), &err);
+    buf_clear(&said);
+    must(engine_reset(g.engine, NULL, &err), &err);
+    assert_int_equal(count_of(&said, "computed again"), 1);
+    end(&g, &said);
+}
+
+// Alone or among others; but not where the method itself is asked for.
+static void a_method_goes_with_its_adapter(void **state)
+{
+    const struct change off[] = { { "sample.top_k", "7" }, { "adapter", "off" } },
+                        odd[] = { { "adapter", "off" }, { "ira.gate", "off" } };
+    struct golden g;
+    struct buf said;
+    struct err err = { 0 };
+    begin(&g, &said);
+    char *folder = trained(&g);
+    for (int alone = 0; alone < 2; alone++) {
+        must(engine_set_all(g.engine, dependent, 3, &err), &err); // ira.on
+        assert_int_equal(engine_set_all(g.engine, odd, 2, &err), -1);
+        assert_string_equal(value(&g, "ira.on"), "on");
+        assert_string_equal(value(&g, "ira.gate"), "on");
+        buf_clear(&said);
+        must(alone ? engine_set(g.engine, "adapter", "off", &err)
+                   : engine_set_all(g.engine, off, 2, &err),
+             &err);
+        assert_string_equal(value(&g, "ira.on"), "off");
+        assert_string_equal(value(&g, "adapter"), "none");
+        assert_int_equal(count_of(&said, "these settings are at their defaults now"), 1);
+    }
+    assert_string_equal(value(&g, "sample.top_k"), "7");
+    end(&g, &said);
+    scratch_remove(folder);
+}
+
+static void one_spelling_is_kept(void **state)
+{
+    static const char *const none[] = { "", "off", "OFF", "none", "None" };
+    struct golden g;
+    struct buf said;
+    struct err err = { 0 };
+    begin(&g, &said);
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        must(engine_set(g.engine, "adapter", i % 2 ? LORA "//" : LORA "/", &err), &err);
+        assert_string_equal(value(&g, "adapter"), LORA);
+        must(engine_set(g.engine, "adapter", none[i], &err), &err);
+        assert_string_equal(value(&g, "adapter"), "none");
+        must(engine_set(g.engine, "ffn.calibration", none[i], &err), &err);
+        assert_string_equal(value(&g, "ffn.calibration"), "none");
+    }
+    assert_int_equal(engine_adapters(g.engine)->count, 1);
+    end(&g, &said);
+}
+
+// A method's settings come back together or not at all, the rest does.
+static void what_is_possible_is_restored(void **state)
+{
+    const struct change list[] = { { "prune.score", "contribution" },
+                                   { "sample.top_k", "7" },
+                                   { "adapter", "no/such" },
+                                   { "prune.layer", "9" },
+                                   { "norm.align", "on" },
+                                   { "kv.dtype", "int3" } };
+    struct golden g;
+    struct buf said;
+    begin(&g, &said);
+    engine_restore(g.engine, list, 6);
+    assert_string_equal(value(&g, "sample.top_k"), "7");
+    assert_string_equal(value(&g, "norm.align"), "on");
+    assert_string_equal(value(&g, "kv.dtype"), "f32");
+    assert_string_equal(value(&g, "prune.score"), "off");
+    assert_string_equal(value(&g, "prune.layer"), "auto");
+    assert_string_equal(value(&g, "adapter"), "none");
+    assert_int_equal(count_of(&said, "cannot restore "), 3);
+    assert_int_equal(count_of(&said, "cannot restore prune.score, prune.layer: "), 1);
+    end(&g, &said);
+}
+
+// Values that do not fit each other yet may be set one by one, and others beside them.
+static void what_is_odd_is_no_reason_to_refuse_others(void **state)
+{
+    const struct change other[] = { { "sample.top_k", "7" }, { "norm.align", "on" } };
+    struct golden g;
+    struct buf said;
+    struct err err = { 0 };
+    begin(&g, &said);
+    must(engine_set(g.engine, "prune.score", "contribution", &err), &err);
+    must(engine_set(g.engine, "prune.layer", "0,2", &err), &err);
+    assert_int_equal(count_of(&said, "one share for each layer"), 1);
+    must(engine_set_all(g.engine, other, 2, &err), &err);
+    must(engine_set(g.engine, "adapter", LORA, &err), &err);
+    assert_string_equal(value(&g, "prune.layer"), "0,2");
+    assert_null(engine_propose(g.engine, other, 2, &err)); // which is to be computed
+    assert_non_null(strstr(err.text, "one share for each layer"));
+    end(&g, &said);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_order_means_nothing),
+        cmocka_unit_test(an_adapter_read_for_nothing_is_forgotten),
+        cmocka_unit_test(what_is_stale_is_told_once),
+        cmocka_unit_test(a_method_goes_with_its_adapter),
+        cmocka_unit_test(one_spelling_is_kept),
+        cmocka_unit_test(what_is_possible_is_restored),
+        cmocka_unit_test(what_is_odd_is_no_reason_to_refuse_others),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,159 @@
+// tests/toys/family.c -- a family whose layers are like no other's: keys are the values rotated,
+// the FFN has no gate, norms stand behind, positions turn half as fast, tensors have other names.
+//
+//   m = Wm h;  h += rmsnorm(Wt attention(rope(Wa h), rope(m), m))
+//   h += rmsnorm(Wo gelu(Wi h + b))
+#include <math.h>
+
+#include "core/graph/tape.h"
+#include "core/model/families/text.h"
+#include "core/model/layer.h"
+#include "core/ops/ops.h"
+#include "tests/toys/toys.h"
+
+// --- attention -----------------------------------------------------------------------------------
+
+enum { ASK, MEMORY, TELL }; // [H*d,D] [Hkv*d,D] [D,H*d]
+
+static int mix_read(struct decoder_config *c, const cJSON *json, struct err *err)
+{
+    return attention_grouped.read(c, json, err);
+}
+
+static bool mix_weight(const struct decoder_config *c, int layer, int i, struct layer_weight *w)
+{
+    const struct layer_weight all[] = {
+        [ASK] = { "self_attn.q_proj", c->heads * c->dim, c->hidden, false },
+        [MEMORY] = { "self_attn.v_proj", c->kv_heads * c->dim, c->hidden, false },
+        [TELL] = { "self_attn.o_proj", c->hidden, c->heads * c->dim, false },
+    };
+    if (i > TELL) return false;
+    *w = all[i];
+    return true;
+}
+
+static struct kv_row mix_cached(const struct decoder_config *c)
+{
+    return (struct kv_row){ { c->kv_heads, c->dim }, { c->kv_heads, c->dim } };
+}
+
+static double mix_pair_flops(const struct decoder_config *c)
+{
+    return 4 * (double)(c->heads * c->dim);
+}
+
+static struct tensor *mix_forward(struct graph *g, const struct layer *layer, struct tensor *h)
+{
+    const struct pass *p = layer->pass;
+    const struct decoder_config *c = p->config;
+    const struct linear *w = layer->w->attention.weight;
+    struct tensor *x = layer_before(g, layer, &layer->w->attention, h);
+    struct tensor *q = graph_view3(g, linear_forward(g, x, &w[ASK]), p->n, c->heads, c->dim);
+    struct tensor *m = graph_view3(g, linear_forward(g, x, &w[MEMORY]), p->n, c->kv_heads, c->dim);
+    struct qkv all = { .v = m };
+    if (!tape_on(g)) { // rope writes over what it is given
+        all = layer_qkv(g, layer);
+        op_put_rows(g, all.v, m, p->places);
+    }
+    struct tensor *k = op_rope(g, m, p->cos, p->sin);
+    if (tape_on(g))
+        all.k = k;
+    else
+        op_put_rows(g, all.k, k, p->places);
+    all.q = op_rope(g, q, p->cos, p->sin);
+    return layer_attend(g, layer, h, &all);
+}
+
+static const struct attention_kind mix = { .read = mix_read,
+                                           .weight = mix_weight,
+                                           .cached = mix_cached,
+                                           .pair_flops = mix_pair_flops,
+                                           .forward = mix_forward };
+
+// --- FFN -----------------------------------------------------------------------------------------
+
+enum { IN, OUT }; // [ffn,D] [D,ffn]
+
+static int think_read(struct decoder_config *c, const cJSON *json, struct err *err)
+{
+    return json_int(json, "intermediate_size", 1, 1000, c->kind->ffn_size, &c->ffn, err);
+}
+
+static bool think_weight(const struct decoder_config *c, int layer, int i, struct layer_weight *w)
+{
+    const struct layer_weight all[] = {
+        [IN] = { "mlp.up_proj", c->ffn, c->hidden, true },
+        [OUT] = { "mlp.down_proj", c->hidden, c->ffn, false },
+    };
+    if (i > OUT) return false;
+    *w = all[i];
+    return true;
+}
+
+static struct tensor *think_forward(struct graph *g, const struct layer *layer, struct tensor *x,
+                                    bool unread)
+{
+    const struct linear *w = layer->w->ffn.weight;
+    struct tensor *y = linear_gelu(g, x, &w[IN], GELU_ERF);
+    return (unread ? linear_unread : linear_forward)(g, y, &w[OUT]);
+}
+
+static const struct ffn_kind think = { .read = think_read,
+                                       .weight = think_weight,
+                                       .forward = think_forward };
+
+// --- the rest ------------------------------------------------------------------------------------
+
+static const struct norm_places behind = { .attention = { .after = "post_attention_layernorm" },
+                                           .ffn = { .after = "post_feedforward_layernorm" } };
+
+static void slow_angles(const struct rope_config *r, const struct sequence *s, const int32_t *row,
+                        int64_t n, float *cos_out, float *sin_out)
+{
+    const int64_t half = r->dim / 2;
+    for (int64_t i = 0; i < n * half; i++) {
+        const int32_t position = s->positions[row ? row[i / half] : s->n - n + i / half];
+        const double turn = pow(r->theta, -2.0 * (double)(i % half) / (double)r->dim);
+        cos_out[i] = (float)cos(position * turn / 2);
+        sin_out[i] = (float)sin(position * turn / 2);
+    }
+}
+
+static const struct rotary_kind slow = { slow_angles };
+
+static const struct tensor_name names[] = {
+    { "embed_tokens", "words" },
+    { "layers", "blocks" },
+    { "self_attn.q_proj", "mix.ask" },
+    { "self_attn.v_proj", "mix.memory" },
+    { "self_attn.o_proj", "mix.tell" },
+    { "post_attention_layernorm", "calm_1" },
+    { "mlp.up_proj", "think.in" },
+    { "mlp.down_proj", "think.out" },
+    { "post_feedforward_layernorm", "calm_2" },
+    { "norm", "last" },
+    { "lm_head", "speak" },
+    { 0 },
+};
+
+static const struct decoder_kind decoder = {
+    .ffn_size = 64,
+    .vocab = 64,
+    .max_positions = 64,
+    .attention = &mix,
+    .ffn = &think,
+    .norms = &behind,
+    .rotary = &slow,
+    .names = names,
+};
+
+const struct family family_toy = {
+    .name = "toy",
+    .architectures = (const char *const[]){ "ToyForCausalLM", NULL },
+    .model_types = (const char *const[]){ "toy", NULL },
+    .decoder = &decoder,
+    .configure = text_configure,
+    .bind = text_bind,
+    .part = text_part,
+    .module_prefix = { [PART_EMBEDDING] = "model.", [PART_DECODER] = "model.", [PART_HEAD] = "" },
+};

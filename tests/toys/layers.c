@@ -1,0 +1,290 @@
+// tests/toys/layers.c -- a family with attention, FFN, norms, rotary positions and names of its own
+// (family.c) is computed, answered, trained, counted and adapted as any other.
+#include "core/base/random.h"
+#include "core/engine/engine.h"
+#include "core/graph/tape.h"
+#include "core/model/splice.h"
+#include "core/train/forecast.h"
+#include "core/train/loss.h"
+#include "tests/core/probes/probe.h"
+#include "tests/core/train/sft.h"
+#include "tests/toys/naive.h"
+#include "tests/toys/toys.h"
+
+enum { ROWS = 7 };
+
+static const int32_t ids[ROWS] = { 3, 500, 41, 41, 7, 260, 99 };
+static const int32_t target[ROWS] = { -1, -1, 41, 7, 260, 99, 12 };
+
+// The model in the scratch folder, and its numbers.
+static struct model *open_toy(struct toy_tensor t[TOY_TENSORS])
+{
+    struct err err = { 0 };
+    naive_open(t);
+    naive_write(t, scratch, false);
+    struct model *m = model_load(scratch, test_device(), NULL, &err);
+    if (!m) fail_msg("%s", err.text);
+    assert_string_equal(m->family->name, "toy");
+    assert_int_equal(m->weights.count, TOY_TENSORS);
+    return m;
+}
+
+static void near_to(const char *what, double got, double want, double room)
+{
+    if (!(fabs(got - want) <= room)) fail_msg("%s: %.9g, not %.9g", what, got, want);
+}
+
+// --- a pass --------------------------------------------------------------------------------------
+
+// Rows up to `to` behind the cached ones; their logits against the naive ones.
+static void pass(const struct model *m, struct kv *kv, int64_t to, const double *naive)
+{
+    struct arena step = { .backend = test_device() };
+    struct graph g = { .backend = test_device(), .arena = &step };
+    const int64_t past = kv->layer[0].rows;
+    struct sequence s;
+    struct tensor *logits = NULL;
+    sequence_init(&s, to, 1);
+    memcpy(s.ids, ids, (size_t)to * sizeof *ids);
+    struct tensor *h = splice(&g, &m->decoder.embed, &s, past, NULL, 0);
+    const enum logits_rows want = to - past > 1 ? LOGITS_ALL : LOGITS_LAST; // of one: recorded
+    if (decoder_forward(&g, &m->decoder, kv, &s, h, want, past == 0, &logits) < 0)
+        fail_msg("%s", g.err.text);
+    const float *got = logits->data;
+    for (int64_t i = 0; i < (to - past) * TOY_WORDS; i++)
+        near_to("logit", got[i], naive[past * TOY_WORDS + i], 2e-5);
+    sequence_release(&s);
+    arena_release(&step);
+}
+
+static void passes_equal_naive_loops(void **state)
+{
+    struct toy_tensor t[TOY_TENSORS];
+    struct model *m = open_toy(t);
+    struct kv kv;
+    double *naive = xcalloc(ROWS * TOY_WORDS, sizeof *naive);
+    naive_logits(t, ids, ROWS, naive);
+    decoder_cache(&m->decoder, test_device(), &kv);
+    pass(m, &kv, 4, naive);
+    for (int64_t to = 5; to <= ROWS; to++) pass(m, &kv, to, naive);
+    kv_trim(&kv, 0);
+    pass(m, &kv, ROWS, naive);
+    kv_release(&kv);
+    free(naive);
+    model_free(m);
+    naive_close(t);
+}
+
+// --- gradients -----------------------------------------------------------------------------------
+
+// Adds the gradients of the sample's loss to those of the weights.
+static double run(const struct model *m, bool recompute)
+{
+    struct arena step = { .backend = test_device() };
+    struct tape tape = { .backend = test_device(), .recompute = recompute };
+    struct graph g = { .backend = test_device(), .arena = &step, .tape = &tape };
+    struct labels l = { .target = xreallocarray(NULL, ROWS, sizeof *l.target), .trained = 5 };
+    double loss;
+    sequence_init(&l.sequence, ROWS, 1);
+    memcpy(l.sequence.ids, ids, sizeof ids);
+    memcpy(l.target, target, sizeof target);
+    if (loss_sample(&g, m, NULL, 0, &l, 1, &loss) < 0) fail_msg("%s", g.err.text);
+    labels_release(&l);
+    tape_release(&tape);
+    arena_release(&step);
+    return loss;
+}
+
+static void check_gradient(struct toy_tensor t[TOY_TENSORS], int which, const struct grad *d)
+{
+    enum { TRIED = 6 };
+    const double step = 1e-5;
+    struct toy_tensor *one = &t[which];
+    for (int k = 0; k < TRIED; k++) {
+        // Of the table a row that is read.
+        int64_t i = (int64_t)(random_bits(which + 1, RANDOM_WEIGHTS, (uint64_t)k) %
+                              (uint64_t)(one->rows * one->columns));
+        if (!strcmp(one->name, "model.words.weight")) i = ids[k] * TOY_WIDTH + k;
+        const double was = one->data[i];
+        one->data[i] = was + step;
+        double slope = naive_loss(t, ids, target, ROWS);
+        one->data[i] = was - step;
+        slope = (slope - naive_loss(t, ids, target, ROWS)) / (2 * step);
+        one->data[i] = was;
+        near_to(one->name, d->data[i], slope, 1e-5 + 1e-4 * fabs(slope));
+    }
+}
+
+static void gradients_equal_differences_of_naive_losses(void **state)
+{
+    struct toy_tensor t[TOY_TENSORS];
+    struct model *m = open_toy(t);
+    struct grad *d[TOY_TENSORS];
+    for (int i = 0; i < TOY_TENSORS; i++) {
+        const int64_t count = t[i].rows * t[i].columns;
+        const struct weight *w = weights_find(&m->weights, t[i].name);
+        if (!w) fail_msg("no weight is called %s", t[i].name);
+        w->tensor->grad = d[i] = grad_new(test_device(), count);
+    }
+    near_to("loss", run(m, false), naive_loss(t, ids, target, ROWS), 1e-5);
+    for (int i = 0; i < TOY_TENSORS; i++) check_gradient(t, i, d[i]);
+    // Layers that are computed again give the same bits.
+    float *first[TOY_TENSORS];
+    for (int i = 0; i < TOY_TENSORS; i++) {
+        const size_t bytes = (size_t)d[i]->count * sizeof(float);
+        first[i] = memcpy(xmalloc(bytes), d[i]->data, bytes);
+        memset(d[i]->data, 0, bytes);
+    }
+    run(m, true);
+    for (int i = 0; i < TOY_TENSORS; i++) {
+        assert_memory_equal(d[i]->data, first[i], (size_t)d[i]->count * sizeof(float));
+        free(first[i]);
+    }
+    for (int i = 0; i < TOY_TENSORS; i++) grad_free(test_device(), d[i]);
+    model_free(m);
+    naive_close(t);
+}
+
+// --- the program ---------------------------------------------------------------------------------
+
+// A conversation of one turn with the toy.
+static void talk(struct golden *g, int tokens)
+{
+    struct err err = { 0 };
+    char count[16];
+    snprintf(count, sizeof count, "%d", tokens);
+    must(engine_load(g->engine, scratch, &err), &err);
+    must(engine_set(g->engine, "sample.max_tokens", count, &err), &err);
+    say(g, chat_named(g, "text_only"));
+    must(engine_answer(g->engine, &err), &err);
+    assert_int_equal(g->answer.count, tokens);
+}
+
+static double cell(const struct results *r, const char *row, const char *column)
+{
+    const double *v = results_value(r, "flops", row, column);
+    if (!v) fail_msg("no %s of %s", column, row);
+    return *v * 1e9;
+}
+
+static void it_talks_and_its_cost_is_counted(void **state)
+{
+    struct toy_tensor t[TOY_TENSORS];
+    struct golden g;
+    struct results r = { 0 };
+    struct sequence s = { 0 };
+    struct err err = { 0 };
+    model_free(open_toy(t));
+    naive_close(t);
+    golden_open(&g, "llama-3.2");
+    talk(&g, 5);
+    must(measure_sequence(engine_conversation(g.engine), engine_settings(g.engine), &s, &err),
+         &err);
+    const double n = (double)s.prompt, q = TOY_HEADS * TOY_DIM, kv = TOY_KV_HEADS * TOY_DIM;
+    run_probe(&g, &probe_flops, NULL, &r);
+    near_to("projections", cell(&r, "projections", "prompt, full"),
+            TOY_LAYERS * n * 2 * TOY_WIDTH * (2 * q + kv), 1);
+    near_to("attention", cell(&r, "attention", "prompt, full"),
+            TOY_LAYERS * n * (n + 1) / 2 * 4 * q, 1);
+    near_to("FFN", cell(&r, "FFN", "prompt, full"), TOY_LAYERS * n * 4 * TOY_WIDTH * TOY_FFN, 1);
+    results_release(&r);
+    sequence_release(&s);
+    golden_close(&g);
+}
+
+// --- training ------------------------------------------------------------------------------------
+
+// Methods mean weights by what they are, whatever the files call them.
+static void methods_find_their_weights(void **state)
+{
+    enum { TABLES = 2 * TOY_WORDS * TOY_WIDTH };
+    static const struct {
+        const char *method;
+        int64_t numbers;
+    } methods[] = {
+        { "qv", TABLES + TOY_LAYERS * TOY_WIDTH * (TOY_HEADS + TOY_KV_HEADS) * TOY_DIM },
+        { "mlp", TABLES + TOY_LAYERS * (2 * TOY_WIDTH + 1) * TOY_FFN },
+        { "layernorm-simple", 2 * TOY_LAYERS * TOY_WIDTH },
+    };
+    struct toy_tensor t[TOY_TENSORS];
+    struct model *m = open_toy(t);
+    struct settings *s = settings_new();
+    struct err err = { 0 };
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        struct forecast f;
+        must(settings_set(s, "train.method", methods[i].method, &err), &err);
+        must(forecast_model(&f, m, s, 32, &err), &err);
+        assert_int_equal(f.count.trained, methods[i].numbers);
+        assert_true(memory_own(&f.parts) > 0);
+    }
+    settings_free(s);
+    model_free(m);
+    naive_close(t);
+}
+
+static void has_tensor(const char *folder, const char *name)
+{
+    struct err err = { 0 };
+    char *path = xasprintf("%s/adapter_model.safetensors", folder);
+    struct safetensors *f = safetensors_open(path, &err);
+    if (!f) fail_msg("%s", err.text);
+    if (!safetensors_find(f, name)) fail_msg("%s has no %s", path, name);
+    safetensors_close(f);
+    free(path);
+}
+
+// What these rules train holds that tensor, and the model in the scratch folder takes it.
+static void adapts(struct golden *g, const char *rules, const char *written)
+{
+    const char *const settings[] = { rules, "train.lr=1e-2", "train.warmup=0", "train.steps=3",
+                                     NULL };
+    struct trial trial = { 0 };
+    struct err err = { 0 };
+    char *data = xasprintf("%s/data.json", scratch), *out = xasprintf("%s/out", scratch);
+    if (trial_run(&trial, scratch, data, out, false, settings) != 0)
+        fail_msg("%s: %s", rules, trial.err.text);
+    trial_release(&trial);
+    has_tensor(out, written);
+    must(engine_adapter_load(g->engine, out, &err), &err);
+    must(engine_regenerate(g->engine, &err), &err);
+    must(engine_adapter_unload(g->engine, NULL, &err), &err);
+    scratch_remove(out);
+    free(data);
+}
+
+static void its_adapters_are_written_and_read(void **state)
+{
+    struct toy_tensor t[TOY_TENSORS];
+    struct golden g;
+    model_free(open_toy(t));
+    scratch_text(scratch, "data.json",
+                 "[{\"id\": \"a\", \"conversations\": [{\"from\": \"human\", \"value\": \"What is "
+                 "it?\"}, {\"from\": \"gpt\", \"value\": \"A toy.\"}]}]");
+    golden_open(&g, "llama-3.2");
+    talk(&g, 3);
+    adapts(&g, "train.params=lora:*", "base_model.model.model.blocks.1.think.out.lora_A.weight");
+    adapts(&g, "train.params=lora:ask,v_proj",
+           "base_model.model.model.blocks.1.mix.memory.lora_B.weight");
+    adapts(&g, "train.params=*layernorm*; speak.weight", "base_model.model.speak.weight");
+    golden_close(&g);
+    // A head that is the embedding is trained with it, and written under its own name.
+    naive_write(t, scratch, true);
+    naive_close(t);
+    golden_open(&g, "llama-3.2");
+    talk(&g, 3);
+    adapts(&g, "train.params=words.weight", "base_model.model.speak.weight");
+    golden_close(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_SCRATCH(passes_equal_naive_loops),
+        IN_SCRATCH(gradients_equal_differences_of_naive_losses),
+        IN_SCRATCH(it_talks_and_its_cost_is_counted),
+        IN_SCRATCH(methods_find_their_weights),
+        IN_SCRATCH(its_adapters_are_written_and_read),
+    };
+    toys_hand_over();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
