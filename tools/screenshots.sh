@@ -97,6 +97,8 @@ wait_for 'job 1: loss'
 wait_for '  job 1 [4-9][0-9]%'
 keys C-l
 picture maps
+line '/wait' # it would stand in the next screen
+wait_for '(train) is done'
 
 # As text, where there are no colours.
 start 104 36 NO_COLOR=1
