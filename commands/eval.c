@@ -230,13 +230,13 @@ static void keep_score(struct here *h, const struct event_score *s)
         h->room = h->room ? 2 * h->room : 64;
         h->scores = xreallocarray(h->scores, h->room, sizeof *h->scores);
     }
-    struct event_score *kept = &h->scores[h->score_count++];
-    *kept = *s;
-    kept->id = copy_or_null(s->id);
-    kept->prompt = copy_or_null(s->prompt);
-    kept->answer = copy_or_null(s->answer);
-    kept->reference = copy_or_null(s->reference);
-    kept->group = copy_or_null(s->group && *s->group ? s->group : NULL);
+    struct event_score *copy = &h->scores[h->score_count++];
+    *copy = *s;
+    copy->id = copy_or_null(s->id);
+    copy->prompt = copy_or_null(s->prompt);
+    copy->answer = copy_or_null(s->answer);
+    copy->reference = copy_or_null(s->reference);
+    copy->group = copy_or_null(s->group && *s->group ? s->group : NULL);
 }
 
 static void keep_total(void *self, const char *key, const char *value)

@@ -14,8 +14,8 @@ static const char *picture_name(const struct picture *p)
 static int64_t message_with(const struct conversation *c, int picture)
 {
     for (size_t i = 0; i < c->message_count; i++)
-        for (size_t j = 0; j < c->messages[i].part_count; j++)
-            if (!c->messages[i].parts[j].text && c->messages[i].parts[j].picture == picture)
+        for (size_t j = 0; j < c->messages[i].content_count; j++)
+            if (!c->messages[i].content[j].text && c->messages[i].content[j].picture == picture)
                 return (int64_t)i;
     return -1;
 }

@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
-#include "kernels/aside.h"
 #include "kernels/fused.h"
+#include "kernels/offload.h"
 #include "kernels/tensor.h"
 
 // How a matrix product may compute: exactly as f32 (weights widened), or with both sides rounded to
@@ -23,37 +23,64 @@ enum matmul_mode { MATMUL_F32, MATMUL_BF16 };
 // erf: 0.5 x (1 + erf(x/sqrt 2)); tanh: the tanh approximation; quick: x sigmoid(1.702 x).
 enum gelu_form { GELU_ERF, GELU_TANH, GELU_QUICK };
 
-// Numbers of one step of AdamW. `step` counts from 1; decay is that of weights, apart from the
+// Numbers of one step of AdamW. `step` counts from 1; decay is that of weights, not of the
 // gradient: w -= lr * decay * w.
 struct adamw_step {
     double lr, beta1, beta2, eps, decay, scale;
     int64_t step;
 };
 
+// Memory of a device that has its own.
+struct device_memory {
+    // Bytes that are free, and all, on the GPU that ops run on. Both 0: the device does not answer,
+    // failure() says why.
+    void (*sizes)(size_t *unused, size_t *total);
+    // Bytes that this process holds, and has held at most, on all GPUs.
+    size_t (*held)(size_t *most);
+};
+
+// Downloads that nobody waits for.
+struct copies {
+    // The bytes, as they are now in the order of the ops, come to host memory of the device's own.
+    // False: no room before some are taken, or ever.
+    bool (*download)(const void *device, size_t bytes);
+    // Waits for the oldest that nobody has taken and gives it, until the next download. NULL: it
+    // failed (failure() says why).
+    const void *(*take)(void);
+};
+
+// Ops noted once and run again at one blow. Between start and finish ops of this thread are noted
+// instead of computed, on the memory they were given: who plays them puts other numbers there.
+// Uploads, downloads and ops that need more scratch than was needed before cannot be noted: finish
+// then gives NULL and failure() says why. Ops of several GPUs are noted too; who has entered
+// another is back before finish and play.
+struct recorder {
+    int (*start)(void);
+    void *(*finish)(void); // the recording
+    // 0, -1, or 1: the ops' scratch has moved since, they must be recorded again.
+    int (*play)(void *recording);
+    void (*forget)(void *recording);
+};
+
+// Several GPUs that are one device.
+struct gpus {
+    int count;
+    // From now on memory comes from this GPU (from 0) and ops run there, after everything that was
+    // asked before; each GPU reaches the memory of all. Returns the GPU before; -1 only asks.
+    int (*enter)(int gpu);
+};
+
 struct backend {
     const char *name; // "cpu", "cuda:0"
-    // The memory lies apart from the host's: nothing but upload, download and the ops reaches it,
-    // and what is mapped from a file must be uploaded before an op may read it.
-    bool apart;
+    // It has memory of its own, not the host's: nothing but upload, download and the ops reaches
+    // it, and what is mapped from a file must be uploaded before an op may read it.
+    bool own_memory;
     // Memory of the device, 64-byte aligned; NULL when there is none left.
     void *(*alloc)(size_t bytes);
     void (*release)(void *memory);
     void (*upload)(void *device, const void *host, size_t bytes);
     // Waits for everything that was asked before.
     void (*download)(void *host, const void *device, size_t bytes);
-    // The same without waiting, where the memory lies apart (else NULL): the bytes, as they are now
-    // in the order of the ops, come to host memory of the device's own. `downloaded` waits for the
-    // oldest that nobody has taken and gives it, until the next download_later; NULL: it failed
-    // (failure() says why). False: no room before some are taken, or ever.
-    bool (*download_later)(const void *device, size_t bytes);
-    const void *(*downloaded)(void);
-    // What waits in the host's memory, and comes back; NULL: the memory is the host's.
-    const struct aside *aside;
-    // Bytes of the device's memory that are free, and all (of the part that ops run on); NULL where
-    // it is the host's. Both 0: the device does not answer, failure() says why.
-    void (*memory)(size_t *unused, size_t *total);
-    // Bytes of it that this process holds, and has held at most, on all parts; NULL as above.
-    size_t (*held)(size_t *most);
     // Number of compute threads from now on (CPU); 0 = one per core.
     void (*set_threads)(int count);
     int (*threads)(void);
@@ -63,23 +90,13 @@ struct backend {
     const char *(*describe)(void);
     // Bytes of working memory that the ops have taken on this thread, beside what they are given.
     size_t (*scratch)(void);
-    // Forms of several ops in one; NULL: the device has none. (kernels/fused.h)
-    const struct fused *fused;
-    // Ops noted once and run again at one blow; all NULL where the device cannot. Between record
-    // and recorded ops of this thread are noted instead of computed, on the memory they were given:
-    // who plays them puts other numbers there. Uploads, downloads and ops that need more scratch
-    // than was needed before cannot be noted: recorded then gives NULL and failure() says why. Of
-    // several parts they are noted too; who has entered another is back before recorded and play.
-    int (*record)(void);
-    void *(*recorded)(void);
-    // 0, -1, or 1: the ops' scratch has moved since, they must be recorded again.
-    int (*play)(void *recording);
-    void (*forget)(void *recording);
-    // Of several GPUs that are one device: how many (else 0), and where things are. From now on
-    // memory comes from part `part` and ops run there, after everything that was asked before; each
-    // part reaches the memory of all. Returns the part before; -1 only asks. NULL: there is one.
-    int parts;
-    int (*enter)(int part);
+    // What a device may have beside all that; NULL: it has not.
+    const struct device_memory *memory; // its own
+    const struct copies *copies;        // downloads that nobody waits for
+    const struct offload *offload;      // to the host and back
+    const struct fused *fused;          // forms of several ops in one
+    const struct recorder *recorder;    // ops that are noted and played
+    const struct gpus *gpus;            // more than one
     // Why the last op on this thread returned -1.
     const char *(*failure)(void);
 #define OP(name, arguments) int(*name) arguments;
@@ -87,14 +104,19 @@ struct backend {
 #undef OP
 };
 
-static inline int backend_enter(const struct backend *b, int part)
+static inline int backend_gpus(const struct backend *b)
 {
-    return b->enter ? b->enter(part) : 0;
+    return b->gpus ? b->gpus->count : 1;
+}
+
+static inline int backend_enter(const struct backend *b, int gpu)
+{
+    return b->gpus ? b->gpus->enter(gpu) : 0;
 }
 
 static inline bool backend_multiplies_bf16(const struct backend *b)
 {
-    return b->apart || (b->multiplies_bf16 && b->multiplies_bf16());
+    return b->own_memory || (b->multiplies_bf16 && b->multiplies_bf16());
 }
 
 // The CPU device, its instruction set chosen at the first call from what the processor has.
@@ -102,7 +124,7 @@ const struct backend *backend_cpu(void);
 // The device that reads and computes what t is where it lies: b, or the CPU.
 static inline const struct backend *backend_of(const struct backend *b, const struct tensor *t)
 {
-    return b->apart && t->on_host ? backend_cpu() : b;
+    return b->own_memory && t->on_host ? backend_cpu() : b;
 }
 // The CPU device held to one instruction set ("base", "avx2", "avx512"): for tests and benchmarks.
 // NULL when this processor lacks it.

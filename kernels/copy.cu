@@ -1,9 +1,9 @@
 // kernels/copy.cu -- copies between the host and the GPU.
 //
-// Uploads go through a ring of pinned parts, small ones one behind the other in a part. CUDA does
+// Uploads go through a ring of pinned slots, small ones one behind the other in a slot. CUDA does
 // not promise that a copy from other memory has read it when the call returns ("might be
 // synchronous"), and what is uploaded is gone by then. Of large ones (weights, from a mapped file)
-// one part is on its way while threads fetch the next from the file's pages, which the system reads
+// one slot is on its way while threads fetch the next from the file's pages, which the system reads
 // meanwhile. The call returns when the last byte has left the host's memory; the GPU's stream holds
 // the rest in order. Without room for pinned memory the driver copies by itself, and the call waits
 // for it.
@@ -19,17 +19,17 @@
 
 #include "kernels/cuda.h"
 
-static constexpr size_t PART = 16 << 20, LARGE = 1 << 20, BOUNCE = 4 << 20;
-static constexpr int PARTS = 3, FETCHERS = 4;
+static constexpr size_t SLOT = 16 << 20, LARGE = 1 << 20, BOUNCE = 4 << 20;
+static constexpr int SLOTS = 3, FETCHERS = 4;
 
 // One for each GPU; kept from its first copy on.
 static struct ring {
     bool tried, there;
-    char *part[PARTS];
-    cudaEvent_t left[PARTS]; // the part's bytes have reached the GPU
-    int at;                  // the part that is being filled
+    char *slot[SLOTS];
+    cudaEvent_t left[SLOTS]; // the slot's bytes have reached the GPU
+    int at;                  // the slot that is being filled
     size_t used;             // of it
-} rings[CUDA_PARTS_MOST];
+} rings[CUDA_GPUS_MOST];
 
 static struct {
     bool tried;
@@ -49,9 +49,9 @@ static bool ring_ready(struct ring *r)
 {
     if (r->tried) return r->there;
     r->tried = true;
-    for (int i = 0; i < PARTS; i++) {
-        r->part[i] = pinned(PART);
-        if (!r->part[i]) return false;
+    for (int i = 0; i < SLOTS; i++) {
+        r->slot[i] = pinned(SLOT);
+        if (!r->slot[i]) return false;
         if (cudaEventCreateWithFlags(&r->left[i], cudaEventDisableTiming) != cudaSuccess) {
             cudaGetLastError(); // no op failed: it is done without
             return false;
@@ -79,29 +79,29 @@ static void fetch(char *to, const char *from, size_t bytes)
     for (std::thread &t : others) t.join();
 }
 
-// Goes on in the next part, when what it held has left.
-static cudaError_t next_part(struct ring *r, cudaStream_t stream)
+// Goes on in the next slot, when what it held has left.
+static cudaError_t next_slot(struct ring *r, cudaStream_t stream)
 {
     const cudaError_t error = cudaEventRecord(r->left[r->at], stream);
     if (error != cudaSuccess) return error;
-    r->at = (r->at + 1) % PARTS;
+    r->at = (r->at + 1) % SLOTS;
     r->used = 0;
     return cudaEventSynchronize(r->left[r->at]);
 }
 
-static cudaError_t upload_parts(struct ring *r, char *device, const char *host, size_t bytes,
+static cudaError_t upload_slots(struct ring *r, char *device, const char *host, size_t bytes,
                                 cudaStream_t stream)
 {
     for (size_t at = 0; at < bytes;) {
-        cudaError_t error = r->used < PART ? cudaSuccess : next_part(r, stream);
+        cudaError_t error = r->used < SLOT ? cudaSuccess : next_slot(r, stream);
         if (error != cudaSuccess) return error;
-        const size_t size = std::min(PART - r->used, bytes - at);
-        char *const part = r->part[r->at] + r->used;
-        fetch(part, host + at, size);
-        error = cudaMemcpyAsync(device + at, part, size, cudaMemcpyHostToDevice, stream);
+        const size_t size = std::min(SLOT - r->used, bytes - at);
+        char *const slot = r->slot[r->at] + r->used;
+        fetch(slot, host + at, size);
+        error = cudaMemcpyAsync(device + at, slot, size, cudaMemcpyHostToDevice, stream);
         if (error != cudaSuccess) return error;
         at += size;
-        r->used = std::min(PART, (r->used + size + 63) / 64 * 64);
+        r->used = std::min(SLOT, (r->used + size + 63) / 64 * 64);
     }
     return cudaSuccess;
 }
@@ -117,9 +117,9 @@ void cuda_upload(void *device, const void *host, size_t bytes)
 {
     const cudaStream_t stream = cuda_stream();
     if (!bytes || cuda_unrecordable("an upload")) return;
-    struct ring *ring = &rings[cuda_part()];
+    struct ring *ring = &rings[cuda_gpu_now()];
     cuda_broke("copying to the GPU",
-               ring_ready(ring) ? upload_parts(ring, static_cast<char *>(device),
+               ring_ready(ring) ? upload_slots(ring, static_cast<char *>(device),
                                                static_cast<const char *>(host), bytes, stream)
                                 : upload_waiting(device, host, bytes, stream));
 }
@@ -153,7 +153,7 @@ static constexpr int LATER_MOST = 512;
 // A stretch of the ring. Each GPU has events of its own.
 struct parcel {
     size_t from, to;
-    cudaEvent_t there[CUDA_PARTS_MOST], arrived;
+    cudaEvent_t there[CUDA_GPUS_MOST], arrived;
 };
 
 static struct {
@@ -175,7 +175,7 @@ static size_t later_room(size_t bytes)
     return begin >= bytes ? 0 : LATER;
 }
 
-bool cuda_download_later(const void *device, size_t bytes)
+static bool download_later(const void *device, size_t bytes)
 {
     const cudaStream_t stream = cuda_stream();
     if (!bytes || cuda_unrecordable("a download")) return false;
@@ -184,7 +184,7 @@ bool cuda_download_later(const void *device, size_t bytes)
     const size_t at = later.memory ? later_room(size) : LATER;
     if (at == LATER) return false;
     struct parcel *p = &later.parcel[(later.first + later.count) % LATER_MOST];
-    cudaEvent_t *there = &p->there[cuda_part()];
+    cudaEvent_t *there = &p->there[cuda_gpu_now()];
     cudaError_t error = cudaSuccess;
     if (!*there) error = cudaEventCreateWithFlags(there, cudaEventDisableTiming);
     if (error == cudaSuccess)
@@ -197,7 +197,7 @@ bool cuda_download_later(const void *device, size_t bytes)
     return true;
 }
 
-const void *cuda_downloaded(void)
+static const void *take(void)
 {
     if (!later.count) return nullptr;
     const struct parcel *p = &later.parcel[later.first];
@@ -207,3 +207,5 @@ const void *cuda_downloaded(void)
     cuda_broke("copying from the GPU", error);
     return error == cudaSuccess ? later.memory + p->from : nullptr;
 }
+
+const struct copies copies_cuda = { .download = download_later, .take = take };

@@ -11,7 +11,7 @@
 #include "kernels/matmul_cuda.h"
 
 // The device of this process, from cuda_open on: one GPU, or several that share a model's layers
-// (backend->enter). Each has a stream; what is asked of one after another waits for it.
+// (struct gpus). Each has a stream; what is asked of one after another waits for it.
 static struct gpu {
     int number, processors;
     cudaStream_t stream;
@@ -20,17 +20,17 @@ static struct gpu {
     size_t scratch_size;
     bool early; // kernels may begin before the one in front has ended
     bool fresh; // its stream waits for another's, and no kernel has asked for that since
-} gpus[CUDA_PARTS_MOST];
+} gpus[CUDA_GPUS_MOST];
 
 static struct {
     int count;                // 0: not open
-    int at;                   // the part that ops run on
-    char name[96], text[256]; // room for CUDA_PARTS_MOST numbers of four digits
+    int at;                   // the one that ops run on
+    char name[96], text[256]; // room for CUDA_GPUS_MOST numbers of four digits
     char failure[256];
     bool broken; // a copy failed: the next op says so
 } device;
 
-static thread_local int entered = -1; // the part that is the calling thread's GPU
+static thread_local int entered = -1; // the one that is the calling thread's GPU
 
 int cuda_fail(const char *format, ...)
 {
@@ -46,7 +46,7 @@ static const char *failure(void)
     return device.failure;
 }
 
-int cuda_part(void)
+int cuda_gpu_now(void)
 {
     return device.at;
 }
@@ -103,13 +103,13 @@ static void moved(const char *what, cudaError_t error)
 
 // The GPU that is left notes where it is; the one that is entered goes on from there. Where ops are
 // being noted that draws it into the recording; whoever goes back before the end joins it.
-static int enter(int part)
+static int enter(int gpu)
 {
     const int before = device.at;
-    if (part < 0 || part == before || part >= device.count) return before;
+    if (gpu < 0 || gpu == before || gpu >= device.count) return before;
     cudaStream_t stream = cuda_stream();
     moved("leaving a GPU", cudaEventRecord(here()->left, stream));
-    device.at = part;
+    device.at = gpu;
     stream = cuda_stream();
     moved("entering a GPU", cudaStreamWaitEvent(stream, gpus[before].left, 0));
     here()->fresh = true;
@@ -148,7 +148,7 @@ static void count_out(void *memory)
     tally.sizes.erase(found);
 }
 
-static size_t device_held(size_t *most)
+static size_t memory_held(size_t *most)
 {
     const std::lock_guard<std::mutex> guard(tally.lock);
     *most = tally.most;
@@ -179,7 +179,7 @@ static void device_release(void *memory)
     if (memory) cudaFree(memory);
 }
 
-static void device_memory(size_t *unused, size_t *total)
+static void memory_sizes(size_t *unused, size_t *total)
 {
     cuda_stream();
     if (cudaMemGetInfo(unused, total) != cudaSuccess) *unused = *total = 0;
@@ -196,15 +196,15 @@ void *cuda_scratch(size_t bytes)
     g->scratch_size = g->scratch ? size : 0;
     if (g->scratch || device.broken) return g->scratch;
     size_t unused, total;
-    device_memory(&unused, &total);
+    memory_sizes(&unused, &total);
     cuda_fail("out of memory on cuda:%d: an op needs %.1f MB of scratch, %.1f of %.1f MB are free",
               g->number, (double)size / 1e6, (double)unused / 1e6, (double)total / 1e6);
     return nullptr;
 }
 
-const void *cuda_scratch_of(int part)
+const void *cuda_scratch_of(int gpu)
 {
-    return gpus[part].scratch;
+    return gpus[gpu].scratch;
 }
 
 static size_t working_memory(void)
@@ -237,30 +237,28 @@ static const char *describe(void)
     return device.text;
 }
 
+static const struct device_memory memory_cuda = { .sizes = memory_sizes, .held = memory_held };
+static struct gpus joined = { .count = 0, .enter = enter };
+
 // Every member in order, none left out: nvcc 12.0 drops all that stand behind a gap.
 static struct backend table = {
     .name = device.name,
-    .apart = true,
+    .own_memory = true,
     .alloc = cuda_alloc,
     .release = device_release,
     .upload = cuda_upload,
     .download = cuda_download,
-    .download_later = cuda_download_later,
-    .downloaded = cuda_downloaded,
-    .aside = &aside_cuda,
-    .memory = device_memory,
-    .held = device_held,
     .set_threads = set_threads,
     .threads = threads,
+    .multiplies_bf16 = nullptr,
     .describe = describe,
     .scratch = working_memory,
+    .memory = &memory_cuda,
+    .copies = &copies_cuda,
+    .offload = &offload_cuda,
     .fused = &fused_cuda,
-    .record = cuda_record,
-    .recorded = cuda_recorded,
-    .play = cuda_play,
-    .forget = cuda_forget,
-    .parts = 0,
-    .enter = nullptr,
+    .recorder = &recorder_cuda,
+    .gpus = nullptr,
     .failure = failure,
 #define OP(name, arguments) .name = name##_cuda,
 #include "kernels/ops.h"
@@ -332,20 +330,20 @@ static int look_at_kernels(struct gpu *g, const struct cudaDeviceProp *p, char *
     return -1;
 }
 
-// GPU `number` becomes part `part`, and the one that ops run on.
-static int open_part(int part, int number, char *why, size_t room)
+// GPU `number` becomes `gpu` of the device, and the one that ops run on.
+static int open_gpu(int gpu, int number, char *why, size_t room)
 {
     struct cudaDeviceProp p;
-    struct gpu *g = &gpus[part];
+    struct gpu *g = &gpus[gpu];
     char *end = device.text + strlen(device.text);
     if (properties(number, &p, why, room) < 0) return -1;
     *g = { .number = number, .processors = p.multiProcessorCount };
     cudaError_t error = cudaSetDevice(number);
     if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking);
     if (error == cudaSuccess) error = cudaEventCreateWithFlags(&g->left, cudaEventDisableTiming);
-    device.at = entered = part;
+    device.at = entered = gpu;
     snprintf(end, sizeof device.text - (size_t)(end - device.text),
-             "%scuda:%d (%.60s, sm_%d%d, %.1f GB)", part ? ", " : "", number, p.name, p.major,
+             "%scuda:%d (%.60s, sm_%d%d, %.1f GB)", gpu ? ", " : "", number, p.name, p.major,
              p.minor, (double)p.totalGlobalMem / 1e9);
     if (error != cudaSuccess) {
         snprintf(why, room, "cuda:%d: %s", number, cudaGetErrorString(error));
@@ -358,7 +356,7 @@ static int open_part(int part, int number, char *why, size_t room)
 }
 
 // Each GPU reads and writes the memory of all others.
-static int join_parts(int count, char *why, size_t room)
+static int join_gpus(int count, char *why, size_t room)
 {
     for (int i = 0; i < count; i++)
         for (int k = 0; k < count; k++) {
@@ -377,14 +375,14 @@ static int join_parts(int count, char *why, size_t room)
     return 0;
 }
 
-static bool same_parts(const int *numbers, int count)
+static bool same_gpus(const int *numbers, int count)
 {
     bool same = device.count == count;
     for (int i = 0; i < count && same; i++) same = gpus[i].number == numbers[i];
     return same;
 }
 
-static void name_parts(const int *numbers, int count)
+static void name_gpus(const int *numbers, int count)
 {
     int n = snprintf(device.name, sizeof device.name, "cuda");
     for (int i = 0; i < count; i++)
@@ -392,27 +390,27 @@ static void name_parts(const int *numbers, int count)
                       numbers[i]);
 }
 
-static int open_parts(const int *numbers, int count, char *why, size_t room)
+static int open_all(const int *numbers, int count, char *why, size_t room)
 {
     device.text[0] = '\0';
-    name_parts(numbers, count);
+    name_gpus(numbers, count);
     for (int i = 0; i < count; i++)
-        if (open_part(i, numbers[i], why, room) < 0) return -1;
-    return count > 1 ? join_parts(count, why, room) : 0;
+        if (open_gpu(i, numbers[i], why, room) < 0) return -1;
+    return count > 1 ? join_gpus(count, why, room) : 0;
 }
 
 // What a failure leaves open stays so: the program computes on the CPU from then on.
 static const struct backend *open_gpus(const int *numbers, int count, char *why, size_t room)
 {
-    if (device.count && same_parts(numbers, count)) return &table;
+    if (device.count && same_gpus(numbers, count)) return &table;
     if (device.count) {
         snprintf(why, room, "this program computes on %s already", device.name);
         return nullptr;
     }
-    const int status = open_parts(numbers, count, why, room);
+    const int status = open_all(numbers, count, why, room);
     device.at = 0, entered = -1;
     if (status < 0) return nullptr;
-    if (count > 1) table.parts = count, table.enter = enter;
+    if (count > 1) joined.count = count, table.gpus = &joined;
     device.count = count;
     return &table;
 }

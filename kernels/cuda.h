@@ -3,9 +3,9 @@
 //
 // An op NAME is written in NAME.cu as `int NAME_cuda(...)`, beside NAME.c. It starts kernels on the
 // one stream of the GPU and returns at once; uploads, downloads and other ops wait for it by the
-// order of the stream. Only what waits on the host (aside.cu) is copied beside it. What the host
+// order of the stream. Only what waits on the host (offload.cu) is copied beside it. What the host
 // reads and writes itself is host memory (core/graph/arena.h); nothing above kernels/ touches
-// device memory but by upload, download and ops (backend->apart).
+// device memory but by upload, download and ops (backend->own_memory).
 //
 // The files are compiled by nvcc for the GPU, and by g++ with tests/cuda_host/ for tests without
 // one. Both read the same text: kernels are started by LAUNCH, dynamic shared memory comes from
@@ -28,15 +28,15 @@ static constexpr unsigned ALL_LANES = 0xffffffff;
 
 // --- on the host ---------------------------------------------------------------------------------
 
-// The stream of the GPU that ops run on, and which part of the device it is (backend->enter); it is
-// the calling thread's GPU from now on.
+// The stream of the GPU that ops run on, which is the calling thread's GPU from now on; and which
+// of several it is (struct gpus).
 cudaStream_t cuda_stream(void);
-int cuda_part(void);
-// Memory of the GPU, counted (backend->held); NULL when there is none.
+int cuda_gpu_now(void);
+// Memory of the GPU, counted (struct device_memory); NULL when there is none.
 void *cuda_alloc(size_t bytes);
 // Memory for one op, until the next op takes some; NULL when there is none (the failure is noted).
 void *cuda_scratch(size_t bytes);
-const void *cuda_scratch_of(int part); // where it lies now; NULL: none
+const void *cuda_scratch_of(int gpu); // where it lies now; NULL: none
 // Notes why an op failed; returns -1.
 int cuda_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // 0, or -1 with the failure of the kernel just started (or of an earlier one) noted.
@@ -62,17 +62,12 @@ void cuda_await(cudaEvent_t event);
 // copy.cu
 void cuda_upload(void *device, const void *host, size_t bytes);
 void cuda_download(void *host, const void *device, size_t bytes);
-bool cuda_download_later(const void *device, size_t bytes);
-const void *cuda_downloaded(void);
+extern const struct copies copies_cuda;
 
-extern const struct aside aside_cuda; // aside.cu
+extern const struct offload offload_cuda; // offload.cu
 
-// record.cu: as backend.h says. cuda_unrecordable: if ops are being noted, that cannot be (the
-// reason is); true then.
-int cuda_record(void);
-void *cuda_recorded(void);
-int cuda_play(void *recording);
-void cuda_forget(void *recording);
+// record.cu. cuda_unrecordable: if ops are being noted, that cannot be (the reason is); true then.
+extern const struct recorder recorder_cuda;
 bool cuda_unrecordable(const char *what);
 
 // Multiprocessors of the GPU.

@@ -26,8 +26,8 @@ static inline bool cuda_multiplies_rounded(int64_t n, const struct tensor *w, in
            tensor_row(w) % 4 == 0;
 }
 
-enum { CUDA_PARTS_MOST = 16 };
-// What products take beside their sides: bytes that cuBLASLt works in, on each part; and numbers of
+enum { CUDA_GPUS_MOST = 16 };
+// What products take beside their sides: bytes that cuBLASLt works in, on each GPU; and numbers of
 // a weight that are f32 at a time, where that is not what it is stored as (MATMUL_F32).
 enum { CUDA_WORKSPACE = 32 << 20, CUDA_WIDENED = 1 << 24 };
 
@@ -45,7 +45,7 @@ struct cuda_library {
     int (*count)(char *why, size_t room);
     // 0, or -1 with the reason.
     int (*look)(int number, struct cuda_gpu *gpu, char *why, size_t room);
-    // The device of these GPUs (at most CUDA_PARTS_MOST): the same at each call, one device a
+    // The device of these GPUs (at most CUDA_GPUS_MOST): the same at each call, one device a
     // process. NULL with the reason.
     const struct backend *(*open)(const int *numbers, int count, char *why, size_t room);
     // For measurements, what cuBLASLt alone takes: y[n,m] (f32) = x[n,k] w[m,k]^T, x and w bf16.

@@ -115,7 +115,7 @@ struct placing {
     void *k, *v;                // [P,Hkv,d]
     enum dtype q_dtype, dtype;  // of q; of k and v: f32 or bf16
     const float *cos, *sin;     // [n,d/2]
-    const int32_t *rows;        // [n]; NULL: 0, 1 ..
+    const int32_t *places;      // [n]; NULL: 0, 1 ..
     float way;                  // 1, or -1: turned back
     int heads, kv_heads, half;
 };
@@ -160,7 +160,7 @@ template <int COUNT> static __global__ void place_kernel(const struct placing p)
     const int64_t row = blockIdx.x;
     cuda_next_may_begin();
     cuda_former();
-    const int64_t to = p.rows ? p.rows[row] : row;
+    const int64_t to = p.places ? p.places[row] : row;
     for (int n = (int)threadIdx.x; n < heads * pieces; n += THREADS) {
         const int i = n % pieces * COUNT, head = n / pieces, kv = (head - p.heads) % p.kv_heads;
         const bool value = head >= p.heads + p.kv_heads;
@@ -272,7 +272,7 @@ static int place(const struct fused_qkv *p, const float *k, const float *v)
                                 .dtype = p->k->dtype,
                                 .cos = floats(p->cos),
                                 .sin = floats(p->sin),
-                                .rows = integers(p->rows),
+                                .places = integers(p->places),
                                 .way = 1,
                                 .heads = (int)p->q->shape[1],
                                 .kv_heads = (int)p->k->shape[1],
@@ -302,7 +302,7 @@ static int qkv_one(const struct fused_qkv *p)
                                            part(&p->wv, p->v->data) },
                                  .parts = 3,
                                  .end = ONE_ROW_PLACE,
-                                 .place = { floats(p->cos), floats(p->sin), integers(p->rows),
+                                 .place = { floats(p->cos), floats(p->sin), integers(p->places),
                                             (int)p->cos->shape[1], p->k->dtype },
                                  .dtype = dtype,
                                  .early = true };
@@ -363,7 +363,7 @@ static int fused_qkv_back_cuda(const struct fused_qkv_back *p)
                                   .dtype = DTYPE_BF16,
                                   .cos = floats(p->cos),
                                   .sin = floats(p->sin),
-                                  .rows = nullptr,
+                                  .places = nullptr,
                                   .way = -1,
                                   .heads = (int)p->dq->shape[1],
                                   .kv_heads = (int)p->dk->shape[1],
@@ -474,25 +474,25 @@ static int fused_ffn_cuda(const struct fused_ffn *p)
     const bool all = plain && many(n, floats(p->h), &p->gate, p->mode) &&
                      many(n, floats(p->gain), &p->up, p->mode) &&
                      many(n, floats(p->h), &p->down, p->mode);
-    if (n == 1 ? p->kept_gate != nullptr : !all) return FUSED_NOT;
-    const int64_t wide = p->kept_gate ? (p->y ? 1 : 0) : 2; // [n,F] in scratch
+    if (n == 1 ? p->saved_gate != nullptr : !all) return FUSED_NOT;
+    const int64_t wide = p->saved_gate ? (p->y ? 1 : 0) : 2; // [n,F] in scratch
     char *scratch = static_cast<char *>(
         cuda_scratch((size_t)(n * (wide * inner + width)) * sizeof(uint16_t) + 1024));
     if (!scratch) return -1;
     if (n == 1) return ffn_one(p, reinterpret_cast<float *>(scratch));
     uint16_t *x = scratch_take<uint16_t>(&scratch, n * width);
     uint16_t *act = scratch_take<uint16_t>(&scratch, wide ? n * inner : 0);
-    if (!p->kept_gate) return ffn_many(p, x, act, reinterpret_cast<uint16_t *>(scratch), act);
-    return ffn_many(p, x, static_cast<uint16_t *>(p->kept_gate->data),
-                    static_cast<uint16_t *>(p->kept_up->data), act);
+    if (!p->saved_gate) return ffn_many(p, x, act, reinterpret_cast<uint16_t *>(scratch), act);
+    return ffn_many(p, x, static_cast<uint16_t *>(p->saved_gate->data),
+                    static_cast<uint16_t *>(p->saved_up->data), act);
 }
 
 static int ffn_back(const struct fused_ffn_back *p, uint16_t *dy, uint16_t *dact, float *dx,
                     struct row_stats *stats)
 {
-    const int64_t n = p->h->shape[0], width = p->h->shape[1], fours = tensor_count(p->kept_up) / 4;
-    auto *gate = static_cast<uint16_t *>(p->kept_gate->data);
-    auto *up = static_cast<uint16_t *>(p->kept_up->data);
+    const int64_t n = p->h->shape[0], width = p->h->shape[1], fours = tensor_count(p->saved_up) / 4;
+    auto *gate = static_cast<uint16_t *>(p->saved_gate->data);
+    auto *up = static_cast<uint16_t *>(p->saved_up->data);
     if (matmul_narrow(dy, DTYPE_BF16, p->dy->data, n * width, DTYPE_F32) < 0 ||
         multiply_back(dact, DTYPE_BF16, dy, p->down, n, nullptr) < 0 ||
         LAUNCH_EARLY(swiglu_back_narrow_kernel, blocks_for(fours, THREADS), THREADS, 0,
@@ -508,7 +508,7 @@ static int ffn_back(const struct fused_ffn_back *p, uint16_t *dy, uint16_t *dact
 
 static int fused_ffn_back_cuda(const struct fused_ffn_back *p)
 {
-    const int64_t n = p->h->shape[0], width = p->h->shape[1], inner = tensor_count(p->kept_up);
+    const int64_t n = p->h->shape[0], width = p->h->shape[1], inner = tensor_count(p->saved_up);
     char *scratch = static_cast<char *>(
         cuda_scratch((size_t)(n * width + inner) * sizeof(uint16_t) + norm_back_room(n, width)));
     if (!scratch) return -1;

@@ -20,14 +20,15 @@ struct fused_linear {
     const struct tensor *w, *bias;
 };
 
-// x = rmsnorm(h); q = rope(x wq^T), and rows[i] of k and v = row i of rope(x wk^T) and of x wv^T.
+// x = rmsnorm(h); q = rope(x wq^T), and row places[i] of k and v = row i of rope(x wk^T) and x
+// wv^T.
 struct fused_qkv {
     const struct tensor *h, *gain; // [n,D], [D]
     float eps;
     struct fused_linear wq, wk, wv;
     const struct tensor *cos, *sin; // [n,d/2]
-    const struct tensor *rows;      // i32 [n]
-    int64_t first;                  // rows[i] is first + i; -1: nobody knows
+    const struct tensor *places;    // i32 [n], rows of k and v
+    int64_t first;                  // places[i] is first + i; -1: nobody knows
     struct tensor *q, *k, *v;       // [n,H,d] [P,Hkv,d] [P,Hkv,d]; k and v both f32 or both bf16
     int mode;                       // enum matmul_mode
 };
@@ -51,29 +52,31 @@ struct fused_attend {
     int mode;
 };
 
-// y = h + down(silu(gate(x)) * up(x)), x = rmsnorm(h). kept_gate = gate(x), kept_up = up(x) for the
-// way back: both NULL where they are not wanted, as of one row. Without y nothing else is computed.
+// y = h + down(silu(gate(x)) * up(x)), x = rmsnorm(h). saved_gate = gate(x), saved_up = up(x) for
+// the way back: both NULL where they are not wanted, as of one row. Without y nothing else is
+// computed.
 struct fused_ffn {
     struct tensor *y;              // [n,D], may be h; of one row it must be
     const struct tensor *h, *gain; // [n,D], [D]
     float eps;
     struct fused_linear gate, up, down;
-    struct tensor *kept_gate, *kept_up; // bf16 [n,F]
+    struct tensor *saved_gate, *saved_up; // bf16 [n,F]
     int mode;
 };
 
 // The way back of fused_ffn, but for the residual: dh and dgain are added to, either may be NULL.
-// dh may be dy. What was kept is written over.
+// dh may be dy. What was saved is written over.
 struct fused_ffn_back {
     struct tensor *dh, *dgain; // [n,D], [D]
     const struct tensor *dy;   // [n,D]
     const struct tensor *h, *gain;
     float eps;
     const struct tensor *gate, *up, *down;
-    struct tensor *kept_gate, *kept_up; // bf16 [n,F]
+    struct tensor *saved_gate, *saved_up; // bf16 [n,F]
 };
 
-// The way back of fused_qkv whose rows are 0, 1 ..: dh and dgain are added to, either may be NULL.
+// The way back of fused_qkv whose places are 0, 1 ..: dh and dgain are added to, either may be
+// NULL.
 struct fused_qkv_back {
     struct tensor *dh, *dgain;         // [n,D], [D]
     const struct tensor *dq, *dk, *dv; // [n,H,d] [n,Hkv,d] [n,Hkv,d]

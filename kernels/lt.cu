@@ -21,7 +21,7 @@ struct shape_key {
     int64_t n, m, k, row, a_line, b_line;
     int32_t dtype, y_dtype, a_turned, b_turned, add, gelu;
     uint32_t align_a, align_b, align_y, align_bias; // of y and addend; align_bias 0: none
-    int32_t part;                                   // of the device
+    int32_t gpu;                                    // that it is made for
 };
 
 struct plan {
@@ -36,7 +36,7 @@ static struct {
     struct {
         cublasLtHandle_t handle;
         void *workspace;
-    } of[CUDA_PARTS_MOST];    // each part
+    } of[CUDA_GPUS_MOST];     // each GPU
     struct plan plans[PLANS]; // the oldest is replaced
     int count, next;
 } lt;
@@ -48,11 +48,11 @@ static int failed(const char *what, cublasStatus_t status)
 
 int matmul_open(void)
 {
-    const int part = cuda_part();
-    const cublasStatus_t status = cublasLtCreate(&lt.of[part].handle);
+    const int gpu = cuda_gpu_now();
+    const cublasStatus_t status = cublasLtCreate(&lt.of[gpu].handle);
     if (status != CUBLAS_STATUS_SUCCESS) return failed("start", status);
-    lt.of[part].workspace = cuda_alloc(CUDA_WORKSPACE);
-    if (lt.of[part].workspace) return 0;
+    lt.of[gpu].workspace = cuda_alloc(CUDA_WORKSPACE);
+    if (lt.of[gpu].workspace) return 0;
     return cuda_fail("out of memory: %d MB for matrix products", CUDA_WORKSPACE >> 20);
 }
 
@@ -136,7 +136,7 @@ static cublasStatus_t plan_choose(struct plan *p)
     prefer(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p->key.align_a);
     prefer(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p->key.align_y);
     prefer(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p->key.align_y);
-    s = cublasLtMatmulAlgoGetHeuristic(lt.of[p->key.part].handle, p->operation, p->first, p->second,
+    s = cublasLtMatmulAlgoGetHeuristic(lt.of[p->key.gpu].handle, p->operation, p->first, p->second,
                                        p->result, p->result, wish, 1, &found, &count);
     cublasLtMatmulPreferenceDestroy(wish);
     if (s == CUBLAS_STATUS_SUCCESS) s = count ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
@@ -185,7 +185,7 @@ static struct shape_key key_of(const struct lt_product *p)
     key.align_a = alignment(p->a.data), key.align_b = alignment(p->b.data);
     key.align_y = p->addend ? std::min(alignment(p->y), alignment(p->addend)) : alignment(p->y);
     key.align_bias = p->bias ? alignment(p->bias) : 0;
-    key.part = cuda_part();
+    key.gpu = cuda_gpu_now();
     return key;
 }
 
@@ -201,10 +201,10 @@ bool lt_can(const struct lt_product *p)
 static cublasStatus_t run(const struct plan *plan, const struct lt_product *p, const void *addend)
 {
     const float one = 1, kept = p->addend ? 1 : 0;
-    const int part = plan->key.part;
-    return cublasLtMatmul(lt.of[part].handle, plan->operation, &one, p->b.data, plan->first,
+    const int gpu = plan->key.gpu;
+    return cublasLtMatmul(lt.of[gpu].handle, plan->operation, &one, p->b.data, plan->first,
                           p->a.data, plan->second, &kept, addend, plan->result, p->y, plan->result,
-                          &plan->algorithm, lt.of[part].workspace, CUDA_WORKSPACE, cuda_stream());
+                          &plan->algorithm, lt.of[gpu].workspace, CUDA_WORKSPACE, cuda_stream());
 }
 
 // Not every algorithm can read the addend elsewhere than where y is written, and the heuristic sees

@@ -1,12 +1,12 @@
 // kernels/record.cu -- ops noted once as a CUDA graph, which runs them again with one call: what a
 // step that is always the same (a token of an answer) costs on the host is that call. It begins and
-// ends on one GPU; others are drawn in by the events of backend->enter.
+// ends on one GPU; others are drawn in by the events of gpus->enter.
 #include "kernels/cuda.h"
 
 // Where the scratch lay when the ops were noted: they use it again.
 struct recording {
     cudaGraphExec_t run;
-    const void *scratch[CUDA_PARTS_MOST];
+    const void *scratch[CUDA_GPUS_MOST];
 };
 
 static thread_local struct {
@@ -22,7 +22,7 @@ bool cuda_unrecordable(const char *what)
     return true;
 }
 
-int cuda_record(void)
+static int start(void)
 {
     const cudaStream_t stream = cuda_stream();
     const cudaError_t error = cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed);
@@ -34,7 +34,7 @@ int cuda_record(void)
     return 0;
 }
 
-void *cuda_recorded(void)
+static void *finish(void)
 {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t run = nullptr;
@@ -47,17 +47,17 @@ void *cuda_recorded(void)
     if (failed) return nullptr;
     if (error == cudaSuccess) {
         struct recording *r = new recording{ run, {} };
-        for (int i = 0; i < CUDA_PARTS_MOST; i++) r->scratch[i] = cuda_scratch_of(i);
+        for (int i = 0; i < CUDA_GPUS_MOST; i++) r->scratch[i] = cuda_scratch_of(i);
         return r;
     }
     cuda_fail("recording: %s", cudaGetErrorString(error));
     return nullptr;
 }
 
-int cuda_play(void *recorded)
+static int play(void *recorded)
 {
     const struct recording *r = static_cast<const struct recording *>(recorded);
-    for (int i = 0; i < CUDA_PARTS_MOST; i++)
+    for (int i = 0; i < CUDA_GPUS_MOST; i++)
         if (r->scratch[i] != cuda_scratch_of(i)) return 1;
     const cudaError_t error = cudaGraphLaunch(r->run, cuda_stream());
     if (error == cudaSuccess) return cuda_started("playing");
@@ -65,7 +65,7 @@ int cuda_play(void *recorded)
     return cuda_fail("playing: %s", cudaGetErrorString(error));
 }
 
-void cuda_forget(void *recorded)
+static void forget(void *recorded)
 {
     struct recording *r = static_cast<struct recording *>(recorded);
     if (!r) return;
@@ -73,3 +73,7 @@ void cuda_forget(void *recorded)
     cudaGraphExecDestroy(r->run);
     delete r;
 }
+
+const struct recorder recorder_cuda = {
+    .start = start, .finish = finish, .play = play, .forget = forget
+};

@@ -75,7 +75,7 @@ char *export_beside(struct exporting *x, const char *name, const void *bytes, si
 char *export_picture(struct exporting *x, int picture, struct err *err)
 {
     const struct saved_picture *p = &x->saved->pictures[picture];
-    if (!p->kept && strcmp(p->path, "-")) return xstrdup(p->path);
+    if (!p->stored && strcmp(p->path, "-")) return xstrdup(p->path);
     char *bytes;
     size_t size;
     if (saved_bytes(x->store, p, &bytes, &size, err) < 0) return NULL;

@@ -16,10 +16,10 @@
 #include "sessions/store.h"
 
 enum {
-    KEPT_PICTURE = 8 << 20, // largest picture file whose bytes are kept
-    NAME_LONGEST = 200,     // bytes of a session's name
-    WAIT_MS = 5000,         // for another program's lock
-    WAIT_AGAIN_MS = 200,    // after a wait in vain, until a write succeeds
+    STORED_PICTURE = 8 << 20, // largest picture file whose bytes are stored
+    NAME_LONGEST = 200,       // bytes of a session's name
+    WAIT_MS = 5000,           // for another program's lock
+    WAIT_AGAIN_MS = 200,      // after a wait in vain, until a write succeeds
 };
 
 struct store_setting {
@@ -124,7 +124,7 @@ enum saved_kind { SAVED_MESSAGE, SAVED_SETTING, SAVED_MODEL };
 
 struct saved_entry {
     enum saved_kind kind;
-    struct message message; // parts count pictures by index into saved->pictures
+    struct message message; // its pictures are indices into saved->pictures
     bool undone;            // only of system messages: those are kept in a row
     bool timed;             // the fields of answer hold
     int64_t began;          // of the answer
@@ -139,7 +139,7 @@ struct saved_picture {
     int64_t id;
     char *path, *sha256;
     int64_t size;
-    bool kept;
+    bool stored;
 };
 
 struct saved {

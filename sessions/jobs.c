@@ -314,8 +314,8 @@ int job_read_request(struct store *s, int64_t id, enum job_stop *request, struct
     return found < 0 ? -1 : 0;
 }
 
-static int write_kept(struct store *s, const struct job_order *order, enum job_state state,
-                      struct err *err)
+static int write_stored(struct store *s, const struct job_order *order, enum job_state state,
+                        struct err *err)
 {
     if (store_run(s, err, "DELETE FROM jobs WHERE id = ?", "i", (int64_t)JOB_HERE) < 0 ||
         insert(s, order, "0", err) < 0)
@@ -328,7 +328,7 @@ int store_job_keep(struct store *s, const struct job_order *order, enum job_stat
                    const struct event_score *scores, size_t score_count, struct err *err)
 {
     if (store_lock(s, err) < 0) return -1;
-    int status = write_kept(s, order, state, err);
+    int status = write_stored(s, order, state, err);
     for (size_t i = 0; i < score_count && status == 0; i++)
         status = job_write_score(s, JOB_HERE, &scores[i], err);
     for (size_t i = 0; i < result_count && status == 0; i++)

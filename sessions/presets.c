@@ -12,7 +12,7 @@ static int replace(struct store *s, const char *name, const struct change *list,
     if (store_run(s, err, "DELETE FROM presets WHERE name = ?", "t", name) < 0) return -1;
     int status = 0;
     for (size_t i = 0; i < count && status == 0; i++) {
-        char *value = settings_kept(list[i].key, list[i].value);
+        char *value = settings_stored(list[i].key, list[i].value);
         status =
             store_run(s, err, "INSERT INTO presets(name, place, key, value) VALUES(?, ?, ?, ?)",
                       "titt", name, (int64_t)i, list[i].key, value);

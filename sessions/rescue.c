@@ -20,27 +20,28 @@
 static int copy_session(struct store *s, const char *path, int64_t session, struct err *err)
 {
     static const char *const copies[] = {
-        "INSERT INTO sessions SELECT * FROM kept.sessions WHERE id = ?",
-        "INSERT INTO messages SELECT * FROM kept.messages WHERE session = ?",
-        "INSERT INTO settings_changes SELECT * FROM kept.settings_changes WHERE session = ?",
-        "INSERT INTO model_changes SELECT * FROM kept.model_changes WHERE session = ?",
-        "INSERT INTO parts SELECT * FROM kept.parts WHERE message IN "
-        " (SELECT id FROM kept.messages WHERE session = ?)",
-        "INSERT INTO answers SELECT * FROM kept.answers WHERE message IN "
-        " (SELECT id FROM kept.messages WHERE session = ?)",
+        "INSERT INTO sessions SELECT * FROM stored.sessions WHERE id = ?",
+        "INSERT INTO messages SELECT * FROM stored.messages WHERE session = ?",
+        "INSERT INTO settings_changes SELECT * FROM stored.settings_changes WHERE session = ?",
+        "INSERT INTO model_changes SELECT * FROM stored.model_changes WHERE session = ?",
+        "INSERT INTO parts SELECT * FROM stored.parts WHERE message IN "
+        " (SELECT id FROM stored.messages WHERE session = ?)",
+        "INSERT INTO answers SELECT * FROM stored.answers WHERE message IN "
+        " (SELECT id FROM stored.messages WHERE session = ?)",
     };
-    if (store_run(s, err, "ATTACH ? AS kept", "t", path) < 0) return -1;
+    if (store_run(s, err, "ATTACH ? AS stored", "t", path) < 0) return -1;
     int status = store_run(s, err, "BEGIN", "");
     for (size_t i = 0; i < sizeof copies / sizeof *copies && status == 0; i++)
         status = store_run(s, err, copies[i], "i", session);
-    if (status == 0) status = store_run(s, err, "INSERT INTO models SELECT * FROM kept.models", "");
+    if (status == 0)
+        status = store_run(s, err, "INSERT INTO models SELECT * FROM stored.models", "");
     if (status == 0)
         status = store_run(s, err,
-                           "INSERT INTO pictures SELECT * FROM kept.pictures WHERE id IN "
+                           "INSERT INTO pictures SELECT * FROM stored.pictures WHERE id IN "
                            " (SELECT picture FROM parts)",
                            "");
     status = store_unlock(s, status, err);
-    store_run(s, NULL, "DETACH kept", "");
+    store_run(s, NULL, "DETACH stored", "");
     return status;
 }
 

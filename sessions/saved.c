@@ -74,7 +74,7 @@ static int read_picture(struct store *s, struct saved *saved, sqlite3_stmt *q, s
                                  .path = column_text(q, 2),
                                  .sha256 = column_text(q, 3),
                                  .size = sqlite3_column_int64(q, 4),
-                                 .kept = sqlite3_column_int(q, 5) };
+                                 .stored = sqlite3_column_int(q, 5) };
     message_add_picture(m, (int)saved->picture_count++);
     if (p->size < 0 || p->size > IMAGE_MAX_FILE || !is_hash(p->sha256))
         return damaged(s, saved, "a picture's size or hash is impossible", err);
@@ -134,7 +134,7 @@ static int read_answer(struct store *s, int64_t message, struct saved_entry *e, 
             .prefill_s = seconds_column(q, 5),
             .decode_s = seconds_column(q, 6),
             .stop = e->stop,
-            .kept = true,
+            .in_conversation = true,
         };
     }
     sqlite3_finalize(q);
@@ -236,7 +236,7 @@ static bool is_picture(const struct saved_picture *p, const char *bytes, size_t 
     return !strcmp(hex, p->sha256);
 }
 
-static char *kept_bytes(struct store *s, const struct saved_picture *p, size_t *size)
+static char *stored_bytes(struct store *s, const struct saved_picture *p, size_t *size)
 {
     char *bytes = NULL;
     sqlite3_stmt *q = store_query(s, NULL, "SELECT bytes FROM pictures WHERE id = ?", "i", p->id);
@@ -256,7 +256,7 @@ int saved_bytes(struct store *s, const struct saved_picture *p, char **bytes, si
                 struct err *err)
 {
     struct err why = { 0 };
-    *bytes = p->kept ? kept_bytes(s, p, size) : NULL;
+    *bytes = p->stored ? stored_bytes(s, p, size) : NULL;
     if (*bytes) return 0;
     if (!strcmp(p->path, "-"))
         err_set(&why, "it came from standard input");
@@ -269,5 +269,5 @@ int saved_bytes(struct store *s, const struct saved_picture *p, char **bytes, si
     return err_set(err,
                    "picture '%s' is not in the database (%s) and not where it was: %s: put it "
                    "back there",
-                   p->path, p->kept ? "its copy is damaged" : "larger than 8 MiB", why.text);
+                   p->path, p->stored ? "its copy is damaged" : "larger than 8 MiB", why.text);
 }

@@ -97,17 +97,17 @@ static int give(struct script *r, const struct message *m, struct err *err)
     cJSON_AddStringToObject(object, "role", role_name(m->role));
     cJSON_AddItemToObject(object, "content", content);
     cJSON_AddItemToArray(r->given, object);
-    for (size_t i = 0; i < m->part_count; i++) {
-        cJSON *part = cJSON_CreateObject();
-        cJSON_AddItemToArray(content, part);
-        cJSON_AddStringToObject(part, "type", m->parts[i].text ? "text" : "image");
-        if (m->parts[i].text) {
-            cJSON_AddStringToObject(part, "text", m->parts[i].text);
+    for (size_t i = 0; i < m->content_count; i++) {
+        cJSON *item = cJSON_CreateObject();
+        cJSON_AddItemToArray(content, item);
+        cJSON_AddStringToObject(item, "type", m->content[i].text ? "text" : "image");
+        if (m->content[i].text) {
+            cJSON_AddStringToObject(item, "text", m->content[i].text);
             continue;
         }
-        char *path = export_picture(r->x, m->parts[i].picture, err);
+        char *path = export_picture(r->x, m->content[i].picture, err);
         if (!path) return -1;
-        cJSON_AddStringToObject(part, "path", path);
+        cJSON_AddStringToObject(item, "path", path);
         free(path);
     }
     return 0;
@@ -197,14 +197,14 @@ static int ask_raw(struct script *r, const struct message *m, struct err *err)
 
 static int ask_text(struct script *r, const struct message *m, struct err *err)
 {
-    for (size_t i = 0; i < m->part_count; i++) {
-        if (m->parts[i].text) continue;
-        char *path = export_picture(r->x, m->parts[i].picture, err);
+    for (size_t i = 0; i < m->content_count; i++) {
+        if (m->content[i].text) continue;
+        char *path = export_picture(r->x, m->content[i].picture, err);
         if (!path) return -1;
         command(r, "/image", path, NULL);
         free(path);
     }
-    const char *text = m->part_count ? m->parts[m->part_count - 1].text : NULL;
+    const char *text = m->content_count ? m->content[m->content_count - 1].text : NULL;
     if (!text) return ask_again(r, m, err);
     if (script_plain(text)) {
         buf_printf(r->out, "%s\n", text);
@@ -219,9 +219,9 @@ static int ask_text(struct script *r, const struct message *m, struct err *err)
 // As a person gives it: pictures, then one text.
 static bool is_typed(const struct message *m)
 {
-    for (size_t i = 0; i + 1 < m->part_count; i++)
-        if (m->parts[i].text) return false;
-    return m->part_count > 0;
+    for (size_t i = 0; i + 1 < m->content_count; i++)
+        if (m->content[i].text) return false;
+    return m->content_count > 0;
 }
 
 // --- entries -------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ static void write_change(struct buf *b, const struct saved_entry *e)
 static void write_picture(struct exporting *x, int picture)
 {
     const struct saved_picture *p = &x->saved->pictures[picture];
-    char *path = p->kept ? export_picture(x, picture, NULL) : NULL;
+    char *path = p->stored ? export_picture(x, picture, NULL) : NULL;
     const char *slash = strrchr(p->path, '/');
     char *name = first_words(slash ? slash + 1 : p->path, 200);
     char *link;
@@ -60,11 +60,11 @@ static void write_message(struct exporting *x, const struct saved_entry *e)
     static const char *const titles[ROLE_COUNT] = { "System", "You", "Model", "Token ids" };
     const struct message *m = &e->message;
     buf_printf(&x->text, "## %s\n\n", titles[m->role]);
-    for (size_t i = 0; i < m->part_count; i++) {
-        if (m->parts[i].text)
-            buf_printf(&x->text, "%s\n\n", m->parts[i].text);
+    for (size_t i = 0; i < m->content_count; i++) {
+        if (m->content[i].text)
+            buf_printf(&x->text, "%s\n\n", m->content[i].text);
         else
-            write_picture(x, m->parts[i].picture);
+            write_picture(x, m->content[i].picture);
     }
     for (size_t i = 0; m->role == ROLE_RAW && i < m->ids.count; i++)
         buf_printf(&x->text, "%d%s", m->ids.data[i], i + 1 < m->ids.count ? " " : "\n\n");

@@ -22,10 +22,10 @@ enum entry_kind {
     ENTRY_RESULT
 };
 
-struct entry_part {
+struct entry_item {
     char *text; // NULL for a picture
     char *path, *sha256;
-    void *bytes; // NULL when too large to be kept
+    void *bytes; // NULL when too large to be stored
     size_t size;
 };
 
@@ -39,8 +39,8 @@ struct entry {
     int64_t count;    // UNDO; SETTING: tokens of the answer in whose middle it was
     enum role role;
     bool generated;
-    struct entry_part *parts;
-    size_t part_count;
+    struct entry_item *content;
+    size_t content_count;
     struct ids ids;
     bool answered;
     struct event_answer answer; // numbers only
@@ -49,13 +49,13 @@ struct entry {
 
 static void entry_release(struct entry *e)
 {
-    for (size_t i = 0; i < e->part_count; i++) {
-        free(e->parts[i].text);
-        free(e->parts[i].path);
-        free(e->parts[i].sha256);
-        free(e->parts[i].bytes);
+    for (size_t i = 0; i < e->content_count; i++) {
+        free(e->content[i].text);
+        free(e->content[i].path);
+        free(e->content[i].sha256);
+        free(e->content[i].bytes);
     }
-    free(e->parts);
+    free(e->content);
     free(e->key);
     free(e->value);
     free(e->arithmetic);
@@ -137,7 +137,7 @@ static int write_begin(struct store *s, struct position *at, int64_t time, const
 }
 
 // A picture that was stored without its bytes gets them when they come again.
-static int write_part(struct store *s, int64_t message, size_t place, const struct entry_part *p,
+static int write_item(struct store *s, int64_t message, size_t place, const struct entry_item *p,
                       struct err *err)
 {
     if (p->text)
@@ -182,8 +182,8 @@ static int write_message(struct store *s, struct position *at, const struct entr
                   e->ids.count * sizeof *e->ids.data, e->time) < 0)
         return -1;
     int64_t message = sqlite3_last_insert_rowid(s->db);
-    for (size_t i = 0; i < e->part_count; i++)
-        if (write_part(s, message, i, &e->parts[i], err) < 0) return -1;
+    for (size_t i = 0; i < e->content_count; i++)
+        if (write_item(s, message, i, &e->content[i], err) < 0) return -1;
     return e->answered ? write_answer(s, message, e, err) : 0;
 }
 
@@ -247,9 +247,9 @@ static int begin_again(struct store *s, struct position *at, struct err *err)
     for (size_t i = 0; i < s->setting_count && status == 0; i++)
         status = write_setting(s, at, now, s->settings[i].key, s->settings[i].value, 0, err);
     if (status == 0 && s->system && *s->system) {
-        struct entry_part text = { .text = s->system };
+        struct entry_item text = { .text = s->system };
         const struct entry system = {
-            .time = now, .role = ROLE_SYSTEM, .parts = &text, .part_count = 1
+            .time = now, .role = ROLE_SYSTEM, .content = &text, .content_count = 1
         };
         status = write_message(s, at, &system, err);
     }
@@ -338,17 +338,17 @@ static void add_pair(struct store *s, enum entry_kind kind, const char *key, con
     e->value = xstrdup(value);
 }
 
-static struct entry_part *add_part(struct entry *e)
+static struct entry_item *add_item(struct entry *e)
 {
-    e->parts = xreallocarray(e->parts, e->part_count + 1, sizeof *e->parts);
-    struct entry_part *p = &e->parts[e->part_count++];
-    *p = (struct entry_part){ 0 };
+    e->content = xreallocarray(e->content, e->content_count + 1, sizeof *e->content);
+    struct entry_item *p = &e->content[e->content_count++];
+    *p = (struct entry_item){ 0 };
     return p;
 }
 
 static void add_text(struct entry *e, const char *text)
 {
-    add_part(e)->text = xstrdup(text);
+    add_item(e)->text = xstrdup(text);
 }
 
 // Absolute where that is possible: a session may be resumed from another folder.
@@ -360,19 +360,19 @@ static char *absolute(const char *path)
 
 static void add_picture(struct entry *e, const struct picture *picture)
 {
-    struct entry_part *p = add_part(e);
+    struct entry_item *p = add_item(e);
     p->path = absolute(picture->path);
     p->sha256 = xstrdup(picture->sha256);
     p->size = picture->size;
-    if (picture->size > KEPT_PICTURE || !picture->bytes) return;
+    if (picture->size > STORED_PICTURE || !picture->bytes) return;
     p->bytes = xmalloc(picture->size);
     memcpy(p->bytes, picture->bytes, picture->size);
 }
 
 static const char *first_text(const struct message *m)
 {
-    for (size_t i = 0; m && i < m->part_count; i++)
-        if (m->parts[i].text && *m->parts[i].text) return m->parts[i].text;
+    for (size_t i = 0; m && i < m->content_count; i++)
+        if (m->content[i].text && *m->content[i].text) return m->content[i].text;
     return "";
 }
 
@@ -412,11 +412,11 @@ static void hear_message(struct store *s, const struct event *event)
     e->role = m->role;
     e->generated = m->generated;
     ids_append(&e->ids, m->ids.data, m->ids.count);
-    for (size_t i = 0; i < m->part_count; i++) {
-        if (m->parts[i].text)
-            add_text(e, m->parts[i].text);
+    for (size_t i = 0; i < m->content_count; i++) {
+        if (m->content[i].text)
+            add_text(e, m->content[i].text);
         else if (event->pictures)
-            add_picture(e, &event->pictures[m->parts[i].picture]);
+            add_picture(e, &event->pictures[m->content[i].picture]);
     }
 }
 
@@ -522,7 +522,7 @@ static bool hear(struct store *s, const struct event *e)
 {
     switch (e->kind) {
     case EVENT_SETTING:
-        if (e->key && e->value && track_setting(s, e->key, settings_kept(e->key, e->value)) &&
+        if (e->key && e->value && track_setting(s, e->key, settings_stored(e->key, e->value)) &&
             !s->deaf)
             note_setting(s, e->key, tracked_setting(s, e->key), e->count);
         return true;
@@ -535,7 +535,7 @@ static bool hear(struct store *s, const struct event *e)
         // Given answers wait for the question after them, or the end of the line.
         return e->message->role == ROLE_USER || e->message->role == ROLE_RAW;
     case EVENT_ANSWER:
-        if (s->deaf || !e->answer || !e->answer->kept) return false;
+        if (s->deaf || !e->answer || !e->answer->in_conversation) return false;
         hear_answer(s, e->answer);
         return true;
     case EVENT_UNDO:

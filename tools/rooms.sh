@@ -7,6 +7,15 @@ rooms="base settings picture text graph ops files model methods metrics data tal
 set -o pipefail
 library=$1
 cd "$(dirname "$0")/.." || exit 1
+
+# core/talk/ alone changes a conversation.
+field='\<(c|conversation|stashed)(->|\.)(messages|pictures|waiting|(message|picture|waiting)_count|cached|kv)\>'
+if grep -rnE "$field[][a-z_0-9>.-]* *(=[^=]|[-+]=|\+\+|--)|(\+\+|--)[a-z_>.-]*$field" \
+    core commands sessions tui tests --include='*.[ch]' | grep -v '^core/talk/'; then
+    echo "tools/rooms.sh: conversations are changed by the functions of core/talk/conversation.h"
+    exit 1
+fi
+
 {
     for room in $rooms; do echo "room $room"; done
     ls -d core/*/ core/*.[ch] | sed 's|^core/||; s|/$||; s|\..*||' | sort -u | sed 's/^/there /'

@@ -126,7 +126,7 @@ static void show_answer(struct plain *p, const struct event *e)
 {
     const struct event_answer *a = e->answer;
     // A mere prefill has nothing to show; a notice tells of it.
-    if (!p->answering && !a->kept && !a->count && !strcmp(a->stop, "length")) return;
+    if (!p->answering && !a->in_conversation && !a->count && !strcmp(a->stop, "length")) return;
     if (!p->answering) {
         put_line(p, &p->out, STYLE_PLAIN, a->text ? a->text : "");
     } else {

@@ -39,8 +39,8 @@ void screen_free(struct screen *s)
     view_free(s->view);
     canvas_release(&s->canvas);
     key_reader_release(&s->reader);
-    free(s->kept);
-    free(s->kept_session);
+    free(s->stored);
+    free(s->stored_session);
     free(s);
 }
 

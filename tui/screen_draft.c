@@ -34,16 +34,16 @@ void screen_draft_keep(struct screen *s)
     const char *session = session_of(s);
     char *text = draft_of(s);
     s->draft_at = 0;
-    if (same(text, s->kept) && same(session, s->kept_session) && !s->taken) {
+    if (same(text, s->stored) && same(session, s->stored_session) && !s->taken) {
         free(text);
         return;
     }
     watcher_draft(s->watcher, session, text, s->taken);
     s->taken = 0;
-    free(s->kept);
-    free(s->kept_session);
-    s->kept = text;
-    s->kept_session = session ? xstrdup(session) : NULL;
+    free(s->stored);
+    free(s->stored_session);
+    s->stored = text;
+    s->stored_session = session ? xstrdup(session) : NULL;
 }
 
 void screen_draft_last(struct screen *s)

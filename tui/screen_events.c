@@ -34,8 +34,8 @@ struct news_queue *news_queue_new(void)
 void news_free(struct news *n)
 {
     if (!n) return;
-    for (size_t i = 0; i < n->kept_count; i++) free(n->kept[i]);
-    free(n->kept);
+    for (size_t i = 0; i < n->owned_count; i++) free(n->owned[i]);
+    free(n->owned);
     free(n->text);
     if (n->release) n->release(n->data);
     free(n);
@@ -97,8 +97,8 @@ struct news *news_next(struct news_queue *q)
 
 static void *keep(struct news *n, void *memory)
 {
-    n->kept = xreallocarray(n->kept, n->kept_count + 1, sizeof *n->kept);
-    n->kept[n->kept_count++] = memory;
+    n->owned = xreallocarray(n->owned, n->owned_count + 1, sizeof *n->owned);
+    n->owned[n->owned_count++] = memory;
     return memory;
 }
 
@@ -174,7 +174,7 @@ static void copy_message(struct news *n, const struct message *m)
     n->event.text = keep(n, message_text(m));
     n->event.id = (int32_t)m->role;
     n->event.count = 0;
-    for (size_t i = 0; i < m->part_count; i++) n->event.count += !m->parts[i].text;
+    for (size_t i = 0; i < m->content_count; i++) n->event.count += !m->content[i].text;
 }
 
 static struct news *copy_event(const struct event *from)

@@ -33,8 +33,8 @@ struct news {
     char *text;
     void *data;
     void (*release)(void *data); // NULL: data is not ours
-    void **kept;                 // what event points to
-    size_t kept_count;
+    void **owned;                // what event points to
+    size_t owned_count;
     struct news *next;
 };
 

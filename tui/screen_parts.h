@@ -40,7 +40,7 @@ struct screen {
     // The draft as the database has it, or soon will; the one it was of a shell that is gone; when
     // it is looked at again (0: not).
     struct draft_owner owner;
-    char *kept, *kept_session;
+    char *stored, *stored_session;
     int64_t taken;
     double draft_at;
 };

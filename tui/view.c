@@ -163,7 +163,7 @@ static void add_measures(struct view *v, const struct event_answer *a)
 static void take_answer(struct view *v, const struct event *e)
 {
     const struct event_answer *a = e->answer;
-    const bool prefill = v->chat.answering < 0 && !a->kept && !a->count;
+    const bool prefill = v->chat.answering < 0 && !a->in_conversation && !a->count;
     if (v->chat.answering < 0 && !prefill) view_add(v, ENTRY_ANSWER, a->text);
     v->chat.answering = -1;
     v->prompt_tokens = a->prompt_tokens + (int64_t)a->count;

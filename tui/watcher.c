@@ -197,8 +197,8 @@ bool watcher_stop(struct watcher *w)
     pthread_cond_signal(&w->wake);
     pthread_cond_signal(&w->wake_previewer);
     pthread_mutex_unlock(&w->mutex);
-    const bool kept = threads_join(w->thread, 2), shown = threads_join(w->previewer, 1);
-    if (!kept || !shown) return false;
+    const bool stored = threads_join(w->thread, 2), shown = threads_join(w->previewer, 1);
+    if (!stored || !shown) return false;
     pthread_mutex_destroy(&w->mutex);
     pthread_cond_destroy(&w->wake);
     pthread_cond_destroy(&w->wake_previewer);

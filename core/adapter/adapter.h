@@ -8,7 +8,7 @@
 //   adapter_free(a);
 //
 // adapter_config.json, adapter_model.safetensors: as PEFT reads and writes them (LORA, LN_TUNING,
-// modules_to_save). extra.safetensors: what PEFT has no place for. Either part may be absent.
+// modules_to_save). extra.safetensors: what PEFT has no place for. Either file may be absent.
 // Putting on replaces pointers only: weights by those of the adapter, which are whole, and LoRA
 // beside the linear layers. Every shape was checked against the model when the folder was read.
 //
@@ -38,7 +38,7 @@ struct adapter_entry {
 
 struct adapter {
     char *folder;
-    char *name; // last part of the folder
+    char *name; // last level of the folder
     char *base; // model it was trained on, as its config says; "" when unknown
     struct model *model;
     struct adapter_entry *list;
@@ -56,7 +56,7 @@ int adapter_need(const char *folder, struct err *err); // -1 says what the folde
 // Reads and checks everything against the model, which the adapter must not outlive. NULL and a
 // message that names the folder and the tensor.
 struct adapter *adapter_read(const char *folder, struct model *m, struct err *err);
-// The same from parts already opened (fuzzing); they belong to the adapter, also on failure. config
+// The same from files already opened (fuzzing); they belong to the adapter, also on failure. config
 // and file may be NULL together, extra alone.
 struct adapter *adapter_parse(const char *folder, struct model *m, const cJSON *config,
                               struct safetensors *file, struct safetensors *extra, struct err *err);
@@ -92,8 +92,8 @@ const char *adapter_kind_name(enum adapter_kind kind); // "LoRA"
 
 // --- writing -------------------------------------------------------------------------------------
 
-// A trained tensor. LoRA: weight and lora; weight: weight and tensor; extra: name and tensor.
-struct adapter_part {
+// What training changed. LoRA: weight and lora; weight: weight and tensor; extra: name and tensor.
+struct adapter_delta {
     enum adapter_kind kind;
     const struct weight *weight;
     const char *name;
@@ -104,14 +104,14 @@ struct adapter_part {
 // Writes the folder, which must not exist yet (or be empty); it appears under its name only when
 // complete. Weights alone become LN_TUNING (norms) with modules_to_save, with LoRA all of them
 // modules_to_save. `m` gives the other tensors of a module that is saved.
-int adapter_write(const struct model *m, const struct adapter_part *parts, size_t count,
+int adapter_write(const struct model *m, const struct adapter_delta *deltas, size_t count,
                   const char *folder, struct err *err);
 // The same into a folder that is there; adapter_config.json comes last, and what an earlier call
 // wrote is replaced file by file.
-int adapter_write_into(const struct model *m, const struct adapter_part *parts, size_t count,
+int adapter_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
                        const char *folder, struct err *err);
-// extra.safetensors into a folder that is there; only parts that are extras. Nothing when none is.
-int adapter_write_extras(const struct adapter_part *parts, size_t count,
+// extra.safetensors into a folder that is there; only deltas that are extras. Nothing when none is.
+int adapter_write_extras(const struct adapter_delta *deltas, size_t count,
                          const struct backend *backend, const char *folder, struct err *err);
 
 #endif

@@ -106,7 +106,7 @@ static int take_mapped(struct arena *arena, const struct safetensor *t, struct t
                            .dtype = (enum dtype)t->dtype,
                            .rank = t->rank };
     memcpy(to->shape, t->shape, sizeof to->shape);
-    if (!arena->backend->apart && (uintptr_t)t->data % dtype_size(to->dtype) == 0) return 0;
+    if (!arena->backend->own_memory && (uintptr_t)t->data % dtype_size(to->dtype) == 0) return 0;
     if (!(to->data = arena_alloc(arena, t->bytes))) return no_memory(t, err);
     arena->backend->upload(to->data, t->data, t->bytes);
     return 0;
@@ -115,13 +115,13 @@ static int take_mapped(struct arena *arena, const struct safetensor *t, struct t
 typedef int take_fn(struct arena *arena, const struct safetensor *t, struct tensor *to,
                     struct err *err);
 
-// Where the weight lies that it changes (NULL: a tied head, on the device's first part).
+// Where the weight lies that it changes (NULL: a tied head, on the first GPU).
 static int take_beside(const struct reading *r, const struct weight *w, take_fn *take,
                        const struct safetensor *t, struct tensor *to)
 {
     struct arena *const arena = &r->adapter->arena;
     const bool on_host = w && w->tensor->on_host;
-    backend_enter(arena->backend, w ? w->device_part : 0);
+    backend_enter(arena->backend, w ? w->gpu : 0);
     const int status = take(on_host ? arena_host(arena) : arena, t, to, r->err);
     backend_enter(arena->backend, 0);
     to->on_host = on_host;
@@ -386,7 +386,7 @@ static bool same_numbers(const struct backend *backend, const struct tensor *a,
 {
     const size_t size = tensor_bytes(a);
     if (a->dtype != b->dtype || size != tensor_bytes(b)) return false;
-    if (!backend->apart) return !memcmp(a->data, b->data, size);
+    if (!backend->own_memory) return !memcmp(a->data, b->data, size);
     char *left = xmalloc(size), *right = xmalloc(size);
     backend->download(left, a->data, size);
     backend->download(right, b->data, size);
@@ -476,7 +476,7 @@ static int read_extras(struct adapter *a, struct err *err)
 
 // --- the folder ----------------------------------------------------------------------------------
 
-static char *last_part(const char *folder)
+static char *last_level(const char *folder)
 {
     size_t end = strlen(folder);
     while (end > 1 && folder[end - 1] == '/') end--;
@@ -485,7 +485,7 @@ static char *last_part(const char *folder)
     return xstrndup(folder + start, end - start);
 }
 
-static int read_parts(struct adapter *a, const cJSON *config, struct err *err)
+static int read_files(struct adapter *a, const cJSON *config, struct err *err)
 {
     struct adapter_config c = { 0 };
     if (a->extra && read_extras(a, err) < 0) return err_in(err, "extra.safetensors");
@@ -509,13 +509,13 @@ struct adapter *adapter_parse(const char *folder, struct model *m, const cJSON *
 {
     struct adapter *a = xcalloc(1, sizeof *a);
     a->folder = xstrdup(folder);
-    a->name = last_part(folder);
+    a->name = last_level(folder);
     a->base = xstrdup("");
     a->model = m;
     a->file = file;
     a->extra = extra;
     a->arena.backend = m->arena.backend;
-    if (read_parts(a, config, err) < 0) goto out;
+    if (read_files(a, config, err) < 0) goto out;
     if (!a->count) {
         err_set(err, "it holds no tensor%s", a->unused ? " for what the model computes" : "");
         goto out;
@@ -570,7 +570,7 @@ int adapter_need(const char *folder, struct err *err)
 }
 
 // *file stays NULL where the folder has no such file.
-static int open_part(const char *folder, const char *name, struct safetensors **file,
+static int open_file(const char *folder, const char *name, struct safetensors **file,
                      struct err *err)
 {
     if (!has_file(folder, name)) return 0;
@@ -582,7 +582,7 @@ static int open_part(const char *folder, const char *name, struct safetensors **
 
 static int open_peft(const char *folder, cJSON **config, struct safetensors **file, struct err *err)
 {
-    if (open_part(folder, "adapter_model.safetensors", file, err) < 0) return -1;
+    if (open_file(folder, "adapter_model.safetensors", file, err) < 0) return -1;
     if (!has_file(folder, "adapter_config.json"))
         return *file ? err_set(err, "'%s' has no adapter_config.json", folder) : 0;
     char *path = path_in(folder, "adapter_config.json");
@@ -603,7 +603,7 @@ struct adapter *adapter_read(const char *folder, struct model *m, struct err *er
     cJSON *config = NULL;
     if (adapter_need(folder, err) < 0) return NULL;
     if (open_peft(folder, &config, &file, err) == 0 &&
-        open_part(folder, "extra.safetensors", &extra, err) == 0) {
+        open_file(folder, "extra.safetensors", &extra, err) == 0) {
         a = adapter_parse(folder, m, config, file, extra, err);
     } else {
         safetensors_close(file);

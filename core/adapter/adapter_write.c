@@ -65,7 +65,7 @@ static bool lies_in(const char *module, const char *parent)
 
 // --- which module goes where ---------------------------------------------------------------------
 
-static void open_slots(struct writing *w, const struct adapter_part *parts, size_t count)
+static void open_slots(struct writing *w, const struct adapter_delta *deltas, size_t count)
 {
     const struct weights *weights = &w->model->weights;
     w->count = weights->count;
@@ -77,7 +77,7 @@ static void open_slots(struct writing *w, const struct adapter_part *parts, size
                                      .value = weight->tensor };
     }
     for (size_t i = 0; i < count; i++) {
-        const struct adapter_part *p = &parts[i];
+        const struct adapter_delta *p = &deltas[i];
         if (p->kind == ADAPTER_EXTRA) continue;
         struct slot *s = &w->slots[p->weight - weights->list];
         w->peft = true;
@@ -357,13 +357,13 @@ static int write_model(struct writing *w, const char *folder, struct err *err)
     return status;
 }
 
-int adapter_write_extras(const struct adapter_part *parts, size_t count,
+int adapter_write_extras(const struct adapter_delta *deltas, size_t count,
                          const struct backend *backend, const char *folder, struct err *err)
 {
     struct output *outputs = xcalloc(count, sizeof *outputs);
     size_t n = 0;
     for (size_t i = 0; i < count; i++) {
-        const struct adapter_part *p = &parts[i];
+        const struct adapter_delta *p = &deltas[i];
         if (p->kind != ADAPTER_EXTRA) continue;
         outputs[n++] = (struct output){ (char *)(uintptr_t)p->name, p->tensor, p->tensor->rank,
                                         p->tensor->shape };
@@ -377,14 +377,14 @@ int adapter_write_extras(const struct adapter_part *parts, size_t count,
 
 // --- the folder ----------------------------------------------------------------------------------
 
-int adapter_write_into(const struct model *m, const struct adapter_part *parts, size_t count,
+int adapter_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
                        const char *folder, struct err *err)
 {
     if (!count) return err_set(err, "nothing was trained: there is no adapter to write");
     struct writing w = { .model = m };
-    open_slots(&w, parts, count);
+    open_slots(&w, deltas, count);
     settle_slots(&w);
-    int status = adapter_write_extras(parts, count, m->arena.backend, folder, err);
+    int status = adapter_write_extras(deltas, count, m->arena.backend, folder, err);
     if (w.peft && status == 0) status = write_model(&w, folder, err);
     if (w.peft && status == 0) status = write_config(&w, folder, err);
     for (size_t i = 0; i < w.count; i++) free(w.slots[i].module);
@@ -394,12 +394,12 @@ int adapter_write_into(const struct model *m, const struct adapter_part *parts, 
     return status;
 }
 
-int adapter_write(const struct model *m, const struct adapter_part *parts, size_t count,
+int adapter_write(const struct model *m, const struct adapter_delta *deltas, size_t count,
                   const char *folder, struct err *err)
 {
     char *work = folder_begin(folder, err);
     if (!work) return -1;
-    if (adapter_write_into(m, parts, count, work, err) == 0)
+    if (adapter_write_into(m, deltas, count, work, err) == 0)
         return folder_commit(work, folder, err);
     folder_abandon(work);
     return -1;

@@ -1,4 +1,4 @@
-// core/adapter/adapters.c -- the adapters that are kept in memory for a model.
+// core/adapter/adapters.c -- the adapters that are loaded for a model.
 #include "core/adapter/adapters.h"
 
 #include <stdlib.h>
@@ -39,7 +39,7 @@ struct adapter *adapters_find(const struct adapters *s, const char *name)
 }
 
 // Two folders "a/ln" and "b/ln" become "ln" and "ln-2".
-static void name_apart(const struct adapters *s, struct adapter *a)
+static void name_uniquely(const struct adapters *s, struct adapter *a)
 {
     char *plain = xstrdup(a->name);
     for (int n = 2;; n++) {
@@ -55,12 +55,12 @@ static void name_apart(const struct adapters *s, struct adapter *a)
 struct adapter *adapters_open(struct adapters *s, const char *name, bool anew, struct model *m,
                               struct err *err)
 {
-    struct adapter *kept = adapters_find(s, name);
-    if (kept && !anew) return kept;
-    struct adapter *a = adapter_read(kept ? kept->folder : name, m, err);
+    struct adapter *loaded = adapters_find(s, name);
+    if (loaded && !anew) return loaded;
+    struct adapter *a = adapter_read(loaded ? loaded->folder : name, m, err);
     if (!a) return NULL;
-    if (kept) adapters_drop(s, kept);
-    name_apart(s, a);
+    if (loaded) adapters_drop(s, loaded);
+    name_uniquely(s, a);
     s->list = xreallocarray(s->list, s->count + 1, sizeof(struct adapter *));
     s->list[s->count++] = a;
     return a;
@@ -93,17 +93,17 @@ void adapters_release(struct adapters *s)
     *s = (struct adapters){ 0 };
 }
 
-// Extras of the adapter as parts to write.
-static struct adapter_part *extra_parts(const struct adapter *a, size_t *count)
+// Extras of the adapter as deltas to write.
+static struct adapter_delta *extra_deltas(const struct adapter *a, size_t *count)
 {
-    struct adapter_part *parts = xcalloc(a->count, sizeof *parts);
+    struct adapter_delta *deltas = xcalloc(a->count, sizeof *deltas);
     *count = 0;
     for (size_t i = 0; i < a->count; i++)
         if (a->list[i].kind == ADAPTER_EXTRA)
-            parts[(*count)++] = (struct adapter_part){ .kind = ADAPTER_EXTRA,
-                                                       .name = a->list[i].name,
-                                                       .tensor = &a->list[i].tensor };
-    return parts;
+            deltas[(*count)++] = (struct adapter_delta){ .kind = ADAPTER_EXTRA,
+                                                         .name = a->list[i].name,
+                                                         .tensor = &a->list[i].tensor };
+    return deltas;
 }
 
 int adapters_merge(const struct adapters *s, const char *folder, struct merge_report *report,
@@ -111,9 +111,9 @@ int adapters_merge(const struct adapters *s, const char *folder, struct merge_re
 {
     size_t count;
     if (!s->active) return err_set(err, "no adapter is on the model: /adapter load FOLDER");
-    struct adapter_part *parts = extra_parts(s->active, &count);
-    int status = model_merge(s->active->model, parts, count, folder, report, err);
-    free(parts);
+    struct adapter_delta *deltas = extra_deltas(s->active, &count);
+    int status = model_merge(s->active->model, deltas, count, folder, report, err);
+    free(deltas);
     return status;
 }
 

@@ -1,10 +1,9 @@
-// core/adapter/adapters.h -- the adapters that are kept in memory for a model, of which one may be
+// core/adapter/adapters.h -- the adapters loaded for a model, of which one may be
 // on it.
 //
-//   struct adapter *a = adapters_open(&list, "out/ln", false, model, &err);   // read, or kept
-//   adapters_use(&list, a, 1.0);                                              // on; NULL: none
-//   adapters_drop(&list, a);
-//   adapters_release(&list);                                                  // before the model
+//   struct adapter *a = adapters_open(&list, "out/ln", false, model, &err);   // read, or there
+//   already adapters_use(&list, a, 1.0);                                              // on; NULL:
+//   none adapters_drop(&list, a); adapters_release(&list); // before the model
 #ifndef CORE_ADAPTER_ADAPTERS_H
 #define CORE_ADAPTER_ADAPTERS_H
 
@@ -17,10 +16,10 @@ struct adapters {
     struct adapter *active; // NULL: none
 };
 
-// By name or folder among those kept; NULL: none.
+// By name or folder among those loaded; NULL: none.
 struct adapter *adapters_find(const struct adapters *s, const char *name);
-// One that is kept, or read now; `anew` reads in any case (the folder may have changed) and puts it
-// in the place of the kept one when it is next used. On failure nothing changes.
+// One that is loaded, or read now; `anew` reads in any case (the folder may have changed) and puts
+// it in the place of the loaded one when it is next used. On failure nothing changes.
 struct adapter *adapters_open(struct adapters *s, const char *name, bool anew, struct model *m,
                               struct err *err);
 void adapters_use(struct adapters *s, struct adapter *a, double scale);

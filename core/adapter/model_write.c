@@ -18,7 +18,7 @@
 #include "core/base/mem.h"
 #include "core/model/families/family.h"
 #include "core/ops/ops.h"
-#include "core/talk/conversation.h"
+#include "core/talk/answer.h"
 
 enum { BLOCK_NUMBERS = 4 << 20 }; // numbers of a tensor that are worked on at a time
 
@@ -192,22 +192,22 @@ static int check_head(const struct model *m, struct err *err)
                         "files hold one tensor for both: it can be used as an adapter only");
 }
 
-int model_write_into(const struct model *m, const struct adapter_part *parts, size_t count,
+int model_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
                      const char *folder, struct err *err)
 {
     const struct checkpoint *c = m->checkpoint;
     if (check_head(m, err) < 0 || copy_others(m, folder, err) < 0) return -1;
     for (int s = 0; s < c->shard_count; s++)
         if (write_shard(m, c->shards[s], folder, err) < 0) return -1;
-    return adapter_write_extras(parts, count, m->arena.backend, folder, err);
+    return adapter_write_extras(deltas, count, m->arena.backend, folder, err);
 }
 
-int model_write(const struct model *m, const struct adapter_part *parts, size_t count,
+int model_write(const struct model *m, const struct adapter_delta *deltas, size_t count,
                 const char *folder, struct err *err)
 {
     char *work = folder_begin(folder, err);
     if (!work) return -1;
-    if (model_write_into(m, parts, count, work, err) < 0) {
+    if (model_write_into(m, deltas, count, work, err) < 0) {
         folder_abandon(work);
         return -1;
     }
@@ -270,7 +270,7 @@ static float *fixed_logits(const struct model *m, int64_t *rows, struct err *err
         struct message *said = conversation_add(&c, ROLE_USER);
         if (picture >= 0) message_add_picture(said, picture);
         message_add_text(said, "Say what you see: shapes, colours, places, and how many.");
-        status = conversation_answer(&c, settings, &hooks, NULL, &options, &nobody, &answered, err);
+        status = answer_run(&c, settings, &hooks, NULL, &options, &nobody, &answered, err);
     }
     conversation_release(&c);
     settings_free(settings);
@@ -299,12 +299,12 @@ static int compare(const struct model *m, const char *folder, struct merge_repor
     return status;
 }
 
-int model_merge(const struct model *m, const struct adapter_part *parts, size_t count,
+int model_merge(const struct model *m, const struct adapter_delta *deltas, size_t count,
                 const char *folder, struct merge_report *report, struct err *err)
 {
     char *work = folder_begin(folder, err);
     if (!work) return -1;
-    if (model_write_into(m, parts, count, work, err) < 0 || compare(m, work, report, err) < 0) {
+    if (model_write_into(m, deltas, count, work, err) < 0 || compare(m, work, report, err) < 0) {
         folder_abandon(work);
         return -1;
     }

@@ -12,11 +12,11 @@
 
 // `folder` must be absent or empty; it appears when it is complete. Parts that are extras go to
 // extra.safetensors beside the model, which is then an adapter folder too.
-int model_write(const struct model *m, const struct adapter_part *parts, size_t count,
+int model_write(const struct model *m, const struct adapter_delta *deltas, size_t count,
                 const char *folder, struct err *err);
 // The same into a folder that is there; a file of the same name is replaced when the new one is
 // complete.
-int model_write_into(const struct model *m, const struct adapter_part *parts, size_t count,
+int model_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
                      const char *folder, struct err *err);
 
 // model_write, and what was written is loaded and compared with the model on a fixed prompt (with a
@@ -25,7 +25,7 @@ struct merge_report {
     int64_t rows;              // of logits compared
     float difference, largest; // max |a - b|, max |a|
 };
-int model_merge(const struct model *m, const struct adapter_part *parts, size_t count,
+int model_merge(const struct model *m, const struct adapter_delta *deltas, size_t count,
                 const char *folder, struct merge_report *report, struct err *err);
 
 #endif

@@ -40,7 +40,7 @@ enum event_kind {
     EVENT_ANSWERING, // ok: an answer is being computed from now on / no longer
     // What a job tells (core/train/job.h):
     EVENT_METRIC, // key = series, count = step, real
-    EVENT_STEP,   // count: all of this step has been told; kept from here on
+    EVENT_STEP,   // count: all of this step has been told; stored from here on
     EVENT_REWIND, // count: it goes on with this step; what was told of it and later is forgotten.
                   // key: only in series whose names end so; NULL: in all
     EVENT_RESULT, // key, value: what came out of it
@@ -54,10 +54,11 @@ struct event_answer {
     int64_t prompt_tokens, visual_tokens; // of the whole prompt
     int64_t computed_tokens;              // of the prompt, not found in the cache
     double prefill_s, decode_s, vision_s;
-    const char *stop; // "eos", "length", "cancelled"
-    bool full;        // "length" is that of the context, not sample.max_tokens
-    bool kept;        // part of the conversation; false for a mere prefill or a batch of questions
-    bool again;       // it takes the place of the answer that was the last message
+    const char *stop;     // "eos", "length", "cancelled"
+    bool full;            // "length" is that of the context, not sample.max_tokens
+    bool in_conversation; // part of the conversation; false for a mere prefill or a batch of
+                          // questions
+    bool again;           // it takes the place of the answer that was the last message
 };
 
 struct event_table {

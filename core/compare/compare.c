@@ -10,6 +10,7 @@
 #include "core/graph/look.h"
 #include "core/model/flops.h"
 #include "core/probes/live.h"
+#include "core/talk/answer.h"
 
 // --- what an answer costs ------------------------------------------------------------------------
 
@@ -131,12 +132,9 @@ static void listen(void *self, const struct event *e)
 static int attach(const struct compare_request *r, struct conversation *c, int side,
                   struct hooks *hooks, struct err *err)
 {
-    struct method_env env = { .model = r->model,
-                              .backend = r->backend,
-                              .settings = r->settings[side] };
-    *hooks = (struct hooks){ 0 };
-    if (r->use(r->self, r->settings[side], &env.tensors, err) < 0) return -1;
-    return methods_attach(&c->methods, hooks, &env, err);
+    struct method_tensors tensors = { 0 };
+    if (r->use(r->self, r->settings[side], &tensors, err) < 0) return -1;
+    return conversation_hooks(c, r->settings[side], tensors, hooks, err);
 }
 
 // Tells where the tokens look, if anybody watches.
@@ -175,8 +173,8 @@ static int answer_side(struct listener *l, struct conversation *c, int side,
     l->length = 0;
     sinks_add(&sinks, (struct sink){ listen, l });
     conversation_stale(c, STALE_VISUAL); // each side pays for all of it
-    const int status = conversation_answer(c, r->settings[side], &hooks, r->cancel, &options,
-                                           &sinks, &answered, err);
+    const int status =
+        answer_run(c, r->settings[side], &hooks, r->cancel, &options, &sinks, &answered, err);
     live_free(live);
     if (status < 0) return -1;
     if (!strcmp(l->side->stop, "cancelled")) return err_set(err, "stopped");
@@ -236,14 +234,14 @@ int compare_forced(struct conversation *c, const struct settings *settings,
     settings_set(s, "sample.ignore_eos", "on", NULL);
     hooks_add(&hooks, &hook);
     sinks_add(&sinks, (struct sink){ note_stop, &cancelled });
-    int status = conversation_answer(c, s, &hooks, cancel, &options, &sinks, &answered, err);
+    int status = answer_run(c, s, &hooks, cancel, &options, &sinks, &answered, err);
     if (status == 0 && cancelled) status = err_set(err, "stopped");
     if (status == 0 && f.step < full->steps)
         status = err_set(err,
                          "the context has room for %lld of %lld tokens of the other answer: lower "
                          "sample.max_tokens%s",
                          (long long)f.step, (long long)full->steps,
-                         conversation_raise(c, s, raise, sizeof raise));
+                         conversation_raise(c->model, s, raise, sizeof raise));
     if (status == 0 && answered) conversation_drop(c, 1);
     step_logits_release(&f.one);
     settings_free(s);
@@ -286,14 +284,8 @@ static int measure_distance(const struct compare_request *r, struct conversation
 static int copy_conversation(struct conversation *c, const struct compare_request *r,
                              struct err *err)
 {
-    const struct conversation *from = r->from;
-    if (conversation_copy(c, from, r->messages, err) < 0) return -1;
-    if (!r->question) return 0;
-    struct message *last = c->message_count ? &c->messages[c->message_count - 1] : NULL;
-    // A message that still waits is added to, as when it is asked.
-    if (!last || last->role != ROLE_USER) last = conversation_add(c, ROLE_USER);
-    for (size_t i = 0; i < from->waiting_count; i++) message_add_picture(last, from->waiting[i]);
-    message_add_text(last, r->question);
+    if (conversation_copy(c, r->from, r->messages, err) < 0) return -1;
+    if (r->question) conversation_say(c, ROLE_USER, r->question, NULL, 0, NULL);
     return 0;
 }
 
@@ -305,8 +297,7 @@ static int warm_up(const struct compare_request *r, struct conversation *c, stru
     struct hooks hooks;
     bool answered;
     if (attach(r, c, 0, &hooks, err) < 0) return -1;
-    return conversation_answer(c, r->settings[0], &hooks, r->cancel, &options, &silent, &answered,
-                               err);
+    return answer_run(c, r->settings[0], &hooks, r->cancel, &options, &silent, &answered, err);
 }
 
 int compare_run(const struct compare_request *r, struct comparison *out, struct err *err)

@@ -76,13 +76,13 @@ static int add_marked(struct dialogue *d, struct message *m, const char *text, s
 
 // --- messages ------------------------------------------------------------------------------------
 
-// A sample's own list of pictures ("images") is there for parts and marks without a path.
-static int read_picture_part(struct dialogue *d, struct message *m, const cJSON *part,
+// A sample's own list of pictures ("images") is there for items and marks without a path.
+static int read_picture_item(struct dialogue *d, struct message *m, const cJSON *item,
                              const char *folder, size_t given, struct err *err)
 {
     const char *path, *image; // the key of a message, or that of chat templates
-    if (json_text(part, "path", NULL, &path, err) < 0 ||
-        json_text(part, "image", NULL, &image, err) < 0)
+    if (json_text(item, "path", NULL, &path, err) < 0 ||
+        json_text(item, "image", NULL, &image, err) < 0)
         return -1;
     if (!path) path = image;
     if (m->role != ROLE_USER)
@@ -99,19 +99,19 @@ static int read_picture_part(struct dialogue *d, struct message *m, const cJSON 
     return 0;
 }
 
-static int read_part(struct dialogue *d, struct message *m, const cJSON *part, const char *folder,
+static int read_item(struct dialogue *d, struct message *m, const cJSON *item, const char *folder,
                      size_t given, struct err *err)
 {
     const char *type, *text;
-    if (!cJSON_IsObject(part)) return err_set(err, "must be an object with a \"type\"");
-    if (json_text(part, "type", NULL, &type, err) < 0) return -1;
+    if (!cJSON_IsObject(item)) return err_set(err, "must be an object with a \"type\"");
+    if (json_text(item, "type", NULL, &type, err) < 0) return -1;
     if (type && !strcmp(type, "text")) {
-        if (json_text(part, "text", NULL, &text, err) < 0) return -1;
+        if (json_text(item, "text", NULL, &text, err) < 0) return -1;
         if (!text) return err_set(err, "\"text\" is missing");
         message_add_text(m, text);
         return 0;
     }
-    if (type && !strcmp(type, "image")) return read_picture_part(d, m, part, folder, given, err);
+    if (type && !strcmp(type, "image")) return read_picture_item(d, m, item, folder, given, err);
     return err_set(err, "\"type\" must be \"text\" or \"image\"");
 }
 
@@ -133,10 +133,10 @@ static int read_content(struct dialogue *d, struct message *m, const cJSON *cont
     if (!cJSON_IsArray(content))
         return err_set(err, "\"content\" must be a text or a list of parts");
     int index = 0;
-    const cJSON *part;
-    cJSON_ArrayForEach(part, content)
+    const cJSON *item;
+    cJSON_ArrayForEach(item, content)
     {
-        if (read_part(d, m, part, folder, form.given, err) < 0)
+        if (read_item(d, m, item, folder, form.given, err) < 0)
             return err_in(err, "\"content\"[%d]", index);
         index++;
     }
@@ -245,11 +245,11 @@ static void place_unmarked(struct dialogue *d, size_t given)
     if (first == d->count || next >= given) return;
     struct message whole = { .role = ROLE_USER }, *m = &d->messages[first];
     for (; next < given; next++) message_add_picture(&whole, (int)next);
-    for (size_t i = 0; i < m->part_count; i++) {
-        if (m->parts[i].text)
-            message_add_text(&whole, m->parts[i].text);
+    for (size_t i = 0; i < m->content_count; i++) {
+        if (m->content[i].text)
+            message_add_text(&whole, m->content[i].text);
         else
-            message_add_picture(&whole, m->parts[i].picture);
+            message_add_picture(&whole, m->content[i].picture);
     }
     message_release(m);
     *m = whole;

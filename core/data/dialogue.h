@@ -11,7 +11,7 @@
 #include "core/text/message.h"
 
 struct dialogue {
-    struct message *messages; // part.picture counts in paths
+    struct message *messages; // their pictures count in paths
     size_t count;
     char **paths;
     size_t path_count;

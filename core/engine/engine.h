@@ -95,8 +95,8 @@ void engine_detach(struct engine *e); // pictures waiting for the next message
 int engine_system(struct engine *e, const char *text, struct err *err); // "" removes it
 // Appends a message as given (waiting pictures are not touched); `pictures` by attach index.
 int engine_add_message(struct engine *e, const struct message *m, struct err *err);
-// Appends messages with their pictures, all or nothing. part.picture counts in `paths` here; these
-// pictures never wait.
+// Appends messages with their pictures, all or nothing. content_item.picture counts in `paths`
+// here; these pictures never wait.
 int engine_add_messages(struct engine *e, const struct message *messages, size_t count,
                         const char *const *paths, size_t path_count, struct err *err);
 // User text (with the waiting pictures) and an answer.

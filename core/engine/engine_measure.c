@@ -20,7 +20,7 @@ static int measure_adapter(struct engine *e, struct measuring m, const char *fol
                            const struct measure_request *request, struct results *r,
                            struct err *err)
 {
-    const bool kept = adapters_find(&e->adapters, folder) != NULL;
+    const bool loaded = adapters_find(&e->adapters, folder) != NULL;
     struct settings *s = engine_propose(e, &(struct change){ "adapter", folder }, 1, err);
     int status = s ? engine_lend(e, s, &m.tensors, err) : -1;
     m.settings = s;
@@ -28,7 +28,7 @@ static int measure_adapter(struct engine *e, struct measuring m, const char *fol
     if (status == 0) status = measure_one(e, &m, &e->conversation, request, r, err);
     engine_lend(e, NULL, NULL, NULL);
     struct adapter *a = adapters_find(&e->adapters, folder);
-    if (a && !kept && a != e->adapters.active) adapters_drop(&e->adapters, a);
+    if (a && !loaded && a != e->adapters.active) adapters_drop(&e->adapters, a);
     settings_free(s);
     return status;
 }

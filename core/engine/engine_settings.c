@@ -120,8 +120,8 @@ static bool *take_values(struct engine *e, const struct settings *next)
 
 static void use_adapter(struct engine *e, struct adapter *a)
 {
-    methods_release(&e->conversation.methods); // they may keep what they made of the weights
-    if (e->stash) methods_release(&e->stashed.methods);
+    conversation_forget_methods(&e->conversation); // they may keep what they made of the weights
+    if (e->stash) conversation_forget_methods(&e->stashed);
     adapters_use(&e->adapters, a, settings_real(e->settings, "adapter.scale"));
 }
 
@@ -217,9 +217,9 @@ static int settle(struct proposal *p, struct wishes *w, struct err *err)
 }
 
 // Adapters that were read for nothing.
-static void forget_adapters(struct engine *e, size_t kept)
+static void forget_adapters(struct engine *e, size_t count)
 {
-    while (e->adapters.count > kept)
+    while (e->adapters.count > count)
         adapters_drop(&e->adapters, e->adapters.list[e->adapters.count - 1]);
 }
 
@@ -233,7 +233,7 @@ static struct proposal proposal_of(struct engine *e)
 // The one way in which the engine's settings change.
 static int change(struct engine *e, struct proposal *p, struct wishes *w, struct err *err)
 {
-    const size_t kept = e->adapters.count;
+    const size_t adapters = e->adapters.count;
     const struct former was = former_of(e);
     const bool anew = p->anew;
     const int status = settle(p, w, err);
@@ -242,7 +242,7 @@ static int change(struct engine *e, struct proposal *p, struct wishes *w, struct
     if (status == 0)
         commit(e, p, was, anew);
     else
-        forget_adapters(e, kept);
+        forget_adapters(e, adapters);
     proposal_release(p);
     wishes_release(w);
     return status;
@@ -351,9 +351,9 @@ struct settings *engine_propose(struct engine *e, const struct change *list, siz
                                 struct err *err)
 {
     struct proposal p = proposal_of(e);
-    const size_t kept = e->adapters.count;
+    const size_t adapters = e->adapters.count;
     p.all = true;
-    if (proposal_check(&p, list, count, err) < 0) forget_adapters(e, kept);
+    if (proposal_check(&p, list, count, err) < 0) forget_adapters(e, adapters);
     return p.settings;
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/base/file_in.h"
 #include "core/engine/engine_parts.h"
+#include "core/talk/answer.h"
 
 // What the session keeps is not told while a batch runs in a conversation of its own.
 static void tell_session(struct engine *e, const struct event *event)
@@ -44,25 +45,12 @@ void engine_adopt_pictures(struct engine *e, struct conversation *from)
 
 void engine_detach(struct engine *e)
 {
-    e->conversation.waiting_count = 0;
-    conversation_drop(&e->conversation, 0);
+    conversation_detach(&e->conversation, 0);
 }
 
 int engine_system(struct engine *e, const char *text, struct err *err)
 {
-    struct conversation *c = &e->conversation;
-    bool there = c->message_count && c->messages[0].role == ROLE_SYSTEM;
-    if (there) {
-        message_release(&c->messages[0]);
-        memmove(c->messages, c->messages + 1, --c->message_count * sizeof *c->messages);
-    }
-    if (*text) {
-        conversation_add(c, ROLE_SYSTEM);
-        struct message system = { .role = ROLE_SYSTEM };
-        message_add_text(&system, text);
-        memmove(c->messages + 1, c->messages, (c->message_count - 1) * sizeof *c->messages);
-        c->messages[0] = system;
-    }
+    conversation_set_system(&e->conversation, text);
     struct message said = { .role = ROLE_SYSTEM };
     message_add_text(&said, text);
     tell_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = &said });
@@ -73,21 +61,13 @@ int engine_system(struct engine *e, const char *text, struct err *err)
 int engine_add_message(struct engine *e, const struct message *m, struct err *err)
 {
     struct conversation *c = &e->conversation;
-    for (size_t i = 0; i < m->part_count; i++)
-        if (!m->parts[i].text &&
-            (m->parts[i].picture < 0 || (size_t)m->parts[i].picture >= c->picture_count))
+    for (size_t i = 0; i < m->content_count; i++)
+        if (!m->content[i].text &&
+            (m->content[i].picture < 0 || (size_t)m->content[i].picture >= c->picture_count))
             return err_set(err, "message with picture %d, but %zu are attached",
-                           m->parts[i].picture, c->picture_count);
-    message_copy(conversation_add(c, m->role), m);
-    // Pictures of a given message wait no longer.
-    size_t waiting = 0;
-    for (size_t i = 0; i < c->waiting_count; i++) {
-        bool used = false;
-        for (size_t k = 0; k < m->part_count; k++)
-            used |= !m->parts[k].text && m->parts[k].picture == c->waiting[i];
-        if (!used) c->waiting[waiting++] = c->waiting[i];
-    }
-    c->waiting_count = waiting;
+                           m->content[i].picture, c->picture_count);
+    conversation_append(c, m, 1);
+    conversation_unwait(c, m);
     tell_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = m });
     return 0;
 }
@@ -97,8 +77,8 @@ static void add_shifted(struct engine *e, const struct message *from, int first)
 {
     struct message m = { 0 };
     message_copy(&m, from);
-    for (size_t i = 0; i < m.part_count; i++)
-        if (!m.parts[i].text) m.parts[i].picture += first;
+    for (size_t i = 0; i < m.content_count; i++)
+        if (!m.content[i].text) m.content[i].picture += first;
     engine_add_message(e, &m, NULL); // cannot fail: the pictures are there
     message_release(&m);
 }
@@ -112,8 +92,7 @@ int engine_add_messages(struct engine *e, const struct message *messages, size_t
     int status = 0;
     for (size_t i = 0; i < path_count && status == 0; i++) status = engine_attach(e, paths[i], err);
     for (size_t i = 0; i < count && status == 0; i++) add_shifted(e, &messages[i], first);
-    c->waiting_count = waiting; // those of the person were first and still are
-    conversation_drop(c, 0);
+    conversation_detach(c, waiting); // those of the person were first and still are
     return status;
 }
 
@@ -142,9 +121,8 @@ static void attach_live(struct engine *e, struct hooks *hooks)
 // The methods and listeners of this moment (an armed dump, who watches).
 static int attach(struct engine *e, struct hooks *hooks, struct err *err)
 {
-    const struct method_env env = engine_env(e, e->settings);
-    *hooks = (struct hooks){ 0 };
-    if (methods_attach(&e->conversation.methods, hooks, &env, err) < 0) return -1;
+    const struct method_tensors tensors = adapter_tensors(e->adapters.active);
+    if (conversation_hooks(&e->conversation, e->settings, tensors, hooks, err) < 0) return -1;
     attach_live(e, hooks);
     if (!e->dump) return 0;
     struct hook hook = dump_hook(e->dump);
@@ -202,7 +180,7 @@ static int answer(struct engine *e, struct answer_options options, bool *answere
     struct answer_now now = { .e = e };
     engine_obey_posted(e);
     if (attach(e, &now.hooks, err) < 0) return -1;
-    options.kept = !e->stash;
+    options.in_conversation = !e->stash;
     options.change = change_answer;
     options.change_self = &now;
     if (e->dump) {
@@ -213,8 +191,8 @@ static int answer(struct engine *e, struct answer_options options, bool *answere
     }
     engine_tell(e, &(struct event){ .kind = EVENT_ANSWERING, .ok = true });
     e->answering = &now;
-    int status = conversation_answer(&e->conversation, e->settings, &now.hooks, &e->cancel,
-                                     &options, e->sinks, answered, err);
+    int status = answer_run(&e->conversation, e->settings, &now.hooks, &e->cancel, &options,
+                            e->sinks, answered, err);
     e->answering = NULL;
     engine_tell(e, &(struct event){ .kind = EVENT_ANSWERING, .ok = false });
     engine_obey_posted(e);
@@ -225,87 +203,26 @@ static int answer(struct engine *e, struct answer_options options, bool *answere
     return status;
 }
 
-static struct message *last_message(struct engine *e)
-{
-    struct conversation *c = &e->conversation;
-    return c->message_count ? &c->messages[c->message_count - 1] : NULL;
-}
-
-// The user's text and the waiting pictures as the newest message: a new one, or added to a message
-// that still waits for its answer.
-static void say(struct engine *e, enum role role, const char *text, const int32_t *ids,
-                size_t count)
-{
-    struct conversation *c = &e->conversation;
-    struct message *m = last_message(e);
-    if (!m || m->role != role || role == ROLE_RAW) m = conversation_add(c, role);
-    for (size_t i = 0; role == ROLE_USER && i < c->waiting_count; i++)
-        message_add_picture(m, c->waiting[i]);
-    if (role == ROLE_USER) c->waiting_count = 0;
-    if (text) message_add_text(m, text);
-    ids_append(&m->ids, ids, count);
-}
-
-// State of the end of the conversation before something was said, to go back to.
-struct before {
-    size_t message_count;
-    struct message last; // copy of a waiting user message that is added to
-    bool added;
-    int *waiting;
-    size_t waiting_count;
-};
-
-static void remember(struct engine *e, enum role role, struct before *b)
-{
-    struct conversation *c = &e->conversation;
-    struct message *m = last_message(e);
-    *b = (struct before){ .message_count = c->message_count,
-                          .added = m && m->role == role && role != ROLE_RAW,
-                          .waiting_count = c->waiting_count };
-    if (b->added) message_copy(&b->last, m);
-    b->waiting = xreallocarray(NULL, c->waiting_count, sizeof *b->waiting);
-    for (size_t i = 0; i < c->waiting_count; i++) b->waiting[i] = c->waiting[i];
-}
-
-static void forget(struct before *b)
-{
-    message_release(&b->last);
-    free(b->waiting);
-}
-
-static void go_back(struct engine *e, const struct before *b)
-{
-    struct conversation *c = &e->conversation;
-    // The waiting pictures first: dropping a message gives pictures nobody uses back.
-    for (size_t i = 0; i < b->waiting_count; i++) c->waiting[i] = b->waiting[i];
-    c->waiting_count = b->waiting_count;
-    size_t keep = b->message_count;
-    if (b->added) {
-        message_release(&c->messages[keep - 1]);
-        message_copy(&c->messages[keep - 1], &b->last);
-    }
-    conversation_drop(c, c->message_count - keep);
-}
-
 // Says something, answers it; on failure or when nothing was answered all is as before.
 static int say_and_answer(struct engine *e, enum role role, const char *text, const int32_t *ids,
                           size_t count, struct err *err)
 {
     if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
-    struct before before;
-    remember(e, role, &before);
-    say(e, role, text, ids, count);
-    if (before.added) tell_session(e, &(struct event){ .kind = EVENT_UNDO, .count = 1 });
-    tell_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = last_message(e) });
+    struct conversation *c = &e->conversation;
+    struct said said;
+    conversation_say(c, role, text, ids, count, &said);
+    if (said.joined) tell_session(e, &(struct event){ .kind = EVENT_UNDO, .count = 1 });
+    tell_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = conversation_last(c) });
     bool answered;
     int status = answer(e, (struct answer_options){ 0 }, &answered, err);
     if (status < 0 || !answered) {
-        go_back(e, &before);
+        conversation_unsay(c, &said);
         tell_session(e, &(struct event){ .kind = EVENT_UNDO, .count = 1 });
-        if (before.added)
-            tell_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = last_message(e) });
+        if (said.joined)
+            tell_session(e,
+                         &(struct event){ .kind = EVENT_MESSAGE, .message = conversation_last(c) });
     }
-    forget(&before);
+    said_release(&said);
     return status;
 }
 
@@ -327,13 +244,12 @@ int engine_raw(struct engine *e, const int32_t *ids, size_t count, struct err *e
 int engine_forward(struct engine *e, const char *text, struct err *err)
 {
     if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
-    struct before before;
-    remember(e, ROLE_USER, &before);
-    say(e, ROLE_USER, text, NULL, 0);
+    struct said said;
+    conversation_say(&e->conversation, ROLE_USER, text, NULL, 0, &said);
     bool answered;
     int status = answer(e, (struct answer_options){ .forward_only = true }, &answered, err);
-    go_back(e, &before);
-    forget(&before);
+    conversation_unsay(&e->conversation, &said);
+    said_release(&said);
     return status;
 }
 
@@ -341,7 +257,7 @@ int engine_answer(struct engine *e, struct err *err)
 {
     if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
     struct conversation *c = &e->conversation;
-    const struct message *m = last_message(e);
+    const struct message *m = conversation_last(c);
     if (!c->waiting_count && (!m || (m->role != ROLE_USER && m->role != ROLE_RAW)))
         return err_set(err, "nothing waits for an answer: say something, or /messages FILE");
     if (c->waiting_count) return say_and_answer(e, ROLE_USER, NULL, NULL, 0, err);
@@ -359,7 +275,7 @@ static int set_seed(struct engine *e, int64_t seed, struct err *err)
 int engine_regenerate(struct engine *e, struct err *err)
 {
     struct conversation *c = &e->conversation;
-    struct message *m = last_message(e);
+    const struct message *m = conversation_last(c);
     if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
     if (!m || m->role != ROLE_ASSISTANT)
         return err_set(err, "there is no answer to give again: say something first");
@@ -367,15 +283,14 @@ int engine_regenerate(struct engine *e, struct err *err)
     const bool draws = settings_real(e->settings, "sample.temperature") > 0;
     // Another draw, told and kept like any change of a setting, so that it can be repeated.
     if (draws && set_seed(e, seed + 1, err) < 0) return -1;
-    struct message former = *m;
-    c->message_count--;
+    struct message former = conversation_take(c);
     bool answered;
     int status = answer(e, (struct answer_options){ .again = true }, &answered, err);
     if (status == 0 && answered) {
         message_release(&former);
         return 0;
     }
-    *conversation_add(c, former.role) = former;
+    conversation_put(c, former);
     if (draws) set_seed(e, seed, NULL); // cannot fail: it was the value before
     return status;
 }
@@ -424,8 +339,10 @@ int engine_context(struct engine *e, struct engine_context *context, struct err 
 {
     struct conversation *c = &e->conversation;
     struct sequence s = { 0 };
-    *context = (struct engine_context){ .limit = conversation_limit(c, e->settings) };
-    if (c->message_count && conversation_sequence(c, e->settings, false, &s, err) < 0) return -1;
+    *context = (struct engine_context){ .limit = conversation_limit(c->model, e->settings) };
+    if (c->message_count &&
+        conversation_sequence(c, c->message_count, e->settings, false, &s, err) < 0)
+        return -1;
     context->visual = sequence_visual_count(&s, 0);
     context->text = s.n - context->visual;
     context->cached = c->cached.n;

@@ -508,7 +508,7 @@ int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, co
                             .dtype = (enum dtype)s->dtype,
                             .rank = rank };
     for (int i = 0; i < rank; i++) found.shape[i] = s->shape[i];
-    if (arena->backend->apart || (uintptr_t)s->data % dtype_size(found.dtype)) {
+    if (arena->backend->own_memory || (uintptr_t)s->data % dtype_size(found.dtype)) {
         found.data = arena_alloc_alone(arena, s->bytes);
         if (!found.data) return no_memory(s, err);
         arena->backend->upload(found.data, s->data, s->bytes);

@@ -13,7 +13,7 @@ struct arena_chunk {
     struct arena_chunk *spare; // chunks kept for reuse, on the newest chunk only
     char *data;
     size_t size, offset;
-    int part; // of the device, where it lies
+    int gpu; // that it lies on
 };
 
 static void chunk_free(struct arena *a, struct arena_chunk *chunk)
@@ -24,11 +24,11 @@ static void chunk_free(struct arena *a, struct arena_chunk *chunk)
 }
 
 // Takes the smallest spare chunk that is large enough: a small request must not use up a large one.
-static struct arena_chunk *chunk_reuse(struct arena_chunk **spare, size_t size, int part)
+static struct arena_chunk *chunk_reuse(struct arena_chunk **spare, size_t size, int gpu)
 {
     struct arena_chunk **best = NULL;
     for (; *spare; spare = &(*spare)->older)
-        if ((*spare)->part == part && (*spare)->size >= size &&
+        if ((*spare)->gpu == gpu && (*spare)->size >= size &&
             (!best || (*spare)->size < (*best)->size))
             best = spare;
     if (!best) return NULL;
@@ -37,12 +37,12 @@ static struct arena_chunk *chunk_reuse(struct arena_chunk **spare, size_t size, 
     return found;
 }
 
-static struct arena_chunk *chunk_new(struct arena *a, size_t size, int part)
+static struct arena_chunk *chunk_new(struct arena *a, size_t size, int gpu)
 {
     struct arena_chunk *chunk = xcalloc(1, sizeof *chunk);
-    chunk->part = part;
+    chunk->gpu = gpu;
     if (size < ARENA_CHUNK) size = ARENA_CHUNK;
-    if (a->backend->parts > 1 && size < a->reserved / GROWTH) size = a->reserved / GROWTH;
+    if (a->backend->gpus && size < a->reserved / GROWTH) size = a->reserved / GROWTH;
     chunk->size = !a->chunks && a->hint > size ? a->hint : size;
     chunk->data = a->backend->alloc(chunk->size);
     if (!chunk->data && chunk->size > size) // a part of it may do
@@ -60,11 +60,11 @@ void *arena_alloc(struct arena *a, size_t size)
     if (size > SIZE_MAX / 2) return NULL;
     size = (size + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
     struct arena_chunk *top = a->chunks;
-    const int part = backend_enter(a->backend, -1);
-    if (!top || top->part != part || top->size - top->offset < size) {
+    const int gpu = backend_enter(a->backend, -1);
+    if (!top || top->gpu != gpu || top->size - top->offset < size) {
         struct arena_chunk *spare = top ? top->spare : NULL;
-        struct arena_chunk *chunk = chunk_reuse(&spare, size, part);
-        if (!chunk) chunk = chunk_new(a, size, part);
+        struct arena_chunk *chunk = chunk_reuse(&spare, size, gpu);
+        if (!chunk) chunk = chunk_new(a, size, gpu);
         if (!chunk) return NULL;
         if (top) top->spare = NULL;
         chunk->older = top;
@@ -95,7 +95,7 @@ void *arena_alloc_alone(struct arena *a, size_t size)
 
 struct arena *arena_host(struct arena *a)
 {
-    if (!a->backend->apart) return a;
+    if (!a->backend->own_memory) return a;
     if (!a->host) {
         a->host = xcalloc(1, sizeof *a->host);
         a->host->backend = backend_cpu();
@@ -168,7 +168,7 @@ void arena_release(struct arena *a)
 void arena_settle(struct arena *a)
 {
     if (a->host && a->host->used) return;
-    if (a->backend->parts > 1) return; // each part has its own, and they grow (chunk_new)
+    if (a->backend->gpus) return; // each GPU has its own, and they grow (chunk_new)
     if (a->alone || a->used || a->reserved < a->peak + a->peak / 4 ||
         a->reserved <= 2 * ARENA_CHUNK)
         return;
@@ -178,6 +178,6 @@ void arena_settle(struct arena *a)
 
 void arena_expect(struct arena *a, size_t bytes)
 {
-    if (a->backend->parts > 1) return; // how much of it will be where is not known
+    if (a->backend->gpus) return; // how much of it will be where is not known
     a->hint = bytes;
 }

@@ -16,8 +16,8 @@
 
 struct arena_chunk;
 
-// On a device whose memory lies apart (backend->apart) what the host reads and writes itself, such
-// as the heads of tensors, is host memory of the same lifetime: arena_alloc_host.
+// On a device with memory of its own (backend->own_memory) what the host reads and writes itself,
+// such as the heads of tensors, is host memory of the same lifetime: arena_alloc_host.
 
 struct arena {
     const struct backend *backend;
@@ -26,7 +26,7 @@ struct arena {
     size_t used, peak;          // bytes handed out now, and at most so far
     size_t reserved;            // bytes taken from the device
     size_t hint;                // size of the first chunk to come: see arena_expect
-    struct arena *host;         // of a device whose memory lies apart: memory of the host
+    struct arena *host;         // of a device with memory of its own: memory of the host
 };
 
 struct arena_mark {

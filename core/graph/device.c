@@ -78,7 +78,7 @@ static const struct backend *open_gpus(const int *numbers, int count, struct err
 }
 
 // "0,1": how many numbers, or -1.
-static int read_numbers(const char *text, int numbers[CUDA_PARTS_MOST], struct err *err)
+static int read_numbers(const char *text, int numbers[CUDA_GPUS_MOST], struct err *err)
 {
     int count = 0;
     for (const char *p = text; p; count++) {
@@ -86,7 +86,7 @@ static int read_numbers(const char *text, int numbers[CUDA_PARTS_MOST], struct e
         const long number = strtol(p, &end, 10);
         bool good = *p >= '0' && *p <= '9' && number < 1024 && (!*end || *end == ',');
         for (int i = 0; i < count; i++) good &= numbers[i] != number;
-        if (!good || count == CUDA_PARTS_MOST)
+        if (!good || count == CUDA_GPUS_MOST)
             return err_set(err,
                            "'%s' names no GPUs: --device cuda:0, or cuda:0,1 for a model that "
                            "one alone does not hold",
@@ -99,7 +99,7 @@ static int read_numbers(const char *text, int numbers[CUDA_PARTS_MOST], struct e
 
 static const struct backend *open_cuda(const char *index, struct err *err)
 {
-    int numbers[CUDA_PARTS_MOST];
+    int numbers[CUDA_GPUS_MOST];
     const int count = read_numbers(index ? index : "0", numbers, err);
     if (count < 0) return NULL;
     struct err why = { 0 };

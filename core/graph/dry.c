@@ -78,7 +78,7 @@ static int64_t dry_put(const void *device, size_t bytes)
     return like_gpu ? 0 : -1;
 }
 
-static void dry_bring(int64_t number, void *device)
+static void dry_fetch(int64_t number, void *device)
 {
 }
 
@@ -90,11 +90,11 @@ static void dry_give_back(void)
 {
 }
 
-static const struct aside dry_aside = { .put = dry_put,
-                                        .bring = dry_bring,
-                                        .settle = dry_pass,
-                                        .drop = dry_pass,
-                                        .release = dry_give_back };
+static const struct offload dry_offload = { .put = dry_put,
+                                            .fetch = dry_fetch,
+                                            .settle = dry_pass,
+                                            .drop = dry_pass,
+                                            .release = dry_give_back };
 
 void backend_dry_reset(bool gpu)
 {
@@ -215,7 +215,7 @@ static int dry_fused_attend(const struct fused_attend *p)
 
 static int dry_fused_ffn(const struct fused_ffn *p)
 {
-    const int64_t n = p->h->shape[0], wide = p->kept_gate ? (p->y ? 1 : 0) : 2;
+    const int64_t n = p->h->shape[0], wide = p->saved_gate ? (p->y ? 1 : 0) : 2;
     if (p->gate.bias || p->up.bias || !rounded(n, p->gate.w, p->mode) ||
         !rounded(n, p->up.w, p->mode) || !rounded(n, p->down.w, p->mode) ||
         p->up.w->dtype != p->gate.w->dtype || p->down.w->dtype != p->gate.w->dtype)
@@ -231,7 +231,7 @@ static int dry_fused_gelu(const struct fused_gelu *p)
 static int dry_fused_ffn_back(const struct fused_ffn_back *p)
 {
     const int64_t h = tensor_count(p->h);
-    return need(halves(h + tensor_count(p->kept_up)) + h);
+    return need(halves(h + tensor_count(p->saved_up)) + h);
 }
 
 static int dry_fused_qkv_back(const struct fused_qkv_back *p)
@@ -266,7 +266,7 @@ static const struct backend dry = {
     .release = dry_release,
     .upload = dry_upload,
     .download = dry_download,
-    .aside = &dry_aside,
+    .offload = &dry_offload,
     .set_threads = dry_set_threads,
     .threads = dry_threads,
     .describe = dry_describe,

@@ -23,8 +23,8 @@ const struct setting compute_settings[] = {
 
 enum matmul_mode graph_matmul_auto(const struct backend *b, enum dtype weights)
 {
-    return backend_multiplies_bf16(b) && (b->apart || weights == DTYPE_BF16) ? MATMUL_BF16
-                                                                             : MATMUL_F32;
+    return backend_multiplies_bf16(b) && (b->own_memory || weights == DTYPE_BF16) ? MATMUL_BF16
+                                                                                  : MATMUL_F32;
 }
 
 enum matmul_mode graph_matmul(const struct backend *b, const struct settings *s, enum dtype weights)
@@ -68,7 +68,7 @@ static void *no_memory(struct graph *g, const struct backend *b, size_t bytes)
     if (!b->memory)
         return graph_fail(g, "out of memory: %.1f MB more are needed on %s", (double)bytes / 1e6,
                           b->name);
-    b->memory(&unused, &total);
+    b->memory->sizes(&unused, &total);
     if (!total) return graph_fail(g, "%s", b->failure()); // it does not answer
     return graph_fail(g,
                       "out of memory: %.1f MB more are needed on %s, where %.1f of %.1f MB are "

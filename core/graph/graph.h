@@ -15,7 +15,7 @@
 // What the forward code has to know of it:
 //  - scratch is given back between graph_scratch_begin and graph_scratch_end, which a tape keeps;
 //  - the result of an op is what it returns, also where it writes over its input without a tape;
-//  - parts that can be computed again (a layer) are run through graph_block.
+//  - blocks that can be computed again (a layer) are run through graph_block.
 //
 // Room core/graph/: what a pass computes in: devices, arenas, the tape of gradients, recordings,
 // and the sites where methods and probes listen. It uses base, settings, text (the sequence) and
@@ -61,7 +61,7 @@ struct graph {
 
 // How products are really computed: what compute.matmul says, as far as the device can, or what
 // `auto` means there for a model whose matrices are of that dtype (model->dtype). A pass without
-// settings is exact. What is kept of an answer or a measurement names this, never `auto`.
+// settings is exact. What is stored of an answer or a measurement names this, never `auto`.
 enum matmul_mode graph_matmul(const struct backend *b, const struct settings *s,
                               enum dtype weights);
 enum matmul_mode graph_matmul_auto(const struct backend *b, enum dtype weights);
@@ -96,9 +96,9 @@ void graph_download(struct graph *g, float *to, const struct tensor *t);
 struct arena_mark graph_scratch_begin(const struct graph *g);
 void graph_scratch_end(struct graph *g, struct arena_mark mark);
 
-// A part of the pass: h to a result of the same shape, which without a tape may be h itself. `self`
-// (copied, `size` bytes) and what it points to last as long as the tape's steps. With a tape the
-// result is there until the block after the next begins; without one, until the next begins.
+// A block of the pass: h to a result of the same shape, which without a tape may be h itself.
+// `self` (copied, `size` bytes) and what it points to last as long as the tape's steps. With a tape
+// the result is there until the block after the next begins; without one, until the next begins.
 typedef struct tensor *(*graph_block_fn)(struct graph *g, void *self, struct tensor *h);
 struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self, size_t size,
                            struct tensor *h);

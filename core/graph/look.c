@@ -37,7 +37,7 @@ static int give(struct graph *g, struct asked *a, const void *stored)
 static void take_oldest(struct graph *g)
 {
     struct asked *a = &g->looks->list[g->looks->next++];
-    const void *stored = g->backend->downloaded();
+    const void *stored = g->backend->copies->take();
     if (graph_stop(g)) return;
     if (stored)
         give(g, a, stored);
@@ -49,7 +49,7 @@ static void take_oldest(struct graph *g)
 static bool ask(struct graph *g, const struct asked *a)
 {
     struct looks *l = g->looks;
-    while (!g->backend->download_later(a->x.data, tensor_bytes(&a->x))) {
+    while (!g->backend->copies->download(a->x.data, tensor_bytes(&a->x))) {
         if (l->next == l->count) return false;
         take_oldest(g);
     }
@@ -66,7 +66,7 @@ int look(struct graph *g, const struct tensor *x, enum site site, const struct s
 {
     if (!x || !graph_ok(g)) return -1;
     struct asked a = { .take = take, .self = self, .site = site, .args = *args, .x = *x };
-    if (!g->backend->apart) return give(g, &a, x->data);
+    if (!g->backend->own_memory) return give(g, &a, x->data);
     if (g->looks && tensor_bytes(x) && ask(g, &a)) return graph_ok(g) ? 0 : -1;
     looks_take(g); // in order
     void *host = graph_ok(g) ? calloc(tensor_bytes(x) + 1, 1) : NULL;

@@ -3,7 +3,7 @@
 
 void replay_forget(struct replay *r)
 {
-    if (r->recording) r->arena.backend->forget(r->recording);
+    if (r->recording) r->arena.backend->recorder->forget(r->recording);
     if (r->arena.backend) arena_release(&r->arena);
     *r = (struct replay){ 0 };
 }

@@ -2,7 +2,7 @@
 //
 //   if (!replay_again(&r, b, key)) ... compute it op by op ...   // the first time
 //   if (!r.recording) record it: ops on memory of r.arena        // the second
-//   b->upload(r.in->data, ...); b->play(r.recording);            // from then on
+//   b->upload(r.in->data, ...); b->recorder->play(r.recording);            // from then on
 //
 // The key says everything that the ops' arguments depend on; with another key all is forgotten.
 #ifndef CORE_GRAPH_REPLAY_H

@@ -14,7 +14,7 @@
 struct tape_room {
     float *data;
     int64_t count;
-    int part; // of the device, where it lies
+    int gpu;  // that it lies on
     int idle; // passes since it was used
 };
 
@@ -36,7 +36,7 @@ struct grad *grad_new(const struct backend *b, int64_t count)
         return NULL;
     }
     struct grad *d = xmalloc(sizeof *d);
-    *d = (struct grad){ .data = data, .count = count, .kept = true };
+    *d = (struct grad){ .data = data, .count = count, .of_weight = true };
     return d;
 }
 
@@ -89,7 +89,7 @@ static size_t room_find(const struct tape *t, const struct grad *d, size_t *smal
     *small = none;
     for (size_t i = 0; i < none; i++) {
         const struct tape_room *r = &t->spare[i];
-        if (r->part != d->part || r->count / 2 > d->count || d->count / 2 > r->count) continue;
+        if (r->gpu != d->gpu || r->count / 2 > d->count || d->count / 2 > r->count) continue;
         if (r->count >= d->count) {
             if (best == none || r->count < t->spare[best].count) best = i;
         } else if (*small == none || r->count > t->spare[*small].count) {
@@ -104,7 +104,7 @@ static size_t room_find(const struct tape *t, const struct grad *d, size_t *smal
 static bool room_take(struct tape *t, struct grad *d)
 {
     size_t small;
-    d->part = backend_enter(t->backend, -1);
+    d->gpu = backend_enter(t->backend, -1);
     const size_t best = room_find(t, d, &small);
     if (best < t->spare_count) {
         d->data = t->spare[best].data;
@@ -123,9 +123,9 @@ static bool room_take(struct tape *t, struct grad *d)
 
 static void room_give(struct tape *t, struct grad *d)
 {
-    if (!d || !d->data || d->kept) return;
+    if (!d || !d->data || d->of_weight) return;
     t->spare = xreallocarray(t->spare, t->spare_count + 1, sizeof *t->spare);
-    t->spare[t->spare_count++] = (struct tape_room){ d->data, d->room, d->part, 0 };
+    t->spare[t->spare_count++] = (struct tape_room){ d->data, d->room, d->gpu, 0 };
     d->data = NULL;
 }
 
@@ -141,7 +141,7 @@ void tape_clear(struct tape *t)
     while (t->count) room_give(t, t->steps[--t->count].made);
     t->touched = t->recomputing = false;
     t->paused = 0;
-    aside_clear(t);
+    offload_clear(t);
     rooms_age(t, IDLE_PASSES);
 }
 
@@ -149,11 +149,11 @@ void tape_release(struct tape *t)
 {
     tape_clear(t);
     rooms_age(t, 0);
-    aside_release(t);
+    offload_release(t);
     free(t->spare);
     free(t->steps);
     *t = (struct tape){
-        .backend = t->backend, .recompute = t->recompute, .keep = t->keep, .asides = t->asides
+        .backend = t->backend, .recompute = t->recompute, .keep = t->keep, .offloads = t->offloads
     };
 }
 
@@ -184,7 +184,7 @@ bool tape_grad_first(struct graph *g, const struct tensor *t, struct tensor *d, 
         }
     }
     *d = *t;
-    float *data = whole->kept && g->tape->lane ? whole->lanes[g->tape->lane - 1] : whole->data;
+    float *data = whole->of_weight && g->tape->lane ? whole->lanes[g->tape->lane - 1] : whole->data;
     d->data = data + t->grad->offset;
     d->dtype = DTYPE_F32;
     d->grad = NULL;
@@ -199,15 +199,14 @@ bool tape_grad(struct graph *g, const struct tensor *t, struct tensor *d)
     return graph_ok(g);
 }
 
-// Memory of another part of the device is not taken over: it would be far away from here on.
+// Memory of another GPU is not taken over: it would be far away from here on.
 static bool take_over(const struct graph *g, struct grad *to, struct grad *from)
 {
-    if (!from || to->data || from->count != to->count ||
-        from->part != backend_enter(g->backend, -1))
+    if (!from || to->data || from->count != to->count || from->gpu != backend_enter(g->backend, -1))
         return false;
     to->data = from->data;
     to->room = from->room;
-    to->part = from->part;
+    to->gpu = from->gpu;
     from->data = NULL;
     return true;
 }
@@ -257,7 +256,7 @@ struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_
     struct tape_step *s = step_add(t);
     *s = *step;
     s->out = y;
-    s->part = backend_enter(g->backend, -1);
+    s->gpu = backend_enter(g->backend, -1);
     if (!y->grad) { // else a result written in several places
         y->grad = arena_alloc_host(g->arena, sizeof *y->grad);
         if (!y->grad) return graph_fail(g, "out of memory on %s", g->backend->name);
@@ -269,7 +268,7 @@ struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_
 
 // --- blocks --------------------------------------------------------------------------------------
 
-// Where a layer is kept, no site of it is passed on the way back: a job looks here whether to go
+// Where a layer is saved, no site of it is passed on the way back: a job looks here whether to go
 // on.
 static void breathe(struct graph *g)
 {
@@ -286,7 +285,7 @@ static int run_back(struct graph *g, size_t from)
         if (graph_stop(g)) break;
         struct tape_step s = t->steps[t->count - 1];
         t->count--;
-        backend_enter(g->backend, s.part);
+        backend_enter(g->backend, s.gpu);
         if (tape_has_grad(s.out) && s.backward(g, &s) < 0) break;
         room_give(t, s.made);
     }
@@ -300,7 +299,7 @@ static int block_backward(struct graph *g, const struct tape_step *s)
     struct arena_mark mark = arena_mark(g->arena);
     bool nested = t->recomputing;
     size_t from = t->count;
-    aside_back(g, &s->aside);
+    offload_back(g, &s->offload);
     t->recomputing = true;
     struct tensor *y = s->block(g, s->self, s->in[0]), d;
     t->recomputing = nested;
@@ -318,19 +317,19 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
         // Inside another block the arguments live as long as they are needed.
         return h ? run(g, (void *)self, h) : NULL;
     }
-    struct aside_step aside;
-    struct tensor *y = aside_begin(g, h, &aside);
-    void *kept = arena_alloc_host(g->arena, size);
+    struct offload_step offload;
+    struct tensor *y = offload_begin(g, h, &offload);
+    void *copy = arena_alloc_host(g->arena, size);
     if (!y) return NULL;
-    if (!kept) return graph_fail(g, "out of memory on %s", g->backend->name);
-    memcpy(kept, self, size);
+    if (!copy) return graph_fail(g, "out of memory on %s", g->backend->name);
+    memcpy(copy, self, size);
 
     // As without a tape, on a copy of h: everything but the result is given back at once.
     struct arena_mark mark = arena_mark(g->arena);
     bool touched = t->touched;
     t->touched = false;
     t->paused++;
-    struct tensor *out = g->backend->widen(y, h) < 0 ? NULL : run(g, kept, y);
+    struct tensor *out = g->backend->widen(y, h) < 0 ? NULL : run(g, copy, y);
     t->paused--;
     bool wanted = t->touched || h->grad;
     t->touched |= touched;
@@ -351,18 +350,18 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
                              .out = y,
                              .made = y->grad,
                              .block = run,
-                             .self = kept,
-                             .aside = aside,
-                             .part = backend_enter(g->backend, -1) };
+                             .self = copy,
+                             .offload = offload,
+                             .gpu = backend_enter(g->backend, -1) };
     return y;
 }
 
 int tape_backward(struct graph *g)
 {
     if (g->arena->used > g->tape->held) g->tape->held = g->arena->used;
-    const int part = backend_enter(g->backend, -1);
+    const int gpu = backend_enter(g->backend, -1);
     int status = run_back(g, 0);
-    backend_enter(g->backend, part);
+    backend_enter(g->backend, gpu);
     tape_clear(g->tape); // what a failed or stopped pass left
     return status;
 }

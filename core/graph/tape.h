@@ -1,5 +1,5 @@
-// core/graph/tape.h -- reverse mode: what the ops did, kept so that gradients can be computed from
-// it.
+// core/graph/tape.h -- reverse mode: what the ops did, recorded so that gradients can be computed
+// from it.
 //
 //   struct tape tape = { .backend = backend_cpu(), .recompute = true };
 //   struct grad *d = grad_new(backend, n);    // of a weight that is trained (f32), zero
@@ -7,7 +7,7 @@
 //   struct graph g = { .backend = ..., .arena = &step, .tape = &tape };
 //   ... forward, ending with op_cross_entropy ...
 //   tape_backward(&g);                        // d->data += the gradient
-//   arena_reset(&step, mark);                 // what the forward pass kept is gone
+//   arena_reset(&step, mark);                 // what the forward pass saved is gone
 //
 // A tensor has a gradient where tensor->grad is set: the caller sets it on the weights it trains,
 // results of ops inherit it from their inputs, views share that of the whole. Ops of which no input
@@ -17,16 +17,16 @@
 // becomes that of the op's input, which a sum hands on as it is.
 //
 // With the tape on, graph_scratch_end keeps what it would free, and no op writes over an input. To
-// keep little, parts of the pass are run through graph_block (core/graph/graph.h): with `recompute`
-// only the part's input is kept, and the part is computed again when its gradients are due. `keep`
-// says how much memory may be used to avoid that: the first parts are kept until the step arena
-// holds so much. With `asides.on` the inputs wait in the host's memory (core/graph/aside.h). The
-// gradients are the same to the bit in every case.
+// save little, blocks of the pass are run through graph_block (core/graph/graph.h): with
+// `recompute` only the block's input is saved, and the block is computed again when its gradients
+// are due. `keep` says how much memory may be used to avoid that: the first blocks are saved until
+// the step arena holds so much. With `offloads.on` the inputs are offloaded to the host
+// (core/graph/offload.h). The gradients are the same to the bit in every case.
 #ifndef CORE_GRAPH_TAPE_H
 #define CORE_GRAPH_TAPE_H
 
-#include "core/graph/aside.h"
 #include "core/graph/graph.h"
+#include "core/graph/offload.h"
 
 // The gradient of a tensor: f32, as many numbers as the tensor has.
 struct grad {
@@ -34,10 +34,10 @@ struct grad {
     int64_t count;      // numbers
     struct grad *whole; // a view's: the gradient it is part of, from number `offset` on
     int64_t offset;
-    int64_t room;  // numbers its buffer has room for
-    int part;      // of the device, where that lies
-    bool kept;     // a weight's: the tape neither makes nor frees it
-    float **lanes; // [lane_count] a weight's: sums of passes that run beside one another
+    int64_t room;   // numbers its buffer has room for
+    int gpu;        // that it lies on
+    bool of_weight; // a weight's: the tape neither makes nor frees it
+    float **lanes;  // [lane_count] a weight's: sums of passes that run beside one another
     int lane_count;
     atomic_bool *reached; // a table's: which of its rows anything was ever added to; NULL: not told
 };
@@ -56,19 +56,19 @@ struct tape_step {
     float real;           // eps, scale
     int64_t integer;      // form, patch, first row
     struct grad *made;    // the gradient of a result first written here
-    graph_block_fn block; // of a part to be computed again
+    graph_block_fn block; // that is computed again
     void *self;
-    struct aside_step aside; // of its input and its result
-    int part;                // of the device, where it was computed
+    struct offload_step offload; // of its input and its result
+    int gpu;                     // that computed it
 };
 
 struct tape_room; // a buffer of the pool
 
 struct tape {
     const struct backend *backend;
-    bool recompute;       // keep only the inputs of blocks,
-    size_t keep;          // of those that begin when the step arena holds as many bytes already
-    struct asides asides; // `on`: those inputs wait on the host, where the memory lies apart
+    bool recompute;           // save only the inputs of blocks,
+    size_t keep;              // of those that begin when the step arena holds as many bytes already
+    struct offloads offloads; // `on`: those inputs are offloaded; a device with memory of its own
     int lane; // from 1: weights' gradients are added to this lane's sums; 0: to themselves
 
     // The tape's own.

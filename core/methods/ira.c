@@ -169,7 +169,7 @@ static int fill_param(struct ira *x, const struct method_env *env, int layer, in
     void *data = t->data;
     if (find_param(env, layer, p, &trained, err) < 0) return -1;
     *t = param_shape(&env->model->decoder.config, p);
-    backend_enter(x->backend, env->model->decoder.layer[layer].part);
+    backend_enter(x->backend, env->model->decoder.layer[layer].gpu);
     t->data = data ? data : x->backend->alloc(tensor_bytes(t));
     backend_enter(x->backend, 0);
     if (!t->data) return err_set(err, "out of memory for the parameters of ira.layers");

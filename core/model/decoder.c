@@ -106,7 +106,7 @@ static struct tensor *layers_forward(struct graph *g, const struct decoder *d,
     struct kv *kv = (*p)->kv;
     for (int l = 0; l < d->config.layers && !graph_stop(g); l++) {
         struct layer layer = { *p, l, 0, &d->layer[l], kv ? &kv->layer[l] : NULL };
-        backend_enter(g->backend, d->layer[l].part);
+        backend_enter(g->backend, d->layer[l].gpu);
         if (layer_begin(g, &layer) < 0) break;
         h = graph_block(g, layer_forward, &layer, sizeof layer, h);
         h = layer_end(g, &layer, h);

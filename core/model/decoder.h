@@ -64,7 +64,7 @@ enum { FFN_GATE, FFN_UP, FFN_DOWN };                         // [ffn,D] [ffn,D] 
 
 struct decoder_layer {
     struct sublayer attention, ffn;
-    int part; // of the device, which computes it (backend->enter)
+    int gpu; // which computes it (backend_enter)
 };
 
 struct decoder {
@@ -80,7 +80,7 @@ int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kin
                         const cJSON *json, struct err *err);
 // Which of several GPUs computes a layer: the first holds everything but layers (`rest` bytes) and
 // as many layers as make each hold as much as the others; none where the rest is more than that.
-int decoder_part(int layer, int layers, double layer_bytes, double rest, int parts);
+int decoder_gpu(int layer, int layers, double layer_bytes, double rest, int gpus);
 // Binds the tensors; b->prefix like "language_model.model.", `head` what stands before the head's
 // name. Clears config.tied when the file holds a head that differs from the embedding. 0 or -1
 // (b->err).

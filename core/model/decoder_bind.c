@@ -57,11 +57,11 @@ static void settle_ties(struct decoder_config *config, const struct checkpoint *
         config->tied = false;
 }
 
-int decoder_part(int layer, int layers, double layer_bytes, double rest, int parts)
+int decoder_gpu(int layer, int layers, double layer_bytes, double rest, int gpus)
 {
-    if (parts < 2) return 0;
-    const double share = (rest + layer_bytes * layers) / parts;
-    if (rest >= share) return 1 + (int)((int64_t)layer * (parts - 1) / layers);
+    if (gpus < 2) return 0;
+    const double share = (rest + layer_bytes * layers) / gpus;
+    if (rest >= share) return 1 + (int)((int64_t)layer * (gpus - 1) / layers);
     return (int)((rest + layer_bytes * (layer + 0.5)) / share);
 }
 
@@ -90,17 +90,17 @@ static double bytes_of_layer(const struct binder *b, const struct decoder_config
     return size * numbers / c->layers;
 }
 
-// Which part each layer lies on; of one device they are 0, as they are.
+// On which GPU each layer lies; of one they are 0, as they are.
 static void deal_layers(struct decoder *d, const struct binder *b)
 {
     const struct decoder_config *c = &d->config;
-    const int parts = b->arena->backend->parts;
-    if (parts < 2) return;
+    const int gpus = backend_gpus(b->arena->backend);
+    if (gpus < 2) return;
     const double one = bytes_of_layer(b, c);
     const double table = d->embed.on_host ? (double)tensor_bytes(&d->embed) : 0;
     const double rest = (double)checkpoint_bytes(b->checkpoint) - table - one * c->layers;
     for (int l = 0; l < c->layers; l++)
-        d->layer[l].part = decoder_part(l, c->layers, one, rest > 0 ? rest : 0, parts);
+        d->layer[l].gpu = decoder_gpu(l, c->layers, one, rest > 0 ? rest : 0, gpus);
 }
 
 const char *decoder_prefix(const struct checkpoint *c, const struct decoder_kind *kind,
@@ -123,7 +123,7 @@ int decoder_bind(struct decoder *d, struct binder *b, const char *prefix)
                                               decoder_name(config->kind, "embed_tokens"));
     deal_layers(d, b);
     for (int l = 0; l < config->layers; l++) {
-        backend_enter(b->arena->backend, d->layer[l].part);
+        backend_enter(b->arena->backend, d->layer[l].gpu);
         bind_layer(b, &d->layer[l], config, l);
     }
     backend_enter(b->arena->backend, 0);

@@ -121,7 +121,7 @@ static struct tensor *step_logits(struct graph *g, const struct decoder *d, stru
 {
     for (int l = 0; l < d->config.layers; l++) {
         struct layer layer = { p, l, p->past, &d->layer[l], &kv->layer[l] };
-        backend_enter(g->backend, d->layer[l].part);
+        backend_enter(g->backend, d->layer[l].gpu);
         h = layer_forward(g, &layer, h);
     }
     backend_enter(g->backend, 0);
@@ -151,12 +151,13 @@ static size_t step_room(const struct decoder *d)
     return (size_t)(wide + wide / 16) * sizeof(float) + (256 << 10);
 }
 
-// The same on each part of several.
+// The same on each of several GPUs.
 static void step_reserve(struct graph *g, size_t room)
 {
+    if (!g->backend->gpus) return;
     const struct arena_mark mark = arena_mark(g->arena);
-    for (int part = g->backend->parts - 1; part >= 0; part--) {
-        backend_enter(g->backend, part);
+    for (int gpu = backend_gpus(g->backend) - 1; gpu >= 0; gpu--) {
+        backend_enter(g->backend, gpu);
         arena_alloc(g->arena, room);
     }
     arena_reset(g->arena, mark);
@@ -175,9 +176,9 @@ static bool step_record(const struct graph *of, const struct decoder *d, struct 
     r->h = graph_new2(&g, DTYPE_F32, 1, d->config.hidden);
     const struct pass p = step_pass(&g, d, kv, s, r->in, keys);
     step_reserve(&g, step_room(d));
-    if (!graph_ok(&g) || g.backend->record() < 0) return false;
+    if (!graph_ok(&g) || g.backend->recorder->start() < 0) return false;
     r->out = step_logits(&g, d, kv, &p, r->h);
-    r->recording = g.backend->recorded();
+    r->recording = g.backend->recorder->finish();
     return r->recording && graph_ok(&g);
 }
 
@@ -194,14 +195,14 @@ static int step_play(struct graph *g, const struct decoder *d, const struct repl
     g->backend->upload(r->in->data, in, tensor_bytes(r->in));
     free(in);
     if (g->backend->widen(r->h, h) < 0) return -1; // of f32: a copy
-    return g->backend->play(r->recording);
+    return g->backend->recorder->play(r->recording);
 }
 
 bool decoder_step(struct graph *g, const struct decoder *d, struct kv *kv, const struct sequence *s,
                   struct tensor *h, struct tensor **logits)
 {
     struct replay *r = &kv->replay;
-    if (!g->backend->record || g->tape || h->shape[0] != 1 || !quiet(g, kv->layers)) return false;
+    if (!g->backend->recorder || g->tape || h->shape[0] != 1 || !quiet(g, kv->layers)) return false;
     const int64_t past = rows_ready(kv);
     if (past < 0) return false;
     const int64_t keys = keys_given(kv, past);

@@ -61,7 +61,7 @@ static bool qkv(struct graph *g, const struct sublayer *w, float eps, const stru
                                  .wv = plain(&w->weight[ATTENTION_V]),
                                  .cos = cos,
                                  .sin = sin,
-                                 .rows = places,
+                                 .places = places,
                                  .first = first,
                                  .q = q,
                                  .k = k,
@@ -214,8 +214,8 @@ static int ffn_backward(struct graph *g, const struct tape_step *s)
                                       .gate = &w->weight[FFN_GATE].weight,
                                       .up = &w->weight[FFN_UP].weight,
                                       .down = &w->weight[FFN_DOWN].weight,
-                                      .kept_gate = s->in[2],
-                                      .kept_up = s->in[3] };
+                                      .saved_gate = s->in[2],
+                                      .saved_up = s->in[3] };
     return op_back(g, "FFN", g->backend->fused->ffn_back(&p));
 }
 
@@ -245,8 +245,8 @@ struct tensor *fused_ffn(struct graph *g, const struct sublayer *w, float eps, s
                                  .gate = plain(&w->weight[FFN_GATE]),
                                  .up = plain(&w->weight[FFN_UP]),
                                  .down = plain(&w->weight[FFN_DOWN]),
-                                 .kept_gate = gate,
-                                 .kept_up = up,
+                                 .saved_gate = gate,
+                                 .saved_up = up,
                                  .mode = (int)g->matmul };
     if (!done(g, "FFN", g->backend->fused->ffn(&p))) {
         arena_reset(g->arena, mark);

@@ -22,7 +22,7 @@ enum dtype kv_dtype(const struct backend *b, const struct settings *s)
 {
     if (!s) return DTYPE_F32;
     const bool rounded =
-        settings_is(s, "kv.dtype", "auto") ? b->apart : settings_is(s, "kv.dtype", "bf16");
+        settings_is(s, "kv.dtype", "auto") ? b->own_memory : settings_is(s, "kv.dtype", "bf16");
     return rounded ? DTYPE_BF16 : DTYPE_F32;
 }
 

@@ -17,11 +17,11 @@ const struct norm_places norms_before = { .attention = { .before = "input_layern
                                           .ffn = { .before = "post_attention_layernorm" } };
 
 // On a GPU a product of a thousand rows leaves some of it idle, and memory is not short.
-enum { BLOCK_ROWS = 1024, BLOCK_ROWS_APART = 4096 };
+enum { BLOCK_ROWS = 1024, BLOCK_ROWS_GPU = 4096 };
 
 int64_t layer_rows(const struct graph *g, int64_t n, int64_t from)
 {
-    const int64_t most = g->backend->apart ? BLOCK_ROWS_APART : BLOCK_ROWS;
+    const int64_t most = g->backend->own_memory ? BLOCK_ROWS_GPU : BLOCK_ROWS;
     return g->tape || n - from < most ? n - from : most;
 }
 

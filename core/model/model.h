@@ -53,8 +53,8 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
                  struct prompt_options *options, struct err *err);
 
 // What a setting means for this model on that device: `auto` spelled out where these decide
-// (compute.matmul, kv.dtype), else the value as typed. What is kept of an answer, a measurement or
-// a run names this, and such are compared by it.
+// (compute.matmul, kv.dtype), else the value as typed. What is stored of an answer, a measurement
+// or a run names this, and such are compared by it.
 const char *model_meaning(const struct model *m, const struct backend *b, const struct settings *s,
                           const char *key);
 // How its products are computed under these settings: "f32", "bf16".

@@ -31,9 +31,9 @@ struct weight {
     struct tensor *tensor; // in the model's structs
     struct linear *linear; // the layer whose weight (not bias) it is; else NULL
     enum model_part_kind part;
-    int device_part; // where it lies (backend->enter)
-    bool rounded;    // there from f16 to bf16, for a while (core/train/frozen.h)
-    int rank;        // as in the file: the convolution over patches has rank 4 there
+    int gpu;      // that it lies on (backend_enter)
+    bool rounded; // there from f16 to bf16, for a while (core/train/frozen.h)
+    int rank;     // as in the file: the convolution over patches has rank 4 there
     int64_t shape[4];
 };
 

@@ -28,8 +28,8 @@ static void add_sample(struct buf *text, const struct sample *s)
     for (size_t i = 0; i < s->dialogue.count; i++) {
         const struct message *m = &s->dialogue.messages[i];
         buf_puts(text, who[m->role]);
-        for (size_t k = 0; k < m->part_count; k++)
-            if (m->parts[k].text) buf_puts(text, m->parts[k].text);
+        for (size_t k = 0; k < m->content_count; k++)
+            if (m->content[k].text) buf_puts(text, m->content[k].text);
     }
     buf_putc(text, '\n');
 }

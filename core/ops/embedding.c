@@ -8,7 +8,7 @@
 #include "core/ops/check.h"
 
 // Does another device than the graph's read the table?
-static bool is_apart(const struct graph *g, const struct tensor *table)
+static bool lies_on_host(const struct graph *g, const struct tensor *table)
 {
     return backend_of(g->backend, table) != g->backend;
 }
@@ -27,7 +27,7 @@ static int embedding_backward(struct graph *g, const struct tape_step *s)
     struct tensor dtable, dy;
     if (!tape_grad(g, s->in[0], &dtable) || !tape_grad(g, s->out, &dy)) return -1;
     tell_reached(s->in[0]->grad, s->in[1]);
-    if (!is_apart(g, s->in[0]))
+    if (!lies_on_host(g, s->in[0]))
         return op_back(g, "embedding", g->backend->gather_rows_backward(&dtable, &dy, s->in[1]));
     const struct arena_mark mark = arena_mark(g->arena);
     const struct tensor *rows = graph_new_host(g, DTYPE_F32, dy.rank, dy.shape);
@@ -63,12 +63,12 @@ struct tensor *op_embedding(struct graph *g, struct tensor *table, const int32_t
     if (table->rank != 2 || !op_is_float(table))
         return graph_fail(g, "embedding: the table is %s", op_shape(table, text));
     if (!op_want_indices(g, "embedding", ids, n, table->shape[0])) return NULL;
-    const bool apart = is_apart(g, table);
+    const bool on_host = lies_on_host(g, table);
     struct tensor *index =
-        apart ? graph_new_host(g, DTYPE_I32, 1, &n) : graph_upload(g, DTYPE_I32, 1, &n, ids);
+        on_host ? graph_new_host(g, DTYPE_I32, 1, &n) : graph_upload(g, DTYPE_I32, 1, &n, ids);
     struct tensor *y = graph_new2(g, DTYPE_F32, n, table->shape[1]);
     if (!index || !y) return NULL;
-    if (apart) {
+    if (on_host) {
         if (n) memcpy(index->data, ids, tensor_bytes(index));
         y = rows_from_host(g, y, table, index);
     } else {

@@ -45,9 +45,9 @@ struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *
 // of it are taken afterwards. Without one f32 rows may go into bf16: they are rounded.
 struct tensor *op_scatter_rows(struct graph *g, struct tensor *into, struct tensor *x,
                                const int32_t *index);
-// The same at places that lie on the device: rows i32 [rows of x], distinct and inside of into.
+// The same by an index that lies on the device: i32 [rows of x], distinct and inside of into.
 struct tensor *op_put_rows(struct graph *g, struct tensor *into, struct tensor *x,
-                           struct tensor *rows);
+                           struct tensor *index);
 // Values of visual tokens under IRA, and their divergence from the prior (methods page, section 4).
 // v[S,Hkv,d], head[S*Hkv,d+1] (delta, log sigma_q^2), noise as v with gate[S,Hkv], or both NULL:
 // z = v + delta + gate * sigma_q * noise. gate and noise are held fixed.

@@ -22,10 +22,11 @@ struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *
     memcpy(shape, x->shape, sizeof shape);
     shape[0] = n;
     struct tensor *y = graph_new(g, x->dtype, x->rank, shape);
-    struct tensor *rows = graph_upload(g, DTYPE_I32, 1, &n, index);
-    if (!y || !rows) return NULL;
-    y = op_done(g, "gather", g->backend->gather_rows(y, x, rows), y);
-    return tape_record(g, y, &(struct tape_step){ .backward = gather_backward, .in = { x, rows } });
+    struct tensor *there = graph_upload(g, DTYPE_I32, 1, &n, index);
+    if (!y || !there) return NULL;
+    y = op_done(g, "gather", g->backend->gather_rows(y, x, there), y);
+    return tape_record(g, y,
+                       &(struct tape_step){ .backward = gather_backward, .in = { x, there } });
 }
 
 // Do the rows of x have the size of those of into, and its dtype or one that is rounded to it?
@@ -53,14 +54,14 @@ static int scatter_backward(struct graph *g, const struct tape_step *s)
 }
 
 struct tensor *op_put_rows(struct graph *g, struct tensor *into, struct tensor *x,
-                           struct tensor *rows)
+                           struct tensor *index)
 {
-    if (!into || !x || !rows || !graph_ok(g) || !want_rows(g, "scatter", into, x)) return NULL;
-    if (rows->dtype != DTYPE_I32 || tensor_count(rows) != x->shape[0])
+    if (!into || !x || !index || !graph_ok(g) || !want_rows(g, "scatter", into, x)) return NULL;
+    if (index->dtype != DTYPE_I32 || tensor_count(index) != x->shape[0])
         return graph_fail(g, "scatter: not a place for each row");
-    into = op_done(g, "scatter", g->backend->scatter_rows(into, x, rows), into);
+    into = op_done(g, "scatter", g->backend->scatter_rows(into, x, index), into);
     return tape_record(
-        g, into, &(struct tape_step){ .backward = scatter_backward, .in = { x, rows, into } });
+        g, into, &(struct tape_step){ .backward = scatter_backward, .in = { x, index, into } });
 }
 
 struct tensor *op_scatter_rows(struct graph *g, struct tensor *into, struct tensor *x,

@@ -26,18 +26,17 @@ static int64_t common(const struct sequence *a, const struct sequence *b)
 int measure_sequence(const struct conversation *c, const struct settings *s,
                      struct sequence *sequence, struct err *err)
 {
-    struct conversation asked = *c; // without the answer; borrows all
-    const struct message *last = c->message_count ? &c->messages[c->message_count - 1] : NULL;
+    const struct message *last = conversation_last(c);
     const bool answered = last && last->role == ROLE_ASSISTANT;
     if (!last) return err_set(err, "nothing has been said yet: ask something first");
-    asked.message_count -= answered;
-    if (conversation_sequence(&asked, s, true, sequence, err) < 0) return -1;
+    if (conversation_sequence(c, c->message_count - answered, s, true, sequence, err) < 0)
+        return -1;
     sequence->prompt = sequence->n;
     if (answered && last->generated) {
         for (size_t i = 0; i < last->ids.count; i++) sequence_append(sequence, last->ids.data[i]);
     } else if (answered) {
         struct sequence whole = { 0 };
-        if (conversation_sequence(c, s, false, &whole, err) < 0) return -1;
+        if (conversation_sequence(c, c->message_count, s, false, &whole, err) < 0) return -1;
         whole.prompt = common(sequence, &whole);
         sequence_release(sequence);
         *sequence = whole;
@@ -109,9 +108,10 @@ static int pass_begin(struct passing *p, const struct measuring *m, const struct
     p->ours = xcalloc(c->picture_count + 1, sizeof *p->ours);
     if (measure_sequence(c, m->settings, &p->sequence, err) < 0) return -1;
     p->visual_count = sequence_visual_count(&p->sequence, 0);
-    if (p->sequence.n > conversation_limit(c, m->settings))
+    if (p->sequence.n > conversation_limit(c->model, m->settings))
         return err_set(err, "prompt and answer have %lld tokens, and ctx.max is %lld",
-                       (long long)p->sequence.n, (long long)conversation_limit(c, m->settings));
+                       (long long)p->sequence.n,
+                       (long long)conversation_limit(c->model, m->settings));
     if (methods_attach(&p->methods, &p->hooks, &env, err) < 0) return -1;
     hooks_add(&p->hooks, &(struct hook){ .wants = kept_wants, .run = kept_run, .self = p });
     p->graph = (struct graph){ .backend = m->backend,
@@ -154,16 +154,16 @@ static int encode(struct passing *p, int i)
     struct arena_mark mark = arena_mark(&p->arena);
     struct tensor *v = p->m->model->family->picture_encode(g, p->m->model, &picture->image, i);
     if (v && graph_ok(g) && v->shape[0] == picture->tokens) {
-        struct tensor *kept = xmalloc(sizeof *kept);
-        *kept = *v;
-        kept->data = p->m->backend->alloc(tensor_bytes(v));
-        if (kept->data) {
-            if (g->backend->widen(kept, v) < 0) // of f32: a copy
+        struct tensor *own = xmalloc(sizeof *own);
+        *own = *v;
+        own->data = p->m->backend->alloc(tensor_bytes(v));
+        if (own->data) {
+            if (g->backend->widen(own, v) < 0) // of f32: a copy
                 graph_fail(g, "widen: %s", g->backend->failure());
-            p->visual[i] = kept;
+            p->visual[i] = own;
             p->ours[i] = true;
         } else {
-            free(kept);
+            free(own);
             graph_fail(g, "out of memory for the visual tokens of picture %d", i);
         }
     }

@@ -9,6 +9,7 @@
 #include "core/metrics/metric.h"
 #include "core/probes/masks.h"
 #include "core/probes/rows.h"
+#include "core/talk/answer.h"
 #include "core/talk/show.h"
 
 struct series { // of the samples used
@@ -32,17 +33,12 @@ struct going {
 
 static int answer(struct going *w, struct err *err)
 {
-    struct hooks hooks = { 0 };
+    struct hooks hooks;
     const struct sinks nobody = { 0 };
     const struct answer_options options = { 0 };
-    const struct method_env env = { .model = w->m.model,
-                                    .backend = w->m.backend,
-                                    .settings = w->m.settings,
-                                    .tensors = w->m.tensors };
     bool answered;
-    if (methods_attach(&w->c.methods, &hooks, &env, err) < 0) return -1;
-    return conversation_answer(&w->c, w->m.settings, &hooks, w->m.cancel, &options, &nobody,
-                               &answered, err);
+    if (conversation_hooks(&w->c, w->m.settings, w->m.tensors, &hooks, err) < 0) return -1;
+    return answer_run(&w->c, w->m.settings, &hooks, w->m.cancel, &options, &nobody, &answered, err);
 }
 
 // The metric of the sample, or "contains", of the answer that was generated; NaN where there is
@@ -50,7 +46,7 @@ static int answer(struct going *w, struct err *err)
 static double score_of(const struct going *w, const struct sample *s, size_t question)
 {
     const struct metric *metric = metric_find(s->metric ? s->metric : "contains");
-    const struct message *said = &w->c.messages[w->c.message_count - 1];
+    const struct message *said = conversation_last(&w->c);
     struct metric_outcome o = { 0 };
     struct err ignored;
     char *given =

@@ -183,7 +183,7 @@ static char *spell(const struct setting *row, const char *value, struct err *err
     BUG("setting %s has no type", row->key);
 }
 
-char *settings_kept(const char *key, const char *value)
+char *settings_stored(const char *key, const char *value)
 {
     const struct setting *row = settings_find(key);
     char *end;

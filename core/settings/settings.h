@@ -64,9 +64,9 @@ const struct setting *settings_row(int index);
 const struct setting *settings_find(const char *key); // NULL if unknown
 // The known key nearest to what was typed, for "did you mean"; NULL if none is near.
 const char *settings_nearest(const char *key);
-// The value as it is kept for another day, which may be spent in another folder: a path whole, if
+// The value as it is stored for another day, which may be spent in another folder: a path whole, if
 // there is something. Belongs to the caller (free).
-char *settings_kept(const char *key, const char *value);
+char *settings_stored(const char *key, const char *value);
 // Do keys begin with `name` and a point?
 bool settings_group(const char *name);
 // Says that there is no such setting, and which one or ones may be meant. Returns -1.

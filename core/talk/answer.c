@@ -3,17 +3,14 @@
 //
 // In:  messages and pictures of the conversation, settings, listeners.
 // Out: EVENT_TOKEN for every token, EVENT_ANSWER, the assistant's message.
-// The step easy to get wrong: what is in the cache must always equal c->cached, also after a
-// failure or Ctrl-C in the middle of a pass.
+#include "core/talk/answer.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "core/model/families/family.h"
 #include "core/model/sampler.h"
-#include "core/model/splice.h"
-#include "core/talk/conversation.h"
 
 struct answering {
     struct conversation *c;
@@ -22,8 +19,8 @@ struct answering {
     const struct sinks *sinks;
     struct graph graph;
     struct sequence sequence; // prompt, then the generated tokens
-    int64_t prompt;           // rows of the prompt
-    int64_t closing;          // rows that the layout writes behind the answer
+    int64_t prompt;           // tokens of the prompt
+    int64_t closing;          // tokens that the layout writes behind the answer
     int64_t reused;           // of them found in the cache
     float *logits;            // [V] of the newest row, host memory
     struct ids ids;           // generated
@@ -31,21 +28,10 @@ struct answering {
     const char *stop; // what ended the answer
 };
 
-// Rows at the beginning of `s` whose keys and values are in the cache. The last row is always
-// computed, because its logits are wanted.
-static int64_t common_rows(const struct sequence *s, const struct sequence *cached)
+// Tokens that are left for the answer: what the layout writes behind it has its place too.
+static int64_t tokens_left(const struct answering *a)
 {
-    int64_t n = 0;
-    while (n < s->n - 1 && n < cached->n && s->ids[n] == cached->ids[n] &&
-           s->picture[n] == cached->picture[n] && s->cell[n] == cached->cell[n])
-        n++;
-    return n;
-}
-
-// Rows that are left for the answer: what the layout writes behind it has its place too.
-static int64_t rows_left(const struct answering *a)
-{
-    return conversation_limit(a->c, a->settings) - a->sequence.n - a->closing;
+    return conversation_limit(a->c->model, a->settings) - a->sequence.n - a->closing;
 }
 
 static int check_length(struct answering *a, struct err *err)
@@ -56,41 +42,16 @@ static int check_length(struct answering *a, struct err *err)
     if (!n) return err_set(err, "nothing to answer: say something first");
     if (!a->options->forward_only && conversation_closing(c, a->settings, n, &a->closing, err) < 0)
         return -1;
-    if (rows_left(a) >= !a->options->forward_only) return 0;
+    if (tokens_left(a) >= !a->options->forward_only) return 0;
     return err_set(err,
                    "the conversation has %lld tokens (%lld text, %lld visual) and no room for an "
                    "answer in a context of %lld: shorten it, /undo, /clear%s",
                    (long long)n, (long long)(n - visual), (long long)visual,
-                   (long long)conversation_limit(c, a->settings),
-                   conversation_raise(c, a->settings, raise, sizeof raise));
+                   (long long)conversation_limit(c->model, a->settings),
+                   conversation_raise(c->model, a->settings, raise, sizeof raise));
 }
 
-int conversation_encode(struct conversation *c, struct graph *g, int i)
-{
-    struct picture *p = &c->pictures[i];
-    if (p->visual.data) return 0;
-    struct arena_mark mark = arena_mark(&c->step);
-    struct tensor *v = c->model->family->picture_encode(g, c->model, &p->image, i);
-    if (v && graph_ok(g)) {
-        struct tensor kept = *v;
-        kept.data = c->backend->alloc(tensor_bytes(v));
-        if (!kept.data || v->shape[0] != p->tokens) {
-            c->backend->release(kept.data);
-            graph_fail(g,
-                       kept.data ? "picture %d gave %lld visual tokens, not %lld"
-                                 : "out of memory for picture %d (%lld of %lld visual tokens)",
-                       i, (long long)v->shape[0], (long long)p->tokens);
-        } else {
-            p->visual = kept;
-            if (c->backend->widen(&p->visual, v) < 0) // of f32: a copy
-                graph_fail(g, "widen: %s", c->backend->failure());
-        }
-    }
-    arena_reset(&c->step, mark);
-    return graph_ok(g) ? 0 : -1;
-}
-
-// Encodes the pictures of the rows from `from` on, which are computed anew.
+// Encodes the pictures of the tokens from `from` on, which are computed anew.
 static int encode_pictures(struct answering *a, int64_t from)
 {
     double start = clock_seconds();
@@ -102,41 +63,28 @@ static int encode_pictures(struct answering *a, int64_t from)
     return 0;
 }
 
-// Computes rows kv.. of the sequence; the newest row's logits come to a->logits.
+// Computes the tokens of the sequence that are not cached; the newest one's logits come to
+// a->logits.
 static int forward(struct answering *a, bool prefill)
 {
     struct conversation *c = a->c;
     struct graph *g = &a->graph;
-    struct arena_mark mark = arena_mark(&c->step);
-    int64_t past = c->cached.n;
-    struct tensor **visual = xcalloc(c->picture_count, sizeof *visual);
-    for (size_t i = 0; i < c->picture_count; i++) visual[i] = &c->pictures[i].visual;
-    struct tensor *h =
-        splice(g, &c->model->decoder.embed, &a->sequence, past, visual, (int)c->picture_count);
-    free(visual);
+    struct arena_mark mark = arena_mark(g->arena);
     enum logits_rows want = prefill && a->options->all_logits ? LOGITS_ALL : LOGITS_LAST;
     struct tensor *logits = NULL;
-    if (h && decoder_forward(g, &c->model->decoder, &c->kv, &a->sequence, h, want, prefill,
-                             &logits) == 0) {
+    if (conversation_forward(c, g, &a->sequence, want, prefill, &logits) == 0) {
         struct tensor *last = graph_rows(g, logits, logits->shape[0] - 1, 1);
         if (last) c->backend->download(a->logits, last->data, tensor_bytes(last));
     }
-    arena_reset(&c->step, mark);
-    if (!graph_ok(g)) return -1;
-    sequence_release(&c->cached);
-    sequence_copy(&c->cached, &a->sequence);
-    return 0;
+    arena_reset(g->arena, mark);
+    return graph_ok(g) ? 0 : -1;
 }
 
 // Computes what of the sequence is not cached, its prompt's last row in any case: it is the one
 // that pruning asks. *from: the first row computed.
 static int compute(struct answering *a, int64_t *from)
 {
-    struct conversation *c = a->c;
-    int64_t rows = a->options->whole ? 0 : common_rows(&a->sequence, &c->cached);
-    if (rows > a->prompt - 1) rows = a->prompt - 1;
-    *from = methods_reusable(&c->methods, &c->cached, rows);
-    conversation_trim(c, *from);
+    *from = conversation_reuse(a->c, &a->sequence, a->options->whole ? 0 : a->prompt - 1);
     if (encode_pictures(a, *from) < 0) return -1;
     double start = clock_seconds();
     int status = forward(a, true);
@@ -151,14 +99,12 @@ static int prefill(struct answering *a)
     return compute(a, &a->reused);
 }
 
-// What the passes read of the settings. Rows of another dtype than now are no rows of this cache.
+// What the passes read of the settings.
 static void obey_settings(struct answering *a)
 {
-    const enum dtype dtype = kv_dtype(a->graph.backend, a->settings);
-    a->graph.matmul = graph_matmul(a->graph.backend, a->settings, a->c->model->dtype);
-    if (a->c->kv.dtype == dtype) return;
-    conversation_trim(a->c, 0);
-    kv_set_dtype(&a->c->kv, dtype);
+    const struct backend *b = a->graph.backend;
+    a->graph.matmul = graph_matmul(b, a->settings, a->c->model->dtype);
+    conversation_set_dtype(a->c, kv_dtype(b, a->settings));
 }
 
 // The prompt and the answer so far under settings that have changed.
@@ -167,10 +113,10 @@ static int compute_again(struct answering *a)
     struct sequence s = { 0 };
     struct err err;
     int64_t from;
-    if (conversation_sequence(a->c, a->settings, true, &s, &err) < 0 ||
+    if (conversation_sequence(a->c, a->c->message_count, a->settings, true, &s, &err) < 0 ||
         conversation_closing(a->c, a->settings, s.n, &a->closing, &err) < 0)
         goto failed;
-    if (s.n + (int64_t)a->ids.count > conversation_limit(a->c, a->settings)) {
+    if (s.n + (int64_t)a->ids.count > conversation_limit(a->c->model, a->settings)) {
         err_set(&err, "the changed prompt and the answer so far have no room in the context");
         goto failed;
     }
@@ -247,7 +193,7 @@ static int32_t next_token(const struct answering *a, int64_t vocab)
 static bool is_full(const struct answering *a)
 {
     return (int64_t)a->ids.count >= settings_integer(a->settings, "sample.max_tokens") ||
-           rows_left(a) <= 0;
+           tokens_left(a) <= 0;
 }
 
 // Tokens one by one until something ends the answer; a->stop says what ("length" if nothing else).
@@ -263,7 +209,7 @@ static int generate(struct answering *a)
     for (;;) {
         if (graph_stop(&a->graph)) break;
         if ((status = obey_changes(a)) < 0) break;
-        if (rows_left(a) <= 0) break; // under changed settings
+        if (tokens_left(a) <= 0) break; // under changed settings
         if ((status = check_logits(a, vocab)) < 0) break;
         int32_t id = next_token(a, vocab);
         if (is_end(m, id) && a->ids.count >= a->options->given_count &&
@@ -301,8 +247,8 @@ static void tell_full(const struct answering *a)
     sinks_notice(
         a->sinks,
         "the answer reached the end of the context (%lld tokens): to go on, /undo, /clear%s",
-        (long long)conversation_limit(a->c, a->settings),
-        conversation_raise(a->c, a->settings, raise, sizeof raise));
+        (long long)conversation_limit(a->c->model, a->settings),
+        conversation_raise(a->c->model, a->settings, raise, sizeof raise));
 }
 
 // Tells the answer; with `keep` it becomes the assistant's message.
@@ -323,8 +269,8 @@ static void conclude(struct answering *a, bool keep)
         .prefill_s = a->prefill_s,
         .decode_s = a->decode_s,
         .stop = a->stop,
-        .full = !strcmp(a->stop, "length") && !a->options->forward_only && rows_left(a) <= 0,
-        .kept = keep && a->options->kept,
+        .full = !strcmp(a->stop, "length") && !a->options->forward_only && tokens_left(a) <= 0,
+        .in_conversation = keep && a->options->in_conversation,
         .again = a->options->again,
     };
     if (keep) {
@@ -334,17 +280,16 @@ static void conclude(struct answering *a, bool keep)
         ids_append(&m->ids, a->ids.data, a->ids.count);
     }
     sinks_emit(a->sinks, &(struct event){ .kind = EVENT_ANSWER, .answer = &answer });
-    if (answer.kept && answer.full) tell_full(a);
+    if (answer.in_conversation && answer.full) tell_full(a);
     if (a->options->forward_only && strcmp(a->stop, "cancelled"))
         sinks_notice(a->sinks, "computed %lld tokens (%lld visual) in %.2f s, generated none",
                      (long long)a->prompt, (long long)visual, a->vision_s + a->prefill_s);
     buf_release(&text);
 }
 
-int conversation_answer(struct conversation *c, const struct settings *settings,
-                        const struct hooks *hooks, const atomic_bool *cancel,
-                        const struct answer_options *options, const struct sinks *sinks,
-                        bool *answered, struct err *err)
+int answer_run(struct conversation *c, const struct settings *settings, const struct hooks *hooks,
+               const atomic_bool *cancel, const struct answer_options *options,
+               const struct sinks *sinks, bool *answered, struct err *err)
 {
     struct answering a = {
         .c = c,
@@ -352,15 +297,11 @@ int conversation_answer(struct conversation *c, const struct settings *settings,
         .options = options,
         .sinks = sinks,
         .stop = "length",
-        .graph = { .backend = c->backend,
-                   .arena = &c->step,
-                   .hooks = hooks,
-                   .settings = settings,
-                   .cancel = cancel },
+        .graph = conversation_graph(c, settings, hooks, cancel),
     };
     obey_settings(&a);
     *answered = false;
-    int status = conversation_sequence(c, settings, true, &a.sequence, err);
+    int status = conversation_sequence(c, c->message_count, settings, true, &a.sequence, err);
     if (status == 0) status = check_length(&a, err);
     if (status < 0) goto out;
     a.prompt = a.sequence.prompt = a.sequence.n;

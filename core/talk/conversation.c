@@ -1,6 +1,4 @@
-// core/talk/conversation.c -- messages, pictures and what of them is already computed.
-//
-// The answer itself (prefill, generation) is core/talk/answer.c.
+// core/talk/conversation.c -- what was said: messages and pictures, and the ids they become.
 #include "core/talk/conversation.h"
 
 #include <stdio.h>
@@ -24,28 +22,12 @@ void conversation_init(struct conversation *c, const struct backend *backend)
     *c = (struct conversation){ .backend = backend, .step = { .backend = backend } };
 }
 
-static void visual_drop(struct conversation *c, struct picture *p)
-{
-    c->backend->release(p->visual.data);
-    p->visual = (struct tensor){ 0 };
-}
-
-void conversation_trim(struct conversation *c, int64_t rows)
-{
-    if (rows)
-        kv_trim(&c->kv, rows);
-    else
-        kv_clear(&c->kv); // what comes next may need less memory
-    methods_trim(&c->methods, rows);
-    sequence_trim(&c->cached, rows);
-}
-
 void conversation_clear(struct conversation *c)
 {
     for (size_t i = 0; i < c->message_count; i++) message_release(&c->messages[i]);
     free(c->messages);
     for (size_t i = 0; i < c->picture_count; i++) {
-        visual_drop(c, &c->pictures[i]);
+        conversation_drop_visual(c, (int)i);
         picture_release(&c->pictures[i]);
     }
     free(c->pictures);
@@ -60,7 +42,7 @@ void conversation_clear(struct conversation *c)
 void conversation_release(struct conversation *c)
 {
     conversation_clear(c);
-    methods_release(&c->methods);
+    conversation_forget_methods(c);
     kv_release(&c->kv);
     sequence_release(&c->cached);
     arena_release(&c->step);
@@ -70,7 +52,7 @@ void conversation_release(struct conversation *c)
 // text.
 static void forget_ids(struct conversation *c)
 {
-    size_t kept = 0;
+    size_t count = 0;
     for (size_t i = 0; i < c->message_count; i++) {
         struct message *m = &c->messages[i];
         if (m->role == ROLE_RAW) {
@@ -79,9 +61,9 @@ static void forget_ids(struct conversation *c)
         }
         m->generated = false;
         ids_clear(&m->ids);
-        c->messages[kept++] = *m;
+        c->messages[count++] = *m;
     }
-    c->message_count = kept;
+    c->message_count = count;
 }
 
 static int64_t count_tokens(const struct model *m, const struct picture *p)
@@ -96,7 +78,7 @@ void conversation_set_model(struct conversation *c, const struct model *m)
         m && c->model && !strcmp(m->checkpoint->fingerprint, c->model->checkpoint->fingerprint);
     if (!same) forget_ids(c);
     conversation_stale(c, STALE_VISUAL);
-    methods_release(&c->methods);
+    conversation_forget_methods(c);
     kv_release(&c->kv);
     c->model = m;
     if (m) decoder_cache(&m->decoder, c->backend, &c->kv);
@@ -138,6 +120,11 @@ void conversation_adopt_pictures(struct conversation *c, struct conversation *fr
     from->picture_count = from->waiting_count = 0;
 }
 
+const struct message *conversation_last(const struct conversation *c)
+{
+    return c->message_count ? &c->messages[c->message_count - 1] : NULL;
+}
+
 struct message *conversation_add(struct conversation *c, enum role role)
 {
     c->messages = xreallocarray(c->messages, c->message_count + 1, sizeof *c->messages);
@@ -146,15 +133,47 @@ struct message *conversation_add(struct conversation *c, enum role role)
     return m;
 }
 
+void conversation_append(struct conversation *c, const struct message *messages, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        message_copy(conversation_add(c, messages[i].role), &messages[i]);
+}
+
+static bool shows(const struct message *m, int picture)
+{
+    for (size_t i = 0; i < m->content_count; i++)
+        if (!m->content[i].text && m->content[i].picture == picture) return true;
+    return false;
+}
+
 static bool picture_used(const struct conversation *c, int picture)
 {
     for (size_t i = 0; i < c->waiting_count; i++)
         if (c->waiting[i] == picture) return true;
     for (size_t i = 0; i < c->message_count; i++)
-        for (size_t k = 0; k < c->messages[i].part_count; k++)
-            if (!c->messages[i].parts[k].text && c->messages[i].parts[k].picture == picture)
-                return true;
+        if (shows(&c->messages[i], picture)) return true;
     return false;
+}
+
+void conversation_unwait(struct conversation *c, const struct message *m)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < c->waiting_count; i++)
+        if (!shows(m, c->waiting[i])) c->waiting[count++] = c->waiting[i];
+    c->waiting_count = count;
+}
+
+void conversation_detach(struct conversation *c, size_t count)
+{
+    c->waiting_count = count;
+    conversation_drop(c, 0);
+}
+
+static void set_waiting(struct conversation *c, const int *waiting, size_t count)
+{
+    c->waiting = xreallocarray(c->waiting, count + 1, sizeof *c->waiting);
+    for (size_t i = 0; i < count; i++) c->waiting[i] = waiting[i];
+    c->waiting_count = count;
 }
 
 int conversation_copy(struct conversation *c, const struct conversation *from, size_t messages,
@@ -170,9 +189,8 @@ int conversation_copy(struct conversation *c, const struct conversation *from, s
             return -1;
         }
     }
-    c->waiting_count = 0;
-    for (size_t i = 0; i < messages; i++)
-        message_copy(conversation_add(c, from->messages[i].role), &from->messages[i]);
+    set_waiting(c, from->waiting, from->waiting_count);
+    conversation_append(c, from->messages, messages);
     return 0;
 }
 
@@ -181,51 +199,103 @@ void conversation_drop(struct conversation *c, size_t count)
     while (count-- && c->message_count) message_release(&c->messages[--c->message_count]);
     for (size_t i = 0; i < c->picture_count; i++) {
         if (picture_used(c, (int)i)) continue;
-        visual_drop(c, &c->pictures[i]);
+        conversation_drop_visual(c, (int)i);
         picture_release(&c->pictures[i]);
     }
 }
 
-// Rows before the first visual token: no method reaches them.
-static int64_t first_visual(const struct sequence *s)
+struct message conversation_take(struct conversation *c)
 {
-    int64_t i = 0;
-    while (i < s->n && s->picture[i] < 0) i++;
-    return i;
+    if (!c->message_count) BUG("there is no message to take");
+    return c->messages[--c->message_count];
 }
 
-void conversation_stale(struct conversation *c, enum setting_stale stale)
+void conversation_put(struct conversation *c, struct message m)
 {
-    const int64_t rows = stale == STALE_SEEN ? first_visual(&c->cached) : 0;
-    if (stale < STALE_SEEN) return;
-    conversation_trim(c, rows);
-    // A pass that was stopped where pruning put other rows into some layers left them empty.
-    if (rows && !kv_whole(&c->kv, 0, rows)) conversation_trim(c, 0);
-    if (stale != STALE_VISUAL) return;
-    for (size_t i = 0; i < c->picture_count; i++) visual_drop(c, &c->pictures[i]);
+    *conversation_add(c, m.role) = m;
 }
 
-int64_t conversation_limit(const struct conversation *c, const struct settings *s)
+void conversation_set_system(struct conversation *c, const char *text)
+{
+    struct message system = { .role = ROLE_SYSTEM };
+    if (c->message_count && c->messages[0].role == ROLE_SYSTEM) {
+        message_release(&c->messages[0]);
+        memmove(c->messages, c->messages + 1, --c->message_count * sizeof *c->messages);
+    }
+    if (!*text) return;
+    message_add_text(&system, text);
+    conversation_add(c, ROLE_SYSTEM);
+    memmove(c->messages + 1, c->messages, (c->message_count - 1) * sizeof *c->messages);
+    c->messages[0] = system;
+}
+
+// --- said and taken back -------------------------------------------------------------------------
+
+static void remember(const struct conversation *c, bool joins, struct said *said)
+{
+    *said = (struct said){ .message_count = c->message_count,
+                           .joined = joins,
+                           .waiting_count = c->waiting_count };
+    if (joins) message_copy(&said->former, conversation_last(c));
+    said->waiting = xreallocarray(NULL, c->waiting_count + 1, sizeof *said->waiting);
+    for (size_t i = 0; i < c->waiting_count; i++) said->waiting[i] = c->waiting[i];
+}
+
+void conversation_say(struct conversation *c, enum role role, const char *text, const int32_t *ids,
+                      size_t count, struct said *said)
+{
+    const struct message *last = conversation_last(c);
+    const bool joins = last && last->role == role && role != ROLE_RAW;
+    if (said) remember(c, joins, said);
+    struct message *m = joins ? &c->messages[c->message_count - 1] : conversation_add(c, role);
+    for (size_t i = 0; role == ROLE_USER && i < c->waiting_count; i++)
+        message_add_picture(m, c->waiting[i]);
+    if (role == ROLE_USER) c->waiting_count = 0;
+    if (text) message_add_text(m, text);
+    ids_append(&m->ids, ids, count);
+}
+
+void conversation_unsay(struct conversation *c, const struct said *said)
+{
+    // The waiting pictures first: dropping a message gives pictures nobody uses back.
+    set_waiting(c, said->waiting, said->waiting_count);
+    if (said->joined) {
+        struct message *m = &c->messages[said->message_count - 1];
+        message_release(m);
+        message_copy(m, &said->former);
+    }
+    conversation_drop(c, c->message_count - said->message_count);
+}
+
+void said_release(struct said *said)
+{
+    message_release(&said->former);
+    free(said->waiting);
+}
+
+// --- ids -----------------------------------------------------------------------------------------
+
+int64_t conversation_limit(const struct model *m, const struct settings *s)
 {
     if (!settings_is(s, "ctx.max", "auto")) return settings_integer(s, "ctx.max");
-    int64_t limit = c->model ? c->model->decoder.config.max_positions : 0;
+    int64_t limit = m ? m->decoder.config.max_positions : 0;
     return limit > 0 && limit < 8192 ? limit : 8192;
 }
 
-const char *conversation_raise(const struct conversation *c, const struct settings *s, char *text,
+const char *conversation_raise(const struct model *m, const struct settings *s, char *text,
                                size_t size)
 {
-    const int64_t most = c->model ? c->model->decoder.config.max_positions : 0;
+    const int64_t most = m ? m->decoder.config.max_positions : 0;
     snprintf(text, size, ", or raise ctx.max (the model's limit is %lld)", (long long)most);
-    return conversation_limit(c, s) < most ? text : "";
+    return conversation_limit(m, s) < most ? text : "";
 }
 
-static int check_pictures(const struct conversation *c, struct err *err)
+static int check_pictures(const struct conversation *c, size_t messages, struct err *err)
 {
     if (model_sees(c->model)) return 0;
-    for (size_t i = 0; i < c->message_count; i++)
-        for (size_t k = 0; k < c->messages[i].part_count; k++)
-            if (!c->messages[i].parts[k].text)
+    for (size_t i = 0; i < messages; i++)
+        for (size_t k = 0; k < c->messages[i].content_count; k++)
+            if (!c->messages[i].content[k].text)
                 return err_set(err,
                                "the conversation has pictures and the model '%s' reads text only: "
                                "/clear, or /load a model that sees",
@@ -233,16 +303,16 @@ static int check_pictures(const struct conversation *c, struct err *err)
     return 0;
 }
 
-int conversation_sequence(const struct conversation *c, const struct settings *s,
+int conversation_sequence(const struct conversation *c, size_t messages, const struct settings *s,
                           bool generation_prompt, struct sequence *sequence, struct err *err)
 {
     const struct model *m = c->model;
     if (!m) return err_set(err, "no model is loaded: /load MODEL");
-    if (check_pictures(c, err) < 0) return -1;
+    if (check_pictures(c, messages, err) < 0) return -1;
     struct prompt_options options;
-    bool raw = c->message_count && c->messages[c->message_count - 1].role == ROLE_RAW;
+    bool raw = messages && c->messages[messages - 1].role == ROLE_RAW;
     if (model_prompt(m, s, generation_prompt && !raw, &options, err) < 0) return -1;
-    if (prompt_sequence(c->messages, c->message_count, c->pictures, c->picture_count, m->tokenizer,
+    if (prompt_sequence(c->messages, messages, c->pictures, c->picture_count, m->tokenizer,
                         &options, sequence, err) < 0)
         return -1;
     if (m->family->positions) m->family->positions(m, sequence);
@@ -250,7 +320,7 @@ int conversation_sequence(const struct conversation *c, const struct settings *s
 }
 
 int conversation_closing(const struct conversation *c, const struct settings *s, int64_t prompt,
-                         int64_t *rows, struct err *err)
+                         int64_t *tokens, struct err *err)
 {
     const struct model *m = c->model;
     int32_t id = 0; // any token: an answer is cut off from the text around it
@@ -264,7 +334,7 @@ int conversation_closing(const struct conversation *c, const struct settings *s,
                                                .ids = { .data = &id, .count = 1 } };
     const int status = prompt_sequence(list, c->message_count + 1, c->pictures, c->picture_count,
                                        m->tokenizer, &options, &all, err);
-    *rows = all.n - prompt - 1;
+    *tokens = all.n - prompt - 1;
     sequence_release(&all);
     free(list);
     return status;

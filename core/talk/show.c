@@ -24,8 +24,7 @@ int conversation_show(struct conversation *c, const struct dialogue *d, size_t c
         free(bytes);
         if (index < 0) return -1;
     }
-    for (size_t i = 0; i < count; i++)
-        message_copy(conversation_add(c, d->messages[i].role), &d->messages[i]);
-    c->waiting_count = 0; // they are in the messages
+    conversation_append(c, d->messages, count);
+    for (size_t i = 0; i < count; i++) conversation_unwait(c, &d->messages[i]);
     return 0;
 }

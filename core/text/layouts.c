@@ -30,7 +30,7 @@ const struct layout layouts[] = {
         .open = { "", "USER: ", "ASSISTANT: " },
         .close = { "", "", "" },
         .generation = "ASSISTANT:",
-        .part_close = " ",
+        .text_close = " ",
         .picture_end = "\n",
         .pictures_first = true,
         .bare_answers = true,
@@ -70,7 +70,7 @@ const struct layout layouts[] = {
         .open = { "<|im_start|>system ", "<|im_start|>user ", "<|im_start|>assistant " },
         .close = { "<|im_end|>", "<|im_end|>", "<|im_end|>" },
         .generation = IM("assistant"),
-        .part_open = "\n",
+        .text_open = "\n",
         .pictures_first = true,
     },
     {

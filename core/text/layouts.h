@@ -21,7 +21,7 @@ struct layout {
     const char *begin;              // at the very beginning
     const char *open[3], *close[3]; // around a message of ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT
     const char *generation;         // what opens the assistant's answer
-    const char *part_open, *part_close; // around each text
+    const char *text_open, *text_close; // around each text
     const char *picture_end;            // behind each picture
     bool pictures_first;                // before the texts of their message
     bool trim;                          // white space around a text is dropped

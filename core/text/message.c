@@ -18,44 +18,44 @@ int role_parse(const char *name)
     return -1;
 }
 
-static void add_part(struct message *m, char *text, int picture)
+static void add_item(struct message *m, char *text, int picture)
 {
-    m->parts = xreallocarray(m->parts, m->part_count + 1, sizeof *m->parts);
-    m->parts[m->part_count++] = (struct part){ text, picture };
+    m->content = xreallocarray(m->content, m->content_count + 1, sizeof *m->content);
+    m->content[m->content_count++] = (struct content_item){ text, picture };
 }
 
 void message_add_text(struct message *m, const char *text)
 {
-    add_part(m, xstrdup(text), -1);
+    add_item(m, xstrdup(text), -1);
 }
 
 void message_add_picture(struct message *m, int picture)
 {
-    add_part(m, NULL, picture);
+    add_item(m, NULL, picture);
 }
 
 char *message_text(const struct message *m)
 {
     struct buf b = { 0 };
-    for (size_t i = 0; i < m->part_count; i++)
-        if (m->parts[i].text) buf_puts(&b, m->parts[i].text);
+    for (size_t i = 0; i < m->content_count; i++)
+        if (m->content[i].text) buf_puts(&b, m->content[i].text);
     return buf_take(&b);
 }
 
 void message_copy(struct message *to, const struct message *from)
 {
     *to = (struct message){ .role = from->role, .generated = from->generated };
-    for (size_t i = 0; i < from->part_count; i++) {
-        const struct part *p = &from->parts[i];
-        add_part(to, p->text ? xstrdup(p->text) : NULL, p->picture);
+    for (size_t i = 0; i < from->content_count; i++) {
+        const struct content_item *p = &from->content[i];
+        add_item(to, p->text ? xstrdup(p->text) : NULL, p->picture);
     }
     ids_append(&to->ids, from->ids.data, from->ids.count);
 }
 
 void message_release(struct message *m)
 {
-    for (size_t i = 0; i < m->part_count; i++) free(m->parts[i].text);
-    free(m->parts);
+    for (size_t i = 0; i < m->content_count; i++) free(m->content[i].text);
+    free(m->content);
     ids_release(&m->ids);
     *m = (struct message){ 0 };
 }

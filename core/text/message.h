@@ -15,15 +15,15 @@ enum role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_RAW, ROLE_COUNT };
 const char *role_name(enum role role);
 int role_parse(const char *name); // -1 when unknown
 
-struct part {
+struct content_item {
     char *text;  // NULL for a picture
     int picture; // index into conversation->pictures, -1 for text
 };
 
 struct message {
     enum role role;
-    struct part *parts;
-    size_t part_count;
+    struct content_item *content;
+    size_t content_count;
     // Generated answers and raw ids: kept as they are, never tokenised again.
     bool generated;
     struct ids ids;
@@ -31,7 +31,7 @@ struct message {
 
 void message_add_text(struct message *m, const char *text);
 void message_add_picture(struct message *m, int picture);
-// All text parts joined; belongs to the caller.
+// All its texts joined; belongs to the caller.
 char *message_text(const struct message *m);
 void message_copy(struct message *to, const struct message *from);
 void message_release(struct message *m);

@@ -141,19 +141,19 @@ static void put_picture(struct rendering *r, int picture)
 }
 
 // Texts and pictures of a message, in the layout's order.
-static void put_parts(struct rendering *r, const struct message *m)
+static void put_content(struct rendering *r, const struct message *m)
 {
     const struct layout *l = r->options->layout;
     if (l->pictures_first)
-        for (size_t i = 0; i < m->part_count; i++)
-            if (!m->parts[i].text) put_picture(r, m->parts[i].picture);
-    for (size_t i = 0; i < m->part_count; i++) {
-        if (m->parts[i].text) {
-            put(r, l->part_open);
-            put_typed(r, m->parts[i].text);
-            put(r, l->part_close);
+        for (size_t i = 0; i < m->content_count; i++)
+            if (!m->content[i].text) put_picture(r, m->content[i].picture);
+    for (size_t i = 0; i < m->content_count; i++) {
+        if (m->content[i].text) {
+            put(r, l->text_open);
+            put_typed(r, m->content[i].text);
+            put(r, l->text_close);
         } else if (!l->pictures_first) {
-            put_picture(r, m->parts[i].picture);
+            put_picture(r, m->content[i].picture);
         }
     }
 }
@@ -187,10 +187,10 @@ static void put_message(struct rendering *r, const struct message *m, const stru
     if (m->generated) {
         put(r, l->generation);
         put_hole(r, -1, m);
-        put(r, l->part_close);
+        put(r, l->text_close);
     } else {
         put(r, l->open[m->role]);
-        put_parts(r, m);
+        put_content(r, m);
     }
     put(r, l->close[m->role]);
     if (m->role == ROLE_ASSISTANT && !m->generated) note_answer(r, from, typed_count);
@@ -275,17 +275,17 @@ static size_t put_system(struct rendering *r, const struct message *messages, si
     if (l->place == SYSTEM_WITH_DATE) {
         put(r, l->open[ROLE_SYSTEM]);
         put_date(r);
-        if (given) put_parts(r, &messages[0]);
+        if (given) put_content(r, &messages[0]);
         put(r, l->close[ROLE_SYSTEM]);
         return given;
     }
     if (l->place == SYSTEM_IN_USER && given) {
         put(r, l->open[ROLE_USER]);
         put(r, "<<SYS>>\n");
-        put_parts(r, &messages[0]);
+        put_content(r, &messages[0]);
         put(r, "\n<</SYS>>\n\n");
         bool user = count > 1 && messages[1].role == ROLE_USER;
-        if (user) put_parts(r, &messages[1]);
+        if (user) put_content(r, &messages[1]);
         put(r, l->close[ROLE_USER]);
         return user ? 2 : 1;
     }

@@ -17,7 +17,7 @@
 #include "core/base/hash.h"
 #include "core/data/dataset.h"
 #include "core/methods/calibration.h"
-#include "core/talk/conversation.h"
+#include "core/talk/answer.h"
 #include "core/talk/show.h"
 #include "core/train/job.h"
 
@@ -182,24 +182,21 @@ static int write_sums(struct running *r, bool whole, struct err *err)
 static int run_sample(struct running *r, void *sums, struct err *err)
 {
     struct sample s;
-    struct hooks hooks = { 0 };
+    struct hooks hooks;
     const struct sinks nobody = { 0 };
-    const struct method_env env = { .model = r->job->model,
-                                    .backend = r->job->backend,
-                                    .settings = r->settings,
-                                    .tensors = adapter_tensors(r->adapter) };
     const struct answer_options options = { .forward_only = true, .whole = true };
     bool answered;
     int status = dataset_read(&r->data, r->next, &s, err);
     if (status == 0)
         status = conversation_show(&r->c, &s.dialogue, dialogue_question(&s.dialogue), err);
-    if (status == 0) status = methods_attach(&r->c.methods, &hooks, &env, err);
+    if (status == 0)
+        status = conversation_hooks(&r->c, r->settings, adapter_tensors(r->adapter), &hooks, err);
     if (status == 0) {
         const struct hook hook = r->o.kind->hook(sums);
         hooks_add(&hooks, &hook);
         job_hooks(r->job, &hooks);
-        status = conversation_answer(&r->c, r->settings, &hooks, &r->job->cancel, &options, &nobody,
-                                     &answered, err);
+        status = answer_run(&r->c, r->settings, &hooks, &r->job->cancel, &options, &nobody,
+                            &answered, err);
     }
     sample_release(&s);
     return status;

@@ -10,6 +10,7 @@
 
 #include "core/base/file_in.h"
 #include "core/metrics/choices.h"
+#include "core/talk/answer.h"
 #include "core/train/evaluate_parts.h"
 
 struct evaluating {
@@ -254,12 +255,7 @@ static int show_pictures(struct evaluating *v, const struct dialogue *d, struct 
 // The methods that are on, and then who else listens.
 static int attach_methods(struct evaluating *v, struct hooks *hooks, struct err *err)
 {
-    const struct method_env env = { .model = v->r->model,
-                                    .backend = v->r->backend,
-                                    .settings = v->settings,
-                                    .tensors = v->r->tensors };
-    *hooks = (struct hooks){ 0 };
-    if (methods_attach(&v->c.methods, hooks, &env, err) < 0) return -1;
+    if (conversation_hooks(&v->c, v->settings, v->r->tensors, hooks, err) < 0) return -1;
     // A method may decide by the question what it keeps of a picture: nothing is taken over.
     if (hooks->count) conversation_stale(&v->c, STALE_KV);
     for (int i = 0; v->r->hooks && i < v->r->hooks->count; i++)
@@ -270,12 +266,14 @@ static int attach_methods(struct evaluating *v, struct hooks *hooks, struct err 
     return 0;
 }
 
-// The conversation up to the question.
-static void set_messages(struct evaluating *v, const struct dialogue *d, size_t question)
+// The conversation up to the question. The question, which may be changed until something follows.
+static struct message *set_messages(struct evaluating *v, const struct dialogue *d, size_t question)
 {
     conversation_drop(&v->c, v->c.message_count);
-    for (size_t i = 0; i <= question; i++)
-        message_copy(conversation_add(&v->c, d->messages[i].role), &d->messages[i]);
+    conversation_append(&v->c, d->messages, question);
+    struct message *m = conversation_add(&v->c, d->messages[question].role);
+    message_copy(m, &d->messages[question]);
+    return m;
 }
 
 struct captured {
@@ -315,8 +313,8 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
     sinks_add(&sinks, (struct sink){ capture, &answer });
     set_messages(v, &s->dialogue, q->message);
     if (attach_methods(v, &hooks, &err) < 0 ||
-        conversation_answer(&v->c, v->settings, &hooks, v->r->cancel, &options, &sinks, &answered,
-                            &err) < 0 ||
+        answer_run(&v->c, v->settings, &hooks, v->r->cancel, &options, &sinks, &answered, &err) <
+            0 ||
         tell_answer(v, &answer, &err) < 0) {
         skip(v, s, q, m, err.text);
         status = 1;
@@ -335,12 +333,11 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
 
 // MMLU's form, where the data name the right choice by number or letter and the question does not
 // list them: "QUESTION\nA. ...\nB. ...\nAnswer:", and the letters are ranked.
-static void list_choices(struct conversation *c, const struct metric_case *mc)
+static void list_choices(struct message *m, const struct metric_case *mc)
 {
-    struct message *m = &c->messages[c->message_count - 1];
-    struct part *last = NULL;
-    for (size_t i = 0; i < m->part_count; i++)
-        if (m->parts[i].text) last = &m->parts[i];
+    struct content_item *last = NULL;
+    for (size_t i = 0; i < m->content_count; i++)
+        if (m->content[i].text) last = &m->content[i];
     struct buf b = { 0 };
     if (last) buf_puts(&b, last->text);
     for (size_t i = 0; i < mc->choice_count; i++)
@@ -365,9 +362,9 @@ static int64_t characters(const char *text)
 static int rank(struct evaluating *v, const struct sample *s, const struct question *q,
                 const struct metric *m, struct metric_case *mc)
 {
-    static const char letters[LETTERS][2] = { "A", "B", "C", "D", "E", "F", "G", "H", "I",
-                                              "J", "K", "L", "M", "N", "O", "P", "Q", "R",
-                                              "S", "T", "U", "V", "W", "X", "Y", "Z" };
+    static const char *const letters[LETTERS] = { "A", "B", "C", "D", "E", "F", "G", "H", "I",
+                                                  "J", "K", "L", "M", "N", "O", "P", "Q", "R",
+                                                  "S", "T", "U", "V", "W", "X", "Y", "Z" };
     const size_t n = mc->choice_count;
     const char **texts = xcalloc(n + 1, sizeof *texts);
     int64_t *lengths = xcalloc(n + 1, sizeof *lengths);
@@ -377,8 +374,8 @@ static int rank(struct evaluating *v, const struct sample *s, const struct quest
     struct hooks hooks;
     struct err err;
     int status = n < 2 ? err_set(&err, "fewer than two \"choices\"") : 0;
-    set_messages(v, &s->dialogue, q->message);
-    if (as_letters && !choices_listed(q->text)) list_choices(&v->c, mc);
+    struct message *asked = set_messages(v, &s->dialogue, q->message);
+    if (as_letters && !choices_listed(q->text)) list_choices(asked, mc);
     for (size_t i = 0; i < n; i++) {
         texts[i] = as_letters ? letters[i] : mc->choices[i];
         lengths[i] = characters(texts[i]);

@@ -13,21 +13,11 @@
 #include <string.h>
 
 #include "core/model/families/family.h"
-#include "core/model/splice.h"
 #include "core/ops/ops.h"
+#include "core/talk/answer.h"
 #include "core/text/layouts.h"
 #include "core/train/evaluate_parts.h"
 #include "core/train/loss.h"
-
-static struct graph pass_graph(const struct evaluate_passes *p)
-{
-    return (struct graph){ .backend = p->c->backend,
-                           .arena = &p->c->step,
-                           .hooks = p->hooks,
-                           .settings = p->settings,
-                           .matmul = graph_matmul(p->c->backend, p->settings, p->c->model->dtype),
-                           .cancel = p->cancel };
-}
 
 static int failed(const struct graph *g, struct evaluate_passes *p, struct err *err)
 {
@@ -58,7 +48,7 @@ static int64_t closing_rows(const struct ranking *k, const struct sequence *s, i
     const struct layout *l = k->options.layout;
     struct ids ids = { 0 };
     struct buf text = { 0 };
-    buf_puts(&text, l->part_close ? l->part_close : "");
+    buf_puts(&text, l->text_close ? l->text_close : "");
     buf_puts(&text, l->close[ROLE_ASSISTANT]);
     int64_t n = 0;
     if (text.length && tokenizer_encode(k->c->model->tokenizer, text.data, text.length,
@@ -83,7 +73,7 @@ static int add_choice(const struct ranking *k, const char *choice, struct answer
     options.generation_prompt = false;
     int status = prompt_answers(c->messages, c->message_count, c->pictures, c->picture_count,
                                 c->model->tokenizer, &options, &a->sequence, &answers, &count, err);
-    message_release(&c->messages[--c->message_count]);
+    conversation_drop(c, 1);
     if (status == 0 && !count) status = err_set(err, "the prompt layout shows no answer");
     if (status == 0) {
         if (c->model->family->positions) c->model->family->positions(c->model, &a->sequence);
@@ -113,13 +103,10 @@ static int rank_rows(struct graph *g, struct conversation *c, const struct seque
     const struct decoder *d = &c->model->decoder;
     const int64_t n = s->n - (p - 1);
     struct arena_mark mark = arena_mark(g->arena);
-    struct tensor **visual = xcalloc(c->picture_count + 1, sizeof *visual), *h, *x = NULL;
-    for (size_t i = 0; i < c->picture_count; i++) visual[i] = &c->pictures[i].visual;
-    h = splice(g, &d->embed, s, p - 1, visual, (int)c->picture_count); // [n, D]
-    free(visual);
+    struct tensor *x = NULL; // [n, D]
     double sum = 0;
     int status = -1;
-    if (h && decoder_forward(g, d, &c->kv, s, h, LOGITS_HIDDEN, false, &x) == 0) {
+    if (conversation_forward(c, g, s, LOGITS_HIDDEN, false, &x) == 0) {
         // The last row predicts what is not there; methods may have dropped others in front.
         int32_t *row = xreallocarray(NULL, (size_t)n, sizeof *row);
         for (int64_t i = 0; i < n; i++) row[i] = (int32_t)(x->shape[0] - n + i);
@@ -141,7 +128,7 @@ static int rank_rows(struct graph *g, struct conversation *c, const struct seque
 static int rank_choice(const struct ranking *k, const char *choice, double *loglik, struct err *err)
 {
     struct conversation *c = k->c;
-    const int64_t limit = conversation_limit(c, k->passes->settings);
+    const int64_t limit = conversation_limit(c->model, k->passes->settings);
     struct answered a;
     int status = add_choice(k, choice, &a, err);
     const int64_t p = status == 0 ? parting_row(&k->prompt, &a) : 0;
@@ -155,7 +142,8 @@ static int rank_choice(const struct ranking *k, const char *choice, double *logl
         conversation_trim(c, p - 1);
     }
     if (status == 0) {
-        struct graph g = pass_graph(k->passes);
+        struct graph g =
+            conversation_graph(c, k->passes->settings, k->passes->hooks, k->passes->cancel);
         if (rank_rows(&g, c, &a.sequence, p, loglik) < 0) status = failed(&g, k->passes, err);
         conversation_trim(c, p - 1);
     }
@@ -171,9 +159,9 @@ int evaluate_rank(struct evaluate_passes *p, const char *const *choices, size_t 
     bool done;
     p->cancelled = false;
     if (model_prompt(p->c->model, p->settings, true, &k.options, err) < 0) return -1;
-    if (conversation_sequence(p->c, p->settings, true, &k.prompt, err) < 0) return -1;
-    int status =
-        conversation_answer(p->c, p->settings, p->hooks, p->cancel, &prefill, NULL, &done, err);
+    if (conversation_sequence(p->c, p->c->message_count, p->settings, true, &k.prompt, err) < 0)
+        return -1;
+    int status = answer_run(p->c, p->settings, p->hooks, p->cancel, &prefill, NULL, &done, err);
     p->cancelled = status == 0 && !done;
     for (size_t i = 0; i < count && status == 0 && !p->cancelled; i++)
         status = rank_choice(&k, choices[i], &loglik[i], err);
@@ -186,7 +174,7 @@ int evaluate_rank(struct evaluate_passes *p, const char *const *choices, size_t 
 static int check_labels(const struct labels *l, const struct conversation *c,
                         const struct settings *s, struct err *err)
 {
-    const int64_t limit = conversation_limit(c, s);
+    const int64_t limit = conversation_limit(c->model, s);
     if (!l->trained) return err_set(err, "no answer says anything");
     if (l->sequence.n <= limit) return 0;
     return err_set(err, "%lld tokens, the context holds %lld", (long long)l->sequence.n,
@@ -197,7 +185,7 @@ int evaluate_loss(struct evaluate_passes *p, const struct message *messages, siz
                   double *loss, struct err *err)
 {
     struct conversation *c = p->c;
-    struct graph g = pass_graph(p);
+    struct graph g = conversation_graph(c, p->settings, p->hooks, p->cancel);
     struct labels l = { 0 };
     int64_t *tokens = xcalloc(c->picture_count + 1, sizeof *tokens);
     p->cancelled = false;

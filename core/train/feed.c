@@ -1,4 +1,4 @@
-// core/train/feed.c -- reads a sample, decodes its pictures or finds what is kept of them.
+// core/train/feed.c -- reads a sample, decodes its pictures or finds what is cached of them.
 #include "core/train/feed.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include "core/base/file_in.h"
 #include "core/model/families/family.h"
 
-// What is kept of a picture file.
+// What is cached of a picture file.
 struct feed_picture {
     int64_t tokens;
     struct image image;
@@ -35,14 +35,14 @@ int feed_encode(const struct feed *f, struct graph *g, struct picture *p, struct
     struct tensor *v = f->model->family->picture_encode(&plain, f->model, &p->image, 0);
     int status = 0;
     if (v && graph_ok(&plain)) {
-        struct tensor kept = *v;
-        kept.grad = NULL;
-        kept.data = f->backend->alloc(tensor_bytes(v));
-        if (!kept.data)
+        struct tensor own = *v;
+        own.grad = NULL;
+        own.data = f->backend->alloc(tensor_bytes(v));
+        if (!own.data)
             status = err_set(err, "out of memory for the visual tokens of a picture");
-        else if (f->backend->widen(&kept, v) < 0)
+        else if (f->backend->widen(&own, v) < 0)
             status = err_set(err, "widen: %s", f->backend->failure());
-        p->visual = kept;
+        p->visual = own;
     } else {
         g->cancelled |= plain.cancelled;
         status = err_set(err, "%s", plain.cancelled ? "cancelled" : plain.err.text);
@@ -86,7 +86,7 @@ static void keep(struct feed *f, const char *path, const struct picture *p, bool
     f->known = xreallocarray(f->known, f->known_count + 1, sizeof *f->known);
     f->known[f->known_count++] =
         (struct feed_picture){ .tokens = p->tokens, .image = p->image, .visual = p->visual };
-    if (i != f->known_count - 1) BUG("a picture was kept twice");
+    if (i != f->known_count - 1) BUG("a picture was cached twice");
     note(f, f->used + bytes);
 }
 
@@ -110,15 +110,15 @@ void feed_keep(struct feed *f, const char *path, struct image *image, int64_t to
     if (!ours) *image = (struct image){ 0 };
 }
 
-// Visual tokens in the place of the pixels that were kept; where they would be too much, the pixels
-// stay and the tokens are the item's own.
-static int encode_kept(struct feed *f, struct graph *g, const char *path, struct picture *p,
-                       bool *ours, struct err *err)
+// Visual tokens in the place of the pixels that were cached; where they would be too much, the
+// pixels stay and the tokens are the item's own.
+static int encode_cached(struct feed *f, struct graph *g, const char *path, struct picture *p,
+                         bool *ours, struct err *err)
 {
     size_t i;
     const uint64_t before = bytes_of(p);
     const int status = feed_encode(f, g, p, err);
-    if (!names_find(&f->paths, path, &i)) BUG("a picture that was kept is gone");
+    if (!names_find(&f->paths, path, &i)) BUG("a cached picture is gone");
     p->image = (struct image){ 0 };
     *ours = true;
     if (status < 0) return err_in(err, "picture '%s'", path);
@@ -135,7 +135,7 @@ static int read_picture(struct feed *f, struct graph *g, const char *path, struc
 {
     *ours = false;
     if (find(f, path, p))
-        return f->frozen && !p->visual.data ? encode_kept(f, g, path, p, ours, err) : 0;
+        return f->frozen && !p->visual.data ? encode_cached(f, g, path, p, ours, err) : 0;
     *ours = true;
     if (decode(f, path, p, err) < 0) return -1;
     if (f->frozen) {

@@ -7,9 +7,9 @@
 //   feed_item_release(&f, &item);
 //   feed_release(&f);
 //
-// Pictures are decoded in a child as everywhere (core/picture/image.h); what was decoded is kept
+// Pictures are decoded in a child as everywhere (core/picture/image.h); what was decoded is cached
 // for the next sample or epoch while there is room. While encoder and projector are frozen, visual
-// tokens are computed once and kept instead.
+// tokens are computed once and cached instead.
 #ifndef CORE_TRAIN_FEED_H
 #define CORE_TRAIN_FEED_H
 
@@ -38,8 +38,8 @@ enum { FEED_ROOM = 512 << 20 };
 
 struct feed_item {
     struct labels labels;
-    struct picture *pictures; // pixels or visual tokens; those that are kept belong to the feed
-    bool *ours;               // [picture_count] not kept: the item's own
+    struct picture *pictures; // pixels or visual tokens; cached ones belong to the feed
+    bool *ours;               // [picture_count] not cached: the item's own
     size_t picture_count;
 };
 

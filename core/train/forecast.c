@@ -32,9 +32,9 @@ struct load {
     const struct backend *where; // the run will be; NULL: on the host
 };
 
-static bool is_apart(const struct backend *b)
+static bool has_own_memory(const struct backend *b)
 {
-    return b && b->apart;
+    return b && b->own_memory;
 }
 
 // What the run's process has there already, of what is forecast.
@@ -42,7 +42,7 @@ static uint64_t held(const struct sft *real)
 {
     size_t most;
     const struct backend *b = real ? real->job->backend : NULL;
-    return b && b->held ? b->held(&most) : 0;
+    return b && b->memory ? b->memory->held(&most) : 0;
 }
 
 static int dry_open(struct dry *d, struct model *outline, const struct settings *s,
@@ -57,8 +57,8 @@ static int dry_open(struct dry *d, struct model *outline, const struct settings 
                            .answering = -1 };
     d->t.job = &d->job;
     d->t.forecast.keep = f->keep;
-    d->t.forecast.aside = f->aside;
-    backend_dry_reset(is_apart(load->where));
+    d->t.forecast.offload = f->offload;
+    backend_dry_reset(has_own_memory(load->where));
     return sft_prepare(&d->t, err);
 }
 
@@ -160,7 +160,7 @@ static uint64_t program_bytes(const struct sft *real)
     return now > known ? now - known : 0;
 }
 
-// What of the mapped weights has its copy on a device whose memory lies apart.
+// What of the mapped weights has its copy on a device with memory of its own.
 static uint64_t copied_bytes(const struct model *m)
 {
     uint64_t bytes = checkpoint_bytes(m->checkpoint);
@@ -203,11 +203,11 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
         f->count = (struct params_count){ d.t.params.trained, d.t.params.total };
         f->arena = d.t.arena.peak;
         f->arithmetic = graph_arithmetic(d.t.graph.matmul);
-        if (is_apart(load->where)) f->parts.of[MEMORY_WEIGHTS] += copied_bytes(outline);
+        if (has_own_memory(load->where)) f->parts.of[MEMORY_WEIGHTS] += copied_bytes(outline);
     }
     dry_close(&d);
     if (status < 0) return -1;
-    f->parts.of[MEMORY_PROGRAM] = is_apart(load->where) ? 0 : program_bytes(load->real);
+    f->parts.of[MEMORY_PROGRAM] = has_own_memory(load->where) ? 0 : program_bytes(load->real);
     if (!load->real) return 0;
     // Pictures that were decoded for the check are there; and no more are kept than there is room.
     uint64_t *pictures = &f->parts.of[MEMORY_PICTURES];
@@ -221,15 +221,15 @@ static int count(struct forecast *f, struct model *outline, const struct setting
                  const struct load *load, struct err *err)
 {
     f->keep = 0;
-    f->aside = is_apart(load->where) && settings_is(s, "train.checkpointing", "host");
+    f->offload = has_own_memory(load->where) && settings_is(s, "train.checkpointing", "host");
     if (count_once(f, outline, s, load, err) < 0) return -1;
     if (!settings_is(s, "train.checkpointing", "auto")) return 0;
     const uint64_t own = memory_own(&f->parts);
     const uint64_t most = memory_free(load->where) + held(load->real);
     if (most > own)
         f->keep = f->parts.of[MEMORY_ACTIVATIONS] + (most - own) / 2;
-    else if (is_apart(load->where))
-        f->aside = true;
+    else if (has_own_memory(load->where))
+        f->offload = true;
     else
         return 0;
     return count_once(f, outline, s, load, err);

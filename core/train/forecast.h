@@ -24,7 +24,7 @@ struct forecast {
     int64_t samples, rows;     // of the largest micro-batch
     size_t arena, lane;        // bytes of activations and results of a pass, of one lane's
     size_t keep;               // train.checkpointing auto: bytes of activations to keep, else 0
-    bool aside;                // inputs of layers wait in the host's memory
+    bool offload;              // inputs of layers are offloaded to the host
     const char *arithmetic;    // of products: "f32", "bf16"
 };
 

@@ -22,7 +22,7 @@ int frozen_round(struct model *m, const struct adapter *base, struct err *err)
             replaced(base, w))
             continue;
         rounded.dtype = DTYPE_BF16;
-        backend_enter(b, w->device_part);
+        backend_enter(b, w->gpu);
         status = b->widen(&rounded, w->tensor);
         if (status < 0) {
             err_set(err, "round '%s': %s", w->name, b->failure());
@@ -42,9 +42,9 @@ void frozen_restore(struct model *m)
         struct weight *w = &m->weights.list[i];
         if (!w->rounded) continue;
         const struct safetensor *s = checkpoint_find(m->checkpoint, w->name);
-        backend_enter(b, w->device_part);
+        backend_enter(b, w->gpu);
         // A device that computes nothing has the file's own memory, as it was.
-        if (b->apart && s) b->upload(w->tensor->data, s->data, s->bytes);
+        if (b->own_memory && s) b->upload(w->tensor->data, s->data, s->bytes);
         w->tensor->dtype = DTYPE_F16;
         w->rounded = false;
     }

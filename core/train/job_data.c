@@ -55,17 +55,17 @@ static int check_first(const char *text, size_t size, const struct job_data *of,
     return status;
 }
 
-static int take_over(const struct job_data *of, job_data_take *take, void *self, size_t *kept,
+static int take_over(const struct job_data *of, job_data_take *take, void *self, size_t *stored,
                      struct err *err)
 {
     size_t size;
     if (access(of->path, F_OK) < 0) return 0;
     char *text = file_read(of->path, (size_t)1 << 32, &size, err);
     if (!text) return -1;
-    const int status = check_first(text, size, of, kept, err);
-    if (status == 0) *kept = take(self, text, size, *kept);
+    const int status = check_first(text, size, of, stored, err);
+    if (status == 0) *stored = take(self, text, size, *stored);
     free(text);
-    if (status < 0 || truncate(of->path, (off_t)*kept) == 0) return status;
+    if (status < 0 || truncate(of->path, (off_t)*stored) == 0) return status;
     return err_set(err, "cannot shorten '%s': %s", of->path, strerror(errno));
 }
 
@@ -86,14 +86,14 @@ static int write_first(FILE *f, const struct job_data *of, struct err *err)
 FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take, void *self,
                     struct err *err)
 {
-    size_t kept = 0;
-    if (resumed && take_over(of, take, self, &kept, err) < 0) return NULL;
+    size_t stored = 0;
+    if (resumed && take_over(of, take, self, &stored, err) < 0) return NULL;
     FILE *f = fopen(of->path, resumed ? "ae" : "we");
     if (!f) {
         err_set(err, "cannot write '%s': %s", of->path, strerror(errno));
         return NULL;
     }
-    if (kept || write_first(f, of, err) == 0) return f;
+    if (stored || write_first(f, of, err) == 0) return f;
     fclose(f);
     return NULL;
 }

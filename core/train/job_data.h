@@ -13,7 +13,7 @@
 #include "core/adapter/provenance.h"
 #include "core/base/err.h"
 
-// Takes over what an earlier process kept: the lines of `text` that begin at `from`. Returns how
+// Takes over what an earlier process stored: the lines of `text` that begin at `from`. Returns how
 // many bytes of the text stay: the rest is what a kill left behind.
 typedef size_t job_data_take(void *self, const char *text, size_t size, size_t from);
 
@@ -23,8 +23,8 @@ struct job_data {
     const struct provenance *provenance;
 };
 
-// Opened to write behind what is kept. NULL also when the data has changed since (its SHA-256), or
-// what the provenance names: the content of an adapter or another file of a setting.
+// Opened to write behind what is stored. NULL also when the data has changed since (its SHA-256),
+// or what the provenance names: the content of an adapter or another file of a setting.
 FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take, void *self,
                     struct err *err);
 

@@ -79,8 +79,9 @@ void labels_release(struct labels *l)
 bool labels_answered(const struct message *messages, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; messages[i].role == ROLE_ASSISTANT && k < messages[i].part_count; k++) {
-            const char *text = messages[i].parts[k].text;
+        for (size_t k = 0; messages[i].role == ROLE_ASSISTANT && k < messages[i].content_count;
+             k++) {
+            const char *text = messages[i].content[k].text;
             if (text && text[strspn(text, " \t\r\n")]) return true;
         }
     return false;

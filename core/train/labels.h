@@ -25,7 +25,8 @@ struct labels {
     int64_t trained;          // how many are not -1
 };
 
-// picture_tokens [picture_count]: visual tokens of each picture (part.picture counts in them).
+// picture_tokens [picture_count]: visual tokens of each picture (content_item.picture counts in
+// them).
 int labels_make(struct labels *l, const struct message *messages, size_t count,
                 const int64_t *picture_tokens, size_t picture_count, const struct model *m,
                 const struct settings *s, struct err *err);

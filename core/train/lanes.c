@@ -20,7 +20,7 @@ int lanes_open(struct lanes *l, struct params *p, const struct backend *b, const
         l->list[k].tape = (struct tape){ .backend = b,
                                          .recompute = tape->recompute,
                                          .keep = tape->keep / LANES,
-                                         .asides = { .on = tape->asides.on },
+                                         .offloads = { .on = tape->offloads.on },
                                          .lane = k + 1 };
     }
     for (size_t i = 0; i < p->count; i++)

@@ -49,19 +49,19 @@ uint64_t memory_now(void)
 void memory_note(const struct backend *b, uint64_t *peak)
 {
     size_t most = 0;
-    if (b->held) b->held(&most);
-    const uint64_t now = b->held ? most : memory_now();
+    if (b->memory) b->memory->held(&most);
+    const uint64_t now = b->memory ? most : memory_now();
     if (now > *peak) *peak = now;
 }
 
-static uint64_t free_apart(const struct backend *b)
+static uint64_t free_on_gpus(const struct backend *b)
 {
     const int before = backend_enter(b, -1);
     uint64_t sum = 0;
-    for (int part = 0; part < (b->parts ? b->parts : 1); part++) {
+    for (int gpu = 0; gpu < backend_gpus(b); gpu++) {
         size_t unused, total;
-        backend_enter(b, part);
-        b->memory(&unused, &total);
+        backend_enter(b, gpu);
+        b->memory->sizes(&unused, &total);
         sum += unused;
     }
     backend_enter(b, before);
@@ -71,7 +71,7 @@ static uint64_t free_apart(const struct backend *b)
 uint64_t memory_free(const struct backend *b)
 {
     uint64_t kb, most, used;
-    if (b && b->apart && b->memory) return free_apart(b);
+    if (b && b->own_memory && b->memory) return free_on_gpus(b);
     if (!read_number("/proc/meminfo", "MemAvailable:", &kb)) return 0;
     uint64_t available = kb * 1024;
     // "max" where there is no limit.

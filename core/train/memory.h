@@ -10,15 +10,15 @@
 enum memory_part {
     MEMORY_MAPPED,  // weights read where their files are mapped: shared, and given back when
                     // memory is short, so not among the run's own
-    MEMORY_HOST,    // of a device whose memory lies apart: what the run keeps on the host, masters,
+    MEMORY_HOST,    // of a device with memory of its own: what the run keeps on the host, masters,
                     // gradients and moments of a table that stays there, inputs of layers; not
                     // among its own either
     MEMORY_WEIGHTS, // what was copied of them: gains and biases in f32, an adapter; all but such a
-                    // table to a device whose memory lies apart
+                    // table to a device with memory of its own
     MEMORY_MASTERS, // f32, of what is trained
     MEMORY_GRADIENTS,   // of it
     MEMORY_OPTIMIZER,   // both moments
-    MEMORY_ACTIVATIONS, // kept from the way there for the way back
+    MEMORY_ACTIVATIONS, // saved by the forward pass for the backward pass
     MEMORY_WORKSPACE,   // results and gradients that live within a layer, kernels' own
     MEMORY_PICTURES,    // decoded, or their visual tokens
     MEMORY_PROGRAM,     // everything else: tokenizer, data set, libraries
@@ -34,7 +34,7 @@ uint64_t memory_own(const struct memory_parts *p); // all but the first two
 
 // Bytes of this process that are no pages of files; 0: the system does not say.
 uint64_t memory_now(void);
-// *peak becomes that, if it is more; of a device whose memory lies apart what the process held
+// *peak becomes that, if it is more; of a device with memory of its own what the process held
 // there at most.
 void memory_note(const struct backend *b, uint64_t *peak);
 // Bytes that can be had on this device (NULL: the host) without pushing anything out, within the

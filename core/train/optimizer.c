@@ -61,7 +61,7 @@ void optimizer_configure(struct optimizer *o, const struct params *p, const stru
 // What is computed with a parameter is computed where it lies.
 static void param_enter(const struct params *p, const struct param *one)
 {
-    backend_enter(p->backend, one->weight ? one->weight->device_part : 0);
+    backend_enter(p->backend, one->weight ? one->weight->gpu : 0);
 }
 
 // A parameter's share of a step.

@@ -73,7 +73,7 @@ static int add(struct params *p, char *name, enum param_kind kind, enum param_gr
     const struct backend *where = backend_of(p->backend, tensor);
     const int64_t count = tensor_count(tensor);
     struct tensor master = *tensor;
-    backend_enter(p->backend, weight ? weight->device_part : 0); // beside it
+    backend_enter(p->backend, weight ? weight->gpu : 0); // beside it
     p->list = xreallocarray(p->list, p->count + 1, sizeof *p->list);
     struct param *one = &p->list[p->count++];
     *one = (struct param){ .name = name,

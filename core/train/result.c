@@ -29,44 +29,44 @@ static bool is_trained(const struct params *p, const struct adapter_entry *e)
 
 // The former adapter's entries. The head that PEFT's form of a tied embedding has beside it is
 // written with the embedding.
-static void add_base(struct adapter_part *parts, size_t *count, const struct params *p,
+static void add_base(struct adapter_delta *deltas, size_t *count, const struct params *p,
                      const struct adapter *base, bool extras_alone)
 {
     for (size_t i = 0; i < base->count; i++) {
         const struct adapter_entry *e = &base->list[i];
         if (is_trained(p, e) || (extras_alone && e->kind != ADAPTER_EXTRA)) continue;
         if (e->kind != ADAPTER_EXTRA && !e->weight) continue;
-        parts[(*count)++] = (struct adapter_part){ .kind = e->kind,
-                                                   .weight = e->weight,
-                                                   .name = e->name,
-                                                   .tensor = &e->tensor,
-                                                   .lora = &e->lora };
+        deltas[(*count)++] = (struct adapter_delta){ .kind = e->kind,
+                                                     .weight = e->weight,
+                                                     .name = e->name,
+                                                     .tensor = &e->tensor,
+                                                     .lora = &e->lora };
     }
 }
 
 // The trained parameters as the writers take them; belongs to the caller.
-static struct adapter_part *list_parts(const struct params *p, const struct adapter *base,
-                                       bool extras_alone, size_t *count)
+static struct adapter_delta *list_deltas(const struct params *p, const struct adapter *base,
+                                         bool extras_alone, size_t *count)
 {
-    struct adapter_part *parts = xcalloc(p->count + (base ? base->count : 0) + 1, sizeof *parts);
+    struct adapter_delta *deltas = xcalloc(p->count + (base ? base->count : 0) + 1, sizeof *deltas);
     *count = 0;
     for (size_t i = 0; i < p->count; i++) {
         const struct param *one = &p->list[i];
-        struct adapter_part part = { .weight = one->weight, .tensor = one->tensor };
+        struct adapter_delta delta = { .weight = one->weight, .tensor = one->tensor };
         if (one->kind == PARAM_LORA_B) continue; // with A
         if (extras_alone && one->kind != PARAM_EXTRA) continue;
-        part.kind = one->kind == PARAM_EXTRA    ? ADAPTER_EXTRA
-                    : one->kind == PARAM_LORA_A ? ADAPTER_LORA
-                                                : ADAPTER_WEIGHT;
-        if (part.kind == ADAPTER_EXTRA) part.name = one->name;
-        if (part.kind == ADAPTER_LORA) {
-            part.lora = one->weight->linear->lora;
-            part.tensor = NULL;
+        delta.kind = one->kind == PARAM_EXTRA    ? ADAPTER_EXTRA
+                     : one->kind == PARAM_LORA_A ? ADAPTER_LORA
+                                                 : ADAPTER_WEIGHT;
+        if (delta.kind == ADAPTER_EXTRA) delta.name = one->name;
+        if (delta.kind == ADAPTER_LORA) {
+            delta.lora = one->weight->linear->lora;
+            delta.tensor = NULL;
         }
-        parts[(*count)++] = part;
+        deltas[(*count)++] = delta;
     }
-    if (base) add_base(parts, count, p, base, extras_alone);
-    return parts;
+    if (base) add_base(deltas, count, p, base, extras_alone);
+    return deltas;
 }
 
 // What attempts that were cut off left: the folder, or one on the way to that name.
@@ -106,11 +106,11 @@ int result_write_into(const char *folder, const struct params *p, const struct a
                       const char **what, struct err *err)
 {
     size_t count;
-    struct adapter_part *parts = list_parts(p, base, p->whole, &count);
+    struct adapter_delta *deltas = list_deltas(p, base, p->whole, &count);
     *what = p->whole ? "model" : "adapter";
-    const int status = p->whole ? model_write_into(p->model, parts, count, folder, err)
-                                : adapter_write_into(p->model, parts, count, folder, err);
-    free(parts);
+    const int status = p->whole ? model_write_into(p->model, deltas, count, folder, err)
+                                : adapter_write_into(p->model, deltas, count, folder, err);
+    free(deltas);
     return status < 0 ? err_in(err, "writing the result") : 0;
 }
 

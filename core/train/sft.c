@@ -109,9 +109,9 @@ static int record(struct sft *t, const char *what, struct err *err)
 }
 
 // What train.checkpointing has that needs less memory than what is done.
-static const char *less_kept(const struct sft *t)
+static const char *less_saved(const struct sft *t)
 {
-    if (t->job->backend->apart) return t->forecast.aside ? "" : ", train.checkpointing host";
+    if (t->job->backend->own_memory) return t->forecast.offload ? "" : ", train.checkpointing host";
     return settings_is(t->job->settings, "train.checkpointing", "off") ? ", train.checkpointing on"
                                                                        : "";
 }
@@ -121,7 +121,8 @@ static void tell_plan(struct sft *t)
 {
     struct job *j = t->job;
     size_t most;
-    const size_t held = j->backend->held ? j->backend->held(&most) : 0; // of what is forecast
+    const size_t held =
+        j->backend->memory ? j->backend->memory->held(&most) : 0; // of what is forecast
     const double own = (double)memory_own(&t->forecast.parts),
                  free = (double)(memory_free(j->backend) + held),
                  host = (double)t->forecast.parts.of[MEMORY_HOST];
@@ -138,7 +139,7 @@ static void tell_plan(struct sft *t)
         job_log(j,
                 "that is more than there is: a smaller train.batch%s, or fewer trained weights "
                 "need less",
-                less_kept(t));
+                less_saved(t));
 }
 
 // What a validation gave, at the number of steps that led to it.

@@ -103,12 +103,11 @@ static int open_set(struct sft *t, struct sft_set *set, const char *path, const 
                     struct err *err)
 {
     struct job *j = t->job;
-    struct conversation here = { .model = j->model };
     struct data_check c = { 0 };
     struct checked checked = { t, set };
     struct data_check_options o = {
         .decode = !t->headers,
-        .limit = conversation_limit(&here, j->settings),
+        .limit = conversation_limit(j->model, j->settings),
         .picture = take_picture,
         .report = report,
         .self = &checked,
@@ -208,7 +207,7 @@ static int open_held(struct sft *t, struct err *err)
     const char *text = settings_text(s, "train.validation");
     double share;
     const char *file = held_file(s, &share);
-    t->held_apart = file != NULL;
+    t->validation_file = file != NULL;
     if (file) return open_held_file(t, file, err);
     if (settings_is(s, "train.validation", "none")) return 0;
     if (!(share >= 0 && share < 1))

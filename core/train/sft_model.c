@@ -74,7 +74,7 @@ static void set_graph(struct sft *t)
     t->tape = (struct tape){ .backend = j->backend,
                              .recompute = !settings_is(j->settings, "train.checkpointing", "off"),
                              .keep = t->forecast.keep,
-                             .asides = { .on = t->forecast.aside } };
+                             .offloads = { .on = t->forecast.offload } };
     t->graph = (struct graph){ .backend = j->backend,
                                .arena = &t->arena,
                                .hooks = &t->hooks,
@@ -99,7 +99,7 @@ int sft_prepare(struct sft *t, struct err *err)
     // What was trained before is part of the model that is trained now.
     if (adapter_obey(&t->base, t->job->model, s, err) < 0 || open_params(t, err) < 0) return -1;
     set_graph(t);
-    if (t->where->apart && t->graph.matmul == MATMUL_BF16 &&
+    if (t->where->own_memory && t->graph.matmul == MATMUL_BF16 &&
         frozen_round(t->job->model, t->base, err) < 0)
         return -1;
     // Methods keep what they are doing in one place, which passes beside one another would share.
@@ -131,9 +131,9 @@ static void count_pass(const struct arena *a, const struct tape *t, uint64_t *he
 // Bytes of layers' inputs that waited on the host at most.
 static uint64_t waiting(const struct sft *t)
 {
-    uint64_t most = t->tape.asides.peak;
+    uint64_t most = t->tape.offloads.peak;
     for (int k = 0; t->lanes.params && k < LANES; k++) // one after the other
-        if (t->lanes.list[k].tape.asides.peak > most) most = t->lanes.list[k].tape.asides.peak;
+        if (t->lanes.list[k].tape.offloads.peak > most) most = t->lanes.list[k].tape.offloads.peak;
     return most;
 }
 
@@ -141,14 +141,14 @@ void sft_memory(const struct sft *t, struct memory_parts *parts)
 {
     const struct model *m = t->job->model;
     const uint64_t gradients = t->lanes.params ? 1 + LANES : 1;
-    const bool apart = t->where->apart;
+    const bool own = t->where->own_memory;
     uint64_t held = 0, peak = 0, pool = 0, trained = 0, on_host = 0;
     count_pass(&t->arena, &t->tape, &held, &peak, &pool);
     for (int k = 0; t->lanes.params && k < LANES; k++)
         count_pass(&t->lanes.list[k].arena, &t->lanes.list[k].tape, &held, &peak, &pool);
     for (size_t i = 0; i < t->params.count; i++) {
         const struct param *one = &t->params.list[i];
-        *(apart && one->tensor->on_host ? &on_host : &trained) +=
+        *(own && one->tensor->on_host ? &on_host : &trained) +=
             (uint64_t)one->count * sizeof(float);
     }
     *parts = t->forecast.parts; // pictures and program are those of the whole run

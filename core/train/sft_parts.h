@@ -54,7 +54,7 @@ struct sft {
     struct sft_series *series; // NULL: the run stands alone
     struct out out;
     struct sft_set train, held; // held.count 0: no validation
-    bool held_apart;            // held.data is a file of its own
+    bool validation_file;       // held.data is a file of its own
     bool headers;               // pictures are not decoded for the check: nothing will be trained
 
     struct adapter *base; // of the setting `adapter`: training goes on from it; NULL: none

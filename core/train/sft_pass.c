@@ -9,7 +9,7 @@
 
 // Samples that are computed in one pass: as many as give the processor enough to do, no more, as
 // memory grows with them. A GPU needs more, or it waits for the host that starts its kernels.
-enum { PASS_NUMBERS = 1 << 20, PASS_NUMBERS_APART = 12 << 20 }; // rows times hidden size
+enum { PASS_NUMBERS = 1 << 20, PASS_NUMBERS_GPU = 12 << 20 }; // rows times hidden size
 enum { PASS_SAMPLES = 64 };
 
 struct pass {
@@ -61,7 +61,7 @@ static int pass_run(struct sft *t, struct sft_set *set, struct pass *p, double s
 // It does if the rows so far leave room for one as long.
 bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows)
 {
-    const int64_t numbers = t->where->apart ? PASS_NUMBERS_APART : PASS_NUMBERS;
+    const int64_t numbers = t->where->own_memory ? PASS_NUMBERS_GPU : PASS_NUMBERS;
     const int64_t most = numbers / t->job->model->decoder.config.hidden;
     return !count || (count < PASS_SAMPLES && rows + rows / count <= most);
 }
@@ -157,7 +157,7 @@ int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
 
 int sft_validate(struct sft *t, double *loss, struct err *err)
 {
-    struct sft_set *set = t->held_apart ? &t->held : &t->train;
+    struct sft_set *set = t->validation_file ? &t->held : &t->train;
     int64_t rows = 0;
     *loss = 0;
     methods_validate(&t->methods, true);

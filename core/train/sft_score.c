@@ -10,7 +10,7 @@
 // The samples' data.
 static const struct dataset *held_data(const struct sft *t)
 {
-    return t->held_apart ? &t->held.data : &t->train.data;
+    return t->validation_file ? &t->held.data : &t->train.data;
 }
 
 // The metric that most samples kept apart name; NULL: none does.
@@ -70,7 +70,7 @@ static int take_score(const struct sft *t, const struct evaluation *e, double *s
 static struct settings *short_answers(const struct sft *t)
 {
     struct settings *s = settings_copy(t->job->settings);
-    const int64_t longest = t->held_apart ? t->held.answer : t->train.answer;
+    const int64_t longest = t->validation_file ? t->held.answer : t->train.answer;
     const int64_t most = 2 * longest + 8;
     if (settings_integer(s, "sample.max_tokens") > most) {
         char *text = xasprintf("%lld", (long long)most);

@@ -20,7 +20,7 @@
 #include "core/data/dataset.h"
 #include "core/graph/device.h"
 #include "core/probes/hellinger.h"
-#include "core/talk/conversation.h"
+#include "core/talk/answer.h"
 #include "tests/bench/must.h"
 
 enum { TOKENS = 48, WAYS = 4 };
@@ -116,8 +116,7 @@ static void answer(struct side *s, const struct ids *given, struct step_logits *
         must(settings_set(s->settings, "sample.ignore_eos", "on", err), err);
     }
     if (s->way->fresh) conversation_stale(&s->c, STALE_VISUAL);
-    must(conversation_answer(&s->c, s->settings, &hooks, NULL, &options, &silent, &answered, err),
-         err);
+    must(answer_run(&s->c, s->settings, &hooks, NULL, &options, &silent, &answered, err), err);
 }
 
 static void attach(struct side *s, const struct sample *sample, struct err *err)
@@ -129,9 +128,6 @@ static void attach(struct side *s, const struct sample *sample, struct err *err)
         must(conversation_attach(&s->c, sample->dialogue.paths[i], bytes, size, err), err);
         free(bytes);
     }
-    free(s->c.waiting);
-    s->c.waiting = NULL;
-    s->c.waiting_count = 0;
 }
 
 static void ask(struct side sides[WAYS], const struct message *question, struct step_logits *logits,
@@ -140,10 +136,11 @@ static void ask(struct side sides[WAYS], const struct message *question, struct 
     struct ids given = { 0 };
     for (int k = 0; k < WAYS; k++) {
         struct conversation *c = &sides[k].c;
-        message_copy(conversation_add(c, question->role), question);
+        conversation_append(c, question, 1);
+        conversation_unwait(c, question);
         if (question->role != ROLE_USER) continue;
         answer(&sides[k], k ? &given : NULL, &logits[k], err);
-        const struct message *said = &c->messages[c->message_count - 1];
+        const struct message *said = conversation_last(c);
         if (!k) ids_append(&given, said->ids.data, said->ids.count);
     }
     for (int i = 0; i < PAIRS && question->role == ROLE_USER; i++) compare(&pairs[i], logits);

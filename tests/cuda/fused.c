@@ -185,7 +185,7 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
     struct pair wv = pair_weights(dtype, kv_heads * dim, d, 5);
     struct pair bias = pair_noise(1, kv_heads * dim, 0, 0, 6);
     struct pair cos = pair_noise(2, n, dim / 2, 0, 7), sin = pair_noise(2, n, dim / 2, 0, 8);
-    struct pair rows = pair_integers(n, 1, 3, keys);
+    struct pair places = pair_integers(n, 1, 3, keys);
     struct pair q = pair_room(3, n, heads, dim), k = pair_noise(3, keys, kv_heads, dim, 9);
     struct pair v = pair_noise(3, keys, kv_heads, dim, 10);
     struct tensor x = noise_tensor(2, n, d, 0, 11), y = noise_tensor(3, n, kv_heads, dim, 12);
@@ -202,7 +202,7 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
                                  .wv = { &wv.on[1], biased ? &bias.on[1] : NULL },
                                  .cos = &cos.on[1],
                                  .sin = &sin.on[1],
-                                 .rows = &rows.on[1],
+                                 .places = &places.on[1],
                                  .first = known ? 3 : -1,
                                  .q = &q.on[1],
                                  .k = &k.on[1],
@@ -214,9 +214,9 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
         DONE(cpu->rope(&q.on[0], &cos.on[0], &sin.on[0]));
         DONE(cpu->matmul(&y, &x, &wk.on[0], &bias.on[0], MATMUL_F32));
         DONE(cpu->rope(&y, &cos.on[0], &sin.on[0]));
-        DONE(cpu->scatter_rows(&k.on[0], &y, &rows.on[0]));
+        DONE(cpu->scatter_rows(&k.on[0], &y, &places.on[0]));
         DONE(cpu->matmul(&y, &x, &wv.on[0], biased ? &bias.on[0] : NULL, MATMUL_F32));
-        DONE(cpu->scatter_rows(&v.on[0], &y, &rows.on[0]));
+        DONE(cpu->scatter_rows(&v.on[0], &y, &places.on[0]));
         pair_compare("fused queries", &q, 2 * room(mode, n, d), 1e-5);
     }
     pair_compare("fused keys", &k, 2 * room(mode, n, d), unit);
@@ -332,22 +332,22 @@ static void recorded_ops_run_again(void **state)
 {
     struct pair a = pair_noise(2, 3, 50, 0, 1), b = pair_noise(2, 3, 50, 0, 2);
     struct pair y = pair_room(2, 3, 50, 0);
-    assert_int_equal(gpu->record(), 0);
+    assert_int_equal(gpu->recorder->start(), 0);
     for (int side = 1; side < 2; side++) {
         DONE(gpu->add(OF(y), OF(a), OF(b)));
         DONE(gpu->scale(OF(y), OF(y), 3));
     }
-    void *recording = gpu->recorded();
+    void *recording = gpu->recorder->finish();
     if (!recording) fail_msg("%s", gpu->failure());
     for (int turn = 0; turn < 3; turn++) {
         for (int64_t i = 0; i < 150; i++) ((float *)a.on[0].data)[i] += (float)turn;
         gpu->upload(a.on[1].data, a.on[0].data, tensor_bytes(&a.on[0]));
-        assert_int_equal(gpu->play(recording), 0);
+        assert_int_equal(gpu->recorder->play(recording), 0);
         cpu->add(&y.on[0], &a.on[0], &b.on[0]);
         cpu->scale(&y.on[0], &y.on[0], 3);
         pair_compare("recorded", &y, 0, 0);
     }
-    gpu->forget(recording);
+    gpu->recorder->forget(recording);
     pairs_release();
 }
 
@@ -355,13 +355,13 @@ static void what_cannot_be_recorded_is_refused(void **state)
 {
     float one = 1;
     struct pair a = pair_noise(2, 1, 1, 0, 1);
-    assert_int_equal(gpu->record(), 0);
+    assert_int_equal(gpu->recorder->start(), 0);
     gpu->upload(a.on[1].data, &one, sizeof one);
-    assert_null(gpu->recorded());
+    assert_null(gpu->recorder->finish());
     assert_non_null(strstr(gpu->failure(), "upload"));
-    assert_int_equal(gpu->record(), 0); // and the next one is as good as any
+    assert_int_equal(gpu->recorder->start(), 0); // and the next one is as good as any
     DONE(gpu->scale(&a.on[1], &a.on[1], 2));
-    void *recording = gpu->recorded();
+    void *recording = gpu->recorder->finish();
     assert_non_null(recording);
 
     // An op that makes the scratch larger moves it.
@@ -369,8 +369,8 @@ static void what_cannot_be_recorded_is_refused(void **state)
     struct pair x = pair_noise(2, 9, n / 9, 0, 2), w = pair_noise(2, 1, n / 9, 0, 3);
     struct pair y = pair_room(2, 9, 1, 0);
     DONE(gpu->matmul(&y.on[1], &x.on[1], &w.on[1], NULL, MATMUL_BF16));
-    assert_int_equal(gpu->play(recording), 1);
-    gpu->forget(recording);
+    assert_int_equal(gpu->recorder->play(recording), 1);
+    gpu->recorder->forget(recording);
     pairs_release();
 }
 

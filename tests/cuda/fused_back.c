@@ -39,7 +39,7 @@ static void compare_bf16(const char *what, const struct tensor *got, const struc
 }
 
 // bf16 of the GPU's own.
-static struct tensor room_for_kept(int64_t n, int64_t width)
+static struct tensor room_for_saved(int64_t n, int64_t width)
 {
     struct tensor t = { .dtype = DTYPE_BF16, .rank = 2, .shape = { n, width } };
     t.data = gpu->alloc(tensor_bytes(&t));
@@ -68,7 +68,7 @@ static void check_add(int64_t n, int64_t k, int64_t m)
 
 struct ffn {
     struct pair h, gain, gate, up, down;
-    struct tensor kept_gate, kept_up;             // of the GPU
+    struct tensor saved_gate, saved_up;           // of the GPU
     struct tensor x, a, b, act, da, db, dact, dx; // of the CPU
 };
 
@@ -89,7 +89,7 @@ static void ffn_open(struct ffn *f, int64_t n, int64_t d, int64_t inner)
     f->h = pair_noise(2, n, d, 0, 1), f->gain = pair_noise(1, d, 0, 0, 2);
     f->gate = pair_weights(DTYPE_BF16, inner, d, 3), f->up = pair_weights(DTYPE_BF16, inner, d, 4);
     f->down = pair_weights(DTYPE_BF16, d, inner, 5);
-    f->kept_gate = room_for_kept(n, inner), f->kept_up = room_for_kept(n, inner);
+    f->saved_gate = room_for_saved(n, inner), f->saved_up = room_for_saved(n, inner);
     f->x = noise_tensor(2, n, d, 0, 7), f->dx = noise_tensor(2, n, d, 0, 8);
     struct tensor *wide[] = { &f->a, &f->b, &f->act, &f->da, &f->db, &f->dact };
     for (int i = 0; i < 6; i++) *wide[i] = noise_tensor(2, n, inner, 0, 9);
@@ -103,8 +103,8 @@ static void ffn_close(struct ffn *f)
 {
     struct tensor *all[] = { &f->x, &f->a, &f->b, &f->act, &f->da, &f->db, &f->dact, &f->dx };
     for (int i = 0; i < 8; i++) free(all[i]->data);
-    gpu->release(f->kept_gate.data);
-    gpu->release(f->kept_up.data);
+    gpu->release(f->saved_gate.data);
+    gpu->release(f->saved_up.data);
     pairs_release();
 }
 
@@ -113,16 +113,16 @@ static void check_kept(struct ffn *f)
 {
     const int64_t n = f->h.on[0].shape[0], d = f->h.on[0].shape[1], inner = f->a.shape[1];
     struct pair y = pair_room(2, n, d, 0), twin = pair_noise(2, n, d, 0, 1);
-    struct tensor gate = room_for_kept(n, inner), up = room_for_kept(n, inner);
+    struct tensor gate = room_for_saved(n, inner), up = room_for_saved(n, inner);
     struct fused_ffn p = form_of(f, &y.on[1]);
-    p.kept_gate = &f->kept_gate, p.kept_up = &f->kept_up;
+    p.saved_gate = &f->saved_gate, p.saved_up = &f->saved_up;
     DONE(gpu->fused->ffn(&p));
-    compare_bf16("kept gate", &f->kept_gate, &f->a);
-    compare_bf16("kept up", &f->kept_up, &f->b);
-    p.y = NULL, p.kept_gate = &gate, p.kept_up = &up;
+    compare_bf16("saved gate", &f->saved_gate, &f->a);
+    compare_bf16("saved up", &f->saved_up, &f->b);
+    p.y = NULL, p.saved_gate = &gate, p.saved_up = &up;
     DONE(gpu->fused->ffn(&p));
-    pair_same("gate without a result", &gate, &f->kept_gate);
-    pair_same("up without a result", &up, &f->kept_up);
+    pair_same("gate without a result", &gate, &f->saved_gate);
+    pair_same("up without a result", &up, &f->saved_up);
     pair_same("h", &f->h.on[1], &twin.on[1]);
     p = form_of(f, &twin.on[1]);
     p.h = &twin.on[1];
@@ -161,12 +161,12 @@ static void check_ffn(int64_t n, int64_t d, int64_t inner, enum wanted wanted)
                                           .gate = OF(f.gate),
                                           .up = OF(f.up),
                                           .down = OF(f.down),
-                                          .kept_gate = &f.kept_gate,
-                                          .kept_up = &f.kept_up };
+                                          .saved_gate = &f.saved_gate,
+                                          .saved_up = &f.saved_up };
         DONE(gpu->fused->ffn_back(&p));
     }
-    compare_bf16("gradient of gate", &f.kept_gate, &f.da);
-    compare_bf16("gradient of up", &f.kept_up, &f.db);
+    compare_bf16("gradient of gate", &f.saved_gate, &f.da);
+    compare_bf16("gradient of up", &f.saved_up, &f.db);
     compare("FFN: dh", &dh);
     compare("FFN: dgain", &dgain);
     ffn_close(&f);

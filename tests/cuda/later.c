@@ -28,16 +28,16 @@ static void later_ops_do_not_show(void **state)
     for (int round = 0; round < 700; round += 10) { // more than there are places
         for (int i = round; i < round + 10; i++) {
             assert_int_equal(gpu->fill(&x, (float)i), 0);
-            assert_true(gpu->download_later(x.data, 4096));
+            assert_true(gpu->copies->download(x.data, 4096));
         }
         assert_int_equal(gpu->fill(&x, -1), 0);
         for (int i = round; i < round + 10; i++) {
-            const float *got = gpu->downloaded();
+            const float *got = gpu->copies->take();
             assert_non_null(got);
             assert_true(got[0] == (float)i && got[1023] == (float)i);
         }
     }
-    assert_null(gpu->downloaded());
+    assert_null(gpu->copies->take());
     gpu->release(x.data);
 }
 
@@ -46,21 +46,21 @@ static void the_ring_is_bounded(void **state)
 {
     const struct backend *gpu = devices[1];
     struct tensor x = numbers(65 * MB);
-    assert_false(gpu->download_later(x.data, 65 * MB));
+    assert_false(gpu->copies->download(x.data, 65 * MB));
     for (int i = 0; i < 5; i++) {
         if (i > 1) { // the next one takes the place of the oldest
-            assert_false(gpu->download_later(x.data, 30 * MB));
-            const float *got = gpu->downloaded();
+            assert_false(gpu->copies->download(x.data, 30 * MB));
+            const float *got = gpu->copies->take();
             assert_true(got[0] == (float)(i - 2) && got[30 * MB / 4 - 1] == (float)(i - 2));
         }
         assert_int_equal(gpu->fill(&x, (float)i), 0);
-        assert_true(gpu->download_later(x.data, 30 * MB));
+        assert_true(gpu->copies->download(x.data, 30 * MB));
     }
-    for (int i = 3; i < 5; i++) assert_true(*(const float *)gpu->downloaded() == (float)i);
+    for (int i = 3; i < 5; i++) assert_true(*(const float *)gpu->copies->take() == (float)i);
     int many = 0;
-    while (gpu->download_later(x.data, 6)) many++; // no number's size
+    while (gpu->copies->download(x.data, 6)) many++; // no number's size
     assert_int_equal(many, 512);
-    for (int i = 0; i < many; i++) assert_non_null(gpu->downloaded());
+    for (int i = 0; i < many; i++) assert_non_null(gpu->copies->take());
     gpu->release(x.data);
 }
 
@@ -128,7 +128,7 @@ static void a_failed_pass_takes_nothing_more(void **state)
         assert_int_equal(seen.count, cancelled ? 0 : 2);
         assert_true(cancelled ? g.cancelled : g.failed);
         if (!cancelled) assert_string_equal(g.err.text, "it does not like what it sees");
-        assert_null(devices[1]->downloaded()); // nothing is left behind
+        assert_null(devices[1]->copies->take()); // nothing is left behind
     }
     devices[1]->release(x.data);
     arena_release(&arena);
@@ -178,7 +178,6 @@ static long pass(struct watcher *w)
     struct err err = { 0 };
     struct model *m = model_load("tests/goldens/llama-3.2", devices[1], NULL, &err);
     if (!m) fail_msg("%s", err.text);
-    const struct decoder_config *c = &m->decoder.config;
     struct arena arena = { .backend = devices[1] };
     struct hooks hooks = { 0 };
     struct sequence s;
@@ -219,7 +218,7 @@ static void a_pass_does_not_wait(void **state)
         free(now.seen[i]);
         free(later.seen[i]);
     }
-    if (!drains() || devices[1]->parts > 1) return; // releasing waits for each of several
+    if (!drains() || devices[1]->gpus) return; // releasing waits for each of several
     assert_int_equal(waited, now.count);
     assert_int_equal(drained, 2); // at the end of either pass
 }

@@ -33,7 +33,7 @@ static inline int devices_open(void **state)
     devices[0] = backend_cpu();
     const char *name = getenv("TEST_DEVICE");
     devices[1] = device_find(name ? name : "cuda", &err);
-    if (!devices[1] || !devices[1]->apart) {
+    if (!devices[1] || !devices[1]->own_memory) {
         print_error("%s\n", err.text);
         return -1;
     }

@@ -9,7 +9,7 @@ fi
 (
     . tests/cuda/suites.bash
     export TEST_DEVICE=cuda:0,1
-    run_suites core/model/families/goldens cuda/steps cuda/later cuda/aside
+    run_suites core/model/families/goldens cuda/steps cuda/later cuda/offload
     run_suites_open core/model/families/training
     exit $failed
 ) || exit 1

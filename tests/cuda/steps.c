@@ -192,27 +192,27 @@ static void changes_make_a_new_recording(void **state)
     bench_close(&b);
 }
 
-// A part that is drawn into a recording and left there makes none; the next one is as good as ever.
+// A GPU that is drawn into a recording and left there makes none; the next one is as good as ever.
 static void parts_are_joined(void **state)
 {
     const struct backend *gpu = devices[1];
-    if (gpu->parts < 2) skip();
+    if (!gpu->gpus) skip();
     struct pair x = pair_noise(1, 100, 0, 0, 1), y = pair_room(1, 100, 0, 0);
     for (int joined = 0; joined < 2; joined++) {
         float got[100] = { 0 };
-        assert_int_equal(gpu->record(), 0);
-        gpu->enter(1);
+        assert_int_equal(gpu->recorder->start(), 0);
+        gpu->gpus->enter(1);
         assert_int_equal(gpu->add(&y.on[1], &x.on[1], &x.on[1]), 0);
-        if (joined) gpu->enter(0);
-        void *recording = gpu->recorded();
-        gpu->enter(0);
+        if (joined) gpu->gpus->enter(0);
+        void *recording = gpu->recorder->finish();
+        gpu->gpus->enter(0);
         assert_int_equal(recording != NULL, joined);
         if (!joined) continue;
         assert_int_equal(gpu->fill(&y.on[1], 0), 0);
-        assert_int_equal(gpu->play(recording), 0);
+        assert_int_equal(gpu->recorder->play(recording), 0);
         gpu->download(got, y.on[1].data, sizeof got);
         for (int i = 0; i < 100; i++) assert_true(got[i] == 2 * ((float *)x.on[0].data)[i]);
-        gpu->forget(recording);
+        gpu->recorder->forget(recording);
     }
     pairs_release();
 }

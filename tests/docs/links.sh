@@ -1,8 +1,8 @@
-# tests/docs/links.sh -- what the documents name is there: files that they link to, headings in them, functions of their
-# call trees. And the README stays short.
+# tests/docs/links.sh -- what the documents name is there: files and headings that they link to, files in code spans,
+# functions of their call trees. And the README stays short.
 set -eu
 exec python3 - README.md CONTRIBUTING.md docs/*.md demo/README.md demo/report/README.md tests/*/README.md tests/*/*/README.md <<'END'
-import os, re, sys
+import glob, os, re, sys
 
 wrong = 0
 
@@ -27,6 +27,9 @@ def check_link(path, link):
     if not os.path.exists(target): complain(path, "links to %s, which is not there" % link)
     elif anchor and anchor not in anchors(target): complain(path, "%s has no heading #%s" % (target, anchor))
 
+def check_file(path, name):
+    if "NAME" not in name and not glob.glob(name): complain(path, "names %s, which is not there" % name)
+
 def check_call(path, line):
     name, file = line.split()[:2]
     code = open(file).read() if os.path.exists(file) else ""
@@ -37,6 +40,7 @@ def check_call(path, line):
 for path in sys.argv[1:]:
     text = open(path).read()
     for link in re.findall(r"\]\(([^)\s]+)\)", without_fences(text)): check_link(path, link)
+    for name in re.findall(r"`((?:core|kernels|commands|sessions|tui|tests|tools|demo|docs)/[\w./*-]*)`", text): check_file(path, name)
     for tree in re.findall(r"^```calls\n(.*?)^```$", text, re.M | re.S):
         for line in tree.splitlines(): check_call(path, line)
 trees = [p for p in ("README.md", "docs/architecture.md") if "```calls\n" not in open(p).read()]

@@ -18,8 +18,8 @@ static void read_all(const struct dataset *d)
         end = e->at + e->size;
         if (dataset_read(d, i, &s, &err) == 0)
             for (size_t m = 0; m < s.dialogue.count; m++)
-                for (size_t k = 0; k < s.dialogue.messages[m].part_count; k++) {
-                    const struct part *p = &s.dialogue.messages[m].parts[k];
+                for (size_t k = 0; k < s.dialogue.messages[m].content_count; k++) {
+                    const struct content_item *p = &s.dialogue.messages[m].content[k];
                     if (!p->text && (size_t)p->picture >= s.dialogue.path_count) abort();
                 }
         sample_release(&s);

@@ -137,7 +137,7 @@ static void test_cut_and_again(void **state)
 {
     static const int32_t ids[] = { 5, 6 };
     const struct event_answer cut = {
-        .text = "x", .ids = ids, .count = 2, .stop = "cancelled", .kept = true
+        .text = "x", .ids = ids, .count = 2, .stop = "cancelled", .in_conversation = true
     };
     struct store *s = open_store();
     set("sample.max_tokens", "100");
@@ -182,7 +182,7 @@ static void test_refusals(void **state)
 {
     struct err err = { 0 };
     struct store *s = open_store();
-    char *path = xasprintf("%s/x", folder), *large = xcalloc(KEPT_PICTURE + 1, 1);
+    char *path = xasprintf("%s/x", folder), *large = xcalloc(STORED_PICTURE + 1, 1);
     assert_int_equal(store_export(s, NULL, path, &err), -1);
     assert_contains(err.text, "first message");
     assert_int_equal(store_export(s, "none", path, &err), -1);
@@ -196,7 +196,7 @@ static void test_refusals(void **state)
     assert_int_equal(store_export(s, NULL, "/dev/null/x", &err), -1);
     assert_contains(err.text, "/dev/null/x");
     // A picture that nobody has any more: no half-written script stays.
-    say_picture("-", large, KEPT_PICTURE + 1, "one");
+    say_picture("-", large, STORED_PICTURE + 1, "one");
     free(path);
     path = xasprintf("%s/y", folder);
     assert_int_equal(store_export(s, NULL, path, &err), -1);

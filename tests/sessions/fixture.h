@@ -94,7 +94,7 @@ static inline void reply(const char *text)
                                     .prefill_s = 0.5,
                                     .decode_s = 0.25,
                                     .stop = "eos",
-                                    .kept = true };
+                                    .in_conversation = true };
     tell(&(struct event){ .kind = EVENT_ANSWER, .answer = &a });
 }
 

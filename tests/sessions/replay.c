@@ -55,13 +55,13 @@ static void assert_same(const struct program *a, const struct program *b)
         assert_int_equal(m->ids.count, n->ids.count);
         if (m->ids.count)
             assert_memory_equal(m->ids.data, n->ids.data, m->ids.count * sizeof *m->ids.data);
-        assert_int_equal(m->part_count, n->part_count);
-        for (size_t k = 0; k < m->part_count; k++) {
-            if (m->parts[k].text)
-                assert_string_equal(m->parts[k].text, n->parts[k].text);
+        assert_int_equal(m->content_count, n->content_count);
+        for (size_t k = 0; k < m->content_count; k++) {
+            if (m->content[k].text)
+                assert_string_equal(m->content[k].text, n->content[k].text);
             else
-                assert_string_equal(x->pictures[m->parts[k].picture].sha256,
-                                    y->pictures[n->parts[k].picture].sha256);
+                assert_string_equal(x->pictures[m->content[k].picture].sha256,
+                                    y->pictures[n->content[k].picture].sha256);
         }
     }
 }

@@ -76,9 +76,7 @@ static void told(struct engine *e, const struct message *m)
 
 int engine_add_message(struct engine *e, const struct message *m, struct err *err)
 {
-    struct conversation *c = &e->c;
-    c->messages = xreallocarray(c->messages, c->message_count + 1, sizeof *c->messages);
-    message_copy(&c->messages[c->message_count++], m);
+    conversation_append(&e->c, m, 1);
     told(e, m);
     return 0;
 }
@@ -99,28 +97,19 @@ const struct backend *engine_backend(const struct engine *e)
 
 void engine_adopt_pictures(struct engine *e, struct conversation *from)
 {
-    struct conversation *c = &e->c;
-    const size_t count = c->picture_count + from->picture_count;
-    c->pictures = xreallocarray(c->pictures, count + 1, sizeof *c->pictures);
-    for (size_t i = 0; i < from->picture_count; i++)
-        c->pictures[c->picture_count++] = from->pictures[i];
-    from->picture_count = 0;
+    conversation_adopt_pictures(&e->c, from);
 }
 
 void engine_clear(struct engine *e)
 {
-    struct conversation *c = &e->c;
-    for (size_t i = 0; i < c->message_count; i++) message_release(&c->messages[i]);
-    for (size_t i = 0; i < c->picture_count; i++) picture_release(&c->pictures[i]);
-    free(c->messages);
-    free(c->pictures);
-    *c = (struct conversation){ 0 };
+    conversation_clear(&e->c);
     tell(&(struct event){ .kind = EVENT_CLEAR });
 }
 
 static void engine_begin(struct engine *e)
 {
     *e = (struct engine){ .settings = settings_new(), .fingerprint = "f00d" };
+    conversation_init(&e->c, backend_cpu());
     e->model.decoder.config.vocab = 100;
     e->model.family = &seeing;
     e->model.name = "fake";
@@ -140,8 +129,8 @@ static void assert_conversation(const struct engine *e, const char *expected)
     for (size_t i = 0; i < e->c.message_count; i++) {
         const struct message *m = &e->c.messages[i];
         buf_printf(&b, "%s%s", i ? " " : "", role_name(m->role));
-        for (size_t k = 0; k < m->part_count; k++)
-            if (!m->parts[k].text) buf_printf(&b, "[%d]", m->parts[k].picture);
+        for (size_t k = 0; k < m->content_count; k++)
+            if (!m->content[k].text) buf_printf(&b, "[%d]", m->content[k].picture);
         if (m->generated || m->ids.count) buf_printf(&b, "(%zu)", m->ids.count);
         char *text = message_text(m);
         buf_printf(&b, ":%s", text);

@@ -119,13 +119,13 @@ static void test_undo_clear(void **state)
 static void test_pictures(void **state)
 {
     struct store *s = open_store();
-    size_t size = KEPT_PICTURE + 1;
+    size_t size = STORED_PICTURE + 1;
     char *large = xcalloc(size, 1);
     say_picture("small.png", "bytes", 5, "one");
     reply("1");
     say_picture("other/path.png", "bytes", 5, "two");
     reply("2");
-    say_picture("edge.png", large, KEPT_PICTURE, "three");
+    say_picture("edge.png", large, STORED_PICTURE, "three");
     say_picture("large.png", large, size, "four");
     assert_int_equal(number(s, "SELECT count(*) FROM pictures"), 3); // shared by hash
     assert_int_equal(number(s, "SELECT count(*) FROM pictures WHERE bytes IS NULL"), 1);

@@ -116,9 +116,12 @@ static void test_threads(void **state)
 static void say(struct news_queue *q, const char *question, const char *const *tokens)
 {
     struct message m = { .role = ROLE_USER };
-    const struct event_answer answer = {
-        .text = "", .stop = "eos", .kept = true, .count = 2, .prompt_tokens = 9, .decode_s = 0.5
-    };
+    const struct event_answer answer = { .text = "",
+                                         .stop = "eos",
+                                         .in_conversation = true,
+                                         .count = 2,
+                                         .prompt_tokens = 9,
+                                         .decode_s = 0.5 };
     message_add_text(&m, question);
     news_post(q, NEWS_BUSY, question, NULL, NULL);
     emit(q, (struct event){ .kind = EVENT_MESSAGE, .message = &m });

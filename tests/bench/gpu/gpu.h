@@ -35,7 +35,7 @@ static inline void gpu_open(void)
     void *file = dlopen(getenv("VLMSH_CUDA"), RTLD_NOW | RTLD_LOCAL); // open already
     cuda_library_fn *get = NULL;
     if (file) *(void **)&get = dlsym(file, CUDA_LIBRARY_SYMBOL);
-    if (gpu && gpu->apart && get) {
+    if (gpu && gpu->own_memory && get) {
         gpu_library = get();
         return;
     }
@@ -73,7 +73,7 @@ static inline void gpu_wait(const struct tensor *t)
 static inline double gpu_copy_rate(void)
 {
     size_t unused, total;
-    gpu->memory(&unused, &total);
+    gpu->memory->sizes(&unused, &total);
     const int64_t n = (int64_t)(total / 512); // of 140 GB a GB, read and written
     struct tensor x = gpu_tensor(DTYPE_F32, 1, n, 0, 0), y = gpu_tensor(DTYPE_F32, 1, n, 0, 0);
     double start = 0;

@@ -163,11 +163,11 @@ int main(int argc, char **argv)
     gpu_open();
     size_t before, unused, total;
     const double copy = gpu_copy_rate();
-    gpu->memory(&before, &total);
+    gpu->memory->sizes(&before, &total);
     now_loaded(&b, argv[1]); // into the page cache
     model_free(b.model);
     const double load = now_loaded(&b, argv[1]);
-    gpu->memory(&unused, &total);
+    gpu->memory->sizes(&unused, &total);
     const double bytes = (double)(before - unused);
     printf("| %s | vlmsh | limit | ratio | goal |\n|---|---|---|---|---|\n", name_of(argv[1]));
     printf("| loading from the page cache | %.2f s, %.1f GB/s | | | %.1f s (4 s of 7B) |\n", load,

@@ -139,27 +139,27 @@ static struct tensor trained(const struct weight *w)
     return t;
 }
 
-enum { PARTS_MAX = 64 };
+enum { DELTAS_MAX = 64 };
 
-struct parts {
-    struct adapter_part list[PARTS_MAX];
-    struct tensor tensor[PARTS_MAX];
-    struct lora lora[PARTS_MAX];
+struct deltas {
+    struct adapter_delta list[DELTAS_MAX];
+    struct tensor tensor[DELTAS_MAX];
+    struct lora lora[DELTAS_MAX];
     size_t count;
 };
 
-static void add_weight(struct parts *p, const struct model *m, const char *name)
+static void add_weight(struct deltas *p, const struct model *m, const char *name)
 {
     const struct weight *w = weights_find(&m->weights, name);
     if (!w) fail_msg("no weight %s", name);
     p->tensor[p->count] = trained(w);
-    p->list[p->count] = (struct adapter_part){ .kind = ADAPTER_WEIGHT,
-                                               .weight = w,
-                                               .tensor = &p->tensor[p->count] };
+    p->list[p->count] = (struct adapter_delta){ .kind = ADAPTER_WEIGHT,
+                                                .weight = w,
+                                                .tensor = &p->tensor[p->count] };
     p->count++;
 }
 
-static void add_lora(struct parts *p, const struct model *m, const char *name, int64_t rank,
+static void add_lora(struct deltas *p, const struct model *m, const char *name, int64_t rank,
                      float scale)
 {
     const struct weight *w = weights_find(&m->weights, name);
@@ -167,26 +167,26 @@ static void add_lora(struct parts *p, const struct model *m, const char *name, i
     struct lora *l = &p->lora[p->count];
     *l = (struct lora){ noise_tensor(2, rank, w->tensor->shape[1]),
                         noise_tensor(2, w->tensor->shape[0], rank), scale };
-    p->list[p->count++] = (struct adapter_part){ .kind = ADAPTER_LORA, .weight = w, .lora = l };
+    p->list[p->count++] = (struct adapter_delta){ .kind = ADAPTER_LORA, .weight = w, .lora = l };
 }
 
-static void add_extra(struct parts *p, const char *name, int rank, int64_t a, int64_t b)
+static void add_extra(struct deltas *p, const char *name, int rank, int64_t a, int64_t b)
 {
     p->tensor[p->count] = noise_tensor(rank, a, b);
-    p->list[p->count] = (struct adapter_part){ .kind = ADAPTER_EXTRA,
-                                               .name = name,
-                                               .tensor = &p->tensor[p->count] };
+    p->list[p->count] = (struct adapter_delta){ .kind = ADAPTER_EXTRA,
+                                                .name = name,
+                                                .tensor = &p->tensor[p->count] };
     p->count++;
 }
 
-static void free_parts(struct parts *p)
+static void free_deltas(struct deltas *p)
 {
     for (size_t i = 0; i < p->count; i++) {
         free(p->tensor[i].data);
         free(p->lora[i].a.data);
         free(p->lora[i].b.data);
     }
-    *p = (struct parts){ 0 };
+    *p = (struct deltas){ 0 };
 }
 
 static bool same_floats(const struct tensor *a, const struct tensor *b)
@@ -195,7 +195,7 @@ static bool same_floats(const struct tensor *a, const struct tensor *b)
            !memcmp(a->data, b->data, tensor_bytes(a));
 }
 
-static const struct adapter_entry *entry_of(const struct adapter *a, const struct adapter_part *p)
+static const struct adapter_entry *entry_of(const struct adapter *a, const struct adapter_delta *p)
 {
     for (size_t i = 0; i < a->count; i++) {
         const struct adapter_entry *e = &a->list[i];
@@ -207,8 +207,8 @@ static const struct adapter_entry *entry_of(const struct adapter *a, const struc
     return NULL;
 }
 
-// Writes, reads, finds every part bit for bit.
-static void round_trip(const struct parts *p, struct model *m, const char *type)
+// Writes, reads, finds every delta bit for bit.
+static void round_trip(const struct deltas *p, struct model *m, const char *type)
 {
     struct err err;
     char *folder = scratch_new(), *out = xasprintf("%s/out", folder);
@@ -238,7 +238,7 @@ static void round_trip(const struct parts *p, struct model *m, const char *type)
 
 static void what_is_written_is_read(void **state)
 {
-    struct parts p = { 0 };
+    struct deltas p = { 0 };
     struct model *m = load(LLAVA);
     add_weight(&p, m, "layers.1.input_layernorm.weight");
     add_weight(&p, m, "vision_tower.encoder.layers.0.layer_norm1.bias");
@@ -255,14 +255,14 @@ static void what_is_written_is_read(void **state)
     add_extra(&p, "norm_align.weight", 1, 64, 0);
     add_extra(&p, "ira.2.head.weight", 2, 17, 16);
     round_trip(&p, m, "LORA");
-    free_parts(&p);
+    free_deltas(&p);
     add_extra(&p, "norm_align.weight", 1, 64, 0);
     add_extra(&p, "norm_align.bias", 1, 64, 0);
-    round_trip(&p, m, NULL); // no PEFT part at all
-    free_parts(&p);
+    round_trip(&p, m, NULL); // no PEFT file at all
+    free_deltas(&p);
     add_weight(&p, m, "multi_modal_projector.linear_2.bias"); // a connector alone
     round_trip(&p, m, "LN_TUNING");
-    free_parts(&p);
+    free_deltas(&p);
     model_free(m);
 }
 
@@ -305,7 +305,7 @@ static void biases_of_a_whole_module_are_read_once(void **state)
 static void a_tied_head_follows(void **state)
 {
     struct err err;
-    struct parts p = { 0 };
+    struct deltas p = { 0 };
     struct model *m = load(LLAMA);
     assert_true(m->decoder.config.tied);
     struct logits before = logits_of(m);
@@ -341,7 +341,7 @@ static void a_tied_head_follows(void **state)
     assert_ptr_equal(m->decoder.embed.data, base);
     free(path);
     free(out);
-    free_parts(&p);
+    free_deltas(&p);
     scratch_remove(folder);
     model_free(m);
 }

@@ -16,6 +16,7 @@
 #include "core/adapter/adapter.h"
 #include "core/base/file_in.h"
 #include "core/engine/engine.h"
+#include "core/talk/answer.h"
 #include "tests/core/scratch.h"
 #include "tests/device.h"
 
@@ -91,7 +92,7 @@ static inline struct logits logits_of(const struct model *m)
         free(bytes);
     }
     message_add_text(said, "What is in the picture?");
-    must(conversation_answer(&c, NULL, &hooks, NULL, &options, &nobody, &answered, &err), &err);
+    must(answer_run(&c, NULL, &hooks, NULL, &options, &nobody, &answered, &err), &err);
     conversation_release(&c);
     return l;
 }

@@ -160,9 +160,10 @@ static void check_sample(const char *text, const char *expected)
     for (size_t i = 0; status == 0 && i < s.dialogue.count; i++) {
         const struct message *m = &s.dialogue.messages[i];
         buf_printf(&b, "%s %s:", i ? ";" : " |", role_name(m->role));
-        for (size_t k = 0; k < m->part_count; k++)
-            buf_printf(&b, m->parts[k].text ? " '%s'" : " <%s>",
-                       m->parts[k].text ? m->parts[k].text : s.dialogue.paths[m->parts[k].picture]);
+        for (size_t k = 0; k < m->content_count; k++)
+            buf_printf(&b, m->content[k].text ? " '%s'" : " <%s>",
+                       m->content[k].text ? m->content[k].text
+                                          : s.dialogue.paths[m->content[k].picture]);
     }
     if (s.dialogue.marks_differ) buf_puts(&b, " (marks differ)");
     assert_string_equal(b.data, expected);

@@ -26,9 +26,10 @@ static void check(reader *read, const char *text, const char *expected)
         for (size_t i = 0; i < d.count; i++) {
             const struct message *m = &d.messages[i];
             buf_printf(&b, "%s%s:", i ? "; " : "", role_name(m->role));
-            for (size_t j = 0; j < m->part_count; j++)
-                buf_printf(&b, m->parts[j].text ? " '%s'" : " <%s>",
-                           m->parts[j].text ? m->parts[j].text : d.paths[m->parts[j].picture]);
+            for (size_t j = 0; j < m->content_count; j++)
+                buf_printf(&b, m->content[j].text ? " '%s'" : " <%s>",
+                           m->content[j].text ? m->content[j].text
+                                              : d.paths[m->content[j].picture]);
         }
         if (d.reference) buf_printf(&b, " = %s", d.reference);
     }

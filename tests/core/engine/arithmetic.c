@@ -26,7 +26,7 @@ static void the_weights_and_the_device_decide(void **state)
 {
     (void)state;
     const struct backend old = { 0 }, without = { .multiplies_bf16 = no },
-                         with = { .multiplies_bf16 = yes }, gpu = { .apart = true };
+                         with = { .multiplies_bf16 = yes }, gpu = { .own_memory = true };
     static const enum matmul_mode f32 = MATMUL_F32, bf16 = MATMUL_BF16;
     const struct {
         const struct backend *on;

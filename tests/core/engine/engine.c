@@ -28,7 +28,7 @@ struct heard {
     struct buf tokens, text, stop;
     int64_t prompt, visual, computed;
     int answers, messages, undone, cancel_after, token_count;
-    bool kept, cancel_early; // before the answer begins
+    bool in_conversation, cancel_early; // before the answer begins
 };
 
 static void hear(void *self, const struct event *e)
@@ -49,7 +49,7 @@ static void hear(void *self, const struct event *e)
         h->prompt = e->answer->prompt_tokens;
         h->visual = e->answer->visual_tokens;
         h->computed = e->answer->computed_tokens;
-        h->kept = e->answer->kept;
+        h->in_conversation = e->answer->in_conversation;
         h->answers++;
         break;
     case EVENT_MESSAGE:
@@ -129,7 +129,7 @@ static void a_picture_and_a_question_give_the_golden_answer(void **state)
     assert_int_equal(b->heard.visual, 25);
     assert_string_equal(b->heard.stop.data, "length");
     assert_string_equal(b->heard.tokens.data, b->heard.text.data);
-    assert_true(b->heard.kept);
+    assert_true(b->heard.in_conversation);
     assert_int_equal(engine_conversation(b->e)->message_count, 2);
 }
 
@@ -269,7 +269,7 @@ static void forward_leaves_no_trace(void **state)
     assert_int_equal(engine_forward(b->e, "What is in the picture?", &err), 0);
     assert_int_equal(b->heard.prompt, 37);
     assert_int_equal(b->heard.ids.count, 0);
-    assert_false(b->heard.kept);
+    assert_false(b->heard.in_conversation);
     assert_int_equal(engine_conversation(b->e)->message_count, 0);
     assert_int_equal(engine_conversation(b->e)->waiting_count, 1);
     ask(b, "What is in the picture?");
@@ -317,7 +317,7 @@ static void a_batch_leaves_the_conversation_alone(void **state)
     int messages = b->heard.messages;
     engine_stash(b->e);
     ask(b, "Something else");
-    assert_false(b->heard.kept);
+    assert_false(b->heard.in_conversation);
     assert_int_equal(b->heard.messages, messages);
     engine_unstash(b->e);
     assert_int_equal(engine_conversation(b->e)->message_count, 2);

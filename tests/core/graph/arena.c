@@ -36,57 +36,58 @@ static const struct backend device = { .name = "test",
                                        .alloc = device_alloc,
                                        .release = device_release };
 
-// Two parts; the part of a block is noted behind its size.
-static int part_now;
+// Two GPUs; that of a block is noted behind its size.
+static int gpu_now;
 
-static int enter_part(int part)
+static int enter_gpu(int gpu)
 {
-    const int before = part_now;
-    if (part >= 0) part_now = part;
+    const int before = gpu_now;
+    if (gpu >= 0) gpu_now = gpu;
     return before;
 }
 
-static void *part_alloc(size_t bytes)
+static void *gpu_alloc(size_t bytes)
 {
     char *memory = device_alloc(bytes);
-    if (memory) memcpy(memory - 32, &part_now, sizeof part_now);
+    if (memory) memcpy(memory - 32, &gpu_now, sizeof gpu_now);
     return memory;
 }
 
-static const struct backend two_parts = {
-    .name = "two", .alloc = part_alloc, .release = device_release, .parts = 2, .enter = enter_part
+static const struct gpus two = { .count = 2, .enter = enter_gpu };
+static const struct backend two_gpus = {
+    .name = "two", .alloc = gpu_alloc, .release = device_release, .gpus = &two
 };
 
 // The block that a small tensor lies in is the chunk; its head is found from the chunk's first one.
-static int part_of(const char *first)
+static int gpu_of(const char *first)
 {
-    int part;
-    memcpy(&part, first - 32, sizeof part);
-    return part;
+    int gpu;
+    memcpy(&gpu, first - 32, sizeof gpu);
+    return gpu;
 }
 
-static void each_part_has_chunks_of_its_own(void **state)
+static void each_gpu_has_chunks_of_its_own(void **state)
 {
-    struct arena a = { .backend = &two_parts };
+    struct arena a = { .backend = &two_gpus };
     arena_expect(&a, 100 << 20); // who knows where
     char *zero = arena_alloc(&a, 100);
-    assert_int_equal(part_of(zero), 0);
+    assert_int_equal(gpu_of(zero), 0);
     const size_t one_chunk = a.reserved;
     assert_true(one_chunk < 2 << 20);
     struct arena_mark mark = arena_mark(&a);
-    enter_part(1);
+    enter_gpu(1);
     char *one = arena_alloc(&a, 100);
-    assert_int_equal(part_of(one), 1);
+    assert_int_equal(gpu_of(one), 1);
     assert_ptr_equal(arena_alloc(&a, 64), one + 128);
-    enter_part(0);
+    enter_gpu(0);
     char *more = arena_alloc(&a, 100);
-    assert_int_equal(part_of(more), 0);
+    assert_int_equal(gpu_of(more), 0);
     const size_t reserved = a.reserved;
     arena_reset(&a, mark);
     for (int i = 0; i < 3; i++) { // the same again takes nothing new
-        enter_part(1);
+        enter_gpu(1);
         assert_ptr_equal(arena_alloc(&a, 100), one);
-        enter_part(0);
+        enter_gpu(0);
         assert_ptr_equal(arena_alloc(&a, 100), more);
         arena_reset(&a, mark);
     }
@@ -247,7 +248,7 @@ int main(void)
         cmocka_unit_test(holds_what_is_expected),
         cmocka_unit_test(test_settle),
         cmocka_unit_test(hands_out_aligned_memory),
-        cmocka_unit_test(each_part_has_chunks_of_its_own),
+        cmocka_unit_test(each_gpu_has_chunks_of_its_own),
         cmocka_unit_test(reset_gives_the_same_memory_again),
         cmocka_unit_test(large_things_stand_alone),
         cmocka_unit_test(marks_nest),

@@ -1,6 +1,7 @@
 // tests/core/methods/calibration.c -- core/methods/calibration.c, core/probes/calibration_ffn.c and
 // core/probes/ffn_sums.c: alpha and redundancy against the reference, files that add up, files that
 // lie.
+#include "core/talk/answer.h"
 #include "tests/core/model/families/golden.h"
 
 #include "core/methods/calibration.h"
@@ -32,8 +33,8 @@ static void measure(struct golden *g, const char *chat, void *sums)
     for (size_t i = 0; i < from->message_count; i++)
         message_copy(conversation_add(&c, from->messages[i].role), &from->messages[i]);
     hooks_add(&hooks, &hook);
-    must(conversation_answer(&c, engine_settings(g->engine), &hooks, &cancel, &options, &nobody,
-                             &answered, &err),
+    must(answer_run(&c, engine_settings(g->engine), &hooks, &cancel, &options, &nobody, &answered,
+                    &err),
          &err);
     conversation_release(&c);
 }

@@ -5,6 +5,7 @@
 
 #include "core/graph/tape.h"
 #include "core/probes/dump.h"
+#include "core/talk/answer.h"
 #include "core/train/loss.h"
 #include "tests/core/model/families/reference.h"
 #include "tests/device.h"
@@ -170,8 +171,7 @@ static struct safetensors *answer(struct fixture *f, struct hooks *hooks)
         .all_logits = true, .whole = true, .sequence = dump_sequence, .self = dump
     };
     set(f, "sample.max_tokens", "4");
-    must(conversation_answer(&c, f->r.settings, hooks, &cancel, &options, &sinks, &answered, &err),
-         &err);
+    must(answer_run(&c, f->r.settings, hooks, &cancel, &options, &sinks, &answered, &err), &err);
     must(dump_finish(dump, &sinks, &err), &err);
     conversation_release(&c);
     struct safetensors *s = safetensors_open(path, &err);

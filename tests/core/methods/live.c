@@ -7,6 +7,7 @@
 #include "core/base/dtype.h"
 #include "core/base/mem.h"
 #include "core/base/random.h"
+#include "core/talk/answer.h"
 #include "tests/core/model/families/golden.h"
 
 static char folder[256], calibration[300];
@@ -143,9 +144,7 @@ static void check_against_fresh(struct golden *g, const char *model, int64_t giv
                                         adapter_tensors(engine_adapters(fresh.engine)->active) };
     const struct answer_options options = { .given = g->answer.data, .given_count = (size_t)given };
     must(methods_attach(&c->methods, &hooks, &env, &err), &err);
-    must(
-        conversation_answer(c, env.settings, &hooks, NULL, &options, &fresh.sinks, &answered, &err),
-        &err);
+    must(answer_run(c, env.settings, &hooks, NULL, &options, &fresh.sinks, &answered, &err), &err);
     assert_int_equal(fresh.answer.count, g->answer.count);
     assert_memory_equal(fresh.answer.data, g->answer.data, g->answer.count * sizeof(int32_t));
     check_cache(from, c);
@@ -409,8 +408,7 @@ static void a_stopped_prefill_leaves_a_cache_to_go_on_from(void **state)
                                         .settings = engine_settings(g.engine) };
         must(methods_attach(&c->methods, &hooks, &env, &err), &err);
         hooks_add(&hooks, &(struct hook){ .wants = stopper_wants, .run = stop, .self = &cancel });
-        must(conversation_answer(c, env.settings, &hooks, &cancel, &options, &g.sinks, &answered,
-                                 &err),
+        must(answer_run(c, env.settings, &hooks, &cancel, &options, &g.sinks, &answered, &err),
              &err);
         assert_false(answered);
         must(engine_set(g.engine, changes[i][0], changes[i][1], &err), &err);

@@ -143,8 +143,8 @@ static void say_again(const struct golden *g, struct engine *e)
     for (size_t i = 0; i + 1 < c->message_count; i++) {
         struct message m = { 0 };
         message_copy(&m, &c->messages[i]);
-        for (size_t k = 0; k < m.part_count; k++)
-            if (!m.parts[k].text) m.parts[k].picture = of[m.parts[k].picture];
+        for (size_t k = 0; k < m.content_count; k++)
+            if (!m.content[k].text) m.content[k].picture = of[m.content[k].picture];
         must(engine_add_message(e, &m, &err), &err);
         message_release(&m);
     }

@@ -412,29 +412,29 @@ static void a_pass_that_stops_after_rows_dropped(void **state)
     bench_close(&b);
 }
 
-// Of layers of one byte count: how many each part computes.
-static void check_parts(int layers, double rest, int parts, const int *expected)
+// Of layers of one byte count: how many each GPU computes.
+static void check_deal(int layers, double rest, int gpus, const int *expected)
 {
     int count[16] = { 0 };
     for (int l = 0; l < layers; l++) {
-        const int part = decoder_part(l, layers, 100, rest, parts);
-        assert_in_range(part, 0, parts - 1);
-        assert_true(l == 0 || part >= decoder_part(l - 1, layers, 100, rest, parts)); // in order
-        count[part]++;
+        const int gpu = decoder_gpu(l, layers, 100, rest, gpus);
+        assert_in_range(gpu, 0, gpus - 1);
+        assert_true(l == 0 || gpu >= decoder_gpu(l - 1, layers, 100, rest, gpus)); // in order
+        count[gpu]++;
     }
-    for (int k = 0; k < parts; k++) assert_int_equal(count[k], expected[k]);
+    for (int k = 0; k < gpus; k++) assert_int_equal(count[k], expected[k]);
 }
 
 static void parts_hold_alike(void **state)
 {
-    check_parts(16, 0, 1, (int[]){ 16 });
-    check_parts(16, 0, 2, (int[]){ 8, 8 });
-    check_parts(16, 400, 2, (int[]){ 6, 10 });
-    check_parts(32, 0, 4, (int[]){ 8, 8, 8, 8 });
-    check_parts(16, 1600, 2, (int[]){ 0, 16 }); // the rest is as much as all layers
-    check_parts(16, 3000, 2, (int[]){ 0, 16 });
-    check_parts(16, 800, 4, (int[]){ 0, 6, 5, 5 });
-    check_parts(2, 0, 4, (int[]){ 0, 1, 0, 1 });
+    check_deal(16, 0, 1, (int[]){ 16 });
+    check_deal(16, 0, 2, (int[]){ 8, 8 });
+    check_deal(16, 400, 2, (int[]){ 6, 10 });
+    check_deal(32, 0, 4, (int[]){ 8, 8, 8, 8 });
+    check_deal(16, 1600, 2, (int[]){ 0, 16 }); // the rest is as much as all layers
+    check_deal(16, 3000, 2, (int[]){ 0, 16 });
+    check_deal(16, 800, 4, (int[]){ 0, 6, 5, 5 });
+    check_deal(2, 0, 4, (int[]){ 0, 1, 0, 1 });
 }
 
 int main(void)

@@ -114,7 +114,7 @@ static void the_setting_decides(void **state)
     struct settings *s = settings_new();
     struct err err = { 0 };
     struct backend near = *test_device(), far = near;
-    near.apart = false, far.apart = true;
+    near.own_memory = false, far.own_memory = true;
     assert_int_equal(kv_dtype(&near, NULL), DTYPE_F32);
     assert_int_equal(kv_dtype(&far, NULL), DTYPE_F32);
     assert_int_equal(kv_dtype(&near, s), DTYPE_F32);

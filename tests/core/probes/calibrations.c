@@ -1,6 +1,7 @@
 // tests/core/probes/calibrations.c -- core/probes/calibration_norms.c and calibration_sinks.c:
 // numbers against the reference, files that add up, files that do not fit.
 #include "core/methods/calibration.h"
+#include "core/talk/answer.h"
 #include "tests/core/probes/probe.h"
 
 static char paths[3][256];
@@ -19,8 +20,8 @@ static void add_prompt(struct golden *g, const struct calibration_kind *kind, vo
     say(g, chat_named(g, "single"));
     const struct hook hook = kind->hook(sums);
     hooks_add(&hooks, &hook);
-    must(conversation_answer(c, engine_settings(g->engine), &hooks, &cancel, &options, &nobody,
-                             &answered, &err),
+    must(answer_run(c, engine_settings(g->engine), &hooks, &cancel, &options, &nobody, &answered,
+                    &err),
          &err);
 }
 

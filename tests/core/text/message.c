@@ -1,4 +1,4 @@
-// tests/core/text/message.c -- core/text/message.c: roles, parts, copies.
+// tests/core/text/message.c -- core/text/message.c: roles, content, copies.
 #include "core/text/message.h"
 
 #include <setjmp.h>
@@ -16,7 +16,7 @@ static void test_roles(void **state)
     assert_int_equal(role_parse(""), -1);
 }
 
-static void test_parts(void **state)
+static void test_content(void **state)
 {
     struct message m = { .role = ROLE_USER };
     char *text = message_text(&m);
@@ -28,12 +28,12 @@ static void test_parts(void **state)
     text = message_text(&m);
     assert_string_equal(text, "a b");
     free(text);
-    assert_int_equal(m.part_count, 3);
-    assert_null(m.parts[1].text);
-    assert_int_equal(m.parts[1].picture, 7);
-    assert_int_equal(m.parts[2].picture, -1);
+    assert_int_equal(m.content_count, 3);
+    assert_null(m.content[1].text);
+    assert_int_equal(m.content[1].picture, 7);
+    assert_int_equal(m.content[2].picture, -1);
     message_release(&m);
-    assert_int_equal(m.part_count, 0);
+    assert_int_equal(m.content_count, 0);
     message_release(&m);
 }
 
@@ -44,12 +44,12 @@ static void test_copy(void **state)
     message_add_picture(&m, 2);
     ids_add(&m.ids, 42);
     message_copy(&copy, &m);
-    assert_ptr_not_equal(copy.parts[0].text, m.parts[0].text);
+    assert_ptr_not_equal(copy.content[0].text, m.content[0].text);
     message_release(&m);
     assert_int_equal(copy.role, ROLE_ASSISTANT);
     assert_true(copy.generated);
-    assert_string_equal(copy.parts[0].text, "answer");
-    assert_int_equal(copy.parts[1].picture, 2);
+    assert_string_equal(copy.content[0].text, "answer");
+    assert_int_equal(copy.content[1].picture, 2);
     assert_int_equal(copy.ids.count, 1);
     assert_int_equal(copy.ids.data[0], 42);
     message_release(&copy);
@@ -68,7 +68,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_roles),
-        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_content),
         cmocka_unit_test(test_copy),
         cmocka_unit_test(test_picture),
     };

@@ -415,7 +415,7 @@ static void test_wrong_picture(void **state)
     struct sequence s;
     struct err err;
     assert_int_equal(prompt_sequence(&m, 1, pictures, 1, f.tokenizer, &o, &s, &err), -1);
-    m.parts[0].picture = 0;
+    m.content[0].picture = 0;
     assert_int_equal(prompt_sequence(&m, 1, pictures, 1, f.tokenizer, &o, &s, &err), -1);
     message_release(&m);
     close_folder(&f);

@@ -237,8 +237,8 @@ static void test_meaning(void **state)
     // The model's weights are f16: the CPU leaves them f32, and some have nothing else.
     const struct backend *b = test_device();
     const bool rounds = backend_multiplies_bf16(b);
-    const char *const is = b->apart ? "bf16" : "f32";
-    const char *const other = b->apart ? "f32" : "bf16";
+    const char *const is = b->own_memory ? "bf16" : "f32";
+    const char *const other = b->own_memory ? "f32" : "bf16";
     char *same = xasprintf("compute.matmul=%s", is),
          *differs = xasprintf("compute.matmul=%s", other);
     const char *settings[] = { "train.method=layernorm-simple", "train.steps=3", "train.batch=2",

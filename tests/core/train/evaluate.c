@@ -14,7 +14,7 @@
 #include "core/base/file_in.h"
 #include "core/model/splice.h"
 #include "core/ops/ops.h"
-#include "core/talk/conversation.h"
+#include "core/talk/answer.h"
 #include "core/train/evaluate.h"
 #include "core/train/loss.h"
 #include "tests/core/scratch.h"
@@ -121,8 +121,8 @@ static char *chat(struct fixture *f, const char *json)
     for (size_t i = 0; i < d.count; i++)
         message_copy(conversation_add(&c, d.messages[i].role), &d.messages[i]);
     const struct answer_options options = { 0 };
-    assert_int_equal(
-        conversation_answer(&c, f->settings, NULL, NULL, &options, &sinks, &answered, &f->err), 0);
+    assert_int_equal(answer_run(&c, f->settings, NULL, NULL, &options, &sinks, &answered, &f->err),
+                     0);
     char *text = message_text(&c.messages[c.message_count - 1]);
     conversation_release(&c);
     dialogue_release(&d);
@@ -371,7 +371,7 @@ static double plain_loglik(struct fixture *f, const char *picture, const char *q
     if (picture) message_add_picture(m, 0);
     message_add_text(m, question);
     assert_int_equal(methods_attach(&c.methods, &hooks, &env, &f->err), 0);
-    assert_int_equal(conversation_sequence(&c, f->settings, true, &s, &f->err), 0);
+    assert_int_equal(conversation_sequence(&c, c.message_count, f->settings, true, &s, &f->err), 0);
     const int64_t n = s.prompt = s.n, vocab = d->config.vocab;
     assert_int_equal(tokenizer_encode(f->model->tokenizer, answer, strlen(answer),
                                       TOKENIZE_CONTINUATION, &ids, &f->err),

@@ -102,7 +102,6 @@ static inline int reference_attach(struct conversation *c, const char *picture)
     if (!bytes) fail_msg("%s", err.text);
     const int index = conversation_attach(c, path, bytes, size, &err);
     must(index, &err);
-    c->waiting_count = 0;
     free(bytes);
     return index;
 }
@@ -121,6 +120,7 @@ static inline void reference_message(struct conversation *c, const cJSON *json)
         else
             message_add_text(m, json_get(part, "text")->valuestring);
     }
+    conversation_unwait(c, m);
 }
 
 // The messages of a chat; belongs to the caller.

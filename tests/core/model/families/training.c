@@ -290,7 +290,7 @@ static void test_same_bits(void **state)
             forget(&f);
             if (way == 0) test_device()->set_threads(1);
             f.tape.keep = way % 2 == 0 ? most / 2 : 0; // some layers kept, others not
-            f.tape.asides.on = way > 2 && test_device()->aside;
+            f.tape.offloads.on = way > 2 && test_device()->offload;
             f.step.peak = 0;
             run(&f, 'a', 1, way > 0);
             assert_true(way == 0 ? f.step.peak == most : f.step.peak < most);

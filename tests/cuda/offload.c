@@ -1,5 +1,6 @@
-// tests/cuda/aside.c -- kernels/aside.cu and core/graph/aside.c: what was put aside comes back, and
-// blocks whose inputs wait on the host have the gradients, to the bit, of blocks whose inputs stay.
+// tests/cuda/offload.c -- kernels/offload.cu and core/graph/offload.c: what was offloaded comes
+// back, and blocks whose inputs wait on the host have the gradients, to the bit, of blocks whose
+// inputs stay.
 #include <stdlib.h>
 
 #include "core/base/mem.h"
@@ -51,7 +52,7 @@ static void what_is_put_comes_back(void **state)
 {
     static const size_t sizes[] = { 4, 4096, 3 * MB + 2, 40 * MB, 40 * MB, 70 * MB };
     enum { COUNT = sizeof sizes / sizeof *sizes };
-    const struct aside *a = devices[1]->aside;
+    const struct offload *a = devices[1]->offload;
     struct heap heap[COUNT];
     int64_t number[COUNT];
     for (uint32_t i = 0; i < COUNT; i++) heap[i] = heap_new(sizes[i], i);
@@ -65,7 +66,7 @@ static void what_is_put_comes_back(void **state)
             heap_fill(&heap[i], 100);
         }
         for (uint32_t i = COUNT; i-- > 0;) {
-            a->bring(number[i], heap[i].data);
+            a->fetch(number[i], heap[i].data);
             a->settle(number[i]);
             assert_true(heap_is(&heap[i], i));
             if (i % 2) a->drop(number[i]);
@@ -79,12 +80,12 @@ static void what_is_put_comes_back(void **state)
 // The GPU that the host plays shows it when nobody waits.
 static void without_waiting_it_fails(void **state)
 {
-    const struct aside *a = devices[1]->aside;
+    const struct offload *a = devices[1]->offload;
     if (!drains()) return;
     struct heap one = heap_new(4096, 1);
     int64_t number = a->put(one.data, one.size);
     heap_fill(&one, 2); // while it is copied
-    a->bring(number, one.data);
+    a->fetch(number, one.data);
     a->settle(number);
     assert_false(heap_is(&one, 1));
     a->drop(number);
@@ -93,7 +94,7 @@ static void without_waiting_it_fails(void **state)
     number = a->put(one.data, one.size);
     a->settle(number);
     heap_fill(&one, 2);
-    a->bring(number, one.data);
+    a->fetch(number, one.data);
     assert_false(heap_is(&one, 1));
     a->settle(number);
     assert_true(heap_is(&one, 1));
@@ -105,15 +106,15 @@ static void without_waiting_it_fails(void **state)
 static void from_one_gpu_to_another(void **state)
 {
     const struct backend *b = devices[1];
-    if (b->parts < 2) return;
+    if (!b->gpus) return;
     struct heap one = heap_new(4096, 1), two = heap_new(4096, 2);
-    const int64_t number = b->aside->put(one.data, one.size);
-    b->enter(1);
-    b->aside->bring(number, two.data);
-    b->aside->settle(number);
-    b->enter(0);
+    const int64_t number = b->offload->put(one.data, one.size);
+    b->gpus->enter(1);
+    b->offload->fetch(number, two.data);
+    b->offload->settle(number);
+    b->gpus->enter(0);
     assert_true(heap_is(&two, 1));
-    b->aside->release();
+    b->offload->release();
     heap_free(&one);
     heap_free(&two);
 }
@@ -121,7 +122,7 @@ static void from_one_gpu_to_another(void **state)
 // --- blocks --------------------------------------------------------------------------------------
 
 enum { BLOCKS = 9, ROWS = 5, WIDTH = 12, COUNT = ROWS * WIDTH, PLACE = 256 };
-enum form { KEPT, AGAIN, ASIDE };
+enum form { SAVED, AGAIN, OFFLOADED };
 
 // A chain of blocks on the GPU, each with a gain of its own.
 struct chain {
@@ -152,8 +153,8 @@ static struct tensor *link_run(struct graph *g, void *self, struct tensor *h)
     if (++c->calls == c->stop_at) atomic_store(&c->cancel, true);
     if (c->calls == c->fail_at) return graph_fail(g, "it fails");
     if (c->calls == 2 * BLOCKS + 1)
-        for (size_t i = 0; i < c->tape.asides.count; i++)
-            c->ahead += c->tape.asides.inputs[i].asked;
+        for (size_t i = 0; i < c->tape.offloads.count; i++)
+            c->ahead += c->tape.offloads.inputs[i].asked;
     struct arena_mark scratch = graph_scratch_begin(g);
     struct tensor *x = op_rmsnorm(g, h, &c->gain[l->number], 1e-5f);
     x = op_gelu(g, op_matmul(g, x, &c->weight, NULL), GELU_ERF);
@@ -166,7 +167,8 @@ static void chain_open(struct chain *c, enum form form, int from, int replaced)
 {
     const struct backend *b = devices[1];
     *c = (struct chain){ .arena = { .backend = b }, .from = from, .replaced = replaced };
-    c->tape = (struct tape){ .backend = b, .recompute = form != KEPT, .asides.on = form == ASIDE };
+    c->tape =
+        (struct tape){ .backend = b, .recompute = form != SAVED, .offloads.on = form == OFFLOADED };
     c->input = on_gpu(2, ROWS, WIDTH, 1);
     c->weight = on_gpu(2, WIDTH, WIDTH, 2);
     for (int i = 0; i < BLOCKS; i++) {
@@ -183,14 +185,14 @@ static void chain_close(struct chain *c)
     pairs_release();
 }
 
-// The second half on the device's other part, where it has one.
+// The second half on the other GPU, where there is one.
 static struct tensor *chain_there(struct chain *c, struct graph *g)
 {
     const struct backend *b = devices[1];
     struct tensor *const after = &c->gain[BLOCKS - 1], *h = &c->input;
     for (int i = 0; i < BLOCKS && h && !graph_stop(g); i++) {
         struct link link = { c, i };
-        backend_enter(b, b->parts > 1 && i > BLOCKS / 2);
+        backend_enter(b, b->gpus && i > BLOCKS / 2);
         h = graph_block(g, link_run, &link, sizeof link, h);
         // Its backward reads what the block gave.
         if (c->replaced && i % c->replaced == 1) h = op_rmsnorm(g, h, after, 1e-5f);
@@ -217,7 +219,7 @@ static int chain_pass(struct chain *c)
     }
     if (status < 0) tape_clear(&c->tape);
     assert_int_equal(c->tape.count, 0);
-    assert_int_equal(c->tape.asides.count, 0);
+    assert_int_equal(c->tape.offloads.count, 0);
     arena_reset(&c->arena, (struct arena_mark){ 0 });
     return status;
 }
@@ -244,7 +246,7 @@ static size_t chain_gradients(enum form form, int from, int replaced, float *to)
         chain_take(&c, to);
     }
     const size_t peak = c.arena.peak;
-    assert_int_equal(c.tape.asides.peak > 0, form == ASIDE && replaced != 1);
+    assert_int_equal(c.tape.offloads.peak > 0, form == OFFLOADED && replaced != 1);
     chain_close(&c);
     return peak;
 }
@@ -255,15 +257,15 @@ static void gradients_are_the_same(void **state)
     for (int from = 0; from < 7; from += 3)
         for (int replaced = 0; replaced < 5; replaced++) {
             if (replaced == 1) continue;
-            chain_gradients(KEPT, from, replaced, want);
+            chain_gradients(SAVED, from, replaced, want);
             for (int i = from * WIDTH; i < BLOCKS * WIDTH; i++) assert_true(want[i] != 0);
             const size_t again = chain_gradients(AGAIN, from, replaced, got);
             assert_memory_equal(want, got, sizeof want);
-            const size_t aside = chain_gradients(ASIDE, from, replaced, got);
+            const size_t offloaded = chain_gradients(OFFLOADED, from, replaced, got);
             if (memcmp(want, got, sizeof want))
                 fail_msg("trained from block %d, every %dth replaced: other bits", from, replaced);
             // Two places, and the first chain's last result.
-            if (!replaced && devices[1]->parts < 2) assert_int_equal(again - aside, 15 * PLACE);
+            if (!replaced && !devices[1]->gpus) assert_int_equal(again - offloaded, 15 * PLACE);
         }
 }
 
@@ -272,12 +274,12 @@ static void some_are_kept(void **state)
 {
     struct chain c;
     float want[BLOCKS * WIDTH], got[BLOCKS * WIDTH];
-    chain_gradients(KEPT, 0, 0, want);
-    chain_open(&c, ASIDE, 0, 0);
+    chain_gradients(SAVED, 0, 0, want);
+    chain_open(&c, OFFLOADED, 0, 0);
     c.tape.keep = (size_t)12 * PLACE;
     assert_int_equal(chain_pass(&c), 0);
     assert_in_range(c.calls, 2 * BLOCKS + 1, 4 * BLOCKS - 1);
-    assert_true(c.tape.asides.peak > 0);
+    assert_true(c.tape.offloads.peak > 0);
     chain_take(&c, got);
     assert_memory_equal(want, got, sizeof want);
     chain_close(&c);
@@ -288,8 +290,8 @@ static void failures_leave_nothing(void **state)
 {
     struct chain c;
     float want[BLOCKS * WIDTH], got[BLOCKS * WIDTH];
-    chain_gradients(KEPT, 0, 0, want);
-    chain_open(&c, ASIDE, 0, 0);
+    chain_gradients(SAVED, 0, 0, want);
+    chain_open(&c, OFFLOADED, 0, 0);
     for (int at = 1; at <= 4 * BLOCKS; at += 2)
         for (int stopped = 0; stopped < 2; stopped++) {
             c.stop_at = stopped ? at : 0;
@@ -313,11 +315,11 @@ static void without_room_they_stay(void **state)
     if (!drains()) return;
     const size_t again = chain_gradients(AGAIN, 0, 0, want);
     setenv("CUDA_HOST_PINNED", "1", 1);
-    chain_open(&c, ASIDE, 0, 0);
+    chain_open(&c, OFFLOADED, 0, 0);
     assert_int_equal(chain_pass(&c), 0);
     chain_take(&c, got);
     assert_memory_equal(want, got, sizeof want);
-    assert_int_equal(c.tape.asides.peak, 0);
+    assert_int_equal(c.tape.offloads.peak, 0);
     assert_int_equal(c.arena.peak, again);
     chain_close(&c);
     unsetenv("CUDA_HOST_PINNED");
@@ -328,12 +330,12 @@ static void nobody_waits(void **state)
 {
     struct chain c;
     const long *count = drains();
-    chain_open(&c, ASIDE, 0, 0);
+    chain_open(&c, OFFLOADED, 0, 0);
     assert_int_equal(chain_pass(&c), 0);
     assert_int_equal(c.ahead, 1);
     const long before = count ? *count : 0;
     assert_int_equal(chain_pass(&c), 0);
-    if (count && devices[1]->parts < 2) // releasing waits for each of several
+    if (count && !devices[1]->gpus) // releasing waits for each of several
         assert_int_equal(*count, before);
     chain_close(&c);
 }

@@ -1,4 +1,4 @@
-// kernels/aside.cu -- what waits in pinned memory of the host until the GPU needs it (aside.h).
+// kernels/offload.cu -- what waits in pinned memory of the host until the GPU needs it (offload.h).
 //
 // That memory is a stack over chunks, so what was put may lie in several. Each GPU has a stream for
 // these copies beside that of its ops. A copy there waits for the ops in front of it, and the ops
@@ -13,9 +13,9 @@ static constexpr size_t CHUNK = 64 << 20;
 
 struct piece {
     size_t from, bytes; // in the stack
-    int part;           // whose stream copied it last
+    int gpu;            // whose stream copied it last
     bool open;          // no op waits for that copy yet
-    cudaEvent_t done[CUDA_PARTS_MOST];
+    cudaEvent_t done[CUDA_GPUS_MOST];
 };
 
 // To the end of the process: events are used again.
@@ -29,7 +29,7 @@ static struct shelf {
 static struct carrier {
     cudaStream_t stream;
     cudaEvent_t asked;
-} carriers[CUDA_PARTS_MOST];
+} carriers[CUDA_GPUS_MOST];
 
 // Can it be had? No op fails if not.
 static bool had(cudaError_t error)
@@ -74,7 +74,7 @@ static struct piece *shelf_next(void)
 {
     if (shelf.count == shelf.pieces.size()) shelf.pieces.push_back({});
     struct piece *p = &shelf.pieces[shelf.count];
-    return event_ready(&p->done[cuda_part()]) ? p : nullptr;
+    return event_ready(&p->done[cuda_gpu_now()]) ? p : nullptr;
 }
 
 static cudaError_t copy_chunks(cudaStream_t stream, const struct piece *p, char *device,
@@ -95,12 +95,12 @@ static cudaError_t copy_chunks(cudaStream_t stream, const struct piece *p, char 
 // A copy that begins when the ops asked so far have ended.
 static cudaError_t carry(struct piece *p, char *device, cudaMemcpyKind kind)
 {
-    struct carrier *c = &carriers[cuda_part()];
+    struct carrier *c = &carriers[cuda_gpu_now()];
     cudaError_t error = cudaEventRecord(c->asked, cuda_stream());
     if (error == cudaSuccess) error = cudaStreamWaitEvent(c->stream, c->asked, 0);
     if (error == cudaSuccess) error = copy_chunks(c->stream, p, device, kind);
-    if (error == cudaSuccess) error = cudaEventRecord(p->done[cuda_part()], c->stream);
-    p->part = cuda_part();
+    if (error == cudaSuccess) error = cudaEventRecord(p->done[cuda_gpu_now()], c->stream);
+    p->gpu = cuda_gpu_now();
     p->open = true;
     return error;
 }
@@ -111,7 +111,7 @@ static int64_t put(const void *device, size_t bytes)
     if (!bytes || cuda_unrecordable("a copy to the host")) return -1;
     const size_t from = shelf_end();
     struct piece *p = shelf_next();
-    if (!p || !carrier_ready(&carriers[cuda_part()]) || !shelf_reach(from + bytes)) return -1;
+    if (!p || !carrier_ready(&carriers[cuda_gpu_now()]) || !shelf_reach(from + bytes)) return -1;
     p->from = from, p->bytes = bytes;
     cuda_broke("copying from the GPU",
                carry(p, static_cast<char *>(const_cast<void *>(device)), cudaMemcpyDeviceToHost));
@@ -119,14 +119,14 @@ static int64_t put(const void *device, size_t bytes)
 }
 
 // What another GPU's stream put there must have arrived.
-static void bring(int64_t number, void *device)
+static void fetch(int64_t number, void *device)
 {
     struct piece *p = &shelf.pieces[(size_t)number];
-    struct carrier *c = &carriers[cuda_part()];
+    struct carrier *c = &carriers[cuda_gpu_now()];
     cuda_stream(); // its GPU
     cudaError_t error = cudaErrorMemoryAllocation;
-    if (carrier_ready(c) && event_ready(&p->done[cuda_part()]))
-        error = cudaStreamWaitEvent(c->stream, p->done[p->part], 0);
+    if (carrier_ready(c) && event_ready(&p->done[cuda_gpu_now()]))
+        error = cudaStreamWaitEvent(c->stream, p->done[p->gpu], 0);
     if (error == cudaSuccess) error = carry(p, static_cast<char *>(device), cudaMemcpyHostToDevice);
     cuda_broke("copying to the GPU", error);
 }
@@ -134,7 +134,7 @@ static void bring(int64_t number, void *device)
 static void settle(int64_t number)
 {
     struct piece *p = &shelf.pieces[(size_t)number];
-    if (p->open) cuda_await(p->done[p->part]);
+    if (p->open) cuda_await(p->done[p->gpu]);
     p->open = false;
 }
 
@@ -154,6 +154,6 @@ static void release(void)
     shelf.chunks.clear();
 }
 
-const struct aside aside_cuda = {
-    .put = put, .bring = bring, .settle = settle, .drop = drop, .release = release
+const struct offload offload_cuda = {
+    .put = put, .fetch = fetch, .settle = settle, .drop = drop, .release = release
 };

@@ -1,0 +1,95 @@
+// core/graph/offload.c -- which input of a block is where: two places of the device, the rest on
+// the host.
+#include "core/graph/offload.h"
+
+#include <stdlib.h>
+
+#include "core/base/mem.h"
+#include "core/graph/tape.h"
+
+// Offloads h if it is the last block's result; its number, 0: it stays where it is.
+static size_t put(struct graph *g, const struct tensor *h)
+{
+    struct offloads *a = &g->tape->offloads;
+    struct offload_place *from = &a->place[a->newest];
+    const size_t bytes = tensor_bytes(h);
+    if (from->data != h->data || from->bytes != bytes) return 0;
+    const int64_t number = g->backend->offload->put(h->data, bytes);
+    if (number < 0) return 0;
+    if (a->count == a->capacity) {
+        a->capacity = a->capacity ? 2 * a->capacity : 64;
+        a->inputs = xreallocarray(a->inputs, a->capacity, sizeof *a->inputs);
+    }
+    a->inputs[a->count++] = (struct offload_input){ .number = number, .data = h->data };
+    a->bytes += bytes;
+    if (a->bytes > a->peak) a->peak = a->bytes;
+    return from->held = a->count;
+}
+
+// A result in memory that is there.
+static struct tensor *result_at(struct graph *g, const struct tensor *h, void *data)
+{
+    struct tensor *y = arena_alloc_host(g->arena, sizeof *y);
+    if (!y) return graph_fail(g, "out of memory on %s", g->backend->name);
+    *y = *h;
+    y->data = data;
+    y->grad = NULL;
+    return y;
+}
+
+struct tensor *offload_begin(struct graph *g, struct tensor *h, struct offload_step *step)
+{
+    struct offloads *a = &g->tape->offloads;
+    *step = (struct offload_step){ 0 };
+    if (!a->on || g->tape->recomputing) return graph_new(g, h->dtype, h->rank, h->shape);
+    step->input = put(g, h);
+    a->newest = !a->newest;
+    struct offload_place *to = &a->place[a->newest];
+    const int gpu = backend_enter(g->backend, -1);
+    struct tensor *y;
+    if (to->held && to->bytes == tensor_bytes(h) && to->gpu == gpu) {
+        step->over = to->held;
+        a->inputs[to->held - 1].away = true;
+        g->backend->offload->settle(a->inputs[to->held - 1].number);
+        y = result_at(g, h, to->data);
+    } else {
+        y = graph_new(g, h->dtype, h->rank, h->shape);
+    }
+    *to = (struct offload_place){ y ? y->data : NULL, tensor_bytes(h), gpu, 0 };
+    return y;
+}
+
+static void ask(const struct backend *b, struct offload_input *input)
+{
+    if (!input->away || input->asked) return;
+    b->offload->fetch(input->number, input->data);
+    input->asked = true;
+}
+
+void offload_back(struct graph *g, const struct offload_step *step)
+{
+    struct offloads *a = &g->tape->offloads;
+    if (step->input) {
+        struct offload_input *input = &a->inputs[step->input - 1];
+        ask(g->backend, input); // the block that wrote over it was not computed again
+        if (input->asked) g->backend->offload->settle(input->number);
+    }
+    if (step->over) ask(g->backend, &a->inputs[step->over - 1]);
+}
+
+void offload_clear(struct tape *t)
+{
+    struct offloads *a = &t->offloads;
+    if (a->count) t->backend->offload->drop(a->inputs[0].number);
+    a->count = 0;
+    a->bytes = 0;
+    a->place[0] = a->place[1] = (struct offload_place){ 0 };
+}
+
+void offload_release(struct tape *t)
+{
+    offload_clear(t);
+    if (t->offloads.on) t->backend->offload->release();
+    free(t->offloads.inputs);
+    t->offloads = (struct offloads){ .on = t->offloads.on };
+}

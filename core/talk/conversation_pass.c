@@ -1,0 +1,138 @@
+// core/talk/conversation_pass.c -- what of a conversation is computed: visual tokens, the KV cache,
+// what methods keep.
+//
+// The step easy to get wrong: what is in the cache must always equal c->cached, also after a
+// failure or Ctrl-C in the middle of a pass. A pass that fails leaves rows behind those of
+// c->cached in some layers; conversation_trim (of conversation_reuse) takes them away.
+#include <stdlib.h>
+
+#include "core/model/families/family.h"
+#include "core/model/splice.h"
+#include "core/talk/conversation.h"
+
+void conversation_drop_visual(struct conversation *c, int i)
+{
+    struct picture *p = &c->pictures[i];
+    c->backend->release(p->visual.data);
+    p->visual = (struct tensor){ 0 };
+}
+
+void conversation_trim(struct conversation *c, int64_t tokens)
+{
+    if (tokens)
+        kv_trim(&c->kv, tokens);
+    else
+        kv_clear(&c->kv); // what comes next may need less memory
+    methods_trim(&c->methods, tokens);
+    sequence_trim(&c->cached, tokens);
+}
+
+// Tokens before the first visual one: no method reaches them.
+static int64_t first_visual(const struct sequence *s)
+{
+    int64_t i = 0;
+    while (i < s->n && s->picture[i] < 0) i++;
+    return i;
+}
+
+void conversation_stale(struct conversation *c, enum setting_stale stale)
+{
+    const int64_t tokens = stale == STALE_SEEN ? first_visual(&c->cached) : 0;
+    if (stale < STALE_SEEN) return;
+    conversation_trim(c, tokens);
+    // A pass that was stopped where pruning put other rows into some layers left them empty.
+    if (tokens && !kv_whole(&c->kv, 0, tokens)) conversation_trim(c, 0);
+    if (stale != STALE_VISUAL) return;
+    for (size_t i = 0; i < c->picture_count; i++) conversation_drop_visual(c, (int)i);
+}
+
+void conversation_set_dtype(struct conversation *c, enum dtype dtype)
+{
+    if (c->kv.dtype == dtype) return;
+    conversation_trim(c, 0);
+    kv_set_dtype(&c->kv, dtype);
+}
+
+// Tokens at the beginning of `s` whose keys and values are in the cache. The last one is always
+// computed, because its logits are wanted.
+static int64_t common_tokens(const struct sequence *s, const struct sequence *cached)
+{
+    int64_t n = 0;
+    while (n < s->n - 1 && n < cached->n && s->ids[n] == cached->ids[n] &&
+           s->picture[n] == cached->picture[n] && s->cell[n] == cached->cell[n])
+        n++;
+    return n;
+}
+
+int64_t conversation_reuse(struct conversation *c, const struct sequence *s, int64_t most)
+{
+    const int64_t common = common_tokens(s, &c->cached), tokens = common < most ? common : most;
+    const int64_t from = methods_reusable(&c->methods, &c->cached, tokens);
+    conversation_trim(c, from);
+    return from;
+}
+
+int conversation_hooks(struct conversation *c, const struct settings *s,
+                       struct method_tensors tensors, struct hooks *hooks, struct err *err)
+{
+    const struct method_env env = {
+        .model = c->model, .backend = c->backend, .settings = s, .tensors = tensors
+    };
+    *hooks = (struct hooks){ 0 };
+    return methods_attach(&c->methods, hooks, &env, err);
+}
+
+void conversation_forget_methods(struct conversation *c)
+{
+    methods_release(&c->methods);
+}
+
+struct graph conversation_graph(struct conversation *c, const struct settings *s,
+                                const struct hooks *hooks, const atomic_bool *cancel)
+{
+    return (struct graph){ .backend = c->backend,
+                           .arena = &c->step,
+                           .hooks = hooks,
+                           .settings = s,
+                           .matmul = graph_matmul(c->backend, s, c->model->dtype),
+                           .cancel = cancel };
+}
+
+int conversation_encode(struct conversation *c, struct graph *g, int i)
+{
+    struct picture *p = &c->pictures[i];
+    if (p->visual.data) return 0;
+    struct arena_mark mark = arena_mark(&c->step);
+    struct tensor *v = c->model->family->picture_encode(g, c->model, &p->image, i);
+    if (v && graph_ok(g)) {
+        struct tensor own = *v;
+        own.data = c->backend->alloc(tensor_bytes(v));
+        if (!own.data || v->shape[0] != p->tokens) {
+            c->backend->release(own.data);
+            graph_fail(g,
+                       own.data ? "picture %d gave %lld visual tokens, not %lld"
+                                : "out of memory for picture %d (%lld of %lld visual tokens)",
+                       i, (long long)v->shape[0], (long long)p->tokens);
+        } else {
+            p->visual = own;
+            if (c->backend->widen(&p->visual, v) < 0) // of f32: a copy
+                graph_fail(g, "widen: %s", c->backend->failure());
+        }
+    }
+    arena_reset(&c->step, mark);
+    return graph_ok(g) ? 0 : -1;
+}
+
+int conversation_forward(struct conversation *c, struct graph *g, const struct sequence *s,
+                         enum logits_rows want, bool prefill, struct tensor **x)
+{
+    const struct decoder *d = &c->model->decoder;
+    struct tensor **visual = xcalloc(c->picture_count + 1, sizeof *visual);
+    for (size_t i = 0; i < c->picture_count; i++) visual[i] = &c->pictures[i].visual;
+    struct tensor *h = splice(g, &d->embed, s, c->cached.n, visual, (int)c->picture_count);
+    free(visual);
+    if (!h || decoder_forward(g, d, &c->kv, s, h, want, prefill, x) < 0 || !graph_ok(g)) return -1;
+    sequence_release(&c->cached);
+    sequence_copy(&c->cached, s);
+    return 0;
+}
