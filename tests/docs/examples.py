@@ -13,7 +13,7 @@ Examples are fences, run in order, each document in a folder of its own (its /tm
 A line "..." stands for any lines. Words are compared as they stand; whole numbers too; others may
 differ by 3%, times and dates altogether (MASKS). A command must end with 0, unless `$ echo $?` follows.
 """
-import os, re, shutil, subprocess, sys, tempfile
+import difflib, os, re, shutil, subprocess, sys, tempfile
 from terminal import Terminal
 
 NOT_RUN = {"gpu", "cluster", "network", "long", "by-hand"}
@@ -60,6 +60,22 @@ def same(want, got, varies):
     if not want: return not got
     if want[0] == "...": return any(same(want[1:], got[i:], varies) for i in range(len(got) + 1))
     return bool(got) and same_line(want[0], got[0], varies) and same(want[1:], got[1:], varies)
+
+
+def shortened(want, got):
+    """got, with "..." where want has it: what begins and ends it, and between them what is most alike."""
+    parts, place, out = [[]], 0, []
+    for line in want:
+        if line == "...": parts.append([])
+        else: parts[-1].append(line)
+    for i, part in enumerate(parts):
+        last = max(place, len(got) - len(part))
+        alike = lambda at: difflib.SequenceMatcher(None, got[at:at + len(part)], part).ratio()
+        if i and i == len(parts) - 1: place = last
+        elif i: place = max(range(place, last + 1), key=alike)
+        out += ["..."] * (i > 0) + got[place:place + len(part)]
+        place += len(part)
+    return out if i else got
 
 
 class Shell:
@@ -201,12 +217,12 @@ class Document:
             else: got = shell.type(command)
             if sign == "$" and shell.status and not shell.prompt and following[2] != "echo $?":
                 self.complain(line, "exit status %d: %s" % (shell.status, command))
-            anew = UPDATE and varies and "..." not in want
+            anew = UPDATE and varies
             if anew or not same(want, got, varies): self.differs(line, command, want, got)
 
     def differs(self, line, command, want, got):
         first = line + 1 + command.count("\n")
-        self.changes.append((first, first + len(want), got))
+        self.changes.append((first, first + len(want), shortened(want, got)))
         if UPDATE: return
         self.complain(line, "'%s' prints\n%s" % (command, "\n".join("    | " + l for l in got)))
         print("  not\n" + "\n".join("    | " + l for l in want))
