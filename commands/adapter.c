@@ -29,36 +29,37 @@ static void notice_base(const struct shell *shell, const struct adapter *a)
     const char *base = cJSON_GetStringValue(cJSON_GetObjectItem(record, "fingerprint"));
     if (base && strcmp(base, engine_model(shell->engine)->checkpoint->fingerprint) != 0)
         sinks_notice(shell->sinks,
-                     "it was trained on another model ('%s'): its answers may be wrong",
-                     *a->base ? a->base : "not said");
+                     "the adapter was trained on a different model ('%s'): answers may be wrong",
+                     *a->base ? a->base : "unknown");
     cJSON_Delete(record);
 }
 
 static void notice_loaded(const struct shell *shell, const struct adapter *a)
 {
     char *kinds = kinds_text(a);
-    sinks_notice(shell->sinks, "adapter '%s' is on the model: %s, %" PRId64 " parameters", a->name,
-                 kinds, adapter_parameters(a));
+    sinks_notice(shell->sinks, "adapter '%s' applied: %s, %" PRId64 " parameters", a->name, kinds,
+                 adapter_parameters(a));
     free(kinds);
     if (a->unused)
         sinks_notice(shell->sinks,
-                     "%" PRId64 " of its tensors belong to parts that are not computed for an "
-                     "answer",
+                     "%" PRId64 " of its tensors belong to parts that inference does not use",
                      a->unused);
     const char *scale = settings_text(engine_settings(shell->engine), "adapter.scale");
     if (adapter_has(a, ADAPTER_LORA) && strtod(scale, NULL) != 1)
-        sinks_notice(shell->sinks, "its LoRA acts %s times: /set adapter.scale 1 for as it is",
-                     scale);
+        sinks_notice(
+            shell->sinks,
+            "its LoRA scale is multiplied by %s: /set adapter.scale 1 restores the trained scale",
+            scale);
     if (adapter_find(a, "norm_align.weight") &&
         !settings_flag(engine_settings(shell->engine), "norm.align"))
-        sinks_notice(shell->sinks, "it holds a trained norm alignment, which acts with "
-                                   "/set norm.align on");
+        sinks_notice(shell->sinks,
+                     "it includes a trained norm alignment: /set norm.align on enables it");
     notice_base(shell, a);
 }
 
 static int load_run(struct shell *shell, const char *folder, struct err *err)
 {
-    if (!folder) return err_set(err, "/adapter load FOLDER: which folder?");
+    if (!folder) return err_set(err, "FOLDER is missing: /adapter load FOLDER");
     if (engine_adapter_load(shell->engine, folder, err) < 0) return -1;
     notice_loaded(shell, engine_adapters(shell->engine)->active);
     return 0;
@@ -75,7 +76,7 @@ static int list_run(struct shell *shell, const char *name, struct err *err)
     static const bool numeric[] = { false, false, false, true, false };
     const struct adapters *s = engine_adapters(shell->engine);
     struct table_builder t;
-    if (name) return err_set(err, "/adapter list takes no argument");
+    if (name) return err_set(err, "/adapter list takes no arguments");
     table_begin(&t, "adapters", 5, columns, numeric);
     for (size_t i = 0; i < s->count; i++) {
         const struct adapter *a = s->list[i];
@@ -181,11 +182,11 @@ static int show_run(struct shell *shell, const char *name, struct err *err)
     const struct adapters *s = engine_adapters(shell->engine);
     const struct adapter *a = name ? adapters_find(s, name) : s->active;
     if (!a && name) return err_set(err, "no adapter '%s' is loaded (/adapter list)", name);
-    if (!a) return err_set(err, "no adapter is on the model: /adapter load FOLDER");
+    if (!a) return err_set(err, "no adapter is applied: /adapter load FOLDER");
     char *kinds = kinds_text(a);
     sinks_text(shell->sinks, "%s: %s, %" PRId64 " parameters; trained on '%s'; %s", a->folder,
-               kinds, adapter_parameters(a), *a->base ? a->base : "(not said)",
-               a->applied ? "on the model" : "not on the model");
+               kinds, adapter_parameters(a), *a->base ? a->base : "(unknown)",
+               a->applied ? "applied" : "not applied");
     free(kinds);
     if (adapter_has(a, ADAPTER_LORA)) show_lora(shell, a);
     if (adapter_has(a, ADAPTER_WEIGHT) || adapter_has(a, ADAPTER_EXTRA)) show_tensors(shell, a);
@@ -197,20 +198,20 @@ static int show_run(struct shell *shell, const char *name, struct err *err)
 static int scale_run(struct shell *shell, const char *factor, struct err *err)
 {
     const struct adapter *a = engine_adapters(shell->engine)->active;
-    if (!factor) return err_set(err, "/adapter scale X: how much of the adapter?");
-    if (!a) return err_set(err, "no adapter is on the model: /adapter load FOLDER");
+    if (!factor) return err_set(err, "X is missing: /adapter scale X");
+    if (!a) return err_set(err, "no adapter is applied: /adapter load FOLDER");
     if (!adapter_has(a, ADAPTER_LORA))
-        return err_set(err, "adapter '%s' holds no LoRA: whole weights are not scaled", a->name);
+        return err_set(err, "adapter '%s' has no LoRA: only LoRA can be scaled", a->name);
     return engine_set(shell->engine, "adapter.scale", factor, err);
 }
 
 static int merge_run(struct shell *shell, const char *folder, struct err *err)
 {
     struct merge_report r;
-    if (!folder) return err_set(err, "/adapter merge FOLDER: into which folder?");
+    if (!folder) return err_set(err, "FOLDER is missing: /adapter merge FOLDER");
     if (engine_adapter_merge(shell->engine, folder, &r, err) < 0) return -1;
     sinks_notice(shell->sinks,
-                 "merged into '%s'; logits before and after (%" PRId64 " tokens of a fixed "
+                 "merged into '%s'; logits before and after merging (%" PRId64 " tokens of a fixed "
                  "prompt): largest difference %.3g, largest logit %.3g",
                  folder, r.rows, (double)r.difference, (double)r.largest);
     return 0;
@@ -233,13 +234,14 @@ static int adapter_run(struct shell *shell, int argc, char **argv, struct err *e
     const bool once = argc == 3 && !strcmp(argv[0], "merge") && !strcmp(argv[2], "--once");
     if (argc == 3 && !once) return err_set(err, "usage: %s", command_adapter.usage);
     if (once && new_model_written(argv[1])) {
-        sinks_notice(shell->sinks, "%s holds a model already: it stays as it is", argv[1]);
+        sinks_notice(shell->sinks, "%s already holds a model: nothing to do", argv[1]);
         return 0;
     }
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
         if (!strcmp(argc ? argv[0] : "list", actions[i].name))
             return actions[i].run(shell, argc > 1 ? argv[1] : NULL, err);
-    return err_set(err, "/adapter has no '%s': load, unload, list, show, scale or merge", argv[0]);
+    return err_set(err, "/adapter has no action '%s': use load, unload, list, show, scale or merge",
+                   argv[0]);
 }
 
 const struct command command_adapter = {
@@ -247,14 +249,17 @@ const struct command command_adapter = {
     .usage = "/adapter load FOLDER|unload [NAME]|list|show [NAME]|scale X|merge FOLDER [--once]",
     .help = "Loads, unloads, shows, scales or merges adapters (LoRA, LN tuning).",
     .details =
-        "FOLDER is as PEFT writes it (LoRA, LN tuning, modules_to_save), perhaps with\n"
-        "extra.safetensors for what PEFT has no place for. The next token already obeys; the\n"
-        "setting adapter says which one is on, /set adapter none takes it off.\n"
-        "load reads the folder and puts it on; unload takes it off, unload NAME forgets it;\n"
-        "show gives ranks, counts and norms; scale X multiplies the scale of LoRA (weights that\n"
-        "are replaced whole are not scaled; the setting adapter.scale); merge writes a model\n"
-        "folder of its own, with the names and types of the original, and compares the logits\n"
-        "of both on a fixed prompt (--once: a folder that holds a model is left as it is).",
+        "FOLDER is an adapter in PEFT format (LoRA, LN tuning, modules_to_save); tensors that\n"
+        "PEFT cannot represent are in extra.safetensors. Changes apply from the next token. The\n"
+        "setting `adapter` names the adapter in use; /set adapter none removes it.\n"
+        "load           reads the folder and applies the adapter\n"
+        "unload         removes the adapter; unload NAME also forgets a loaded one\n"
+        "show           ranks, tensor counts and norms\n"
+        "scale X        multiplies the LoRA scale (the setting adapter.scale); weights that the\n"
+        "               adapter replaces whole are not scaled\n"
+        "merge FOLDER   writes a merged model with the original tensor names and types, and\n"
+        "               compares logits before and after on a fixed prompt\n"
+        "--once         does nothing if FOLDER already holds a model",
     .max = 3,
     .needs = NEEDS_MODEL,
     .live = "load unload scale",

@@ -12,7 +12,7 @@ static int read_limit(const char *text, int64_t *limit, struct err *err)
     errno = 0;
     *limit = strtoll(text, &end, 10);
     if (errno || *end || end == text || *limit < 1)
-        return err_set(err, "--limit must be a whole number from 1, not '%s'", text);
+        return err_set(err, "--limit must be a whole number of at least 1, not '%s'", text);
     return 0;
 }
 
@@ -26,8 +26,7 @@ static int read_options(struct batch_options *o, int argc, char **argv, struct e
             continue;
         }
         if (!value)
-            return err_set(err, "each option of /ask takes one value (after '%s' none is left)",
-                           argv[i]);
+            return err_set(err, "'%s' needs a value: each option of /ask takes one", argv[i]);
         if (!strcmp(argv[i], "--data"))
             o->data = value;
         else if (!strcmp(argv[i], "--out"))
@@ -35,10 +34,9 @@ static int read_options(struct batch_options *o, int argc, char **argv, struct e
         else if (!strcmp(argv[i], "--images"))
             o->images = value;
         else if (strcmp(argv[i], "--limit"))
-            return err_set(err,
-                           "'%s' is no option of /ask; a text that begins with '--' stands in "
-                           "double quotes",
-                           argv[i]);
+            return err_set(
+                err, "/ask has no option '%s'; put a text that begins with '--' in double quotes",
+                argv[i]);
         else if (read_limit(value, &o->limit, err) < 0)
             return -1;
     }
@@ -70,18 +68,19 @@ const struct command command_ask = {
     .help = "Asks the model: TEXT, or every question of a data file.",
     .details =
         "--data FILE    JSON list or JSON lines; a sample is {\"id\", \"image\", \"question\"},\n"
-        "               {\"id\", \"image\", \"conversations\": [{\"from\", \"value\"}]} or "
-        "{\"messages\"}\n"
-        "--out FILE     gets one JSON line per sample: id, question, answer, ids, tokens, times,\n"
-        "               or error, SHA-256 of the pictures, and the model, adapter and settings\n"
-        "               it comes from; samples already there are skipped, so a run can be\n"
-        "               repeated: under the same ones; one whose settings change ends\n"
-        "--again        answers all samples anew; FILE keeps what it holds until all are, and\n"
-        "               then they take its place\n"
-        "--images DIR   where relative picture paths begin (default: the folder of the data)\n"
+        "               {\"id\", \"image\", \"conversations\": [{\"from\", \"value\"}]} or\n"
+        "               {\"messages\"}\n"
+        "--out FILE     one JSON line per sample: id, question, answer, ids, tokens, times, or\n"
+        "               error, SHA-256 of the pictures, and the model, adapter and settings.\n"
+        "               Samples already in FILE are skipped, so an interrupted run can be\n"
+        "               repeated with the same model and settings; changing a setting ends the\n"
+        "               run\n"
+        "--again        answers all samples again; the new answers replace FILE once all are\n"
+        "               done\n"
+        "--images DIR   base folder of relative picture paths (default: the folder of the data)\n"
         "--limit N      stops after N new samples\n"
-        "Each sample is a conversation of its own, under the system message and the settings of\n"
-        "now; the person's conversation is as before afterwards.",
+        "Each sample is a conversation of its own, with the current system message and\n"
+        "settings. Your own conversation is restored afterwards.",
     .min = 1,
     .max = 1,
     .rest = true,

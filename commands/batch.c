@@ -96,13 +96,12 @@ static int compare_lines(const void *a, const void *b)
 static const char *advice(const struct output *o)
 {
     return o->aside ? "or delete that file"
-                    : "choose another --out, or --again answers all of it anew";
+                    : "choose another --out, or use --again to answer all samples again";
 }
 
 static int not_results(const struct output *o, struct err *err)
 {
-    return err_set(err, "'%s' holds something else than answers of /ask: choose another --out",
-                   o->path);
+    return err_set(err, "'%s' is not an output file of /ask: choose another --out", o->path);
 }
 
 // Does the line come from the same model, adapter and settings as those to be written?
@@ -114,10 +113,10 @@ static int check_provenance(const struct output *o, const cJSON *json, struct er
     const int status = said ? provenance_same(&there, o->now, &why) : -1;
     provenance_release(&there);
     if (!said)
-        err_set(err, "'%s' line %zu does not say what model and settings gave the answer: %s",
+        err_set(err, "'%s' line %zu does not say which model and settings gave the answer: %s",
                 o->path, o->count + 1, advice(o));
     else if (status < 0)
-        err_set(err, "'%s' line %zu was answered under other settings: %s; restore them, %s",
+        err_set(err, "'%s' line %zu was answered with other settings: %s; restore them, %s",
                 o->path, o->count + 1, why.text, advice(o));
     return status;
 }
@@ -163,7 +162,7 @@ static int cut_torn_line(const struct output *o, const char *torn, size_t length
     const size_t n = length < sizeof ours - 1 ? length : sizeof ours - 1;
     if (memcmp(torn, ours, n)) return not_results(o, err);
     if (ftruncate(o->file, offset) < 0)
-        return err_set(err, "cannot shorten '%s': %s", o->path, strerror(errno));
+        return err_set(err, "cannot truncate '%s': %s", o->path, strerror(errno));
     return 0;
 }
 
@@ -205,7 +204,7 @@ static int open_output(struct output *o, const char *path, const struct provenan
     o->file = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (o->file < 0) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
     if (fstat(o->file, &st) < 0 || !S_ISREG(st.st_mode))
-        return err_set(err, "'%s' is no plain file: --out must be one", path);
+        return err_set(err, "'%s' is not a regular file: choose another --out", path);
     if (flock(o->file, LOCK_EX | LOCK_NB) < 0)
         return err_set(err, "another run is writing '%s'", path);
     return read_output(o, err);
@@ -229,7 +228,7 @@ static int other_question(const struct question *q, const struct output *o,
 {
     enum { MOST = 60 };
     return err_set(err,
-                   "'%s' line %zu answers \"%.*s\", and sample %s of the data asks \"%.*s\": %s",
+                   "'%s' line %zu answers \"%.*s\", but sample %s of the data asks \"%.*s\": %s",
                    o->path, line->number, utf8_head(line->question, MOST), line->question, q->key,
                    utf8_head(asked, MOST), asked, advice(o));
 }
@@ -248,8 +247,8 @@ static int check_pictures(const struct dialogue *d, const struct question *q,
     }
     if (status == 0 && strcmp(b.data, line->pictures) != 0)
         status = err_set(err,
-                         "'%s' line %zu answers a question on other pictures than sample %s of the "
-                         "data has now (SHA-256): restore them, %s",
+                         "'%s' line %zu was answered for other pictures than sample %s has now "
+                         "(SHA-256): restore them, %s",
                          o->path, line->number, q->key, advice(o));
     buf_release(&b);
     return status;
@@ -402,7 +401,7 @@ static int answer_sample(struct batch *b, const struct question *q, struct captu
         if (d.reference) cJSON_AddStringToObject(c->line, "reference", d.reference);
         status = answer_dialogue(b, &d, c->line, err);
     }
-    if (status == 0 && !c->answered) status = err_set(err, "no answer was given");
+    if (status == 0 && !c->answered) status = err_set(err, "the model gave no answer");
     dialogue_release(&d);
     cJSON_Delete(json);
     return status;
@@ -425,7 +424,7 @@ static int write_line(const struct output *o, const cJSON *line, struct err *err
     int status = 0;
     if (n < 0 || fsync(o->file) < 0) {
         status = err_set(err, "cannot write '%s': %s", o->path, strerror(errno));
-        if (ftruncate(o->file, start) < 0) err_in(err, "(a part of a line stays)");
+        if (ftruncate(o->file, start) < 0) err_in(err, "(an incomplete line remains)");
     }
     buf_release(&b);
     return status;
@@ -435,8 +434,8 @@ static int write_line(const struct output *o, const cJSON *line, struct err *err
 static int changed(const struct capture *c, struct err *err)
 {
     return err_set(err,
-                   "the run ends, since a setting changed under it: %s; '%s' has what was answered "
-                   "before: restore the setting to go on there, or choose another --out",
+                   "stopped because a setting changed during the run: %s; '%s' keeps the answers "
+                   "so far: restore the setting to continue, or choose another --out",
                    c->change.text, c->batch->output.path);
 }
 
@@ -531,12 +530,11 @@ static int put_in_place(const struct batch *b, const char *aside, int64_t skippe
     int status = 0;
     if (!whole)
         sinks_notice(b->shell->sinks,
-                     "'%s' keeps its answers until all samples are answered anew: '%s' has the new "
-                     "ones, and the same command goes on there",
+                     "'%s' is unchanged until all samples are answered again; '%s' holds the new "
+                     "answers, and the same command continues there",
                      out, aside);
     else if (rename(aside, real ? real : out) < 0)
-        status =
-            err_set(err, "cannot put '%s' in the place of '%s': %s", aside, out, strerror(errno));
+        status = err_set(err, "cannot replace '%s' with '%s': %s", aside, out, strerror(errno));
     free(real);
     return status;
 }
@@ -546,15 +544,12 @@ static void tell_done(const struct batch *b, int64_t skipped, const char *path)
     struct buf t = { 0 };
     size_t errors = 0;
     for (size_t i = 0; i < b->output.count; i++) errors += !b->output.lines[i].pictures;
-    buf_printf(&t, "%s%lld answered, %lld with errors, %lld were there already",
+    buf_printf(&t, "%s%lld answered, %lld with errors, %lld already there",
                b->cancelled || b->shell->quit ? "stopped: " : "", (long long)b->answered,
                (long long)b->failed, (long long)skipped);
-    if (errors)
-        buf_printf(&t, " (%zu with errors: delete these lines to ask them once more)", errors);
+    if (errors) buf_printf(&t, " (%zu with errors: delete these lines to ask again)", errors);
     buf_printf(&t, ": '%s'", path);
-    if (b->full)
-        buf_printf(&t, "; %lld of the answers reached the end of the context (ctx.max)",
-                   (long long)b->full);
+    if (b->full) buf_printf(&t, "; %lld hit the context limit (ctx.max)", (long long)b->full);
     sinks_notice(b->shell->sinks, "%s", t.data);
     buf_release(&t);
 }

@@ -16,12 +16,12 @@
 
 static int merge(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    if (argc < 3) return err_set(err, "/calibrate merge OUT FILE...: which files into which one?");
+    if (argc < 3) return err_set(err, "files are missing: /calibrate merge OUT FILE...");
     if (access(argv[1], F_OK) == 0)
-        return err_set(err, "'%s' exists: nothing is overwritten, choose another name", argv[1]);
+        return err_set(err, "'%s' already exists: choose another name", argv[1]);
     if (calibration_merge((const char *const *)argv + 2, (size_t)argc - 2, argv[1], err) < 0)
         return -1;
-    sinks_notice(shell->sinks, "%d calibrations are added up in '%s'", argc - 2, argv[1]);
+    sinks_notice(shell->sinks, "merged %d calibrations into '%s'", argc - 2, argv[1]);
     return 0;
 }
 
@@ -29,7 +29,7 @@ static int merge(struct shell *shell, int argc, char **argv, struct err *err)
 static int calibrate_once(struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (argc > 2 && access(argv[2], F_OK) == 0) {
-        sinks_notice(shell->sinks, "'%s' is there already: it stays as it is", argv[2]);
+        sinks_notice(shell->sinks, "'%s' already exists: nothing to do", argv[2]);
         return 0;
     }
     return shell_start_job(shell, "calibrate", argc, argv, err);
@@ -47,17 +47,20 @@ const struct command command_calibrate = {
     .name = "calibrate",
     .usage = "/calibrate ffn|norms|sinks DATA.json OUT [--images DIR] [--limit N] [--once] | merge "
              "OUT FILE...",
-    .help = "Measures the model on a data set, for the methods that need it.",
+    .help = "Calibrates methods on a data set: FFN redundancy, token norms, attention sinks.",
     .details =
-        "Runs as a job (/jobs, /wait). ffn: for each layer how little the FFN changes visual and\n"
-        "text tokens, and the factor per dimension (alpha) that comes nearest to it, for\n"
-        "ffn.approx and ffn.layers auto. norms: norms of visual and text tokens by layer, which\n"
-        "/norms then shows beside the conversation's. sinks: the first token's largest\n"
-        "dimensions by layer, which /sinks then uses. Of each sample the\n"
-        "prompt up to its last question is computed; --limit (500) is the number of samples. The\n"
-        "sums are in the file OUT, so that merge makes one calibration of those of several "
-        "workers.\n"
-        "/calibration load OUT uses it. --once, at the end: nothing to do when OUT is there.",
+        "Runs as a job (/jobs, /wait).\n"
+        "ffn          per layer: redundancy of the FFN for visual and text tokens, and the\n"
+        "             least-squares factor of each dimension (alpha), for ffn.approx and\n"
+        "             ffn.layers auto\n"
+        "norms        norms of visual and text tokens by layer; /norms shows them for\n"
+        "             comparison\n"
+        "sinks        the first token's largest dimensions by layer, for /sinks\n"
+        "merge        combines the sums of several workers into one calibration\n"
+        "--limit N    number of samples (default 500); only the prompt up to the last question\n"
+        "             of each is computed\n"
+        "--once       does nothing if OUT already exists\n"
+        "/calibration load OUT uses the result.",
     .min = 1,
     .max = -1,
     .complete = COMPLETE_PATH,
@@ -95,14 +98,14 @@ static int use(struct shell *shell, const struct calibration *c, char *path, str
     if (note(shell, c, path, err) < 0) return -1;
     if (!c->model)
         sinks_notice(shell->sinks,
-                     "'%s' does not say which model it was made with: it is believed to fit", path);
+                     "'%s' does not say which model it was made with: assuming that it fits", path);
     return 0;
 }
 
 static int load_run(struct shell *shell, const char *file, struct err *err)
 {
     struct calibration c;
-    if (!file) return err_set(err, "/calibration load FILE: which file?");
+    if (!file) return err_set(err, "FILE is missing: /calibration load FILE");
     char *path = realpath(file, NULL); // sessions may go on in another folder
     if (!path) return err_set(err, "cannot read '%s': %s", file, strerror(errno));
     int status = calibration_open(&c, path, err);
@@ -124,7 +127,8 @@ static int list_run(struct shell *shell, const char *file, struct err *err)
     if (command_check_needs(shell, NEEDS_STORE, err) < 0 ||
         store_calibrations(shell->store, &rows, &count, err) < 0)
         return -1;
-    if (!count) sinks_text(shell->sinks, "no calibration was used yet: /calibration load FILE");
+    if (!count)
+        sinks_text(shell->sinks, "no calibration has been used yet: /calibration load FILE");
     table_begin(&t, "calibrations", 5, columns, numeric);
     for (size_t i = 0; i < count; i++) {
         char key[64];
@@ -171,7 +175,8 @@ static int show_run(struct shell *shell, const char *file, struct err *err)
         free(key);
     }
     if (shown) return status;
-    return err_set(err, "no calibration is in use: /calibration load FILE, or show FILE");
+    return err_set(err,
+                   "no calibration is in use: /calibration load FILE, or /calibration show FILE");
 }
 
 static const struct {
@@ -186,7 +191,7 @@ static int calibration_run(struct shell *shell, int argc, char **argv, struct er
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
         if (!strcmp(argc ? argv[0] : "list", actions[i].name))
             return actions[i].run(shell, argc > 1 ? argv[1] : NULL, err);
-    return err_set(err, "/calibration has no '%s': load, list or show", argv[0]);
+    return err_set(err, "/calibration has no action '%s': use load, list or show", argv[0]);
 }
 
 const struct command command_calibration = {
@@ -194,9 +199,9 @@ const struct command command_calibration = {
     .usage = "/calibration load FILE|list|show [FILE]",
     .help = "Loads a calibration file, lists the ones in use, or shows what a file holds.",
     .details =
-        "A file that /calibrate made with other weights is refused. One without metadata loads\n"
-        "with a notice. The setting KIND.calibration holds the path; /set ffn.calibration none\n"
-        "puts it away. show without FILE shows those in use.",
+        "A file that /calibrate made with other weights is rejected; a file without metadata\n"
+        "loads with a notice. The setting KIND.calibration holds the path: /set ffn.calibration\n"
+        "none stops using it. show without FILE shows the calibrations in use.",
     .max = 2,
     .complete = COMPLETE_WORDS,
     .words = words,

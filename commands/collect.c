@@ -118,8 +118,8 @@ static const char *find_cell(const struct collecting *c, const char *wanted, str
     free(copy);
     if (!found)
         err_set(err,
-                "no table that was shown has '%s': write @ROW, @ROW:COLUMN or @TABLE:ROW:COLUMN, "
-                "names as they are shown",
+                "no table shown so far has '%s': write @ROW, @ROW:COLUMN or @TABLE:ROW:COLUMN with "
+                "the names shown",
                 wanted);
     return found;
 }
@@ -131,7 +131,8 @@ static const struct shown *find_table(const struct collecting *c, const char *na
         if (tap_match(name, c->shown[i].name)) return &c->shown[i];
     for (size_t i = 0; i < c->shown_count; i++)
         buf_printf(&b, "%s%s", i ? ", " : "", c->shown[i].name);
-    err_set(err, "no table '%s' was shown: there were %.300s", name, b.data ? b.data : "none");
+    err_set(err, "the command showed no table '%s'; it showed: %.300s", name,
+            b.data ? b.data : "none");
     buf_release(&b);
     return NULL;
 }
@@ -201,12 +202,12 @@ static void say_provenance(const struct collecting *c, struct csv *t, size_t fro
 static int check_names(const struct collecting *c, const struct shown *s, struct err *err)
 {
     if (s->twice)
-        return err_set(err, "table '%s' has several columns '%s': name cells of it instead",
+        return err_set(err, "table '%s' has several columns '%s': name single cells instead",
                        s->name, s->twice);
     for (int i = 0; i < c->pair_count; i++)
         if (csv_column(&s->table, c->pairs[i].name) >= 0)
-            return err_set(err, "table '%s' has a column '%s' itself: give '%s=...' another name",
-                           s->name, c->pairs[i].name, c->pairs[i].name);
+            return err_set(err, "table '%s' already has a column '%s': rename '%s=...'", s->name,
+                           c->pairs[i].name, c->pairs[i].name);
     return 0;
 }
 
@@ -249,8 +250,8 @@ static int keep(const struct collecting *c, const struct shell *shell, struct er
     }
     if (status == 0 && others)
         sinks_notice(shell->sinks,
-                     "'%s' also has %zu row%s with these values of another model or state (column "
-                     "%s): --again replaces such rows",
+                     "'%s' also has %zu row%s with these values from another model or state "
+                     "(column %s): --again replaces them",
                      c->file, others, others == 1 ? "" : "s", PROVENANCE_COLUMN_STATE);
     csv_release(&t);
     return status;
@@ -275,20 +276,20 @@ static int read_word(struct collecting *c, char *word, struct err *err)
     if (!strcmp(word, "--again")) {
         c->again = true;
     } else if (!strncmp(word, "--", 2)) {
-        return err_set(err, "'%s' is no option of /collect: --again", word);
+        return err_set(err, "/collect has no option '%s', only --again", word);
     } else if (!*c->file) {
         c->file = word;
     } else if (equals && equals > word) {
         if (!strncmp(word, PROVENANCE_COLUMN, sizeof PROVENANCE_COLUMN - 1))
-            return err_set(err, "'%s': columns named " PROVENANCE_COLUMN "* are /collect's own",
-                           word);
+            return err_set(
+                err, "'%s': columns named " PROVENANCE_COLUMN "* are reserved for /collect", word);
         if (c->pair_count == WORDS_MAX)
             return err_set(err, "/collect takes at most %d columns", WORDS_MAX);
         c->pairs[c->pair_count++] = (struct pair){ .name = xstrndup(word, (size_t)(equals - word)),
                                                    .value = equals + 1 + (equals[1] == '@'),
                                                    .cell = equals[1] == '@' };
     } else if (c->table) {
-        return err_set(err, "one table, please: '%s' and '%s'", c->table, word);
+        return err_set(err, "only one table can be collected: '%s' or '%s'", c->table, word);
     } else {
         c->table = word;
     }
@@ -303,13 +304,14 @@ static int read_words(struct collecting *c, int argc, char **argv, int *at, stru
         if (read_word(c, argv[i], err) < 0) return -1;
     bool cells = c->table != NULL;
     for (int k = 0; k < c->pair_count; k++) cells |= c->pairs[k].cell;
-    if (!*c->file) return err_set(err, "which file? /collect FILE.csv ... : COMMAND");
+    if (!*c->file) return err_set(err, "FILE.csv is missing: /collect FILE.csv ... : COMMAND");
     if (i + 1 >= argc || argv[i + 1][0] != '/')
-        return err_set(err, "' : ' and a command must follow: /collect FILE.csv score=@score : "
-                            "/eval DATA --here");
+        return err_set(
+            err,
+            "' : ' and a command are missing: /collect FILE.csv score=@score : /eval DATA --here");
     if (!cells)
-        return err_set(err, "what is to be kept? NAME=@ROW for a number that the command shows, or "
-                            "the name of a table");
+        return err_set(err, "nothing to collect: add NAME=@ROW for a number that the command "
+                            "shows, or the name of a table");
     *at = i + 1;
     return 0;
 }
@@ -340,18 +342,19 @@ static int run_and_keep(struct collecting *c, struct shell *shell, int argc, cha
     c->state = provenance_state(&c->from);
     const int found = c->again ? 0 : look(c, err);
     if (found > 0)
-        sinks_notice(shell->sinks, "'%s' has this already: it stays as it is (--again)", c->file);
+        sinks_notice(shell->sinks,
+                     "'%s' already has these rows: nothing to do (--again replaces them)", c->file);
     if (found) return found < 0 ? -1 : 0;
     const int sinks = shell->sinks->count;
     if (sinks >= SINKS_MAX - 1) // the command may add one, too
-        return err_set(err, "too many /collect within one another: '%s' is one too many", c->file);
+        return err_set(err, "/collect is nested too deep: '%s'", c->file);
     sinks_add(shell->sinks, (struct sink){ take_table, c });
     const int status = run_command(shell, argc, argv, err);
     shell->sinks->count = sinks;
     if (status == 0 && c->changed)
         return err_set(err,
-                       "nothing is kept: the command changed what its tables come from (%s); load "
-                       "and /set before /collect",
+                       "nothing collected: the command changed the model or settings its tables "
+                       "come from (%s); run /load and /set before /collect",
                        c->change.text);
     return status < 0 ? -1 : keep(c, shell, err);
 }
@@ -378,18 +381,19 @@ const struct command command_collect = {
     .usage = "/collect FILE.csv [NAME=VALUE]... [NAME=@CELL]... [TABLE] [--again] : COMMAND",
     .help = "Runs a command and appends values from its tables to a CSV file, one row per run.",
     .details =
-        "NAME=VALUE says under what it was measured. Columns provenance.model (fingerprint) and\n"
-        "provenance.state (adapter, settings that change numbers) are added; if the file has rows\n"
-        "with all these values of the same model and state, nothing is run (--again runs it and\n"
-        "replaces rows with these values): a script that was interrupted goes on where it was.\n"
-        "Rows of another state stay, rows without these columns are replaced. The conversation\n"
-        "does not count: where COMMAND measures it, say in NAME=VALUE which one it is.\n"
-        "CELL is ROW, ROW:COLUMN or TABLE:ROW:COLUMN, names or patterns as the command shows\n"
-        "them; without COLUMN the second one. TABLE takes all its rows.\n"
+        "NAME=VALUE records a condition of the measurement. Columns provenance.model\n"
+        "(fingerprint) and provenance.state (adapter and the settings that change numbers) are\n"
+        "added. If the file already has rows with the same values, model and state, COMMAND is\n"
+        "not run (--again runs it and replaces the rows with these values): an interrupted\n"
+        "script continues where it stopped. Rows of another state are kept; rows without these\n"
+        "columns are replaced. The conversation is not part of the state: if COMMAND measures\n"
+        "it, name it in a NAME=VALUE. CELL is ROW, ROW:COLUMN or TABLE:ROW:COLUMN; names may be\n"
+        "patterns. The default COLUMN is the second. TABLE collects all rows of a table.\n"
         "    /collect keep.csv keep=0.25 \"far=@Hellinger distance, mean\" : /compare off | "
         "prune.keep=0.25 --data questions.json\n"
         "    /collect layers.csv model=aligned norms.layers : /norms --data questions.json\n"
-        "/plot draws the file, /report puts it into a text, /run FILE NAME=A,B repeats lines.",
+        "/plot draws the file, /report inserts it into Markdown, /run FILE NAME=A,B repeats a\n"
+        "script.",
     .min = 1,
     .max = -1,
     .complete = COMPLETE_PATH,

@@ -2,8 +2,7 @@
 //
 // To add a command NAME: write commands/NAME.c with `const struct command command_NAME`, add
 // X(NAME) to commands/list.h and a test tests/commands/NAME.sh. Help, completion and the manual
-// page follow. A command talks to people only through events (shell->engine's sinks), never by
-// printing.
+// page follow. A command reports only through events (shell->engine's sinks) and never prints.
 #ifndef COMMANDS_COMMAND_H
 #define COMMANDS_COMMAND_H
 
@@ -14,16 +13,17 @@ struct variable {
     char *name, *value; // -D NAME=VALUE
 };
 
-// What only a full screen can do; safe from the thread that runs lines.
+// Functions that only a full screen has; safe to call from the thread that runs lines.
 struct shell_screen {
     void *self;
-    // What it shows as text; lines, columns 0: at its own size.
+    // The screen as text; lines, columns 0: at its own size.
     int (*capture)(void *self, int lines, int columns, struct buf *text, struct err *err);
-    int (*open)(void *self, const char *what, struct err *err); // a list to choose from
-    int (*columns)(void *self);                                 // that a text has; 0: not known
+    int (*open)(void *self, const char *what, struct err *err); // opens a picker
+    int (*columns)(void *self);                                 // columns available to text; 0:
+                                                                // unknown
 };
 
-// The table of keys, with what the user bound.
+// The key table, with the user's bindings.
 struct shell_keys {
     void *self;
     int (*bind)(void *self, const char *key, const char *command, struct err *err);
@@ -33,24 +33,25 @@ struct shell_keys {
                  void *to);
 };
 
-// What a front end and its commands share.
+// State shared by a front end and its commands.
 struct shell {
     struct engine *engine;
     struct store *store; // NULL when the database could not be opened
     struct sinks *sinks; // the engine's
     struct variable *variables;
     size_t variable_count;
-    // Opens a model when a line needs one and none is loaded; NULL: there is none to be had.
+    // Opens a model when a line needs one and none is loaded; NULL: no model is available.
     int (*want_model)(void *self, struct err *err);
     void *want_self;
-    const struct shell_screen *screen; // NULL: another front end
+    const struct shell_screen *screen; // NULL for other front ends
     const struct shell_keys *keys;     // NULL: none
-    int64_t *jobs;                     // started here, their end not told yet (commands/jobs.h)
+    int64_t *jobs;                     // jobs started here whose end has not been reported yet
+                                       // (commands/jobs.h)
     size_t job_count;
     bool quit;                     // /quit was said
-    bool interactive;              // a person types: a failed line does not end it
+    bool interactive;              // a person types: a failed line does not end the session
     int depth;                     // of /run
-    const struct command *running; // whose run() is called
+    const struct command *running; // the command whose run() is active
 };
 
 // Columns for a drawing; 0: those of the terminal.
@@ -70,14 +71,14 @@ enum completion {
     COMPLETE_SETTING,
     COMPLETE_VALUE,
     COMPLETE_SESSION,
-    COMPLETE_JOB,    // a job's number, then `words` if there are any
+    COMPLETE_JOB,    // a job number, then `words` if there are any
     COMPLETE_PRESET, // `words`, then a preset
     COMPLETE_WORDS
 };
 
 struct command {
     const char *name;    // without the slash
-    const char *alias;   // other names, separated by blanks; may be NULL
+    const char *alias;   // aliases, separated by blanks; may be NULL
     const char *usage;   // "/image FILE|- ...": arguments as shown in help
     const char *help;    // one sentence; the first line of help
     const char *details; // further lines for `/help NAME`, or NULL
@@ -85,47 +86,46 @@ struct command {
     bool rest;           // one argument: the rest of the line as typed (or one quoted string)
     bool options;        // with `rest`: a line that begins with "--word" is split as usual
     unsigned needs;      // enum command_needs
-    const char *live;    // it changes settings alone: may run between two tokens of an answer. ""
-                         // always, "load scale": with these as the first argument; NULL never
+    const char *live;    // changes settings only, so it may run between two tokens of an answer.
+                         // "": always; "load scale": with these first arguments; NULL: never
     enum completion complete;
     const char *const *words; // COMPLETE_WORDS, COMPLETE_JOB: subcommands
-    // Are the arguments well formed? Asked before anything else; may be NULL.
+    // Checks the form of the arguments, before anything else; may be NULL.
     int (*check)(int argc, char **argv, struct err *err);
     int (*run)(struct shell *shell, int argc, char **argv,
                struct err *err); // argv[0] = first argument
-    const struct probe *probe;   // of a command that is a probe (commands/probe.c)
+    const struct probe *probe;   // set if the command is a probe (commands/probe.c)
 };
 
-// Commands besides those of commands/list.h, NULL behind the last; before any other call.
+// Adds commands to those of commands/list.h, ended by NULL; call before any other function.
 void commands_hand_over(const struct command *const *more);
 const struct command *command_at(int index);          // NULL past the end
 const struct command *command_find(const char *name); // by name or alias; NULL if unknown
 const char *command_nearest(const char *name);        // for "did you mean"; NULL if none is near
 // Is `name` an alias of this command?
 bool command_has_alias(const struct command *command, const char *name);
-// Is the word among those that blanks separate? `words` may be NULL.
+// Is `word` one of the blank-separated `words`? `words` may be NULL.
 bool word_among(const char *words, const char *word, size_t length);
-// Is there what the command needs? -1 with a message that says what to do.
+// Checks that what the command needs is present; -1 with a message that says what to do.
 int command_check_needs(const struct shell *shell, unsigned needs, struct err *err);
-// Checks its arguments and what it needs, then runs it.
+// Checks the command's arguments and needs, then runs it.
 int command_execute(const struct command *command, struct shell *shell, int argc, char **argv,
                     struct err *err);
 
-// The value that comes after `now`: of the `count` ones given, else of a flag or a choice. NULL:
-// there is none.
+// The value after `now`: in the `count` given ones, else in those of a flag or choice. NULL: none.
 const char *setting_next(const struct setting *row, const char *now, int count, char **values);
-// Runs one logical line (commands/script.h joins several physical ones): empty or #comment,
-// /command args, else text for the model. ${NAME} is replaced from the variables or the
-// environment. The caller reports *err.
+// Runs one logical line (commands/script.h joins physical lines): empty or #comment, /command args,
+// otherwise text for the model. Replaces ${NAME} from the variables or the environment. The caller
+// reports *err.
 int shell_line(struct shell *shell, const char *line, struct err *err);
-// May the line run in the middle of an answer (struct command, `live`)?
+// May the line run during an answer (struct command, `live`)?
 bool shell_line_live(const char *line);
 // Runs a script file ("-" = standard input) up to the first error: "FILE:LINE: reason". Outside
-// /run each line dealt with ends with EVENT_DONE; for the line that fails the caller emits
-// EVENT_ERROR and EVENT_DONE.
+// /run each processed line ends with EVENT_DONE; for the failing line the caller emits EVENT_ERROR
+// and EVENT_DONE.
 int shell_script(struct shell *shell, const char *path, struct err *err);
-// Runs the lines of a person's own file at the start: each that fails is told ("FILE:LINE: reason")
-// and left out, the others hold.
+// Runs the user's startup file. A line that fails is reported ("FILE:LINE: reason") and skipped;
+// the others still apply.
 void shell_config(struct shell *shell, const char *path,
                   void (*tell)(void *self, const struct err *err), void *self);
 

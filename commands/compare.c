@@ -85,12 +85,12 @@ static int take_word(void *self, const char *value, struct err *err)
 
 static const struct option_row option_rows[] = {
     { "--data", "FILE", "a data set", take_data },
-    { "--csv", "FILE", "all steps, or all questions of a data set", take_csv },
-    { "--limit", "N", "samples", take_limit },
-    { "--metric", "M", "for all samples", take_metric },
-    { "--images", "DIR", "where relative paths begin", take_images },
-    { "--steps", NULL, "shows every step", take_steps },
-    { "--job", NULL, "in a process of its own", take_job },
+    { "--csv", "FILE", "CSV file: every step, or every question of a data set", take_csv },
+    { "--limit", "N", "number of samples", take_limit },
+    { "--metric", "M", "metric of all samples", take_metric },
+    { "--images", "DIR", "base folder of relative picture paths", take_images },
+    { "--steps", NULL, "shows all steps", take_steps },
+    { "--job", NULL, "runs as a job", take_job },
     { 0 },
 };
 static const struct option_table options = { option_rows, take_word };
@@ -119,17 +119,19 @@ static int read_question(struct asking *a, int argc, char **argv, struct err *er
     if (option_table_read(&options, a, argc, argv, &at, err) < 0) return -1;
     if (at > 0 && a->text_begins) at--; // the word at which the question begins was read
     if (at < argc && preset_find(argv[at]))
-        sinks_notice(a->shell->sinks, "'%s' begins the question here; the preset is @%s", argv[at],
-                     argv[at]);
+        sinks_notice(a->shell->sinks,
+                     "'%s' is taken as the start of the question; for the preset write @%s",
+                     argv[at], argv[at]);
     for (int i = at; i < argc; i++) buf_printf(&text, "%s%s", i > at ? " " : "", argv[i]);
     if (text.length) a->question = buf_take(&text);
     buf_release(&text);
     if (a->data && a->question)
-        return err_set(err, "a question or --data, not both: '%s'", a->question);
+        return err_set(err, "give either a question or --data, not both: '%s'", a->question);
     if (!a->data && (a->metric || a->limit || a->images || a->job))
-        return err_set(err, "--metric, --limit, --images and --job belong to --data FILE");
+        return err_set(err, "--metric, --limit, --images and --job need --data FILE");
     if (a->job && a->csv)
-        return err_set(err, "--csv is not for --job: when it is done, /results N --csv FILE");
+        return err_set(
+            err, "--csv cannot be used with --job: run /results N --csv FILE when the job is done");
     return 0;
 }
 
@@ -139,12 +141,14 @@ static int read_line(struct asking *a, int argc, char **argv, struct err *err)
     int bar = 0, first, second;
     while (bar < argc && strcmp(argv[bar], "|") != 0) bar++;
     if (bar == argc)
-        return err_set(err, "two sets of settings with a | between them are compared: /compare off "
-                            "| prune.score=contribution");
+        return err_set(
+            err,
+            "write two sets of settings separated by |: /compare off | prune.score=contribution");
     first = bar;
     if (read_side(a, 0, &first, argv, err) < 0) return -1;
     if (first < bar)
-        return err_set(err, "'%s' is no setting: KEY=VALUE, @PRESET, off or now", argv[first]);
+        return err_set(err, "'%s' is not a setting: use KEY=VALUE, @PRESET, off or now",
+                       argv[first]);
     second = argc - bar - 1;
     if (read_side(a, 1, &second, argv + bar + 1, err) < 0) return -1;
     const int used = bar + 1 + second;
@@ -208,7 +212,7 @@ static int find_question(struct compare_request *r, struct err *err)
     if (r->messages && (c->messages[r->messages - 1].role == ROLE_USER ||
                         c->messages[r->messages - 1].role == ROLE_RAW))
         return 0;
-    return err_set(err, "nothing has been asked yet: give a question behind the settings");
+    return err_set(err, "there is no last question: add a question after the settings");
 }
 
 static char *token_text(const struct asking *a, int64_t id)
@@ -399,25 +403,24 @@ const struct command command_compare = {
              "[--limit N] [--metric M] [--images DIR] [--job]",
     .help = "Compares two sets of settings on one question or a data set, side by side.",
     .details =
-        "SETTINGS: KEY=VALUE ..., @PRESET, `off` (every method off, the adapter stays) or `now`;\n"
-        "the rest is as it is set. Without TEXT the last question is asked again. Settings and\n"
-        "conversation are as before afterwards.\n"
+        "SETTINGS: KEY=VALUE ..., @PRESET, `off` (every method off; the adapter stays) or\n"
+        "`now`; other settings keep their values. Without TEXT, asks the last question again.\n"
+        "Settings and conversation are restored afterwards.\n"
         "    /compare off | prune.score=contribution prune.keep=0.25\n"
         "    /compare adapter= | adapter=out/ln What is this?\n"
         "    /compare @capa-prune | @fastv --data yesno.json --limit 200\n"
-        "Each side computes prompt and pictures from nothing. Then B is fed A's tokens: the\n"
-        "Hellinger distance of step t is that between what A and B would choose next after the\n"
-        "same t tokens, over the whole vocabulary (0 the same, 1 apart).\n"
-        "GFLOP: 2 a multiply-add, of the language model's passes as they ran, without norms,\n"
-        "softmax and the encoder.\n"
-        "--data FILE    questions as in /eval, answered greedily; the difference is paired, its "
-        "95%\n"
-        "               interval a bootstrap over questions (2000 resamples, always the same);\n"
-        "               for shares McNemar's exact test besides\n"
-        "--job          the same as a job (/jobs, /wait, /job N resume); /results compare shows "
-        "it\n"
-        "--csv FILE     every step; with --data every question\n"
-        "--steps        shows all steps, not the first 20",
+        "Each side computes prompt and pictures from scratch. Then B is fed A's tokens (teacher\n"
+        "forcing): the Hellinger distance at step t is between the next-token distributions of\n"
+        "A and B after the same t tokens, over the whole vocabulary (0 identical, 1 disjoint).\n"
+        "GFLOP: 2 per multiply-add, counted in the language model's passes; norms, softmax and\n"
+        "the vision encoder are not counted.\n"
+        "--data FILE    questions as for /eval, decoded greedily; reports the paired difference\n"
+        "               with a 95% bootstrap interval over questions (2000 resamples, fixed\n"
+        "               seed), for shares also McNemar's exact test\n"
+        "--job          runs as a job (/jobs, /wait, /job N resume); /results compare shows the\n"
+        "               result\n"
+        "--csv FILE     writes every step; with --data every question\n"
+        "--steps        shows all steps, not only the first 20",
     .min = 1,
     .max = -1,
     .needs = NEEDS_MODEL,

@@ -27,9 +27,10 @@ static int context_run(struct shell *shell, int argc, char **argv, struct err *e
 const struct command command_context = {
     .name = "context",
     .usage = "/context",
-    .help = "Shows how the context is used: text, visual tokens, cached, left.",
-    .details = "text, visual: tokens of the conversation; waiting: of pictures attached to the\n"
-               "next message; cached: already computed; limit: setting ctx.max.",
+    .help = "Shows context usage: text, visual and cached tokens, and what is left.",
+    .details =
+        "text, visual: tokens of the conversation; waiting: tokens of pictures attached to the\n"
+        "next message; cached: tokens in the KV cache; limit: the setting ctx.max.",
     .needs = NEEDS_MODEL,
     .run = context_run,
 };

@@ -46,7 +46,7 @@ static int read_options(struct data_options *o, int argc, char **argv, struct er
             continue;
         }
         if (strncmp(word, "--", 2)) {
-            if (o->file) return err_set(err, "one FILE at a time, not '%s' as well", word);
+            if (o->file) return err_set(err, "give one FILE only: unexpected '%s'", word);
             o->file = word;
             continue;
         }
@@ -54,15 +54,15 @@ static int read_options(struct data_options *o, int argc, char **argv, struct er
                              : !strcmp(word, "--out")  ? &o->out
                                                        : NULL;
         if (!place && strcmp(word, "--kind"))
-            return err_set(err, "'%s' is no option of /data check (see /help data)", word);
-        if (!value) return err_set(err, "'%s' needs a value (see /help data)", word);
+            return err_set(err, "/data check has no option '%s' (/help data)", word);
+        if (!value) return err_set(err, "'%s' needs a value (/help data)", word);
         if (place)
             *place = value;
         else if (read_kinds(o, value, err) < 0)
             return -1;
         i++;
     }
-    return o->file ? 0 : err_set(err, "which FILE? /data check FILE");
+    return o->file ? 0 : err_set(err, "FILE is missing: /data check FILE");
 }
 
 // --- tables --------------------------------------------------------------------------------------
@@ -252,9 +252,9 @@ static void show(const struct shell *shell, const struct data_check *c,
     show_problems(shell, c);
     sinks_notice(
         shell->sinks,
-        "'%s': %" PRId64 " of %" PRId64 " samples can be trained on%s; %zu picture files%s",
-        o->file, c->usable, c->chosen, c->chosen < d->count ? " (others are of another kind)" : "",
-        c->picture_files, o->decode ? "" : ", only their headers were read");
+        "'%s': %" PRId64 " of %" PRId64 " samples are usable for training%s; %zu picture files%s",
+        o->file, c->usable, c->chosen, c->chosen < d->count ? " (the rest are of other kinds)" : "",
+        c->picture_files, o->decode ? "" : ", headers only");
 }
 
 // Pictures that are all looked for in the wrong folder are the usual reason.
@@ -263,13 +263,11 @@ static int nothing_usable(const struct data_check *c, const struct data_options 
     size_t missing = 0;
     for (size_t i = 0; i < c->finding_count; i++)
         missing += c->findings[i].problem == DATA_PICTURE_MISSING;
-    if (!missing)
-        return err_set(err, "nothing can be trained on: no sample of '%s' is usable", o->file);
-    return err_set(
-        err,
-        "nothing can be trained on: no sample of '%s' is usable, and %zu pictures are missing: "
-        "--images DIR says in which folder they are (now %s)",
-        o->file, missing, o->images ? o->images : "that of the file");
+    if (!missing) return err_set(err, "no sample of '%s' is usable for training", o->file);
+    return err_set(err,
+                   "no sample of '%s' is usable for training: %zu pictures are missing; --images "
+                   "DIR sets their base folder (now %s)",
+                   o->file, missing, o->images ? o->images : "the folder of the data file");
 }
 
 static int check(struct shell *shell, const struct data_options *o, struct err *err)
@@ -290,7 +288,7 @@ static int check(struct shell *shell, const struct data_options *o, struct err *
     int status = data_check_run(&c, &d, engine_model(e), engine_settings(e), &options, err);
     if (status == 0) {
         if (!c.chosen)
-            status = err_set(err, "'%s' has no sample of such a kind", o->file);
+            status = err_set(err, "'%s' has no sample of this kind", o->file);
         else if (o->out)
             status = write_findings(&c, o->out, err);
         if (status == 0) show(shell, &c, o, &d);
@@ -305,7 +303,7 @@ static int data_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct data_options o = { .decode = true };
     if (strcmp(argv[0], "check"))
-        return err_set(err, "'%s' is no action of /data: /data check FILE", argv[0]);
+        return err_set(err, "/data has no action '%s': use /data check FILE", argv[0]);
     int status = read_options(&o, argc - 1, argv + 1, err);
     if (status == 0) status = check(shell, &o, err);
     free(o.kind_list);
@@ -320,16 +318,16 @@ const struct command command_data = {
     .help = "Counts the samples and tokens of a data set and lists samples with errors.",
     .details =
         "FILE is a JSON list or JSON lines, as for /ask --data: LLaVA, ShareGPT or messages.\n"
-        "Tokens are those of the loaded model (its tokenizer, prompt layout and pictures); its\n"
-        "weights are not used. Trained tokens: what the layout writes after the generation\n"
-        "prompt of each answer, the end of the turn included.\n"
-        "Named are samples that cannot be read, whose \"<image>\" marks do not match their\n"
-        "pictures, whose picture is missing or broken, that are longer than ctx.max (nothing is\n"
-        "ever cut), that have no answer, and ids that come twice. Without an id: #INDEX from 0.\n"
-        "--images DIR   where relative picture paths begin (default: the folder of FILE)\n"
+        "Tokens are counted with the loaded model's tokenizer, chat template and picture size;\n"
+        "no weights are used. Trained tokens: those the template puts after the generation\n"
+        "prompt of each answer, including the end-of-turn token.\n"
+        "Reported samples: unreadable, \"<image>\" marks that do not match the pictures,\n"
+        "missing or broken pictures, longer than ctx.max (samples are never truncated), no\n"
+        "answer, duplicate ids. Samples without an id are called #INDEX, counted from 0.\n"
+        "--images DIR   base folder of relative picture paths (default: the folder of FILE)\n"
         "--kind K,...   only samples whose \"kind\" (or \"type\", \"category\") is one of these\n"
-        "--no-decode    reads the headers of pictures only: faster\n"
-        "--out FILE.csv gets all names; the screen shows 20 of each problem",
+        "--no-decode    reads picture headers only: faster\n"
+        "--out FILE.csv writes all reported samples; the screen shows 20 per problem",
     .min = 1,
     .max = -1,
     .needs = NEEDS_MODEL,

@@ -110,7 +110,8 @@ static int read_show(struct show_options *o, int argc, char **argv, struct err *
             if (i + 1 == argc) return err_set(err, "--csv needs a file: --csv answers.csv");
             o->csv = argv[++i];
         } else if (!strncmp(argv[i], "--", 2) || o->job >= 0) {
-            return err_set(err, "/eval show [JOB] [--csv FILE] [--wrong]: '%s' is none of these",
+            return err_set(err,
+                           "/eval show has no option '%s': /eval show [JOB] [--csv FILE] [--wrong]",
                            argv[i]);
         } else if (job_number(argv[i], &o->job, err) < 0) {
             return -1;
@@ -137,7 +138,7 @@ static int check_wrong(const struct shell *shell, int64_t job, struct err *err)
         if (!strcmp(results[i].key, "metric")) m = metric_find(results[i].value);
     job_results_free(results, count);
     if (!m || !m->smaller) return 0;
-    return err_set(err, "%s is scored by %s, by which no answer is right or wrong: omit --wrong",
+    return err_set(err, "--wrong does not apply to %s: %s does not score answers as right or wrong",
                    job_words(job, words), m->name);
 }
 
@@ -154,7 +155,7 @@ static int show_totals(const struct shell *shell, const struct show_options *o, 
     if (count)
         table_emit(&t, shell->sinks);
     else
-        sinks_notice(shell->sinks, "%s has no totals (yet): these are the answers so far",
+        sinks_notice(shell->sinks, "%s has no totals (yet): showing the answers so far",
                      job_words(o->job, words));
     job_results_free(results, count);
     return 0;
@@ -197,9 +198,10 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
     if (o.job < 0 && last_evaluation(shell->store, &o.job, err) < 0) return -1;
     if (store_job_read(shell->store, o.job, &row, err) < 0) return -1;
     const bool evaluation = !strcmp(row.kind, "evaluate");
-    int status = evaluation ? 0
-                            : err_set(err, "job %" PRId64 " is no evaluation (%s): /job %" PRId64,
-                                      o.job, row.kind, o.job);
+    int status = evaluation
+                     ? 0
+                     : err_set(err, "job %" PRId64 " is not an evaluation (%s): /job %" PRId64,
+                               o.job, row.kind, o.job);
     job_row_release(&row);
     if (status < 0 || (o.wrong && check_wrong(shell, o.job, err) < 0)) return -1;
     return o.csv ? write_csv(shell, &o, err) : show_table(shell, &o, err);
@@ -306,7 +308,7 @@ static void keep_here(struct here *h, const struct evaluation *e, int argc, char
     evaluation_tell(e, keep_total, h);
     if (store_job_keep(shell->store, &order, e->cancelled ? STATE_CANCELLED : STATE_DONE,
                        h->results, h->result_count, h->scores, h->score_count, &err) < 0)
-        sinks_notice(shell->sinks, "this evaluation is not kept for /eval show: %s", err.text);
+        sinks_notice(shell->sinks, "this evaluation cannot be kept for /eval show: %s", err.text);
 }
 
 static int evaluate_here(struct shell *shell, const struct evaluate_options *o, int argc,
@@ -378,22 +380,22 @@ const struct command command_eval = {
     .usage = "/eval " EVALUATE_USAGE " [--here] | show [JOB] [--csv FILE] [--wrong]",
     .help = "Evaluates the model on a data set, as a job.",
     .details =
-        "DATA is as for /data check. Every question with an answer in the data is asked after its\n"
-        "true former turns and answered greedily, samples one after another, under the settings "
-        "of\n"
-        "now (methods too). References: \"answer\", \"answers\", \"references\", \"captions\" or\n"
-        "\"label\" of the sample for its last question, else the answers of its turns.\n"
-        "/eval starts a job (/jobs, /wait) and `/eval show` prints its totals and answers; --here\n"
-        "does it in this process. 95% intervals: Wilson's for shares, normal for means.\n"
-        "--metric M     for all samples (default: each sample's \"metric\", else loss);\n"
-        "               /help metrics lists them. loglik: where the answer names one of the\n"
-        "               \"choices\" by number or letter, they are listed as \"A. ...\" with\n"
-        "               \"Answer:\" behind, and the letters are ranked (MMLU)\n"
+        "DATA is in a format of /data check. Every question that has an answer in the data is\n"
+        "asked after the reference answers of its earlier turns and decoded greedily, one\n"
+        "sample at a time, with the current settings, including methods. References:\n"
+        "\"answer\", \"answers\", \"references\", \"captions\" or \"label\" of the sample for\n"
+        "its last question, otherwise the answers of its turns. `/eval show` prints totals and\n"
+        "answers of a job. 95% intervals: Wilson for shares, normal for means.\n"
+        "--here         runs in this process instead of a job\n"
+        "--metric M     metric of all samples (default: each sample's \"metric\", otherwise\n"
+        "               loss); /help metrics lists them. loglik: if the answer names one of the\n"
+        "               \"choices\" by number or letter, they are listed as \"A. ...\" followed\n"
+        "               by \"Answer:\", and the letters are ranked (MMLU)\n"
         "--limit N      only the first N samples\n"
-        "--images DIR   where relative picture paths begin (default: the folder of DATA)\n"
+        "--images DIR   base folder of relative picture paths (default: the folder of DATA)\n"
         "--kind K,...   only samples whose \"kind\" (or \"type\", \"category\") is one of these\n"
-        "show: the evaluation that ended last (in a job or --here), or JOB's; --wrong only what\n"
-        "scored 0; --csv FILE all answers",
+        "show           the latest evaluation (job or --here), or that of JOB; --wrong shows\n"
+        "               only answers that score 0, --csv FILE writes all answers",
     .min = 1,
     .max = -1,
     .complete = COMPLETE_WORDS,

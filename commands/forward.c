@@ -14,7 +14,7 @@ const struct command command_forward = {
     .usage = "/forward TEXT",
     .help = "Runs a forward pass over the prompt with TEXT, without generating; writes a pending "
             "/dump.",
-    .details = "The conversation is as before afterwards.",
+    .details = "The conversation does not change.",
     .min = 1,
     .max = 1,
     .rest = true,
@@ -27,7 +27,7 @@ static int raw_run(struct shell *shell, int argc, char **argv, struct err *err)
     const int64_t vocab = engine_model(shell->engine)->decoder.config.vocab;
     struct ids ids = { 0 };
     int status = numbers_read(&ids, argc, argv, vocab, err);
-    if (status == 0 && !ids.count) status = err_set(err, "no token id is given");
+    if (status == 0 && !ids.count) status = err_set(err, "no token ids given");
     if (status == 0) status = engine_raw(shell->engine, ids.data, ids.count, err);
     ids_release(&ids);
     return status;
@@ -51,12 +51,12 @@ static int dump_run(struct shell *shell, int argc, char **argv, struct err *err)
     const size_t length = strlen(path);
     struct buf patterns = { 0 };
     if (length <= strlen(ending) || strcmp(path + length - strlen(ending), ending))
-        return err_set(err, "the last argument names the file to write and ends in %s, not '%s'",
+        return err_set(err, "the last argument must be the file to write, ending in %s, not '%s'",
                        ending, path);
     for (int i = 0; i < argc - 1; i++) buf_printf(&patterns, "%s%s", i ? "," : "", argv[i]);
     const int status = engine_dump(shell->engine, patterns.data, path, err);
     if (status == 0)
-        sinks_notice(shell->sinks, "the next prompt writes %s to '%s'", patterns.data, path);
+        sinks_notice(shell->sinks, "the next forward pass writes %s to '%s'", patterns.data, path);
     buf_release(&patterns);
     return status;
 }
@@ -65,7 +65,7 @@ const struct command command_dump = {
     .name = "dump",
     .usage = "/dump NAME... FILE.safetensors",
     .help = "Writes tensors of the next answer's (or /forward's) forward pass to a file.",
-    .details = "NAMEs are tap names, * matches anything: layer.3.in, attn.*.probs, logits.\n"
+    .details = "NAME is a tap; * matches anything: layer.3.in, attn.*.probs, logits.\n"
                "/help taps lists them.",
     .min = 2,
     .max = -1,

@@ -19,8 +19,8 @@ static void help_commands(const struct shell *shell)
         table_add(&t, "%s", c->help);
     }
     table_emit(&t, shell->sinks);
-    sinks_text(shell->sinks, "A line without '/' is a question to the model. /help COMMAND, /help "
-                             "SETTING; /help lines, taps, templates, metrics, settings.");
+    sinks_text(shell->sinks, "A line without '/' is a question to the model. More: /help COMMAND, "
+                             "/help SETTING, /help lines, taps, templates, metrics, settings.");
 }
 
 static void help_command(const struct shell *shell, const struct command *c)
@@ -28,7 +28,11 @@ static void help_command(const struct shell *shell, const struct command *c)
     struct buf b = { 0 };
     buf_printf(&b, "%s\n%s", c->usage, c->help);
     if (c->details) buf_printf(&b, "\n%s", c->details);
-    if (c->alias) buf_printf(&b, "\nother names: %s", c->alias);
+    if (c->alias)
+        buf_printf(&b,
+                   "\n"
+                   "aliases: %s",
+                   c->alias);
     sinks_text(shell->sinks, "%s", b.data);
     buf_release(&b);
 }
@@ -41,10 +45,10 @@ static const char *stale_text(enum setting_stale stale)
     case STALE_TRAINING: return "takes effect with the next training (/train)";
     case STALE_MEASURED: return "takes effect with the next measurement";
     case STALE_NEXT: return "takes effect at the next token";
-    case STALE_SEEN: return "a change computes the conversation again from its first picture on";
-    case STALE_KV: return "a change computes the conversation again";
-    case STALE_VISUAL: return "a change computes pictures and conversation again";
-    case STALE_PROMPT: return "a change writes and computes the prompt again";
+    case STALE_SEEN: return "a change recomputes the conversation from its first picture on";
+    case STALE_KV: return "a change recomputes the conversation";
+    case STALE_VISUAL: return "a change recomputes pictures and conversation";
+    case STALE_PROMPT: return "a change rebuilds and recomputes the prompt";
     }
     return "takes effect at once";
 }
@@ -64,17 +68,15 @@ static void topic_lines(const struct shell *shell)
 {
     sinks_text(
         shell->sinks, "%s",
-        "A line that begins with '/' is a command, with '#' a comment; all else is text for the\n"
-        "model. A line that begins with '//' is text that begins with '/'.\n"
-        "Arguments stand between blanks. One in double quotes follows the escapes of JSON\n"
-        "strings: \"a\\nb\". Outside of quotes '\\ ' is a blank and '~/' the home folder.\n"
-        "${NAME} is replaced by what -D NAME=VALUE, /run or the environment says, ${NAME:-VALUE} "
-        "by\n"
-        "VALUE where they say nothing; $${ writes '${'.\n"
-        "A line that ends in '\\' goes on in the next one. Text between \"\"\" and \"\"\" may "
-        "have\n"
-        "many lines: the first mark begins a line or the arguments of a command, the second\n"
-        "ends a line.");
+        "A line that begins with '/' is a command, with '#' a comment; any other line is sent\n"
+        "to the model. A line that begins with '//' is sent with one '/' removed.\n"
+        "Blanks separate arguments. Double quotes take JSON escapes: \"a\\nb\". Outside quotes,\n"
+        "'\\ ' is a blank and '~/' the home folder.\n"
+        "${NAME} is replaced by its value from -D NAME=VALUE, /run or the environment,\n"
+        "${NAME:-VALUE} by VALUE if there is none; $${ writes '${'.\n"
+        "A line that ends in '\\' continues on the next line. Text between \"\"\" and \"\"\"\n"
+        "may span lines: the opening mark starts a line or the arguments of a command, the\n"
+        "closing mark ends a line.");
 }
 
 static void topic_metrics(const struct shell *shell)
@@ -116,7 +118,7 @@ static void topic_templates(const struct shell *shell)
     struct buf b = { 0 };
     const char *name;
     for (int i = 0; (name = layout_name(i)); i++) buf_printf(&b, "%s%s", i ? ", " : "", name);
-    sinks_text(shell->sinks, "prompt layouts for chat.template: %s", b.data ? b.data : "none");
+    sinks_text(shell->sinks, "chat templates for chat.template: %s", b.data ? b.data : "none");
     buf_release(&b);
 }
 
@@ -149,14 +151,14 @@ static int help_run(struct shell *shell, int argc, char **argv, struct err *err)
     const char *near = command_nearest(what);
     if (!near) near = settings_nearest(what);
     if (near) return err_set(err, "no help on '%s': did you mean '%s'?", what, near);
-    return err_set(err, "no help on '%s': /help lists the commands, /settings the settings", what);
+    return err_set(err, "no help on '%s': /help lists commands, /settings lists settings", what);
 }
 
 const struct command command_help = {
     .name = "help",
     .alias = "? h",
     .usage = "/help [COMMAND|SETTING|lines|taps|templates]",
-    .help = "Lists the commands, or explains one, a setting or a topic.",
+    .help = "Lists commands, or explains a command, setting or topic.",
     .max = 1,
     .complete = COMPLETE_COMMAND,
     .run = help_run,

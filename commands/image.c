@@ -110,9 +110,10 @@ const struct command command_image = {
     .name = "image",
     .usage = "/image [FILE...|-|--clear]",
     .help = "Attaches pictures (PNG, JPEG, BMP, PPM) to the next message.",
-    .details = "Says what each costs in tokens and what is left of the context. \"-\" reads a\n"
-               "picture from standard input. A name with blanks stands in double quotes.\n"
-               "--clear takes the waiting pictures away again; no argument lists all pictures.",
+    .details =
+        "Shows how many tokens each picture takes and how many are left. \"-\" reads a picture\n"
+        "from standard input. Put names with blanks in double quotes.\n"
+        "--clear detaches the waiting pictures; without arguments, lists all pictures.",
     .max = -1,
     .complete = COMPLETE_PATH,
     .run = image_run,

@@ -126,7 +126,7 @@ static void show_memory(const struct shell *shell, const struct model *m)
         add_memory(&t, "activations", c->step.reserved);
     }
     add_memory(&t, "resident", process_bytes("VmRSS"));
-    add_memory(&t, "resident at most", process_bytes("VmHWM"));
+    add_memory(&t, "peak resident", process_bytes("VmHWM"));
     table_emit(&t, shell->sinks);
 }
 

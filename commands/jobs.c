@@ -32,7 +32,7 @@ int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv
     const struct job_kind *k = job_kind_find(kind);
     const struct model *m = engine_model(shell->engine);
     int64_t id;
-    if (!k) BUG("no kind of job is called %s", kind);
+    if (!k) BUG("no job kind '%s'", kind);
     if (k->needs_model && command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
     if (k->needs_model) m = engine_model(shell->engine);
     const struct settings *settings = engine_settings(shell->engine);
@@ -79,7 +79,7 @@ static char *end_text(const struct shell *shell, const struct job_row *row, stru
     if (row->state == STATE_FAILED)
         return xasprintf("job %" PRId64 " (%s) failed: %s", row->id, row->kind, row->message);
     if (rests)
-        return xasprintf("job %" PRId64 " (%s) is %s%s%s (/job %" PRId64 " resume goes on with it)",
+        return xasprintf("job %" PRId64 " (%s) is %s%s%s (/job %" PRId64 " resume continues it)",
                          row->id, row->kind, job_state_name(row->state), *row->message ? ": " : "",
                          row->message, row->id);
     char *came = row->state == STATE_DONE ? outcome(shell, row, sinks) : NULL;
@@ -116,7 +116,7 @@ int job_number(const char *text, int64_t *id, struct err *err)
     char *end;
     *id = strtoll(text, &end, 10);
     if (end == text || *end || *id < 1 || *id > INT32_MAX)
-        return err_set(err, "'%s' is no number of a job (/jobs lists them)", text);
+        return err_set(err, "'%s' is not a job number (/jobs lists them)", text);
     return 0;
 }
 
@@ -187,8 +187,7 @@ int job_named(const struct shell *shell, const char *text, int64_t *id, struct e
     if (jobs_about(shell, text, &ids, &count, err) < 0) return -1;
     if (!count) {
         free(ids);
-        return err_set(err, "'%s' is no number of a job, and no job is about such a path (/jobs)",
-                       text);
+        return err_set(err, "'%s' is not a job number, and no job uses this path (/jobs)", text);
     }
     size_t newest = count;
     while (newest && !told(shell, ids[newest - 1])) newest--;
@@ -278,10 +277,10 @@ const struct command command_jobs = {
     .usage = "/jobs",
     .help = "Lists jobs with state, step, loss and time left.",
     .details =
-        "Jobs work in processes of their own: they go on when the shell ends, and every\n"
-        "shell with the same database sees them. \"interrupted\" means that a job's process\n"
-        "is gone (kill -9, power cut, a file that was cut short: /job N says why where it is\n"
-        "known); /job N resume goes on with it.",
+        "Jobs run in processes of their own: they continue when the shell exits, and every\n"
+        "shell with the same database sees them. \"interrupted\" means that a job's process is\n"
+        "gone (kill -9, power failure, a truncated file; /job N shows the reason if it is\n"
+        "known); /job N resume continues it.",
     .needs = NEEDS_STORE,
     .run = jobs_run,
 };
@@ -370,9 +369,9 @@ static int show_log(struct shell *shell, const struct job_row *row, int argc, ch
     struct buf b = { 0 };
     char *end;
     const long lines = argc ? strtol(argv[0], &end, 10) : 20;
-    if (argc && (*end || lines < 1)) return err_set(err, "'%s' is no number of lines", argv[0]);
+    if (argc && (*end || lines < 1)) return err_set(err, "'%s' is not a number of lines", argv[0]);
     if (store_job_log(shell->store, row->id, lines, &b, err) < 0) return -1;
-    sinks_text(shell->sinks, "%s", b.length ? b.data : "it has said nothing yet");
+    sinks_text(shell->sinks, "%s", b.length ? b.data : "the log is empty");
     buf_release(&b);
     return 0;
 }
@@ -382,7 +381,7 @@ static int ask(struct shell *shell, const struct job_row *row, enum job_stop wha
 {
     if (store_job_ask(shell->store, row->id, what, err) < 0) return -1;
     if (!job_state_ended(row->state))
-        sinks_notice(shell->sinks, "job %" PRId64 " is asked to %s", row->id,
+        sinks_notice(shell->sinks, "job %" PRId64 " was asked to %s", row->id,
                      what == JOB_PAUSE ? "pause" : "end");
     return 0;
 }
@@ -406,7 +405,7 @@ static int resume_job(struct shell *shell, const struct job_row *row, int argc, 
     forget(shell, row->id);
     shell->jobs = xreallocarray(shell->jobs, shell->job_count + 1, sizeof *shell->jobs);
     shell->jobs[shell->job_count++] = row->id;
-    sinks_notice(shell->sinks, "job %" PRId64 " goes on", row->id);
+    sinks_notice(shell->sinks, "job %" PRId64 " continues", row->id);
     return 0;
 }
 
@@ -446,8 +445,8 @@ static int job_run(struct shell *shell, int argc, char **argv, struct err *err)
     const struct action *a = find_action(name);
     if (job_named(shell, argv[0], &id, err) < 0) return -1;
     if (!a)
-        return err_set(err, "'%s' is no action of /job: show, log, pause, resume, cancel, delete",
-                       name);
+        return err_set(
+            err, "/job has no action '%s': use show, log, pause, resume, cancel or delete", name);
     if (argc - 2 > a->max)
         return err_set(err, "too many arguments for '/job N %s': /help job", name);
     if (store_job_read(shell->store, id, &row, err) < 0) return -1;
@@ -460,13 +459,15 @@ const struct command command_job = {
     .name = "job",
     .usage = "/job N|OUT [show|log [LINES]|pause|resume|cancel|delete]",
     .help = "Shows a job or its log; pauses, resumes, cancels or deletes it.",
-    .details = "/job N              what it is, how far it is, what came out, its loss\n"
-               "/job N log [LINES]  what it said (the last 20 lines)\n"
-               "/job N pause        it writes a checkpoint and its process ends\n"
-               "/job N resume       goes on with a paused, interrupted, failed or cancelled job\n"
-               "/job N cancel       ends it; the last checkpoint stays\n"
-               "/job N delete       forgets it and its curves; what it wrote into OUT stays\n"
-               "OUT: the folder it writes into (or another path of its arguments), for scripts",
+    .details =
+        "/job N              kind, state, progress, results and loss\n"
+        "/job N log [LINES]  the log (default: its last 20 lines)\n"
+        "/job N pause        writes a checkpoint and ends the process\n"
+        "/job N resume       continues a paused, interrupted, failed or cancelled job\n"
+        "/job N cancel       ends it; the last checkpoint stays\n"
+        "/job N delete       deletes the job and its curves; files in OUT stay\n"
+        "In scripts, the output folder OUT (or another path of the job's arguments) can replace\n"
+        "N.",
     .min = 1,
     .max = 3,
     .needs = NEEDS_STORE,
@@ -516,7 +517,7 @@ static int wait_for(struct shell *shell, int64_t id, struct err *err)
         job_row_release(&row);
         if (ended) return status;
         if (engine_cancelled(shell->engine)) {
-            sinks_notice(shell->sinks, "job %" PRId64 " goes on by itself", id);
+            sinks_notice(shell->sinks, "job %" PRId64 " continues in the background", id);
             return 1;
         }
         nanosleep(&moment, NULL); // a signal ends it early
@@ -531,7 +532,7 @@ static int wait_run(struct shell *shell, int argc, char **argv, struct err *err)
     if (argc) return job_number(argv[0], &id, err) < 0 || wait_for(shell, id, err) < 0 ? -1 : 0;
     if (!shell->job_count) {
         if (store_job_last(shell->store, &id, err) < 0) return -1;
-        if (!id) return err_set(err, "there is no job to wait for");
+        if (!id) return err_set(err, "no job to wait for");
         return wait_for(shell, id, err) < 0 ? -1 : 0;
     }
     do status = wait_for(shell, shell->jobs[0], err);
@@ -544,10 +545,10 @@ const struct command command_wait = {
     .usage = "/wait [N]",
     .help = "Waits for a job, or without N for all started here; fails if a job failed.",
     .details =
-        "It tells what came of the job: the score of an evaluation with its 95% interval, the\n"
-        "loss of a training and where its result lies, the scores of a sweep.\n"
-        "Ctrl-C stops the waiting, not the job. A job that was paused, cancelled or\n"
-        "interrupted fails the line too.",
+        "Prints the job's outcome: the score of an evaluation with its 95% interval, the loss\n"
+        "of a training and the path of its result, or the scores of a sweep.\n"
+        "Ctrl-C stops waiting, not the job. The line also fails if a job was paused, cancelled\n"
+        "or interrupted.",
     .max = 1,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_JOB,

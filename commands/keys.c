@@ -5,7 +5,7 @@
 
 static int need_keys(const struct shell *shell, struct err *err)
 {
-    return shell->keys ? 0 : err_set(err, "there are no keys here");
+    return shell->keys ? 0 : err_set(err, "keys need the full screen");
 }
 
 // "/bind F5 /set ira.on on": the command is the rest of the line as typed.
@@ -14,12 +14,12 @@ static int bind_run(struct shell *shell, int argc, char **argv, struct err *err)
     char key[64];
     const size_t n = strcspn(argv[0], " \t");
     if (need_keys(shell, err) < 0) return -1;
-    if (n >= sizeof key) return err_set(err, "'%.40s...' is no key (/keys lists them)", argv[0]);
+    if (n >= sizeof key) return err_set(err, "'%.40s...' is not a key (/keys lists them)", argv[0]);
     memcpy(key, argv[0], n);
     key[n] = '\0';
     const char *command = argv[0] + n + strspn(argv[0] + n, " \t");
     if (shell->keys->bind(shell->keys->self, key, command, err) < 0) return -1;
-    sinks_notice(shell->sinks, *command ? "%s: %s" : "%s does what it did", key, command);
+    sinks_notice(shell->sinks, *command ? "%s: %s" : "%s: default restored", key, command);
     return 0;
 }
 
@@ -28,10 +28,10 @@ const struct command command_bind = {
     .usage = "/bind KEY [COMMAND]",
     .help = "Binds a key of the full screen to a command; without COMMAND restores the default.",
     .details =
-        "KEY is a name as /keys lists them: F5, Ctrl-T, Alt-x, PageUp. COMMAND is a line as\n"
-        "one would type it, or an action of /keys. Lines in $XDG_CONFIG_HOME/vlmsh/config\n"
-        "(else ~/.config/vlmsh/config) are run at every start: the place for bindings and\n"
-        "settings of one's own. Lines that fail are named, the other lines still apply.",
+        "KEY is a name listed by /keys: F5, Ctrl-T, Alt-x, PageUp. COMMAND is a command line or\n"
+        "an action listed by /keys. $XDG_CONFIG_HOME/vlmsh/config (default\n"
+        "~/.config/vlmsh/config) runs at every start: put your key bindings and settings there.\n"
+        "Lines that fail are reported; the others still apply.",
     .min = 1,
     .max = 1,
     .rest = true,
@@ -64,7 +64,7 @@ const struct command command_keys = {
     .usage = "/keys",
     .help = "Lists the key bindings of the full screen.",
     .details =
-        "'all' holds everywhere, 'list' in lists to choose from, the others where the panel of\n"
-        "that name has the focus. All other keys are readline's (~/.inputrc).",
+        "'all' bindings work everywhere, 'list' in pickers, the others while that panel has the\n"
+        "focus. All other keys are readline's (~/.inputrc).",
     .run = keys_run,
 };

@@ -16,7 +16,7 @@ static int load_run(struct shell *shell, int argc, char **argv, struct err *err)
     for (int i = 0; i < MODEL_PARTS; i++) parameters += parts[i].parameters;
     sinks_notice(shell->sinks, "loaded '%s': %s, %.4g million parameters, %s, %.2f s", argv[0],
                  m->family->name, (double)parameters / 1e6,
-                 model_sees(m) ? "sees pictures" : "text only", clock_seconds() - begin);
+                 model_sees(m) ? "with vision" : "text only", clock_seconds() - begin);
     return 0;
 }
 
@@ -25,10 +25,10 @@ const struct command command_load = {
     .usage = "/load MODEL",
     .help = "Loads a model folder in Hugging Face format.",
     .details =
-        "MODEL is a folder with config.json and *.safetensors, or org/name, which is looked\n"
-        "up in the local hub cache (HF_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub).\n"
-        "The conversation goes on with the new model. If loading fails, the former model\n"
-        "stays.",
+        "MODEL is a folder with config.json and *.safetensors, or org/name, which is looked up\n"
+        "in the local hub cache (HF_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub). The\n"
+        "conversation continues with the new model. If loading fails, the previous model stays\n"
+        "loaded.",
     .min = 1,
     .max = 1,
     .complete = COMPLETE_MODEL,

@@ -33,8 +33,8 @@ static void put_model(struct result_table *t, const struct model *m)
         resident += (double)safetensors_resident(m->checkpoint->shards[i]);
     }
     put(t, "weights, mapped", mapped);
-    put(t, "weights, of them in memory", resident);
-    put(t, "weights, widened", (double)m->arena.reserved);
+    put(t, "weights, resident", resident);
+    put(t, "weights, converted", (double)m->arena.reserved);
 }
 
 static void put_conversation(struct result_table *t, const struct conversation *c)
@@ -50,8 +50,8 @@ static void put_conversation(struct result_table *t, const struct conversation *
     put(t, "pictures: files and pixels", files);
     put(t, "visual tokens", visual);
     put(t, "keys and values", (double)kv_bytes(&c->kv));
-    put(t, "kept by methods (pruning's h[K+1])", (double)methods_bytes(&c->methods));
-    put(t, "activations, at most", (double)c->step.peak);
+    put(t, "state of methods (pruning's h[K+1])", (double)methods_bytes(&c->methods));
+    put(t, "activations, peak", (double)c->step.peak);
     put(t, "activations, reserved", (double)c->step.reserved);
 }
 
@@ -77,8 +77,8 @@ static int memory_run(struct shell *shell, int argc, char **argv, struct err *er
     struct buf json = { 0 };
     put_model(t, engine_model(shell->engine));
     put_conversation(t, c);
-    put(t, "whole process", process_bytes("VmRSS"));
-    put(t, "whole process, at most", process_bytes("VmHWM"));
+    put(t, "process, resident", process_bytes("VmRSS"));
+    put(t, "process, peak", process_bytes("VmHWM"));
     put_layers(&r, &c->kv);
     results_show(&r, shell->sinks);
     results_json(&r, &json);
@@ -93,7 +93,7 @@ static int memory_run(struct shell *shell, int argc, char **argv, struct err *er
 static int memory_check(int argc, char **argv, struct err *err)
 {
     if (argc && (argc != 2 || strcmp(argv[0], "--csv") != 0))
-        return err_set(err, "/memory takes --csv FILE or nothing");
+        return err_set(err, "/memory takes no arguments but --csv FILE");
     return 0;
 }
 
@@ -102,9 +102,9 @@ const struct command command_memory = {
     .usage = "/memory [--csv FILE]",
     .help = "Shows memory use: weights, KV cache by layer, pictures.",
     .details =
-        "Weights are mapped from their files: what is in memory can be given back by the\n"
-        "system at any time. Pruned layers hold fewer rows; keys and values of kv.dtype bf16\n"
-        "take half as much as those of f32. --csv FILE: each table goes to FILE-TABLE.csv.",
+        "Weights are memory-mapped: the system can reclaim their resident pages at any time.\n"
+        "Pruned layers hold fewer rows; with kv.dtype bf16, keys and values take half the\n"
+        "memory of f32. --csv FILE writes each table to FILE-TABLE.csv.",
     .max = 2,
     .needs = NEEDS_MODEL,
     .complete = COMPLETE_PATH,

@@ -20,7 +20,7 @@ static int messages_run(struct shell *shell, int argc, char **argv, struct err *
         err_in(err, "%s", argv[0]);
         goto out;
     }
-    sinks_notice(shell->sinks, "%zu messages and %zu pictures appended from '%s'", d.count,
+    sinks_notice(shell->sinks, "appended %zu messages and %zu pictures from '%s'", d.count,
                  d.path_count, argv[0]);
     status = 0;
 out:
@@ -35,11 +35,10 @@ const struct command command_messages = {
     .usage = "/messages FILE.json",
     .help = "Appends a conversation from a JSON file; /answer then answers it.",
     .details =
-        "FILE holds a list of {\"role\": \"system\"|\"user\"|\"assistant\", \"content\": TEXT or\n"
-        "a list of {\"type\": \"text\", \"text\": TEXT} and {\"type\": \"image\", \"path\": "
-        "FILE}}\n"
-        "(\"image\" does for \"path\"). Relative paths are taken from the folder of FILE. If\n"
-        "anything in it is wrong, nothing is appended.",
+        "FILE holds a list of {\"role\": \"system\"|\"user\"|\"assistant\", \"content\": TEXT\n"
+        "or a list of {\"type\": \"text\", \"text\": TEXT} and {\"type\": \"image\", \"path\":\n"
+        "FILE}} (\"image\" also works for \"path\"). Paths are relative to the folder of FILE.\n"
+        "On an error, nothing is appended.",
     .min = 1,
     .max = 1,
     .complete = COMPLETE_PATH,

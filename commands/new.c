@@ -64,18 +64,18 @@ static int take_zeros(void *self, const char *value, struct err *err)
 static int take_folder(void *self, const char *value, struct err *err)
 {
     struct new_options *o = self;
-    if (o->folder) return err_set(err, "one folder, please: '%s' and '%s'", o->folder, value);
+    if (o->folder) return err_set(err, "give one folder only: '%s' or '%s'", o->folder, value);
     o->folder = value;
     return 0;
 }
 
 static const struct option_row rows[] = {
-    { "--like", "SHAPE", "which shape", take_shape },
-    { "--text", "FILE", "what the tokenizer's words are learned from", take_text },
-    { "--seed", "N", "of the random weights (default 42)", take_seed },
-    { "--dry", NULL, "count only, write nothing", take_dry },
-    { "--zeros", NULL, "zeros as weights, which take no disk", take_zeros },
-    { "--once", NULL, "nothing to do when DIR holds a model", take_once },
+    { "--like", "SHAPE", "model shape", take_shape },
+    { "--text", "FILE", "text from which the tokenizer learns words", take_text },
+    { "--seed", "N", "random seed of the weights (default 42)", take_seed },
+    { "--dry", NULL, "counts only, writes nothing", take_dry },
+    { "--zeros", NULL, "all-zero weights, which take no disk space", take_zeros },
+    { "--once", NULL, "does nothing if DIR already holds a model", take_once },
     { 0 },
 };
 static const struct option_table table = { rows, take_folder };
@@ -84,7 +84,7 @@ static int name_shapes(const char *problem, struct err *err)
 {
     struct buf b = { 0 };
     for (int i = 0; new_model_shape(i); i++) buf_printf(&b, i ? ", %s" : "%s", new_model_shape(i));
-    err_set(err, "%s; there are %s", problem, b.data ? b.data : "none");
+    err_set(err, "%s; shapes: %s", problem, b.data ? b.data : "none");
     buf_release(&b);
     return -1;
 }
@@ -102,8 +102,8 @@ static int read_options(struct new_options *o, int argc, char **argv, struct err
     *o = (struct new_options){ .seed = 42 };
     if (option_table_read(&table, o, argc, argv, &at, err) < 0) return -1;
     if (!o->shape) return name_shapes("--like SHAPE is missing", err);
-    if (!is_shape(o->shape)) return name_shapes("there is no such shape", err);
-    if (!o->folder && !o->dry) return err_set(err, "DIR, the folder to write, is missing");
+    if (!is_shape(o->shape)) return name_shapes("unknown shape", err);
+    if (!o->folder && !o->dry) return err_set(err, "DIR, the output folder, is missing");
     return 0;
 }
 
@@ -168,7 +168,7 @@ static int new_run(struct shell *shell, int argc, char **argv, struct err *err)
     show_counts(shell->sinks, &counts);
     if (o.dry) return 0;
     if (o.once && new_model_written(o.folder)) {
-        sinks_notice(shell->sinks, "%s holds a model already: it stays as it is", o.folder);
+        sinks_notice(shell->sinks, "%s already holds a model: nothing to do", o.folder);
         return 0;
     }
     if (write_model(shell, &o, err) < 0) return -1;
@@ -181,14 +181,16 @@ const struct command command_new = {
     .usage = "/new --like SHAPE DIR [--text FILE]... [--seed N] [--zeros] [--dry] [--once]",
     .help = "Writes a model folder with random weights.",
     .details =
-        "SHAPE is that of a published model (/new --like names them) or `demo`, a small one that\n"
-        "is meant to be trained. DIR must be absent or empty. `vlmsh new` does the same.\n"
-        "--text FILE   words of the tokenizer are learned from it, besides everyday ones: a data\n"
-        "              set (.json, .jsonl: what is said in it) or a text; may be repeated\n"
-        "--seed N      of the random weights (default 42)\n"
-        "--zeros       zeros as weights, in a file that takes no disk: for trying what fits\n"
+        "SHAPE is that of a published model (/new --like lists them) or `demo`, a small model\n"
+        "for training. DIR must not exist or be empty. `vlmsh new` does the same.\n"
+        "--text FILE   the tokenizer learns words from it, besides common ones: a data set\n"
+        "              (.json, .jsonl: its texts) or plain text; may be repeated\n"
+        "--seed N      random seed of the weights (default 42)\n"
+        "--zeros       all-zero weights in a sparse file that takes no disk space: for trying\n"
+        "              what fits\n"
         "--dry         counts only, writes nothing\n"
-        "--once        a folder that holds a model is left as it is, for scripts that run again",
+        "--once        does nothing if DIR already holds a model, for scripts that are run\n"
+        "              again",
     .min = 0,
     .max = -1,
     .complete = COMPLETE_PATH,

@@ -22,16 +22,16 @@ struct option_row {
 
 struct option_table {
     const struct option_row *rows; // ends with a row without a name
-    // What is no option. Returns 1: stop here, the rest is not ours.
+    // Handles a word that is not an option. Returns 1 to stop: the caller reads the rest itself.
     int (*positional)(void *self, const char *value, struct err *err);
 };
 
-// Reads argv[*at]... up to the end or to where `positional` stopped; *at is behind it. An option's
-// argument may be the next word, follow `=` (--db=FILE) or a short name (-cLINE). `--` ends
-// options.
+// Reads argv[*at]... to the end, or until `positional` stops; *at is then the next index. An
+// option's argument may be the next word, follow `=` (--db=FILE) or a short name (-cLINE). `--`
+// ends the options.
 int option_table_read(const struct option_table *table, void *self, int argc, char **argv, int *at,
                       struct err *err);
-// A whole number min..max; `what` names it in the message.
+// A whole number min..max; `what` names it in error messages.
 int option_integer(const char *text, long long min, long long max, long long *value,
                    const char *what, struct err *err);
 

@@ -68,8 +68,7 @@ static int add_variable(struct buf *to, const char **p, const struct shell *shel
     const char *other = !strncmp(end, ":-", 2) ? end + 2 : NULL;
     const char *close = other ? strchr(other, '}') : *end == '}' ? end : NULL;
     if (!close || end == name || isdigit((unsigned char)*name))
-        return err_set(err, "'${' must be followed by a name and '}'; write $${ for the characters "
-                            "themselves");
+        return err_set(err, "'${' needs a name and a closing '}'; write $${ for a literal ${");
     char *copy = xstrndup(name, (size_t)(end - name));
     const char *value = variable_value(shell, copy);
     if (value)
@@ -78,8 +77,8 @@ static int add_variable(struct buf *to, const char **p, const struct shell *shel
         buf_add(to, other, (size_t)(close - other));
     else
         err_set(err,
-                "unknown variable '%s': give it with -D %s=VALUE or in the environment, or write "
-                "$${%s} for the characters themselves",
+                "unknown variable '%s': set it with -D %s=VALUE or in the environment, or write "
+                "$${%s} for a literal ${",
                 copy, copy, copy);
     free(copy);
     *p = close + 1;
@@ -126,7 +125,7 @@ static void add_utf8(struct buf *to, uint32_t c)
 static int add_unicode(struct buf *to, const char **p, struct err *err)
 {
     uint32_t c, low;
-    if (hex4(*p, &c) < 0) return err_set(err, "four hexadecimal digits must follow \\u");
+    if (hex4(*p, &c) < 0) return err_set(err, "\\u needs four hexadecimal digits");
     *p += 4;
     if (c >= 0xd800 && c < 0xdc00 && (*p)[0] == '\\' && (*p)[1] == 'u' && hex4(*p + 2, &low) == 0 &&
         low >= 0xdc00 && low < 0xe000) {
@@ -134,9 +133,9 @@ static int add_unicode(struct buf *to, const char **p, struct err *err)
         *p += 6;
     }
     if (c >= 0xd800 && c < 0xe000)
-        return err_set(err, "\\u%04x is half of a pair of surrogates: the other half is missing",
+        return err_set(err, "\\u%04x is half of a surrogate pair: the other half is missing",
                        (unsigned)c);
-    if (!c) return err_set(err, "\\u0000 cannot stand in a line");
+    if (!c) return err_set(err, "\\u0000 is not allowed in a line");
     add_utf8(to, c);
     return 0;
 }
@@ -152,8 +151,8 @@ static int add_escape(struct buf *to, const char **p, struct err *err)
     const char *found = strchr(from, c);
     if (!found)
         return err_set(err,
-                       "'\\%c' is no escape: in double quotes write \\\\ for a backslash, "
-                       "\\\" for a quote, \\n for a new line",
+                       "unknown escape '\\%c': in double quotes write \\\\ for a backslash, \\\" "
+                       "for a quote, \\n for a newline",
                        c);
     buf_putc(to, into[found - from]);
     return 0;
@@ -257,7 +256,7 @@ int words_parse(struct words *w, const char *text, const struct shell *shell, st
             quoted ? add_quoted(&word, &p, shell, err) : add_plain(&word, &p, shell, err);
         if (words_take(w, &word, status) < 0) return -1;
         if (quoted && *p && !is_blank(*p))
-            return err_set(err, "a blank must follow the closing quote (before '%.20s')", p);
+            return err_set(err, "a blank is missing after the closing quote (before '%.20s')", p);
     }
     return 0;
 }

@@ -1,14 +1,13 @@
-// commands/parse.h -- a line to arguments: blanks, quotes, ${NAME}, """.
+// commands/parse.h -- splits a line into arguments: blanks, quotes, ${NAME}, """.
 //
 //   struct words w = { 0 };
 //   if (words_parse(&w, "cat.png \"my dog.png\"", shell, &err) < 0) ...   // w.list[0..w.count-1]
 //   words_release(&w);
 //
-// Arguments stand between blanks. One in double quotes follows the escapes of JSON strings; in
-// others "\ " is a blank and a leading "~/" the home folder, all else is as typed. ${NAME} is
-// replaced everywhere and its value is never read again as quotes or blanks; ${NAME:-VALUE} is
-// VALUE where NAME has none; $${ writes "${". Text between """ and a """ that ends a line is as
-// typed.
+// Blanks separate arguments. Double quotes take JSON escapes; outside them "\ " is a blank, a
+// leading "~/" the home folder, and everything else is literal. ${NAME} is replaced everywhere, and
+// its value is never parsed again for quotes or blanks; ${NAME:-VALUE} defaults to VALUE; $${
+// writes "${". Text between """ and a """ that ends a line is literal.
 #ifndef COMMANDS_PARSE_H
 #define COMMANDS_PARSE_H
 
@@ -26,19 +25,19 @@ struct words {
 
 // Appends the arguments of `text` (what follows the command's name).
 int words_parse(struct words *w, const char *text, const struct shell *shell, struct err *err);
-// `text` as one argument, if there is any: as typed from the first character that is not blank, or
-// what the one quoted string that it is says.
+// `text` as one argument, if it is not empty: as typed from the first non-blank character, or the
+// content of the one quoted string it consists of.
 int rest_parse(struct words *w, const char *text, const struct shell *shell, struct err *err);
-// `text` as one argument, as typed.
+// `text` as one literal argument.
 int text_parse(struct words *w, const char *text, const struct shell *shell, struct err *err);
 void words_release(struct words *w);
 
-// What follows blanks at the beginning.
+// Skips leading blanks.
 const char *skip_blanks(const char *text);
-// Where the name of a command ends ("/name|").
+// The end of a command's name ("/name|").
 const char *name_end(const char *text);
-// What follows an opening """, which stands at the beginning of a line or of a command's arguments;
-// NULL when there is none.
+// The text after an opening """ at the start of a line or of a command's arguments; NULL if there
+// is none.
 const char *triple_start(const char *line);
 // Does the text (since triple_start) end with the closing """?
 bool triple_closed(const char *text, size_t length);

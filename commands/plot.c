@@ -59,7 +59,8 @@ static int take_log(void *self, const char *value, struct err *err)
     struct plot_options *o = self;
     o->log_x = strchr(value, 'x') != NULL;
     o->log_y = strchr(value, 'y') != NULL;
-    return value[strspn(value, "xy")] ? err_set(err, "--log is x, y or xy, not '%s'", value) : 0;
+    return value[strspn(value, "xy")] ? err_set(err, "--log must be x, y or xy, not '%s'", value)
+                                      : 0;
 }
 
 static int take_points(void *self, const char *value, struct err *err)
@@ -71,8 +72,8 @@ static int take_points(void *self, const char *value, struct err *err)
 static int take_where(void *self, const char *value, struct err *err)
 {
     struct plot_options *o = self;
-    if (!strchr(value, '=')) return err_set(err, "--where takes COLUMN=VALUE, not '%s'", value);
-    if (o->where_count == PLOT_WORDS) return err_set(err, "--where is there too often");
+    if (!strchr(value, '=')) return err_set(err, "--where needs COLUMN=VALUE, not '%s'", value);
+    if (o->where_count == PLOT_WORDS) return err_set(err, "too many --where options");
     o->where[o->where_count++] = value;
     return 0;
 }
@@ -88,15 +89,15 @@ static int take_word(void *self, const char *value, struct err *err)
 
 static const struct option_row rows[] = {
     { "--smooth", "N", "means over N steps", take_smooth },
-    { "--csv", "FILE", "as a table", take_csv },
-    { "--png", "FILE", "as a picture", take_png },
-    { "--title", "TEXT", "above the picture", take_title },
-    { "--y", "TEXT", "beside the y axis, with its unit", take_y },
+    { "--csv", "FILE", "writes a CSV file", take_csv },
+    { "--png", "FILE", "writes a PNG picture", take_png },
+    { "--title", "TEXT", "title of the picture", take_title },
+    { "--y", "TEXT", "label of the y axis", take_y },
     { "--log", "x|y|xy", "logarithmic axes", take_log },
-    { "--by", "COLUMN", "a line for each of its values", take_by },
-    { "--where", "COLUMN=VALUE", "only such rows", take_where },
-    { "--interval", "LOW,HIGH", "columns with the ends of an interval around Y", take_interval },
-    { "--points", NULL, "not joined", take_points },
+    { "--by", "COLUMN", "one line for each value of COLUMN", take_by },
+    { "--where", "COLUMN=VALUE", "only rows with this value", take_where },
+    { "--interval", "LOW,HIGH", "columns with the bounds of an interval around Y", take_interval },
+    { "--points", NULL, "points without lines", take_points },
     { 0 },
 };
 static const struct option_table options = { rows, take_word };
@@ -260,13 +261,11 @@ int plot_show(struct shell *shell, const struct plot_options *o, const struct pl
               const struct plot_line *lines, size_t count, const char *otherwise, struct err *err)
 {
     if (count > PLOT_LINES)
-        return err_set(err,
-                       "%zu lines are too many for one drawing (at most %d): name fewer, or "
-                       "take %s",
+        return err_set(err, "too many lines for one plot: %zu, at most %d; choose fewer, or use %s",
                        count, PLOT_LINES, otherwise);
     if (o->png) {
         if (plot_png(o->png, axes, lines, count, err) < 0) return -1;
-        sinks_notice(shell->sinks, "drawn to '%s'", o->png);
+        sinks_notice(shell->sinks, "plot written to '%s'", o->png);
         return 0;
     }
     struct buf b = { 0 };
@@ -312,7 +311,8 @@ static int draw(struct shell *shell, const struct plot *p, struct err *err)
         l->x = xreallocarray(NULL, l->count + 1, sizeof *l->x);
         for (size_t k = 0; k < l->count; k++) l->x[k] = (double)d->curve.steps[k];
     }
-    const int status = plot_show(shell, p->o, &axes, lines, count, "--csv FILE for them all", err);
+    const int status =
+        plot_show(shell, p->o, &axes, lines, count, "--csv FILE for all of them", err);
     for (size_t i = 0; i < count; i++) {
         free((char *)lines[i].name);
         free(lines[i].x);
@@ -326,8 +326,7 @@ static int show_curves(struct shell *shell, struct plot *p, struct err *err)
     for (size_t i = 0; i < p->job_count; i++)
         if (add_curves(p, shell->store, &p->jobs[i], err) < 0) return -1;
     if (!p->drawn_count)
-        return err_set(err, "no series is called '%s' there: /plot %s lists what there is",
-                       p->series[0], p->o->words[0]);
+        return err_set(err, "no series '%s': /plot %s lists them", p->series[0], p->o->words[0]);
     for (size_t i = 0; i < p->drawn_count && p->o->smooth > 1; i++)
         plot_smooth(p->drawn[i].curve.values, p->drawn[i].curve.count, p->o->smooth);
     if (p->o->csv && write_csv(p, err) < 0) return -1;
@@ -341,12 +340,12 @@ static int plot_jobs(struct shell *shell, const struct plot_options *o, struct e
     struct plot p = { .o = o };
     int status = command_check_needs(shell, NEEDS_STORE, err);
     if (status == 0 && (o->by || o->where_count || o->interval))
-        status = err_set(err, "--by, --where and --interval are for columns of a CSV file");
+        status = err_set(err, "--by, --where and --interval need a CSV file");
     for (size_t i = 0; i < o->word_count && status == 0; i++)
         status = read_word(&p, shell, o->words[i], err);
     if (status == 0 && !p.job_count)
-        status = err_set(err, "/plot needs the number of a job (/jobs lists them), the folder it "
-                              "writes into, or a CSV file");
+        status =
+            err_set(err, "/plot needs a job number (/jobs), a job's output folder, or a CSV file");
     if (status == 0)
         status = p.series_count ? show_curves(shell, &p, err) : list_series(shell, &p, err);
     plot_release(&p);
@@ -372,19 +371,19 @@ const struct command command_plot = {
         "[--log xy] [--points]",
     .help = "Plots job metrics, or columns of a CSV file.",
     .details =
-        "/plot 3               which series job 3 has\n"
-        "/plot 3 loss lr       two of them\n"
-        "/plot 3 4 loss        the same of two jobs\n"
-        "/plot runs/ln loss    of the runs that wrote into this folder, one after the other\n"
-        "/plot 3 norm.*.mean --csv FILE   all that match, as a table\n"
-        "/plot keep.csv keep score --by method    a line for each method\n"
+        "/plot 3               lists the series of job 3\n"
+        "/plot 3 loss lr       plots two of them\n"
+        "/plot 3 4 loss        compares two jobs\n"
+        "/plot runs/ln loss    all runs that wrote to this folder, joined in order\n"
+        "/plot 3 norm.*.mean --csv FILE   writes all matching series as a table\n"
+        "/plot keep.csv keep score --by method    one line per method\n"
         "\n"
-        "--png FILE draws a picture instead, --title and --y write above it and at its y axis. "
-        "--smooth N takes means over N points, --log x, y or\n"
-        "xy makes axes logarithmic, --points leaves points unjoined. Of a CSV file: where X is no\n"
-        "number there are bars; --by COLUMN[,COLUMN] makes a line or bar for each value, --where\n"
-        "(may be repeated; VALUE|VALUE is any of them) takes only such rows; --interval LOW,HIGH\n"
-        "names the columns with the ends of an interval (95%: /eval, /compare) around each value.",
+        "--png FILE writes a picture, with --title above it and --y as label of the y axis.\n"
+        "--smooth N averages N points, --log x, y or xy makes axes logarithmic, --points leaves\n"
+        "out the lines. For a CSV file, a text column X gives bars; --by COLUMN[,COLUMN] makes\n"
+        "a line or bar per value; --where keeps matching rows (may be repeated; VALUE|VALUE\n"
+        "matches any of them); --interval LOW,HIGH names the columns with the bounds of an\n"
+        "interval (95%: /eval, /compare) around each value.",
     .min = 1,
     .max = -1,
     .complete = COMPLETE_JOB,

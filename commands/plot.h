@@ -1,4 +1,4 @@
-// commands/plot.h -- what the two halves of /plot share: plot.c (what jobs told) and plot_table.c
+// commands/plot.h -- shared by the two halves of /plot: plot.c (job metrics) and plot_table.c
 // (columns of a CSV file).
 #ifndef COMMANDS_PLOT_H
 #define COMMANDS_PLOT_H
@@ -20,7 +20,7 @@ struct plot_options {
 
 // words: FILE.csv X Y...
 int plot_table(struct shell *shell, const struct plot_options *o, struct err *err);
-// To the PNG file, or as text; `otherwise` is what to do where there are too many lines.
+// Draws to the PNG file or as text; `otherwise` is the advice when there are too many lines.
 int plot_show(struct shell *shell, const struct plot_options *o, const struct plot_axes *axes,
               const struct plot_line *lines, size_t count, const char *otherwise, struct err *err);
 

@@ -29,13 +29,13 @@ static int choose_rows(struct drawing *d, struct err *err)
         if (csv_where(&d->t, d->o->where[i], d->path, d->chosen, err) < 0) return -1;
     for (size_t r = 0; r < d->t.row_count; r++)
         if (d->chosen[r]) return 0;
-    return err_set(err, "'%s' has no %s", d->path, d->o->where_count ? "such rows" : "rows");
+    return err_set(err, "'%s' has no %s", d->path, d->o->where_count ? "matching rows" : "rows");
 }
 
 static int choose_columns(struct drawing *d, struct err *err)
 {
     if (d->o->word_count < 3)
-        return err_set(err, "/plot FILE.csv X Y...: names of two columns at least");
+        return err_set(err, "/plot FILE.csv X Y... needs at least two columns");
     d->x = csv_find_column(&d->t, d->o->words[1], d->path, err);
     if (d->x < 0) return -1;
     for (size_t i = 2; i < d->o->word_count; i++) {
@@ -63,10 +63,10 @@ static int choose_interval(struct drawing *d, struct err *err)
     const char *text = d->o->interval, *comma = text ? strchr(text, ',') : NULL;
     if (!text) return 0;
     if (!comma || strchr(comma + 1, ','))
-        return err_set(err, "--interval takes two columns, LOW,HIGH, not '%s'", text);
+        return err_set(err, "--interval needs two columns, LOW,HIGH, not '%s'", text);
     if (d->y_count > 1)
-        return err_set(err, "--interval goes with one column Y, not %zu", d->y_count);
-    if (d->o->smooth > 1) return err_set(err, "--interval and --smooth do not go together");
+        return err_set(err, "--interval needs exactly one column Y, not %zu", d->y_count);
+    if (d->o->smooth > 1) return err_set(err, "--interval and --smooth exclude each other");
     char *low = xstrndup(text, (size_t)(comma - text));
     d->low = csv_find_column(&d->t, low, d->path, err);
     free(low);
@@ -194,7 +194,7 @@ static void drawing_release(struct drawing *d)
 int plot_table(struct shell *shell, const struct plot_options *o, struct err *err)
 {
     struct drawing d = { .o = o, .path = o->words[0], .low = -1, .high = -1 };
-    if (o->csv) return err_set(err, "--csv is for what jobs told: '%s' is a table already", d.path);
+    if (o->csv) return err_set(err, "--csv is for job series: '%s' is already a table", d.path);
     int status = csv_read(&d.t, d.path, err);
     if (status == 0) status = choose_columns(&d, err);
     if (status == 0) status = choose_interval(&d, err);

@@ -12,7 +12,7 @@ int preset_named(const struct shell *shell, const char *name, struct preset_valu
 {
     const struct preset *p = preset_find(name);
     if (p) return preset_read(v, p, engine_model(shell->engine), err);
-    if (!shell->store) return err_set(err, "there is no preset '%s' (/preset list)", name);
+    if (!shell->store) return err_set(err, "no preset '%s' (/preset list)", name);
     struct preset_values own = { 0 };
     const int status = store_preset_read(shell->store, name, &own, err);
     for (size_t i = 0; i < own.count && status == 0; i++)
@@ -71,9 +71,9 @@ static int check_name(const char *name, struct err *err)
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                   "._-";
     if (preset_find(name))
-        return err_set(err, "the preset '%s' comes with the program: choose another name", name);
+        return err_set(err, "'%s' is a built-in preset: choose another name", name);
     if (strlen(name) > 64 || strspn(name, allowed) != strlen(name))
-        return err_set(err, "a preset's name is made of at most 64 letters, digits, '.', '_', '-'");
+        return err_set(err, "a preset's name may have up to 64 letters, digits, '.', '_' and '-'");
     return 0;
 }
 
@@ -108,11 +108,10 @@ static int load(struct shell *shell, int argc, char **argv, struct err *err)
     if (status < 0)
         err_in(err, "preset '%s'", argv[0]);
     else if (v.guessed)
-        sinks_notice(shell->sinks,
-                     "the layers at which the role of pictures changes are not known for this "
-                     "model: they are taken at 1/8, 3/8 and 5/8 of its depth");
+        sinks_notice(shell->sinks, "this model's early, transition and late layers are not known: "
+                                   "using 1/8, 3/8 and 5/8 of its depth");
     if (status == 0)
-        sinks_notice(shell->sinks, "preset '%s' is on: %zu settings (/preset show %s)", argv[0],
+        sinks_notice(shell->sinks, "preset '%s' loaded: %zu settings (/preset show %s)", argv[0],
                      v.count, argv[0]);
     preset_values_release(&v);
     return status;
@@ -126,7 +125,7 @@ static void add_own(const struct shell *shell, struct table_builder *t, const ch
         for (size_t i = 0; i < v.count; i++)
             buf_printf(&b, "%s%s=%s", i ? " " : "", v.list[i].key, v.list[i].value);
     table_add(t, "%s", name);
-    table_add(t, "one's own");
+    table_add(t, "own");
     table_add(t, "%s", b.data ? b.data : "");
     buf_release(&b);
     preset_values_release(&v);
@@ -169,7 +168,7 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
         const bool known = settings_find(v.list[i].key) != NULL;
         table_add(&t, "%s", v.list[i].key);
         table_add(&t, "%s", v.list[i].value);
-        table_add(&t, "%s", known ? settings_text(s, v.list[i].key) : "(no such setting)");
+        table_add(&t, "%s", known ? settings_text(s, v.list[i].key) : "(unknown setting)");
     }
     table_emit(&t, shell->sinks);
     preset_values_release(&v);
@@ -179,7 +178,7 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
 static int delete (struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (preset_find(argv[0]))
-        return err_set(err, "the preset '%s' comes with the program and stays", argv[0]);
+        return err_set(err, "'%s' is a built-in preset: it cannot be deleted", argv[0]);
     if (store_preset_delete(shell->store, argv[0], err) < 0) return -1;
     sinks_notice(shell->sinks, "deleted preset '%s'", argv[0]);
     return 0;
@@ -210,7 +209,8 @@ static int preset_run(struct shell *shell, int argc, char **argv, struct err *er
         if (command_check_needs(shell, a->needs, err) < 0) return -1;
         return a->run(shell, argc - 1, argv + 1, err);
     }
-    return err_set(err, "'%s' is no action of /preset: list, show, load, save, delete", argv[0]);
+    return err_set(err, "/preset has no action '%s': use list, show, load, save or delete",
+                   argv[0]);
 }
 
 const struct command command_preset = {
@@ -218,13 +218,11 @@ const struct command command_preset = {
     .alias = "presets",
     .usage = "/preset [list | show NAME | load NAME | save NAME [KEY...] | delete NAME]",
     .help = "Loads, saves, lists and deletes presets: the papers' recipes, and your own.",
-    .details = "/preset load NAME            sets all of it, or nothing where one value is "
-               "impossible\n"
-               "/preset save NAME            the methods' settings and what differs from its "
-               "default\n"
-               "/preset save NAME prune.*    these settings alone\n"
-               "{early}, {transition}, {late} and {ffn} are layers of the model that is loaded.\n"
-               "/compare takes them as @NAME.",
+    .details = "/preset load NAME            sets all values, or none if one is invalid\n"
+               "/preset save NAME            saves the methods' settings and all non-default ones\n"
+               "/preset save NAME prune.*    saves these settings only\n"
+               "{early}, {transition}, {late} and {ffn} stand for layers of the loaded model.\n"
+               "/compare takes presets as @NAME.",
     .max = -1,
     .live = "load",
     .complete = COMPLETE_PRESET,

@@ -59,7 +59,8 @@ static int take_token(void *self, const char *value, struct err *err)
         o->token = PROBE_TOKEN_LAST;
     } else {
         if (option_integer(row ? value + 4 : value, 0, INT32_MAX, &n,
-                           "--token (answer, last, a token of the answer, or row:N)", err) < 0)
+                           "--token (answer, last, the index of an answer token, or row:N)",
+                           err) < 0)
             return -1;
         o->token = row ? PROBE_TOKEN_ROW : PROBE_TOKEN_NUMBER;
         o->number = n;
@@ -82,7 +83,8 @@ static int take_threshold(void *self, const char *value, struct err *err)
     char *end;
     const double x = w->request.options.threshold = strtod(value, &end);
     if (end == value || *end || !(x >= 0 && x <= 1))
-        return err_set(err, "--threshold is a share of the attention, 0 to 1, not '%s'", value);
+        return err_set(err, "--threshold must be a share of the attention, 0 to 1, not '%s'",
+                       value);
     return 0;
 }
 
@@ -101,7 +103,7 @@ static int take_dims(void *self, const char *value, struct err *err)
         o->dims[o->dim_count++] = (int)n;
         p = end;
     }
-    return o->dim_count ? 0 : err_set(err, "--dims names no dimension");
+    return o->dim_count ? 0 : err_set(err, "--dims is empty");
 }
 
 static int take_box(void *self, const char *value, struct err *err)
@@ -116,8 +118,7 @@ static int take_box(void *self, const char *value, struct err *err)
         p = end + 1;
     }
     if (!good || !(w->box[2] > 0 && w->box[3] > 0))
-        return err_set(err, "--box takes LEFT,TOP,WIDTH,HEIGHT in pixels of the picture, not '%s'",
-                       value);
+        return err_set(err, "--box needs LEFT,TOP,WIDTH,HEIGHT in pixels, not '%s'", value);
     w->request.options.box = w->box;
     return 0;
 }
@@ -182,7 +183,7 @@ static int take_word(void *self, const char *value, struct err *err)
         return 0;
     }
     if (!w->request.probe->folder || w->folder)
-        return err_set(err, "'%s' is too much: see /help %s", value, w->request.probe->name);
+        return err_set(err, "unexpected '%s': see /help %s", value, w->request.probe->name);
     w->folder = value;
     return 0;
 }
@@ -206,14 +207,13 @@ static int read_wish(struct wish *w, int argc, char **argv, struct err *err)
     w->request.options = probe_defaults;
     w->request.limit = 100;
     if (option_table_read(&table, w, argc, argv, &at, err) < 0) return -1;
-    if (w->mask && w->request.options.box)
-        return err_set(err, "--box or --mask says where the thing is, not both");
-    if (w->folder && w->request.data) return err_set(err, "'%s' or --data, not both", w->folder);
+    if (w->mask && w->request.options.box) return err_set(err, "give either --box or --mask");
+    if (w->folder && w->request.data) return err_set(err, "give either '%s' or --data", w->folder);
     if (w->request.data) {
         if (w->request.objects && (w->mask || w->request.options.box))
-            return err_set(err, "--objects says where things are: leave out --box and --mask");
+            return err_set(err, "--objects cannot be combined with --box or --mask");
     } else if (w->request.images || w->request.objects || w->request.given) {
-        return err_set(err, "--images, --objects and --given go with --data FILE");
+        return err_set(err, "--images, --objects and --given need --data FILE");
     }
     if (!w->mask) return 0;
     size_t size;
@@ -297,7 +297,7 @@ static int write_png(const struct shell *shell, const struct wish *w, const stru
         for (size_t i = 0; i < r->map_count; i++) maps[i] = shown_map(shell, w, &r->maps[i]);
         status = heatmap_png(w->png, maps, r->map_count, err);
         free(maps);
-        if (status == 0) sinks_notice(shell->sinks, "drawn to '%s'", w->png);
+        if (status == 0) sinks_notice(shell->sinks, "maps written to '%s'", w->png);
         first = false;
     }
     for (size_t i = 0; i < r->table_count && status == 0; i++) {
@@ -305,12 +305,12 @@ static int write_png(const struct shell *shell, const struct wish *w, const stru
         if ((!t->curve && !t->points) || t->row_count < 2) continue;
         char *path = drawing_path(w->png, t->name, first);
         status = draw_table(path, t, err);
-        if (status == 0) sinks_notice(shell->sinks, "%s drawn to '%s'", t->name, path);
+        if (status == 0) sinks_notice(shell->sinks, "plot of %s written to '%s'", t->name, path);
         free(path);
         first = false;
     }
     if (status == 0 && first)
-        sinks_notice(shell->sinks, "there is nothing to draw: '%s' is not written", w->png);
+        sinks_notice(shell->sinks, "nothing to draw: '%s' was not written", w->png);
     return status;
 }
 

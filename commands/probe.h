@@ -5,7 +5,7 @@
 #include "commands/command.h"
 #include "core/probes/probe.h"
 
-// The words are those of the probe's own file.
+// The usage and help come from the probe's own file.
 struct command probe_command(const struct probe *probe);
 
 #endif

@@ -54,7 +54,7 @@ static int add_column(struct wanted *w, const char *name, struct err *err)
     const int column = csv_find_column(&w->t, name, w->path, err);
     if (column < 0) return -1;
     if (w->column_count == COLUMNS_MAX)
-        return err_set(err, "a table of a report has at most %d columns", COLUMNS_MAX);
+        return err_set(err, "a report table has at most %d columns", COLUMNS_MAX);
     w->columns[w->column_count++] = column;
     return 0;
 }
@@ -66,8 +66,8 @@ static int read_word(struct wanted *w, int *at, struct err *err)
     if (strchr(word, '=')) return csv_where(&w->t, word, w->path, w->chosen, err);
     if (strcmp(word, "across") != 0) return add_column(w, word, err);
     if (*at + 2 >= w->words.count)
-        return err_set(err, "'across' needs two columns: whose values are columns, and what stands "
-                            "in them");
+        return err_set(err, "'across' needs two columns: the one whose values become columns, and "
+                            "the one with their values");
     w->across = csv_find_column(&w->t, w->words.list[*at + 1], w->path, err);
     w->value = csv_find_column(&w->t, w->words.list[*at + 2], w->path, err);
     *at += 2;
@@ -95,15 +95,16 @@ static int read_wanted(struct wanted *w, const char *line, size_t length, const 
     char *text = xstrndup(line, length), *end = strstr(text, "-->");
     *w = (struct wanted){ .across = -1, .value = -1 };
     if (end) *end = 0;
-    int status = end ? words_parse(&w->words, text, shell, err)
-                     : err_set(err, "'-->' is missing on the line");
+    int status =
+        end ? words_parse(&w->words, text, shell, err) : err_set(err, "the line has no '-->'");
     free(text);
     const char *file = w->words.count ? w->words.list[0] : NULL;
-    if (status == 0 && !file) status = err_set(err, "which file?");
+    if (status == 0 && !file) status = err_set(err, "the file name is missing");
     if (status < 0 || !file) return -1;
     w->path = find_file(file, place);
     if (csv_read(&w->t, w->path, err) < 0) return -1;
-    if (!w->t.column_count) return err_set(err, "'%s' is empty: a table has columns", w->path);
+    if (!w->t.column_count)
+        return err_set(err, "'%s' is empty: a CSV file needs a header", w->path);
     w->chosen = csv_all(&w->t);
     for (int i = 1; i < w->words.count && status == 0; i++) status = read_word(w, &i, err);
     const bool all = !w->column_count;
@@ -228,7 +229,7 @@ static int fill(struct buf *b, const char *text, const struct place *place,
         }
         const char *end = strstr(p, closing), *next = strstr(p + whole, opening);
         if (!end || (next && next < end))
-            return err_set(err, "line %d: '%s' must follow the table", number, closing);
+            return err_set(err, "line %d: '%s' is missing after the table", number, closing);
         if (p[length] != '\n') buf_putc(b, '\n');
         if (add_table(b, p, length, place, shell, err) < 0) return err_in(err, "line %d", number);
         for (; p < end; p++) number += *p == '\n';
@@ -289,7 +290,7 @@ static int report_run(struct shell *shell, int argc, char **argv, struct err *er
     if (!text) return -1;
     if (memchr(text, 0, size)) {
         free(text);
-        return err_set(err, "'%s' holds a zero byte: this is no text", from);
+        return err_set(err, "'%s' contains a zero byte: it is not a text file", from);
     }
     char *copy = xstrndup(text, size);
     struct place place = { folder_of(to), folder_of(from) };
@@ -297,7 +298,7 @@ static int report_run(struct shell *shell, int argc, char **argv, struct err *er
     const int tables = fill(&b, copy, &place, shell, err);
     int status = tables < 0 ? err_in(err, "%s", from) : file_out_write(to, b.data, b.length, err);
     if (status == 0) status = bring_pictures(copy, &place, err);
-    if (status == 0) sinks_notice(shell->sinks, "%d tables are written into '%s'", tables, to);
+    if (status == 0) sinks_notice(shell->sinks, "%d tables written to '%s'", tables, to);
     buf_release(&b);
     free(place.to);
     free(place.from);
@@ -311,17 +312,16 @@ const struct command command_report = {
     .usage = "/report FILE.md [OUT.md]",
     .help = "Fills the tables of a Markdown file from CSV files.",
     .details =
-        "After a line\n"
+        "Between a line\n"
         "    <!-- table FILE.csv [COLUMN]... [COLUMN=VALUE[|VALUE]...]... -->\n"
-        "up to the next\n"
+        "and the next\n"
         "    <!-- end -->\n"
-        "the rows of FILE.csv are written: all columns or those named, all rows or those with\n"
-        "these values. `across C V` makes a column of each value of C, with V in it:\n"
+        "the rows of FILE.csv are inserted: the named columns or all, the matching rows or all.\n"
+        "`across C V` turns each value of C into a column that shows V:\n"
         "    <!-- table keep.csv keep across score hellinger -->\n"
-        "Everything else stays as it is; with OUT.md FILE.md too. FILE.csv is looked for in the\n"
-        "folder of the file that is written, then in that of FILE.md; pictures (PNG) that are "
-        "only\n"
-        "there are copied. Names with blanks stand in double quotes.",
+        "Other text is unchanged. With OUT.md, FILE.md stays as it is. FILE.csv is searched in\n"
+        "the folder of the output, then in that of FILE.md; pictures (PNG) found only in the\n"
+        "latter are copied. Put names with blanks in double quotes.",
     .min = 1,
     .max = 2,
     .complete = COMPLETE_PATH,

@@ -29,7 +29,7 @@ static int read_variable(struct variables *v, const char *word, struct err *err)
 {
     const char *equals = strchr(word, '=');
     if (!equals || !is_name(word, (size_t)(equals - word)))
-        return err_set(err, "'%s' is no NAME=VALUE[,VALUE...]", word);
+        return err_set(err, "'%s' is not NAME=VALUE[,VALUE...]", word);
     if (v->count == NAMES_MAX) return err_set(err, "/run takes at most %d variables", NAMES_MAX);
     const char between = strchr(equals, '|') ? '|' : ',';
     const int i = v->count++;
@@ -105,13 +105,12 @@ const struct command command_run = {
     .usage = "/run FILE [NAME=VALUE[,VALUE...]]...",
     .help = "Runs a script file, once or for each combination of values; stops at the first error.",
     .details =
-        "NAME stands as ${NAME} in the file's lines. With several values the file is run with\n"
-        "each, with several names with each combination; values that hold commas are separated "
-        "by\n"
-        "|. ${NAME:-VALUE} has this value where NAME has none. FILE may be a pipe; Ctrl-C stops\n"
-        "the file, not only the answer that comes.\n"
+        "Each ${NAME} in the file is replaced by VALUE. Several values run the file once for\n"
+        "each; several names, once for each combination. Separate values that contain commas\n"
+        "with |. ${NAME:-VALUE} sets a default. FILE may be a pipe. Ctrl-C stops the whole\n"
+        "file, not only the current answer.\n"
         "    /run keep.vlmsh SCORE=contribution,attention,random KEEP=0.5,0.25,0.1\n"
-        "/help lines says how lines are read.",
+        "/help lines explains how lines are read.",
     .min = 1,
     .max = -1,
     .complete = COMPLETE_PATH,

@@ -49,7 +49,8 @@ static int take_kind(void *self, const char *value, struct err *err)
             o->parts |= kinds[i].part;
             return 0;
         }
-    return err_set(err, "--kind is captions, questions, yesno, lessons or all, not '%s'", value);
+    return err_set(err, "--kind must be captions, questions, yesno, lessons or all, not '%s'",
+                   value);
 }
 
 static int take_once(void *self, const char *value, struct err *err)
@@ -63,17 +64,17 @@ static int take_word(void *self, const char *value, struct err *err)
 {
     struct scenes_options *o = self;
     if (!o->count) return option_integer(value, 1, SCENES_COUNT_MAX, &o->count, "N", err);
-    if (o->folder) return err_set(err, "one folder, please: '%s' and '%s'", o->folder, value);
+    if (o->folder) return err_set(err, "give one folder only: '%s' or '%s'", o->folder, value);
     o->folder = value;
     return 0;
 }
 
 static const struct option_row rows[] = {
-    { "--seed", "S", "of the world (default 42)", take_seed },
-    { "--size", "PIXELS", "of a picture's side (default 96)", take_size },
-    { "--objects", "N", "at most so many in a picture (default 7)", take_most },
+    { "--seed", "S", "random seed of the world (default 42)", take_seed },
+    { "--size", "PIXELS", "side of a picture in pixels (default 96)", take_size },
+    { "--objects", "N", "maximum number of objects in a picture (default 7)", take_most },
     { "--kind", "KIND", "captions, questions, yesno, lessons or all; may be repeated", take_kind },
-    { "--once", NULL, "nothing to do when DIR holds such a world", take_once },
+    { "--once", NULL, "does nothing if DIR already holds this world", take_once },
     { 0 },
 };
 static const struct option_table table = { rows, take_word };
@@ -85,8 +86,8 @@ static int read_options(struct scenes_options *o, int argc, char **argv, struct 
     if (option_table_read(&table, o, argc, argv, &at, err) < 0) return -1;
     if (!o->folder)
         return err_set(
-            err, o->count ? "DIR, the folder to write, is missing"
-                          : "N, the number of scenes, and DIR, the folder to write, are missing");
+            err, o->count ? "DIR, the output folder, is missing"
+                          : "N, the number of scenes, and DIR, the output folder, are missing");
     if (!o->parts) o->parts = SCENES_ALL;
     return 0;
 }
@@ -116,10 +117,10 @@ static void show_report(const struct sinks *sinks, const struct scenes_options *
         table_add(&t, "%lld", (long long)r->files[i].samples);
     }
     table_emit(&t, sinks);
-    sinks_text(sinks,
-               "%lld pictures with %lld objects in %s; world %lld of %d: other worlds share "
-               "no scene with it",
-               o->count, (long long)r->objects, o->folder, o->seed % SCENES_WORLDS, SCENES_WORLDS);
+    sinks_text(
+        sinks,
+        "%lld pictures with %lld objects in %s; world %lld of %d: different worlds share no scene",
+        o->count, (long long)r->objects, o->folder, o->seed % SCENES_WORLDS, SCENES_WORLDS);
 }
 
 static int scenes_check(int argc, char **argv, struct err *err)
@@ -141,7 +142,7 @@ static int scenes_run(struct shell *shell, int argc, char **argv, struct err *er
     const struct load_progress progress = { .report = report, .self = shell->engine };
     struct scenes_report written;
     if (o.once && scenes_written(&request)) {
-        sinks_notice(shell->sinks, "%s holds this world already: it stays as it is", o.folder);
+        sinks_notice(shell->sinks, "%s already holds this world: nothing to do", o.folder);
         return 0;
     }
     if (scenes_write(&request, &progress, &written, err) < 0) return -1;
@@ -154,14 +155,15 @@ const struct command command_scenes = {
     .usage = "/scenes N DIR [--seed S] [--size PIXELS] [--objects N] [--kind KIND]... [--once]",
     .help = "Generates N pictures of simple scenes, with captions, questions and answers.",
     .details =
-        "DIR, absent or empty, gets pictures/NNNNNN.png, objects.jsonl (box and mask of each\n"
-        "object) and samples in LLaVA format. `vlmsh scenes` does the same.\n"
-        "--seed S       of the world (default 42); seeds whose remainders by 16 differ share no\n"
-        "               scene: train on one, test on another\n"
-        "--size PIXELS  of a picture's side (default 96)\n"
-        "--objects N    at most so many in a picture (1 to 7, default 7)\n"
+        "Writes to DIR, which must not exist or be empty: pictures/NNNNNN.png, objects.jsonl\n"
+        "(box and mask of each object) and samples in LLaVA format. `vlmsh scenes` does the\n"
+        "same.\n"
+        "--seed S       random seed (default 42); seeds that differ modulo 16 share no scene:\n"
+        "               train on one, test on another\n"
+        "--size PIXELS  side of a picture (default 96)\n"
+        "--objects N    maximum number of objects in a picture (1 to 7, default 7)\n"
         "--kind KIND    captions, questions, yesno, lessons or all (default); may be repeated\n"
-        "--once         a folder that holds these files is left as it is, for scripts that run\n"
+        "--once         does nothing if DIR already holds these files, for scripts that are run\n"
         "               again",
     .min = 0,
     .max = -1,

@@ -11,9 +11,7 @@ enum { SIDE_MAX = 1000 };
 static int need_screen(const struct shell *shell, struct err *err)
 {
     if (shell->screen) return 0;
-    return err_set(err,
-                   "there is no full screen here: it opens when vlmsh is started on a terminal "
-                   "without --plain, --json, -c and -f");
+    return err_set(err, "no full screen: it needs a terminal, and no --plain, --json, -c or -f");
 }
 
 static int read_side(const char *text, const char *what, int *side, struct err *err)
@@ -21,7 +19,7 @@ static int read_side(const char *text, const char *what, int *side, struct err *
     char *end;
     const long value = strtol(text, &end, 10);
     if (end == text || *end || value < 1 || value > SIDE_MAX)
-        return err_set(err, "%s is a number from 1 to %d, not '%s'", what, SIDE_MAX, text);
+        return err_set(err, "%s must be a number from 1 to %d, not '%s'", what, SIDE_MAX, text);
     *side = (int)value;
     return 0;
 }
@@ -59,8 +57,7 @@ static int open_run(struct shell *shell, int argc, char **argv, struct err *err)
     bool known = !argc;
     for (int i = 0; argc && kinds[i]; i++) known |= !strcmp(kinds[i], argv[0]);
     if (!known)
-        return err_set(err,
-                       "'%s' cannot be chosen from a list: model, image, data, adapter, session",
+        return err_set(err, "/open has no list '%s': use model, image, data, adapter or session",
                        argv[0]);
     if (need_screen(shell, err) < 0) return -1;
     return shell->screen->open(shell->screen->self, argc ? argv[0] : NULL, err);

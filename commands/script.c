@@ -68,8 +68,8 @@ static int unknown_command(const char *name, struct err *err)
     if (near) return err_set(err, "unknown command '/%s': did you mean '/%s'?", name, near);
     if (!*name || strchr(name, '/'))
         return err_set(err,
-                       "unknown command '/%s': begin the line with '//' to send text that begins "
-                       "with '/', or attach a picture with /image FILE",
+                       "unknown command '/%s': to send text that begins with '/', start the line "
+                       "with '//'; to attach a picture, use /image FILE",
                        name);
     return err_set(err, "unknown command '/%s': /help lists the commands", name);
 }
@@ -163,7 +163,7 @@ static int read_physical(struct script *s, struct err *err)
     buf_clear(&s->line);
     s->number++;
     while ((c = next_byte(s, err)) != EOF && c != '\n') {
-        if (!c) return err_set(err, "the line contains a zero byte: this is no script");
+        if (!c) return err_set(err, "the line contains a zero byte: this is not a script");
         if (s->line.length + s->reader.text.length > LINE_LIMIT)
             return err_set(err, "the line is longer than %d MB", LINE_LIMIT >> 20);
         buf_putc(&s->line, (char)c);
@@ -192,7 +192,7 @@ static int read_logical(struct script *s, struct err *err)
         if (!got && !line_reader_open(&s->reader)) return 0;
         if (!got)
             return err_set(err, s->reader.triple ? "the file ends before the closing \"\"\""
-                                                 : "the file ends after a line that goes on (\\)");
+                                                 : "the file ends after a \\ at the end of a line");
         if (line_reader_add(&s->reader, physical_text(s))) return 1;
     }
 }
@@ -212,7 +212,7 @@ static int script_open(struct script *s, const char *path, struct err *err)
         s->name = "stdin";
         s->file = stdin;
         return s->shell->interactive
-                   ? err_set(err, "standard input is what you type at: name a file to run")
+                   ? err_set(err, "standard input is your terminal: name a file to run")
                    : 0;
     }
     const int fd = file_in_open_any(path, err);
@@ -265,7 +265,7 @@ int shell_script(struct shell *shell, const char *path, struct err *err)
 {
     struct script s = { .shell = shell, .name = path };
     if (shell->depth > RUN_DEPTH)
-        return err_set(err, "scripts run each other more than %d deep: '%s' seems to run itself",
+        return err_set(err, "scripts are nested more than %d deep: does '%s' run itself?",
                        RUN_DEPTH, path);
     const int status = script_open(&s, path, err) < 0 ? -1 : run_lines(shell, &s, err);
     script_release(&s);

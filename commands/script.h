@@ -6,9 +6,9 @@
 //   if (line_reader_open(&r)) ... the input ends in the middle ...
 //   line_reader_release(&r);
 //
-// Scripts and the prompt share it. A line that ends in an odd number of backslashes goes on in the
-// next one (the line end stays in the text); """ at the beginning of a line or of a command's
-// arguments opens text that goes on to a """ at a line's end.
+// Shared by scripts and the prompt. A line that ends in an odd number of backslashes continues on
+// the next line (the newline stays in the text). """ at the start of a line or of a command's
+// arguments opens text that ends at a """ at the end of a line.
 #ifndef COMMANDS_SCRIPT_H
 #define COMMANDS_SCRIPT_H
 
@@ -17,13 +17,13 @@
 struct line_reader {
     struct buf text; // the logical line so far
     bool open;       // it goes on
-    size_t triple;   // offset behind an opening """; 0 = none
+    size_t triple;   // offset after an opening """; 0 = none
 };
 
-// True when text.data is a whole logical line; it is valid until the next call.
+// True when text.data is a complete logical line, valid until the next call.
 bool line_reader_add(struct line_reader *r, const char *line);
 bool line_reader_open(const struct line_reader *r);
-// Forgets what was read so far (Ctrl-C at the prompt).
+// Discards what was read so far (Ctrl-C at the prompt).
 void line_reader_reset(struct line_reader *r);
 void line_reader_release(struct line_reader *r);
 

@@ -10,8 +10,8 @@ static const char *current(const struct shell *shell, struct err *err)
 {
     const char *name = store_session(shell->store);
     if (!name)
-        err_set(err, "no session has begun: it begins with the first message (/session list shows "
-                     "the others)");
+        err_set(err,
+                "no session yet: it starts with the first message (/session list shows others)");
     return name;
 }
 
@@ -21,7 +21,7 @@ static int show_current(struct shell *shell, int argc, char **argv, struct err *
     if (name)
         sinks_text(shell->sinks, "session '%s' in %s", name, store_path(shell->store));
     else
-        sinks_text(shell->sinks, "no session yet: it begins with the first message, in %s",
+        sinks_text(shell->sinks, "no session yet: it starts with the first message, in %s",
                    store_path(shell->store));
     return 0;
 }
@@ -67,7 +67,7 @@ static int begin(struct shell *shell, int argc, char **argv, struct err *err)
     if (store_begin(shell->store, argc ? argv[0] : NULL, err) < 0) return -1;
     engine_clear(shell->engine);
     store_restore_arithmetic(shell->store, shell->engine);
-    sinks_notice(shell->sinks, "a new session begins with the next message");
+    sinks_notice(shell->sinks, "the next message starts a new session");
     return 0;
 }
 
@@ -81,7 +81,7 @@ static int resume(struct shell *shell, int argc, char **argv, struct err *err)
 static int fork_session(struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (!current(shell, err) || store_fork(shell->store, argc ? argv[0] : NULL, err) < 0) return -1;
-    tell(shell, "the conversation goes on in the copy");
+    tell(shell, "continuing in the copy");
     return 0;
 }
 
@@ -105,7 +105,7 @@ static int check_free(const char *path, struct err *err)
 {
     struct stat st;
     if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
-        return err_set(err, "'%s' exists: nothing is overwritten, choose another name", path);
+        return err_set(err, "'%s' already exists: choose another name", path);
     return 0;
 }
 
@@ -147,9 +147,9 @@ static int session_run(struct shell *shell, int argc, char **argv, struct err *e
                            a->name);
         return a->run(shell, argc - 1, argv + 1, err);
     }
-    return err_set(err,
-                   "'%s' is no action of /session: list, new, resume, fork, rename, delete, export",
-                   argv[0]);
+    return err_set(
+        err, "/session has no action '%s': use list, new, resume, fork, rename, delete or export",
+        argv[0]);
 }
 
 const struct command command_session = {
@@ -157,15 +157,16 @@ const struct command command_session = {
     .alias = "sessions",
     .usage = "/session [list|new|resume|fork|rename|delete|export ...]",
     .help = "Lists, resumes, copies, renames, deletes and exports sessions.",
-    .details = "/session                    the current one\n"
-               "/session list               all of them\n"
-               "/session new [NAME]         a fresh conversation in a new session\n"
-               "/session resume NAME        goes on where it ended: model, settings, pictures\n"
-               "/session fork [NAME]        goes on in a copy; the original stays as it is\n"
-               "/session rename [OLD] NEW\n"
-               "/session delete NAME        for good\n"
-               "/session export FILE [NAME] FILE.md: a transcript; else a script that replays it\n"
-               "Every turn is kept by itself when its answer ends.",
+    .details =
+        "/session                    shows the current session\n"
+        "/session list               lists all sessions\n"
+        "/session new [NAME]         starts a new session with an empty conversation\n"
+        "/session resume NAME        restores model, settings, pictures and conversation\n"
+        "/session fork [NAME]        continues in a copy; the original is unchanged\n"
+        "/session rename [OLD] NEW\n"
+        "/session delete NAME        deletes it permanently\n"
+        "/session export FILE [NAME] FILE.md: a transcript; otherwise a script that replays it\n"
+        "Each turn is saved when its answer ends.",
     .max = 3,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_WORDS,

@@ -89,8 +89,8 @@ const struct command command_set = {
     .name = "set",
     .usage = "/set [KEY [VALUE]]",
     .help = "Changes a setting; /help KEY says when it takes effect.",
-    .details = "/set KEY shows it, /set alone shows what differs from the defaults.\n"
-               "/set KEY=VALUE is accepted too. /help KEY explains a setting.",
+    .details = "/set KEY shows a setting, /set alone all that differ from their defaults.\n"
+               "/set KEY=VALUE works too. /help KEY explains a setting.",
     .max = -1,
     .live = "",
     .complete = COMPLETE_SETTING,
@@ -105,11 +105,11 @@ static int later_run(struct shell *shell, int argc, char **argv, struct err *err
     const long long tokens = strtoll(argv[0], &end, 10);
     int status = 0;
     if (*end || end == argv[0] || tokens < 1)
-        status = err_set(err, "a number of tokens from 1 on is needed, not '%s'", argv[0]);
+        status = err_set(err, "the number of tokens must be at least 1, not '%s'", argv[0]);
     for (int i = 1; i < argc && status == 0; i++) {
         char *equals = strchr(argv[i], '=');
         if (!equals) {
-            status = err_set(err, "'%s' is no KEY=VALUE", argv[i]);
+            status = err_set(err, "'%s' is not KEY=VALUE", argv[i]);
             break;
         }
         *equals = '\0';
@@ -126,9 +126,9 @@ const struct command command_later = {
     .usage = "/later N KEY=VALUE...",
     .help = "Changes settings during the next answer, after N tokens.",
     .details =
-        "Prompt and answer so far are computed again as far as they must be, and the answer\n"
-        "goes on. All of them are set or none, which is told; what an answer is too short\n"
-        "for waits for the next one.",
+        "Recomputes as much of the prompt and answer as needed, then continues the answer. Sets\n"
+        "all values or none, with a notice. If the answer ends earlier, the change waits for\n"
+        "the next.",
     .min = 2,
     .max = -1,
     .complete = COMPLETE_SETTING,
@@ -177,10 +177,9 @@ static int toggle_run(struct shell *shell, int argc, char **argv, struct err *er
     const char *now = settings_text(engine_settings(shell->engine), row->key);
     const char *next = setting_next(row, now, argc - 1, argv + 1);
     if (!next)
-        return err_set(err,
-                       "%s is neither on or off nor a choice: name the values, as in '/toggle "
-                       "%s A B'",
-                       row->key, row->key);
+        return err_set(
+            err, "%s is not an on/off setting or a choice: give two values, as in '/toggle %s A B'",
+            row->key, row->key);
     return set_value(shell, row->key, next, err);
 }
 
@@ -190,7 +189,7 @@ const struct command command_toggle = {
     .help = "Toggles a setting on and off, or through the given values.",
     .details = "/toggle ira.on\n"
                "/toggle prune.score off contribution\n"
-               "Made for keys: /bind F5 /toggle ira.on",
+               "Useful for keys: /bind F5 /toggle ira.on",
     .min = 1,
     .max = -1,
     .live = "",

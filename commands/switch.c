@@ -66,7 +66,7 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
     const struct alias *alias = alias_of(shell->running->name);
     const bool off = argc && !strcmp(argv[0], "off");
     if (argc && !off && strcmp(argv[0], "on") != 0)
-        return err_set(err, "/%s is on or off, not '%s'", alias->word, argv[0]);
+        return err_set(err, "/%s takes on or off, not '%s'", alias->word, argv[0]);
     return off ? switch_off(shell, alias, err) : switch_on(shell, alias, err);
 }
 
@@ -86,13 +86,12 @@ static const char *const words[] = { "on", "off", NULL };
         .run = run,                       \
     };
 
-SWITCH(
-    capa, "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",
-    "Loads the preset capa-auto. The FFN approximation needs a calibration; without one it stays\n"
-    "off, with a notice. /preset load capa is the paper's recipe.")
+SWITCH(capa, "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",
+       "Loads the preset capa-auto. Without a calibration the FFN approximation stays off,\n"
+       "with a notice. /preset load capa loads the paper's recipe.")
 SWITCH(align, "Enables norm alignment with its defaults.", "Loads the preset norm-alignment.")
 SWITCH(ira, "Enables IRA (information-regularized attention) with its defaults.",
-       "Loads the preset ira. It needs an adapter that was trained with train.ira.")
+       "Loads the preset ira. Needs an adapter that was trained with train.ira.")
 
 const struct command command_baseline = {
     .name = "baseline",

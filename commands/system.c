@@ -7,7 +7,7 @@ static int show_system(const struct shell *shell)
 {
     const struct conversation *c = engine_conversation(shell->engine);
     if (!c->message_count || c->messages[0].role != ROLE_SYSTEM) {
-        sinks_text(shell->sinks, "no system message (the prompt layout may have its own)");
+        sinks_text(shell->sinks, "no system message (the chat template may add its own)");
         return 0;
     }
     char *text = message_text(&c->messages[0]);

@@ -106,14 +106,13 @@ int command_check_needs(const struct shell *shell, unsigned needs, struct err *e
                          (needs & NEEDS_TOKENIZER && !engine_tokenizer(shell->engine));
     if (missing && shell->want_model && shell->want_model(shell->want_self, err) < 0) return -1;
     if (needs & NEEDS_MODEL && !engine_model(shell->engine))
-        return err_set(err, "no model is loaded: '/load MODEL' loads one (a folder, or org/name "
-                            "from the local hub cache)");
+        return err_set(err, "no model is loaded: use '/load MODEL' (a folder, or org/name from the "
+                            "local hub cache)");
     if (needs & NEEDS_TOKENIZER && !engine_tokenizer(shell->engine))
-        return err_set(err, "no tokenizer is loaded: '/load MODEL' brings one, '/tokenizer FILE' "
-                            "loads a tokenizer.json alone");
+        return err_set(err, "no tokenizer is loaded: use '/load MODEL', or '/tokenizer FILE' for a "
+                            "tokenizer.json alone");
     if (needs & NEEDS_STORE && !shell->store)
-        return err_set(err, "sessions are not kept now, because the database could not be opened: "
-                            "start vlmsh with --db FILE");
+        return err_set(err, "no session database is open: start vlmsh with --db FILE");
     return 0;
 }
 

@@ -53,8 +53,8 @@ static int tokenize_run(struct shell *shell, int argc, char **argv, struct err *
             flags &= ~TOKENIZE_SPECIAL;
         else
             return err_set(err,
-                           "'%s' is no option of /tokenize (--table, --no-special); a text that "
-                           "begins with '--' stands in double quotes",
+                           "/tokenize has no option '%s' (--table, --no-special); put a text that "
+                           "begins with '--' in double quotes",
                            argv[i]);
     }
     const int status = tokenizer_encode(t, text, strlen(text), flags, &ids, err);
@@ -71,10 +71,10 @@ const struct command command_tokenize = {
     .name = "tokenize",
     .usage = "/tokenize [--no-special] [--table] TEXT",
     .help = "Shows the token ids of a text.",
-    .details = "The ids are those the tokenizer gives, with the special tokens it adds (BOS);\n"
-               "--no-special leaves these out. Special tokens spelled in TEXT are recognised.\n"
-               "--table shows each token beside its id. After an option, TEXT stands in double\n"
-               "quotes.",
+    .details =
+        "Includes the special tokens that the tokenizer adds (BOS); --no-special leaves them\n"
+        "out. Special tokens spelled in TEXT are recognised. --table shows the text of each\n"
+        "token. After an option, TEXT must be in double quotes.",
     .min = 1,
     .max = 1,
     .rest = true,

@@ -51,17 +51,18 @@ static int take_all(void *self, const char *value, struct err *err)
 static int take_data(void *self, const char *value, struct err *err)
 {
     struct plan_options *o = self;
-    if (o->data) return err_set(err, "one data file, please: '%s' and '%s'", o->data, value);
+    if (o->data) return err_set(err, "give one data file only: '%s' or '%s'", o->data, value);
     o->data = value;
     return 0;
 }
 
 static const struct option_row plan_rows[] = {
-    { "--like", "SHAPE", "of a shape, without weights", take_shape },
+    { "--like", "SHAPE", "a published shape instead of the loaded model, without weights",
+      take_shape },
     { "--method", "M", "another train.method", take_method },
-    { "--rows", "N", "length of the samples", take_rows },
-    { "--images", "DIR", "where relative picture paths begin", take_images },
-    { "--all", NULL, "a table of all methods", take_all },
+    { "--rows", "N", "rows per sample", take_rows },
+    { "--images", "DIR", "base folder of relative picture paths", take_images },
+    { "--all", NULL, "all methods, one row each", take_all },
     { 0 },
 };
 static const struct option_table plan_table = { plan_rows, take_data };
@@ -125,17 +126,18 @@ static void show_memory(const struct plan *p, const struct forecast *f)
     }
     table_add(&t, "all");
     table_add(&t, "%.1f", (double)memory_own(&f->parts) / 1e6);
-    table_add(&t, "beside it: mapped weights");
+    table_add(&t, "not counted: mapped weights");
     table_add(&t, "%.1f", (double)f->parts.of[MEMORY_MAPPED] / 1e6);
     if (f->parts.of[MEMORY_HOST]) {
-        table_add(&t, "beside it: on the host");
+        table_add(&t, "not counted: host memory");
         table_add(&t, "%.1f", (double)f->parts.of[MEMORY_HOST] / 1e6);
     }
     table_emit(&t, p->shell->sinks);
     const uint64_t most = memory_free(engine_backend(p->shell->engine));
-    sinks_notice(p->shell->sinks,
-                 "micro-batches of %lld samples, %lld rows, products in %s; %.0f MB are free here",
-                 (long long)f->samples, (long long)f->rows, f->arithmetic, (double)most / 1e6);
+    sinks_notice(
+        p->shell->sinks,
+        "micro-batches of %lld samples, %lld rows, matrix products in %s; %.0f MB are free here",
+        (long long)f->samples, (long long)f->rows, f->arithmetic, (double)most / 1e6);
 }
 
 static int show_one(const struct plan *p, struct err *err)
@@ -180,7 +182,7 @@ static int plan_run(struct shell *shell, int argc, char **argv, struct err *err)
     int at = 0;
     if (option_table_read(&plan_table, &o, argc, argv, &at, err) < 0) return -1;
     if (o.shape && o.data)
-        return err_set(err, "a shape has no tokenizer to count DATA with: --rows N instead");
+        return err_set(err, "a shape has no tokenizer to count DATA with: use --rows N");
     if (!o.shape && command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
     struct plan p = { &o, shell, settings_copy(engine_settings(shell->engine)) };
     int status = o.method ? settings_set(p.settings, "train.method", o.method, err) : 0;
@@ -206,30 +208,28 @@ const struct command command_train = {
              "[--method M] [--all] [--rows N]",
     .help = "Trains on a data set, as a background job; /train plan forecasts memory.",
     .details =
-        "DATA is a file as for /data check, which is done first: samples that are wrong are named\n"
-        "in the job's log and left out. OUT is a new folder. It gets the result when the run is\n"
-        "done: where the whole language model was trained (train.method all, full) a model folder\n"
-        "as on the Hugging Face hub, otherwise what was trained. While the run goes on, its\n"
-        "checkpoints lie there (train.save_every), from which it goes on after a pause, a crash "
-        "or\n"
-        "kill -9, to the same bits: /job N resume. Those that train.keep keeps are results as "
-        "well:\n"
-        "/adapter load OUT/checkpoint-40, or /load it.\n"
-        "The settings train.* say what and how: /settings train. Loss, rate, length of the\n"
-        "gradient and tokens per second of each step, and mean and variance of the gradient of\n"
-        "each norm's gain are drawn by /plot.\n"
-        "--images DIR   where relative picture paths begin (default: the folder of DATA)\n"
-        "--resume       goes on with the unfinished run in OUT (same model, data, settings, "
-        "adapter)\n"
+        "DATA is a file that /data check accepts. It is checked first: invalid samples are\n"
+        "listed in the job's log and skipped. OUT is a new folder for the result: a model\n"
+        "folder in Hugging Face format if the whole language model was trained (train.method\n"
+        "all, full), otherwise an adapter. During the run OUT holds checkpoints\n"
+        "(train.save_every). After a pause, a crash or kill -9, /job N resume continues from\n"
+        "the last one with bit-identical results. Checkpoints kept by train.keep can be loaded\n"
+        "too: /adapter load OUT/checkpoint-40, or /load. The settings train.* control the run:\n"
+        "/settings train. /plot draws loss, learning rate, gradient norm and tokens per second\n"
+        "of each step, and mean and variance of the gradient of each norm's gain.\n"
+        "--images DIR   base folder of relative picture paths (default: the folder of DATA)\n"
+        "--resume       continues the unfinished run in OUT (same model, data, settings,\n"
+        "               adapter)\n"
         "\n"
-        "/train plan counts what the settings would train and forecasts the memory, by going\n"
-        "through the largest step on a device that computes nothing. Weights that are only read\n"
-        "stay in the pages of their files and are named apart. /job N shows the forecast beside\n"
-        "what a run took.\n"
-        "DATA           its longest samples (default: a picture and 256 more rows each)\n"
-        "--like SHAPE   a published shape instead of the loaded model, without weights (/new)\n"
-        "--method M     another train.method; --all: one line for each of them\n"
-        "--rows N       samples of so many rows",
+        "/train plan counts the trained parameters and forecasts memory with a dry run of the\n"
+        "largest step. Frozen weights stay memory-mapped and are listed separately. /job N\n"
+        "shows the forecast next to the memory that a run used.\n"
+        "DATA           plans for its longest samples (default: a picture and 256 more rows\n"
+        "               each)\n"
+        "--like SHAPE   plans for a published shape instead of the loaded model, without\n"
+        "               weights (/new)\n"
+        "--method M     plans for another train.method; --all: for all methods, one row each\n"
+        "--rows N       plans for samples of N rows",
     .min = 1,
     .max = -1,
     .complete = COMPLETE_PATH,

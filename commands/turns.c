@@ -25,7 +25,7 @@ const struct command command_undo = {
     .name = "undo",
     .usage = "/undo",
     .help = "Removes the last question and its answer.",
-    .details = "The session keeps what was taken back; it is only no longer part of the talk.",
+    .details = "The session keeps removed turns; they are no longer part of the conversation.",
     .run = undo_run,
 };
 

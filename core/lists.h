@@ -1,10 +1,10 @@
-// core/lists.h -- what there are many of: one line each, in the order in which it is shown or acts.
+// core/lists.h -- the registries: one line per item, in the order in which items are shown or act.
 //
 //   lists_hand_over();   // first thing in main: the rooms know these by pointers alone
 //
-// A new kind is a file in its room and one line here. The rooms below do not name what is listed,
-// so that no arrow runs back from a table to the files it is made of. (The metrics and the methods
-// of training stand in lists of their rooms: settings spell their names.)
+// A new item is a file in its room and one line here. Rooms below do not name the items, so no
+// dependency runs from a table back to the files it lists. (Metrics and training methods have lists
+// in their own rooms: settings spell their names.)
 #ifndef CORE_LISTS_H
 #define CORE_LISTS_H
 
@@ -16,8 +16,8 @@
 
 // clang-format off
 
-// `const struct setting NAME_settings[]`, ended by a row without a key, in the file that obeys them.
-// Those of the methods stand between the two lists: each method says its own.
+// `const struct setting NAME_settings[]`, ended by a row without a key, in the file that uses them.
+// Settings of methods come between the two lists: each method names its own.
 #define SETTINGS_FIRST(X)                                                                          \
     X(sample)  /* core/model/sampler.c */                                                          \
     X(chat)    /* core/text/layouts.c */                                                           \
@@ -36,7 +36,8 @@
 // core/model/families/NAME.c: `const struct family family_NAME`.
 #define FAMILIES(X) X(llava) X(llama) X(qwen2)
 
-// core/methods/NAME.c: `const struct method method_NAME`, in the order in which they act at a site.
+// core/methods/NAME.c: `const struct method method_NAME`, in the order in which methods act at a
+// site.
 #define METHODS(X)                                                                                 \
     X(norm_align)                                                                                  \
     X(ira) /* before pruning, which scores with the values that it changes */                      \
@@ -76,7 +77,7 @@ PROBES(X)
 #undef X
 
 void lists_hand_over(void);
-// The settings alone, those of the methods handed over last, and `more` behind (or NULL).
+// The settings only, those of the methods last, then `more` (or NULL).
 void lists_hand_over_settings(const struct setting *more);
 
 #endif

@@ -1,4 +1,4 @@
-// kernels/attention.h -- what attention and its backward kernel share: a call, the rows of a task.
+// kernels/attention.h -- shared by attention and its backward kernel: a call, the rows of a task.
 #ifndef KERNELS_ATTENTION_H
 #define KERNELS_ATTENTION_H
 
@@ -7,11 +7,11 @@
 #include "kernels/tile.h"
 
 enum {
-    BLOCK = 128,      // keys at a time; a multiple of TILE_COLS
+    BLOCK = 128,      // keys per step; a multiple of TILE_COLS
     ATTENTION_FEW = 8 // tokens times heads of a group up to which attention_few is faster
 };
 
-// The call, and one of its tasks: heads of one group, tokens from..to.
+// A call and one of its tasks: heads of one group, tokens from..to.
 struct call {
     float *y;
     const float *q;
@@ -72,13 +72,13 @@ VEC_INLINE int64_t row_at(const struct call *c, const struct task *t, int64_t r)
     return ((t->from + r / c->group) * c->heads + t->head * c->group + r % c->group) * c->width;
 }
 
-// Numbers from one key to the next, and where the task's first key or value lies.
+// Distance of consecutive keys, and the start of the task's first key or value.
 VEC_INLINE int64_t key_step(const struct call *c)
 {
     return c->kv_heads * c->width;
 }
 
-// Number i of keys or values, and those behind it.
+// Element i of keys or values, and those after it.
 VEC_INLINE const void *numbers_at(const void *x, int64_t i, enum dtype dtype)
 {
     return (const char *)x + i * (int64_t)dtype_size(dtype);
@@ -169,7 +169,7 @@ VEC_INLINE void write_probs(const struct call *c, const struct task *t, int64_t 
     }
 }
 
-// Row r of the task has seen all its keys: y, and the probabilities where they are asked for.
+// Row r of the task has seen all its keys: writes y, and the probabilities if requested.
 VEC_INLINE void task_row_done(const struct call *c, const struct task *t, int64_t r)
 {
     write_row(c, t, r);

@@ -165,9 +165,9 @@ int attention_backward_cuda(struct tensor *dq, struct tensor *dk, struct tensor 
     const int64_t rows = c.tokens * c.heads;
     if (!tensor_count(q) || !c.keys) return 0;
     if (c.width > WIDEST)
-        return cuda_fail("the gradient of attention is made for heads of at most %d numbers, these "
-                         "have %lld",
-                         WIDEST, (long long)c.width);
+        return cuda_fail(
+            "the backward pass of attention supports heads of at most %d elements, not %lld",
+            WIDEST, (long long)c.width);
     if (mode == MATMUL_BF16 && c.width <= WIDEST_MMA)
         return attention_mma_backward(&c, floats(dq), floats(dk), floats(dv), floats(dy),
                                       floats(y));

@@ -1,10 +1,9 @@
-// kernels/attention_cuda.h -- what the kernels of attention and its gradient share: a call, tiles.
+// kernels/attention_cuda.h -- shared by the kernels of attention and its gradient: a call, tiles.
 //
-// Many rows are worked on in tiles of TILE rows by TILE keys (Dao et al. 2022): no matrix of
-// queries by keys exists. Of a block's threads FOUR stand beside one another for each row: they
-// share its keys (thread `part` has the keys part, part + 4 ...) and its columns (groups of four
-// numbers, part, part + 4 ...). The four lie in one warp, so a row's numbers need no barrier of the
-// block.
+// Many rows are processed in tiles of TILE rows by TILE keys (Dao et al. 2022): no matrix of
+// queries by keys exists. FOUR threads of a block work on each row: they split its keys (thread
+// `part` has the keys part, part + 4 ...) and its columns (groups of four numbers, part, part + 4
+// ...). The four are in one warp, so a row's numbers need no block barrier.
 #ifndef KERNELS_ATTENTION_CUDA_H
 #define KERNELS_ATTENTION_CUDA_H
 
@@ -22,7 +21,7 @@ struct attention_call {
     enum dtype dtype;                             // of k and v: f32, or bf16 (not for gradients)
     int64_t tokens, heads, keys, kv_heads, width; // N, H, P, Hkv, d
     float *stats;       // [H,N,2] highest score and sum of e^(score - highest); NULL: not wanted
-    enum dtype y_dtype; // f32; of attention_mma alone bf16 or f16 too
+    enum dtype y_dtype; // f32; for attention_mma also bf16 or f16
 };
 
 static inline struct attention_call attention_call_of(const struct tensor *q,
@@ -48,18 +47,18 @@ static inline struct attention_call attention_call_of(const struct tensor *q,
              .y_dtype = DTYPE_F32 };
 }
 
-// y and stats where they are wanted: in tiles (attention.cu); a few rows, or heads of any width,
-// split over the keys (attention_few.cu).
+// y and stats if wanted: in tiles (attention.cu); a few rows, or heads of any width, split over the
+// keys (attention_few.cu).
 int attention_tiles(const struct attention_call *c);
 int attention_few(const struct attention_call *c, float *room);
-// On tensor cores (attention_mma.cu), y and probabilities where they are wanted; takes its scratch.
+// On tensor cores (attention_mma.cu), y and probabilities if wanted; allocates its scratch.
 int attention_mma(const struct attention_call *c, float *probs);
-// Does it read keys and values as they lie? Without probabilities it then needs no scratch.
+// Does it read keys and values in place? Without probabilities it then needs no scratch.
 bool attention_mma_ready(const struct attention_call *c);
 // Its gradients, each added where it is not NULL (attention_mma_backward.cu).
 int attention_mma_backward(const struct attention_call *c, float *dq, float *dk, float *dv,
                            const float *dy, const float *y);
-// Numbers of scratch that attention_few works in.
+// Elements of scratch for attention_few.
 size_t attention_few_room(const struct attention_call *c);
 
 // Keys from..to-1 that token i sees.
@@ -77,7 +76,7 @@ static __device__ inline struct span span_of(const struct attention_call &c, int
     return s;
 }
 
-// What the tokens i..i+TILE-1 see together.
+// Keys that the tokens i..i+TILE-1 see together.
 static __device__ inline struct span span_of_tile(const struct attention_call &c, int64_t i)
 {
     struct span all = { c.keys, 0 };
@@ -90,7 +89,7 @@ static __device__ inline struct span span_of_tile(const struct attention_call &c
     return all;
 }
 
-// Numbers from one row of a tile in shared memory to the next: rows begin in different banks.
+// Row stride of a tile in shared memory: rows begin in different banks.
 template <int WIDE> struct pitch {
     static constexpr int NUMBERS = WIDE + 4;
     static constexpr int TILE_NUMBERS = TILE * (WIDE + 4);

@@ -1,18 +1,18 @@
-// kernels/attention_mma_cuda.h -- what attention and its gradient on tensor cores share: tiles of
-// bf16, products of a warp's rows with a tile, what rows see.
+// kernels/attention_mma_cuda.h -- shared by attention and its gradient on tensor cores: tiles of
+// bf16, products of a warp's rows with a tile, which keys rows see.
 //
-// A block has WARPS warps; each has its own rows (16, or 16 times MANY) and goes with the others
-// through tiles of KEYS keys. Scores, probabilities and sums never leave the warp's registers: the
-// scores of 16 rows by 16 keys, rounded, are laid out as the left side of the product with the
-// values (kernels/mma_cuda.h).
+// A block has WARPS warps; each has its own rows (16, or 16 times MANY) and all go together through
+// tiles of KEYS keys. Scores, probabilities and sums never leave the warp's registers: the scores
+// of 16 rows by 16 keys, rounded, already have the layout of the left operand of the product with
+// the values (kernels/mma_cuda.h).
 //
 // Before, q, k, v are rounded to bf16 once, [heads, rows, WIDE]: columns past the head's width and
-// rows past the last are 0, so tiles are read whole and without a question. q is multiplied by
+// rows past the last are 0, so tiles are read whole and without bounds checks. q is multiplied by
 // scale log2 e on the way, and probabilities are powers of two: 2^(q k) = e^(score). Keys and
-// values that a cache holds as bf16 are read as they lie, [rows, heads, d], if 16 bytes of a row
-// lie in no other (d a multiple of 8): what is past its end is asked then.
+// values that a cache holds as bf16 are read in place, [rows, heads, d], if 16-byte pieces do not
+// cross rows (d a multiple of 8): bounds are checked then.
 //
-// The heads of a model have 64, 72, 80, 96 or 128 numbers: WIDE is the next of 64, 80, 96, 128.
+// Heads of models have 64, 72, 80, 96 or 128 numbers: WIDE is the next of 64, 80, 96, 128.
 #ifndef KERNELS_ATTENTION_MMA_CUDA_H
 #define KERNELS_ATTENTION_MMA_CUDA_H
 
@@ -20,7 +20,7 @@
 #include "kernels/mma_cuda.h"
 
 static constexpr int WARPS = 4, MMA_THREADS = WARPS * WARP, KEYS = 64;
-static constexpr int ROUND_ROWS = 64; // sides have a multiple of it: all tiles are whole
+static constexpr int ROUND_ROWS = 64; // sides are padded to a multiple of it: all tiles are whole
 static constexpr float LOG2_E = 1.44269504f, LN_2 = 0.69314718f;
 
 // The kernel for heads of `width` numbers: calls run<WIDE>(...).
@@ -120,7 +120,7 @@ static __device__ inline void fetch_cached(uint16_t *tile, const uint16_t *cache
     }
 }
 
-// The left side's 16 rows from a tile, columns k..k+15.
+// The left operand's 16 rows from a tile, columns k..k+15.
 template <int WIDE>
 static __device__ inline void read_rows(unsigned a[4], const uint16_t *tile, int k)
 {
@@ -128,8 +128,8 @@ static __device__ inline void read_rows(unsigned a[4], const uint16_t *tile, int
     read_four(a, tile + lane % 16 * row<WIDE>::STEP + k + lane / 16 * 8);
 }
 
-// Two right sides, b and b + 2, that are rows n..n+15 of a tile, columns k..k+15: for products with
-// the tile turned (q k^T).
+// Two right operands, b and b + 2: rows n..n+15 of a tile, columns k..k+15, for products with the
+// transposed tile (q k^T).
 template <int WIDE>
 static __device__ inline void read_across(unsigned b[4], const uint16_t *tile, int n, int k)
 {
@@ -137,8 +137,8 @@ static __device__ inline void read_across(unsigned b[4], const uint16_t *tile, i
     read_four(b, tile + (n + lane / 16 * 8 + lane % 8) * row<WIDE>::STEP + k + lane / 8 % 2 * 8);
 }
 
-// Two right sides, b and b + 2, that are columns n..n+15 of a tile, rows k..k+15: for products with
-// the tile as it stands (p v).
+// Two right operands, b and b + 2: columns n..n+15 of a tile, rows k..k+15, for products with the
+// tile not transposed (p v).
 template <int WIDE>
 static __device__ inline void read_along(unsigned b[4], const uint16_t *tile, int n, int k)
 {
@@ -171,7 +171,7 @@ static __device__ inline void tile_scores(float s[MANY][N / 8][4], const uint16_
     }
 }
 
-// Columns k..k+15 of scores [16,..] as the left side of a product.
+// Columns k..k+15 of scores [16,..] as the left operand of a product.
 static __device__ inline void round_scores(unsigned a[4], const float (*s)[4], int k)
 {
     a[0] = pack(s[k / 8][0], s[k / 8][1]);
@@ -180,7 +180,7 @@ static __device__ inline void round_scores(unsigned a[4], const float (*s)[4], i
     a[3] = pack(s[k / 8 + 1][2], s[k / 8 + 1][3]);
 }
 
-// Two bf16 numbers beside one another, 0 in place of an infinity or NaN.
+// Two adjacent bf16 numbers, 0 for an infinity or NaN.
 static __device__ inline unsigned finite_pair(unsigned x)
 {
     const unsigned low = (x & 0x7f80) == 0x7f80 ? 0 : 0xffff;
@@ -188,8 +188,8 @@ static __device__ inline unsigned finite_pair(unsigned x)
     return x & (low | high);
 }
 
-// sum[16 MANY, WIDE] += p[16 MANY, N] times a tile of N rows. FINITE: without those numbers of the
-// tile that are infinite or NaN; the result says whether the lane met one.
+// sum[16 MANY, WIDE] += p[16 MANY, N] times a tile of N rows. FINITE: skips numbers of the tile
+// that are infinite or NaN; returns whether the lane met one.
 template <int WIDE, int MANY, int N, bool FINITE = false>
 static __device__ inline bool tile_sums(float sum[MANY][WIDE / 8][4], const float p[MANY][N / 8][4],
                                         const uint16_t *tile)
@@ -225,7 +225,7 @@ struct keys_seen {
     int from, to;
 };
 
-// Keys that one of some rows sees, and those that each of them sees.
+// Keys that at least one of some rows sees, and those that all of them see.
 struct sight {
     struct keys_seen any, each;
 };
@@ -267,8 +267,8 @@ static __device__ inline struct sight sight_join(const struct sight &a, const st
              { larger(a.each.from, b.each.from), smaller(a.each.to, b.each.to) } };
 }
 
-// Of a warp's rows i..i+rows-1 (rows <= WARP); what each sees is left in seen[rows]. Rows past the
-// last count for nothing: what they get is not written.
+// For a warp's rows i..i+rows-1 (rows <= WARP); stores what each sees in seen[rows]. Rows past the
+// last one do not count: their results are not written.
 static __device__ inline struct sight sight_of_warp(struct keys_seen *seen,
                                                     const struct attention_call &c, int64_t i,
                                                     int rows)
@@ -340,7 +340,7 @@ static __device__ inline uint4 round_eight(const T *row, bool there, int e, int 
              pack(x[4] * times, x[5] * times), pack(x[6] * times, x[7] * times) };
 }
 
-// Two numbers beside one another.
+// Two adjacent numbers.
 static __device__ inline void put_pair(float *at, float one, float two, bool add)
 {
     float2 *const to = reinterpret_cast<float2 *>(at);
@@ -348,7 +348,7 @@ static __device__ inline void put_pair(float *at, float one, float two, bool add
     *to = { add ? old.x + one : one, add ? old.y + two : two };
 }
 
-// Numbers e and e + 1 (e even) of a row of `width`, as far as it goes.
+// Numbers e and e + 1 (e even) of a row, as far as they are within `width`.
 static __device__ inline void put_two(float *row, int e, int width, float one, float two, bool add)
 {
     if (e + 1 < width && width % 2 == 0) {

@@ -81,7 +81,7 @@ static int tell(const char *what, cudaError_t error)
     size_t unused, total;
     const bool lost = cudaMemGetInfo(&unused, &total) != cudaSuccess;
     return cuda_fail("%s: %s%s", what, cudaGetErrorString(error),
-                     lost ? "; the GPU is lost to this run of the program, start it again" : "");
+                     lost ? "; the GPU cannot be used any more: restart vlmsh" : "");
 }
 
 int cuda_started(const char *kernel)
@@ -165,7 +165,7 @@ void *cuda_alloc(size_t bytes)
         return memory;
     }
     cudaGetLastError(); // it is told here: no later op failed
-    if (error != cudaErrorMemoryAllocation) cuda_broke("taking memory", error);
+    if (error != cudaErrorMemoryAllocation) cuda_broke("allocating memory", error);
     return nullptr;
 }
 
@@ -190,7 +190,7 @@ void *cuda_scratch(size_t bytes)
     struct gpu *g = here();
     if (g->scratch && bytes <= g->scratch_size) return g->scratch;
     const size_t size = (bytes + (1 << 20)) >> 20 << 20; // never nothing
-    if (cuda_unrecordable("more scratch memory")) return nullptr;
+    if (cuda_unrecordable("allocating scratch memory")) return nullptr;
     device_release(g->scratch); // waits for the ops that use it
     g->scratch = cuda_alloc(size);
     g->scratch_size = g->scratch ? size : 0;
@@ -273,7 +273,7 @@ static int count_gpus(char *why, size_t room)
     const cudaError_t error = cudaGetDeviceCount(&count);
     if (error == cudaSuccess) return count;
     cudaGetLastError();
-    snprintf(why, room, "the driver says: %s", cudaGetErrorString(error));
+    snprintf(why, room, "the driver reports: %s", cudaGetErrorString(error));
     return -1;
 }
 
@@ -282,7 +282,7 @@ static int properties(int number, struct cudaDeviceProp *p, char *why, size_t ro
     const int count = count_gpus(why, room);
     if (count < 0) return -1;
     if (number >= count) {
-        snprintf(why, room, "there is no cuda:%d: the driver sees %d GPU%s", number, count,
+        snprintf(why, room, "no cuda:%d: the driver sees %d GPU%s", number, count,
                  count == 1 ? "" : "s");
         return -1;
     }
@@ -324,8 +324,8 @@ static int look_at_kernels(struct gpu *g, const struct cudaDeviceProp *p, char *
     }
     cudaGetLastError();
     snprintf(why, room,
-             "cuda:%d is an sm_%d%d, for which this library has no kernels (%s): `make cuda "
-             "CUDA_ARCH=%d%d` makes them",
+             "cuda:%d is an sm_%d%d, for which this library has no kernels (%s): build them with "
+             "`make cuda CUDA_ARCH=%d%d`",
              g->number, p->major, p->minor, cudaGetErrorString(error), p->major, p->minor);
     return -1;
 }
@@ -404,7 +404,7 @@ static const struct backend *open_gpus(const int *numbers, int count, char *why,
 {
     if (device.count && same_gpus(numbers, count)) return &table;
     if (device.count) {
-        snprintf(why, room, "this program computes on %s already", device.name);
+        snprintf(why, room, "this process already computes on %s", device.name);
         return nullptr;
     }
     const int status = open_all(numbers, count, why, room);

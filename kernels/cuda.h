@@ -1,14 +1,14 @@
-// kernels/cuda.h -- what the .cu files share: how a kernel is started, sums over warps and blocks,
-// numbers of any dtype; and the design of the CUDA device.
+// kernels/cuda.h -- shared by the .cu files: kernel launches, sums over warps and blocks, numbers
+// of any dtype; and the design of the CUDA device.
 //
-// An op NAME is written in NAME.cu as `int NAME_cuda(...)`, beside NAME.c. It starts kernels on the
-// one stream of the GPU and returns at once; uploads, downloads and other ops wait for it by the
-// order of the stream. Only what waits on the host (offload.cu) is copied beside it. What the host
-// reads and writes itself is host memory (core/graph/arena.h); nothing above kernels/ touches
-// device memory but by upload, download and ops (backend->own_memory).
+// An op NAME is written in NAME.cu as `int NAME_cuda(...)`, beside NAME.c. It launches kernels on
+// the GPU's one stream and returns at once; the order of the stream makes uploads, downloads and
+// other ops wait for it. Only copies to host memory (offload.cu) run concurrently. Data that the
+// host reads and writes itself is host memory (core/graph/arena.h); code above kernels/ touches
+// device memory only by upload, download and ops (backend->own_memory).
 //
 // The files are compiled by nvcc for the GPU, and by g++ with tests/cuda_host/ for tests without
-// one. Both read the same text: kernels are started by LAUNCH, dynamic shared memory comes from
+// one. Both read the same text: kernels are launched by LAUNCH, dynamic shared memory comes from
 // SHARED_MEMORY, blocks have whole warps, and no thread leaves before the last barrier or shuffle.
 // Sums have a fixed order: the same input gives the same bits on the same GPU.
 #ifndef KERNELS_CUDA_H
@@ -32,17 +32,17 @@ static constexpr unsigned ALL_LANES = 0xffffffff;
 // of several it is (struct gpus).
 cudaStream_t cuda_stream(void);
 int cuda_gpu_now(void);
-// Memory of the GPU, counted (struct device_memory); NULL when there is none.
+// Allocates GPU memory, counted (struct device_memory); NULL on failure.
 void *cuda_alloc(size_t bytes);
-// Memory for one op, until the next op takes some; NULL when there is none (the failure is noted).
+// Scratch memory for one op, until the next op takes some; NULL on failure (recorded).
 void *cuda_scratch(size_t bytes);
-const void *cuda_scratch_of(int gpu); // where it lies now; NULL: none
-// Notes why an op failed; returns -1.
+const void *cuda_scratch_of(int gpu); // its current address; NULL: none
+// Records why an op failed; returns -1.
 int cuda_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-// 0, or -1 with the failure of the kernel just started (or of an earlier one) noted.
+// 0, or -1 with the failure of the last launch (or an earlier one) recorded.
 int cuda_started(const char *kernel);
-// Lets a kernel have so many bytes of dynamic shared memory, more than 48 KB too, which without it
-// is the most together with what the kernel has of a fixed size. 0 or -1.
+// Allows a kernel that many bytes of dynamic shared memory, above the default limit of 48 KB
+// including its static shared memory. 0 or -1.
 static constexpr size_t SHARED_PLAIN = 47 << 10;
 template <typename Kernel>
 static inline int cuda_allow_shared(const char *name, Kernel kernel, size_t bytes)
@@ -51,12 +51,12 @@ static inline int cuda_allow_shared(const char *name, Kernel kernel, size_t byte
     const cudaError_t error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (error == cudaSuccess) return 0;
-    cudaGetLastError(); // it is told here: no later op failed
+    cudaGetLastError(); // reported here, not by a later op
     return cuda_fail("%s: %zu bytes of shared memory: %s", name, bytes, cudaGetErrorString(error));
 }
-// Notes that a copy failed, if it did: the next op says so.
+// Records a failed copy; the next op reports it.
 void cuda_broke(const char *what, cudaError_t error);
-// The ops from now on come after the event, of another stream.
+// Ops from now on run after the event, of another stream.
 void cuda_await(cudaEvent_t event);
 
 // copy.cu
@@ -66,18 +66,19 @@ extern const struct copies copies_cuda;
 
 extern const struct offload offload_cuda; // offload.cu
 
-// record.cu. cuda_unrecordable: if ops are being noted, that cannot be (the reason is); true then.
+// record.cu: as in backend.h. cuda_unrecordable: if ops are being recorded, fails the recording
+// with the reason; true then.
 extern const struct recorder recorder_cuda;
 bool cuda_unrecordable(const char *what);
 
 // Multiprocessors of the GPU.
 int cuda_processors(void);
 
-// Can a kernel begin before the one in front of it has ended? (LAUNCH_EARLY)
+// Can a kernel start before the previous one has ended? (LAUNCH_EARLY)
 bool cuda_early(void);
 
-// LAUNCH_EARLY: a kernel that may begin while the one in front of it in the stream ends. It calls
-// cuda_former() before it reads what others write, or writes anything, in every thread.
+// LAUNCH_EARLY: launches a kernel that may start while the previous one in the stream is ending. In
+// every thread, it calls cuda_former() before reading what others write, or writing anything.
 #ifdef __CUDACC__
 template <typename... Wants, typename... Gives>
 static inline void cuda_launch_early(void (*kernel)(Wants...), dim3 grid, dim3 block, size_t shared,
@@ -114,14 +115,14 @@ static inline void cuda_launch_early(void (*kernel)(Wants...), dim3 grid, dim3 b
 #define SHARED_MEMORY(type, name) type *name = static_cast<type *>(cuda_host_shared())
 #endif
 
-// Blocks of `size` threads for n elements; where that would be very many, threads take several.
+// Number of blocks of `size` threads for n elements; capped, then threads process several.
 static inline dim3 blocks_for(int64_t n, int64_t size)
 {
     const int64_t blocks = (n + size - 1) / size;
     return dim3((unsigned)(blocks < 1 ? 1 : blocks < 65535 ? blocks : 65535));
 }
 
-// The numbers of a float tensor; NULL where there is none.
+// The numbers of a float tensor; NULL for NULL.
 static inline float *floats(const struct tensor *t)
 {
     return t ? static_cast<float *>(t->data) : nullptr;
@@ -134,12 +135,12 @@ static inline const int32_t *integers(const struct tensor *t)
 
 static constexpr int EACH = 256; // threads of a block that works element by element
 
-// Each element 0..n-1 of an elementwise kernel.
+// Loops over the elements 0..n-1 of an elementwise kernel.
 #define FOR_EACH(i, n)                                                        \
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n); \
          i += (int64_t)gridDim.x * blockDim.x)
 
-// Can n numbers at each of these places be taken four at a time?
+// Can n numbers at each of these addresses be accessed four at a time?
 template <typename... Places> static inline bool in_fours(int64_t n, const Places *...places)
 {
     return ((n % 4 == 0) && ... && ((uintptr_t)places % 16 == 0));
@@ -147,7 +148,7 @@ template <typename... Places> static inline bool in_fours(int64_t n, const Place
 
 // --- in kernels ----------------------------------------------------------------------------------
 
-// Waits until the kernel in front has ended and what it wrote is seen (LAUNCH_EARLY).
+// Waits until the previous kernel has ended and its writes are visible (LAUNCH_EARLY).
 __device__ inline void cuda_former(void)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -155,7 +156,7 @@ __device__ inline void cuda_former(void)
 #endif
 }
 
-// Once all blocks have called it, or ended, the next kernel may begin if it was started early.
+// Once all blocks have called it, or ended, the next kernel may start if it was launched early.
 __device__ inline void cuda_next_may_begin(void)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -163,8 +164,8 @@ __device__ inline void cuda_next_may_begin(void)
 #endif
 }
 
-// Memory on its way into the cache that all multiprocessors share; from and bytes are multiples of
-// 16. A hint: what others still write there is seen all the same.
+// Prefetches memory into the second-level cache; from and bytes are multiples of 16. A hint: later
+// writes by others are still seen.
 __device__ inline void cuda_prefetch(const void *from, unsigned bytes)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -188,13 +189,13 @@ __device__ inline float warp_most(float x)
     return x;
 }
 
-// The sum over the block's threads (at most 1024), for all of them. All threads must call it.
+// The sum over the block's threads (at most 1024), returned to all. All threads must call it.
 template <typename T> __device__ inline T block_sum(T x)
 {
     __shared__ T part[WARP];
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     x = warp_sum(x);
-    __syncthreads(); // `part` may be that of the sum before
+    __syncthreads(); // `part` may still be read for the sum before
     if (lane == 0) part[warp] = x;
     __syncthreads();
     x = lane < (int)blockDim.x / WARP ? part[lane] : T(0);
@@ -213,7 +214,7 @@ __device__ inline float block_most(float x)
     return warp_most(x);
 }
 
-// COUNT numbers beside one another: 4, or 1.
+// COUNT adjacent numbers: 4, or 1.
 template <int COUNT> struct several {
     float x[COUNT];
 };
@@ -268,7 +269,7 @@ __device__ inline float from_f16(uint16_t x)
 #endif
 }
 
-// The largest number of f16 in the place of larger ones, with their sign; NaN stays NaN.
+// Clamps to the largest finite f16, keeping the sign; NaN stays NaN.
 static constexpr float F16_MOST = 65504;
 
 __device__ inline float within_f16(float x)
@@ -287,13 +288,13 @@ __device__ inline uint16_t to_f16(float x)
 #else
     const unsigned u = __float_as_uint(near), sign = u >> 16 & 0x8000, rest = u & 0x7fffffff;
     if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00);
-    if (rest < 0x38800000) // denormal: beside 0.5 a unit of f32 is one of theirs
+    if (rest < 0x38800000) // denormal: next to 0.5 a unit of f32 equals one of theirs
         return (uint16_t)(sign | (__float_as_uint(fabsf(near) + 0.5f) - 0x3f000000));
     return (uint16_t)(sign | ((rest + 0xfff + (rest >> 13 & 1) - (112u << 23)) >> 13));
 #endif
 }
 
-// Number i of an array of f32, f16 or bf16.
+// Element i of an array of f32, f16 or bf16.
 __device__ inline float number_at(const void *data, int64_t i, enum dtype dtype)
 {
     if (dtype == DTYPE_F32) return static_cast<const float *>(data)[i];

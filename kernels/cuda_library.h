@@ -1,4 +1,4 @@
-// kernels/cuda_library.h -- what libvlmsh_cuda.so, which the program opens at run time, offers.
+// kernels/cuda_library.h -- interface of libvlmsh_cuda.so, which the program opens at run time.
 //
 //   void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 //   cuda_library_fn *get = dlsym(file, CUDA_LIBRARY_SYMBOL);
@@ -13,13 +13,13 @@
 
 enum { CUDA_FEW_ROWS = 8 }; // up to here a product reads the weights directly
 
-// What x is rounded to for a product with w in MATMUL_BF16; w too, where it is f32.
+// Dtype to which x is rounded for a product with w in MATMUL_BF16; also w if it is f32.
 static inline enum dtype cuda_rounded_dtype(const struct tensor *w)
 {
     return w->dtype == DTYPE_F16 ? DTYPE_F16 : DTYPE_BF16;
 }
 
-// Are n rows, rounded, multiplied with w as it lies, by the fused forms too?
+// Are n rows, rounded, multiplied with w in place, also by the fused forms?
 static inline bool cuda_multiplies_rounded(int64_t n, const struct tensor *w, int mode)
 {
     return n > CUDA_FEW_ROWS && mode == MATMUL_BF16 && w->dtype != DTYPE_F32 &&
@@ -27,8 +27,8 @@ static inline bool cuda_multiplies_rounded(int64_t n, const struct tensor *w, in
 }
 
 enum { CUDA_GPUS_MOST = 16 };
-// What products take beside their sides: bytes that cuBLASLt works in, on each GPU; and numbers of
-// a weight that are f32 at a time, where that is not what it is stored as (MATMUL_F32).
+// Scratch of products: bytes for cuBLASLt on each GPU; and number of weight elements converted to
+// f32 at a time, if stored otherwise (MATMUL_F32).
 enum { CUDA_WORKSPACE = 32 << 20, CUDA_WIDENED = 1 << 24 };
 
 // One GPU, without starting anything on it.
@@ -38,17 +38,17 @@ struct cuda_gpu {
 };
 
 struct cuda_library {
-    // A library of another build is refused: both must be the program's.
+    // A library of another build is rejected: both must match the program's.
     const char *version;
     size_t table; // sizeof(struct backend)
-    // How many GPUs there are; -1 with the driver's reason in `why`.
+    // Number of GPUs; -1 with the driver's reason in `why`.
     int (*count)(char *why, size_t room);
     // 0, or -1 with the reason.
     int (*look)(int number, struct cuda_gpu *gpu, char *why, size_t room);
-    // The device of these GPUs (at most CUDA_GPUS_MOST): the same at each call, one device a
+    // The device of these GPUs (at most CUDA_GPUS_MOST): the same at each call, one device per
     // process. NULL with the reason.
     const struct backend *(*open)(const int *numbers, int count, char *why, size_t room);
-    // For measurements, what cuBLASLt alone takes: y[n,m] (f32) = x[n,k] w[m,k]^T, x and w bf16.
+    // For benchmarks, cuBLASLt alone: y[n,m] (f32) = x[n,k] w[m,k]^T, x and w bf16.
     int (*product)(float *y, const void *x, const void *w, int64_t n, int64_t k, int64_t m);
 };
 

@@ -1,13 +1,13 @@
-// kernels/fused.h -- forms of several ops in one, which a device may have beside its ops.
+// kernels/fused.h -- fused forms of several ops, which a device may offer besides its ops.
 //
 //   const struct fused *f = backend->fused;              // NULL: none
 //   if (f) status = f->ffn(&(struct fused_ffn){ ... });  // 0, -1 (failure()), or FUSED_NOT
 //
-// What they compute is what the ops compute one after the other; only the order of sums differs,
-// and with MATMUL_BF16 what lies between two products may be rounded as their sides are, which is
-// to bf16 or f16 (kernels/backend.h). FUSED_NOT: nothing was computed, this shape, dtype or mode is
-// for the ops. Of a form that was computed with bf16 weights the way back is there too. The caller
-// has checked shapes, as for ops.h. Letters as in ops.h.
+// They compute what the ops compute one after the other; only the order of sums differs, and with
+// MATMUL_BF16 intermediate results between two products may be rounded like their operands, to bf16
+// or f16 (kernels/backend.h). FUSED_NOT: nothing was computed; use the ops for this shape, dtype or
+// mode. A form computed with bf16 weights also has its backward form. The caller has checked
+// shapes, as for ops.h. Letters as in ops.h.
 #ifndef KERNELS_FUSED_H
 #define KERNELS_FUSED_H
 
@@ -28,14 +28,14 @@ struct fused_qkv {
     struct fused_linear wq, wk, wv;
     const struct tensor *cos, *sin; // [n,d/2]
     const struct tensor *places;    // i32 [n], rows of k and v
-    int64_t first;                  // places[i] is first + i; -1: nobody knows
+    int64_t first;                  // places[i] is first + i; -1: unknown
     struct tensor *q, *k, *v;       // [n,H,d] [P,Hkv,d] [P,Hkv,d]; k and v both f32 or both bf16
     int mode;                       // enum matmul_mode
 };
 
 // y = h + x w^T (+ bias).
 struct fused_add {
-    struct tensor *y;       // [n,M], may be h; of one row it must be
+    struct tensor *y;       // [n,M], may be h; for one row it must be
     const struct tensor *h; // [n,M]
     const struct tensor *x; // [n,K]
     struct fused_linear w;
@@ -53,10 +53,9 @@ struct fused_attend {
 };
 
 // y = h + down(silu(gate(x)) * up(x)), x = rmsnorm(h). saved_gate = gate(x), saved_up = up(x) for
-// the way back: both NULL where they are not wanted, as of one row. Without y nothing else is
-// computed.
+// the backward pass: both NULL if not wanted, as for one row. Without y nothing else is computed.
 struct fused_ffn {
-    struct tensor *y;              // [n,D], may be h; of one row it must be
+    struct tensor *y;              // [n,D], may be h; for one row it must be
     const struct tensor *h, *gain; // [n,D], [D]
     float eps;
     struct fused_linear gate, up, down;
@@ -64,8 +63,8 @@ struct fused_ffn {
     int mode;
 };
 
-// The way back of fused_ffn, but for the residual: dh and dgain are added to, either may be NULL.
-// dh may be dy. What was saved is written over.
+// Backward form of fused_ffn, without the residual: adds to dh and dgain, either may be NULL. dh
+// may be dy. Overwrites the saved tensors.
 struct fused_ffn_back {
     struct tensor *dh, *dgain; // [n,D], [D]
     const struct tensor *dy;   // [n,D]
@@ -75,8 +74,7 @@ struct fused_ffn_back {
     struct tensor *saved_gate, *saved_up; // bf16 [n,F]
 };
 
-// The way back of fused_qkv whose places are 0, 1 ..: dh and dgain are added to, either may be
-// NULL.
+// Backward form of fused_qkv for places 0, 1 ..: adds to dh and dgain, either may be NULL.
 struct fused_qkv_back {
     struct tensor *dh, *dgain;         // [n,D], [D]
     const struct tensor *dq, *dk, *dv; // [n,H,d] [n,Hkv,d] [n,Hkv,d]

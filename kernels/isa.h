@@ -16,7 +16,7 @@
 #define KERNEL_JOIN(name, isa)  KERNEL_JOIN2(name, isa)
 #define KERNEL(name)            KERNEL_JOIN(name, ISA)
 
-// Sets what backend->failure() says; returns -1.
+// Sets the text of backend->failure(); returns -1.
 int cpu_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // Scratch memory of the calling thread for kernels, grown as needed and kept; NULL when out of
 // memory.

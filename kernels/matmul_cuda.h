@@ -1,5 +1,5 @@
-// kernels/matmul_cuda.h -- matrix products on the GPU: few rows by kernels of ours, many by
-// cuBLASLt, or by one of ours where it has no algorithm.
+// kernels/matmul_cuda.h -- matrix products on the GPU: few rows by our own kernels, many by
+// cuBLASLt, or our own kernel if it has no algorithm.
 #ifndef KERNELS_MATMUL_CUDA_H
 #define KERNELS_MATMUL_CUDA_H
 
@@ -22,7 +22,7 @@ int matmul_narrow(uint16_t *y, enum dtype to, const void *x, int64_t n, enum dty
 
 extern const struct fused fused_cuda; // fused.cu
 
-// The next n numbers of an op's scratch; what is taken begins at multiples of 256 bytes.
+// The next n numbers of an op's scratch, aligned to 256 bytes.
 template <typename T> static inline T *scratch_take(char **scratch, int64_t n)
 {
     T *taken = reinterpret_cast<T *>(*scratch);
@@ -39,11 +39,11 @@ struct one_row_part {
     int64_t rows;
 };
 
-// What becomes of the products: they are stored, added to y, or y_0 = silu(product 0) * product 1;
-// or the three are queries, keys and values of a token (struct one_row_place).
+// Epilogue of the products: store, add to y, or y_0 = silu(product 0) * product 1; or the three are
+// queries, keys and values of a token (struct one_row_place).
 enum one_row_end { ONE_ROW_STORE, ONE_ROW_ADD, ONE_ROW_SWIGLU, ONE_ROW_PLACE };
 
-// Queries and keys are turned, element i of a head with i + half; keys and values become row *row
+// Queries and keys are rotated, element i of a head with i + half; keys and values become row *row
 // of y.
 struct one_row_place {
     const float *cos, *sin; // [half]
@@ -53,15 +53,15 @@ struct one_row_place {
 };
 
 struct one_row {
-    const float *x, *gain; // [K]; gain NULL: x as it is, else rmsnorm(x)
+    const float *x, *gain; // [K]; gain NULL: x unchanged, else rmsnorm(x)
     float eps;
     int64_t k;
-    struct one_row_part part[3]; // with silu two of as many rows
+    struct one_row_part part[3]; // with silu two of the same number of rows
     int parts;
     enum one_row_end end;
     struct one_row_place place;
     enum dtype dtype; // of all weights
-    bool early;       // none of the two kernels in front writes the weights
+    bool early;       // neither of the two previous kernels writes the weights
 };
 
 // 0, -1, or FUSED_NOT: nothing was computed, these weights cannot be read 16 bytes at a time.
@@ -69,23 +69,23 @@ int one_row_product(const struct one_row *p);
 
 // --- cuBLASLt (lt.cu) ----------------------------------------------------------------------------
 
-// One side: `rows` vectors of K numbers, [rows,K], or [K,rows] where `turned`; the numbers of a
-// vector, or of a line of K, lie behind one another.
+// One operand: `rows` vectors of K numbers, [rows,K], or [K,rows] if `turned`; the numbers of a
+// vector, or of a line of K, are contiguous.
 struct lt_side {
     const void *data;
-    enum dtype dtype; // of both sides the same
+    enum dtype dtype; // the same for both operands
     bool turned;
-    int64_t line; // numbers from one vector (turned: line of K) to the next; 0: no gap
+    int64_t line; // stride from one vector (turned: line of K) to the next; 0: contiguous
 };
 
-// y[n,m] = a[n,K] b[m,K]^T (+ bias[m]) (+ addend[n,m]); y is f32, or without bias what the
-// sides are too: beyond its range f16 is infinite. gelu: the tanh form of that, with bias.
+// y[n,m] = a[n,K] b[m,K]^T (+ bias[m]) (+ addend[n,m]); y is f32, or without bias also the
+// operands' dtype: overflow in f16 is infinite. gelu: the tanh form of that, with bias.
 struct lt_product {
     void *y;
-    enum dtype y_dtype; // DTYPE_F32, which is 0, or that of both sides
+    enum dtype y_dtype; // DTYPE_F32, which is 0, or the operands' dtype
     struct lt_side a, b;
     int64_t n, m, k;
-    int64_t row;        // numbers from one row of y, and of addend, to the next
+    int64_t row;        // row strides of y and of addend
     const float *bias;  // or NULL
     const void *addend; // of y's dtype, may be y; or NULL
     bool gelu;
@@ -95,7 +95,7 @@ struct lt_product {
 int lt_multiply(const struct lt_product *p);
 bool lt_can(const struct lt_product *p);
 
-// The same by a kernel of ours, for any shape and alignment; many times as long. (product.cu)
+// The same by our own kernel, for any shape and alignment; many times slower. (product.cu)
 int product_plain(const struct lt_product *p);
 
 #endif

@@ -1,5 +1,5 @@
 // kernels/mma_cuda.h -- tensor cores: a warp multiplies small tiles of bf16 and sums them in f32;
-// and how tiles come from memory into shared memory and from there into registers.
+// and how tiles get from memory to shared memory and from there to registers.
 //
 //   multiply(c, a, b)        c[16,8] += a[16,16] b[16,8]      (mma.sync.m16n8k16)
 //
@@ -8,8 +8,8 @@
 //   b[0] (2t..2t+1, g)   b[1] (2t+8..2t+9, g)
 //   c[0], c[1] (g, 2t..2t+1)   c[2], c[3] (g+8, 2t..2t+1)
 // as (row, column), two bf16 in a register, the lower half first (PTX ISA, "Matrix Fragments for
-// mma.m16n8k16"). So two c that stand side by side are, rounded, the a of a next product: what
-// makes attention possible without a way through memory.
+// mma.m16n8k16"). So two adjacent c are, rounded, the a of a next product: this makes attention
+// possible without a round trip through memory.
 //
 //   read_four(r, row)        four 8x8 tiles from shared memory (ldmatrix.x4): lane l names row
 //                            l % 8 of tile l / 8; r[i] = (g, 2t..2t+1) of tile i

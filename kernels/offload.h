@@ -9,8 +9,8 @@
 //   b->offload->settle(number);                      // from here on it is what it was
 //   b->offload->drop(number);
 //
-// Copies run beside the ops and begin when everything that was asked before has ended; the host
-// waits for none of them. It is a stack: drop gives back that and all that was put later.
+// Copies run concurrently with the ops, after everything requested before; the host waits for none
+// of them. It is a stack: drop frees that tensor and all later ones.
 #ifndef KERNELS_OFFLOAD_H
 #define KERNELS_OFFLOAD_H
 
@@ -20,10 +20,10 @@
 struct offload {
     int64_t (*put)(const void *device, size_t bytes);
     void (*fetch)(int64_t number, void *device);
-    // Ops asked from now on come after the last of the two.
+    // Ops requested from now on come after the last of the two.
     void (*settle)(int64_t number);
     void (*drop)(int64_t number);
-    // Drops all, and gives the host's memory back, which otherwise waits for what is put next.
+    // Drops all and frees the host memory, which otherwise waits for reuse.
     void (*release)(void);
 };
 

@@ -1,8 +1,8 @@
 // kernels/ops.h -- every arithmetic op a device offers: its name, its arguments, its contract.
 //
-// This file is a list, not a header of declarations: it is included with OP(name, (arguments))
-// defined, by backend.h (one slot an op) and by the tables of each device. An op NAME is written in
-// NAME.c for the CPU (forward and backward side by side) and NAME.cu for CUDA.
+// This file is a list, not a header of declarations: include it with OP(name, (arguments)) defined,
+// as backend.h (one slot per op) and the tables of each device do. An op NAME is written in NAME.c
+// for the CPU (forward and backward side by side) and NAME.cu for CUDA.
 //
 // Contract of every op:
 //  - the caller has checked shapes and dtypes (core/ops/ does) and allocated the outputs;
@@ -25,7 +25,8 @@ OP(rmsnorm, (struct tensor *y, const struct tensor *x, const struct tensor *gain
 // y = (x - mean) / sqrt(var + eps) * gain + bias, biased variance, per row; in place allowed.
 OP(layernorm, (struct tensor *y, const struct tensor *x, const struct tensor *gain,
                const struct tensor *bias, float eps))
-// Turns x[N,H,d] in place by the angles whose cos and sin are [N,d/2], pairing element i with i+d/2.
+// Rotates x[N,H,d] in place by the angles whose cos and sin are [N,d/2], pairing element i with
+// i+d/2.
 OP(rope, (struct tensor *x, const struct tensor *cos, const struct tensor *sin))
 // y[N,H,d] = softmax(q[N,H,d] k[P,Hkv,d]^T * scale) v[P,Hkv,d], query row i sees keys
 // first[i] .. last[i]-1 (i32 [N]; first NULL = 0, last NULL = P). probs [H,N,P] (may be NULL: then
@@ -59,8 +60,8 @@ OP(widen, (struct tensor *y, const struct tensor *x))
 OP(scale, (struct tensor *y, const struct tensor *x, float value))
 // y[N,D] = x * w[D] (f32), each row; in place allowed.
 OP(scale_columns, (struct tensor *y, const struct tensor *x, const struct tensor *w))
-// z = v[S,Hkv,d] + delta + gate * sigma * noise[S,Hkv,d], where head[S*Hkv,d+1] holds delta and
-// log sigma^2 of each row; gate[S,Hkv]. noise NULL: none (gate is not read); in place allowed.
+// z = v[S,Hkv,d] + delta + gate * sigma * noise[S,Hkv,d], where head[S*Hkv,d+1] holds delta and log
+// sigma^2 of each row; gate[S,Hkv]. noise NULL: none (gate is not read); in place allowed.
 OP(ira_values, (struct tensor *z, const struct tensor *v, const struct tensor *head,
                 const struct tensor *gate, const struct tensor *noise))
 // kl[S,Hkv] = KL(N(m, sigma^2) || N(0, exp(prior[Hkv,d]))) summed over d; m = delta, or with mean
@@ -81,22 +82,22 @@ OP(weigh_values, (struct tensor *y, const struct tensor *probs, const struct ten
 OP(row_norms, (struct tensor *y, const struct tensor *x))
 
 // --- backward ------------------------------------------------------------------------------------
-// dy is the gradient of a forward op's result; gradients are f32 and are ADDED to what dx, dw ...
-// hold. One that is not wanted is NULL. The sums do not depend on the number of threads.
+// dy is the gradient of a forward op's result; gradients are f32 and are ADDED to the content of
+// dx, dw ... Unwanted ones are NULL. The sums do not depend on the number of threads.
 
-// dx[N,K] += dy[N,M] w[M,K], M > 0; without `add` dx is written, whatever it held.
+// dx[N,K] += dy[N,M] w[M,K], M > 0; without `add` dx is overwritten.
 OP(matmul_dx, (struct tensor *dx, const struct tensor *dy, const struct tensor *w, bool add,
                enum matmul_mode mode))
 // dw[M,K] += dy[N,M]^T x[N,K]; dbias[M] += the column sums of dy.
 OP(matmul_dw, (struct tensor *dw, struct tensor *dbias, const struct tensor *dy,
                const struct tensor *x, enum matmul_mode mode))
-// x is what the forward op read.
+// x is the forward op's input.
 OP(rmsnorm_backward, (struct tensor *dx, struct tensor *dgain, const struct tensor *dy,
                       const struct tensor *x, const struct tensor *gain, float eps))
 OP(layernorm_backward, (struct tensor *dx, struct tensor *dgain, struct tensor *dbias,
                         const struct tensor *dy, const struct tensor *x, const struct tensor *gain,
                         float eps))
-// dx += dy turned back.
+// dx += dy rotated back.
 OP(rope_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *cos,
                    const struct tensor *sin))
 // y is the forward op's result; no matrix of queries by keys exists. All are f32, k and v too, and
@@ -111,12 +112,12 @@ OP(gelu_backward, (struct tensor *dx, const struct tensor *dy, const struct tens
                    enum gelu_form form))
 // dx += dy * value.
 OP(scale_backward, (struct tensor *dx, const struct tensor *dy, float value))
-// dx += dy * w, each row; w is held fixed.
+// dx += dy * w, each row; w is a constant.
 OP(scale_columns_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *w))
 // y is the forward op's result.
 OP(softmax_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *y,
                       float scale))
-// gate and noise are held fixed.
+// gate and noise are constants.
 OP(ira_values_backward, (struct tensor *dv, struct tensor *dhead, const struct tensor *dz,
                          const struct tensor *head, const struct tensor *gate,
                          const struct tensor *noise))
@@ -126,7 +127,7 @@ OP(ira_kl_backward, (struct tensor *dhead, struct tensor *dprior, struct tensor 
                      const struct tensor *mean))
 // dx row index[i] += dy row i; an index may occur several times (also: rows of an embedding table).
 OP(gather_rows_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *index))
-// dx row i += dy row index[i], and those rows of dy become 0: what stood there was overwritten.
+// dx row i += dy row index[i], and those rows of dy become 0: their former content was overwritten.
 OP(scatter_rows_backward, (struct tensor *dx, struct tensor *dy, const struct tensor *index))
 OP(patches_backward, (struct tensor *dpixels, const struct tensor *dy, int64_t patch))
 // loss[i] = log sum e^logits - logits[target], for each row of logits[N,V] and target[N] (i32, in
@@ -140,7 +141,7 @@ OP(cross_entropy, (struct tensor *loss, struct tensor *logits, const struct tens
 // *sum += the sum of the squares of x, in double; it does not depend on the number of threads.
 OP(sum_squares, (double *sum, const struct tensor *x))
 // One step of AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101) on w; all tensors f32 with as
-// many numbers. g = grad * step->scale is what is learned from; m, v are the running means.
+// many numbers. g = grad * step->scale is the gradient used; m, v are the running means.
 OP(adamw, (struct tensor *w, const struct tensor *grad, struct tensor *m, struct tensor *v,
            const struct adamw_step *step))
 // clang-format on

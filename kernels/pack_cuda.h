@@ -4,7 +4,7 @@
 
 #include "kernels/cuda.h"
 
-// What is read once stays out of the cache nearest to the lanes: the activations are there.
+// Data read once bypasses the first-level cache, which holds the activations.
 __device__ inline uint4 load_once(const void *from)
 {
 #ifdef __CUDA_ARCH__
@@ -38,7 +38,7 @@ template <bool HALF> __device__ inline struct four_shorts narrow4(float4 v)
     return { to_short<HALF>(v.x), to_short<HALF>(v.y), to_short<HALF>(v.z), to_short<HALF>(v.w) };
 }
 
-// x becomes number i of an array of f32, f16 or bf16.
+// Stores x as element i of an array of f32, f16 or bf16.
 __device__ inline void put_number(void *data, int64_t i, float x, enum dtype dtype)
 {
     if (dtype == DTYPE_F32)

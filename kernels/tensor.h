@@ -21,8 +21,8 @@ struct tensor {
     enum dtype dtype;
     int rank;                       // 0..TENSOR_MAX_RANK
     int64_t shape[TENSOR_MAX_RANK]; // shape[0..rank-1]
-    struct grad *grad;              // where its gradient is added up; NULL: none is wanted
-    bool on_host;                   // data is the host's memory on every device (backend_of)
+    struct grad *grad;              // its gradient accumulator; NULL: none wanted
+    bool on_host;                   // data is host memory on every device (backend_of)
 };
 
 // Bytes of one element.
@@ -32,7 +32,7 @@ static inline size_t dtype_size(enum dtype dtype)
     return size[dtype];
 }
 
-// Number of elements. The shape is trusted here: files are checked where they are read.
+// Number of elements. Shapes are trusted here: files are checked when read.
 static inline int64_t tensor_count(const struct tensor *t)
 {
     int64_t n = 1;

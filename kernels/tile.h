@@ -9,7 +9,7 @@
 
 #include "kernels/vec.h"
 
-// As many results as fit the registers (32 of AVX-512, else 16) beside two vectors of b.
+// As many results as fit into the registers (32 with AVX-512, else 16) beside two vectors of b.
 enum { TILE_ROWS = VEC == 16 ? 12 : 6, TILE_COLS = 2 * VEC };
 
 // Sums of `rows` rows over `inner` steps. Number k of row r of a stands at a[r * row_step + k *
@@ -95,7 +95,7 @@ VEC_INLINE void vec_split_bf16(vf v, vf *even, vf *odd)
 }
 
 // panel[inner][TILE_COLS] = numbers from..from+inner of `rows` <= TILE_COLS rows of w, `row_bytes`
-// apart, as f32; missing rows are 0. Pairs of bf16 are turned together and then taken apart.
+// apart, as f32; missing rows are 0. Pairs of bf16 are transposed together and then split.
 VEC_INLINE void panel_pack_as(float *panel, const char *w, size_t row_bytes, int64_t rows,
                               int64_t from, int64_t inner, enum dtype dtype)
 {

@@ -1,4 +1,4 @@
-// kernels/vec.h -- vectors of the instruction set a kernel is compiled for, and what kernels share.
+// kernels/vec.h -- vectors of the instruction set a kernel is compiled for, and helpers of kernels.
 //
 // vf holds VEC floats (4, 8 or 16). The arithmetic operators of C work on it; a * b + c becomes one
 // fused instruction where there is one. Loads and stores need no alignment: weights lie in mapped
@@ -244,8 +244,8 @@ VEC_INLINE vf vf_sigmoid(vf x)
 
 // --- threads -------------------------------------------------------------------------------------
 
-// Is this many elementary steps (some 20 microseconds) worth waking the other threads? In a virtual
-// machine that takes 10 to 100 microseconds.
+// Are this many elementary steps (some 20 microseconds) worth waking the other threads? In a
+// virtual machine that takes 10 to 100 microseconds.
 enum { WORTH_THREADS = 128 * 1024 };
 
 VEC_INLINE bool vec_worth_threads(int64_t steps)

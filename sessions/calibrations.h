@@ -1,5 +1,5 @@
-// sessions/calibrations.h -- the calibration files that were made or used: where they are and what
-// they were when they were noted.
+// sessions/calibrations.h -- records calibration files that were made or used: path and content
+// hash.
 //
 //   struct calibration_row row = { .path = path, .hash = hash, .kind = "ffn", ... };
 //   store_calibration_note(store, &row, &err);
@@ -16,7 +16,7 @@ struct calibration_row {
     int64_t count; // samples, -1 unknown
 };
 
-// The same file noted again becomes the newest.
+// Recording the same file again makes it the newest.
 int store_calibration_note(struct store *s, const struct calibration_row *row, struct err *err);
 int store_calibrations(struct store *s, struct calibration_row **rows, size_t *count,
                        struct err *err);

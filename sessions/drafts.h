@@ -1,4 +1,4 @@
-// sessions/drafts.h -- what was typed and not sent, kept while its shell lives and after it.
+// sessions/drafts.h -- drafts: typed but unsent text, kept during and after the life of its shell.
 //
 //   struct draft_owner me = draft_owner_begin(store);
 //   store_draft_keep(store, &me, "trip", "What is", 0, &err);   // "" forgets it
@@ -6,8 +6,8 @@
 //   char *text = store_draft_find(store, &me, NULL, &id, &err); // of a shell that is gone
 //   draft_owner_end(&me);
 //
-// A shell has one draft. It holds a lock as long as it lives, on a byte of a file beside the
-// database that no other has, so a draft whose shell was killed shows at once.
+// A shell has one draft. While it lives it locks its own byte of a file beside the database, so the
+// draft of a killed shell is recognised at once.
 #ifndef SESSIONS_DRAFTS_H
 #define SESSIONS_DRAFTS_H
 
@@ -21,12 +21,12 @@ struct draft_owner {
 struct draft_owner draft_owner_begin(const struct store *s);
 void draft_owner_end(struct draft_owner *o);
 
-// session NULL, or one that has no message yet: of none. The draft `taken` (0: none) was it before,
-// of another shell: it is forgotten.
+// session NULL, or one without messages: belongs to none. `taken` (0: none) is the draft it came
+// from, of another shell, which is deleted.
 int store_draft_keep(struct store *s, const struct draft_owner *o, const char *session,
                      const char *text, int64_t taken, struct err *err);
-// The newest that no live shell owns, of the session (NULL: of any); free() it. "": there is none;
-// NULL with a message when that cannot be read.
+// The newest draft without a live owner, of the session (NULL: of any); free() it. "": none; NULL
+// with a message when it cannot be read.
 char *store_draft_find(struct store *s, const struct draft_owner *o, const char *session,
                        int64_t *id, struct err *err);
 

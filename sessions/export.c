@@ -57,7 +57,7 @@ char *export_beside(struct exporting *x, const char *name, const void *bytes, si
                     struct err *err)
 {
     if (mkdir(x->folder, 0777) < 0 && errno != EEXIST) {
-        err_set(err, "cannot make the folder '%s': %s", x->folder, strerror(errno));
+        err_set(err, "cannot create the folder '%s': %s", x->folder, strerror(errno));
         return NULL;
     }
     char *base = name_beside(name, bytes, size);
@@ -116,9 +116,7 @@ static int open_new(const char *path, bool *made, struct err *err)
     if (errno != EEXIST) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
     if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && !st.st_size)
         fd = open(path, O_WRONLY | O_CLOEXEC);
-    return fd >= 0
-               ? fd
-               : err_set(err, "cannot write '%s': it exists already; choose another name", path);
+    return fd >= 0 ? fd : err_set(err, "'%s' already exists: choose another name", path);
 }
 
 int store_export(struct store *s, const char *name, const char *path, struct err *err)
@@ -127,8 +125,7 @@ int store_export(struct store *s, const char *name, const char *path, struct err
     bool made;
     if (store_flush(s, err) < 0) return -1;
     if (!name) name = s->current.name;
-    if (!name)
-        return err_set(err, "there is no session to export yet: it begins with the first message");
+    if (!name) return err_set(err, "no session to export yet: it starts with the first message");
     if (saved_read(s, name, &saved, err) < 0) return -1;
     int fd = open_new(path, &made, err), status = -1;
     if (fd >= 0) {

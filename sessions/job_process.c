@@ -40,7 +40,7 @@ char *job_path(const struct store *s, int64_t id, const char *name)
 static int folder_make(const char *path, struct err *err)
 {
     if (mkdir(path, 0700) == 0 || errno == EEXIST) return 0;
-    return err_set(err, "cannot make the folder '%s': %s", path, strerror(errno));
+    return err_set(err, "cannot create the folder '%s': %s", path, strerror(errno));
 }
 
 int job_folder_make(const struct store *s, int64_t id, struct err *err)
@@ -110,7 +110,7 @@ int job_lock(const struct store *s, int64_t id, struct err *err)
         err_set(err, "cannot open '%s': %s", path, strerror(errno));
     } else if (fcntl(fd, F_SETLK, &lock) < 0) {
         if (errno == EAGAIN || errno == EACCES)
-            err_set(err, "another process runs job %lld already", (long long)id);
+            err_set(err, "another process is already running job %lld", (long long)id);
         else
             err_set(err, "cannot lock '%s': %s", path, strerror(errno));
         close(fd);
@@ -230,7 +230,8 @@ _Noreturn static void become(const struct launch *l, int tell)
 static int launch(const struct launch *l, struct err *err)
 {
     int tell[2], why = 0;
-    if (pipe2(tell, O_CLOEXEC) < 0) return err_set(err, "cannot make a pipe: %s", strerror(errno));
+    if (pipe2(tell, O_CLOEXEC) < 0)
+        return err_set(err, "cannot create a pipe: %s", strerror(errno));
     const pid_t child = fork();
     if (child == 0) {
         setsid();

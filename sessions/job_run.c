@@ -86,15 +86,13 @@ static bool loading(void *self, uint64_t done, uint64_t total)
 static int load(struct runner *r, struct err *err)
 {
     const struct load_progress progress = { .report = loading, .self = r };
-    if (!*r->row.model)
-        return err_set(err, "/%s needs a model, and none was loaded: /load MODEL first",
-                       r->row.kind);
+    if (!*r->row.model) return err_set(err, "/%s needs a model: /load MODEL first", r->row.kind);
     r->job.model = model_load(r->row.model, r->job.backend, &progress, err);
     if (!r->job.model) return -1;
     if (*r->row.fingerprint && strcmp(r->job.model->checkpoint->fingerprint, r->row.fingerprint))
         return err_set(err,
-                       "the weights in '%s' are not those that the job was started with: bring "
-                       "them back, or start a new job",
+                       "the weights in '%s' have changed since the job was started: restore them, "
+                       "or start a new job",
                        r->row.model);
     return 0;
 }
@@ -103,9 +101,9 @@ static int prepare(struct runner *r, struct err *err)
 {
     struct job *j = &r->job;
     j->kind = r->setup->find(r->row.kind);
-    if (!j->kind) return err_set(err, "this vlmsh knows no job '%s'", r->row.kind);
+    if (!j->kind) return err_set(err, "this vlmsh has no job kind '%s'", r->row.kind);
     if (chdir(r->row.folder) < 0)
-        return err_set(err, "cannot go to '%s', where the job was started: %s", r->row.folder,
+        return err_set(err, "cannot enter '%s', where the job was started: %s", r->row.folder,
                        strerror(errno));
     struct err why = { 0 };
     j->backend = r->setup->device(r->row.device, &why);
@@ -136,7 +134,7 @@ static int take_lock(struct runner *r, int64_t id, struct err *err)
         const bool runs = row.state == STATE_RUNNING;
         job_row_release(&row);
         if (runs || clock_seconds() - began > LEAVE_S)
-            return err_set(err, "another process runs job %lld already", (long long)id);
+            return err_set(err, "another process is already running job %lld", (long long)id);
         nanosleep(&moment, NULL);
     }
 }
@@ -160,7 +158,7 @@ static int begin(struct runner *r, int64_t id, struct err *err)
     // From here on nobody else writes the job's state.
     if (job_read_own(r->store, id, &r->row, err) < 0) return -1;
     if (r->row.state == STATE_DONE)
-        return err_set(err, "job %lld is done: there is nothing to run", (long long)id);
+        return err_set(err, "job %lld is done: nothing to run", (long long)id);
     if (job_mark_running(r->store, id, err) < 0) return -1;
     relax(r->store);
     r->state = job_path(r->store, id, NULL);
@@ -199,11 +197,11 @@ static enum job_state end(struct runner *r, int status, struct err *err)
 {
     struct err why;
     enum job_state state = end_state(r, status);
-    if (*r->lost.text) err_set(err, "what it tells cannot be kept: %s", r->lost.text);
+    if (*r->lost.text) err_set(err, "the job's output cannot be saved: %s", r->lost.text);
     if (state == STATE_FAILED) job_log(&r->job, "failed: %s", err->text);
     if (job_sink_flush(r->keep, &why) < 0 && state == STATE_DONE) {
         state = STATE_FAILED;
-        err_set(err, "what it told last could not be kept: %s", why.text);
+        err_set(err, "the end of the job's output could not be saved: %s", why.text);
     }
     const char *message = state == STATE_FAILED ? err->text : "";
     if (job_mark_ended(r->store, r->job.id, state, message, &why) < 0 && state != STATE_FAILED) {

@@ -5,13 +5,13 @@
 //   if (job_run(store, id, &setup, &state, &err) < 0) ... failed, told and kept in the row ...
 //
 // Order: lock (a second process for the job is refused), folder, settings, model, run(), the row's
-// end. What the job tells goes to the database through a sink of its own, and to setup->sinks.
+// end. The job's reports go to the database through a sink of its own, and to setup->sinks.
 #ifndef SESSIONS_JOB_RUN_H
 #define SESSIONS_JOB_RUN_H
 
 #include "sessions/jobs.h"
 
-// What a signal handler may touch. Shells send no signals: they write their request into the row.
+// State that a signal handler may touch. Shells send no signals: they write requests into the row.
 struct job_control {
     atomic_bool pause;
     struct job *_Atomic job; // while it runs
@@ -22,12 +22,12 @@ void job_control_pause(struct job_control *control);
 struct job_setup {
     const struct job_kind *(*find)(const char *name); // job_kind_find
     const struct backend *(*device)(const char *name, struct err *err);
-    struct sinks *sinks; // of the process; one for the database is added
+    struct sinks *sinks; // the process's sinks; one for the database is added
     struct job_control *control;
-    double patience_s; // how long the database may refuse before the job fails; 0: a minute
+    double patience_s; // how long database writes may fail before the job does; 0: a minute
 };
 
-// *state: how it ended (done, paused, cancelled); with -1: failed, or not begun (refused).
+// *state: its final state (done, paused, cancelled); with -1: failed, or not started (refused).
 int job_run(struct store *s, int64_t id, const struct job_setup *setup, enum job_state *state,
             struct err *err);
 

@@ -171,7 +171,7 @@ static int write_told(struct job_sink *k, const struct told *t, struct err *err)
     case TOLD_REWIND: return write_rewind(k, t, err);
     case TOLD_MEASURED: return store_result_keep(k->store, 0, t->time, t->text[0], t->text[1], err);
     }
-    BUG("a job told something of kind %d", (int)t->kind);
+    BUG("a job reported an event of kind %d", (int)t->kind);
 }
 
 static int write_progress(struct job_sink *k, struct err *err)

@@ -63,7 +63,7 @@ static char *settings_write(const struct settings *s)
 static int insert(struct store *s, const struct job_order *order, const char *id, struct err *err)
 {
     char *folder = getcwd(NULL, 0);
-    if (!folder) return err_set(err, "the current folder is gone: %s", strerror(errno));
+    if (!folder) return err_set(err, "the current folder no longer exists: %s", strerror(errno));
     char *arguments = arguments_write(order->argc, order->argv);
     char *settings = settings_write(order->settings);
     char *model = order->model ? realpath(order->model, NULL) : NULL;
@@ -202,7 +202,7 @@ static int read_plain(struct store *s, int64_t id, struct job_row *row, int64_t 
         *asked = sqlite3_column_int64(q, 19);
     }
     sqlite3_finalize(q);
-    if (found == 0) return err_set(err, "there is no job %lld (/jobs lists them)", (long long)id);
+    if (found == 0) return err_set(err, "no job %lld (/jobs lists them)", (long long)id);
     return found < 0 ? -1 : 0;
 }
 
@@ -344,9 +344,9 @@ int store_job_start(struct store *s, int64_t id, struct err *err)
     int status = -1;
     if (store_job_read(s, id, &row, err) < 0) return -1;
     if (row.state == STATE_RUNNING || (row.state == STATE_WAITING && row.pid))
-        err_set(err, "job %lld runs already", (long long)id);
+        err_set(err, "job %lld is already running", (long long)id);
     else if (row.state == STATE_DONE)
-        err_set(err, "job %lld is done: there is nothing to resume", (long long)id);
+        err_set(err, "job %lld is done: nothing to resume", (long long)id);
     else
         status = store_run(s, err,
                            "UPDATE jobs SET state = 'waiting', request = NULL, asked = ?, "
@@ -371,7 +371,7 @@ int store_job_ask(struct store *s, int64_t id, enum job_stop what, struct err *e
     } else if (what == JOB_CANCEL && row.state != STATE_DONE && row.state != STATE_CANCELLED) {
         status = job_mark_ended(s, id, STATE_CANCELLED, "", err);
     } else {
-        err_set(err, "job %lld does not run: it is %s", (long long)id, job_state_name(row.state));
+        err_set(err, "job %lld is not running: it is %s", (long long)id, job_state_name(row.state));
     }
     job_row_release(&row);
     return status;
@@ -384,7 +384,8 @@ int store_job_delete(struct store *s, int64_t id, struct err *err)
     const bool ended = job_state_ended(row.state);
     job_row_release(&row);
     if (!ended)
-        return err_set(err, "job %lld runs: /job %lld cancel first", (long long)id, (long long)id);
+        return err_set(err, "job %lld is running: /job %lld cancel first", (long long)id,
+                       (long long)id);
     if (store_run(s, err, "DELETE FROM jobs WHERE id = ?", "i", id) < 0) return -1;
     job_folder_remove(s, id);
     return 0;

@@ -1,4 +1,4 @@
-// sessions/jobs.h -- jobs as rows: what was asked for, how far it is, what it told.
+// sessions/jobs.h -- jobs as rows: request, progress, reports.
 //
 //   struct job_order order = { .kind = "train", .argc = n, .argv = words, .settings = settings,
 //                              .model = folder, .fingerprint = fp };
@@ -7,10 +7,10 @@
 //   store_job_read(store, id, &row, &err); ... row.state, row.step ... job_row_release(&row);
 //   store_job_ask(store, id, JOB_PAUSE, &err);
 //
-// A job's process holds a lock on a file beside the database as long as it lives, so a process that
-// is gone without a word (kill -9) shows at once: the job is then "interrupted" and can be resumed.
-// Beside the database FILE lie FILE.jobs/ID/lock, .../output (what the process wrote to standard
-// output and error) and what the job itself puts there.
+// A job's process locks a file beside the database while it lives, so a process that died silently
+// (kill -9) is detected at once: the job is then "interrupted" and can be resumed. Beside the
+// database FILE are FILE.jobs/ID/lock, .../output (the process's standard output and error) and the
+// job's internal files.
 #ifndef SESSIONS_JOBS_H
 #define SESSIONS_JOBS_H
 
@@ -20,22 +20,22 @@
 #include "sessions/store.h"
 
 enum job_state {
-    STATE_WAITING, // its process has not begun yet
+    STATE_WAITING, // its process has not started yet
     STATE_RUNNING,
     STATE_PAUSED,
     STATE_DONE,
     STATE_FAILED,
     STATE_CANCELLED,
-    STATE_INTERRUPTED, // its process is gone without a word
+    STATE_INTERRUPTED, // its process died without a report
 };
 
-// The number of the row for work that a shell did itself (store_job_keep); no job has it.
+// Row number of work that a shell did itself (store_job_keep); not a job's.
 enum { JOB_HERE = 0 };
 
 const char *job_state_name(enum job_state state); // "running"
 bool job_state_ended(enum job_state state);       // no process works or will work on it
 
-// What is asked for; everything is copied. Paths in argv begin at the current folder.
+// A request; everything is copied. Paths in argv start at the current folder.
 struct job_order {
     const char *kind;
     int argc;
@@ -51,14 +51,14 @@ struct job_row {
     int argc;
     char **argv;
     struct settings *settings; // the changed ones; unknown keys are left out
-    char *folder;              // where relative paths begin
+    char *folder;              // base folder of relative paths
     char *model, *fingerprint; // "" without one
     char *device;
     enum job_state state;
     enum job_stop request;           // not obeyed yet
-    char *message;                   // why it failed or was interrupted, where that is known; or ""
-    pid_t pid;                       // of its process; 0: none, or not of this machine
-    int64_t runs;                    // processes that began with it
+    char *message;                   // why it failed or was interrupted, if known; or ""
+    pid_t pid;                       // of its process; 0: none, or on another machine
+    int64_t runs;                    // number of processes started for it
     double step, steps, loss, eta_s; // NaN: unknown
     int64_t created, started, ended; // times; 0: not yet
 };
@@ -67,30 +67,29 @@ int store_job_add(struct store *s, const struct job_order *order, int64_t *id, s
 int store_job_read(struct store *s, int64_t id, struct job_row *row, struct err *err);
 // The latest first.
 int store_jobs_read(struct store *s, struct job_row **rows, size_t *count, struct err *err);
-// A number that changes when another connection has written to the database.
+// Changes when another connection has written to the database.
 int store_version_seen(struct store *s, int64_t *version, struct err *err);
 void job_row_release(struct job_row *row);
 void job_rows_free(struct job_row *rows, size_t count);
 int store_job_last(struct store *s, int64_t *id, struct err *err); // 0: there is none
-// The job of that kind that ended last, JOB_HERE among them; the newest where none has ended. -1:
-// there is none.
+// The job of that kind that ended last, including JOB_HERE; the newest if none has ended. -1: none.
 int store_job_last_ended(struct store *s, const char *kind, int64_t *id, struct err *err);
 
-// Keeps what a shell did itself as if a job had done it, under JOB_HERE, in the place of what was
-// there. It is no job: neither listed nor the last one.
+// Stores work that a shell did itself like a job's, under JOB_HERE, replacing the previous one. It
+// is not a job: neither listed nor the last one.
 int store_job_keep(struct store *s, const struct job_order *order, enum job_state state,
                    const struct job_result *results, size_t result_count,
                    const struct event_score *scores, size_t score_count, struct err *err);
 
-// Starts a process for a job that waits, was paused, interrupted or cancelled, or failed.
+// Starts a process for a job that is waiting, paused, interrupted, cancelled or failed.
 int store_job_start(struct store *s, int64_t id, struct err *err);
-// Asks it to pause or to end. A job without a process is cancelled at once.
+// Requests a pause or an end. A job without a process is cancelled at once.
 int store_job_ask(struct store *s, int64_t id, enum job_stop what, struct err *err);
-// Forgets a job that no process works on, with all it told and its folder beside the database; what
-// it wrote elsewhere (OUT) stays.
+// Deletes a job without a process, with its reports and its folder beside the database; its output
+// elsewhere (OUT) stays.
 int store_job_delete(struct store *s, int64_t id, struct err *err);
 
-// What it told. The last `lines` lines of the log (0: all), each with its time, into b.
+// Its reports. Appends the last `lines` lines of the log (0: all), each with its time, to b.
 int store_job_log(struct store *s, int64_t id, int64_t lines, struct buf *b, struct err *err);
 
 int store_job_results(struct store *s, int64_t id, struct job_result **results, size_t *count,
@@ -107,11 +106,11 @@ int store_job_scores(struct store *s, int64_t id,
 
 struct curve {
     int64_t *steps; // ascending
-    double *values; // NaN where it was none
+    double *values; // NaN if there was none
     size_t count;
 };
 
-// Names of a job's series in the order in which they were told first.
+// Names of a job's series in order of first appearance.
 int store_series(struct store *s, int64_t job, char ***names, size_t *count, struct err *err);
 void series_free(char **names, size_t count);
 int store_curve(struct store *s, int64_t job, const char *series, struct curve *curve,

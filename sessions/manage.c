@@ -8,7 +8,7 @@ int session_find(struct store *s, const char *name, int64_t *id, struct err *err
 {
     if (store_number(s, err, 0, id, "SELECT id FROM sessions WHERE name = ?", "t", name) < 0)
         return -1;
-    return *id ? 0 : err_set(err, "there is no session '%s' (/session list)", name);
+    return *id ? 0 : err_set(err, "no session '%s' (/session list)", name);
 }
 
 static int check_free(struct store *s, const char *name, struct err *err)
@@ -17,13 +17,13 @@ static int check_free(struct store *s, const char *name, struct err *err)
     if (name_check(name, err) < 0 ||
         store_number(s, err, 0, &id, "SELECT id FROM sessions WHERE name = ?", "t", name) < 0)
         return -1;
-    return id ? err_set(err, "there is a session '%s' already: choose another name", name) : 0;
+    return id ? err_set(err, "a session '%s' already exists: choose another name", name) : 0;
 }
 
 int store_begin(struct store *s, const char *name, struct err *err)
 {
     if (name && check_free(s, name, err) < 0) return -1;
-    if (store_flush(s, err) < 0) return err_in(err, "the session before is not written yet");
+    if (store_flush(s, err) < 0) return err_in(err, "the previous session is not saved yet");
     position_set(&s->current, 0, 0, NULL);
     s->begun = false;
     free(s->next_name);
@@ -136,7 +136,7 @@ int store_fork(struct store *s, const char *name, struct err *err)
 {
     if (store_flush(s, err) < 0) return -1;
     if (!s->current.session)
-        return err_set(err, "there is no session to fork yet: it begins with the first message");
+        return err_set(err, "no session to fork yet: it starts with the first message");
     if (name && check_free(s, name, err) < 0) return -1;
     if (store_lock(s, err) < 0) return -1;
     char *unique = name_unique(s, name ? name : s->current.name, err);
@@ -166,7 +166,7 @@ int store_delete(struct store *s, const char *name, struct err *err)
     int64_t id;
     if (session_find(s, name, &id, err) < 0) return -1;
     if (id == s->current.session)
-        return err_set(err, "'%s' is the session in use: /clear begins another, then delete it",
+        return err_set(err, "'%s' is the current session: /clear starts another, then delete it",
                        name);
     if (store_lock(s, err) < 0) return -1;
     int status = store_run(s, err, "DELETE FROM sessions WHERE id = ?", "i", id);

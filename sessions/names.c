@@ -22,15 +22,15 @@ int name_check(const char *name, struct err *err)
     size_t size = strlen(name), length;
     if (!size) return err_set(err, "a session's name cannot be empty");
     if (size > NAME_LONGEST)
-        return err_set(err, "a session's name has at most %d bytes, this one has %zu", NAME_LONGEST,
+        return err_set(err, "a session name can have at most %d bytes, not %zu", NAME_LONGEST,
                        size);
     if (name[0] == ' ' || name[size - 1] == ' ')
-        return err_set(err, "a session's name cannot begin or end with a blank");
+        return err_set(err, "a session name cannot start or end with a blank");
     for (const char *p = name; *p; p += length) {
         utf8proc_int32_t c = character(p, &length);
-        if (c < 0) return err_set(err, "a session's name must be UTF-8 text");
+        if (c < 0) return err_set(err, "a session name must be valid UTF-8");
         if (utf8proc_category(c) == UTF8PROC_CATEGORY_CC)
-            return err_set(err, "a session's name cannot have control characters in it");
+            return err_set(err, "a session name cannot contain control characters");
     }
     return 0;
 }

@@ -41,8 +41,7 @@ int store_preset_read(struct store *s, const char *name, struct preset_values *v
         free(value);
     }
     sqlite3_finalize(q);
-    if (found == 0 && !v->count)
-        return err_set(err, "there is no preset '%s' (/preset list)", name);
+    if (found == 0 && !v->count) return err_set(err, "no preset '%s' (/preset list)", name);
     return found;
 }
 

@@ -1,4 +1,4 @@
-// sessions/presets.h -- the person's own named sets of settings.
+// sessions/presets.h -- the user's named presets.
 //
 //   store_preset_save(store, "mine", values.list, values.count, &err);    // in the place of a
 //   former struct preset_values v = { 0 }; if (store_preset_read(store, "mine", &v, &err) < 0) ...

@@ -156,7 +156,7 @@ static char *what_waits(const struct store *s)
         buf_printf(&b, "%s%zu measurement%s", b.length ? " and " : "", measured,
                    measured == 1 ? "" : "s");
     const bool one = measured == s->pending_count ? measured == 1 : !measured && questions == 1;
-    buf_puts(&b, one ? " is not kept" : " are not kept");
+    buf_puts(&b, one ? " was not saved" : " were not saved");
     return buf_take(&b);
 }
 

@@ -1,4 +1,4 @@
-// sessions/results.h -- measurements as they were told: tables and maps as JSON.
+// sessions/results.h -- stored measurements: tables and maps as JSON.
 //
 //   struct result_entry *list; size_t count;
 //   if (store_results(store, "norms", 0, &list, &count, &err) < 0) ...    // newest first
@@ -9,7 +9,7 @@
 #include "sessions/store.h"
 
 struct result_entry {
-    int64_t id, session; // session 0: none was begun
+    int64_t id, session; // session 0: none had started
     char *time, *name, *json;
 };
 

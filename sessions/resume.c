@@ -43,14 +43,13 @@ static int restore_model(struct store *s, struct engine *e, const struct saved *
     if (now && s->fingerprint && !strcmp(s->fingerprint, model->value)) return 0;
     bool loaded = now && s->folder && !strcmp(s->folder, model->key);
     if (!loaded && engine_load(e, model->key, err) < 0)
-        return err_in(err,
-                      "the model of session '%s' (if it has moved, /load it from its new place "
-                      "first)",
-                      saved->name);
+        return err_in(
+            err, "the model of session '%s' (if it has moved, /load it from its new path first)",
+            saved->name);
     if (s->fingerprint && strcmp(s->fingerprint, model->value))
         sinks_notice(engine_sinks(e),
-                     "the weights in '%s' have changed since session '%s': they were %.16s, they "
-                     "are %.16s; answers will differ",
+                     "the weights in '%s' have changed since session '%s': fingerprint %.16s then, "
+                     "%.16s now; answers will differ",
                      model->key, saved->name, model->value, s->fingerprint);
     return 0;
 }
@@ -94,12 +93,12 @@ static void restore_arithmetic(struct engine *e, const struct saved *saved)
     if (!strcmp(was, engine_arithmetic(e))) return;
     if (strcmp(was, settings_text(engine_settings(e), "compute.matmul")) != 0 &&
         engine_set(e, "compute.matmul", was, NULL) == 0 && !strcmp(was, engine_arithmetic(e)))
-        sinks_notice(engine_sinks(e), "compute.matmul = %s: session '%s' was computed so", was,
+        sinks_notice(engine_sinks(e), "compute.matmul = %s: session '%s' was computed with it", was,
                      saved->name);
     if (strcmp(was, engine_arithmetic(e)) != 0)
         sinks_notice(engine_sinks(e),
-                     "session '%s' was computed in %s, which this device does not multiply: "
-                     "answers may differ",
+                     "session '%s' was computed in %s, which this device does not support: answers "
+                     "may differ",
                      saved->name, was);
 }
 
@@ -121,7 +120,8 @@ void store_restore_arithmetic(struct store *s, struct engine *e)
 {
     if (still_as_resumed(s, e) && strcmp(s->former_matmul, s->resumed_matmul) != 0 &&
         engine_set(e, "compute.matmul", s->former_matmul, NULL) == 0)
-        sinks_notice(engine_sinks(e), "compute.matmul = %s again: %s was for the session before",
+        sinks_notice(engine_sinks(e),
+                     "compute.matmul = %s again: %s belonged to the resumed session",
                      s->former_matmul, s->resumed_matmul);
     free(s->resumed_matmul);
     s->resumed_matmul = NULL;
@@ -199,11 +199,11 @@ static void tell_what_waits(struct engine *e)
     const struct model *m = engine_model(e);
     if (m && c->picture_count && !model_sees(m))
         sinks_notice(engine_sinks(e),
-                     "the session has pictures and its last model, '%s', reads text only: /load a "
-                     "model that sees",
+                     "the session has pictures, but its last model, '%s', is text-only: /load a "
+                     "vision model",
                      m->name);
     if (c->message_count && c->messages[c->message_count - 1].role == ROLE_USER)
-        sinks_notice(engine_sinks(e), "the last question has no answer yet: /answer gives one");
+        sinks_notice(engine_sinks(e), "the last question has no answer yet: /answer generates one");
 }
 
 // Where things are now other than the session says, the session is told.
@@ -240,7 +240,7 @@ int store_resume(struct store *s, struct engine *e, const char *name, struct err
 {
     struct saved saved;
     struct conversation pictures;
-    if (store_flush(s, err) < 0) return err_in(err, "the current session is not written yet");
+    if (store_flush(s, err) < 0) return err_in(err, "the current session is not saved yet");
     if (saved_read(s, name, &saved, err) < 0) return -1;
     conversation_init(&pictures, engine_backend(e));
     int status = read_pictures(s, &saved, &pictures, err);

@@ -49,7 +49,7 @@ static int read_ids(struct store *s, const struct saved *saved, sqlite3_stmt *q,
 {
     const void *bytes = sqlite3_column_blob(q, column);
     size_t size = (size_t)sqlite3_column_bytes(q, column);
-    if (size % sizeof(int32_t)) return damaged(s, saved, "token ids of a broken length", err);
+    if (size % sizeof(int32_t)) return damaged(s, saved, "token ids with an invalid length", err);
     for (size_t i = 0; i < size; i += sizeof(int32_t)) {
         int32_t id;
         memcpy(&id, (const char *)bytes + i, sizeof id);
@@ -77,7 +77,7 @@ static int read_picture(struct store *s, struct saved *saved, sqlite3_stmt *q, s
                                  .stored = sqlite3_column_int(q, 5) };
     message_add_picture(m, (int)saved->picture_count++);
     if (p->size < 0 || p->size > IMAGE_MAX_FILE || !is_hash(p->sha256))
-        return damaged(s, saved, "a picture's size or hash is impossible", err);
+        return damaged(s, saved, "a picture with an impossible size or hash", err);
     return 0;
 }
 
@@ -147,7 +147,7 @@ static int read_message(struct store *s, struct saved *saved, sqlite3_stmt *q,
     int64_t id = sqlite3_column_int64(q, 1);
     const unsigned char *name = sqlite3_column_text(q, 2);
     int role = name ? role_parse((const char *)name) : -1;
-    if (role < 0) return damaged(s, saved, "a message of an unknown role", err);
+    if (role < 0) return damaged(s, saved, "a message with an unknown role", err);
     e->message.role = (enum role)role;
     e->message.generated = sqlite3_column_int(q, 3);
     e->began = sqlite3_column_int64(q, 5);
@@ -167,7 +167,7 @@ static int read_entry(struct store *s, struct saved *saved, sqlite3_stmt *q, str
     e->value = column_text(q, 7);
     e->tokens = sqlite3_column_int64(q, 9);
     e->arithmetic = column_text(q, 10);
-    if (e->tokens < 0) return damaged(s, saved, "a setting at a negative token", err);
+    if (e->tokens < 0) return damaged(s, saved, "a setting change at a negative token", err);
     return 0;
 }
 
@@ -267,7 +267,7 @@ int saved_bytes(struct store *s, const struct saved_picture *p, char **bytes, si
         err_set(&why, "the file has changed (SHA-256 was %.12s…)", p->sha256);
     }
     return err_set(err,
-                   "picture '%s' is not in the database (%s) and not where it was: %s: put it "
-                   "back there",
+                   "picture '%s' is not in the database (%s) and cannot be read from its path: %s: "
+                   "restore the file",
                    p->path, p->stored ? "its copy is damaged" : "larger than 8 MiB", why.text);
 }

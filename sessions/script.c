@@ -171,7 +171,7 @@ static int write_answered(struct script *r, const struct saved_entry *answer,
     char *length = xasprintf("%zu", answer->message.ids.count ? answer->message.ids.count : 1);
     pin_date(r, answer->began);
     if (cut) {
-        comment(r, "the answer was stopped by hand", "");
+        comment(r, "the answer was stopped by the user", "");
         command(r, "/set", "sample.max_tokens", length);
     }
     int status = ask(r, question, err);
@@ -332,10 +332,13 @@ static void write_head(struct script *r)
     char *began = time_text(r->x->saved->began, "%Y-%m-%d %H:%M");
     comment(r, "Session ", r->x->saved->name);
     comment(r, "of ", began);
-    buf_puts(r->out, "# Replays it to the same answers: vlmsh -f THIS-FILE (from any folder).\n");
-    comment(r, "Its pictures stand in ", r->x->folder);
-    buf_puts(r->out, "# Paths are absolute: when the folder moves, change them.\n"
-                     "/clear\n/reset all\n");
+    buf_puts(
+        r->out,
+        "# Replays the session with the same answers: vlmsh -f THIS-FILE (from any folder).\n");
+    comment(r, "Its pictures are in ", r->x->folder);
+    buf_puts(r->out, "# Paths are absolute: change them if the folder moves.\n"
+                     "/clear\n"
+                     "/reset all\n");
     const struct setting *seed = settings_find("sample.seed");
     if (seed) command(r, "/set", "sample.seed", seed->def);
     free(began);

@@ -122,23 +122,23 @@ static int explain(sqlite3 *db, const char *path, struct err *err)
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         return err_set(err,
-                       "the session database '%s' is locked by another program: end that, "
-                       "or name another file with --db",
+                       "the session database '%s' is locked by another program: close that "
+                       "program, or name another file with --db",
                        path);
     case SQLITE_FULL:
-        return err_set(err, "the disk with the session database '%s' is full: make room on it",
-                       path);
+        return err_set(
+            err, "the disk that holds the session database '%s' is full: free some space", path);
     case SQLITE_READONLY:
     case SQLITE_PERM:
         return err_set(err,
-                       "the session database '%s' cannot be written to: change its permissions, "
-                       "or name another file with --db",
+                       "cannot write to the session database '%s': change its permissions, or name "
+                       "another file with --db",
                        path);
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
         return err_set(err,
-                       "the session database '%s' is damaged or is no database (%s): move it "
-                       "away, or name another file with --db",
+                       "the session database '%s' is damaged or not a database (%s): move it away, "
+                       "or name another file with --db",
                        path, sqlite3_errmsg(db));
     case SQLITE_CANTOPEN: {
         int reason = sqlite3_system_errno(db);
@@ -293,7 +293,7 @@ int store_migrate(sqlite3 *db, const char *const *steps, int count, const char *
         sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
         return err_set(err,
                        "the session database '%s' was written by a newer vlmsh (schema %lld, this "
-                       "one knows %d): update vlmsh, or name another file with --db",
+                       "one supports %d): update vlmsh, or name another file with --db",
                        path, (long long)version, count);
     }
     for (int v = (int)version; v < count && status == 0; v++)
@@ -346,9 +346,7 @@ static int check_owner(sqlite3 *db, const char *path, struct err *err)
     if (status < 0)
         explain(db, path, err);
     else if (owner != APPLICATION_ID)
-        status = err_set(err,
-                         "'%s' is the database of another program, not one of vlmsh: name another "
-                         "file with --db",
+        status = err_set(err, "'%s' is a database of another program: name another file with --db",
                          path);
     if (!sqlite3_get_autocommit(db)) sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
     return status;
@@ -396,7 +394,7 @@ static int make_folders(const char *path, struct err *err)
         *p = 0;
         if (mkdir(copy, 0700) < 0 && errno != EEXIST)
             status = err_set(err,
-                             "cannot make the folder '%s' for the session database: %s; name "
+                             "cannot create the folder '%s' for the session database: %s; name "
                              "another file with --db",
                              copy, strerror(errno));
         *p = '/';
@@ -413,8 +411,8 @@ int store_check_place(const char *path, struct err *err)
     int status = 0;
     if (stat(folder, &st) < 0 || !S_ISDIR(st.st_mode))
         status = err_set(err,
-                         "cannot keep sessions in '%s': there is no folder '%.*s': make it first, "
-                         "or name another file with --db",
+                         "cannot keep sessions in '%s': there is no folder '%.*s': create it, or "
+                         "name another file with --db",
                          path, (int)(slash ? slash - path : 1), folder);
     else if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         status = err_set(err, "cannot keep sessions in '%s': it is %s: name another file with --db",
@@ -428,7 +426,9 @@ static char *default_path(struct err *err)
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     if (state && *state == '/') return xasprintf("%s/vlmsh/vlmsh.db", state);
     if (home && *home == '/') return xasprintf("%s/.local/state/vlmsh/vlmsh.db", home);
-    err_set(err, "HOME is not set, so the session database has no place: name a file with --db");
+    err_set(
+        err,
+        "HOME is not set, so there is no place for the session database: name a file with --db");
     return NULL;
 }
 
@@ -438,8 +438,7 @@ struct store *store_open(const char *path, struct err *err)
     s->path = path ? xstrdup(path) : default_path(err);
     if (!s->path) goto out;
     if (!strcmp(s->path, ":memory:")) { // a name of SQLite's own
-        err_set(err, "':memory:' is no file, and jobs work in processes that need one: name a file "
-                     "with --db");
+        err_set(err, "jobs need a database file: replace ':memory:' with a file name in --db");
         goto out;
     }
     if (!path && make_folders(s->path, err) < 0) goto out;

@@ -273,8 +273,8 @@ static int look_again(struct store *s, struct position *at, struct buf *notice, 
         status = begin_again(s, at, err);
         if (status == 0)
             buf_printf(notice,
-                       "another program deleted this session: what follows is kept in a new one, "
-                       "'%s', without the earlier messages",
+                       "another program deleted this session: continuing in a new one, '%s', "
+                       "without the earlier messages",
                        at->name);
     } else if (row > 0 && entries == at->entries) {
         position_set(at, at->session, entries, name); // perhaps renamed
@@ -284,10 +284,10 @@ static int look_again(struct store *s, struct position *at, struct buf *notice, 
         status = unique ? session_copy(s, at->session, at->entries, unique, &copy, err) : -1;
         if (status == 0) {
             position_set(at, copy, at->entries, unique);
-            buf_printf(notice,
-                       "another program continues the session '%s' too: this one goes on "
-                       "as '%s'",
-                       name, unique);
+            buf_printf(
+                notice,
+                "another program is also writing to session '%s': this one continues as '%s'", name,
+                unique);
         }
         free(unique);
     }
@@ -510,7 +510,7 @@ static void hear_clear(struct store *s)
 static bool hear_result(struct store *s, const char *name, const char *json)
 {
     if (strlen(json) > (size_t)sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, -1) / 2) {
-        sinks_notice(s->sinks, "this measurement is not kept: it is too large for the database");
+        sinks_notice(s->sinks, "this measurement is too large for the database and was not saved");
         return false;
     }
     add_pair(s, ENTRY_RESULT, name, json);
@@ -562,9 +562,9 @@ static void store_emit(void *self, const struct event *event)
         s->failing = failed;
         sqlite3_busy_timeout(s->db, failed ? WAIT_AGAIN_MS : WAIT_MS);
         if (failed)
-            sinks_notice(s->sinks, "not kept yet, tried again with every turn: %s", err.text);
+            sinks_notice(s->sinks, "not saved yet, retrying with every turn: %s", err.text);
         else
-            sinks_notice(s->sinks, "kept in '%s' again, nothing is missing", s->path);
+            sinks_notice(s->sinks, "saving to '%s' works again, nothing was lost", s->path);
     }
 }
 

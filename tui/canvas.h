@@ -1,4 +1,4 @@
-// tui/canvas.h -- a grid of characters that panels draw on; the terminal and /screen show it.
+// tui/canvas.h -- a character grid that panels draw on; the terminal and /screen show it.
 //
 //   struct canvas c = { 0 };
 //   canvas_resize(&c, 24, 80);
@@ -44,8 +44,8 @@ void canvas_release(struct canvas *c);
 void canvas_clear(struct canvas *c);
 struct cell *canvas_at(const struct canvas *c, int x, int y); // NULL outside
 
-// Draws text (UTF-8, of any origin: control characters are made visible) at place x, y of the area,
-// up to its right edge. Returns the x behind it.
+// Draws text (UTF-8, untrusted: control characters are made visible) at x, y of the area, clipped
+// at its right edge. Returns the x after it.
 int canvas_text(struct canvas *c, struct area area, int x, int y, enum style style,
                 const char *text);
 int canvas_text_n(struct canvas *c, struct area area, int x, int y, enum style style,
@@ -54,18 +54,18 @@ int canvas_printf(struct canvas *c, struct area area, int x, int y, enum style s
                   const char *format, ...) __attribute__((format(printf, 6, 7)));
 void canvas_put(struct canvas *c, struct area area, int x, int y, enum style style, uint32_t code);
 void canvas_fill(struct canvas *c, struct area area, enum style style, uint32_t code);
-// Gives cells x..x+width-1 of a line another style.
+// Changes the style of cells x..x+width-1 of a line.
 void canvas_style(struct canvas *c, struct area area, int x, int y, int width, enum style style);
-// A frame around the area with a title; what is inside is returned.
+// Draws a frame with a title around the area; returns its interior.
 struct area canvas_box(struct canvas *c, struct area area, const char *title, bool focused);
 // Words on the lower line of such a frame.
 void canvas_foot(struct canvas *c, struct area area, const char *text);
-// A horizontal bar, share 0..1 filled.
+// A horizontal bar, filled to share 0..1.
 void canvas_bar(struct canvas *c, struct area area, int x, int y, int width, double share);
-// Lines of text without blanks at their ends.
+// Lines of text without trailing blanks.
 void canvas_write(const struct canvas *c, struct buf *out);
 
-// The character at `text`: its length in bytes, *code (-1: invalid), *width in cells. What a cell
+// The character at `text`: its length in bytes, *code (-1: invalid), *width in cells. What cells
 // cannot hold (joiners, variation selectors) has width 0 and code 0.
 size_t character_next(const char *text, size_t left, int32_t *code, int *width);
 

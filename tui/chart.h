@@ -1,4 +1,4 @@
-// tui/chart.h -- curves on a canvas: two by four dots a cell (braille), or letters.
+// tui/chart.h -- curves on a canvas: two by four dots per cell (braille), or letters.
 //
 //   struct chart chart = chart_begin(c, area, min_x, max_x, min_y, max_y);
 //   chart_line(&chart, STYLE_CURVE1, x, y, count);
@@ -9,7 +9,7 @@
 
 struct chart {
     struct canvas *canvas;
-    struct area area; // of the drawing itself, beside the numbers
+    struct area area; // of the plot area, without the numbers
     double min_x, max_x, min_y, max_y;
 };
 
@@ -19,8 +19,8 @@ struct chart chart_begin(struct canvas *c, struct area area, double min_x, doubl
 // Points that are not finite are gaps. x NULL: 0, 1, 2 ...
 void chart_line(const struct chart *chart, enum style style, const double *x, const double *y,
                 size_t count);
-// The same of so many points that they would run together: their means, in front of faint dots from
-// the least to the most. x never goes back.
+// The same for so many points that they would blur: their means, in front of faint dots from
+// minimum to maximum. x is ascending.
 void chart_crowd(const struct chart *chart, enum style style, double *x, double *y, size_t count);
 
 #endif

@@ -1,4 +1,4 @@
-// tui/columns.h -- two texts side by side, wrapped between words; where they part is marked.
+// tui/columns.h -- two texts side by side, wrapped between words; differences are marked.
 #ifndef TUI_COLUMNS_H
 #define TUI_COLUMNS_H
 

@@ -16,7 +16,7 @@ struct candidates {
     enum candidate_paths paths;
 };
 
-// All that may stand at this place of the line, whatever part of it is typed already.
+// All candidates at this position of the line, regardless of what is already typed.
 void complete_find(const struct shell *shell, const char *line, size_t start,
                    struct candidates *candidates);
 void candidates_release(struct candidates *c);

@@ -54,16 +54,15 @@ static int load_tiny(struct engine *e, struct err *err)
 {
     char *folder = places_file("XDG_CACHE_HOME", ".cache", "tiny");
     if (!folder)
-        return err_set(err, "no MODEL was given, and there is no home folder for a small one "
-                            "(set HOME, or name a model)");
+        return err_set(err, "MODEL is missing, and without HOME there is no place for the default "
+                            "model: set HOME, or name a model");
     int status = is_model(folder) ? 0 : write_tiny(folder, err);
     if (status == 0 && engine_load(e, folder, err) < 0)
-        status =
-            err_in(err, "the small default model (remove '%s' to have it written anew)", folder);
+        status = err_in(err, "the small default model (delete '%s' to create it again)", folder);
     if (status == 0)
         sinks_notice(engine_sinks(e),
-                     "No MODEL was given: this is a small model with random weights, its answers "
-                     "are noise. A real one: download a folder from Hugging Face (for instance "
+                     "No MODEL given: this is a small model with random weights, so its answers "
+                     "are noise. For a real one, download a folder from Hugging Face (for instance "
                      "llava-hf/llava-1.5-7b-hf) and open it with /load FOLDER or 'vlmsh FOLDER'.");
     free(folder);
     return status;

@@ -1,4 +1,4 @@
-// tui/front.h -- the front ends: ways to show events. A table; one row a front end.
+// tui/front.h -- the front ends: ways to show events. A table with one row per front end.
 //
 //   const struct front *f = front_find("json");
 //   void *state = f->open(interactive, &sink, &output);
@@ -15,7 +15,7 @@
 struct front {
     const char *name;
     bool for_programs; // standard input is a dialogue with a program, never a prompt
-    // interactive: a person types. *output is where it writes (its errors end the program).
+    // interactive: a person types. *output is its stream (write errors end the program).
     void *(*open)(bool interactive, struct sink *sink, FILE **output);
     void (*close)(void *state, FILE *output);
     // Reads and runs lines in its own way, begin(self) first; NULL: tui/lines.h does. Returns the
@@ -24,7 +24,7 @@ struct front {
                void *self);
 };
 
-// name NULL: the full screen where `interactive` and the terminal allow it, else plain lines.
+// name NULL: the full screen if `interactive` and the terminal allow it, else plain lines.
 const struct front *front_find(const char *name, bool interactive);
 
 #endif

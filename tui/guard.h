@@ -1,5 +1,5 @@
-// tui/guard.h -- readline (8.2) kept from what would end the program; and from losing what was
-// edited in the history before a line is sent.
+// tui/guard.h -- keeps readline (8.2) from ending the program, and from losing history lines that
+// were edited but not sent.
 //
 //   guard_keys();        // before a line, after the user's own key bindings were read
 //   guard_again();       // after each key

@@ -1,4 +1,5 @@
-// tui/history.h -- the history file of the prompt: one entry a line, newest last, no entry twice.
+// tui/history.h -- the history file of the prompt: one entry per line, newest last, without
+// duplicates.
 //
 //   struct history *h = history_open(path);      // fills readline's list
 //   history_keep(h, "What is this?");            // list and file
@@ -11,9 +12,9 @@
 
 struct history;
 
-struct history *history_open(const char *path); // NULL: a list without a file
+struct history *history_open(const char *path); // NULL: an in-memory list
 void history_close(struct history *h);
-// Not kept: empty entries and those that begin with a space.
+// Skips empty entries and those that begin with a space.
 void history_keep(struct history *h, const char *entry);
 
 #endif

@@ -109,7 +109,7 @@ static bool interrupt(struct input *in)
     in->interrupted = empty ? now : 0;
     fputs("^C\n", rl_outstream); // before readline goes to the left edge
     rl_callback_handler_remove();
-    if (!again && empty) fputs("(Ctrl-C again, or Ctrl-D, to leave)\n", rl_outstream);
+    if (!again && empty) fputs("(press Ctrl-C again, or Ctrl-D, to leave)\n", rl_outstream);
     fflush(rl_outstream);
     typed_drop(&in->typed);
     return again;

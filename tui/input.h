@@ -4,7 +4,7 @@
 //   while (input_read(in, &line) == INPUT_LINE) { ... free(line); }
 //   input_free(in);
 //
-// One at a time: readline itself exists once.
+// One at a time: readline is global.
 #ifndef TUI_INPUT_H
 #define TUI_INPUT_H
 
@@ -12,14 +12,14 @@
 
 enum input_result {
     INPUT_LINE, // *line is a logical line; free() it
-    INPUT_END,  // Ctrl-D, or the terminal is gone, or the program shall end
+    INPUT_END,  // Ctrl-D, or the terminal is gone, or the program is ending
     INPUT_LEAVE // Ctrl-C twice within two seconds
 };
 
 struct input *input_new(struct shell *shell);
 void input_free(struct input *in);
 enum input_result input_read(struct input *in, char **line);
-// Forgets pasted lines that have not been read yet (a Ctrl-C stops them too).
+// Discards pasted lines that have not been read yet (a Ctrl-C stops them too).
 void input_flush(struct input *in);
 
 #endif

@@ -37,13 +37,13 @@ static int take_word(void *self, const char *value, struct err *err)
 {
     struct job_options *o = self;
     const char **place = !o->action ? &o->action : &o->id;
-    if (*place) return err_set(err, "too many words: '%s'", value);
+    if (*place) return err_set(err, "unexpected '%s'", value);
     *place = value;
     return 0;
 }
 
 static const struct option_row rows[] = {
-    { "--db", "FILE", "the session database", take_db },
+    { "--db", "FILE", "path of the session database", take_db },
     { 0 },
 };
 static const struct option_table table = { rows, take_word };
@@ -121,7 +121,7 @@ int job_word_run(int argc, char **argv, struct err *err)
     if (option_table_read(&table, &o, argc, argv, &at, err) < 0) return STATUS_USAGE;
     const bool list = o.action && !strcmp(o.action, "list") && !o.id;
     if (!list && (!o.action || strcmp(o.action, "run") != 0 || !o.id)) {
-        err_set(err, "what is to be done: run ID, or list");
+        err_set(err, "an action is missing: run ID, or list");
         return STATUS_USAGE;
     }
     if (!list && option_integer(o.id, 1, INT64_MAX, &id, "ID", err) < 0) return STATUS_USAGE;

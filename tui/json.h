@@ -1,4 +1,4 @@
-// tui/json.h -- the JSON lines sink: one object a line, as the command line's contract says.
+// tui/json.h -- the JSON lines sink: one object per line, as documented for --json.
 //
 //   struct json_sink *j = json_sink_new(stream);
 //   sinks_add(&sinks, json_sink(j));

@@ -1,12 +1,12 @@
-// tui/keys.h -- keys: bytes of a terminal to names, and names to what they do.
+// tui/keys.h -- keys: terminal bytes to key names, and names to actions.
 //
 //   key_reader_add(&r, bytes, n);
 //   while (key_reader_next(&r, false, &key)) {
 //       char *what = keys_find(keys, "settings", key.name);   // "toggle", "/image", or NULL
 //
-// Names: "a", "Space", "Enter", "Tab", "Esc", "Up", "PageUp", "F5", with Ctrl-, Alt-, Shift- in
-// front ("Ctrl-P", "Alt-Left", "Shift-Tab"). What they do is a command line (with a slash) or an
-// action of the screen. A binding of the user holds everywhere and goes before the table.
+// Names: "a", "Space", "Enter", "Tab", "Esc", "Up", "PageUp", "F5", with the prefixes Ctrl-, Alt-,
+// Shift- ("Ctrl-P", "Alt-Left", "Shift-Tab"). A key runs a command line (with a slash) or an action
+// of the screen. A user binding applies everywhere and overrides the table.
 #ifndef TUI_KEYS_H
 #define TUI_KEYS_H
 
@@ -32,7 +32,8 @@ struct key_reader {
 };
 
 void key_reader_add(struct key_reader *r, const char *bytes, size_t length);
-// flush: no more bytes came for a while, an ESC is the key itself. False: nothing, or not all yet.
+// flush: no more bytes came for a while, so an ESC is the key itself. False: no key, or an
+// incomplete one.
 bool key_reader_next(struct key_reader *r, bool flush, struct key *key);
 bool key_reader_open(const struct key_reader *r); // in the middle of a sequence
 void key_reader_release(struct key_reader *r);
@@ -44,7 +45,7 @@ struct key_row {
     const char *key;
     const char *command; // "/line", or an action
     const char *note;
-    const char *hint; // on the frame of the panel that has the keys; NULL: none
+    const char *hint; // hint on the frame of the focused panel; NULL: none
 };
 
 // The table without the keys of methods, which struct keys has; NULL past its end.
@@ -54,15 +55,15 @@ struct keys; // with what the user bound; may be used by several threads
 
 struct keys *keys_new(void);
 void keys_free(struct keys *k);
-// What the key does there; NULL: nothing. free() it.
+// The key's command in that context; NULL: none. free() it.
 char *keys_find(struct keys *k, const char *context, const char *key);
-// command NULL or "": the key does what it did. -1: there is no such key.
+// command NULL or "": restores the default. -1: unknown key.
 int keys_bind(struct keys *k, const char *key, const char *command, struct err *err);
-// The plain spelling of a key's name ("ctrl-p", "C-p", "^P": "Ctrl-P"); false: there is none.
+// The canonical spelling of a key name ("ctrl-p", "C-p", "^P": "Ctrl-P"); false: unknown.
 bool key_spell(const char *typed, char name[32]);
-// "Left Right: token  Up Down: layer": what is shown of a panel's keys beside it. free() it.
+// "Left Right: token  Up Down: layer": the hints of a panel's keys. free() it.
 char *keys_hints(struct keys *k, const char *context);
-// Calls each(self, context, key, command, note) for every key in force.
+// Calls each(self, context, key, command, note) for every active binding.
 void keys_each(struct keys *k, void (*each)(void *self, const struct key_row *row), void *self);
 
 #endif

@@ -1,4 +1,4 @@
-// tui/line_edit.h -- readline as both front ends use it: completion from the tables, $EDITOR.
+// tui/line_edit.h -- readline setup of both front ends: completion from the tables, $EDITOR.
 //
 //   line_edit_setup(&shell);                     // what Tab offers is found through the shell
 //   char *text = line_edit_in_editor(rl_line_buffer);   // the terminal must be given back before
@@ -7,7 +7,7 @@
 
 #include "commands/command.h"
 
-// shell must stay; its engine is not looked at.
+// shell must outlive it; its engine is not used.
 void line_edit_setup(const struct shell *shell);
 // Runs $VISUAL, $EDITOR or vi on the text and waits; NULL when that failed. free() it.
 char *line_edit_in_editor(const char *text);

@@ -160,8 +160,8 @@ int lines_dialogue(struct lines *l)
     if (line_reader_open(&reader) && !l->shell->quit && !stopped(l)) {
         struct err err;
         char *where = xasprintf("stdin:%d", first);
-        err_set(&err, "the input ends within a line that goes on (a closing \"\"\" is missing, or "
-                      "there is a \\ at the end)");
+        err_set(&err, "the input ends within an unfinished line (the closing \"\"\" is missing, or "
+                      "the last line ends in \\)");
         failed(l, where, &err);
         free(where);
     }

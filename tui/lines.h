@@ -1,11 +1,11 @@
-// tui/lines.h -- where lines come from, how they are run, and what the program's exit status is.
+// tui/lines.h -- input lines: their sources, running them, and the program's exit status.
 //
 //   struct lines l = { .shell = &shell, .output = stdout, .script = true };
 //   lines_watch(&l);                  // after the front end's sink
 //   status = lines_script(&l);        // or lines_steps, lines_dialogue, lines_prompt
 //
 // Every line ends with EVENT_DONE. A script stops at the first failing line; in a dialogue and at
-// the prompt an error is told and the next line is read.
+// the prompt an error is reported and the next line is read.
 #ifndef TUI_LINES_H
 #define TUI_LINES_H
 
@@ -18,14 +18,14 @@ enum { STATUS_OK = 0, STATUS_FAILED = 1, STATUS_USAGE = 2 };
 
 struct lines {
     struct shell *shell;
-    FILE *output; // of the front end; when it breaks (a closed pipe), everything stops
-    int why;      // errno of when it broke
-    bool script;  // Ctrl-C ends everything, not only the line that runs
+    FILE *output; // of the front end; if it breaks (a closed pipe), everything stops
+    int why;      // errno when it broke
+    bool script;  // Ctrl-C ends everything, not only the running line
 };
 
-// Adds a sink that stops scripts when they are interrupted or nobody reads the output.
+// Adds a sink that stops scripts when they are interrupted or the output is closed.
 void lines_watch(struct lines *l);
-// Tells an error as an event.
+// Reports an error as an event.
 void lines_tell_error(const struct lines *l, const char *where, const struct err *err);
 
 int lines_steps(struct lines *l, const struct step *steps, size_t count); // -c and -f

@@ -143,9 +143,9 @@ void list_open_help(struct view *v, struct keys *keys, const char *context)
     }
     if (!strcmp(context, "input")) {
         list_add(l, "Ctrl-R    ", "search the history", "");
-        list_add(l, "Up Down   ", "lines typed before", "");
-        list_add(l, "\"\"\"       ", "begins and ends a text of several lines", "");
-        list_add(l, "          ", "all else as readline has it (~/.inputrc)", "");
+        list_add(l, "Up Down   ", "previous lines", "");
+        list_add(l, "\"\"\"       ", "start and end a text of several lines", "");
+        list_add(l, "          ", "other keys: readline (~/.inputrc)", "");
     }
     free(title);
     list_ready(v);
@@ -167,10 +167,10 @@ static struct area list_area(const struct list_view *l, struct area screen)
 
 static const char *foot_of(const struct list_view *l)
 {
-    if (l->kind == LIST_HELP) return "letters find  Esc closes";
+    if (l->kind == LIST_HELP) return "type to search  Esc closes";
     if (l->kind == LIST_PICKER && l->folder)
-        return "letters find  Enter takes  Backspace one folder up  Esc closes";
-    return "letters find  Enter takes  Esc closes";
+        return "type to search  Enter chooses  Backspace parent folder  Esc closes";
+    return "type to search  Enter chooses  Esc closes";
 }
 
 // Where notes begin: behind the longest label, but in the middle at the latest.

@@ -19,7 +19,7 @@ void list_act(struct view *v, const char *action, const struct shell *shell);
 void list_click(struct view *v, struct area area, int x, int y, int button,
                 const struct shell *shell);
 
-// How well the letters of `pattern` stand in `text`, in order; 0: not at all. (Fuzzy find.)
+// Fuzzy match: score of the letters of `pattern` in `text`, in order; 0: no match.
 int list_score(const char *text, const char *pattern);
 
 #endif

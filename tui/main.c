@@ -45,7 +45,7 @@ static int bad_usage(const struct err *err)
 {
     text_printf(stderr, "vlmsh: %s\n", err->text);
     options_usage(stderr);
-    text_put(stderr, "vlmsh --help tells more\n");
+    text_put(stderr, "see vlmsh --help\n");
     return STATUS_USAGE;
 }
 
@@ -189,7 +189,7 @@ static int begin(struct program *p)
     struct err err = { 0 };
     // Here and not earlier: it holds for the thread that computes alone. Beside a GPU too.
     if (o->threads) backend_cpu()->set_threads(o->threads);
-    if (!p->shell.store) sinks_notice(&p->sinks, "nothing is kept: %s", p->no_store->text);
+    if (!p->shell.store) sinks_notice(&p->sinks, "nothing will be saved: %s", p->no_store->text);
     run_config(p);
     if (o->model && engine_load(p->shell.engine, o->model, &err) < 0) {
         lines_tell_error(&p->lines, "", &err);
@@ -200,7 +200,7 @@ static int begin(struct program *p)
     if (p->shell.store)
         status = store_use(p->shell.store, p->shell.engine, o->session, &err);
     else
-        err_set(&err, "session %s: there is no database", o->session);
+        err_set(&err, "session %s: no database is open", o->session);
     if (status < 0) lines_tell_error(&p->lines, "", &err);
     return p->interactive ? 0 : status;
 }
@@ -215,7 +215,7 @@ static void welcome(struct program *p)
     const struct model *m = engine_model(e);
     sinks_text(&p->sinks, "vlmsh %s: %s on %s\n%s%s", VERSION, m ? m->name : "no model",
                engine_backend(e)->describe(),
-               m ? "Type a question, /image FILE to show a picture, /help for the commands."
+               m ? "Type a question, /image FILE to attach a picture, /help for the commands."
                  : "/load MODEL opens a model folder, /help lists the commands.",
                p->front->run ? "\nF1 shows the keys, Ctrl-P finds any command or setting." : "");
 }

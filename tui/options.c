@@ -104,18 +104,18 @@ static int take_version(void *self, const char *value, struct err *err)
 }
 
 static const struct option_row rows[] = {
-    { "-c", "LINE", "run this line, then leave; may be repeated", take_line },
-    { "-f", "FILE", "run a script, then leave; may be repeated (- = standard input)", take_file },
-    { "--plain", NULL, "lines of text, no full screen", take_plain },
-    { "--json", NULL, "one JSON object a line on standard output", take_json },
-    { "--device", "cpu|cuda[:N[,N...]]", "where to compute; several GPUs share the layers",
+    { "-c", "LINE", "run a line, then quit; may be repeated", take_line },
+    { "-f", "FILE", "run a script (- = standard input), then quit; may be repeated", take_file },
+    { "--plain", NULL, "plain lines instead of the full screen", take_plain },
+    { "--json", NULL, "JSON events on standard output, one per line", take_json },
+    { "--device", "cpu|cuda[:N[,N...]]", "device to compute on; several GPUs split the layers",
       take_device },
     { "--threads", "N", "compute threads (default: one per core)", take_threads },
-    { "--db", "FILE", "keep sessions there ($XDG_STATE_HOME/vlmsh/vlmsh.db)", take_db },
-    { "--session", "NAME", "resume this session, or begin it", take_session },
-    { "-D", "NAME=VALUE", "what ${NAME} stands for in lines and scripts", take_variable },
-    { "--help", NULL, "show this", take_help },
-    { "-h", NULL, "the same", take_help },
+    { "--db", "FILE", "session database ($XDG_STATE_HOME/vlmsh/vlmsh.db)", take_db },
+    { "--session", "NAME", "resume this session, or start it", take_session },
+    { "-D", "NAME=VALUE", "define ${NAME} for lines and scripts", take_variable },
+    { "--help", NULL, "show this help", take_help },
+    { "-h", NULL, "show this help", take_help },
     { "--version", NULL, "show the version", take_version },
     { 0 },
 };
@@ -124,7 +124,7 @@ static const struct option_row rows[] = {
 static int take_positional(void *self, const char *value, struct err *err)
 {
     struct options *o = self;
-    if (o->model) return err_set(err, "one MODEL, please: '%s' and '%s'", o->model, value);
+    if (o->model) return err_set(err, "give one MODEL only: '%s' or '%s'", o->model, value);
     if (word_find(value)) {
         o->word = value;
         return 1;
@@ -173,15 +173,19 @@ void options_usage(FILE *out)
 void options_print_help(FILE *out)
 {
     options_usage(out);
-    fputs("\nTalk to a vision-language model. MODEL is a folder as Hugging Face publishes it, or\n"
-          "org/name from the local hub cache. Without -c and -f, lines are read from standard\n"
-          "input; a line that begins with / is a command (/help lists them).\n\n",
-          out);
+    fputs(
+        "\n"
+        "Talk to a vision-language model. MODEL is a folder in Hugging Face format, or org/name\n"
+        "from the local hub cache. Without -c and -f, lines are read from standard input; a line\n"
+        "that begins with / is a command (/help lists them).\n"
+        "\n",
+        out);
     print_rows(out);
     fputs("\nSubcommands:\n", out);
     words_print(out);
-    fputs("\nA model folder of such a name is written ./new. Exit status: 0; 1 when a line of a\n"
-          "script failed or part of a conversation could not be saved (a database that cannot\n"
-          "even be opened is only a notice); 2 for bad usage; 130 when interrupted.\n",
+    fputs("\n"
+          "For a model folder with the name of a subcommand, write ./new. Exit status: 0; 1 if a\n"
+          "line of a script failed or part of a conversation could not be saved (a database that\n"
+          "cannot be opened at all only gives a notice); 2 for wrong usage; 130 if interrupted.\n",
           out);
 }

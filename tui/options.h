@@ -4,7 +4,7 @@
 //   if (options_read(&o, argc, argv, &err) < 0) ... exit status 2 ...
 //   options_release(&o);
 //
-// Reserved first words (tui/words.h) read what follows them themselves.
+// Subcommands (tui/words.h) read the arguments after them themselves.
 #ifndef TUI_OPTIONS_H
 #define TUI_OPTIONS_H
 
@@ -23,14 +23,14 @@ struct step { // -c LINE or -f FILE
 // All texts belong to argv.
 struct options {
     const char *model, *device, *db, *session;
-    const char *front;  // "plain", "json", or NULL: whatever fits
+    const char *front;  // "plain", "json", or NULL: automatic
     int threads;        // 0 = one per core
     struct step *steps; // in the order given
     size_t step_count;
     struct variable *variables; // -D, owned
     size_t variable_count;
-    const char *word; // "new", "help", ...: a reserved first word; NULL
-    int rest;         // argv index behind it
+    const char *word; // "new", "help", ...: a subcommand; NULL
+    int rest;         // argv index after it
 };
 
 int options_read(struct options *o, int argc, char **argv, struct err *err);

@@ -10,18 +10,18 @@
 enum panel_result {
     PANEL_IGNORED = 0,
     PANEL_DONE = 1, // draw again
-    PANEL_BACK = 2, // the input line gets the keys again
-    PANEL_TEXT = 4, // letters are the panel's from now on (and the key was)
+    PANEL_BACK = 2, // the input line gets the focus again
+    PANEL_TEXT = 4, // the panel takes letters from now on (and took the key)
 };
 
 struct panel {
-    const char *name; // and context of its keys
+    const char *name; // and key context
     const char *title;
     int min_width, min_height; // with its frame
     void (*draw)(struct view *v, struct canvas *c, struct area area, bool focused);
-    // An action of the key table. What is to be run is put into view->run.
+    // Runs an action of the key table. Commands to run go into view->run.
     unsigned (*act)(struct view *v, const char *action);
-    // Does it take letters now, and a key that is one; may be NULL.
+    // Takes a key while the panel accepts letters; may be NULL.
     bool (*typing)(const struct view *v);
     void (*type)(struct view *v, const struct key *key);
     // A click at x, y of its inner area; may be NULL.

@@ -197,7 +197,7 @@ static void search(struct view *v, int direction)
     const int from = c->found >= 0 ? c->found : c->total;
     const int line = find_line(c, from, direction, width);
     if (line < 0) {
-        view_hint(v, "'%s' is not found any further", c->search.data ? c->search.data : "");
+        view_hint(v, "no more matches for '%s'", c->search.data ? c->search.data : "");
         return;
     }
     c->found = line;
@@ -217,7 +217,7 @@ static void copy(struct view *v, bool all)
         if (all && e->kind == ENTRY_USER) buf_puts(&b, b.length ? "\n> " : "> ");
         buf_printf(&b, "%s\n", text_of(e));
     }
-    if (!b.length) view_hint(v, "there is no answer to copy yet");
+    if (!b.length) view_hint(v, "no answer to copy yet");
     free(v->copy);
     v->copy = b.length ? buf_take(&b) : NULL;
     buf_release(&b);

@@ -69,8 +69,8 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
 {
     const struct dynamics_view *d = &v->dynamics;
     if (!d->count) {
-        canvas_text(c, area, 0, 0, STYLE_DIM, "no curves yet: commands that tell");
-        canvas_text(c, area, 0, 1, STYLE_DIM, "numbers over layers draw them here");
+        canvas_text(c, area, 0, 0, STYLE_DIM, "no curves yet: commands that");
+        canvas_text(c, area, 0, 1, STYLE_DIM, "measure layers draw them here");
         return;
     }
     const struct series *s = &d->series[d->shown], *g = &d->ghosts[d->shown];

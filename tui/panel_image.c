@@ -317,15 +317,15 @@ static void step_live(struct view *v, const struct map *now, enum axis axis, int
     else if (next >= 0 && next < most)
         view_run(v, "/set %s %d", key, (int)next);
     if (v->run && !v->answering)
-        view_hint(v, "holds from the next answer on; /attention --layer all shows all layers of "
-                     "this one");
+        view_hint(
+            v, "applies from the next answer; /attention --layer all shows all layers of this one");
 }
 
 static void step(struct view *v, enum axis axis, int direction, bool around)
 {
     const struct map *now = view_map(v);
     if (!now) {
-        view_hint(v, "there is no map yet");
+        view_hint(v, "no map yet");
         return;
     }
     int next = find_step(&v->image, now, axis, direction);

@@ -95,7 +95,8 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
 {
     const struct jobs_news *n = v->jobs.news;
     if (!n || !n->count) {
-        canvas_text(c, area, 0, 0, STYLE_DIM, "no jobs: /train, /calibrate and /eval start one");
+        canvas_text(c, area, 0, 0, STYLE_DIM,
+                    "no jobs: start one with /train, /calibrate or /eval");
         return;
     }
     if (v->jobs.selected >= n->count) v->jobs.selected = n->count - 1;

@@ -1,5 +1,5 @@
-// tui/panel_list.h -- X(NAME): tui/panel_NAME.c defines `const struct panel panel_NAME`. Tab goes
-// through them in this order.
+// tui/panel_list.h -- X(NAME): tui/panel_NAME.c defines `const struct panel panel_NAME`. In Tab
+// order.
 X(compare)
 X(chat)
 X(image)

@@ -27,7 +27,7 @@ static const struct kind {
       false },
     { "data", "check a data set", (const char *const[]){ ".json", ".jsonl", NULL }, NULL,
       "/data check", false },
-    { "adapter", "put on an adapter", NULL, "adapter_config.json", "/adapter load", false },
+    { "adapter", "load an adapter", NULL, "adapter_config.json", "/adapter load", false },
     { "session", "resume a session", NULL, NULL, "/session resume", false },
 };
 
@@ -167,7 +167,7 @@ static void add_cached(struct list_view *l)
     struct names found = { 0 };
     checkpoint_cached(&found);
     for (size_t i = 0; i < found.count; i++)
-        list_add(l, found.list[i], "model of the Hugging Face cache", found.list[i]);
+        list_add(l, found.list[i], "model in the Hugging Face cache", found.list[i]);
     if (found.count) put_first(l, found.count);
     names_release(&found);
 }
@@ -295,7 +295,7 @@ void picker_draw(struct view *v, struct canvas *c, struct area area)
     if (l->selected >= l->shown_count || !p) return;
     if (strcmp(p->path, l->items[l->shown[l->selected]].value) != 0) return;
     if (!p->image.pixels) {
-        canvas_text(c, area, 0, 0, STYLE_DIM, "cannot be shown");
+        canvas_text(c, area, 0, 0, STYLE_DIM, "cannot be displayed");
         return;
     }
     canvas_printf(c, area, 0, area.height - 1, STYLE_DIM, "%lld x %lld", (long long)p->width,

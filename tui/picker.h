@@ -1,4 +1,4 @@
-// tui/picker.h -- what the pickers list: models, pictures, data, adapters, sessions; previews.
+// tui/picker.h -- contents of the pickers: models, pictures, data, adapters, sessions; previews.
 #ifndef TUI_PICKER_H
 #define TUI_PICKER_H
 
@@ -6,16 +6,16 @@
 
 void picker_choose(struct view *v, const char *value, const struct shell *shell);
 void picker_up(struct view *v); // the folder above
-// Asks for the preview of the selected picture (v->preview).
+// Requests the preview of the selected picture (v->preview).
 void picker_look(struct view *v);
 void picker_draw(struct view *v, struct canvas *c, struct area area);
-// A line that does what the user means by dropping this text on the window: "/image cat.png" when
-// it is the path of a picture (quoted, escaped, file://); NULL: it is text.
+// The command for text dropped on the window: "/image cat.png" for the path of a picture (quoted,
+// escaped, file://); NULL: it is plain text.
 char *picker_dropped(const char *text);
-// An argument of a command line for this path.
+// The path as an argument of a command line.
 char *picker_quote(const char *path);
 
-// Of list.c, to fill one.
+// From list.c, for filling a list.
 void list_begin(struct view *v, enum list_kind kind, const char *title);
 void list_add(struct list_view *l, const char *label, const char *note, const char *value);
 void list_ready(struct view *v);

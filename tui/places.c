@@ -26,7 +26,7 @@ int places_make_parents(const char *path, struct err *err)
          slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         if (mkdir(folder, 0700) < 0 && errno != EEXIST)
-            status = err_set(err, "cannot make the folder '%s': %s", folder, strerror(errno));
+            status = err_set(err, "cannot create the folder '%s': %s", folder, strerror(errno));
         *slash = '/';
     }
     free(folder);

@@ -1,4 +1,4 @@
-// tui/places.h -- where the program finds and keeps its own files.
+// tui/places.h -- locations of the program's own files.
 //
 //   char *path = places_file("XDG_STATE_HOME", ".local/state", "history");
 #ifndef TUI_PLACES_H
@@ -9,7 +9,7 @@
 // $VARIABLE/vlmsh/NAME, or ~/OTHERWISE/vlmsh/NAME when the variable is unset or no absolute path.
 // NULL when there is no home folder either. free() it.
 char *places_file(const char *variable, const char *otherwise, const char *name);
-// Makes the folders above `path` (mode 0700) as needed.
+// Creates the folders above `path` (mode 0700) as needed.
 int places_make_parents(const char *path, struct err *err);
 // A path relative to the folder of the running program; NULL when that is unknown. free() it.
 char *places_beside_program(const char *relative);

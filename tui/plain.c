@@ -115,7 +115,7 @@ static void show_measures(struct plain *p, const struct event_answer *a)
     buf_printf(&b, ", %.1f s", a->prefill_s + a->vision_s);
     buf_printf(&b, "; %zu token%s, %.1f s", a->count, a->count == 1 ? "" : "s", a->decode_s);
     if (a->decode_s > 0 && a->count) buf_printf(&b, ", %.1f/s", (double)a->count / a->decode_s);
-    if (strcmp(a->stop, "length") == 0) buf_puts(&b, "; stopped at the limit of tokens");
+    if (strcmp(a->stop, "length") == 0) buf_puts(&b, "; stopped at the token limit");
     if (strcmp(a->stop, "cancelled") == 0) buf_puts(&b, "; stopped");
     buf_putc(&b, ']');
     put_line(p, p->note, STYLE_DIM, b.data);
@@ -297,7 +297,7 @@ static void show_heatmap(struct plain *p, const struct event *e)
     } else {
         put_shades(&b, h);
         buf_printf(&b, "'%c' = %.4g ... '%c' = %.4g%s\n", shades[0], (double)h->min, shades[9],
-                   (double)h->max, h->dropped ? "; ' marks what was dropped" : "");
+                   (double)h->max, h->dropped ? "; ' marks dropped tokens" : "");
     }
     put_numbers(&b, h);
     put_line(p, &p->out, STYLE_PLAIN, b.data ? b.data : "");

@@ -3,9 +3,9 @@
 //   struct plain *p = plain_new(true);
 //   sinks_add(&sinks, plain_sink(p));
 //
-// Answers and what was asked for go to standard output. Notices, errors and progress go to standard
-// error, so that a script's output is its answers; on an interactive terminal all is in one place.
-// Colours and the progress line appear on terminals only (and no colours with NO_COLOR).
+// Answers and requested output go to standard output. Notices, errors and progress go to standard
+// error, so that a script's output is its answers; on an interactive terminal everything goes to
+// one stream. Colours and the progress line appear on terminals only (no colours with NO_COLOR).
 #ifndef TUI_PLAIN_H
 #define TUI_PLAIN_H
 
@@ -13,7 +13,7 @@
 
 struct plain;
 
-// interactive: a person types; answers are followed by their measures.
+// interactive: a person types; timings follow answers.
 struct plain *plain_new(bool interactive);
 void plain_free(struct plain *p);
 struct sink plain_sink(struct plain *p);

@@ -1,10 +1,10 @@
-// tui/prompt.h -- the input line of the full screen: readline edits, we draw.
+// tui/prompt.h -- the input line of the full screen: readline edits, the screen draws.
 //
 //   struct prompt *p = prompt_new(&shell, on_line, self);
 //   prompt_feed(p, bytes, n);               // keys that nobody else took; on_line when one is
 //   ready prompt_draw(p, &canvas, area, "vlmsh> ", true); prompt_free(p);
 //
-// Readline never touches the terminal: what it writes goes nowhere.
+// Readline never touches the terminal: its output is discarded.
 #ifndef TUI_PROMPT_H
 #define TUI_PROMPT_H
 
@@ -22,9 +22,9 @@ void prompt_escape(struct prompt *p);                   // ESC, which vi mode ha
 void prompt_insert(struct prompt *p, const char *text); // at the cursor
 void prompt_set(struct prompt *p, const char *text);
 const char *prompt_typed(const struct prompt *p);
-bool prompt_plain(const struct prompt *p); // nothing special goes on (a search, a quoted key)
+bool prompt_plain(const struct prompt *p); // no special mode is active (a search, a quoted key)
 
-// What is offered by Tab; 0 when no menu is open.
+// Tab's candidates; 0 when no menu is open.
 size_t prompt_offers(const struct prompt *p, char *const **list);
 void prompt_close_menu(struct prompt *p);
 

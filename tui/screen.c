@@ -262,7 +262,7 @@ static bool end_threads(struct screen *s)
     bool ended = worker_stop(s->worker, 1);
     while (!ended && ++tries < 5) {
         take_news(s);
-        view_hint(s->view, "leaving; it has not stopped yet");
+        view_hint(s->view, "leaving; waiting for the running command to stop");
         screen_show(s);
         ended = worker_stop(s->worker, 1);
     }

@@ -5,8 +5,8 @@
 //   status = screen_run(s, &shell, keys, begin, self);   // until the user leaves
 //   screen_free(s);
 //
-// Two threads: one computes (tui/worker.h), this one draws and reads keys, in one loop around
-// poll(). The screen knows only what news tell it.
+// Two threads: one computes (tui/worker.h); this one draws and reads keys, in one loop around
+// poll(). The screen's only input is the news queue.
 #ifndef TUI_SCREEN_H
 #define TUI_SCREEN_H
 
@@ -18,7 +18,7 @@ struct screen;
 struct screen *screen_new(void);
 void screen_free(struct screen *s);
 struct sink screen_sink(struct screen *s);
-// begin runs in the thread that computes, before the first line. Returns the exit status.
+// begin runs in the computing thread, before the first line. Returns the exit status.
 int screen_run(struct screen *s, struct shell *shell, struct keys *keys, int (*begin)(void *self),
                void *self);
 

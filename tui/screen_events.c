@@ -27,7 +27,7 @@ struct news_queue *news_queue_new(void)
     struct news_queue *q = xcalloc(1, sizeof *q);
     pthread_mutex_init(&q->mutex, NULL);
     q->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (q->wake < 0) fatal("cannot make an eventfd: %s", strerror(errno));
+    if (q->wake < 0) fatal("cannot create an eventfd: %s", strerror(errno));
     return q;
 }
 

@@ -1,4 +1,4 @@
-// tui/screen_events.h -- from the threads that work to the one that draws: a queue of news.
+// tui/screen_events.h -- the news queue: from worker threads to the one that draws.
 //
 //   struct news_queue *q = news_queue_new();
 //   sinks_add(sinks, news_sink(q));                  // events, copied
@@ -6,9 +6,9 @@
 //   ... in the loop, when news_fd(q) is readable:
 //   while ((n = news_next(q))) { ... n->event ... news_free(n); }
 //
-// Any thread may post; one takes. A map's area is in shares of the picture. An event is copied with
-// all it points to, but for messages: of those the text (event.text), the role (event.id) and how
-// many pictures they have (event.count).
+// Any thread may post; one takes. A map's area is in fractions of the picture. An event is copied
+// with everything it points to, except for messages: of those the text (event.text), the role
+// (event.id) and the number of pictures (event.count).
 #ifndef TUI_SCREEN_EVENTS_H
 #define TUI_SCREEN_EVENTS_H
 
@@ -21,10 +21,10 @@ enum news_kind {
     NEWS_SNAPSHOT, // data: struct snapshot
     NEWS_PICTURE,  // data: struct preview
     NEWS_JOBS,     // data: struct jobs_news
-    NEWS_CAPTURE,  // data: struct capture, which belongs to who waits for it
-    NEWS_OPEN,     // text: what to pick
-    NEWS_DRAFT,    // text: typed earlier and not sent; data: its id (int64_t)
-    NEWS_LEAVE,    // nothing runs any more
+    NEWS_CAPTURE,  // data: struct capture, owned by the waiting thread
+    NEWS_OPEN,     // text: which picker
+    NEWS_DRAFT,    // text: an earlier unsent draft; data: its id (int64_t)
+    NEWS_LEAVE,    // nothing is running any more
 };
 
 struct news {
@@ -32,7 +32,7 @@ struct news {
     struct event event;
     char *text;
     void *data;
-    void (*release)(void *data); // NULL: data is not ours
+    void (*release)(void *data); // NULL: data is borrowed
     void **owned;                // what event points to
     size_t owned_count;
     struct news *next;
@@ -43,10 +43,10 @@ struct news_queue;
 struct news_queue *news_queue_new(void);
 void news_queue_free(struct news_queue *q);
 struct sink news_sink(struct news_queue *q);
-// text is copied; data is taken, with what releases it.
+// Copies text; takes data with its release function.
 void news_post(struct news_queue *q, enum news_kind kind, const char *text, void *data,
                void (*release)(void *data));
-int news_fd(const struct news_queue *q);      // readable when there are news
+int news_fd(const struct news_queue *q);      // readable when there is news
 struct news *news_next(struct news_queue *q); // NULL: none
 void news_free(struct news *n);
 

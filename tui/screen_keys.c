@@ -104,14 +104,14 @@ static void stop_work(struct screen *s, double now)
 {
     const int waited = worker_cancel(s->worker);
     if (!s->stopping) {
-        view_hint(s->view, waited ? "stopping; %d waiting lines are dropped" : "stopping", waited);
+        view_hint(s->view, waited ? "stopping; %d waiting lines dropped" : "stopping", waited);
         s->stopping = true;
         s->interrupted = 0;
     } else if (s->interrupted > 0 && now - s->interrupted < 2) {
         s->leave = true;
         s->status = STATUS_INTERRUPTED;
     } else {
-        view_hint(s->view, "it has not stopped yet: Ctrl-C again leaves");
+        view_hint(s->view, "still stopping: press Ctrl-C again to leave");
         s->interrupted = now;
     }
 }
@@ -134,7 +134,7 @@ void screen_stop(struct screen *s)
         s->status = STATUS_INTERRUPTED;
     } else {
         s->interrupted = now;
-        view_hint(s->view, "Ctrl-C again, or Ctrl-D, to leave");
+        view_hint(s->view, "press Ctrl-C again, or Ctrl-D, to leave");
         return;
     }
     s->interrupted = 0;
@@ -159,7 +159,7 @@ static void edit(struct screen *s)
     if (text)
         prompt_set(s->prompt, text);
     else
-        view_hint(s->view, "the editor ended without a text");
+        view_hint(s->view, "the editor returned no text");
     free(text);
     s->focus = PANEL_NONE;
 }

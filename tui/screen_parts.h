@@ -1,4 +1,4 @@
-// tui/screen_parts.h -- what the files of the full screen share: screen.c (start, loop, end),
+// tui/screen_parts.h -- shared by the files of the full screen: screen.c (start, loop, end),
 // screen_keys.c (keys and mouse), screen_draw.c (a frame).
 #ifndef TUI_SCREEN_PARTS_H
 #define TUI_SCREEN_PARTS_H
@@ -22,34 +22,34 @@ struct screen {
     struct prompt *prompt;
     struct typed typed;
     struct keys *keys;
-    struct shell *shell; // of the worker: only its static parts are looked at here
-    struct shell look;   // ours, for completion and pickers: a store of its own
+    struct shell *shell; // the worker's: only its constant parts are used here
+    struct shell look;   // own copy for completion and pickers: with its own store
     struct view *view;
     struct canvas canvas;
     struct key_reader reader;
     int layout; // -1: that of the setting
-    int before; // the layout, when a comparison took its place
+    int before; // the layout that a comparison replaced
     int focus;  // PANEL_...; PANEL_NONE: the input line
     bool dirty, leave, ended;
     int status;              // when it ends
-    atomic_int text_columns; // of the conversation, as drawn last
-    bool stopping;           // what runs was asked to stop
-    double interrupted;      // when Ctrl-C came last and another one leaves; 0: not
-    double drawn;            // when the last frame was
-    double key_at;           // when bytes came last
-    // The draft as the database has it, or soon will; the one it was of a shell that is gone; when
-    // it is looked at again (0: not).
+    atomic_int text_columns; // of the conversation, in the last frame
+    bool stopping;           // the running command was asked to stop
+    double interrupted;      // time of the last Ctrl-C, if another one leaves; 0: none
+    double drawn;            // time of the last frame
+    double key_at;           // time of the last input bytes
+    // The draft as stored, or about to be; the draft of a dead shell it came from; time of the next
+    // check (0: none).
     struct draft_owner owner;
     char *stored, *stored_session;
     int64_t taken;
     double draft_at;
 };
 
-// Somebody waits for a drawing (/screen).
+// A thread waits for a drawing (/screen).
 struct capture {
     pthread_mutex_t mutex;
     pthread_cond_t wake;
-    int lines, columns; // 0: as the screen is
+    int lines, columns; // 0: the screen's own size
     struct buf text;
     bool done;
 };
@@ -64,7 +64,7 @@ const char *screen_context(const struct screen *s);
 // screen_draft.c
 void screen_draft_typed(struct screen *s); // it may have changed
 void screen_draft_keep(struct screen *s);  // soon, by the watcher
-void screen_draft_last(struct screen *s);  // now; nothing is typed any more
+void screen_draft_last(struct screen *s);  // now; at exit
 
 // screen_keys.c
 void screen_key(struct screen *s, struct key *key);

@@ -126,7 +126,7 @@ void signals_start(struct engine *engine, enum signals_how how)
     state.engine = engine;
     state.how = how;
     if (how == SIGNALS_PROMPT && pipe2(state.pipe, O_CLOEXEC | O_NONBLOCK) < 0)
-        fatal("cannot make a pipe: %s", strerror(errno));
+        fatal("cannot create a pipe: %s", strerror(errno));
     // A script that waits for input must wake up; a dialogue goes on reading.
     handle(SIGINT, on_interrupt, how == SIGNALS_SCRIPT ? 0 : SA_RESTART);
     handle(SIGTERM, on_terminate, 0);

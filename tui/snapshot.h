@@ -1,7 +1,7 @@
-// tui/snapshot.h -- what the screen shows of the engine, copied between two lines.
+// tui/snapshot.h -- the engine's state for the screen, copied between two lines.
 //
-// The engine belongs to the thread that computes; after every line it makes a snapshot and posts
-// it. Pictures are posted once each.
+// The engine belongs to the computing thread; after every line it posts a snapshot. Each picture is
+// posted once.
 #ifndef TUI_SNAPSHOT_H
 #define TUI_SNAPSHOT_H
 
@@ -10,13 +10,13 @@
 #include "tui/screen_events.h"
 
 struct snapshot {
-    char *model; // last part of its name; NULL: none is loaded
+    char *model; // last part of its path; NULL: none is loaded
     char *device, *session;
     int64_t layers, heads;
-    int place[METHODS_MAX]; // in the order of method_shown: the layer it chooses itself, or -1
+    int place[METHODS_MAX]; // in the order of method_shown: the method's default layer, or -1
     bool sees;
     struct settings *settings;
-    bool counted; // the context below is known
+    bool counted; // the context values below are valid
     struct engine_context context;
     size_t waiting; // pictures
     double memory;  // bytes of this process
@@ -32,10 +32,10 @@ struct preview {
 struct snapshot *snapshot_make(const struct shell *shell);
 void snapshot_free(void *snapshot);
 void preview_free(void *preview);
-// A picture at most `side` pixels wide and high; image.pixels NULL when it cannot be had.
+// A picture at most `side` pixels wide and high; image.pixels NULL if unavailable.
 struct preview *preview_file(const char *path, int side);
 
-// Which pictures were posted already.
+// Which pictures have been posted.
 struct told_pictures {
     char (*sha256)[65];
     size_t count;

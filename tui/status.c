@@ -34,7 +34,7 @@ static void add_speed(const struct view *v, struct buf *b)
 {
     const double now = clock_seconds();
     if (v->answering && !v->first) {
-        buf_printf(b, "  reading %.1f s", now - v->asked);
+        buf_printf(b, "  prefill %.1f s", now - v->asked);
     } else if (v->answering) {
         const double took = v->last - v->first;
         if (took > 0) buf_printf(b, "  %.1f tok/s", (double)(v->tokens - 1) / took);

@@ -109,7 +109,8 @@ struct terminal *terminal_open(struct err *err)
     t->screen = newterm(NULL, stdout, stdin);
     if (!t->screen) {
         free(t);
-        err_set(err, "the terminal '%s' cannot show a full screen: use --plain", term ? term : "");
+        err_set(err, "the terminal type '%s' cannot show a full screen: use --plain",
+                term ? term : "");
         return NULL;
     }
     set_term(t->screen);

@@ -19,24 +19,23 @@ struct terminal;
 
 // Can a screen be drawn on standard output (a terminal with cursor movement, not "dumb")?
 bool terminal_possible(void);
-// A locale without UTF-8 because none was set says nothing about the terminal: it becomes C.UTF-8,
-// in the environment too (readline and editors ask there; to be called before either). Is the
-// locale one of UTF-8 now?
+// If no locale is set, uses C.UTF-8, also in the environment (for readline and editors; call before
+// either). Is the locale UTF-8 now?
 bool terminal_locale(void);
 struct terminal *terminal_open(struct err *err);
 void terminal_close(struct terminal *t);
 void terminal_size(struct terminal *t, int *lines, int *columns);
 void terminal_resize(struct terminal *t); // after SIGWINCH
 void terminal_show(struct terminal *t, const struct canvas *c, const struct theme *theme);
-void terminal_redraw(struct terminal *t); // all of it with the next show
+void terminal_redraw(struct terminal *t); // redraws everything with the next show
 void terminal_leave(struct terminal *t);
 void terminal_enter(struct terminal *t);
 void terminal_mouse(struct terminal *t, bool on);
-void terminal_write(const char *bytes, size_t length); // as it is: the clipboard (OSC 52)
-// What a canvas for it must avoid.
+void terminal_write(const char *bytes, size_t length); // sent unchanged: the clipboard (OSC 52)
+// Limits of a canvas for it.
 bool terminal_ascii(const struct terminal *t);
 bool terminal_mono(const struct terminal *t);
-// Sequences that bring the terminal back, to be written when the program ends at once.
+// Sequences that restore the terminal, written when the program ends at once.
 const char *terminal_farewell(const struct terminal *t);
 
 #endif

@@ -1,9 +1,9 @@
-// tui/theme.h -- what things are (styles), and how each theme shows them.
+// tui/theme.h -- styles, and how each theme shows them.
 //
 //   const struct look *look = theme_look(theme_find("light"), STYLE_NOTICE);
 //
-// A theme is a table of looks, one a style. Colours are numbers of the 256-colour palette;
-// terminals with 16 or 8 colours get the nearest, monochrome ones the attributes alone.
+// A theme is a table of looks, one per style. Colours are indices of the 256-colour palette;
+// terminals with 16 or 8 colours get the nearest, monochrome ones only the attributes.
 #ifndef TUI_THEME_H
 #define TUI_THEME_H
 
@@ -19,13 +19,13 @@ enum style {
     STYLE_NOTICE,
     STYLE_ERROR,
     STYLE_BORDER,
-    STYLE_FOCUS, // border of the panel that has the keys
+    STYLE_FOCUS, // border of the focused panel
     STYLE_STATUS,
     STYLE_BADGE,
     STYLE_SELECTED,
     STYLE_CHANGED,
     STYLE_STALE,
-    STYLE_MATCH, // found, or the token that is looked at
+    STYLE_MATCH, // a match, or the selected token
     STYLE_KEY,
     STYLE_PROMPT,
     STYLE_CURVE1,

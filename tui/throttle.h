@@ -1,5 +1,4 @@
-// tui/throttle.h -- progress not more often than five times a second; a first and a last one always
-// pass.
+// tui/throttle.h -- limits progress events to five per second; the first and the last always pass.
 //
 //   struct throttle t = { 0 };
 //   if (throttle_pass(&t, event->progress)) ... show it ...

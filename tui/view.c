@@ -154,7 +154,7 @@ static void add_measures(struct view *v, const struct event_answer *a)
         buf_printf(&b, ", %lld new", (long long)a->computed_tokens);
     buf_printf(&b, ", %.1f s; %zu token%s, %.1f s", a->prefill_s + a->vision_s, a->count,
                a->count == 1 ? "" : "s", a->decode_s);
-    if (!strcmp(a->stop, "length")) buf_puts(&b, "; stopped at the limit of tokens");
+    if (!strcmp(a->stop, "length")) buf_puts(&b, "; stopped at the token limit");
     if (!strcmp(a->stop, "cancelled")) buf_puts(&b, "; stopped");
     view_add(v, ENTRY_MEASURES, b.data);
     buf_release(&b);
@@ -210,7 +210,7 @@ static void take_undo(struct view *v, const struct event *e)
 static void take_clear(struct view *v, const struct event *e)
 {
     image_clear(&v->image);
-    if (v->chat.count) view_add(v, ENTRY_RULE, "the conversation begins anew");
+    if (v->chat.count) view_add(v, ENTRY_RULE, "the conversation was cleared");
 }
 
 static void take_text(struct view *v, const struct event *e)

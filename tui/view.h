@@ -1,9 +1,9 @@
-// tui/view.h -- what the screen shows: everything the panels draw, made from news alone.
+// tui/view.h -- the state of the screen: everything the panels draw, made only from news.
 //
 //   view_take(v, news);                  // one piece of news
 //   panel->draw(v, &canvas, area, true);
 //
-// The screen's thread owns it. A panel computes nothing but where on the screen things are.
+// Owned by the screen's thread. Panels compute nothing but positions on the screen.
 #ifndef TUI_VIEW_H
 #define TUI_VIEW_H
 
@@ -20,32 +20,32 @@ enum entry_kind {
     ENTRY_ANSWER,
     ENTRY_COMMAND,
     ENTRY_TEXT,
-    ENTRY_TABLE, // lines made for the width: not wrapped
+    ENTRY_TABLE, // preformatted lines: not wrapped
     ENTRY_NOTICE,
     ENTRY_MEASURES,
     ENTRY_ERROR,
-    ENTRY_RULE, // the conversation begins anew
+    ENTRY_RULE, // the conversation was cleared
 };
 
 struct entry {
     enum entry_kind kind;
     struct buf text;
-    size_t *tokens; // ENTRY_ANSWER: where each token's text begins
+    size_t *tokens; // ENTRY_ANSWER: start of each token's text
     size_t token_count;
     bool undone;
     int width, lines; // wrapped at this width: how many lines; width 0: not counted
-    // ENTRY_TABLE: what the text is made of, and how; NULL: it is as it is.
+    // ENTRY_TABLE: source and state of the text; NULL: fixed text.
     void *source;
     char *(*render)(const void *source, int width);
     void (*forget)(void *source);
-    int headings; // lines of ENTRY_TABLE that are
+    int headings; // number of lines of ENTRY_TABLE
 };
 
 struct chat_view {
     struct entry *entries;
     size_t count;
     int answering;            // entry that tokens are added to; -1: none
-    int scroll;               // lines from the end; 0: follows
+    int scroll;               // lines from the end; 0: follows new output
     int width, height, total; // as drawn last
     int pan;
     bool searching; // letters go to the search text
@@ -59,10 +59,10 @@ struct map {
     char *name;
     int picture, layer, head, token, rows, cols;
     float min, max;
-    float *values;    // NaN: nothing is there
+    float *values;    // NaN: no value
     uint8_t *dropped; // NULL: pruning dropped nothing
     char *tile;       // NULL: all of the picture
-    double area[4];   // left, top, right, bottom of what it covers, in shares of the picture
+    double area[4];   // left, top, right, bottom of its area, in fractions of the picture
 };
 
 enum { MAPS_MAX = 4096 };
@@ -73,19 +73,19 @@ struct image_view {
     size_t picture; // shown
     struct map *maps;
     size_t map_count;
-    int map; // shown; -1: the newest
+    int map; // index of the shown map; -1: the newest
     bool hidden, smooth;
 };
 
 // --- two answers beside each other ---------------------------------------------------------------
 
 struct compare_view {
-    char *title[2], *text[2];       // NULL: nothing has been compared
-    size_t common;                  // bytes that both begin with
-    size_t *starts[2], tokens[2];   // where each token begins
-    struct image_view maps, coming; // of the tokens; of a comparison that has not ended
+    char *title[2], *text[2];       // NULL: no comparison yet
+    size_t common;                  // length of the common prefix in bytes
+    size_t *starts[2], tokens[2];   // start of each token
+    struct image_view maps, coming; // of the tokens; of an unfinished comparison
     int token;                      // shown
-    bool fresh;                     // it came and was not looked at
+    bool fresh;                     // it arrived and was not viewed
 };
 
 // --- settings, tables, jobs ----------------------------------------------------------------------
@@ -97,18 +97,18 @@ struct settings_view {
     int height;
 };
 
-// A table as it was told, numbers read.
+// A table with its numbers parsed.
 struct series {
     char *name;
     char **columns;
     int column_count, row_count;
-    double *values; // [rows, columns]; NaN: no number
+    double *values; // [rows, columns]; NaN: not a number
 };
 
 struct dynamics_view {
-    struct series *series, *ghosts; // [count], the ghost of the same name; name NULL: none
+    struct series *series, *ghosts; // [count], the previous table of the same name; name NULL: none
     size_t count, shown;
-    bool no_ghost, fresh; // fresh: no table of this line has come yet
+    bool no_ghost, fresh; // fresh: no table of this line has arrived yet
 };
 
 struct jobs_news {
@@ -141,7 +141,7 @@ struct list_view {
     char *folder;
     struct item *items;
     size_t count;
-    size_t *shown; // indices of those that match, the best first
+    size_t *shown; // indices of matches, the best first
     size_t shown_count, selected, top;
     struct buf filter;
     int height;
@@ -152,7 +152,7 @@ struct list_view {
 
 struct view {
     struct snapshot *snapshot; // NULL until the first
-    struct settings *settings; // with changes told since
+    struct settings *settings; // with changes reported since
     struct chat_view chat;
     struct image_view image;
     struct compare_view compare;
@@ -160,24 +160,24 @@ struct view {
     struct dynamics_view dynamics;
     struct jobs_view jobs;
     struct list_view list;
-    char *folders[PICKER_KINDS]; // where a picker was last; NULL: it was not opened yet
+    char *folders[PICKER_KINDS]; // last folder of each picker; NULL: not opened yet
     // Of the status line.
     bool busy, answering;
     char *line;                // that runs
     int waiting;               // lines
-    double asked, first, last; // times of the answer under way; 0: not yet
+    double asked, first, last; // times of the running answer; 0: not yet
     size_t tokens;
     double rate, first_s; // of the last answer
     bool loading;
     double progress;
     char *progress_what;
-    bool stale; // a changed setting: computed again with the next answer
+    bool stale; // a changed setting: the next answer recomputes
     bool expect_message;
     int64_t prompt_tokens;
     char *hint; // one line, until the next key
-    // What a panel wants done.
+    // Requests of a panel.
     char *run;     // line
-    char *preview; // file to be looked at
+    char *preview; // file whose preview is wanted
     char *copy;    // text for the clipboard
     char *insert;  // text for the input line
     bool close;
@@ -191,7 +191,7 @@ struct entry *view_add(struct view *v, enum entry_kind kind, const char *text);
 void view_hint(struct view *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void view_run(struct view *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *view_setting(const struct view *v, const char *key);
-// The map to show over picture `image.picture`; NULL: none.
+// The map shown over picture `image.picture`; NULL: none.
 const struct map *view_map(const struct view *v);
 
 void chat_release(struct chat_view *c);
@@ -203,16 +203,16 @@ void image_forget(struct image_view *i, const char *name); // maps of that name
 void dynamics_take(struct dynamics_view *d, const struct event_table *t);
 void dynamics_release(struct dynamics_view *d);
 void list_release(struct list_view *l);
-// A picture alone, as large as fits (panel_image.c).
+// A picture alone, as large as possible (panel_image.c).
 void picture_draw(const struct image *picture, struct canvas *c, struct area area);
-// A map over the picture it belongs to, if that is shown, with its scale below.
+// A map over its picture, if that is shown, with its scale below.
 void map_draw(const struct view *v, const struct image_view *maps, const struct map *m,
               struct canvas *c, struct area area);
 void compare_take(struct compare_view *k, const struct event_columns *c);
 void compare_release(struct compare_view *k);
-int compare_parting(const struct compare_view *k); // the token at which the answers part
+int compare_parting(const struct compare_view *k); // index of the first token that differs
 const struct map *compare_map(const struct view *v, int side); // of the token shown; NULL: none
-// Gives the bytes begin..end of a text another style, where its line w is drawn.
+// Changes the style of the bytes begin..end of a text in its line w.
 struct wrap;
 void mark_bytes(struct canvas *c, struct area line, const char *text, const struct wrap *w,
                 size_t begin, size_t end, enum style style);

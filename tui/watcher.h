@@ -1,5 +1,5 @@
-// tui/watcher.h -- threads that look so that the screen need not wait: once a second at the jobs in
-// the database, and at pictures for previews. They also write what is typed.
+// tui/watcher.h -- background threads, so that the screen need not wait: one reads the jobs from
+// the database once a second, one loads picture previews. They also store drafts.
 //
 //   struct watcher *w = watcher_start(db, &owner, queue);  // NEWS_JOBS when something changed
 //   watcher_preview(w, "cat.png");              // NEWS_PICTURE with index -1

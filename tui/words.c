@@ -16,7 +16,7 @@
 
 static int run_missing(int argc, char **argv, struct err *err)
 {
-    err_set(err, "this build does not have it");
+    err_set(err, "not included in this build");
     return STATUS_USAGE;
 }
 
@@ -67,7 +67,7 @@ static int run_scenes(int argc, char **argv, struct err *err)
 static int run_help(int argc, char **argv, struct err *err)
 {
     if (argc > 1) {
-        err_set(err, "too many words");
+        err_set(err, "too many arguments");
         return STATUS_USAGE;
     }
     if (argc && strcmp(argv[0], "--man") == 0) return print_reference();
@@ -79,11 +79,11 @@ static int run_help(int argc, char **argv, struct err *err)
 static const struct word words[] = {
     { "new", "--like SHAPE DIR [--dry] [--seed N]", "write a model folder with random weights",
       run_new },
-    { "help", "[COMMAND|SETTING|--man]", "show this, or help on one thing", run_help },
+    { "help", "[COMMAND|SETTING|--man]", "show this help, or help on one topic", run_help },
     { "version", "", "show the version", run_version },
-    { "scenes", "N DIR [--seed S] [--size P] [--kind K]...", "write N pictures with questions",
+    { "scenes", "N DIR [--seed S] [--size P] [--kind K]...", "generate N pictures with questions",
       run_scenes },
-    { "job", "run ID|list [--db FILE]", "run a job in this process, or list them", job_word_run },
+    { "job", "run ID|list [--db FILE]", "run a job in this process, or list jobs", job_word_run },
     { "bench", "...", "(not in this build)", run_missing },
 };
 

@@ -1,4 +1,5 @@
-// tui/words.h -- reserved first words: `vlmsh new ...`, `vlmsh version`. A table, one row a word.
+// tui/words.h -- subcommands: `vlmsh new ...`, `vlmsh version`. A table with one row per
+// subcommand.
 #ifndef TUI_WORDS_H
 #define TUI_WORDS_H
 
@@ -10,7 +11,8 @@ struct word {
     const char *name;
     const char *usage; // what follows it
     const char *help;  // one line
-    // argv: what follows the word. Returns an exit status; for 2 the caller prints err and usage.
+    // argv: the arguments after the subcommand. Returns an exit status; for 2 the caller prints err
+    // and usage.
     int (*run)(int argc, char **argv, struct err *err);
 };
 

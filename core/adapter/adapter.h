@@ -1,5 +1,5 @@
-// core/adapter/adapter.h -- what training changed of a model, in a folder: read, put on, taken off,
-// written.
+// core/adapter/adapter.h -- adapters: folders with what training changed in a model. Read, apply,
+// remove, write.
 //
 //   struct adapter *a = adapter_read("out/ln", model, &err);
 //   adapter_apply(a);                                  // the next token obeys
@@ -7,80 +7,80 @@
 //   adapter_remove(a);                                 // the model is what it was, bit for bit
 //   adapter_free(a);
 //
-// adapter_config.json, adapter_model.safetensors: as PEFT reads and writes them (LORA, LN_TUNING,
-// modules_to_save). extra.safetensors: what PEFT has no place for. Either file may be absent.
-// Putting on replaces pointers only: weights by those of the adapter, which are whole, and LoRA
-// beside the linear layers. Every shape was checked against the model when the folder was read.
+// adapter_config.json, adapter_model.safetensors: in PEFT format (LORA, LN_TUNING,
+// modules_to_save). extra.safetensors: tensors that PEFT cannot represent. Either file may be
+// absent. Applying an adapter only swaps pointers: whole weights are replaced, and LoRA is attached
+// to linear layers. All shapes are checked against the model when the folder is read.
 //
-// Room core/adapter/: what training left: adapters read, put on and written, whole models written,
-// and where numbers come from. It uses talk, methods, model and what they use.
+// Room core/adapter/: adapters read, applied and written, whole models written, and the provenance
+// of numbers. Uses talk, methods, model and what they use.
 #ifndef CORE_ADAPTER_ADAPTER_H
 #define CORE_ADAPTER_ADAPTER_H
 
 #include "core/model/model.h"
 
 enum adapter_kind {
-    ADAPTER_LORA,   // beside a linear layer
-    ADAPTER_WEIGHT, // in the place of a weight
-    ADAPTER_EXTRA,  // of a method, looked up by it
+    ADAPTER_LORA,   // LoRA attached to a linear layer
+    ADAPTER_WEIGHT, // replaces a weight
+    ADAPTER_EXTRA,  // tensor of a method, which finds it by name
     ADAPTER_KINDS
 };
 
 struct adapter_entry {
     enum adapter_kind kind;
-    char *name;                  // of the weight as the model's file spells it, or of the extra
-    const struct weight *weight; // NULL: extra, or the head where the file ties it
-    struct tensor tensor;        // weight, extra (f32); head without data: it stays as it was
-    struct lora lora;            // lora.scale includes adapter_scale's factor
+    char *name;                  // name of the weight as in the model's file, or of the extra
+                                 // tensor
+    const struct weight *weight; // NULL: extra, or the head if the file ties it
+    struct tensor tensor;        // weight, extra (f32); a head without data stays as it was
+    struct lora lora;            // lora.scale includes the factor of adapter_scale
     float scale;                 // alpha / r
-    struct tensor former;        // of the model, while the adapter is on
+    struct tensor former;        // the model's own tensor while the adapter is applied
 };
 
 struct adapter {
     char *folder;
     char *name; // last level of the folder
-    char *base; // model it was trained on, as its config says; "" when unknown
+    char *base; // base model according to its config; "" when unknown
     struct model *model;
     struct adapter_entry *list;
     size_t count, capacity;
-    int64_t unused; // tensors left out: the model holds what they belong to, but nothing reads it
+    int64_t unused; // number of skipped tensors, of model parts that nothing computes
     struct safetensors *file, *extra; // matrices stay mapped
     struct arena arena;
     bool applied;
-    char *hash; // adapter_hash; NULL: nobody asked yet
+    char *hash; // adapter_hash; NULL: not computed yet
 };
 
 // Does the folder look like an adapter?
 bool adapter_is(const char *folder);
 int adapter_need(const char *folder, struct err *err); // -1 says what the folder is instead
-// Reads and checks everything against the model, which the adapter must not outlive. NULL and a
-// message that names the folder and the tensor.
+// Reads the folder and checks everything against the model, which must outlive the adapter. NULL
+// with a message that names the folder and the tensor.
 struct adapter *adapter_read(const char *folder, struct model *m, struct err *err);
-// The same from files already opened (fuzzing); they belong to the adapter, also on failure. config
-// and file may be NULL together, extra alone.
+// The same from opened files (fuzzing), which the adapter owns from now on, also on failure. config
+// and file may be NULL together, extra on its own.
 struct adapter *adapter_parse(const char *folder, struct model *m, const cJSON *config,
                               struct safetensors *file, struct safetensors *extra, struct err *err);
-void adapter_free(struct adapter *a); // takes it off before
+void adapter_free(struct adapter *a); // removes it first if applied
 
-// At most one adapter is on a model at a time.
+// At most one adapter is applied to a model at a time.
 void adapter_apply(struct adapter *a);
 void adapter_remove(struct adapter *a);
-// Multiplies LoRA's scale; full weights are not scaled.
+// Multiplies the LoRA scale; whole weights are not scaled.
 void adapter_scale(struct adapter *a, double factor);
 
-// A method's tensor (f32) by its name; NULL: the adapter has none. NULL adapter: NULL.
+// A method's tensor (f32) by name; NULL: not in this adapter. NULL adapter: NULL.
 const struct tensor *adapter_find(const struct adapter *a, const char *extra);
 bool adapter_has(const struct adapter *a, enum adapter_kind kind);
-// Does it change what encoder and projector make of a picture? (Methods act after them.)
+// Does it change the visual tokens that encoder and projector compute? (Methods act after them.)
 bool adapter_touches_vision(const struct adapter *a);
 int64_t adapter_parameters(const struct adapter *a);
-// SHA-256 over what was read: names, shapes and numbers of all tensors, and the scales. It goes
-// through all of it once.
+// SHA-256 of names, shapes and numbers of all tensors, and of the scales. Reads all data once.
 const char *adapter_hash(struct adapter *a);
 
 // --- numbers to show -----------------------------------------------------------------------------
 
-// Of a vector or matrix: methods page, section 1, Table 4.
+// Statistics of a vector or matrix: methods page, section 1, Table 4.
 struct adapter_numbers {
     double norm;              // L2
     double magnitude, spread; // mean and standard deviation of |x|
@@ -101,16 +101,17 @@ struct adapter_delta {
     const struct lora *lora;     // f32
 };
 
-// Writes the folder, which must not exist yet (or be empty); it appears under its name only when
-// complete. Weights alone become LN_TUNING (norms) with modules_to_save, with LoRA all of them
-// modules_to_save. `m` gives the other tensors of a module that is saved.
+// Writes the folder, which must not exist (or be empty); it gets its name only when complete. An
+// adapter of weights only is written as LN_TUNING (norms) with modules_to_save; with LoRA, all
+// weights are modules_to_save. `m` provides the other tensors of a saved module.
 int adapter_write(const struct model *m, const struct adapter_delta *deltas, size_t count,
                   const char *folder, struct err *err);
-// The same into a folder that is there; adapter_config.json comes last, and what an earlier call
-// wrote is replaced file by file.
+// The same into an existing folder; adapter_config.json is written last, and files of an earlier
+// call are replaced one by one.
 int adapter_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
                        const char *folder, struct err *err);
-// extra.safetensors into a folder that is there; only deltas that are extras. Nothing when none is.
+// Writes extra.safetensors into an existing folder, with the extra deltas only. Writes nothing if
+// there are none.
 int adapter_write_extras(const struct adapter_delta *deltas, size_t count,
                          const struct backend *backend, const char *folder, struct err *err);
 

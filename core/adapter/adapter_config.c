@@ -39,7 +39,7 @@ static struct module_pattern *pattern_new(const char *before, const char *text, 
     int code;
     PCRE2_SIZE at;
     if (strlen(text) > PATTERN_LIMIT) {
-        err_set(err, "a pattern of %zu characters is too long", strlen(text));
+        err_set(err, "the pattern is too long (%zu characters)", strlen(text));
         return NULL;
     }
     char *whole = xasprintf("^(?:%s(?:%s))$", before, text);
@@ -67,7 +67,7 @@ static int pattern_matches(const struct module_pattern *p, const char *text, str
     int n = pcre2_match(p->code, (PCRE2_SPTR)text, strlen(text), 0, 0, p->data, p->context);
     if (n >= 0) return 1;
     if (n == PCRE2_ERROR_NOMATCH) return 0;
-    return err_set(err, "the regular expression takes too long on '%.200s'", text);
+    return err_set(err, "the regular expression takes too long to match '%.200s'", text);
 }
 
 // --- names of modules ----------------------------------------------------------------------------
@@ -119,7 +119,7 @@ static const struct {
     const char *key, *what;
 } foreign[] = {
     { "use_dora", "DoRA" },
-    { "lora_bias", "a bias inside LoRA" },
+    { "lora_bias", "LoRA with a bias" },
     { "use_qalora", "QALoRA" },
     { "use_bdlora", "BDLoRA" },
     { "alora_invocation_tokens", "aLoRA" },
@@ -128,7 +128,7 @@ static const struct {
     { "monteclora_config", "MonteCLoRA" },
     { "velora_config", "VeLoRA" },
     { "layer_replication", "layer replication" },
-    { "target_parameters", "LoRA on parameters that are no linear layers" },
+    { "target_parameters", "LoRA on parameters outside linear layers" },
     { "trainable_token_indices", "training of single tokens" },
 };
 
@@ -142,7 +142,7 @@ static int refuse_foreign(const cJSON *json, struct err *err)
 {
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (is_on(json_get(json, foreign[i].key)))
-            return err_set(err, "\"%s\": %s is not supported, plain LoRA is", foreign[i].key,
+            return err_set(err, "\"%s\": %s is not supported; use plain LoRA", foreign[i].key,
                            foreign[i].what);
     // These change the base weights when PEFT opens the adapter.
     static const char *const inits[] = { "pissa", "olora", "corda", "loftq", "lora_ga" };
@@ -150,8 +150,8 @@ static int refuse_foreign(const cJSON *json, struct err *err)
     for (size_t i = 0; cJSON_IsString(init) && i < sizeof inits / sizeof *inits; i++)
         if (!strncmp(init->valuestring, inits[i], strlen(inits[i])))
             return err_set(err,
-                           "\"init_lora_weights\" \"%.40s\" goes with changed base weights: "
-                           "save it with PEFT's path_initial_model_for_weight_conversion",
+                           "\"init_lora_weights\" \"%.40s\" needs modified base weights: save the "
+                           "adapter with PEFT's path_initial_model_for_weight_conversion",
                            init->valuestring);
     return 0;
 }
@@ -162,7 +162,7 @@ static int check_patterns(const cJSON *json, struct err *err)
     static const char *const keys[] = { "rank_pattern", "alpha_pattern" };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (json_get(json, keys[i]) && !cJSON_IsObject(json_get(json, keys[i])))
-            return err_set(err, "\"%s\" must be an object of patterns and numbers", keys[i]);
+            return err_set(err, "\"%s\" must be an object that maps patterns to numbers", keys[i]);
     return 0;
 }
 
@@ -181,11 +181,11 @@ static int read_targets(struct adapter_config *c, struct err *err)
 {
     const cJSON *target = json_get(c->json, "target_modules"), *item;
     if (target && !cJSON_IsString(target) && !cJSON_IsArray(target))
-        return err_set(err, "\"target_modules\" must be a text or a list of texts");
+        return err_set(err, "\"target_modules\" must be a string or a list of strings");
     cJSON_ArrayForEach(item, target)
     {
         if (!cJSON_IsString(item))
-            return err_set(err, "\"target_modules\" must be a text or a list of texts");
+            return err_set(err, "\"target_modules\" must be a string or a list of strings");
     }
     // PEFT's own words for every linear layer, and for none.
     if (!target || !cJSON_IsString(target) || !strcmp(target->valuestring, "all-linear") ||
@@ -235,13 +235,13 @@ int adapter_config_scale(const struct adapter_config *c, const char *module, int
         return err_set(err, "adapter_config.json: \"rank_pattern\" and \"alpha_pattern\" must hold "
                             "numbers");
     if (wanted != (double)rank)
-        return err_set(err, "LoRA of rank %lld, but adapter_config.json says %.6g", (long long)rank,
-                       wanted);
+        return err_set(err, "LoRA has rank %lld, but adapter_config.json says %.6g",
+                       (long long)rank, wanted);
     double s = alpha / (c->rank_stabilised ? sqrt((double)rank) : (double)rank);
     if (!(fabs(s) <= SCALE_LIMIT))
-        return err_set(
-            err, "adapter_config.json: LoRA's alpha %.6g at rank %lld is out of all proportion",
-            alpha, (long long)rank);
+        return err_set(err,
+                       "adapter_config.json: LoRA alpha %.6g is out of proportion to rank %lld",
+                       alpha, (long long)rank);
     *scale = (float)s;
     return 0;
 }

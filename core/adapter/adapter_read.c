@@ -45,7 +45,8 @@ static int refuse_shape(const struct safetensor *t, int rank, const int64_t *sha
 {
     char *have = shape_text(t->rank, t->shape), *want = shape_text(rank, shape);
     err_set(err,
-            "it has shape %s, and '%.200s' of this model needs %s: an adapter of another model",
+            "its shape is %s, but '%.200s' of this model needs %s: the adapter was made for "
+            "another model",
             have, of, want);
     free(have);
     free(want);
@@ -63,14 +64,14 @@ static int check_numbers(const struct safetensor *t, struct err *err)
 {
     float piece[1024];
     if (t->dtype != DTYPE_F32 && t->dtype != DTYPE_F16 && t->dtype != DTYPE_BF16)
-        return err_set(err, "it has type %s; F32, F16 or BF16 is needed", t->type);
+        return err_set(err, "its type is %s; use F32, F16 or BF16", t->type);
     uint64_t size = dtype_size((enum dtype)t->dtype), n = t->bytes / size;
     for (uint64_t i = 0; i < n; i += 1024) {
         size_t count = n - i < 1024 ? (size_t)(n - i) : 1024;
         floats_from(piece, (const char *)t->data + i * size, (enum dtype)t->dtype, count);
         if (!floats_finite(piece, count))
-            return err_set(err, "it holds numbers that are not finite: the training went wrong, or "
-                                "the file is damaged");
+            return err_set(
+                err, "it holds infinities or NaNs: the training diverged, or the file is damaged");
     }
     return 0;
 }
@@ -193,7 +194,7 @@ static int read_last(struct key *k, char *end, const char *after, struct err *er
     const char *name = strchr(after, '.'), *dot = strrchr(after, '.');
     const char *last = dot ? dot + 1 : after;
     if ((name != dot && !marks_whole(k->mark)) || strlen(last) >= sizeof k->last)
-        return err_set(err, "its name is not one that PEFT gives");
+        return err_set(err, "its name is not a PEFT tensor name");
     snprintf(k->last, sizeof k->last, "%s", last);
     const size_t levels = dot ? (size_t)(dot - name) : 0; // ".linear_1"
     if (levels) memmove(end, name, levels);
@@ -216,7 +217,7 @@ static int key_read(struct key *k, const char *name, struct err *err)
     }
     char *dot = strrchr(k->module, '.');
     if (!dot || strlen(dot + 1) >= sizeof k->last)
-        return err_set(err, "its name is not one that PEFT gives");
+        return err_set(err, "its name is not a PEFT tensor name");
     snprintf(k->last, sizeof k->last, "%s", dot + 1);
     *dot = 0;
     return 0;
@@ -276,8 +277,7 @@ static int check_target(const struct reading *r, const struct key *k, const stru
     free(file);
     if (found == 0)
         return err_set(r->err, "adapter_config.json (target_modules, exclude_modules, "
-                               "layers_to_transform) does not name its module: PEFT would leave "
-                               "it out");
+                               "layers_to_transform) excludes its module: PEFT would ignore it");
     return found < 0 ? -1 : 0;
 }
 
@@ -296,24 +296,25 @@ static int read_lora(struct reading *r, const struct safetensor *t, const struct
 {
     bool is_a = !strcmp(k->mark, "lora_A");
     if (!r->config->lora)
-        return err_set(r->err, "it is LoRA, but adapter_config.json says LN_TUNING");
-    if (!strcmp(k->last, "bias")) return err_set(r->err, "a bias inside LoRA is not supported");
+        return err_set(r->err, "it is a LoRA tensor, but adapter_config.json says LN_TUNING");
+    if (!strcmp(k->last, "bias")) return err_set(r->err, "LoRA with a bias is not supported");
     const struct weight *w = key_weight(r, k, "weight");
     if (!w && is_unused(r, k)) return r->adapter->unused++, 0;
     if (!w && !is_tied_head(r, k))
-        return err_set(r->err, "this model has no layer '%.200s': an adapter of another model",
+        return err_set(r->err,
+                       "this model has no layer '%.200s': the adapter was made for another model",
                        k->module);
     if (!w || !w->linear)
         return err_set(r->err,
-                       "LoRA on '%.200s' (the %s) is not supported, only beside the linear "
-                       "layers of the blocks and of the projector",
+                       "LoRA on '%.200s' (the %s) is not supported: use linear layers of the "
+                       "blocks or the projector",
                        k->module, part_name(w ? w->part : PART_HEAD));
     if (check_target(r, k, w) < 0 || check_lora_shape(t, w, is_a, r->err) < 0) return -1;
     struct adapter_entry *e = find_entry(r->adapter, ADAPTER_LORA, w);
     if (!e) e = add_entry(r->adapter, ADAPTER_LORA, w->name);
     e->weight = w;
     struct tensor *to = is_a ? &e->lora.a : &e->lora.b;
-    if (to->data) return err_set(r->err, "it stands there twice, under two spellings");
+    if (to->data) return err_set(r->err, "it appears twice, under two spellings");
     if (is_a && adapter_config_scale(r->config, k->module, t->shape[0], &e->scale, r->err) < 0)
         return -1;
     return take_beside(r, w, take_floats, t, to);
@@ -342,7 +343,7 @@ static int take_weight(struct reading *r, const struct safetensor *t, const stru
 {
     if (!same_shape(t, rank, shape)) return refuse_shape(t, rank, shape, name, r->err);
     if (find_entry(r->adapter, ADAPTER_WEIGHT, w))
-        return err_set(r->err, "it stands there twice, under two spellings");
+        return err_set(r->err, "it appears twice, under two spellings");
     struct adapter_entry *e = add_entry(r->adapter, ADAPTER_WEIGHT, name);
     e->weight = w;
     // Vectors are f32 in the model, matrices as stored.
@@ -356,15 +357,15 @@ static int read_weight(struct reading *r, const struct safetensor *t, const stru
     if (w) return take_weight(r, t, w, w->name, w->rank, w->shape);
     if (is_tied_head(r, k)) return take_weight(r, t, NULL, "lm_head.weight", 2, head->shape);
     if (is_unused(r, k)) return r->adapter->unused++, 0;
-    return err_set(r->err, "this model has no '%.200s.%s': an adapter of another model", k->module,
-                   k->last);
+    return err_set(r->err, "this model has no '%.200s.%s': the adapter was made for another model",
+                   k->module, k->last);
 }
 
 static int read_norm(struct reading *r, const struct safetensor *t, const struct key *k)
 {
     const struct weight *w = key_weight(r, k, k->last);
     if (r->config->lora)
-        return err_set(r->err, "it is of LN tuning, but adapter_config.json says LORA");
+        return err_set(r->err, "it is an LN tuning tensor, but adapter_config.json says LORA");
     if (w && check_target(r, k, key_weight(r, k, "weight") ? key_weight(r, k, "weight") : w) < 0)
         return -1;
     return read_weight(r, t, k);
@@ -427,7 +428,7 @@ static int read_tensor(struct reading *r, const struct safetensor *t)
     if (!strncmp(k.mark, "lora_embedding", 14))
         return err_set(r->err, "LoRA on the embedding is not supported");
     if (!strcmp(k.mark, "lora_magnitude_vector"))
-        return err_set(r->err, "DoRA is not supported, plain LoRA is");
+        return err_set(r->err, "DoRA is not supported; use plain LoRA");
     if (!strcmp(k.mark, "lora_A") || !strcmp(k.mark, "lora_B")) return read_lora(r, t, &k);
     if (!strcmp(k.mark, "ln_tuning_layers")) return read_norm(r, t, &k);
     return read_weight(r, t, &k);
@@ -449,7 +450,7 @@ static int refuse_unknown(const struct model *m, struct err *err)
 {
     struct buf b = { 0 };
     methods_learned(m, &b);
-    err_set(err, "no method has it for this model (known: %s; K below %d)",
+    err_set(err, "no method uses it with this model (known: %s; K below %d)",
             b.data ? b.data : "none", m->decoder.config.layers);
     buf_release(&b);
     return -1;
@@ -517,7 +518,7 @@ struct adapter *adapter_parse(const char *folder, struct model *m, const cJSON *
     a->arena.backend = m->arena.backend;
     if (read_files(a, config, err) < 0) goto out;
     if (!a->count) {
-        err_set(err, "it holds no tensor%s", a->unused ? " for what the model computes" : "");
+        err_set(err, "it holds no tensors%s", a->unused ? " that the model uses" : "");
         goto out;
     }
     adapter_scale(a, 1);
@@ -549,24 +550,21 @@ bool adapter_is(const char *folder)
 int adapter_need(const char *folder, struct err *err)
 {
     if (adapter_is(folder)) return 0;
-    if (access(folder, F_OK) < 0) return err_set(err, "there is no folder '%s'", folder);
+    if (access(folder, F_OK) < 0) return err_set(err, "no folder '%s'", folder);
     const bool model = has_file(folder, "config.json");
     if (!model && has_file(folder, "state.safetensors"))
         return err_set(err,
-                       "'%s' only holds what its run goes on from: checkpoints can be used when "
-                       "train.keep is 1 or more while they are written",
+                       "'%s' can only be resumed from: to get loadable checkpoints, train with "
+                       "train.keep 1 or more",
                        folder);
     if (!model && has_file(folder, "training.json"))
-        return err_set(
-            err,
-            "'%s' holds a training that has no result yet, or a sweep (/job %s): what can "
-            "be loaded are folders in it, checkpoint-N of what train.keep keeps, or the "
-            "values of the sweep",
-            folder, folder);
+        return err_set(err,
+                       "'%s' holds an unfinished training or a sweep (/job %s): load a folder in "
+                       "it instead, checkpoint-N (train.keep) or the value of a sweep",
+                       folder, folder);
     return err_set(err,
-                   "'%s' is not an adapter (it has no adapter_config.json and no "
-                   "extra.safetensors)%s",
-                   folder, model ? " but a model: /load it" : "");
+                   "'%s' is not an adapter (no adapter_config.json and no extra.safetensors)%s",
+                   folder, model ? " but a model: open it with /load" : "");
 }
 
 // *file stays NULL where the folder has no such file.

@@ -380,7 +380,7 @@ int adapter_write_extras(const struct adapter_delta *deltas, size_t count,
 int adapter_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
                        const char *folder, struct err *err)
 {
-    if (!count) return err_set(err, "nothing was trained: there is no adapter to write");
+    if (!count) return err_set(err, "no adapter to write: nothing was trained");
     struct writing w = { .model = m };
     open_slots(&w, deltas, count);
     settle_slots(&w);

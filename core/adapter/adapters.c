@@ -11,7 +11,7 @@ static const char *const word_none[] = { "none", NULL };
 
 const struct setting adapter_settings[] = {
     { "adapter", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_KV,
-      "Adapter in use: a folder, or the name of a loaded one (/adapter list), or none." },
+      "Adapter in use: a folder, the name of a loaded adapter (/adapter list), or none." },
     { "adapter.scale", SETTING_REAL, -100, 100, "1", NULL, NULL, STALE_KV,
       "Multiplies the LoRA scale (alpha / rank); weights that the adapter replaces whole are not "
       "scaled." },
@@ -110,7 +110,7 @@ int adapters_merge(const struct adapters *s, const char *folder, struct merge_re
                    struct err *err)
 {
     size_t count;
-    if (!s->active) return err_set(err, "no adapter is on the model: /adapter load FOLDER");
+    if (!s->active) return err_set(err, "no adapter is applied: /adapter load FOLDER");
     struct adapter_delta *deltas = extra_deltas(s->active, &count);
     int status = model_merge(s->active->model, deltas, count, folder, report, err);
     free(deltas);

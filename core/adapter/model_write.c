@@ -96,8 +96,8 @@ static int put_block(const struct model *m, FILE *file, const struct safetensor 
     if (status == 0 && t->dtype != DTYPE_F32) {
         floats_from(floats, bytes, (enum dtype)t->dtype, (size_t)n);
         if (!floats_finite(floats, (size_t)n))
-            status = err_set(err, "tensor '%s' holds numbers beyond the range of its type %s",
-                             t->name, t->type);
+            status =
+                err_set(err, "tensor '%s' has values that overflow its type %s", t->name, t->type);
     }
     if (status == 0) fwrite(bytes, to, (size_t)n, file); // folder_close tells of failures
     free(floats);
@@ -188,8 +188,8 @@ static int check_head(const struct model *m, struct err *err)
     if (!d->config.tied || d->head.data == d->embed.data) return 0;
     for (int64_t i = 0; i < m->checkpoint->tensor_count; i++)
         if (m->family->part(m, m->checkpoint->tensors[i]->name) == PART_HEAD) return 0;
-    return err_set(err, "the embedding and the output head were trained apart, but this model's "
-                        "files hold one tensor for both: it can be used as an adapter only");
+    return err_set(err, "embedding and output head were trained separately, but this model stores "
+                        "them as one tensor: use the result as an adapter");
 }
 
 int model_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,

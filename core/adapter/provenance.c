@@ -133,8 +133,7 @@ static int differs(const char *key, const char *there, const char *now, struct e
 {
     const int most = strcmp(key, "model") ? 100 : 12; // of a fingerprint
     const char *a = or_default(there, key), *b = or_default(now, key);
-    return err_set(err, "%s is %.*s there, %.*s now", key, utf8_head(a, most), a,
-                   utf8_head(b, most), b);
+    return err_set(err, "%s was %.*s, now %.*s", key, utf8_head(a, most), a, utf8_head(b, most), b);
 }
 
 int provenance_same(const struct provenance *there, const struct provenance *now, struct err *err)

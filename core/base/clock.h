@@ -1,4 +1,4 @@
-// core/base/clock.h -- time that only goes forward, for measuring.
+// core/base/clock.h -- a monotonic clock for measuring.
 #ifndef CORE_BASE_CLOCK_H
 #define CORE_BASE_CLOCK_H
 

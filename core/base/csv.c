@@ -43,7 +43,7 @@ int csv_find_column(const struct csv *t, const char *name, const char *path, str
     const int found = csv_column(t, name);
     if (found >= 0) return found;
     for (int c = 0; c < t->column_count; c++) buf_printf(&b, "%s%s", c ? ", " : "", t->columns[c]);
-    err_set(err, "'%s' has no column '%s': there are %.300s", path, name, b.data ? b.data : "none");
+    err_set(err, "'%s' has no column '%s'; columns: %.300s", path, name, b.data ? b.data : "none");
     buf_release(&b);
     return -1;
 }
@@ -189,8 +189,8 @@ static int read_rows(struct csv *t, struct reader *r, struct err *err)
         const bool blank = *r->p == '\n' || (*r->p == '\r' && r->p + 1 < r->end && r->p[1] == '\n');
         int status = read_row(r, &row, &count, err);
         if (status == 0 && !blank && count != t->column_count)
-            status = err_set(err, "line %zu has %d fields, not %d as the first one", r->line, count,
-                             t->column_count);
+            status = err_set(err, "line %zu has %d fields, but the first line has %d", r->line,
+                             count, t->column_count);
         if (status < 0 || blank) {
             row_free(row, count);
             if (status < 0) return -1;
@@ -208,7 +208,8 @@ int csv_parse(struct csv *t, const char *text, size_t size, const char *name, st
     const size_t skip = size >= length && !memcmp(text, byte_order_mark, length) ? length : 0;
     struct reader r = { .p = text + skip, .end = text + size, .line = 1 };
     *t = (struct csv){ 0 };
-    if (memchr(text, 0, size)) return err_set(err, "'%s' holds a zero byte: this is no CSV", name);
+    if (memchr(text, 0, size))
+        return err_set(err, "'%s' contains a zero byte: it is not a CSV file", name);
     if (read_rows(t, &r, err) == 0) return 0;
     csv_release(t);
     return err_in(err, "%s", name);

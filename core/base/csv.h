@@ -9,9 +9,9 @@
 //   csv_write(&t, "keep.csv", &err);                     // whole or not at all
 //   csv_release(&t);
 //
-// Fields in double quotes may hold commas, line ends and doubled quotes (RFC 4180). Read files are
-// untrusted: size and number of columns are bounded, a row of another length is refused. An empty
-// file is an empty table; a byte order mark is passed over.
+// Double-quoted fields may contain commas, newlines and doubled quotes (RFC 4180). Files are
+// untrusted: size and number of columns are bounded, and a row of a different length is an error.
+// An empty file is an empty table; a byte order mark is skipped.
 #ifndef CORE_BASE_CSV_H
 #define CORE_BASE_CSV_H
 
@@ -30,34 +30,34 @@ struct csv {
 };
 
 int csv_read(struct csv *t, const char *path, struct err *err);
-// The same from memory; `name` is for messages.
+// The same from memory; `name` is used in messages.
 int csv_parse(struct csv *t, const char *text, size_t size, const char *name, struct err *err);
 int csv_write(const struct csv *t, const char *path, struct err *err);
 void csv_release(struct csv *t);
 
-int csv_column(const struct csv *t, const char *name); // -1: there is none
-// -1 with a message that names those there are.
+int csv_column(const struct csv *t, const char *name); // -1 if there is none
+// -1 with a message that lists the columns.
 int csv_find_column(const struct csv *t, const char *name, const char *path, struct err *err);
-int csv_need_column(struct csv *t, const char *name); // added, empty in all rows, when it is new
+int csv_need_column(struct csv *t, const char *name); // added, empty in all rows, if it is new
 size_t csv_add_row(struct csv *t);                    // of empty fields
 void csv_drop_row(struct csv *t, size_t row);
 void csv_set(struct csv *t, size_t row, int column, const char *text);
 const char *csv_cell(const struct csv *t, size_t row, int column);
-// Is the field one of these, separated by "|"?
+// Is the field one of these values, separated by "|"?
 bool csv_is(const char *text, const char *values);
-// Is the field a number? NaN counts, nothing does not.
+// Is the field a number? NaN is one, an empty field is not.
 bool csv_number(const char *text, double *value);
 
-// All rows, to be chosen from; belongs to the caller.
+// Selects all rows; the caller frees it.
 bool *csv_all(const struct csv *t);
-// "COLUMN=VALUE" (or VALUE|VALUE...): rows without it are no longer chosen. `path` is for messages.
+// "COLUMN=VALUE" (or VALUE|VALUE...): deselects the other rows. `path` is used in messages.
 int csv_where(const struct csv *t, const char *where, const char *path, bool *chosen,
               struct err *err);
 
-// A text in quotes, as CSV writes it (NULL: an empty one).
+// Writes a quoted CSV string (NULL: an empty one).
 void csv_quote(struct buf *b, const char *text);
-// For rows that are written as they come (core/base/file_out.h): a text in quotes (NULL: an empty
-// one), then `end`: ',' or '\n'.
+// For rows written one at a time (core/base/file_out.h): a quoted string (NULL: an empty one), then
+// `end`: ',' or '\n'.
 void csv_text(FILE *f, const char *text, char end);
 
 #endif

@@ -1,4 +1,4 @@
-// core/base/dtype.h -- numbers of files from and to f32, on the host.
+// core/base/dtype.h -- converts numbers in files from and to f32, on the host.
 //
 //   floats_from(floats, t->data, DTYPE_BF16, n);
 //   floats_to(bytes, DTYPE_F16, floats, n);        // rounded to the nearest, ties to even
@@ -9,7 +9,7 @@
 
 #include "kernels/tensor.h"
 
-// n numbers of dtype f32, f16 or bf16, perhaps not aligned.
+// Converts n numbers of dtype f32, f16 or bf16, possibly unaligned.
 void floats_from(float *to, const void *from, enum dtype dtype, size_t n);
 // The other way. A finite number beyond the range of f16 or bf16 becomes infinite.
 void floats_to(void *to, enum dtype dtype, const float *from, size_t n);

@@ -1,16 +1,16 @@
 // core/base/err.h -- the one error idiom.
 //
-// What can fail returns 0 or -1 and takes `struct err *err` last. The message is one sentence for a
-// person: what, where, why, what to do. Context is added on the way up:
+// Functions that can fail return 0 or -1 and take `struct err *err` last. The message is one
+// sentence for the user: what, where, why, what to do. Callers add context:
 //
 //   if (!f) return err_set(err, "cannot read '%s': %s", path, strerror(errno));
 //   if (shard_open(...) < 0) return err_in(err, "load %s", name);   // "load NAME: cannot read ..."
 //
-// core/, kernels/ and sessions/ never print and never exit. Broken promises of the program itself
-// are BUG(); both BUG and running out of small host memory end it through the fatal hook.
+// core/, kernels/ and sessions/ never print and never exit. Violated internal invariants are BUG().
+// BUG and running out of small host memory end the program through the fatal hook.
 //
-// Room core/base/: what every room needs and no model: errors, small memory, JSON, CSV, files in
-// and out, hashes, random numbers, statistics, events. It uses nothing else of core/.
+// Room core/base/: basics that do not depend on models: errors, small memory, JSON, CSV, files in
+// and out, hashes, random numbers, statistics, events. Uses nothing else of core/.
 #ifndef CORE_BASE_ERR_H
 #define CORE_BASE_ERR_H
 
@@ -20,12 +20,12 @@ struct err {
 
 // Replaces the message; err may be NULL. Returns -1.
 int err_set(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// Puts "CONTEXT: " before the message. Returns -1.
+// Prepends "CONTEXT: " to the message. Returns -1.
 int err_in(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// Called before the program ends by BUG or for want of memory: the screen restores the terminal.
+// Called before BUG or a lack of memory ends the program: the screen restores the terminal.
 void fatal_set_hook(void (*hook)(void));
-// A file that gets the message too: what is known of a process that nobody sees end. -1: none.
+// A file that also gets the message, for background processes. -1: none.
 void fatal_set_file(int file);
 _Noreturn void fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #define BUG(...) fatal("internal error: " __VA_ARGS__)

@@ -1,9 +1,9 @@
-// core/base/event.h -- what the engine and the commands say. They never print: they emit events to
-// a sink. Plain lines, JSON lines, the full screen and the session database are sinks.
+// core/base/event.h -- what the engine and the commands report. They never print: they emit events
+// to sinks. Plain lines, JSON lines, the full screen and the session database are sinks.
 //
 //   sinks_emit(sinks, &(struct event){ .kind = EVENT_NOTICE, .text = "model loaded" });
 //
-// Everything an event points to is borrowed for the duration of the call.
+// All pointers of an event are borrowed for the duration of the call.
 #ifndef CORE_BASE_EVENT_H
 #define CORE_BASE_EVENT_H
 
@@ -17,48 +17,49 @@ struct message;
 struct picture;
 
 enum event_kind {
-    EVENT_TOKEN,    // text, id: one generated token as it comes (text may be empty)
-    EVENT_ANSWER,   // answer: it is complete
-    EVENT_TEXT,     // text: lines for the person (help, info); ok: a drawing, lines stay whole
+    EVENT_TOKEN,    // text, id: one generated token (text may be empty)
+    EVENT_ANSWER,   // answer: the complete answer
+    EVENT_TEXT,     // text: lines for the user (help, info); ok: a drawing, whose lines must not be
+                    // wrapped
     EVENT_IDS,      // ids: token ids
     EVENT_TABLE,    // table
     EVENT_HEATMAP,  // heatmap
     EVENT_COLUMNS,  // columns: two texts side by side
     EVENT_PROGRESS, // progress of a load (job 0) or a job
-    EVENT_SETTING,  // key, value: changed (ok is true), or asked for; count: in the middle of an
-                    // answer that had so many tokens, 0: not so
-    EVENT_NOTICE,   // text: something worth knowing
+    EVENT_SETTING,  // key, value: changed (ok is true), or queried; count: number of answer tokens
+                    // if it changed during an answer, else 0
+    EVENT_NOTICE,   // text: a notice
     EVENT_ERROR,    // where, text
-    EVENT_DONE,     // ok: a line of input has been dealt with
-    // For the session database, shown to nobody:
-    EVENT_MODEL,     // text = folder, value = fingerprint, key = what compute.matmul auto means for
-                     // it here: "f32", "bf16", or "f32 only" where the device has nothing else
-    EVENT_MESSAGE,   // message, pictures: said to the model, before the answer begins
-    EVENT_UNDO,      // count: that many last messages are taken back
-    EVENT_CLEAR,     // the conversation begins anew
-    EVENT_MEASURED,  // key = what, text = its tables and maps as JSON
-    EVENT_ANSWERING, // ok: an answer is being computed from now on / no longer
-    // What a job tells (core/train/job.h):
+    EVENT_DONE,     // ok: a line of input was processed
+    // For the session database only, not shown:
+    EVENT_MODEL,     // text = folder, value = fingerprint, key = what compute.matmul auto means
+                     // here: "f32", "bf16", or "f32 only" if the device supports nothing else
+    EVENT_MESSAGE,   // message, pictures: sent to the model, before the answer begins
+    EVENT_UNDO,      // count: number of last messages removed
+    EVENT_CLEAR,     // the conversation was cleared
+    EVENT_MEASURED,  // key = name, text = its tables and maps as JSON
+    EVENT_ANSWERING, // ok: an answer starts / has ended
+    // Emitted by jobs (core/train/job.h):
     EVENT_METRIC, // key = series, count = step, real
-    EVENT_STEP,   // count: all of this step has been told; stored from here on
-    EVENT_REWIND, // count: it goes on with this step; what was told of it and later is forgotten.
-                  // key: only in series whose names end so; NULL: in all
-    EVENT_RESULT, // key, value: what came out of it
-    EVENT_SCORE,  // score: one sample evaluated
+    EVENT_STEP,   // count: this step has been reported completely and is now stored
+    EVENT_REWIND, // count: the job continues at this step; discards metrics of this and later
+                  // steps. key: only series whose names end with it; NULL: all
+    EVENT_RESULT, // key, value: a result
+    EVENT_SCORE,  // score: one evaluated sample
 };
 
 struct event_answer {
     const char *text;
-    const int32_t *ids; // generated ids, the end token not among them
+    const int32_t *ids; // generated ids, without the end token
     size_t count;
     int64_t prompt_tokens, visual_tokens; // of the whole prompt
-    int64_t computed_tokens;              // of the prompt, not found in the cache
+    int64_t computed_tokens;              // prompt tokens that were not in the cache
     double prefill_s, decode_s, vision_s;
     const char *stop;     // "eos", "length", "cancelled"
-    bool full;            // "length" is that of the context, not sample.max_tokens
-    bool in_conversation; // part of the conversation; false for a mere prefill or a batch of
+    bool full;            // "length" means the context limit, not sample.max_tokens
+    bool in_conversation; // part of the conversation; false for a prefill only or a batch of
                           // questions
-    bool again;           // it takes the place of the answer that was the last message
+    bool again;           // replaces the answer that was the last message
 };
 
 struct event_table {
@@ -69,27 +70,27 @@ struct event_table {
     // through `numeric`.
     const char *const *cells;
     const bool *numeric; // [column_count]
-    bool titled;         // several come together: people see the name
+    bool titled;         // one of several tables: its name is shown
 };
 
 struct event_heatmap {
     const char *name;
-    int picture, layer, head, token; // -1 = all / mean; head, token -2: it has none
+    int picture, layer, head, token; // -1 = all / mean; -2 for head and token: does not apply
     int rows, cols;
-    const float *values; // [rows * cols]; NaN: nothing is there
+    const float *values; // [rows * cols]; NaN: no value
     float min, max;
     // For drawing; all may be NULL.
-    const char *tile;          // which part of the picture
+    const char *tile;          // tile of the picture
     const uint8_t *dropped;    // [rows * cols] 1: pruning dropped the token
-    const struct image *image; // what it lies over, and where:
+    const struct image *image; // the picture it covers, and where:
     double area[4];            // left, top, right, bottom in its pixels
 };
 
 struct event_columns {
     const char *title[2], *text[2];
-    size_t common; // bytes at the beginning of both texts that are the same
-    // Where each token's text begins, where the texts are answers; else NULL. Maps of these tokens
-    // may have been told before ("compare.A", "compare.B").
+    size_t common; // length of the common prefix of both texts in bytes
+    // Start of each token's text if the texts are answers; else NULL. Maps of these tokens may have
+    // been emitted before ("compare.A", "compare.B").
     const size_t *starts[2];
     size_t tokens[2];
 };
@@ -101,10 +102,11 @@ struct event_progress {
 };
 
 struct event_score {
-    int64_t index;                                // of the sample; told again, it replaces
+    int64_t index;                                // sample id; a second event for it replaces the
+                                                  // first
     const char *id, *prompt, *answer, *reference; // NULL: none
     const char *group;                            // "colour", "adversarial", or NULL
-    double score;                                 // 0..1, or what the metric gives
+    double score;                                 // 0..1, or the range of the metric
 };
 
 struct event {
@@ -122,7 +124,7 @@ struct event {
     const struct event_progress *progress;
     const struct event_score *score;
     const struct message *message;
-    const struct picture *pictures; // what the message's parts count by
+    const struct picture *pictures; // to which the messages' parts refer
 };
 
 struct sink {
@@ -143,7 +145,7 @@ void sinks_notice(const struct sinks *sinks, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void sinks_text(const struct sinks *sinks, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-void sinks_drawing(const struct sinks *sinks, const char *text); // its lines stay whole
+void sinks_drawing(const struct sinks *sinks, const char *text); // its lines must not be wrapped
 
 // A table filled row by row:  table_begin(&t, "norms", 2, columns); table_add(&t, "%d", 3); ...
 struct table_builder {

@@ -35,7 +35,7 @@ static int refuse(int fd, const char *path, const struct stat *st, struct err *e
 {
     close(fd);
     return err_set(err, "cannot read '%s': it is %s, not a file%s", path, file_in_kind(st->st_mode),
-                   S_ISFIFO(st->st_mode) ? " (save what it gives as a file first)" : "");
+                   S_ISFIFO(st->st_mode) ? " (save its output to a file first)" : "");
 }
 
 // *st: what was opened. O_NONBLOCK: a named pipe does not wait for its writer.
@@ -98,8 +98,7 @@ static char *read_all(int fd, const char *path, size_t limit, size_t *size,
         if (n < 0)
             status = err_set(err, "cannot read '%s': %s", path, strerror(errno));
         else if (b.length + (size_t)n > limit)
-            status = err_set(err, "'%s' is larger than %zu MB, which cannot be right", path,
-                             limit >> 20);
+            status = err_set(err, "'%s' is too large: more than %zu MB", path, limit >> 20);
         else
             buf_add(&b, block, (size_t)n);
         if (status < 0) break;
@@ -126,6 +125,6 @@ char *file_read_standard(size_t limit, size_t *size, const atomic_bool *cancel, 
 {
     if (!isatty(STDIN_FILENO))
         return read_all(STDIN_FILENO, "standard input", limit, size, cancel, err);
-    err_set(err, "standard input is the terminal: name a file instead of -");
+    err_set(err, "standard input is the terminal: give a file instead of -");
     return NULL;
 }

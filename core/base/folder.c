@@ -35,11 +35,10 @@ static bool is_empty(const char *path)
 static int check_free(const char *target, struct err *err)
 {
     struct stat st;
-    if (!*target) return err_set(err, "a folder to write is missing");
+    if (!*target) return err_set(err, "the output folder is missing");
     if (lstat(target, &st) < 0 && errno == ENOENT) return 0;
     if (is_empty(target)) return 0;
-    return err_set(err, "'%s' is there already, and nothing is overwritten: choose another folder",
-                   target);
+    return err_set(err, "'%s' already exists: choose another folder", target);
 }
 
 char *folder_begin(const char *target, struct err *err)
@@ -66,7 +65,7 @@ int folder_claim(const char *path, bool *made, struct err *err)
     if (!dir) return err_set(err, "cannot write into '%s': %s", path, strerror(errno));
     closedir(dir);
     if (is_empty(path)) return 0;
-    return err_set(err, "'%s' is not empty: name a new folder, or empty this one first", path);
+    return err_set(err, "'%s' is not empty: choose a new or empty folder", path);
 }
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)

@@ -1,4 +1,4 @@
-// core/base/folder.h -- folders that appear under their name only when they are complete.
+// core/base/folder.h -- folders that get their name only when complete.
 //
 //   char *work = folder_begin("out/adapter", &err);        // out/adapter.XXXXXX
 //   ... files into work ...
@@ -15,20 +15,21 @@
 
 // A new folder beside `target`, which must be absent or an empty folder. NULL on failure.
 char *folder_begin(const char *target, struct err *err);
-// On failure the folder is abandoned.
+// On failure the folder is discarded.
 int folder_commit(char *work, const char *target, struct err *err);
 void folder_abandon(char *work);
-// A folder of ours with all that is in it; nothing when there is none.
+// Removes a folder of ours and its content; does nothing if it does not exist.
 void folder_remove(const char *path);
 
-// The folder itself, made now or empty: what must not be renamed into place. *made: it is new.
+// Uses the folder itself, new or empty, for output that must not be renamed into place. *made: it
+// is new.
 int folder_claim(const char *path, bool *made, struct err *err);
 
-// A file of the folder, to be written with stdio as NAME.part; closing gives it its name when all
-// of it is on disk, else removes it.
+// Opens a file of the folder for stdio as NAME.part; closing it syncs and renames it, or removes it
+// on failure.
 FILE *folder_create(const char *folder, const char *name, struct err *err);
 int folder_close(FILE *f, const char *folder, const char *name, struct err *err);
-// Whole files, on disk when it returns.
+// Writes whole files, synced to disk on return.
 int folder_write(const char *folder, const char *name, const void *bytes, size_t size,
                  struct err *err);
 int folder_copy(const char *folder, const char *name, const char *from, struct err *err);

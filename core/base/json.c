@@ -84,7 +84,7 @@ int json_text(const cJSON *object, const char *key, const char *otherwise, const
 {
     const cJSON *item = json_get(object, key);
     *value = item && cJSON_IsString(item) ? item->valuestring : otherwise;
-    if (item && !cJSON_IsString(item)) return err_set(err, "\"%s\" must be a text", key);
+    if (item && !cJSON_IsString(item)) return err_set(err, "\"%s\" must be a string", key);
     return 0;
 }
 

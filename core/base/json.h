@@ -1,5 +1,4 @@
-// core/base/json.h -- reading JSON files (cJSON) with messages that name the file, the key and the
-// place.
+// core/base/json.h -- reads JSON files (cJSON); messages name the file, the key and the line.
 #ifndef CORE_BASE_JSON_H
 #define CORE_BASE_JSON_H
 
@@ -12,12 +11,12 @@
 #include "core/base/err.h"
 #include "core/base/mem.h"
 
-// Parsed file or text; NULL on error ("config.json: line 3: ..."). cJSON_Delete it.
+// Parses a file or text; NULL on error ("config.json: line 3: ..."). cJSON_Delete it.
 cJSON *json_read(const char *path, size_t limit, struct err *err);
 cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err);
 
-// Optional members: `otherwise` when the key is absent or null; -1 with a message when the type or
-// range is wrong. `object` may be NULL (then all keys are absent).
+// Optional members: `otherwise` if the key is absent or null; -1 with a message if type or range is
+// wrong. `object` may be NULL (all keys absent).
 int json_int(const cJSON *object, const char *key, int64_t min, int64_t max, int64_t otherwise,
              int64_t *value, struct err *err);
 int json_real(const cJSON *object, const char *key, double otherwise, double *value,
@@ -29,8 +28,8 @@ int json_text(const cJSON *object, const char *key, const char *otherwise, const
 // NULL when absent, null, or object is NULL.
 const cJSON *json_get(const cJSON *object, const char *key);
 
-// The text as JSON writes it, in quotes. Bytes that are not UTF-8 (a file name may hold them)
-// become U+FFFD.
+// The text as a quoted JSON string. Bytes that are not UTF-8 (possible in file names) become
+// U+FFFD.
 void json_put_text(struct buf *b, const char *text);
 
 #endif

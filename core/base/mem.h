@@ -1,7 +1,7 @@
-// core/base/mem.h -- small host memory that is always there (else the program ends), and growing
-// text.
+// core/base/mem.h -- small host memory that never fails (the program ends instead), and growing
+// buffers.
 //
-// Model-sized memory is not taken here but from an arena, which can say no (core/graph/arena.h).
+// Model-sized memory comes from an arena, which can fail (core/graph/arena.h).
 #ifndef CORE_BASE_MEM_H
 #define CORE_BASE_MEM_H
 
@@ -13,20 +13,20 @@
 void *xmalloc(size_t size);
 void *xcalloc(size_t count, size_t size);
 void *xrealloc(void *memory, size_t size);
-// Room for `count` elements; the product is checked.
+// Room for `count` elements; checks the product for overflow.
 void *xreallocarray(void *memory, size_t count, size_t size);
 char *xstrdup(const char *text);
 char *xstrndup(const char *text, size_t length);
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// Number of letters to insert, delete, replace or swap to turn one word into the other.
+// Edit distance: inserted, deleted, replaced or swapped letters between two words.
 size_t text_distance(const char *a, const char *b);
 
-// product = a * b; true when it does not fit.
+// product = a * b; true on overflow.
 bool mul_overflows(size_t a, size_t b, size_t *product);
 
-// Text (or bytes) that grows. Zero-initialised is empty; data is NUL-terminated once anything was
-// added.
+// A growing text (or byte) buffer. Zero-initialised is empty; data is NUL-terminated once something
+// was added.
 struct buf {
     char *data;
     size_t length, capacity;
@@ -38,11 +38,11 @@ void buf_putc(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void buf_vprintf(struct buf *b, const char *format, va_list args);
 void buf_clear(struct buf *b);
-// The text, never NULL; belongs to the caller (free), b is empty again.
+// Takes the text, never NULL; the caller frees it, b is empty again.
 char *buf_take(struct buf *b);
 void buf_release(struct buf *b);
 
-// int32 list that grows: token ids, positions.
+// A growing int32 list: token ids, positions.
 struct ids {
     int32_t *data;
     size_t count, capacity;

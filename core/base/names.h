@@ -1,4 +1,4 @@
-// core/base/names.h -- names numbered in the order they come: ids of samples, kinds, files.
+// core/base/names.h -- numbers names in order of appearance: sample ids, kinds, files.
 //
 //   struct names kinds = { 0 };
 //   size_t i = names_add(&kinds, "detail", &known);   // kinds.list[i]
@@ -16,9 +16,9 @@ struct names {
     size_t slot_count;
 };
 
-// Number of the name; *known says whether it was there already (known may be NULL).
+// Number of the name; *known says whether it already existed (known may be NULL).
 size_t names_add(struct names *n, const char *name, bool *known);
-// Is the name there? *number says which.
+// Finds the name without adding it; *number is its number.
 bool names_find(const struct names *n, const char *name, size_t *number);
 void names_release(struct names *n);
 

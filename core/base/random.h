@@ -1,14 +1,13 @@
-// core/base/random.h -- counter-based random numbers: a draw depends on (seed, stream, place)
-// alone.
+// core/base/random.h -- counter-based random numbers: a draw depends only on (seed, stream, place).
 //
-// So a re-prefill, another device or another number of threads draws the same (sampling, random
-// scores, noise, shuffling). Each purpose has its own stream.
+// So a re-prefill, another device or another number of threads gives the same draws (sampling,
+// random scores, noise, shuffling). Each purpose has its own stream.
 #ifndef CORE_BASE_RANDOM_H
 #define CORE_BASE_RANDOM_H
 
 #include <stdint.h>
 
-// Numbers never change: what was drawn once must be drawn again.
+// Never renumber: past draws must be reproducible.
 enum random_stream {
     RANDOM_SAMPLE = 0,
     RANDOM_WEIGHTS = 1,

@@ -1,12 +1,11 @@
-// core/base/tally.h -- mean and standard deviation of numbers as they come (Welford 1962).
+// core/base/tally.h -- running mean and standard deviation (Welford 1962).
 //
 //   struct tally t = { 0 };
 //   tally_add(&t, x); ...
 //   tally_mean(&t), tally_std(&t)
 //
-// The sum of squared distances from the mean is kept, not that of squares: the difference of the
-// mean of squares and the square of the mean has no digit left where a deviation is much smaller
-// than the mean.
+// Keeps the sum of squared deviations from the mean, not of squares: the difference of mean square
+// and squared mean loses all digits when the deviation is much smaller than the mean.
 #ifndef CORE_BASE_TALLY_H
 #define CORE_BASE_TALLY_H
 
@@ -18,8 +17,8 @@ struct tally {
 };
 
 void tally_add(struct tally *t, double x);
-void tally_merge(struct tally *t, const struct tally *other); // as if its numbers had come too
+void tally_merge(struct tally *t, const struct tally *other); // merges another tally
 double tally_mean(const struct tally *t);                     // NaN of nothing
-double tally_std(const struct tally *t);                      // of the population; NaN of nothing
+double tally_std(const struct tally *t);                      // of the population; NaN if empty
 
 #endif

@@ -238,7 +238,7 @@ int compare_forced(struct conversation *c, const struct settings *settings,
     if (status == 0 && cancelled) status = err_set(err, "stopped");
     if (status == 0 && f.step < full->steps)
         status = err_set(err,
-                         "the context has room for %lld of %lld tokens of the other answer: lower "
+                         "only %lld of the other answer's %lld tokens fit into the context: lower "
                          "sample.max_tokens%s",
                          (long long)f.step, (long long)full->steps,
                          conversation_raise(c->model, s, raise, sizeof raise));

@@ -1,5 +1,5 @@
-// core/compare/compare_data.h -- a data set under two sets of settings: both scores, how sure their
-// difference is, how far the answers are apart.
+// core/compare/compare_data.h -- a data set under two sets of settings: both scores, the confidence
+// interval of their difference, and the distance of the answers.
 //
 //   struct compare_data_request r = { .request = { model, backend, .settings = {a, b}, ... },
 //                                     .data = &dataset, .limit = 100 };
@@ -7,11 +7,11 @@
 //   if (compare_data_run(&r, &d, &err) < 0) ...
 //   compared_data_release(&d);
 //
-// The two evaluations (core/train/evaluate.h) go side by side, sample by sample; a generated answer
-// of the first is then fed to the second as in core/compare/compare.h. The difference is paired:
-// means over questions that both could score, 95% interval by a bootstrap over these pairs (2000
-// resamples of a seeded generator, 2.5th and 97.5th percentile) for every metric; for shares
-// McNemar's exact test of the questions on which the two disagree besides.
+// The two evaluations (core/train/evaluate.h) run side by side, sample by sample; each generated
+// answer of the first is then fed to the second as in core/compare/compare.h. Differences are
+// paired: means over questions that both sides scored, with a 95% bootstrap interval over the pairs
+// (2000 resamples of a seeded generator, 2.5th and 97.5th percentile) for every metric; for shares
+// also McNemar's exact test on the questions where the sides disagree.
 #ifndef CORE_COMPARE_COMPARE_DATA_H
 #define CORE_COMPARE_COMPARE_DATA_H
 
@@ -19,21 +19,21 @@
 #include "core/train/evaluate.h"
 
 struct compare_data_request {
-    struct compare_request request; // `from` and `question` are not read
+    struct compare_request request; // `from` and `question` are not used
     const struct dataset *data;
     int64_t limit;               // samples, 0: all
-    const struct metric *metric; // NULL: the one each sample names
-    const struct hooks *hooks;   // who listens besides; NULL: nobody
-    // For jobs: a file that gets a line for each sample; a resumed one goes on behind the last.
+    const struct metric *metric; // NULL: the metric of each sample
+    const struct hooks *hooks;   // another listener; NULL: none
+    // For jobs: a file that gets a line per sample; a resumed job continues after the last line.
     // NULL: none.
     const char *state;
     const struct provenance *provenance; // of both sides
     bool resumed;
-    // Told (with request.self) when both sides are through with a sample; false stops. May be NULL.
+    // Called (with request.self) when both sides have processed a sample; false stops. May be NULL.
     bool (*sampled)(void *self, int64_t done, int64_t count);
 };
 
-// A question that both sides were scored on.
+// A question that both sides scored.
 struct compared_question {
     char *id, *kind, *prompt, *reference;
     const struct metric *metric;
@@ -47,25 +47,26 @@ struct compared_question {
 };
 
 struct compare_mean {
-    double mean, low, high; // 95%; NaN where there are too few
+    double mean, low, high; // 95%; NaN if there are too few
 };
 
 struct compared_data {
     struct evaluation evaluation[2];
-    bool stopped; // the rest is of what was compared until then
+    bool stopped; // the rest covers what was compared until then
     struct compared_question *list;
     size_t count;
-    // Of the pairs of the metric with most questions.
+    // Pairs of the metric with most questions.
     const struct metric *metric;
     int64_t pairs;
     struct compare_mean difference; // second - first
-    int64_t only[2];                // pairs in which this side has the better score
-    double mcnemar;                 // p of the two-sided exact test; NaN: no share, or no such pair
+    int64_t only[2];                // pairs in which this side scores better
+    double mcnemar;                 // p of the two-sided exact test; NaN: not a share, or no such
+                                    // pair
     // Of generated answers.
-    int64_t generated, same;       // how many, and how many with the same tokens on both sides
+    int64_t generated, same;       // number of questions, and of those with identical tokens
     struct compare_mean hellinger; // mean over questions of the mean over steps
     int64_t steps, agreed;
-    // Hellinger distance by step, over the answers that have so many.
+    // Hellinger distance by step, over the answers that reach it.
     struct compared_step {
         double sum;
         int64_t answers;
@@ -73,17 +74,17 @@ struct compared_data {
     int64_t step_count;
 };
 
-// -1 when either side could score nothing. When it is cancelled, evaluation[k].cancelled says so
-// and the rest is of what was compared until then.
+// -1 when one side could score nothing. If cancelled, evaluation[k].cancelled is set and the rest
+// covers what was compared until then.
 int compare_data_run(const struct compare_data_request *r, struct compared_data *d,
                      struct err *err);
 void compared_data_release(struct compared_data *d);
 
 // --- statistics ----------------------------------------------------------------------------------
 
-// Percentile interval of the mean of n numbers by resampling them.
+// Bootstrap percentile interval of the mean of n numbers.
 struct compare_mean bootstrap_mean(const double *x, size_t n);
-// p of seeing counts at least as unequal as a and b when both are equally likely.
+// Probability of counts at least as unequal as a and b if both are equally likely.
 double mcnemar_exact(int64_t a, int64_t b);
 
 #endif

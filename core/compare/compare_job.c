@@ -39,7 +39,7 @@ static int read_side(struct comparing_job *c, int side, int argc, char **argv, s
         buf_printf(&title, "%s%s", used ? " " : "", argv[used]);
     }
     if (status == 0 && used == argc)
-        status = err_set(err, "a comparison is SETTINGS | SETTINGS | DATA");
+        status = err_set(err, "a comparison needs SETTINGS | SETTINGS | DATA");
     if (status == 0 && (status = proposal_check(p, said.list, said.count, err)) == 0)
         c->title[side] = compare_title(title.length ? title.data : "now", &said, p->settings);
     preset_values_release(&said);
@@ -75,7 +75,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     struct comparing_job c = { .side = { { .from = settings }, { .from = settings } } };
     int status = read_words(&c, argc, argv, err);
     if (status == 0 && c.options.kind_count)
-        status = err_set(err, "--kind is of /eval, not of /compare");
+        status = err_set(err, "--kind is an option of /eval, not of /compare");
     if (status == 0) status = dataset_check(c.options.data, err);
     release(&c);
     return status;

@@ -1,4 +1,4 @@
-// core/compare/compare_parts.h -- what the files of core/compare/compare_data.h share.
+// core/compare/compare_parts.h -- shared by the files of core/compare/compare_data.h.
 #ifndef CORE_COMPARE_COMPARE_PARTS_H
 #define CORE_COMPARE_COMPARE_PARTS_H
 
@@ -7,7 +7,7 @@
 #include "core/base/json.h"
 #include "core/compare/compare_data.h"
 
-// A question as one side has dealt with it.
+// A question as one side processed it.
 struct asked {
     size_t message; // of its sample
     int turn, class;
@@ -15,22 +15,23 @@ struct asked {
     const struct metric *metric;
     double score;
     char *id, *kind, *prompt, *reference, *answer;
-    char *skipped; // why it could not be scored; NULL: it was
+    char *skipped; // why it could not be scored; NULL: it was scored
     struct ids ids;
     struct step_logits full; // of the first side
     struct compare_cost cost;
     double mean, most; // of the second side, against the first
     int64_t steps, agreed;
-    double *distances; // [steps]; NULL: none was measured
+    double *distances; // [steps]; NULL: not measured
 };
 
 void asked_release(struct asked *a);
 
-// compare_state.c. A line of the state for a sample that both sides have gone through, and back:
+// compare_state.c. Writes a sample that both sides have processed as a line of the state, and reads
+// it:
 //   {"done": N, "sides": [[question, ...], [question, ...]]}
 int compare_state_write(FILE *f, int64_t done, const struct asked *const list[2],
                         const size_t count[2]);
-// false: the line is none of ours. Else list[k] belongs to the caller (free; asked_release each).
+// false: not a valid line. Otherwise the caller frees list[k] (free; asked_release each).
 bool compare_state_read(const char *line, size_t size, int64_t *done, struct asked *list[2],
                         size_t count[2]);
 

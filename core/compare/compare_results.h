@@ -1,4 +1,4 @@
-// core/compare/compare_results.h -- what a comparison came to, as tables that are shown and kept.
+// core/compare/compare_results.h -- comparison results as tables, shown and stored.
 //
 //   struct results r = { 0 };
 //   compare_results(&r, (const char *const[]){ "off", "prune.score=contribution" }, &comparison);
@@ -12,17 +12,17 @@
 #include "core/engine/presets.h"
 #include "core/probes/results.h"
 
-// What a side is called: the words it was typed with, which set `said`, and behind them in brackets
-// the methods that are on without being said. Belongs to the caller.
+// Title of a side: the words as typed, which set `said`, followed in brackets by the other methods
+// that are on. The caller frees it.
 char *compare_title(const char *words, const struct preset_values *said, const struct settings *s);
 
 // Both answers side by side; tables "compare" (what | A | B | B/A) and "compare.distance".
 void compare_results(struct results *r, const char *const title[2], const struct comparison *c);
-// Table "compare.steps": distance and the likeliest tokens' ids.
+// Table "compare.steps": distance and ids of the most likely tokens.
 void compare_results_steps(struct results *r, const struct comparison *c);
 
-// The same tables of a data set, with what is compared as notes; "compare.steps": mean distance by
-// step.
+// The same tables for a data set, with what was compared as notes; "compare.steps": mean distance
+// by step.
 void compare_data_results(struct results *r, const char *const title[2],
                           const struct compared_data *d);
 // Table "compare.questions": scores and distances.

@@ -154,7 +154,7 @@ static int scan_file(struct scan *s, char *block, struct err *err)
     if (s->d->lines)
         end_entry(s);
     else if (!s->closed)
-        return err_set(err, "'%s' ends inside its list: it was cut off", s->d->path);
+        return err_set(err, "'%s' ends in the middle of its list: it is truncated", s->d->path);
     return 0;
 }
 
@@ -162,7 +162,7 @@ static int scan_file(struct scan *s, char *block, struct err *err)
 static int check_kind(const struct dataset *d, struct err *err)
 {
     bool object = false;
-    if (!d->count) return err_set(err, "'%s' holds no sample", d->path);
+    if (!d->count) return err_set(err, "'%s' contains no samples", d->path);
     for (int64_t i = 0; d->lines && !object && i < d->count && i < PROBE; i++) {
         cJSON *json = dataset_json(d, i, NULL);
         object = cJSON_IsObject(json);
@@ -221,7 +221,7 @@ cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err)
 {
     const struct dataset_entry *e = &d->entries[index];
     if (e->size > SAMPLE_MAX) {
-        err_set(err, "the sample of line %lld has %llu MB; at most %d are read", (long long)e->line,
+        err_set(err, "the sample at line %lld has %llu MB; the limit is %d", (long long)e->line,
                 (unsigned long long)(e->size >> 20), SAMPLE_MAX >> 20);
         return NULL;
     }
@@ -231,7 +231,7 @@ cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err)
     if (n < 0) {
         read_error(d, err);
     } else if ((uint64_t)n < e->size) {
-        err_set(err, "'%s' has become shorter while it was read", d->path);
+        err_set(err, "'%s' was truncated while it was read", d->path);
     } else {
         json = json_parse(text, (size_t)e->size, "data", NULL);
         if (!json) name_place(d, index, err);
@@ -258,11 +258,11 @@ static int read_choices(struct sample *s, const cJSON *json, struct err *err)
     if (!list) list = json_get(json, key);
     s->endings = *key == 'e';
     if (!list) return 0;
-    if (!cJSON_IsArray(list)) return err_set(err, "\"%s\" must be a list of texts", key);
+    if (!cJSON_IsArray(list)) return err_set(err, "\"%s\" must be a list of strings", key);
     s->choices = xreallocarray(NULL, (size_t)cJSON_GetArraySize(list) + 1, sizeof *s->choices);
     cJSON_ArrayForEach(item, list)
     {
-        if (!cJSON_IsString(item)) return err_set(err, "\"%s\" must be a list of texts", key);
+        if (!cJSON_IsString(item)) return err_set(err, "\"%s\" must be a list of strings", key);
         s->choices[s->choice_count++] = xstrdup(item->valuestring);
     }
     return 0;

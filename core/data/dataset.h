@@ -10,11 +10,11 @@
 //   }
 //   dataset_close(&d);
 //
-// Only the places of the samples are held (24 bytes each); a sample is read from the file when it
-// is asked for, by any thread. The file is untrusted.
+// Keeps only the file offsets of samples (24 bytes each); a sample is read from the file on
+// request, by any thread. The file is untrusted.
 //
-// Room core/data/: data sets: samples, the dialogues in them, the order in which they are shown. It
-// uses base and text.
+// Room core/data/: data sets: samples, their dialogues, and the order of samples. Uses base and
+// text.
 #ifndef CORE_DATA_DATASET_H
 #define CORE_DATA_DATASET_H
 
@@ -22,11 +22,11 @@
 
 struct dataset_entry {
     uint64_t at, size; // bytes in the file
-    int64_t line;      // where it begins, from 1
+    int64_t line;      // line number, from 1
 };
 
 struct dataset {
-    char *path, *folder; // folder: where relative picture paths begin
+    char *path, *folder; // folder: base of relative picture paths
     int file;
     bool lines; // JSON lines
     struct dataset_entry *entries;
@@ -38,30 +38,30 @@ struct sample {
     int64_t index, line;
     char *id;       // as text; NULL when the sample has none
     char *kind;     // "kind", "type" or "category" of the sample; "" when it has none
-    char *metric;   // how its answer is scored; NULL
+    char *metric;   // the sample's metric; NULL
     char **choices; // "choices" or "endings": texts to choose from
     size_t choice_count;
-    bool endings; // they came as "endings": texts, never letters
-    // What the last question is scored against, when the sample says so beside its turns: "answer",
-    // "answers", "references", "captions", "caption" or "label" (a text, a number, a list of them).
+    bool endings; // given as "endings": texts, never letters
+    // Reference of the last question if the sample has one besides its turns: "answer", "answers",
+    // "references", "captions", "caption" or "label" (a string, a number, a list of them).
     char **references;
     size_t reference_count;
-    int right;                // the choice it names by number, from 0; -1
+    int right;                // the right choice by number, from 0; -1
     struct dialogue dialogue; // all turns, answers included
 };
 
-// Is it a file that can be read? For the shell, before there is a job.
+// Is the file readable? For the shell, before a job is started.
 int dataset_check(const char *path, struct err *err);
-// Goes through the file once. `images`: where relative paths begin, NULL: the folder of the file.
-// -1 when it is neither a JSON list nor JSON lines, was cut off, or holds no sample; one broken
-// sample does not matter here.
+// Scans the file once. `images`: base folder of relative paths, NULL: the folder of the file. -1
+// when it is neither a JSON list nor JSON lines, is truncated, or has no samples; a single broken
+// sample is accepted here.
 int dataset_open(struct dataset *d, const char *path, const char *images, struct err *err);
 void dataset_close(struct dataset *d);
-// The sample's JSON (cJSON_Delete it), NULL: it is none, or the file has changed.
+// The sample's JSON (cJSON_Delete it); NULL: invalid, or the file has changed.
 cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err);
-// Line and id are filled (and must be released) even when -1 says what is wrong with the rest.
+// Line and id are set (and must be released) even if -1 reports an error in the rest.
 int dataset_read(const struct dataset *d, int64_t index, struct sample *s, struct err *err);
-// The same for JSON at hand; `folder` as above.
+// The same for parsed JSON; `folder` as above.
 int sample_read(struct sample *s, const cJSON *json, const char *folder, struct err *err);
 void sample_release(struct sample *s);
 

@@ -47,9 +47,8 @@ static int too_many_marks(struct dialogue *d, const struct message *m, size_t gi
                           struct err *err)
 {
     d->marks_differ = true;
-    if (m->role != ROLE_USER)
-        return err_set(err, "a picture can only stand in a message of the user");
-    return err_set(err, "%zu pictures are given, but the text has more \"<image>\" marks", given);
+    if (m->role != ROLE_USER) return err_set(err, "only user messages may contain pictures");
+    return err_set(err, "the text has more \"<image>\" marks than pictures (%zu)", given);
 }
 
 // Text with "<image>" marks: each is where the next of the `given` pictures stands; the line end
@@ -85,8 +84,7 @@ static int read_picture_item(struct dialogue *d, struct message *m, const cJSON 
         json_text(item, "image", NULL, &image, err) < 0)
         return -1;
     if (!path) path = image;
-    if (m->role != ROLE_USER)
-        return err_set(err, "a picture can only stand in a message of the user");
+    if (m->role != ROLE_USER) return err_set(err, "only user messages may contain pictures");
     if (path && *path) {
         message_add_picture(m, add_path(d, path, folder));
         return 0;
@@ -131,7 +129,7 @@ static int read_content(struct dialogue *d, struct message *m, const cJSON *cont
         return 0;
     }
     if (!cJSON_IsArray(content))
-        return err_set(err, "\"content\" must be a text or a list of parts");
+        return err_set(err, "\"content\" must be a string or a list of parts");
     int index = 0;
     const cJSON *item;
     cJSON_ArrayForEach(item, content)
@@ -264,7 +262,7 @@ static int end_with_question(struct dialogue *d, struct err *err)
         d->reference = message_text(last);
         message_release(last);
     }
-    return d->count ? 0 : err_set(err, "no question: no message of the user");
+    return d->count ? 0 : err_set(err, "no question: it has no user message");
 }
 
 static int read_question(struct dialogue *d, const cJSON *sample, struct err *err)

@@ -15,28 +15,28 @@ struct dialogue {
     size_t count;
     char **paths;
     size_t path_count;
-    char *reference;   // what the data gives as the answer to the last question, or NULL
-    size_t placed;     // pictures of a sample that stand where a text marks them
+    char *reference;   // the data's answer to the last question, or NULL
+    size_t placed;     // pictures of a sample without "<image>" marks
     bool marks_differ; // reading failed, or would have to guess, for marks that match no picture
 };
 
 // A list of {"role", "content": text | [{"type": "text", "text"} | {"type": "image", "path"}]}.
-// "image" does for "path". Relative paths are taken from `folder`. Messages name the place:
+// "image" also works for "path". Relative paths start at `folder`. Messages name the position:
 // "message 2: \"content\" ...".
 int dialogue_read_messages(struct dialogue *d, const cJSON *list, const char *folder,
                            struct err *err);
-// One sample of a data set, answers included: {"conversations": [{"from", "value"}], "image"},
+// One sample of a data set, with answers: {"conversations": [{"from", "value"}], "image"},
 // {"question", "answer", "image" | "images"}, {"messages": [...], "images"} or a list of messages.
-// "<image>" in a text is where the next picture stands; pictures without any mark stand before the
-// first question.
+// "<image>" in a text marks the next picture; pictures without marks come before the first
+// question.
 int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const char *folder,
                                struct err *err);
-// The same to be answered: it ends with the question, an answer after it becomes `reference`.
+// The same, to be answered: ends with the question; an answer after it becomes `reference`.
 int dialogue_read_sample(struct dialogue *d, const cJSON *sample, const char *folder,
                          struct err *err);
 void dialogue_release(struct dialogue *d);
 
-// "DIR" of "DIR/FILE", "." of "FILE"; belongs to the caller.
+// "DIR" of "DIR/FILE", "." of "FILE"; the caller frees it.
 char *path_folder(const char *path);
 
 #endif

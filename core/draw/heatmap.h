@@ -1,4 +1,4 @@
-// core/draw/heatmap.h -- maps drawn in colour, over the picture where there is one.
+// core/draw/heatmap.h -- heat maps in colour, over the picture if there is one.
 //
 //   heatmap_draw(&map, 320, 320, pixels);
 //   heatmap_png("maps.png", maps, count, &err);
@@ -8,17 +8,17 @@
 #include "core/base/err.h"
 #include "core/base/event.h"
 
-// Height of a map that is `width` wide, from what it covers (a grid without a picture: from its
-// cells); in half-character pixels or real ones alike.
+// Height of a map of this `width`, from the area it covers (without a picture: from its cells); in
+// half-character or real pixels.
 int heatmap_height(const struct event_heatmap *map, int width);
-// RGB pixels [height, width, 3]: the picture in grey under the colours of the values; dropped
-// tokens are left without colour.
+// RGB pixels [height, width, 3]: the greyed picture under the colours of the values; dropped tokens
+// get no colour.
 void heatmap_draw(const struct event_heatmap *map, int width, int height, uint8_t *pixels);
 // "attention, layer 3, mean of heads, answer, picture 0, tile 1 of 2".
 void heatmap_title(const struct event_heatmap *map, char *text, size_t size);
-// All of them beside each other, each with its title and a legend.
+// All maps side by side, each with title and legend.
 int heatmap_png(const char *path, const struct event_heatmap *maps, size_t count, struct err *err);
-// Where a value lies between min and max: 0..1; NaN: nothing is there.
+// Position of a value between min and max: 0..1; NaN: no value.
 double heatmap_share(const struct event_heatmap *map, int row, int col);
 // Dark blue over green to yellow.
 void heatmap_colour(double share, uint8_t rgb[3]);

@@ -4,7 +4,7 @@
 //   plot_text(&b, NULL, lines, 1, 0, 16);                 // as wide as the terminal
 //   plot_png("loss.png", &(struct plot_axes){ .x = "step", .y = "loss" }, lines, 1, &err);
 //
-// Room core/draw/: curves, bars and heat maps, as text and as pictures. It uses base and picture.
+// Room core/draw/: curves, bars and heat maps, as text and as pictures. Uses base and picture.
 #ifndef CORE_DRAW_PLOT_H
 #define CORE_DRAW_PLOT_H
 
@@ -14,8 +14,8 @@
 #include "core/base/err.h"
 #include "core/base/mem.h"
 
-// Points that are not finite are gaps. Intervals are drawn around points, not where very many are
-// drawn by their bins.
+// Points that are not finite are gaps. Intervals are drawn around points, unless there are so many
+// that they are binned.
 struct plot_line {
     const char *name;
     double *x, *y;      // [count]
@@ -24,42 +24,41 @@ struct plot_line {
     bool points; // not joined
 };
 
-enum { PLOT_LINES = 8 }; // that can be told apart
+enum { PLOT_LINES = 8 }; // number of distinguishable lines
 
-// What stands at the axes; all of it may be zero.
+// Labels and scales of the axes; may be zeroed.
 struct plot_axes {
     const char *title, *x, *y;
     // Bars instead of curves: x counts these names from 0.
     const char *const *names;
     size_t name_count;
-    bool log_x, log_y; // what is not above 0 is a gap
+    bool log_x, log_y; // values of 0 and below are gaps
 };
 
-// A line of very many points is drawn by its bins (below). axes NULL: plain ones. width 0: that of
-// the terminal on standard output, else 80; height: lines of the drawing itself (bars take a line
+// A line with very many points is binned (below). axes NULL: defaults. width 0: that of the
+// terminal on standard output, else 80; height: lines of the drawing itself (bars take a line
 // each).
 void plot_text(struct buf *b, const struct plot_axes *axes, const struct plot_line *lines,
                size_t count, int width, int height);
 int plot_png(const char *path, const struct plot_axes *axes, const struct plot_line *lines,
              size_t count, struct err *err);
-// Each value becomes the mean of those at most window / 2 places away; gaps are passed over.
+// Replaces each value by the mean of those at most window / 2 places away; skips gaps.
 void plot_smooth(double *y, size_t count, size_t window);
 
-// A line's points by columns, where there are more than can be told apart and x never goes back:
-// in place of the line one draws its means, and from the least to the most around them.
+// A line's points binned by columns, for more points than can be distinguished and ascending x:
+// draws the means, and the range from minimum to maximum around them.
 struct plot_bins {
     double *x, *mean, *least, *most; // [count]; not finite: a gap
     size_t count;
 };
 
-// From x0 to x1 (logarithms if log_x). false: the line is drawn as it is, there is nothing to
-// release.
+// From x0 to x1 (logarithms if log_x). false: draw the line as it is; nothing to release.
 bool plot_bin(struct plot_bins *b, const struct plot_line *line, bool log_x, double x0, double x1,
               size_t columns);
 void plot_bins_release(struct plot_bins *b);
 
-// Where an axis from min to max has its numbers: at most `most` round values; returns how many.
-// *format prints them with as many digits as tell them apart.
+// Tick positions of an axis from min to max: at most `most` round values; returns their number.
+// *format prints them with as many digits as needed to tell them apart.
 int plot_ticks(double min, double max, int most, double *ticks, char format[16]);
 
 #endif

@@ -128,11 +128,10 @@ int engine_load(struct engine *e, const char *name, struct err *err)
     struct model *m = model_load(name, e->backend, &progress, err);
     if (!m) return -1;
     if (tokenizer_size(m->tokenizer) > m->decoder.config.vocab)
-        sinks_notice(
-            e->sinks,
-            "the tokenizer knows %d tokens, the model %lld: do tokenizer.json and config.json "
-            "belong together?",
-            tokenizer_size(m->tokenizer), (long long)m->decoder.config.vocab);
+        sinks_notice(e->sinks,
+                     "the tokenizer has %d tokens, but the model %lld: do tokenizer.json and "
+                     "config.json belong together?",
+                     tokenizer_size(m->tokenizer), (long long)m->decoder.config.vocab);
     struct model *former = e->model;
     adapters_release(&e->adapters);
     e->model = m;

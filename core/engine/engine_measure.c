@@ -39,8 +39,7 @@ static int check_vocabulary(const struct engine *e, const struct model *m, struc
     if (m->decoder.config.vocab == e->model->decoder.config.vocab &&
         tokenizer_size(m->tokenizer) == tokenizer_size(e->model->tokenizer))
         return 0;
-    return err_set(err,
-                   "'%s' has another vocabulary than the model '%s': it is no checkpoint of it",
+    return err_set(err, "'%s' is not a checkpoint of the model '%s': their vocabularies differ",
                    m->name, e->model->name);
 }
 

@@ -70,9 +70,9 @@ static enum setting_stale obey_matmul(const struct engine *e, const struct setti
                                       enum matmul_mode was)
 {
     if (settings_is(e->settings, row->key, "bf16") && !backend_multiplies_bf16(e->backend))
-        sinks_notice(e->sinks,
-                     "compute.matmul = bf16: this device does not multiply bf16, so products are "
-                     "computed in f32");
+        sinks_notice(
+            e->sinks,
+            "compute.matmul = bf16: this device has no bf16 matrix products; computing in f32");
     // Another word for the same arithmetic changes no number.
     return matmul_now(e) == was ? STALE_NOTHING : row->stale;
 }
@@ -147,9 +147,7 @@ static void commit(struct engine *e, const struct proposal *p, struct former was
         changed[i] |= anew && !strcmp(row->key, "adapter");
         if (changed[i] && setting_changed(e, row, obey(e, row, was)) && !why) why = row->key;
     }
-    if (why)
-        sinks_notice(e->sinks,
-                     "%s changed: the conversation is computed again with the next answer", why);
+    if (why) sinks_notice(e->sinks, "%s changed: the next answer recomputes the conversation", why);
     for (int i = 0; (m = method_at(i)); i++)
         if (other || p->all || any_of(m, changed)) tell_vain(e, m);
     free(changed);
@@ -203,8 +201,8 @@ static bool give_up(struct wishes *w, const struct proposal *p, const struct err
     }
     if (w->count > former)
         tell_later(w, p->fault_count > 1
-                          ? xasprintf("%s; these settings are at their defaults now", why->text)
-                          : xasprintf("%s; %s is %s now", why->text, p->fault->key, p->fault->def));
+                          ? xasprintf("%s; these settings are reset to their defaults", why->text)
+                          : xasprintf("%s; %s is now %s", why->text, p->fault->key, p->fault->def));
     return w->count > former;
 }
 
@@ -328,7 +326,7 @@ int engine_adapter_unload(struct engine *e, const char *name, struct err *err)
 {
     struct adapter *a = name ? adapters_find(&e->adapters, name) : e->adapters.active;
     if (!a && name) return err_set(err, "no adapter '%s' is loaded (/adapter list)", name);
-    if (!a) return err_set(err, "no adapter is on the model");
+    if (!a) return err_set(err, "no adapter is applied");
     if (a == e->adapters.active && engine_set(e, "adapter", "none", err) < 0) return -1;
     if (name) adapters_drop(&e->adapters, a);
     return 0;

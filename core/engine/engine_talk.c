@@ -29,7 +29,7 @@ int engine_attach(struct engine *e, const char *path, struct err *err)
 {
     size_t size;
     if (strstr(path, "://"))
-        return err_set(err, "'%s' is an address: nothing is downloaded, give a file", path);
+        return err_set(err, "'%s' is a URL: vlmsh downloads nothing; give a file", path);
     char *bytes = strcmp(path, "-") ? file_read(path, IMAGE_MAX_FILE, &size, err)
                                     : file_read_standard(IMAGE_MAX_FILE, &size, &e->cancel, err);
     if (!bytes) return -1;
@@ -64,7 +64,7 @@ int engine_add_message(struct engine *e, const struct message *m, struct err *er
     for (size_t i = 0; i < m->content_count; i++)
         if (!m->content[i].text &&
             (m->content[i].picture < 0 || (size_t)m->content[i].picture >= c->picture_count))
-            return err_set(err, "message with picture %d, but %zu are attached",
+            return err_set(err, "the message contains picture %d, but only %zu are attached",
                            m->content[i].picture, c->picture_count);
     conversation_append(c, m, 1);
     conversation_unwait(c, m);
@@ -259,7 +259,7 @@ int engine_answer(struct engine *e, struct err *err)
     struct conversation *c = &e->conversation;
     const struct message *m = conversation_last(c);
     if (!c->waiting_count && (!m || (m->role != ROLE_USER && m->role != ROLE_RAW)))
-        return err_set(err, "nothing waits for an answer: say something, or /messages FILE");
+        return err_set(err, "nothing to answer: ask something, or use /messages FILE");
     if (c->waiting_count) return say_and_answer(e, ROLE_USER, NULL, NULL, 0, err);
     bool answered;
     return answer(e, (struct answer_options){ 0 }, &answered, err);
@@ -278,7 +278,7 @@ int engine_regenerate(struct engine *e, struct err *err)
     const struct message *m = conversation_last(c);
     if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
     if (!m || m->role != ROLE_ASSISTANT)
-        return err_set(err, "there is no answer to give again: say something first");
+        return err_set(err, "no answer to regenerate: ask something first");
     const int64_t seed = settings_integer(e->settings, "sample.seed");
     const bool draws = settings_real(e->settings, "sample.temperature") > 0;
     // Another draw, told and kept like any change of a setting, so that it can be repeated.
@@ -306,7 +306,7 @@ int engine_undo(struct engine *e, struct err *err)
         count++;
         if (role == ROLE_USER || role == ROLE_RAW) break;
     }
-    if (!count) return err_set(err, "there is nothing to undo");
+    if (!count) return err_set(err, "nothing to undo");
     conversation_drop(c, count);
     tell_session(e, &(struct event){ .kind = EVENT_UNDO, .count = (int64_t)count });
     return 0;

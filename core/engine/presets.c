@@ -18,36 +18,36 @@ static const struct preset presets[] = {
     { "capa",
       "prune.score=contribution prune.layer={late} prune.keep=0.25 prune.mode=prefill "
       "ffn.approx=hadamard ffn.layers={ffn} ffn.eta=0.96",
-      "CAPA: pruning at the late layer, FFN by Hadamard product (needs a calibration)" },
+      "CAPA: prunes by contribution at the late layer, Hadamard FFNs (needs a calibration)" },
     { "capa-auto",
       "prune.score=contribution prune.layer=auto prune.keep=0.25 prune.mode=prefill "
       "ffn.approx=hadamard ffn.layers=auto ffn.eta=0.96",
-      "CAPA with pruning at the transition layer, FFNs selected by the calibration" },
+      "CAPA with pruning at the transition layer, and FFNs selected by the calibration" },
     { "capa-prune",
       "prune.score=contribution prune.layer={late} prune.keep=0.25 prune.mode=prefill",
-      "CAPA's pruning alone, at the late layer" },
+      "CAPA's pruning only, at the late layer" },
     { "capa-transition",
       "prune.score=contribution prune.layer={transition} prune.keep=0.25 prune.mode=prefill",
-      "the same at the transition layer, where it matters most what is kept" },
+      "CAPA's pruning at the transition layer, where the choice of tokens matters most" },
     { "capa-stages",
       "prune.score=contribution prune.layer={early},{transition},{late} prune.keep=0.5,0.25,0.1 "
       "prune.mode=prefill",
-      "pruning in three stages" },
+      "CAPA's pruning in three stages" },
     { "capa-dynamic",
       "prune.score=contribution prune.layer={transition} prune.keep=0.25 prune.mode=dynamic",
-      "each token of the answer chooses its visual tokens" },
+      "CAPA's dynamic pruning: every generated token selects its own visual tokens" },
     { "fastv", "prune.score=attention prune.layer=2 prune.keep=0.5 prune.mode=prefill",
-      "FastV: half of the tokens by attention, after layer 2" },
+      "FastV: keeps half of the tokens by attention, after layer 2" },
     { "feather", "prune.score=norope prune.layer={transition} prune.keep=0.25 prune.mode=prefill",
       "Feather's score (attention without rotary positions), without its ensemble" },
     { "uniform", "prune.score=uniform prune.layer={transition} prune.keep=0.25 prune.mode=prefill",
-      "the baseline that keeps every fourth token" },
+      "baseline: keeps every fourth token" },
     { "norm-alignment", "norm.align=on norm.init=text",
-      "visual tokens get the norm of text embeddings" },
+      "norm alignment: scales visual tokens to the norm of text embeddings" },
     { "norm-alignment-1",
       "norm.align=on norm.init=text train.method=connector train.ira=off train.lr=0.001 "
       "train.lr.projector=auto train.weight_decay=0 train.batch=2 train.accumulate=2" ONE_EPOCH,
-      "its training, stage 1: projector and norm" },
+      "norm alignment training, stage 1: projector and norm" },
     { "norm-alignment-2",
       "norm.align=on norm.init=text train.method=all train.ira=off train.lr=1e-05 "
       "train.lr.projector=auto train.lr.vision=2e-06 train.weight_decay=0 train.batch=1 "
@@ -56,21 +56,21 @@ static const struct preset presets[] = {
     { "layernorm-1",
       "train.method=connector train.ira=off train.lr=0.002 train.lr.projector=auto "
       "train.weight_decay=0" ONE_EPOCH " train.epochs=3",
-      "LayerNorm tuning, stage 1: the projector" },
+      "LayerNorm tuning, stage 1: projector" },
     { "layernorm-2",
       "train.method=layernorm train.ira=off train.lr=auto train.lr.projector=auto "
       "train.weight_decay=0" ONE_EPOCH,
-      "stage 2: norms, projector, embedding and head" },
+      "LayerNorm tuning, stage 2: norms, projector, embedding and head" },
     { "layernorm-simple",
       "train.method=layernorm-simple train.ira=off train.lr=auto train.weight_decay=0" ONE_EPOCH,
-      "stage 2 with the norms alone" },
+      "LayerNorm tuning, stage 2 with norms only" },
     { "ira", "ira.on=on ira.layers=60%-80% ira.sample=off ira.gate=on ira.prior=local",
-      "information-regularized attention of the adapter" },
+      "IRA (information-regularized attention) of the adapter" },
     { "ira-train",
       "ira.on=on ira.layers=60%-80% ira.gate=on ira.prior=local ira.beta=0.0001 ira.warmup=0.5 "
       "train.ira=on train.method=all train.lr=1e-05 train.lr.projector=auto train.lr.vision=auto "
       "train.lr.ira=0.0001 train.weight_decay=0.05 train.weight_decay.ira=0.01" ONE_EPOCH,
-      "its training" },
+      "IRA training" },
 };
 
 enum { PRESETS = sizeof presets / sizeof *presets };
@@ -195,7 +195,7 @@ int preset_add_word(struct preset_values *v, const char *word, struct err *err)
     char *key = split_word(word, &value);
     if (value) preset_add(v, key, value);
     free(key);
-    return value ? 0 : err_set(err, "'%s' is no KEY=VALUE", word);
+    return value ? 0 : err_set(err, "'%s' is not KEY=VALUE", word);
 }
 
 int preset_read_text(struct preset_values *v, const char *text, const struct model *m,
@@ -208,7 +208,7 @@ int preset_read_text(struct preset_values *v, const char *text, const struct mod
         const char *value;
         char *key = split_word(word, &value);
         status =
-            value ? add_value(v, key, value, m, err) : err_set(err, "'%s' is no KEY=VALUE", word);
+            value ? add_value(v, key, value, m, err) : err_set(err, "'%s' is not KEY=VALUE", word);
         free(key);
     }
     free(copy);

@@ -1,4 +1,4 @@
-// core/engine/presets.h -- named sets of settings that come with the program: the papers' recipes.
+// core/engine/presets.h -- built-in presets: the papers' recipes as named sets of settings.
 //
 //   const struct preset *p = preset_find("capa-prune");
 //   struct preset_values v = { 0 };
@@ -12,31 +12,31 @@
 #include "core/model/model.h"
 #include "core/settings/changes.h"
 
-// `set` is "KEY=VALUE KEY=VALUE". Values may name what depends on the model: {early}, {transition},
-// {late} are the layers at which the role of pictures changes (of the family's table by the shape
-// of the checkpoint, else 1/8, 3/8 and 5/8 of the depth), {ffn} the layers whose FFN the paper
-// approximates (else auto). NULL: every method off. With a method that removes tokens or replaces
-// their FFN (method.replaces), the others of this kind are off.
+// `set` is "KEY=VALUE KEY=VALUE". Values may contain placeholders: {early}, {transition}, {late}
+// are the layers at which the role of pictures changes (from the family's table for this checkpoint
+// shape, else 1/8, 3/8 and 5/8 of the depth), {ffn} the layers whose FFN the paper approximates
+// (else auto). NULL: every method off. A preset with a method that removes tokens or replaces their
+// FFN (method.replaces) switches off the others of this kind.
 struct preset {
     const char *name, *set, *help;
 };
 
 const struct preset *preset_at(int index); // NULL past the end
 const struct preset *preset_find(const char *name);
-// All of it as a person would type it: `set`, and the methods that are switched off.
+// The preset as typed settings: `set`, and the methods that are switched off.
 void preset_spell(const struct preset *p, struct buf *b);
 
 struct preset_values {
-    struct change *list; // key and value are ours
+    struct change *list; // key and value are owned
     size_t count;
-    bool guessed; // layers were taken by depth: the model's phases are not known
+    bool guessed; // layers were chosen by depth: the model's phases are unknown
 };
 
-// Adds what the preset says; an earlier value of the same key is replaced. The keys and values
-// themselves are looked at by whoever sets them.
+// Adds the preset's values; replaces earlier values of the same keys. Keys and values are not
+// checked here.
 int preset_read(struct preset_values *v, const struct preset *p, const struct model *m,
                 struct err *err);
-// The same of a text such as a preset's `set`, and of one KEY=VALUE as it stands.
+// The same for a text such as a preset's `set`, and for one literal KEY=VALUE.
 int preset_read_text(struct preset_values *v, const char *text, const struct model *m,
                      struct err *err);
 int preset_add_word(struct preset_values *v, const char *word, struct err *err);

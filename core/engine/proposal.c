@@ -39,7 +39,7 @@ static int check_template(const struct proposal *p, struct err *err)
     struct buf b = { 0 };
     if (!strcmp(name, "auto") || layout_find(name)) return 0;
     for (int i = 0; layout_name(i); i++) buf_printf(&b, ", %s", layout_name(i));
-    err_set(err, "there is no prompt layout '%s': choose auto%s", name, b.data ? b.data : "");
+    err_set(err, "no chat template '%s': use auto%s", name, b.data ? b.data : "");
     buf_release(&b);
     return -1;
 }

@@ -64,11 +64,10 @@ static int read_configs(struct checkpoint *c, struct err *err)
 {
     if (!file_exists(c, "config.json"))
         return err_set(err,
-                       "'%s' has no config.json: it is not a model folder as Hugging Face "
-                       "publishes it%s",
+                       "'%s' has no config.json: it is not a model folder in Hugging Face format%s",
                        c->folder,
                        file_exists(c, "adapter_config.json")
-                           ? " but an adapter, which belongs to a model; load that"
+                           ? " but an adapter; load its model first, then /adapter load it"
                            : "");
     if (read_optional(c, "config.json", &c->config, err) < 0) return -1;
     if (read_optional(c, "generation_config.json", &c->generation, err) < 0) return -1;
@@ -152,7 +151,7 @@ static const char **shard_names(const cJSON *map, int *count, struct err *err)
     cJSON_ArrayForEach(item, map)
     {
         if (!cJSON_IsString(item) || !item->valuestring[0] || strchr(item->valuestring, '/')) {
-            err_set(err, "the file of tensor '%.200s' is not a plain file name", item->string);
+            err_set(err, "the file name of tensor '%.200s' is not a plain name", item->string);
             free(names);
             return NULL;
         }
@@ -176,7 +175,7 @@ static int map_check(const struct checkpoint *c, const cJSON *map, const char **
         const char **found =
             bsearch(&item->valuestring, names, (size_t)c->shard_count, sizeof *names, compare_text);
         if (!safetensors_find(c->shards[found - names], item->string))
-            return err_set(err, "tensor '%.200s' is not in '%s', where the index puts it",
+            return err_set(err, "tensor '%.200s' is missing from '%s', where the index places it",
                            item->string, item->valuestring);
     }
     return 0;
@@ -192,8 +191,9 @@ static int open_mapped_shards(struct checkpoint *c, const cJSON *index, struct e
     if (!names) return -1;
     for (int i = 0; status == 0 && i < count; i++)
         if (!file_exists(c, names[i]))
-            status = err_set(err, "shard '%s' (%d of %d) is missing: fetch the rest of the model",
-                             names[i], i + 1, count);
+            status =
+                err_set(err, "shard '%s' (%d of %d) is missing: download the rest of the model",
+                        names[i], i + 1, count);
     for (int i = 0; status == 0 && i < count; i++) status = open_shard(c, names[i], err);
     if (status == 0) status = map_check(c, map, names, err);
     free(names);
@@ -260,25 +260,24 @@ static int open_single(struct checkpoint *c, struct err *err)
     list_folder(c, &l);
     int status;
     if (l.partial)
-        status = err_set(err, "'%s' has shards but no model.safetensors.index.json: fetch it too",
-                         c->folder);
+        status = err_set(
+            err, "'%s' has shards but no model.safetensors.index.json: download it too", c->folder);
     else if (l.singles == 1)
         status = open_shard(c, l.single, err);
     else if (l.singles > 1)
         status = err_set(err,
-                         "'%s' has %d safetensors files and none is model.safetensors: "
-                         "which one is the model is not clear",
+                         "'%s' has %d safetensors files, none named model.safetensors: keep only "
+                         "the model's files",
                          c->folder, l.singles);
     else if (l.pytorch)
         status = err_set(err,
-                         "'%s' has its weights in PyTorch files (*.bin) only: convert them to "
-                         "safetensors, as transformers' save_pretrained does",
+                         "'%s' has only PyTorch weights (*.bin): convert them to safetensors, for "
+                         "example with transformers' save_pretrained",
                          c->folder);
     else if (l.gguf)
-        status = err_set(err,
-                         "'%s' has GGUF files only: take the model's original folder with "
-                         "safetensors files",
-                         c->folder);
+        status = err_set(
+            err, "'%s' has only GGUF files: use the model's original folder with safetensors files",
+            c->folder);
     else
         status = err_set(err, "'%s' has no weights (*.safetensors)", c->folder);
     free(l.single);
@@ -296,7 +295,8 @@ static int compare_tensor(const void *a, const void *b)
 static int merge_shards(struct checkpoint *c, struct err *err)
 {
     for (int s = 0; s < c->shard_count; s++) c->tensor_count += c->shards[s]->count;
-    if (!c->tensor_count) return err_set(err, "'%s': its weights hold no tensor", c->folder);
+    if (!c->tensor_count)
+        return err_set(err, "'%s': the weight files contain no tensors", c->folder);
     c->tensors = xreallocarray(NULL, (size_t)c->tensor_count, sizeof *c->tensors);
     int64_t n = 0;
     for (int s = 0; s < c->shard_count; s++)
@@ -305,7 +305,7 @@ static int merge_shards(struct checkpoint *c, struct err *err)
     qsort(c->tensors, (size_t)n, sizeof *c->tensors, compare_tensor);
     for (int64_t i = 1; i < n; i++)
         if (!strcmp(c->tensors[i - 1]->name, c->tensors[i]->name))
-            return err_set(err, "'%s': tensor '%.200s' is in two shards", c->folder,
+            return err_set(err, "'%s': tensor '%.200s' appears in two shards", c->folder,
                            c->tensors[i]->name);
     return 0;
 }
@@ -331,7 +331,8 @@ static int fetch(const char *start, uint64_t size, const char *path, struct err 
 #ifdef MADV_POPULATE_READ
     if (madvise((void *)(uintptr_t)start, size, MADV_POPULATE_READ) == 0) return 0;
     if (errno == EFAULT || errno == EIO || errno == ENOMEM)
-        return err_set(err, "cannot read '%s': it became shorter or its disk fails", path);
+        return err_set(err, "cannot read '%s': the file was truncated, or its disk is failing",
+                       path);
 #endif
     for (uint64_t i = 0; i < size; i += 4096) (void)*(const volatile char *)(start + i);
     return 0;
@@ -487,7 +488,7 @@ static const struct safetensor *find_checked(const struct checkpoint *c, const c
     for (int i = 0; same && i < rank; i++) same = shape[i] < 0 || shape[i] == s->shape[i];
     if (same) return s;
     char *have = shape_text(s->rank, s->shape), *want = shape_text(rank, shape);
-    err_set(err, "tensor '%s' has shape %s, config.json asks for %s", name, have, want);
+    err_set(err, "tensor '%s' has shape %s, but config.json needs %s", name, have, want);
     free(have);
     free(want);
     return NULL;

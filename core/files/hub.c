@@ -159,12 +159,13 @@ static char *locate_in_cache(const char *name, struct err *err)
     char *cache = cache_folder(), *repository = repository_folder(cache, name);
     char *found = snapshot_of(repository);
     if (!found && is_folder(repository))
-        err_set(err, "'%s' has no complete snapshot in '%s': fetch it again with 'hf download %s'",
+        err_set(err,
+                "'%s' has no complete snapshot in '%s': download it again with 'hf download %s'",
                 name, repository, name);
     else if (!found)
         err_set(err,
-                "no folder '%s', and no '%s' in the hub cache either: fetch it with 'hf download "
-                "%s' or give the path of a model folder",
+                "no folder '%s', and no '%s' in the hub cache: download it with 'hf download %s', "
+                "or give the path of a model folder",
                 name, repository, name);
     free(cache);
     free(repository);
@@ -174,7 +175,7 @@ static char *locate_in_cache(const char *name, struct err *err)
 char *checkpoint_locate(const char *name, struct err *err)
 {
     if (!*name) {
-        err_set(err, "the name of a model folder is empty");
+        err_set(err, "the model name is empty");
         return NULL;
     }
     char *path = expand_home(name);

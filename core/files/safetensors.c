@@ -40,17 +40,17 @@ static int layout_check(struct safetensors *f, uint64_t data_size, struct err *e
     for (int64_t i = 0; i < f->count; i++) {
         const struct safetensor *t = &f->tensors[i];
         if (t->offset != end)
-            return err_set(err, "tensor '%.200s': its data begins at %llu, %s %llu", t->name,
+            return err_set(err, "tensor '%.200s': its data starts at %llu, %s %llu", t->name,
                            (unsigned long long)t->offset,
-                           t->offset > end ? "leaving a hole after" : "inside that which ends at",
+                           t->offset > end ? "leaving a gap after"
+                                           : "overlapping data that ends at",
                            (unsigned long long)end);
         end += t->bytes; // both below 2^63
         if (end > data_size)
-            return err_set(
-                err,
-                "tensor '%.200s': its data ends at %llu, beyond the file's %llu bytes of "
-                "data: the file is cut short, fetch it again",
-                t->name, (unsigned long long)end, (unsigned long long)data_size);
+            return err_set(err,
+                           "tensor '%.200s': its data ends at %llu, beyond the file's %llu data "
+                           "bytes: the file is truncated, download it again",
+                           t->name, (unsigned long long)end, (unsigned long long)data_size);
     }
     if (end != data_size)
         return err_set(err, "%llu bytes at the end belong to no tensor",
@@ -63,7 +63,7 @@ static int names_check(struct safetensors *f, struct err *err)
     if (f->count) qsort(f->tensors, (size_t)f->count, sizeof *f->tensors, by_name);
     for (int64_t i = 1; i < f->count; i++)
         if (!strcmp(f->tensors[i - 1].name, f->tensors[i].name))
-            return err_set(err, "tensor '%.200s' stands there twice", f->tensors[i].name);
+            return err_set(err, "tensor '%.200s' appears twice", f->tensors[i].name);
     return 0;
 }
 
@@ -77,10 +77,10 @@ static int parse(struct safetensors *f, struct err *err)
     uint64_t length = 0;
     for (int i = 7; i >= 0; i--) length = length << 8 | bytes[i];
     if (length > HEADER_LIMIT)
-        return err_set(err, "its header would have %llu bytes, the format allows %d",
+        return err_set(err, "its header claims %llu bytes; the format allows %d",
                        (unsigned long long)length, HEADER_LIMIT);
     if (length > f->size - 8)
-        return err_set(err, "its header of %llu bytes is longer than the file: cut short?",
+        return err_set(err, "its header of %llu bytes is longer than the file: is it truncated?",
                        (unsigned long long)length);
     f->header = 8 + length;
     if (safetensors_header_read(f, (const char *)bytes + 8, length, err) < 0) return -1;
@@ -93,7 +93,7 @@ static int parse(struct safetensors *f, struct err *err)
 static struct safetensors *parsed(struct safetensors *f, struct err *err)
 {
     if (parse(f, err) == 0) return f;
-    err_in(err, "'%s' is not a sound safetensors file", f->path);
+    err_in(err, "'%s' is not a valid safetensors file", f->path);
     safetensors_close(f);
     return NULL;
 }
@@ -115,7 +115,7 @@ static int map_file(struct safetensors *f, int fd, struct err *err)
     struct stat st;
     if (fstat(fd, &st) < 0) return err_set(err, "cannot read '%s': %s", f->path, strerror(errno));
     f->size = (uint64_t)st.st_size;
-    if (f->size == 0) return err_set(err, "'%s' is empty: fetch it again", f->path);
+    if (f->size == 0) return err_set(err, "'%s' is empty: download it again", f->path);
     void *map = mmap(NULL, f->size, PROT_READ, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED) return err_set(err, "cannot map '%s': %s", f->path, strerror(errno));
     f->map = map;
@@ -181,8 +181,9 @@ static void on_bus_error(int signal_number)
 {
     // The thread was reading weights, so no lock of the C library is held: stdio is safe enough.
     signal(signal_number, SIG_DFL);
-    fatal("a model file was cut short or became unreadable while it was in use; load it again "
-          "after it is whole (replace model files by renaming, not by writing into them)");
+    fatal("a model file was truncated or became unreadable while in use; load it again once it is "
+          "restored (to replace model files, rename new ones over them instead of writing into "
+          "them)");
 }
 
 void safetensors_guard(void)

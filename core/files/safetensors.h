@@ -1,12 +1,13 @@
-// core/files/safetensors.h -- safetensors files: mapped reader that trusts nothing, and a writer.
+// core/files/safetensors.h -- safetensors files: a memory-mapped reader for untrusted files, and a
+// writer.
 //
 //   struct safetensors *f = safetensors_open(path, &err);
 //   const struct safetensor *t = safetensors_find(f, "lm_head.weight");
 //   ... t->dtype, t->shape, t->data (in the mapping: valid until safetensors_close) ...
 //
-// Every rule of the format is checked before anything is allocated from it: header length, UTF-8,
-// JSON, duplicate names, known dtype, offsets contiguous without hole or overlap up to the end of
-// the file, shape x dtype size = span, overflow of every product.
+// Checks every rule of the format before allocating: header length, UTF-8, JSON, duplicate names,
+// known dtype, contiguous offsets without gap or overlap up to the end of the file, shape x dtype
+// size = span, overflow of every product.
 #ifndef CORE_FILES_SAFETENSORS_H
 #define CORE_FILES_SAFETENSORS_H
 
@@ -21,12 +22,12 @@ enum { SAFETENSORS_MAX_RANK = 8 };
 struct safetensor {
     char *name;
     const char *type; // as in the file: "BF16"
-    int dtype;        // enum dtype, or -1 for a legal type we do not compute with
+    int dtype;        // enum dtype, or -1 for a valid type that is not supported
     int rank;
     int64_t shape[SAFETENSORS_MAX_RANK];
-    const void *data; // in the mapping, perhaps not aligned
+    const void *data; // in the mapping, possibly unaligned
     uint64_t bytes;
-    uint64_t offset; // of the data, counted from the first byte after the header
+    uint64_t offset; // offset of the data from the first byte after the header
 };
 
 struct safetensors {
@@ -37,7 +38,7 @@ struct safetensors {
     int64_t count;
     char **metadata; // key, value, key, value, ... NULL
     uint64_t header; // bytes before the data: length field and header
-    bool borrowed;   // from safetensors_parse: `map` is not ours
+    bool borrowed;   // from safetensors_parse: the memory is borrowed
 };
 
 struct safetensors *safetensors_open(const char *path, struct err *err);
@@ -46,31 +47,29 @@ struct safetensors *safetensors_parse(const void *bytes, uint64_t size, const ch
                                       struct err *err);
 void safetensors_close(struct safetensors *f);
 const struct safetensor *safetensors_find(const struct safetensors *f, const char *name);
-// Bytes of the mapping that are in memory now.
+// Resident bytes of the mapping.
 uint64_t safetensors_resident(const struct safetensors *f);
 const char *safetensors_metadata(const struct safetensors *f, const char *key); // NULL if absent
-// A file cut short by another program while it is mapped kills the reader with SIGBUS. Called once
-// by the program: then it ends through the fatal hook, with a message that says so.
+// Truncating a mapped file kills its reader with SIGBUS. Call once: such a fault then ends the
+// program through the fatal hook with a message.
 void safetensors_guard(void);
 
-// Writing: tensors are declared first (name, dtype, shape), then the data follows in the order of
-// declaration, in as many pieces as one likes. The file appears under its name only when complete
-// (written beside, fsync, rename).
+// Writing: declare tensors first (name, dtype, shape), then write the data in the same order, in
+// pieces of any size. The file gets its name only when complete (written beside, fsync, rename).
 struct safetensors_writer;
 
 struct safetensors_writer *safetensors_writer_new(const char *path);
 void safetensors_writer_metadata(struct safetensors_writer *w, const char *key, const char *value);
 void safetensors_writer_declare(struct safetensors_writer *w, const char *name, enum dtype dtype,
                                 int rank, const int64_t *shape);
-// The same for any type as a file spells it ("I64"), `size` bytes an element.
+// The same for any type by its name in files ("I64"), `size` bytes per element.
 void safetensors_writer_declare_type(struct safetensors_writer *w, const char *name,
                                      const char *type, size_t size, int rank, const int64_t *shape);
 int safetensors_writer_data(struct safetensors_writer *w, const void *bytes, uint64_t size,
                             struct err *err);
-// So many bytes that are zero: a hole in the file.
+// Writes that many zero bytes: a hole in the file.
 int safetensors_writer_zeros(struct safetensors_writer *w, uint64_t size, struct err *err);
-// Completes or abandons the file and frees the writer. -1 if anything went wrong or data is
-// missing.
+// Completes or discards the file and frees the writer. -1 on any failure or missing data.
 int safetensors_writer_finish(struct safetensors_writer *w, struct err *err);
 void safetensors_writer_abandon(struct safetensors_writer *w);
 

@@ -90,7 +90,7 @@ static int read_escape(struct cursor *c, struct buf *text)
         return 0;
     }
     uint32_t code, low;
-    if (kind != 'u') return fail(c, "an escape that JSON knows");
+    if (kind != 'u') return fail(c, "a valid JSON escape");
     if (read_hex(c, &code) < 0) return -1;
     if (code >= 0xd800 && code < 0xdc00) {
         if (c->end - c->at < 2 || c->at[0] != '\\' || c->at[1] != 'u')
@@ -111,18 +111,18 @@ static int read_text(struct cursor *c, struct buf *text)
 {
     buf_clear(text);
     buf_puts(text, "");
-    if (take(c, '"', "a text in double quotes") < 0) return -1;
+    if (take(c, '"', "a string in double quotes") < 0) return -1;
     while (c->at < c->end && *c->at != '"') {
         const char *plain = c->at;
         while (c->at < c->end && *c->at != '"' && *c->at != '\\' && (unsigned char)*c->at >= 0x20)
             c->at++;
         buf_add(text, plain, (size_t)(c->at - plain));
         if (c->at == c->end || *c->at == '"') break;
-        if (*c->at != '\\') return fail(c, "no control character in a text");
+        if (*c->at != '\\') return fail(c, "no control characters in a string");
         c->at++;
         if (read_escape(c, text) < 0) return -1;
     }
-    if (c->at == c->end) return fail(c, "the closing quote of a text");
+    if (c->at == c->end) return fail(c, "the closing quote of a string");
     c->at++;
     return 0;
 }
@@ -139,7 +139,7 @@ static int read_whole(struct cursor *c, int64_t *value)
             return fail(c, "a number below 2^63");
     bool more = c->at < c->end && (*c->at == '.' || *c->at == 'e' || *c->at == 'E');
     if (c->at == start || more || (first == '0' && c->at - start > 1))
-        return fail(c, "a whole number, not negative");
+        return fail(c, "a non-negative whole number");
     return 0;
 }
 
@@ -214,8 +214,7 @@ static int type_member(struct cursor *c, struct entry *e)
     int status = read_text(c, &name);
     for (size_t i = 0; status == 0 && i < sizeof types / sizeof *types; i++)
         if (!strcmp(name.data, types[i].name)) e->type = &types[i];
-    if (status == 0 && !e->type)
-        status = err_set(c->err, "type '%.40s' is not one of the format", name.data);
+    if (status == 0 && !e->type) status = err_set(c->err, "unknown type '%.40s'", name.data);
     buf_release(&name);
     return status;
 }
@@ -234,7 +233,7 @@ static int entry_member(struct cursor *c, const char *key, void *self)
         if (read_list(c, e->span, 2, &count) < 0) return -1;
         return count == 2 ? 0 : err_set(c->err, "\"data_offsets\" needs two numbers");
     }
-    return err_set(c->err, "key '%.100s' stands there twice or does not belong there", key);
+    return err_set(c->err, "key '%.100s' is duplicate or unknown", key);
 }
 
 // Bytes of shape x type. Dimensions of 0 are left out of the overflow check's product, so that a
@@ -254,7 +253,7 @@ static int entry_check(const struct entry *e, struct err *err)
     if (empty) bits = 0;
     if (bits % 8) return err_set(err, "its %s elements do not fill whole bytes", e->type->name);
     if (e->span[1] < e->span[0])
-        return err_set(err, "its data ends (%lld) before it begins (%lld)", (long long)e->span[1],
+        return err_set(err, "its data ends (%lld) before it starts (%lld)", (long long)e->span[1],
                        (long long)e->span[0]);
     if (e->span[1] - e->span[0] != bits / 8)
         return err_set(err, "its shape and type need %lld bytes, its offsets give %lld",
@@ -274,7 +273,7 @@ static int tensor_member(struct cursor *c, const char *key, void *self)
     struct reading *r = self;
     struct safetensors *f = r->f;
     if (!strcmp(key, "__metadata__")) {
-        if (r->metadata_seen) return err_set(c->err, "\"__metadata__\" stands there twice");
+        if (r->metadata_seen) return err_set(c->err, "\"__metadata__\" appears twice");
         r->metadata_seen = true;
         return read_object(c, metadata_member, &r->metadata);
     }
@@ -330,7 +329,7 @@ static int metadata_check(const struct metadata *m, struct err *err)
     int status = 0;
     for (size_t i = 1; i < n && status == 0; i++)
         if (!strcmp(keys[i - 1], keys[i]))
-            status = err_set(err, "metadata '%.200s' stands there twice", keys[i]);
+            status = err_set(err, "metadata '%.200s' appears twice", keys[i]);
     free(keys);
     return status;
 }

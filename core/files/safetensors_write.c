@@ -160,7 +160,7 @@ static int complete(struct safetensors_writer *w)
     if (w->failed) return -1;
     if (w->written != w->declared) {
         w->failed = true;
-        return err_set(&w->why, "'%s' is incomplete: %llu of %llu bytes were given", w->path,
+        return err_set(&w->why, "'%s' is incomplete: %llu of %llu bytes were written", w->path,
                        (unsigned long long)w->written, (unsigned long long)w->declared);
     }
     // mkostemp gives 0600; a written file has the permissions any new file would have.

@@ -42,8 +42,8 @@ static const struct cuda_library *open_library(struct err *err)
     char *path = find_library();
     const struct cuda_library *library = NULL;
     if (!path) {
-        err_set(err, "libvlmsh_cuda.so is not there: `make cuda` builds it (needs nvcc of CUDA 12 "
-                     "or 13)");
+        err_set(err, "libvlmsh_cuda.so was not found: build it with `make cuda` (needs nvcc of "
+                     "CUDA 12 or 13)");
         return NULL;
     }
     void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -53,7 +53,8 @@ static const struct cuda_library *open_library(struct err *err)
         err_set(err, "cannot open '%s': %s", path, dlerror());
     else if (library = get(),
              strcmp(library->version, VERSION) != 0 || library->table != sizeof(struct backend))
-        library = NULL, err_set(err, "'%s' is of another build: `make cuda` builds it anew", path);
+        library = NULL,
+        err_set(err, "'%s' does not match this build: rebuild it with `make cuda`", path);
     free(path);
     return library;
 }
@@ -63,7 +64,7 @@ static const struct cuda_library *open_library(struct err *err)
 static const struct backend *open_cpu(const char *index, struct err *err)
 {
     if (!index) return backend_cpu();
-    err_set(err, "there is one CPU: --device cpu");
+    err_set(err, "there is only one CPU: --device cpu");
     return NULL;
 }
 
@@ -88,8 +89,8 @@ static int read_numbers(const char *text, int numbers[CUDA_GPUS_MOST], struct er
         for (int i = 0; i < count; i++) good &= numbers[i] != number;
         if (!good || count == CUDA_GPUS_MOST)
             return err_set(err,
-                           "'%s' names no GPUs: --device cuda:0, or cuda:0,1 for a model that "
-                           "one alone does not hold",
+                           "'%s' names no GPUs: use --device cuda:0, or cuda:0,1 to split a model "
+                           "over several",
                            text);
         numbers[count] = (int)number;
         p = *end ? end + 1 : NULL;
@@ -105,7 +106,7 @@ static const struct backend *open_cuda(const char *index, struct err *err)
     struct err why = { 0 };
     const struct backend *b = open_gpus(numbers, count, &why);
     if (b) return b;
-    err_set(err, "no GPU is used: %s; computing on the CPU", why.text);
+    err_set(err, "no GPU available: %s; computing on the CPU", why.text);
     return backend_cpu();
 }
 
@@ -122,7 +123,7 @@ const struct backend *device_find(const char *name, struct err *err)
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
         if (strlen(devices[i].name) == n && strncmp(devices[i].name, name, n) == 0)
             return devices[i].open(name[n] ? name + n + 1 : NULL, err);
-    err_set(err, "unknown device '%s': cpu or cuda[:N[,N...]]", name);
+    err_set(err, "unknown device '%s': use cpu or cuda[:N[,N...]]", name);
     return NULL;
 }
 

@@ -63,7 +63,7 @@ static int dry_threads(void)
 
 static const char *dry_describe(void)
 {
-    return "dry (nothing is computed)";
+    return "dry run (nothing is computed)";
 }
 
 static size_t dry_scratch(void)

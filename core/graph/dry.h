@@ -1,20 +1,19 @@
-// core/graph/dry.h -- a device that computes nothing, for counting what a pass would need.
+// core/graph/dry.h -- a device that computes nothing, for counting the memory of a pass.
 //
 //   const struct backend *dry = backend_dry();
 //   struct arena step = { .backend = dry };
 //   ... the forward pass, back, and the optimizer, as on any device ...
 //   step.peak, tape.peak                     // bytes that it would have taken
 //
-// Its memory is address space that nobody touches, so passes of models far larger than this machine
-// can be counted. Nothing is uploaded, what is downloaded is zeros.
+// Its memory is untouched address space, so passes of models far larger than this machine can be
+// counted. Uploads do nothing; downloads give zeros.
 #ifndef CORE_GRAPH_DRY_H
 #define CORE_GRAPH_DRY_H
 
 #include "kernels/backend.h"
 
 const struct backend *backend_dry(void);
-// dry->scratch() counts from zero again (on this thread): what a GPU's ops would take, or the
-// CPU's.
+// Resets dry->scratch() (on this thread): the scratch memory of a GPU's ops, or the CPU's.
 void backend_dry_reset(bool gpu);
 
 #endif

@@ -70,10 +70,11 @@ static void *no_memory(struct graph *g, const struct backend *b, size_t bytes)
                           b->name);
     b->memory->sizes(&unused, &total);
     if (!total) return graph_fail(g, "%s", b->failure()); // it does not answer
-    return graph_fail(g,
-                      "out of memory: %.1f MB more are needed on %s, where %.1f of %.1f MB are "
-                      "free; a shorter context (/set ctx.max), a smaller batch, or --device cpu",
-                      (double)bytes / 1e6, b->name, (double)unused / 1e6, (double)total / 1e6);
+    return graph_fail(
+        g,
+        "out of memory: %.1f MB more are needed on %s, where %.1f of %.1f MB are free; use a "
+        "shorter context (/set ctx.max), a smaller batch, or --device cpu",
+        (double)bytes / 1e6, b->name, (double)unused / 1e6, (double)total / 1e6);
 }
 
 static struct tensor *new_in(struct graph *g, struct arena *arena, enum dtype dtype, int rank,

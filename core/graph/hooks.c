@@ -42,11 +42,11 @@ static void check_changes(const struct hook *h, enum site site, const struct sit
     const char *what = NULL;
     if (before->x != now->x && !(may & MAY_X)) what = "x";
     if (before->v != now->v && !(may & MAY_VALUES)) what = "v";
-    if (!same_seen(&before->seen, &now->seen) && !(may & MAY_SEEN)) what = "what rows see";
+    if (!same_seen(&before->seen, &now->seen) && !(may & MAY_SEEN)) what = "which keys rows see";
     if ((before->only != now->only || before->only_count != now->only_count) && !(may & MAY_ONLY))
         what = "the rows of the FFN";
     if (before->rows != now->rows && !(may & MAY_ROWS)) what = "the rows";
-    if (!fixed) what = "what no one may change";
+    if (!fixed) what = "a read-only field";
     if (what) BUG("a listener at site %s changed %s (core/graph/hooks.h)", sites[site].name, what);
 }
 

@@ -1,9 +1,10 @@
-// core/graph/hooks.h -- sites of the forward pass: who may look, who may change, in which order.
+// core/graph/hooks.h -- sites of the forward pass: what methods may change and probes may read, and
+// in which order.
 //
 // The forward pass is straight-line code that calls hooks_run(g, SITE_X, &args) where something may
-// be seen or changed. A method (core/methods/) may change what passes; a probe (core/probes/) only
-// reads and runs after all methods. A site nobody listens to costs one branch; attention
-// probabilities are written out only when somebody listens at SITE_ATTN of that layer.
+// be read or changed. A method (core/methods/) may change it; a probe (core/probes/) only reads and
+// runs after all methods. A site without listeners costs one branch; attention probabilities are
+// materialised only if something listens at SITE_ATTN of that layer.
 #ifndef CORE_GRAPH_HOOKS_H
 #define CORE_GRAPH_HOOKS_H
 
@@ -20,33 +21,34 @@ enum {
     MAY_X = 1,
     MAY_VALUES = 2, // v
     MAY_SEEN = 4,   // what rows see
-    MAY_ONLY = 8,   // which rows the FFN is computed for
-    MAY_ROWS = 16   // which rows there are
+    MAY_ONLY = 8,   // rows for which the FFN is computed
+    MAY_ROWS = 16   // rows that remain
 };
 
-// X(name, what may be changed, what site_args.x holds there). `index` is the layer, or the picture,
-// or both are set.
-#define SITES(X)                                                                               \
-    X(PIXELS, MAY_NOT, "[3,H,W] normalised pixels of a picture (tile)")                        \
-    X(VISION_LAYER, MAY_NOT, "[S',Dv] input of vision block `layer`; layer = depth: output")   \
-    X(VISION, MAY_NOT, "[S,Dv] what the projector reads")                                      \
-    X(PROJECTED, MAY_NOT, "[S,D] visual tokens after the projector, sequence order")           \
-    X(VISUAL, MAY_X, "[S,D] visual tokens as spliced; v holds the former")                     \
-    X(EMBED, MAY_NOT, "[N,D] h[0]: embeddings after splicing")                                 \
-    X(LAYER_IN, MAY_NOT, "[N,D] h[layer]")                                                     \
-    X(VALUES, MAY_X | MAY_VALUES | MAY_SEEN,                                                   \
-      "[P,Hkv,d] value states of all keys (v too), before attention: new rows may change")     \
-    X(NOISE, MAY_X, "[S,Hkv,d] noise that IRA draws for the pass's visual tokens")             \
-    X(KL, MAY_NOT, "[S,Hkv] divergence of the pass's visual tokens under IRA; v: their gate")  \
-    X(ATTN, MAY_NOT, "[H,N,P] attention probabilities; q, k, v beside")                        \
-    X(FFN_IN, MAY_NOT, "[N,D] x: residual stream before the FFN's norm")                       \
-    X(FFN, MAY_X | MAY_ONLY, "[N,D] x again: y of rows comes into x, `only` names the others") \
-    X(FFN_OUT, MAY_NOT, "[N,D] y: residual stream after the FFN")                              \
-    X(LAYER_OUT, MAY_X | MAY_ROWS, "[N,D] h[layer+1]; other rows of it come with `rows`")      \
-    X(FINAL, MAY_NOT, "[N,D] h[L], before the final norm")                                     \
-    X(LOGITS, MAY_NOT, "[n,V] logits of the rows asked for")                                   \
-    X(STEP_LOGITS, MAY_NOT, "[1,V] logits that choose a generated token")                      \
-    X(SCORE, MAY_NOT, "[S] score of the visual tokens alive in `layer`, told by who prunes")   \
+// X(name, what may be changed, content of site_args.x). `index` is the layer, or the picture, or
+// both are set.
+#define SITES(X)                                                                              \
+    X(PIXELS, MAY_NOT, "[3,H,W] normalised pixels of a picture (tile)")                       \
+    X(VISION_LAYER, MAY_NOT, "[S',Dv] input of vision block `layer`; layer = depth: output")  \
+    X(VISION, MAY_NOT, "[S,Dv] input of the projector")                                       \
+    X(PROJECTED, MAY_NOT, "[S,D] visual tokens after the projector, sequence order")          \
+    X(VISUAL, MAY_X, "[S,D] visual tokens as spliced; v: before methods")                     \
+    X(EMBED, MAY_NOT, "[N,D] h[0]: embeddings after splicing")                                \
+    X(LAYER_IN, MAY_NOT, "[N,D] h[layer]")                                                    \
+    X(VALUES, MAY_X | MAY_VALUES | MAY_SEEN,                                                  \
+      "[P,Hkv,d] value states of all keys (v too), before attention: new rows may change")    \
+    X(NOISE, MAY_X, "[S,Hkv,d] noise that IRA draws for the pass's visual tokens")            \
+    X(KL, MAY_NOT, "[S,Hkv] divergence of the pass's visual tokens under IRA; v: their gate") \
+    X(ATTN, MAY_NOT, "[H,N,P] attention probabilities; with q, k, v")                         \
+    X(FFN_IN, MAY_NOT, "[N,D] x: residual stream before the FFN's norm")                      \
+    X(FFN, MAY_X | MAY_ONLY,                                                                  \
+      "[N,D] x again; a method stores y of its rows, `only` lists the others")                \
+    X(FFN_OUT, MAY_NOT, "[N,D] y: residual stream after the FFN")                             \
+    X(LAYER_OUT, MAY_X | MAY_ROWS, "[N,D] h[layer+1]; a method that drops rows sets `rows`")  \
+    X(FINAL, MAY_NOT, "[N,D] h[L], before the final norm")                                    \
+    X(LOGITS, MAY_NOT, "[n,V] logits of the requested rows")                                  \
+    X(STEP_LOGITS, MAY_NOT, "[1,V] logits that choose a generated token")                     \
+    X(SCORE, MAY_NOT, "[S] score of the visual tokens alive in `layer`, set by pruning")      \
     X(KEPT, MAY_NOT, "[k] i32 visual tokens kept after `layer`, counted among all visual tokens")
 
 enum site {
@@ -56,32 +58,32 @@ enum site {
         SITE_COUNT
 };
 
-// Rows from..N-1 of a pass that attend to some keys only, all others to every earlier key.
+// Rows from..N-1 of a pass attend to selected keys only, all others to every earlier key.
 struct seen_keys {
     int64_t from;
     const int32_t *const *keys; // [N - from][count[i]] indices into k and v, ascending; NULL: none
     const int64_t *count;       // [N - from]
 };
 
-// What a site offers. Fields that do not apply are NULL / -1.
+// Arguments of a site. Fields that do not apply are NULL / -1.
 struct site_args {
     int layer, picture;
     struct tensor *x;                // see SITES
-    struct tensor *q, *k, *v;        // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d]; of a
-                                     // cache k and v may be bf16 (graph_download, op_widen)
-    const int32_t *only;             // SITE_FFN: rows the FFN is computed for; NULL = all
-    int64_t only_count;              // their number; they belong to the method until the layer ends
+    struct tensor *q, *k, *v;        // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d];
+                                     // cached k and v may be bf16 (graph_download, op_widen)
+    const int32_t *only;             // SITE_FFN: rows for which the FFN is computed; NULL = all
+    int64_t only_count;              // their number; the method owns them until the layer ends
     int64_t past;                    // keys of this layer before this pass: row i is key past+i
     const struct sequence *sequence; // of the whole conversation so far
     const int32_t *rows;             // [N] rows of `sequence` alive here; NULL: row i is past+i
     const int32_t *keys;             // [P] rows of `sequence` that the keys are; NULL: key i is i;
-                                     // like `rows` they last until the pass ends
-    const struct kv *kv;             // decoder: what was cached before this pass; NULL: nothing is
-    struct seen_keys seen;           // SITE_VALUES: methods may say what rows see
+                                     // like `rows`, valid until the pass ends
+    const struct kv *kv;             // decoder: the cache before this pass; NULL: none
+    struct seen_keys seen;           // SITE_VALUES: methods may set the keys that rows see
     bool prefill;                    // false while single tokens are generated
 };
 
-// Which row of the sequence row i of a site's x is, and key i of its k and v.
+// Row of the sequence of row i of a site's x, and of key i of its k and v.
 static inline int64_t site_row(const struct site_args *args, int64_t i)
 {
     if (!args->sequence) BUG("what passes at this site are no rows of a sequence");
@@ -93,7 +95,7 @@ static inline int64_t site_key(const struct site_args *args, int64_t i)
     return args->keys ? args->keys[i] : i;
 }
 
-// Is row i of what the site offers a picture's token?
+// Is row i of the site a visual token?
 static inline bool site_visual(const struct site_args *a, int64_t i)
 {
     const int64_t row = site_row(a, i);
@@ -101,12 +103,12 @@ static inline bool site_visual(const struct site_args *a, int64_t i)
 }
 
 struct hook {
-    // Does it listen at this site (layer -1: any)? Called often: must be cheap.
+    // Does it listen at this site (layer -1: any)? Called often: must be fast.
     bool (*wants)(void *self, enum site site, int layer);
     // 0, or -1 after graph_fail.
     int (*run)(void *self, struct graph *g, enum site site, struct site_args *args);
     void *self;
-    bool changes; // a method: may change what the table says
+    bool changes; // a method: may make the changes that the table allows
 };
 
 enum { HOOKS_MAX = 16 };
@@ -119,8 +121,8 @@ struct hooks {
 
 void hooks_add(struct hooks *hooks, const struct hook *hook);
 bool hooks_wanted(const struct graph *g, enum site site, int layer);
-// Runs the listeners of this site in order; nothing when nobody listens. What one of them changes
-// against the table is a BUG.
+// Runs the listeners of this site in order; does nothing without listeners. A change that the table
+// does not allow is a BUG.
 int hooks_run(struct graph *g, enum site site, struct site_args *args);
 
 #endif

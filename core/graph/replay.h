@@ -1,10 +1,10 @@
-// core/graph/replay.h -- a step that is the same each time, as one recording of the device.
+// core/graph/replay.h -- records a repeated step once on the device and replays it.
 //
 //   if (!replay_again(&r, b, key)) ... compute it op by op ...   // the first time
 //   if (!r.recording) record it: ops on memory of r.arena        // the second
 //   b->upload(r.in->data, ...); b->recorder->play(r.recording);            // from then on
 //
-// The key says everything that the ops' arguments depend on; with another key all is forgotten.
+// The key covers everything the ops' arguments depend on; another key discards the recording.
 #ifndef CORE_GRAPH_REPLAY_H
 #define CORE_GRAPH_REPLAY_H
 
@@ -20,7 +20,7 @@ struct replay {
     struct tensor *in, *h, *out; // in the arena: numbers of the step, its embedding, its result
 };
 
-// Was the last step the same, and can it be recorded? What was of another key is gone.
+// Was the last step the same, and can it be recorded? Discards what belongs to another key.
 bool replay_again(struct replay *r, const struct backend *b, uint64_t key);
 void replay_forget(struct replay *r);
 

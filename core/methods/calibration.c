@@ -30,7 +30,7 @@ const struct calibration_kind *calibration_kind_find(const char *name, struct er
         if (!strcmp(kind->name, name)) break;
         buf_printf(&b, "%s%s", i ? ", " : "", kind->name);
     }
-    if (!kind) err_set(err, "there is no kind of calibration '%s': choose one of %s", name, b.data);
+    if (!kind) err_set(err, "no calibration kind '%s': choose one of %s", name, b.data);
     buf_release(&b);
     return kind;
 }
@@ -53,8 +53,8 @@ int calibration_open(struct calibration *c, const char *path, struct err *err)
     if (!calibration_kind_of(c)) {
         calibration_close(c);
         return err_set(err,
-                       "'%s' is no calibration: no tensor in it is named ffn.*, norms.* or sinks.* "
-                       "(see /calibrate)",
+                       "'%s' is not a calibration: it has no tensor named ffn.*, norms.* or "
+                       "sinks.* (see /calibrate)",
                        path);
     }
     c->model = safetensors_metadata(c->file, "model");
@@ -111,7 +111,7 @@ float *calibration_numbers(const struct calibration *c, const char *name, int ra
         struct buf b = { 0 };
         buf_printf(&b, "%s of '%s' is ", name, c->file->path);
         shape_text(&b, t->rank, t->shape);
-        buf_printf(&b, " %s, and this model needs ", t->type);
+        buf_printf(&b, " %s, but this model needs ", t->type);
         shape_text(&b, rank, shape);
         err_set(err, "%s F32", b.data);
         buf_release(&b);
@@ -121,7 +121,7 @@ float *calibration_numbers(const struct calibration *c, const char *name, int ra
     memcpy(numbers, t->data, t->bytes);
     for (uint64_t i = 0; i < t->bytes / sizeof *numbers; i++)
         if (!isfinite(numbers[i])) {
-            err_set(err, "%s of '%s' holds what is no number (number %llu)", name, c->file->path,
+            err_set(err, "%s of '%s' has a NaN or infinity (element %llu)", name, c->file->path,
                     (unsigned long long)i);
             free(numbers);
             return NULL;
@@ -232,13 +232,14 @@ static int merge_file(struct merging *m, const char *path, struct err *err)
     const char *model = c.model ? c.model : "", *data = c.data ? c.data : "?";
     int status = 0;
     if (m->kind && kind != m->kind)
-        status = err_set(err, "'%s' is a calibration of kind %s, not %s as the others", path,
+        status = err_set(err, "'%s' is a calibration of kind %s; the others are of kind %s", path,
                          kind->name, m->kind->name);
     else if (m->kind && strcmp(model, m->model) != 0)
-        status = err_set(err, "'%s' was made with another model than the others", path);
+        status = err_set(err, "'%s' was made with a different model than the others", path);
     char *form = form_of(&c, kind);
     if (status == 0 && m->form && strcmp(form, m->form) != 0)
-        status = err_set(err, "'%s' has other tensors than the others: another model's?", path);
+        status = err_set(
+            err, "'%s' has different tensors than the others: is it from another model?", path);
     if (m->form)
         free(form);
     else

@@ -1,5 +1,5 @@
-// core/methods/calibration.h -- what was measured on a data set for a method, as a file of numbers
-// with where they come from.
+// core/methods/calibration.h -- calibrations: files of numbers measured on a data set for a method,
+// with their provenance.
 //
 //   struct calibration c;
 //   if (calibration_open(&c, "llava-ffn.safetensors", &err) < 0) ...
@@ -7,8 +7,8 @@
 //   float *alpha = calibration_numbers(&c, "ffn.alpha", 2, (int64_t[]){ L, D }, &err);
 //   calibration_close(&c);
 //
-// Kinds are made by jobs (core/train/calibrate.c); each kind is one constant struct with what it
-// adds up at the sites of a pass, in its own file, and a line in core/lists.h.
+// Jobs make them (core/train/calibrate.c). Each kind is one constant struct with what it
+// accumulates at the sites of a pass, in its own file, and a line in core/lists.h.
 //
 // A safetensors file; kind by kind the tensors are (methods page, section 3)
 //   ffn    ffn.alpha [L,D], ffn.redundancy [L], ffn.redundancy_text [L]; and what they were made
@@ -21,8 +21,8 @@
 //          largest, sinks.share [L] share of tokens with phi > tau; sinks.sums [2,L,D],
 //          sinks.counts [2,2,L] (sinks, tokens)
 // and the metadata "model" (fingerprint of the weights), "data" (hash of the data set), "count"
-// (samples), "arithmetic" ("f32", "bf16"; of files that add up and differ, "mixed"). Files without
-// metadata are read: who made them answers for them.
+// (samples), "arithmetic" ("f32", "bf16"; "mixed" if merged files differ). Files without metadata
+// are accepted on their maker's responsibility.
 #ifndef CORE_METHODS_CALIBRATION_H
 #define CORE_METHODS_CALIBRATION_H
 
@@ -31,67 +31,67 @@
 #include "core/graph/hooks.h"
 #include "core/model/model.h"
 
-// Samples or tokens of a file; sums of several stay far from overflow.
+// Limit of samples or tokens of a file; keeps merged sums far from overflow.
 #define CALIBRATION_MOST INT64_C(1000000000000000)
 
 struct calibration {
     struct safetensors *file;
-    const char *model, *data; // fingerprint, hash; NULL: the file does not say
-    int64_t count;            // samples; -1: the file does not say
-    const char *arithmetic;   // of the passes: "f32", "bf16"; NULL: the file does not say
+    const char *model, *data; // fingerprint, hash; NULL: not in the file
+    int64_t count;            // samples; -1: not in the file
+    const char *arithmetic;   // precision of the passes: "f32", "bf16"; NULL: not in the file
 };
 
-// Checks the form; -1 with a message when it is no calibration.
+// Checks the format; -1 with a message if it is not a calibration.
 int calibration_open(struct calibration *c, const char *path, struct err *err);
-void calibration_close(struct calibration *c); // a zeroed one too
-// Was it made with these weights? Also fine when the file does not say.
+void calibration_close(struct calibration *c); // also accepts a zeroed one
+// Was it made with these weights? True if the file does not say.
 int calibration_fits(const struct calibration *c, const struct model *m, struct err *err);
-// A tensor of that name and shape, as f32 on the host; belongs to the caller (free). NULL when it
-// is missing, of another shape, or holds what is no number.
+// A tensor of that name and shape as f32 on the host; the caller frees it. NULL if it is missing,
+// has another shape, or contains NaN or infinity.
 float *calibration_numbers(const struct calibration *c, const char *name, int rank,
                            const int64_t *shape, struct err *err);
 // The same for doubles stored as [2, shape]; `rank` and `shape` are those of the doubles.
 double *calibration_doubles(const struct calibration *c, const char *name, int rank,
                             const int64_t *shape, struct err *err);
 
-// Where the numbers of a new file come from.
+// Provenance of a new file.
 struct calibration_source {
     const char *model, *data; // fingerprint, hash
     int64_t count;            // samples
-    const char *arithmetic;   // of the passes; NULL: not known
+    const char *arithmetic;   // precision of the passes; NULL: unknown
 };
 
 struct calibration_kind {
     const char *name;   // "ffn"
-    const char *prefix; // of its tensors: "ffn."
+    const char *prefix; // prefix of its tensors: "ffn."
     const char *help;   // one sentence
     void *(*start)(const struct model *m);
     void (*release)(void *sums);
-    struct hook (*hook)(void *sums); // adds up during passes over prompts
-    // Sums of another worker, or of an earlier process, of the same model.
+    struct hook (*hook)(void *sums); // accumulates during passes over prompts
+    // Adds the sums of another worker, or of an earlier process, for the same model.
     void (*add)(void *sums, const void *other);
-    // All tensors and further metadata of a file; 0 or -1.
+    // Writes all tensors and further metadata of a file; 0 or -1.
     int (*write)(const void *sums, const struct calibration_source *source, const char *path,
                  struct err *err);
-    // What a file was made from. NULL with a message when it does not hold that.
+    // Restores the state that a file was made from. NULL with a message if the file lacks it.
     void *(*read)(const struct calibration *c, struct err *err);
     // Its numbers by layer as a table.
     void (*show)(const struct calibration *c, const struct sinks *sinks);
 };
 
-// All kinds, NULL behind the last; they live as long as the program.
+// All kinds, ended by NULL; they must last as long as the program.
 void calibration_kinds_hand_over(const struct calibration_kind *const *all);
 const struct calibration_kind *calibration_kind_at(int index); // NULL past the end
 const struct calibration_kind *calibration_kind_find(const char *name, struct err *err);
 const struct calibration_kind *calibration_kind_of(const struct calibration *c);
-// A writer with the source in its metadata.
+// A writer with the provenance in its metadata.
 struct safetensors_writer *calibration_writer(const char *path,
                                               const struct calibration_source *source);
 void calibration_declare_doubles(struct safetensors_writer *w, const char *name, int rank,
                                  const int64_t *shape);
 int calibration_give_doubles(struct safetensors_writer *w, const double *numbers, int64_t count,
                              struct err *err);
-// The sums of several files of one kind and model in one file.
+// Merges the sums of several files of one kind and model into one file.
 int calibration_merge(const char *const *paths, size_t count, const char *out, struct err *err);
 
 #endif

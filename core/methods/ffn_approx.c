@@ -56,8 +56,8 @@ static int choose_auto(const struct method_env *env, const struct calibration *c
 {
     const int64_t layers = env->model->decoder.config.layers;
     if (!c->file)
-        return err_set(err, "ffn.layers is auto, which needs a calibration: /calibrate ffn DATA "
-                            "OUT makes one, /calibration load OUT uses it; or name the layers");
+        return err_set(err, "ffn.layers auto needs a calibration: make one with /calibrate ffn "
+                            "DATA OUT and /calibration load OUT, or name the layers");
     float *redundancy = calibration_numbers(c, "ffn.redundancy", 1, &layers, err);
     if (!redundancy) return -1;
     const double eta = settings_real(env->settings, "ffn.eta");
@@ -86,8 +86,8 @@ static int ffn_read(const struct method_env *env, bool *chosen, float **alpha, s
     }
     if (settings_is(s, "ffn.approx", "hadamard")) {
         if (!c.file) {
-            err_set(err, "ffn.approx hadamard needs a calibration: /calibrate ffn DATA OUT makes "
-                         "one, /calibration load OUT uses it; or choose skip");
+            err_set(err, "ffn.approx hadamard needs a calibration: make one with /calibrate ffn "
+                         "DATA OUT and /calibration load OUT, or use skip");
             goto out;
         }
         const int64_t shape[] = { d->layers, d->hidden };
@@ -119,8 +119,8 @@ static bool ffn_vain(const struct method_env *env, struct err *why)
     for (int l = 0; l < layers; l++) any |= chosen[l];
     if (!any)
         err_set(why,
-                "ffn.layers auto takes no layer: none but the last has a redundancy above "
-                "ffn.eta %s (/calibration show), and ffn.approx changes nothing",
+                "ffn.layers auto selects no layer: none but the last has a redundancy above "
+                "ffn.eta %s (/calibration show), so ffn.approx has no effect",
                 settings_text(env->settings, "ffn.eta"));
     free(chosen);
     free(alpha);

@@ -114,7 +114,7 @@ static int find_param(const struct method_env *env, int layer, int p, const stru
         return 0;
     return err_set(err,
                    "%s of the adapter does not fit this model (%lld key/value heads of %lld): it "
-                   "was trained on another one",
+                   "was trained on another model",
                    name, (long long)env->model->decoder.config.kv_heads,
                    (long long)env->model->decoder.config.dim);
 }
@@ -126,10 +126,10 @@ static int read_layers(const struct method_env *env, bool *chosen, struct err *e
     const int count = settings_layers(env->settings, "ira.layers", layers, chosen, err);
     if (count < 0 || !settings_flag(env->settings, "ira.on")) return count;
     if (!model_sees(env->model))
-        return err_set(err, "ira.on: the model '%s' reads text only and has no visual tokens",
+        return err_set(err, "ira.on: the model '%s' is text-only and has no visual tokens",
                        env->model->name);
     if (!count)
-        return err_set(err, "ira.layers %s is no layer of this model's %d",
+        return err_set(err, "ira.layers %s matches none of this model's %d layers",
                        settings_text(env->settings, "ira.layers"), layers);
     for (int l = 0; l < layers; l++)
         for (int p = 0; p < PARAMS && chosen[l]; p++) {
@@ -138,11 +138,11 @@ static int read_layers(const struct method_env *env, bool *chosen, struct err *e
             if (find_param(env, l, p, &t, err) < 0) return -1;
             if (t || env->training || p == PRIOR || p == MEAN) continue;
             param_name(name, l, p);
-            return err_set(err,
-                           "ira.on needs trained parameters, and there is no %s: /set "
-                           "adapter DIR with one that has them (train.ira on trains them), or let "
-                           "ira.layers name the layers it was trained in",
-                           name);
+            return err_set(
+                err,
+                "ira.on needs trained parameters, but %s is missing: /set adapter to one trained "
+                "with train.ira, or set ira.layers to the layers it was trained in",
+                name);
         }
     return 0;
 }

@@ -76,9 +76,7 @@ bool methods_vain(const struct method *method, const struct method_env *env, str
 {
     if (!method_on(method, env->settings)) return false;
     if (!model_sees(env->model)) {
-        err_set(why,
-                "%s is on and changes nothing: the model '%s' reads text only and has no "
-                "visual tokens",
+        err_set(why, "%s has no effect: the model '%s' is text-only and has no visual tokens",
                 method->settings->key, env->model->name);
         return true;
     }

@@ -34,7 +34,7 @@ struct norm_align {
 static int norm_check(const struct method_env *env, struct err *err)
 {
     if (!settings_flag(env->settings, "norm.align") || model_sees(env->model)) return 0;
-    return err_set(err, "norm.align: the model '%s' reads text only and has no visual tokens",
+    return err_set(err, "norm.align: the model '%s' is text-only and has no visual tokens",
                    env->model->name);
 }
 
@@ -84,7 +84,8 @@ static int norm_fill(struct tensor *t, const struct method_env *env, const char 
     const struct method_tensors *source = &env->tensors;
     const struct tensor *trained = source->find ? source->find(source->self, name) : NULL;
     if (trained && (trained->dtype != DTYPE_F32 || tensor_count(trained) != n))
-        return err_set(err, "%s of the adapter has %lld numbers, the model's tokens have %lld",
+        return err_set(err,
+                       "%s of the adapter has %lld elements, but the model's hidden size is %lld",
                        name, (long long)tensor_count(trained), (long long)n);
     float *host = xreallocarray(NULL, (size_t)n, sizeof *host);
     for (int64_t i = 0; i < n; i++) host[i] = (float)value;
@@ -119,9 +120,8 @@ static bool norm_vain(const struct method_env *env, struct err *why)
 {
     const struct method_tensors *source = &env->tensors;
     if (source->find && source->find(source->self, "norm_align.weight")) return false;
-    err_set(why,
-            "norm.align is on with untrained numbers: a model that was not trained with it answers "
-            "worse; train with it on, or load an adapter that holds norm_align");
+    err_set(why, "norm.align is on without trained parameters: a model that was not trained with "
+                 "it answers worse; train with it, or load an adapter that has norm_align");
     return true;
 }
 

@@ -121,15 +121,11 @@ static int prune_possible(const struct settings *s, struct err *err)
     double *keep = settings_reals(s, "prune.keep", &count);
     for (size_t i = 0; i < count && status == 0; i++)
         if (!(keep[i] > 0))
-            status = err_set(err,
-                             "prune.keep cannot be %g: some visual tokens must stay, at most "
-                             "all of them (1)",
-                             keep[i]);
+            status = err_set(err, "prune.keep must be above 0 and at most 1, not %g", keep[i]);
         else if (i && keep[i] > keep[i - 1])
-            status = err_set(err,
-                             "prune.keep cannot be %g after %g: what was dropped does not "
-                             "come back",
-                             keep[i], keep[i - 1]);
+            status = err_set(
+                err, "prune.keep cannot rise (%g after %g): dropped tokens do not come back",
+                keep[i], keep[i - 1]);
     free(keep);
     return status;
 }
@@ -147,8 +143,8 @@ static int check_stages(int stages, size_t shares, struct err *err)
 {
     if ((size_t)stages != shares)
         return err_set(err,
-                       "prune.layer names %d layer%s and prune.keep %zu share%s: one share for "
-                       "each layer is needed",
+                       "prune.layer names %d layer%s, but prune.keep has %zu value%s: give one "
+                       "value per layer",
                        stages, stages == 1 ? "" : "s", shares, shares == 1 ? "" : "s");
     return 0;
 }
@@ -173,10 +169,9 @@ static bool prune_vain(const struct method_env *env, struct err *why)
     const bool last = stages > 0 && layer[0] == layers - 1;
     const bool all = shares > 0 && keep[shares - 1] >= 1;
     if (last)
-        err_set(why, "prune.layer %d is the last layer: pruning after it changes nothing",
-                layer[0]);
+        err_set(why, "prune.layer %d is the last layer: pruning after it has no effect", layer[0]);
     else if (all)
-        err_set(why, "prune.keep %s keeps every visual token: pruning changes nothing",
+        err_set(why, "prune.keep %s keeps every visual token: pruning has no effect",
                 settings_text(env->settings, "prune.keep"));
     free(layer);
     free(keep);
@@ -479,7 +474,7 @@ static int keep_residual(struct prune *p, struct graph *g, const struct site_arg
     if (!p->residual.data)
         p->residual = (struct tensor){ .dtype = DTYPE_F32, .rank = 2, .shape = { 0, width } };
     if (kv_table_reserve(g->backend, &p->residual, past, past + n) < 0) {
-        graph_fail(g, "out of memory: no room for the residual stream of %lld tokens",
+        graph_fail(g, "out of memory for the residual stream of %lld tokens",
                    (long long)(past + n));
         return -1;
     }

@@ -75,14 +75,14 @@ int choices_right(const struct metric_case *c, struct err *err)
 {
     if (c->right >= 0) {
         if ((size_t)c->right < c->choice_count) return c->right;
-        return err_set(err, "the answer is choice %d (from 0), and there are %zu", c->right,
+        return err_set(err, "the answer is choice %d (from 0), but there are only %zu", c->right,
                        c->choice_count);
     }
-    if (!c->reference_count) return err_set(err, "the data do not say which choice is right");
+    if (!c->reference_count) return err_set(err, "the sample does not say which choice is right");
     const char *text = c->references[0];
     int right = choice_of_text(c, text);
     if (right < 0) right = choices_letter(text, (int)c->choice_count);
     if (right < 0) right = choice_of_number(text, c->choice_count);
-    if (right < 0) return err_set(err, "the answer '%.100s' is none of the choices", text);
+    if (right < 0) return err_set(err, "the answer '%.100s' is not one of the choices", text);
     return right;
 }

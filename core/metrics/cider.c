@@ -133,7 +133,7 @@ static double similarity(const char *caption, const char *reference, int n,
 
 static int score(const struct metric_case *c, struct metric_outcome *o, struct err *err)
 {
-    if (!c->reference_count) return err_set(err, "the data give no caption to compare with");
+    if (!c->reference_count) return err_set(err, "the sample has no caption to compare with");
     double sum = 0;
     char *caption = words_split(c->answer);
     for (size_t i = 0; i < c->reference_count; i++) {
@@ -150,8 +150,8 @@ static int score(const struct metric_case *c, struct metric_outcome *o, struct e
 const struct metric metric_cider = {
     .name = "cider",
     .help = "CIDEr-D of captions against the references, 0 to 10.",
-    .rule = "the whole answer as words (case and punctuation dropped, no stemming) against every "
-            "reference: tf-idf of 1- to 4-grams over the references of all samples, sigma 6",
+    .rule = "tf-idf of the answer's 1- to 4-grams against every reference (sigma 6; case and "
+            "punctuation dropped, no stemming); idf is over the references of all samples",
     .way = METRIC_ANSWERS,
     .corpus_new = corpus_new,
     .corpus_add = corpus_add,

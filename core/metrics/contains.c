@@ -8,7 +8,7 @@
 
 static int score(const struct metric_case *c, struct metric_outcome *o, struct err *err)
 {
-    if (!c->reference_count) return err_set(err, "the data give no answer to look for");
+    if (!c->reference_count) return err_set(err, "the sample has no reference answer");
     char *answer = words_normal(c->answer);
     *o = (struct metric_outcome){ .class = -1 };
     for (size_t i = 0; i < c->reference_count && !o->found; i++) {
@@ -26,9 +26,9 @@ static int score(const struct metric_case *c, struct metric_outcome *o, struct e
 
 const struct metric metric_contains = {
     .name = "contains",
-    .help = "Share of answers in which the reference (any of several) stands.",
-    .rule = "the words of the reference stand one after another in the answer, both normalised as "
-            "for exact; parts of words do not count",
+    .help = "Share of answers that contain the reference (any of several).",
+    .rule = "the words of the reference appear consecutively in the answer, both normalised as for "
+            "exact; parts of words do not count",
     .way = METRIC_ANSWERS,
     .share = true,
     .score = score,

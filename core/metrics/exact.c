@@ -20,7 +20,7 @@ static bool same(const char *answer, const char *words, const char *reference)
 
 static int score(const struct metric_case *c, struct metric_outcome *o, struct err *err)
 {
-    if (!c->reference_count) return err_set(err, "the data give no answer to compare with");
+    if (!c->reference_count) return err_set(err, "the sample has no reference answer");
     *o = (struct metric_outcome){ .class = -1, .found = words_normal(c->answer) };
     for (size_t i = 0; i < c->reference_count && o->score == 0; i++)
         o->score = same(c->answer, o->found, c->references[i]);
@@ -30,8 +30,8 @@ static int score(const struct metric_case *c, struct metric_outcome *o, struct e
 const struct metric metric_exact = {
     .name = "exact",
     .help = "Share of answers that equal the reference (any of several).",
-    .rule = "the whole answer, normalised as in VQA (case, punctuation and articles do not count, "
-            "number words to ten are digits), equals the reference",
+    .rule = "the whole answer equals the reference after VQA normalisation (case, punctuation and "
+            "articles do not count, number words up to ten are digits)",
     .way = METRIC_ANSWERS,
     .share = true,
     .score = score,

@@ -81,10 +81,10 @@ static int right_letter(const struct metric_case *c, int count, struct err *err)
 {
     if (c->choice_count) return choices_right(c, err);
     if (c->right >= 0 && c->right < count) return c->right;
-    if (!c->reference_count) return err_set(err, "the data give no answer");
+    if (!c->reference_count) return err_set(err, "the sample has no reference answer");
     const int right = choices_letter(c->references[0], count);
     if (right >= 0) return right;
-    return err_set(err, "the answer '%.100s' is no letter, and the sample has no \"choices\"",
+    return err_set(err, "the answer '%.100s' is not a letter, and the sample has no \"choices\"",
                    c->references[0]);
 }
 
@@ -106,10 +106,10 @@ static int summary(const struct metric_tally *t, struct metric_number *to)
 
 const struct metric metric_letter = {
     .name = "letter",
-    .help = "Share of right letters in questions with choices.",
-    .rule = "a letter alone; else the one behind \"answer\"; else the first capital letter among "
-            "the choices that stands alone (B, B., (B); not the words A and I); else the only "
-            "choice whose text is in the answer; an answer with none is wrong",
+    .help = "Share of right letters in multiple-choice questions.",
+    .rule = "the answer's letter: the whole answer; else the one after \"answer\"; else the first "
+            "capital among the choices that stands alone (B, B., (B); not the words A and I); else "
+            "the only choice whose text is in the answer; otherwise wrong",
     .way = METRIC_ANSWERS,
     .share = true,
     .score = score,

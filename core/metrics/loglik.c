@@ -54,10 +54,9 @@ static int summary(const struct metric_tally *t, struct metric_number *to)
 
 const struct metric metric_loglik = {
     .name = "loglik",
-    .help = "Share of samples whose right choice is the likeliest answer (MMLU, HellaSwag).",
-    .rule = "nothing is generated: the choice with the greatest log-likelihood per character as "
-            "the answer (acc_norm, the score), and without that division (acc); the end of the "
-            "answer does not count",
+    .help = "Share of samples whose right choice is the most likely answer (MMLU, HellaSwag).",
+    .rule = "generates nothing; ranks the choices by log-likelihood per character (acc_norm, the "
+            "score) and in total (acc); the end-of-sequence token does not count",
     .way = METRIC_RANKS,
     .share = true,
     .score = score,

@@ -9,9 +9,9 @@ static int score(const struct metric_case *c, struct metric_outcome *o, struct e
 
 const struct metric metric_loss = {
     .name = "loss",
-    .help = "Loss of the data's own answers; smaller is better.",
-    .rule = "nothing is generated: mean of -log p over the trained tokens of a sample (natural "
-            "logarithm, the end of each answer included), then over samples",
+    .help = "Loss of the reference answers; lower is better.",
+    .rule = "generates nothing; mean of -log p over the trained tokens of a sample (natural "
+            "logarithm, including the end of each answer), then over samples",
     .way = METRIC_LOSS,
     .smaller = true,
     .score = score,

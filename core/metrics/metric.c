@@ -30,7 +30,7 @@ const struct metric *metric_need(const char *name, struct err *err)
     if (m) return m;
     struct buf b = { 0 };
     for (int i = 0; metrics[i]; i++) buf_printf(&b, "%s%s", i ? ", " : "", metrics[i]->name);
-    err_set(err, "there is no metric '%s': choose one of %s", name, b.data);
+    err_set(err, "no metric '%s': choose one of %s", name, b.data);
     buf_release(&b);
     return NULL;
 }

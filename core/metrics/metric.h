@@ -7,10 +7,10 @@
 //   metric_interval(m, &tally, &low, &high);        // 95%
 //
 // To add a metric NAME: core/metrics/NAME.c with `const struct metric metric_NAME`, X(NAME) in
-// list.h, its hand-computed cases in tests/core/metrics/metrics.c. Commands, help and jobs read the
+// list.h, hand-computed cases in tests/core/metrics/metrics.c. Commands, help and jobs read the
 // table.
 //
-// Room core/metrics/: how answers are scored. It uses base.
+// Room core/metrics/: scoring of answers. Uses base.
 #ifndef CORE_METRICS_METRIC_H
 #define CORE_METRICS_METRIC_H
 
@@ -25,10 +25,10 @@
 enum metric_way {
     METRIC_ANSWERS, // a generated answer to every question
     METRIC_RANKS,   // the log-likelihood of each choice
-    METRIC_LOSS,    // the loss of the sample's own answers
+    METRIC_LOSS,    // the loss of the reference answers
 };
 
-// One question and what is known of it. All borrowed.
+// One question with its references. All borrowed.
 struct metric_case {
     const char *question;
     const char *answer; // generated; METRIC_ANSWERS
@@ -36,9 +36,9 @@ struct metric_case {
     size_t reference_count;
     const char *const *choices;
     size_t choice_count;
-    int right;              // choice the data gives by number, -1
+    int right;              // the right choice by number, -1
     const double *loglik;   // [choice_count] METRIC_RANKS
-    const int64_t *lengths; // [choice_count] characters of what was ranked
+    const int64_t *lengths; // [choice_count] number of characters ranked
     double loss;            // METRIC_LOSS
     const void *corpus;     // what corpus_new made
 };
@@ -47,11 +47,11 @@ enum { METRIC_CLASSES = 8, METRIC_NUMBERS = 8 };
 
 struct metric_outcome {
     double score;
-    int class;   // which of the metric's own cases (true positive, ...), -1
-    char *found; // what the rule took from the answer, NULL: nothing; free()
+    int class;   // the metric's own case (true positive, ...), -1
+    char *found; // the extracted answer, NULL: none; free()
 };
 
-// Sums over what was scored; zero-initialised is empty.
+// Sums over scored answers; zero-initialised is empty.
 struct metric_tally {
     struct tally scores;
     int64_t classes[METRIC_CLASSES];
@@ -59,21 +59,21 @@ struct metric_tally {
 
 struct metric_number {
     const char *name;
-    double value; // NaN: not defined here (no positives for a precision)
+    double value; // NaN: undefined (no positives for a precision)
 };
 
 struct metric {
     const char *name, *help;
-    const char *rule; // how the answer is found and compared, one sentence
+    const char *rule; // how the answer is extracted and compared, one sentence
     enum metric_way way;
     bool share;   // scores are 0 or 1: the total is a share with a Wilson interval
-    bool smaller; // the smaller score is the better one: ask metric_better
-    // Statistics of all references, collected before the first score; NULL: none are needed.
+    bool smaller; // a lower score is better: use metric_better
+    // Statistics of all references, collected before the first score; NULL: not needed.
     void *(*corpus_new)(void);
     void (*corpus_add)(void *corpus, const char *const *references, size_t count);
     void (*corpus_free)(void *corpus);
     int (*score)(const struct metric_case *c, struct metric_outcome *o, struct err *err);
-    // Numbers beside the score. How many (at most METRIC_NUMBERS); NULL: none.
+    // Further numbers beside the score; returns their number (at most METRIC_NUMBERS); NULL: none.
     int (*summary)(const struct metric_tally *t, struct metric_number *numbers);
 };
 
@@ -87,16 +87,16 @@ enum {
 };
 
 const struct metric *metric_find(const char *name);
-// As metric_find, with a message that names those there are.
+// As metric_find, with a message that lists the metrics.
 const struct metric *metric_need(const char *name, struct err *err);
 
-// Is a the better score of the two? In the direction that the metric says; NaN is never better.
+// Is score a better than b, in the metric's direction? NaN is never better.
 bool metric_better(const struct metric *m, double a, double b);
 
 void metric_tally_add(struct metric_tally *t, const struct metric_outcome *o);
 void metric_tally_merge(struct metric_tally *t, const struct metric_tally *other);
-// 95%: Wilson's for shares, exactly 0 or 1 at the ends; otherwise mean +- 1.96 standard errors,
-// from 0 on, and NaN for fewer than two scores.
+// 95% interval: Wilson's for shares, exactly 0 or 1 at the ends; otherwise mean +- 1.96 standard
+// errors, at least 0, and NaN for fewer than two scores.
 void metric_interval(const struct metric *m, const struct metric_tally *t, double *low,
                      double *high);
 

@@ -1,19 +1,19 @@
-// core/metrics/words.h -- answers as words, so that case, punctuation and blanks do not count.
+// core/metrics/words.h -- normalises answers to words, ignoring case, punctuation and blanks.
 #ifndef CORE_METRICS_WORDS_H
 #define CORE_METRICS_WORDS_H
 
 #include <stdbool.h>
 
-// The words of a text, one blank between: folded case (Unicode), composed (NFC). Letters, marks,
-// digits, '%' and signs of currency make words; apostrophes inside are dropped ("don't": dont); a
-// point between digits and a minus before one stay, a comma between digits goes; all else parts
-// words. Invalid UTF-8 is read byte by byte. Never NULL; free() it.
+// The words of a text, separated by one blank: case-folded (Unicode), composed (NFC). Words consist
+// of letters, marks, digits, '%' and currency signs; apostrophes inside are dropped ("don't":
+// dont); a point between digits and a minus before one stay, a comma between digits is dropped;
+// everything else separates words. Invalid UTF-8 is read byte by byte. Never NULL; free() it.
 char *words_split(const char *text);
-// The same as VQA's evaluation compares answers (Antol et al. 2015): besides, number words zero to
-// ten become digits, and a, an, the go unless nothing else is there.
+// The same with the normalisation of VQA (Antol et al. 2015): also, number words zero to ten become
+// digits, and a, an, the are dropped unless nothing else is left.
 char *words_normal(const char *text);
-// Do the words of `part` stand in `text` (both from above), one after another? Where the edge of
-// `part` belongs to a script that writes no blanks (CJK), it may stand inside a word.
+// Do the words of `part` occur consecutively in `text` (both normalised as above)? If the edge of
+// `part` belongs to a script without blanks (CJK), it may occur inside a word.
 bool words_contain(const char *text, const char *part);
 
 #endif

@@ -28,9 +28,9 @@ static int score(const struct metric_case *c, struct metric_outcome *o, struct e
 {
     static const int classes[2][3] = { { NONE_FOR_NO, TRUE_NO, FALSE_YES },
                                        { NONE_FOR_YES, FALSE_NO, TRUE_YES } };
-    if (!c->reference_count) return err_set(err, "the data give no answer");
+    if (!c->reference_count) return err_set(err, "the sample has no reference answer");
     const int truth = read_verdict(c->references[0]), said = read_verdict(c->answer);
-    if (truth < 0) return err_set(err, "the reference says neither yes nor no");
+    if (truth < 0) return err_set(err, "the reference is neither yes nor no");
     *o = (struct metric_outcome){ .score = said == truth, .class = classes[truth][said + 1] };
     if (said >= 0) o->found = xstrdup(said ? "yes" : "no");
     return 0;
@@ -56,9 +56,9 @@ static int summary(const struct metric_tally *t, struct metric_number *to)
 
 const struct metric metric_yesno = {
     .name = "yesno",
-    .help = "Share of right answers to questions of yes and no, with precision, recall, F1 of yes.",
-    .rule = "the first word yes or no of the answer, in any case of letters; an answer with "
-            "neither is wrong and no yes",
+    .help = "Share of right answers to yes/no questions, with precision, recall and F1 of yes.",
+    .rule = "the first yes or no in the answer, in any case; an answer with neither is wrong and "
+            "counts as not yes",
     .way = METRIC_ANSWERS,
     .share = true,
     .score = score,

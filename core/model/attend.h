@@ -1,16 +1,16 @@
-// core/model/attend.h -- attention beyond the plain op: rows that see some keys only, the
-// probabilities of one row, and what single tokens contribute to it.
+// core/model/attend.h -- attention beyond the plain op: rows that see selected keys only, the
+// probabilities of one row, and the contribution of single tokens.
 #ifndef CORE_MODEL_ATTEND_H
 #define CORE_MODEL_ATTEND_H
 
 #include "core/graph/hooks.h"
 #include "core/model/linear.h"
 
-// What scores are multiplied by: 1 / sqrt(d).
+// Scale of the scores: 1 / sqrt(d).
 float attend_scale(const struct tensor *q);
 
 // q[n,H,d] over k, v[P,Hkv,d]; row i sees keys first[i]..last[i]-1 (first NULL: from 0), or those
-// that `seen` names for it. probs [H,n,P] or NULL. [n,H,d].
+// that `seen` lists for it. probs [H,n,P] or NULL. [n,H,d].
 struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
                       struct tensor *first, struct tensor *last, const struct seen_keys *seen,
                       struct tensor *probs);

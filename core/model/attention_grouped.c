@@ -54,7 +54,7 @@ static int read_heads(struct decoder_config *c, const cJSON *json, struct err *e
                        "\"hidden_size\" %lld is not a multiple of \"num_attention_heads\" %lld",
                        (long long)c->hidden, (long long)c->heads);
     if (c->dim % 2 || c->dim < 2)
-        return err_set(err, "heads of %lld numbers cannot be rotated: an even number is needed",
+        return err_set(err, "heads of width %lld cannot be rotated: the width must be even",
                        (long long)c->dim);
     if (c->heads % c->kv_heads)
         return err_set(err,

@@ -1,5 +1,5 @@
-// core/model/bind.h -- weights by name into a model's structs, straight down, checked once at the
-// end.
+// core/model/bind.h -- binds weights by name to a model's structs, straight down, checked once at
+// the end.
 //
 //   struct binder b = { .checkpoint = c, .prefix = "model.", .arena = &m->arena,
 //                       .weights = &m->weights, .err = err };
@@ -7,8 +7,8 @@
 //   bind_vector(&b, &d->norm, D, "norm.weight");
 //   return b.failed ? -1 : 0;
 //
-// After the first failure nothing more is done and its message stays. Every shape is checked
-// against what the config says (checkpoint_tensor).
+// After the first failure further calls do nothing and its message stays. Every shape is checked
+// against the config (checkpoint_tensor).
 #ifndef CORE_MODEL_BIND_H
 #define CORE_MODEL_BIND_H
 
@@ -19,18 +19,18 @@ struct binder {
     const struct checkpoint *checkpoint;
     const char *prefix; // before every name
     struct arena *arena;
-    struct weights *weights; // every weight bound is noted here; its part is filled in later
+    struct weights *weights; // receives every bound weight; its part is set later
     struct err *err;
     bool failed;
 };
 
-// A weight of [rows, columns], left as it is stored.
+// A weight of [rows, columns] in its stored dtype.
 void bind_matrix(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
                  const char *format, ...) __attribute__((format(printf, 5, 6)));
-// A table of [rows, columns] of which only few rows are read at a time: it stays on the host.
+// A table of [rows, columns] of which few rows are read at a time: it stays on the host.
 void bind_table(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
                 const char *format, ...) __attribute__((format(printf, 5, 6)));
-// A gain or bias of [n], widened to f32.
+// A gain or bias of [n], converted to f32.
 void bind_vector(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 // NAME.weight [out,in] and, with `bias`, NAME.bias [out].
@@ -41,8 +41,8 @@ void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patc
                   const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 bool bind_has(const struct checkpoint *c, const char *prefix, const char *name);
-// The first prefix under which the file has `name`; the first of all when none has, so that the
-// message about what is missing uses the hub's spelling. NULL-terminated list.
+// The first prefix under which the file has `name`; the first one if none has, so that error
+// messages use the hub's spelling. NULL-terminated list.
 const char *bind_prefix(const struct checkpoint *c, const char *const *prefixes, const char *name);
 
 #endif

@@ -155,8 +155,8 @@ static int check_input(struct graph *g, const struct decoder *d, const struct kv
         BUG("embeddings do not fit the sequence");
     if (rope_bounded(&c->rope) && sequence_longest(s) > c->max_positions)
         graph_fail(g,
-                   "the rotary scaling \"dynamic\" is supported up to %lld tokens, and here are "
-                   "%lld; /clear, or /set ctx.max to that",
+                   "rotary scaling \"dynamic\" is supported up to %lld tokens, but the "
+                   "conversation has %lld; use /clear, or /set ctx.max to that",
                    (long long)c->max_positions, (long long)sequence_longest(s));
     return graph_ok(g) ? 0 : -1;
 }

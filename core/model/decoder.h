@@ -1,5 +1,5 @@
-// core/model/decoder.h -- the language model: layers of attention and FFN, of the kinds that a
-// family's file names (core/model/layer.h).
+// core/model/decoder.h -- the language model: layers of attention and FFN, whose kinds the family's
+// file names (core/model/layer.h).
 //
 //   struct tensor *h = splice(&g, &m->decoder.embed, &s, past, visual, picture_count), *logits;
 //   decoder_forward(&g, &m->decoder, &kv, &s, h, LOGITS_LAST, true, &logits);
@@ -14,7 +14,7 @@
 struct attention_kind;
 struct ffn_kind;
 
-// The norms of a layer by the names of their gains; NULL: there is none.
+// The norms of a layer by the names of their gains; NULL: no norm.
 struct norm_places {
     struct {
         const char *before, *after; // h += after(f(before(h)))
@@ -23,22 +23,22 @@ struct norm_places {
 
 extern const struct norm_places norms_before; // Llama's
 
-// A tensor of Llama's and what another family's files call it, without ".weight" and the number of
-// the layer: { "self_attn.q_proj", "attention.wq" }.
+// Name of a tensor in Llama's files and in another family's, without ".weight" and the layer
+// number: { "self_attn.q_proj", "attention.wq" }.
 struct tensor_name {
     const char *ours, *theirs;
 };
 
-// What a family's file says of its decoder. Sizes are those that its configs leave out, for they
-// equal the class defaults of transformers.
+// A family's decoder. The sizes are defaults for keys that its configs omit: the class defaults of
+// transformers.
 struct decoder_kind {
     int64_t ffn_size, vocab, max_positions;
-    bool qkv_bias; // q, k and v have biases, nothing else has, whatever the config says
+    bool qkv_bias; // q, k and v have biases and nothing else does, whatever the config says
     const struct attention_kind *attention;
     const struct ffn_kind *ffn;
     const struct norm_places *norms;
     const struct rotary_kind *rotary;
-    const struct tensor_name *names; // those that differ from Llama's, { 0 } behind; NULL: none
+    const struct tensor_name *names; // names that differ from Llama's, ended by { 0 }; NULL: none
 };
 
 struct decoder_config {
@@ -54,7 +54,8 @@ struct decoder_config {
 // Attention or FFN of a layer with the norms around it.
 struct sublayer {
     struct tensor before, after; // [D] gains; data NULL: no norm
-    struct linear *weight;       // [count] as the kind lists them; a vector is a `weight` alone
+    struct linear *weight;       // [count] in the order of the kind's list; a vector has only a
+                                 // `weight`
     int count;
 };
 
@@ -78,44 +79,44 @@ struct decoder {
 // Reads a config object (text_config or the whole config.json) of that kind.
 int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kind,
                         const cJSON *json, struct err *err);
-// Which of several GPUs computes a layer: the first holds everything but layers (`rest` bytes) and
-// as many layers as make each hold as much as the others; none where the rest is more than that.
+// Which of several GPUs computes a layer: the first holds everything but the layers (`rest` bytes)
+// plus as many layers as balance the load; none if the rest alone exceeds that.
 int decoder_gpu(int layer, int layers, double layer_bytes, double rest, int gpus);
-// Binds the tensors; b->prefix like "language_model.model.", `head` what stands before the head's
-// name. Clears config.tied when the file holds a head that differs from the embedding. 0 or -1
-// (b->err).
+// Binds the tensors; b->prefix like "language_model.model.", `head` is the prefix of the head.
+// Clears config.tied if the file has a head that differs from the embedding. 0 or -1 (b->err).
 int decoder_bind(struct decoder *d, struct binder *b, const char *head);
-// The prefix under which the file has that tensor of Llama's, as bind_prefix.
+// The prefix under which the file has that tensor (Llama's name), as bind_prefix.
 const char *decoder_prefix(const struct checkpoint *c, const struct decoder_kind *kind,
                            const char *const *prefixes, const char *ours);
-void decoder_release(struct decoder *d); // not the weights: they belong to checkpoint and arena
-// What that family's files call a tensor of Llama's: "embed_tokens", "lm_head", "self_attn.q_proj".
+void decoder_release(struct decoder *d); // not the weights: checkpoint and arena own them
+// The family's name of a tensor with this name in Llama: "embed_tokens", "lm_head",
+// "self_attn.q_proj".
 const char *decoder_name(const struct decoder_kind *kind, const char *ours);
-// The other way: Llama's spelling of a weight's name, "layers.3.self_attn.q_proj.weight". Belongs
-// to the caller.
+// The inverse: Llama's name of a weight, "layers.3.self_attn.q_proj.weight". The caller frees it.
 char *decoder_common_name(const struct decoder_kind *kind, const char *name);
-// An empty cache for its keys and values.
+// Initialises an empty KV cache.
 void decoder_cache(const struct decoder *d, const struct backend *backend, struct kv *kv);
 
-// The matrix that leads from a layer's attention back to the residual stream: the last one.
+// The projection from a layer's attention back to the residual stream: the last weight.
 static inline const struct linear *attention_output(const struct decoder_layer *w)
 {
     return &w->attention.weight[w->attention.count - 1];
 }
 
-// LOGITS_HIDDEN: not logits but h[L] [n,D], before the final norm (training: core/train/loss.h).
+// LOGITS_HIDDEN: h[L] [n,D] before the final norm instead of logits (training: core/train/loss.h).
 enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL, LOGITS_HIDDEN };
 
-// Rows past.. of `s` through all layers. h [n,D] are their embeddings (n = s->n - past, past = rows
-// in kv's first layer); keys and values are appended to kv. *logits = [1,V] or [n,V]. On failure or
-// cancel kv keeps `past` rows. kv NULL: all rows of s at once and none are kept; with a tape that
-// is the only way, as gradients do not flow into a cache, and s lives until it ran back.
+// Runs rows past.. of `s` through all layers. h [n,D] are their embeddings (n = s->n - past, past =
+// rows in kv's first layer); keys and values are appended to kv. *logits = [1,V] or [n,V]. On
+// failure or cancel kv keeps `past` rows. kv NULL: all rows of s at once, nothing is cached;
+// required with a tape, as gradients do not flow into a cache, and s must last until the backward
+// pass has run.
 //
-// A method at SITE_LAYER_OUT may put other rows of s into x and name them in args->rows (ascending;
-// its own memory, copied): those alone go on, at their positions, and are all that the layers after
-// it hold: what was cached there before is forgotten, also when the pass fails. [n,V] and [n,D] are
-// then the rows alive in the end. A prefill (n > 1 or the first row after a prompt) that finds
-// layers without some of the past rows must so replace them.
+// A method at SITE_LAYER_OUT may replace x by other rows of s and list them in args->rows
+// (ascending; its own memory, copied): only those continue, at their positions, and only those are
+// held by later layers, whose earlier cache is discarded, also when the pass fails. [n,V] and [n,D]
+// are then the rows alive at the end. A prefill (n > 1 or the first row after a prompt) that finds
+// layers without some of the past rows must replace rows in this way.
 int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
                     const struct sequence *s, struct tensor *h, enum logits_rows want, bool prefill,
                     struct tensor **logits);

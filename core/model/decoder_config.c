@@ -22,7 +22,7 @@ int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kin
         return -1;
     d->layers = (int)layers;
     d->rope.rotary = kind->rotary;
-    if (d->eps < 0 || d->eps > 1) return err_set(err, "\"rms_norm_eps\" must lie in 0..1");
+    if (d->eps < 0 || d->eps > 1) return err_set(err, "\"rms_norm_eps\" must be within 0..1");
     return kind->attention->read(d, json, err) < 0 ? -1 : kind->ffn->read(d, json, err);
 }
 

@@ -1,12 +1,12 @@
-// core/model/decoder_step.h -- a token of an answer, played from a recording.
+// core/model/decoder_step.h -- replays a generated token from a recording.
 #ifndef CORE_MODEL_DECODER_STEP_H
 #define CORE_MODEL_DECODER_STEP_H
 
 #include "core/model/decoder.h"
 
-// A token of an answer where nobody looks inside: the layers and the head as one recording of the
-// device (core/graph/replay.h). False: not so here, the pass is computed as any other. True:
-// *logits [1,V], or NULL after a failure.
+// A generated token without listeners: layers and head as one recording of the device
+// (core/graph/replay.h). False: not possible here; compute a normal pass. True: *logits [1,V], or
+// NULL after a failure.
 bool decoder_step(struct graph *g, const struct decoder *d, struct kv *kv, const struct sequence *s,
                   struct tensor *h, struct tensor **logits);
 

@@ -1,13 +1,13 @@
-// core/model/flops.h -- floating-point operations of the language model's passes (methods page,
-// section 3): 2 a multiply-add; norms, softmax and the vision encoder are left out.
+// core/model/flops.h -- FLOPs of the language model's passes (methods page, section 3): 2 per
+// multiply-add; norms, softmax and the vision encoder are not counted.
 //
 //   flops += flops_projections(layer, n) + flops_attention(config, pairs);   at SITE_VALUES
 //   flops += flops_ffn(layer, computed);                                     at SITE_FFN
 //   flops += flops_head(config);                                             a row of logits
 //
-// What methods add, or put in the place of an FFN, they say themselves (methods_flops).
+// Methods report what they add, or what replaces an FFN, themselves (methods_flops).
 //
-// With LoRA on a linear layer its two thin products are counted too: 2 r (in + out) a row.
+// With LoRA on a linear layer its two thin products count too: 2 r (in + out) per row.
 #ifndef CORE_MODEL_FLOPS_H
 #define CORE_MODEL_FLOPS_H
 
@@ -15,7 +15,7 @@
 
 // Rows that a method works on at a site: those of the pass.
 int64_t flops_rows(enum site site, const struct site_args *args);
-// Keys that row i of a pass at SITE_VALUES sees.
+// Keys seen by row i of a pass at SITE_VALUES.
 int64_t flops_keys(const struct site_args *args, int64_t i);
 // Projections of `rows` rows: 4 D H d + 4 D Hkv d each where queries share keys, and LoRA.
 double flops_projections(const struct decoder_layer *w, double rows);
@@ -24,7 +24,7 @@ double flops_projections(const struct decoder_layer *w, double rows);
 double flops_attention(const struct decoder_config *c, double pairs);
 // FFNs of `rows` rows: 6 D Dff each where they are gated, and LoRA.
 double flops_ffn(const struct decoder_layer *w, double rows);
-// What of both is LoRA's, a row.
+// LoRA's part of both, per row.
 double flops_lora(const struct decoder_layer *w);
 // One row of logits.
 double flops_head(const struct decoder_config *c);

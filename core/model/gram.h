@@ -1,6 +1,6 @@
-// core/model/gram.h -- what the heads add for single tokens, as inner products (CAPA; methods
-// page, section 3): G_i[n,m] = (v_i W_O[n]).(v_i W_O[m]), so that for any query with
-// probabilities a = A[:,q,i] the contribution is C^2 = a^T G_i a.
+// core/model/gram.h -- contributions of single tokens as inner products (CAPA; methods page,
+// section 3): G_i[n,m] = (v_i W_O[n]).(v_i W_O[m]), so that for any query with probabilities a =
+// A[:,q,i] the contribution is C^2 = a^T G_i a.
 //
 //   struct grams s = { 0 };
 //   if (grams_add(&s, g, &layer->o, v, heads) < 0) ...       // v [P,Hkv,d]
@@ -16,10 +16,10 @@ struct grams {
     int64_t keys, heads;
 };
 
-// Those of the P keys in v are added behind what is there. 0, or -1 after graph_fail.
+// Appends those of the P keys in v. 0, or -1 after graph_fail.
 int grams_add(struct grams *s, struct graph *g, const struct linear *o, struct tensor *v,
               int64_t heads);
-void grams_trim(struct grams *s, int64_t keys); // only the first of them stay
+void grams_trim(struct grams *s, int64_t keys); // keeps only the first ones
 double grams_contribution(const struct grams *s, int64_t key, const double *a);
 void grams_release(struct grams *s);
 

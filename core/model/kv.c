@@ -115,11 +115,10 @@ int kv_layer_reserve(struct kv *kv, int layer, int64_t rows, struct err *err)
     // Both tables are looked at: growing one may have failed before.
     if (kv_table_reserve(kv->backend, &l->k, l->rows, rows) < 0 ||
         kv_table_reserve(kv->backend, &l->v, l->rows, rows) < 0)
-        return err_set(err,
-                       "out of memory: no room for the keys and values of %lld tokens; "
-                       "lower ctx.max%s, or /clear",
-                       (long long)rows,
-                       kv->dtype == DTYPE_F32 ? ", or kv.dtype to bf16 (half of it)" : "");
+        return err_set(
+            err, "out of memory for the keys and values of %lld tokens; lower ctx.max%s, or /clear",
+            (long long)rows,
+            kv->dtype == DTYPE_F32 ? ", set kv.dtype to bf16 (half the memory)" : "");
     l->position = xreallocarray(l->position, (size_t)l->k.shape[0], sizeof *l->position);
     return 0;
 }

@@ -1,8 +1,8 @@
-// core/model/kv.h -- keys and values of the tokens so far, layer by layer; grows as needed.
+// core/model/kv.h -- the KV cache, layer by layer; grows as needed.
 //
-// A layer holds rows of its own: where a method drops tokens, the layers after it have fewer. Which
-// row of the sequence each one is stands beside it. Numbers are f32, or bf16 in half the memory:
-// what is new is rounded when it is put there, and whoever reads the tables takes both.
+// Each layer holds its own rows: after a method drops tokens, later layers have fewer. Each row
+// records its row of the sequence. Numbers are f32, or bf16 in half the memory: new values are
+// rounded when stored, and readers accept both.
 #ifndef CORE_MODEL_KV_H
 #define CORE_MODEL_KV_H
 
@@ -16,10 +16,10 @@ struct kv_layer {
     struct tensor k, v; // [capacity, Hkv, d] (kv_row); shape[0] is the capacity
     int32_t *position;  // [capacity] row of the sequence, ascending; host memory
     int64_t rows;       // rows in use
-    int64_t coming;     // rows in use when the pass that runs has ended
+    int64_t coming;     // rows in use after the current pass
 };
 
-// What is kept of a token in a layer: heads and numbers a head of its key and its value.
+// Shape of a token's key and value in a layer: heads, and numbers per head.
 struct kv_row {
     int64_t k[2], v[2];
 };
@@ -30,33 +30,35 @@ struct kv {
     struct kv_row row;
     enum dtype dtype; // of the tables: f32 or bf16
     struct kv_layer *layer;
-    struct replay replay; // of the steps that append single rows (core/model/decoder_step.c)
+    struct replay replay; // recordings of the steps that append single rows
+                          // (core/model/decoder_step.c)
 };
 
 // Of f32.
 void kv_init(struct kv *kv, const struct backend *backend, int layers, struct kv_row row);
-// Is it of so many layers of such rows?
+// Does the cache have that many layers of such rows?
 bool kv_fits(const struct kv *kv, int layers, struct kv_row row);
 void kv_release(struct kv *kv);
-// What kv.dtype says, or is by itself on the device. Without settings f32.
+// The value of kv.dtype, or its default on the device. Without settings f32.
 enum dtype kv_dtype(const struct backend *b, const struct settings *s);
-// Keys and values are of this dtype from now on; those of another are forgotten.
+// Sets the dtype of keys and values; cached ones of another dtype are discarded.
 void kv_set_dtype(struct kv *kv, enum dtype dtype);
-// Room for `rows` rows in a layer, or in each. -1 when memory is short; what is there stays.
+// Reserves room for `rows` rows in a layer, or in each. -1 when memory is short; existing rows
+// stay.
 int kv_layer_reserve(struct kv *kv, int layer, int64_t rows, struct err *err);
 int kv_reserve(struct kv *kv, int64_t rows, struct err *err);
-// Forgets rows `rows` of the sequence and later ones.
+// Discards rows `rows` of the sequence and later ones.
 void kv_trim(struct kv *kv, int64_t rows);
-// Forgets everything and gives the memory back.
+// Discards everything and frees the memory.
 void kv_clear(struct kv *kv);
 // Do the layers from `layer` on hold each of the first `rows` rows of the sequence?
 bool kv_whole(const struct kv *kv, int layer, int64_t rows);
 uint64_t kv_bytes(const struct kv *kv);
-// Of a token's key and value in one layer.
+// Bytes of a token's key and value in one layer.
 uint64_t kv_row_bytes(const struct kv *kv);
 
-// Room for `rows` rows in a table [capacity, ...] whose first `used` are kept. For tables that grow
-// as the cache does. 0 or -1.
+// Reserves room for `rows` rows in a table [capacity, ...] whose first `used` are kept. For tables
+// that grow with the cache. 0 or -1.
 int kv_table_reserve(const struct backend *b, struct tensor *table, int64_t used, int64_t rows);
 
 #endif

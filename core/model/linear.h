@@ -6,7 +6,8 @@
 
 #include "core/graph/graph.h"
 
-// A product of two thin matrices beside the weight (Hu et al. 2021, arXiv 2106.09685, equation 3).
+// A product of two thin matrices added to the weight (Hu et al. 2021, arXiv 2106.09685, equation
+// 3).
 struct lora {
     struct tensor a, b; // [r,in], [out,r]
     float scale;        // alpha / r
@@ -15,14 +16,14 @@ struct lora {
 struct linear {
     struct tensor weight; // [out,in], as stored
     struct tensor bias;   // [out]; data NULL: none
-    struct lora *lora;    // NULL: none; belongs to the adapter or the training that put it here
+    struct lora *lora;    // NULL: none; owned by the adapter or the training that set it
 };
 
 // y = x W^T + bias + scale (x A^T) B^T.
 struct tensor *linear_forward(struct graph *g, struct tensor *x, const struct linear *w);
-// Zeros that only lead gradients back, where nobody reads y.
+// Zeros that only carry gradients back, when y is not read.
 struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct linear *w);
-// gelu(y), in one call where the device has it so.
+// gelu(y), fused if the device supports it.
 struct tensor *linear_gelu(struct graph *g, struct tensor *x, const struct linear *w,
                            enum gelu_form form);
 

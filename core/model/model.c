@@ -126,8 +126,7 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
 {
     const char *name = settings_text(s, "chat.template");
     const struct layout *layout = strcmp(name, "auto") ? layout_find(name) : m->layout;
-    if (!layout)
-        return err_set(err, "there is no prompt layout '%s' (see /help chat.template)", name);
+    if (!layout) return err_set(err, "no chat template '%s' (see /help templates)", name);
     *options = (struct prompt_options){
         .layout = layout,
         .chat_template = m->checkpoint->chat_template,

@@ -2,8 +2,7 @@
 // tokenizer.
 //
 // Room core/model/: models: weights by name, the parts of decoders and vision encoders, the
-// families that put them together, sampling, counting of operations. It uses all rooms above: base
-// to files.
+// families that combine them, sampling, FLOP counting. Uses all rooms above: base to files.
 #ifndef CORE_MODEL_MODEL_H
 #define CORE_MODEL_MODEL_H
 
@@ -22,52 +21,53 @@ struct model {
     char *name;                    // folder as given by the user
     struct checkpoint *checkpoint; // the weights are mapped from here
     const struct family *family;
-    struct arena arena;     // small tensors, widened vectors
-    struct weights weights; // everything bound, by name
+    struct arena arena;     // small tensors, converted vectors
+    struct weights weights; // all bound weights, by name
     struct tokenizer *tokenizer;
-    const struct layout *layout; // of prompts, found from the folder
+    const struct layout *layout; // chat template, found from the folder
     struct decoder decoder;
     struct vision vision; // config.layers 0: text only
     struct projector projector;
     struct picture_config picture;
-    enum dtype dtype;    // of all matrices in the file; f32 where they differ
-    int32_t placeholder; // id at visual places, -1 for text-only models
+    enum dtype dtype;    // of all matrices in the file; f32 if they differ
+    int32_t placeholder; // placeholder id of visual tokens, -1 for text-only models
     struct ids eos;      // ids that end an answer
 };
 
-// On failure nothing remains; NULL and a message that names the folder.
+// On failure nothing is left; NULL and a message that names the folder.
 struct model *model_load(const char *name, const struct backend *backend,
                          const struct load_progress *progress, struct err *err);
 void model_free(struct model *m);
-// What loading does once m->checkpoint is there: family, configs, weights. The tokenizer is apart.
+// Completes a model whose m->checkpoint is open: family, configs, weights. The tokenizer is loaded
+// separately.
 int model_bind(struct model *m, struct err *err);
 
 bool model_sees(const struct model *m); // has a vision encoder
 
-// To be called after a weight's tensor was given other data or a gradient: what is made of it (a
-// tied head) follows.
+// Call after a weight's tensor was given other data or a gradient: updates what depends on it (a
+// tied head).
 void model_weights_changed(struct model *m);
 
-// How prompts are written for this model under these settings (chat.template, chat.date).
+// Prompt options for this model and these settings (chat.template, chat.date).
 int model_prompt(const struct model *m, const struct settings *s, bool generation_prompt,
                  struct prompt_options *options, struct err *err);
 
-// What a setting means for this model on that device: `auto` spelled out where these decide
-// (compute.matmul, kv.dtype), else the value as typed. What is stored of an answer, a measurement
-// or a run names this, and such are compared by it.
+// Effective value of a setting for this model on that device: `auto` resolved where model or device
+// decide (compute.matmul, kv.dtype), else the value as typed. Stored answers, measurements and runs
+// record and compare this.
 const char *model_meaning(const struct model *m, const struct backend *b, const struct settings *s,
                           const char *key);
-// How its products are computed under these settings: "f32", "bf16".
+// Precision of its matrix products under these settings: "f32", "bf16".
 const char *model_arithmetic(const struct model *m, const struct backend *b,
                              const struct settings *s);
 
-// Parameters by part, as the file holds them (SigLIP's unused pooling head included); a tied head
-// counts once, as the embedding.
+// Parameters by part, as in the file (including SigLIP's unused pooling head); a tied head counts
+// once, as the embedding.
 struct model_part {
     const char *name; // part_name
     int64_t parameters;
     uint64_t bytes;
-    enum dtype dtype; // of its largest tensor
+    enum dtype dtype; // bytes of its largest tensor
 };
 
 void model_count(const struct model *m, struct model_part parts[MODEL_PARTS]);

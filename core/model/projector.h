@@ -12,7 +12,7 @@ struct projector {
     struct linear linear_1, linear_2; // [D,Dv] [D,D]
 };
 
-// act and bias are set by the family before.
+// The family sets act and bias first.
 int projector_bind(struct projector *p, struct binder *b, int64_t in, int64_t out);
 struct tensor *projector_forward(struct graph *g, const struct projector *p, struct tensor *x);
 

@@ -1,4 +1,4 @@
-// core/model/rope.h -- rotary positions: frequencies of a config, cos and sin of the rows of a
+// core/model/rope.h -- rotary positions: frequencies from the config, cos and sin of the rows of a
 // pass.
 //
 //   struct rope_config r;
@@ -45,7 +45,7 @@ void rope_frequencies(const struct rope_config *r, float *frequency);
 // cos and sin [n, dim/2] at the positions of rows row[0..n) of s; row NULL: its last n.
 void rope_angles_host(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                       int64_t n, float *cos_out, float *sin_out);
-// The same as tensors of the step. 0 or -1.
+// The same as tensors of the step arena. 0 or -1.
 int rope_angles(struct graph *g, const struct rope_config *r, const struct sequence *s,
                 const int32_t *row, int64_t n, struct tensor **cos_out, struct tensor **sin_out);
 

@@ -1,4 +1,5 @@
-// core/model/splice.h -- token embeddings and visual tokens to h[0], the input of the decoder.
+// core/model/splice.h -- combines token embeddings and visual tokens into h[0], the input of the
+// decoder.
 #ifndef CORE_MODEL_SPLICE_H
 #define CORE_MODEL_SPLICE_H
 

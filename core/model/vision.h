@@ -11,7 +11,7 @@ struct vision_config {
     int64_t image_size, patch;  // pixels
     double eps;                 // of its LayerNorms
     enum gelu_form act;
-    bool class_token, patch_bias, pre_norm, post_norm; // what the file has
+    bool class_token, patch_bias, pre_norm, post_norm; // present in the file?
     int feature_layer; // hidden_states index as in the config: -2, -1, 3 ...
     bool drop_class;   // strategy "default"
 };
@@ -34,23 +34,24 @@ struct vision {
 // Reads a vision_config object (clip_vision_model, siglip_vision_model) with the class defaults;
 // json NULL: the encoder of LLaVA-1.5. The family sets feature_layer and drop_class.
 int vision_config_read(struct vision_config *v, const cJSON *json, struct err *err);
-// The GELU that an activation's name means ("gelu", "gelu_pytorch_tanh", "quick_gelu" ...).
+// The GELU variant of an activation name ("gelu", "gelu_pytorch_tanh", "quick_gelu" ...).
 int gelu_form_read(enum gelu_form *form, const cJSON *json, const char *key, const char *otherwise,
                    struct err *err);
 // Binds the tensors; b->prefix like "vision_tower.vision_model." 0 or -1 (b->err).
 int vision_bind(struct vision *v, struct binder *b);
 void vision_release(struct vision *v); // not the weights
-// Blocks that must be computed to give config.feature_layer.
+// Number of blocks to compute for config.feature_layer.
 int vision_depth(const struct vision_config *c);
-// Rows in the encoder: whole patches only, what is left at the right and below is not seen.
+// Rows in the encoder: whole patches only; the rest at the right and bottom edges is ignored.
 int64_t vision_rows(const struct vision_config *c);
-// Features per picture that the projector reads.
+// Number of features per picture for the projector.
 int64_t vision_tokens(const struct vision_config *c);
-// pixels[3,H,W] -> features [S, Dv] (class token dropped if so configured). `picture` names taps.
+// pixels[3,H,W] -> features [S, Dv] (class token dropped if so configured). `picture` numbers the
+// taps.
 struct tensor *vision_forward(struct graph *g, const struct vision *v, struct tensor *pixels,
                               int picture);
-// Several pictures of one size in one pass: picture number[i] has pixels[i]; their features one
-// after the other [count*S, Dv]. What a listener at SITE_VISION puts into x is not looked at.
+// Several pictures of one size in one pass: picture number[i] has pixels[i]; returns their features
+// one after the other [count*S, Dv]. A replacement of x by a listener at SITE_VISION is ignored.
 struct tensor *vision_forward_all(struct graph *g, const struct vision *v,
                                   struct tensor *const *pixels, const int *number, size_t count);
 

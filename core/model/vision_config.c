@@ -81,7 +81,7 @@ int vision_config_read(struct vision_config *v, const cJSON *json, struct err *e
         gelu_form_read(&v->act, json, "hidden_act", kind->act, err) < 0 ||
         json_real(json, "layer_norm_eps", kind->eps, &v->eps, err) < 0)
         return -1;
-    if (v->eps < 0 || v->eps > 1) return err_set(err, "\"layer_norm_eps\" must lie in 0..1");
+    if (v->eps < 0 || v->eps > 1) return err_set(err, "\"layer_norm_eps\" must be within 0..1");
     if (!json) { // ViT-L/14 at 336 pixels
         v->layers = 24, v->hidden = 1024, v->heads = 16, v->ffn = 4096;
         v->image_size = 336, v->patch = 14;

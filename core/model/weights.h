@@ -1,10 +1,10 @@
-// core/model/weights.h -- a model's weights by name: as training, adapters and merging find them.
+// core/model/weights.h -- a model's weights by name, for training, adapters and merging.
 //
 //   const struct weight *w = weights_find(&m->weights, "model.layers.3.input_layernorm.weight");
 //   w->tensor->data = mine;                      // the model now computes with it
 //   model_weights_changed(m);                    // a tied head follows
 //
-// The binder (core/model/bind.h) notes every weight that the model's structs take from a file. A
+// The binder (core/model/bind.h) records every weight that the model's structs take from a file. A
 // tied head is not among them: it is the embedding.
 #ifndef CORE_MODEL_WEIGHTS_H
 #define CORE_MODEL_WEIGHTS_H
@@ -32,8 +32,8 @@ struct weight {
     struct linear *linear; // the layer whose weight (not bias) it is; else NULL
     enum model_part_kind part;
     int gpu;      // that it lies on (backend_enter)
-    bool rounded; // there from f16 to bf16, for a while (core/train/frozen.h)
-    int rank;     // as in the file: the convolution over patches has rank 4 there
+    bool rounded; // temporarily rounded from f16 to bf16 on the device (core/train/frozen.h)
+    int rank;     // shape as in the file: the convolution over patches has rank 4
     int64_t shape[4];
 };
 
@@ -46,13 +46,13 @@ struct weights {
 struct weight *weights_add(struct weights *w, const char *name);
 void weights_release(struct weights *w);
 
-// By the file's name, or any other spelling of it: the levels "model", "language_model" and
-// "vision_model", which versions of the libraries put in different places, do not count. NULL:
+// Finds a weight by the file's name, or another spelling of it: the levels "model",
+// "language_model" and "vision_model", which library versions place differently, are ignored. NULL:
 // none.
 const struct weight *weights_find(const struct weights *w, const char *name);
 // The first of a part; NULL: none.
 const struct weight *weights_of(const struct weights *w, enum model_part_kind part);
-// The name without those levels: "layers.3.mlp.up_proj.weight". Belongs to the caller.
+// The name without those levels: "layers.3.mlp.up_proj.weight". The caller frees it.
 char *weight_plain_name(const char *name);
 
 #endif

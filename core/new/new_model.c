@@ -113,8 +113,9 @@ static int prepare_folder(struct job *j, struct err *err)
     if (statvfs(j->folder, &fs) < 0) return 0; // then writing itself will tell
     uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize, need = j->total + (32u << 20);
     if (room < need && j->total > room / 2)
-        return err_set(err, "'%s': the model needs %.0f MB, its disk has %.0f MB left", j->folder,
-                       (double)need / 1e6, (double)room / 1e6);
+        return err_set(err,
+                       "'%s': the model needs %.0f MB, but only %.0f MB of disk space are free",
+                       j->folder, (double)need / 1e6, (double)room / 1e6);
     return 0;
 }
 

@@ -1,16 +1,16 @@
-// core/new/new_model.h -- writes a model folder with random weights in a real shape, for measuring
-// and trying without a download: `vlmsh new --like SHAPE FOLDER`.
+// core/new/new_model.h -- writes a model folder with random weights in a published shape, for
+// benchmarks and experiments without a download: `vlmsh new --like SHAPE FOLDER`.
 //
 //   struct new_model_counts n;
 //   new_model_count("llama-3.2-1b", &n, &err);                 // --dry: n.total is 1235814400
 //   new_model_write("tiny", "/tmp/tiny", 42, NULL, NULL, &err);
 //
-// The folder has the layout of the Hugging Face hub: config.json and its sisters, a byte-level
+// The folder has the layout of the Hugging Face hub: config.json and the like, a byte-level
 // tokenizer.json of the real size, bf16 weights in safetensors files of at most 5 GB. The same
 // shape and seed give the same bytes everywhere.
 //
-// Room core/new/: models and tokenizers made from nothing, in published shapes; and outlines that
-// have all but the numbers. It uses model, data, files and what they use.
+// Room core/new/: generated models and tokenizers in published shapes, and outlines without
+// numbers. Uses model, data, files and what they use.
 #ifndef CORE_NEW_NEW_MODEL_H
 #define CORE_NEW_NEW_MODEL_H
 
@@ -33,14 +33,14 @@ const char *new_model_about(int index);
 
 int new_model_count(const char *shape, struct new_model_counts *counts, struct err *err);
 
-// Does the folder hold a whole model already?
+// Does the folder already hold a complete model?
 bool new_model_written(const char *folder);
 
-// `folder` must be absent or empty. `text` is what the tokenizer's words are learned from besides
-// everyday ones (new_text_read); NULL: those alone. On failure nothing that was written remains.
+// `folder` must be absent or empty. The tokenizer learns words from `text` besides common ones
+// (new_text_read); NULL: common ones only. On failure nothing is left behind.
 int new_model_write(const char *shape, const char *folder, uint64_t seed, const char *text,
                     const struct load_progress *progress, struct err *err);
-// The same with zeros as weights, in files without content: they take hardly any disk.
+// The same with all-zero weights in sparse files, which take hardly any disk space.
 int new_model_write_zeros(const char *shape, const char *folder, const char *text, struct err *err);
 
 // The texts of config.json and preprocessor_config.json.

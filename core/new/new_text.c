@@ -16,8 +16,8 @@ static bool is_data_set(const char *path)
 static int check_room(const struct buf *text, const char *path, struct err *err)
 {
     if (text->length <= NEW_TEXT_MAX) return 0;
-    return err_set(err, "'%s': more than %d MB of text; a part of it is enough for the words", path,
-                   NEW_TEXT_MAX >> 20);
+    return err_set(err, "'%s': more than %d MB of text; part of it is enough to learn the words",
+                   path, NEW_TEXT_MAX >> 20);
 }
 
 static void add_sample(struct buf *text, const struct sample *s)
@@ -59,6 +59,7 @@ int new_text_read(struct buf *text, const char *path, struct err *err)
     const size_t length = strnlen(bytes, size);
     if (length == size) buf_add(text, bytes, size);
     free(bytes);
-    if (length < size) return err_set(err, "'%s' is no text: it has a zero byte", path);
+    if (length < size)
+        return err_set(err, "'%s' contains a zero byte: it is not a text file", path);
     return check_room(text, path, err);
 }

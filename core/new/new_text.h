@@ -1,12 +1,11 @@
-// core/new/new_text.h -- the text of files, for the words of a new tokenizer
-// (core/new/new_tokenizer.h).
+// core/new/new_text.h -- reads text from files, for a new tokenizer (core/new/new_tokenizer.h).
 //
 //   struct buf text = { 0 };
 //   if (new_text_read(&text, "lessons.json", &err) < 0) ...   // adds to the buffer
 //   buf_release(&text);
 //
-// Of a data set (.json, .jsonl: core/data/dataset.h) only what is said is taken, as a conversation
-// has it: "USER: question ASSISTANT: answer"; any other file is taken as it is.
+// Of a data set (.json, .jsonl: core/data/dataset.h) only the texts are taken, as conversations:
+// "USER: question ASSISTANT: answer"; any other file is taken as it is.
 #ifndef CORE_NEW_NEW_TEXT_H
 #define CORE_NEW_NEW_TEXT_H
 

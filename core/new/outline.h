@@ -1,17 +1,17 @@
-// core/new/outline.h -- a model that has everything but numbers: for counting, not for computing.
+// core/new/outline.h -- a model without numbers: for counting, not for computing.
 //
 //   struct model *o = outline_shape("llava-1.5-7b", &err);   // of a shape: no files, no weights
 //   struct model *o = outline_model(loaded, &err);           // beside a model that is in use
 //   ... params_open, passes on backend_dry() ...
 //   outline_free(o);
 //
-// Its tensors are its own: parameters of training may be put into it while the model answers.
+// It owns its tensors: training can replace its parameters while the original model answers.
 #ifndef CORE_NEW_OUTLINE_H
 #define CORE_NEW_OUTLINE_H
 
 #include "core/model/model.h"
 
-// A shape of core/new/shapes.h. It has no tokenizer, and reading its weights gives zeros.
+// From a shape of core/new/shapes.h. Has no tokenizer; reading its weights gives zeros.
 struct model *outline_shape(const char *shape, struct err *err);
 // Checkpoint and tokenizer are those of `m`, which must outlive it.
 struct model *outline_model(const struct model *m, struct err *err);

@@ -82,7 +82,7 @@ static const struct shape shapes[] = {
       CLIP_L_336,
       .projector_layers = 1 },
     { .name = "tiny",
-      .about = "a LLaVA of less than 2 MB that opens at once, for trying the shell",
+      .about = "LLaVA of less than 2 MB that opens instantly, for trying the shell",
       .decoder = "llama",
       .layers = 4,
       .hidden = 96,
@@ -105,7 +105,7 @@ static const struct shape shapes[] = {
       .projector_layers = 2,
       .spread = 0.1 },
     { .name = "demo",
-      .about = "a LLaVA of less than 10 MB to be trained in the demo world (demo/make.vlmsh)",
+      .about = "LLaVA of less than 10 MB to train in the demo world (demo/make.vlmsh)",
       .decoder = "llama",
       .layers = 8,
       .hidden = 192,
@@ -149,7 +149,7 @@ const struct shape *shape_find(const char *name, struct err *err)
         }
         buf_printf(&known, "%s%s", i ? ", " : "", s->name);
     }
-    err_set(err, "no shape is called '%.100s'; there are %s", name, known.data);
+    err_set(err, "no shape '%.100s'; shapes: %s", name, known.data);
     buf_release(&known);
     return NULL;
 }

@@ -1,4 +1,4 @@
-// core/new/shapes.h -- the shapes of published models: sizes, and every tensor such a model has.
+// core/new/shapes.h -- shapes of published models: sizes, and every tensor.
 //
 //   const struct shape *s = shape_find("llava-1.5-7b", &err);
 //   shape_tensors(s, count_one, &total);     // calls count_one(&total, tensor) for each
@@ -12,7 +12,7 @@
 
 enum shape_tower { TOWER_NONE, TOWER_CLIP, TOWER_SIGLIP };
 
-// Which special tokens, at which ids, and which prompt layout.
+// Special tokens with their ids, and the chat template.
 enum shape_tokens { TOKENS_LLAMA2, TOKENS_LLAMA3 };
 
 struct shape {
@@ -21,18 +21,18 @@ struct shape {
     // Its sizes: D = hidden, H = heads, Hkv = kv_heads, d = head_size.
     int64_t layers, hidden, heads, kv_heads, head_size, ffn, context;
     int64_t vocab; // rows of the embedding
-    int64_t words; // ordinary tokens: ids 0..words-1; the family's further tokens follow
-    bool tied;     // the embedding is the head
+    int64_t words; // ordinary tokens: ids 0..words-1; the family's other tokens follow
+    bool tied;     // the embedding is also the head
     enum shape_tokens tokens;
     double rope_theta, rope_factor; // factor 0: no llama3 scaling
-    // Vision encoder and projector; none of it in a text-only model.
+    // Vision encoder and projector; all zero in a text-only model.
     enum shape_tower tower;
     int64_t tower_layers, tower_hidden, tower_heads, tower_ffn, image, patch;
     bool no_pooling;   // a SigLIP without its pooling head
     int feature_layer; // vision_feature_layer; 0: -2, as published
     int projector_layers;
     double spread; // standard deviation of the random weights
-    bool fresh;    // to be trained from here (shape_tensor.spread), not only to be measured
+    bool fresh;    // meant for training from scratch (shape_tensor.spread), not only for benchmarks
 };
 
 const struct shape *shape_at(int index); // NULL after the last
@@ -41,15 +41,15 @@ const struct shape *shape_find(const char *name, struct err *err);
 struct shape_tensor {
     char name[128]; // as on the hub
     enum model_part_kind part;
-    bool ones;     // gain of a norm: 1; all others are drawn
+    bool ones;     // gain of a norm: 1; all others are random
     double spread; // with this standard deviation
     int rank;
     int64_t size[4];
 };
 
 int64_t shape_tensor_count(const struct shape_tensor *t);
-// In the order in which they are written. A fresh shape begins as GPT-2 did: biases are 0, and what
-// ends a block is smaller by the square root of the number of blocks' ends, 2 L.
+// In writing order. A new shape is initialised as in GPT-2: biases are 0, and the last matrix of
+// each block half is scaled by 1 / sqrt(2 L), the number of block halves.
 void shape_tensors(const struct shape *s, void (*each)(void *self, const struct shape_tensor *t),
                    void *self);
 

@@ -1,5 +1,5 @@
-// core/ops/check.h -- what the ops of this folder check with. Each notes the first failure in the
-// graph and says in its message which op it was.
+// core/ops/check.h -- checks shared by the ops of this folder. Each records the first failure in
+// the graph, with the name of the op.
 #ifndef CORE_OPS_CHECK_H
 #define CORE_OPS_CHECK_H
 
@@ -19,11 +19,11 @@ bool op_want_same(struct graph *g, const char *op, const struct tensor *a, const
 // Every index must lie in 0..limit-1.
 bool op_want_indices(struct graph *g, const char *op, const int32_t *index, int64_t n,
                      int64_t limit);
-// The result of a backend function: y, or NULL with its message noted.
+// The result of a backend function: y, or NULL with its message recorded.
 struct tensor *op_done(struct graph *g, const char *op, int result, struct tensor *y);
-// 0, or -1 with the message of a failed backend function noted: the end of a backward function.
+// 0, or -1 with the message of a failed backend function recorded: the end of a backward function.
 int op_back(struct graph *g, const char *op, int result);
-// "[3,4] f32" into text; returns text.
+// Writes "[3,4] f32" to text; returns text.
 const char *op_shape(const struct tensor *t, char text[96]);
 
 #endif

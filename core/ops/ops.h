@@ -1,11 +1,11 @@
-// core/ops/ops.h -- the ops a forward pass is written in; each stands in core/ops/NAME.c.
+// core/ops/ops.h -- the ops of a forward pass; each is in core/ops/NAME.c.
 //
 // All take the graph first, check shapes and dtypes, allocate the result in the step arena and
-// return it; NULL in, NULL out (core/graph/graph.h). The arithmetic's contract is in kernels/ops.h.
-// Names ending in _into write into memory the caller owns.
+// return it; NULL in, NULL out (core/graph/graph.h). kernels/ops.h defines the arithmetic. Names
+// ending in _into write into memory the caller owns.
 //
-// Room core/ops/: the ops of a forward pass, each with its gradient; the arithmetic is that of
-// kernels/. It uses base and graph.
+// Room core/ops/: the ops of a forward pass, each with its gradient; kernels/ does the arithmetic.
+// Uses base and graph.
 #ifndef CORE_OPS_OPS_H
 #define CORE_OPS_OPS_H
 
@@ -13,7 +13,7 @@
 
 // x[N,K] w[M,K] bias[M] or NULL -> [N,M].
 struct tensor *op_matmul(struct graph *g, struct tensor *x, struct tensor *w, struct tensor *bias);
-// Only leads gradients back: zeros, for nobody reads the product.
+// Only carries gradients back: returns zeros, as nobody reads the product.
 struct tensor *op_matmul_unread(struct graph *g, struct tensor *x, struct tensor *w,
                                 struct tensor *bias);
 // table[V,D], ids host array of n -> [n,D]; an id outside 0..V-1 is an error.
@@ -21,7 +21,7 @@ struct tensor *op_embedding(struct graph *g, struct tensor *table, const int32_t
 struct tensor *op_rmsnorm(struct graph *g, struct tensor *x, struct tensor *gain, float eps);
 struct tensor *op_layernorm(struct graph *g, struct tensor *x, struct tensor *gain,
                             struct tensor *bias, float eps);
-// x[N,H,d] turned by cos, sin [N,d/2]; in place without a tape. Use what is returned.
+// x[N,H,d] rotated by cos, sin [N,d/2]; in place without a tape. Use the returned tensor.
 struct tensor *op_rope(struct graph *g, struct tensor *x, struct tensor *cos, struct tensor *sin);
 // q[N,H,d] k,v[P,Hkv,d] -> [N,H,d]; row i sees keys first[i]..last[i]-1. first, last: i32 [N] or
 // NULL; probs: [H,N,P] or NULL. k and v are f32, or both bf16 (a cache; not with a tape).
@@ -30,27 +30,27 @@ struct tensor *op_attention(struct graph *g, struct tensor *q, struct tensor *k,
                             struct tensor *probs);
 struct tensor *op_swiglu(struct graph *g, struct tensor *gate, struct tensor *up);
 struct tensor *op_gelu(struct graph *g, struct tensor *x, enum gelu_form form);
-// a + b. Without a tape the sum is written over a, so that the residual stream stays in one place.
+// a + b. Without a tape the sum overwrites a, so that the residual stream stays in place.
 struct tensor *op_add(struct graph *g, struct tensor *a, struct tensor *b);
 // The same with b[m,D] added to rows [from, from+m) of a[N,D].
 struct tensor *op_add_rows(struct graph *g, struct tensor *a, int64_t from, struct tensor *b);
 // x * value.
 struct tensor *op_scale(struct graph *g, struct tensor *x, float value);
-// x[N,D] times w[D] (f32, held fixed) in each row.
+// x[N,D] times w[D] (f32, constant) in each row.
 struct tensor *op_scale_columns(struct graph *g, struct tensor *x, struct tensor *w);
 struct tensor *op_softmax(struct graph *g, struct tensor *x, float scale);
 struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *index, int64_t n);
-// Rows of x written to rows index[] of into; returns into. With a tape: `into` is no view, the rows
-// it held are needed by no earlier op's backward (embedding rows, memory not yet used), and views
-// of it are taken afterwards. Without one f32 rows may go into bf16: they are rounded.
+// Writes rows of x to rows index[] of `into`; returns `into`. With a tape: `into` is not a view, no
+// earlier op's backward needs the overwritten rows (embedding rows, unused memory), and views of it
+// are taken afterwards. Without a tape f32 rows may be written to bf16 (rounded).
 struct tensor *op_scatter_rows(struct graph *g, struct tensor *into, struct tensor *x,
                                const int32_t *index);
-// The same by an index that lies on the device: i32 [rows of x], distinct and inside of into.
+// The same with indices on the device: i32 [rows of x], distinct and inside `into`.
 struct tensor *op_put_rows(struct graph *g, struct tensor *into, struct tensor *x,
                            struct tensor *index);
 // Values of visual tokens under IRA, and their divergence from the prior (methods page, section 4).
-// v[S,Hkv,d], head[S*Hkv,d+1] (delta, log sigma_q^2), noise as v with gate[S,Hkv], or both NULL:
-// z = v + delta + gate * sigma_q * noise. gate and noise are held fixed.
+// v[S,Hkv,d], head[S*Hkv,d+1] (delta, log sigma_q^2), noise as v with gate[S,Hkv], or both NULL: z
+// = v + delta + gate * sigma_q * noise. gate and noise are constants.
 struct tensor *op_ira_values(struct graph *g, struct tensor *v, struct tensor *head,
                              struct tensor *gate, struct tensor *noise);
 // prior[Hkv,d] (log sigma_p^2) -> [S,Hkv]; v and mean[Hkv,d] of a global prior, or both NULL.
@@ -63,9 +63,9 @@ struct tensor *op_widen(struct graph *g, struct tensor *x);
 int op_copy_rows_into(struct graph *g, struct tensor *into, int64_t from, struct tensor *x);
 
 // The losses of the rows of x[N,D] whose next tokens are target[N]: with logits = x w^T, w[V,D],
-// loss[i] = -log softmax(logits)[target]. The logits exist for a few rows at a time only. With a
-// tape the gradient of the sum of weight[i] loss[i] is added to those of x and w at once: it is
-// where going back begins. target, weight and loss are host arrays of N. 0 or -1.
+// loss[i] = -log softmax(logits)[target]. Logits exist for a few rows at a time only. With a tape,
+// adds the gradient of the sum of weight[i] loss[i] to those of x and w at once: the backward pass
+// starts here. target, weight and loss are host arrays of N. 0 or -1.
 int op_cross_entropy(struct graph *g, struct tensor *x, struct tensor *w, const int32_t *target,
                      const float *weight, float *loss);
 

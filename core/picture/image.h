@@ -1,13 +1,13 @@
-// core/picture/image.h -- a picture file to RGB pixels, safely.
+// core/picture/image.h -- decodes a picture file to RGB pixels, safely.
 //
-// PNG, JPEG, BMP (stb_image) and PPM, in a forked child with limits on memory and time, so that a
-// hostile file costs a message. Size and area are capped before decoding. GIF, WebP, HEIC, AVIF and
-// others are named in the message together with how to convert them. EXIF rotation is applied, 16
-// bits become 8, grey becomes RGB, and JPEG pixels equal libjpeg's (Pillow's). Alpha is kept as a
-// fourth channel for the family to lay over its background.
+// Decodes PNG, JPEG, BMP (stb_image) and PPM in a forked child with limits on memory and time, so
+// that a hostile file costs only an error message. Size and area are checked before decoding. For
+// GIF, WebP, HEIC, AVIF and others the message says how to convert them. EXIF rotation is applied,
+// 16 bits become 8, grey becomes RGB, and JPEG pixels equal libjpeg's (Pillow's). Alpha is kept as
+// a fourth channel, which the family composites over its background.
 //
 // Room core/picture/: picture files to the pixels a model reads: decoding in a child process,
-// resizing as Pillow does, normalising; and PNG files written. It uses base and settings.
+// resizing as Pillow does, normalising; writing PNG. Uses base and settings.
 #ifndef CORE_PICTURE_IMAGE_H
 #define CORE_PICTURE_IMAGE_H
 
@@ -28,11 +28,11 @@ enum {
     IMAGE_MAX_FILE = 256 * 1024 * 1024, // bytes
 };
 
-// `name` is for messages: the path, or "standard input".
+// `name` is used in messages: the path, or "standard input".
 int image_decode(struct image *image, const void *bytes, size_t size, const char *name,
                  struct err *err);
-// The same for the many small pictures of a data set: a decoder's child is kept for some hundreds
-// of them, as a fork for each would take longer than decoding it. One thread at a time.
+// The same for the many small pictures of a data set: a decoder process is reused for some hundreds
+// of them, as a fork for each would take longer than decoding. One thread at a time.
 struct image_decoder;
 struct image_decoder *image_decoder_new(void);
 int image_decoder_run(struct image_decoder *d, struct image *image, const void *bytes, size_t size,
@@ -41,12 +41,12 @@ void image_decoder_free(struct image_decoder *d); // NULL is fine
 // What the child runs: decoding in this process (tests, fuzzing).
 int image_decode_here(struct image *image, const void *bytes, size_t size, const char *name,
                       struct err *err);
-// Width and height as decoding gives them, from the header alone.
+// Width and height after decoding, from the header only.
 int image_size(const void *bytes, size_t size, const char *name, int64_t *width, int64_t *height,
                struct err *err);
 void image_release(struct image *image);
-// Lays alpha over a background colour (0..255 each): t = s a + bg (255-a) + 128, (t + (t>>8)) >> 8,
-// as Pillow composites. Does nothing to 3 channels.
+// Composites alpha over a background colour (0..255 each): t = s a + bg (255-a) + 128, (t + (t>>8))
+// >> 8, as Pillow does. Does nothing with 3 channels.
 void image_flatten(struct image *image, const uint8_t background[3]);
 
 #endif

@@ -173,10 +173,10 @@ static int report_take(struct image *image, const struct report *report, size_t 
                        const char *name, struct err *err)
 {
     if (status == LATE || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU))
-        return err_set(err, "'%s' cannot be read: decoding took more than %d seconds", name,
+        return err_set(err, "cannot read '%s': decoding took more than %d seconds", name,
                        CHILD_SECONDS);
     if (status > 0 || !report->done)
-        return err_set(err, "'%s' cannot be read: it made the decoder fail (%s); it is damaged",
+        return err_set(err, "cannot read '%s': it crashes the decoder (%s), so the file is damaged",
                        name, WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "early end");
     struct image got = report->image;
     if (got.channels == 0) {
@@ -188,7 +188,7 @@ static int report_take(struct image *image, const struct report *report, size_t 
     if ((got.channels != 3 && got.channels != 4) || got.width < 1 || got.height < 1 ||
         got.width > IMAGE_MAX_SIDE || got.height > IMAGE_MAX_SIDE ||
         (size_t)got.width * (size_t)got.height != area)
-        return err_set(err, "'%s' cannot be read: the decoder failed; it is damaged", name);
+        return err_set(err, "cannot read '%s': the decoder failed, so the file is damaged", name);
     got.pixels = malloc(area * (size_t)got.channels);
     if (!got.pixels) return err_set(err, "out of memory for the pixels of '%s'", name);
     memcpy(got.pixels, report->pixels, area * (size_t)got.channels);

@@ -31,7 +31,7 @@ static int big16(const uint8_t *p)
 
 static int damaged(const char *name, const char *what, struct err *err)
 {
-    return err_set(err, "'%s' cannot be read: %s; export it again as PNG or JPEG", name, what);
+    return err_set(err, "cannot read '%s': %s; export it again as PNG or JPEG", name, what);
 }
 
 // --- formats that are known but not read -------------------------------------------------------
@@ -78,7 +78,7 @@ static bool is_text(const uint8_t *bytes, size_t size)
 
 static int not_a_picture(const uint8_t *bytes, size_t size, const char *name, struct err *err)
 {
-    const char *reads = "PNG, JPEG, BMP and PPM pictures are read";
+    const char *reads = "supported formats are PNG, JPEG, BMP and PPM";
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         const struct foreign *f = &foreign[i];
         // "P1" and the like begin many texts; only followed by a blank they are a picture's.
@@ -94,14 +94,14 @@ static int not_a_picture(const uint8_t *bytes, size_t size, const char *name, st
                            "rsvg-convert in.svg -o out.png");
         if (memmem(bytes, head, "<html", 5) || memmem(bytes, head, "<!DOCTYPE html", 14) ||
             memmem(bytes, head, "<!doctype html", 14))
-            return err_set(err, "'%s' is a web page, not a picture: fetch the picture itself",
+            return err_set(err, "'%s' is a web page, not a picture: download the picture itself",
                            name);
         if (starts(bytes, size, 0, "version https://git-lfs", 23))
             return err_set(err, "'%s' is a Git LFS pointer, not the picture: run `git lfs pull`",
                            name);
-        return err_set(err, "'%s' is a text, not a picture; %s", name, reads);
+        return err_set(err, "'%s' is a text file, not a picture; %s", name, reads);
     }
-    return err_set(err, "'%s' is not a picture of a known format; %s", name, reads);
+    return err_set(err, "'%s' is not a picture in a known format; %s", name, reads);
 }
 
 // --- the formats that are read -----------------------------------------------------------------
@@ -114,7 +114,7 @@ static int png_read(struct image_header *h, const uint8_t *bytes, size_t size, c
         return err_set(err, "'%s' is a PNG in Apple's own variant: convert it, e.g. `%s`", name,
                        "pngcrush -revert-iphone-optimizations in.png out.png");
     if (size < 33 || !starts(bytes, size, 8, "\0\0\0\rIHDR", 8))
-        return damaged(name, "the PNG is cut off or does not begin with its header", err);
+        return damaged(name, "the PNG is truncated or does not start with its header", err);
     h->width = big32(bytes + 16);
     h->height = big32(bytes + 20);
     h->alpha = true; // of a colour key (tRNS) too: the reference lays those over white as well
@@ -124,12 +124,12 @@ static int png_read(struct image_header *h, const uint8_t *bytes, size_t size, c
         if (length > size - at - 12) break;
         const uint8_t *type = bytes + at + 4;
         if (memcmp(type, "IEND", 4) == 0)
-            return pixels ? 0 : damaged(name, "the PNG holds no pixels", err);
+            return pixels ? 0 : damaged(name, "the PNG has no pixels", err);
         if (memcmp(type, "IDAT", 4) == 0) pixels = true;
         if (memcmp(type, "eXIf", 4) == 0) h->orientation = image_exif_orientation(type + 4, length);
         at += length + 12;
     }
-    return damaged(name, "the PNG is cut off before its end", err);
+    return damaged(name, "the PNG is truncated", err);
 }
 
 // A frame header: 0 when it is one, with the kinds stb_image cannot decode refused.
@@ -148,7 +148,7 @@ static int jpeg_frame(struct image_header *h, int marker, const uint8_t *p, size
                        "magick in.jpg out.png");
     h->height = big16(p + 1);
     h->width = big16(p + 3);
-    if (!h->width) return damaged(name, "its header gives no width or no height", err);
+    if (!h->width) return damaged(name, "its header has no width or no height", err);
     return 0;
 }
 
@@ -212,7 +212,7 @@ static int jpeg_read(struct image_header *h, const uint8_t *bytes, size_t size, 
             at++; // padding, or rubbish between segments
             continue;
         }
-        if (marker == EOI) return pixels ? 0 : damaged(name, "the JPEG holds no pixels", err);
+        if (marker == EOI) return pixels ? 0 : damaged(name, "the JPEG has no pixels", err);
         at += 2;
         if (marker <= 1 || (marker >= RST0 && marker <= SOI)) continue;
         size_t length = size - at >= 2 ? (size_t)big16(bytes + at) : 0;
@@ -223,7 +223,7 @@ static int jpeg_read(struct image_header *h, const uint8_t *bytes, size_t size, 
         pixels = true;
         at = jpeg_skip_scan(bytes, size, at);
     }
-    return damaged(name, "the JPEG is cut off or damaged before its end", err);
+    return damaged(name, "the JPEG is truncated or damaged", err);
 }
 
 static int bmp_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
@@ -231,7 +231,7 @@ static int bmp_read(struct image_header *h, const uint8_t *bytes, size_t size, c
 {
     enum { BITFIELDS = 3, ALPHABITFIELDS = 6 };
     h->format = IMAGE_BMP;
-    if (size < 26) return damaged(name, "the BMP is cut off", err);
+    if (size < 26) return damaged(name, "the BMP is truncated", err);
     size_t offset = little32(bytes + 10), header = little32(bytes + 14);
     int bits, compression = 0;
     if (header == 12) { // OS/2
@@ -255,7 +255,7 @@ static int bmp_read(struct image_header *h, const uint8_t *bytes, size_t size, c
         return 0; // told by size_check
     size_t stride = ((size_t)h->width * (size_t)bits + 31) / 32 * 4;
     if (offset > size || stride * (size_t)h->height > size - offset)
-        return damaged(name, "the BMP is cut off before its end", err);
+        return damaged(name, "the BMP is truncated", err);
     return 0;
 }
 
@@ -289,19 +289,19 @@ static int pnm_read(struct image_header *h, const uint8_t *bytes, size_t size, c
     if (h->width > IMAGE_MAX_SIDE || h->height > IMAGE_MAX_SIDE) return 0; // told by size_check
     size_t need = (size_t)(h->width * h->height) * (bytes[1] == '6' ? 3 : 1);
     if (size - h->data < need * (maximum > 255 ? 2 : 1))
-        return damaged(name, "the PPM is cut off before its end", err);
+        return damaged(name, "the PPM is truncated", err);
     return 0;
 }
 
 static int size_check(const struct image_header *h, size_t size, const char *name, struct err *err)
 {
     if (h->width < 1 || h->height < 1)
-        return damaged(name, "its header gives no width or no height", err);
+        return damaged(name, "its header has no width or no height", err);
     if (h->width > IMAGE_MAX_SIDE || h->height > IMAGE_MAX_SIDE ||
         h->width * h->height > IMAGE_MAX_AREA)
         return err_set(err,
-                       "'%s' has %lld x %lld pixels; at most %d on a side and %d million in all "
-                       "are read: make it smaller, e.g. `magick in.png -resize 4000x4000 out.png`",
+                       "'%s' has %lld x %lld pixels; the limit is %d per side and %d million in "
+                       "all: shrink it, e.g. `magick in.png -resize 4000x4000 out.png`",
                        name, (long long)h->width, (long long)h->height, IMAGE_MAX_SIDE,
                        IMAGE_MAX_AREA / 1000000);
     // Deflate shrinks to 1/1032 at most and a PNG pixel has a bit at least; a JPEG block of 8 x 8
@@ -311,8 +311,8 @@ static int size_check(const struct image_header *h, size_t size, const char *nam
                                              : INT64_MAX;
     if (h->width * h->height > most)
         return err_set(err,
-                       "'%s' cannot be read: it says %lld x %lld pixels, too many for its %zu "
-                       "bytes; it is damaged",
+                       "cannot read '%s': its header claims %lld x %lld pixels, too many for its "
+                       "%zu bytes, so it is damaged",
                        name, (long long)h->width, (long long)h->height, size);
     return 0;
 }
@@ -323,7 +323,7 @@ int image_header_read(struct image_header *h, const uint8_t *bytes, size_t size,
     *h = (struct image_header){ .orientation = 1 };
     if (size == 0) return err_set(err, "'%s' is empty", name);
     if (size > IMAGE_MAX_FILE)
-        return err_set(err, "'%s' is larger than %d MB, the limit for a picture", name,
+        return err_set(err, "'%s' exceeds the size limit of pictures, %d MB", name,
                        IMAGE_MAX_FILE >> 20);
     int rc;
     if (starts(bytes, size, 0, "\x89PNG\r\n\x1a\n", 8))

@@ -224,10 +224,10 @@ int image_decode_jpeg(struct image *image, const struct image_header *h, const u
     stbi__setup_jpeg(j);
     j->idct_block_kernel = dct_block;
     if (!stbi__decode_jpeg_image(j))
-        err_set(err, "'%s' cannot be read: its pixels are damaged (%s); export it again", name,
+        err_set(err, "cannot read '%s': its pixels are damaged (%s); export it again", name,
                 stbi_failure_reason());
     else if (s.img_x != h->width || s.img_y != h->height)
-        err_set(err, "'%s' cannot be read: it gives two different sizes", name);
+        err_set(err, "cannot read '%s': it contains two different sizes", name);
     else if (!sampling_divides(j))
         err_set(err, "'%s' is a JPEG with rare chroma sampling: convert it, e.g. `%s`", name,
                 "magick in.jpg out.png");

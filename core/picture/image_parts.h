@@ -1,4 +1,4 @@
-// core/picture/image_parts.h -- what the files of the picture reader share; others use
+// core/picture/image_parts.h -- shared by the files of the picture reader; others use
 // core/picture/image.h.
 #ifndef CORE_PICTURE_IMAGE_PARTS_H
 #define CORE_PICTURE_IMAGE_PARTS_H
@@ -9,27 +9,27 @@
 
 enum image_format { IMAGE_PNG, IMAGE_JPEG, IMAGE_BMP, IMAGE_PNM };
 
-// What the first bytes say, read by bounds-checked code of our own before any decoder runs.
+// Header data, read by our own bounds-checked code before any decoder runs.
 struct image_header {
     enum image_format format;
     int64_t width, height; // as stored, before the orientation is applied
     int orientation;       // EXIF, 1..8
     bool alpha;            // PNG, BMP: a fourth channel of the decoder means transparency
-    int maximum;           // PNM: the value of white
-    size_t data;           // PNM: where the pixels begin
+    int maximum;           // PNM: the maximum value
+    size_t data;           // PNM: offset of the pixels
 };
 
-// image_header.c. `name` is for messages in all of these.
+// image_header.c. `name` is used in messages of all these functions.
 int image_header_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
                       struct err *err);
 
 // image_exif.c. The orientation (1..8) in a TIFF block as EXIF stores it; 1 when there is none.
 int image_exif_orientation(const uint8_t *tiff, size_t size);
-// Turns and flips so that the picture stands upright.
+// Rotates and flips the picture upright.
 int image_orient(struct image *image, int orientation, struct err *err);
 
-// image_pixels.c: PNG and BMP (stb_image) and PNM.  image_jpeg.c: JPEG.
-// The pixels are malloc'ed: the child must not die by xmalloc.
+// image_pixels.c: PNG and BMP (stb_image) and PNM.  image_jpeg.c: JPEG. The pixels are malloc'ed:
+// xmalloc must not end the child.
 int image_decode_png(struct image *image, const struct image_header *h, const uint8_t *bytes,
                      size_t size, const char *name, struct err *err);
 int image_decode_pnm(struct image *image, const struct image_header *h, const uint8_t *bytes,

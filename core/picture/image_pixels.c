@@ -34,12 +34,12 @@ int image_decode_png(struct image *image, const struct image_header *h, const ui
     int w, height, have;
     uint8_t *pixels = stbi_load_from_memory(bytes, (int)size, &w, &height, &have, 0);
     if (!pixels)
-        return err_set(err, "'%s' cannot be read: its pixels are damaged (%s); export it again",
-                       name, stbi_failure_reason());
+        return err_set(err, "cannot read '%s': its pixels are damaged (%s); export it again", name,
+                       stbi_failure_reason());
     *image = (struct image){ .width = w, .height = height, .channels = have, .pixels = pixels };
     if (w != h->width || height != h->height) {
         image_release(image);
-        return err_set(err, "'%s' cannot be read: it gives two different sizes", name);
+        return err_set(err, "cannot read '%s': it contains two different sizes", name);
     }
     if (have == 3 || (have == 4 && h->alpha)) return 0;
     int rc = widen(image, pixels, have, h->alpha);

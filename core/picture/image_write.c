@@ -22,7 +22,7 @@ static void keep(void *self, void *bytes, int size)
 int image_write_png(const char *path, const uint8_t *pixels, int width, int height, struct err *err)
 {
     struct buf png = { 0 };
-    if (width < 1 || height < 1) return err_set(err, "'%s': a picture without pixels", path);
+    if (width < 1 || height < 1) return err_set(err, "'%s': the picture has no pixels", path);
     if (!stbi_write_png_to_func(keep, &png, width, height, 3, pixels, 3 * width) || !png.length) {
         buf_release(&png);
         return err_set(err, "cannot write '%s': out of memory for its pixels", path);

@@ -1,4 +1,4 @@
-// core/picture/image_write.h -- RGB pixels to a PNG file.
+// core/picture/image_write.h -- writes RGB pixels to a PNG file.
 #ifndef CORE_PICTURE_IMAGE_WRITE_H
 #define CORE_PICTURE_IMAGE_WRITE_H
 
@@ -6,7 +6,7 @@
 
 #include "core/base/err.h"
 
-// pixels [height, width, 3]. Written as PATH.part and renamed: PATH is whole or absent.
+// pixels [height, width, 3]. Written as PATH.part and renamed: PATH is complete or absent.
 int image_write_png(const char *path, const uint8_t *pixels, int width, int height,
                     struct err *err);
 

@@ -48,7 +48,7 @@ static int size_read(struct picture_config *c, const cJSON *json, struct err *er
         side_read(size, "width", &width, err) < 0 || side_read(size, "height", &height, err) < 0)
         return err_in(err, "\"size\"");
     if (json_get(size, "longest_edge") || json_get(size, "max_height"))
-        return err_set(err, "\"size\": longest_edge and max_height are not known to the CLIP and "
+        return err_set(err, "\"size\": longest_edge and max_height are not supported by CLIP and "
                             "SigLIP processors");
     if (side > 0) {
         c->fit = FIT_SHORTEST_CROP;
@@ -132,7 +132,7 @@ int picture_config_read(struct picture_config *c, const cJSON *json,
 {
     int64_t resample;
     *c = *otherwise;
-    if (json && !cJSON_IsObject(json)) return err_set(err, "the file must hold a JSON object");
+    if (json && !cJSON_IsObject(json)) return err_set(err, "the file is not a JSON object");
     if (c->fit == FIT_EXACT && !c->exact_width) {
         c->exact_width = c->width;
         c->exact_height = c->height;
@@ -238,8 +238,8 @@ int preprocess_bytes(struct image *to, const struct image *from, const struct pi
     struct image own = { 0 };
     int rc = -1;
     if (from->channels == 4 && !c->flatten)
-        return err_set(err, "the picture has transparency, and preprocessor_config.json does not "
-                            "ask for RGB (do_convert_rgb): save the picture without it");
+        return err_set(err, "the picture has transparency, but preprocessor_config.json does not "
+                            "convert to RGB (do_convert_rgb): save it without transparency");
     if (from->channels == 4 || c->square) {
         if (copy(&own, from, err) < 0) return -1;
         image_flatten(&own, c->background);

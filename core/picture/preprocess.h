@@ -1,7 +1,7 @@
-// core/picture/preprocess.h -- RGB picture to the pixels a vision encoder reads, as the reference
-// does it.
+// core/picture/preprocess.h -- turns an RGB picture into the vision encoder's input, as the
+// reference does.
 //
-// struct picture_config says what preprocessor_config.json asks for; the family fills it.
+// struct picture_config holds preprocessor_config.json; the family fills it.
 #ifndef CORE_PICTURE_PREPROCESS_H
 #define CORE_PICTURE_PREPROCESS_H
 
@@ -11,7 +11,7 @@
 #include "core/picture/resize.h"
 
 enum picture_fit {
-    FIT_EXACT,         // resize to width x height, aspect not kept (SigLIP)
+    FIT_EXACT,         // resize to width x height, aspect ratio not kept (SigLIP)
     FIT_SHORTEST_CROP, // shortest edge to `shortest`, then centre crop (CLIP)
 };
 
@@ -21,11 +21,12 @@ struct picture_config {
     bool flatten;                          // do_convert_rgb: alpha over the background
     int64_t shortest;                      // FIT_SHORTEST_CROP
     int64_t width,
-        height; // of the result: of the crop when there is one, else of FIT_EXACT's resize
-    // FIT_EXACT and a crop (CLIP with size as {height,width}): what is resized to before the crop;
+        height; // of the result: of the crop if there is one, else of FIT_EXACT's resize
+    // FIT_EXACT and a crop (CLIP with size as {height,width}): size of the resize before the crop;
     // 0 otherwise.
     int64_t exact_width, exact_height;
-    bool square; // LLaVA's do_pad: first to a square, the picture in the middle of `border`
+    bool square; // LLaVA's do_pad: first padded to a square with `border`, the picture in the
+                 // middle
     uint8_t border[3];
     enum resample resample;
     double rescale_factor;

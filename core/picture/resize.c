@@ -303,7 +303,7 @@ static int image_new(struct image *to, int64_t width, int64_t height, int channe
     if (width < 1 || height < 1 || width > IMAGE_MAX_SIDE || height > IMAGE_MAX_SIDE ||
         width * height > IMAGE_MAX_AREA)
         return err_set(err,
-                       "a picture of %lld x %lld pixels is outside of 1..%d on a side and %d "
+                       "a picture of %lld x %lld pixels exceeds the limits: 1..%d per side and %d "
                        "million in all",
                        (long long)width, (long long)height, IMAGE_MAX_SIDE,
                        IMAGE_MAX_AREA / 1000000);
@@ -324,9 +324,9 @@ int image_resize_part(struct image *to, const struct image *from, int64_t full_w
         return err_set(err, "a picture cannot be resized to %lld x %lld", (long long)full_width,
                        (long long)full_height);
     if (left < 0 || top < 0 || width > full_width - left || height > full_height - top)
-        return err_set(err, "the part wanted of a resized picture lies outside of it");
+        return err_set(err, "the requested part of a resized picture lies outside it");
     if ((unsigned)resample > RESAMPLE_HAMMING)
-        return err_set(err, "there is no resampling filter %d", (int)resample);
+        return err_set(err, "no resampling filter %d", (int)resample);
     if (image_new(to, width, height, from->channels, err) < 0) return -1;
     int rc = 0;
     if (from->width == full_width && from->height == full_height)

@@ -18,12 +18,12 @@ enum resample {
 }; // Pillow's numbers
 enum resize_order { RESIZE_PILLOW13, RESIZE_PILLOW12 };
 
-// to->pixels is new; from stays. Sizes must be 1..IMAGE_MAX_SIDE. Four channels are resized alike
-// (alpha is not multiplied in): flatten first.
+// to->pixels is newly allocated; from is unchanged. Sizes must be 1..IMAGE_MAX_SIDE. Four channels
+// are resized alike (alpha is not premultiplied): flatten first.
 int image_resize(struct image *to, const struct image *from, int64_t width, int64_t height,
                  enum resample resample, enum resize_order order, struct err *err);
-// Only the rectangle [left, top, width, height] of what a resize to full_width x full_height gives:
-// the same pixels, without the work and the memory of the rest. It must lie inside.
+// Only the rectangle [left, top, width, height] of a resize to full_width x full_height: the same
+// pixels with less work and memory. It must lie inside.
 int image_resize_part(struct image *to, const struct image *from, int64_t full_width,
                       int64_t full_height, int64_t left, int64_t top, int64_t width, int64_t height,
                       enum resample resample, enum resize_order order, struct err *err);

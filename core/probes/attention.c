@@ -90,11 +90,9 @@ const struct probe probe_attention = {
     .usage = "/attention [--layer K|all] [--head H|mean] [--token answer|last|N|row:N] [--picture "
              "I]" PROBE_USAGE,
     .help = "Attention of the answer to the picture: maps, and a profile over the picture's rows.",
-    .details =
-        "Unless said otherwise: the last layer, mean over heads and over the tokens of the answer\n"
-        "(without one: the prompt's last row). N counts the answer's tokens from 0, row:N the "
-        "rows\n"
-        "of the sequence. Tokens that pruning dropped are marked." PROBE_DETAILS,
+    .details = "Default: the last layer, averaged over heads and over the tokens of the answer\n"
+               "(without an answer: the prompt's last row). N is an answer token, counted from 0;\n"
+               "row:N a row of the sequence. Tokens dropped by pruning are marked." PROBE_DETAILS,
     .pictures = true,
     .answered = true,
     .start = attention_start,

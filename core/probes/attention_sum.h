@@ -19,15 +19,14 @@ void attention_sum_free(struct attention_sum *a);
 int attention_sum_add(struct attention_sum *a, struct graph *g, const struct site_args *args);
 // Valid until the next call.
 const float *attention_sum_map(struct attention_sum *a, int layer, int head);
-// Share of the attention that goes to the pictures that the options choose, mean over heads (or of
-// one).
+// Share of attention to the selected pictures, averaged over heads (or of one).
 double attention_sum_share(struct attention_sum *a, int layer, int head);
-// The token of those pictures with the largest value of map[S].
+// The token of those pictures with the largest value in map[S].
 int64_t attention_sum_most(const struct attention_sum *a, const float *map);
 
-// What each row of the pictures gets in these maps: [rows], belongs to the caller. Tiles lie over
-// parts of their picture, so there are as many rows as the finest of them would have over all of
-// it; a coarser tile's rows are spread over those they cover. Several pictures lie on each other.
+// Profile over the rows of the pictures in these maps: [rows]; the caller frees it. Tiles cover
+// parts of their picture, so there are as many rows as the finest tile would have over the whole
+// picture; a coarser tile's rows are spread over those they cover. Several pictures are added up.
 double *attention_profile(const struct result_map *maps, size_t count, int *rows);
 
 #endif

@@ -123,7 +123,7 @@ static void *ffn_read(const struct calibration *c, struct err *err)
     free(xx);
     free(cosines);
     if (s && (s->visual_count < 0 || s->text_count < 0)) {
-        err_set(err, "'%s' does not say from how many tokens it was made", c->file->path);
+        err_set(err, "'%s' does not say how many tokens it was made from", c->file->path);
         ffn_sums_free(s);
         s = NULL;
     }
@@ -160,7 +160,7 @@ static void ffn_show(const struct calibration *c, const struct sinks *sinks)
 const struct calibration_kind calibration_kind_ffn = {
     .name = "ffn",
     .prefix = "ffn.",
-    .help = "how little each layer's FFN changes its tokens, and alpha for ffn.approx hadamard",
+    .help = "FFN redundancy of each layer, and alpha for ffn.approx hadamard",
     .start = ffn_start,
     .release = ffn_release,
     .hook = ffn_hook,

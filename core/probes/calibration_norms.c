@@ -185,10 +185,10 @@ static void *norms_read(const struct calibration *c, struct err *err)
         return NULL;
     }
     if (safetensors_find(c->file, "norms.sums")) {
-        err_set(err,
-                "'%s' was written by an earlier version, whose sums cannot be added to: "
-                "calibrate again",
-                c->file->path);
+        err_set(
+            err,
+            "'%s' was written by an earlier version, whose sums cannot be merged: calibrate again",
+            c->file->path);
         return NULL;
     }
     const int64_t shape[] = { 2, KINDS, t->shape[0] };

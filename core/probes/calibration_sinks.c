@@ -190,7 +190,7 @@ static void sinks_show(const struct calibration *c, const struct sinks *sinks)
 const struct calibration_kind calibration_kind_sinks = {
     .name = "sinks",
     .prefix = "sinks.",
-    .help = "which dimensions of the first token are large in each layer, for /sinks",
+    .help = "the first token's largest dimensions in each layer, for /sinks",
     .start = sinks_start,
     .release = sinks_release,
     .hook = sinks_hook,

@@ -1,6 +1,6 @@
-// core/probes/checkpoints.h -- a measurement over the checkpoints of a training run: what each came
-// to, side by side, and how two of its columns go together over layers and checkpoints (methods
-// page, section 4).
+// core/probes/checkpoints.h -- a measurement over the checkpoints of a training run: results side
+// by side, and the correlation of two of its columns over layers and checkpoints (methods page,
+// section 4).
 //
 //   struct checkpoints s = { .probe = probe };
 //   for (...) checkpoints_add(&s, "out/checkpoint-40", &measured);
@@ -19,10 +19,10 @@ struct checkpoints {
     size_t count;
 };
 
-// Takes what is in `r`.
+// Takes ownership of the content of `r`.
 void checkpoints_add(struct checkpoints *s, const char *name, struct results *r);
-// Tables NAME.checkpoints (the numbers of the probe's total by checkpoint), NAME.COLUMN (layers by
-// checkpoints), and NAME.correlation where the series has two columns.
+// Tables NAME.checkpoints (the probe's totals by checkpoint), NAME.COLUMN (layers by checkpoints),
+// and NAME.correlation if the series has two columns.
 void checkpoints_finish(struct checkpoints *s, struct results *r);
 
 #endif

@@ -50,8 +50,7 @@ static void *contribution_start(const struct probe_env *env, struct err *err)
     int64_t queries;
     if (layer < PROBE_LAYER_ALL) return NULL;
     if (layer < 0) {
-        err_set(err,
-                "/contribution maps one layer: --layer K (the means are of all layers anyway)");
+        err_set(err, "/contribution maps one layer only: --layer K (the means cover all layers)");
         return NULL;
     }
     int32_t *query = probe_queries(env, PROBE_TOKEN_LAST, &queries, err);
@@ -158,11 +157,10 @@ const struct probe probe_contribution = {
     .name = "contribution",
     .usage = "/contribution [--layer K] [--token answer|last|N|row:N] [--picture I]" PROBE_USAGE,
     .help = "Contribution of each visual token to a query (CAPA), and means by layer and modality.",
-    .details = "The map is of the middle layer and the prompt's last row unless said otherwise. "
-               "The means\n"
-               "are over pairs of prompt and answer: text to visual, text to text, visual to "
-               "visual; with\n"
-               "--layer of that layer alone." PROBE_DETAILS,
+    .details =
+        "Default map: the middle layer and the prompt's last row. The means are over pairs of\n"
+        "tokens in prompt and answer: text to visual, text to text, visual to visual; --layer\n"
+        "restricts them to that layer." PROBE_DETAILS,
     .answered = true,
     .start = contribution_start,
     .release = contribution_release,

@@ -166,8 +166,9 @@ const struct probe probe_curvature = {
     .name = "curvature",
     .usage = "/curvature [CHECKPOINT...] [--picture I]" PROBE_USAGE,
     .help = "Curvature of the visual token trajectory by layer, and its total variation V.",
-    .details = "Mean angle in degrees between consecutive steps from token to token.\n"
-               "CHECKPOINT: folders of adapters or models, and `now`, side by side." PROBE_DETAILS,
+    .details =
+        "Mean angle in degrees between consecutive steps from token to token.\n"
+        "CHECKPOINT: folders of adapters or models, or `now`, compared side by side." PROBE_DETAILS,
     .pictures = true,
     .scalar = "curvature.total",
     .series = { "curvature", { "minus layer 0" } },

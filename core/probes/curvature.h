@@ -1,4 +1,4 @@
-// core/probes/curvature.h -- how much the line of visual tokens bends in a layer.
+// core/probes/curvature.h -- curvature of the line of visual tokens in a layer.
 //
 //   struct curvature *c = curvature_new(env);
 //   curvature_add(c, g, layer, args);          // at SITE_LAYER_IN and SITE_FINAL (layer L)
@@ -15,8 +15,8 @@ void curvature_free(struct curvature *c);
 // At SITE_LAYER_IN and SITE_FINAL.
 int curvature_add(struct curvature *c, struct graph *g, enum site site,
                   const struct site_args *args);
-// Degrees, mean over the pictures' lines; `split`: cut where tiles and rows of the grid that
-// further tokens end are cut. NaN when no three neighbours are alive.
+// Degrees, averaged over the pictures' lines; `split`: lines are cut at the ends of tiles and grid
+// rows. NaN when no three neighbours are alive.
 double curvature_angle(const struct curvature *c, int layer, bool split);
 // V = sum over l of |dC[l+1] - dC[l]|.
 double curvature_total(const struct curvature *c, bool split);

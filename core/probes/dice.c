@@ -91,12 +91,12 @@ static void *dice_start(const struct probe_env *env, struct err *err)
     const int layer = probe_layer(env, env->model->decoder.config.layers - 1, err);
     if (layer < PROBE_LAYER_ALL) return NULL;
     if (layer < 0) {
-        err_set(err, "/dice looks at one layer: --layer K");
+        err_set(err, "/dice needs a single layer: --layer K");
         return NULL;
     }
     if (!env->options->box && !env->options->mask) {
-        err_set(err, "/dice needs to know where the thing is: --box LEFT,TOP,WIDTH,HEIGHT, or "
-                     "--mask FILE, or with --data the scenes' --objects FILE");
+        err_set(err, "/dice needs the object's position: --box LEFT,TOP,WIDTH,HEIGHT, --mask FILE, "
+                     "or with --data the scenes' --objects FILE");
         return NULL;
     }
     const bool answered = env->sequence->n > env->sequence->prompt;
@@ -157,10 +157,10 @@ const struct probe probe_dice = {
              "[--head H] [--picture I]" PROBE_USAGE,
     .help = "Soft Dice between the answer's attention and a box or mask.",
     .details =
-        "--mask is a picture, bright where the thing is. With --data, --objects names the\n"
-        "objects.jsonl of /scenes: the objects that a sample's text names, or all. Over a "
-        "data set\n"
-        "the answers are scored too, and the rank correlation with Dice is told." PROBE_DETAILS,
+        "--mask is a picture that is bright where the object is. With --data, --objects names\n"
+        "the objects.jsonl of /scenes: uses the objects that a sample's text names, or all.\n"
+        "Over a data set, answers are scored too, and the rank correlation of score and Dice is\n"
+        "shown." PROBE_DETAILS,
     .pictures = true,
     .answered = true,
     .scalar = "dice",

@@ -4,9 +4,9 @@
 
 #include "core/probes/probe.h"
 
-// Between a map, scaled to a maximum of 1 here, and a mask in 0..1. NaN when both are empty.
+// Between a map, scaled here to a maximum of 1, and a mask in 0..1. NaN when both are empty.
 double dice_soft(const float *map, const float *mask, int64_t n);
-// Share of each cell of the map that the options' box or mask covers: mask [rows * cols].
+// Fraction of each map cell that the options' box or mask covers: mask [rows * cols].
 void dice_mask(const struct probe_env *env, int picture, const struct result_map *map, float *mask);
 
 #endif

@@ -59,10 +59,9 @@ static int check_patterns(const struct dump *d, struct err *err)
         bool some = false;
         for (int t = 0; tap_at(t) && !some; t++) some = tap_wanted(&one, tap_at(t), -1);
         if (!some)
-            return err_set(err, "no tensor is called '%s' (/help taps lists the names)",
-                           d->patterns[i]);
+            return err_set(err, "no tensor '%s' (/help taps lists the names)", d->patterns[i]);
     }
-    return d->pattern_count ? 0 : err_set(err, "nothing to dump was named (/help taps)");
+    return d->pattern_count ? 0 : err_set(err, "no tensor named (/help taps lists the names)");
 }
 
 // A file that cannot be written must not show after a long answer only.
@@ -88,7 +87,8 @@ static int check_former(const char *path, struct err *err)
     const char *mark = f ? safetensors_metadata(f, mark_key) : NULL;
     bool ours = mark && !strcmp(mark, mark_value);
     safetensors_close(f);
-    return ours ? 0 : err_set(err, "'%s' is there and is no dump: choose another name", path);
+    return ours ? 0
+                : err_set(err, "'%s' already exists and is not a dump: choose another name", path);
 }
 
 struct dump *dump_new(const char *patterns, const char *path, struct err *err)
@@ -231,7 +231,7 @@ static bool keep_one(struct dump *d, const struct tap *tap, const char *name,
     return t;
 }
 
-static const char no_room[] = "out of memory: no room to keep %s for the dump";
+static const char no_room[] = "out of memory: cannot keep %s for the dump";
 
 static int dump_take(void *self, enum site site, const struct site_args *args, struct err *err)
 {
@@ -283,7 +283,7 @@ int dump_finish(struct dump *d, const struct sinks *sinks, struct err *err)
 {
     int status = 0;
     if (!d->count) {
-        status = err_set(err, "nothing of what was to be dumped came by");
+        status = err_set(err, "no requested tensor was computed in this pass");
         dump_free(d);
         return status;
     }

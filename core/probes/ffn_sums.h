@@ -1,5 +1,5 @@
-// core/probes/ffn_sums.h -- the probe behind /calibrate ffn: how little each layer's FFN changes
-// its tokens, and the factor per dimension that comes nearest to what it does.
+// core/probes/ffn_sums.h -- the probe behind /calibrate ffn: redundancy of each layer's FFN, and
+// the least-squares factor per dimension that approximates it.
 //
 //   struct ffn_sums *s = ffn_sums_new(layers, width);
 //   struct hook hook = ffn_sums_hook(s);          // during passes over the data; prompts only
@@ -9,7 +9,7 @@
 //
 // x and y = x + FFN(norm(x)) are rows of the residual stream (methods page, section 3):
 //   alpha[l,k] = sum x_k y_k / sum x_k^2 over visual tokens;  redundancy[l] = mean cos(x, y).
-// All sums are in double and add up over passes and workers.
+// All sums are double and are merged over passes and workers.
 #ifndef CORE_PROBES_FFN_SUMS_H
 #define CORE_PROBES_FFN_SUMS_H
 
@@ -20,8 +20,8 @@ struct ffn_sums {
     double *xy, *xx;                  // [L,D] over visual tokens
     double *visual, *text;            // [L] sums of cosines
     int64_t visual_count, text_count; // tokens, each counted once
-    float *x;                         // [n,D] of the layer under way
-    int64_t room;                     // numbers there is room for
+    float *x;                         // [n,D] of the current layer
+    int64_t room;                     // its capacity in elements
 };
 
 struct ffn_sums *ffn_sums_new(int64_t layers, int64_t width);

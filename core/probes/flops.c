@@ -157,11 +157,11 @@ static int flops_finish(void *state, struct results *r, struct err *err)
     struct result_table *t = results_table(
         r, "flops", "part|prompt, full|prompt, now|now/full|token, full|token, now|token now/full");
     results_note(r,
-                 "GFLOP, 2 a multiply-add; the prompt has %.0f rows. Norms, softmax and the "
-                 "vision encoder are left out.",
+                 "GFLOP, 2 per multiply-add; the prompt has %.0f rows. Norms, softmax and the "
+                 "vision encoder are not counted.",
                  n);
     if (lora > 0)
-        results_note(r, "the adapter's LoRA is among projections and FFN: %.6g GFLOP of the prompt",
+        results_note(r, "projections and FFN include the adapter's LoRA: %.6g GFLOP of the prompt",
                      lora / 1e9);
     for (int i = 0; i <= PARTS; i++) {
         if (i == METHODS && !(now[i] > 0) && !(step[i] > 0)) continue; // as a rule
@@ -176,9 +176,9 @@ static int flops_finish(void *state, struct results *r, struct err *err)
 const struct probe probe_flops = {
     .name = "flops",
     .usage = "/flops" PROBE_USAGE,
-    .help = "FLOPs of prompt and tokens by part, in full and under the settings, and times.",
-    .details = "GFLOP, 2 a multiply-add, counted in a pass. The times are medians of three runs "
-               "each." PROBE_DETAILS,
+    .help = "FLOPs of prompt and token by part, without and with methods, and times.",
+    .details = "GFLOP, 2 per multiply-add, counted in a pass. Times are medians of three "
+               "runs." PROBE_DETAILS,
     .times = true,
     .start = flops_start,
     .release = flops_release,

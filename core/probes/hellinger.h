@@ -1,5 +1,5 @@
-// core/probes/hellinger.h -- how far two distributions over the vocabulary are apart (methods page,
-// section 3, Eq. 7), and the logits that choose each token of an answer.
+// core/probes/hellinger.h -- Hellinger distance of two distributions over the vocabulary (methods
+// page, section 3, Eq. 7), and the logits of each token of an answer.
 //
 //   struct step_logits full = { 0 };
 //   struct hook hook = step_logits_hook(&full);       // among the hooks of an answer
@@ -11,14 +11,15 @@
 
 #include "core/graph/hooks.h"
 
-// (1/sqrt 2) ||sqrt p - sqrt q||_2 of the softmaxes of two rows of n logits: 0 the same, 1 apart.
+// (1/sqrt 2) ||sqrt p - sqrt q||_2 of the softmaxes of two rows of n logits: 0 identical, 1
+// disjoint.
 double hellinger(const float *p, const float *q, int64_t n);
-int64_t logits_best(const float *logits, int64_t n); // the first of the largest
+int64_t logits_best(const float *logits, int64_t n); // index of the maximum, the first one on ties
 
 struct step_logits {
     float *data;          // [steps, vocab], host memory
     int64_t steps, vocab; // rows in use
-    int64_t capacity;     // rows there is room for
+    int64_t capacity;     // capacity in rows
 };
 
 struct hook step_logits_hook(struct step_logits *s);

@@ -97,7 +97,7 @@ static int folder_table(struct interface *s, const struct checkpoint *c, struct 
     if (!t) return 0;
     if (t->rank != 2 || t->shape[1] < 1 ||
         (t->dtype != DTYPE_F32 && t->dtype != DTYPE_F16 && t->dtype != DTYPE_BF16))
-        return err_set(err, "%s is no table of f32, f16 or bf16 [tokens, width]", t->name);
+        return err_set(err, "%s is not an f32, f16 or bf16 table [tokens, width]", t->name);
     const struct tensor table = { .data = (void *)(uintptr_t)t->data,
                                   .dtype = (enum dtype)t->dtype,
                                   .rank = 2,
@@ -151,7 +151,7 @@ static int encoder_open(struct encoder *e, const struct checkpoint *c, const cha
     }
     if (status == 0 && (e->picture.width != e->vision.config.image_size ||
                         e->picture.height != e->vision.config.image_size))
-        status = err_set(err, "'%s/%s' does not make pictures of %lld pixels", c->folder,
+        status = err_set(err, "'%s/%s' does not produce pictures of %lld pixels", c->folder,
                          checkpoint_preprocessor_file(c), (long long)e->vision.config.image_size);
     if (status == 0) status = vision_bind(&e->vision, &b);
     free(prefix);
@@ -222,12 +222,11 @@ int interface_folder(const char *folder, const struct backend *backend,
     if (status == 0)
         status = folder_encoder(&s, c, backend, settings, pictures, count, &encoder, err);
     if (status == 0 && !s.table.count && !encoder)
-        status = err_set(err, "it holds neither a text embedding table nor a CLIP or SigLIP "
-                              "encoder under a name that is known");
+        status = err_set(
+            err,
+            "no text embedding table and no CLIP or SigLIP encoder was found under a known name");
     else if (status == 0 && encoder && !s.encoder.count)
-        results_note(r,
-                     "'%s' has an encoder, and there is no picture to put through it: /image "
-                     "FILE first",
+        results_note(r, "'%s' has an encoder but there is no picture to encode: /image FILE first",
                      folder);
     if (status == 0) interface_put(&s, r);
     if (status == 0 && encoder) results_arithmetic(r, "f32", NULL); // no model's settings hold here

@@ -31,9 +31,8 @@ static void *kl_start(const struct probe_env *env, struct err *err)
     const int only = probe_layer(env, PROBE_LAYER_ALL, err);
     if (only < PROBE_LAYER_ALL) return NULL;
     if (!settings_flag(env->settings, "ira.on")) {
-        err_set(err,
-                "/kl looks at IRA, which is off: /adapter load DIR with trained ira parameters, "
-                "then /set ira.on on");
+        err_set(err, "/kl measures IRA, which is off: /adapter load DIR with trained IRA "
+                     "parameters, then /set ira.on on");
         return NULL;
     }
     struct kl *s = xcalloc(1, sizeof *s);
@@ -108,7 +107,7 @@ static int kl_finish(void *state, struct results *r, struct err *err)
         probe_maps(s->env, r, "kl", l, -1, -2, s->values[l]);
     }
     if (t->row_count) return 0;
-    return err_set(err, "IRA does not act in layer %d: ira.layers is %s", s->only,
+    return err_set(err, "IRA is not active in layer %d: ira.layers is %s", s->only,
                    settings_text(s->env->settings, "ira.layers"));
 }
 
@@ -117,7 +116,7 @@ const struct probe probe_kl = {
     .usage = "/kl [--layer K] [--picture I]" PROBE_USAGE,
     .help = "KL divergence of each visual token under IRA (information-regularized attention), as "
             "maps.",
-    .details = "Needs ira.on and an adapter with its parameters." PROBE_DETAILS,
+    .details = "Needs ira.on and an adapter with IRA parameters." PROBE_DETAILS,
     .pictures = true,
     .start = kl_start,
     .release = kl_release,

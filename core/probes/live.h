@@ -1,13 +1,13 @@
-// core/probes/live.h -- where each token of an answer looks while the answer comes: one map a token
-// and picture, of one layer.
+// core/probes/live.h -- live attention during an answer: one map per token and picture, of one
+// layer.
 //
 //   struct live *l = live_new("live", model, settings, backend, pictures, count, sinks);
 //   struct hook hook = live_hook(l);             // of the passes of one answer
 //   live_free(l);
 //
-// Only the newest row's attention at the layer screen.live_layer is computed again, from the
-// queries and keys that pass by: a small part of a layer. EVENT_HEATMAP of the given name with the
-// number of the token in the answer.
+// Recomputes only the newest row's attention at the layer screen.live_layer from its queries and
+// keys: a small part of a layer. Emits EVENT_HEATMAP with the given name and the index of the token
+// in the answer.
 #ifndef CORE_PROBES_LIVE_H
 #define CORE_PROBES_LIVE_H
 
@@ -16,7 +16,7 @@
 
 struct live;
 
-// All that is given must last until live_free. head -1: the mean.
+// All arguments must last until live_free. head -1: the mean.
 struct live *live_new(const char *name, const struct model *model, const struct settings *settings,
                       const struct backend *backend, const struct picture *pictures, size_t count,
                       const struct sinks *sinks);

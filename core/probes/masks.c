@@ -28,7 +28,7 @@ int masks_open(struct masks *m, const char *path, struct err *err)
         cJSON_Delete(json);
     }
     if (m->pictures.count) return 0;
-    err_set(err, "'%s' names no picture: it must have lines with \"image\" and \"objects\"", path);
+    err_set(err, "'%s' lists no pictures: its lines need \"image\" and \"objects\"", path);
     masks_close(m);
     return -1;
 }
@@ -92,7 +92,7 @@ int masks_read(const struct masks *m, const char *picture, const char *text, str
     size_t number;
     *mask = (struct image){ 0 };
     if (!names_find(&m->pictures, base_name(picture), &number))
-        return err_set(err, "'%s' says nothing of the picture '%s'", m->lines.path,
+        return err_set(err, "'%s' does not list the picture '%s'", m->lines.path,
                        base_name(picture));
     cJSON *json = dataset_json(&m->lines, m->line[number], err);
     const cJSON *objects = json_get(json, "objects"), *object;
@@ -104,11 +104,11 @@ int masks_read(const struct masks *m, const char *picture, const char *text, str
         if (status < 0 || (any && !named(object, text))) continue;
         if (mask_size(object, mask) < 0 ||
             paint_runs(mask, json_get(json_get(object, "mask"), "counts")) < 0)
-            status = err_set(err, "'%s': a mask of '%s' is no list of runs in its size",
+            status = err_set(err, "'%s': a mask of '%s' is not a run list of the mask's size",
                              m->lines.path, base_name(picture));
     }
     if (status == 0 && !mask->pixels)
-        status = err_set(err, "'%s' lists no object of '%s'", m->lines.path, base_name(picture));
+        status = err_set(err, "'%s' lists no objects of '%s'", m->lines.path, base_name(picture));
     if (status < 0) image_release(mask);
     cJSON_Delete(json);
     return status;

@@ -1,4 +1,4 @@
-// core/probes/masks.h -- where the things of a picture are, from a list of objects (the
+// core/probes/masks.h -- positions of objects in pictures, from a list of objects (the
 // objects.jsonl of core/scenes/scenes.h).
 //
 //   struct masks m;
@@ -20,9 +20,9 @@ struct masks {
 };
 
 int masks_open(struct masks *m, const char *path, struct err *err);
-// White where an object is that the text names, or any object when it names none. image_release it.
+// White where an object named in the text is, or any object if it names none. image_release it.
 int masks_read(const struct masks *m, const char *picture, const char *text, struct image *mask,
                struct err *err);
-void masks_close(struct masks *m); // a zeroed one too
+void masks_close(struct masks *m); // also accepts a zeroed one
 
 #endif

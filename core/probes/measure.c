@@ -28,7 +28,7 @@ int measure_sequence(const struct conversation *c, const struct settings *s,
 {
     const struct message *last = conversation_last(c);
     const bool answered = last && last->role == ROLE_ASSISTANT;
-    if (!last) return err_set(err, "nothing has been said yet: ask something first");
+    if (!last) return err_set(err, "the conversation is empty: ask something first");
     if (conversation_sequence(c, c->message_count - answered, s, true, sequence, err) < 0)
         return -1;
     sequence->prompt = sequence->n;
@@ -41,7 +41,7 @@ int measure_sequence(const struct conversation *c, const struct settings *s,
         sequence_release(sequence);
         *sequence = whole;
     }
-    if (!sequence->n || !sequence->prompt) return err_set(err, "there is no prompt to measure");
+    if (!sequence->n || !sequence->prompt) return err_set(err, "no prompt to measure");
     return 0;
 }
 
@@ -109,7 +109,7 @@ static int pass_begin(struct passing *p, const struct measuring *m, const struct
     if (measure_sequence(c, m->settings, &p->sequence, err) < 0) return -1;
     p->visual_count = sequence_visual_count(&p->sequence, 0);
     if (p->sequence.n > conversation_limit(c->model, m->settings))
-        return err_set(err, "prompt and answer have %lld tokens, and ctx.max is %lld",
+        return err_set(err, "prompt and answer have %lld tokens, but ctx.max is %lld",
                        (long long)p->sequence.n,
                        (long long)conversation_limit(c->model, m->settings));
     if (methods_attach(&p->methods, &p->hooks, &env, err) < 0) return -1;
@@ -229,11 +229,12 @@ static int check_needs(const struct probe *probe, const struct passing *p, struc
 {
     const int64_t only = p->m->options->picture;
     if (probe->pictures && !p->visual_count)
-        return err_set(err, "there is no picture in the conversation: /image FILE, then ask");
+        return err_set(err, "the conversation has no picture: /image FILE, then ask");
     if (probe->answer && p->sequence.n == p->sequence.prompt)
-        return err_set(err, "there is no answer yet to measure: ask something first");
+        return err_set(err, "no answer to measure: ask something first");
     if (only >= (int64_t)p->c->picture_count)
-        return err_set(err, "--picture %lld: the conversation has %zu picture(s), counted from 0",
+        return err_set(err,
+                       "--picture %lld: the conversation has only %zu picture(s), counted from 0",
                        (long long)only, p->c->picture_count);
     return 0;
 }

@@ -4,8 +4,8 @@
 //   struct results r = { 0 };
 //   if (measure(&m, &conversation, &probe_norms, &r, &err) < 0) ...
 //
-// The pass is over the prompt and the answer that follows it, with the methods of the settings, in
-// memory of its own: nothing of the conversation changes, cached keys are not used.
+// Runs over the prompt and the following answer with the methods of the settings, in memory of its
+// own: the conversation is unchanged, cached keys are not used.
 #ifndef CORE_PROBES_MEASURE_H
 #define CORE_PROBES_MEASURE_H
 
@@ -19,19 +19,19 @@ struct measuring {
     struct method_tensors tensors; // of the adapter
     const atomic_bool *cancel;
     const struct probe_options *options;
-    bool anew; // the pictures are encoded again: the conversation's are of other weights
+    bool anew; // encodes the pictures again: the conversation's come from other weights
 };
 
-// *r gets what was found; on failure nothing is added that matters.
+// Adds the findings to *r; after a failure its content does not matter.
 int measure(const struct measuring *m, const struct conversation *c, const struct probe *probe,
             struct results *r, struct err *err);
 
-// Prompt and answer as rows; sequence->prompt says where the answer begins (n: there is none).
+// Prompt and answer as rows; sequence->prompt is the start of the answer (n: no answer).
 int measure_sequence(const struct conversation *c, const struct settings *s,
                      struct sequence *sequence, struct err *err);
 
-// What a run of the prompt takes: prefill, then `tokens` rows one by one (those of the answer, then
-// the last one again). Milliseconds; the encoder's part apart.
+// Times of a run of the prompt: prefill, then `tokens` rows one by one (those of the answer, then
+// the last one again). Milliseconds; the encoder separately.
 struct measured_times {
     double vision, prefill, step;
 };

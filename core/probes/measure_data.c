@@ -191,9 +191,9 @@ int measure_data(const struct measuring *m, const struct measure_request *reques
     results_mean_take(&w.mean, r);
     if (status == 0) {
         results_note(r, "means over %lld samples%s", (long long)samples,
-                     request->given ? " with the data's own answers" : "");
+                     request->given ? " with the reference answers" : "");
         if (w.broken)
-            results_note(r, "%lld samples are left out, the first because: %s", (long long)w.broken,
+            results_note(r, "%lld samples are skipped, the first because: %s", (long long)w.broken,
                          w.why.text);
         if (request->probe->scalar) put_series(&w, r);
     }

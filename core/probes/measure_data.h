@@ -8,17 +8,19 @@
 struct measure_request {
     const struct probe *probe;
     struct probe_options options;
-    const char *data;               // NULL: the conversation as it stands
-    const char *images;             // where the data's relative paths begin; NULL: its folder
+    const char *data;               // NULL: the current conversation
+    const char *images;             // base folder of the data's relative paths; NULL: its own
+                                    // folder
     const char *objects;            // boxes and masks of its pictures (core/scenes/scenes.h); NULL
     int64_t limit;                  // samples at most
-    bool given;                     // the data's own answers, none is generated
-    const char *const *checkpoints; // [checkpoint_count] of a probe with a series; 0: as it stands
+    bool given;                     // uses the reference answers instead of generating
+    const char *const *checkpoints; // [checkpoint_count] for a probe with a series; 0: the current
+                                    // model
     size_t checkpoint_count;
 };
 
-// Tables are means over samples, NAME.std beside them. With a probe's scalar also NAME.samples, and
-// how it goes with the score of the generated answers. Progress goes to the sinks.
+// Tables are means over samples, with NAME.std. For a probe with a scalar also NAME.samples, and
+// the correlation with the score of the generated answers. Progress goes to the sinks.
 int measure_data(const struct measuring *m, const struct measure_request *request,
                  const struct sinks *sinks, struct results *r, struct err *err);
 

@@ -402,11 +402,10 @@ const struct probe probe_norms = {
     .help = "Norms and angles of visual and text tokens, from the encoder to the last layer.",
     .details =
         "Tables: interface (norms around the projector, T* of the embedding table), norms and\n"
-        "cosines by layer, the theory of norm alignment beside what is measured, the alignment of\n"
-        "the modalities, logits between them. With FOLDER: the interface of a folder that may "
-        "hold\n"
-        "only an embedding table or an encoder; the conversation's pictures go through "
-        "that." PROBE_DETAILS,
+        "cosines by layer, measured norms against the theory of norm alignment, alignment of\n"
+        "the modalities, and attention logits between them. With FOLDER: the interface of\n"
+        "another folder, which may hold only an embedding table or an encoder; it encodes the\n"
+        "conversation's pictures." PROBE_DETAILS,
     .folder = interface_folder,
     .encoder = true,
     .start = norms_start,

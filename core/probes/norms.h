@@ -1,5 +1,4 @@
-// core/probes/norms.h -- the norms of a data set beside those of a conversation: what
-// norms.calibration names.
+// core/probes/norms.h -- the norms of norms.calibration, shown beside those of a conversation.
 #ifndef CORE_PROBES_NORMS_H
 #define CORE_PROBES_NORMS_H
 
@@ -8,8 +7,8 @@
 
 enum { NORMS_VISUAL, NORMS_VISUAL_STD, NORMS_TEXT, NORMS_TEXT_STD, NORMS_CALIBRATED };
 
-// [NORMS_CALIBRATED][L+1] of that file; belong to the caller (free). *norms NULL: none is named.
-// -1 when the file is none of this model.
+// [NORMS_CALIBRATED][L+1] of that file; the caller frees them. *norms NULL: none set. -1 if the
+// file does not fit this model.
 int norms_calibrated(const struct settings *settings, const struct model *m, float **norms,
                      struct err *err);
 

@@ -1,16 +1,15 @@
-// core/probes/probe.h -- a measurement: something that reads what passes and changes nothing.
+// core/probes/probe.h -- a probe: a measurement that reads a pass and changes nothing.
 //
-// A probe is one file core/probes/NAME.c with one constant struct and a line in
-// core/lists.h: commands/probe.c makes a command of each. It sees one pass over a prompt and
-// its answer (core/probes/measure.h) and says what it found as tables and maps; whoever measures a
-// data set takes the means.
+// A probe is one file core/probes/NAME.c with one constant struct and a line in core/lists.h;
+// commands/probe.c makes a command of each. It sees one pass over a prompt and its answer
+// (core/probes/measure.h) and returns tables and maps; over a data set their means are taken.
 //
-// A hook of a probe only reads: it looks at tensors (core/graph/look.h), whose numbers come to the
-// host while the pass goes on. Probability matrices of queries by keys are never written out:
+// A probe's hook only reads: it looks at tensors (core/graph/look.h), whose numbers arrive on the
+// host while the pass continues. Probability matrices of queries by keys are never materialised:
 // probe_look_queries (core/probes/rows.h) computes single rows.
 //
-// Room core/probes/: what looks at a pass and measures: tables and maps over pictures, dumps, the
-// sums of calibrations. It uses talk, methods, metrics, data, model and what they use.
+// Room core/probes/: measurements of a pass: tables and maps over pictures, dumps, calibration
+// sums. Uses talk, methods, metrics, data, model and what they use.
 #ifndef CORE_PROBES_PROBE_H
 #define CORE_PROBES_PROBE_H
 
@@ -25,7 +24,7 @@
 enum probe_token {
     PROBE_TOKEN_DEFAULT, // the probe's choice
     PROBE_TOKEN_ANSWER,  // all tokens of the answer, mean
-    PROBE_TOKEN_LAST,    // the prompt's last row: what chooses the first token
+    PROBE_TOKEN_LAST,    // the prompt's last row, which chooses the first token
     PROBE_TOKEN_NUMBER,  // one token of the answer, from 0
     PROBE_TOKEN_ROW,     // one row of the sequence
 };
@@ -42,13 +41,13 @@ struct probe_options {
     int dims[PROBE_DIMS];     // sink dimensions
     int dim_count;            // 0: found
     const double *box;        // left, top, width, height in pixels of the picture; NULL: none
-    const struct image *mask; // as large as the picture, bright where the thing is; NULL: none
+    const struct image *mask; // as large as the picture, bright where the object is; NULL: none
 };
 
-// What there is to start with before anyone chose.
+// Default options.
 extern const struct probe_options probe_defaults;
 
-// What a probe is started with; all of it lasts until release.
+// Environment of a probe; must last until release.
 struct probe_env {
     const struct model *model;
     const struct settings *settings;
@@ -57,41 +56,41 @@ struct probe_env {
     const struct picture *pictures; // of the conversation
     size_t picture_count;
     const struct sequence *sequence; // rows up to sequence->prompt are the prompt
-    const bool *kept; // [S] visual tokens that pruning left; NULL: none was dropped. At finish.
+    const bool *kept; // [S] visual tokens that pruning kept; NULL: none was dropped. Set at finish.
 };
 
-// What every measuring command has at the end of its usage, and of its details.
+// The end of every measuring command's usage and details.
 #define PROBE_USAGE " [--data FILE [--images DIR] [--limit N] [--given]] [--csv FILE] [--png FILE]"
-#define PROBE_DETAILS                                                                           \
-    "\nOf the conversation as it stands, under the settings of now; nothing of it changes.\n"   \
-    "--data takes the samples of a file (100 unless --limit says otherwise): means, and\n"      \
-    "deviations in NAME.std; --given takes the data's answers into the pass. --csv and --png\n" \
-    "write files and replace those that are there; of several tables each goes to\n"            \
-    "FILE-TABLE.csv, maps to FILE-maps.csv."
+#define PROBE_DETAILS                                                                        \
+    "\nMeasures the current conversation with the current settings and changes nothing.\n"   \
+    "--data FILE measures the samples of a data set (100 unless --limit is given): means,\n" \
+    "and standard deviations in NAME.std; --given uses the reference answers. --csv and\n"   \
+    "--png write files and replace existing ones; several tables go to FILE-TABLE.csv\n"     \
+    "each, maps to FILE-maps.csv."
 
 struct probe {
     // Its command (commands/command.h).
     const char *name;    // without the slash
-    const char *usage;   // "/NAME [--layer K]" PROBE_USAGE: the options it names are its options
+    const char *usage;   // "/NAME [--layer K]" PROBE_USAGE: the options named here are accepted
     const char *help;    // one sentence
     const char *details; // further lines for /help NAME, and PROBE_DETAILS
-    // What a word without an option is: a folder to measure in place of the conversation. NULL:
-    // there is none.
+    // Meaning of a word without an option: a folder to measure instead of the conversation. NULL:
+    // not accepted.
     int (*folder)(const char *folder, const struct backend *backend,
                   const struct settings *settings, const struct picture *pictures, size_t count,
                   struct results *r, struct err *err);
-    // Words without an option may be checkpoints instead: adapter or model folders that are
-    // measured one after the other (core/probes/checkpoints.h). These columns of this table are set
-    // beside each other, two of them are correlated; `scalar` is needed. table NULL: no series.
+    // Or such words are checkpoints: adapter or model folders, measured one after the other
+    // (core/probes/checkpoints.h). Compares these columns of this table; two are correlated; needs
+    // `scalar`. table NULL: no series.
     struct {
         const char *table, *columns[2];
     } series;
-    bool pictures;      // there must be visual tokens
-    bool answer;        // there must be an answer
-    bool answered;      // over a data set the questions are answered first
-    const char *scalar; // the table whose first number is the one of a sample; NULL: none
+    bool pictures;      // needs visual tokens
+    bool answer;        // needs an answer
+    bool answered;      // over a data set, questions are answered first
+    const char *scalar; // the table whose first number represents a sample; NULL: none
     bool encoder;       // listens while pictures are encoded
-    bool times;         // whoever measures times the pass too, with and without the methods
+    bool times;         // the pass is also timed, with and without the methods
     void *(*start)(const struct probe_env *env, struct err *err); // NULL on failure
     void (*release)(void *state);
     bool (*wants)(void *state, enum site site, int layer);
@@ -99,8 +98,7 @@ struct probe {
     int (*finish)(void *state, struct results *r, struct err *err);
 };
 
-// All probes, NULL behind the last, in the order in which they are shown; they live as long as the
-// program.
+// All probes, ended by NULL, in display order; they must last as long as the program.
 void probes_hand_over(const struct probe *const *all);
 const struct probe *probe_at(int index); // NULL past the end
 

@@ -448,11 +448,11 @@ int results_write_csv(const struct results *r, const char *path, const struct si
                       struct err *err)
 {
     const size_t count = r->table_count + (r->map_count > 0);
-    if (!count) sinks_notice(sinks, "there is no table: '%s' is not written", path);
+    if (!count) sinks_notice(sinks, "no table: '%s' was not written", path);
     if (count > 1 && file_out_special(path))
         return err_set(err,
-                       "'%s' is no plain file, and %zu tables need one each: name a file, "
-                       "FILE-TABLE.csv are written",
+                       "'%s' is not a regular file, and %zu tables need one file each: give a "
+                       "name, and FILE-TABLE.csv are written",
                        path, count);
     struct part *parts = xcalloc(count + 1, sizeof *parts);
     for (size_t i = 0; i < count; i++) name_part(&parts[i], r, i, path);

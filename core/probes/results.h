@@ -1,4 +1,4 @@
-// core/probes/results.h -- what a measurement came to: tables of numbers, and maps over pictures.
+// core/probes/results.h -- results of a measurement: tables of numbers, and maps over pictures.
 //
 //   struct results r = { 0 };
 //   struct result_table *t = results_table(&r, "norms.layers", "layer|visual|text");
@@ -30,24 +30,24 @@ struct result_row {
 
 struct result_table {
     char *name;
-    char **columns; // [column_count]; the first is that of the keys
+    char **columns; // [column_count]; the first names the keys
     int column_count;
     struct result_row *rows;
     size_t row_count;
-    bool own;    // its rows are things of this picture or sample: not averaged
-    bool curve;  // keys are numbers: the columns are lines over them
-    bool points; // column 1 is x, column 2 is y of points
+    bool own;    // its rows are specific to this picture or sample: not averaged
+    bool curve;  // keys are numbers: columns can be drawn as curves over them
+    bool points; // columns 1 and 2 are x and y of points
     bool log_y;  // these on a logarithmic axis
 };
 
 // Values over the tokens of a picture (one tile of it).
 struct result_map {
-    char *name, *tile;               // tile NULL: the picture is one
+    char *name, *tile;               // tile NULL: the picture has only one
     int picture, layer, head, token; // as in struct event_heatmap
     int rows, cols;
-    float *values;  // [rows * cols]; NaN where no token is
+    float *values;  // [rows * cols]; NaN: no token
     uint8_t *state; // [rows * cols] 1: pruning dropped the token; NULL: nothing is pruned
-    double area[4]; // left, top, right, bottom in pixels of the picture: what it lies over
+    double area[4]; // left, top, right, bottom in pixels of the picture: the area covered
 };
 
 struct results {
@@ -57,51 +57,50 @@ struct results {
     size_t map_count;
     char **notes; // sentences for people
     size_t note_count;
-    char *title[2], *text[2];     // two texts to be seen side by side; NULL: none
-    size_t *starts[2], tokens[2]; // where each of their tokens begins; NULL: not known
-    // What the products of the passes were computed in: "f32", "bf16", of two sides "f32 | bf16".
-    char arithmetic[16]; // "": nothing was computed, or it is not known
+    char *title[2], *text[2];     // two texts to show side by side; NULL: none
+    size_t *starts[2], tokens[2]; // where each of their tokens begins; NULL: unknown
+    // Precision of the passes' matrix products: "f32", "bf16", for two sides "f32 | bf16".
+    char arithmetic[16]; // "": nothing computed, or unknown
 };
 
 // `columns` separated by "|".
 struct result_table *results_table(struct results *r, const char *name, const char *columns);
 double *result_row(struct result_table *t, const char *key, ...)
     __attribute__((format(printf, 2, 3)));
-// Every value is NaN, nothing is dropped.
+// A map with all values NaN and nothing dropped.
 struct result_map *results_map(struct results *r, const char *name, int rows, int cols);
 void results_note(struct results *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void results_texts(struct results *r, const char *const title[2], const char *const text[2]);
 void results_starts(struct results *r, int side, const size_t *starts, size_t tokens);
-// `second` NULL: there is one side, or both are alike.
+// `second` NULL: one side, or both alike.
 void results_arithmetic(struct results *r, const char *first, const char *second);
 void results_release(struct results *r);
-// NULL when there is no such table, row or column.
+// NULL if there is no such table, row or column.
 const struct result_table *results_find(const struct results *r, const char *table);
 const double *results_value(const struct results *r, const char *table, const char *key,
                             const char *column);
 
 // Means over samples; zeroed is empty.
 struct results_mean {
-    // Of each cell of the tables what struct tally keeps; of maps sums and counts.
+    // For each table cell the content of a struct tally; for maps sums and counts.
     struct results means, squares, counts;
     int64_t samples;
 };
 
-// Tables that are a sample's own, notes and texts are left out.
+// Skips tables specific to a sample, notes and texts.
 void results_mean_add(struct results_mean *m, const struct results *r);
 void results_mean_take(struct results_mean *m, struct results *mean);
 
-// Texts, tables and notes as others see them; the maps are left to whoever has the pictures.
+// Emits texts, tables and notes; maps are left to the caller, who has the pictures.
 void results_show(const struct results *r, const struct sinks *sinks);
-// Tables as CSV files, and what was written as notices: a single one to `path`, several to
-// PATH-TABLE.csv each, the maps together to PATH-maps.csv: all of them or none, and not where PATH
-// is no plain file.
+// Writes tables as CSV files and reports them: a single one to `path`, several to PATH-TABLE.csv
+// each, the maps together to PATH-maps.csv. All or none, and only if PATH is a regular file.
 int results_write_csv(const struct results *r, const char *path, const struct sinks *sinks,
                       struct err *err);
-// A map as others see it; it borrows the map's values.
+// A map as an event; borrows the map's values.
 struct event_heatmap results_heatmap(const struct result_map *m);
 
-// As the session database keeps them. What is read comes to an empty `r`.
+// As stored in the session database. Reads into an empty `r`.
 void results_json(const struct results *r, struct buf *b);
 int results_read(struct results *r, const char *json, struct err *err);
 

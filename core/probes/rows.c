@@ -151,8 +151,7 @@ int32_t *probe_queries(const struct probe_env *env, enum probe_token otherwise, 
     case PROBE_TOKEN_ROW: from = number; break;
     }
     if (!*count) {
-        err_set(err, "there is no answer yet whose tokens could be asked: ask something first, or "
-                     "--token last");
+        err_set(err, "there is no answer yet: ask something first, or use --token last");
         return NULL;
     }
     if (number < 0 || from < 0 || from + *count > s->n) {

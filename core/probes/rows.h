@@ -1,5 +1,5 @@
-// core/probes/rows.h -- what probes share: rows on the host, attention of single query rows, places
-// of visual tokens, angles, ranks.
+// core/probes/rows.h -- helpers of probes: rows on the host, attention of single query rows,
+// positions of visual tokens, angles, ranks.
 #ifndef CORE_PROBES_ROWS_H
 #define CORE_PROBES_ROWS_H
 
@@ -7,7 +7,7 @@
 #include "core/graph/look.h"
 #include "core/probes/probe.h"
 
-// A tensor's numbers on the host until the next read, which waits for them; release at the end.
+// A tensor's numbers on the host until the next read, which waits for them; release it at the end.
 struct rows {
     float *data;
     int64_t room;
@@ -24,25 +24,26 @@ double rows_cosine(const float *a, const float *b, int64_t n);
 // Spearman's rank correlation (ties get their mean rank); NaN for fewer than three points or
 // without any variation.
 double rank_correlation(const double *x, const double *y, size_t n);
-// The threshold between two classes of x with the largest variance between them (Otsu 1979); NaN
-// for fewer than two values that differ.
+// The threshold that separates x into two classes with the largest between-class variance (Otsu
+// 1979); NaN for fewer than two distinct values.
 double otsu_split(const double *x, size_t n);
 
-// Rows of the sequence that the options choose as queries, ascending; `otherwise` stands for
-// PROBE_TOKEN_DEFAULT. Belongs to the caller; NULL with a message when there are none.
+// Rows of the sequence that the options select as queries, ascending; `otherwise` replaces
+// PROBE_TOKEN_DEFAULT. The caller frees them; NULL with a message when there are none.
 int32_t *probe_queries(const struct probe_env *env, enum probe_token otherwise, int64_t *count,
                        struct err *err);
-// The number that a map of these queries shows: that of the answer's token or of the row, -1: mean.
+// Token number shown with a map of these queries: that of the answer's token or of the row, -1:
+// mean.
 int probe_token_number(const struct probe_env *env, enum probe_token otherwise);
-// The layer the options choose; `otherwise` stands for PROBE_LAYER_DEFAULT. -2 with a message.
+// The layer that the options select; `otherwise` replaces PROBE_LAYER_DEFAULT. -2 with a message.
 int probe_layer(const struct probe_env *env, int otherwise, struct err *err);
-// Is the head the options choose one of the model's?
+// Does the model have the head that the options select?
 int probe_check_head(const struct probe_env *env, struct err *err);
 int probe_middle(const struct model *m); // round(L/2), half to even
 
-// Looks (core/graph/look.h) at the attention of those rows of q (SITE_VALUES) whose rows of the
-// sequence are among query[0..count), one by one. `take` gets x [H,1,P']: probabilities of row 0 of
-// its args over the P' keys that it sees, the first ones of its args.
+// Looks (core/graph/look.h) at the attention of those rows of q (SITE_VALUES) whose sequence rows
+// are in query[0..count), one by one. `take` gets x [H,1,P']: probabilities of row 0 of its args
+// over the P' keys that it sees, the first ones of its args.
 int probe_look_queries(struct graph *g, const struct site_args *args, const int32_t *query,
                        int64_t count, look_fn take, void *self);
 
@@ -50,18 +51,18 @@ int probe_look_queries(struct graph *g, const struct site_args *args, const int3
 // does not see).
 typedef int (*probe_row_fn)(void *self, struct graph *g, const struct site_args *args, int64_t row,
                             const float *probs);
-// The same rows for who computes with them on the device: waits for each.
+// The same rows for callers that compute with them on the device: waits for each.
 int probe_each_query(struct graph *g, const struct site_args *args, const int32_t *query,
                      int64_t count, probe_row_fn run, void *self);
 
-// Numbers of the visual tokens, counted through the sequence: [N], -1 for text; belongs to the
-// caller. *visual = S.
+// Indices of the visual tokens, counted through the sequence: [N], -1 for text; the caller frees
+// them. *visual = S.
 int32_t *probe_visual_numbers(const struct sequence *s, int64_t *visual);
 
-// Maps of values[S] over the pictures that the options choose, tile by tile.
+// Adds maps of values[S] over the selected pictures, tile by tile.
 void probe_maps(const struct probe_env *env, struct results *r, const char *name, int layer,
                 int head, int token, const float *values);
-// Tiles of a picture; belongs to the caller (free).
+// Tiles of a picture; the caller frees them.
 struct picture_tile *probe_tiles(const struct probe_env *env, int picture, int *count);
 
 #endif

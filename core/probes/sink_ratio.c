@@ -80,10 +80,10 @@ const struct probe probe_sink_ratio = {
     .usage = "/sink-ratio [CHECKPOINT...] [--threshold X] [--picture I]" PROBE_USAGE,
     .help = "Share of layers in which one visual token takes most of the answer's attention.",
     .details =
-        "Large is above --threshold (0.15). Beside it the curvature, and their rank\n"
-        "correlation over layers.\n"
-        "CHECKPOINT: folders of adapters or models, and `now`: each is measured (on the same\n"
-        "answer, or with --data on its own ones unless --given), and the correlation is over\n"
+        "Counts layers in which a visual token's share exceeds --threshold (0.15). Also shows\n"
+        "the curvature, and the rank correlation of both over layers.\n"
+        "CHECKPOINT: folders of adapters or models, or `now`. Each is measured on the same\n"
+        "answer (with --data on its own answers unless --given); the correlation is then over\n"
         "layers and checkpoints." PROBE_DETAILS,
     .pictures = true,
     .answer = true,

@@ -21,8 +21,8 @@ const struct setting sinks_settings[] = {
       "Attention sink threshold on a token's largest normalised sink dimension; auto is 20, less "
       "in narrow models." },
     { "sinks.calibration", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_MEASURED,
-      "Calibration file written by /calibrate sinks, with the sink dimensions; none takes the "
-      "first token's." },
+      "Calibration file written by /calibrate sinks, with the sink dimensions; none uses the first "
+      "token's." },
     { 0 },
 };
 
@@ -95,8 +95,8 @@ int sinks_calibrated(const struct settings *settings, const struct model *m, flo
     for (int64_t i = 0; i < 2 * shape[0] && status == 0; i++) {
         const float k = (*dims)[i];
         if (!(k >= 0) || k >= (float)m->decoder.config.hidden)
-            status =
-                err_set(err, "'%s' names dimension %g, which the model lacks", path, (double)k);
+            status = err_set(err, "'%s' names dimension %g, which the model does not have", path,
+                             (double)k);
     }
     calibration_close(&c);
     if (status == 0) return 0;
@@ -121,7 +121,7 @@ static void *sinks_start(const struct probe_env *env, struct err *err)
     const int layer = probe_layer(env, probe_middle(env->model), err);
     if (layer < PROBE_LAYER_ALL || check_dims(env, err) < 0) return NULL;
     if (layer < 0) {
-        err_set(err, "/sinks looks at one layer: --layer K");
+        err_set(err, "/sinks needs a single layer: --layer K");
         return NULL;
     }
     struct sinks_state *s = xcalloc(1, sizeof *s);
@@ -260,10 +260,10 @@ const struct probe probe_sinks = {
     .usage = "/sinks [--layer K] [--dims K,K] [--picture I]" PROBE_USAGE,
     .help = "Attention sinks: which tokens, and whether they dump probability or anchor structure.",
     .details =
-        "phi is the largest normed value in the sink dimensions (--dims, or the first token's two\n"
-        "largest) where the layer begins (the middle one); above sinks.tau a token is a sink.\n"
-        "type 1: probability dump, 2: structural anchor. --png draws phi against C "
-        "too." PROBE_DETAILS,
+        "phi is the largest normalised value in the sink dimensions (--dims, or the two largest\n"
+        "of the first token) at the input of the layer (default: the middle one). A token with\n"
+        "phi above sinks.tau is a sink. type 1: probability dump, 2: structural anchor. --png\n"
+        "also plots phi against C." PROBE_DETAILS,
     .start = sinks_start,
     .release = sinks_release,
     .wants = sinks_wants,

@@ -4,16 +4,16 @@
 #include <stdio.h>
 
 static const struct tap taps[] = {
-    { "ids", SITE_COUNT, TAP_IDS, "[N] token ids, the placeholder at visual places (int32)" },
+    { "ids", SITE_COUNT, TAP_IDS, "[N] token ids, the placeholder at visual positions (int32)" },
     { "positions", SITE_COUNT, TAP_POSITIONS, "[N] or [3,N] rotary positions (int32)" },
     { "pixels.%I", SITE_PIXELS, TAP_X, "[3,H,W] pixels of a picture as the encoder reads them" },
     { "vision.layer.%L.%I", SITE_VISION_LAYER, TAP_X,
-      "[S',Dv] what enters an encoder block; one past the last: what leaves it" },
-    { "vision.%I", SITE_VISION, TAP_X, "[S,Dv] what the projector reads" },
+      "[S',Dv] input of an encoder block; one past the last: its output" },
+    { "vision.%I", SITE_VISION, TAP_X, "[S,Dv] input of the projector" },
     { "visual.%I", SITE_PROJECTED, TAP_X, "[S,D] visual tokens after the projector" },
     { "visual_aligned.%I", SITE_VISUAL, TAP_CHANGED,
-      "[S,D] visual tokens as spliced, where a method changed them" },
-    { "embed", SITE_EMBED, TAP_X, "[N,D] what enters the decoder" },
+      "[S,D] visual tokens as spliced, if a method changed them" },
+    { "embed", SITE_EMBED, TAP_X, "[N,D] input of the decoder" },
     { "rows.%L", SITE_LAYER_IN, TAP_ALIVE, "[n] positions alive in a layer (int32)" },
     { "layer.%L.in", SITE_LAYER_IN, TAP_X, "[N,D] residual stream entering a layer" },
     { "layer.out", SITE_FINAL, TAP_X, "[N,D] residual stream after the last layer" },

@@ -1,7 +1,7 @@
-// core/probes/taps.h -- named taps: what `/dump` and other probes can subscribe to.
+// core/probes/taps.h -- named taps: tensors that `/dump` and other probes can read.
 //
-// A tap is a row: a name with places for layer and picture, and the site it is read at:
-// "layer.%L.in", "attn.%L.probs", "visual.%I" ...
+// A tap is a row: a name with placeholders for layer and picture, and its site: "layer.%L.in",
+// "attn.%L.probs", "visual.%I" ...
 #ifndef CORE_PROBES_TAPS_H
 #define CORE_PROBES_TAPS_H
 
@@ -10,17 +10,17 @@
 // Which tensor of a site's arguments a tap reads.
 enum tap_source {
     TAP_X,
-    TAP_CHANGED,     // x, when a method put another in place of v
+    TAP_CHANGED,     // x, if a method replaced v with it
     TAP_HEADS_FIRST, // v [P,Hkv,d], written as [Hkv,P,d]
-    TAP_ROWS,        // x, one row more with every generated token
+    TAP_ROWS,        // x, extended by a row per generated token
     TAP_ALIVE,       // which rows of the sequence x holds
-    TAP_IDS,         // of the sequence itself: no site
+    TAP_IDS,         // of the sequence itself: not at a site
     TAP_POSITIONS,
 };
 
 struct tap {
     const char *name; // "%L" stands for the layer, "%I" for the picture
-    enum site site;   // SITE_COUNT for what is no tensor of the pass
+    enum site site;   // SITE_COUNT if it is not a tensor of the pass
     enum tap_source source;
     const char *help; // shape and meaning, one line
 };

@@ -1,5 +1,5 @@
-// core/scenes/scene.h -- a scene, the words for it, its pixels; what the files of
-// core/scenes/ share.
+// core/scenes/scene.h -- a scene, its descriptions and its pixels; shared by the files of
+// core/scenes/.
 //
 //   world.c draws a scene by dice, raster.c paints it, names.c names what is in it;
 //   tell.c, ask.c, exist.c, reason.c make turns (a question and its answer) of it.
@@ -32,7 +32,7 @@ extern const char *const shape_names[SHAPES], *const colour_names[COLOURS];
 extern const char *const size_names[SIZES], *const place_names[PLACES];
 extern const char *const background_names[BACKGROUNDS];
 
-// What an object is called by.
+// The traits that name an object.
 struct traits {
     int shape, colour, size, place;
     char glyph; // of a digit or letter; else 0
@@ -67,13 +67,13 @@ static inline bool dice_chance(struct dice *d, int percent)
 {
     return dice_roll(d, 100) < percent;
 }
-void dice_shuffle(struct dice *d, int *list, int count); // list becomes 0..count-1 in any order
+void dice_shuffle(struct dice *d, int *list, int count); // shuffles list[0..count-1] = 0..count-1
 
 // --- world.c ------------------------------------------------------------------------------------
 
-// The shape that is `common` in each colour: what people of this world would guess.
+// The shape that is most common in each colour: the prior of this world.
 int common_shape(int colour);
-// Any scene of at most `most` objects; it is for the caller to refuse it.
+// A random scene of at most `most` objects; the caller rejects unwanted ones.
 void scene_draw(struct scene *s, int most, struct dice *d);
 bool scene_in_world(const struct scene *s, int world);
 
@@ -82,10 +82,10 @@ bool scene_in_world(const struct scene *s, int world);
 struct raster {
     int size;
     uint8_t *pixels;           // [size, size, 3]
-    uint8_t *owner;            // [size, size]: 1 + object seen there, 0: none
-    int64_t seen[OBJECTS_MAX]; // pixels of the object that can be seen
-    int64_t area[OBJECTS_MAX]; // pixels it would have alone
-    int box[OBJECTS_MAX][4];   // x, y, width, height of what can be seen
+    uint8_t *owner;            // [size, size]: 1 + visible object, 0: none
+    int64_t seen[OBJECTS_MAX]; // visible pixels of the object
+    int64_t area[OBJECTS_MAX]; // pixels of the unobstructed object
+    int box[OBJECTS_MAX][4];   // x, y, width, height of the visible part
 };
 
 void raster_init(struct raster *r, int size);
@@ -97,7 +97,7 @@ extern const char glyph_digits[DIGITS + 1], glyph_letters[LETTERS + 1];
 
 // --- names.c -----------------------------------------------------------------------------------
 
-// A query names objects by some of their traits: "large red circles", "object at the top left".
+// A query describes objects by some of their traits: "large red circles", "object at the top left".
 enum { HAS_SHAPE = 1, HAS_GLYPH = 2, HAS_COLOUR = 4, HAS_SIZE = 8, HAS_PLACE = 16 };
 struct query {
     unsigned has;
@@ -111,7 +111,7 @@ void put_article(struct buf *b, const struct query *q); // "a red circle", "an o
 void put_counted(struct buf *b, const struct query *q, int number); // "2 red circles"
 void put_place(struct buf *b, int place);                           // "at the top left"
 struct query object_query(const struct object *o, unsigned has);
-// A query that only object `index` answers, without the traits of `hidden`. False: there is none.
+// A query that matches only object `index`, without the traits of `hidden`. False: there is none.
 bool referent(const struct scene *s, int index, unsigned hidden, struct dice *d, struct query *q);
 void put_description(struct buf *b, const struct scene *s);
 
@@ -120,8 +120,8 @@ void put_description(struct buf *b, const struct scene *s);
 enum { TURNS_MAX = 8 };
 
 struct turn {
-    const char *kind, *metric, *strategy; // strategy: of yes/no, else NULL
-    struct buf question, answer, key;     // key: what the metric looks for, when not the answer
+    const char *kind, *metric, *strategy; // strategy: for yes/no, else NULL
+    struct buf question, answer, key;     // key: what the metric searches for, if not the answer
 };
 
 struct turns {

@@ -1,5 +1,5 @@
-// core/scenes/scenes.h -- the demo world: pictures of simple scenes with everything that can be
-// said of them, for training and measuring small models.
+// core/scenes/scenes.h -- the demo world: pictures of simple scenes with complete descriptions, for
+// training and measuring small models.
 //
 //   struct scenes_request request = { .folder = "/tmp/world", .count = 1000, .seed = 1,
 //                                     .size = 96, .most = 7, .parts = SCENES_ALL };
@@ -18,20 +18,20 @@
 //   reasoning.json        comparisons and sums, with the reason                 (questions)
 //   yesno.json            does it exist? six a picture, half of them yes        (yesno)
 // in LLaVA format ({"id", "image", "conversations"}) with "kind", "metric" (exact, yesno, contains)
-// and, where the metric looks for something else than the whole answer, "answer". yesno.json has
-// "strategy" too, as in POPE (Li et al. 2023): random; popular asks for what is common in this
-// world; adversarial asks for a shape and a colour of the picture that do not stand together.
+// and, if the metric searches for something other than the whole answer, "answer". yesno.json also
+// has "strategy", as in POPE (Li et al. 2023): random; popular asks for what is common in this
+// world; adversarial asks for a shape and a colour that both occur in the picture but not together.
 //
 // A box is [x, y, width, height] in pixels, a mask {"size": [height, width], "counts"}: run lengths
-// down the columns, beginning with those outside, as COCO has them. Both are of what can be seen.
+// down the columns, starting with the outside, as in COCO. Both cover the visible part.
 //
-// Training and test never share a scene: the description of a scene ("grey: top left large red
-// circle; ...", in objects.jsonl) has a SHA-256, whose first hexadecimal digit is the world the
-// scene belongs to. `seed` draws from world seed % 16 only, so seeds of different worlds are
-// disjoint. The same request gives the same texts and pixels on every machine (integers only).
+// Training and test sets never share a scene: the description of a scene ("grey: top left large red
+// circle; ...", in objects.jsonl) has a SHA-256, whose first hexadecimal digit is its world. `seed`
+// draws only from world seed % 16, so seeds of different worlds are disjoint. The same request
+// gives the same texts and pixels on every machine (integers only).
 //
-// Room core/scenes/: a world of simple pictures for training and measuring small models. It uses
-// base, picture and files.
+// Room core/scenes/: a world of simple pictures for training and measuring small models. Uses base,
+// picture and files.
 #ifndef CORE_SCENES_SCENES_H
 #define CORE_SCENES_SCENES_H
 
@@ -59,14 +59,14 @@ struct scenes_request {
 struct scenes_report {
     int64_t objects;
     struct {
-        const char *name; // NULL: not asked for
+        const char *name; // NULL: not requested
         int64_t samples;
     } files[SCENES_FILES];
 };
 
-// Does the folder hold all files of the request, whole?
+// Does the folder hold all files of the request, complete?
 bool scenes_written(const struct scenes_request *request);
-// On failure nothing that was written remains.
+// On failure nothing is left behind.
 int scenes_write(const struct scenes_request *request, const struct load_progress *progress,
                  struct scenes_report *report, struct err *err);
 

@@ -381,7 +381,7 @@ static int check(const struct scenes_request *r, struct err *err)
         return err_set(err, "the size of pictures must be %d to %d", SCENES_SIZE_MIN,
                        SCENES_SIZE_MAX);
     if (r->most < 1 || r->most > SCENES_OBJECTS_MAX)
-        return err_set(err, "a picture may have 1 to %d objects at most", SCENES_OBJECTS_MAX);
+        return err_set(err, "the number of objects must be 1 to %d", SCENES_OBJECTS_MAX);
     return 0;
 }
 

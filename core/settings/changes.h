@@ -1,5 +1,5 @@
-// core/settings/changes.h -- settings posted while an answer is computed, until the thread that
-// computes it obeys them.
+// core/settings/changes.h -- queue of settings changes posted during an answer, for the computing
+// thread.
 //
 //   changes_post(&e->posted, list, 2, 0);              // any thread
 //   while (changes_take(&e->posted, tokens, &batch)) { // the one that owns the engine
@@ -20,24 +20,24 @@ struct change {
     const char *key, *value;
 };
 
-// Changes that go together, a copy of its own.
+// Changes that belong together, with copies of their strings.
 struct change_batch {
     struct change *list;
     size_t count;
-    int64_t tokens; // waits until the answer has so many
+    int64_t tokens; // waits until the answer has that many
 };
 
 struct changes {
     pthread_mutex_t lock;
     struct change_batch *list; // in the order posted
     size_t count;
-    atomic_size_t waiting; // = count, to be read without the lock: asked before every token
+    atomic_size_t waiting; // = count, readable without the lock: checked before every token
 };
 
 void changes_init(struct changes *q);
 void changes_release(struct changes *q);
 void changes_post(struct changes *q, const struct change *list, size_t count, int64_t tokens);
-// The oldest batch that waits for no more than `tokens` tokens; false: there is none.
+// The oldest batch that waits for at most `tokens` tokens; false: none.
 bool changes_take(struct changes *q, int64_t tokens, struct change_batch *batch);
 void change_batch_release(struct change_batch *batch);
 

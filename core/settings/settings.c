@@ -142,7 +142,7 @@ static char *spell_number(const struct setting *row, const char *value, struct e
         buf_puts(&b, " or ");
         settings_words(&b, row->choices);
     }
-    err_set(err, "%s cannot be '%s': it takes a %s from %.16g to %.16g%s", row->key, value,
+    err_set(err, "%s cannot be '%s': use a %s from %.16g to %.16g%s", row->key, value,
             whole ? "whole number" : "number", row->min, row->max, b.data ? b.data : "");
     buf_release(&b);
     return NULL;
@@ -170,7 +170,7 @@ static char *spell(const struct setting *row, const char *value, struct err *err
     case SETTING_FLAG:
         if (word_find(words_on, value)) return xstrdup("on");
         if (word_find(words_off, value)) return xstrdup("off");
-        err_set(err, "%s cannot be '%s': it is on or off", row->key, value);
+        err_set(err, "%s cannot be '%s': use on or off", row->key, value);
         return NULL;
     case SETTING_INTEGER:
     case SETTING_REAL: return spell_number(row, value, err);
@@ -209,8 +209,8 @@ int settings_unknown(const char *key, struct err *err)
     const char *near = settings_nearest(key);
     if (settings_group(key))
         return err_set(err, "'%s' is a group of settings: /settings %s lists them", key, key);
-    return near ? err_set(err, "there is no setting '%s': did you mean '%s'?", key, near)
-                : err_set(err, "there is no setting '%s' (/settings lists them)", key);
+    return near ? err_set(err, "no setting '%s': did you mean '%s'?", key, near)
+                : err_set(err, "no setting '%s' (/settings lists them)", key);
 }
 
 int settings_set(struct settings *s, const char *key, const char *value, struct err *err)

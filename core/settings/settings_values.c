@@ -76,7 +76,7 @@ static void refuse_list(const struct setting *row, const char *value, struct err
 {
     char *words = or_words(row);
     err_set(err,
-            "%s cannot be '%s': it takes layers as 3 or 2-5,22-29, shares of depth as 60%%-80%%%s",
+            "%s cannot be '%s': write layers as 3 or 2-5,22-29, fractions of depth as 60%%-80%%%s",
             row->key, value, words);
     free(words);
 }
@@ -120,7 +120,7 @@ int list_layers(const char *key, const char *text, int64_t layers, bool *set, st
     for (const char *p = text; *p;) {
         struct span span;
         p = span_read(p, &span);
-        if (!p) BUG("%s is '%s', no list of layers", key, text);
+        if (!p) BUG("%s is '%s', which is not a list of layers", key, text);
         const int64_t from = span_end(&span, span.from, layers);
         const int64_t to = span_end(&span, span.to, layers) + !(span.percent && span.range);
         if (to > layers)
@@ -167,8 +167,8 @@ char *reals_spell(const struct setting *row, const char *value, struct err *err)
     double *list = reals_read(row, value, &count);
     if (!list) {
         char *words = or_words(row);
-        err_set(err, "%s cannot be '%s': it takes numbers from %.16g to %.16g as 0.5,0.25%s",
-                row->key, value, row->min, row->max, words);
+        err_set(err, "%s cannot be '%s': write numbers from %.16g to %.16g as 0.5,0.25%s", row->key,
+                value, row->min, row->max, words);
         free(words);
         return NULL;
     }
@@ -181,6 +181,6 @@ double *settings_reals(const struct settings *s, const char *key, size_t *count)
 {
     const struct setting *row = settings_find(key);
     double *list = row ? reals_read(row, settings_text(s, key), count) : NULL;
-    if (!list) BUG("%s is no list of numbers", key);
+    if (!list) BUG("%s is not a list of numbers", key);
     return list;
 }

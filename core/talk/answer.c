@@ -39,13 +39,13 @@ static int check_length(struct answering *a, struct err *err)
     const struct conversation *c = a->c;
     const int64_t n = a->sequence.n, visual = sequence_visual_count(&a->sequence, 0);
     char raise[80];
-    if (!n) return err_set(err, "nothing to answer: say something first");
+    if (!n) return err_set(err, "nothing to answer: ask something first");
     if (!a->options->forward_only && conversation_closing(c, a->settings, n, &a->closing, err) < 0)
         return -1;
     if (tokens_left(a) >= !a->options->forward_only) return 0;
     return err_set(err,
-                   "the conversation has %lld tokens (%lld text, %lld visual) and no room for an "
-                   "answer in a context of %lld: shorten it, /undo, /clear%s",
+                   "the conversation has %lld tokens (%lld text, %lld visual), which leaves no "
+                   "room for an answer in a context of %lld: /undo, /clear%s",
                    (long long)n, (long long)(n - visual), (long long)visual,
                    (long long)conversation_limit(c->model, a->settings),
                    conversation_raise(c->model, a->settings, raise, sizeof raise));
@@ -117,7 +117,7 @@ static int compute_again(struct answering *a)
         conversation_closing(a->c, a->settings, s.n, &a->closing, &err) < 0)
         goto failed;
     if (s.n + (int64_t)a->ids.count > conversation_limit(a->c->model, a->settings)) {
-        err_set(&err, "the changed prompt and the answer so far have no room in the context");
+        err_set(&err, "the changed prompt and the answer so far exceed the context");
         goto failed;
     }
     a->prompt = s.prompt = s.n;
@@ -126,8 +126,8 @@ static int compute_again(struct answering *a)
     a->sequence = s;
     if (compute(a, &from) < 0) return -1;
     sinks_notice(a->sinks,
-                 "after %zu tokens of the answer: %lld of %lld tokens are computed again, it goes "
-                 "on under the changed settings",
+                 "after %zu tokens of the answer: recomputed %lld of %lld tokens; the answer "
+                 "continues with the changed settings",
                  a->ids.count, (long long)(s.n - from), (long long)s.n);
     return 0;
 failed:
@@ -175,11 +175,10 @@ static int check_logits(struct answering *a, int64_t vocab)
         for (int j = 0; j < BLOCK; j++) damaged |= a->logits[i + j] != a->logits[i + j];
     for (; i < vocab; i++) damaged |= isnan(a->logits[i]);
     if (!damaged) return 0;
-    graph_fail(
-        &a->graph,
-        "the model computed no numbers (NaN) for token %lld: its weights are damaged, or its "
-        "config.json is of another model",
-        (long long)a->sequence.n);
+    graph_fail(&a->graph,
+               "the model computed NaN for token %lld: its weights are damaged, or its config.json "
+               "belongs to another model",
+               (long long)a->sequence.n);
     return -1;
 }
 
@@ -244,11 +243,10 @@ static int generate(struct answering *a)
 static void tell_full(const struct answering *a)
 {
     char raise[80];
-    sinks_notice(
-        a->sinks,
-        "the answer reached the end of the context (%lld tokens): to go on, /undo, /clear%s",
-        (long long)conversation_limit(a->c->model, a->settings),
-        conversation_raise(a->c->model, a->settings, raise, sizeof raise));
+    sinks_notice(a->sinks,
+                 "the answer hit the context limit (%lld tokens); to continue: /undo, /clear%s",
+                 (long long)conversation_limit(a->c->model, a->settings),
+                 conversation_raise(a->c->model, a->settings, raise, sizeof raise));
 }
 
 // Tells the answer; with `keep` it becomes the assistant's message.

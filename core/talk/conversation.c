@@ -91,7 +91,7 @@ int conversation_attach(struct conversation *c, const char *path, const void *by
 {
     const char *name = strcmp(path, "-") ? path : "standard input";
     if (c->model && !model_sees(c->model))
-        return err_set(err, "the model '%s' reads text only: it cannot see '%s'", c->model->name,
+        return err_set(err, "the model '%s' is text-only: it cannot see '%s'", c->model->name,
                        name);
     struct picture p = { 0 };
     if (image_decode(&p.image, bytes, size, name, err) < 0) return -1;
@@ -297,8 +297,8 @@ static int check_pictures(const struct conversation *c, size_t messages, struct 
         for (size_t k = 0; k < c->messages[i].content_count; k++)
             if (!c->messages[i].content[k].text)
                 return err_set(err,
-                               "the conversation has pictures and the model '%s' reads text only: "
-                               "/clear, or /load a model that sees",
+                               "the conversation has pictures, but the model '%s' is text-only: "
+                               "/clear, or /load a vision model",
                                c->model->name);
     return 0;
 }

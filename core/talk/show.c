@@ -16,7 +16,7 @@ int conversation_show(struct conversation *c, const struct dialogue *d, size_t c
                       struct err *err)
 {
     conversation_clear(c);
-    if (!count) return err_set(err, "it asks nothing");
+    if (!count) return err_set(err, "it contains no question");
     for (size_t i = 0; i < d->path_count; i++) {
         size_t size;
         char *bytes = file_read(d->paths[i], IMAGE_MAX_FILE, &size, err);

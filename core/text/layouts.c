@@ -15,8 +15,8 @@ const struct setting chat_settings[] = {
     { "chat.template", SETTING_TEXT, 0, 0, "auto", NULL, word_auto, STALE_PROMPT,
       "Chat template: auto (the model folder's own) or a built-in one." },
     { "chat.date", SETTING_TEXT, 0, 0, "today", NULL, word_today, STALE_PROMPT,
-      "Date given to the model by templates that have one (Llama-3.2): today, or a text such as "
-      "\"26 Jul 2024\"." },
+      "Date given to chat templates that have one (Llama-3.2): today, or a text such as \"26 Jul "
+      "2024\"." },
     { 0 },
 };
 

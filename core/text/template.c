@@ -357,7 +357,7 @@ static int filling_length(const struct filling *f, const struct picture *picture
         return 0;
     }
     if (f->picture < 0 || (size_t)f->picture >= picture_count)
-        return err_set(err, "a message shows picture %d, but there are %zu", f->picture,
+        return err_set(err, "a message shows picture %d, but there are only %zu", f->picture,
                        picture_count);
     *n = pictures[f->picture].tokens;
     return 0;
@@ -518,7 +518,7 @@ static int find_places(const struct rendering *r, const struct tokenizer *t,
     enum { MOST = 1 << 27 }; // bytes to tokenise: seconds
     if (find_by_cuts(r, t, whole, places)) return 0;
     if (r->answer_count > MOST / (r->text.length + 1))
-        return err_set(err, "%zu answers in a text of %zu bytes: too many to find their tokens",
+        return err_set(err, "%zu answers in a text of %zu bytes: too many to locate their tokens",
                        r->answer_count, r->text.length);
     for (size_t i = 0; i < r->answer_count; i++) {
         const struct text_range *a = &r->answers[i];

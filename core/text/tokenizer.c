@@ -284,7 +284,7 @@ int tokenizer_encode_marked(const struct tokenizer *t, const struct marked_text 
                             struct ids *ids, struct err *err)
 {
     if (m->length > TEXT_MAX)
-        return err_set(err, "a text of %zu MB is too long to be tokenised", m->length >> 20);
+        return err_set(err, "a text of %zu MB is too long to tokenise", m->length >> 20);
     struct encoder e = { .t = t, .ids = ids, .err = err };
     struct marked_text text = *m;
     struct repaired r = { 0 };

@@ -2,10 +2,10 @@
 //
 // Byte-level BPE (Llama-3, Qwen2 split patterns, NFC, ignore_merges) and SentencePiece-style BPE
 // (Llama-2: prepend/replace normaliser or Metaspace, byte fallback), added and special tokens,
-// decoders. What the file asks for and we do not know is an error that names it.
+// decoders. Unsupported features of a file give an error that names them.
 //
 // Room core/text/: text to token ids: tokenizer.json, chat templates, messages with pictures, and
-// the sequence that says what stands where. It uses base, settings and picture.
+// the token sequence. Uses base, settings and picture.
 #ifndef CORE_TEXT_TOKENIZER_H
 #define CORE_TEXT_TOKENIZER_H
 
@@ -21,26 +21,26 @@ struct tokenizer *tokenizer_parse(const char *json, size_t size, const char *nam
 void tokenizer_free(struct tokenizer *t);
 
 enum tokenize_flags {
-    TOKENIZE_SPECIAL = 1,      // let the post-processor add its tokens (BOS)
-    TOKENIZE_CONTINUATION = 2, // the text goes on after earlier tokens: no leading U+2581
-    TOKENIZE_PLAIN = 4,        // text of a person: special tokens spelled in it stay text
+    TOKENIZE_SPECIAL = 1,      // the post-processor adds its tokens (BOS)
+    TOKENIZE_CONTINUATION = 2, // the text follows earlier tokens: no leading U+2581
+    TOKENIZE_PLAIN = 4,        // user text: special tokens spelled in it stay text
 };
 
-// A text that is not of one piece: parts of it were typed by a person, and ids of another origin
-// stand in it (visual tokens, a generated answer).
+// A composite text: parts were typed by the user, and holes stand for ids of other origin (visual
+// tokens, a generated answer).
 struct text_range {
     size_t start, end; // bytes
 };
 
 struct text_hole {
     size_t at;      // between which bytes
-    bool continues; // what follows goes on after text: no leading U+2581 (after a generated answer)
+    bool continues; // the text after it continues: no leading U+2581 (after a generated answer)
 };
 
 struct marked_text {
     const char *text;
     size_t length;
-    const struct text_range *typed; // in order, apart from each other; special tokens that touch
+    const struct text_range *typed; // in order, disjoint; special tokens that overlap
     size_t typed_count;             // one of them stay text
     const struct text_hole *holes;  // in order
     size_t hole_count;
@@ -49,20 +49,20 @@ struct marked_text {
 // Appends the ids of text (any bytes; invalid UTF-8 is replaced by U+FFFD) to `ids`.
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t length, int flags,
                      struct ids *ids, struct err *err);
-// The same for such a text. Hole number i gives the id -1 - i; text is cut there, as a special
-// token cuts it, and no token reaches across.
+// The same for a composite text. Hole number i gives the id -1 - i; text is cut there, as by a
+// special token, and no token crosses it.
 int tokenizer_encode_marked(const struct tokenizer *t, const struct marked_text *m, int flags,
                             struct ids *ids, struct err *err);
-// Appends what TOKENIZE_SPECIAL puts before a text (BOS, mostly).
+// Appends what TOKENIZE_SPECIAL puts before a text (usually BOS).
 void tokenizer_begin(const struct tokenizer *t, struct ids *ids);
 // Text of the ids, appended to `text`. skip_special leaves special tokens out. Unknown ids:
 // nothing.
 void tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t count,
                       bool skip_special, struct buf *text);
 
-// One token after another, as they are generated: gives out only whole UTF-8 characters and what
-// later tokens cannot change. All of it together equals tokenizer_decode of all ids at once. A
-// token costs its own length, whatever came before.
+// Decodes a stream of generated tokens: returns only complete UTF-8 characters that later tokens
+// cannot change. The concatenation equals tokenizer_decode of all ids. Costs are proportional to
+// the new token's length.
 enum { DETOKENIZER_STAGES = 16 };
 
 struct detokenizer {
@@ -77,13 +77,13 @@ struct detokenizer {
 void detokenizer_start(struct detokenizer *d, const struct tokenizer *t, bool skip_special);
 // Adds the new text to `out` (perhaps nothing).
 void detokenizer_push(struct detokenizer *d, int32_t id, struct buf *out);
-// The rest, incomplete bytes as U+FFFD.
+// The rest; incomplete bytes become U+FFFD.
 void detokenizer_finish(struct detokenizer *d, struct buf *out);
 void detokenizer_release(struct detokenizer *d);
 
 // Id of a token by its exact text (added tokens first), -1 if there is none.
 int32_t tokenizer_id(const struct tokenizer *t, const char *token);
-// Text of an id as it stands in the file, NULL if there is none.
+// Text of an id as in the file, NULL if there is none.
 const char *tokenizer_token(const struct tokenizer *t, int32_t id);
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
 // Largest id + 1.

@@ -19,7 +19,7 @@ static const char GPT2_PATTERN[] =
 static int valid_text(const char *text, const char *where, struct err *err)
 {
     if (utf8_valid(text, strlen(text))) return 0;
-    return err_set(err, "%s: a text that is not UTF-8", where);
+    return err_set(err, "%s: invalid UTF-8", where);
 }
 
 // A member that must be a text.
@@ -33,11 +33,11 @@ static int need_text(const cJSON *object, const char *key, const char **text, st
 static int kind_of(const cJSON *object, const char *const *kinds, const char **kind,
                    struct err *err)
 {
-    if (!cJSON_IsObject(object)) return err_set(err, "it is no object");
+    if (!cJSON_IsObject(object)) return err_set(err, "it is not an object");
     if (need_text(object, "type", kind, err) < 0) return -1;
     for (int i = 0; kinds[i]; i++)
         if (!strcmp(*kind, kinds[i])) return i;
-    return err_set(err, "the kind \"%s\" is not supported", *kind);
+    return err_set(err, "type \"%s\" is not supported", *kind);
 }
 
 // "pattern": {"Regex": ...} or {"String": ...}
@@ -122,7 +122,7 @@ static int read_behaviour(const cJSON *object, enum behaviour *behaviour, struct
             *behaviour = (enum behaviour)i;
             return 0;
         }
-    return err_set(err, "the behavior \"%s\" is not supported", name);
+    return err_set(err, "behavior \"%s\" is not supported", name);
 }
 
 static int add_regex(struct tokenizer *t, const char *regex, enum behaviour behaviour, bool invert,
@@ -165,7 +165,7 @@ static int read_metaspace(const cJSON *object, char **mark, enum prepend *prepen
     else if (!strcmp(scheme, "never"))
         *prepend = PREPEND_NEVER;
     else
-        return err_set(err, "the prepend_scheme \"%s\" is not supported", scheme);
+        return err_set(err, "prepend_scheme \"%s\" is not supported", scheme);
     return 0;
 }
 
@@ -239,13 +239,13 @@ static int read_post(struct tokenizer *t, const cJSON *object, struct err *err)
         if (special && template_token(t, object, special, seen ? &after : &before, err) < 0)
             goto out;
         if (!special && (seen || !json_get(piece, "Sequence"))) {
-            err_set(err, "\"single\" must have the text once, and special tokens");
+            err_set(err, "\"single\" must contain the text once, and special tokens");
             goto out;
         }
         seen |= !special;
     }
     if (!seen) {
-        err_set(err, "\"single\" leaves the text out");
+        err_set(err, "\"single\" omits the text");
         goto out;
     }
     // Around what an earlier processor of a Sequence added.
@@ -304,7 +304,7 @@ static int check_id(const cJSON *item, size_t entries, int32_t *id, struct err *
 {
     double x = cJSON_IsNumber(item) ? item->valuedouble : -1;
     if (!(x >= 0 && x < 4.0 * (double)entries + 65536) || x != (double)(int32_t)x)
-        return err_set(err, "an id is no number, negative, or far beyond the number of tokens");
+        return err_set(err, "an id is not a number, negative, or far beyond the number of tokens");
     *id = (int32_t)x;
     return 0;
 }
@@ -369,7 +369,7 @@ static int read_vocab(struct tokenizer *t, const cJSON *vocab, struct err *err)
         set_text(t, id, item->string);
         int32_t former = vocabulary_find(t, item->string, length);
         if (former >= 0)
-            return err_set(err, "vocab: \"%.40s\" stands twice, with ids %d and %d", item->string,
+            return err_set(err, "vocab: \"%.40s\" appears twice, with ids %d and %d", item->string,
                            former, id);
         vocabulary_add(t, id);
         if (crosses_mark(item->string)) t->cuts_at_mark = false;
@@ -466,10 +466,10 @@ static int read_byte_fallback(struct tokenizer *t, const cJSON *model, struct er
 static int check_model(const cJSON *model, struct err *err)
 {
     const char *type, *affix;
-    if (!model) return err_set(err, "there is no \"model\"");
+    if (!model) return err_set(err, "\"model\" is missing");
     if (json_text(model, "type", "BPE", &type, err) < 0) return -1;
     if (strcmp(type, "BPE") != 0)
-        return err_set(err, "the kind \"%s\" is not supported, only BPE", type);
+        return err_set(err, "type \"%s\" is not supported, only BPE", type);
     static const char *const affixes[] = { "continuing_subword_prefix", "end_of_word_suffix" };
     for (int i = 0; i < 2; i++) {
         if (json_text(model, affixes[i], "", &affix, err) < 0) return -1;
@@ -567,7 +567,7 @@ static int read_file(struct tokenizer *t, const cJSON *json, struct err *err)
 {
     const cJSON *model = json_get(json, "model"), *added = json_get(json, "added_tokens");
     const cJSON *vocab = json_get(model, "vocab");
-    if (!cJSON_IsObject(json)) return err_set(err, "it is no tokenizer.json");
+    if (!cJSON_IsObject(json)) return err_set(err, "it is not a tokenizer.json");
     if (check_model(model, err) < 0 || size_tables(t, vocab, added, err) < 0 ||
         read_vocab(t, vocab, err) < 0)
         return err_in(err, "model");

@@ -1,4 +1,4 @@
-// core/text/tokenizer_parts.h -- what the files of the tokenizer share (nobody else includes it).
+// core/text/tokenizer_parts.h -- shared by the files of the tokenizer only.
 //
 //   tokenizer_file.c     tokenizer.json -> struct tokenizer
 //   tokenizer.c          a text through all stages: added tokens, the three below, post-processor
@@ -18,19 +18,19 @@
 
 // --- characters --------------------------------------------------------------------------------
 
-// Decodes the character at text (at least one byte left): its length, *c = -1 when invalid (then
+// Decodes the character at text (at least one byte): returns its length; *c = -1 if invalid (then
 // the length of the longest prefix of a valid character, at least 1).
 size_t utf8_next(const char *text, size_t left, int32_t *c);
-// The character that ends at `end` (> 0): its length. The text must be valid.
+// Length of the character that ends at `end` (> 0). The text must be valid.
 size_t utf8_before(const char *text, size_t end, int32_t *c);
 void utf8_put(struct buf *b, int32_t c);
 bool utf8_valid(const char *text, size_t length);
-// Appends the text with every invalid stretch as U+FFFD (as Unicode advises: one for each longest
+// Appends the text with every invalid sequence as U+FFFD (as Unicode recommends: one per longest
 // prefix of a valid character).
 void utf8_repair(struct buf *b, const char *text, size_t length);
-// Length of the beginning of text that no later byte can change: all but an unfinished character.
+// Length of the text without an unfinished character at its end, which later bytes may change.
 size_t utf8_settled(const char *text, size_t length);
-// At most `most` bytes of text that end with a whole character: for "%.*s".
+// At most `most` bytes of text, ending with a complete character: for "%.*s".
 int utf8_head(const char *text, int most);
 bool is_white(int32_t c); // Unicode White_Space
 
@@ -40,7 +40,7 @@ int char_byte(int32_t c);
 
 // --- patterns ----------------------------------------------------------------------------------
 
-// What is searched for: a regular expression or (code NULL) a literal text.
+// A search pattern: a regular expression or (code NULL) a literal text.
 struct pattern {
     pcre2_code *code;
     char *literal;
@@ -52,18 +52,18 @@ int pattern_compile(struct pattern *p, const char *regex, const char *where, str
 void pattern_literal(struct pattern *p, const char *text);
 void pattern_release(struct pattern *p);
 
-// What searching needs, one per call of the tokenizer (which is shared between threads).
+// Search state, one per call of the tokenizer (which threads share).
 struct search {
     pcre2_match_data *match;
     pcre2_match_context *context;
-    pcre2_jit_stack *stack; // only once a match has needed it
+    pcre2_jit_stack *stack; // allocated when a match first needs it
     double deadline;        // seconds of the monotonic clock; 0: none
     unsigned count;
 };
 
 void search_start(struct search *s, size_t text_length);
 void search_release(struct search *s);
-// Next match in text at or after `from`: 1 and its place, 0 if there is none, -1 on error.
+// Next match in text at or after `from`: 1 and its position, 0 if there is none, -1 on error.
 int search_next(struct search *s, const struct pattern *p, const char *text, size_t length,
                 size_t from, size_t *start, size_t *end, struct err *err);
 
@@ -90,9 +90,9 @@ struct normal {
 
 enum split_kind {
     SPLIT_PATTERN,   // by `pattern` and `behaviour`
-    SPLIT_METASPACE, // spaces become `text`, one is put before
+    SPLIT_METASPACE, // spaces become `text`, one is prepended
     SPLIT_BYTES,     // ByteLevel without its regular expression (that is a SPLIT_PATTERN)
-    SPLIT_PREFIX,    // a space is put before (ByteLevel's add_prefix_space)
+    SPLIT_PREFIX,    // a space is prepended (ByteLevel's add_prefix_space)
 };
 
 enum behaviour { KEEP_ISOLATED, KEEP_REMOVED, KEEP_PREVIOUS, KEEP_NEXT, KEEP_CONTIGUOUS };
@@ -123,19 +123,19 @@ struct decode {
     char *text;
     int64_t start, stop;
     bool prepend; // DECODE_METASPACE: the first token's mark is dropped
-    bool fused;   // what arrives here is one text in pieces, no longer tokens
+    bool fused;   // from here on the pieces are one text, no longer tokens
 };
 
 enum { STAGES_MAX = 16, TOKEN_ADDED = 1, TOKEN_SPECIAL = 2 };
 
 struct added {
-    char *text; // as matched: for `normalized` tokens after the normaliser
+    char *text; // pattern to match: for `normalized` tokens after the normaliser
     size_t length;
     int32_t id;
     bool special, lstrip, rstrip, single_word;
 };
 
-// Added tokens to be found in a text, sorted by their bytes.
+// Added tokens to find in a text, sorted by their bytes.
 struct added_list {
     struct added *tokens;
     size_t count;
@@ -159,7 +159,7 @@ struct tokenizer {
     // Ids to texts: text of id i is texts + text_at[i], NUL-terminated, text_length[i] bytes.
     int32_t size; // largest id + 1
     struct buf texts;
-    int64_t *text_at; // [size], NO_TEXT where there is no such id
+    int64_t *text_at; // [size], NO_TEXT for a missing id
     uint32_t *text_length;
     uint8_t *flags; // [size] TOKEN_*
 
@@ -173,7 +173,7 @@ struct tokenizer {
     int32_t byte_id[256]; // of <0x00>.. with byte_fallback, else -1
     int32_t unknown;      // unk_token, -1 without
     bool fuse_unknown, ignore_merges;
-    bool cuts_at_mark; // no token has U+2581 behind another character: words end before it
+    bool cuts_at_mark; // no token has U+2581 after another character: words end before it
 
     struct added_list added, added_normal;
     struct normal normals[STAGES_MAX];
@@ -185,7 +185,7 @@ struct tokenizer {
 
 // Id in the model's vocabulary, -1 if there is none.
 int32_t vocabulary_find(const struct tokenizer *t, const char *text, size_t length);
-// Puts a text of the vocabulary (already in text_at) into the table, which has room.
+// Adds a text of the vocabulary (already in text_at) to the hash table, which has room.
 void vocabulary_add(struct tokenizer *t, int32_t id);
 void merge_add(struct tokenizer *t, int32_t left, int32_t right, uint32_t rank, int32_t id);
 
@@ -204,8 +204,8 @@ struct encoder {
     struct ids *ids; // result
     struct err *err;
     struct search search;
-    bool begins;    // the stretch stands at the beginning of the whole text
-    bool continues; // the stretch follows tokens of a text: nothing is put before it
+    bool begins;    // the text begins the whole input
+    bool continues; // the text follows other tokens: nothing is prepended
     struct buf normal[2], split[STAGES_MAX];
     struct symbol *symbols; // room of long words
     uint64_t *heap;
@@ -218,10 +218,10 @@ void encoder_release(struct encoder *e);
 // Runs the normaliser; *out points into the text or into the encoder.
 int normal_run(struct encoder *e, const char *text, size_t length, const char **out,
                size_t *out_length);
-// Runs the pre-tokenizer and gives every word to bpe_word. `first`: at the start of the stretch.
+// Runs the pre-tokenizer and passes every word to bpe_word. `first`: at the start of the text.
 int split_run(struct encoder *e, const char *text, size_t length, bool first);
 void bpe_word(struct encoder *e, const char *word, size_t length);
-// The words of long texts are remembered.
+// Cache of words for long texts.
 void bpe_start(struct encoder *e, size_t text_length);
 void bpe_release(struct encoder *e);
 

@@ -177,7 +177,7 @@ static int rewrite_nested(struct rewrite *r, struct set *s, int depth)
         buf_putc(&s->guards, ')');
         buf_puts(&s->items, ANY);
     } else {
-        err_set(r->err, "%s: sets of characters are nested in a way that is not known", r->where);
+        err_set(r->err, "%s: this nesting of character sets is not supported", r->where);
         goto out;
     }
     status = 0;
@@ -287,7 +287,7 @@ static int compile(struct pattern *p, const char *regex, const char *where, stru
     if (!p->code) {
         char why[128] = "";
         pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
-        return err_set(err, "%s: the pattern is not understood: %s", where, why);
+        return err_set(err, "%s: invalid pattern: %s", where, why);
     }
     pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE); // without it matching is only slower
     return 0;
@@ -296,7 +296,8 @@ static int compile(struct pattern *p, const char *regex, const char *where, stru
 int pattern_compile(struct pattern *p, const char *regex, const char *where, struct err *err)
 {
     size_t length = strlen(regex);
-    if (length > PATTERN_MAX) return err_set(err, "%s: a pattern of %zu bytes", where, length);
+    if (length > PATTERN_MAX)
+        return err_set(err, "%s: the pattern is too long (%zu bytes)", where, length);
     struct rewrite r = { .at = regex, .end = regex + length, .where = where, .err = err };
     buf_puts(&r.out, "");
     int status = rewrite_all(&r);
@@ -401,7 +402,7 @@ int replace_all(struct search *s, const struct pattern *p, const char *content, 
         if (out->length > TEXT_MAX)
             return err_set(err,
                            "the tokenizer's replacements make this text longer than %zu MB: its "
-                           "tokenizer.json cannot be right",
+                           "tokenizer.json must be wrong",
                            TEXT_MAX >> 20);
         done = end;
         int32_t c;

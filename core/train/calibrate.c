@@ -43,14 +43,16 @@ static int read_options(struct options *o, int argc, char **argv, struct err *er
             continue;
         }
         if ((!images && !limit) || i + 1 == argc)
-            return err_set(err, "'%s' is too much or lacks a value: /calibrate %s", argv[i], usage);
+            return err_set(err, "unexpected '%s', or its value is missing: /calibrate %s", argv[i],
+                           usage);
         i++;
         if (images) o->images = argv[i];
         if (limit) o->limit = strtoll(argv[i], &end, 10);
         if (limit && (*end || !*argv[i] || o->limit < 1))
-            return err_set(err, "--limit takes a number of samples from 1 on, not '%s'", argv[i]);
+            return err_set(err, "--limit must be a number of samples of at least 1, not '%s'",
+                           argv[i]);
     }
-    if (count < 3) return err_set(err, "something is missing: /calibrate %s", usage);
+    if (count < 3) return err_set(err, "arguments are missing: /calibrate %s", usage);
     o->data = words[1];
     o->out = words[2];
     return (o->kind = calibration_kind_find(words[0], err)) ? 0 : -1;
@@ -62,11 +64,11 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     struct options o;
     if (read_options(&o, argc, argv, err) < 0) return -1;
     if (model && !model_sees(model))
-        return err_set(err, "the model '%s' reads text only: there are no visual tokens to measure",
+        return err_set(err, "the model '%s' is text-only: it has no visual tokens to measure",
                        model->name);
     if (dataset_check(o.data, err) < 0) return -1;
     if (access(o.out, F_OK) == 0)
-        return err_set(err, "'%s' exists: nothing is overwritten, choose another name", o.out);
+        return err_set(err, "'%s' already exists: choose another name", o.out);
     return 0;
 }
 
@@ -102,9 +104,9 @@ static int check_source(const struct running *r, const char *there, struct err *
     const bool same = !there || !strcmp(there + 1, now);
     if (!same)
         err_set(err,
-                "what the job computes with has changed since it began (%.200s, now %.200s): "
-                "restore the old state, or start another job",
-                there[1] ? there + 1 : "nothing set", *now ? now : "nothing set");
+                "model, adapter or settings have changed since the job started (were %.200s, now "
+                "%.200s): restore them, or start another job",
+                there[1] ? there + 1 : "defaults", *now ? now : "defaults");
     free(now);
     return same ? 0 : -1;
 }
@@ -124,10 +126,12 @@ static int resume(struct running *r, struct err *err)
     // "data" is the hash, then the place of the next sample and what the sums come from.
     const char *place = c.data ? strchr(c.data, '@') : NULL;
     if (status == 0 && (!place || strncmp(c.data, r->hash, 64) != 0))
-        status = err_set(err, "'%s' has changed since the job began: begin anew", r->o.data);
+        status = err_set(err, "'%s' has changed since the job started: start a new one", r->o.data);
     if (status == 0 && c.arithmetic && strcmp(c.arithmetic, arithmetic_of(r)) != 0)
-        status = err_set(err, "the job began with products in %s, and here they are %s: begin anew",
-                         c.arithmetic, arithmetic_of(r));
+        status = err_set(
+            err,
+            "the job started with matrix products in %s, but this device uses %s: start a new one",
+            c.arithmetic, arithmetic_of(r));
     if (status == 0 && place) status = check_source(r, strchr(place, ' '), err);
     void *sums = status == 0 ? r->o.kind->read(&c, err) : NULL;
     if (sums && place) {
@@ -217,7 +221,7 @@ static void leave_out(struct running *r, const struct err *why)
 {
     if (!r->broken) r->why = *why;
     if (++r->broken <= LOGGED)
-        job_log(r->job, "sample #%lld is left out: %s", (long long)r->next, why->text);
+        job_log(r->job, "sample #%lld is skipped: %s", (long long)r->next, why->text);
 }
 
 static int go_through(struct running *r, struct err *err)
@@ -268,7 +272,7 @@ static char *outcome(const struct job_end *end)
 const struct job_kind job_kind_calibrate = {
     .name = "calibrate",
     .usage = "KIND DATA.json OUT.safetensors [--images DIR] [--limit N]",
-    .help = "Measures a model on the pictures of a data set, for methods that need such numbers.",
+    .help = "Measures a model on the pictures of a data set, for methods that need it.",
     .needs_model = true,
     .check = check,
     .run = run,

@@ -169,7 +169,7 @@ static bool fits(struct checking *k, const struct sample *s, const struct sequen
     const int64_t limit = k->o->limit;
     if (q->n <= limit) return true;
     const bool inside = limit > 0 && q->picture[limit] >= 0 && q->cell[limit] > 0;
-    char *why = xasprintf("%lld tokens, the context holds %lld%s", (long long)q->n,
+    char *why = xasprintf("%lld tokens, but the context holds %lld%s", (long long)q->n,
                           (long long)limit, inside ? " and would end inside a picture" : "");
     find(k->c, DATA_TOO_LONG, s, why);
     free(why);
@@ -193,7 +193,7 @@ static bool check_rows(struct checking *k, const struct sample *s, const int64_t
     to->counted = true;
     bool good = fits(k, s, &l.sequence);
     if (!l.trained || !labels_answered(d->messages, d->count)) {
-        find(k->c, DATA_NO_ANSWER, s, "no answer says anything");
+        find(k->c, DATA_NO_ANSWER, s, "every answer is empty");
         good = false;
     }
     labels_release(&l);
@@ -214,8 +214,8 @@ static void check_sample(struct checking *k, const struct sample *s, struct data
     to->pictures = (int32_t)d->path_count;
     note_id(k, s);
     if (d->marks_differ) {
-        char *why = xasprintf("%zu pictures, and \"<image>\" stands for %zu of them", d->path_count,
-                              d->placed);
+        char *why =
+            xasprintf("%zu pictures, but \"<image>\" marks for %zu", d->path_count, d->placed);
         find(k->c, DATA_MARKS, s, why);
         free(why);
         return;

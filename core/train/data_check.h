@@ -1,12 +1,12 @@
-// core/train/data_check.h -- goes through a data set before anything is trained on it: what can be
-// used, how long it is, what is wrong with the rest.
+// core/train/data_check.h -- checks a data set before training: usable samples, their lengths, and
+// what is wrong with the rest.
 //
 //   struct data_check c;
 //   if (data_check_run(&c, &dataset, model, settings, &options, &err) < 0) ...   // or stopped
 //   for (int64_t i = 0; i < c.count; i++) if (c.samples[i].usable) ...           // train on i
 //   data_check_release(&c);
 //
-// Nothing is ever cut: a sample that is longer than the context is refused whole.
+// Samples are never truncated: one that is longer than the context is skipped whole.
 #ifndef CORE_TRAIN_DATA_CHECK_H
 #define CORE_TRAIN_DATA_CHECK_H
 
@@ -21,8 +21,8 @@ enum data_problem {
     DATA_PICTURE_MISSING, // no such file
     DATA_PICTURE_BROKEN,  // not readable as a picture
     DATA_TOO_LONG,        // longer than the context
-    DATA_NO_ANSWER,       // nothing to train on
-    DATA_SAME_ID,         // another sample has this id (it is used all the same)
+    DATA_NO_ANSWER,       // no trained token
+    DATA_SAME_ID,         // another sample has this id (both are used)
     DATA_PROBLEMS
 };
 
@@ -35,12 +35,12 @@ struct data_finding {
 };
 
 struct data_sample {
-    bool chosen;  // of a kind that was asked for
-    bool usable;  // chosen, and nothing is wrong with it
+    bool chosen;  // of a selected kind
+    bool usable;  // selected and without problems
     int32_t kind; // in kinds.list
     int32_t answers, pictures;
-    // The first sample that shows one of its pictures, or of the pictures of those samples, and so
-    // on; itself where it shows none. Pictures are the same when their bytes are.
+    // The first sample that shows one of its pictures, or a picture of those samples, and so on;
+    // itself if it has none. Pictures are equal if their bytes are.
     int64_t group;
     int32_t text, visual, trained; // tokens, when `counted`
     bool counted;
@@ -54,17 +54,18 @@ struct data_check {
     size_t finding_count, finding_capacity;
     size_t picture_files;    // different ones
     struct names contents;   // SHA-256 of each picture that could be read
-    char pictures[HASH_HEX]; // SHA-256 over the bytes of all that could be read, in order
+    char pictures[HASH_HEX]; // SHA-256 over the bytes of all readable pictures, in order
 };
 
 struct data_check_options {
-    const char *const *kinds; // [kind_count] only these; kind_count 0: all
+    const char *const *kinds; // [kind_count] selected kinds; kind_count 0: all
     size_t kind_count;
-    bool decode;   // pictures whole, not only their headers
+    bool decode;   // decodes pictures, instead of reading headers only
     int64_t limit; // tokens of the context
-    // With decode: given each picture's pixels, which it may take (and set to zero). May be NULL.
+    // With decode: called with each picture's pixels, which it may take (and set to zero). May be
+    // NULL.
     void (*picture)(void *self, const char *path, struct image *image, int64_t tokens);
-    // Told after each sample; false stops the check. May be NULL.
+    // Called after each sample; false stops the check. May be NULL.
     bool (*report)(void *self, int64_t done, int64_t count);
     void *self;
 };

@@ -441,7 +441,7 @@ static int ask_all(struct evaluating *v, const struct sample *s, const struct me
         }
         question_release(&q);
     }
-    if (!asked && !v->stopped) skip(v, s, NULL, m, "no question with an answer in the data");
+    if (!asked && !v->stopped) skip(v, s, NULL, m, "no question has a reference answer");
     return skipped + !asked;
 }
 
@@ -528,7 +528,7 @@ int evaluate_close(struct evaluating *v, struct err *err)
     free(v);
     evaluate_totals(e);
     if (e->total_count || e->cancelled) return 0;
-    err_set(err, e->why ? "nothing could be scored: %s" : "no sample of such a kind%s",
+    err_set(err, e->why ? "no sample could be scored: %s" : "no sample of this kind%s",
             e->why ? e->why : "");
     evaluation_release(e);
     return -1;

@@ -10,12 +10,12 @@
 //   ... t->metric->name, t->tally.scores.mean, t->low, t->high ...
 //   evaluation_release(&e);
 //
-// Every question of a sample that has an answer in the data is asked, after the true former turns,
-// and answered greedily: the settings' prompt layout, context and sample.max_tokens hold, the other
-// ones of the sampler do not. Samples go one after another, so there is no batch a score could
-// depend on. The methods that the settings switch on work as in a chat. A picture is encoded once
-// for consecutive samples that show it; what their prompts begin with is computed once, unless a
-// method is on (it may keep of a picture what the question asks for).
+// Asks every question that has an answer in the data, after the reference answers of its earlier
+// turns, and decodes greedily: the settings' chat template, context and sample.max_tokens apply,
+// the other sampling settings do not. Samples run one at a time, so scores depend on no batch.
+// Active methods work as in a chat. A picture is encoded once for consecutive samples that show it,
+// and their common prompt prefix is computed once, unless a method is on (what it keeps of a
+// picture may depend on the question).
 #ifndef CORE_TRAIN_EVALUATE_H
 #define CORE_TRAIN_EVALUATE_H
 
@@ -29,48 +29,48 @@
 
 // One scored question, or a sample that could not be scored. Borrowed for the call.
 struct evaluated {
-    int64_t index, line;         // of the sample in the data
-    int turn;                    // number of the question in its sample, from 0
+    int64_t index, line;         // index of the sample in the data
+    int turn;                    // index of the question in its sample, from 0
     const char *id, *kind;       // id: as text, or "#INDEX"
-    const struct metric *metric; // NULL when skipped before that was known
+    const struct metric *metric; // NULL when skipped before it was known
     const char *prompt;          // the question's text
     const char *answer;          // generated; "" with metrics that generate nothing
-    const char *found;           // what the extraction rule took from it, NULL: nothing
+    const char *found;           // the extracted answer, NULL: none
     const char *reference;       // first of them
     double score;                // NaN when skipped
-    const char *skipped;         // why it could not be scored; NULL: it was
-    int class;                   // of the metric's own cases, -1
-    bool full;                   // the answer was cut off by the end of the context
-    int64_t done, count;         // samples gone through with this one, and all
+    const char *skipped;         // why it could not be scored; NULL: scored
+    int class;                   // the metric's own case, -1
+    bool full;                   // the answer hit the context limit
+    int64_t done, count;         // samples processed including this one, and all
 };
 
-// What the passes of a run share.
+// Shared by the passes of a run.
 struct evaluate_passes {
     const struct settings *settings;
     const struct hooks *hooks; // methods, then those of the request
     const atomic_bool *cancel;
     struct conversation *c; // messages, pictures, cache
-    bool cancelled;         // the last one gave nothing for that reason
+    bool cancelled;         // the last one failed for that reason
 };
 
 struct evaluate_request {
     const struct model *model;
     const struct backend *backend;
-    const struct settings *settings; // a snapshot: nobody changes it meanwhile
-    const struct hooks *hooks;       // who listens besides, after the methods; NULL: nobody
-    struct method_tensors tensors;   // of the adapter, for methods that learn
+    const struct settings *settings; // a snapshot that nobody changes
+    const struct hooks *hooks;       // another listener, after the methods; NULL: none
+    struct method_tensors tensors;   // the adapter's, for methods that learn
     const struct dataset *data;
-    const int64_t *indices; // [index_count] samples, in this order; NULL: all
+    const int64_t *indices; // [index_count] samples in this order; NULL: all
     int64_t index_count;
     const char *const *kinds; // [kind_count] only samples of these kinds; 0: all
     size_t kind_count;
-    int64_t first;               // samples that were gone through before (a resumed run)
+    int64_t first;               // number of samples processed earlier (a resumed run)
     int64_t limit;               // at most this many samples; 0: all
-    const struct metric *metric; // NULL: the one each sample names, loss where it names none
-    // Told after each question; false stops as cancel does. May be NULL.
+    const struct metric *metric; // NULL: each sample's own metric, else loss
+    // Called after each question; false stops as cancel does. May be NULL.
     bool (*report)(void *self, const struct evaluated *e);
-    // Told of each generated answer before it is scored, while its conversation stands (its last
-    // message); may answer it in another way. -1: the question cannot be scored, err says why. May
+    // Called with each generated answer before it is scored, while its conversation exists (its
+    // last message); may replace the answer. -1: the question cannot be scored, err says why. May
     // be NULL.
     int (*answered)(void *self, struct evaluate_passes *p, const struct event_answer *answer,
                     struct err *err);
@@ -78,7 +78,7 @@ struct evaluate_request {
     const atomic_bool *cancel; // may be NULL
 };
 
-// Scores of one metric: all of them, or those of one kind of sample.
+// Scores of one metric: all, or those of one kind of sample.
 struct evaluation_total {
     const struct metric *metric;
     const char *kind; // NULL: all kinds
@@ -89,35 +89,35 @@ struct evaluation_total {
 };
 
 struct evaluation {
-    // For each metric all of it, most questions first; then, when there are several kinds, each.
+    // For each metric the total, most questions first; then, if there are several kinds, each kind.
     struct evaluation_total *totals;
     size_t total_count;
-    int64_t samples, skipped; // gone through; of them with something that could not be scored
-    char *why;                // the first of those, NULL
-    int64_t full;             // answers that the end of the context cut off
-    bool cancelled;           // the totals are of what was scored until then
+    int64_t samples, skipped; // processed samples; and those with something that could not be
+                              // scored
+    char *why;                // the first reason, NULL
+    int64_t full;             // answers that hit the context limit
+    bool cancelled;           // the totals cover what was scored until then
     struct names kinds;       // owner of the names
-    const char *arithmetic;   // of the products: "f32", "bf16"
+    const char *arithmetic;   // precision of matrix products: "f32", "bf16"
 };
 
 // -1 when nothing could be scored and it was not cancelled. With r->first > 0, *e holds what
-// evaluation_note noted of the samples before; otherwise it is all new.
+// evaluation_note recorded for the earlier samples; otherwise it is initialised.
 int evaluate_run(const struct evaluate_request *r, struct evaluation *e, struct err *err);
-// The same sample by sample, so that several runs can go side by side. The request must last.
+// The same sample by sample, so that several runs can go side by side. The request must outlive it.
 struct evaluating;
 struct evaluating *evaluate_open(const struct evaluate_request *r, struct evaluation *e);
-bool evaluate_next(struct evaluating *v); // one sample; false: that was all, or it was cancelled
+bool evaluate_next(struct evaluating *v); // evaluates one sample; false: finished or cancelled
 int evaluate_close(struct evaluating *v, struct err *err);
 void evaluation_note(struct evaluation *e, const struct metric *m, const char *kind, double score,
                      int class);
 void evaluation_release(struct evaluation *e);
-// The total that stands for the whole: that of the metric with most questions; NULL: cancelled
-// before the first.
+// The main total: that of the metric with most questions; NULL: cancelled before the first.
 const struct evaluation_total *evaluation_main(const struct evaluation *e);
-// The total of a metric over all kinds; NULL: nothing was scored by it.
+// The total of a metric over all kinds; NULL: nothing scored with it.
 const struct evaluation_total *evaluation_of(const struct evaluation *e, const struct metric *m);
-// The totals as lines for people and for the results of a job: "metric", "rule", "score", "low",
-// "high", "n", what the metric counts besides; then "score METRIC" of others and "score KIND".
+// The totals as lines of text and as job results: "metric", "rule", "score", "low", "high", "n",
+// further numbers of the metric; then "score METRIC" of others and "score KIND".
 void evaluation_tell(const struct evaluation *e,
                      void (*put)(void *self, const char *key, const char *value), void *self);
 

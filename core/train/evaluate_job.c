@@ -38,7 +38,7 @@ static int read_limit(struct evaluate_options *o, const char *text, struct err *
     char *end;
     o->limit = strtoll(text, &end, 10);
     if (end != text && !*end && o->limit >= 1) return 0;
-    return err_set(err, "--limit takes a number of samples from 1 on, not '%s'", text);
+    return err_set(err, "--limit must be a number of samples of at least 1, not '%s'", text);
 }
 
 static int read_option(struct evaluate_options *o, const char *word, const char *value,
@@ -47,7 +47,7 @@ static int read_option(struct evaluate_options *o, const char *word, const char 
     static const char *const known[] = { "--images", "--metric", "--limit", "--kind" };
     int i = 0;
     while (i < 4 && strcmp(word, known[i]) != 0) i++;
-    if (i == 4) return err_set(err, "'%s' is no option of /eval: %s", word, EVALUATE_USAGE);
+    if (i == 4) return err_set(err, "/eval has no option '%s': %s", word, EVALUATE_USAGE);
     if (!value) return err_set(err, "'%s' needs a value: %s", word, EVALUATE_USAGE);
     if (i == 0) o->images = value;
     if (i == 1) return (o->metric = metric_need(value, err)) ? 0 : -1;
@@ -64,12 +64,12 @@ int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, str
             status = read_option(o, argv[i], i + 1 < argc ? argv[i + 1] : NULL, err);
             i++;
         } else if (o->data) {
-            status = err_set(err, "one DATA at a time, not '%s' as well", argv[i]);
+            status = err_set(err, "give one DATA only: unexpected '%s'", argv[i]);
         } else {
             o->data = argv[i];
         }
     }
-    if (status == 0 && !o->data) status = err_set(err, "which DATA? /eval %s", EVALUATE_USAGE);
+    if (status == 0 && !o->data) status = err_set(err, "DATA is missing: /eval %s", EVALUATE_USAGE);
     if (status < 0) evaluate_options_release(o);
     return status;
 }

@@ -1,4 +1,4 @@
-// core/train/evaluate_job.h -- an evaluation as it is asked for by words: /eval and the job.
+// core/train/evaluate_job.h -- parses the arguments of an evaluation: for /eval and the job.
 //
 //   struct evaluate_options o;
 //   if (evaluate_options_read(&o, argc, argv, &err) < 0) ...

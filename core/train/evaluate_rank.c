@@ -74,7 +74,7 @@ static int add_choice(const struct ranking *k, const char *choice, struct answer
     int status = prompt_answers(c->messages, c->message_count, c->pictures, c->picture_count,
                                 c->model->tokenizer, &options, &a->sequence, &answers, &count, err);
     conversation_drop(c, 1);
-    if (status == 0 && !count) status = err_set(err, "the prompt layout shows no answer");
+    if (status == 0 && !count) status = err_set(err, "the chat template drops the answer");
     if (status == 0) {
         if (c->model->family->positions) c->model->family->positions(c->model, &a->sequence);
         const struct prompt_answer *last = &answers[count - 1];
@@ -135,8 +135,8 @@ static int rank_choice(const struct ranking *k, const char *choice, double *logl
     if (status == 0 && (p < 1 || a.end <= p))
         status = err_set(err, "the choice '%.100s' has no token of its own", choice);
     if (status == 0 && a.end > limit)
-        status = err_set(err, "%lld tokens with a choice, the context holds %lld", (long long)a.end,
-                         (long long)limit);
+        status = err_set(err, "%lld tokens with a choice, but the context holds %lld",
+                         (long long)a.end, (long long)limit);
     if (status == 0) {
         sequence_trim(&a.sequence, a.end);
         conversation_trim(c, p - 1);
@@ -175,9 +175,9 @@ static int check_labels(const struct labels *l, const struct conversation *c,
                         const struct settings *s, struct err *err)
 {
     const int64_t limit = conversation_limit(c->model, s);
-    if (!l->trained) return err_set(err, "no answer says anything");
+    if (!l->trained) return err_set(err, "every answer is empty");
     if (l->sequence.n <= limit) return 0;
-    return err_set(err, "%lld tokens, the context holds %lld", (long long)l->sequence.n,
+    return err_set(err, "%lld tokens, but the context holds %lld", (long long)l->sequence.n,
                    (long long)limit);
 }
 

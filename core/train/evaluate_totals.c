@@ -154,8 +154,7 @@ void evaluation_tell(const struct evaluation *e,
     }
     if (e->total_count && e->arithmetic) put(&to, "arithmetic", xstrdup(e->arithmetic));
     if (e->full)
-        put(&to, "cut off",
-            xasprintf("%lld answers reached the end of the context (ctx.max)", (long long)e->full));
+        put(&to, "cut off", xasprintf("%lld hit the context limit (ctx.max)", (long long)e->full));
     if (e->skipped)
         put(&to, "skipped",
             xasprintf("%lld of %lld samples, the first: %s", (long long)e->skipped,

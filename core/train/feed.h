@@ -1,4 +1,4 @@
-// core/train/feed.h -- samples ready for the loss: rows, targets and pictures.
+// core/train/feed.h -- prepares samples for the loss: rows, targets and pictures.
 //
 //   struct feed f = { .data = &dataset, .model = m, .settings = s, .backend = b, .frozen = true };
 //   struct feed_item item;
@@ -24,14 +24,14 @@ struct feed {
     const struct model *model;
     const struct settings *settings;
     const struct backend *backend;
-    bool frozen;   // nothing of encoder and projector is trained
-    uint64_t room; // bytes of pictures to keep; 0: 512 MB
+    bool frozen;   // encoder and projector are frozen
+    uint64_t room; // bytes of pictures to cache; 0: 512 MB
     // The feed's own.
     struct image_decoder *decoder;
     struct names paths;
     struct feed_picture *known; // [known_count] as in paths
     size_t known_count;
-    uint64_t used, most; // bytes of them, now and at most so far
+    uint64_t used, most; // bytes of them, now and at peak
 };
 
 enum { FEED_ROOM = 512 << 20 };
@@ -39,16 +39,16 @@ enum { FEED_ROOM = 512 << 20 };
 struct feed_item {
     struct labels labels;
     struct picture *pictures; // pixels or visual tokens; cached ones belong to the feed
-    bool *ours;               // [picture_count] not cached: the item's own
+    bool *ours;               // [picture_count] not cached: owned by the item
     size_t picture_count;
 };
 
-// `g`: for visual tokens, without a tape of its own. Zeroed, the item may be released in any case.
+// `g`: for visual tokens, without a tape of its own. A zeroed item may be released in any case.
 int feed_read(struct feed *f, struct graph *g, int64_t index, struct feed_item *item,
               struct err *err);
-// Keeps a picture that is decoded already, if there is room for it: then it is taken from *image.
+// Caches a decoded picture if there is room: then *image is taken over.
 void feed_keep(struct feed *f, const char *path, struct image *image, int64_t tokens);
-// The visual tokens of a picture beside its pixels, in the backend's memory.
+// Visual tokens of a picture besides its pixels, in the backend's memory.
 int feed_encode(const struct feed *f, struct graph *g, struct picture *p, struct err *err);
 void feed_picture_release(const struct backend *b, struct picture *p);
 void feed_item_release(struct feed *f, struct feed_item *item);

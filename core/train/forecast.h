@@ -1,13 +1,13 @@
-// core/train/forecast.h -- the memory that a training run will need, by part, before it begins.
+// core/train/forecast.h -- forecasts the memory of a training run by part, before it starts.
 //
 //   struct forecast f;
 //   if (forecast_shape(&f, "llava-1.5-7b", settings, 1024, NULL, &err) < 0) ...    // no weights
 //   needed if (forecast_data(&f, model, settings, "train.json", NULL, &err) < 0) ...
 //   ... memory_own(&f.parts), f.parts.of[MEMORY_ACTIVATIONS] ...
 //
-// The forecast is the run itself, on a device that computes nothing (core/graph/dry.h): parameters
-// are taken and the largest passes gone through there and back, and what that would have needed is
-// counted by the function that counts a real run (sft_memory). No formula can drift away from it.
+// The forecast is the run itself on a device that computes nothing (core/graph/dry.h): it allocates
+// the parameters, runs the largest forward and backward passes, and counts with the function that
+// counts a real run (sft_memory). So no formula can drift away from it.
 #ifndef CORE_TRAIN_FORECAST_H
 #define CORE_TRAIN_FORECAST_H
 
@@ -20,26 +20,26 @@ struct sft;
 
 struct forecast {
     struct memory_parts parts;
-    struct params_count count; // numbers trained, and all
+    struct params_count count; // number of trained parameters, and of all
     int64_t samples, rows;     // of the largest micro-batch
-    size_t arena, lane;        // bytes of activations and results of a pass, of one lane's
+    size_t arena, lane;        // bytes of activations and results of a pass; of one lane
     size_t keep;               // train.checkpointing auto: bytes of activations to keep, else 0
     bool offload;              // inputs of layers are offloaded to the host
-    const char *arithmetic;    // of products: "f32", "bf16"
+    const char *arithmetic;    // precision of matrix products: "f32", "bf16"
 };
 
-// Of a model in use (it is only looked at), with micro-batches of samples of `rows` rows, one
-// picture each where it sees; 0: the picture's and TEXT_ROWS more, half of which are trained.
+// For a loaded model (read only), with micro-batches of samples of `rows` rows, one picture each if
+// it sees; 0: the picture's and TEXT_ROWS more, half of them trained.
 enum { FORECAST_TEXT_ROWS = 256 };
 int forecast_model(struct forecast *f, const struct model *m, const struct settings *s,
                    int64_t rows, struct err *err);
-// The same of a shape (core/new/shapes.h), as trained on `where`.
+// The same for a shape (core/new/shapes.h), trained on `where`.
 int forecast_shape(struct forecast *f, const char *shape, const struct settings *s, int64_t rows,
                    const struct backend *where, struct err *err);
-// With the samples of a data file; of pictures the headers are read, and some of them decoded.
+// With the samples of a data file; reads the pictures' headers and decodes some of them.
 int forecast_data(struct forecast *f, const struct model *m, const struct settings *s,
                   const char *data, const char *images, struct err *err);
-// Of a run whose data is open and whose steps are planned.
+// For a run whose data is open and whose steps are planned.
 int sft_forecast(const struct sft *t, struct forecast *f, struct err *err);
 
 #endif

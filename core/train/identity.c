@@ -65,7 +65,7 @@ static int settings_differ(const char *then, const char *now, struct err *err)
     char *was, *is;
     first_difference(then, now, &was, &is);
     err_set(err,
-            "the run began with %s, but now it is %s: set it back, or train into another folder",
+            "the run started with %s, but now it is %s: restore it, or train into another folder",
             *was ? was : "fewer settings", *is ? is : "without");
     free(was);
     free(is);
@@ -80,8 +80,8 @@ static bool differ(const char *was, const char *is)
 static int file_differs(const char *what, struct err *err)
 {
     return err_set(err,
-                   "%s has changed since the run began (its SHA-256 differs); restore the old "
-                   "one, or train into another folder",
+                   "%s has changed since the run started (its SHA-256 differs); restore it, or "
+                   "train into another folder",
                    what);
 }
 
@@ -89,20 +89,21 @@ static int file_differs(const char *what, struct err *err)
 int identity_same(const struct identity *was, const struct identity *is, struct err *err)
 {
     if (differ(was->model, is->model))
-        return err_set(err, "the run began with another model (or its files have changed since); "
-                            "load that one, or train into another folder");
+        return err_set(err, "the run started with another model (or its files have changed); load "
+                            "that one, or train into another folder");
     if (differ(was->data, is->data)) return file_differs("the data file", err);
     if (differ(was->settings, is->settings))
         return settings_differ(was->settings, is->settings, err);
     if (differ(was->held, is->held)) return file_differs("the data file of train.validation", err);
     if (differ(was->adapter, is->adapter))
-        return file_differs("the adapter of the setting adapter", err);
+        return file_differs("the adapter (setting adapter)", err);
     if (differ(was->samples, is->samples))
-        return err_set(err, "other samples can be used than when the run began: pictures were lost "
-                            "or changed (the log names what is left out); bring them back, or "
-                            "train into another folder");
+        return err_set(
+            err,
+            "the set of usable samples has changed since the run started: pictures are missing or "
+            "changed (the log lists what is skipped); restore them, or train into another folder");
     if (differ(was->pictures, is->pictures))
-        return err_set(err, "a picture of the data has other content than when the run began; "
-                            "restore the old one, or train into another folder");
+        return err_set(err, "a picture of the data has changed since the run started; restore it, "
+                            "or train into another folder");
     return 0;
 }

@@ -20,8 +20,8 @@ static int check_provenance(const cJSON *line, const struct provenance *now, str
     provenance_release(&there);
     if (!other) return 0;
     return err_set(err,
-                   "what the job computes with has changed since it began: %s; restore the old "
-                   "state, or start another job",
+                   "model, adapter or settings have changed since the job started: %s; restore "
+                   "them, or start another job",
                    why.text);
 }
 
@@ -31,8 +31,8 @@ static int check_hash(const char *data, const char *was, struct err *err)
     if (hash_file(data, is, err) < 0) return -1;
     if (!strcmp(was, is)) return 0;
     return err_set(err,
-                   "the data '%s' has changed since the job began (its SHA-256 differs); restore "
-                   "the old one, or start another job",
+                   "the data '%s' has changed since the job started (its SHA-256 differs); restore "
+                   "it, or start another job",
                    data);
 }
 
@@ -66,7 +66,7 @@ static int take_over(const struct job_data *of, job_data_take *take, void *self,
     if (status == 0) *stored = take(self, text, size, *stored);
     free(text);
     if (status < 0 || truncate(of->path, (off_t)*stored) == 0) return status;
-    return err_set(err, "cannot shorten '%s': %s", of->path, strerror(errno));
+    return err_set(err, "cannot truncate '%s': %s", of->path, strerror(errno));
 }
 
 static int write_first(FILE *f, const struct job_data *of, struct err *err)

@@ -1,6 +1,5 @@
-// core/train/job_data.h -- the file in which a job keeps its work line by line. Its first line says
-// of which data set, and under what it is computed (core/adapter/provenance.h), so that a resumed
-// job does not go on with others.
+// core/train/job_data.h -- a job's line-by-line state file. Its first line records the data set and
+// the provenance (core/adapter/provenance.h), so that a resumed job does not continue with others.
 //
 //   const struct job_data of = { path, data, &provenance };
 //   FILE *f = job_data_open(&of, job->resumed, take_lines, self, &err);
@@ -13,8 +12,8 @@
 #include "core/adapter/provenance.h"
 #include "core/base/err.h"
 
-// Takes over what an earlier process stored: the lines of `text` that begin at `from`. Returns how
-// many bytes of the text stay: the rest is what a kill left behind.
+// Reads the lines that an earlier process wrote, from `from` on. Returns how many bytes of the text
+// are valid: the rest was cut off by a kill.
 typedef size_t job_data_take(void *self, const char *text, size_t size, size_t from);
 
 struct job_data {
@@ -23,8 +22,8 @@ struct job_data {
     const struct provenance *provenance;
 };
 
-// Opened to write behind what is stored. NULL also when the data has changed since (its SHA-256),
-// or what the provenance names: the content of an adapter or another file of a setting.
+// Opens the file for appending after the valid part. NULL also if the data (its SHA-256) or the
+// provenance has changed: the content of an adapter or another file of a setting.
 FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take, void *self,
                     struct err *err);
 

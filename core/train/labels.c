@@ -10,8 +10,8 @@ static int check_ids(const struct sequence *s, const struct model *m, struct err
 {
     for (int64_t i = 0; i < s->n; i++)
         if (s->ids[i] < 0 || s->ids[i] >= m->decoder.config.vocab)
-            return err_set(err, "the tokenizer gives token %d, but the model has %lld", s->ids[i],
-                           (long long)m->decoder.config.vocab);
+            return err_set(err, "the tokenizer produces token %d, but the model has only %lld",
+                           s->ids[i], (long long)m->decoder.config.vocab);
     return 0;
 }
 
@@ -50,7 +50,7 @@ int labels_make(struct labels *l, const struct message *messages, size_t count,
     size_t answer_count = 0;
     *l = (struct labels){ 0 };
     if (picture_count && !model_sees(m))
-        return err_set(err, "it has a picture, and the model '%s' reads text only", m->name);
+        return err_set(err, "it has a picture, but the model '%s' is text-only", m->name);
     struct picture *pictures = xcalloc(picture_count + 1, sizeof *pictures);
     for (size_t i = 0; i < picture_count; i++) pictures[i].tokens = picture_tokens[i];
     int status =
@@ -91,7 +91,7 @@ int labels_picture_tokens(const struct model *m, const void *bytes, size_t size,
                           int64_t *tokens, struct err *err)
 {
     int64_t width, height;
-    if (!model_sees(m)) return err_set(err, "the model '%s' reads text only", m->name);
+    if (!model_sees(m)) return err_set(err, "the model '%s' is text-only", m->name);
     if (image_size(bytes, size, name, &width, &height, err) < 0) return -1;
     *tokens = m->family->picture_tokens(m, width, height);
     return 0;

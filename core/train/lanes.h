@@ -1,14 +1,14 @@
-// core/train/lanes.h -- passes of a small model beside one another, each computed by one thread.
+// core/train/lanes.h -- data-parallel passes of a small model, each computed by one thread.
 //
 //   lanes_open(&lanes, &params, backend, &tape, &err);
 //   lanes_run(&lanes, &graph, model, items, count, share, losses);   // as loss_batch
 //   lanes_release(&lanes);                                           // before params_release
 //
-// Threads that share the ops of one pass wait for each other after every op; with matrices of a few
-// hundred rows and columns that takes longer than the work, and another program on the same cores
-// makes it far worse. So the samples of a pass are dealt out to a fixed number of lanes with arena,
-// tape and sums of gradients of their own. How many lanes does not depend on the number of threads,
-// and the sums are added in order: the same bits with any number.
+// Threads that share the ops of one pass synchronise after every op; with matrices of a few hundred
+// rows and columns that takes longer than the work, and other programs on the same cores make it
+// far worse. So the samples of a pass are distributed over a fixed number of lanes, each with its
+// own arena, tape and gradient sums. The number of lanes does not depend on the number of threads,
+// and the sums are added in order: the results are bit-identical with any number of threads.
 #ifndef CORE_TRAIN_LANES_H
 #define CORE_TRAIN_LANES_H
 
@@ -27,15 +27,15 @@ struct lanes {
     } list[LANES];
 };
 
-// Is the model small enough for this to pay, and its gradients for LANES copies?
+// Is the model small enough to benefit, and are its gradients for LANES copies?
 bool lanes_wanted(const struct params *p);
-// `tape` says how passes are recorded; its `keep` is for all lanes together. Sums of gradients are
-// added to those of the parameters. On failure there are no lanes.
+// `tape` says how passes are recorded; its `keep` is shared by all lanes. Gradient sums are added
+// to those of the parameters. On failure there are no lanes.
 int lanes_open(struct lanes *l, struct params *p, const struct backend *b, const struct tape *tape,
                struct err *err);
 void lanes_release(struct lanes *l);
-// loss_batch by all lanes, with the listeners, settings and tape (recorded or not) of `g`, whose
-// listeners must bear to be called by several threads. 0 or -1 (g->err, or cancelled).
+// loss_batch on all lanes, with the listeners, settings and tape (recorded or not) of `g`; its
+// listeners must be thread-safe. 0 or -1 (g->err, or cancelled).
 int lanes_run(struct lanes *l, struct graph *g, const struct model *m,
               const struct loss_item *items, size_t count, double share, double *losses);
 

@@ -163,7 +163,7 @@ int loss_batch(struct graph *g, const struct model *m, const struct loss_item *i
     for (size_t k = 0; k < count; k++) {
         losses[k] = 0;
         if (!items[k].labels->trained)
-            graph_fail(g, "no token of this sample is trained: it has no answer");
+            graph_fail(g, "the sample has no trained token: it has no answer");
     }
     g->samples = b.samples;
     g->share = share;

@@ -1,4 +1,4 @@
-// core/train/memory.h -- a training run's memory by part, and what the machine says of it.
+// core/train/memory.h -- a training run's memory by part, and the machine's free memory.
 #ifndef CORE_TRAIN_MEMORY_H
 #define CORE_TRAIN_MEMORY_H
 
@@ -8,19 +8,19 @@
 #include "kernels/backend.h"
 
 enum memory_part {
-    MEMORY_MAPPED,  // weights read where their files are mapped: shared, and given back when
-                    // memory is short, so not among the run's own
-    MEMORY_HOST,    // of a device with memory of its own: what the run keeps on the host, masters,
-                    // gradients and moments of a table that stays there, inputs of layers; not
-                    // among its own either
-    MEMORY_WEIGHTS, // what was copied of them: gains and biases in f32, an adapter; all but such a
-                    // table to a device with memory of its own
-    MEMORY_MASTERS, // f32, of what is trained
+    MEMORY_MAPPED,  // memory-mapped weights: shared and reclaimable, so not counted as the run's
+                    // own
+    MEMORY_HOST,    // host memory of a run on a device with separate memory: masters, gradients and
+                    // moments of a table that stays there, inputs of layers; not counted as the
+                    // run's own either
+    MEMORY_WEIGHTS, // copied weights: gains and biases in f32, an adapter; on a device with
+                    // separate memory all but such a table
+    MEMORY_MASTERS, // f32 masters of trained weights
     MEMORY_GRADIENTS,   // of it
     MEMORY_OPTIMIZER,   // both moments
     MEMORY_ACTIVATIONS, // saved by the forward pass for the backward pass
-    MEMORY_WORKSPACE,   // results and gradients that live within a layer, kernels' own
-    MEMORY_PICTURES,    // decoded, or their visual tokens
+    MEMORY_WORKSPACE,   // results and gradients within a layer, kernels' scratch
+    MEMORY_PICTURES,    // decoded pictures, or their visual tokens
     MEMORY_PROGRAM,     // everything else: tokenizer, data set, libraries
     MEMORY_PARTS
 };
@@ -32,13 +32,12 @@ struct memory_parts {
 const char *memory_part_name(int part);            // "activations"
 uint64_t memory_own(const struct memory_parts *p); // all but the first two
 
-// Bytes of this process that are no pages of files; 0: the system does not say.
+// Bytes of this process that are not file pages; 0: unknown to the system.
 uint64_t memory_now(void);
-// *peak becomes that, if it is more; of a device with memory of its own what the process held
-// there at most.
+// Raises *peak to the current value; for a device with separate memory to the process's peak on it.
 void memory_note(const struct backend *b, uint64_t *peak);
-// Bytes that can be had on this device (NULL: the host) without pushing anything out, within the
-// limits of a container; 0: unknown.
+// Bytes available on this device (NULL: the host) without evicting anything, within the limits of a
+// container; 0: unknown.
 uint64_t memory_free(const struct backend *b);
 
 #endif

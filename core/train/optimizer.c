@@ -128,8 +128,8 @@ static int take_step(struct optimizer *o, struct params *p, struct optimizer_tak
     if (gradient_norm(p, &taken->norm, err) < 0) return -1;
     if (!isfinite(taken->norm))
         return err_set(err,
-                       "the gradient of step %lld is not finite: lower train.lr, or look for "
-                       "damaged weights",
+                       "the gradient of step %lld is not finite: lower train.lr, or check the "
+                       "weights for damage",
                        (long long)o->step);
     // As torch's clip_grad_norm_.
     const double clip = o->clip > 0 ? o->clip / (taken->norm + 1e-6) : 1;

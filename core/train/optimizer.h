@@ -1,4 +1,4 @@
-// core/train/optimizer.h -- AdamW over all parameters, with rates by group, a schedule and
+// core/train/optimizer.h -- AdamW over all parameters, with learning rates by group, a schedule and
 // clipping.
 //
 //   struct optimizer o;
@@ -17,21 +17,21 @@ enum schedule { SCHEDULE_COSINE, SCHEDULE_CONSTANT };
 struct optimizer {
     double rate[PARAM_GROUPS], decay[PARAM_GROUPS];
     double beta1, beta2, eps;
-    double clip; // longest gradient; 0: any
+    double clip; // clips the global gradient norm; 0: off
     enum schedule schedule;
     int64_t warmup, steps; // of the whole run
     int64_t step;          // taken so far
 };
 
-// What a step did.
+// Result of a step.
 struct optimizer_taken {
     double rate; // of the backbone
-    double norm; // of the gradient over all parameters, before clipping
+    double norm; // global gradient norm, before clipping
 };
 
-// Share of the highest rate at a step (from 0) of `steps`: linear from 0 in the first `warmup`
-// steps, then half a cosine down to 0 (or 1). That of transformers' get_cosine_schedule_with_warmup
-// and get_constant_schedule_with_warmup.
+// Fraction of the peak learning rate at a step (from 0) of `steps`: linear from 0 in the first
+// `warmup` steps, then half a cosine down to 0 (or 1). As transformers'
+// get_cosine_schedule_with_warmup and get_constant_schedule_with_warmup.
 double schedule_share(enum schedule schedule, int64_t step, int64_t steps, int64_t warmup);
 
 void optimizer_configure(struct optimizer *o, const struct params *p, const struct settings *s,

@@ -64,8 +64,8 @@ static int check_above(const char *path, struct err *err)
     above[n] = 0;
     int status = 0;
     if (*above && access(above, F_OK) < 0)
-        status =
-            err_set(err, "cannot create '%s': there is no folder '%s': make it first", path, above);
+        status = err_set(err, "cannot create '%s': there is no folder '%s': create it first", path,
+                         above);
     else if (access(*above ? above : ".", W_OK | X_OK) < 0)
         status = err_set(err, "cannot create '%s': %s", path, strerror(errno));
     free(above);
@@ -79,20 +79,20 @@ static int look(const char *path, bool resume, struct out *o, struct err *err)
         if (errno != ENOENT) return err_set(err, "cannot use '%s': %s", path, strerror(errno));
         return check_above(path, err);
     }
-    if (!S_ISDIR(st.st_mode)) return err_set(err, "'%s' is no folder", path);
+    if (!S_ISDIR(st.st_mode)) return err_set(err, "'%s' is not a folder", path);
     char *state = read_state(path, &o->keep);
     int status = 0;
     o->begun = state != NULL;
     o->done = state && !strcmp(state, "done");
     if (!state && !is_empty(path))
-        status = err_set(err, "'%s' holds other files: name a new folder", path);
+        status = err_set(err, "'%s' holds other files: choose a new folder", path);
     else if (o->done && !resume)
-        status = err_set(err, "'%s' holds a finished training: name a new folder", path);
+        status = err_set(err, "'%s' holds a finished training: choose a new folder", path);
     else if (state && !resume)
-        status = err_set(err,
-                         "'%s' holds an unfinished training: go on with --resume, or name a "
-                         "new folder",
-                         path);
+        status = err_set(
+            err,
+            "'%s' holds an unfinished training: continue it with --resume, or choose a new folder",
+            path);
     free(state);
     return status;
 }
@@ -111,7 +111,7 @@ static int lock(const struct out *o, struct err *err)
     const double began = clock_seconds();
     while (flock(o->lock, LOCK_EX | LOCK_NB) < 0) {
         if (clock_seconds() - began > leave_s)
-            return err_set(err, "another process trains into '%s'", o->path);
+            return err_set(err, "another process is training into '%s'", o->path);
         nanosleep(&moment, NULL);
     }
     return 0;

@@ -1,4 +1,4 @@
-// core/train/out.h -- the folder a training run writes into, and the record that tells what it is.
+// core/train/out.h -- the output folder of a training run, and the record that identifies it.
 //
 //   struct out o;
 //   if (out_open(&o, "runs/norms", resume, &err) < 0) ...       // o.done: it is finished already
@@ -6,7 +6,7 @@
 //   ... the run; then out_record again with "state": "done"
 //   out_close(&o);
 //
-// A folder that holds anything else is never written into, and one process at a time uses it.
+// A folder with other files is never written to, and one process at a time uses it.
 #ifndef CORE_TRAIN_OUT_H
 #define CORE_TRAIN_OUT_H
 
@@ -15,16 +15,16 @@
 struct out {
     char *path;
     int lock;
-    bool begun;   // a run was begun here before
+    bool begun;   // a run was started here before
     bool done;    // ... and finished
-    int64_t keep; // the train.keep it was begun or finished with; -1: not known
+    int64_t keep; // its train.keep; -1: unknown
 };
 
-// Looks only: 0 when out_open would take it. For the shell, before there is a job.
+// Checks only: 0 if out_open would accept it. For the shell, before the job is created.
 int out_check(const char *path, bool resume, struct err *err);
 int out_open(struct out *o, const char *path, bool resume, struct err *err);
 int out_record(const struct out *o, const cJSON *record, struct err *err);
-// The record in a folder; NULL: there is none that can be read. Belongs to the caller.
+// The record of a folder; NULL: none that can be read. The caller frees it.
 cJSON *out_read(const char *folder, struct err *err);
 void out_close(struct out *o);
 

@@ -100,7 +100,7 @@ static int add(struct params *p, char *name, enum param_kind kind, enum param_gr
     // LoRA's tensors have no content yet.
     if (tensor->data && where->widen(&master, tensor) < 0) {
         where->release(master.data);
-        return err_set(err, "widen '%s': %s", name, where->failure());
+        return err_set(err, "converting '%s' to f32: %s", name, where->failure());
     }
     if (tensor->on_host)
         one->grad->reached = xcalloc((size_t)tensor->shape[0], sizeof(atomic_bool));
@@ -134,8 +134,7 @@ static int add_lora(struct params *p, const struct weight *w, const struct selec
 {
     if (w->linear->lora)
         return err_set(err,
-                       "'%s' has a LoRA already, from an adapter; merge or unload the adapter "
-                       "before training another",
+                       "'%s' already has a LoRA from an adapter: merge or unload the adapter first",
                        w->name);
     struct lora *lora = xcalloc(1, sizeof *lora);
     const int64_t r = chosen->rank, out = w->shape[0], in = w->shape[1];

@@ -1,5 +1,5 @@
-// core/train/params.h -- the parameters being trained: f32 masters in the model's place, gradients,
-// and what the optimizer keeps of each.
+// core/train/params.h -- trained parameters: f32 masters in the model's place, gradients, and
+// optimizer state.
 //
 //   struct params p = { .backend = b };
 //   params_extra(&p, &(struct param_extra){ .name = "norm_align.weight", .tensor = &gain, ... });
@@ -9,8 +9,8 @@
 //   params_clear(&p);                                       // gradients are zero again
 //   params_release(&p);                                     // the model is as it was, to the bit
 //
-// Every trained tensor of the model points at its master meanwhile (bf16 and f16 widened), so the
-// forward pass computes with what is trained. A tied head is the embedding, once.
+// Every trained tensor of the model points at its master (bf16 and f16 converted), so the forward
+// pass computes with the trained values. A tied head is the embedding, once.
 #ifndef CORE_TRAIN_PARAMS_H
 #define CORE_TRAIN_PARAMS_H
 
@@ -20,7 +20,7 @@
 
 struct grad;
 
-// What shares a learning rate and a weight decay.
+// Parameters that share a learning rate and a weight decay.
 enum param_group { GROUP_BACKBONE, GROUP_PROJECTOR, GROUP_VISION, GROUP_IRA, PARAM_GROUPS };
 
 enum param_kind {
@@ -31,29 +31,30 @@ enum param_kind {
 };
 
 struct param {
-    // As the file spells it; LoRA: "model.layers.0.self_attn.q_proj.lora_A", without ".weight".
+    // The file's name; LoRA: "model.layers.0.self_attn.q_proj.lora_A", without ".weight".
     char *name;
     enum param_kind kind;
     enum param_group group;
-    const struct backend *where; // reads and computes it: the model's device, or the CPU
-    const struct weight *weight; // PARAM_WEIGHT; LoRA: of the layer it stands beside; else NULL
-    struct tensor *tensor;       // in the model (or the method); data is the master, f32
-    struct tensor stored;        // what the tensor was before
+    const struct backend *where; // backend that stores and computes it: the model's device, or the
+                                 // CPU
+    const struct weight *weight; // PARAM_WEIGHT; LoRA: of the layer it is attached to; else NULL
+    struct tensor *tensor;       // the model's (or the method's) tensor; data is the master, f32
+    struct tensor stored;        // the original tensor
     int64_t count;               // numbers
     bool decay;                  // weight decay applies: matrices, not gains and biases
     struct grad *grad;           // kept; zero after params_clear
-    float *m, *v;                // Adam's moments, zero at first
+    float *m, *v;                // Adam's moments, initially zero
 };
 
-// A parameter that a method adds. Its tensor is f32 in the backend's memory, holds the value to
-// begin with, and outlives params; training changes a master, not what the tensor held.
+// A parameter that a method adds. Its tensor is f32 in the backend's memory, holds the initial
+// value, and outlives params; training changes a master, not the tensor's own data.
 struct param_extra {
     const char *name; // outlives params
     struct tensor *tensor;
     enum param_group group;
-    enum model_part_kind part; // it goes with this part ...
-    bool with_part;            // ... and is trained whenever a weight of the part is
-    bool always;               // or in any case; neither: only when a rule of train.params names it
+    enum model_part_kind part; // its part ...
+    bool with_part;            // ... with whose weights it is trained
+    bool always;               // or always; neither: only if a rule of train.params names it
 };
 
 struct params {
@@ -61,21 +62,21 @@ struct params {
     struct model *model;
     struct param *list;
     size_t count;
-    int64_t trained, total; // numbers (LoRA's own in both)
+    int64_t trained, total; // number of elements (LoRA's own in both)
     bool lora, whole;       // struct selection
     struct param_extra *extra;
     size_t extra_count;
 };
 
-// Before params_open; the struct is copied.
+// Call before params_open; the struct is copied.
 void params_extra(struct params *p, const struct param_extra *extra);
 // LoRA's A is drawn with train.seed (as PEFT: uniform in +-1/sqrt(in)), B is zero. On failure the
-// model is as it was and `p` is released.
+// model is restored and `p` is released.
 int params_open(struct params *p, struct model *m, const struct settings *s, struct err *err);
-// Can these settings choose something in this model? Quick, nothing is allocated for it. Parameters
-// of methods are not known yet: a rule of train.params that may mean them is not refused.
+// Do these settings select something in this model? Fast, without allocation. Parameters of methods
+// are not known yet: a rule of train.params that may match them is accepted.
 int params_check(const struct model *m, const struct settings *s, struct err *err);
-// Numbers trained and numbers there are, by part and, last, of all; LoRA's own count in both.
+// Number of trained parameters and of all, by part and, last, in total; LoRA's own count in both.
 struct params_count {
     int64_t trained, total;
 };
@@ -83,19 +84,19 @@ int params_count(const struct model *m, const struct settings *s,
                  struct params_count counted[MODEL_PARTS + 1], struct err *err);
 void params_release(struct params *p);
 int params_clear(struct params *p, struct err *err);
-// A parameter in pieces: all of it at once; of a table on the host each row, as a pass needs few of
-// them and the host's memory is slow.
+// A piece of a parameter: all of it; or a row of a table on the host, as a pass needs few rows and
+// host memory is slow.
 int64_t params_pieces(const struct param *one);
-// Calls with every piece that is not zero in gradient and moments: rows that gradients have
-// reached. Several threads take the rows of a table. 0, or -1 when a call gave that.
+// Calls with every piece with a non-zero gradient or moment: rows that gradients have reached.
+// Several threads share the rows of a table. 0, or -1 when a call returned that.
 int params_each_piece(const struct param *one,
                       int (*work)(void *self, int64_t piece, int64_t from, int64_t count),
                       void *self);
-// After moments were read: rows where one is not zero have been reached.
+// Call after loading moments: rows with a non-zero moment have been reached.
 void params_mark_reached(struct params *p);
 struct param *params_find(const struct params *p, const char *name); // NULL: none
 
-// What may be selected in a model: its weights, then the extras. Belongs to the caller (free).
+// Selectable items of a model: its weights, then the extras. The caller frees them.
 struct select_item *params_items(const struct model *m, const struct param_extra *extra,
                                  size_t extra_count, size_t *count);
 

@@ -1,18 +1,17 @@
-// core/train/result.h -- what a training run leaves in its folder.
+// core/train/result.h -- writes the result of a training run to its folder.
 #ifndef CORE_TRAIN_RESULT_H
 #define CORE_TRAIN_RESULT_H
 
 #include "core/adapter/adapter.h"
 #include "core/train/params.h"
 
-// Where the whole language model was trained (params.whole): a model folder as on the hub
-// (core/adapter/model_write.h), parameters of methods beside it. Else an adapter folder
-// (core/adapter/adapter.h). What an adapter that was on the model (NULL: none) trained before is
-// part of the result. The files are put into `out` beside what is there. *what: "model" or
-// "adapter".
+// If the whole language model was trained (params.whole): a model folder in Hugging Face format
+// (core/adapter/model_write.h), with parameters of methods beside it. Otherwise an adapter folder
+// (core/adapter/adapter.h). Includes what a previously applied adapter (NULL: none) had trained.
+// The files are added to `out`. *what: "model" or "adapter".
 int result_write(const char *out, const struct params *p, const struct adapter *base,
                  const char **what, struct err *err);
-// The same into a folder of a checkpoint that has no name yet.
+// The same into a checkpoint folder that is not renamed yet.
 int result_write_into(const char *folder, const struct params *p, const struct adapter *base,
                       const char **what, struct err *err);
 

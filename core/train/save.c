@@ -79,8 +79,7 @@ static int read_values(const struct safetensors *f, struct params *p, int whats,
             const struct safetensor *t = safetensors_find(f, name);
             const bool fits = t && t->dtype == DTYPE_F32 && t->bytes == (uint64_t)one->count * 4;
             free(name);
-            if (!fits)
-                return err_set(err, "'%s' does not hold the parameter '%s'", f->path, one->name);
+            if (!fits) return err_set(err, "'%s' lacks the parameter '%s'", f->path, one->name);
         }
     for (int what = 0; what < whats; what++)
         for (size_t i = 0; i < p->count; i++) {
@@ -310,7 +309,7 @@ static int check_identity(struct safetensors *f, const struct identity *id, stru
     struct identity was;
     identity_each(&was, take_one, f);
     if (!was.settings || !was.model || !was.data || !was.samples)
-        return err_set(err, "'%s' is no checkpoint of a training run", f->path);
+        return err_set(err, "'%s' is not a checkpoint of a training run", f->path);
     return identity_same(&was, id, err);
 }
 
@@ -328,7 +327,7 @@ static int read_place(const struct safetensors *f, struct save_place *at, struct
     const char *best_step = safetensors_metadata(f, "best_step");
     const char *best_loss = safetensors_metadata(f, "best_loss");
     if (!step || !best || !best_step || !best_loss)
-        return err_set(err, "'%s' is damaged, or of an earlier version", f->path);
+        return err_set(err, "'%s' is damaged, or from an earlier version", f->path);
     at->step = strtoll(step, NULL, 10);
     at->loss = read_number(f, "loss");
     at->validation = read_number(f, "validation");
@@ -353,7 +352,7 @@ int save_check(const char *out, const struct identity *id, struct err *err)
     struct safetensors *f = open_newest(out, err);
     int status = f ? check_identity(f, id, err) : -1;
     safetensors_close(f);
-    return status < 0 ? err_in(err, "cannot go on with '%s'", out) : 0;
+    return status < 0 ? err_in(err, "cannot continue from '%s'", out) : 0;
 }
 
 int save_read(const char *out, struct params *p, struct save_place *at, const struct identity *id,
@@ -364,5 +363,5 @@ int save_read(const char *out, struct params *p, struct save_place *at, const st
     if (status == 0) status = read_place(f, at, err);
     if (status == 0) status = read_values(f, p, WHATS, err);
     safetensors_close(f);
-    return status < 0 ? err_in(err, "cannot go on with '%s'", out) : 0;
+    return status < 0 ? err_in(err, "cannot continue from '%s'", out) : 0;
 }

@@ -1,4 +1,4 @@
-// core/train/save.h -- checkpoints of a training run: everything that its next step depends on.
+// core/train/save.h -- checkpoints of a training run: the complete state for its next step.
 //
 //   OUT/checkpoint-STEP/state.safetensors     masters, both moments, and in the metadata the step
 //   OUT/checkpoint-STEP/...                   the weights as a result (core/train/result.h), in
@@ -9,10 +9,10 @@
 //   if (save_write(out, &params, base, &at, &identity, keep, &err) < 0) ...
 //   if (save_newest(out) >= 0 && save_read(out, &params, &at, &identity, &err) < 0) ...
 //
-// A checkpoint appears under its name only when it is on disk (written beside, fsync, rename), and
-// older ones go only then; so do the best masters of before. Those of steps that a crash lost go
-// when the run goes on. Order of samples and noise are drawn by counters (core/base/random.h), so
-// the step is all of the random state and of the position in the data.
+// A checkpoint gets its name only when it is on disk (written beside, fsync, rename), and older
+// ones are deleted only then; likewise the best masters. Those of steps lost in a crash are deleted
+// when the run continues. Sample order and noise are counter-based (core/base/random.h), so the
+// step is the whole random state and position in the data.
 #ifndef CORE_TRAIN_SAVE_H
 #define CORE_TRAIN_SAVE_H
 
@@ -22,36 +22,35 @@
 
 struct save_place {
     int64_t step;      // steps done
-    double loss;       // of the last of them; NaN: not known
-    double validation; // loss of the validation after it; NaN: there was none
+    double loss;       // of the last of them; NaN: unknown
+    double validation; // loss of the last validation; NaN: none
     double score;      // ... and its score
-    double best;       // score of the validation, without a metric its loss
-    double best_loss;  // of that validation: decides between equal scores
+    double best;       // best validation score, without a metric its loss
+    double best_loss;  // loss of that validation: breaks ties of the score
     int64_t best_step; // -1: none yet
 };
 
-// Nothing is done when the checkpoint of this step exists. Keeps the newest `keep`, to be used; 0:
-// the newest alone, only to go on from. `base`: the adapter that was on the model, NULL: none.
+// Does nothing if the checkpoint of this step exists. Keeps the newest `keep`, loadable; 0: the
+// newest only, for resuming. `base`: the adapter that was applied, NULL: none.
 int save_write(const char *out, const struct params *p, const struct adapter *base,
                const struct save_place *at, const struct identity *id, int64_t keep,
                struct err *err);
-// Step of the newest checkpoint, -1: none. What an interrupted one left is removed.
+// Step of the newest checkpoint, -1: none. Removes what an interrupted write left.
 int64_t save_newest(const char *out);
 // Does the newest checkpoint belong to the same run?
 int save_check(const char *out, const struct identity *id, struct err *err);
-// Only the newest `keep` stay.
+// Deletes all but the newest `keep`.
 void save_trim(const char *out, int64_t keep);
-// Fills masters, moments and *at from the newest. -1 when it belongs to another run: says what
-// differs.
+// Loads masters, moments and *at from the newest. -1 if it belongs to another run: the message
+// names the difference.
 int save_read(const char *out, struct params *p, struct save_place *at, const struct identity *id,
               struct err *err);
 
-// The masters after a step, under the parameters' names.
+// Writes the masters after a step, by parameter name.
 int save_best(const char *out, const struct params *p, int64_t step, struct err *err);
 bool save_best_there(const char *out, int64_t step);
 int save_best_read(const char *out, struct params *p, int64_t step, struct err *err);
-// Removes those of other steps (-1: of all), and what attempts to write them left when they were
-// killed.
+// Removes those of other steps (-1: of all), and what interrupted writes left.
 void save_best_trim(const char *out, int64_t step);
 
 #endif

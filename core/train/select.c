@@ -144,8 +144,8 @@ static int nothing_found(const struct selecting *k, const char *rule, const char
         free(shown);
         free(shorter);
     }
-    err_set(err, "'%s' means no weight of this model%s%s%s", rule, best ? "; a near name is '" : "",
-            layer ? layer : "", best ? "' (\"*\" stands for any letters)" : "");
+    err_set(err, "'%s' matches no weight of this model%s%s%s", rule, best ? "; did you mean '" : "",
+            layer ? layer : "", best ? "' (\"*\" matches any characters)" : "");
     free(layer);
     return -1;
 }
@@ -197,7 +197,7 @@ static int apply_lora(struct selecting *k, const char *rule, struct err *err)
         errno = 0;
         rank = strtoll(colon + 1, &end, 10);
         if (end == colon + 1 || *end || errno || rank < 1 || rank > 65536)
-            return err_set(err, "'%s': the rank behind ':' must be a whole number from 1 to 65536",
+            return err_set(err, "'%s': the rank after ':' must be a whole number from 1 to 65536",
                            rule);
     }
     char *list = colon ? xstrndup(layers, (size_t)(colon - layers)) : xstrdup(layers), *save;
@@ -285,9 +285,7 @@ static int check_double(const struct selecting *k, struct err *err)
 {
     for (size_t i = 0; i < k->s->count; i++)
         if (k->s->item[i].rank && (k->s->item[i].trained || k->s->whole))
-            return err_set(err,
-                           "'%s' gets a LoRA beside weights that are trained whole: leave one "
-                           "of the two out",
+            return err_set(err, "'%s' would get a LoRA and be trained in full: choose one",
                            k->plain[i]);
     return 0;
 }
@@ -322,7 +320,7 @@ int select_method(struct selection *s, const char *method, const struct select_l
 {
     const char *rules = select_method_rules(method);
     *s = (struct selection){ 0 };
-    if (!rules) return err_set(err, "there is no training method '%s'", method);
+    if (!rules) return err_set(err, "no training method '%s'", method);
     if (run(s, rules, false, lora, items, count, err) < 0)
         return err_in(err, "train.method %s", method);
     return 0;

@@ -1,4 +1,4 @@
-// core/train/select.h -- which weights are trained: methods by name, and sets spelled out.
+// core/train/select.h -- selects the weights to train: by method name, or by rules.
 //
 //   struct select_item items[n] = { { .name = "model.layers.0.mlp.up_proj.weight", ... }, ... };
 //   struct selection s;
@@ -7,7 +7,7 @@
 //   s.item[i].trained, s.item[i].rank, s.trained of s.total numbers
 //   selection_release(&s);
 //
-// Works on names and shapes alone, so that shares are known without weights (core/new/shapes.h). A
+// Works on names and shapes only, so that shares are known without weights (core/new/shapes.h). A
 // set is a list of rules, separated by ";" or ",":
 //   PATTERN          every weight whose name in the file, or its plain name (core/model/weights.h),
 //   matches
@@ -22,46 +22,46 @@
 #include "core/base/err.h"
 #include "core/model/weights.h"
 
-// What may be trained: a weight of the model, or a parameter that a method adds.
+// A trainable item: a weight of the model, or a parameter that a method adds.
 struct select_item {
     const char *name;
     const char *common;        // in Llama's spelling (struct weight); NULL: the same
-    enum model_part_kind part; // of a method's parameter: the part it goes with
+    enum model_part_kind part; // of a method's parameter: its part
     int rank;
     int64_t shape[4];
     bool linear;    // the weight of a linear layer [out,in]
-    bool extra;     // a method's: no part rule means it ("norm_align.*" does)
-    bool with_part; // ... but it is trained whenever a weight of its part is
-    bool always;    // ... or in any case
+    bool extra;     // a method's: matched by no part rule (but by "norm_align.*")
+    bool with_part; // ... yet trained with any weight of its part
+    bool always;    // ... or always
 };
 
 struct selected {
     bool trained;
-    int64_t rank; // of the LoRA beside it; 0: none
+    int64_t rank; // of the LoRA attached to it; 0: none
     double alpha;
 };
 
 struct selection {
     struct selected *item; // [count], as the items
     size_t count;
-    int64_t trained, total; // numbers; LoRA's own count in both
-    bool lora;              // some layer gets one
+    int64_t trained, total; // number of elements; LoRA's own count in both
+    bool lora;              // some layer gets a LoRA
     bool whole;             // every weight of decoder, embedding and head is trained
 };
 
 struct select_lora {
-    int64_t rank; // where a rule names none
-    double alpha; // with that rank; another rank keeps the ratio
+    int64_t rank; // default rank of rules
+    double alpha; // for that rank; another rank keeps the ratio
 };
 
-// The methods of train.method: name, and the set it stands for. NULL past the end.
+// The methods of train.method: name and rules. NULL past the end.
 const char *select_method_name(int index);
 const char *select_method_rules(const char *name); // NULL: no such method
-// The learning rate where none is set.
+// The default learning rate.
 double select_method_rate(const char *name);
 
-// A method's parts may be missing in a model (no projector, a tied head); a rule that was typed and
-// means nothing is an error that names what is near, as is an empty set.
+// A method's parts may be missing in a model (no projector, a tied head); a typed rule without a
+// match is an error that suggests similar names, and so is an empty set.
 int select_method(struct selection *s, const char *method, const struct select_lora *lora,
                   const struct select_item *items, size_t count, struct err *err);
 int select_spelled(struct selection *s, const char *rules, const struct select_lora *lora,

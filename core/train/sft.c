@@ -27,16 +27,17 @@ int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *e
         else if (!strcmp(argv[i], "--images") && i + 1 < argc)
             o->images = argv[++i];
         else if (!strncmp(argv[i], "--", 2))
-            return err_set(err, "'%s' is no option here: /train DATA OUT [--images DIR] [--resume]",
+            return err_set(err,
+                           "/train has no option '%s': /train DATA OUT [--images DIR] [--resume]",
                            argv[i]);
         else if (!o->data)
             o->data = argv[i];
         else if (!o->out)
             o->out = argv[i];
         else
-            return err_set(err, "'%s' is too much: /train DATA OUT", argv[i]);
+            return err_set(err, "unexpected '%s': /train DATA OUT", argv[i]);
     }
-    if (!o->out) return err_set(err, "a data file and a folder for the result: /train DATA OUT");
+    if (!o->out) return err_set(err, "data file and output folder are missing: /train DATA OUT");
     return 0;
 }
 
@@ -127,18 +128,16 @@ static void tell_plan(struct sft *t)
                  free = (double)(memory_free(j->backend) + held),
                  host = (double)t->forecast.parts.of[MEMORY_HOST];
     const struct params_count *count = &t->forecast.count;
-    job_log(j, "%lld parameters are trained, %.4g%% of %lld, with products in %s",
+    job_log(j, "training %lld parameters, %.4g%% of %lld, with matrix products in %s",
             (long long)count->trained, 100 * (double)count->trained / (double)count->total,
             (long long)count->total, t->forecast.arithmetic);
-    job_log(j, "forecast: %.0f MB of memory, beside %.0f MB of mapped weights; %.0f MB are free",
+    job_log(j, "forecast: %.0f MB of memory, plus %.0f MB of mapped weights; %.0f MB are free",
             own / 1e6, (double)t->forecast.parts.of[MEMORY_MAPPED] / 1e6, free / 1e6);
     if (host > 0)
-        job_log(j, "%.0f MB of the host's memory are used too, where %.0f MB are free", host / 1e6,
+        job_log(j, "plus %.0f MB of host memory, of which %.0f MB are free", host / 1e6,
                 (double)memory_free(NULL) / 1e6);
     if (free > 0 && own > free)
-        job_log(j,
-                "that is more than there is: a smaller train.batch%s, or fewer trained weights "
-                "need less",
+        job_log(j, "not enough memory: use a smaller train.batch%s, or train fewer weights",
                 less_saved(t));
 }
 
@@ -157,12 +156,12 @@ static int go_on(struct sft *t, struct err *err)
     struct job *j = t->job;
     const struct identity id = sft_identity(t);
     if (save_read(t->out.path, &t->params, &t->place, &id, err) < 0) return sft_break(t);
-    job_log(j, "goes on after step %lld of %lld", (long long)t->place.step, (long long)t->steps);
+    job_log(j, "continuing after step %lld of %lld", (long long)t->place.step, (long long)t->steps);
     const int64_t best = t->place.best_step;
     if (best >= 0 && !save_best_there(t->out.path, best)) {
         job_log(j,
-                "the weights of the best validation, after step %lld, are gone from '%s': the best "
-                "is looked for from here on",
+                "the weights of the best validation, after step %lld, are missing from '%s': "
+                "searching for the best from here on",
                 (long long)best, t->out.path);
         forget_best(t);
     }
@@ -395,7 +394,7 @@ int sft_job(struct job *j, struct sft_series *series, struct err *err)
         return -1;
     int status = t.out.done ? check_finished(&t, err) : train(&t, err);
     if (status == 0 && t.out.done) {
-        job_log(j, "'%s' holds the finished result: nothing was left to do", t.out.path);
+        job_log(j, "'%s' holds the finished result: nothing left to do", t.out.path);
         // Killed after its record said so, it may not have come to this. What it was to keep stays,
         // whatever train.keep is now.
         tidy(&t, t.out.keep);
@@ -426,14 +425,14 @@ static char *outcome(const struct job_end *end)
     const char *step = job_end_value(end, "best step");
     const char *model = job_end_value(end, "model"), *adapter = job_end_value(end, "adapter");
     struct buf b = { 0 };
-    if (!model && !adapter) return xstrdup("its result was there already");
+    if (!model && !adapter) return xstrdup("the result was already there");
     if (!isnan(end->loss))
         buf_printf(&b, "loss %.4f after %.0f step%s", end->loss, end->steps,
                    end->steps == 1 ? "" : "s");
     for (size_t i = 0; i < 2; i++) {
         const char *value = job_end_value(end, scores[i]);
         if (value)
-            buf_printf(&b, "%s%s %s, the best, at step %s", b.length ? "; " : "", scores[i], value,
+            buf_printf(&b, "%s%s %s (best, at step %s)", b.length ? "; " : "", scores[i], value,
                        step ? step : "?");
     }
     buf_printf(&b, "%s%s in '%s'", b.length ? "; " : "", model ? "model" : "adapter",
@@ -444,7 +443,7 @@ static char *outcome(const struct job_end *end)
 const struct job_kind job_kind_train = {
     .name = "train",
     .usage = "DATA OUT [--images DIR] [--resume]",
-    .help = "Trains the weights of train.method on a data set; the result lies in OUT.",
+    .help = "Trains the weights of train.method on a data set; writes the result to OUT.",
     .needs_model = true,
     .check = check,
     .run = run,

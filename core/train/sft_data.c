@@ -57,30 +57,27 @@ static void tell_findings(struct job *j, const struct data_check *c, const char 
     for (size_t i = 0; i < c->finding_count; i++) {
         const struct data_finding *f = &c->findings[i];
         if (f->problem == DATA_SAME_ID || told++ >= NAMED) continue;
-        job_log(j, "left out: sample %s (line %lld): %s: %s", f->id, (long long)f->line,
+        job_log(j, "skipped: sample %s (line %lld): %s: %s", f->id, (long long)f->line,
                 data_problem_name(f->problem), f->why);
     }
     if (told > NAMED)
-        job_log(j, "... and %zu more; /data check %s names them all", told - NAMED, path);
-    job_log(j, "%lld of %lld samples of '%s' are used", (long long)c->usable, (long long)c->count,
+        job_log(j, "... and %zu more; /data check %s lists them all", told - NAMED, path);
+    job_log(j, "using %lld of %lld samples of '%s'", (long long)c->usable, (long long)c->count,
             path);
 }
 
 static int none_usable(const struct data_check *c, const char *path, struct err *err)
 {
     if (!c->chosen)
-        return err_set(err,
-                       "'%s' has no sample of the kinds in train.filter: /data check names the "
-                       "kinds it has",
-                       path);
+        return err_set(
+            err, "'%s' has no sample of the kinds in train.filter: /data check lists its kinds",
+            path);
     for (size_t i = 0; i < c->finding_count; i++)
         if (c->findings[i].problem != DATA_SAME_ID)
-            return err_set(err,
-                           "nothing can be trained on: no sample of '%s' is usable; sample %s: %s: "
-                           "%s",
-                           path, c->findings[i].id, data_problem_name(c->findings[i].problem),
+            return err_set(err, "no sample of '%s' is usable for training; sample %s: %s: %s", path,
+                           c->findings[i].id, data_problem_name(c->findings[i].problem),
                            c->findings[i].why);
-    return err_set(err, "nothing can be trained on: no sample of '%s' has a trained token", path);
+    return err_set(err, "no sample of '%s' has a trained token", path);
 }
 
 static void take(struct sft_set *set, const struct data_check *c)
@@ -161,13 +158,12 @@ static int split(struct sft *t, int64_t asked, struct err *err)
     if (!count)
         return err_set(
             err,
-            "train.validation %s: all usable samples are linked by shared pictures, which "
-            "would be trained on and validated with; /set train.validation to a data file "
-            "with other pictures, or to none",
+            "train.validation %s: all usable samples are linked by shared pictures and cannot be "
+            "split; set train.validation to a data file with other pictures, or to none",
             settings_text(t->job->settings, "train.validation"));
-    job_log(t->job, "%lld %s kept apart for validation, %lld asked for%s", (long long)count,
+    job_log(t->job, "%lld %s held out for validation, %lld requested%s", (long long)count,
             count == 1 ? "sample is" : "samples are", (long long)asked,
-            from->picture_files ? "; no picture of theirs is trained on" : "");
+            from->picture_files ? "; training uses none of their pictures" : "");
     return 0;
 }
 
@@ -179,7 +175,9 @@ static int open_held_file(struct sft *t, const char *file, struct err *err)
     for (size_t i = 0; status == 0 && i < t->held.contents.count; i++)
         both += names_find(&t->train.contents, t->held.contents.list[i], &which);
     if (both)
-        job_log(t->job, "%zu of the %zu pictures in '%s' are trained on too: validation tells less",
+        job_log(t->job,
+                "%zu of the %zu pictures in '%s' are also used for training: validation is less "
+                "reliable",
                 both, t->held.contents.count, file);
     return status;
 }
@@ -211,13 +209,11 @@ static int open_held(struct sft *t, struct err *err)
     if (file) return open_held_file(t, file, err);
     if (settings_is(s, "train.validation", "none")) return 0;
     if (!(share >= 0 && share < 1))
-        return err_set(err, "train.validation %s: a share is from 0 to below 1", text);
+        return err_set(err, "train.validation %s: a fraction must be at least 0 and below 1", text);
     if (share == 0) return 0;
     const int64_t n = t->train.count;
     if (n < 2)
-        return err_set(err,
-                       "train.validation %s: there is one usable sample, nothing can be kept "
-                       "apart",
+        return err_set(err, "train.validation %s: with one usable sample, none can be held out",
                        text);
     int64_t count = (int64_t)nearbyint(share * (double)n);
     if (count < 1) count = 1;
@@ -330,8 +326,8 @@ static int check_series(const struct sft *t, struct err *err)
     if (!t->series || !*t->series->pictures || !strcmp(t->series->pictures, t->train.pictures))
         return 0;
     sft_break(t);
-    return err_set(err, "a picture of the data was lost or has other content than in the runs "
-                        "before; restore the old one, or begin with another folder");
+    return err_set(err, "a picture of the data is missing or differs from the runs before; restore "
+                        "it, or choose another folder");
 }
 
 int sft_data_open(struct sft *t, struct err *err)

@@ -1,5 +1,5 @@
-// core/train/sft_parts.h -- what the files of the training job share; others use the job
-// (core/train/job.h); a sweep asks sft_held_check.
+// core/train/sft_parts.h -- shared by the files of the training job; others use the job
+// (core/train/job.h); a sweep calls sft_held_check.
 //
 //   sft.c       the job: from its arguments to the result, step by step
 //   sft_model.c what is trained and the room for it: adapter, methods, parameters, tape
@@ -33,7 +33,7 @@ struct sft_set {
     struct feed feed;
     int64_t *item;   // [count] indices in data
     int32_t *length; // [count] rows
-    int64_t *group;  // [count] samples that show the same pictures have the same number
+    int64_t *group;  // [count] group number: samples that share pictures have the same one
     int64_t count;
     size_t picture_files;    // different ones
     struct names contents;   // of them
@@ -41,23 +41,24 @@ struct sft_set {
     char pictures[HASH_HEX]; // SHA-256 of all of them
 };
 
-// What runs that are compared with each other share.
+// Shared by runs that are compared with each other (a sweep).
 struct sft_series {
-    char pictures[HASH_HEX]; // of the training data: each run must find the same; "": not known yet
-    bool broken;             // out: the run failed for a reason that the next one would meet too
+    char pictures[HASH_HEX]; // hash of the training data, which each run must match; "": not known
+                             // yet
+    bool broken;             // out: the run failed for a reason that would also fail the next one
 };
 
 struct sft {
     struct job *job;
-    const struct backend *where; // the run's device, of a forecast too
+    const struct backend *where; // the run's device, also of a forecast
     struct sft_options options;
-    struct sft_series *series; // NULL: the run stands alone
+    struct sft_series *series; // NULL: a single run
     struct out out;
     struct sft_set train, held; // held.count 0: no validation
-    bool validation_file;       // held.data is a file of its own
-    bool headers;               // pictures are not decoded for the check: nothing will be trained
+    bool validation_file;       // held.data is a separate file
+    bool headers;               // the check does not decode pictures: for forecasts
 
-    struct adapter *base; // of the setting `adapter`: training goes on from it; NULL: none
+    struct adapter *base; // of the setting `adapter`, which training continues from; NULL: none
     struct methods methods;
     struct hooks hooks;
     struct params params;
@@ -66,16 +67,16 @@ struct sft {
     struct tape tape;
     struct graph graph;
     struct lanes lanes;       // params NULL: none
-    struct forecast forecast; // of memory, before anything was taken
-    uint64_t peak;            // bytes of memory of its own so far, mapped files not counted
+    struct forecast forecast; // free memory before anything was allocated
+    uint64_t peak;            // peak of the run's own memory, without mapped files
 
     int64_t batch, accumulate, per_epoch, steps; // per_epoch: steps of an epoch
     int64_t *order; // [train.count] samples in the order of `epoch`, as in the data file
     int64_t epoch;  // -1: no order yet
     struct save_place place;
     const struct metric *metric; // of the validation; NULL: the loss
-    bool torn;      // a step was taken whose validation was not: no place to go on from
-    char *settings; // what training depends on, "key=value" lines
+    bool torn;                   // a step without its validation: not a place to resume from
+    char *settings;              // settings that training depends on, "key=value" lines
     char data_hash[HASH_HEX], samples_hash[HASH_HEX]; // "": there is none
     char held_hash[HASH_HEX], adapter_hash[HASH_HEX];
     char pictures_hash[HASH_HEX]; // of both sets
@@ -87,42 +88,42 @@ struct sft {
 // Arguments: DATA OUT [--images DIR] [--resume].
 int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *err);
 
-// How many steps, when t->train is known.
+// Number of steps, once t->train is known.
 void sft_plan_steps(struct sft *t);
 
-// sft_model.c. Takes everything a pass and a step need on t->job's model and backend: the adapter
-// of the settings, methods, parameters, tape. t->forecast says what that keeps, and where.
+// sft_model.c. Prepares everything a pass and a step need on t->job's model and backend: the
+// adapter of the settings, methods, parameters, tape. t->forecast says what is kept, and where.
 int sft_prepare(struct sft *t, struct err *err);
-void sft_release(struct sft *t); // zeroed, it may be released too
-// What it holds and held at most, by part: the one count, of forecasts and of runs.
+void sft_release(struct sft *t); // a zeroed one may also be released
+// Its current and peak memory by part: the same count for forecasts and runs.
 void sft_memory(const struct sft *t, struct memory_parts *parts);
 
 // sft_data.c. Opens, checks and splits the data. 0, JOB_STOPPED or -1.
 int sft_data_open(struct sft *t, struct err *err);
 void sft_data_close(struct sft *t);
-// Can train.validation be read, where it is a file? For the shell.
+// Is train.validation readable, if it is a file? For the shell.
 int sft_held_check(const struct settings *s, struct err *err);
-// What can be known of its identity without going through the samples: t->job and t->options are
-// set. `but`: a setting that is left out, or NULL. sft_data_close gives it back.
+// The part of its identity that needs no scan of the samples: t->job and t->options are set. `but`:
+// a setting to leave out, or NULL. sft_data_close frees it.
 int sft_identify(struct sft *t, const char *but, struct err *err);
-// Fields that are not known yet are NULL.
+// NULL fields are not known yet.
 struct identity sft_identity(const struct sft *t);
-// The run failed for a reason that the next one of its series would meet too. -1.
+// The run failed for a reason that would also fail the next one of its series. -1.
 int sft_break(const struct sft *t);
 // The whole job. series may be NULL. 0, JOB_STOPPED or -1.
 int sft_job(struct job *j, struct sft_series *series, struct err *err);
 
-// sft_pass.c. Adds up the gradients of step t->place.step; *rows: rows computed. 0 or -1 (t->graph
-// may be cancelled).
+// sft_pass.c. Accumulates the gradients of step t->place.step; *rows: rows computed. 0 or -1
+// (t->graph may be cancelled).
 int sft_gradients(struct sft *t, int64_t *rows, struct err *err);
-// Losses of `count` samples of a set by their numbers in the data, and `share` times their
-// gradients where the pass is recorded; `number` is that of the first draw.
+// Losses of `count` samples of a set by their indices in the data, and `share` times their
+// gradients if the pass is recorded; `number` is the index of the first draw.
 int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t count,
             uint64_t number, double share, double *sum, int64_t *rows, struct err *err);
-// Does a pass of `count` samples with so many rows take another one?
+// Can a pass of `count` samples with that many rows take another one?
 bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows);
-// The micro-batch of the first epochs with the pass of most rows; *count samples, numbers in the
-// data; belongs to the caller.
+// The micro-batch of the first epochs with the most rows; *count samples, indices in the data; the
+// caller frees it.
 int64_t *sft_heaviest(const struct sft *t, int64_t *count);
 // Mean and variance of the gradient of each norm's gain.
 void sft_tell_norms(struct sft *t, int64_t step);

@@ -61,7 +61,7 @@ static int take_score(const struct sft *t, const struct evaluation *e, double *s
         *score = total->tally.scores.mean;
         return 0;
     }
-    return err_set(err, "no sample kept apart could be scored by %s%s%s", t->metric->name,
+    return err_set(err, "no held-out sample could be scored by %s%s%s", t->metric->name,
                    e->why ? ": " : "", e->why ? e->why : "");
 }
 

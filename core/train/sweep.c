@@ -99,7 +99,7 @@ static int read_values(struct sweep *s, struct proposal *p, struct err *err)
     }
     free(copy);
     if (status == 0 && s->count < 2)
-        status = err_set(err, "a sweep compares at least two values: %s", usage);
+        status = err_set(err, "a sweep needs at least two values: %s", usage);
     return status;
 }
 
@@ -113,12 +113,12 @@ static int read_words(struct sweep *s, int argc, char **argv, struct err *err)
         else if (!strcmp(argv[i], "--images") && i + 1 < argc)
             s->images = argv[++i];
         else if (!strncmp(argv[i], "--", 2) || count == 4)
-            return err_set(err, "'%s' is too much: %s", argv[i], usage);
+            return err_set(err, "unexpected '%s': %s", argv[i], usage);
         else
             words[count++] = argv[i];
     }
     const bool preset = count && !strcmp(words[0], "lr-grid");
-    if (count != (preset ? 3 : 4)) return err_set(err, "something is missing: %s", usage);
+    if (count != (preset ? 3 : 4)) return err_set(err, "arguments are missing: %s", usage);
     s->key = preset ? "train.lr" : words[0];
     s->list = xstrdup(preset ? grid : words[1]);
     s->data = words[count - 2];
@@ -135,8 +135,8 @@ static int read_sweep(struct sweep *s, int argc, char **argv, struct proposal *p
     // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): read_words gave it
     if (status == 0 && strcmp(s->key, "train.validation") != 0 &&
         settings_is(p->from, "train.validation", "none"))
-        status = err_set(err, "nothing is kept apart to compare by: /set train.validation 0.1, or "
-                              "a data file");
+        status = err_set(err, "a sweep needs a validation set to compare by: /set train.validation "
+                              "0.1, or a data file");
     if (status == 0) status = read_values(s, p, err);
     if (status < 0) release(s);
     return status;
@@ -379,7 +379,7 @@ static int finish(struct job *j, const struct sweep *s, const struct out *out,
     for (size_t i = 1; i < s->count; i++)
         if (better(&scores[i], &scores[best])) best = i;
     if (isnan(scores[best].value))
-        return err_set(err, "no value of %s gave a score%s%s", s->key, scores[best].why ? ": " : "",
+        return err_set(err, "no value of %s was scored%s%s", s->key, scores[best].why ? ": " : "",
                        scores[best].why ? scores[best].why : "");
     if (record(s, out, scores, &s->values[best], err) < 0) return -1;
     tell_results(j, s, scores, best);
@@ -390,8 +390,8 @@ static int same_text(const cJSON *record, const char *key, const char *is, struc
 {
     const char *was = cJSON_GetStringValue(json_get(record, key));
     if (!was || !strcmp(was, is)) return 0;
-    return err_set(err, "it began with %s, but now it is %s: set it back, or name another folder",
-                   was, is);
+    return err_set(
+        err, "it started with %s, but now it is %s: restore it, or choose another folder", was, is);
 }
 
 // A sweep that was begun goes on with what it began with, or not at all.
@@ -399,7 +399,7 @@ static int check_begun(const struct sweep *s, const struct out *out, struct err 
 {
     cJSON *record = out_read(out->path, err);
     int status = record ? 0 : -1;
-    if (status == 0 && !json_get(record, "sweep")) status = err_set(err, "it is no sweep");
+    if (status == 0 && !json_get(record, "sweep")) status = err_set(err, "it is not a sweep");
     if (status == 0) status = same_text(record, "sweep", s->key, err);
     if (status == 0) status = same_text(record, "values", s->list, err);
     if (status == 0) {
@@ -407,7 +407,7 @@ static int check_begun(const struct sweep *s, const struct out *out, struct err 
         status = identity_same(&was, &is, err);
     }
     cJSON_Delete(record);
-    return status < 0 ? err_in(err, "cannot go on with '%s'", out->path) : 0;
+    return status < 0 ? err_in(err, "cannot continue '%s'", out->path) : 0;
 }
 
 static int run(struct job *j, struct err *err)
@@ -437,8 +437,8 @@ static int run(struct job *j, struct err *err)
 static char *outcome(const struct job_end *end)
 {
     const char *best = job_end_value(end, "best"), *folder = job_end_value(end, "best run");
-    if (!best || !folder) return xstrdup("its result was there already");
-    return xasprintf("best is %s, in '%s'", best, folder);
+    if (!best || !folder) return xstrdup("the result was already there");
+    return xasprintf("best: %s, in '%s'", best, folder);
 }
 
 static void show(const struct job_end *end, struct sinks *sinks)
@@ -459,7 +459,7 @@ static void show(const struct job_end *end, struct sinks *sinks)
 const struct job_kind job_kind_sweep = {
     .name = "sweep",
     .usage = "KEY V1,V2,... DATA OUT [--images DIR]",
-    .help = "Trains once with each value of a setting and says which gave the best validation.",
+    .help = "Trains once for each value of a setting and reports the best validation.",
     .needs_model = true,
     .check = check,
     .run = run,

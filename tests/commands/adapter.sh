@@ -40,7 +40,7 @@ lines "/load $llava" "/adapter load $norms" '/adapter show' '/adapter scale 2' "
 check "norms in the table" 'select(.event == "table" and .name == "adapter.tensors").rows | length' $'8\n8'
 check "a norm is measured" 'select(.event == "table" and .name == "adapter.tensors").rows[0][2]' $'8.54914\n8.54914'
 check "layers of LoRA" 'select(.event == "table" and .name == "adapter.lora").rows | map(.[0:3] | tostring) | unique | length' 7
-check_has "whole weights are not scaled" 'select(.event == "error").message' "holds no LoRA"
+check_has "whole weights are not scaled" 'select(.event == "error").message' "has no LoRA"
 
 # Refused: the former adapter stays.
 mkdir "$work/broken"
@@ -54,7 +54,7 @@ check "the former stays" 'select(.event == "answer").ids | tostring' "$(ids adap
 mkdir "$work/running"
 echo '{"state": "running"}' >"$work/running/training.json"
 lines "/load $llava" "/adapter load $work/running"
-check_has "a run that is not done" 'select(.event == "error").message' "holds a training that has no result yet"
+check_has "a run that is not done" 'select(.event == "error").message' "holds an unfinished training"
 lines "/load $llama" "/adapter load $lora" '/adapter unload' '/adapter show' '/adapter merge x'
 check_has "another model's is refused" 'select(.event == "error").message' "another model"
 
@@ -64,14 +64,14 @@ lines "/load $llava" "/adapter load $work/foreign"
 check "nothing is said where nothing is known" 'select(.event == "notice" and (.text | test("another model"))).text' ""
 echo '{"state": "done", "fingerprint": "0"}' >"$work/foreign/training.json"
 lines "/load $llava" "/adapter load $work/foreign"
-check_has "another base" 'select(.event == "notice").text' "it was trained on another model"
+check_has "another base" 'select(.event == "notice").text' "trained on a different model"
 
 # Merged: the folder answers alone; what is there is not overwritten.
 lines "/load $llava" "/adapter load $lora" "/adapter merge $work/merged" "/adapter merge $work/merged" "/adapter merge $work/merged --once" \
     '/adapter unload' "/load $work/merged" "${short[@]}" "${ask[@]}"
 check_has "logits are compared" 'select(.event == "notice").text' "largest difference 0.0"
-check_has "merged before" 'select(.event == "notice").text' "holds a model already"
-check_has "not overwritten" 'select(.event == "error").message' "nothing is overwritten"
+check_has "merged before" 'select(.event == "notice").text' "already holds a model"
+check_has "not overwritten" 'select(.event == "error").message' "already exists"
 check "the merged model answers" 'select(.event == "answer").ids | tostring' "$(ids adapter.lora.gen_ids)"
 same "names and sizes stay" "$(stat -c %s "$work/merged/model.safetensors")" "$(stat -Lc %s $llava/model.safetensors)"
 cmp -s "$work/merged/tokenizer.json" $llava/tokenizer.json || fail "tokenizer.json is not copied"

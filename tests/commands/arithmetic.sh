@@ -63,7 +63,7 @@ cat >"$work/train.vlmsh" <<S
 S
 rm "$work/vlmsh.db"
 vlmsh --plain -f "$work/train.vlmsh" >"$work/out" 2>&1 || fail "training: $(cat "$work/out")"
-grep -q "rows, products in $auto;" "$work/out" || fail "the plan: $(cat "$work/out")"
-grep -q "with products in $auto" "$work/out" || fail "the log: $(cat "$work/out")"
+grep -q "rows, matrix products in $auto;" "$work/out" || fail "the plan: $(cat "$work/out")"
+grep -q "with matrix products in $auto" "$work/out" || fail "the log: $(cat "$work/out")"
 same "training.json" "$(jq -r .arithmetic "$work/auto/training.json" "$work/f32/training.json" | tr '\n' ' ')" "$auto f32 "
 finish

@@ -41,7 +41,7 @@ head -3 "$work/whole.jsonl" >"$work/out.jsonl"
 sed -n 4p "$work/whole.jsonl" | head -c 40 >>"$work/out.jsonl"
 lines "${setup[@]}" "/ask --data $work/data.json --out $work/out.jsonl --limit 2" "/ask --data $work/data.json --out $work/out.jsonl"
 same "resumed" "$(stable "$work/out.jsonl")" "$(stable "$work/whole.jsonl")"
-check_has "limit" 'select(.event == "notice").text' "1 answered, 1 with errors, 3 were there already"
+check_has "limit" 'select(.event == "notice").text' "1 answered, 1 with errors, 3 already there"
 
 # Answers of another model state are not one's own: each line says what it comes from.
 lora=$llava/adapters/lora
@@ -49,16 +49,16 @@ same "provenance" "$(jq -c '.provenance | [(.model | length), .adapter, .["sampl
 cp "$work/out.jsonl" "$work/mine.jsonl"
 again=("/ask --data $work/data.json --out $work/mine.jsonl")
 lines "${setup[@]}" "/set prune.keep 0.5" '/set screen.live off' '/set train.lr 0.1' '/set job.nice 3' "${again[@]}"
-check_has "what changes no answer" 'select(.event == "notice").text' "0 answered, 0 with errors, 6 were there already"
+check_has "what changes no answer" 'select(.event == "notice").text' "0 answered, 0 with errors, 6 already there"
 lines "${setup[@]}" "/set adapter $lora" "${again[@]}" '/set adapter none' "/set prune.score uniform" "${again[@]}" \
     '/reset prune.score' '/set sample.temperature 0.5' "${again[@]}" '/reset sample.temperature' '/system Be kind.' "${again[@]}" \
     "/load $llama" "${again[@]}"
 check "refused" 'select(.event == "done").ok | tostring' "$(printf '%s\n' true true true true false true true false true true false true true false true false)"
-check_has "the adapter" 'select(.event == "error").message' "mine.jsonl' line 1 was answered under other settings: adapter is none there, lora@"
-check_has "a setting" 'select(.event == "error").message' "prune.score is off there, uniform now"
-check_has "the sampler" 'select(.event == "error").message' "sample.temperature is 0 there, 0.5 now"
-check_has "the system message" 'select(.event == "error").message' "system message is none there, Be kind. now"
-check_has "the model" 'select(.event == "error").message' "model is $(jq -r .provenance.model "$work/mine.jsonl" | head -c 12) there"
+check_has "the adapter" 'select(.event == "error").message' "mine.jsonl' line 1 was answered with other settings: adapter was none, now lora@"
+check_has "a setting" 'select(.event == "error").message' "prune.score was off, now uniform"
+check_has "the sampler" 'select(.event == "error").message' "sample.temperature was 0, now 0.5"
+check_has "the system message" 'select(.event == "error").message' "system message was none, now Be kind."
+check_has "the model" 'select(.event == "error").message' "model was $(jq -r .provenance.model "$work/mine.jsonl" | head -c 12)"
 cmp "$work/mine.jsonl" "$work/out.jsonl" || fail "a refused file is left as it is"
 # Lines that do not say, lines of other questions; --again takes their place, also in a new process.
 jq -c 'del(.provenance)' "$work/out.jsonl" >"$work/old.jsonl"
@@ -67,10 +67,10 @@ lines "${setup[@]}" "/ask --data $work/data.json --out $work/old.jsonl" "/ask --
     "/ask --again --data $work/data.json --out $work/old.jsonl" "/set adapter $lora" "${again[0]} --again" "${again[0]}" \
     "/ask --data $work/data.json --again --out $work/data.json"
 check "refused" 'select(.event == "done").ok | tostring' "$(printf '%s\n' true true true false false true true true true false)"
-check_has "no provenance" 'select(.event == "error").message' "line 1 does not say what model and settings gave the answer"
-check_has "another question" 'select(.event == "error").message' 'line 3 answers "Else?", and sample "c" of the data asks "Compare."'
-check_has "anew" 'select(.event == "notice").text' "4 answered, 2 with errors, 0 were there already"
-check_has "then they are there" 'select(.event == "notice").text' "0 answered, 0 with errors, 6 were there already"
+check_has "no provenance" 'select(.event == "error").message' "line 1 does not say which model and settings gave the answer"
+check_has "another question" 'select(.event == "error").message' 'line 3 answers "Else?", but sample "c" of the data asks "Compare."'
+check_has "anew" 'select(.event == "notice").text' "4 answered, 2 with errors, 0 already there"
+check_has "then they are there" 'select(.event == "notice").text' "0 answered, 0 with errors, 6 already there"
 same "anew" "$(stable "$work/old.jsonl")" "$(stable "$work/whole.jsonl")"
 same "with the adapter" "$(jq -r .provenance.adapter "$work/mine.jsonl" | cut -c1-5 | uniq -c | awk '{print $1, $2}')" "6 lora@"
 same "other answers" "$(jq -c .ids "$work/mine.jsonl" | head -1 | cmp -s - <(jq -c .ids "$work/out.jsonl" | head -1); echo $?)" 1
@@ -81,16 +81,16 @@ printf '[{"id":1,"question":"One?"},{"id":2,"question":"Two?"},{"id":3,"question
 lines "/load $llava" '/set sample.max_tokens 6' '/set sample.ignore_eos on' '/later 3 sample.max_tokens=4 prune.score=uniform' \
     "/ask --data $three --out $work/later.jsonl"
 same "a setting changed under the run" "$(jq -s length "$work/later.jsonl") $(jq -c 'select(.event == "done").ok' "$work/events" | tail -1)" "0 false"
-check_has "which" 'select(.event == "error").message' "the run ends, since a setting changed under it: sample.max_tokens is 6 there, 4 now"
+check_has "which" 'select(.event == "error").message' "stopped because a setting changed during the run: sample.max_tokens was 6, now 4"
 check_has "the change is told" 'select(.event == "setting") | "\(.key) \(.value)"' "prune.score uniform"
 
 # --again loses nothing: the former answers stay until all of the new ones are there.
 lines "${setup[@]}" "/ask --data $three --out $work/three.jsonl" '/set sample.max_tokens 3' "/ask --data $three --out $work/three.jsonl --again --limit 1"
 same "the former stay" "$(jq -c '.ids | length' "$work/three.jsonl" | tr '\n' ' ')" "4 4 4 "
-check_has "where the new ones are" 'select(.event == "notice").text' "three.jsonl.again' has the new ones"
+check_has "where the new ones are" 'select(.event == "notice").text' "three.jsonl.again' holds the new answers"
 lines "${setup[@]}" '/set sample.max_tokens 2' "/ask --data $three --out $work/three.jsonl --again" '/set sample.max_tokens 3' "/ask --data $three --out $work/three.jsonl --again"
-check_has "begun under others" 'select(.event == "error").message' "sample.max_tokens is 3 there, 2 now; restore them, or delete that file"
-check_has "it went on" 'select(.event == "notice").text' "2 answered, 0 with errors, 1 were there already"
+check_has "begun under others" 'select(.event == "error").message' "sample.max_tokens was 3, now 2; restore them, or delete that file"
+check_has "it went on" 'select(.event == "notice").text' "2 answered, 0 with errors, 1 already there"
 same "in their place" "$(jq -c '.ids | length' "$work/three.jsonl" | tr '\n' ' ')" "3 3 3 "
 [ ! -e "$work/three.jsonl.again" ] || fail "nothing stays beside the answers"
 
@@ -103,10 +103,10 @@ lines "${setup[@]}" "/ask --data $work/seen.json --out $work/seen.jsonl" "/ask -
     "/ask --data $work/seen.json --out $work/seen.jsonl --images $work/others" '/ask --again' '/ask --out'
 check "refused" 'select(.event == "done").ok | tostring' "$(printf '%s\n' true true true true true false false false)"
 same "the pictures of an answer" "$(jq -r 'select(.answer).pictures[0]' "$work/seen.jsonl")" "$(sha256sum <$scene | cut -d' ' -f1)"
-check_has "another picture" 'select(.event == "error").message' "seen.jsonl' line 1 answers a question on other pictures than sample 1"
-check_has "errors that are there" 'select(.event == "notice").text' "2 were there already (1 with errors: delete"
+check_has "another picture" 'select(.event == "error").message' "seen.jsonl' line 1 was answered for other pictures than sample 1"
+check_has "errors that are there" 'select(.event == "notice").text' "2 already there (1 with errors: delete"
 lines "${setup[@]}" '/set sample.max_tokens 60' '/set ctx.max 60' "/ask --data $work/seen.json --out $work/full.jsonl"
-check_has "a full context" 'select(.event == "notice").text' "; 1 of the answers reached the end of the context (ctx.max)"
+check_has "a full context" 'select(.event == "notice").text' "; 1 hit the context limit (ctx.max)"
 
 # A long question is cut between characters.
 printf '[{"id":1,"question":"%s"}]' "$(printf 'a%.0s' {1..59})ää" >"$work/umlauts.json"

@@ -23,21 +23,21 @@ out=$(vlmsh $model -c "/calibration load $dir/ffn.safetensors" -c "/set ffn.eta 
 [[ $out == *"ffn.approx = hadamard"*"ffn.eta = 0.96"*"ffn.approx = off"*"prune.score = off"* && $out == *"ffn.calibration = $dir/"* ]] ||
     fail "what /capa sets" "$out"
 log=$(vlmsh -c "/job 1")
-[[ $log == *"sample #1 is left out"*missing.png* || $log == *"left out"*1* ]] ||
+[[ $log == *"sample #1 is skipped"*missing.png* || $log == *"left out"*1* ]] ||
     fail "the missing picture is not told" "$log"
 refuse() { # line, part of the message
     out=$(vlmsh $model -c "$1") && fail "'$1' was not refused" "$out"
     [[ $out == *"$2"* ]] || fail "'$1' should say: $2" "$out"
 }
 refuse "/calibrate ffn $dir/data.json $dir/ffn.safetensors" "exists"
-refuse "/calibrate ffm $dir/data.json $dir/x" "no kind of calibration"
+refuse "/calibrate ffm $dir/data.json $dir/x" "no calibration kind"
 refuse "/calibrate ffn $dir/none.json $dir/x" "cannot open"
 refuse "/calibrate ffn $dir/data.json $dir/x --limit 0" "--limit"
 refuse "/calibration load $dir/data.json" "data.json"
-refuse "/calibration eat" "no 'eat'"
+refuse "/calibration eat" "no action 'eat'"
 refuse "/set sinks.calibration $dir/ffn.safetensors" "sinks.dims"
 refuse "/set sinks.calibration $dir/none" "cannot open"
-refuse "/set ffn.calibration $model/model.safetensors" "no calibration"
+refuse "/set ffn.calibration $model/model.safetensors" "not a calibration"
 out=$(vlmsh tests/goldens/llava-siglip-llama3 -c "/calibration load $dir/ffn.safetensors") &&
     fail "a calibration of another model was taken" "$out"
 [[ $out == *"other weights"* ]] || fail "why it is refused" "$out"
@@ -63,7 +63,7 @@ out=$(vlmsh -c "/job $job pause" -c "/wait $job")
 cp "$dir/lora/adapter_model.safetensors" "$dir/kept"
 printf '\x01' | dd of="$dir/lora/adapter_model.safetensors" bs=1 seek=$(($(stat -c %s "$dir/kept") - 4)) conv=notrunc status=none
 out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job log")
-[[ $out == *"what the job computes with has changed since it began (adapter=lora@"*"restore the old"* ]] ||
+[[ $out == *"model, adapter or settings have changed since the job started (were adapter=lora@"*"restore them"* ]] ||
     fail "resumed with another adapter" "$out"
 cp "$dir/kept" "$dir/lora/adapter_model.safetensors"
 out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job")

@@ -31,7 +31,7 @@ lines "/load $llava" "/image $scene" "What is this?" "$one" "/set train.lr 0.1" 
 check "done" '[inputs, .] | map(select(.event=="done").ok) | all' true
 check "measured once for each state" '[inputs, .] | map(select(.event=="table" and .name=="norms.layers")) | length' 3
 same "states" "$(state "$work/state.csv" | cut -d' ' -f3- | tr '\n' ';')" " 64;adapter=lora@,  64;, sinks.tau=5 64;"
-check_has "others are told" 'select(.event=="notice").text' "state.csv' also has 1 row with these values of another model or state"
+check_has "others are told" 'select(.event=="notice").text' "state.csv' also has 1 row with these values from another model or state"
 lines "/load $llava" "/image $scene" "What is this?" "/collect $work/state.csv run=a --again \"score=@norms.layers:1:visual\" : /norms"
 same "again" "$(state "$work/state.csv" | cut -d' ' -f3-)" " 64"
 cut -d, -f1,2 "$work/state.csv" >"$work/unsaid.csv" # of an earlier version
@@ -45,7 +45,7 @@ printf '/set prune.score uniform\n/norms\n' >"$work/changes.vlmsh"
 printf '/set screen.live off\n/norms\n' >"$work/same.vlmsh"
 lines "/load $llava" "/image $scene" "What is this?" "/collect $work/changes.csv run=a norms.layers : /run $work/changes.vlmsh" \
     "/reset prune.score" "/collect $work/same.csv run=a norms.layers : /run $work/same.vlmsh"
-check_has "refused" 'select(.event=="error").message' "nothing is kept: the command changed what its tables come from (prune.score is off there, uniform now)"
+check_has "refused" 'select(.event=="error").message' "nothing collected: the command changed the model or settings its tables come from (prune.score was off, now uniform)"
 [ ! -e "$work/changes.csv" ] || fail "a refused row is not written"
 [ -e "$work/same.csv" ] || fail "settings that change no number do not count"
 
@@ -60,19 +60,19 @@ lines "/load $llava" "/image $scene" "What is this?" \
     "/run $work/one.vlmsh 1LAYER=2" "/run $work/one.vlmsh KEEP=1"
 check "what is asked for must be there" 'select(.event=="done").ok | tostring' \
     $'true\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
-check_has "names of what was shown" 'select(.event=="error").message' "there were norms.interface"
+check_has "names of what was shown" 'select(.event=="error").message' "it showed: norms.interface"
 same "rows of both, once" "$(cut -d, -f1 "$layers" | uniq -c | awk '{print $1 $2}' | tr '\n' ' ')" \
     "1run 5b 5a "
 
-# One value for each column; no more within one another than there is room for.
+# One value for each column; no more nested too deep than there is room for.
 deep=
 for i in 1 2 3 4 5 6 7 8 9; do deep="$deep/collect $work/deep$i.csv x=@all : "; done
 lines "/load $llava" "/image $scene" "What is this?" \
     "/collect $work/two.csv layer=1 norms.layers : /norms" "${deep}/norms" "/collect $work/two.csv run=a norms.layers : /norms"
 check "refused, and it goes on" 'select(.event=="done").ok | tostring' \
     $'true\ntrue\ntrue\nfalse\nfalse\ntrue'
-check_has "a column of the table" 'select(.event=="error").message' "has a column 'layer' itself"
-check_has "too deep" 'select(.event=="error").message' "within one another"
+check_has "a column of the table" 'select(.event=="error").message' "already has a column 'layer'"
+check_has "too deep" 'select(.event=="error").message' "nested too deep"
 
 # Over a data set means and standard deviations stand in tables with the same rows: the mean is meant.
 "$VLMSH" scenes 4 "$work/world" --seed 3 >/dev/null 2>&1 || fail "vlmsh scenes"
@@ -95,8 +95,8 @@ lines "/plot $layers run visual --where layer=0 --interval text,visual" \
     "/plot $layers run visual --interval text,none"
 check "intervals are drawn or refused" 'select(.event=="done").ok | tostring' $'true\nfalse\nfalse\nfalse'
 check_has "the interval of a bar" 'select(.event=="text") | .text | test(" \\([-0-9.e]+ to [-0-9.e]+\\)\n")' true
-check_has "one column" 'select(.event=="error").message' "takes two columns"
-check_has "two values" 'select(.event=="error").message' "goes with one column Y, not 2"
+check_has "one column" 'select(.event=="error").message' "needs two columns"
+check_has "two values" 'select(.event=="error").message' "needs exactly one column Y, not 2"
 check_has "no such column" 'select(.event=="error").message' "none"
 same "a picture" "$(head -c 4 "$work/a.png" | tail -c 3)" PNG
 

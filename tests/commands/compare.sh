@@ -29,7 +29,7 @@ lines "/load $llava" "${short[@]}" "/image $scene" '/set prune.score uniform' '/
 check "titles name methods" 'select(.event=="columns").titles | join("; ")' \
     'A: sample.max_tokens=2 (prune.score=uniform); B: off'
 lines "/load $llava" "${short[@]}" "/image $scene" '/compare off | fastv Where is it?'
-check_has "a preset without @" 'select(.event=="notice").message // select(.event=="notice").text' "the preset is @fastv"
+check_has "a preset without @" 'select(.event=="notice").message // select(.event=="notice").text' "for the preset write @fastv"
 lines "/load $llava" "${short[@]}" "/image $scene" '/set ffn.approx skip' '/set ffn.layers 1' '/compare off | @fastv Where is it?'
 check "titles name what presets leave" 'select(.event=="columns").titles | join("; ")' 'A: off; B: @fastv'
 
@@ -49,7 +49,7 @@ lines "/load $llava" '/compare off | prune.keep=0' '/compare off' '/compare off 
     '/compare off | now --data x Hi' '/compare off | now --data' '/compare | ffn.approx=hadamard Hi' '/set' 'Hi'
 check "refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
     "true $(printf 'false %.0s' {1..12})true true"
-check_has "settings that do not fit" 'select(.event=="error").message' 'one share for each layer'
+check_has "settings that do not fit" 'select(.event=="error").message' 'one value per layer'
 check "nothing is set" 'select(.event=="text").text' 'every setting has its default; /settings lists them'
 
 # In columns, as wide as the place; CSV.
@@ -138,7 +138,7 @@ printf '{"done": 99, "si' >>"$state" # what a write that was cut off leaves
 cp "$work/world/odd.json" "$work/world/as_it_was.json"
 jq -c . "$work/world/as_it_was.json" >"$work/world/odd.json"
 lines '/job 1 resume' '/wait 1' '/job 1'
-check_has "why" 'select(.event=="table").rows[] | join(" ")' "has changed since the job began"
+check_has "why" 'select(.event=="table").rows[] | join(" ")' "has changed since the job started"
 cp "$work/world/as_it_was.json" "$work/world/odd.json"
 lines '/job 1 resume' '/wait 1' '/results 1'
 check "resumed" '[inputs, .] | map(select(.event=="done").ok) | all' true

@@ -17,7 +17,7 @@ for layout in auto plain vicuna llama-2 llama-3 chatml glm-4v kimi; do
     lines "/load $work/llava" "/set chat.template $layout" "${long[@]}" 'What is this?' '/context' 'And?' '/regen' '/context'
     check "$layout: why it stopped" 'select(.event == "answer").stop' $'length\nlength'
     check "$layout: full, and no more" "$context | [.[4], .[5], .[6] == 100] | @csv" $'160,0,true\n160,0,true'
-    check "$layout: said" 'select(.event == "notice" and (.text | contains("end of the context"))) | .text | contains("160")' $'true\ntrue'
+    check "$layout: said" 'select(.event == "notice" and (.text | contains("context limit"))) | .text | contains("160")' $'true\ntrue'
     check "$layout: no room" 'select(.event == "error").message | contains("no room for an answer")' true
     check "$layout: no advice that cannot be followed" 'select(.event == "error").message | contains("raise")' false
 done
@@ -36,7 +36,7 @@ check "raw: all of it" 'select(.event == "answer").ids | length' 157
 
 # A limit that is reached first is no matter of the context.
 lines "/load $work/llava" '/set sample.ignore_eos on' '/set sample.max_tokens 5' 'What is this?'
-check "a limit of tokens" '[select(.event == "notice" and (.text | contains("end of the context")))] | length' \
+check "a limit of tokens" '[select(.event == "notice" and (.text | contains("context limit")))] | length' \
     "$(for ((i = $(wc -l <"$work/events"); i; i--)); do echo 0; done)"
 
 # The prompt changes in the middle of an answer: the room does too.
@@ -46,7 +46,7 @@ check "changed on the way" "$context | [.[4], .[5]] | @csv" '100,0'
 # What comes of the last answer is said in lines of text too, and a full context goes on after /undo.
 printf '%s\n' "/load $work/llava" "${long[@]}" 'What is this?' '/undo' '/set sample.max_tokens 2' 'Hello' |
     vlmsh --plain >"$work/out" 2>&1 || fail "plain: $(tail -2 "$work/out")"
-grep -q 'end of the context' "$work/out" || fail "plain says nothing: $(cat "$work/out")"
+grep -q 'context limit' "$work/out" || fail "plain says nothing: $(cat "$work/out")"
 
 # A script that is made of such a session gives the same answer.
 lines "/load $work/llava" "${long[@]}" 'What is this?' "/save $work/again.vlmsh"

@@ -35,8 +35,8 @@ same "names of two kinds" "$(jq -r "$named" "$work/events" | tail -1)" \
 same "counts" "$(jq -r "$(row data all)" "$work/events" | head -1 | tr -d '"' | cut -d, -f2-5)" "14,3,11,8"
 same "one kind" "$(jq -r "$(row data conversation)" "$work/events" | head -1 | tr -d '"' | cut -d, -f2-5)" "1,1,2,1"
 same "visual tokens" "$(jq -r 'select(.name == "data tokens").rows[] | select(.[0] == "conversation" and .[1] == "visual") | .[2:] | map(. + 0) | join(" ")' "$work/events" | head -1)" "25 25 25 25 25"
-check_has "summary" 'select(.event == "notice").text' "3 of 14 samples can be trained on; 6 picture files"
-check_has "summary of kinds" 'select(.event == "notice").text' "2 of 4 samples can be trained on (others are of another kind); 3 picture files, only their headers"
+check_has "summary" 'select(.event == "notice").text' "3 of 14 samples are usable for training; 6 picture files"
+check_has "summary of kinds" 'select(.event == "notice").text' "2 of 4 samples are usable for training (the rest are of other kinds); 3 picture files, headers only"
 
 # What is counted is what a conversation costs.
 cat >"$work/one.jsonl" <<'J'
@@ -48,8 +48,8 @@ same "golden's tokens" "$(jq -r 'select(.name == "data tokens").rows[] | "\(.[1]
 
 # A sample that would be cut inside its picture; the model that does not see.
 lines "/load $llava" '/set ctx.max 20' "/data check $work/one.jsonl --images $pictures" "/load $llama" "/data check $work/one.jsonl --images $pictures"
-check_has "inside a picture" 'select(.name == "data problems").rows[0][3]' "49 tokens, the context holds 20 and would end inside a picture"
-check_has "text only" 'select(.name == "data problems").rows[0] | "\(.[0]): \(.[3])"' "not readable: it has a picture, and the model"
+check_has "inside a picture" 'select(.name == "data problems").rows[0][3]' "49 tokens, but the context holds 20 and would end inside a picture"
+check_has "text only" 'select(.name == "data problems").rows[0] | "\(.[0]): \(.[3])"' "not readable: it has a picture, but the model"
 
 # Twenty names, all of them in the file.
 for i in $(seq 30); do echo "{\"id\": \"n\\\"$i,\", \"image\": \"gone$i.png\", \"question\": \"q\", \"answer\": \"r\"}"; done >"$work/many.jsonl"
@@ -59,15 +59,15 @@ check_has "the rest" 'select(.event == "notice").text' "picture missing: and 10 
 same "CSV" "$(wc -l <"$work/all.csv") $(sed -n 31p "$work/all.csv" | cut -d, -f1-5)" '31 "picture missing","n""30,",30,"'"'$work/gone30.png': No such file or directory\""
 same "written again" "$(grep -c . "$work/all.csv")" 31
 check "nothing usable" 'select(.event == "done").ok' $'true\nfalse\nfalse'
-check_has "why" 'select(.event == "error").message' "no sample of '$work/many.jsonl' is usable, and 30 pictures are missing: --images DIR says"
+check_has "why" 'select(.event == "error").message' "no sample of '$work/many.jsonl' is usable for training: 30 pictures are missing; --images DIR sets"
 echo '{"question": "q"}' >"$work/none.jsonl"
 vlmsh $llava -c "/data check $work/none.jsonl" >"$work/out" 2>"$work/errors"
-same "status" "$?, $(grep -c 'no sample of .* is usable$' "$work/errors")" "1, 1"
+same "status" "$?, $(grep -c 'no sample of .* is usable for training$' "$work/errors")" "1, 1"
 
 lines "/load $llava" '/data' '/data chek x' '/data check' "/data check $work/none.json" "/data check $work/broken.png" "/data check $work/one.jsonl --kind detail" \
     "/data check $work/one.jsonl --kind" "/data check $work/one.jsonl --kind ," "/data check $work/one.jsonl --what 5" "/data check a b"
 check "refused" 'select(.event == "done").ok' $'true\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
-check_has "no such kind" 'select(.event == "error").message' "has no sample of such a kind"
+check_has "no such kind" 'select(.event == "error").message' "has no sample of this kind"
 # Ctrl-C stops it.
 yes '{"question": "What is there to be seen?", "answer": "Nothing at all."}' | head -1000000 >"$work/long.jsonl"
 "$VLMSH" --db "$work/vlmsh.db" $llava --json -c "/data check $work/long.jsonl" >"$work/events" 2>"$work/said" &

@@ -16,8 +16,8 @@ script_of() { sed -n "s/.*asks the session again: '\([^']*\)'.*/\1/p" "$1"; }
 
 questions 40 | full --plain >"$work/out" 2>"$work/err"
 same "plain: status" $? 1
-grep -q 'not kept yet' "$work/err" || fail "not told while it happened: $(cat "$work/err")"
-grep -q 'questions are not kept' "$work/err" || fail "plain says: $(tail -1 "$work/err")"
+grep -q 'not saved yet' "$work/err" || fail "not told while it happened: $(cat "$work/err")"
+grep -q 'questions were not saved' "$work/err" || fail "plain says: $(tail -1 "$work/err")"
 script=$(script_of "$work/err")
 [ -f "$script" ] || fail "no script '$script'"
 case $script in "$TMPDIR"/*) ;; *) fail "the script is not in TMPDIR: $script" ;; esac
@@ -30,7 +30,7 @@ same "of 40" "$(jq -c 'select(.event == "answer").ids' "$work/again" | wc -l)" 4
 rm "$work"/full.db*
 questions 40 | full --json >"$work/events"
 same "json: status" $? 1
-check_has "json tells it" 'select(.event == "error").message' 'questions are not kept'
+check_has "json tells it" 'select(.event == "error").message' 'questions were not saved'
 
 # A disk with room again: kept, and nothing is left over.
 rm -r "$TMPDIR"/* "$work"/full.db*

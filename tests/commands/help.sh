@@ -27,8 +27,8 @@ effect job.nice "takes effect with the next job"
 effect sinks.tau "takes effect with the next measurement"
 effect screen.theme "takes effect at once"
 effect sample.top_p "takes effect at the next token"
-effect prune.keep "a change computes the conversation again from its first picture on"
-effect chat.date "a change writes and computes the prompt again"
+effect prune.keep "a change recomputes the conversation from its first picture on"
+effect chat.date "a change rebuilds and recomputes the prompt"
 lines '/settings train'
 for key in $(jq -r 'select(.event == "table").rows[][0]' "$work/events"); do
     effect "$key" "takes effect with the next training (/train)"

@@ -32,7 +32,7 @@ lines "/load $llava" "/image $work/cut.png" "/image $work/x.webp" "/image $work/
 check "bad pictures" 'select(.event == "done").ok' \
     $'true\nfalse\nfalse\nfalse\nfalse\ntrue\ntrue\ntrue\ntrue\nfalse'
 check "only the good ones stay" 'select(.name == "images").rows | length' 2
-for name in cut.png WebP x.txt none.png "text only"; do
+for name in cut.png WebP x.txt none.png text-only; do
     check_has "message on $name" 'select(.event == "error").message' "$name"
 done
 

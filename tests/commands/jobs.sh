@@ -41,14 +41,14 @@ check "its loss is drawn" 'select(.event=="text" and (.text|contains("* loss")))
 check "log" 'select(.event=="text" and (.text|contains("third"))) | .text | contains("second") and
     (contains("first") | not)' true
 check "refused" 'select(.event=="done").ok' $'true\ntrue\nfalse\nfalse\nfalse\nfalse'
-check_has "no such job" 'select(.event=="error").message' 'there is no job 9'
+check_has "no such job" 'select(.event=="error").message' 'no job 9'
 
 lines "/wait 1" "/wait 2" "/wait 3" "/job 1 resume" "/job 2 pause" "/job 3 cancel" "/wait 3"
 check "waiting" 'select(.event=="done").ok' $'true\nfalse\nfalse\nfalse\nfalse\ntrue\nfalse'
 check "why" 'select(.event=="error").message' "job 2 (unheard) failed: no disk
-job 3 (unheard) is interrupted (/job 3 resume goes on with it)
-job 1 is done: there is nothing to resume
-job 2 does not run: it is failed
+job 3 (unheard) is interrupted (/job 3 resume continues it)
+job 1 is done: nothing to resume
+job 2 is not running: it is failed
 job 3 (unheard) is cancelled"
 
 lines "/plot 1" "/plot 1 2 loss" "/plot 1 norm.* --csv $work/c.csv" "/plot 1 loss --png $work/p.png" \
@@ -70,7 +70,7 @@ for _ in $(seq 200); do
     sleep 0.05
 done
 check_has "it failed" 'select(.event=="table") | .rows[] | select(.[0]=="why")[1]' \
-    "this vlmsh knows no job 'unheard'"
+    "this vlmsh has no job kind 'unheard'"
 # Its program is the shell's, whose file may be gone by then (a new one was built).
 cp "$VLMSH" "$work/program"
 mkfifo "$work/typed"
@@ -85,15 +85,15 @@ rm "$work/program"
 printf '/job 2 resume\n/wait 2\n' >&9
 exec 9>&-
 wait $!
-check_has "the job begins" 'select(.event=="error").message' "failed: this vlmsh knows no job 'unheard'"
+check_has "the job begins" 'select(.event=="error").message' "failed: this vlmsh has no job kind 'unheard'"
 printf '/job 2 resume\n/wait\nnever\n' >"$work/script"
 vlmsh -f "$work/script" 2>"$work/errors"
 same "a failed job fails the script" $? 1
 grep -q 'script:2: job 2 (unheard) failed' "$work/errors" || fail "the script says: $(cat "$work/errors")"
 same "by hand" "$("$VLMSH" job run 2 --db "$work/vlmsh.db" 2>&1 | tail -1)" \
-    "vlmsh job: this vlmsh knows no job 'unheard'"
+    "vlmsh job: this vlmsh has no job kind 'unheard'"
 same "no such job" "$("$VLMSH" job run 77 --db "$work/vlmsh.db" 2>&1)" \
-    "vlmsh job: there is no job 77 (/jobs lists them)"
+    "vlmsh job: no job 77 (/jobs lists them)"
 "$VLMSH" job list --db "$work/vlmsh.db" | grep -q '^  1  unheard  done' || fail "vlmsh job list"
 
 # A real job outlives the shell that started it; another shell pauses it, a third goes on with it.
@@ -119,7 +119,7 @@ vlmsh -c "/load $llava" -c "/set train.batch 8" -c "/set train.accumulate 750" -
     -c "/train $work/data.jsonl $work/trained" >"$work/said" 2>&1 || fail "train: $(cat "$work/said")"
 grep -q '^job 5: train started' "$work/said" || fail "it said: $(cat "$work/said")"
 until "$VLMSH" job list --db "$work/vlmsh.db" | grep -q '^  5 .*running' &&
-    grep -q 'parameters are trained' "$work/vlmsh.db.jobs/5/output"; do
+    grep -q 'training [0-9]* parameters' "$work/vlmsh.db.jobs/5/output"; do
     sleep 0.02
 done
 for _ in 1 2 3 4; do
@@ -149,12 +149,12 @@ same "its last words" "$(tail -1 "$work/out")" "job 6 is paused"
 cp -r "$llava" "$work/model"
 chmod -R u+w "$work/model"
 vlmsh -c "/load $work/model" -c "/train $work/data.jsonl $work/cut" >"$work/said" 2>&1 || fail "train: $(cat "$work/said")"
-until grep -q 'parameters are trained' "$work/vlmsh.db.jobs/7/output" 2>/dev/null; do sleep 0.02; done
+until grep -q 'training [0-9]* parameters' "$work/vlmsh.db.jobs/7/output" 2>/dev/null; do sleep 0.02; done
 truncate -s 4096 "$work/model/model.safetensors"
 lines "/wait 7" "/job 7"
 check_has "why it was interrupted" 'select(.event=="error").message' \
-    'job 7 (train) is interrupted: a model file was cut short'
-check_has "its row" 'select(.event=="table") | .rows[] | select(.[0]=="why")[1]' 'a model file was cut short'
+    'job 7 (train) is interrupted: a model file was truncated'
+check_has "its row" 'select(.event=="table") | .rows[] | select(.[0]=="why")[1]' 'a model file was truncated'
 
 lines "/job 1 delete" "/job 1"
 check "deleted" 'select(.event=="done").ok' $'true\nfalse'

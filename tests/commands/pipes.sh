@@ -49,7 +49,7 @@ refused "picture of messages" "pipe.png" $llava -c "/messages $work/messages.jso
 refused "plot" "pipe.csv" -c "/plot $work/pipe.csv a b"
 refused "collect" "pipe.csv" $llava -c "/collect $work/pipe.csv a=1 x=@sum : /memory"
 refused "report" "pipe.md" -c "/report $work/pipe.md"
-refused "table of a report" "pipe.csv" -c "/report $work/text.md"
+refused "report table" "pipe.csv" -c "/report $work/text.md"
 refused "mask" "pipe.png" $llava -c "/image $scene" -c "/dice --mask $work/pipe.png"
 refused "text of a new model" "pipe" -c "/new --like demo $work/new --text $work/pipe"
 refused "samples of a new model" "pipe.json" -c "/new --like demo $work/new --text $work/pipe.json"

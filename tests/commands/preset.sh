@@ -43,7 +43,7 @@ same "both" "$(setting prune.keep | awk '{print $NF}') $(setting prune.layer | a
 lines "/load $llava" '/set prune.keep 0.9' '/capa' '/get prune.*' '/get ffn.approx' '/align on' '/capa off' \
     '/get prune.score' '/get norm.align' '/ira' '/get ira.on' '/baseline' '/get norm.align' '/align maybe'
 same "defaults" "$(setting prune.keep)" "0.9 0.25 0.25 "
-check_has "said without training" 'select(.event=="notice").text' 'norm.align is on with untrained numbers'
+check_has "said without training" 'select(.event=="notice").text' 'norm.align is on without trained parameters'
 check_has "said without a calibration" 'select(.event=="notice").text' "preset 'capa-auto' with ffn.approx=off"
 same "off again" "$(setting prune.score)" "contribution contribution off off "
 same "the other stays, then goes" "$(setting norm.align)" "on on off off "
@@ -63,7 +63,7 @@ lines "/load $llava" '/set sample.max_tokens 10' '/set sample.ignore_eos on' "/i
     'What is this?' '/get prune.keep' "/save $work/again.vlmsh" '/later 0 norm.align=on' '/later 3 norm.align' '/later 3 x=1' \
     '/baseline' '/regen'
 check "answers" '[inputs, .] | map(select(.event=="answer").ids) | .[0][0:4] == .[1][0:4] and .[0] != .[1]' true
-check "told" '[inputs, .] | map(select(.event=="notice").text | select(test("goes on under"))) | length' 2
+check "told" '[inputs, .] | map(select(.event=="notice").text | select(test("the answer continues with"))) | length' 2
 check_has "refused" 'select(.event=="notice").text' 'not changed: prune.keep cannot be'
 check "bad lines" '[inputs, .] | map(select(.event=="done").ok)[10:13] | map(tostring) | join(" ")' 'false false false'
 grep -q '^/later 4 prune.score=contribution prune.layer=0,2 prune.keep=0.5,0.25$' "$work/again.vlmsh" ||

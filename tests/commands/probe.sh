@@ -61,7 +61,7 @@ lora=$llava/adapters/lora
 lines "${ask[@]}" "/sink-ratio now $lora $llava" '/set adapter' "/curvature $lora --given --data none.json" \
     "/sink-ratio now $llama" "/sink-ratio now $work/none" '/adapter list' /regen "/adapter load $lora" /sink-ratio
 check "what fails" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..7}; printf 'false\n%.0s' {1..3}; printf 'true\n%.0s' {1..4})"
-check_has "another vocabulary" 'select(.event == "error").message' "$llama': '$llama' has another vocabulary"
+check_has "another vocabulary" 'select(.event == "error").message' "$llama': '$llama' is not a checkpoint of the model"
 check "no adapter is left" '[inputs, .] | map(select(.event == "setting" and .key == "adapter").value)[0]' none
 check "nothing is changed" '[inputs, .] | map(select(.event == "answer").ids) | .[0] == .[1]' true
 series=$(jq -rs 'def t(n): map(select(.event == "table" and .name == n)); t("sink_ratio")[-1].rows as $alone |
@@ -94,18 +94,18 @@ refuse '/attention --layer x' '--layer'
 refuse '/attention --head 99' '--head 99'
 refuse '/attention --token 77' '--token 77'
 refuse '/attention --picture 3' '--picture 3'
-refuse '/attention here' 'too much'
+refuse '/attention here' 'unexpected'
 refuse '/attention --colour' 'unknown option'
 refuse '/sinks --dims 9999' '--dims 9999'
 refuse '/sinks --dims a' '--dims'
 refuse '/dice' '--box'
 refuse '/dice --box 1,2,3' '--box'
 refuse '/dice --box 0,0,9,9 --head 99' '--head 99'
-refuse "/dice --box 0,0,9,9 --mask $scene" 'not both'
+refuse "/dice --box 0,0,9,9 --mask $scene" 'give either'
 refuse '/norms --layer 2' 'unknown option'
 refuse '/redundancy --box 0,0,9,9' 'unknown option'
 refuse '/curvature --head 1' 'unknown option'
-refuse "/norms $llava --data none.json" 'not both'
+refuse "/norms $llava --data none.json" 'give either'
 refuse '/dice --box 0,0,nan,2' '--box'
 refuse '/dice --mask none.png' 'none.png'
 refuse '/sink-ratio --threshold 2' '--threshold'

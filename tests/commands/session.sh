@@ -33,7 +33,7 @@ check "new did not clear the old one" 'select(.name == "context").rows[0][1]' 25
 lines "${setup[@]}" "/image $scene" 'What is this?' "/load $llama" '/session rename blind'
 lines "${setup[@]}" 'Something else' '/session resume blind' '/session' '/regen' "/load $llava" '/regen'
 check "all but the question to a blind model" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse\ntrue\ntrue'
-check_has "blind: said" 'select(.event == "notice").text' 'reads text only'
+check_has "blind: said" 'select(.event == "notice").text' 'text-only'
 check_has "blind: current" 'select(.event == "text").text' "'blind'"
 check "blind: it sees its picture again" 'select(.event == "answer").visual_tokens' $'0\n25'
 

@@ -42,7 +42,7 @@ check "a group" 'select(.event == "table") | [.rows[][0] | startswith("sample.")
 # What no model can obey is refused before there is one, and stays as it was.
 lines '/set prune.keep 0' '/set prune.keep 0.5,0' '/set ffn.eta nan' '/get prune.keep'
 check "impossible with any model" 'select(.event == "done").ok' $'false\nfalse\nfalse\ntrue'
-check_has "why" 'select(.event == "error").message' "some visual tokens must stay"
+check_has "why" 'select(.event == "error").message' "must be above 0"
 check "the default stays" 'select(.event == "setting").value' 0.25
 
 # A changed setting obeys at the next answer.
@@ -51,9 +51,9 @@ check "lengths" 'select(.event == "answer").ids | length' $'3\n5'
 # Two settings that go together: until both are set a notice says what is wanting.
 lines "/load $llava" '/set prune.score contribution' '/set prune.layer 1,2' '/set prune.keep 0.25,0.5' \
     '/set prune.keep 0.5,0.25' '/set prune.layer 1'
-check "what does not fit together is told" 'select(.event=="notice" and (.text|contains("one share"))).text' \
-"prune.layer names 2 layers and prune.keep 1 share: one share for each layer is needed
-prune.layer names 1 layer and prune.keep 2 shares: one share for each layer is needed"
+check "what does not fit together is told" 'select(.event=="notice" and (.text|contains("one value per layer"))).text' \
+"prune.layer names 2 layers, but prune.keep has 1 value: give one value per layer
+prune.layer names 1 layer, but prune.keep has 2 values: give one value per layer"
 check "never more again" 'select(.event=="error").message' \
-    'prune.keep cannot be 0.5 after 0.25: what was dropped does not come back'
+    'prune.keep cannot rise (0.5 after 0.25): dropped tokens do not come back'
 finish

@@ -36,7 +36,7 @@ check "results" 'select(.event=="table" and .name=="job") | .rows | map(select(.
 check "/wait tells the scores" 'select(.event=="table" and .name=="sweep") | .rows |
     "\(map(.[0]) | join(" ")) \(map(select(.[1]|startswith("validation loss "))) | length) \(map(select(.[2]=="best")) | length)"' \
     "train.lr 0.01 train.lr 0.0001 train.lr 1e-06 3 1"
-check_has "and the best" 'select(.event=="notice").text' "job 2 (sweep) is done: best is "
+check_has "and the best" 'select(.event=="notice").text' "job 2 (sweep) is done: best: "
 results='select(.event=="table" and .name=="job") | [.rows[] | select(.[0]|startswith("train.lr ") or . == "best")]'
 jq -c "$results" "$work/events" | sort -u | wc -l | grep -qx 1 || fail "a resumed sweep ends otherwise"
 for v in 1e-2 1e-4 1e-6; do

@@ -18,11 +18,11 @@ lines "/load $llava" "/train $work/none.jsonl $work/no" "/train $work/data.jsonl
     "/train $work/data.jsonl $work/no/where" "/set train.validation $work/none.jsonl" \
     "/train $work/data.jsonl $work/no"
 check "refused" '[select(.event=="error").message] | .[]' "cannot open '$work/none.jsonl': No such file or directory
-a data file and a folder for the result: /train DATA OUT
-'$work' holds other files: name a new folder
-'--fast' is no option here: /train DATA OUT [--images DIR] [--resume]
+data file and output folder are missing: /train DATA OUT
+'$work' holds other files: choose a new folder
+/train has no option '--fast': /train DATA OUT [--images DIR] [--resume]
 cannot read '$work': it is a folder, not a file
-cannot create '$work/no/where': there is no folder '$work/no/': make it first
+cannot create '$work/no/where': there is no folder '$work/no/': create it first
 train.validation: cannot open '$work/none.jsonl': No such file or directory"
 
 cat >"$work/norms.vlmsh" <<S
@@ -57,13 +57,13 @@ check "drawn" 'select(.event=="error").message' ""
 # A job by the folder it writes into; a look at a finished run (--resume) tells nothing new.
 lines "/load $llava" "/train $work/data.jsonl $work/norms --resume" /wait
 check_has "made with other settings" 'select(.event=="error").message' \
-    "holds a finished training: the run began with train.method=layernorm-simple, but now it is"
+    "holds a finished training: the run started with train.method=layernorm-simple, but now it is"
 lines "/load $llava" "/set train.method layernorm-simple" "/set train.batch 2" "/set train.epochs 2" \
     "/train $work/data.jsonl $work/norms --resume" /wait "/job $work/norms" "/plot $work/norms $work/all loss --csv $work/both.csv" "/job $work/no/such"
 check "all but the last" 'select(.event=="done").ok | tostring' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse'
 check "the run that told something" \
     'select(.event=="table" and .name=="job") | .rows | map(select(.[0]=="job"))[0][1]' 1
-check_has "nothing new" 'select(.event=="notice").text' "(train) is done: its result was there already"
+check_has "nothing new" 'select(.event=="notice").text' "(train) is done: the result was already there"
 same "its whole curve" "$(grep -c '^"norms",' "$work/both.csv")" 6
 same "the other's" "$(grep -c '^"all",' "$work/both.csv")" 6
 
@@ -79,7 +79,7 @@ sed 's/{"id"/{"metric": "contains", "id"/' "$work/data.jsonl" >"$work/named.json
 lines "/load $llava" "/set job.nice 0" "/set train.method layernorm-simple" "/set train.steps 2" \
     "/set train.validation 0.5" "/train $work/named.jsonl $work/named" /wait "/set train.score loss" \
     "/train $work/named.jsonl $work/unnamed" /wait "/job $work/named" "/job $work/unnamed"
-check "/wait tells both" 'select(.event=="notice").text | capture("is done: loss [0-9.]+ after 2 steps; validation (?<what>score [0-9.]+ .contains.|loss) ?[0-9.]*, the best, at step [12]; adapter in ").what | sub("[0-9.]+"; "X")' $'score X (contains)\nloss'
+check "/wait tells both" 'select(.event=="notice").text | capture("is done: loss [0-9.]+ after 2 steps; validation (?<what>score [0-9.]+ .contains.|loss) ?[0-9.]* .best, at step [12].; adapter in ").what | sub("[0-9.]+"; "X")' $'score X (contains)\nloss'
 check_has "the metric" 'select(.event=="table" and .name=="job") | .rows | map(.[0]+" "+.[1]) | join("\n")' \
     "(contains)"
 check "a score and a loss" '[select(.event=="table" and .name=="job") | .rows[] | select(.[0]|startswith("validation "))[0]] | .[]' \
@@ -93,8 +93,8 @@ lines "/load $llava" "/set job.nice 0" "/set train.batch 2" "/set train.steps 4"
     "/adapter load $work/kept/checkpoint-4" "/eval $work/data.jsonl" /wait "/job 10" \
     "/adapter load $work/whole/checkpoint-2" "/load $work/whole/checkpoint-2" \
     "/eval $work/data.jsonl" /wait "/job 11" "/plot 99"
-check "checkpoints" 'select(.event=="error").message' "'$work/whole/checkpoint-2' is not an adapter (it has no adapter_config.json and no extra.safetensors) but a model: /load it
-there is no job 99 (/jobs lists them)"
+check "checkpoints" 'select(.event=="error").message' "'$work/whole/checkpoint-2' is not an adapter (no adapter_config.json and no extra.safetensors) but a model: open it with /load
+no job 99 (/jobs lists them)"
 check "scored" '[select(.event=="table" and .name=="job") | .rows[] | select(.[0]=="n")[1]] | .[]' $'6\n6'
 
 vlmsh -c "/load $llava" -c "/train $work/empty.jsonl $work/nothing" -c /wait >"$work/out" 2>&1 &&

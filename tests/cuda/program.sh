@@ -46,7 +46,7 @@ grep -q 'no GPU is used: cuda:0 is an sm_90, .*CUDA_ARCH=90.* makes them; comput
 # A fault leaves no way to the GPU: a line says so, and the shell goes on.
 printf '%s\n' "/load $llava" 'What is this?' 'What is this?' /version |
     CUDA_HOST_FAULT=500 vlmsh --device cuda --json >"$work/events"
-check_has "the GPU is lost" 'select(.event == "error").message' "the GPU is lost to this run"
+check_has "the GPU is lost" 'select(.event == "error").message' "the GPU cannot be used any more"
 check "the shell goes on" 'select(.event == "done").ok' $'true\nfalse\nfalse\ntrue'
 grep -q '0.0 of 0.0 MB' "$work/events" && fail "the fault is told as if memory were short"
 memory=$((32 * 1024 * 1024 + 500000)) # cuBLASLt takes 32 MB
@@ -70,6 +70,6 @@ for how in on auto; do
     lines "/job $work/tight-$how log"
     advice="smaller train.batch, or"
     [ $how = auto ] || advice="smaller train.batch, train.checkpointing host, or"
-    grep -q "more than there is: a $advice fewer" "$work/events" || fail "$how is told: $(cat "$work/events")"
+    grep -q "use a smaller $advice train fewer" "$work/events" || fail "$how is told: $(cat "$work/events")"
 done
 finish

@@ -150,7 +150,7 @@ static void test_cut_and_again(void **state)
     assert_string_equal(text, "/set sample.max_tokens 100\n"
                               "/set sample.temperature 1\n"
                               "/set chat.date DAY\n"
-                              "# the answer was stopped by hand\n"
+                              "# the answer was stopped by the user\n"
                               "/set sample.max_tokens 2\n"
                               "one\n"
                               "/set sample.max_tokens 100\n");
@@ -190,7 +190,7 @@ static void test_refusals(void **state)
     say(ROLE_USER, "hi");
     free(export_text(s, "x"));
     assert_int_equal(store_export(s, NULL, path, &err), -1);
-    assert_contains(err.text, "exists already");
+    assert_contains(err.text, "already exists");
     assert_int_equal(truncate(path, 0), 0);
     assert_int_equal(store_export(s, NULL, path, &err), 0);
     assert_int_equal(store_export(s, NULL, "/dev/null/x", &err), -1);

@@ -265,9 +265,9 @@ static void a_paused_job_goes_on(void **state)
     start(s, id);
     await_step(s, id, 5);
     assert_int_equal(store_job_start(s, id, &err), -1);
-    assert_contains(err.text, "runs already");
+    assert_contains(err.text, "already running");
     assert_int_equal(run_here(database, id, 0, &err), -1);
-    assert_contains(err.text, "another process runs job");
+    assert_contains(err.text, "another process is already running job");
     assert_int_equal(store_job_delete(s, id, &err), -1);
     ask(s, id, JOB_PAUSE);
     await(s, id, STATE_PAUSED);
@@ -318,7 +318,7 @@ static void a_cancelled_job_ends(void **state)
     await(s, id, STATE_CANCELLED);
     assert_int_equal(store_job_delete(s, id, &err), 0);
     assert_int_equal(store_job_ask(s, id, JOB_CANCEL, &err), -1);
-    assert_contains(err.text, "there is no job");
+    assert_contains(err.text, "no job ");
     assert_int_equal(number(s, "SELECT count(*) FROM metrics JOIN job_series "
                                "ON series = job_series.id WHERE job = 2"),
                      0);
@@ -467,7 +467,7 @@ static void a_database_that_is_lost_fails_the_job(void **state)
                                   NULL, NULL, NULL),
                      SQLITE_OK);
     assert_int_equal(run_here(database, id, 0.3, &err), -1);
-    assert_contains(err.text, "cannot be kept");
+    assert_contains(err.text, "cannot be saved");
     assert_contains(err.text, "no room");
     assert_int_equal(state_of(s, id, NULL, NULL), STATE_FAILED);
     assert_curve(s, id, 21); // whole steps only, none lost

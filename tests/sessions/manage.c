@@ -162,7 +162,7 @@ static void test_delete(void **state)
     assert_int_equal(store_begin(s, "b", &err), 0);
     model("/b", "beef");
     say_picture("shared.png", "shared", 6, "one");
-    fails(store_delete(s, "b", &err), &err, "in use");
+    fails(store_delete(s, "b", &err), &err, "the current session");
     fails(store_delete(s, "none", &err), &err, "no session 'none'");
     assert_int_equal(number(s, "SELECT count(*) FROM pictures"), 2);
     assert_int_equal(store_delete(s, "a", &err), 0);
@@ -171,7 +171,7 @@ static void test_delete(void **state)
     assert_int_equal(number(s, "SELECT count(*) FROM parts"), 2);
     assert_int_equal(number(s, "SELECT count(*) FROM pictures WHERE size = 6"), 1);
     assert_int_equal(number(s, "SELECT count(*) FROM pictures"), 1);
-    assert_kept("a", "there is no session 'a' (/session list)");
+    assert_kept("a", "no session 'a' (/session list)");
     store_close(s);
 }
 

@@ -223,7 +223,7 @@ static void test_made_in_bf16(void **state)
     expect_exported(&a, "bf16 ");
     resume_on(&b, &with, &a, NULL, "auto", "bf16");
     end_program(&b);
-    resume_on(&b, &without, &a, "was computed in bf16, which this device does not multiply", "bf16",
+    resume_on(&b, &without, &a, "was computed in bf16, which this device does not support", "bf16",
               "f32");
     line(&b, "And then?");
     expect_exported(&b, "bf16 f32 ");
@@ -358,13 +358,13 @@ static void test_same_arithmetic(void **state)
         line(&p, "What is this?");
         const int64_t before = rows(&p);
         assert_true(before > 0);
-        assert_null(strstr(told_by(&p, same[i]), "computed again"));
+        assert_null(strstr(told_by(&p, same[i]), "recomputes"));
         assert_int_equal(rows(&p), before);
         assert_true(picture_kept(&p));
         assert_null(strstr(told_by(&p, "/reset"), "compute.matmul changed"));
         assert_true(picture_kept(&p));
         // The other one: only where there is another.
-        assert_int_equal(!strstr(told_by(&p, same[!i]), "computed again"), i);
+        assert_int_equal(!strstr(told_by(&p, same[!i]), "recomputes"), i);
         assert_int_equal(picture_kept(&p), i);
         end_program(&p);
     }
@@ -374,8 +374,8 @@ static void test_same_arithmetic(void **state)
 static void test_asked_for_bf16(void **state)
 {
     const struct backend with = cpu_that(true), without = cpu_that(false);
-    static const char told[] = "compute.matmul = bf16: this device does not multiply bf16, so "
-                               "products are computed in f32";
+    static const char told[] = "compute.matmul = bf16: this device has no bf16 matrix products; "
+                               "computing in f32";
     struct program p;
     begin_on(&p, database, &without);
     assert_non_null(strstr(told_by(&p, "/set compute.matmul bf16"), told));

@@ -279,7 +279,7 @@ static void test_failures(void **state)
     assert_int_equal(store_resume(s, &e, "old", &err), -1);
     assert_contains(err.text, "/gone/tiny.png");
     static const char *const damages[][2] = {
-        { "UPDATE messages SET ids = x'0102030405' WHERE ids IS NOT NULL", "broken length" },
+        { "UPDATE messages SET ids = x'0102030405' WHERE ids IS NOT NULL", "invalid length" },
         { "UPDATE messages SET ids = x'ffffffff' WHERE ids IS NOT NULL", "negative" },
         { "UPDATE messages SET role = 'king' WHERE generated", "unknown role" },
         { "UPDATE pictures SET size = -1", "impossible" },
@@ -316,7 +316,7 @@ static void test_blind(void **state)
     assert_int_equal(store_resume(s, &e, "old", &err), 0);
     assert_conversation(&e, "system:Be brief. user[0]:What is this? assistant(3):A cat.");
     assert_string_equal(store_session(s), "old");
-    assert_contains(notices.data, "reads text only");
+    assert_contains(notices.data, "text-only");
     engine_end(&e);
     store_close(s);
 }

@@ -51,7 +51,7 @@ static void test_no_folder(void **state)
     char path[512], made[512], reason[512];
     snprintf(path, sizeof path, "%s/a/b/vlmsh.db", folder);
     snprintf(made, sizeof made, "%s/a", folder);
-    snprintf(reason, sizeof reason, "there is no folder '%s/a/b': make it first", folder);
+    snprintf(reason, sizeof reason, "there is no folder '%s/a/b': create it", folder);
     refuses(path, reason);
     assert_int_equal(access(made, F_OK), -1);
 }
@@ -229,7 +229,7 @@ static void test_unwritable(void **state)
     setenv("XDG_STATE_HOME", "/dev/null/x", 1);
     struct err err = { 0 };
     assert_null(store_open(NULL, &err));
-    assert_contains(err.text, "cannot make the folder '/dev/null/x'");
+    assert_contains(err.text, "cannot create the folder '/dev/null/x'");
     assert_contains(err.text, "--db");
     unsetenv("XDG_STATE_HOME");
     refuses(folder, "it is a folder");

@@ -326,7 +326,7 @@ static void test_full_disk_measured(void **state)
     assert_int_equal(number(s, "SELECT count(*) FROM results"), 0);
     number(s, "PRAGMA max_page_count = 100000");
     reply("3");
-    assert_contains(notices.data, "nothing is missing");
+    assert_contains(notices.data, "nothing was lost");
     const char *const whose = "SELECT count(*) FROM results r WHERE json = '{\"a\":%d}' AND "
                               "(SELECT count(*) FROM messages WHERE session = r.session) = %d";
     for (int i = 1; i <= 3; i++) {
@@ -392,7 +392,7 @@ static void test_finish_full_disk(void **state)
     say(ROLE_USER, "three");
     measured("{}");
     assert_int_equal(store_finish(s, &err), -1);
-    assert_contains(err.text, "2 questions and 1 measurement are not kept");
+    assert_contains(err.text, "2 questions and 1 measurement were not saved");
     assert_contains(err.text, "full");
     char *script = script_in(err.text);
     static const char *const parts[] = { "/load /m", "Be brief.", "\none\n",   "sample.top_k 9",
@@ -422,7 +422,7 @@ static void test_finish_several(void **state)
     say(ROLE_USER, "three");
     reply("3");
     assert_int_equal(store_finish(s, &err), -1);
-    assert_contains(err.text, "2 questions are not kept");
+    assert_contains(err.text, "2 questions were not saved");
     assert_null(strstr(err.text, "-one.vlmsh"));
     assert_contains(err.text, "-three.vlmsh");
     char *script = script_in(err.text);
@@ -443,7 +443,7 @@ static void test_finish_measured(void **state)
     memset(json, '1', (1 << 18) - 1);
     measured(json);
     assert_int_equal(store_finish(s, &err), -1);
-    assert_contains(err.text, "1 measurement is not kept");
+    assert_contains(err.text, "1 measurement was not saved");
     assert_null(strstr(err.text, "script"));
     free(json);
     store_close(s);

@@ -15,11 +15,11 @@ for i in $(seq 20); do
     line "question $i"
     wait_for "question $i\$\|question $i  *│"
     wait_for '2 tokens'
-    shown 'not kept yet' && break
+    shown 'not saved yet' && break
 done
-wait_for 'not kept yet' 'a full disk is not told'
+wait_for 'not saved yet' 'a full disk is not told'
 line '/quit'
-wait_for 'not kept (' 'nothing is told below the screen'
+wait_for 'not saved (' 'nothing is told below the screen'
 line 'echo status $?'
 wait_for 'status 1'
 script=$(ls "$work"/tmp/vlmsh-unkept-*/*.vlmsh)

@@ -158,7 +158,7 @@ static void test_bind(void **state)
     assert_int_equal(keys_bind(k, "F1", NULL, &err), 0);
     expect_found(k, "chat", "F1", "help");
     assert_int_equal(keys_bind(k, "F99", "/help", &err), -1);
-    assert_non_null(strstr(err.text, "'F99' is no key"));
+    assert_non_null(strstr(err.text, "'F99' is not a key"));
     assert_int_equal(keys_bind(k, "x", "/help", &err), -1);
     assert_int_equal(keys_bind(k, "Ctrl-C", "/help", &err), -1);
     assert_int_equal(keys_bind(k, "", "/help", &err), -1);

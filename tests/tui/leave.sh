@@ -83,7 +83,7 @@ t = hang()
 t.type("\x03")
 t.expect("stopping")
 t.type("\x03")
-t.expect("again leaves")
+t.expect("again to leave")
 t.type("\x03")
 ends(t, 130)
 for way in "/quit\r", "\x04", "\x1b[21~":

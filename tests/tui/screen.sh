@@ -33,7 +33,7 @@ keys Home
 wait_for 'token 0'
 keys Up
 wait_for 'live_layer = 3'
-wait_for 'holds from the next answer on'
+wait_for 'applies from the next answer'
 keys Down
 wait_for 'live_layer = 2'
 keys Down
@@ -125,7 +125,7 @@ wait_for 'wide.png'
 keys Enter
 wait_for 'wide.png [0-9]*x[0-9]*, '
 line '/open model'
-wait_for 'org/tiny  *model of the Hugging Face cache'
+wait_for 'org/tiny  *model in the Hugging Face cache'
 wait_for 'tests/  *folder'
 keys -l 'tiny'; keys Enter
 wait_for "loaded 'org/tiny'"
@@ -163,7 +163,7 @@ wait_gone '─ picture ─'
 
 # What it shows as text, the same at the same size.
 line '/clear'
-wait_for 'the conversation begins anew'
+wait_for 'the conversation was cleared'
 sleep 0.5
 line "/screen $work/a 24 80"
 line "/screen $work/b 10 40"
@@ -172,7 +172,7 @@ for _ in $(seq 50); do [ -s "$work/b" ] && break; sleep 0.1; done
 [ "$(wc -l <"$work/a")" = 24 ] || fail "/screen writes $(wc -l <"$work/a") lines"
 [ "$(wc -L <"$work/b")" -le 40 ] || fail "/screen is wider than 40 columns"
 grep -q '^ llava-1.5 cpu.* MB' "$work/a" || fail "the status line is not in /screen's file: $(tail -3 "$work/a")"
-grep -q 'the conversation begins anew' "$work/a" || fail "the conversation is not in /screen's file"
+grep -q 'the conversation was cleared' "$work/a" || fail "the conversation is not in /screen's file"
 
 # A click gives the focus; the wheel scrolls.
 tmux resize-window -x 120 -y 36

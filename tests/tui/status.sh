@@ -38,7 +38,7 @@ alone=$work/alone/vlmsh
 mkdir "$work/alone" && cp "$VLMSH" "$alone"
 unset VLMSH_CUDA
 VLMSH=$alone run 0 --device cuda -c /devices
-err 'no GPU is used: .*: .make cuda. builds it .*; computing on the CPU$'
+err 'no GPU available: .*: build it with .make cuda. .*; computing on the CPU$'
 out '^cpu '
 
 run 0 --version; out '^vlmsh [0-9]'; silent err
@@ -120,8 +120,8 @@ exec 9>&-
 rm "$work/lines"
 
 # A database that cannot be opened: said, and the rest works; a session of it cannot be had.
-run 0 --db /proc/x.db -c '/version'; out '^vlmsh'; err 'nothing is kept'
-run 2 --db "$work/none/deep/x.db" -c '/version'; silent out; err "there is no folder '$work/none/deep': make it first"
+run 0 --db /proc/x.db -c '/version'; out '^vlmsh'; err 'nothing will be saved'
+run 2 --db "$work/none/deep/x.db" -c '/version'; silent out; err "there is no folder '$work/none/deep': create it"
 [ -e "$work/none" ] && fail 'the folder of a mistyped --db is made'
 for strange in /dev/null "$work/pipe" "$work"; do
     [ -e "$strange" ] || mkfifo "$strange"
@@ -130,8 +130,8 @@ done
 rm "$work/pipe"
 run 1 job list --db /dev/null; err 'it is a device'
 # Told at the start, and no failure: the exit status of 1 is of what could not be saved later.
-run 0 "$model" --db /proc/x.db -c '/set sample.max_tokens 2' -c 'Hello'; err 'nothing is kept'
-run 0 --db :memory: -c '/version'; out '^vlmsh'; err "nothing is kept: ':memory:' is no file"
+run 0 "$model" --db /proc/x.db -c '/set sample.max_tokens 2' -c 'Hello'; err 'nothing will be saved'
+run 0 --db :memory: -c '/version'; out '^vlmsh'; err "nothing will be saved: jobs need a database file"
 [ -e ':memory:' ] && fail "a file of that name is made"
 run 1 --db /proc/x.db --session s -c '/version'; silent out
 

@@ -14,7 +14,7 @@ wait_for "pipe.png': it is a pipe, not a file"
 line '/image -'
 wait_for 'standard input is the terminal'
 line '/run -'
-wait_for 'standard input is what you type at'
+wait_for 'standard input is your terminal'
 
 # Nobody writes; then somebody who does not go on.
 line "/run $work/pipe"

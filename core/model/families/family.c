@@ -71,10 +71,9 @@ const struct family *family_find(const cJSON *config, struct err *err)
             buf_printf(&known, "%s%s", known.length ? ", " : "", *a);
     const char *what = architecture ? architecture : type;
     if (what)
-        err_set(err, "config.json: the architecture %s is not supported (known: %s)", what,
-                known.data);
+        err_set(err, "config.json: architecture %s is not supported (known: %s)", what, known.data);
     else
-        err_set(err, "config.json names neither \"architectures\" nor a \"model_type\"");
+        err_set(err, "config.json has neither \"architectures\" nor \"model_type\"");
     buf_release(&known);
     return NULL;
 }

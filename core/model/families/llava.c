@@ -19,13 +19,13 @@ static int read_feature_layer(struct vision_config *v, const cJSON *config, stru
     int64_t layer;
     if (cJSON_IsArray(json_get(config, "vision_feature_layer")))
         return err_set(err,
-                       "\"vision_feature_layer\": features of several layers are not supported");
+                       "\"vision_feature_layer\": features from several layers are not supported");
     if (json_int(config, "vision_feature_layer", -1001, 1000, -2, &layer, err) < 0 ||
         json_text(config, "vision_feature_select_strategy", "default", &strategy, err) < 0)
         return -1;
     v->feature_layer = (int)layer;
     if (vision_depth(v) < 0 || vision_depth(v) > v->layers)
-        return err_set(err, "\"vision_feature_layer\" %lld: the encoder has %d layers",
+        return err_set(err, "\"vision_feature_layer\" %lld: the encoder has only %d layers",
                        (long long)layer, v->layers);
     if (strcmp(strategy, "default") != 0 && strcmp(strategy, "full") != 0)
         return err_set(
@@ -35,7 +35,7 @@ static int read_feature_layer(struct vision_config *v, const cJSON *config, stru
             strategy);
     // "default" leaves the first row out, whatever it is.
     v->drop_class = strcmp(strategy, "default") == 0;
-    return vision_tokens(v) > 0 ? 0 : err_set(err, "a picture gives no visual token");
+    return vision_tokens(v) > 0 ? 0 : err_set(err, "a picture gives no visual tokens");
 }
 
 static int read_projector(struct projector *p, const cJSON *config, struct err *err)
@@ -94,11 +94,10 @@ static int read_pictures(struct model *m, const struct checkpoint *c, struct err
     const struct picture_config defaults = llava_picture_defaults(v, type);
     if (picture_config_read(&m->picture, c->preprocessor, &defaults, err) < 0) return -1;
     if (m->picture.width != v->image_size || m->picture.height != v->image_size)
-        return err_set(err,
-                       "pictures become %lld x %lld pixels, but the "
-                       "encoder reads %lld x %lld",
-                       (long long)m->picture.width, (long long)m->picture.height,
-                       (long long)v->image_size, (long long)v->image_size);
+        return err_set(
+            err, "pictures are resized to %lld x %lld pixels, but the encoder needs %lld x %lld",
+            (long long)m->picture.width, (long long)m->picture.height, (long long)v->image_size,
+            (long long)v->image_size);
     return 0;
 }
 
@@ -225,12 +224,12 @@ static struct tensor *picture_pixels(struct graph *g, const struct model *m,
     if (square.width != m->picture.width || square.height != m->picture.height) {
         int64_t width = square.width, height = square.height;
         image_release(&square);
-        return graph_fail(g,
-                          "a picture becomes %lld x %lld pixels, but the encoder reads %lld x "
-                          "%lld: cut it to a square first, or let preprocessor_config.json say "
-                          "do_resize and do_center_crop",
-                          (long long)width, (long long)height, (long long)m->picture.width,
-                          (long long)m->picture.height);
+        return graph_fail(
+            g,
+            "the picture is resized to %lld x %lld pixels, but the encoder needs %lld x %lld: crop "
+            "it to a square first, or set do_resize and do_center_crop in preprocessor_config.json",
+            (long long)width, (long long)height, (long long)m->picture.width,
+            (long long)m->picture.height);
     }
     size_t count = 3 * (size_t)square.width * (size_t)square.height;
     float *floats = xreallocarray(NULL, count, sizeof *floats);

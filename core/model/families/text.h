@@ -1,4 +1,4 @@
-// core/model/families/text.h -- what the text-only families share: a decoder and nothing else.
+// core/model/families/text.h -- shared by the text-only families: a decoder and nothing else.
 #ifndef CORE_MODEL_FAMILIES_TEXT_H
 #define CORE_MODEL_FAMILIES_TEXT_H
 

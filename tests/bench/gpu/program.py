@@ -39,7 +39,7 @@ def run(command, **more):
     if r.returncode:
         said = (r.stderr.strip() or r.stdout.strip()).splitlines()
         raise Unmeasured(f"{os.path.basename(command[0])} ended with {r.returncode}: {said[-1][:300] if said else 'nothing was said'}")
-    if "no GPU is used" in r.stderr:
+    if "no GPU available" in r.stderr:
         raise Unmeasured(r.stderr.strip()[:300])
     return r.stdout
 

@@ -60,15 +60,15 @@ static void only_what_counts_is_said(void **state)
     provenance_release(&now);
     now = of(&g, STALE_MEASURED);
     assert_int_equal(provenance_same(&first, &now, &err), -1);
-    assert_string_equal(err.text, "sinks.tau is auto there, 3 now");
+    assert_string_equal(err.text, "sinks.tau was auto, now 3");
     provenance_release(&now);
     set(&g, "prune.score", "uniform");
     now = of(&g, STALE_NEXT);
     assert_string_equal(provenance_value(&now, "prune.keep"), "0.5");
     assert_int_equal(provenance_same(&first, &now, &err), -1);
-    assert_string_equal(err.text, "prune.score is off there, uniform now");
+    assert_string_equal(err.text, "prune.score was off, now uniform");
     assert_int_equal(provenance_same(&now, &first, &err), -1);
-    assert_string_equal(err.text, "prune.score is uniform there, off now");
+    assert_string_equal(err.text, "prune.score was uniform, now off");
     // Through JSON and back; all but the model as a line.
     cJSON *json = cJSON_CreateObject();
     struct provenance back;

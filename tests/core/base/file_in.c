@@ -145,7 +145,7 @@ static void reads_standard_input(void **state)
         free(text);
     }
     assert_null(file_read_standard(3, &size, &cancel, &err));
-    assert_non_null(strstr(err.text, "larger"));
+    assert_non_null(strstr(err.text, "too large"));
     // The place of those who read the same file line by line stays.
     assert_int_equal(lseek(STDIN_FILENO, 0, SEEK_CUR), 0);
     dup2(former, STDIN_FILENO);

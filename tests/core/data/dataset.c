@@ -68,9 +68,9 @@ static void test_list(void **state)
 
 static void test_list_errors(void **state)
 {
-    check("[]", "error:  holds no sample");
-    check("[1,2", "error:  ends inside its list: it was cut off");
-    check("[{\"a\":\"x]", "error:  ends inside its list: it was cut off");
+    check("[]", "error:  contains no samples");
+    check("[1,2", "error:  ends in the middle of its list: it is truncated");
+    check("[{\"a\":\"x]", "error:  ends in the middle of its list: it is truncated");
     check("[\n1,]", "error:  is not valid JSON (near line 2)");
     check("[,1]", "error:  is not valid JSON (near line 1)");
     check("[1}", "error:  is not valid JSON (near line 1)");
@@ -84,8 +84,8 @@ static void test_lines(void **state)
     check("{\"a\":1}\n\n  {\"a\":\"[\"}\r\n{\"a\":3}", "1:{\"a\":1} 3:{\"a\":\"[\"} 4:{\"a\":3}");
     check("{\"a\":1}\n{broken\n7\n", "1:{\"a\":1} 2:line 2 of the data is not valid JSON 3:7");
     check_index("{\"a\":1}\n{}\0{}", 13, "1:{\"a\":1} 2:line 2 of the data is not valid JSON");
-    check("", "error:  holds no sample");
-    check(" \n ", "error:  holds no sample");
+    check("", "error:  contains no samples");
+    check(" \n ", "error:  contains no samples");
     check("my notes\nand more", "error:  is neither a JSON list of samples nor JSON lines");
     check("7\n8", "error:  is neither a JSON list of samples nor JSON lines");
 }
@@ -136,7 +136,7 @@ static void test_large(void **state)
     char *path = xasprintf("%s/data.json", folder);
     assert_int_equal(truncate(path, 1000), 0);
     assert_null(dataset_json(&d, COUNT - 1, &err));
-    assert_non_null(strstr(err.text, "has become shorter"));
+    assert_non_null(strstr(err.text, "was truncated"));
     free(path);
     dataset_close(&d);
     buf_release(&b);
@@ -198,16 +198,16 @@ static void test_marks(void **state)
     check_sample("{\"images\":[\"x\",\"y\"],\"question\":\"<image>q\"}",
                  "- '' - | user: <dir/y> <dir/x> 'q' (marks differ)");
     check_sample("{\"question\":\"<image>q\"}",
-                 "- '' - | error: 0 pictures are given, but the text has more \"<image>\" marks "
+                 "- '' - | error: the text has more \"<image>\" marks than pictures (0) "
                  "(marks differ)");
     check_sample("{\"messages\":[{\"role\":\"user\",\"content\":\"<image>q\"}]}",
-                 "- '' - | error: message 0: 0 pictures are given, but the text has more "
-                 "\"<image>\" marks (marks differ)");
+                 "- '' - | error: message 0: the text has more \"<image>\" marks than "
+                 "pictures (0) (marks differ)");
     check_sample(
         "{\"image\":\"x\",\"conversations\":[{\"from\":\"human\",\"value\":\"q\"},{\"from\":"
         "\"gpt\",\"value\":\"<image>\"}]}",
-        "- '' - | error: \"conversations\"[1]: a picture can only stand in a message of "
-        "the user (marks differ)");
+        "- '' - | error: \"conversations\"[1]: only user messages may contain "
+        "pictures (marks differ)");
 }
 
 static void test_sample_errors(void **state)
@@ -215,9 +215,9 @@ static void test_sample_errors(void **state)
     check_sample("{\"id\":\"a\",\"kind\":\"k\",\"conversations\":5}",
                  "a 'k' - | error: \"conversations\" must be a list");
     check_sample("{\"id\":[1],\"kind\":{},\"choices\":\"A\",\"question\":\"q\"}",
-                 "- '' - | error: \"choices\" must be a list of texts");
+                 "- '' - | error: \"choices\" must be a list of strings");
     check_sample("{\"choices\":[\"A\",5],\"question\":\"q\"}",
-                 "- '' - (A) | error: \"choices\" must be a list of texts");
+                 "- '' - (A) | error: \"choices\" must be a list of strings");
     check_sample("7", "- '' - | error: a sample must be an object");
 }
 

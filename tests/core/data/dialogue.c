@@ -65,14 +65,14 @@ static void test_messages_errors(void **state)
     check(dialogue_read_messages, "[{\"role\":\"raw\",\"content\":\"x\"}]",
           "error: message 0: \"role\" must be \"system\", \"user\" or \"assistant\"");
     check(dialogue_read_messages, "[{\"role\":\"user\"}]",
-          "error: message 0: \"content\" must be a text or a list of parts");
+          "error: message 0: \"content\" must be a string or a list of parts");
     check(dialogue_read_messages, "[{\"role\":\"user\",\"content\":[{\"type\":\"video\"}]}]",
           "error: message 0: \"content\"[0]: \"type\" must be \"text\" or \"image\"");
     check(dialogue_read_messages, "[{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}]",
           "error: message 0: \"content\"[0]: \"path\" of the picture is missing");
     check(dialogue_read_messages,
           "[{\"role\":\"assistant\",\"content\":[{\"type\":\"image\",\"path\":\"x\"}]}]",
-          "error: message 0: \"content\"[0]: a picture can only stand in a message of the user");
+          "error: message 0: \"content\"[0]: only user messages may contain pictures");
 }
 
 static void test_samples(void **state)
@@ -100,9 +100,9 @@ static void test_samples_errors(void **state)
     check(dialogue_read_sample, "{\"image\":5,\"question\":\"q\"}",
           "error: \"image\" must be a path or a list of paths");
     check(dialogue_read_sample, "{\"question\":\"<image> q\"}",
-          "error: 0 pictures are given, but the text has more \"<image>\" marks");
+          "error: the text has more \"<image>\" marks than pictures (0)");
     check(dialogue_read_sample, "{\"conversations\":[{\"from\":\"gpt\",\"value\":\"x\"}]}",
-          "error: no question: no message of the user");
+          "error: no question: it has no user message");
     check(dialogue_read_sample, "{\"conversations\":[{\"from\":\"cat\",\"value\":\"x\"}]}",
           "error: \"conversations\"[0]: \"from\" must be \"human\", \"gpt\" or \"system\"");
 }

@@ -152,7 +152,7 @@ static void refuses_broken_folders(void **state)
     scratch_text(folder, "pytorch_model.bin", "x");
     refuse(folder, "PyTorch");
     write_weights(folder, "model-00001-of-00002.safetensors", names, 2);
-    refuse(folder, "index.json: fetch it too");
+    refuse(folder, "index.json: download it too");
     scratch_text(folder, "generation_config.json", "nope");
     refuse(folder, "generation_config.json");
     scratch_remove(folder);
@@ -170,13 +170,13 @@ static void refuses_broken_index(void **state)
     scratch_text(folder, index, "{\"weight_map\": {}}");
     refuse(folder, "empty");
     scratch_text(folder, index, "{\"weight_map\": {\"a\": 1}}");
-    refuse(folder, "plain file name");
+    refuse(folder, "not a plain name");
     scratch_text(folder, index, "{\"weight_map\": {\"a\": \"../one\"}}");
-    refuse(folder, "plain file name");
+    refuse(folder, "not a plain name");
     scratch_text(folder, index, "{\"weight_map\": {\"a\": \"one\", \"b\": \"two\"}}");
     refuse(folder, "shard 'two' (2 of 2) is missing");
     scratch_text(folder, index, "{\"weight_map\": {\"a\": \"one\", \"c\": \"one\"}}");
-    refuse(folder, "'c' is not in 'one'");
+    refuse(folder, "'c' is missing from 'one'");
     write_weights(folder, "two", names, 1);
     scratch_text(folder, index, "{\"weight_map\": {\"a\": \"two\", \"b\": \"one\"}}");
     refuse(folder, "in two shards");
@@ -199,7 +199,7 @@ static void takes_a_lone_file(void **state)
     assert_non_null(c);
     checkpoint_close(c);
     write_weights(folder, "other.safetensors", names, 1);
-    refuse(folder, "not clear");
+    refuse(folder, "none named model.safetensors");
     scratch_remove(folder);
 }
 
@@ -291,7 +291,7 @@ static void binds_tensors(void **state)
     assert_ptr_not_equal(t.data, checkpoint_find(c, "bf16")->data); // not aligned there
     assert_int_equal(((uint16_t *)t.data)[1], 0xc000);
     assert_int_equal(checkpoint_tensor(c, "bf16", 2, (int64_t[]){ 2, 1 }, &a, &t, &err), -1);
-    assert_non_null(strstr(err.text, "[1, 2], config.json asks for [2, 1]"));
+    assert_non_null(strstr(err.text, "[1, 2], but config.json needs [2, 1]"));
     assert_int_equal(checkpoint_tensor(c, "bf16", 1, (int64_t[]){ 2 }, &a, &t, &err), -1);
     assert_int_equal(checkpoint_tensor(c, "u", 1, (int64_t[]){ 1 }, &a, &t, &err), -1);
     assert_non_null(strstr(err.text, "type U8"));

@@ -102,7 +102,7 @@ static void files_add_up(void **state)
     calibration_close(&c);
     write_file(&g, paths[1], chats[1], NULL);
     assert_int_equal(calibration_merge(both, 2, paths[2], &err), -1);
-    assert_non_null(strstr(err.text, "another model"));
+    assert_non_null(strstr(err.text, "a different model"));
     golden_close(&g);
 }
 
@@ -130,7 +130,7 @@ static void strange_files_are_refused(void **state)
     static const char *const other[] = { "weight" };
     write_tensors(other, 1, 2);
     assert_int_equal(calibration_open(&c, paths[0], &err), -1);
-    assert_non_null(strstr(err.text, "no calibration"));
+    assert_non_null(strstr(err.text, "not a calibration"));
     for (int layers = 0; layers < 3; layers++)
         for (int count = 1; count <= 3; count++) {
             write_tensors(names, count, layers);

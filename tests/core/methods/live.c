@@ -254,11 +254,11 @@ static void misfit_between(void *self)
     struct err err = { 0 };
     if (p->tokens != 2) return;
     p->notices -= engine_set(p->g->engine, "prune.layer", "0,1", &err);
-    assert_non_null(strstr(err.text, "one share for each layer"));
+    assert_non_null(strstr(err.text, "one value per layer"));
     const struct change stages[] = { { "prune.layer", "0,1" }, { "prune.keep", "0.5,0.25" } };
     must(engine_set_all(p->g->engine, stages, 2, &err), &err);
     p->notices -= engine_reset(p->g->engine, "prune.keep", &err);
-    assert_non_null(strstr(err.text, "one share for each layer"));
+    assert_non_null(strstr(err.text, "one value per layer"));
 }
 
 static void what_does_not_fit_together_ends_no_answer(void **state)

@@ -86,7 +86,7 @@ static void a_text_model_has_nothing_to_align(void **state)
     struct err err = { 0 };
     golden_open(&g, "qwen2");
     assert_int_equal(engine_set(g.engine, "norm.align", "on", &err), -1);
-    assert_non_null(strstr(err.text, "reads text only"));
+    assert_non_null(strstr(err.text, "text-only"));
     assert_false(settings_flag(engine_settings(g.engine), "norm.align"));
     golden_close(&g);
 }

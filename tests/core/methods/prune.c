@@ -327,8 +327,8 @@ static void bad_settings_are_refused(void **state)
     must(engine_attach(g.engine, PICTURE, &err), &err);
     set(&g, "prune.layer", "1,2");
     assert_int_equal(engine_ask(g.engine, "What is this?", &err), -1);
-    assert_non_null(strstr(err.text, "one share for each layer"));
-    assert_non_null(strstr(refused(&g, "prune.keep", "0.25,0.5"), "does not come back"));
+    assert_non_null(strstr(err.text, "one value per layer"));
+    assert_non_null(strstr(refused(&g, "prune.keep", "0.25,0.5"), "do not come back"));
     set(&g, "prune.keep", "0.5,0.25");
     set(&g, "sample.max_tokens", "2");
     must(engine_ask(g.engine, "What is this?", &err), &err);

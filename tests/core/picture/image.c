@@ -166,7 +166,7 @@ static void other_formats(void **state)
         const char *part;
     } cases[] = {
         { "", 0, "is empty" },
-        { "just some words\n", 16, "is a text" },
+        { "just some words\n", 16, "is a text file" },
         { "GIF89a\1\0\1\0", 10, "is a GIF" },
         { "RIFF\0\0\0\0WEBPVP8 ", 16, "magick in.webp out.png" },
         { "\0\0\0\x18"
@@ -189,8 +189,8 @@ static void other_formats(void **state)
         { "<!DOCTYPE html><html></html>", 28, "web page" },
         { "version https://git-lfs.github.com/spec/v1\n", 43, "git lfs pull" },
         { "P3 1 1 255 0 0 0\n", 17, "PPM text" },
-        { "P2P networks", 12, "is a text" },
-        { "\0\1\2\3\4", 5, "not a picture of a known format" },
+        { "P2P networks", 12, "is a text file" },
+        { "\0\1\2\3\4", 5, "not a picture in a known format" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_error(cases[i].bytes, cases[i].size, cases[i].part);
@@ -210,11 +210,11 @@ static void png_header_sizes(void **state)
         uint32_t width, height;
         const char *part;
     } cases[] = {
-        { 30000, 4, "30000 x 4 pixels; at most 20000" },
+        { 30000, 4, "30000 x 4 pixels; the limit is 20000" },
         { 15000, 15000, "100 million" },
         { 9000, 9000, "too many for its" },
         { 0, 48, "no width or no height" },
-        { 0xffffffffu, 0xffffffffu, "at most" },
+        { 0xffffffffu, 0xffffffffu, "the limit is" },
         { 65, 48, "damaged" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -343,7 +343,7 @@ static void failing_decoder(void **state)
     for (int i = 0; i < 5; i++) {
         assert_int_equal(image_decode_child(&image, &h, (uint8_t *)bytes, size, "scene.png", &err),
                          -1);
-        assert_non_null(strstr(err.text, "'scene.png' cannot be read"));
+        assert_non_null(strstr(err.text, "cannot read 'scene.png'"));
         assert_null(image.pixels);
     }
     free(bytes);
@@ -385,7 +385,7 @@ static void decoder_of_many(void **state)
             kill(only_child(), SIGKILL);
             assert_int_equal(
                 image_decoder_run(d, &image, numbered, sizeof numbered - 1, "it", &err), -1);
-            assert_non_null(strstr(err.text, "'it' cannot be read"));
+            assert_non_null(strstr(err.text, "cannot read 'it'"));
         }
         assert_int_equal(image_decoder_run(d, &image, numbered, sizeof numbered - 1, "it", &err),
                          0);

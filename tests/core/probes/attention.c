@@ -146,7 +146,7 @@ static void impossible_wishes_are_refused(void **state)
     struct measure_request request = { .probe = &probe_attention, .options = probe_defaults };
     golden_open(&g, models[0]);
     assert_int_equal(engine_measure(g.engine, &request, &r, &err), -1);
-    assert_non_null(strstr(err.text, "nothing has been said"));
+    assert_non_null(strstr(err.text, "the conversation is empty"));
     say(&g, chat_named(&g, "single"));
     request.options.layer = 4;
     assert_int_equal(engine_measure(g.engine, &request, &r, &err), -1);

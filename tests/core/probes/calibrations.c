@@ -200,7 +200,7 @@ static void files_of_other_shapes_are_refused(void **state)
         const char *const both[] = { paths[0], paths[1] };
         unlink(paths[2]);
         assert_int_equal(calibration_merge(both, 2, paths[2], &err), -1);
-        assert_non_null(strstr(err.text, "other tensors"));
+        assert_non_null(strstr(err.text, "different tensors"));
         // One that is set already is looked at when it is used, with another model on.
         struct measure_request request = { .probe = &probe_sinks, .options = probe_defaults };
         struct results r = { 0 };

@@ -1,5 +1,5 @@
 // tests/core/train/checkpoints.c -- core/train/save.c: checkpoints that are kept can be used like
-// results, and a run goes on only with the files it began with.
+// results, and a run goes on only with the files it started with.
 #include "tests/core/train/sft.h"
 
 #include <dirent.h>
@@ -247,12 +247,12 @@ static void test_meaning(void **state)
     train("out", false, 1, settings, JOB_STOPPED, NULL);
     settings[3] = differs;
     if (rounds)
-        train("out", true, 0, settings, -1, "the run began with compute.matmul=");
+        train("out", true, 0, settings, -1, "the run started with compute.matmul=");
     else
         print_message("SKIPPED: this CPU does not multiply bf16: that another arithmetic is "
                       "refused\n");
     settings[3] = "sample.max_tokens=3"; // of generated answers in a validation
-    train("out", true, 0, settings, -1, "the run began with sample.max_tokens=");
+    train("out", true, 0, settings, -1, "the run started with sample.max_tokens=");
     settings[3] = "sample.seed=7"; // which are greedy
     train("out", true, 1, settings, JOB_STOPPED, NULL);
     settings[3] = same;
@@ -307,7 +307,7 @@ static void test_changed_adapter(void **state)
     char *bytes = file_read(path, 1 << 28, &size, NULL);
     bytes[size - 1] ^= 1;
     scratch_write(adapter, "adapter_model.safetensors", bytes, size);
-    train("out", true, 0, settings, -1, "the adapter of the setting adapter has changed");
+    train("out", true, 0, settings, -1, "the adapter (setting adapter) has changed");
     bytes[size - 1] ^= 1;
     scratch_write(adapter, "adapter_model.safetensors", bytes, size);
     train("out", true, 0, settings, 0, NULL);
@@ -323,8 +323,8 @@ static void test_finished_otherwise(void **state)
     train("out", false, 0, settings, 0, NULL);
     settings[1] = "train.steps=4";
     train("out", true, 0, settings, -1,
-          "out' holds a finished training: the run began with train.steps=3, but now it is "
-          "train.steps=4: set it back");
+          "out' holds a finished training: the run started with train.steps=3, but now it is "
+          "train.steps=4: restore it");
     settings[1] = "train.steps=3";
     write_samples("data.jsonl", 1, 6);
     train("out", true, 0, settings, -1, "the data file has changed");
@@ -359,10 +359,11 @@ static void test_changed_picture(void **state)
     write_picture_samples();
     train("out", false, 1, settings, JOB_STOPPED, NULL);
     write_picture("a.ppm", 1);
-    train("out", true, 0, settings, -1, "a picture of the data has other content");
+    train("out", true, 0, settings, -1, "a picture of the data has changed");
     write_picture("a.ppm", 0);
     unlink(lost);
-    train("out", true, 0, settings, -1, "other samples can be used than when the run began");
+    train("out", true, 0, settings, -1,
+          "the set of usable samples has changed since the run started");
     write_picture("b.ppm", 2);
     train("out", true, 0, settings, 0, NULL);
     free(lost);
@@ -393,14 +394,14 @@ static void test_sweep(void **state)
     write_picture_samples();
     sweep("1e-3,1e-4", "train.lr 0.001: ", settings, JOB_STOPPED, NULL); // after the first value
     settings[1] = "train.steps=4";
-    sweep("1e-3,1e-4", NULL, settings, -1, "sweep': the run began with train.steps=3");
+    sweep("1e-3,1e-4", NULL, settings, -1, "sweep': the run started with train.steps=3");
     settings[1] = "train.steps=3";
-    sweep("1e-3,1e-5", NULL, settings, -1, "it began with 1e-3,1e-4, but now it is 1e-3,1e-5");
+    sweep("1e-3,1e-5", NULL, settings, -1, "it started with 1e-3,1e-4, but now it is 1e-3,1e-5");
     write_picture("a.ppm", 1);
-    sweep("1e-3,1e-4", NULL, settings, -1, "has other content than in the runs before");
+    sweep("1e-3,1e-4", NULL, settings, -1, "is missing or differs from the runs before");
     write_picture("a.ppm", 0);
     unlink(lost);
-    sweep("1e-3,1e-4", NULL, settings, -1, "a picture of the data was lost");
+    sweep("1e-3,1e-4", NULL, settings, -1, "a picture of the data is missing");
     write_picture("b.ppm", 2);
     sweep("1e-3,1e-4", NULL, settings, 0, NULL);
     sweep("1e-3,1e-4", NULL, settings, 0, NULL);

@@ -235,13 +235,13 @@ static void test_skipped(void **state)
             "{\"id\":\"j\",\"question\":\"\",\"answer\":\"\xC3\xA4\xFF\",\"metric\":\"cider\"}\n"),
         0);
     assert_non_null(strstr(f.told.data, "a 0 loss skipped: cannot"));
-    assert_non_null(strstr(f.told.data, "b 0 exact skipped: no question with an answer"));
-    assert_non_null(strstr(f.told.data, "c 0 - skipped: \"metric\": there is no metric 'bleu'"));
+    assert_non_null(strstr(f.told.data, "b 0 exact skipped: no question has a reference"));
+    assert_non_null(strstr(f.told.data, "c 0 - skipped: \"metric\": no metric 'bleu'"));
     assert_non_null(strstr(f.told.data, "#3 0 - skipped: line 4"));
-    assert_non_null(strstr(f.told.data, "e 0 yesno skipped: the reference says neither"));
+    assert_non_null(strstr(f.told.data, "e 0 yesno skipped: the reference is neither"));
     assert_non_null(strstr(f.told.data, "f 0 loglik skipped: fewer than two"));
     assert_non_null(strstr(f.told.data, "g 0 exact 0\n"));
-    assert_non_null(strstr(f.told.data, "h 0 loss skipped: no answer says"));
+    assert_non_null(strstr(f.told.data, "h 0 loss skipped: every answer is"));
     assert_non_null(strstr(f.told.data, "i 0 exact skipped"));
     assert_non_null(strstr(f.told.data, "\nj 0 cider 0\n"));
     assert_int_equal(f.e.skipped, 8);
@@ -249,12 +249,12 @@ static void test_skipped(void **state)
     assert_non_null(strstr(f.e.why, "sample a: "));
     assert_int_equal(f.e.total_count, 2); // exact and cider
     assert_int_equal(run(&f, NULL, "[{\"question\":\"q\"}]"), -1);
-    assert_non_null(strstr(f.err.text, "nothing could be scored: sample #0: "));
+    assert_non_null(strstr(f.err.text, "no sample could be scored: sample #0: "));
     const char *const kinds[] = { "absent" };
     f.request.kinds = kinds;
     f.request.kind_count = 1;
     assert_int_equal(run(&f, NULL, "[{\"question\":\"q\",\"answer\":\"r\"}]"), -1);
-    assert_string_equal(f.err.text, "no sample of such a kind");
+    assert_string_equal(f.err.text, "no sample of this kind");
     // Longer than the context.
     f.request.kind_count = 0;
     assert_int_equal(settings_set(f.settings, "ctx.max", "5", &f.err), 0);

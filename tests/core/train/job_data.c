@@ -40,7 +40,7 @@ static void goes_on_with_the_same_alone(void **state)
     // An adapter of the same name and other content.
     assert_null(job_data_open(&changed, true, take, NULL, &err));
     assert_non_null(
-        strstr(err.text, "has changed since it began: adapter is ln@1 there, ln@2 now"));
+        strstr(err.text, "have changed since the job started: adapter was ln@1, now ln@2"));
     f = job_data_open(&of, true, take, NULL, &err);
     assert_non_null(f);
     assert_string_equal(taken, "line\n");
@@ -48,7 +48,7 @@ static void goes_on_with_the_same_alone(void **state)
     fclose(f);
     scratch_text(folder, "data", "two");
     assert_null(job_data_open(&of, true, take, NULL, &err));
-    assert_non_null(strstr(err.text, "has changed since the job began"));
+    assert_non_null(strstr(err.text, "has changed since the job started"));
     scratch_text(folder, "data", "one");
     f = job_data_open(&of, true, take, NULL, &err);
     assert_non_null(f);

@@ -291,7 +291,7 @@ static void test_pictures(void **state)
     struct err err;
     assert_int_equal(labels_make(&l, m, 2, (int64_t[]){ 3 }, 1, text.model, text.settings, &err),
                      -1);
-    assert_non_null(strstr(err.text, "reads text only"));
+    assert_non_null(strstr(err.text, "text-only"));
     assert_int_equal(labels_make(&l, m, 2, NULL, 0, f.model, f.settings, &err), -1);
     release_all(m, 2);
     close_model(&f);

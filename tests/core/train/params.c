@@ -171,9 +171,9 @@ static void test_rules_refused(void **state)
     refused("lora:q_proj:8x", "the rank");
     refused("lora:", "names no layer");
     refused("@eyes", "@vision");
-    refused("@decoder:*.linear_1.*", "means no weight");
+    refused("@decoder:*.linear_1.*", "matches no weight");
     refused(" ; , ", "trains nothing");
-    refused("lora:q_proj; *.q_proj.weight", "leave one of the two out");
+    refused("lora:q_proj; *.q_proj.weight", "choose one");
     struct selection s;
     struct err err;
     struct select_item items[ITEMS];

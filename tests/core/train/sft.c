@@ -545,7 +545,7 @@ static void test_folder_in_use(void **state)
     waitpid(child, NULL, 0);
     child = hold_folder(path, 60000);
     assert_int_equal(out_open(&o, path, true, &err), -1);
-    assert_non_null(strstr(err.text, "another process trains into"));
+    assert_non_null(strstr(err.text, "another process is training into"));
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     free(path);
@@ -603,7 +603,7 @@ static void test_refused(void **state)
     refused(data, out, true, trial_settings, "the data file has changed");
     const char *const nothing[] = { "train.params=*no_such*", NULL };
     char *fresh = xasprintf("%s/fresh", scratch);
-    refused(data, fresh, false, nothing, "means no weight");
+    refused(data, fresh, false, nothing, "matches no weight");
     scratch_text(scratch, "empty.jsonl",
                  "{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}]}\n");
     char *empty = xasprintf("%s/empty.jsonl", scratch);

@@ -81,7 +81,7 @@ static void test_split_by_picture(void **state)
     if (!job.model || sft_data_open(&run, &err) != 0) fail_msg("%s", err.text);
     assert_int_equal(run.held.count + run.train.count, SAMPLES);
     assert_in_range(run.held.count, 4, 8);
-    assert_non_null(strstr(t.log.data, "; no picture of theirs is trained on"));
+    assert_non_null(strstr(t.log.data, "; training uses none of their pictures"));
     for (int64_t i = 0; i < run.held.count; i++) held[run.held.item[i] % PICTURES] = true;
     for (int64_t i = 0; i < run.train.count; i++)
         if (held[run.train.item[i] % PICTURES])
@@ -94,7 +94,7 @@ static void test_split_by_picture(void **state)
                  "{\"question\": \"How?\", \"answer\": \"So.\"}\n");
     run = (struct sft){ .job = &job, .where = job.backend, .options.data = data };
     if (sft_data_open(&run, &err) != 0) fail_msg("%s", err.text);
-    assert_non_null(strstr(t.log.data, "1 sample is kept apart for validation, 1 asked for\n"));
+    assert_non_null(strstr(t.log.data, "1 sample is held out for validation, 1 requested\n"));
     sft_data_close(&run);
     trial_release(&t);
     model_free(job.model);
@@ -127,7 +127,7 @@ static void test_left_out_links_nothing(void **state)
     sinks_add(&t.sinks, (struct sink){ trial_emit, &t });
     struct sft run = { .job = &job, .where = job.backend, .options.data = data };
     if (!job.model || sft_data_open(&run, &err) != 0) fail_msg("%s", err.text);
-    assert_non_null(strstr(t.log.data, "no answer says anything"));
+    assert_non_null(strstr(t.log.data, "every answer is empty"));
     assert_int_equal(run.train.count, 2);
     assert_int_not_equal(run.train.group[0], run.train.group[1]);
     sft_data_close(&run);

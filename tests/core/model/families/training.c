@@ -394,7 +394,7 @@ static void test_no_answer(void **state)
     assert_int_equal(l.trained, 0);
     struct graph g = { .backend = test_device(), .arena = &f.step, .settings = f.r.settings };
     assert_int_equal(loss_sample(&g, f.r.model, NULL, 0, &l, 1, &loss), -1);
-    assert_non_null(strstr(g.err.text, "no token"));
+    assert_non_null(strstr(g.err.text, "no trained token"));
     labels_release(&l);
     conversation_release(&c);
     close_model(&f);

@@ -211,7 +211,7 @@ static void a_picture_of_another_size_is_refused(void **state)
     assert_int_equal(engine_forward(e, "What?", &err), 0);
     assert_int_equal(engine_attach(e, "tests/goldens/pictures/wide.png", &err), 0);
     assert_int_equal(engine_forward(e, "What?", &err), -1);
-    assert_non_null(strstr(err.text, "the encoder reads 32 x 32"));
+    assert_non_null(strstr(err.text, "the encoder needs 32 x 32"));
     engine_free(e);
     scratch_remove(folder);
 }
