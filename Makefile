@@ -1,11 +1,11 @@
 # vlmsh -- a terminal workbench for vision-language models.
 #
 #   make            build ./vlmsh                 make test     everything that can be checked here
-#   make run        install what is missing,      make bench    measurements (results: README)
+#   make run        install what is missing,      make bench    measurements (results: docs/speed.md)
 #                   build, open the shell         make fuzz     libFuzzer on every reader of files
 #   make lint       clang-format, clang-tidy,     make install  PREFIX=/usr/local
 #                   cppcheck                      make clean
-#   make demo       train the demo model anew     make screenshots   the README's pictures of the screen
+#   make demo       train the demo model anew     make screenshots   the documents' pictures of the screen
 #
 #   make cuda       the library for NVIDIA GPUs (needs nvcc of CUDA 12 or 13); for sm_90, CUDA_ARCH=80
 #                   for others, `make cuda-all` for all that are worth it
@@ -75,7 +75,7 @@ SHELL_OBJ  := $(SHELL_SRC:%.c=$(B)/%.o)
 TOYS        := tests/toys/toys.c tests/toys/layers.c
 UNIT_TESTS  := $(wildcard tests/kernels/*.c tests/core/*/*.c tests/core/model/families/*.c tests/sessions/*.c tests/commands/*.c tests/tui/*.c tests/cuda/*.c) $(TOYS)
 UNIT_BIN    := $(UNIT_TESTS:%.c=$(B)/%)
-SCRIPT_TESTS := $(wildcard tests/commands/*.sh tests/tui/*.sh)
+SCRIPT_TESTS := $(wildcard tests/commands/*.sh tests/tui/*.sh tests/docs/*.sh)
 # Ten minutes under the sanitizers, of commands that other tests run under them.
 ifeq ($(SAN),1)
 SCRIPT_TESTS := $(filter-out tests/commands/reproduce.sh,$(SCRIPT_TESTS))
@@ -85,7 +85,7 @@ BENCHES     := $(wildcard tests/bench/*.c)
 BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: all run test check bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run lint lint-run lint-fast rooms man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
+.PHONY: all run test check bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run lint lint-run lint-fast rooms size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -250,7 +250,7 @@ demo: vlmsh
 	@rm -rf demo/pictures && mkdir demo/pictures
 	for i in 0 1 2 3 4 5 6 7; do cp $(DEMO_WORK)/show/pictures/00000$$i.png demo/pictures/scene-$$i.png; done
 
-# --- the screens of the README, as text and as pictures ------------------------------------------------
+# --- the screens of the documents, as text and as pictures ---------------------------------------------
 DEMO_MODEL ?= demo/model
 FONT ?= /usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf
 $(B)/tools/shot: $(B)/tools/shot.o $(B)/libshell.a $(B)/libvlmsh.a
@@ -290,12 +290,16 @@ lint-run: lint-fast rooms $(TIDY)
 # Arrows between the rooms of core/ point one way.
 rooms: $(B)/libvlmsh.a
 	@tools/rooms.sh $<
-lint-fast:
+lint-fast: size
 	@echo '  clang-format, cppcheck'
 	@clang-format --dry-run -Werror $(C_FILES)
 	@cppcheck --quiet --error-exitcode=1 --std=c11 --language=c -I. -D_GNU_SOURCE -DISA=base \
 	  --enable=warning,performance,portability --inline-suppr --library=tools/cppcheck.xml \
 	  -i tests/cuda_host -i tests/cuda_ptx $(FOLDERS)
+# What a clone carries: weights and pictures grow where nobody looks.
+size:
+	@if [ -e .git ]; then git ls-files -z | du -cbL --files0-from=- | tail -1 | awk '$$1 > 32 * 2^20 { \
+	  print "tracked files: " $$1 " bytes, more than 32 MiB"; exit 1 }'; fi
 # clang-tidy takes a minute or two: only files that changed since, all when a header did.
 build/lint/%.ok: %.c .clang-tidy $(filter %.h,$(C_FILES))
 	@mkdir -p $(@D)

@@ -1,4 +1,4 @@
-// commands/reference.c -- the lists of the manual page and the README, written from the tables.
+// commands/reference.c -- the lists of the manual page, written from the tables.
 #include "commands/reference.h"
 
 #include <stdlib.h>
@@ -57,7 +57,7 @@ char *setting_allowed(const struct setting *row)
     return buf_take(&b);
 }
 
-// --- text that is safe in roff and in Markdown ---------------------------------------------------
+// --- the manual page -----------------------------------------------------------------------------
 
 static void add_roff(struct buf *out, const char *text)
 {
@@ -73,17 +73,6 @@ static void add_roff(struct buf *out, const char *text)
         start = *text == '\n';
     }
 }
-
-// Inside a table cell.
-static void add_cell(struct buf *out, const char *text)
-{
-    for (; *text; text++) {
-        if (*text == '|' || *text == '<' || *text == '*' || *text == '_') buf_putc(out, '\\');
-        buf_putc(out, *text == '\n' ? ' ' : *text);
-    }
-}
-
-// --- the manual page -----------------------------------------------------------------------------
 
 static void man_entry(struct buf *out, const char *head, const char *values, const char *help)
 {
@@ -118,46 +107,16 @@ static void man_setting(struct buf *out, const struct setting *row, const char *
     free(values);
 }
 
-// --- Markdown ------------------------------------------------------------------------------------
-
-static void markdown_row(struct buf *out, const char *code, const char *a, const char *b,
-                         const char *c)
+void reference_write(struct buf *out)
 {
-    // In a table a bar ends the cell even inside a code span.
-    buf_puts(out, "| `");
-    for (const char *p = code; *p; p++) {
-        if (*p == '|') buf_putc(out, '\\');
-        buf_putc(out, *p);
-    }
-    buf_puts(out, "` | ");
-    add_cell(out, a);
-    for (const char *const *p = (const char *const[]){ b, c, NULL }; *p; p++) {
-        buf_puts(out, " | ");
-        add_cell(out, *p);
-    }
-    buf_puts(out, " |\n");
-}
-
-void reference_write(struct buf *out, enum reference_format format)
-{
-    const bool man = format == REFERENCE_MAN;
     const struct command *c;
     const struct setting *row;
-    buf_puts(out, man ? ".SH COMMANDS\n" : "| command | what it does |\n|---|---|\n");
-    for (int i = 0; (c = command_at(i)); i++) {
-        if (man)
-            man_command(out, c);
-        else
-            markdown_row(out, c->usage, c->help, NULL, NULL);
-    }
-    buf_puts(out, man ? ".SH SETTINGS\n"
-                      : "\n| setting | default | allowed | what it does |\n|---|---|---|---|\n");
+    buf_puts(out, ".SH COMMANDS\n");
+    for (int i = 0; (c = command_at(i)); i++) man_command(out, c);
+    buf_puts(out, ".SH SETTINGS\n");
     for (int i = 0; (row = settings_row(i)); i++) {
         char *allowed = setting_allowed(row);
-        if (man)
-            man_setting(out, row, allowed);
-        else
-            markdown_row(out, row->key, row->def, allowed, row->help);
+        man_setting(out, row, allowed);
         free(allowed);
     }
 }

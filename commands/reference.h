@@ -1,14 +1,12 @@
-// commands/reference.h -- commands and settings as text: for help, tables and the manual page.
+// commands/reference.h -- commands and settings as text: for help and the manual page.
 #ifndef COMMANDS_REFERENCE_H
 #define COMMANDS_REFERENCE_H
 
 #include "core/base/mem.h"
 #include "core/settings/settings.h"
 
-enum reference_format { REFERENCE_MAN, REFERENCE_MARKDOWN };
-
-// All commands, then all settings, in table order.
-void reference_write(struct buf *out, enum reference_format format);
+// All commands, then all settings, in table order: the lists of the manual page.
+void reference_write(struct buf *out);
 
 // Allowed values of a setting: "on|off", "0..2", "0 or more, or auto"; the caller frees it.
 char *setting_allowed(const struct setting *row);

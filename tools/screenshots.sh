@@ -1,6 +1,6 @@
 #!/bin/bash
-# tools/screenshots.sh -- the README's screens, from the real program in tmux: pictures (FOLDER/*.png),
-# and the text of the first one into README.md, between its <!-- screen --> lines.
+# tools/screenshots.sh -- screens for README.md and docs/, from the real program in tmux: pictures
+# (FOLDER/*.png), and the text of the first one into docs/chat.md, between its <!-- screen --> lines.
 #
 #   tools/screenshots.sh VLMSH SHOT FONT MODEL FOLDER
 set -eu
@@ -97,6 +97,8 @@ wait_for 'job 1: loss'
 wait_for '  job 1 [4-9][0-9]%'
 keys C-l
 picture maps
+line '/wait' # it would stand in the next screen
+wait_for '(train) is done'
 
 # As text, where there are no colours.
 start 104 36 NO_COLOR=1
@@ -104,8 +106,8 @@ talk
 sleep 0.5
 tmux capture-pane -p | sed 's/ *$//' >"$work/screen"
 awk -v screen="$work/screen" '
-    /^<!-- screen -->$/ { print; print "```"; while ((getline line < screen) > 0) print line; print "```"; skip = 1; next }
+    /^<!-- screen -->$/ { print; print "```text"; while ((getline line < screen) > 0) print line; print "```"; skip = 1; next }
     /^<!-- end of screen -->$/ { skip = 0 }
-    !skip' "$root/README.md" >"$work/README.md"
-cmp -s "$work/README.md" "$root/README.md" || cp "$work/README.md" "$root/README.md"
-echo "  README.md"
+    !skip' "$root/docs/chat.md" >"$work/chat.md"
+cmp -s "$work/chat.md" "$root/docs/chat.md" || cp "$work/chat.md" "$root/docs/chat.md"
+echo "  docs/chat.md"

@@ -26,10 +26,10 @@ static int run_version(int argc, char **argv, struct err *err)
     return STATUS_OK;
 }
 
-static int print_reference(enum reference_format format)
+static int print_reference(void)
 {
     struct buf b = { 0 };
-    reference_write(&b, format);
+    reference_write(&b);
     text_put(stdout, b.data ? b.data : "");
     buf_release(&b);
     return STATUS_OK;
@@ -70,8 +70,7 @@ static int run_help(int argc, char **argv, struct err *err)
         err_set(err, "too many arguments");
         return STATUS_USAGE;
     }
-    if (argc && strcmp(argv[0], "--man") == 0) return print_reference(REFERENCE_MAN);
-    if (argc && strcmp(argv[0], "--markdown") == 0) return print_reference(REFERENCE_MARKDOWN);
+    if (argc && strcmp(argv[0], "--man") == 0) return print_reference();
     if (argc) return run_command("help", argc, argv, err);
     options_print_help(stdout);
     return STATUS_OK;
@@ -80,8 +79,7 @@ static int run_help(int argc, char **argv, struct err *err)
 static const struct word words[] = {
     { "new", "--like SHAPE DIR [--dry] [--seed N]", "write a model folder with random weights",
       run_new },
-    { "help", "[COMMAND|SETTING|--man|--markdown]", "show this help, or help on one topic",
-      run_help },
+    { "help", "[COMMAND|SETTING|--man]", "show this help, or help on one topic", run_help },
     { "version", "", "show the version", run_version },
     { "scenes", "N DIR [--seed S] [--size P] [--kind K]...", "generate N pictures with questions",
       run_scenes },

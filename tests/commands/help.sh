@@ -29,7 +29,8 @@ effect screen.theme "takes effect at once"
 effect sample.top_p "takes effect at the next token"
 effect prune.keep "a change recomputes the conversation from its first picture on"
 effect chat.date "a change rebuilds and recomputes the prompt"
-for key in $("$VLMSH" help --markdown | sed -n 's/^| `\(train\.[a-z0-9._]*\)` .*/\1/p'); do
+lines '/settings train'
+for key in $(jq -r 'select(.event == "table").rows[][0]' "$work/events"); do
     effect "$key" "takes effect with the next training (/train)"
 done
 lines '/help train.method' '/help train.lora.rank'

@@ -1,0 +1,39 @@
+# tests/docs/examples.sh -- the examples of the README and of docs/ print what stands there. UPDATE=1
+# writes what they print: look at the difference.
+set -eu
+export VLMSH PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
+export OMP_NUM_THREADS=2 # as many as where their outputs come from
+if [ "${UPDATE:-}" = 1 ]; then exec python3 tests/docs/examples.py README.md docs/*.md demo/README.md; fi
+
+# What it is for: other words, other numbers, a command that fails, a fence that says nothing.
+wrong=$(mktemp)
+trap 'rm -f "$wrong"' EXIT
+cat >"$wrong" <<'END'
+```console
+$ echo one word
+two words
+$ echo 4 tokens
+5 tokens
+$ false
+$ ./vlmsh
+...
+> /version
+vlmsh 0
+> /quit
+```
+
+```
+$ echo unchecked
+```
+END
+if found=$(python3 tests/docs/examples.py "$wrong"); then echo "wrong examples pass"; exit 1; fi
+[ "$(echo "$found" | grep -c "^$wrong:")" = 5 ] || { echo "not all that is wrong is found:"; echo "$found"; exit 1; }
+
+documents="README.md docs/*.md demo/README.md"
+case $VLMSH in
+*/san/*) # ten minutes of training and measuring, which other tests do under the sanitizers
+    echo "SKIPPED: the examples of docs/training.md and docs/measuring.md"
+    documents=$(echo $documents | tr ' ' '\n' | grep -v -e training -e measuring)
+    ;;
+esac
+python3 tests/docs/examples.py $documents
