@@ -7,6 +7,7 @@
 #include "commands/command.h"
 #include "core/adapter/provenance.h"
 #include "core/base/csv.h"
+#include "core/base/items.h"
 #include "core/probes/taps.h"
 
 enum { WORDS_MAX = 64 };
@@ -164,7 +165,7 @@ static enum kinship kinship(const struct collecting *c, const struct csv *t, siz
     const char *model = cell(t, row, PROVENANCE_COLUMN_MODEL);
     const char *state = cell(t, row, PROVENANCE_COLUMN_STATE);
     if (!*model && !*state) return UNKNOWN;
-    return !strcmp(model, c->model) && !strcmp(state, c->state) ? SAME : OTHER_STATE;
+    return !strcmp(model, c->model) && items_same(state, c->state, ", ") ? SAME : OTHER_STATE;
 }
 
 static int open_file(const struct collecting *c, struct csv *t, struct err *err)

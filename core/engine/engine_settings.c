@@ -274,21 +274,66 @@ int engine_reset(struct engine *e, const char *key, struct err *err)
     return change(e, &p, &w, err);
 }
 
-// Takes what is at fault out of the list, and says so.
-static void leave_out(struct wishes *w, const struct proposal *p, const struct err *why)
+// Is the row at fault, and on its own the one to leave out (`only`, NULL: all of them)?
+static bool at_fault(const struct proposal *p, const struct setting *only, const char *key)
 {
-    struct buf keys = { 0 };
+    if (only) return !strcmp(only->key, key);
+    for (int i = 0; i < p->fault_count; i++)
+        if (!strcmp(p->fault[i].key, key)) return true;
+    return false;
+}
+
+// Removes the rows at fault from the list.
+static void remove_faults(struct wishes *w, const struct proposal *p, const struct setting *only,
+                          struct buf *keys)
+{
     size_t left = 0;
     for (size_t i = 0; i < w->asked; i++) {
-        bool fault = false;
-        for (int k = 0; k < p->fault_count; k++) fault |= !strcmp(w->list[i].key, p->fault[k].key);
-        if (fault)
-            buf_printf(&keys, "%s%s", keys.length ? ", " : "", w->list[i].key);
+        if (at_fault(p, only, w->list[i].key))
+            buf_printf(keys, "%s%s", keys->length ? ", " : "", w->list[i].key);
         else
             w->list[left++] = w->list[i];
     }
+    w->asked = w->count = left; // what had to change with them may stay now
+}
+
+// Is the method no longer at fault without that row? Others may be.
+static bool mends(const struct proposal *p, const struct wishes *w, const struct setting *row)
+{
+    struct proposal trial = *p;
+    struct wishes rest = wishes_of(w->list, w->asked);
+    struct buf keys = { 0 };
+    struct err err;
+    trial.settings = NULL;
+    remove_faults(&rest, p, row, &keys);
+    const bool fine = keys.length && (proposal_check(&trial, rest.list, rest.count, &err) == 0 ||
+                                      trial.fault != p->fault);
+    proposal_release(&trial);
+    wishes_release(&rest);
+    buf_release(&keys);
+    return fine;
+}
+
+// The one row of a method that is at fault; its switch only if no other is. NULL: several are.
+static const struct setting *culprit(const struct proposal *p, const struct wishes *w)
+{
+    const struct setting *toggle = NULL;
+    for (int i = 0; i < p->fault_count; i++) {
+        const struct method *m = method_of(p->fault[i].key);
+        if (m && !strcmp(p->fault[i].key, m->toggle.key))
+            toggle = &p->fault[i];
+        else if (mends(p, w, &p->fault[i]))
+            return &p->fault[i];
+    }
+    return toggle && mends(p, w, toggle) ? toggle : NULL;
+}
+
+// Removes what is at fault from the list, and says so.
+static void leave_out(struct wishes *w, const struct proposal *p, const struct err *why)
+{
+    struct buf keys = { 0 };
+    remove_faults(w, p, culprit(p, w), &keys);
     tell_later(w, xasprintf("cannot restore %s: %s", keys.data, why->text));
-    w->asked = w->count = left; // what had to change with it may stay now
     buf_release(&keys);
 }
 

@@ -15,6 +15,7 @@
 #include "core/adapter/provenance.h"
 #include "core/base/clock.h"
 #include "core/base/hash.h"
+#include "core/base/items.h"
 #include "core/data/dataset.h"
 #include "core/methods/calibration.h"
 #include "core/talk/answer.h"
@@ -101,7 +102,7 @@ static int settle(struct running *r, struct err *err)
 static int check_source(const struct running *r, const char *there, struct err *err)
 {
     char *now = provenance_state(&r->from);
-    const bool same = !there || !strcmp(there + 1, now);
+    const bool same = !there || items_same(there + 1, now, ", ");
     if (!same)
         err_set(err,
                 "model, adapter or settings have changed since the job started (were %.200s, now "
