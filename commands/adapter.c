@@ -256,7 +256,7 @@ const struct command command_adapter = {
         "unload         removes the adapter; unload NAME also forgets a loaded one\n"
         "show           ranks, tensor counts and norms\n"
         "scale X        multiplies the LoRA scale (the setting adapter.scale); weights that the\n"
-        "               adapter replaces whole are not scaled\n"
+        "               adapter replaces are not scaled\n"
         "merge FOLDER   writes a merged model with the original tensor names and types, and\n"
         "               compares logits before and after on a fixed prompt\n"
         "--once         does nothing if FOLDER already holds a model",

@@ -277,7 +277,7 @@ const struct command command_jobs = {
     .usage = "/jobs",
     .help = "Lists jobs with state, step, loss and time left.",
     .details =
-        "Jobs run in processes of their own: they continue when the shell exits, and every\n"
+        "Jobs run in separate processes: they continue when the shell exits, and every\n"
         "shell with the same database sees them. \"interrupted\" means that a job's process is\n"
         "gone (kill -9, power failure, a truncated file; /job N shows the reason if it is\n"
         "known); /job N resume continues it.",
@@ -543,7 +543,7 @@ static int wait_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_wait = {
     .name = "wait",
     .usage = "/wait [N]",
-    .help = "Waits for a job, or without N for all started here; fails if a job failed.",
+    .help = "Waits for a job, or without N for all started by this shell; fails if a job failed.",
     .details =
         "Prints the job's outcome: the score of an evaluation with its 95% interval, the loss\n"
         "of a training and the path of its result, or the scores of a sweep.\n"

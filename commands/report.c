@@ -319,7 +319,7 @@ const struct command command_report = {
         "the rows of FILE.csv are inserted: the named columns or all, the matching rows or all.\n"
         "`across C V` turns each value of C into a column that shows V:\n"
         "    <!-- table keep.csv keep across score hellinger -->\n"
-        "Other text is unchanged. With OUT.md, FILE.md stays as it is. FILE.csv is searched in\n"
+        "Other text is unchanged. With OUT.md, FILE.md is unchanged. FILE.csv is searched in\n"
         "the folder of the output, then in that of FILE.md; pictures (PNG) found only in the\n"
         "latter are copied. Put names with blanks in double quotes.",
     .min = 1,

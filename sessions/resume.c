@@ -120,8 +120,7 @@ void store_restore_arithmetic(struct store *s, struct engine *e)
 {
     if (still_as_resumed(s, e) && strcmp(s->former_matmul, s->resumed_matmul) != 0 &&
         engine_set(e, "compute.matmul", s->former_matmul, NULL) == 0)
-        sinks_notice(engine_sinks(e),
-                     "compute.matmul = %s again: %s belonged to the resumed session",
+        sinks_notice(engine_sinks(e), "compute.matmul = %s restored: %s was the resumed session's",
                      s->former_matmul, s->resumed_matmul);
     free(s->resumed_matmul);
     s->resumed_matmul = NULL;

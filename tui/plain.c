@@ -254,7 +254,7 @@ static void put_blocks(struct buf *b, const struct event_heatmap *h, int room)
     free(pixels);
 }
 
-// "0.0012 ... 0.31, mean 0.04; most at row 3, column 1: 0.31"
+// "12 x 12, mean 0.04, sum 5.8; maximum at row 3, column 1: 0.31"
 static void put_numbers(struct buf *b, const struct event_heatmap *h)
 {
     double sum = 0;
@@ -267,8 +267,8 @@ static void put_numbers(struct buf *b, const struct event_heatmap *h)
         if (most < 0 || h->values[i] > h->values[most]) most = i;
     }
     if (!count) return;
-    buf_printf(b, "%d x %d, mean %.4g, sum %.4g; most at row %d, column %d: %.4g", h->rows, h->cols,
-               sum / count, sum, most / h->cols, most % h->cols, (double)h->values[most]);
+    buf_printf(b, "%d x %d, mean %.4g, sum %.4g; maximum at row %d, column %d: %.4g", h->rows,
+               h->cols, sum / count, sum, most / h->cols, most % h->cols, (double)h->values[most]);
     if (h->dropped) buf_printf(b, "; %d dropped, %d kept", dropped, h->rows * h->cols - dropped);
     buf_putc(b, '\n');
 }

@@ -71,7 +71,8 @@ int look(struct graph *g, const struct tensor *x, enum site site, const struct s
     looks_take(g); // in order
     void *host = graph_ok(g) ? calloc(tensor_bytes(x) + 1, 1) : NULL;
     if (!host) {
-        graph_fail(g, "out of memory: no room to look at %.1f MB", (double)tensor_bytes(x) / 1e6);
+        graph_fail(g, "out of memory: no room to copy %.1f MB to the host",
+                   (double)tensor_bytes(x) / 1e6);
         return -1;
     }
     g->backend->download(host, x->data, tensor_bytes(x));

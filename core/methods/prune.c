@@ -124,7 +124,7 @@ static int prune_possible(const struct settings *s, struct err *err)
             status = err_set(err, "prune.keep must be above 0 and at most 1, not %g", keep[i]);
         else if (i && keep[i] > keep[i - 1])
             status = err_set(
-                err, "prune.keep cannot rise (%g after %g): dropped tokens do not come back",
+                err, "prune.keep cannot increase (%g after %g): dropped tokens do not come back",
                 keep[i], keep[i - 1]);
     free(keep);
     return status;
@@ -457,7 +457,7 @@ static int64_t key_of(const struct site_args *args, int64_t row)
 static int choose_for_all(struct prune *p, struct graph *g, const struct site_args *args, int stage)
 {
     const int64_t query = key_of(args, sequence_query(args->sequence));
-    if (query < args->past) BUG("pruning without the row it asks");
+    if (query < args->past) BUG("pruning without its query row");
     bool *keep = xcalloc((size_t)query + 1, sizeof *keep);
     int status = choose(p, g, args, stage, query - args->past, NULL, query + 1, true, keep);
     for (int64_t i = 0; i <= query; i++)

@@ -326,8 +326,9 @@ static int check_series(const struct sft *t, struct err *err)
     if (!t->series || !*t->series->pictures || !strcmp(t->series->pictures, t->train.pictures))
         return 0;
     sft_break(t);
-    return err_set(err, "a picture of the data is missing or differs from the runs before; restore "
-                        "it, or choose another folder");
+    return err_set(err,
+                   "a picture of the data is missing or differs from the previous runs; restore "
+                   "it, or choose another folder");
 }
 
 int sft_data_open(struct sft *t, struct err *err)
