@@ -1,4 +1,4 @@
-// commands/adapter.c -- /adapter: what training changed, put on the model and taken off.
+// commands/adapter.c -- /adapter: loads, applies, shows, merges and unloads adapters.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static char *kinds_text(const struct adapter *a)
     return buf_take(&b);
 }
 
-// What its training noted of the model under it, where that is another one.
+// Warns if training.json records another base model.
 static void notice_base(const struct shell *shell, const struct adapter *a)
 {
     cJSON *record = out_read(a->folder, NULL);

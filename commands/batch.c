@@ -335,7 +335,7 @@ static void note_change(struct capture *c)
     provenance_release(&now);
 }
 
-// The person's settings change for good, so everybody is told, but not as a part of their answer.
+// The user's settings change permanently, so this is reported, but not as part of the answer.
 static void tell_setting(const struct batch *b, const struct event *event)
 {
     struct event told = *event;
@@ -521,7 +521,7 @@ static int open_outputs(struct batch *b, struct output *former, char **aside, st
     return open_output(&b->output, *aside, &b->provenance, err);
 }
 
-// All is answered anew: it takes the place of what --out held.
+// All samples are answered again: the result replaces the content of --out.
 static int put_in_place(const struct batch *b, const char *aside, int64_t skipped, struct err *err)
 {
     const char *out = b->options->out;

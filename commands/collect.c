@@ -73,7 +73,7 @@ static void take_table(void *self, const struct event *e)
     }
 }
 
-// "412.0 MB, forecast ..." is 412.0, "5.9%" is 5.9; other texts stay as they are.
+// "412.0 MB, forecast ..." is 412.0, "5.9%" is 5.9; other texts are unchanged.
 static char *plain_value(const char *text, bool units)
 {
     char *end;

@@ -166,7 +166,7 @@ int jobs_about(const struct shell *shell, const char *path, int64_t **ids, size_
     return 0;
 }
 
-// A run that was finished and is only looked at again by --resume tells nothing.
+// A finished run that --resume only opens again reports nothing.
 static bool told(const struct shell *shell, int64_t id)
 {
     struct job_result *results = NULL;

@@ -39,7 +39,7 @@ static void show_changed(const struct shell *shell)
     if (!shown) sinks_text(shell->sinks, "every setting has its default; /settings lists them");
 }
 
-// The engine tells a change; a value that is there already is told here, so that a program always
+// The engine reports a change; an unchanged value is reported here, so that a program always
 // sees an answer.
 static int set_value(const struct shell *shell, const char *key, const char *value, struct err *err)
 {

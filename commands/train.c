@@ -67,7 +67,7 @@ static const struct option_row plan_rows[] = {
 };
 static const struct option_table plan_table = { plan_rows, take_data };
 
-// What is planned for: the loaded model or a shape; settings with the method asked for.
+// The subject of a plan: the loaded model or a shape, and settings with the requested method.
 struct plan {
     const struct plan_options *o;
     struct shell *shell;

@@ -1,4 +1,4 @@
-// sessions/job_sink.c -- the sink that keeps what a job tells.
+// sessions/job_sink.c -- the sink that stores a job's reports.
 //
 //   event -> pending rows -> one transaction with each EVENT_STEP
 //

@@ -8,7 +8,7 @@
 #include "core/text/message.h"
 #include "sessions/internal.h"
 
-// Every picture decoded, in a conversation of their own.
+// Decodes every picture, into a separate conversation.
 static int read_pictures(struct store *s, const struct saved *saved, struct conversation *pictures,
                          struct err *err)
 {
@@ -205,7 +205,7 @@ static void tell_what_waits(struct engine *e)
         sinks_notice(engine_sinks(e), "the last question has no answer yet: /answer generates one");
 }
 
-// Where things are now other than the session says, the session is told.
+// Records differences between the current state and the session's.
 static void note_differences(struct store *s, struct engine *e, const struct saved *saved)
 {
     const struct saved_entry *model = last_model(saved);

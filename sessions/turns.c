@@ -1,4 +1,4 @@
-// sessions/turns.c -- the sink: what is told becomes rows.
+// sessions/turns.c -- the sink that stores events as rows.
 //
 //   event -> entry in s->pending (a copy) -> store_flush: one transaction for all that waits
 //
@@ -517,7 +517,7 @@ static bool hear_result(struct store *s, const char *name, const char *json)
     return true;
 }
 
-// What a resume tells is known already; only where model and settings stand is followed.
+// Events of a resume are already stored; only the current model and settings are tracked.
 static bool hear(struct store *s, const struct event *e)
 {
     switch (e->kind) {

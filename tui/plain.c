@@ -48,7 +48,7 @@ static void stream_open(struct stream *s, FILE *file)
     s->colours = s->escapes && !(no_color && *no_color);
 }
 
-// Text as this stream can take it: pipes get the bytes as they are.
+// Writes text in a form safe for this stream; pipes get the bytes unchanged.
 static void put(const struct stream *s, enum style style, const char *text)
 {
     bool styled = style != STYLE_PLAIN && s->colours;
@@ -125,7 +125,7 @@ static void show_measures(struct plain *p, const struct event_answer *a)
 static void show_answer(struct plain *p, const struct event *e)
 {
     const struct event_answer *a = e->answer;
-    // A mere prefill has nothing to show; a notice tells of it.
+    // A prefill alone has no text to show; a notice reports it.
     if (!p->answering && !a->in_conversation && !a->count && !strcmp(a->stop, "length")) return;
     if (!p->answering) {
         put_line(p, &p->out, STYLE_PLAIN, a->text ? a->text : "");
@@ -341,7 +341,7 @@ static void show_result(struct plain *p, const struct event *e)
     free(line);
 }
 
-// What was asked for is output, a change is news.
+// A queried value is output; a change is a notice.
 static void show_setting(struct plain *p, const struct event *e)
 {
     char *line = xasprintf("%s = %s", e->key, e->value);

@@ -59,7 +59,7 @@ static enum setting_stale adapter_stale(const struct adapter *a)
     return a && adapter_touches_vision(a) ? STALE_VISUAL : STALE_KV;
 }
 
-// How products are computed under the settings as they are; without a model nothing is.
+// Precision of matrix products under the current settings; none without a model.
 static enum matmul_mode matmul_now(const struct engine *e)
 {
     return e->model ? graph_matmul(e->backend, e->settings, e->model->dtype) : MATMUL_F32;
@@ -134,7 +134,7 @@ static bool any_of(const struct method *method, const bool *changed)
     return false;
 }
 
-// Nothing can fail any more. `anew`: the adapter was read again, perhaps with other numbers.
+// Cannot fail. `anew`: the adapter was read again, perhaps with other weights.
 static void commit(struct engine *e, const struct proposal *p, struct former was, bool anew)
 {
     const bool other = p->adapter != e->adapters.active;
@@ -155,7 +155,7 @@ static void commit(struct engine *e, const struct proposal *p, struct former was
 
 // --- proposing -----------------------------------------------------------------------------------
 
-// The changes asked for, and behind them what else must change with them.
+// The requested changes, followed by others that must change with them.
 struct wishes {
     struct change *list; // keys and values live elsewhere
     size_t asked, count;

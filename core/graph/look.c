@@ -1,4 +1,4 @@
-// core/graph/look.c -- what probes asked for, until it is there.
+// core/graph/look.c -- pending looks: what probes requested, until the copies arrive.
 #include "core/graph/look.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static int give(struct graph *g, struct asked *a, const void *stored)
     return status;
 }
 
-// Copies also end where nobody wants them any more: they stand in the order of the others.
+// Unwanted copies must be taken too, because the queue is in order.
 static void take_oldest(struct graph *g)
 {
     struct asked *a = &g->looks->list[g->looks->next++];

@@ -276,7 +276,7 @@ static void breathe(struct graph *g)
     if (g->breathe && g->tape->count % STEPS == 0) g->breathe(g->breather);
 }
 
-// The steps after `from`, last first. A copy of each is taken: a block adds steps of its own.
+// Runs the steps after `from`, last first, from a copy of each: a recomputed block adds steps.
 static int run_back(struct graph *g, size_t from)
 {
     struct tape *t = g->tape;

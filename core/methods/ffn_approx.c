@@ -35,7 +35,7 @@ struct ffn_approx {
     int layers;          // L
     bool *chosen;        // [L]
     struct tensor alpha; // [L,D]; data NULL: skip
-    // Rows of the pass by kind, found anew in each layer.
+    // Rows of the pass by kind, determined in each layer.
     int32_t *text, *visual;
     int64_t text_count, visual_count, room;
 };

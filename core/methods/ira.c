@@ -69,7 +69,7 @@ struct ira {
     bool training, sampling, gated, global;
     double beta_most, warmup, beta; // at most, share of the steps, now
     uint64_t seed;
-    // Rows of the pass, found anew in each layer.
+    // Rows of the pass, determined in each layer.
     int32_t *keys; // visual rows among the keys
     int64_t key_room;
 };

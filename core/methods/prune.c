@@ -45,7 +45,7 @@ static const struct setting prune_settings[] = {
     { 0 },
 };
 
-// Keys that rows from `from` on see, as struct seen_keys tells them.
+// Keys that rows from.. see, in the form of struct seen_keys.
 struct seen_lists {
     int64_t from, rows;
     int32_t **keys;
@@ -138,7 +138,7 @@ static int prune_check(const struct method_env *env, struct err *err)
     return stages < 0 ? -1 : 0;
 }
 
-// One share for each layer; whoever sets one after the other is in between for a while.
+// One share for each layer. Values set one by one may be temporarily inconsistent.
 static int check_stages(int stages, size_t shares, struct err *err)
 {
     if ((size_t)stages != shares)
@@ -178,7 +178,7 @@ static bool prune_vain(const struct method_env *env, struct err *why)
     return last || all;
 }
 
-// Layers 0..K are the same whatever is kept after them, and those after K come from h[K+1] anew.
+// Layers 0..K do not depend on what is kept after them, and later ones are recomputed from h[K+1].
 static bool prune_keeps(const void *state, const char *key, const struct settings *s)
 {
     static const char *const after[] = { "prune.score", "prune.keep", "prune.seed" };
@@ -298,7 +298,7 @@ static bool prune_wants(void *state, enum site site, int layer)
     return stage_at(p, layer) >= 0;
 }
 
-// Counts the visual tokens of a sequence anew; nothing is dropped yet.
+// Recounts the visual tokens of a sequence; none is dropped yet.
 static void sequence_begin(struct prune *p, const struct sequence *s)
 {
     if (s->n > p->room) {

@@ -12,7 +12,7 @@
 #include "core/model/attend.h"
 #include "core/ops/ops.h"
 
-// x[n,H,d] as it was before rotary positions, in memory of its own.
+// A copy of x[n,H,d] with the rotary positions undone.
 static struct tensor *unrotate(struct graph *g, const struct prune_view *view, struct tensor *x,
                                const int32_t *rows)
 {

@@ -1,4 +1,4 @@
-// core/train/evaluate.c -- a data set's questions one after another: asked, answered, scored.
+// core/train/evaluate.c -- asks, answers and scores a data set's questions one by one.
 //
 // The conversation of the run lives as long as the run: a sample whose pictures are those of the
 // sample before keeps their visual tokens, and what its prompt begins with stays in the cache.
@@ -45,7 +45,7 @@ static bool is_chosen(const struct evaluate_request *r, const struct sample *s)
     return r->kind_count == 0;
 }
 
-// --- what is asked -------------------------------------------------------------------------------
+// --- questions -----------------------------------------------------------------------------------
 
 // A question of a sample, and what the data say is right.
 struct question {
@@ -406,7 +406,7 @@ static int lose(struct evaluating *v, const struct sample *s, const struct metri
     struct hooks hooks;
     struct err err;
     int status = 1;
-    // What is told is the last question; the loss is that of all answers.
+    // Reports the last question; the loss is that of all answers.
     for (size_t i = d->count; i-- > 0 && !q.text;) question_at(s, i, &q);
     if (!q.text) q.text = xstrdup("");
     if (attach_methods(v, &hooks, &err) < 0 ||

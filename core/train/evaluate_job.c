@@ -87,7 +87,7 @@ struct evaluate_request evaluate_options_request(const struct evaluate_options *
     };
 }
 
-// In the shell, before there is a job: a data set that cannot be read is told at once.
+// In the shell, before the job exists: reports an unreadable data set at once.
 static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
                  struct err *err)
 {

@@ -1,4 +1,4 @@
-// core/train/job.c -- the kinds of jobs, and what one tells.
+// core/train/job.c -- the kinds of jobs, and a job's reports.
 #include "core/train/job.h"
 
 #include <errno.h>

@@ -15,7 +15,7 @@
 #include "core/adapter/model_write.h"
 #include "core/base/folder.h"
 
-// Is this entry of the former adapter trained anew?
+// Is this entry of the base adapter trained again?
 static bool is_trained(const struct params *p, const struct adapter_entry *e)
 {
     for (size_t i = 0; i < p->count; i++) {

@@ -149,8 +149,8 @@ static void tell_validation(const struct sft *t)
     if (t->metric) job_metric(t->job, "validation_score", t->place.step, t->place.score);
 }
 
-// Goes on from the newest checkpoint. What was told of its validation stands where the next steps
-// begin, and is told again.
+// Continues from the newest checkpoint. The reports of its validation belong to the step where the
+// run continues, so they are repeated.
 static int go_on(struct sft *t, struct err *err)
 {
     struct job *j = t->job;
@@ -362,7 +362,7 @@ static void release(struct sft *t)
     out_close(&t->out);
 }
 
-// A finished run is left as it is, and is no answer to another question.
+// A finished run is not changed, and does not count as the result of other settings or data.
 static int check_finished(struct sft *t, struct err *err)
 {
     cJSON *record = out_read(t->out.path, err);

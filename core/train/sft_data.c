@@ -167,7 +167,7 @@ static int split(struct sft *t, int64_t asked, struct err *err)
     return 0;
 }
 
-// A validation that has a file of its own.
+// Validation with a separate data file.
 static int open_held_file(struct sft *t, const char *file, struct err *err)
 {
     size_t both = 0, which;

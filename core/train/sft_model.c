@@ -34,7 +34,7 @@ static int switch_on_trained(struct settings *s, struct err *err)
     return 0;
 }
 
-// Does what is trained leave the visual tokens before the methods as they are?
+// Are the visual tokens before the methods independent of the trained weights?
 static bool eyes_frozen(const struct params *p)
 {
     for (size_t i = 0; i < p->count; i++) {

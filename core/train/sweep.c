@@ -163,7 +163,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 
 // --- one run -------------------------------------------------------------------------------------
 
-// Takes what a run tells, and tells it with its value.
+// Receives the reports of a run and passes them on with its value.
 struct teller {
     struct sinks *to;
     const char *label;
@@ -394,7 +394,7 @@ static int same_text(const cJSON *record, const char *key, const char *is, struc
         err, "it started with %s, but now it is %s: restore it, or choose another folder", was, is);
 }
 
-// A sweep that was begun goes on with what it began with, or not at all.
+// A resumed sweep must have the same identity as when it started.
 static int check_begun(const struct sweep *s, const struct out *out, struct err *err)
 {
     cJSON *record = out_read(out->path, err);
@@ -433,7 +433,7 @@ static int run(struct job *j, struct err *err)
     return status;
 }
 
-// The scores stand before "best", each under its setting and value.
+// The scores come before "best", each under its setting and value.
 static char *outcome(const struct job_end *end)
 {
     const char *best = job_end_value(end, "best"), *folder = job_end_value(end, "best run");
