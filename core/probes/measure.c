@@ -321,7 +321,7 @@ int measure_compare_times(const struct measuring *m, const struct conversation *
     struct settings *plain = measure_without_methods(m->settings);
     double ms[2][WHAT][RUNS], middle[2][WHAT + 1];
     int status = 0;
-    // In turns, so that what else the machine does falls on both.
+    // Alternate, so that other load on the machine affects both.
     for (int run = 0; run < RUNS && status == 0; run++)
         for (int now = 0; now < 2 && status == 0; now++) {
             struct measuring with = *m;
