@@ -7,9 +7,8 @@
 // prefill: dropped tokens leave the sequence after layer K. The query is the prompt's last row, at
 //   every prefill: layers 0..K continue from their cache, later layers are recomputed from h[K+1]
 //   of all rows of the sequence, which is stored here.
-// dynamic: the cache keeps all rows. From the prompt's last row on, each row selects tokens in
-// layer
-//   K and attends only to these in later layers.
+// dynamic: the cache keeps all rows. From the prompt's last row on, each row selects tokens at
+//   layer K and attends only to these in later layers.
 //
 // Easy to get wrong: whether any stage drops tokens must be known after the first stage, because
 // all rows of the sequence are available only there.
