@@ -129,7 +129,7 @@ static int read_content(struct dialogue *d, struct message *m, const cJSON *cont
         return 0;
     }
     if (!cJSON_IsArray(content))
-        return err_set(err, "\"content\" must be a string or a list of parts");
+        return err_set(err, "\"content\" must be a string or a list of items");
     int index = 0;
     const cJSON *item;
     cJSON_ArrayForEach(item, content)

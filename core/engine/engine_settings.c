@@ -258,7 +258,7 @@ int engine_set(struct engine *e, const char *key, const char *value, struct err 
 {
     struct proposal p = proposal_of(e);
     struct wishes w = wishes_of(&(struct change){ key, value }, 1);
-    p.apart = !e->answering; // the next token is computed under it
+    p.single = !e->answering; // the next token is computed under it
     return change(e, &p, &w, err);
 }
 
@@ -308,7 +308,7 @@ void engine_settle(struct engine *e)
     struct proposal p = proposal_of(e);
     struct wishes w = wishes_of(NULL, 0);
     struct err err;
-    p.all = p.apart = true;
+    p.all = p.single = true;
     if (change(e, &p, &w, &err) < 0) sinks_notice(e->sinks, "%s", err.text);
 }
 
@@ -319,7 +319,7 @@ int engine_adapter_load(struct engine *e, const char *folder, struct err *err)
     if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
     struct proposal p = proposal_of(e);
     struct wishes w = wishes_of(&(struct change){ "adapter", folder }, 1);
-    p.anew = p.apart = true;
+    p.anew = p.single = true;
     return change(e, &p, &w, err);
 }
 

@@ -129,7 +129,7 @@ static int check_methods(struct proposal *p, const struct change *list, size_t c
     const struct method *m;
     for (int i = 0; (m = method_at(i)); i++) {
         const bool named = p->all || names_method(list, count, m);
-        if ((named || others) && check_method(p, m, named && !p->apart, err) < 0)
+        if ((named || others) && check_method(p, m, named && !p->single, err) < 0)
             return blame(p, m->settings, row_count(m->settings));
     }
     return 0;
