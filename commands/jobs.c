@@ -1,4 +1,4 @@
-// commands/jobs.c -- /jobs, /job and /wait: what runs beside the shell.
+// commands/jobs.c -- /jobs, /job and /wait: background jobs.
 #include "commands/jobs.h"
 
 #include <inttypes.h>
@@ -56,8 +56,8 @@ static void forget(struct shell *shell, int64_t id)
     shell->job_count = kept;
 }
 
-// What a finished job came to, in its kind's words: the text belongs to the caller and may be NULL.
-// Tables are shown where there are sinks.
+// The outcome of a finished job, as its kind words it; the caller frees the text, which may be
+// NULL. Shows the job's tables if there are sinks.
 static char *outcome(const struct shell *shell, const struct job_row *row, struct sinks *sinks)
 {
     const struct job_kind *kind = job_kind_find(row->kind);
@@ -376,7 +376,7 @@ static int show_log(struct shell *shell, const struct job_row *row, int argc, ch
     return 0;
 }
 
-// The process ends when it has obeyed; one that is gone is cancelled at once.
+// The process ends once it has handled the request; a job without a process is cancelled at once.
 static int ask(struct shell *shell, const struct job_row *row, enum job_stop what, struct err *err)
 {
     if (store_job_ask(shell->store, row->id, what, err) < 0) return -1;
@@ -502,7 +502,7 @@ static int tell_end(struct shell *shell, const struct job_row *row, struct err *
     return row->state == STATE_DONE ? 0 : -1;
 }
 
-// 1: the person would rather not wait.
+// 1: the user interrupted the wait.
 static int wait_for(struct shell *shell, int64_t id, struct err *err)
 {
     const struct timespec moment = { .tv_nsec = 100000000 };

@@ -1,4 +1,4 @@
-// commands/probe.c -- the measurements as commands: one for each probe of the list.
+// commands/probe.c -- the measuring commands: one for each probe.
 //
 // A probe (core/probes/probe.h) looks at one pass over the current conversation, or over the
 // samples of a data set; tables and maps are shown, kept in the session database and written to

@@ -1,5 +1,5 @@
-// commands/train.c -- /train: a training run on a data set, as a job of its own; /train plan: what
-// it would train, and the memory that would take.
+// commands/train.c -- /train: a training run on a data set, as a job; /train plan: the trained
+// parameters and a memory forecast.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
-// sessions/resume.c -- a kept session back into the engine.
+// sessions/resume.c -- restores a stored session into the engine.
 //
-// Everything that can fail is done first: the session read, its pictures found and decoded, and
-// last its model loaded. Only then is the conversation replaced, so that a failure changes nothing.
+// Everything that can fail comes first: reading the session, finding and decoding its pictures, and
+// last loading its model. Only then is the conversation replaced, so that a failure changes
+// nothing.
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,7 +84,7 @@ static void restore_settings(struct engine *e, const struct saved *saved)
                          saved->list[i].key, saved->list[i].value);
 }
 
-// What the session was computed in, `auto` as it was meant there, holds here too.
+// Restores the session's precision, with `auto` as it was resolved there.
 static void restore_arithmetic(struct engine *e, const struct saved *saved)
 {
     const struct saved_entry *model = last_model(saved);
@@ -165,7 +166,7 @@ static void add_message(struct engine *e, const struct saved_entry *entry, bool 
     message_release(&m);
 }
 
-// The system message that holds is the last one set.
+// The last system message that was set applies.
 static const struct saved_entry *system_message(const struct saved *saved)
 {
     const struct saved_entry *last = NULL;
