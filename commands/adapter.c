@@ -1,4 +1,4 @@
-// commands/adapter.c -- /adapter: what training changed, put on the model and taken off.
+// commands/adapter.c -- /adapter: loads, applies, shows, merges and unloads adapters.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static char *kinds_text(const struct adapter *a)
     return buf_take(&b);
 }
 
-// What its training noted of the model under it, where that is another one.
+// Warns if training.json records another base model.
 static void notice_base(const struct shell *shell, const struct adapter *a)
 {
     cJSON *record = out_read(a->folder, NULL);
@@ -256,7 +256,7 @@ const struct command command_adapter = {
         "unload         removes the adapter; unload NAME also forgets a loaded one\n"
         "show           ranks, tensor counts and norms\n"
         "scale X        multiplies the LoRA scale (the setting adapter.scale); weights that the\n"
-        "               adapter replaces whole are not scaled\n"
+        "               adapter replaces are not scaled\n"
         "merge FOLDER   writes a merged model with the original tensor names and types, and\n"
         "               compares logits before and after on a fixed prompt\n"
         "--once         does nothing if FOLDER already holds a model",

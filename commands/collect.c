@@ -1,5 +1,5 @@
-// commands/collect.c -- /collect: runs a command and puts what its tables say into a CSV file, a
-// row for each time, so that scripts can measure under many settings and draw or print the whole.
+// commands/collect.c -- /collect: runs a command and appends values from its tables to a CSV file,
+// one row per run, so that scripts can measure under many settings and plot or report the results.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,8 +40,8 @@ struct collecting {
 
 // --- what the command shows ----------------------------------------------------------------------
 
-// The command may change settings (/run, /set): its tables would be of another state than the row
-// says.
+// The command may change settings (/run, /set): its tables would then belong to another state than
+// the row records.
 static void check_state(struct collecting *c)
 {
     struct provenance now;
@@ -74,7 +74,7 @@ static void take_table(void *self, const struct event *e)
     }
 }
 
-// "412.0 MB, forecast ..." is 412.0, "5.9%" is 5.9; other texts stay as they are.
+// "412.0 MB, forecast ..." is 412.0, "5.9%" is 5.9; other texts are unchanged.
 static char *plain_value(const char *text, bool units)
 {
     char *end;

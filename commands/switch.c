@@ -44,7 +44,8 @@ static int switch_on(struct shell *shell, const struct alias *alias, struct err 
     if (!alias->without) return load(shell, alias, NULL, err);
     if (load(shell, alias, NULL, &why) == 0) return 0;
     if (load(shell, alias, alias->without, err) < 0) return -1;
-    sinks_notice(shell->sinks, "preset '%s' with %s: %s", alias->preset, alias->without, why.text);
+    sinks_notice(shell->sinks, "preset '%s' loaded, but with %s: %s", alias->preset, alias->without,
+                 why.text);
     return 0;
 }
 

@@ -1,5 +1,5 @@
-// commands/train.c -- /train: a training run on a data set, as a job of its own; /train plan: what
-// it would train, and the memory that would take.
+// commands/train.c -- /train: a training run on a data set, as a job; /train plan: the trained
+// parameters and a memory forecast.
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ static const struct option_row plan_rows[] = {
 };
 static const struct option_table plan_table = { plan_rows, take_data };
 
-// What is planned for: the loaded model or a shape; settings with the method asked for.
+// The subject of a plan: the loaded model or a shape, and settings with the requested method.
 struct plan {
     const struct plan_options *o;
     struct shell *shell;

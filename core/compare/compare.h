@@ -3,8 +3,7 @@
 //
 //   struct compare_request r = { .model = model, .backend = backend, .settings = { a, b },
 //                                .from = engine_conversation(e), .messages = 2,
-//                                .use = put_adapter_on, .self = e
-//                                };
+//                                .use = apply_adapter, .self = e };
 //   struct comparison c;
 //   if (compare_run(&r, &c, &err) < 0) ...
 //   ... c.side[0].text, c.first, c.hellinger[t], c.mean ...

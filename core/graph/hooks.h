@@ -83,10 +83,10 @@ struct site_args {
     bool prefill;                    // false while single tokens are generated
 };
 
-// Row of the sequence of row i of a site's x, and of key i of its k and v.
+// The sequence row of row i of a site's x (site_row), and of key i of its k and v (site_key).
 static inline int64_t site_row(const struct site_args *args, int64_t i)
 {
-    if (!args->sequence) BUG("what passes at this site are no rows of a sequence");
+    if (!args->sequence) BUG("the tensors of this site are not rows of a sequence");
     return args->rows ? args->rows[i] : args->past + i;
 }
 

@@ -5,9 +5,9 @@
 //   z = v + delta              + g sigma_q eps in training and with ira.sample
 //   loss += beta sum over layers of the mean over tokens and heads of g KL(q || p)
 //
-// g [S,Hkv] weighs each token by what the text of the same pass looks at (Eqs. 12-14); no gradient
-// flows through it. Several samples in one sequence are dealt with one by one. A fresh head (delta
-// 0) changes nothing.
+// g [S,Hkv] weights each token by the attention of the text in the same pass (Eqs. 12-14); no
+// gradient flows through it. Several samples in one sequence are processed one by one. A new head
+// (delta 0) changes nothing.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +69,7 @@ struct ira {
     bool training, sampling, gated, global;
     double beta_most, warmup, beta; // at most, share of the steps, now
     uint64_t seed;
-    // Rows of the pass, found anew in each layer.
+    // Rows of the pass, determined in each layer.
     int32_t *keys; // visual rows among the keys
     int64_t key_room;
 };
@@ -100,7 +100,7 @@ static struct tensor param_shape(const struct decoder_config *c, int p)
     return t;
 }
 
-// The trained tensor. 0 with *found NULL where there is none.
+// Finds the trained tensor. 0 with *found NULL if there is none.
 static int find_param(const struct method_env *env, int layer, int p, const struct tensor **found,
                       struct err *err)
 {
@@ -119,7 +119,7 @@ static int find_param(const struct method_env *env, int layer, int p, const stru
                    (long long)env->model->decoder.config.dim);
 }
 
-// Layers the settings name. Out of training each needs a trained head.
+// The layers of ira.layers. Except in training, each needs a trained head.
 static int read_layers(const struct method_env *env, bool *chosen, struct err *err)
 {
     const int layers = env->model->decoder.config.layers;
@@ -249,7 +249,7 @@ static bool ira_wants(void *state, enum site site, int layer)
     return layer < 0 || (layer < x->layers && x->chosen[layer]);
 }
 
-// What one pass through one layer works with.
+// State of one pass through one layer.
 struct pass {
     struct ira *x;
     struct graph *g;
@@ -311,8 +311,8 @@ static int gate_sample(struct pass *p, int64_t from, int64_t to, int64_t count, 
     return graph_ok(g) ? 0 : -1;
 }
 
-// Calls with each sample of the pass that has new visual tokens: its rows [from, to), the number of
-// its visual tokens, those of earlier samples, and its number.
+// Calls a function for each sample of the pass that has new visual tokens, with its rows [from,
+// to), the number of its visual tokens and of those of earlier samples, and its number.
 typedef int (*sample_fn)(struct pass *p, int64_t from, int64_t to, int64_t count, int64_t before,
                          int number, void *self);
 
@@ -337,7 +337,7 @@ static int add_gate(struct pass *p, int64_t from, int64_t to, int64_t count, int
     return gate_sample(p, from, to, count, p->gate + before * p->heads);
 }
 
-// A standard normal number of one place (Box and Muller 1958).
+// The standard normal number of a place (Box and Muller 1958).
 static float normal(uint64_t seed, uint64_t place)
 {
     const double u = 1 - random_unit(seed, RANDOM_IRA, 2 * place);
@@ -345,7 +345,7 @@ static float normal(uint64_t seed, uint64_t place)
     return (float)(sqrt(-2 * log(u)) * cos(2 * M_PI * w));
 }
 
-// Noise of a sample's tokens: it depends on seed, sample, layer and place alone.
+// Noise of a sample's tokens: depends only on seed, sample, layer and place.
 static int add_noise(struct pass *p, int64_t from, int64_t to, int64_t count, int64_t before,
                      int number, void *self)
 {
@@ -375,7 +375,7 @@ static struct tensor *draw_noise(struct pass *p)
     return args.x;
 }
 
-// The divergence of each token and head, and where its penalty goes.
+// The divergence of each token and head, and its weight in the loss.
 struct penalty {
     const float *kl; // [S,Hkv]
     float *weight;   // [S,Hkv] of each number in the step's loss
@@ -392,7 +392,7 @@ static int add_penalty(struct pass *p, int64_t from, int64_t to, int64_t count, 
         sum += (double)p->gate[i] * (double)y->kl[i];
         y->weight[i] = (float)(g->share * beta * mean * (double)p->gate[i]);
     }
-    // A block that is computed again is counted once.
+    // Recomputed blocks are counted only once.
     if (g->tape && g->tape->recomputing) return 0;
     g->samples[number].penalty += beta * mean * sum;
     g->samples[number].kl += mean * sum;
@@ -412,13 +412,13 @@ static int penalize(struct pass *p, struct tensor *kl)
     return weight ? tape_seed(g, kl, weight) : -1;
 }
 
-// Is the divergence part of a loss? Not in that of a validation or of /eval.
+// Is the divergence part of the loss? Not in validation and /eval.
 static bool learns(const struct pass *p)
 {
     return p->x->training && p->g->samples;
 }
 
-// Divergence for the loss and for who listens.
+// The divergence, for the loss and for listeners.
 static int diverge(struct pass *p, struct tensor *head, struct tensor *v, struct tensor *gate)
 {
     struct graph *g = p->g;

@@ -9,7 +9,7 @@ static const struct method *const *list; // [count]
 static const struct method *shown[METHODS_MAX];
 static int count;
 
-// Is the key of `a` behind that of `b`?
+// Does the key of `a` come after that of `b`?
 static bool after(const struct method *a, const struct method *b)
 {
     return b->press && (!a->press || strcmp(a->press, b->press) > 0);
@@ -224,7 +224,7 @@ uint64_t methods_bytes(const struct methods *m)
     return bytes;
 }
 
-// --- what they cost ------------------------------------------------------------------------------
+// --- costs ---------------------------------------------------------------------------------------
 
 double methods_flops(const struct settings *s, const struct decoder_config *c, enum site site)
 {
@@ -234,7 +234,7 @@ double methods_flops(const struct settings *s, const struct decoder_config *c, e
     return sum;
 }
 
-// --- what they learn -----------------------------------------------------------------------------
+// --- learned tensors -----------------------------------------------------------------------------
 
 // "ira.K.head.bias" and "ira.3.head.bias": K is a layer, spelled plainly.
 static bool names(const char *pattern, const char *name, int layers)

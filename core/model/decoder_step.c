@@ -18,7 +18,7 @@
 
 enum { KEYS_STEP = 256 }; // a multiple of the STRETCH of kernels/attention_few.cu
 
-// Does nobody listen inside of the pass? (What a method tells, it tells at one of these sites.)
+// Does nothing listen within the pass? (Methods, too, act only at these sites.)
 static bool quiet(const struct graph *g, int layers)
 {
     static const enum site inside[] = { SITE_LAYER_IN, SITE_VALUES,  SITE_ATTN,      SITE_FFN_IN,
@@ -139,7 +139,7 @@ static int64_t sublayer_room(const struct sublayer *s)
     return numbers;
 }
 
-// What the ops of a step need at most, so that no memory is asked for while they are noted.
+// Allocates the maximum that the ops of a step need, because recording cannot allocate memory.
 static size_t step_room(const struct decoder *d)
 {
     int64_t most = 0;

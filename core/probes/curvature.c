@@ -1,4 +1,4 @@
-// core/probes/curvature.c -- how much the line of visual tokens bends (methods page, section 4,
+// core/probes/curvature.c -- curvature of the visual token trajectory (methods page, section 4,
 // Figs. 3 and 7): u_k = h_{k+1} - h_k, mean angle between u_k and u_{k+1}, minus layer 0's, and its
 // total change over layers V.
 #include "core/probes/curvature.h"

@@ -1,8 +1,8 @@
-// core/probes/flops.c -- what the prompt and a generated token cost, in floating-point operations
-// (methods page, section 3): everything on, against what the settings leave.
+// core/probes/flops.c -- FLOPs of the prompt and of a generated token (methods page, section 3), in
+// full and with the current methods.
 //
-// The rows, pairs of query and key, and FFNs that are not computed are counted in a pass, not taken
-// from the settings; core/model/flops.h says what each costs, and the methods what they do besides.
+// Computed rows, query-key pairs and skipped FFNs are counted in a pass, not derived from the
+// settings; core/model/flops.h gives the cost of each, and methods report their own.
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-// core/train/identity.c -- compares what a run began with and what it finds now.
+// core/train/identity.c -- compares the inputs of a run when it started with the current ones.
 #include "core/train/identity.h"
 
 #include <stdlib.h>

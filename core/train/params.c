@@ -1,7 +1,7 @@
-// core/train/params.c -- masters, gradients and moments of what is trained; LoRA beside layers.
+// core/train/params.c -- masters, gradients and moments of trained parameters; LoRA on layers.
 //
-// The step easy to get wrong: whatever happens, the model must be left as it was found. Every
-// parameter that is in the list has its tensor's former content in `stored`; release puts it back.
+// Easy to get wrong: the model must be restored in every case. Each parameter in the list has its
+// tensor's original content in `stored`, which release restores.
 #include "core/train/params.h"
 
 #include <ctype.h>
@@ -13,7 +13,7 @@
 #include "core/graph/tape.h"
 #include "core/methods/method.h"
 
-// --- what may be chosen --------------------------------------------------------------------------
+// --- selectable items ----------------------------------------------------------------------------
 
 struct select_item *params_items(const struct model *m, const struct param_extra *extra,
                                  size_t extra_count, size_t *count)
@@ -272,7 +272,7 @@ static void release_one(struct params *p, struct param *one)
 
 void params_release(struct params *p)
 {
-    // From the last: B goes before A, with which the LoRA itself is freed.
+    // From the last one: B before A, because freeing A also frees the LoRA.
     for (size_t i = p->count; i-- > 0;) {
         struct param *one = &p->list[i];
         struct linear *layer = one->kind == PARAM_LORA_A ? one->weight->linear : NULL;

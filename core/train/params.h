@@ -3,14 +3,13 @@
 //
 //   struct params p = { .backend = b };
 //   params_extra(&p, &(struct param_extra){ .name = "norm_align.weight", .tensor = &gain, ... });
-//   if (params_open(&p, model, settings, &err) < 0) ...     // train.method, train.params,
-//   train.lora.*
+//   if (params_open(&p, model, settings, &err) < 0) ...  // train.method, .params, .lora.*
 //   ... loss_sample(...): gradients add up in p.list[i].grad ...
-//   params_clear(&p);                                       // gradients are zero again
-//   params_release(&p);                                     // the model is as it was, to the bit
+//   params_clear(&p);                                    // sets the gradients to zero
+//   params_release(&p);                                  // restores the model bit for bit
 //
-// Every trained tensor of the model points at its master (bf16 and f16 converted), so the forward
-// pass computes with the trained values. A tied head is the embedding, once.
+// Every trained tensor of the model points at its master (bf16 and f16 converted to f32), so that
+// the forward pass computes with the trained values. A tied head is the embedding and counts once.
 #ifndef CORE_TRAIN_PARAMS_H
 #define CORE_TRAIN_PARAMS_H
 

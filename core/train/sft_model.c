@@ -1,5 +1,5 @@
-// core/train/sft_model.c -- what a training run takes on its model: the adapter it goes on from,
-// methods, parameters with gradients and moments, arena and tape; and the count of all that.
+// core/train/sft_model.c -- sets up a training run on its model: the adapter that it continues
+// from, methods, parameters with gradients and moments, arena and tape; and counts their memory.
 #include <string.h>
 
 #include "core/adapter/adapters.h"
@@ -34,7 +34,7 @@ static int switch_on_trained(struct settings *s, struct err *err)
     return 0;
 }
 
-// Does what is trained leave the visual tokens before the methods as they are?
+// Are the visual tokens before the methods independent of the trained weights?
 static bool eyes_frozen(const struct params *p)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -96,13 +96,13 @@ int sft_prepare(struct sft *t, struct err *err)
 {
     struct settings *s = t->job->settings;
     if (switch_on_trained(s, err) < 0) return -1;
-    // What was trained before is part of the model that is trained now.
+    // Earlier trained weights are part of the model that is trained now.
     if (adapter_obey(&t->base, t->job->model, s, err) < 0 || open_params(t, err) < 0) return -1;
     set_graph(t);
     if (t->where->own_memory && t->graph.matmul == MATMUL_BF16 &&
         frozen_round(t->job->model, t->base, err) < 0)
         return -1;
-    // Methods keep what they are doing in one place, which passes beside one another would share.
+    // Concurrent passes would share the state of a method.
     if (methods_on(&t->methods) || !lanes_wanted(&t->params)) return 0;
     return open_lanes(t, err);
 }
@@ -128,7 +128,7 @@ static void count_pass(const struct arena *a, const struct tape *t, uint64_t *he
     *pool += t->peak;
 }
 
-// Bytes of layers' inputs that waited on the host at most.
+// Peak bytes of layer inputs offloaded to the host.
 static uint64_t waiting(const struct sft *t)
 {
     uint64_t most = t->tape.offloads.peak;
