@@ -268,7 +268,7 @@ static void key_reserve(struct ira *x, int64_t n)
 // The first row of the sample that new row i belongs to.
 static int64_t sample_start(const struct site_args *a, int64_t i)
 {
-    return a->sequence->start ? a->sequence->start[site_row(a, i)] : 0;
+    return site_sequence(a)->start ? site_sequence(a)->start[site_row(a, i)] : 0;
 }
 
 // Rows of keys or values, which a cache may hold as bf16.
@@ -285,14 +285,14 @@ static int gate_sample(struct pass *p, int64_t from, int64_t to, int64_t count, 
 {
     const struct site_args *a = p->args;
     struct graph *g = p->g;
-    const int64_t first = a->sequence->start ? from : 0, last = a->past + to;
+    const int64_t first = site_sequence(a)->start ? from : 0, last = a->past + to;
     int32_t *text = xreallocarray(NULL, (size_t)(to - from) + 1, sizeof *text);
     int32_t *keys = xreallocarray(NULL, (size_t)(last - first) + 1, sizeof *keys);
     int64_t queries = 0, key_count = 0;
     for (int64_t i = from; i < to; i++)
         if (!site_visual(a, i)) text[queries++] = (int32_t)i;
     for (int64_t j = first; j < last; j++)
-        if (a->sequence->picture[site_key(a, j)] >= 0) keys[key_count++] = (int32_t)j;
+        if (site_sequence(a)->picture[site_key(a, j)] >= 0) keys[key_count++] = (int32_t)j;
 
     struct tensor q = *a->q, k = *a->k; // without their gradients
     q.grad = k.grad = NULL;
@@ -455,8 +455,7 @@ static int change(struct pass *p, struct site_args *args, const int32_t *keys)
     if (noisy && !(noise = draw_noise(p))) return -1;
     struct tensor *z = op_ira_values(g, v, head, gate, noise);
     if (diverge(p, head, v, gate) < 0) return -1;
-    args->x = args->v = op_scatter_rows(g, args->v, z, keys);
-    return args->v ? 0 : -1;
+    return op_scatter_rows(g, args->v, z, keys) ? 0 : -1;
 }
 
 static int ira_run(void *state, struct graph *g, struct site_args *args)

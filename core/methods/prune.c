@@ -414,7 +414,7 @@ static int choose(struct prune *p, struct graph *g, const struct site_args *args
     struct prune_view view = { .model = p->model,
                                .layer = args->layer,
                                .q = graph_rows(g, args->q, at, 1),
-                               .sequence = args->sequence,
+                               .sequence = site_sequence(args),
                                .query = (int32_t)site_row(args, at),
                                .rows = rows,
                                .token = token,
@@ -457,7 +457,7 @@ static int64_t key_of(const struct site_args *args, int64_t row)
 
 static int choose_for_all(struct prune *p, struct graph *g, const struct site_args *args, int stage)
 {
-    const int64_t query = key_of(args, sequence_query(args->sequence));
+    const int64_t query = key_of(args, sequence_query(site_sequence(args)));
     if (query < args->past) BUG("pruning without its query row");
     bool *keep = xcalloc((size_t)query + 1, sizeof *keep);
     int status = choose(p, g, args, stage, query - args->past, NULL, query + 1, true, keep);
@@ -487,7 +487,7 @@ static int keep_residual(struct prune *p, struct graph *g, const struct site_arg
 static int go_on(struct prune *p, struct graph *g, struct site_args *args, int stage)
 {
     const bool all = stage == 0 && args->kv;
-    const int64_t n = all ? args->sequence->n : args->x->shape[0];
+    const int64_t n = all ? site_sequence(args)->n : args->x->shape[0];
     int32_t *index = xreallocarray(NULL, (size_t)n, sizeof *index);
     int64_t count = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -526,7 +526,7 @@ static int prune_layer_out(void *state, struct graph *g, struct site_args *args)
 static int choose_for_row(struct prune *p, struct graph *g, const struct site_args *args, int stage,
                           int64_t i)
 {
-    const int64_t at = i - p->next.from, query = sequence_query(args->sequence);
+    const int64_t at = i - p->next.from, query = sequence_query(site_sequence(args));
     const int32_t *list = p->seen.keys ? p->seen.keys[at] : NULL;
     const int64_t count = list ? p->seen.count[at] : args->past + i + 1;
     bool *keep = xcalloc((size_t)count, sizeof *keep);
@@ -543,7 +543,7 @@ static int choose_for_row(struct prune *p, struct graph *g, const struct site_ar
 static int choose_for_each(struct prune *p, struct graph *g, const struct site_args *args,
                            int stage)
 {
-    const int64_t n = args->q->shape[0], query = sequence_query(args->sequence);
+    const int64_t n = args->q->shape[0], query = sequence_query(site_sequence(args));
     const int64_t from = query > args->past ? query - args->past : 0;
     int status = 0;
     p->next = (struct seen_lists){ .from = from, .rows = n - from };
@@ -557,7 +557,7 @@ static int values_dynamic(struct prune *p, struct graph *g, struct site_args *ar
 {
     const int stage = stage_at(p, args->layer);
     if (stage == 0) {
-        sequence_begin(p, args->sequence);
+        sequence_begin(p, site_sequence(args));
         lists_clear(&p->seen);
         lists_clear(&p->next);
     }
@@ -578,13 +578,13 @@ static int prune_values(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
     const int stage = stage_at(p, args->layer);
-    if (args->sequence->start) {
+    if (site_sequence(args)->start) {
         graph_fail(g, "visual tokens cannot be pruned where samples share a pass");
         return -1;
     }
     if (p->dynamic) return values_dynamic(p, g, args);
     if (!args->prefill) return 0;
-    if (stage == 0) sequence_begin(p, args->sequence);
+    if (stage == 0) sequence_begin(p, site_sequence(args));
     return choose_for_all(p, g, args, stage);
 }
 

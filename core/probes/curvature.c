@@ -80,7 +80,7 @@ static double bend(const float *a, const float *b, const float *c, int64_t n)
 static int add_layer(void *self, enum site site, const struct site_args *args, struct err *err)
 {
     struct curvature *c = self;
-    const struct sequence *s = args->sequence;
+    const struct sequence *s = site_sequence(args);
     const int64_t n = args->x->shape[0], width = args->x->shape[1];
     const int only = c->env->options->picture, layer = site == SITE_FINAL ? c->layers : args->layer;
     const float *h = args->x->data; // [N,D]

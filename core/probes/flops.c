@@ -54,14 +54,14 @@ static bool flops_wants(void *state, enum site site, int layer)
 
 static bool in_prompt(const struct site_args *a, int64_t i)
 {
-    return site_row(a, i) < a->sequence->prompt;
+    return site_row(a, i) < site_sequence(a)->prompt;
 }
 
 // Before the layers (of visual tokens, say) every row belongs to the prompt.
 static void count_method(const struct flops *s, struct counted *c, enum site site,
                          const struct site_args *args, int at, int64_t n)
 {
-    const bool layer = at >= 0 && args->sequence;
+    const bool layer = at >= 0 && (site_has(site) & HAS_ROWS);
     for (int64_t i = 0; i < n; i++)
         if (!layer || in_prompt(args, i)) c->methods += s->method[site];
     if (layer && !(c->method_sites >> site & 1)) c->method_row += s->method[site];

@@ -111,7 +111,7 @@ static int alive_run(void *self, struct graph *g, enum site site, struct site_ar
 {
     struct alive *a = self;
     if (!args->rows) return 0;
-    a->number = xcalloc((size_t)args->sequence->n, sizeof *a->number);
+    a->number = xcalloc((size_t)site_sequence(args)->n, sizeof *a->number);
     for (int64_t i = 0; i < args->x->shape[0]; i++) a->number[args->rows[i]] = (int32_t)i;
     return 0;
 }
