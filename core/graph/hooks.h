@@ -28,7 +28,7 @@ enum {
 enum {
     HAS_NONE = 0,
     HAS_ROWS = 1, // rows of a sequence: site_sequence, site_row, site_visual
-    HAS_KEYS = 2, // q, k, v, and site_key
+    HAS_KEYS = 2, // q, k, v; site_key
     IN_STEP = 4   // runs inside the part of a decode step that a GPU replays as a whole
 };
 
@@ -113,7 +113,7 @@ static inline int64_t site_row(const struct site_args *args, int64_t i)
 
 static inline int64_t site_key(const struct site_args *args, int64_t i)
 {
-    if (!args->k) BUG("this site has no keys");
+    site_sequence(args);
     return args->keys ? args->keys[i] : i;
 }
 

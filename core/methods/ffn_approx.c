@@ -188,7 +188,8 @@ static int ffn_run(void *state, struct graph *g, struct site_args *args)
 }
 
 // FLOPs: D per row, the product with alpha.
-static double ffn_flops(const struct settings *s, const struct decoder_config *c, enum site site)
+static double ffn_flops(const struct settings *s, const struct decoder_config *c, enum site site,
+                        const struct site_args *args, bool visual)
 {
     return site == SITE_FFN && settings_is(s, "ffn.approx", "hadamard") ? (double)c->hidden : 0;
 }

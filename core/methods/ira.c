@@ -479,6 +479,19 @@ static void ira_badge(struct buf *b, const struct settings *s, int layer)
     buf_puts(b, "IRA");
 }
 
+// FLOPs: of the product that gives the delta and the noise of each value head.
+static double ira_flops(const struct settings *s, const struct decoder_config *c, enum site site,
+                        const struct site_args *args, bool visual)
+{
+    if (site != SITE_VALUES || !visual) return 0;
+    bool *chosen = xcalloc((size_t)c->layers, sizeof *chosen);
+    const bool here =
+        settings_layers(s, "ira.layers", c->layers, chosen, NULL) > 0 && chosen[args->layer];
+    const double heads = (double)args->v->shape[1], dim = (double)args->v->shape[2];
+    free(chosen);
+    return here ? 2 * heads * dim * (dim + 1) : 0;
+}
+
 const struct method method_ira = {
     .name = "ira",
     .title = "IRA",
@@ -490,6 +503,7 @@ const struct method method_ira = {
     .reads = ira_reads,
     .start = ira_start,
     .release = ira_release,
+    .flops = ira_flops,
     .wants = ira_wants,
     .at = { [SITE_VALUES] = ira_run },
     .learned = ira_learned,

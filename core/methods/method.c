@@ -5,6 +5,8 @@
 
 #include "core/methods/method.h"
 
+#include "core/model/flops.h"
+
 static const struct method *const *list; // [count]
 static const struct method *shown[METHODS_MAX];
 static int count;
@@ -226,11 +228,49 @@ uint64_t methods_bytes(const struct methods *m)
 
 // --- costs ---------------------------------------------------------------------------------------
 
-double methods_flops(const struct settings *s, const struct decoder_config *c, enum site site)
+bool methods_cost(const struct settings *s, enum site site)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i]->flops && list[i]->at[site] && method_on(list[i], s)) return true;
+    return false;
+}
+
+double methods_row_flops(const struct settings *s, const struct decoder_config *c, enum site site,
+                         const struct site_args *args, bool visual)
 {
     double sum = 0;
     for (int i = 0; i < count; i++)
-        if (list[i]->flops && method_on(list[i], s)) sum += list[i]->flops(s, c, site);
+        if (list[i]->flops && method_on(list[i], s))
+            sum += list[i]->flops(s, c, site, args, visual);
+    return sum;
+}
+
+// Rows of a site among the first `end` of the sequence: text and visual tokens. Before the layers
+// all are visual tokens of the prompt; of an FFN those count that are not computed.
+static void count_rows(enum site site, const struct site_args *args, int64_t end, int64_t rows[2])
+{
+    const int64_t n = flops_rows(site, args);
+    int64_t computed = 0; // of the rows in `only` so far
+    rows[0] = 0, rows[1] = n;
+    if (!(site_has(site) & HAS_ROWS)) return;
+    rows[1] = 0;
+    if (site == SITE_FFN && !args->only) return;
+    for (int64_t i = 0; i < n; i++) {
+        const bool is_computed =
+            site == SITE_FFN && computed < args->only_count && args->only[computed] == i;
+        computed += is_computed;
+        if (!is_computed && site_row(args, i) < end) rows[site_visual(args, i)]++;
+    }
+}
+
+double methods_flops(const struct settings *s, const struct decoder_config *c, enum site site,
+                     const struct site_args *args, int64_t end)
+{
+    int64_t rows[2];
+    double sum = 0;
+    count_rows(site, args, end, rows);
+    for (int visual = 0; visual < 2; visual++)
+        if (rows[visual]) sum += (double)rows[visual] * methods_row_flops(s, c, site, args, visual);
     return sum;
 }
 

