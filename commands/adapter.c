@@ -22,6 +22,26 @@ static char *kinds_text(const struct adapter *a)
     return buf_take(&b);
 }
 
+static bool holds_tensors(const struct adapter *a, const struct method *m)
+{
+    struct method_tensor t;
+    for (size_t i = 0; i < a->count; i++)
+        if (a->list[i].kind == ADAPTER_EXTRA && method_learning(a->model, a->list[i].name, &t) == m)
+            return true;
+    return false;
+}
+
+// Methods that are off although the adapter was trained with them.
+static void notice_methods(const struct shell *shell, const struct adapter *a)
+{
+    const struct method *m;
+    for (int i = 0; (m = method_shown(i)); i++)
+        if (holds_tensors(a, m) && !method_on(m, engine_settings(shell->engine)))
+            sinks_notice(shell->sinks,
+                         "it includes trained parameters of %s: /set %s %s enables it", m->title,
+                         m->toggle.key, m->toggle.on);
+}
+
 // Warns if training.json records another base model.
 static void notice_base(const struct shell *shell, const struct adapter *a)
 {
@@ -50,10 +70,7 @@ static void notice_loaded(const struct shell *shell, const struct adapter *a)
             shell->sinks,
             "its LoRA scale is multiplied by %s: /set adapter.scale 1 restores the trained scale",
             scale);
-    if (adapter_find(a, "norm_align.weight") &&
-        !settings_flag(engine_settings(shell->engine), "norm.align"))
-        sinks_notice(shell->sinks,
-                     "it includes a trained norm alignment: /set norm.align on enables it");
+    notice_methods(shell, a);
     notice_base(shell, a);
 }
 

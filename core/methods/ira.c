@@ -507,7 +507,7 @@ const struct method method_ira = {
     .wants = ira_wants,
     .at = { [SITE_VALUES] = ira_run },
     .learned = ira_learned,
-    .trained_by = "train.ira",
+    .training = { PART_DECODER, "train.ira", "train.lr.ira", "train.weight_decay.ira", 10 },
     .params = ira_params,
     .progress = ira_progress,
     .validate = ira_validate,

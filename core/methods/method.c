@@ -25,6 +25,9 @@ void methods_hand_over(const struct method *const *all)
     for (int i = 0; i < count; i++) {
         int at = i;
         for (; at && after(shown[at - 1], list[i]); at--) shown[at] = shown[at - 1];
+        if (at && list[i]->press && shown[at - 1]->press &&
+            !strcmp(shown[at - 1]->press, list[i]->press))
+            BUG("%s and %s have the same key", shown[at - 1]->name, list[i]->name);
         shown[at] = list[i];
     }
 }

@@ -107,10 +107,13 @@ struct method {
     // The tensors it learns, by index; false past the last one or if this model does not use it.
     // NULL: it learns nothing.
     bool (*learned)(const struct model *m, int index, struct method_tensor *t);
-    // The setting that trains them regardless of train.params ("train.ira"), with the learning rate
-    // and weight decay of train.lr.ira and train.weight_decay.ira; NULL: they are trained with the
-    // projector.
-    const char *trained_by;
+    struct {
+        enum model_part_kind part; // they are trained with this part of the model
+        const char *by; // or whenever this setting is on ("train.ira"), whatever train.params says
+        const char *rate, *decay; // settings of their learning rate and weight decay; NULL: those
+                                  // of the part
+        double times;             // a `rate` of auto is so many times train.lr
+    } training;
     // Lists its parameters, as in `learned`, for training. NULL: it learns nothing.
     void (*params)(void *state, method_param_fn add, void *self);
     // Training only: the fraction of steps done, 0..1, before each step. May be NULL.

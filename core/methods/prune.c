@@ -91,12 +91,8 @@ struct prune {
 // at 3/8 of the depth.
 static int auto_layer(const struct model *m)
 {
-    const struct decoder_config *c = &m->decoder.config;
-    for (const struct phase_layers *p = m->family->phases; p && p->layers; p++)
-        if (p->layers == c->layers && p->hidden == c->hidden) return p->transition;
-    // round(0.375 L), half to even, but within the model
-    const int layer = (3 * c->layers + 4) / 8, half = (3 * c->layers + 4) % 8 == 0;
-    return layer - (half && layer % 2);
+    const struct phase_layers *p = family_phases(m);
+    return p ? p->transition : family_phase_by_depth(1, m->decoder.config.layers);
 }
 
 // The stages' layers into layer[L]; their number, or -1.

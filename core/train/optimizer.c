@@ -41,8 +41,7 @@ void optimizer_configure(struct optimizer *o, const struct params *p, const stru
     *o = (struct optimizer){
         .rate = { [GROUP_BACKBONE] = rate,
                   [GROUP_PROJECTOR] = rate_or(s, "train.lr.projector", rate),
-                  [GROUP_VISION] = rate_or(s, "train.lr.vision", rate),
-                  [GROUP_IRA] = rate_or(s, "train.lr.ira", 10 * rate) },
+                  [GROUP_VISION] = rate_or(s, "train.lr.vision", rate) },
         .beta1 = 0.9,
         .beta2 = settings_real(s, "train.beta2"),
         .eps = 1e-8,
@@ -52,9 +51,13 @@ void optimizer_configure(struct optimizer *o, const struct params *p, const stru
         .warmup = warmup_steps(s, steps),
         .steps = steps,
     };
-    for (int g = 0; g < PARAM_GROUPS; g++)
-        o->decay[g] =
-            settings_real(s, g == GROUP_IRA ? "train.weight_decay.ira" : "train.weight_decay");
+    for (int g = 0; g < PARAM_GROUPS; g++) o->decay[g] = settings_real(s, "train.weight_decay");
+    const struct method *m;
+    for (int i = 0; (m = method_at(i)); i++) {
+        if (m->training.rate)
+            o->rate[GROUP_METHODS + i] = rate_or(s, m->training.rate, m->training.times * rate);
+        if (m->training.decay) o->decay[GROUP_METHODS + i] = settings_real(s, m->training.decay);
+    }
 }
 
 // The backend that stores a parameter also computes with it.

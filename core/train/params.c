@@ -50,7 +50,7 @@ void params_extra(struct params *p, const struct param_extra *extra)
 
 // --- one parameter -------------------------------------------------------------------------------
 
-static enum param_group group_of(enum model_part_kind part)
+enum param_group params_group(enum model_part_kind part)
 {
     return part == PART_VISION      ? GROUP_VISION
            : part == PART_PROJECTOR ? GROUP_PROJECTOR
@@ -142,7 +142,7 @@ static int add_lora(struct params *p, const struct weight *w, const struct selec
     lora->b = (struct tensor){ .dtype = DTYPE_F32, .rank = 2, .shape = { out, r } };
     lora->scale = (float)(chosen->alpha / (double)r);
     w->linear->lora = lora; // freed with parameter A
-    const enum param_group group = group_of(w->part);
+    const enum param_group group = params_group(w->part);
     if (add(p, lora_name(w, "A"), PARAM_LORA_A, group, w, &lora->a, err) < 0 ||
         add(p, lora_name(w, "B"), PARAM_LORA_B, group, w, &lora->b, err) < 0)
         return -1;
@@ -158,8 +158,8 @@ static int add_weights(struct params *p, const struct selection *s, uint64_t see
     const struct weights *w = &p->model->weights;
     for (size_t i = 0; i < w->count; i++) {
         const struct weight *one = &w->list[i];
-        if (s->item[i].trained && add(p, xstrdup(one->name), PARAM_WEIGHT, group_of(one->part), one,
-                                      one->tensor, err) < 0)
+        if (s->item[i].trained && add(p, xstrdup(one->name), PARAM_WEIGHT, params_group(one->part),
+                                      one, one->tensor, err) < 0)
             return -1;
         if (s->item[i].rank && add_lora(p, one, &s->item[i], seed, i, err) < 0) return -1;
     }

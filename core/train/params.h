@@ -13,6 +13,7 @@
 #ifndef CORE_TRAIN_PARAMS_H
 #define CORE_TRAIN_PARAMS_H
 
+#include "core/methods/method.h"
 #include "core/model/model.h"
 #include "core/settings/settings.h"
 #include "core/train/select.h"
@@ -20,7 +21,13 @@
 struct grad;
 
 // Parameters that share a learning rate and a weight decay.
-enum param_group { GROUP_BACKBONE, GROUP_PROJECTOR, GROUP_VISION, GROUP_IRA, PARAM_GROUPS };
+enum param_group {
+    GROUP_BACKBONE,
+    GROUP_PROJECTOR,
+    GROUP_VISION,
+    GROUP_METHODS, // and one for each method (method_at)
+    PARAM_GROUPS = GROUP_METHODS + METHODS_MAX
+};
 
 enum param_kind {
     PARAM_WEIGHT, // a weight of the model
@@ -28,6 +35,9 @@ enum param_kind {
     PARAM_LORA_B, // [out,r]
     PARAM_EXTRA,  // of a method
 };
+
+// The group of a part's weights.
+enum param_group params_group(enum model_part_kind part);
 
 struct param {
     // The file's name; LoRA: "model.layers.0.self_attn.q_proj.lora_A", without ".weight".

@@ -6,19 +6,27 @@
 #include "core/train/frozen.h"
 #include "core/train/sft_parts.h"
 
-// A method's parameter: trained whenever the method's setting says so, or with the projector.
+// Parameters of a method with a learning rate of its own are a group of their own.
+static enum param_group group_of(const struct method *m)
+{
+    int i = 0;
+    while (method_at(i) != m) i++;
+    return m->training.rate ? GROUP_METHODS + (enum param_group)i : params_group(m->training.part);
+}
+
+// A method's parameter: trained whenever the method's setting says so, or with its part.
 static void add_extra(void *self, const char *name, struct tensor *tensor)
 {
     struct sft *t = self;
     struct method_tensor shape;
     const struct method *m = method_learning(t->job->model, name, &shape);
     if (!m) BUG("%s is nobody's", name);
-    const char *by = m->trained_by;
+    const char *by = m->training.by;
     params_extra(&t->params,
                  &(struct param_extra){ .name = name,
                                         .tensor = tensor,
-                                        .group = by ? GROUP_IRA : GROUP_PROJECTOR,
-                                        .part = by ? PART_DECODER : PART_PROJECTOR,
+                                        .group = group_of(m),
+                                        .part = m->training.part,
                                         .with_part = !by,
                                         .always = by && settings_flag(t->job->settings, by) });
 }
@@ -28,7 +36,7 @@ static int switch_on_trained(struct settings *s, struct err *err)
 {
     const struct method *m;
     for (int i = 0; (m = method_at(i)); i++)
-        if (m->trained_by && settings_flag(s, m->trained_by) &&
+        if (m->training.by && settings_flag(s, m->training.by) &&
             settings_set(s, m->toggle.key, m->toggle.on, err) < 0)
             return -1;
     return 0;

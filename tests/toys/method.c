@@ -89,6 +89,7 @@ const struct method method_toy = {
     .release = toy_release,
     .at = { [SITE_VISUAL] = toy_run },
     .flops = toy_flops,
+    .training = { .part = PART_PROJECTOR },
     .learned = toy_learned,
     .params = toy_params,
 };
