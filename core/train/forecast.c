@@ -199,7 +199,7 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
     if (status == 0) {
         f->lane = level_lanes(&d.t.lanes);
         sft_memory(&d.t, &f->parts);
-        f->count = (struct params_count){ d.t.params.trained, d.t.params.total };
+        memcpy(f->count, d.t.params.counted, sizeof f->count);
         f->arena = d.t.arena.peak;
         f->arithmetic = graph_arithmetic(d.t.graph.matmul);
         if (has_own_memory(load->where)) f->parts.of[MEMORY_WEIGHTS] += copied_bytes(outline);

@@ -20,12 +20,12 @@ struct sft;
 
 struct forecast {
     struct memory_parts parts;
-    struct params_count count; // number of trained parameters, and of all
-    int64_t samples, rows;     // of the largest micro-batch
-    size_t arena, lane;        // bytes of activations and results of a pass; of one lane
-    size_t keep;               // train.checkpointing auto: bytes of activations to keep, else 0
-    bool offload;              // inputs of layers are offloaded to the host
-    const char *arithmetic;    // precision of matrix products: "f32", "bf16"
+    struct params_count count[MODEL_PARTS + 1]; // by part and, last, in total
+    int64_t samples, rows;                      // of the largest micro-batch
+    size_t arena, lane;     // bytes of activations and results of a pass; of one lane
+    size_t keep;            // train.checkpointing auto: bytes of activations to keep, else 0
+    bool offload;           // inputs of layers are offloaded to the host
+    const char *arithmetic; // precision of matrix products: "f32", "bf16"
 };
 
 // For a loaded model (only read), with micro-batches of samples of `rows` rows each, with one

@@ -8,7 +8,7 @@ enum { SMALL_HIDDEN = 512, ROOM = 512 << 20 }; // numbers of a row; bytes of all
 bool lanes_wanted(const struct params *p)
 {
     return p->model->decoder.config.hidden <= SMALL_HIDDEN &&
-           (uint64_t)p->trained * sizeof(float) * LANES <= ROOM;
+           (uint64_t)p->counted[MODEL_PARTS].trained * sizeof(float) * LANES <= ROOM;
 }
 
 int lanes_open(struct lanes *l, struct params *p, const struct backend *b, const struct tape *tape,

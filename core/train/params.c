@@ -209,28 +209,17 @@ int params_check(const struct model *m, const struct settings *s, struct err *er
     return status;
 }
 
-int params_count(const struct model *m, const struct settings *s,
-                 struct params_count counted[MODEL_PARTS + 1], struct err *err)
+static void count_items(struct params *p, const struct selection *chosen,
+                        const struct select_item *items, size_t count)
 {
-    struct selection chosen;
-    size_t count;
-    memset(counted, 0, (MODEL_PARTS + 1) * sizeof *counted);
-    struct select_item *items = params_items(m, NULL, 0, &count);
-    int status = choose(&chosen, s, items, count, err);
-    for (size_t i = 0; i < count && status == 0; i++) {
-        struct params_count *c = &counted[items[i].part];
-        const int64_t thin = chosen.item[i].rank * (items[i].shape[0] + items[i].shape[1]);
+    for (size_t i = 0; i < count; i++) {
+        struct params_count *c = &p->counted[items[i].part];
+        const int64_t thin = chosen->item[i].rank * (items[i].shape[0] + items[i].shape[1]);
         const int64_t n = select_numbers(&items[i]);
         c->total += n + thin;
-        c->trained += (chosen.item[i].trained ? n : 0) + thin;
+        c->trained += (chosen->item[i].trained ? n : 0) + thin;
     }
-    if (status == 0) {
-        counted[MODEL_PARTS] =
-            (struct params_count){ .trained = chosen.trained, .total = chosen.total };
-        selection_release(&chosen);
-    }
-    free(items);
-    return status;
+    p->counted[MODEL_PARTS] = (struct params_count){ chosen->trained, chosen->total };
 }
 
 int params_open(struct params *p, struct model *m, const struct settings *s, struct err *err)
@@ -240,10 +229,9 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
     struct select_item *items = params_items(m, p->extra, p->extra_count, &count);
     p->model = m;
     int status = choose(&chosen, s, items, count, err);
+    if (status == 0) count_items(p, &chosen, items, count);
     free(items);
     if (status == 0) {
-        p->trained = chosen.trained;
-        p->total = chosen.total;
         p->lora = chosen.lora;
         p->whole = chosen.whole;
         status = add_weights(p, &chosen, (uint64_t)settings_integer(s, "train.seed"), err);

@@ -66,13 +66,18 @@ struct param_extra {
     bool always;               // or always; neither: only if a rule of train.params names it
 };
 
+// Number of trained parameters and of all; LoRA's own count in both.
+struct params_count {
+    int64_t trained, total;
+};
+
 struct params {
     const struct backend *backend;
     struct model *model;
     struct param *list;
     size_t count;
-    int64_t trained, total; // number of elements (LoRA's own in both)
-    bool lora, whole;       // struct selection
+    struct params_count counted[MODEL_PARTS + 1]; // by part and, last, in total
+    bool lora, whole;                             // struct selection
     struct param_extra *extra;
     size_t extra_count;
 };
@@ -85,12 +90,6 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
 // Do these settings select something in this model? Fast, without allocation. Parameters of methods
 // are not known yet: a rule of train.params that may match them is accepted.
 int params_check(const struct model *m, const struct settings *s, struct err *err);
-// Number of trained parameters and of all, by part and, last, in total; LoRA's own count in both.
-struct params_count {
-    int64_t trained, total;
-};
-int params_count(const struct model *m, const struct settings *s,
-                 struct params_count counted[MODEL_PARTS + 1], struct err *err);
 void params_release(struct params *p);
 int params_clear(struct params *p, struct err *err);
 // A piece of a parameter: all of it; or a row of a table on the host, as a pass needs few rows and

@@ -81,8 +81,8 @@ static int record(struct sft *t, const char *what, struct err *err)
     cJSON_AddNumberToObject(r, "samples", (double)t->train.count);
     cJSON_AddNumberToObject(r, "validation_samples", (double)t->held.count);
     cJSON_AddNumberToObject(r, "steps", (double)t->steps);
-    cJSON_AddNumberToObject(r, "trained", (double)t->params.trained);
-    cJSON_AddNumberToObject(r, "parameters", (double)t->params.total);
+    cJSON_AddNumberToObject(r, "trained", (double)t->params.counted[MODEL_PARTS].trained);
+    cJSON_AddNumberToObject(r, "parameters", (double)t->params.counted[MODEL_PARTS].total);
     cJSON *list = cJSON_AddObjectToObject(r, "settings");
     const struct setting *row;
     for (int i = 0; (row = settings_row(i)); i++)
@@ -126,7 +126,7 @@ static void tell_plan(struct sft *t)
     const double own = (double)memory_own(&t->forecast.parts),
                  free = (double)(memory_free(j->backend) + held),
                  host = (double)t->forecast.parts.of[MEMORY_HOST];
-    const struct params_count *count = &t->forecast.count;
+    const struct params_count *count = &t->forecast.count[MODEL_PARTS];
     job_log(j, "training %lld parameters, %.4g%% of %lld, with matrix products in %s",
             (long long)count->trained, 100 * (double)count->trained / (double)count->total,
             (long long)count->total, t->forecast.arithmetic);
