@@ -67,7 +67,7 @@ static int read_heads(struct decoder_config *c, const cJSON *json, struct err *e
 static int grouped_read(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     if (read_heads(c, json, err) < 0 || check_window(c, json, err) < 0) return -1;
-    c->rope.dim = c->dim;
+    c->rope.dim = c->value_dim = c->dim;
     c->qkv_bias = c->kind->qkv_bias;
     if (c->qkv_bias) return 0;
     if (json_bool(json, "attention_bias", false, &c->qkv_bias, err) < 0) return -1;
@@ -79,10 +79,10 @@ static bool grouped_weight(const struct decoder_config *c, int layer, int i, str
 {
     const int64_t D = c->hidden, q = c->heads * c->dim, kv = c->kv_heads * c->dim;
     const struct layer_weight all[] = {
-        [ATTENTION_Q] = { "self_attn.q_proj", q, D, c->qkv_bias },
-        [ATTENTION_K] = { "self_attn.k_proj", kv, D, c->qkv_bias },
-        [ATTENTION_V] = { "self_attn.v_proj", kv, D, c->qkv_bias },
-        [ATTENTION_O] = { "self_attn.o_proj", D, q, c->out_bias },
+        [ATTENTION_Q] = { .name = "self_attn.q_proj", .out = q, .in = D, .bias = c->qkv_bias },
+        [ATTENTION_K] = { .name = "self_attn.k_proj", .out = kv, .in = D, .bias = c->qkv_bias },
+        [ATTENTION_V] = { .name = "self_attn.v_proj", .out = kv, .in = D, .bias = c->qkv_bias },
+        [ATTENTION_O] = { .name = "self_attn.o_proj", .out = D, .in = q, .bias = c->out_bias },
     };
     if (i >= (int)(sizeof all / sizeof *all)) return false;
     *w = all[i];
