@@ -116,7 +116,7 @@ static int make_picture(struct dry *d, struct picture *p, struct err *err)
     const int64_t side = m->vision.config.image_size;
     p->image = (struct image){ .width = side, .height = side, .channels = 3 };
     p->image.pixels = xcalloc((size_t)(side * side), 3);
-    p->tokens = m->family->picture_tokens(m, side, side);
+    model_place_picture(m, p, side, side, 1);
     if (!d->t.train.feed.frozen) return 0;
     struct feed feed = { .model = m, .settings = d->job.settings, .backend = d->job.backend };
     return feed_encode(&feed, &d->t.graph, p, err);

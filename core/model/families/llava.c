@@ -167,16 +167,16 @@ static enum model_part_kind llava_part(const struct model *m, const char *tensor
     return strstr(tensor, "multi_modal_projector.") ? PART_PROJECTOR : text_part(m, tensor);
 }
 
-static int64_t llava_picture_tokens(const struct model *m, int64_t width, int64_t height)
+static int64_t llava_picture_tokens(const struct model *m, struct picture_shape shape)
 {
     return vision_tokens(&m->vision.config); // every picture becomes the same square
 }
 
 // The part of a picture that becomes the encoder's square.
-static void shown_part(const struct picture_config *c, int64_t width, int64_t height,
+static void shown_part(const struct picture_config *c, struct picture_shape shape,
                        struct picture_tile *t)
 {
-    double w = (double)width, h = (double)height, long_side = w > h ? w : h;
+    double w = (double)shape.width, h = (double)shape.height, long_side = w > h ? w : h;
     if (c->square) { // padded: what lies outside is border
         t->left = (w - long_side) / 2, t->right = t->left + long_side;
         t->top = (h - long_side) / 2, t->bottom = t->top + long_side;
@@ -196,18 +196,20 @@ static void shown_part(const struct picture_config *c, int64_t width, int64_t he
     t->top += cut_y / 2, t->bottom -= cut_y / 2;
 }
 
-static int llava_picture_tiles(const struct model *m, int64_t width, int64_t height,
+static int llava_picture_tiles(const struct model *m, struct picture_shape shape,
                                struct picture_tile *tiles, int most)
 {
     const struct vision_config *v = &m->vision.config;
     const int64_t side = v->image_size / v->patch;
     if (most < 1) return 1;
-    tiles[0] = (struct picture_tile){
-        .rows = side, .cols = side, .pitch = side, .right = (double)width, .bottom = (double)height
-    };
+    tiles[0] = (struct picture_tile){ .rows = side,
+                                      .cols = side,
+                                      .pitch = side,
+                                      .right = (double)shape.width,
+                                      .bottom = (double)shape.height };
     // With a class token among the tokens, or without the first patch, the grid is shifted.
     tiles[0].first = vision_tokens(v) - side * side;
-    shown_part(&m->picture, width, height, &tiles[0]);
+    shown_part(&m->picture, shape, &tiles[0]);
     return 1;
 }
 
@@ -249,23 +251,24 @@ static struct tensor *site(struct graph *g, enum site where, int picture, struct
 }
 
 static struct tensor *llava_picture_encode(struct graph *g, const struct model *m,
-                                           const struct image *image, int picture)
+                                           const struct picture *picture, int number)
 {
-    struct tensor *pixels = site(g, SITE_PIXELS, picture, picture_pixels(g, m, image)); // [3,H,W]
-    struct tensor *features = vision_forward(g, &m->vision, pixels, picture);           // [S,Dv]
-    struct tensor *tokens = projector_forward(g, &m->projector, features);              // [S,D]
-    return site(g, SITE_PROJECTED, picture, tokens);
+    struct tensor *pixels = picture_pixels(g, m, &picture->image);
+    pixels = site(g, SITE_PIXELS, number, pixels);                           // [3,H,W]
+    struct tensor *features = vision_forward(g, &m->vision, pixels, number); // [S,Dv]
+    struct tensor *tokens = projector_forward(g, &m->projector, features);   // [S,D]
+    return site(g, SITE_PROJECTED, number, tokens);
 }
 
 // Pixels, features and visual tokens of all pictures; the sites offer each picture's own.
 static int llava_pictures_encode(struct graph *g, const struct model *m,
-                                 const struct image *const *pictures, const int *number,
+                                 const struct picture *const *pictures, const int *number,
                                  size_t count, struct tensor **tokens)
 {
     int64_t rows = vision_tokens(&m->vision.config);
     struct tensor **pixels = xcalloc(count + 1, sizeof(struct tensor *)); // of [3,H,W]
     for (size_t i = 0; i < count; i++)
-        pixels[i] = site(g, SITE_PIXELS, number[i], picture_pixels(g, m, pictures[i]));
+        pixels[i] = site(g, SITE_PIXELS, number[i], picture_pixels(g, m, &pictures[i]->image));
     struct tensor *x = NULL;
     if (graph_ok(g)) x = vision_forward_all(g, &m->vision, pixels, number, count); // [B*S,Dv]
     x = projector_forward(g, &m->projector, x);                                    // [B*S,D]
