@@ -20,6 +20,15 @@ void sequence_init(struct sequence *s, int64_t n, int axes)
         for (int64_t i = 0; i < n; i++) s->positions[axis * n + i] = (int32_t)i;
 }
 
+void sequence_set_axes(struct sequence *s, int axes)
+{
+    const size_t rows = (size_t)s->n * (size_t)axes;
+    s->axes = axes;
+    s->positions = xreallocarray(s->positions, rows, sizeof *s->positions);
+    for (int axis = 0; axis < axes; axis++)
+        for (int64_t i = 0; i < s->n; i++) s->positions[axis * s->n + i] = (int32_t)i;
+}
+
 void sequence_copy(struct sequence *to, const struct sequence *from)
 {
     size_t bytes = (size_t)from->n * sizeof *from->ids;

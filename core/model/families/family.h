@@ -60,8 +60,8 @@ struct family {
                            const struct picture *const *pictures, const int *number, size_t count,
                            struct tensor **tokens);
     const struct phase_layers *phases; // ended by layers 0; NULL: none known
-    // Rotary positions of s; NULL: 0..n-1.
-    void (*positions)(const struct model *m, struct sequence *s);
+    // Rotary positions of s, which shows these pictures (their shapes are set); NULL: 0..n-1.
+    void (*positions)(const struct model *m, const struct picture *pictures, struct sequence *s);
 };
 
 // Module name of a weight in current transformers classes (for adapters):
