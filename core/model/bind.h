@@ -50,6 +50,10 @@ void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patc
 void bind_cubes(struct binder *b, struct tensor *t, int64_t rows, int64_t times, int64_t patch,
                 const char *format, ...) __attribute__((format(printf, 6, 7)));
 
+// A learned table of [rows, cols, width], as a matrix [rows*cols, width].
+void bind_grid(struct binder *b, struct tensor *t, int64_t rows, int64_t cols, int64_t width,
+               const char *format, ...) __attribute__((format(printf, 6, 7)));
+
 bool bind_has(const struct checkpoint *c, const char *prefix, const char *name);
 // The first prefix under which the file has `name`; the first one if none has, so that error
 // messages use the hub's spelling. NULL-terminated list.

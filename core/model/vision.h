@@ -26,12 +26,13 @@ struct vision_config {
     enum gelu_form act;         // of its FFN, if it is not gated
     bool class_token, patch_bias, pre_norm; // present in the file?
     // Of native resolution:
-    int64_t merge;      // patches a side that become one visual token
-    int64_t times;      // pictures that a patch of video spans; all show the same
-    int64_t window;     // side of a window in visual tokens
-    uint64_t whole[16]; // bit l: block l sees whole pictures
-    int feature_layer;                      // hidden_states index as in the config: -2, -1, 3 ...
-    bool drop_class;                        // strategy "default"
+    int64_t merge;                  // patches a side that become one visual token
+    int64_t times;                  // pictures that a patch of video spans; all show the same
+    int64_t window;                 // side of a window in visual tokens
+    uint64_t whole[16];             // bit l: block l sees whole pictures
+    int64_t table_rows, table_cols; // of learned positions that are resampled to each picture
+    int feature_layer;              // hidden_states index as in the config: -2, -1, 3 ...
+    bool drop_class;                // strategy "default"
 };
 
 // Weights of a block; what the kind does not bind is not computed.
@@ -51,7 +52,7 @@ struct vision {
     struct linear patch;        // [Dv, numbers of a patch]
     struct tensor class_token;  // [1,Dv]
     struct tensor position;     // [S', Dv], S' = patches (+1 with a class token)
-    struct norm pre;            // before the first block
+    struct norm pre, post;      // before the first block; after the last one
     struct vision_layer *layer; // [config.layers]
 };
 
@@ -83,6 +84,9 @@ struct vision_kind {
     struct tensor *(*embed)(struct graph *g, const struct vision_batch *b);
     // Rotary positions of queries and keys: cos and sin [S', d/2] (op_rope); NULL: none.
     void (*angles)(const struct vision_batch *b, float *cos, float *sin);
+    bool adjacent_pairs; // they turn numbers 2j and 2j + 1 of a head; else j and j + d/2
+    bool row_by_row;     // patches of native resolution go row by row; else block by block of
+                         // merge x merge
     // Does this block see windows, not whole tiles? NULL: no block does.
     bool (*windowed)(const struct vision_config *c, int block);
     // Then row i sees rows first[i] .. last[i]-1.
@@ -97,7 +101,7 @@ struct vision_kind {
     int64_t (*feature_width)(const struct vision_config *c);
 };
 
-extern const struct vision_kind vision_clip, vision_siglip, vision_qwen;
+extern const struct vision_kind vision_clip, vision_siglip, vision_qwen, vision_moon;
 
 // --- config --------------------------------------------------------------------------------------
 
@@ -152,6 +156,10 @@ struct tensor *vision_patch_rows(struct graph *g, const struct vision_batch *b);
 // cos and sin [S', d/2] of 2-D rotary positions of patches that go block by block of merge x merge:
 // half of the pairs turn by the row, half by the column (theta 10000).
 void vision_plane_angles(const struct vision_batch *b, float *cos_out, float *sin_out);
+// Of a learned table of positions [table_rows * table_cols, Dv] the rows of every patch of patches
+// that go row by row [S', Dv]: resampled bicubically to each picture's grid, half-pixel centres,
+// the border repeated (core/model/vision_positions.c).
+struct tensor *vision_resampled_positions(struct graph *g, const struct vision_batch *b);
 // Row and column of patch i of a picture in that order.
 void vision_block_place(const struct vision_config *c, const struct vision_picture *p, int64_t i,
                         int64_t *row, int64_t *col);
