@@ -32,6 +32,10 @@ struct picture_config {
     double rescale_factor;
     float mean[3], std[3];
     uint8_t background[3];
+    // Cut into min_tiles to max_tiles squares of width x height, and with `thumbnail` the whole
+    // picture as one more (core/picture/tiles.h); max_tiles 0: not cut.
+    int64_t min_tiles, max_tiles;
+    bool thumbnail;
 };
 
 // Reads the keys of a preprocessor_config.json of the CLIP and SigLIP kind (size as number, as
@@ -40,6 +44,9 @@ struct picture_config {
 int picture_config_read(struct picture_config *c, const cJSON *json,
                         const struct picture_config *otherwise, struct err *err);
 
+// *from without transparency: itself, or a flattened copy in *own.
+int preprocess_opaque(struct image *own, const struct image **from, const struct picture_config *c,
+                      struct err *err);
 // 8-bit pixels [height, width, 3] after flattening, resizing and cropping.
 int preprocess_bytes(struct image *to, const struct image *from, const struct picture_config *c,
                      enum resize_order order, struct err *err);
