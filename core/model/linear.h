@@ -26,5 +26,7 @@ struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct lin
 // gelu(y), fused if the device supports it.
 struct tensor *linear_gelu(struct graph *g, struct tensor *x, const struct linear *w,
                            enum gelu_form form);
+// Part `part` of the columns of y[N, parts*M], which one matrix gave: [N, M].
+struct tensor *linear_part(struct graph *g, struct tensor *y, int part, int parts);
 
 #endif

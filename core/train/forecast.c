@@ -113,10 +113,11 @@ static void make_labels(struct labels *l, const struct model *m, int64_t rows, i
 static int make_picture(struct dry *d, struct picture *p, struct err *err)
 {
     const struct model *m = d->job.model;
-    const int64_t side = m->vision.config.image_size;
-    p->image = (struct image){ .width = side, .height = side, .channels = 3 };
-    p->image.pixels = xcalloc((size_t)(side * side), 3);
-    p->tokens = m->family->picture_tokens(m, side, side);
+    int64_t width, height;
+    m->family->picture_usual(m, &width, &height);
+    p->image = (struct image){ .width = width, .height = height, .channels = 3 };
+    p->image.pixels = xcalloc((size_t)(width * height), 3);
+    p->tokens = m->family->picture_tokens(m, width, height);
     if (!d->t.train.feed.frozen) return 0;
     struct feed feed = { .model = m, .settings = d->job.settings, .backend = d->job.backend };
     return feed_encode(&feed, &d->t.graph, p, err);

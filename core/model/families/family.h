@@ -40,6 +40,8 @@ struct family {
     const char *module_prefix[MODEL_PARTS];
     // Number of visual tokens of a picture of that size, defined only here. NULL: text only.
     int64_t (*picture_tokens)(const struct model *m, int64_t width, int64_t height);
+    // A usual picture, for forecasts: pixels of its sides. NULL: text only.
+    void (*picture_usual)(const struct model *m, int64_t *width, int64_t *height);
     // Positions of its visual tokens; writes at most `most` tiles and returns their number. NULL:
     // unknown, tokens are shown as one row.
     int (*picture_tiles)(const struct model *m, int64_t width, int64_t height,

@@ -35,11 +35,13 @@ static int read_feature_layer(struct vision_config *v, const cJSON *config, stru
             strategy);
     // "default" leaves the first row out, whatever it is.
     v->drop_class = strcmp(strategy, "default") == 0;
-    return vision_tokens(v) > 0 ? 0 : err_set(err, "a picture gives no visual tokens");
+    const struct vision_picture square = vision_square(v, NULL, 0);
+    return vision_features(v, &square) > 0 ? 0 : err_set(err, "a picture gives no visual tokens");
 }
 
 static int read_projector(struct projector *p, const cJSON *config, struct err *err)
 {
+    p->kind = &projector_linear;
     if (json_bool(config, "multimodal_projector_bias", true, &p->bias, err) < 0) return -1;
     return gelu_form_read(&p->act, config, "projector_hidden_act", "gelu", err);
 }
@@ -121,7 +123,9 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
     // transformers takes the flag from either level.
     if (json_bool(config, "tie_word_embeddings", false, &tied, err) < 0) return -1;
     m->decoder.config.tied |= tied;
-    if (vision_config_read(&m->vision.config, vision, err) < 0) return err_in(err, "vision_config");
+    const struct vision_kind *encoder = vision_kind_find(vision, err);
+    if (!encoder || vision_config_read(&m->vision.config, encoder, vision, err) < 0)
+        return err_in(err, "vision_config");
     if (read_feature_layer(&m->vision.config, config, err) < 0 ||
         read_projector(&m->projector, config, err) < 0 || read_placeholder(m, config, err) < 0)
         return -1;
@@ -158,7 +162,8 @@ static int llava_bind(struct model *m, const struct checkpoint *c, struct err *e
     b.prefix = vision;
     if (vision_bind(&m->vision, &b) < 0) return -1;
     b.prefix = projector;
-    return projector_bind(&m->projector, &b, m->vision.config.hidden, m->decoder.config.hidden);
+    const struct vision_config *v = &m->vision.config;
+    return projector_bind(&m->projector, &b, v->kind->feature_width(v), m->decoder.config.hidden);
 }
 
 static enum model_part_kind llava_part(const struct model *m, const char *tensor)
@@ -169,7 +174,13 @@ static enum model_part_kind llava_part(const struct model *m, const char *tensor
 
 static int64_t llava_picture_tokens(const struct model *m, int64_t width, int64_t height)
 {
-    return vision_tokens(&m->vision.config); // every picture becomes the same square
+    const struct vision_picture square = vision_square(&m->vision.config, NULL, 0);
+    return vision_features(&m->vision.config, &square); // every picture becomes the same square
+}
+
+static void llava_picture_usual(const struct model *m, int64_t *width, int64_t *height)
+{
+    *width = *height = m->vision.config.image_size;
 }
 
 // The part of a picture that becomes the encoder's square.
@@ -206,7 +217,7 @@ static int llava_picture_tiles(const struct model *m, int64_t width, int64_t hei
         .rows = side, .cols = side, .pitch = side, .right = (double)width, .bottom = (double)height
     };
     // With a class token among the tokens, or without the first patch, the grid is shifted.
-    tiles[0].first = vision_tokens(v) - side * side;
+    tiles[0].first = llava_picture_tokens(m, width, height) - side * side;
     shown_part(&m->picture, width, height, &tiles[0]);
     return 1;
 }
@@ -252,8 +263,9 @@ static struct tensor *llava_picture_encode(struct graph *g, const struct model *
                                            const struct image *image, int picture)
 {
     struct tensor *pixels = site(g, SITE_PIXELS, picture, picture_pixels(g, m, image)); // [3,H,W]
-    struct tensor *features = vision_forward(g, &m->vision, pixels, picture);           // [S,Dv]
-    struct tensor *tokens = projector_forward(g, &m->projector, features);              // [S,D]
+    const struct vision_picture square = vision_square(&m->vision.config, pixels, picture);
+    struct tensor *features = vision_forward(g, &m->vision, &square, 1);   // [S,Dv]
+    struct tensor *tokens = projector_forward(g, &m->projector, features); // [S,D]
     return site(g, SITE_PROJECTED, picture, tokens);
 }
 
@@ -262,18 +274,20 @@ static int llava_pictures_encode(struct graph *g, const struct model *m,
                                  const struct image *const *pictures, const int *number,
                                  size_t count, struct tensor **tokens)
 {
-    int64_t rows = vision_tokens(&m->vision.config);
-    struct tensor **pixels = xcalloc(count + 1, sizeof(struct tensor *)); // of [3,H,W]
-    for (size_t i = 0; i < count; i++)
-        pixels[i] = site(g, SITE_PIXELS, number[i], picture_pixels(g, m, pictures[i]));
-    struct tensor *x = NULL;
-    if (graph_ok(g)) x = vision_forward_all(g, &m->vision, pixels, number, count); // [B*S,Dv]
-    x = projector_forward(g, &m->projector, x);                                    // [B*S,D]
+    const struct vision_config *v = &m->vision.config;
+    struct vision_picture *square = xcalloc(count + 1, sizeof *square);
+    for (size_t i = 0; i < count; i++) {
+        struct tensor *pixels = picture_pixels(g, m, pictures[i]); // [3,H,W]
+        square[i] = vision_square(v, site(g, SITE_PIXELS, number[i], pixels), number[i]);
+    }
+    struct tensor *x = vision_forward(g, &m->vision, square, count); // [B*S,Dv]
+    x = projector_forward(g, &m->projector, x);                      // [B*S,D]
     for (size_t i = 0; i < count && graph_ok(g); i++) {
+        const int64_t rows = vision_features(v, &square[i]);
         tokens[i] = graph_rows(g, x, (int64_t)i * rows, rows); // [S,D]
         tokens[i] = site(g, SITE_PROJECTED, number[i], tokens[i]);
     }
-    free((void *)pixels);
+    free(square);
     return graph_ok(g) ? 0 : -1;
 }
 
@@ -295,6 +309,7 @@ const struct family family_llava = {
                        [PART_DECODER] = "model.language_model.",
                        [PART_HEAD] = "" },
     .picture_tokens = llava_picture_tokens,
+    .picture_usual = llava_picture_usual,
     .picture_tiles = llava_picture_tiles,
     .picture_encode = llava_picture_encode,
     .phases = phases,
