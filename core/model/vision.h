@@ -25,6 +25,8 @@ struct vision_config {
     double eps;                 // of its norms
     enum gelu_form act;         // of its FFN, if it is not gated
     bool class_token, patch_bias, pre_norm; // present in the file?
+    bool norm_bias, qkv_bias, qk_norm;      // likewise, for kinds that say so
+    int64_t merge;                          // patches a side that become one feature; the family's
     int feature_layer;                      // hidden_states index as in the config: -2, -1, 3 ...
     bool drop_class;                        // strategy "default"
 };
@@ -90,6 +92,7 @@ struct vision_kind {
 };
 
 extern const struct vision_kind vision_clip, vision_siglip;
+extern const struct vision_kind vision_intern_transformers, vision_intern_authors;
 
 // --- config --------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@
 
 #include "core/picture/preprocess.h"
 
-enum { TILES_MAX = 256 }; // most tiles of a grid that a config may ask for
+enum { TILES_MAX = 63 }; // most tiles of a grid that a config may ask for; heat maps show one more
 
 struct tile_grid {
     int64_t cols, rows;

@@ -38,6 +38,8 @@ struct family {
     // Prefix that current transformers versions put before the plain name (core/model/weights.h) of
     // a tensor of each part.
     const char *module_prefix[MODEL_PARTS];
+    // Written around the visual tokens of a picture, whatever the chat template; NULL: nothing.
+    const char *picture_before, *picture_after;
     // Number of visual tokens of a picture of that size, defined only here. NULL: text only.
     int64_t (*picture_tokens)(const struct model *m, int64_t width, int64_t height);
     // A usual picture, for forecasts: pixels of its sides. NULL: text only.
