@@ -6,7 +6,7 @@
 #include "core/probes/measure_data.h"
 #include "tests/core/model/families/golden.h"
 
-static const char *const models[] = { "llava-1.5", "llava-siglip-llama3" };
+static const char *const models[] = { "llava-1.5", "llava-siglip-llama3", "internvl3" };
 enum { MODELS = 2 };
 
 // The prompt `single`; with tokens > 0 its answer of so many greedy tokens.
