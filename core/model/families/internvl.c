@@ -283,6 +283,11 @@ struct tensor *internvl_picture_encode(struct graph *g, const struct model *m,
     return internvl_pictures_encode(g, m, &image, &picture, 1, &tokens) < 0 ? NULL : tokens;
 }
 
+const struct phase_layers internvl_phases[] = {
+    { 28, 3584, 3, 11, 21, "2-4,14-20" }, // InternVL3-8B
+    { 0 },
+};
+
 const struct family family_internvl = {
     .name = "internvl",
     .architectures = (const char *const[]){ "InternVLForConditionalGeneration", NULL },
@@ -302,4 +307,5 @@ const struct family family_internvl = {
     .picture_tiles = internvl_picture_tiles,
     .picture_encode = internvl_picture_encode,
     .pictures_encode = internvl_pictures_encode,
+    .phases = internvl_phases,
 };

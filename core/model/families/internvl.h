@@ -15,6 +15,8 @@ int internvl_read_decoder(struct model *m, const cJSON *config, const char *key,
 // Class defaults of the picture processor: ImageNet's mean and deviation, one tile.
 struct picture_config internvl_picture(const struct vision_config *v);
 
+extern const struct phase_layers internvl_phases[];
+
 int64_t internvl_picture_tokens(const struct model *m, int64_t width, int64_t height);
 void internvl_picture_usual(const struct model *m, int64_t *width, int64_t *height);
 int internvl_picture_tiles(const struct model *m, int64_t width, int64_t height,

@@ -133,4 +133,5 @@ const struct family family_internvl_chat = {
     .picture_tiles = internvl_picture_tiles,
     .picture_encode = internvl_picture_encode,
     .pictures_encode = internvl_pictures_encode,
+    .phases = internvl_phases,
 };
