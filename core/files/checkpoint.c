@@ -504,8 +504,7 @@ int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, co
 {
     const struct safetensor *s = find_checked(c, name, rank, shape, err);
     if (!s) return -1;
-    struct tensor found = { .data = (void *)(uintptr_t)s->data,
-                            .dtype = (enum dtype)s->dtype };
+    struct tensor found = { .data = (void *)(uintptr_t)s->data, .dtype = (enum dtype)s->dtype };
     tensor_set_shape(&found, rank, s->shape);
     if (arena->backend->own_memory || (uintptr_t)s->data % dtype_size(found.dtype)) {
         found.data = arena_alloc_alone(arena, s->bytes);

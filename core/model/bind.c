@@ -119,6 +119,20 @@ void bind_cubes(struct binder *b, struct tensor *t, int64_t rows, int64_t times,
     bind_stored(b, t, 5, (int64_t[]){ rows, 3, times, patch, patch }, name);
 }
 
+void bind_rows(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
+               const char *format, ...)
+{
+    char name[NAME_SIZE];
+    va_list args;
+    va_start(args, format);
+    full_name(b, name, format, args);
+    va_end(args);
+    if (!bind_stored(b, t, 3, (int64_t[]){ 1, rows, columns }, name)) return;
+    t->rank = 2;
+    t->shape[0] = rows;
+    t->shape[1] = columns;
+}
+
 bool bind_has(const struct checkpoint *c, const char *prefix, const char *name)
 {
     char full[NAME_SIZE];

@@ -134,7 +134,8 @@ int picture_config_read_shared(struct picture_config *c, const cJSON *json, stru
 {
     int64_t resample;
     if (json && !cJSON_IsObject(json)) return err_set(err, "the file is not a JSON object");
-    if (switches_read(c, json, err) < 0 || channels_read(c->mean, json, "image_mean", false, err) < 0 ||
+    if (switches_read(c, json, err) < 0 ||
+        channels_read(c->mean, json, "image_mean", false, err) < 0 ||
         channels_read(c->std, json, "image_std", true, err) < 0 ||
         json_int(json, "resample", RESAMPLE_NEAREST, RESAMPLE_HAMMING, c->resample, &resample,
                  err) < 0 ||
@@ -270,19 +271,29 @@ static int to_square(struct image *picture, const struct picture_config *c, stru
     return 0;
 }
 
+int preprocess_opaque(struct image *own, const struct image **from, const struct picture_config *c,
+                      struct err *err)
+{
+    if ((*from)->channels != 4) return 0;
+    if (!c->flatten)
+        return err_set(err, "the picture has transparency, but preprocessor_config.json does not "
+                            "convert to RGB (do_convert_rgb): save it without transparency");
+    if (copy(own, *from, err) < 0) return -1;
+    image_flatten(own, c->background);
+    *from = own;
+    return 0;
+}
+
 int preprocess_bytes(struct image *to, const struct image *from, const struct picture_config *c,
                      enum resize_order order, struct err *err)
 {
     *to = (struct image){ 0 };
     struct image own = { 0 };
     int rc = -1;
-    if (from->channels == 4 && !c->flatten)
-        return err_set(err, "the picture has transparency, but preprocessor_config.json does not "
-                            "convert to RGB (do_convert_rgb): save it without transparency");
-    if (from->channels == 4 || c->square) {
-        if (copy(&own, from, err) < 0) return -1;
-        image_flatten(&own, c->background);
-        if (c->square && to_square(&own, c, err) < 0) goto out;
+    if (preprocess_opaque(&own, &from, c, err) < 0) return -1;
+    if (c->square) {
+        if (from != &own && copy(&own, from, err) < 0) return -1;
+        if (to_square(&own, c, err) < 0) goto out;
         from = &own;
     }
     rc = resize_and_crop(to, from, c, order, err);
@@ -316,8 +327,7 @@ static void patch_values(float *to, const struct image *from, int channel, int64
                          int64_t patch, const float value[256])
 {
     for (int64_t row = 0; row < patch; row++) {
-        const uint8_t *at =
-            from->pixels + ((y + row) * from->width + x) * from->channels + channel;
+        const uint8_t *at = from->pixels + ((y + row) * from->width + x) * from->channels + channel;
         for (int64_t i = 0; i < patch; i++) *to++ = value[at[i * from->channels]];
     }
 }
