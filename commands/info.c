@@ -37,7 +37,9 @@ static void add_vision(struct table_builder *t, const struct model *m)
         return;
     }
     table_add(t, "%" PRId64 " pixels a side, patches of %" PRId64 ", %" PRId64 " visual tokens",
-              c->image_size, c->patch, m->family->picture_tokens(m, c->image_size, c->image_size));
+              c->image_size, c->patch,
+              m->family->picture_tokens(
+                  m, (struct picture_shape){ c->image_size, c->image_size, false }));
 }
 
 static void show_model(const struct shell *shell, const struct model *m)

@@ -122,6 +122,17 @@ bool model_sees(const struct model *m)
     return m->family->picture_tokens != NULL;
 }
 
+void model_place_picture(const struct model *m, struct picture *p, int64_t width, int64_t height,
+                         size_t shown)
+{
+    const struct family *f = m->family;
+    const bool several = shown > 1 && f->several_differ;
+    p->shape = (struct picture_shape){ .width = width, .height = height, .several = several };
+    p->tokens = f->picture_tokens ? f->picture_tokens(m, p->shape) : 0;
+    p->newline = p->newline_step = 0;
+    if (f->picture_newlines) f->picture_newlines(m, p);
+}
+
 void model_weights_changed(struct model *m)
 {
     if (m->decoder.config.tied) m->decoder.head = m->decoder.embed;

@@ -45,6 +45,9 @@ void model_free(struct model *m);
 int model_bind(struct model *m, struct err *err);
 
 bool model_sees(const struct model *m); // has a vision encoder
+// Counts the visual tokens of p, of that size, in a prompt that shows `shown` pictures.
+void model_place_picture(const struct model *m, struct picture *p, int64_t width, int64_t height,
+                         size_t shown);
 
 // Call after a weight's tensor was given other data or a gradient: updates what depends on it (a
 // tied head).

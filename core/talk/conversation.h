@@ -96,8 +96,12 @@ void said_release(struct said *said);
 
 // --- ids -----------------------------------------------------------------------------------------
 
-// Ids and places of the first `messages` messages, with a generation prompt or without.
-int conversation_sequence(const struct conversation *c, size_t messages, const struct settings *s,
+// Counts the visual tokens of the pictures that these messages show. Where another number of
+// pictures beside one changes how it is encoded, what was computed of it is dropped.
+void conversation_place(struct conversation *c, const struct message *messages, size_t count);
+// Ids and places of the first `messages` messages, with a generation prompt or without; their
+// pictures are placed.
+int conversation_sequence(struct conversation *c, size_t messages, const struct settings *s,
                           bool generation_prompt, struct sequence *sequence, struct err *err);
 // Tokens that the layout writes behind an answer to the conversation as it stands, whose prompt has
 // `prompt` tokens ("<|im_end|>"): they need room too.
@@ -118,6 +122,8 @@ void conversation_trim(struct conversation *c, int64_t tokens);
 void conversation_stale(struct conversation *c, enum setting_stale stale);
 // Forgets the visual tokens of picture i.
 void conversation_drop_visual(struct conversation *c, int i);
+// Forgets what is computed of the rows of picture i and of those behind them.
+void conversation_drop_rows(struct conversation *c, int i);
 // Keys and values of this dtype: those of another are dropped.
 void conversation_set_dtype(struct conversation *c, enum dtype dtype);
 // What is computed of the tokens that s begins with stays, as far as methods can go on from it, at

@@ -36,6 +36,13 @@ char *message_text(const struct message *m);
 void message_copy(struct message *to, const struct message *from);
 void message_release(struct message *m);
 
+// What the number and the places of a picture's visual tokens depend on.
+struct picture_shape {
+    int64_t width, height; // pixels
+    bool several; // its prompt shows other pictures too, and the model's family then encodes it
+                  // otherwise
+};
+
 // A picture of the conversation: the file's bytes, its pixels, and what the encoder made of it.
 struct picture {
     char *path; // as given; "-" for standard input
@@ -43,7 +50,10 @@ struct picture {
     void *bytes; // the file itself
     size_t size;
     struct image image; // decoded, alpha still there
-    int64_t tokens;     // visual tokens it costs in this model (the family's count)
+    struct picture_shape shape;
+    int64_t tokens; // visual tokens it costs in this model (the family's count)
+    // Tokens newline, newline + newline_step ... only end a row of the picture; step 0: none do.
+    int64_t newline, newline_step;
     struct tensor
         visual; // [tokens, D] after the projector, before methods; data NULL until computed
 };

@@ -13,6 +13,7 @@ void sequence_init(struct sequence *s, int64_t n, int axes)
     s->ids = xcalloc(rows, sizeof *s->ids);
     s->picture = xreallocarray(NULL, rows, sizeof *s->picture);
     s->cell = xreallocarray(NULL, rows, sizeof *s->cell);
+    s->newline = xcalloc(rows, sizeof *s->newline);
     s->positions = xreallocarray(NULL, rows * (size_t)axes, sizeof *s->positions);
     for (int64_t i = 0; i < n; i++) s->picture[i] = s->cell[i] = -1;
     for (int axis = 0; axis < axes; axis++)
@@ -28,6 +29,7 @@ void sequence_copy(struct sequence *to, const struct sequence *from)
     memcpy(to->ids, from->ids, bytes);
     memcpy(to->picture, from->picture, bytes);
     memcpy(to->cell, from->cell, bytes);
+    memcpy(to->newline, from->newline, (size_t)from->n * sizeof *from->newline);
     memcpy(to->positions, from->positions, bytes * (size_t)from->axes);
     if (!from->start) return;
     to->start = xreallocarray(NULL, (size_t)from->n, sizeof *to->start);
@@ -49,6 +51,7 @@ void sequence_join(struct sequence *to, const struct sequence *const *samples,
             to->ids[at + i] = s->ids[i];
             to->picture[at + i] = s->picture[i] < 0 ? -1 : s->picture[i] + (int32_t)before;
             to->cell[at + i] = s->cell[i];
+            to->newline[at + i] = s->newline[i];
             to->start[at + i] = (int32_t)at;
             for (int axis = 0; axis < s->axes; axis++)
                 to->positions[axis * n + at + i] = s->positions[axis * s->n + i];
@@ -71,6 +74,7 @@ void sequence_release(struct sequence *s)
     free(s->ids);
     free(s->picture);
     free(s->cell);
+    free(s->newline);
     free(s->positions);
     free(s->start);
     *s = (struct sequence){ 0 };
@@ -102,6 +106,7 @@ void sequence_append(struct sequence *s, int32_t id)
         longer.ids[i] = s->ids[i];
         longer.picture[i] = s->picture[i];
         longer.cell[i] = s->cell[i];
+        longer.newline[i] = s->newline[i];
     }
     for (int axis = 0; axis < s->axes; axis++) {
         for (int64_t i = 0; i < s->n; i++)

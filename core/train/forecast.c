@@ -117,7 +117,7 @@ static int make_picture(struct dry *d, struct picture *p, struct err *err)
     m->family->picture_usual(m, &width, &height);
     p->image = (struct image){ .width = width, .height = height, .channels = 3 };
     p->image.pixels = xcalloc((size_t)(width * height), 3);
-    p->tokens = m->family->picture_tokens(m, width, height);
+    model_place_picture(m, p, width, height, 1);
     if (!d->t.train.feed.frozen) return 0;
     struct feed feed = { .model = m, .settings = d->job.settings, .backend = d->job.backend };
     return feed_encode(&feed, &d->t.graph, p, err);

@@ -181,9 +181,9 @@ static struct vision_picture tiles_of(const struct model *m, struct tensor *pixe
     return p;
 }
 
-int64_t internvl_picture_tokens(const struct model *m, int64_t width, int64_t height)
+int64_t internvl_picture_tokens(const struct model *m, struct picture_shape shape)
 {
-    const struct tile_grid grid = tile_grid(&m->picture, width, height);
+    const struct tile_grid grid = tile_grid(&m->picture, shape.width, shape.height);
     const struct vision_picture p = tiles_of(m, NULL, grid.count, 0);
     return vision_features(&m->vision.config, &p);
 }
@@ -195,16 +195,17 @@ void internvl_picture_usual(const struct model *m, int64_t *width, int64_t *heig
     *height = 3 * m->vision.config.image_size;
 }
 
-int internvl_picture_tiles(const struct model *m, int64_t width, int64_t height,
+int internvl_picture_tiles(const struct model *m, struct picture_shape shape,
                            struct picture_tile *tiles, int most)
 {
     const struct vision_config *v = &m->vision.config;
-    const struct tile_grid grid = tile_grid(&m->picture, width, height);
+    const struct tile_grid grid = tile_grid(&m->picture, shape.width, shape.height);
     const int64_t side = v->image_size / v->patch / v->merge;
     for (int64_t i = 0; i < grid.count && i < most; i++) {
         const bool whole = i == grid.cols * grid.rows; // the thumbnail
         const int64_t cols = whole ? 1 : grid.cols, rows = whole ? 1 : grid.rows;
-        const double w = (double)width / (double)cols, h = (double)height / (double)rows;
+        const double w = (double)shape.width / (double)cols;
+        const double h = (double)shape.height / (double)rows;
         const double x = whole ? 0 : (double)(i % cols), y = whole ? 0 : (double)(i / cols);
         tiles[i] = (struct picture_tile){ .first = i * side * side,
                                           .rows = side,
@@ -257,13 +258,14 @@ static struct tensor *site(struct graph *g, enum site where, int picture, struct
 }
 
 int internvl_pictures_encode(struct graph *g, const struct model *m,
-                             const struct image *const *pictures, const int *number, size_t count,
+                             const struct picture *const *pictures, const int *number, size_t count,
                              struct tensor **tokens)
 {
     const struct vision_config *v = &m->vision.config;
     struct vision_picture *read = xcalloc(count + 1, sizeof *read);
     for (size_t i = 0; i < count; i++) {
-        struct tensor *pixels = site(g, SITE_PIXELS, number[i], picture_pixels(g, m, pictures[i]));
+        struct tensor *pixels =
+            site(g, SITE_PIXELS, number[i], picture_pixels(g, m, &pictures[i]->image));
         read[i] = tiles_of(m, pixels, pixels ? pixels->shape[0] : 0, number[i]); // [T,3,H,W]
     }
     struct tensor *x = vision_forward(g, &m->vision, read, count); // [S,4*Dv] of all
@@ -277,10 +279,10 @@ int internvl_pictures_encode(struct graph *g, const struct model *m,
 }
 
 struct tensor *internvl_picture_encode(struct graph *g, const struct model *m,
-                                       const struct image *image, int picture)
+                                       const struct picture *picture, int number)
 {
     struct tensor *tokens = NULL;
-    return internvl_pictures_encode(g, m, &image, &picture, 1, &tokens) < 0 ? NULL : tokens;
+    return internvl_pictures_encode(g, m, &picture, &number, 1, &tokens) < 0 ? NULL : tokens;
 }
 
 const struct phase_layers internvl_phases[] = {

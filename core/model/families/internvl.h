@@ -17,14 +17,14 @@ struct picture_config internvl_picture(const struct vision_config *v);
 
 extern const struct phase_layers internvl_phases[];
 
-int64_t internvl_picture_tokens(const struct model *m, int64_t width, int64_t height);
+int64_t internvl_picture_tokens(const struct model *m, struct picture_shape shape);
 void internvl_picture_usual(const struct model *m, int64_t *width, int64_t *height);
-int internvl_picture_tiles(const struct model *m, int64_t width, int64_t height,
+int internvl_picture_tiles(const struct model *m, struct picture_shape shape,
                            struct picture_tile *tiles, int most);
 struct tensor *internvl_picture_encode(struct graph *g, const struct model *m,
-                                       const struct image *image, int picture);
+                                       const struct picture *picture, int number);
 int internvl_pictures_encode(struct graph *g, const struct model *m,
-                             const struct image *const *pictures, const int *number, size_t count,
+                             const struct picture *const *pictures, const int *number, size_t count,
                              struct tensor **tokens);
 
 #endif

@@ -172,7 +172,7 @@ static enum model_part_kind llava_part(const struct model *m, const char *tensor
     return strstr(tensor, "multi_modal_projector.") ? PART_PROJECTOR : text_part(m, tensor);
 }
 
-static int64_t llava_picture_tokens(const struct model *m, int64_t width, int64_t height)
+static int64_t llava_picture_tokens(const struct model *m, struct picture_shape shape)
 {
     const struct vision_picture square = vision_square(&m->vision.config, NULL, 0);
     return vision_features(&m->vision.config, &square); // every picture becomes the same square
@@ -184,10 +184,10 @@ static void llava_picture_usual(const struct model *m, int64_t *width, int64_t *
 }
 
 // The part of a picture that becomes the encoder's square.
-static void shown_part(const struct picture_config *c, int64_t width, int64_t height,
+static void shown_part(const struct picture_config *c, struct picture_shape shape,
                        struct picture_tile *t)
 {
-    double w = (double)width, h = (double)height, long_side = w > h ? w : h;
+    double w = (double)shape.width, h = (double)shape.height, long_side = w > h ? w : h;
     if (c->square) { // padded: what lies outside is border
         t->left = (w - long_side) / 2, t->right = t->left + long_side;
         t->top = (h - long_side) / 2, t->bottom = t->top + long_side;
@@ -207,18 +207,20 @@ static void shown_part(const struct picture_config *c, int64_t width, int64_t he
     t->top += cut_y / 2, t->bottom -= cut_y / 2;
 }
 
-static int llava_picture_tiles(const struct model *m, int64_t width, int64_t height,
+static int llava_picture_tiles(const struct model *m, struct picture_shape shape,
                                struct picture_tile *tiles, int most)
 {
     const struct vision_config *v = &m->vision.config;
     const int64_t side = v->image_size / v->patch;
     if (most < 1) return 1;
-    tiles[0] = (struct picture_tile){
-        .rows = side, .cols = side, .pitch = side, .right = (double)width, .bottom = (double)height
-    };
+    tiles[0] = (struct picture_tile){ .rows = side,
+                                      .cols = side,
+                                      .pitch = side,
+                                      .right = (double)shape.width,
+                                      .bottom = (double)shape.height };
     // With a class token among the tokens, or without the first patch, the grid is shifted.
-    tiles[0].first = llava_picture_tokens(m, width, height) - side * side;
-    shown_part(&m->picture, width, height, &tiles[0]);
+    tiles[0].first = llava_picture_tokens(m, shape) - side * side;
+    shown_part(&m->picture, shape, &tiles[0]);
     return 1;
 }
 
@@ -260,24 +262,25 @@ static struct tensor *site(struct graph *g, enum site where, int picture, struct
 }
 
 static struct tensor *llava_picture_encode(struct graph *g, const struct model *m,
-                                           const struct image *image, int picture)
+                                           const struct picture *picture, int number)
 {
-    struct tensor *pixels = site(g, SITE_PIXELS, picture, picture_pixels(g, m, image)); // [3,H,W]
-    const struct vision_picture square = vision_square(&m->vision.config, pixels, picture);
+    struct tensor *pixels = picture_pixels(g, m, &picture->image);
+    pixels = site(g, SITE_PIXELS, number, pixels); // [3,H,W]
+    const struct vision_picture square = vision_square(&m->vision.config, pixels, number);
     struct tensor *features = vision_forward(g, &m->vision, &square, 1);   // [S,Dv]
     struct tensor *tokens = projector_forward(g, &m->projector, features); // [S,D]
-    return site(g, SITE_PROJECTED, picture, tokens);
+    return site(g, SITE_PROJECTED, number, tokens);
 }
 
 // Pixels, features and visual tokens of all pictures; the sites offer each picture's own.
 static int llava_pictures_encode(struct graph *g, const struct model *m,
-                                 const struct image *const *pictures, const int *number,
+                                 const struct picture *const *pictures, const int *number,
                                  size_t count, struct tensor **tokens)
 {
     const struct vision_config *v = &m->vision.config;
     struct vision_picture *square = xcalloc(count + 1, sizeof *square);
     for (size_t i = 0; i < count; i++) {
-        struct tensor *pixels = picture_pixels(g, m, pictures[i]); // [3,H,W]
+        struct tensor *pixels = picture_pixels(g, m, &pictures[i]->image); // [3,H,W]
         square[i] = vision_square(v, site(g, SITE_PIXELS, number[i], pixels), number[i]);
     }
     struct tensor *x = vision_forward(g, &m->vision, square, count); // [B*S,Dv]
