@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/ops/ops.h"
 
 // A positive number; `required` ones have no default.
 static int read_positive(const cJSON *json, const char *key, double otherwise, double *value,
@@ -218,4 +219,25 @@ int rope_angles(struct graph *g, const struct rope_config *r, const struct seque
     free(angle_cos);
     free(angle_sin);
     return graph_ok(g) ? 0 : -1;
+}
+
+struct tensor *rope_part(struct graph *g, const struct rope_config *r, struct tensor *x,
+                         struct tensor *cos, struct tensor *sin)
+{
+    if (!x || !graph_ok(g)) return NULL;
+    const int64_t n = x->shape[0], heads = x->shape[1], d = x->shape[2], rows = n * heads;
+    const int64_t end = r->first + r->dim;
+    if (r->dim == d) return op_rope(g, x, cos, sin);
+    x = graph_view(g, x, 2, (int64_t[]){ rows, d });
+    struct tensor *part =
+        op_columns_of(g, rows, &(struct column_part){ x, { r->first, 1, r->dim } }, 1);
+    if (part) part = op_rope(g, graph_view3(g, part, n, heads, r->dim), cos, sin);
+    if (part) part = graph_view(g, part, 2, (int64_t[]){ rows, r->dim });
+    struct column_part all[3];
+    int count = 0;
+    if (r->first) all[count++] = (struct column_part){ x, { 0, 1, r->first } };
+    all[count++] = (struct column_part){ part, { 0, 1, r->dim } };
+    if (end < d) all[count++] = (struct column_part){ x, { end, 1, d - end } };
+    x = op_columns_of(g, rows, all, count);
+    return x ? graph_view3(g, x, n, heads, d) : NULL;
 }

@@ -34,7 +34,8 @@ extern const struct rotary_kind rotary_multimodal;
 struct rope_config {
     const struct rotary_kind *rotary;
     const struct rope_scaling *scaling; // NULL: none
-    int64_t dim; // numbers of a head that turn: the kind of attention sets it
+    int64_t dim;   // numbers of a head that turn: the kind of attention sets it
+    int64_t first; // the first of them in queries and keys
     double theta;
     int64_t section[3]; // multimodal: pairs of each position
     double factor;      // linear, llama3
@@ -54,7 +55,10 @@ void rope_frequencies(const struct rope_config *r, float *frequency);
 // cos and sin [n, dim/2] at the positions of rows row[0..n) of s; row NULL: its last n.
 void rope_angles_host(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                       int64_t n, float *cos_out, float *sin_out);
-// The same as tensors of the step arena. 0 or -1.
+// x[N,H,d] with the numbers of each head that turn turned, the others as they are. It may be x.
+struct tensor *rope_part(struct graph *g, const struct rope_config *r, struct tensor *x,
+                         struct tensor *cos, struct tensor *sin);
+// rope_angles_host as tensors of the step arena. 0 or -1.
 int rope_angles(struct graph *g, const struct rope_config *r, const struct sequence *s,
                 const int32_t *row, int64_t n, struct tensor **cos_out, struct tensor **sin_out);
 
