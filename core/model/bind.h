@@ -50,7 +50,7 @@ void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patc
 void bind_cubes(struct binder *b, struct tensor *t, int64_t rows, int64_t times, int64_t patch,
                 const char *format, ...) __attribute__((format(printf, 6, 7)));
 
-// A learned table of [rows, cols, width], as a matrix [rows*cols, width].
+// A table that the file stores as [rows, cols, width], as a matrix [rows*cols, width].
 void bind_grid(struct binder *b, struct tensor *t, int64_t rows, int64_t cols, int64_t width,
                const char *format, ...) __attribute__((format(printf, 6, 7)));
 

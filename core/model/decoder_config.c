@@ -19,8 +19,8 @@ int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kin
                  &d->max_positions, err) < 0 ||
         json_real(json, "rms_norm_eps", kind->eps > 0 ? kind->eps : 1e-6, &d->eps, err) < 0 ||
         json_bool(json, "tie_word_embeddings", false, &d->tied, err) < 0 ||
-        rope_config_read(&d->rope, kind->rotary, json, kind->theta > 0 ? kind->theta : 10000,
-                         err) < 0)
+        rope_config_read(&d->rope, kind->rotary, json, kind->theta > 0 ? kind->theta : 10000, err) <
+            0)
         return -1;
     d->layers = (int)layers;
     if (d->eps < 0 || d->eps > 1) return err_set(err, "\"rms_norm_eps\" must be within 0..1");

@@ -92,7 +92,7 @@ struct ffn_kind {
                             bool unread);
 };
 
-extern const struct attention_kind attention_grouped, attention_latent;
+extern const struct attention_kind attention_grouped, attention_packed, attention_latent;
 extern const struct ffn_kind ffn_gated, ffn_experts;
 
 // One layer of h [n, D] (a graph_block_fn; self is a struct layer).

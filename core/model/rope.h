@@ -38,7 +38,7 @@ struct rope_config {
     int64_t first; // the first of them in queries and keys
     double theta;
     int64_t section[3]; // multimodal: pairs of each position
-    double factor;                                                // linear, llama3
+    double factor;      // linear, llama3
     double low_freq_factor, high_freq_factor, original_positions; // llama3
 };
 

@@ -25,14 +25,15 @@ struct vision_config {
     double eps;                 // of its norms
     enum gelu_form act;         // of its FFN, if it is not gated
     bool class_token, patch_bias, pre_norm; // present in the file?
+    bool norm_bias, qkv_bias, qk_norm;      // likewise, for kinds that say so
+    int64_t merge; // patches a side that become one feature or visual token; the family's
     // Of native resolution:
-    int64_t merge;                  // patches a side that become one visual token
-    int64_t times;                  // pictures that a patch of video spans; all show the same
-    int64_t window;                 // side of a window in visual tokens
-    uint64_t whole[16];             // bit l: block l sees whole pictures
+    int64_t times;      // pictures that a patch of video spans; all show the same
+    int64_t window;     // side of a window in visual tokens
+    uint64_t whole[16]; // bit l: block l sees whole pictures
     int64_t table_rows, table_cols; // of learned positions that are resampled to each picture
-    int feature_layer;              // hidden_states index as in the config: -2, -1, 3 ...
-    bool drop_class;                // strategy "default"
+    int feature_layer;  // hidden_states index as in the config: -2, -1, 3 ...
+    bool drop_class;    // strategy "default"
 };
 
 // Weights of a block; what the kind does not bind is not computed.
@@ -102,6 +103,7 @@ struct vision_kind {
 };
 
 extern const struct vision_kind vision_clip, vision_siglip, vision_qwen, vision_moon;
+extern const struct vision_kind vision_intern_transformers, vision_intern_authors;
 
 // --- config --------------------------------------------------------------------------------------
 

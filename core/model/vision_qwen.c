@@ -1,5 +1,5 @@
-// core/model/vision_qwen.c -- the encoder of Qwen2.5-VL (arXiv 2502.13923, section 2.1): pictures of
-// any size, most blocks within windows.
+// core/model/vision_qwen.c -- the encoder of Qwen2.5-VL (arXiv 2502.13923, section 2.1): pictures
+// of any size, most blocks within windows.
 //
 //   patches [S', 3*times*p*p] -> linear -> put in order of windows
 //   -> blocks: RMSNorm, 2-D rotary positions, attention within windows (whole pictures in some
@@ -37,8 +37,9 @@ static int read_sizes(struct vision_config *v, const cJSON *json, struct err *er
     if (channels != 3) return err_set(err, "\"in_channels\" must be 3");
     if (vision_heads_check(v, "num_heads", err) < 0) return -1;
     if (v->hidden / v->heads % 4)
-        return err_set(err, "heads of width %lld cannot be rotated by rows and columns: the width "
-                            "must be a multiple of 4",
+        return err_set(err,
+                       "heads of width %lld cannot be rotated by rows and columns: the width "
+                       "must be a multiple of 4",
                        (long long)(v->hidden / v->heads));
     return 0;
 }
@@ -171,8 +172,8 @@ static int32_t *window_patches(const struct vision_batch *b)
 
 static struct tensor *qwen_embed(struct graph *g, const struct vision_batch *b)
 {
-    struct tensor *x = vision_patch_rows(g, b);       // [S', 3*times*p*p]
-    x = linear_forward(g, x, &b->vision->patch);      // [S', Dv]
+    struct tensor *x = vision_patch_rows(g, b);  // [S', 3*times*p*p]
+    x = linear_forward(g, x, &b->vision->patch); // [S', Dv]
     int32_t *patch = window_patches(b);
     x = op_gather_rows(g, x, patch, b->rows);
     free(patch);

@@ -308,19 +308,29 @@ static int to_square(struct image *picture, const struct picture_config *c, stru
     return 0;
 }
 
+int preprocess_opaque(struct image *own, const struct image **from, const struct picture_config *c,
+                      struct err *err)
+{
+    if ((*from)->channels != 4) return 0;
+    if (!c->flatten)
+        return err_set(err, "the picture has transparency, but preprocessor_config.json does not "
+                            "convert to RGB (do_convert_rgb): save it without transparency");
+    if (copy(own, *from, err) < 0) return -1;
+    image_flatten(own, c->background);
+    *from = own;
+    return 0;
+}
+
 int preprocess_bytes(struct image *to, const struct image *from, const struct picture_config *c,
                      enum resize_order order, struct err *err)
 {
     *to = (struct image){ 0 };
     struct image own = { 0 };
     int rc = -1;
-    if (from->channels == 4 && !c->flatten)
-        return err_set(err, "the picture has transparency, but preprocessor_config.json does not "
-                            "convert to RGB (do_convert_rgb): save it without transparency");
-    if (from->channels == 4 || c->square) {
-        if (copy(&own, from, err) < 0) return -1;
-        image_flatten(&own, c->background);
-        if (c->square && to_square(&own, c, err) < 0) goto out;
+    if (preprocess_opaque(&own, &from, c, err) < 0) return -1;
+    if (c->square) {
+        if (from != &own && copy(&own, from, err) < 0) return -1;
+        if (to_square(&own, c, err) < 0) goto out;
         from = &own;
     }
     rc = resize_and_crop(to, from, c, order, err);

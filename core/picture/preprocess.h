@@ -42,6 +42,10 @@ struct picture_config {
     double rescale_factor;
     float mean[3], std[3];
     uint8_t background[3];
+    // Cut into min_tiles to max_tiles squares of width x height, and with `thumbnail` the whole
+    // picture as one more (core/picture/tiles.h); max_tiles 0: not cut.
+    int64_t min_tiles, max_tiles;
+    bool thumbnail;
 };
 
 extern const float picture_clip_mean[3], picture_clip_std[3]; // OpenAI's, which many use
@@ -61,6 +65,9 @@ int preprocess_size(const struct picture_config *c, int64_t width, int64_t heigh
 // The same with the border that is added.
 int preprocess_padded(const struct picture_config *c, int64_t width, int64_t height,
                       int64_t *to_width, int64_t *to_height, struct err *err);
+// *from without transparency: itself, or a flattened copy in *own.
+int preprocess_opaque(struct image *own, const struct image **from, const struct picture_config *c,
+                      struct err *err);
 // 8-bit pixels [height, width, 3] after flattening, resizing and cropping.
 int preprocess_bytes(struct image *to, const struct image *from, const struct picture_config *c,
                      enum resize_order order, struct err *err);

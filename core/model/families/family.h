@@ -38,6 +38,9 @@ struct family {
     // Prefix that current transformers versions put before the plain name (core/model/weights.h) of
     // a tensor of each part.
     const char *module_prefix[MODEL_PARTS];
+    // Written around the visual tokens of a picture, whatever the chat template; NULL: nothing.
+    const char *picture_before, *picture_after;
+    bool templates_write_marks; // chat templates of its folders have these texts themselves
     // A picture is encoded otherwise where its prompt shows others too (picture_shape.several).
     bool several_differ;
     // Number of visual tokens of a picture of that shape, defined only here. NULL: text only.

@@ -121,6 +121,7 @@ int native_picture_tiles(const struct model *m, struct picture_shape shape,
 // has p, p + row, p + column; the text after it goes on at p + max(rows, columns).
 void native_positions(const struct model *m, const struct picture *pictures, struct sequence *s)
 {
+    if (!sequence_visual_count(s, 0)) return; // plain text: one axis says it all
     sequence_set_axes(s, 3);
     int32_t *time = s->positions, *row = time + s->n, *column = row + s->n;
     int64_t next = 0, rows = 0, cols = 1;

@@ -56,22 +56,23 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
         json_int(vision, "out_hidden_size", 1, 1000000, 3584, &out, err) < 0)
         return err_in(err, "vision_config");
     if (out != m->decoder.config.hidden)
-        return err_set(err, "\"out_hidden_size\" %lld of the encoder is not the \"hidden_size\" "
-                            "%lld of the language model",
+        return err_set(err,
+                       "\"out_hidden_size\" %lld of the encoder is not the \"hidden_size\" "
+                       "%lld of the language model",
                        (long long)out, (long long)m->decoder.config.hidden);
     m->placeholder = (int32_t)placeholder;
-    m->projector = (struct projector){
-        .kind = &merger, .merge = m->vision.config.merge * m->vision.config.merge, .act = GELU_ERF,
-        .bias = true
-    };
+    m->projector = (struct projector){ .kind = &merger,
+                                       .merge = m->vision.config.merge * m->vision.config.merge,
+                                       .act = GELU_ERF,
+                                       .bias = true };
     return 0;
 }
 
 static int qwen_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
-    static const struct picture_config defaults = {
-        .min_pixels = 56 * 56, .max_pixels = 28 * 28 * 1280, .frames = 1
-    };
+    static const struct picture_config defaults = { .min_pixels = 56 * 56,
+                                                    .max_pixels = 28 * 28 * 1280,
+                                                    .frames = 1 };
     if (read_config(m, c->config, err) < 0) return err_in(err, "config.json");
     return native_read_pictures(m, c, &defaults, err);
 }
@@ -117,6 +118,9 @@ const struct family family_qwen2_5_vl = {
                        [PART_EMBEDDING] = "model.language_model.",
                        [PART_DECODER] = "model.language_model.",
                        [PART_HEAD] = "" },
+    .picture_before = "<|vision_start|>",
+    .picture_after = "<|vision_end|>",
+    .templates_write_marks = true,
     .picture_tokens = native_picture_tokens,
     .picture_usual = native_picture_usual,
     .picture_tiles = native_picture_tiles,
