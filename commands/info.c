@@ -32,8 +32,14 @@ static void add_vision(struct table_builder *t, const struct model *m)
     table_add(t, "%d of %d layers, width %" PRId64 ", %" PRId64 " heads", vision_depth(c),
               c->layers, c->hidden, c->heads);
     table_add(t, "picture");
+    if (!c->image_size) {
+        table_add(t, "native resolution, patches of %" PRId64, c->patch);
+        return;
+    }
     table_add(t, "%" PRId64 " pixels a side, patches of %" PRId64 ", %" PRId64 " visual tokens",
-              c->image_size, c->patch, vision_tokens(c));
+              c->image_size, c->patch,
+              m->family->picture_tokens(
+                  m, (struct picture_shape){ c->image_size, c->image_size, false }));
 }
 
 static void show_model(const struct shell *shell, const struct model *m)

@@ -21,9 +21,9 @@ static bool gated_weight(const struct decoder_config *c, int layer, int i, struc
 {
     const int64_t D = c->hidden;
     const struct layer_weight all[] = {
-        [FFN_GATE] = { "mlp.gate_proj", c->ffn, D, c->mlp_bias },
-        [FFN_UP] = { "mlp.up_proj", c->ffn, D, c->mlp_bias },
-        [FFN_DOWN] = { "mlp.down_proj", D, c->ffn, c->mlp_bias },
+        [FFN_GATE] = { .name = "mlp.gate_proj", .out = c->ffn, .in = D, .bias = c->mlp_bias },
+        [FFN_UP] = { .name = "mlp.up_proj", .out = c->ffn, .in = D, .bias = c->mlp_bias },
+        [FFN_DOWN] = { .name = "mlp.down_proj", .out = D, .in = c->ffn, .bias = c->mlp_bias },
     };
     if (i >= (int)(sizeof all / sizeof *all)) return false;
     *w = all[i];

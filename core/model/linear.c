@@ -1,6 +1,9 @@
 // core/model/linear.c -- a linear layer: weight, bias, and what LoRA adds to it.
 #include "core/model/linear.h"
 
+#include <stdlib.h>
+
+#include "core/base/mem.h"
 #include "core/ops/ops.h"
 
 typedef struct tensor *product_fn(struct graph *g, struct tensor *x, struct tensor *w,
@@ -51,4 +54,16 @@ struct tensor *linear_gelu(struct graph *g, struct tensor *x, const struct linea
 {
     struct tensor *y = fused_gelu(g, x, w, form);
     return y ? y : op_gelu(g, linear_forward(g, x, w), form);
+}
+
+struct tensor *linear_part(struct graph *g, struct tensor *y, int part, int parts)
+{
+    if (!y || !graph_ok(g)) return NULL;
+    const int64_t n = y->shape[0], width = y->shape[1] / parts;
+    int32_t *row = xreallocarray(NULL, (size_t)n, sizeof *row);
+    for (int64_t i = 0; i < n; i++) row[i] = (int32_t)(i * parts + part);
+    y = graph_view(g, y, 2, (int64_t[]){ n * parts, width });
+    y = op_gather_rows(g, y, row, n);
+    free(row);
+    return y;
 }

@@ -29,9 +29,11 @@ struct model {
     struct vision vision; // config.layers 0: text only
     struct projector projector;
     struct picture_config picture;
-    enum dtype dtype;    // of all matrices in the file; f32 if they differ
-    int32_t placeholder; // placeholder id of visual tokens, -1 for text-only models
-    struct ids eos;      // ids that end an answer
+    enum dtype dtype;             // of all matrices in the file; f32 if they differ
+    int32_t placeholder;          // placeholder id of visual tokens, -1 for text-only models
+    const char *placeholder_word; // it is the token of this text; NULL: the configs give the id
+    const char *conversation;     // layout that config.json names; NULL: the folder's chat template
+    struct ids eos;               // ids that end an answer
 };
 
 // On failure nothing is left; NULL and a message that names the folder.
@@ -43,6 +45,9 @@ void model_free(struct model *m);
 int model_bind(struct model *m, struct err *err);
 
 bool model_sees(const struct model *m); // has a vision encoder
+// Counts the visual tokens of p, of that size, in a prompt that shows `shown` pictures.
+void model_place_picture(const struct model *m, struct picture *p, int64_t width, int64_t height,
+                         size_t shown);
 
 // Call after a weight's tensor was given other data or a gradient: updates what depends on it (a
 // tied head).

@@ -221,11 +221,12 @@ static void list_sublayer(struct listing *l, const struct decoder_config *c, int
                           const char *before, layer_weight_fn list, const char *after)
 {
     struct layer_weight w, next;
+    char buffer[LAYER_NAME_SIZE];
     if (before) add(l, c->hidden, 0, "%s.weight", decoder_name(c->kind, before));
     for (int i = 0; list(c, layer, i, &w); i++) {
-        const char *name = decoder_name(c->kind, w.name);
+        const char *name = layer_weight_name(c->kind, &w, buffer);
         l->last = !list(c, layer, i + 1, &next);
-        add(l, w.out, w.in, "%s.weight", name);
+        add(l, w.out, w.in, "%s%s", name, w.constant ? "" : ".weight");
         l->last = false;
         if (w.bias) add(l, w.out, 0, "%s.bias", name);
     }

@@ -140,8 +140,9 @@ static int encoder_open(struct encoder *e, const struct checkpoint *c, const cha
     struct binder b = {
         .checkpoint = c, .prefix = prefix, .arena = &e->arena, .weights = &e->weights, .err = err
     };
-    int status = vision_config_read(&e->vision.config, config ? config : c->config, err);
-    e->vision.config.feature_layer = -1;
+    if (!config) config = c->config;
+    const struct vision_kind *kind = vision_kind_find(config, err);
+    int status = kind ? vision_config_read(&e->vision.config, kind, config, err) : -1;
     if (status < 0) err_in(err, "'%s/config.json'", c->folder);
     if (status == 0) {
         const struct picture_config defaults =
@@ -178,7 +179,9 @@ static int encode(struct encoder *e, const struct image *image, const struct set
         float *floats =
             xreallocarray(NULL, (size_t)(3 * square.width * square.height), sizeof *floats);
         preprocess_floats(floats, &square, &e->picture);
-        vision_forward(&g, &e->vision, graph_upload(&g, DTYPE_F32, 3, shape, floats), 0);
+        const struct vision_picture p =
+            vision_square(&e->vision.config, graph_upload(&g, DTYPE_F32, 3, shape, floats), 0);
+        vision_forward(&g, &e->vision, &p, 1);
         free(floats);
         if (!graph_ok(&g)) status = err_set(err, "%s", g.err.text);
     } else {

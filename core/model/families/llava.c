@@ -34,11 +34,13 @@ static int read_feature_layer(struct vision_config *v, const cJSON *config, stru
             strategy);
     // "default" drops the first row, whatever it is.
     v->drop_class = strcmp(strategy, "default") == 0;
-    return vision_tokens(v) > 0 ? 0 : err_set(err, "a picture gives no visual tokens");
+    const struct vision_picture square = vision_square(v, NULL, 0);
+    return vision_features(v, &square) > 0 ? 0 : err_set(err, "a picture gives no visual tokens");
 }
 
 static int read_projector(struct projector *p, const cJSON *config, struct err *err)
 {
+    p->kind = &projector_linear;
     if (json_bool(config, "multimodal_projector_bias", true, &p->bias, err) < 0) return -1;
     return gelu_form_read(&p->act, config, "projector_hidden_act", "gelu", err);
 }
@@ -73,11 +75,9 @@ struct picture_config llava_picture_defaults(const struct vision_config *v, cons
         .std = { 0.5f, 0.5f, 0.5f },
         .background = { 255, 255, 255 },
     };
-    static const float clip_mean[3] = { 0.48145466f, 0.4578275f, 0.40821073f };
-    static const float clip_std[3] = { 0.26862954f, 0.26130258f, 0.27577711f };
     if (clip) {
-        memcpy(p.mean, clip_mean, sizeof clip_mean);
-        memcpy(p.std, clip_std, sizeof clip_std);
+        memcpy(p.mean, picture_clip_mean, sizeof p.mean);
+        memcpy(p.std, picture_clip_std, sizeof p.std);
     }
     return p;
 }
@@ -119,7 +119,9 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
     // transformers takes the flag from either level.
     if (json_bool(config, "tie_word_embeddings", false, &tied, err) < 0) return -1;
     m->decoder.config.tied |= tied;
-    if (vision_config_read(&m->vision.config, vision, err) < 0) return err_in(err, "vision_config");
+    const struct vision_kind *encoder = vision_kind_find(vision, err);
+    if (!encoder || vision_config_read(&m->vision.config, encoder, vision, err) < 0)
+        return err_in(err, "vision_config");
     if (read_feature_layer(&m->vision.config, config, err) < 0 ||
         read_projector(&m->projector, config, err) < 0 || read_placeholder(m, config, err) < 0)
         return -1;
@@ -156,7 +158,8 @@ static int llava_bind(struct model *m, const struct checkpoint *c, struct err *e
     b.prefix = vision;
     if (vision_bind(&m->vision, &b) < 0) return -1;
     b.prefix = projector;
-    return projector_bind(&m->projector, &b, m->vision.config.hidden, m->decoder.config.hidden);
+    const struct vision_config *v = &m->vision.config;
+    return projector_bind(&m->projector, &b, v->kind->feature_width(v), m->decoder.config.hidden);
 }
 
 static enum model_part_kind llava_part(const struct model *m, const char *tensor)
@@ -165,16 +168,22 @@ static enum model_part_kind llava_part(const struct model *m, const char *tensor
     return strstr(tensor, "multi_modal_projector.") ? PART_PROJECTOR : text_part(m, tensor);
 }
 
-static int64_t llava_picture_tokens(const struct model *m, int64_t width, int64_t height)
+static int64_t llava_picture_tokens(const struct model *m, struct picture_shape shape)
 {
-    return vision_tokens(&m->vision.config); // every picture becomes the same square
+    const struct vision_picture square = vision_square(&m->vision.config, NULL, 0);
+    return vision_features(&m->vision.config, &square); // every picture becomes the same square
+}
+
+static void llava_picture_usual(const struct model *m, int64_t *width, int64_t *height)
+{
+    *width = *height = m->vision.config.image_size;
 }
 
 // The part of a picture that the encoder sees.
-static void shown_part(const struct picture_config *c, int64_t width, int64_t height,
+static void shown_part(const struct picture_config *c, struct picture_shape shape,
                        struct picture_tile *t)
 {
-    double w = (double)width, h = (double)height, long_side = w > h ? w : h;
+    double w = (double)shape.width, h = (double)shape.height, long_side = w > h ? w : h;
     if (c->square) { // padded: what lies outside is border
         t->left = (w - long_side) / 2, t->right = t->left + long_side;
         t->top = (h - long_side) / 2, t->bottom = t->top + long_side;
@@ -194,18 +203,20 @@ static void shown_part(const struct picture_config *c, int64_t width, int64_t he
     t->top += cut_y / 2, t->bottom -= cut_y / 2;
 }
 
-static int llava_picture_tiles(const struct model *m, int64_t width, int64_t height,
+static int llava_picture_tiles(const struct model *m, struct picture_shape shape,
                                struct picture_tile *tiles, int most)
 {
     const struct vision_config *v = &m->vision.config;
     const int64_t side = v->image_size / v->patch;
     if (most < 1) return 1;
-    tiles[0] = (struct picture_tile){
-        .rows = side, .cols = side, .pitch = side, .right = (double)width, .bottom = (double)height
-    };
+    tiles[0] = (struct picture_tile){ .rows = side,
+                                      .cols = side,
+                                      .pitch = side,
+                                      .right = (double)shape.width,
+                                      .bottom = (double)shape.height };
     // With a class token among the tokens, or without the first patch, the grid is shifted.
-    tiles[0].first = vision_tokens(v) - side * side;
-    shown_part(&m->picture, width, height, &tiles[0]);
+    tiles[0].first = llava_picture_tokens(m, shape) - side * side;
+    shown_part(&m->picture, shape, &tiles[0]);
     return 1;
 }
 
@@ -247,31 +258,35 @@ static struct tensor *site(struct graph *g, enum site where, int picture, struct
 }
 
 static struct tensor *llava_picture_encode(struct graph *g, const struct model *m,
-                                           const struct image *image, int picture)
+                                           const struct picture *picture, int number)
 {
-    struct tensor *pixels = site(g, SITE_PIXELS, picture, picture_pixels(g, m, image)); // [3,H,W]
-    struct tensor *features = vision_forward(g, &m->vision, pixels, picture);           // [S,Dv]
-    struct tensor *tokens = projector_forward(g, &m->projector, features);              // [S,D]
-    return site(g, SITE_PROJECTED, picture, tokens);
+    struct tensor *pixels = picture_pixels(g, m, &picture->image);
+    pixels = site(g, SITE_PIXELS, number, pixels); // [3,H,W]
+    const struct vision_picture square = vision_square(&m->vision.config, pixels, number);
+    struct tensor *features = vision_forward(g, &m->vision, &square, 1);   // [S,Dv]
+    struct tensor *tokens = projector_forward(g, &m->projector, features); // [S,D]
+    return site(g, SITE_PROJECTED, number, tokens);
 }
 
 // Pixels, features and visual tokens of all pictures; sites run for each picture.
 static int llava_pictures_encode(struct graph *g, const struct model *m,
-                                 const struct image *const *pictures, const int *number,
+                                 const struct picture *const *pictures, const int *number,
                                  size_t count, struct tensor **tokens)
 {
-    int64_t rows = vision_tokens(&m->vision.config);
-    struct tensor **pixels = xcalloc(count + 1, sizeof(struct tensor *)); // of [3,H,W]
-    for (size_t i = 0; i < count; i++)
-        pixels[i] = site(g, SITE_PIXELS, number[i], picture_pixels(g, m, pictures[i]));
-    struct tensor *x = NULL;
-    if (graph_ok(g)) x = vision_forward_all(g, &m->vision, pixels, number, count); // [B*S,Dv]
-    x = projector_forward(g, &m->projector, x);                                    // [B*S,D]
+    const struct vision_config *v = &m->vision.config;
+    struct vision_picture *square = xcalloc(count + 1, sizeof *square);
+    for (size_t i = 0; i < count; i++) {
+        struct tensor *pixels = picture_pixels(g, m, &pictures[i]->image); // [3,H,W]
+        square[i] = vision_square(v, site(g, SITE_PIXELS, number[i], pixels), number[i]);
+    }
+    struct tensor *x = vision_forward(g, &m->vision, square, count); // [B*S,Dv]
+    x = projector_forward(g, &m->projector, x);                      // [B*S,D]
     for (size_t i = 0; i < count && graph_ok(g); i++) {
+        const int64_t rows = vision_features(v, &square[i]);
         tokens[i] = graph_rows(g, x, (int64_t)i * rows, rows); // [S,D]
         tokens[i] = site(g, SITE_PROJECTED, number[i], tokens[i]);
     }
-    free((void *)pixels);
+    free(square);
     return graph_ok(g) ? 0 : -1;
 }
 
@@ -293,6 +308,7 @@ const struct family family_llava = {
                        [PART_DECODER] = "model.language_model.",
                        [PART_HEAD] = "" },
     .picture_tokens = llava_picture_tokens,
+    .picture_usual = llava_picture_usual,
     .picture_tiles = llava_picture_tiles,
     .picture_encode = llava_picture_encode,
     .phases = phases,

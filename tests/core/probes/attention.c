@@ -49,7 +49,8 @@ static void single_rows_and_heads_are_those_of_the_matrix(void **state)
         run_probe(&g, &probe_attention, &options, &r);
         struct sequence s = { 0 };
         struct err err = { 0 };
-        must(measure_sequence(engine_conversation(g.engine), engine_settings(g.engine), &s, &err),
+        must(measure_sequence((struct conversation *)engine_conversation(g.engine),
+                              engine_settings(g.engine), &s, &err),
              &err);
         const float *want = (const float *)t->data + ((2 * heads + 1) * n + row) * n;
         for (int64_t k = 0, at = 0; k < n; k++)
