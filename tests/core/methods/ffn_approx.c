@@ -2,7 +2,7 @@
 // states and logits; calibration files good and bad; what the text rows keep.
 #include "tests/core/model/families/golden.h"
 
-static const char *const models[] = { "llava-1.5", "llava-siglip-llama3" };
+static const char *const models[] = { "llava-1.5", "llava-siglip-llama3", "llava-onevision" };
 enum { LAYERS = 4 };
 
 static void set(struct golden *g, const char *key, const char *value)

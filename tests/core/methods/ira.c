@@ -179,7 +179,7 @@ static struct safetensors *answer(struct fixture *f, struct hooks *hooks)
     return s;
 }
 
-static const char *const folders[] = { "llava-1.5", "llava-siglip-llama3" };
+static const char *const folders[] = { "llava-1.5", "llava-siglip-llama3", "llava-onevision" };
 enum { FOLDERS = sizeof folders / sizeof *folders };
 
 // --- answers -------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@
 #include "core/methods/prune_score.h"
 #include "tests/core/model/families/golden.h"
 
-static const char *const models[] = { "llava-1.5", "llava-siglip-llama3" };
+static const char *const models[] = { "llava-1.5", "llava-siglip-llama3", "llava-onevision" };
 static const char *const kinds[] = { "contribution", "attention", "norope", "uniform" };
 #define PICTURE "tests/goldens/pictures/scene.png"
 enum { LAYERS = 4, KINDS = sizeof kinds / sizeof *kinds };

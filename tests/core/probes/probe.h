@@ -6,8 +6,8 @@
 #include "core/probes/measure_data.h"
 #include "tests/core/model/families/golden.h"
 
-static const char *const models[] = { "llava-1.5", "llava-siglip-llama3" };
-enum { MODELS = 2 };
+static const char *const models[] = { "llava-1.5", "llava-siglip-llama3", "llava-onevision" };
+enum { MODELS = 3 };
 
 // The prompt `single`; with tokens > 0 its answer of so many greedy tokens.
 static inline void ask(struct golden *g, const char *model, int tokens)

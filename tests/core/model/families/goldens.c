@@ -5,7 +5,8 @@
 // Each stage is read through /dump's taps and compared within the tolerance golden.json gives it.
 #include "tests/core/model/families/golden.h"
 
-static const char *const folders[] = { "llava-1.5", "llava-siglip-llama3", "llama-3.2", "qwen2" };
+static const char *const folders[] = { "llava-1.5", "llava-siglip-llama3", "llava-onevision",
+                                       "llama-3.2", "qwen2" };
 
 static void check_vision(const struct golden *g, const struct safetensors *f, const char *picture)
 {
