@@ -45,6 +45,16 @@ static void add_encoded(struct tally *stat, const struct vision_config *v, const
         add_rows(stat, x + (i + v->class_token) * width, rows - v->class_token, width);
 }
 
+// Tokens that only end a row of the picture are not aligned.
+static void add_aligned(struct tally *stat, const struct site_args *args, const float *x,
+                        int64_t width)
+{
+    const struct sequence *s = args->sequence;
+    for (int64_t i = 0; i < s->n; i++)
+        if (s->picture[i] == args->picture && !s->newline[i])
+            add_rows(stat, x + s->cell[i] * width, 1, width);
+}
+
 void interface_add(struct interface *s, const struct model *m, enum site site,
                    const struct site_args *args, const float *rows)
 {
@@ -52,7 +62,7 @@ void interface_add(struct interface *s, const struct model *m, enum site site,
     if (site == SITE_VISION_LAYER) add_encoded(&s->encoder, &m->vision.config, rows, n, width);
     if (site == SITE_VISION) add_rows(&s->projector, rows, n, width);
     if (site == SITE_PROJECTED) add_rows(&s->visual, rows, n, width);
-    if (site == SITE_VISUAL) add_rows(&s->aligned, rows, n, width);
+    if (site == SITE_VISUAL) add_aligned(&s->aligned, args, rows, width);
 }
 
 static void put(struct result_table *t, const char *what, const struct tally *stat, double target)

@@ -320,7 +320,7 @@ static void check_embedding(const struct backend *b, int64_t n, int64_t d)
 static void check_blend_rows(const struct backend *b, int64_t n, int64_t d)
 {
     enum { MOST = 3 };
-    const int64_t out = n + 2;
+    const int64_t out = n ? n + 2 : 0;
     struct tensor x = noise_tensor(2, n, d, 0, 1), y = tensor_of(DTYPE_F32, 2, out, d, 0);
     struct tensor index = tensor_of(DTYPE_I32, 2, out, MOST, 0),
                   weight = noise_tensor(2, out, MOST, 0, 2);

@@ -25,38 +25,48 @@ struct file {
     const char *path;
     const char *model; // metadata; NULL: none
     float alpha, redundancy[LAYERS];
-    const float *given; // [2,D] alpha of layers 1, 2; NULL: all as `alpha`
+    const float *given; // [2,D] alpha of layers `first` and behind it; NULL: all as `alpha`
+    int layers, first;  // 0: LAYERS, 1
     int64_t width;
 };
 
 static void write_file(const struct file *w)
 {
     struct err err = { 0 };
-    const int64_t shape[] = { LAYERS, w->width }, layers = LAYERS;
+    const int64_t layers = w->layers ? w->layers : LAYERS, shape[] = { layers, w->width };
+    const int64_t first = w->layers ? w->first : 1;
     float *alpha = malloc((size_t)(LAYERS * w->width) * sizeof *alpha);
     for (int64_t i = 0; i < LAYERS * w->width; i++) alpha[i] = w->alpha;
-    if (w->given) memcpy(alpha + w->width, w->given, 2 * (size_t)w->width * sizeof *alpha);
+    if (w->given) memcpy(alpha + first * w->width, w->given, 2 * (size_t)w->width * sizeof *alpha);
     struct safetensors_writer *f = safetensors_writer_new(w->path);
     if (w->model) safetensors_writer_metadata(f, "model", w->model);
     safetensors_writer_declare(f, "ffn.alpha", DTYPE_F32, 2, shape);
     safetensors_writer_declare(f, "ffn.redundancy", DTYPE_F32, 1, &layers);
-    must(safetensors_writer_data(f, alpha, (size_t)(LAYERS * w->width) * sizeof *alpha, &err),
+    must(safetensors_writer_data(f, alpha, (size_t)(layers * w->width) * sizeof *alpha, &err),
          &err);
-    must(safetensors_writer_data(f, w->redundancy, sizeof w->redundancy, &err), &err);
+    must(safetensors_writer_data(f, w->redundancy, (size_t)layers * sizeof(float), &err), &err);
     must(safetensors_writer_finish(f, &err), &err);
     free(alpha);
 }
 
 static char path[256];
 
-// A file of the golden alpha; layers 1 and 2 (and the last) are redundant.
+static int first_layer(const struct golden *g)
+{
+    const cJSON *ffn = json_get(json_get(g->json, "methods"), "ffn");
+    return cJSON_GetArrayItem(json_get(ffn, "layers"), 0)->valueint;
+}
+
+// A file of the golden alpha; its two layers (and the last) are redundant.
 static void write_golden(const struct golden *g)
 {
     const struct safetensor *alpha = safetensors_find(g->tensors, "ffn.alpha");
     write_file(&(struct file){ .path = path,
                                .alpha = 1,
-                               .redundancy = { 0.5f, 0.97f, 0.98f, 0.99f },
+                               .redundancy = { first_layer(g) ? 0.5f : 0.97f, 0.97f, 0.98f, 0.99f },
                                .given = alpha->data,
+                               .layers = engine_model(g->engine)->decoder.config.layers,
+                               .first = first_layer(g),
                                .width = alpha->shape[1] });
 }
 
@@ -67,12 +77,12 @@ static void both_forms_equal_the_reference(void **state)
         golden_open(&g, models[i]);
         write_golden(&g);
         set(&g, "ffn.calibration", path);
-        set(&g, "ffn.approx", "hadamard"); // auto: 1 and 2, not the last layer
+        set(&g, "ffn.approx", "hadamard"); // auto: those two, not the last layer
         struct safetensors *f = answer(&g, chat_named(&g, "single"), 1, "logits layer.out");
         compare_all(&g, f, "layer.out", "ffn.hadamard.h_last");
         check_last(&g, f, "ffn.hadamard.logits_last");
         safetensors_close(f);
-        set(&g, "ffn.layers", "1-2");
+        set(&g, "ffn.layers", first_layer(&g) ? "1-2" : "0-1");
         set(&g, "ffn.approx", "skip");
         set(&g, "ffn.calibration", "none");
         f = answer(&g, chat_named(&g, "single"), 1, "logits layer.out");
