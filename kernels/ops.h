@@ -47,6 +47,8 @@ OP(add, (struct tensor *y, const struct tensor *a, const struct tensor *b))
 OP(softmax, (struct tensor *y, const struct tensor *x, float scale))
 // y row i = x row index[i] (i32 [N]); any dtype, y of the same; y may be x when index ascends.
 OP(gather_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index))
+// y[N,M] = columns from .. from + M - 1 of x[N,K].
+OP(take_columns, (struct tensor *y, const struct tensor *x, int64_t from))
 // y row index[i] = x row i; other rows of y stay. Indices are distinct. Any dtype, y of the same; or
 // x f32 and y bf16: rounded to the nearest, ties to even.
 OP(scatter_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index))
@@ -133,6 +135,8 @@ OP(gather_rows_backward, (struct tensor *dx, const struct tensor *dy, const stru
 // dx row index[i,k] += weight[i,k] times dy row i; an index may occur several times.
 OP(blend_rows_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *index,
                          const struct tensor *weight))
+// dx[N,K] += dy[N,M] in those columns.
+OP(take_columns_backward, (struct tensor *dx, const struct tensor *dy, int64_t from))
 // dx row i += dy row index[i], and those rows of dy become 0: their former content was overwritten.
 OP(scatter_rows_backward, (struct tensor *dx, struct tensor *dy, const struct tensor *index))
 OP(patches_backward, (struct tensor *dpixels, const struct tensor *dy, int64_t patch))

@@ -502,13 +502,10 @@ static int no_memory(const struct safetensor *s, struct err *err)
 int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
                       struct arena *arena, struct tensor *t, struct err *err)
 {
-    if (rank > TENSOR_MAX_RANK) BUG("tensor of rank %d", rank);
     const struct safetensor *s = find_checked(c, name, rank, shape, err);
     if (!s) return -1;
-    struct tensor found = { .data = (void *)(uintptr_t)s->data,
-                            .dtype = (enum dtype)s->dtype,
-                            .rank = rank };
-    for (int i = 0; i < rank; i++) found.shape[i] = s->shape[i];
+    struct tensor found = { .data = (void *)(uintptr_t)s->data, .dtype = (enum dtype)s->dtype };
+    tensor_set_shape(&found, rank, s->shape);
     if (arena->backend->own_memory || (uintptr_t)s->data % dtype_size(found.dtype)) {
         found.data = arena_alloc_alone(arena, s->bytes);
         if (!found.data) return no_memory(s, err);

@@ -21,7 +21,7 @@ static struct weight *note(struct binder *b, const char *name, struct tensor *t)
     w->tensor = t;
     w->gpu = backend_enter(b->arena->backend, -1);
     w->rank = t->rank;
-    memcpy(w->shape, t->shape, sizeof w->shape);
+    memcpy(w->shape, t->shape, sizeof t->shape);
     return w;
 }
 
@@ -31,7 +31,11 @@ static struct weight *bind_stored(struct binder *b, struct tensor *t, int rank,
 {
     if (b->failed) return NULL;
     b->failed = checkpoint_tensor(b->checkpoint, name, rank, shape, b->arena, t, b->err) < 0;
-    return b->failed ? NULL : note(b, name, t);
+    if (b->failed) return NULL;
+    struct weight *w = note(b, name, t);
+    w->rank = rank;
+    memcpy(w->shape, shape, (size_t)rank * sizeof *shape);
+    return w;
 }
 
 static void bind_widened(struct binder *b, struct tensor *t, int64_t n, const char *name)
@@ -102,6 +106,31 @@ void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patc
     if (!bind_stored(b, t, 4, (int64_t[]){ rows, 3, patch, patch }, name)) return;
     t->rank = 2;
     t->shape[1] = 3 * patch * patch;
+}
+
+void bind_cubes(struct binder *b, struct tensor *t, int64_t rows, int64_t times, int64_t patch,
+                const char *format, ...)
+{
+    char name[NAME_SIZE];
+    va_list args;
+    va_start(args, format);
+    full_name(b, name, format, args);
+    va_end(args);
+    bind_stored(b, t, 5, (int64_t[]){ rows, 3, times, patch, patch }, name);
+}
+
+void bind_rows(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
+               const char *format, ...)
+{
+    char name[NAME_SIZE];
+    va_list args;
+    va_start(args, format);
+    full_name(b, name, format, args);
+    va_end(args);
+    if (!bind_stored(b, t, 3, (int64_t[]){ 1, rows, columns }, name)) return;
+    t->rank = 2;
+    t->shape[0] = rows;
+    t->shape[1] = columns;
 }
 
 bool bind_has(const struct checkpoint *c, const char *prefix, const char *name)

@@ -36,9 +36,15 @@ void bind_vector(struct binder *b, struct tensor *t, int64_t n, const char *form
 // NAME.weight [out,in] and, with `bias`, NAME.bias [out].
 void bind_linear(struct binder *b, struct linear *w, int64_t out, int64_t in, bool bias,
                  const char *format, ...) __attribute__((format(printf, 6, 7)));
+// A table of [rows, columns] that the file stores as [1, rows, columns].
+void bind_rows(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
+               const char *format, ...) __attribute__((format(printf, 5, 6)));
 // The weight of a convolution over square patches, [rows, 3, patch, patch], as a matrix.
 void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patch,
                   const char *format, ...) __attribute__((format(printf, 5, 6)));
+// The same over patches of video, [rows, 3, times, patch, patch].
+void bind_cubes(struct binder *b, struct tensor *t, int64_t rows, int64_t times, int64_t patch,
+                const char *format, ...) __attribute__((format(printf, 6, 7)));
 
 bool bind_has(const struct checkpoint *c, const char *prefix, const char *name);
 // The first prefix under which the file has `name`; the first one if none has, so that error

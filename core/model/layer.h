@@ -75,7 +75,7 @@ struct ffn_kind {
                             bool unread);
 };
 
-extern const struct attention_kind attention_grouped;
+extern const struct attention_kind attention_grouped, attention_packed;
 extern const struct ffn_kind ffn_gated;
 
 // One layer of h [n, D] (a graph_block_fn; self is a struct layer).

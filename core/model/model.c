@@ -30,22 +30,28 @@ static void find_ends(struct model *m)
     if (id >= 0) ids_add(&m->eos, id);
 }
 
-static int load_tokenizer(struct model *m, struct err *err)
-{
-    char *path = xasprintf("%s/tokenizer.json", m->checkpoint->folder);
-    m->tokenizer = tokenizer_open(path, err);
-    free(path);
-    if (!m->tokenizer) return -1;
-    m->layout = layout_detect(m->checkpoint->chat_template, m->tokenizer);
-    return 0;
-}
-
 static int check_placeholder(const struct model *m, struct err *err)
 {
     if (!m->family->picture_tokens || m->placeholder < m->decoder.config.vocab) return 0;
     return err_set(err,
                    "config.json: the picture placeholder is token %d, but the vocabulary has %lld",
                    m->placeholder, (long long)m->decoder.config.vocab);
+}
+
+static int load_tokenizer(struct model *m, struct err *err)
+{
+    char *path = xasprintf("%s/tokenizer.json", m->checkpoint->folder);
+    m->tokenizer = tokenizer_open(path, err);
+    free(path);
+    if (!m->tokenizer) return -1;
+    m->layout = m->conversation ? layout_find(m->conversation)
+                                : layout_detect(m->checkpoint->chat_template, m->tokenizer);
+    if (!m->placeholder_word) return 0;
+    m->placeholder = tokenizer_id(m->tokenizer, m->placeholder_word);
+    return m->placeholder >= 0
+               ? check_placeholder(m, err)
+               : err_set(err, "tokenizer.json has no token %s, the picture placeholder",
+                         m->placeholder_word);
 }
 
 // That of all matrices, or f32.
@@ -142,8 +148,8 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
         .layout = layout,
         .chat_template = m->checkpoint->chat_template,
         .date = settings_text(s, "chat.date"),
-        .picture_before = "",
-        .picture_after = "",
+        .picture_before = m->family->picture_before ? m->family->picture_before : "",
+        .picture_after = m->family->picture_after ? m->family->picture_after : "",
         .placeholder = m->placeholder,
         .generation_prompt = generation_prompt,
     };

@@ -34,7 +34,9 @@ struct model {
     struct tensor newline; // [1,D] visual token behind each row of a picture; data NULL: none
     enum dtype dtype;      // of all matrices in the file; f32 if they differ
     int32_t placeholder;   // placeholder id of visual tokens, -1 for text-only models
-    struct ids eos;        // ids that end an answer
+    const char *placeholder_word; // it is the token of this text; NULL: the configs give the id
+    const char *conversation;     // layout that config.json names; NULL: the folder's chat template
+    struct ids eos;               // ids that end an answer
 };
 
 // On failure nothing is left; NULL and a message that names the folder.

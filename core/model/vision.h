@@ -25,8 +25,14 @@ struct vision_config {
     double eps;                 // of its norms
     enum gelu_form act;         // of its FFN, if it is not gated
     bool class_token, patch_bias, pre_norm; // present in the file?
-    int feature_layer;                      // hidden_states index as in the config: -2, -1, 3 ...
-    bool drop_class;                        // strategy "default"
+    bool norm_bias, qkv_bias, qk_norm;      // likewise, for kinds that say so
+    int64_t merge; // patches a side that become one feature or visual token; the family's
+    // Of native resolution:
+    int64_t times;      // pictures that a patch of video spans; all show the same
+    int64_t window;     // side of a window in visual tokens
+    uint64_t whole[16]; // bit l: block l sees whole pictures
+    int feature_layer;  // hidden_states index as in the config: -2, -1, 3 ...
+    bool drop_class;    // strategy "default"
 };
 
 // Weights of a block; what the kind does not bind is not computed.
@@ -82,6 +88,9 @@ struct vision_kind {
     bool (*windowed)(const struct vision_config *c, int block);
     // Then row i sees rows first[i] .. last[i]-1.
     void (*windows)(const struct vision_batch *b, int32_t *first, int32_t *last);
+    // The order in which the projector's rows leave it: row i is token[i] of the picture, counted
+    // row by row of its grid. NULL: in sequence order.
+    void (*order)(const struct vision_config *c, const struct vision_picture *p, int32_t *token);
     // The stream h after the last block that counts to what the projector reads [S, Dv'].
     struct tensor *(*features)(struct graph *g, const struct vision_batch *b, struct tensor *h);
     // S of a picture and Dv'.
@@ -89,7 +98,8 @@ struct vision_kind {
     int64_t (*feature_width)(const struct vision_config *c);
 };
 
-extern const struct vision_kind vision_clip, vision_siglip;
+extern const struct vision_kind vision_clip, vision_siglip, vision_qwen;
+extern const struct vision_kind vision_intern_transformers, vision_intern_authors;
 
 // --- config --------------------------------------------------------------------------------------
 
@@ -122,6 +132,10 @@ struct vision_picture vision_square(const struct vision_config *c, struct tensor
 // Features [S, Dv'] of several pictures, one after the other.
 struct tensor *vision_forward(struct graph *g, const struct vision *v,
                               const struct vision_picture *pictures, size_t count);
+// The projector's rows x of these pictures in sequence order.
+struct tensor *vision_in_sequence(struct graph *g, const struct vision *v,
+                                  const struct vision_picture *pictures, size_t count,
+                                  struct tensor *x);
 // Number of features of a picture for the projector.
 int64_t vision_features(const struct vision_config *c, const struct vision_picture *p);
 
@@ -134,5 +148,14 @@ struct tensor *vision_embed_tiles(struct graph *g, const struct vision_batch *b)
 // The rows of every tile from row `from` on, [T * (rows of a tile - from), Dv].
 struct tensor *vision_drop_rows(struct graph *g, const struct vision_batch *b, struct tensor *h,
                                 int64_t from);
+
+// The pixels of pictures that are patches already, one after the other [S', numbers].
+struct tensor *vision_patch_rows(struct graph *g, const struct vision_batch *b);
+// cos and sin [S', d/2] of 2-D rotary positions of patches that go block by block of merge x merge:
+// half of the pairs turn by the row, half by the column (theta 10000).
+void vision_plane_angles(const struct vision_batch *b, float *cos_out, float *sin_out);
+// Row and column of patch i of a picture in that order.
+void vision_block_place(const struct vision_config *c, const struct vision_picture *p, int64_t i,
+                        int64_t *row, int64_t *col);
 
 #endif

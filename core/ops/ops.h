@@ -60,6 +60,8 @@ struct tensor *op_ira_values(struct graph *g, struct tensor *v, struct tensor *h
 // prior[Hkv,d] (log sigma_p^2) -> [S,Hkv]; v and mean[Hkv,d] of a global prior, or both NULL.
 struct tensor *op_ira_kl(struct graph *g, struct tensor *head, struct tensor *prior,
                          struct tensor *v, struct tensor *mean);
+// Columns [from, from+count) of x[N,K] -> [N,count]: a part of a fused product.
+struct tensor *op_take_columns(struct graph *g, struct tensor *x, int64_t from, int64_t count);
 // pixels[C,H,W] -> [S, C*patch*patch].
 struct tensor *op_patches(struct graph *g, struct tensor *pixels, int64_t patch);
 struct tensor *op_widen(struct graph *g, struct tensor *x);

@@ -9,7 +9,7 @@
 
 enum { CANVAS_MAX_SIDE = 16384 };
 
-static int grid_read(struct tile_grid *g, const cJSON *pair, int64_t tile, struct err *err)
+static int grid_read(struct tiling_grid *g, const cJSON *pair, int64_t tile, struct err *err)
 {
     const cJSON *height = cJSON_GetArrayItem(pair, 0), *width = cJSON_GetArrayItem(pair, 1);
     if (!cJSON_IsArray(pair) || cJSON_GetArraySize(pair) != 2 || !cJSON_IsNumber(height) ||
@@ -22,7 +22,7 @@ static int grid_read(struct tile_grid *g, const cJSON *pair, int64_t tile, struc
                        "\"image_grid_pinpoints\": %g x %g is not a whole number of tiles of %lld "
                        "pixels, at most %d a side",
                        h, w, (long long)tile, CANVAS_MAX_SIDE);
-    *g = (struct tile_grid){ (int64_t)h / tile, (int64_t)w / tile };
+    *g = (struct tiling_grid){ (int64_t)h / tile, (int64_t)w / tile };
     return 0;
 }
 
@@ -49,7 +49,7 @@ static double smaller(double a, double b)
 struct tile_canvas tiling_fit(const struct tiling *t, int64_t width, int64_t height)
 {
     const double w = (double)width, h = (double)height, side = (double)t->tile;
-    const struct tile_grid *best = &t->grid[0];
+    const struct tiling_grid *best = &t->grid[0];
     double most = 0, least_left = INFINITY;
     for (int i = 0; i < t->count; i++) {
         const double W = side * (double)t->grid[i].cols, H = side * (double)t->grid[i].rows;

@@ -10,7 +10,7 @@ enum { TILINGS_MAX = 128 };
 struct tiling {
     int64_t tile; // side of a tile in pixels
     int count;
-    struct tile_grid {
+    struct tiling_grid {
         int64_t rows, cols; // of tiles
     } grid[TILINGS_MAX];    // in the config's order: of equals the first one is taken
 };

@@ -112,6 +112,15 @@ static void check_blend(int64_t n, int64_t d)
     pair_compare("blend_rows_backward", &x, 1e-5, 1e-5);
 }
 
+static void check_columns(int64_t n, int64_t d)
+{
+    struct pair x = pair_noise(2, n, d + 3, 0, 1), y = pair_room(2, n, d, 0);
+    ON_BOTH(take_columns, OF(y), OF(x), 2);
+    pair_compare("take_columns", &y, 0, 0);
+    ON_BOTH(take_columns_backward, OF(x), OF(y), 1);
+    pair_compare("take_columns_backward", &x, 0, 0);
+}
+
 static void check_patches(int64_t n, int64_t d)
 {
     for (int64_t p = 1; p < 15 && p <= n && p <= d; p += 6) {
@@ -330,6 +339,7 @@ static const struct {
     { check_weights, "embedding widen" },
     { check_blend, "blend_rows blend_rows_backward" },
     { check_rows, "gather_rows scatter_rows gather_rows_backward scatter_rows_backward" },
+    { check_columns, "take_columns take_columns_backward" },
     { check_patches, "patches patches_backward" },
     { check_contribution, "weigh_values row_norms" },
     { check_products, "matmul matmul_dx matmul_dw" },

@@ -96,6 +96,17 @@ static void check_scale_columns(const struct backend *b, int64_t n, int64_t d)
     free(w.data);
 }
 
+static void check_take_columns(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor x = noise_tensor(2, n, 2 * d + 1, 0, 1), y = tensor_of(DTYPE_F32, 2, n, d, 0);
+    double *want = doubles(n * d);
+    for (int64_t i = 0; i < n * d; i++)
+        want[i] = ((float *)x.data)[i / d * (2 * d + 1) + d + i % d];
+    assert_int_equal(b->take_columns(&y, &x, d), 0);
+    finish(b, "take_columns", &y, want, 0, 0);
+    free(x.data);
+}
+
 // d: width of a head; 3 heads, n tokens. The divergence of equal distributions is 0.
 static void check_ira_values(const struct backend *b, int64_t n, int64_t d)
 {
@@ -551,6 +562,7 @@ static const struct {
     { "add", check_add },
     { "scale", check_scale },
     { "scale_columns", check_scale_columns },
+    { "take_columns", check_take_columns },
     { "ira_values", check_ira_values },
     { "ira_kl", check_ira_kl },
     { "ira_gate", check_ira_gate },

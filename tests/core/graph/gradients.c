@@ -296,6 +296,17 @@ static struct tensor *run_softmax(const struct check *c, struct graph *g, struct
     return op_softmax(g, in[0], 2);
 }
 
+static void plain_take_columns(const struct check *c, double *const *in, double *out)
+{
+    for (int64_t i = 0; i < c->out; i++) out[i] = in[0][i / 4 * c->in[0][1] + c->variant + i % 4];
+}
+
+static struct tensor *run_take_columns(const struct check *c, struct graph *g,
+                                       struct tensor *const *in)
+{
+    return op_take_columns(g, in[0], c->variant, 4);
+}
+
 static const int32_t places[] = { 4, 0, 2 }, ids[] = { 1, 3, 1, 0, 1 };
 
 static void plain_embedding(const struct check *c, double *const *in, double *out)
@@ -437,6 +448,7 @@ static const struct check checks[] = {
     { "embedding", { "gather_rows_backward" }, 0, { { 6, 9 } }, 45, plain_embedding, run_embedding },
     { "gather_rows", { "gather_rows_backward" }, 0, { { 6, 9 } }, 45, plain_embedding, run_gather },
     { "blend_rows", { "blend_rows_backward" }, 0, { { 6, 9 } }, 45, plain_blend, run_blend },
+    { "take_columns", { "take_columns_backward" }, 5, { { 3, 11 } }, 12, plain_take_columns, run_take_columns },
     { "scatter_rows", { "scatter_rows_backward" }, 0, { { 6, 9 }, { 3, 9 } }, 54, plain_scatter, run_scatter },
     { "put_rows", { "scatter_rows_backward" }, 0, { { 6, 9 }, { 3, 9 } }, 54, plain_scatter, run_put },
     { "copy_rows_into", { "scatter_rows_backward" }, 1, { { 6, 9 }, { 3, 9 } }, 54, plain_scatter, run_copy },

@@ -2,8 +2,9 @@
 // states and logits; calibration files good and bad; what the text rows keep.
 #include "tests/core/model/families/golden.h"
 
-static const char *const models[] = { "llava-1.5", "llava-siglip-llama3", "llava-onevision" };
-enum { LAYERS = 4 };
+static const char *const models[] = { "llava-1.5", "llava-siglip-llama3", "internvl3",
+                                      "llava-onevision" };
+enum { LAYERS = 4 }; // at most
 
 static void set(struct golden *g, const char *key, const char *value)
 {
@@ -25,8 +26,8 @@ struct file {
     const char *path;
     const char *model; // metadata; NULL: none
     float alpha, redundancy[LAYERS];
-    const float *given; // [2,D] alpha of layers `first` and behind it; NULL: all as `alpha`
-    int layers, first;  // 0: LAYERS, 1
+    const float *given; // [2,D] alpha of layers first, first + 1; NULL: all as `alpha`
+    int first, layers;  // of the file; layers 0: LAYERS
     int64_t width;
 };
 
@@ -34,10 +35,10 @@ static void write_file(const struct file *w)
 {
     struct err err = { 0 };
     const int64_t layers = w->layers ? w->layers : LAYERS, shape[] = { layers, w->width };
-    const int64_t first = w->layers ? w->first : 1;
-    float *alpha = malloc((size_t)(LAYERS * w->width) * sizeof *alpha);
-    for (int64_t i = 0; i < LAYERS * w->width; i++) alpha[i] = w->alpha;
-    if (w->given) memcpy(alpha + first * w->width, w->given, 2 * (size_t)w->width * sizeof *alpha);
+    float *alpha = malloc((size_t)(layers * w->width) * sizeof *alpha);
+    for (int64_t i = 0; i < layers * w->width; i++) alpha[i] = w->alpha;
+    if (w->given)
+        memcpy(alpha + w->first * w->width, w->given, 2 * (size_t)w->width * sizeof *alpha);
     struct safetensors_writer *f = safetensors_writer_new(w->path);
     if (w->model) safetensors_writer_metadata(f, "model", w->model);
     safetensors_writer_declare(f, "ffn.alpha", DTYPE_F32, 2, shape);
@@ -51,38 +52,36 @@ static void write_file(const struct file *w)
 
 static char path[256];
 
-static int first_layer(const struct golden *g)
-{
-    const cJSON *ffn = json_get(json_get(g->json, "methods"), "ffn");
-    return cJSON_GetArrayItem(json_get(ffn, "layers"), 0)->valueint;
-}
-
-// A file of the golden alpha; its two layers (and the last) are redundant.
+// A file of the golden alpha; its two layers (and the last one) are redundant.
 static void write_golden(const struct golden *g)
 {
     const struct safetensor *alpha = safetensors_find(g->tensors, "ffn.alpha");
-    write_file(&(struct file){ .path = path,
-                               .alpha = 1,
-                               .redundancy = { first_layer(g) ? 0.5f : 0.97f, 0.97f, 0.98f, 0.99f },
-                               .given = alpha->data,
-                               .layers = engine_model(g->engine)->decoder.config.layers,
-                               .first = first_layer(g),
-                               .width = alpha->shape[1] });
+    struct file file = { .path = path,
+                         .alpha = 1,
+                         .given = alpha->data,
+                         .first = golden_layer(g, "ffn", NULL, 0),
+                         .layers = golden_layers(g),
+                         .width = alpha->shape[1] };
+    for (int l = 0; l < file.layers; l++) file.redundancy[l] = l < file.first ? 0.5f : 0.97f;
+    write_file(&file);
 }
 
 static void both_forms_equal_the_reference(void **state)
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct golden g;
+        char layers[16];
         golden_open(&g, models[i]);
         write_golden(&g);
         set(&g, "ffn.calibration", path);
-        set(&g, "ffn.approx", "hadamard"); // auto: those two, not the last layer
+        set(&g, "ffn.approx", "hadamard"); // auto: the two, not the last layer
         struct safetensors *f = answer(&g, chat_named(&g, "single"), 1, "logits layer.out");
         compare_all(&g, f, "layer.out", "ffn.hadamard.h_last");
         check_last(&g, f, "ffn.hadamard.logits_last");
         safetensors_close(f);
-        set(&g, "ffn.layers", first_layer(&g) ? "1-2" : "0-1");
+        snprintf(layers, sizeof layers, "%d-%d", golden_layer(&g, "ffn", NULL, 0),
+                 golden_layer(&g, "ffn", NULL, 1));
+        set(&g, "ffn.layers", layers);
         set(&g, "ffn.approx", "skip");
         set(&g, "ffn.calibration", "none");
         f = answer(&g, chat_named(&g, "single"), 1, "logits layer.out");

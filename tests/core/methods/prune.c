@@ -4,7 +4,8 @@
 #include "core/methods/prune_score.h"
 #include "tests/core/model/families/golden.h"
 
-static const char *const models[] = { "llava-1.5", "llava-siglip-llama3", "llava-onevision" };
+static const char *const models[] = { "llava-1.5", "llava-siglip-llama3", "internvl3",
+                                      "llava-onevision" };
 static const char *const kinds[] = { "contribution", "attention", "norope", "uniform" };
 #define PICTURE "tests/goldens/pictures/scene.png"
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -49,7 +50,7 @@ static void each_score_equals_the_reference(void **state)
                 compare_named(&g, f, "score.1", "capa.%s.score", kinds[k]);
             compare_named(&g, f, "kept", "capa.%s.kept", kinds[k]);
             snprintf(name, sizeof name, "capa.%s.rows", kinds[k]);
-            check_rows(&g, f, 2, engine_model(g.engine)->decoder.config.layers, name);
+            check_rows(&g, f, 2, golden_layers(&g), name);
             compare_named(&g, f, "layer.out", "capa.%s.h_last", kinds[k]);
             snprintf(name, sizeof name, "capa.%s.logits_last", kinds[k]);
             check_last(&g, f, name);
@@ -61,30 +62,38 @@ static void each_score_equals_the_reference(void **state)
         }
 }
 
+// "kept" of the dump's layer K is "capa.stages.K.kept".
+static void compare_stage(const struct golden *g, const struct safetensors *f, const char *what,
+                          int layer)
+{
+    char ours[32], theirs[64];
+    snprintf(ours, sizeof ours, "%s.%d", what, layer);
+    snprintf(theirs, sizeof theirs, "capa.stages.%d.%s", layer, what);
+    compare_all(g, f, ours, theirs);
+}
+
 static void stages_equal_the_reference(void **state)
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct golden g;
+        char layers[16], last[64], rows[2][64];
         golden_open(&g, models[i]);
-        const int layers = engine_model(g.engine)->decoder.config.layers;
-        const int second = safetensors_find(g.tensors, "capa.stages.1.kept") ? 1 : 2;
-        char score[16], kept[16], their_score[32], their_kept[32], their_rows[32];
-        snprintf(score, sizeof score, "score.%d", second);
-        snprintf(kept, sizeof kept, "kept.%d", second);
-        snprintf(their_score, sizeof their_score, "capa.stages.%d.score", second);
-        snprintf(their_kept, sizeof their_kept, "capa.stages.%d.kept", second);
-        snprintf(their_rows, sizeof their_rows, "capa.stages.%d.rows", second);
-        set(&g, "prune.layer", second == 1 ? "0,1" : "0,2");
+        const int stage[] = { golden_layer(&g, "capa", "stages", 0),
+                              golden_layer(&g, "capa", "stages", 1) };
+        snprintf(layers, sizeof layers, "%d,%d", stage[0], stage[1]);
+        set(&g, "prune.layer", layers);
         set(&g, "prune.keep", "0.5,0.25");
         set(&g, "prune.score", "contribution");
         struct safetensors *f = answer(&g, chat_named(&g, "single"), 8, "*");
-        compare_all(&g, f, "score.0", "capa.stages.0.score");
-        compare_all(&g, f, "kept.0", "capa.stages.0.kept");
-        compare_all(&g, f, score, their_score);
-        compare_all(&g, f, kept, their_kept);
-        compare_all(&g, f, "kept", their_kept);
-        check_rows(&g, f, 1, second + 1, "capa.stages.0.rows");
-        check_rows(&g, f, second + 1, layers, their_rows);
+        for (int k = 0; k < 2; k++) {
+            compare_stage(&g, f, "score", stage[k]);
+            compare_stage(&g, f, "kept", stage[k]);
+            snprintf(rows[k], sizeof rows[k], "capa.stages.%d.rows", stage[k]);
+        }
+        snprintf(last, sizeof last, "capa.stages.%d.kept", stage[1]);
+        compare_all(&g, f, "kept", last);
+        check_rows(&g, f, stage[0] + 1, stage[1] + 1, rows[0]);
+        check_rows(&g, f, stage[1] + 1, golden_layers(&g), rows[1]);
         check_last(&g, f, "capa.stages.logits_last");
         check_generated(&g, "capa.stages.gen_ids");
         safetensors_close(f);
@@ -179,7 +188,7 @@ static void equals_a_fresh_run(struct golden *g)
     const struct ids *y = &b->messages[b->message_count - 1].ids;
     assert_int_equal(x->count, y->count);
     assert_memory_equal(x->data, y->data, x->count * sizeof *x->data);
-    for (int l = 0; l < a->model->decoder.config.layers; l++) {
+    for (int l = 0; l < a->kv.layers; l++) {
         const struct kv_layer *p = &a->kv.layer[l], *q = &b->kv.layer[l];
         assert_int_equal(p->rows, q->rows);
         assert_memory_equal(p->position, q->position, (size_t)p->rows * sizeof *p->position);
@@ -192,39 +201,31 @@ static void equals_a_fresh_run(struct golden *g)
 static const struct {
     const char *key, *value;
 } toggles[] = {
-    { "prune.score", "contribution" },
-    { "prune.score", "attention" },
-    { "prune.score", "random" },
-    { "prune.score", "off" },
-    { "prune.score", "uniform" },
-    { "prune.score", "norope" },
-    { "prune.mode", "dynamic" },
-    { "prune.mode", "prefill" },
-    { "prune.keep", "0.1" },
-    { "prune.keep", "0.5" },
-    { "prune.keep", "1" },
-    { "prune.layer", "0" },
-    { "prune.layer", NULL }, // the last one
-    { "prune.layer", "auto" },
-    { "norm.align", "on" },
-    { "norm.align", "off" },
-    { "prune.seed", "5" },
-    { "prune.layer", "1" },
+    { "prune.score", "contribution" }, { "prune.score", "attention" }, { "prune.score", "random" },
+    { "prune.score", "off" },          { "prune.score", "uniform" },   { "prune.score", "norope" },
+    { "prune.mode", "dynamic" },       { "prune.mode", "prefill" },    { "prune.keep", "0.1" },
+    { "prune.keep", "0.5" },           { "prune.keep", "1" },          { "prune.layer", "0" },
+    { "prune.layer", "last" },         { "prune.layer", "auto" },      { "norm.align", "on" },
+    { "norm.align", "off" },           { "prune.seed", "5" },          { "prune.layer", "1" },
 };
+
+static void turn(struct golden *g, const char *key, const char *value)
+{
+    char last[16];
+    snprintf(last, sizeof last, "%d", golden_layers(g) - 1);
+    set(g, key, strcmp(value, "last") ? value : last);
+}
 
 // Says something, with a picture now and then; changes settings, takes back, asks again.
 static void walk(struct golden *g, uint64_t seed, int steps)
 {
     struct err err = { 0 };
     int said = 0;
-    char last[16];
-    snprintf(last, sizeof last, "%d", engine_model(g->engine)->decoder.config.layers - 1);
     set(g, "sample.max_tokens", "3");
     for (int i = 0; i < steps; i++) {
         const uint64_t draw = random_bits(seed, RANDOM_WEIGHTS, (uint64_t)i);
         const size_t toggle = draw / 64 % (sizeof toggles / sizeof *toggles);
-        const char *value = toggles[toggle].value;
-        if (draw % 2) set(g, toggles[toggle].key, value ? value : last);
+        if (draw % 2) turn(g, toggles[toggle].key, toggles[toggle].value);
         const uint64_t kind = draw / 2 % 8;
         if (said && kind == 0) {
             must(engine_undo(g->engine, &err), &err);
@@ -297,7 +298,7 @@ static void keeping_all_is_off_to_the_bit(void **state)
             }
             const struct conversation *a = engine_conversation(all.engine);
             const struct conversation *b = engine_conversation(off.engine);
-            for (int l = 0; l < a->model->decoder.config.layers; l++) {
+            for (int l = 0; l < a->kv.layers; l++) {
                 const struct kv_layer *p = &a->kv.layer[l], *q = &b->kv.layer[l];
                 assert_int_equal(p->rows, q->rows);
                 const size_t bytes = (size_t)(p->rows * tensor_row(&p->k)) * sizeof(float);

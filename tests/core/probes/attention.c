@@ -14,7 +14,7 @@ static void maps_equal_the_reference(void **state)
         ask(&g, models[i], TOKENS);
         options.layer = PROBE_LAYER_ALL;
         run_probe(&g, &probe_attention, &options, &r);
-        struct picture_tile tiles[TILES_MAX];
+        struct picture_tile tiles[MAP_TILES];
         const int each = map_tiles(&g, tiles),
                   layers = engine_model(g.engine)->decoder.config.layers;
         assert_int_equal(r.map_count, layers * each);

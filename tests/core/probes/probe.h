@@ -7,8 +7,9 @@
 #include "core/probes/measure_data.h"
 #include "tests/core/model/families/golden.h"
 
-static const char *const models[] = { "llava-1.5", "llava-siglip-llama3", "llava-onevision" };
-enum { MODELS = 3 };
+static const char *const models[] = { "llava-1.5", "llava-siglip-llama3", "internvl3",
+                                      "llava-onevision" };
+enum { MODELS = sizeof models / sizeof *models };
 
 // The prompt `single`; with tokens > 0 its answer of so many greedy tokens.
 static inline void ask(struct golden *g, const char *model, int tokens)
@@ -62,22 +63,22 @@ static inline void check_column(const struct golden *g, const struct results *r,
     }
 }
 
-enum { TILES_MAX = 4 };
+enum { MAP_TILES = 64 };
 
 // The maps of picture 0: where their cells stand among its tokens. Their number.
-static inline int map_tiles(const struct golden *g, struct picture_tile tiles[TILES_MAX])
+static inline int map_tiles(const struct golden *g, struct picture_tile tiles[MAP_TILES])
 {
     const struct model *m = engine_model(g->engine);
     return m->family->picture_tiles(m, engine_conversation(g->engine)->pictures[0].shape, tiles,
-                                    TILES_MAX);
+                                    MAP_TILES);
 }
 
 // Which visual token of picture 0 a cell of a map is.
 static inline int64_t map_token(const struct golden *g, const struct result_map *m, int64_t i)
 {
-    struct picture_tile tiles[TILES_MAX];
+    struct picture_tile tiles[MAP_TILES];
     int number = 1;
-    assert_true(map_tiles(g, tiles) <= TILES_MAX);
+    assert_true(map_tiles(g, tiles) <= MAP_TILES);
     if (m->tile) assert_int_equal(sscanf(m->tile, "tile %d of", &number), 1);
     const struct picture_tile *t = &tiles[number - 1];
     assert_int_equal(m->cols, t->cols);
@@ -103,7 +104,7 @@ static inline void check_map(const struct golden *g, const struct result_map *m,
 static inline void check_maps(const struct golden *g, const struct results *r, int64_t layer,
                               const char *tensor, int64_t slice)
 {
-    struct picture_tile tiles[TILES_MAX];
+    struct picture_tile tiles[MAP_TILES];
     const int count = map_tiles(g, tiles);
     for (int t = 0; t < count; t++) check_map(g, &r->maps[layer * count + t], tensor, slice);
 }

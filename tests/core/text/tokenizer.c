@@ -13,8 +13,11 @@
 
 #include "core/base/json.h"
 
-static const char *const folders[] = { "llava-1.5", "llava-siglip-llama3", "llama-3.2", "qwen2" };
-enum { FOLDERS = 4 };
+static const char *const folders[] = { "llava-1.5",        "llava-siglip-llama3",
+                                       "llama-3.2",        "qwen2",
+                                       "internvl3",        "internvl2-internlm2",
+                                       "internvl2.5-qwen2" };
+enum { FOLDERS = sizeof folders / sizeof *folders };
 
 static struct tokenizer *open_golden(const char *folder)
 {

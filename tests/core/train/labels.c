@@ -175,6 +175,7 @@ static void test_goldens(void **state)
 {
     check_golden("llava-1.5");
     check_golden("llava-siglip-llama3");
+    check_golden("internvl3");
 }
 
 // --- several answers -----------------------------------------------------------------------------

@@ -91,6 +91,22 @@ static inline double tolerance(const struct golden *g, const char *tensor)
     return json_get(entry, "tol")->valuedouble;
 }
 
+static inline int golden_layers(const struct golden *g)
+{
+    return engine_model(g->engine)->decoder.config.layers;
+}
+
+// Number `index` of a list of layers: methods.METHOD.layers, or methods.METHOD.PART.layers.
+static inline int golden_layer(const struct golden *g, const char *method, const char *part,
+                               int index)
+{
+    const cJSON *of = json_get(json_get(g->json, "methods"), method);
+    if (part) of = json_get(of, part);
+    const cJSON *layer = cJSON_GetArrayItem(json_get(of, "layers"), index);
+    assert_true(cJSON_IsNumber(layer));
+    return layer->valueint;
+}
+
 // Elements [from, from + count) of a golden tensor against a dumped one.
 static inline void compare(const struct golden *g, const struct safetensor *ours, const char *name,
                            int64_t from, int64_t count)
