@@ -56,7 +56,6 @@ struct vision {
     struct tensor class_token;  // [1,Dv]
     struct tensor position;     // [S', Dv], S' = patches (+1 with a class token)
     struct norm pre, post;      // before the first block; after the last one
-    struct norm post;           // after the last one
     struct linear merge;        // [out, Dv*merge*merge]: a convolution that joins patches
     struct vision_layer *layer; // [config.layers]
 };
