@@ -276,7 +276,7 @@ static void whole_word(struct encoder *e, const char *word, size_t length)
 void bpe_word(struct encoder *e, const char *word, size_t length)
 {
     static const char mark[] = "\xE2\x96\x81";
-    if (!e->t->cuts_at_mark || e->t->ignore_merges) {
+    if (!e->t->marks_apart || e->t->char_id[0x2581] < 0 || e->t->ignore_merges) {
         whole_word(e, word, length);
         return;
     }

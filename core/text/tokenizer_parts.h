@@ -1,6 +1,7 @@
 // core/text/tokenizer_parts.h -- shared by the files of the tokenizer only.
 //
-//   tokenizer_file.c     tokenizer.json -> struct tokenizer
+//   tokenizer_json.c     tokenizer.json -> struct tokenizer
+//   tokenizer_build.c      what every reader of a format fills it with
 //   tokenizer.c          a text through all stages: added tokens, the three below, post-processor
 //   tokenizer_text.c       normaliser and pre-tokenizer: text -> words
 //   tokenizer_pattern.c    their regular expressions (Oniguruma's dialect, run by PCRE2)
@@ -138,7 +139,7 @@ struct added {
 // Added tokens to find in a text, sorted by their bytes.
 struct added_list {
     struct added *tokens;
-    size_t count;
+    size_t count, room;
     uint32_t first[257]; // tokens that begin with byte b: first[b] .. first[b + 1]
 };
 
@@ -173,7 +174,7 @@ struct tokenizer {
     int32_t byte_id[256]; // of <0x00>.. with byte_fallback, else -1
     int32_t unknown;      // unk_token, -1 without
     bool fuse_unknown, ignore_merges;
-    bool cuts_at_mark; // no token has U+2581 after another character: words end before it
+    bool marks_apart; // no token has U+2581 after another character: words end before it
 
     struct added_list added, added_normal;
     struct normal normals[STAGES_MAX];
@@ -188,6 +189,23 @@ int32_t vocabulary_find(const struct tokenizer *t, const char *text, size_t leng
 // Adds a text of the vocabulary (already in text_at) to the hash table, which has room.
 void vocabulary_add(struct tokenizer *t, int32_t id);
 void merge_add(struct tokenizer *t, int32_t left, int32_t right, uint32_t rank, int32_t id);
+
+// --- building ----------------------------------------------------------------------------------
+
+// Tables for t->size ids, of which `words` are in the vocabulary.
+void tables_make(struct tokenizer *t, size_t words);
+// Enters a text of the vocabulary; the id is in range.
+int vocabulary_put(struct tokenizer *t, int32_t id, const char *text, struct err *err);
+// Finds the byte tokens <0x00> .. <0xFF>.
+void bytes_find(struct tokenizer *t, bool fallback);
+// An empty table with room for `count` merges.
+void merges_make(struct tokenizer *t, size_t count);
+// Enters an added token, whose id is in range. `normalized`: it is looked for in normalised text.
+int added_put(struct tokenizer *t, struct added a, const char *text, bool normalized,
+              struct err *err);
+void added_list_put(struct added_list *list, struct added token, const char *text, size_t length);
+// Once all are there.
+void added_sort(struct added_list *list);
 
 // --- one call of the tokenizer -----------------------------------------------------------------
 

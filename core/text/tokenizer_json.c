@@ -1,4 +1,4 @@
-// core/text/tokenizer_file.c -- tokenizer.json -> struct tokenizer.
+// core/text/tokenizer_json.c -- tokenizer.json -> struct tokenizer.
 //
 // Everything is checked here, so that encoding and decoding have nothing left to doubt: texts are
 // UTF-8, ids are in range, what merges name exists. A kind of stage that is not known is an error
@@ -309,21 +309,13 @@ static int check_id(const cJSON *item, size_t entries, int32_t *id, struct err *
     return 0;
 }
 
-static void set_text(struct tokenizer *t, int32_t id, const char *text)
-{
-    t->text_at[id] = (int64_t)t->texts.length;
-    t->text_length[id] = (uint32_t)strlen(text);
-    buf_add(&t->texts, text, t->text_length[id] + 1);
-}
-
 // Room for the ids of the vocabulary and of the added tokens.
 static int size_tables(struct tokenizer *t, const cJSON *vocab, const cJSON *added, struct err *err)
 {
-    size_t entries = 0;
+    size_t words = 0;
     const cJSON *item;
-    for (item = vocab->child; item; item = item->next) entries++;
-    size_t slots = 16;
-    while (slots < 2 * entries) slots *= 2;
+    for (item = vocab->child; item; item = item->next) words++;
+    size_t entries = words;
     for (item = added ? added->child : NULL; item; item = item->next) entries++;
     int32_t id = -1;
     for (item = vocab->child; item; item = item->next) {
@@ -335,48 +327,15 @@ static int size_tables(struct tokenizer *t, const cJSON *vocab, const cJSON *add
             return err_in(err, "added_tokens");
         if (id >= t->size) t->size = id + 1;
     }
-    size_t size = (size_t)t->size;
-    t->text_at = xreallocarray(NULL, size + 1, sizeof *t->text_at);
-    t->text_length = xcalloc(size + 1, sizeof *t->text_length);
-    t->flags = xcalloc(size + 1, 1);
-    for (size_t i = 0; i < size; i++) t->text_at[i] = NO_TEXT;
-    t->slots = xreallocarray(NULL, slots, sizeof *t->slots);
-    for (size_t i = 0; i < slots; i++) t->slots[i].id = -1;
-    t->slot_mask = (uint32_t)slots - 1;
-    t->char_id = xreallocarray(NULL, 65536, sizeof *t->char_id);
-    for (size_t i = 0; i < 65536; i++) t->char_id[i] = -1;
+    tables_make(t, words);
     return 0;
-}
-
-static bool crosses_mark(const char *text)
-{
-    static const char mark[] = "\xE2\x96\x81";
-    for (const char *p = strstr(text, mark); p; p = strstr(p + 3, mark))
-        if (p > text && (p < text + 3 || memcmp(p - 3, mark, 3) != 0)) return true;
-    return false;
 }
 
 static int read_vocab(struct tokenizer *t, const cJSON *vocab, struct err *err)
 {
-    t->cuts_at_mark = true;
-    for (const cJSON *item = vocab->child; item; item = item->next) {
-        int32_t id = (int32_t)item->valuedouble, c;
-        size_t length = strlen(item->string);
-        if (valid_text(item->string, "vocab", err) < 0) return -1;
-        if (t->text_at[id] != NO_TEXT)
-            return err_set(err, "vocab: \"%.40s\" and \"%.40s\" have the same id %d",
-                           tokenizer_token(t, id), item->string, id);
-        set_text(t, id, item->string);
-        int32_t former = vocabulary_find(t, item->string, length);
-        if (former >= 0)
-            return err_set(err, "vocab: \"%.40s\" appears twice, with ids %d and %d", item->string,
-                           former, id);
-        vocabulary_add(t, id);
-        if (crosses_mark(item->string)) t->cuts_at_mark = false;
-        if (length && utf8_next(item->string, length, &c) == length && c < 65536)
-            t->char_id[c] = id;
-    }
-    if (t->char_id[0x2581] < 0) t->cuts_at_mark = false;
+    for (const cJSON *item = vocab->child; item; item = item->next)
+        if (vocabulary_put(t, (int32_t)item->valuedouble, item->string, err) < 0)
+            return err_in(err, "vocab");
     return 0;
 }
 
@@ -426,11 +385,7 @@ static int read_merge(struct tokenizer *t, const cJSON *item, uint32_t rank, str
 static int read_merges(struct tokenizer *t, const cJSON *merges, struct err *err)
 {
     if (!cJSON_IsArray(merges)) return err_set(err, "\"merges\" must be a list");
-    size_t count = (size_t)cJSON_GetArraySize(merges), slots = 16;
-    while (slots * 5 < count * 8) slots *= 2; // at most 5/8 full
-    t->merges = xreallocarray(NULL, slots, sizeof *t->merges);
-    for (size_t i = 0; i < slots; i++) t->merges[i].pair = UINT64_MAX;
-    t->merge_mask = (uint32_t)slots - 1;
+    merges_make(t, (size_t)cJSON_GetArraySize(merges));
     struct buf joined = { 0 };
     uint32_t rank = 0;
     int status = 0;
@@ -449,19 +404,6 @@ static int read_merges(struct tokenizer *t, const cJSON *merges, struct err *err
 }
 
 // --- model -------------------------------------------------------------------------------------
-
-static int read_byte_fallback(struct tokenizer *t, const cJSON *model, struct err *err)
-{
-    bool fallback;
-    if (json_bool(model, "byte_fallback", false, &fallback, err) < 0) return -1;
-    for (int i = 0; i < 256; i++) {
-        char name[8] = {
-            '<', '0', 'x', "0123456789ABCDEF"[i >> 4], "0123456789ABCDEF"[i & 15], '>'
-        };
-        t->byte_id[i] = fallback ? vocabulary_find(t, name, 6) : -1;
-    }
-    return 0;
-}
 
 static int check_model(const cJSON *model, struct err *err)
 {
@@ -482,11 +424,13 @@ static int check_model(const cJSON *model, struct err *err)
 static int read_model(struct tokenizer *t, const cJSON *model, struct err *err)
 {
     const char *unknown;
+    bool fallback;
     if (json_text(model, "unk_token", NULL, &unknown, err) < 0 ||
         json_bool(model, "fuse_unk", false, &t->fuse_unknown, err) < 0 ||
         json_bool(model, "ignore_merges", false, &t->ignore_merges, err) < 0 ||
-        read_byte_fallback(t, model, err) < 0)
+        json_bool(model, "byte_fallback", false, &fallback, err) < 0)
         return -1;
+    bytes_find(t, fallback);
     t->unknown = unknown ? vocabulary_find(t, unknown, strlen(unknown)) : -1;
     if (unknown && t->unknown < 0)
         return err_set(err, "the unk_token \"%.40s\" is not in the vocabulary", unknown);
@@ -494,27 +438,6 @@ static int read_model(struct tokenizer *t, const cJSON *model, struct err *err)
 }
 
 // --- added tokens ------------------------------------------------------------------------------
-
-static int compare_added(const void *a, const void *b)
-{
-    return strcmp(((const struct added *)a)->text, ((const struct added *)b)->text);
-}
-
-static void sort_added(struct added_list *list)
-{
-    if (list->count) qsort(list->tokens, list->count, sizeof *list->tokens, compare_added);
-    for (size_t i = 0; i < list->count; i++) list->first[(uint8_t)list->tokens[i].text[0] + 1]++;
-    for (size_t i = 0; i < 256; i++) list->first[i + 1] += list->first[i];
-}
-
-// `text` becomes the list's.
-static void list_added(struct added_list *list, struct added token, char *text)
-{
-    token.text = text;
-    token.length = strlen(text);
-    list->tokens = xreallocarray(list->tokens, list->count + 1, sizeof *list->tokens);
-    list->tokens[list->count++] = token;
-}
 
 static int read_added_token(struct tokenizer *t, const cJSON *item, struct err *err)
 {
@@ -529,24 +452,8 @@ static int read_added_token(struct tokenizer *t, const cJSON *item, struct err *
         json_bool(item, "single_word", false, &a.single_word, err) < 0)
         return -1;
     if (!*text) return 0;
-    // A token of the vocabulary keeps its id there, as in the reference.
-    a.id = vocabulary_find(t, text, strlen(text));
-    if (a.id < 0) a.id = (int32_t)json_get(item, "id")->valuedouble;
-    const char *former = tokenizer_token(t, a.id);
-    if (!former || strcmp(former, text) != 0) set_text(t, a.id, text);
-    t->flags[a.id] |= (uint8_t)(TOKEN_ADDED | (a.special ? TOKEN_SPECIAL : 0));
-    if (!normalized || !t->normal_count) {
-        list_added(&t->added, a, xstrdup(text));
-        return 0;
-    }
-    struct encoder e = { .t = t, .err = err };
-    const char *normal;
-    size_t length;
-    search_start(&e.search, 0);
-    int status = normal_run(&e, text, strlen(text), &normal, &length);
-    if (status == 0 && length) list_added(&t->added_normal, a, xstrndup(normal, length));
-    encoder_release(&e);
-    return status;
+    a.id = (int32_t)json_get(item, "id")->valuedouble;
+    return added_put(t, a, text, normalized, err);
 }
 
 static int read_added(struct tokenizer *t, const cJSON *added, struct err *err)
@@ -556,8 +463,8 @@ static int read_added(struct tokenizer *t, const cJSON *added, struct err *err)
     {
         if (read_added_token(t, item, err) < 0) return -1;
     }
-    sort_added(&t->added);
-    sort_added(&t->added_normal);
+    added_sort(&t->added);
+    added_sort(&t->added_normal);
     return 0;
 }
 
