@@ -32,9 +32,7 @@ static void find_ends(struct model *m)
 
 static int load_tokenizer(struct model *m, struct err *err)
 {
-    char *path = xasprintf("%s/tokenizer.json", m->checkpoint->folder);
-    m->tokenizer = tokenizer_open(path, err);
-    free(path);
+    m->tokenizer = tokenizer_open_folder(m->checkpoint->folder, err);
     if (!m->tokenizer) return -1;
     m->layout = layout_detect(m->checkpoint->chat_template, m->tokenizer);
     return 0;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/json.h"
 #include "core/text/tokenizer_parts.h"
 
 static const char MARK[] = "\xE2\x96\x81"; // U+2581
@@ -57,6 +58,14 @@ int vocabulary_put(struct tokenizer *t, int32_t id, const char *text, struct err
     return 0;
 }
 
+int check_id(double id, size_t entries, int32_t *checked, struct err *err)
+{
+    if (!(id >= 0 && id < 4.0 * (double)entries + 65536) || id != (double)(int32_t)id)
+        return err_set(err, "an id is not a number, negative, or far beyond the number of tokens");
+    *checked = (int32_t)id;
+    return 0;
+}
+
 void bytes_find(struct tokenizer *t, bool fallback)
 {
     for (int i = 0; i < 256; i++) {
@@ -76,6 +85,37 @@ void merges_make(struct tokenizer *t, size_t count)
     t->merges = xreallocarray(NULL, slots, sizeof *t->merges);
     for (size_t i = 0; i < slots; i++) t->merges[i].pair = UINT64_MAX;
     t->merge_mask = (uint32_t)slots - 1;
+}
+
+void merges_of(const struct tokenizer *t, int32_t id, const uint32_t *rank, struct buf *out)
+{
+    const char *text = tokenizer_token(t, id);
+    size_t length = t->text_length[id];
+    int32_t c;
+    for (size_t i = utf8_next(text, length, &c); i < length;
+         i += utf8_next(text + i, length - i, &c)) {
+        int32_t left = vocabulary_find(t, text, i);
+        if (left < 0 || rank[left] == UINT32_MAX) continue;
+        int32_t right = vocabulary_find(t, text + i, length - i);
+        if (right < 0 || rank[right] == UINT32_MAX) continue;
+        struct merge m = { merge_pair(left, right), rank[id], id };
+        buf_add(out, &m, sizeof m);
+    }
+}
+
+void merges_derive(struct tokenizer *t, const uint32_t *rank)
+{
+    struct buf all = { 0 };
+    for (int32_t id = 0; id < t->size; id++)
+        if (rank[id] != UINT32_MAX && !(t->flags[id] & TOKEN_SPECIAL)) merges_of(t, id, rank, &all);
+    size_t count = all.length / sizeof(struct merge);
+    merges_make(t, count);
+    for (size_t i = 0; i < count; i++) {
+        struct merge m;
+        memcpy(&m, all.data + i * sizeof m, sizeof m);
+        merge_add(t, (int32_t)(m.pair >> 32), (int32_t)(m.pair & UINT32_MAX), m.rank, m.id);
+    }
+    buf_release(&all);
 }
 
 // --- added tokens ------------------------------------------------------------------------------
@@ -101,6 +141,23 @@ void added_list_put(struct added_list *list, struct added token, const char *tex
         list->tokens = xreallocarray(list->tokens, list->room, sizeof *list->tokens);
     }
     list->tokens[list->count++] = token;
+    list->special |= token.special;
+}
+
+int added_read(const cJSON *item, struct added *a, const char **text, bool *normalized,
+               struct err *err)
+{
+    *a = (struct added){ .id = -1 };
+    if (json_text(item, "content", NULL, text, err) < 0 ||
+        json_bool(item, "special", false, &a->special, err) < 0 ||
+        json_bool(item, "normalized", !a->special, normalized, err) < 0 ||
+        json_bool(item, "lstrip", false, &a->lstrip, err) < 0 ||
+        json_bool(item, "rstrip", false, &a->rstrip, err) < 0 ||
+        json_bool(item, "single_word", false, &a->single_word, err) < 0)
+        return -1;
+    if (!*text) return err_set(err, "\"content\" is missing");
+    if (!utf8_valid(*text, strlen(*text))) return err_set(err, "content: invalid UTF-8");
+    return 0;
 }
 
 int added_put(struct tokenizer *t, struct added a, const char *text, bool normalized,
@@ -124,4 +181,31 @@ int added_put(struct tokenizer *t, struct added a, const char *text, bool normal
     if (status == 0 && length) added_list_put(&t->added_normal, a, normal, length);
     encoder_release(&e);
     return status;
+}
+
+// --- stages ------------------------------------------------------------------------------------
+
+int stages_full(int count, struct err *err)
+{
+    return count < STAGES_MAX ? 0 : err_set(err, "more than %d stages", STAGES_MAX);
+}
+
+int bytes_split(struct tokenizer *t, const char *regex, struct err *err)
+{
+    struct split *s = &t->splits[t->split_count++];
+    s->kind = SPLIT_PATTERN;
+    if (pattern_compile(&s->pattern, regex, "pattern", err) < 0) return -1;
+    t->splits[t->split_count++].kind = SPLIT_BYTES;
+    t->decodes[t->decode_count++].kind = DECODE_BYTES;
+    return 0;
+}
+
+void mark_fused(struct tokenizer *t)
+{
+    if (!t->decode_count) t->decodes[t->decode_count++].kind = DECODE_SPACES;
+    bool fused = false;
+    for (int i = 0; i < t->decode_count; i++) {
+        t->decodes[i].fused = fused;
+        fused |= t->decodes[i].kind == DECODE_FUSE || t->decodes[i].kind == DECODE_BYTES;
+    }
 }

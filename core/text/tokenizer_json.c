@@ -3,13 +3,12 @@
 // Everything is checked here, so that encoding and decoding have nothing left to doubt: texts are
 // UTF-8, ids are in range, what merges name exists. A kind of stage that is not known is an error
 // that names it: a tokenizer that is nearly right gives wrong answers silently.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/json.h"
 #include "core/text/tokenizer_parts.h"
-
-static const size_t FILE_MAX = (size_t)256 << 20; // bytes
 
 static const char GPT2_PATTERN[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
@@ -72,20 +71,31 @@ static int read_stages(struct tokenizer *t, const cJSON *object, const char *mem
     return 0;
 }
 
-static int stages_full(int count, struct err *err)
-{
-    return count < STAGES_MAX ? 0 : err_set(err, "more than %d stages", STAGES_MAX);
-}
-
 // --- normalizer --------------------------------------------------------------------------------
+
+static int read_charsmap(const cJSON *object, struct charsmap *map, struct err *err)
+{
+    const char *text;
+    struct buf blob = { 0 };
+    int status = -1;
+    if (need_text(object, "precompiled_charsmap", &text, err) < 0) return -1;
+    if (base64_put(&blob, text, strlen(text)) < 0)
+        err_set(err, "\"precompiled_charsmap\" is not base64");
+    else
+        status = charsmap_read(map, blob.data, blob.length, err);
+    buf_release(&blob);
+    return status;
+}
 
 static int read_normal(struct tokenizer *t, const cJSON *object, struct err *err)
 {
-    static const char *const kinds[] = { "NFC",     "NFD",       "NFKC",  "NFKD",      "Prepend",
-                                         "Replace", "Lowercase", "Strip", "ByteLevel", NULL };
+    static const char *const kinds[] = { "NFC",       "NFD",         "NFKC",      "NFKD",
+                                         "Prepend",   "Replace",     "Lowercase", "Strip",
+                                         "ByteLevel", "Precompiled", NULL };
     static const enum normal_kind what[] = { NORMAL_UNICODE,   NORMAL_UNICODE, NORMAL_UNICODE,
                                              NORMAL_UNICODE,   NORMAL_PREPEND, NORMAL_REPLACE,
-                                             NORMAL_LOWERCASE, NORMAL_STRIP,   NORMAL_BYTES };
+                                             NORMAL_LOWERCASE, NORMAL_STRIP,   NORMAL_BYTES,
+                                             NORMAL_CHARSMAP };
     const char *kind, *text = "";
     int k = kind_of(object, kinds, &kind, err);
     if (k < 0 || stages_full(t->normal_count, err) < 0) return -1;
@@ -96,6 +106,8 @@ static int read_normal(struct tokenizer *t, const cJSON *object, struct err *err
     if (n->kind == NORMAL_REPLACE && (need_text(object, "content", &text, err) < 0 ||
                                       read_pattern(object, &n->pattern, err) < 0))
         return -1;
+    if (n->kind == NORMAL_CHARSMAP && read_charsmap(object, &n->map, err) < 0)
+        return err_in(err, "Precompiled");
     n->text = xstrdup(text);
     if (json_bool(object, "strip_left", true, &n->left, err) < 0) return -1;
     return json_bool(object, "strip_right", true, &n->right, err);
@@ -286,46 +298,49 @@ static int read_decode(struct tokenizer *t, const cJSON *object, struct err *err
     return json_int(object, "stop", 0, 1 << 20, 0, &d->stop, err);
 }
 
-// Behind Fuse and ByteLevel there are no tokens any more.
-static void mark_fused(struct tokenizer *t)
-{
-    if (!t->decode_count) t->decodes[t->decode_count++].kind = DECODE_SPACES;
-    bool fused = false;
-    for (int i = 0; i < t->decode_count; i++) {
-        t->decodes[i].fused = fused;
-        fused |= t->decodes[i].kind == DECODE_FUSE || t->decodes[i].kind == DECODE_BYTES;
-    }
-}
-
 // --- vocabulary --------------------------------------------------------------------------------
 
-// Ids may have gaps, but the tables must stay of the size of the file.
-static int check_id(const cJSON *item, size_t entries, int32_t *id, struct err *err)
+// BPE: {"text": id}. Unigram: ["text", score] in the order of the ids.
+static int read_word(const cJSON *item, size_t place, const char **text, double *id,
+                     struct err *err)
 {
-    double x = cJSON_IsNumber(item) ? item->valuedouble : -1;
-    if (!(x >= 0 && x < 4.0 * (double)entries + 65536) || x != (double)(int32_t)x)
-        return err_set(err, "an id is not a number, negative, or far beyond the number of tokens");
-    *id = (int32_t)x;
+    const cJSON *first = item->child, *score = first ? first->next : NULL;
+    *text = item->string;
+    *id = cJSON_IsNumber(item) ? item->valuedouble : -1;
+    if (*text) return 0;
+    if (!cJSON_IsArray(item) || !cJSON_IsString(first) || !cJSON_IsNumber(score))
+        return err_set(err, "entry %zu is not a text and its score", place);
+    *text = first->valuestring;
+    *id = (double)place;
+    return 0;
+}
+
+static int raise_size(struct tokenizer *t, double id, size_t entries, struct err *err)
+{
+    int32_t checked;
+    if (check_id(id, entries, &checked, err) < 0) return -1;
+    if (checked >= t->size) t->size = checked + 1;
     return 0;
 }
 
 // Room for the ids of the vocabulary and of the added tokens.
 static int size_tables(struct tokenizer *t, const cJSON *vocab, const cJSON *added, struct err *err)
 {
-    size_t words = 0;
+    size_t words = 0, place = 0;
     const cJSON *item;
     for (item = vocab->child; item; item = item->next) words++;
     size_t entries = words;
     for (item = added ? added->child : NULL; item; item = item->next) entries++;
-    int32_t id = -1;
     for (item = vocab->child; item; item = item->next) {
-        if (check_id(item, entries, &id, err) < 0) return err_in(err, "vocab");
-        if (id >= t->size) t->size = id + 1;
+        const char *text;
+        double id;
+        if (read_word(item, place++, &text, &id, err) < 0 || raise_size(t, id, entries, err) < 0)
+            return err_in(err, "vocab");
     }
     for (item = added ? added->child : NULL; item; item = item->next) {
-        if (check_id(json_get(item, "id"), entries, &id, err) < 0)
+        const cJSON *id = json_get(item, "id");
+        if (raise_size(t, cJSON_IsNumber(id) ? id->valuedouble : -1, entries, err) < 0)
             return err_in(err, "added_tokens");
-        if (id >= t->size) t->size = id + 1;
     }
     tables_make(t, words);
     return 0;
@@ -333,9 +348,14 @@ static int size_tables(struct tokenizer *t, const cJSON *vocab, const cJSON *add
 
 static int read_vocab(struct tokenizer *t, const cJSON *vocab, struct err *err)
 {
-    for (const cJSON *item = vocab->child; item; item = item->next)
-        if (vocabulary_put(t, (int32_t)item->valuedouble, item->string, err) < 0)
+    size_t place = 0;
+    for (const cJSON *item = vocab->child; item; item = item->next) {
+        const char *text;
+        double id;
+        if (read_word(item, place++, &text, &id, err) < 0 ||
+            vocabulary_put(t, (int32_t)id, text, err) < 0)
             return err_in(err, "vocab");
+    }
     return 0;
 }
 
@@ -405,36 +425,84 @@ static int read_merges(struct tokenizer *t, const cJSON *merges, struct err *err
 
 // --- model -------------------------------------------------------------------------------------
 
-static int check_model(const cJSON *model, struct err *err)
+static int read_bpe(struct tokenizer *t, const cJSON *model, struct err *err)
 {
-    const char *type, *affix;
-    if (!model) return err_set(err, "\"model\" is missing");
-    if (json_text(model, "type", "BPE", &type, err) < 0) return -1;
-    if (strcmp(type, "BPE") != 0)
-        return err_set(err, "type \"%s\" is not supported, only BPE", type);
+    const char *unknown, *affix;
     static const char *const affixes[] = { "continuing_subword_prefix", "end_of_word_suffix" };
     for (int i = 0; i < 2; i++) {
         if (json_text(model, affixes[i], "", &affix, err) < 0) return -1;
         if (*affix) return err_set(err, "\"%s\" is not supported", affixes[i]);
     }
-    if (!cJSON_IsObject(json_get(model, "vocab"))) return err_set(err, "\"vocab\" is missing");
-    return 0;
-}
-
-static int read_model(struct tokenizer *t, const cJSON *model, struct err *err)
-{
-    const char *unknown;
-    bool fallback;
     if (json_text(model, "unk_token", NULL, &unknown, err) < 0 ||
         json_bool(model, "fuse_unk", false, &t->fuse_unknown, err) < 0 ||
-        json_bool(model, "ignore_merges", false, &t->ignore_merges, err) < 0 ||
-        json_bool(model, "byte_fallback", false, &fallback, err) < 0)
+        json_bool(model, "ignore_merges", false, &t->ignore_merges, err) < 0)
         return -1;
-    bytes_find(t, fallback);
     t->unknown = unknown ? vocabulary_find(t, unknown, strlen(unknown)) : -1;
     if (unknown && t->unknown < 0)
         return err_set(err, "the unk_token \"%.40s\" is not in the vocabulary", unknown);
+    t->word = bpe_word;
     return read_merges(t, json_get(model, "merges"), err);
+}
+
+static int read_unigram(struct tokenizer *t, const cJSON *model, struct err *err)
+{
+    int64_t unknown;
+    size_t place = 0;
+    if (json_int(model, "unk_id", 0, t->size - 1, -1, &unknown, err) < 0) return -1;
+    if (unknown < 0 || !tokenizer_token(t, (int32_t)unknown))
+        return err_set(err, "Unigram: \"unk_id\" names no token");
+    t->unknown = (int32_t)unknown;
+    t->fuse_unknown = true;
+    t->word = unigram_word;
+    struct unigram *u = &t->unigram;
+    u->score = xcalloc((size_t)t->size, sizeof *u->score);
+    u->least = INFINITY;
+    for (const cJSON *item = json_get(model, "vocab")->child; item; item = item->next, place++) {
+        const double score = item->child->next->valuedouble;
+        u->score[place] = score;
+        if (score < u->least) u->least = score;
+    }
+    u->least -= UNKNOWN_PENALTY;
+    return unigram_fill(t, err);
+}
+
+static const struct model_kind {
+    const char *type;
+    cJSON_bool (*vocab)(const cJSON *vocab); // what the vocabulary must be
+    int (*read)(struct tokenizer *t, const cJSON *model, struct err *err);
+} model_kinds[] = {
+    { "BPE", cJSON_IsObject, read_bpe },
+    { "Unigram", cJSON_IsArray, read_unigram },
+};
+
+static const struct model_kind *find_model(const cJSON *model, struct err *err)
+{
+    const char *type;
+    if (!model) return err_set(err, "\"model\" is missing"), NULL;
+    // Older files leave the type out.
+    const bool listed = cJSON_IsArray(json_get(model, "vocab"));
+    if (json_text(model, "type", listed ? "Unigram" : "BPE", &type, err) < 0) return NULL;
+    for (size_t i = 0; i < sizeof model_kinds / sizeof *model_kinds; i++) {
+        if (strcmp(type, model_kinds[i].type) != 0) continue;
+        if (model_kinds[i].vocab(json_get(model, "vocab"))) return &model_kinds[i];
+        err_set(err, "%s: \"vocab\" is missing", type);
+        return NULL;
+    }
+    err_set(err, "type \"%s\" is not supported, only BPE and Unigram", type);
+    return NULL;
+}
+
+static int read_model(struct tokenizer *t, const struct model_kind *kind, const cJSON *model,
+                      struct err *err)
+{
+    bool fallback;
+    double dropout;
+    if (json_bool(model, "byte_fallback", false, &fallback, err) < 0 ||
+        json_real(model, "dropout", 0, &dropout, err) < 0)
+        return -1;
+    if (dropout > 0) return err_set(err, "\"dropout\" is not supported");
+    bytes_find(t, fallback);
+    return kind->read(t, model, err);
 }
 
 // --- added tokens ------------------------------------------------------------------------------
@@ -442,18 +510,11 @@ static int read_model(struct tokenizer *t, const cJSON *model, struct err *err)
 static int read_added_token(struct tokenizer *t, const cJSON *item, struct err *err)
 {
     const char *text;
-    struct added a = { .id = 0 };
+    struct added a;
     bool normalized;
-    if (need_text(item, "content", &text, err) < 0 ||
-        json_bool(item, "special", false, &a.special, err) < 0 ||
-        json_bool(item, "normalized", !a.special, &normalized, err) < 0 ||
-        json_bool(item, "lstrip", false, &a.lstrip, err) < 0 ||
-        json_bool(item, "rstrip", false, &a.rstrip, err) < 0 ||
-        json_bool(item, "single_word", false, &a.single_word, err) < 0)
-        return -1;
-    if (!*text) return 0;
+    if (added_read(item, &a, &text, &normalized, err) < 0) return -1;
     a.id = (int32_t)json_get(item, "id")->valuedouble;
-    return added_put(t, a, text, normalized, err);
+    return *text ? added_put(t, a, text, normalized, err) : 0;
 }
 
 static int read_added(struct tokenizer *t, const cJSON *added, struct err *err)
@@ -475,13 +536,13 @@ static int read_file(struct tokenizer *t, const cJSON *json, struct err *err)
     const cJSON *model = json_get(json, "model"), *added = json_get(json, "added_tokens");
     const cJSON *vocab = json_get(model, "vocab");
     if (!cJSON_IsObject(json)) return err_set(err, "it is not a tokenizer.json");
-    if (check_model(model, err) < 0 || size_tables(t, vocab, added, err) < 0 ||
-        read_vocab(t, vocab, err) < 0)
+    const struct model_kind *kind = find_model(model, err);
+    if (!kind || size_tables(t, vocab, added, err) < 0 || read_vocab(t, vocab, err) < 0)
         return err_in(err, "model");
     if (read_stages(t, json_get(json, "normalizer"), "normalizers", read_normal, err) < 0)
         return err_in(err, "normalizer");
     if (read_added(t, added, err) < 0) return err_in(err, "added_tokens");
-    if (read_model(t, model, err) < 0) return err_in(err, "model");
+    if (read_model(t, kind, model, err) < 0) return err_in(err, "model");
     if (read_stages(t, json_get(json, "pre_tokenizer"), "pretokenizers", read_split, err) < 0)
         return err_in(err, "pre_tokenizer");
     if (read_stages(t, json_get(json, "post_processor"), "processors", read_post, err) < 0)
@@ -492,8 +553,9 @@ static int read_file(struct tokenizer *t, const cJSON *json, struct err *err)
     return 0;
 }
 
-static struct tokenizer *from_json(cJSON *json, const char *name, struct err *err)
+struct tokenizer *tokenizer_parse(const char *text, size_t size, const char *name, struct err *err)
 {
+    cJSON *json = json_parse(text, size, name, err);
     if (!json) return NULL;
     struct tokenizer *t = xcalloc(1, sizeof *t);
     if (read_file(t, json, err) < 0) {
@@ -503,14 +565,4 @@ static struct tokenizer *from_json(cJSON *json, const char *name, struct err *er
     }
     cJSON_Delete(json);
     return t;
-}
-
-struct tokenizer *tokenizer_open(const char *path, struct err *err)
-{
-    return from_json(json_read(path, FILE_MAX, err), path, err);
-}
-
-struct tokenizer *tokenizer_parse(const char *json, size_t size, const char *name, struct err *err)
-{
-    return from_json(json_parse(json, size, name, err), name, err);
 }

@@ -389,6 +389,15 @@ int search_next(struct search *s, const struct pattern *p, const char *text, siz
     return 1;
 }
 
+int normal_limit(const struct buf *out, struct err *err)
+{
+    if (out->length <= TEXT_MAX) return 0;
+    return err_set(err,
+                   "the tokenizer's replacements make this text longer than %zu MB: its file must "
+                   "be wrong",
+                   TEXT_MAX >> 20);
+}
+
 int replace_all(struct search *s, const struct pattern *p, const char *content, const char *text,
                 size_t length, struct buf *out, struct err *err)
 {
@@ -399,11 +408,7 @@ int replace_all(struct search *s, const struct pattern *p, const char *content, 
         if (!found) break;
         buf_add(out, text + done, start - done);
         buf_puts(out, content);
-        if (out->length > TEXT_MAX)
-            return err_set(err,
-                           "the tokenizer's replacements make this text longer than %zu MB: its "
-                           "tokenizer.json must be wrong",
-                           TEXT_MAX >> 20);
+        if (normal_limit(out, err) < 0) return -1;
         done = end;
         int32_t c;
         from =
