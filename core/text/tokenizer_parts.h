@@ -65,7 +65,7 @@ struct search {
     pcre2_match_data *match;
     pcre2_match_context *context;
     pcre2_jit_stack *stack; // allocated when a match first needs it
-    double deadline;        // seconds of the monotonic clock; 0: none
+    double deadline;        // in seconds of the thread; 0: none
     unsigned count;
 };
 

@@ -82,7 +82,7 @@ int unigram_fill(struct tokenizer *t, struct err *err)
 {
     for (int32_t id = 0; id < t->size; id++) {
         const char *text = tokenizer_token(t, id);
-        if (!text || t->flags[id] & (TOKEN_SPECIAL | TOKEN_APART) ||
+        if (!text || id == t->unknown || t->flags[id] & (TOKEN_SPECIAL | TOKEN_APART) ||
             vocabulary_find(t, text, strlen(text)) != id)
             continue;
         if (t->text_length[id] > TOKEN_BYTES_MAX)
