@@ -1,0 +1,583 @@
+// tests/core/text/tokenizer_files.c -- core/text/tokenizer_folder.c, tokenizer_ranks.c,
+// tokenizer_pieces.c, tokenizer_unigram.c and tokenizer_charsmap.c: folders without a
+// tokenizer.json. Vectors are those of SentencePiece, tiktoken and tokenizers
+// (tests/goldens/tokenizers/make.py).
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/base/file_in.h"
+#include "core/base/json.h"
+#include "core/text/tokenizer.h"
+#include "core/text/tokenizer_parts.h"
+
+#define MARK "\xE2\x96\x81"
+
+static struct tokenizer *open_folder(const char *name)
+{
+    struct err err = { "" };
+    char *folder = xasprintf("tests/goldens/tokenizers/%s", name);
+    struct tokenizer *t = tokenizer_open_folder(folder, &err);
+    free(folder);
+    if (!t) fail_msg("%s", err.text);
+    return t;
+}
+
+// --- vectors -----------------------------------------------------------------------------------
+
+static const struct {
+    const char *name;
+    int flags;
+} folders[] = {
+    { "llama", TOKENIZE_PLAIN },         { "bpe-rules", TOKENIZE_PLAIN }, { "t5", TOKENIZE_PLAIN },
+    { "unigram-bytes", TOKENIZE_PLAIN }, { "kimi", TOKENIZE_PLAIN },      { "t5-json", 0 },
+};
+enum { FOLDERS = 6 };
+
+static void check_ids(const struct tokenizer *t, const char *text, int flags,
+                      const int32_t *expected, size_t count)
+{
+    struct ids ids = { 0 };
+    struct err err = { "" };
+    if (tokenizer_encode(t, text, strlen(text), flags, &ids, &err) < 0) fail_msg("%s", err.text);
+    if (ids.count != count ||
+        (count && memcmp(ids.data, expected, count * sizeof *expected) != 0)) {
+        struct buf b = { 0 };
+        buf_puts(&b, "");
+        for (size_t i = 0; i < ids.count; i++) buf_printf(&b, " %d", ids.data[i]);
+        fail_msg("\"%s\" gives%s", text, b.data);
+    }
+    ids_release(&ids);
+}
+
+// At once and token by token.
+static void check_text(const struct tokenizer *t, const int32_t *ids, size_t count,
+                       const char *expected)
+{
+    struct buf text = { 0 }, parts = { 0 };
+    struct detokenizer d;
+    buf_puts(&text, "");
+    buf_puts(&parts, "");
+    tokenizer_decode(t, ids, count, false, &text);
+    if (expected) assert_string_equal(text.data, expected);
+    detokenizer_start(&d, t, false);
+    for (size_t i = 0; i < count; i++) {
+        detokenizer_push(&d, ids[i], &parts);
+        assert_true(parts.length <= text.length);
+        assert_memory_equal(parts.data, text.data, parts.length);
+        assert_true(((unsigned char)text.data[parts.length] & 0xC0) != 0x80);
+    }
+    detokenizer_finish(&d, &parts);
+    assert_string_equal(parts.data, text.data);
+    detokenizer_release(&d);
+    buf_release(&text);
+    buf_release(&parts);
+}
+
+static void check_vector(const struct tokenizer *t, const cJSON *v, int flags)
+{
+    struct ids ids = { 0 };
+    const cJSON *text = json_get(v, "text"), *id;
+    cJSON_ArrayForEach(id, json_get(v, "ids")) ids_add(&ids, id->valueint);
+    if (text) check_ids(t, text->valuestring, flags, ids.data, ids.count);
+    check_text(t, ids.data, ids.count, json_get(v, "decoded")->valuestring);
+    ids_release(&ids);
+}
+
+static void test_vectors(void **state)
+{
+    for (int i = 0; i < FOLDERS; i++) {
+        struct err err = { "" };
+        struct tokenizer *t = open_folder(folders[i].name);
+        char *path = xasprintf("tests/goldens/tokenizers/%s/vectors.json", folders[i].name);
+        cJSON *json = json_read(path, 1 << 20, &err);
+        if (!json) fail_msg("%s", err.text);
+        assert_int_equal(cJSON_GetArraySize(json), 100);
+        const cJSON *v;
+        cJSON_ArrayForEach(v, json) check_vector(t, v, folders[i].flags);
+        cJSON_Delete(json);
+        free(path);
+        tokenizer_free(t);
+    }
+}
+
+static void test_streaming(void **state)
+{
+    uint32_t x = 1;
+    for (int i = 0; i < FOLDERS; i++) {
+        struct tokenizer *t = open_folder(folders[i].name);
+        for (int round = 0; round < 1000; round++) {
+            int32_t ids[32];
+            size_t count = 1 + (x >> 16) % 32;
+            uint32_t range = round % 2 ? 260 : (uint32_t)tokenizer_size(t) + 3;
+            for (size_t k = 0; k < count; k++) {
+                x = x * 1664525 + 1013904223;
+                ids[k] = (int32_t)((x >> 8) % range) - 1;
+            }
+            check_text(t, ids, count, NULL);
+        }
+        tokenizer_free(t);
+    }
+}
+
+// A text without spaces is one word: n squared would take hours.
+static void test_long_texts(void **state)
+{
+    const size_t length = 1 << 20;
+    char *text = xmalloc(length + 1);
+    for (int i = 0; i < FOLDERS; i++) {
+        struct tokenizer *t = open_folder(folders[i].name);
+        for (size_t k = 0; k < length; k++) text[k] = "abcdefo-"[(k * k / 7) % 8];
+        text[length] = 0;
+        struct ids ids = { 0 };
+        struct buf back = { 0 };
+        struct err err = { "" };
+        assert_int_equal(tokenizer_encode(t, text, length, TOKENIZE_PLAIN, &ids, &err), 0);
+        assert_true(ids.count > 1000);
+        tokenizer_decode(t, ids.data, ids.count, false, &back);
+        assert_memory_equal(back.data, text, length);
+        ids_release(&ids);
+        buf_release(&back);
+        tokenizer_free(t);
+    }
+    free(text);
+}
+
+// --- special tokens ----------------------------------------------------------------------------
+
+static void test_llama(void **state)
+{
+    struct tokenizer *t = open_folder("llama");
+    const int32_t a = tokenizer_id(t, MARK "a"), image = tokenizer_id(t, "<image>");
+    assert_int_equal(image, 902);
+    assert_true(tokenizer_is_special(t, image));
+    assert_true(tokenizer_is_special(t, tokenizer_id(t, "<ctl>")));  // a control piece
+    assert_false(tokenizer_is_special(t, tokenizer_id(t, "<sep>"))); // a user-defined one
+    assert_int_equal(tokenizer_size(t), 903);
+    check_ids(t, "a<image>a", TOKENIZE_SPECIAL, (int32_t[]){ 1, a, 902, a }, 4);
+    check_ids(t, "<s>", 0, (int32_t[]){ 1 }, 1);
+    // After other tokens no mark is put before the text.
+    check_ids(t, "a", TOKENIZE_CONTINUATION, (int32_t[]){ tokenizer_id(t, "a") }, 1);
+    check_text(t, (int32_t[]){ 1, a, 902, a, 0 }, 5, "<s> a<image> a \xE2\x81\x87 ");
+    struct ids ids = { 0 };
+    assert_int_equal(tokenizer_encode(t, "<s><image>", 10, TOKENIZE_PLAIN, &ids, NULL), 0);
+    for (size_t i = 0; i < ids.count; i++) assert_false(tokenizer_is_special(t, ids.data[i]));
+    ids_release(&ids);
+    tokenizer_free(t);
+}
+
+static void test_kimi(void **state)
+{
+    struct tokenizer *t = open_folder("kimi");
+    const int32_t a = tokenizer_id(t, "a");
+    check_ids(t, "a<|im_end|>a", TOKENIZE_SPECIAL, (int32_t[]){ a, 902, a }, 3);
+    assert_int_equal(tokenizer_id(t, "<|im_user|>"), 903);
+    // Each byte of an unfinished character is held until it is known to be none.
+    const int32_t cut[] = { tokenizer_id(t, "\xC3\xA4"), tokenizer_id(t, "\xC2\xBD"), a };
+    check_text(t, cut, 3,
+               "\xEF\xBF\xBD"
+               "a");
+    tokenizer_free(t);
+}
+
+static void test_t5(void **state)
+{
+    struct tokenizer *t = open_folder("t5");
+    struct ids ids = { 0 };
+    assert_int_equal(tokenizer_encode(t, "a", 1, TOKENIZE_SPECIAL, &ids, NULL), 0);
+    assert_int_equal(ids.data[ids.count - 1], tokenizer_id(t, "</s>"));
+    assert_int_equal(ids.data[0], tokenizer_id(t, MARK "a"));
+    ids_release(&ids);
+    tokenizer_free(t);
+}
+
+// --- small SentencePiece models ----------------------------------------------------------------
+
+static void put_varint(struct buf *b, uint64_t x)
+{
+    for (; x >= 0x80; x >>= 7) buf_putc(b, (char)(x | 0x80));
+    buf_putc(b, (char)x);
+}
+
+static void put_number(struct buf *b, unsigned field, uint64_t x)
+{
+    put_varint(b, field << 3);
+    put_varint(b, x);
+}
+
+static void put_bytes(struct buf *b, unsigned field, const void *bytes, size_t length)
+{
+    put_varint(b, field << 3 | 2);
+    put_varint(b, length);
+    buf_add(b, bytes, length);
+}
+
+struct small_piece {
+    const char *text;
+    float score;
+    int type;
+};
+
+// What a model says besides its pieces; the first field is always written.
+struct small {
+    uint64_t type; // of the model
+    bool bytes, denormalizes;
+    const char *charsmap;
+    size_t charsmap_size;
+};
+
+static void put_piece(struct buf *b, const struct small_piece *p)
+{
+    struct buf m = { 0 };
+    put_bytes(&m, 1, p->text, strlen(p->text));
+    put_varint(&m, 2 << 3 | 5);
+    buf_add(&m, &p->score, 4);
+    put_number(&m, 3, (uint64_t)p->type);
+    put_bytes(b, 1, m.data, m.length);
+    buf_release(&m);
+}
+
+static struct buf small_file(const struct small *s, const struct small_piece *pieces, size_t count)
+{
+    struct buf b = { 0 }, m = { 0 };
+    for (size_t i = 0; i < count; i++) put_piece(&b, &pieces[i]);
+    put_number(&m, 3, s->type);
+    if (s->bytes) put_number(&m, 35, 1);
+    put_bytes(&b, 2, m.data, m.length);
+    buf_clear(&m);
+    put_number(&m, 4, 0);
+    if (s->charsmap) put_bytes(&m, 2, s->charsmap, s->charsmap_size);
+    put_bytes(&b, 3, m.data, m.length);
+    if (s->denormalizes) put_bytes(&b, 5, "\x12\x01x", 3);
+    buf_release(&m);
+    return b;
+}
+
+static struct tokenizer *parse_small(const struct small *s, const struct small_piece *pieces,
+                                     size_t count, const char *config, struct err *err)
+{
+    struct buf b = small_file(s, pieces, count);
+    struct companions c = { .config = cJSON_Parse(config) };
+    struct tokenizer *t = tokenizer_parse_pieces(b.data, b.length, &c, "small.model", err);
+    cJSON_Delete(c.config);
+    buf_release(&b);
+    return t;
+}
+
+static const struct small bpe = { .type = 2 };
+static const struct small_piece usual[] = {
+    { "<unk>", 0, 2 }, { "<s>", 0, 3 },     { "</s>", 0, 3 }, { MARK, -9, 1 }, { "a", -9, 1 },
+    { "b", -9, 1 },    { MARK "a", -2, 1 }, { "ab", -1, 1 },  { "#x#", 0, 4 }, { "[U_1]", -3, 4 },
+};
+enum { USUAL = sizeof usual / sizeof *usual };
+
+static void check_small(const char *config, const char *text, int flags, const char *expected)
+{
+    struct err err = { "" };
+    struct tokenizer *t = parse_small(&bpe, usual, USUAL, config, &err);
+    if (!t) fail_msg("%s", err.text);
+    struct ids ids = { 0 };
+    struct buf b = { 0 };
+    buf_puts(&b, "");
+    assert_int_equal(tokenizer_encode(t, text, strlen(text), flags, &ids, &err), 0);
+    for (size_t i = 0; i < ids.count; i++)
+        buf_printf(&b, "%s%s", i ? " / " : "", tokenizer_token(t, ids.data[i]));
+    assert_string_equal(b.data, expected);
+    ids_release(&ids);
+    buf_release(&b);
+    tokenizer_free(t);
+}
+
+static void test_configs(void **state)
+{
+    check_small("{}", "ab ab", 0, MARK " / ab / " MARK " / ab"); // the higher score goes first
+    check_small("{}", "a", TOKENIZE_SPECIAL, "<s> / " MARK "a");
+    check_small("{\"add_bos_token\":false,\"add_eos_token\":true}", "a", TOKENIZE_SPECIAL,
+                MARK "a / </s>");
+    check_small("{\"bos_token\":{\"content\":\"</s>\"}}", "a", TOKENIZE_SPECIAL,
+                "</s> / " MARK "a");
+    // Legacy: a mark before every text; else only before the first.
+    check_small("{}", "a</s>a", 0, MARK "a / </s> / " MARK "a");
+    check_small("{\"legacy\":false}", "a</s>a", 0, MARK "a / </s> / a");
+    check_small("{}", "b#x#b??b", 0, MARK " / b / #x# / b / <unk> / b");
+    // A configuration names an id anew: the former text is text, and nobody types the new token.
+    const char *named = "{\"added_tokens_decoder\":{\"9\":{\"content\":\"<end>\",\"special\":true},"
+                        "\"12\":{\"content\":\"<new>\",\"special\":true,\"rstrip\":true}}}";
+    check_small(named, "b<end>b<new> b", 0,
+                MARK " / b / <end> / " MARK " / b / <new> / " MARK " / b");
+    check_small(named, "b[U_1]", 0, MARK " / b / <unk>");
+    check_small("{}", "b[U_1]", 0, MARK " / b / [U_1]");
+    check_small(named, "b<end>", TOKENIZE_PLAIN, MARK " / b / <unk>");
+}
+
+static void check_refused(const struct small *s, const struct small_piece *pieces, size_t count,
+                          const char *config, const char *why)
+{
+    struct err err = { "" };
+    assert_null(parse_small(s, pieces, count, config, &err));
+    if (!strstr(err.text, why) || !strstr(err.text, "small.model"))
+        fail_msg("\"%s\" does not say \"%s\"", err.text, why);
+}
+
+// The usual pieces and one more.
+static void check_piece(const struct small *s, struct small_piece piece, const char *why)
+{
+    struct small_piece pieces[USUAL + 1];
+    memcpy(pieces, usual, sizeof usual);
+    pieces[USUAL] = piece;
+    check_refused(s, pieces, USUAL + 1, "{}", why);
+}
+
+static void test_refused_pieces(void **state)
+{
+    char lengthy[1100];
+    memset(lengthy, 'a', sizeof lengthy - 1);
+    lengthy[sizeof lengthy - 1] = 0;
+    check_piece(&bpe, (struct small_piece){ "", 0, 1 }, "empty");
+    check_piece(&bpe, (struct small_piece){ "ab", 0, 1 }, "twice");
+    check_piece(&bpe, (struct small_piece){ "c", NAN, 1 }, "score");
+    check_piece(&bpe, (struct small_piece){ "c", 0, 9 }, "type 9");
+    check_piece(&bpe, (struct small_piece){ "<0x41>", 0, 6 }, "byte fallback");
+    check_piece(&bpe, (struct small_piece){ "\xFF", 0, 1 }, "UTF-8");
+    check_piece(&bpe, (struct small_piece){ "<pad>", 0, 2 }, "unknown");
+    check_piece(&bpe, (struct small_piece){ lengthy, 0, 1 }, "1099 bytes");
+    check_refused(&bpe, usual + 1, USUAL - 1, "{}", "unknown");
+    check_refused(&bpe, usual, 0, "{}", "no pieces");
+}
+
+static void test_refused_models(void **state)
+{
+    check_refused(&(struct small){ .type = 3 }, usual, USUAL, "{}", "word");
+    check_refused(&(struct small){ .type = 4 }, usual, USUAL, "{}", "char");
+    check_refused(&(struct small){ .type = 77 }, usual, USUAL, "{}", "unknown");
+    check_refused(&(struct small){ .type = 1, .bytes = true }, usual, USUAL, "{}", "<0x00>");
+    check_refused(&(struct small){ .type = 1, .denormalizes = true }, usual, USUAL, "{}",
+                  "denormalizer");
+    static const char *const maps[] = { "abc",
+                                        "\xFF\xFF\xFF\x7F"
+                                        "abcd",
+                                        "\3\0\0\0abcd", "\4\0\0\0abcd\xFF" };
+    static const size_t sizes[] = { 3, 8, 8, 9 };
+    for (int i = 0; i < 4; i++)
+        check_refused(&(struct small){ .type = 1, .charsmap = maps[i], .charsmap_size = sizes[i] },
+                      usual, USUAL, "{}", "charsmap");
+    check_refused(&bpe, usual, USUAL, "{\"tokenizer_class\":\"XLMRobertaTokenizerFast\"}",
+                  "XLMRobertaTokenizer");
+    check_refused(&bpe, usual, USUAL, "{\"tokenizer_class\":3}", "tokenizer_class");
+    check_refused(&bpe, usual, USUAL, "{\"bos_token\":\"<none>\"}", "<none>");
+    check_refused(&bpe, usual, USUAL, "{\"added_tokens_decoder\":{\"x\":{\"content\":\"y\"}}}",
+                  "added_tokens_decoder");
+    check_refused(&bpe, usual, USUAL,
+                  "{\"added_tokens_decoder\":{\"2000000000\":{\"content\":\"y\"}}}",
+                  "added_tokens_decoder");
+    check_refused(&bpe, usual, USUAL, "{\"added_tokens_decoder\":{\"5\":{}}}", "content");
+    check_refused(&bpe, usual, USUAL, "{\"added_tokens_decoder\":[]}", "object");
+}
+
+// A table of replacements whose trie leads in circles, beyond its end and to no text.
+static void test_hostile_charsmap(void **state)
+{
+    char map[4 + 4 * 256 + 4] = "\0\4";
+    uint32_t x = 7;
+    for (int round = 0; round < 2000; round++) {
+        for (size_t i = 4; i < sizeof map - 4; i++) {
+            x = x * 1664525 + 1013904223;
+            map[i] = (char)(x >> 24);
+        }
+        if (round % 2) // labels fit, so that the search goes deep
+            for (size_t i = 0; i < 256; i++) {
+                map[4 + 4 * i] = (char)i;
+                map[7 + 4 * i] = 0;
+                map[6 + 4 * i] &= 3;
+            }
+        struct err err = { "" };
+        struct tokenizer *t =
+            parse_small(&(struct small){ .type = 1, .charsmap = map, .charsmap_size = sizeof map },
+                        usual, USUAL, "{}", &err);
+        if (!t) fail_msg("%s", err.text);
+        struct ids ids = { 0 };
+        assert_int_equal(tokenizer_encode(t, "ab a \xC3\xA9\xE2\x96\x81 zz", 14, 0, &ids, &err), 0);
+        ids_release(&ids);
+        tokenizer_free(t);
+    }
+}
+
+// Every file that breaks off is refused or a smaller model; damage never does worse.
+static void test_damaged_files(void **state)
+{
+    static const char *const paths[] = { "tests/goldens/tokenizers/llama/tokenizer.model",
+                                         "tests/goldens/tokenizers/t5/tokenizer.model",
+                                         "tests/goldens/tokenizers/kimi/tiktoken.model" };
+    const struct companions none = { 0 };
+    uint32_t x = 3;
+    for (int i = 0; i < 3; i++) {
+        size_t size;
+        struct err err = { "" };
+        char *file = file_read(paths[i], 1 << 20, &size, &err);
+        assert_non_null(file);
+        for (int round = 0; round < 300; round++) {
+            char *copy = xmalloc(size);
+            size_t length = size;
+            memcpy(copy, file, size);
+            x = x * 1664525 + 1013904223;
+            if (round % 2)
+                length = x % size;
+            else
+                copy[x % size] = (char)(x >> 24);
+            err.text[0] = 0;
+            struct tokenizer *t =
+                i == 2 ? tokenizer_parse_ranks(copy, length, &none, "damaged", &err)
+                       : tokenizer_parse_pieces(copy, length, &none, "damaged", &err);
+            if (!t) assert_non_null(strstr(err.text, "damaged"));
+            tokenizer_free(t);
+            free(copy);
+        }
+        free(file);
+    }
+}
+
+// --- ranks -------------------------------------------------------------------------------------
+
+// All bytes, then the given lines.
+static struct tokenizer *parse_ranks(const char *lines, const char *config, struct err *err)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    struct buf b = { 0 };
+    for (int i = 0; i < 256; i++)
+        buf_printf(&b, "%c%c== %d\n", digits[i >> 2], digits[(i & 3) << 4], i);
+    buf_puts(&b, lines);
+    struct companions c = { .config = cJSON_Parse(config) };
+    struct tokenizer *t = tokenizer_parse_ranks(b.data, b.length, &c, "small.ranks", err);
+    cJSON_Delete(c.config);
+    buf_release(&b);
+    return t;
+}
+
+static void check_ranks(const char *lines, const char *config, const char *why)
+{
+    struct err err = { "" };
+    assert_null(parse_ranks(lines, config, &err));
+    if (!strstr(err.text, why) || !strstr(err.text, "small.ranks"))
+        fail_msg("\"%s\" does not say \"%s\"", err.text, why);
+}
+
+static void test_ranks(void **state)
+{
+    struct err err = { "" };
+    // "ab" 300, "bc" 299, "abcd" 298: that is a word of its own, but no merge leads to it.
+    struct tokenizer *t = parse_ranks("YWI= 300\r\nYmM= 299\n\nYWJjZA== 298", "{}", &err);
+    if (!t) fail_msg("%s", err.text);
+    check_ids(t, "abc", 0, (int32_t[]){ 'a', 299 }, 2);
+    check_ids(t, "abcd", 0, (int32_t[]){ 298 }, 1);
+    check_ids(t, "abcde", 0, (int32_t[]){ 'a', 299, 'd', 'e' }, 4);
+    check_ids(t,
+              "\xE4\xBD\xA0"
+              "ab",
+              0, (int32_t[]){ 0xE4, 0xBD, 0xA0, 300 }, 4);
+    assert_int_equal(tokenizer_size(t), 301);
+    assert_null(tokenizer_token(t, 260));
+    tokenizer_free(t);
+    check_ranks("YWI 300\n", "{}", "base64");
+    check_ranks("Y=I= 300\n", "{}", "base64");
+    check_ranks("YWI= x\n", "{}", "line 257");
+    check_ranks("YWI=\n", "{}", "line 257");
+    check_ranks("YWI= 99999999999999999999\n", "{}", "line 257");
+    check_ranks("YWI= 2000000000\n", "{}", "id");
+    check_ranks("YWI= 300\nYWI= 301\n", "{}", "twice");
+    check_ranks("YWI= 7\n", "{}", "same id");
+    check_ranks("", "{\"tokenizer_class\":\"OddTokenizer\"}", "OddTokenizer");
+    check_ranks("", "{\"added_tokens_decoder\":{\"-1\":{\"content\":\"x\"}}}",
+                "added_tokens_decoder");
+    const struct companions none = { 0 };
+    assert_null(tokenizer_parse_ranks("YQ== 0\n", 7, &none, "x", &err));
+    assert_non_null(strstr(err.text, "byte 0x00"));
+    assert_null(tokenizer_parse_ranks("", 0, &none, "x", &err));
+    assert_non_null(strstr(err.text, "empty"));
+}
+
+// --- folders -----------------------------------------------------------------------------------
+
+static void copy_file(const char *from, const char *folder, const char *name)
+{
+    size_t size;
+    struct err err = { "" };
+    char *text = file_read(from, 1 << 20, &size, &err);
+    if (!text) fail_msg("%s", err.text);
+    char *path = xasprintf("%s/%s", folder, name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+    free(path);
+    free(text);
+}
+
+static void check_size(const char *folder, int32_t size)
+{
+    struct err err = { "" };
+    struct tokenizer *t = tokenizer_open_folder(folder, &err);
+    if (!t) fail_msg("%s", err.text);
+    assert_int_equal(tokenizer_size(t), size);
+    tokenizer_free(t);
+}
+
+// The more files a folder has, the earlier of the three counts.
+static void test_folders(void **state)
+{
+    struct err err = { "" };
+    const char *tmp = getenv("TMPDIR");
+    char *folder = xasprintf("%s/tokenizer-files-XXXXXX", tmp ? tmp : "/tmp");
+    assert_non_null(mkdtemp(folder));
+    assert_null(tokenizer_open_folder(folder, &err));
+    assert_non_null(strstr(err.text, "tiktoken.model"));
+    copy_file("tests/goldens/tokenizers/llama/tokenizer.model", folder, "tokenizer.model");
+    check_size(folder, 900);
+    // Before added_tokens_decoder, two other files named the added tokens.
+    char *added = xasprintf("%s/added_tokens.json", folder);
+    FILE *f = fopen(added, "w");
+    fputs("{\"<image>\": 900, \"<plain>\": 901}", f);
+    fclose(f);
+    char *map = xasprintf("%s/special_tokens_map.json", folder);
+    f = fopen(map, "w");
+    fputs("{\"additional_special_tokens\": [\"<image>\"], \"bos_token\": {\"content\": \"</s>\"}}",
+          f);
+    fclose(f);
+    struct tokenizer *t = tokenizer_open_folder(folder, &err);
+    if (!t) fail_msg("%s", err.text);
+    assert_true(tokenizer_is_special(t, tokenizer_id(t, "<image>")));
+    assert_false(tokenizer_is_special(t, tokenizer_id(t, "<plain>")));
+    check_ids(t, "<plain>", TOKENIZE_SPECIAL, (int32_t[]){ 2, 901 }, 2);
+    tokenizer_free(t);
+    copy_file("tests/goldens/tokenizers/kimi/tiktoken.model", folder, "tiktoken.model");
+    copy_file("tests/goldens/tokenizers/kimi/tokenizer_config.json", folder,
+              "tokenizer_config.json");
+    check_size(folder, 904);
+    copy_file("tests/goldens/tokenizers/t5-json/tokenizer.json", folder, "tokenizer.json");
+    check_size(folder, 600);
+    free(added);
+    free(map);
+    free(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_vectors),        cmocka_unit_test(test_streaming),
+        cmocka_unit_test(test_long_texts),     cmocka_unit_test(test_llama),
+        cmocka_unit_test(test_kimi),           cmocka_unit_test(test_t5),
+        cmocka_unit_test(test_configs),        cmocka_unit_test(test_refused_pieces),
+        cmocka_unit_test(test_refused_models), cmocka_unit_test(test_hostile_charsmap),
+        cmocka_unit_test(test_damaged_files),  cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_folders),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
