@@ -16,7 +16,10 @@ static int tokenizer_run(struct shell *shell, int argc, char **argv, struct err 
 const struct command command_tokenizer = {
     .name = "tokenizer",
     .usage = "/tokenizer FILE",
-    .help = "Loads a tokenizer.json on its own, for /tokenize and /detokenize.",
+    .help = "Loads a tokenizer on its own, for /tokenize and /detokenize.",
+    .details =
+        "FILE is a tokenizer.json, a tiktoken.model, a SentencePiece tokenizer.model, or a model\n"
+        "folder. Beside the two .model files, tokenizer_config.json names the added tokens.",
     .min = 1,
     .max = 1,
     .complete = COMPLETE_PATH,

@@ -334,6 +334,7 @@ void encoder_release(struct encoder *e)
 {
     search_release(&e->search);
     bpe_release(e);
+    free(e->paths);
     for (int i = 0; i < 2; i++) buf_release(&e->normal[i]);
     for (int i = 0; i < STAGES_MAX; i++) buf_release(&e->split[i]);
 }

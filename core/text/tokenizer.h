@@ -17,7 +17,7 @@
 struct tokenizer;
 
 // A file: tokenizer.json, or a tiktoken.model or SentencePiece tokenizer.model (with the configs
-// beside it).
+// beside it); or a folder.
 struct tokenizer *tokenizer_open(const char *path, struct err *err);
 // That of a model folder: the first of these three.
 struct tokenizer *tokenizer_open_folder(const char *folder, struct err *err);

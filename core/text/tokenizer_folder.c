@@ -10,6 +10,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/file_in.h"
@@ -68,7 +69,7 @@ static bool is_special(const struct companions *c, const char *text)
     return lists(c->config, text) || lists(c->special, text);
 }
 
-// {"id": {token}} or {"text": id}
+// {"id": {token}} of added_tokens_decoder, {"text": id} of added_tokens.json.
 struct added_item {
     struct added token;
     const char *text;
@@ -80,7 +81,8 @@ static int read_item(const struct companions *c, const cJSON *item, size_t entri
     char *end = NULL;
     bool normalized;
     double id = -1;
-    if (cJSON_IsObject(item)) {
+    if (json_get(c->config, "added_tokens_decoder")) {
+        if (!cJSON_IsObject(item)) return err_set(err, "\"%.40s\" is not an object", item->string);
         if (added_read(item, &a->token, &a->text, &normalized, err) < 0) return -1;
         if (*item->string) id = strtod(item->string, &end);
         if (!end || *end) id = -1;
@@ -192,6 +194,8 @@ static struct tokenizer *open_model(const char *path, const char *file, size_t s
 
 struct tokenizer *tokenizer_open(const char *path, struct err *err)
 {
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return tokenizer_open_folder(path, err);
     const bool model = ends_with(path, ".model") || ends_with(path, ".tiktoken");
     size_t size;
     char *file = file_read(path, model ? MODEL_LIMIT : JSON_LIMIT, &size, err);
