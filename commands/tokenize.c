@@ -18,8 +18,10 @@ const struct command command_tokenizer = {
     .usage = "/tokenizer FILE",
     .help = "Loads a tokenizer on its own, for /tokenize and /detokenize.",
     .details =
-        "FILE is a tokenizer.json, a tiktoken.model, a SentencePiece tokenizer.model, or a model\n"
-        "folder. Beside the two .model files, tokenizer_config.json names the added tokens.",
+        "FILE is a tokenizer.json, a tiktoken.model, a SentencePiece tokenizer.model, a "
+        "vocab.json\n"
+        "with its merges.txt, or a model folder. Beside all but the first, tokenizer_config.json\n"
+        "names the added tokens.",
     .min = 1,
     .max = 1,
     .complete = COMPLETE_PATH,

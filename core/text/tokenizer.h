@@ -2,7 +2,8 @@
 //
 // tokenizer.json: byte-level BPE (Llama 3, Qwen2, GLM-4, Kimi), SentencePiece-style BPE (Llama 2,
 // Gemma) and unigram models; tiktoken.model (Kimi); SentencePiece's tokenizer.model (InternLM2,
-// Llama 2), BPE and unigram. Unsupported features of a file give an error that names them.
+// Llama 2), BPE and unigram; vocab.json with merges.txt (Qwen2). Unsupported features of a file
+// give an error that names them.
 //
 // Room core/text/: text to token ids: tokenizer files, chat templates, messages with pictures, and
 // the token sequence. Uses base, settings and picture.
@@ -16,10 +17,10 @@
 
 struct tokenizer;
 
-// A file: tokenizer.json, or a tiktoken.model or SentencePiece tokenizer.model (with the configs
-// beside it); or a folder.
+// A file: tokenizer.json, or a tiktoken.model, SentencePiece tokenizer.model or vocab.json (with
+// the files beside it); or a folder.
 struct tokenizer *tokenizer_open(const char *path, struct err *err);
-// That of a model folder: the first of these three.
+// That of a model folder: the first of these.
 struct tokenizer *tokenizer_open_folder(const char *folder, struct err *err);
 // A tokenizer.json in memory.
 struct tokenizer *tokenizer_parse(const char *text, size_t size, const char *name, struct err *err);

@@ -2,11 +2,15 @@
 // files beside it say.
 //
 //   tokenizer.json    complete by itself; wins over the others
-//   tiktoken.model    tokens and their ranks; also under other names that end in .model or
-//   .tiktoken tokenizer.model   SentencePiece
 //
-// Beside the last two, tokenizer_config.json names the added tokens ("added_tokens_decoder"); older
-// folders have added_tokens.json and special_tokens_map.json for that.
+//   tiktoken.model    tokens and their ranks (any name in .model or .tiktoken may hold these)
+//
+//   tokenizer.model   SentencePiece
+//
+//   vocab.json        with merges.txt: byte-level BPE in the form before tokenizer.json
+//
+// Beside the last three, tokenizer_config.json names the added tokens ("added_tokens_decoder");
+// older folders have added_tokens.json and special_tokens_map.json for that.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,6 +135,32 @@ int companions_added(struct tokenizer *t, const struct companions *c, struct err
     return 0;
 }
 
+cJSON *companions_list(const struct companions *c, struct err *err)
+{
+    const char *where;
+    const cJSON *items = added_items(c, &where), *item;
+    cJSON *list = cJSON_CreateArray();
+    cJSON_ArrayForEach(item, items)
+    {
+        struct added_item a;
+        if (read_item(c, item, INT32_MAX / 8, &a, err) < 0) {
+            err_in(err, "%s", where);
+            cJSON_Delete(list);
+            return NULL;
+        }
+        cJSON *token = cJSON_CreateObject();
+        cJSON_AddNumberToObject(token, "id", a.token.id);
+        cJSON_AddStringToObject(token, "content", a.text);
+        cJSON_AddBoolToObject(token, "special", a.token.special);
+        cJSON_AddBoolToObject(token, "normalized", false);
+        cJSON_AddBoolToObject(token, "lstrip", a.token.lstrip);
+        cJSON_AddBoolToObject(token, "rstrip", a.token.rstrip);
+        cJSON_AddBoolToObject(token, "single_word", a.token.single_word);
+        cJSON_AddItemToArray(list, token);
+    }
+    return list;
+}
+
 static int read_companion(const char *folder, const char *name, cJSON **json, struct err *err)
 {
     char *path = xasprintf("%s%s", folder, name);
@@ -180,6 +210,25 @@ static bool is_ranks(const char *text, size_t size)
     return i > 0 && i + 1 < size && text[i] == ' ' && text[i + 1] >= '0' && text[i + 1] <= '9';
 }
 
+// vocab.json, and merges.txt beside it.
+static struct tokenizer *open_vocab(const char *path, struct err *err)
+{
+    struct companions c = { 0 };
+    struct tokenizer *t = NULL;
+    size_t size = 0;
+    const int folder = (int)(strlen(path) - strlen("vocab.json"));
+    char *merges_path = xasprintf("%.*smerges.txt", folder, path);
+    cJSON *vocab = json_read(path, MODEL_LIMIT, err);
+    char *merges = vocab ? file_read(merges_path, MODEL_LIMIT, &size, err) : NULL;
+    if (merges && companions_open(&c, path, err) == 0)
+        t = tokenizer_parse_merges(vocab, merges, size, &c, path, err);
+    companions_release(&c);
+    cJSON_Delete(vocab);
+    free(merges);
+    free(merges_path);
+    return t;
+}
+
 static struct tokenizer *open_model(const char *path, const char *file, size_t size,
                                     struct err *err)
 {
@@ -196,6 +245,7 @@ struct tokenizer *tokenizer_open(const char *path, struct err *err)
 {
     struct stat st;
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return tokenizer_open_folder(path, err);
+    if (ends_with(path, "/vocab.json")) return open_vocab(path, err);
     const bool model = ends_with(path, ".model") || ends_with(path, ".tiktoken");
     size_t size;
     char *file = file_read(path, model ? MODEL_LIMIT : JSON_LIMIT, &size, err);
@@ -208,7 +258,8 @@ struct tokenizer *tokenizer_open(const char *path, struct err *err)
 
 struct tokenizer *tokenizer_open_folder(const char *folder, struct err *err)
 {
-    static const char *const names[] = { "tokenizer.json", "tiktoken.model", "tokenizer.model" };
+    static const char *const names[] = { "tokenizer.json", "tiktoken.model", "tokenizer.model",
+                                         "vocab.json" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = xasprintf("%s/%s", folder, names[i]);
         const bool there = access(path, F_OK) == 0;
@@ -217,8 +268,8 @@ struct tokenizer *tokenizer_open_folder(const char *folder, struct err *err)
         if (there) return t;
     }
     err_set(err,
-            "'%s' has no tokenizer: neither tokenizer.json nor tiktoken.model nor "
-            "tokenizer.model",
+            "'%s' has no tokenizer: neither tokenizer.json, tiktoken.model and tokenizer.model nor "
+            "vocab.json with merges.txt",
             folder);
     return NULL;
 }

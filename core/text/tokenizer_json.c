@@ -553,16 +553,19 @@ static int read_file(struct tokenizer *t, const cJSON *json, struct err *err)
     return 0;
 }
 
+struct tokenizer *tokenizer_from_json(const cJSON *json, const char *name, struct err *err)
+{
+    struct tokenizer *t = xcalloc(1, sizeof *t);
+    if (read_file(t, json, err) == 0) return t;
+    err_in(err, "tokenizer '%s'", name);
+    tokenizer_free(t);
+    return NULL;
+}
+
 struct tokenizer *tokenizer_parse(const char *text, size_t size, const char *name, struct err *err)
 {
     cJSON *json = json_parse(text, size, name, err);
-    if (!json) return NULL;
-    struct tokenizer *t = xcalloc(1, sizeof *t);
-    if (read_file(t, json, err) < 0) {
-        err_in(err, "tokenizer '%s'", name);
-        tokenizer_free(t);
-        t = NULL;
-    }
+    struct tokenizer *t = json ? tokenizer_from_json(json, name, err) : NULL;
     cJSON_Delete(json);
     return t;
 }

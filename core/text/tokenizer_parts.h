@@ -2,6 +2,7 @@
 //
 //   tokenizer_folder.c   which file of a folder holds the tokenizer; the small files beside it
 //   tokenizer_json.c       tokenizer.json -> struct tokenizer
+//   tokenizer_merges.c     vocab.json and merges.txt, as if they were a tokenizer.json
 //   tokenizer_ranks.c      tiktoken.model -> struct tokenizer
 //   tokenizer_pieces.c     SentencePiece's tokenizer.model -> struct tokenizer
 //   tokenizer_build.c      what all of them fill it with
@@ -326,6 +327,14 @@ int companions_size(struct tokenizer *t, const struct companions *c, size_t entr
 // Enters the added tokens.
 int companions_added(struct tokenizer *t, const struct companions *c, struct err *err);
 
+// The added tokens as tokenizer.json lists them; NULL on error.
+cJSON *companions_list(const struct companions *c, struct err *err);
+
+struct tokenizer *tokenizer_from_json(const cJSON *json, const char *name, struct err *err);
+// `vocab`: vocab.json; `merges`: merges.txt.
+struct tokenizer *tokenizer_parse_merges(cJSON *vocab, const char *merges, size_t size,
+                                         const struct companions *c, const char *name,
+                                         struct err *err);
 struct tokenizer *tokenizer_parse_ranks(const char *text, size_t size, const struct companions *c,
                                         const char *name, struct err *err);
 struct tokenizer *tokenizer_parse_pieces(const char *file, size_t size, const struct companions *c,

@@ -1,8 +1,8 @@
-// tests/fuzz/tokenizer_model.c -- a tiktoken.model and a SentencePiece tokenizer.model of any
+// tests/fuzz/tokenizer_model.c -- a tiktoken.model, a tokenizer.model and a merges.txt of any
 // bytes.
 //
-// The input is tokenizer_config.json, a zero byte, the file; what follows a line of "=" is the
-// text.
+// The input is tokenizer_config.json (whose "vocab" is the merges' vocab.json), a zero byte and the
+// file; what follows a line of "=" is the text.
 #include <cjson/cJSON.h>
 
 #include "core/text/tokenizer_parts.h"
@@ -27,6 +27,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct companions c = { .config = cJSON_ParseWithLength(input, (size_t)(zero - input)) };
     try_model(tokenizer_parse_ranks(file, size, &c, "fuzz", &err), text, length);
     try_model(tokenizer_parse_pieces(file, size, &c, "fuzz", &err), text, length);
+    cJSON *vocab = cJSON_DetachItemFromObjectCaseSensitive(c.config, "vocab");
+    if (vocab) try_model(tokenizer_parse_merges(vocab, file, size, &c, "fuzz", &err), text, length);
+    cJSON_Delete(vocab);
     cJSON_Delete(c.config);
     return 0;
 }

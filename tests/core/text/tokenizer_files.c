@@ -568,6 +568,60 @@ static void test_folders(void **state)
     free(folder);
 }
 
+// The golden's own vocab.json and merges.txt give what its tokenizer.json gives.
+static void test_merges(void **state)
+{
+    struct err err = { "" };
+    struct tokenizer *t = tokenizer_open("tests/goldens/qwen2/vocab.json", &err);
+    struct tokenizer *own = tokenizer_open("tests/goldens/qwen2/tokenizer.json", &err);
+    if (!t || !own) fail_msg("%s", err.text);
+    cJSON *json = json_read("tests/goldens/qwen2/golden.json", 64 << 20, &err);
+    const cJSON *c, *cases = json_get(json_get(json, "tokenizer"), "cases");
+    assert_true(cJSON_GetArraySize(cases) > 50);
+    cJSON_ArrayForEach(c, cases)
+    {
+        const char *text = json_get(c, "text")->valuestring;
+        struct ids ids = { 0 };
+        assert_int_equal(tokenizer_encode(own, text, strlen(text), 1, &ids, &err), 0);
+        check_ids(t, text, 1, ids.data, ids.count);
+        check_text(t, ids.data, ids.count, NULL);
+        ids_release(&ids);
+    }
+    assert_true(tokenizer_is_special(t, tokenizer_id(t, "<|im_end|>")));
+    cJSON_Delete(json);
+    tokenizer_free(t);
+    tokenizer_free(own);
+}
+
+static void check_merges(const char *config, const char *merges, const char *why)
+{
+    struct err err = { "" };
+    struct companions c = { .config = cJSON_Parse(config) };
+    cJSON *vocab = cJSON_Parse("{\"a\":0,\"b\":1,\"ab\":2}");
+    struct tokenizer *t =
+        tokenizer_parse_merges(vocab, merges, strlen(merges), &c, "small.vocab", &err);
+    if (*why && (t || !strstr(err.text, why) || !strstr(err.text, "small.vocab")))
+        fail_msg("\"%s\" does not say \"%s\"", err.text, why);
+    if (!*why && !t) fail_msg("%s", err.text);
+    if (t) check_ids(t, "ab", 0, (int32_t[]){ 2 }, 1);
+    tokenizer_free(t);
+    cJSON_Delete(vocab);
+    cJSON_Delete(c.config);
+}
+
+static void test_small_merges(void **state)
+{
+    const char *gpt2 = "{\"tokenizer_class\":\"GPT2TokenizerFast\"}";
+    check_merges(gpt2, "#version: 0.2\r\na b\r\n\n", "");
+    check_merges(gpt2, "a b", "");
+    check_merges(gpt2, "a c\n", "merge 0");
+    check_merges(gpt2, "ab\n", "two tokens");
+    check_merges("{}", "a b\n", "tokenizer_class");
+    check_merges("{\"tokenizer_class\":\"CLIPTokenizer\"}", "a b\n", "CLIPTokenizer");
+    check_merges("{\"tokenizer_class\":\"GPT2Tokenizer\",\"added_tokens_decoder\":{\"3\":{}}}",
+                 "a b\n", "content");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -577,7 +631,8 @@ int main(void)
         cmocka_unit_test(test_configs),        cmocka_unit_test(test_refused_pieces),
         cmocka_unit_test(test_refused_models), cmocka_unit_test(test_hostile_charsmap),
         cmocka_unit_test(test_damaged_files),  cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_folders),        cmocka_unit_test(test_merges),
+        cmocka_unit_test(test_small_merges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
