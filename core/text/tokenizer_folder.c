@@ -28,6 +28,16 @@ static const char *const special_keys[] = { "bos_token", "eos_token", "unk_token
 
 // --- companions --------------------------------------------------------------------------------
 
+// Names that say nothing about what the tokenizer does.
+static bool is_general(const char *name)
+{
+    static const char *const names[] = { "PreTrainedTokenizer", "PythonBackend",
+                                         "TokenizersBackend" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i])) return true;
+    return false;
+}
+
 int companions_class(const struct companions *c, char name[64], struct err *err)
 {
     const char *text;
@@ -37,6 +47,7 @@ int companions_class(const struct companions *c, char name[64], struct err *err)
     if (length >= 64) return err_set(err, "tokenizer_class \"%.40s...\" is not supported", text);
     memcpy(name, text, length);
     name[length] = 0;
+    if (is_general(name)) name[0] = 0;
     return 0;
 }
 

@@ -317,7 +317,7 @@ struct companions {
     cJSON *added;   // added_tokens.json
 };
 
-// The tokenizer's class without "Fast", "" if it is not said.
+// The tokenizer's class without "Fast", "" if none of its own is named.
 int companions_class(const struct companions *c, char name[64], struct err *err);
 // Text of "bos_token" and the like, NULL if it is not said.
 const char *companions_token(const struct companions *c, const char *key);

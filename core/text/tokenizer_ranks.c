@@ -28,6 +28,7 @@ static const struct rank_kind {
       SUFFIX "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SPACES },
 };
 
+// Folders that name no class of their own are Kimi's.
 static const struct rank_kind *find_kind(const struct companions *c, struct err *err)
 {
     char name[64];

@@ -486,6 +486,9 @@ static void test_ranks(void **state)
     assert_int_equal(tokenizer_size(t), 301);
     assert_null(tokenizer_token(t, 260));
     tokenizer_free(t);
+    t = parse_ranks("", "{\"tokenizer_class\":\"PreTrainedTokenizerFast\"}", &err);
+    if (!t) fail_msg("%s", err.text);
+    tokenizer_free(t);
     check_ranks("YWI 300\n", "{}", "base64");
     check_ranks("Y=I= 300\n", "{}", "base64");
     check_ranks("YWI= x\n", "{}", "line 257");
