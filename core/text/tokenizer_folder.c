@@ -153,7 +153,7 @@ cJSON *companions_list(const struct companions *c, struct err *err)
     cJSON *list = cJSON_CreateArray();
     cJSON_ArrayForEach(item, items)
     {
-        struct added_item a;
+        struct added_item a = { .text = "" };
         if (read_item(c, item, INT32_MAX / 8, &a, err) < 0) {
             err_in(err, "%s", where);
             cJSON_Delete(list);

@@ -33,7 +33,7 @@ static int kind_of(const cJSON *object, const char *const *kinds, const char **k
                    struct err *err)
 {
     if (!cJSON_IsObject(object)) return err_set(err, "it is not an object");
-    if (need_text(object, "type", kind, err) < 0) return -1;
+    if (need_text(object, "type", kind, err) < 0 || !*kind) return -1;
     for (int i = 0; kinds[i]; i++)
         if (!strcmp(*kind, kinds[i])) return i;
     return err_set(err, "type \"%s\" is not supported", *kind);
@@ -308,7 +308,7 @@ static int read_word(const cJSON *item, size_t place, const char **text, double 
     *text = item->string;
     *id = cJSON_IsNumber(item) ? item->valuedouble : -1;
     if (*text) return 0;
-    if (!cJSON_IsArray(item) || !cJSON_IsString(first) || !cJSON_IsNumber(score))
+    if (!first || !cJSON_IsArray(item) || !cJSON_IsString(first) || !cJSON_IsNumber(score))
         return err_set(err, "entry %zu is not a text and its score", place);
     *text = first->valuestring;
     *id = (double)place;
