@@ -19,9 +19,10 @@
 
 #include "core/base/file_in.h"
 #include "core/base/json.h"
+#include "core/base/names.h"
 #include "core/text/tokenizer_parts.h"
 
-static const size_t JSON_LIMIT = (size_t)256 << 20, MODEL_LIMIT = (size_t)64 << 20; // bytes
+static const size_t JSON_LIMIT = (size_t)256 << 20, MODEL_LIMIT = (size_t)32 << 20; // bytes
 
 static const char *const special_keys[] = { "bos_token", "eos_token", "unk_token",  "sep_token",
                                             "pad_token", "cls_token", "mask_token", NULL };
@@ -64,112 +65,137 @@ const char *companions_token(const struct companions *c, const char *key)
     return text ? text : token_text(json_get(c->special, key));
 }
 
-static bool lists(const cJSON *object, const char *text)
+// Texts of the special tokens, which added_tokens.json does not tell.
+static void add_special(struct names *special, const cJSON *object)
 {
+    for (int i = 0; special_keys[i]; i++) {
+        const char *text = token_text(json_get(object, special_keys[i]));
+        if (text) names_add(special, text, NULL);
+    }
     const cJSON *item;
     cJSON_ArrayForEach(item, json_get(object, "additional_special_tokens"))
     {
-        const char *other = token_text(item);
-        if (other && !strcmp(other, text)) return true;
+        const char *text = token_text(item);
+        if (text) names_add(special, text, NULL);
     }
-    return false;
 }
 
-static bool is_special(const struct companions *c, const char *text)
-{
-    for (int i = 0; special_keys[i]; i++) {
-        const char *other = companions_token(c, special_keys[i]);
-        if (other && !strcmp(other, text)) return true;
-    }
-    return lists(c->config, text) || lists(c->special, text);
-}
-
-// {"id": {token}} of added_tokens_decoder, {"text": id} of added_tokens.json.
-struct added_item {
-    struct added token;
-    const char *text;
+// The added tokens of either file, one after another.
+struct added_items {
+    const char *where;
+    const cJSON *next;
+    bool decoder;         // {"id": {token}}, else {"text": id}
+    struct names special; // texts
 };
 
-static int read_item(const struct companions *c, const cJSON *item, size_t entries,
-                     struct added_item *a, struct err *err)
+static int items_start(struct added_items *a, const struct companions *c, struct err *err)
 {
-    char *end = NULL;
-    bool normalized;
-    double id = -1;
-    if (json_get(c->config, "added_tokens_decoder")) {
-        if (!cJSON_IsObject(item)) return err_set(err, "\"%.40s\" is not an object", item->string);
-        if (added_read(item, &a->token, &a->text, &normalized, err) < 0) return -1;
-        if (*item->string) id = strtod(item->string, &end);
-        if (!end || *end) id = -1;
-    } else {
-        a->token = (struct added){ .special = is_special(c, item->string) };
-        a->text = item->string;
-        if (!utf8_valid(a->text, strlen(a->text))) return err_set(err, "invalid UTF-8");
-        if (cJSON_IsNumber(item)) id = item->valuedouble;
+    const cJSON *decoder = json_get(c->config, "added_tokens_decoder");
+    const cJSON *items = decoder ? decoder : c->added;
+    *a = (struct added_items){
+        .where = decoder ? "tokenizer_config.json: added_tokens_decoder" : "added_tokens.json",
+        .next = items ? items->child : NULL,
+        .decoder = decoder != NULL,
+    };
+    if (items && !cJSON_IsObject(items)) return err_set(err, "%s must be an object", a->where);
+    if (!decoder) {
+        add_special(&a->special, c->config);
+        add_special(&a->special, c->special);
     }
-    return check_id(id, entries, &a->token.id, err);
+    return 0;
 }
 
-static const cJSON *added_items(const struct companions *c, const char **where)
+static int read_described(const cJSON *item, struct added *token, const char **text, double *id,
+                          struct err *err)
 {
-    const cJSON *items = json_get(c->config, "added_tokens_decoder");
-    *where = items ? "tokenizer_config.json: added_tokens_decoder" : "added_tokens.json";
-    return items ? items : c->added;
+    char *end = item->string;
+    bool normalized;
+    if (!cJSON_IsObject(item)) return err_set(err, "\"%.40s\" is not an object", item->string);
+    if (added_read(item, token, text, &normalized, err) < 0) return -1;
+    *id = strtod(item->string, &end);
+    if (end == item->string || *end) *id = -1;
+    return 0;
+}
+
+static int read_named(const cJSON *item, const struct names *special, struct added *token,
+                      const char **text, double *id, struct err *err)
+{
+    size_t number;
+    *token = (struct added){ .special = names_find(special, item->string, &number) };
+    *text = item->string;
+    *id = cJSON_IsNumber(item) ? item->valuedouble : -1;
+    return utf8_valid(*text, strlen(*text)) ? 0 : err_set(err, "invalid UTF-8");
+}
+
+// 1 and the next token, 0 at the end, -1 on error.
+static int items_next(struct added_items *a, size_t entries, struct added *token, const char **text,
+                      struct err *err)
+{
+    const cJSON *item = a->next;
+    double id = -1;
+    if (!item) return 0;
+    a->next = item->next;
+    const int status = a->decoder ? read_described(item, token, text, &id, err)
+                                  : read_named(item, &a->special, token, text, &id, err);
+    if (status < 0 || check_id(id, entries, &token->id, err) < 0)
+        return err_in(err, "%s", a->where);
+    return 1;
 }
 
 int companions_size(struct tokenizer *t, const struct companions *c, size_t entries,
                     struct err *err)
 {
-    const char *where;
-    const cJSON *items = added_items(c, &where), *item;
-    struct added_item a;
-    cJSON_ArrayForEach(item, items) entries++;
-    if (items && !cJSON_IsObject(items)) return err_set(err, "%s must be an object", where);
-    cJSON_ArrayForEach(item, items)
-    {
-        if (read_item(c, item, entries, &a, err) < 0) return err_in(err, "%s", where);
-        if (a.token.id >= t->size) t->size = a.token.id + 1;
+    struct added_items a;
+    struct added token = { 0 };
+    const char *text;
+    int more = items_start(&a, c, err);
+    if (more == 0) {
+        for (const cJSON *item = a.next; item; item = item->next) entries++;
+        while ((more = items_next(&a, entries, &token, &text, err)) > 0)
+            if (token.id >= t->size) t->size = token.id + 1;
     }
-    return 0;
+    names_release(&a.special);
+    return more;
 }
 
 int companions_added(struct tokenizer *t, const struct companions *c, struct err *err)
 {
-    const char *where;
-    const cJSON *items = added_items(c, &where), *item;
-    struct added_item a;
-    cJSON_ArrayForEach(item, items)
-    {
-        if (read_item(c, item, (size_t)t->size, &a, err) < 0) return err_in(err, "%s", where);
-        if (*a.text && added_put(t, a.token, a.text, false, err) < 0) return -1;
-    }
-    return 0;
+    struct added_items a;
+    struct added token = { 0 };
+    const char *text = "";
+    int more = items_start(&a, c, err);
+    while (more == 0 && (more = items_next(&a, (size_t)t->size, &token, &text, err)) > 0)
+        more = *text ? added_put(t, token, text, false, err) : 0;
+    names_release(&a.special);
+    return more;
+}
+
+static cJSON *token_object(const struct added *token, const char *text)
+{
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddNumberToObject(object, "id", token->id);
+    cJSON_AddStringToObject(object, "content", text);
+    cJSON_AddBoolToObject(object, "special", token->special);
+    cJSON_AddBoolToObject(object, "normalized", false);
+    cJSON_AddBoolToObject(object, "lstrip", token->lstrip);
+    cJSON_AddBoolToObject(object, "rstrip", token->rstrip);
+    cJSON_AddBoolToObject(object, "single_word", token->single_word);
+    return object;
 }
 
 cJSON *companions_list(const struct companions *c, struct err *err)
 {
-    const char *where;
-    const cJSON *items = added_items(c, &where), *item;
+    struct added_items a;
+    struct added token = { 0 };
+    const char *text = "";
     cJSON *list = cJSON_CreateArray();
-    cJSON_ArrayForEach(item, items)
-    {
-        struct added_item a = { .text = "" };
-        if (read_item(c, item, INT32_MAX / 8, &a, err) < 0) {
-            err_in(err, "%s", where);
-            cJSON_Delete(list);
-            return NULL;
-        }
-        cJSON *token = cJSON_CreateObject();
-        cJSON_AddNumberToObject(token, "id", a.token.id);
-        cJSON_AddStringToObject(token, "content", a.text);
-        cJSON_AddBoolToObject(token, "special", a.token.special);
-        cJSON_AddBoolToObject(token, "normalized", false);
-        cJSON_AddBoolToObject(token, "lstrip", a.token.lstrip);
-        cJSON_AddBoolToObject(token, "rstrip", a.token.rstrip);
-        cJSON_AddBoolToObject(token, "single_word", a.token.single_word);
-        cJSON_AddItemToArray(list, token);
-    }
-    return list;
+    int more = items_start(&a, c, err);
+    while (more == 0 && (more = items_next(&a, INT32_MAX / 8, &token, &text, err)) > 0)
+        more = cJSON_AddItemToArray(list, token_object(&token, text)) ? 0 : -1;
+    names_release(&a.special);
+    if (more == 0) return list;
+    cJSON_Delete(list);
+    return NULL;
 }
 
 static int read_companion(const char *folder, const char *name, cJSON **json, struct err *err)
@@ -278,9 +304,10 @@ struct tokenizer *tokenizer_open_folder(const char *folder, struct err *err)
         free(path);
         if (there) return t;
     }
-    err_set(err,
-            "'%s' has no tokenizer: neither tokenizer.json, tiktoken.model and tokenizer.model nor "
-            "vocab.json with merges.txt",
-            folder);
+    err_set(
+        err,
+        "'%s' has no tokenizer: no tokenizer.json, tiktoken.model, tokenizer.model, or vocab.json "
+        "with merges.txt",
+        folder);
     return NULL;
 }
