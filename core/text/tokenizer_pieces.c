@@ -230,8 +230,8 @@ static int check_proto(const struct proto *p, struct err *err)
     return unknown == 1 ? 0 : err_set(err, "it must have one unknown piece, not %zu", unknown);
 }
 
-// Classes that put tokens around a text in another way than Llama's, which begins with BOS; NULL:
-// the class renumbers or rewrites what the model gives.
+// Classes unlike Llama's, which puts BOS before a text. Those not supported number the pieces anew
+// or change the text beforehand.
 static const struct class_kind {
     const char *name;
     bool supported, bos, eos;

@@ -50,7 +50,7 @@ def texts(seed, count=60):
 def write(folder, name, data):
     os.makedirs(f"{HERE}/{folder}", exist_ok=True)
     with open(f"{HERE}/{folder}/{name}", "wb") as f:
-        f.write(data if isinstance(data, bytes) else json.dumps(data, ensure_ascii=False, indent=0).encode())
+        f.write(data if isinstance(data, bytes) else json.dumps(data, ensure_ascii=False).encode() + b"\n")
 
 
 def vectors(folder, size, encode, decode, seed, hidden=()):
@@ -61,7 +61,8 @@ def vectors(folder, size, encode, decode, seed, hidden=()):
         ids = [r.randrange(3, min(size, 259) if n % 2 else size) for _ in range(r.randrange(1, 16))]
         ids = [i for i in ids if i not in hidden]
         cases.append({"ids": ids, "decoded": decode(ids).replace("\0", "\ufffd")})
-    write(folder, "vectors.json", cases)
+    lines = ",\n".join(json.dumps(c, ensure_ascii=False) for c in cases)
+    write(folder, "vectors.json", f"[\n{lines}\n]\n".encode())
 
 
 def piece_model(folder, config, change=None, **options):
