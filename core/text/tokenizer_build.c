@@ -164,21 +164,24 @@ int added_put(struct tokenizer *t, struct added a, const char *text, bool normal
               struct err *err)
 {
     // A token of the vocabulary keeps its id there, as in the reference.
-    int32_t known = vocabulary_find(t, text, strlen(text));
+    const size_t length = strlen(text);
+    int32_t known = vocabulary_find(t, text, length), c;
     if (known >= 0) a.id = known;
     const char *former = tokenizer_token(t, a.id);
     if (!former || strcmp(former, text) != 0) set_text(t, a.id, text);
     t->flags[a.id] |= (uint8_t)(TOKEN_ADDED | (a.special ? TOKEN_SPECIAL : 0));
+    // Typed text must not give a special token, even one of a single character.
+    if (a.special && utf8_next(text, length, &c) == length && c < 65536) t->char_id[c] = -1;
     if (!normalized || !t->normal_count) {
-        added_list_put(&t->added, a, text, strlen(text));
+        added_list_put(&t->added, a, text, length);
         return 0;
     }
     struct encoder e = { .t = t, .err = err };
     const char *normal;
-    size_t length;
+    size_t normal_length;
     search_start(&e.search, 0);
-    int status = normal_run(&e, text, strlen(text), &normal, &length);
-    if (status == 0 && length) added_list_put(&t->added_normal, a, normal, length);
+    int status = normal_run(&e, text, length, &normal, &normal_length);
+    if (status == 0 && normal_length) added_list_put(&t->added_normal, a, normal, normal_length);
     encoder_release(&e);
     return status;
 }

@@ -282,14 +282,15 @@ static bool overwritten(const struct tokenizer *t, const struct piece *p, size_t
            memcmp(tokenizer_token(t, (int32_t)id), p->text, p->length) != 0;
 }
 
-// Control pieces and the unknown one are special; user-defined symbols are found in every text.
+// Control pieces and the unknown one are special; user-defined symbols are found in every text,
+// unless the configuration makes them special.
 static int put_symbols(struct tokenizer *t, const struct proto *p, struct err *err)
 {
     for (size_t i = 0; i < p->count; i++) {
         const struct piece *piece = &p->pieces[i];
         struct added a = { .id = (int32_t)i };
         if (overwritten(t, piece, i)) continue;
-        if (piece->type == USER_DEFINED) {
+        if (piece->type == USER_DEFINED && !(t->flags[i] & TOKEN_SPECIAL)) {
             added_list_put(&t->symbols, a, piece->text, piece->length);
             if (p->model == BPE) added_list_put(&t->added_normal, a, piece->text, piece->length);
             t->flags[i] |= TOKEN_SYMBOL;

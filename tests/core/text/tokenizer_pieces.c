@@ -132,6 +132,11 @@ static void test_configs(void **state)
     check_small(named, "b[U_1]", 0, MARK " / b / <unk>");
     check_small("{}", "b[U_1]", 0, MARK " / b / [U_1]");
     check_small(named, "b<end>", TOKENIZE_PLAIN, MARK " / b / <unk>");
+    const char *symbol = "{\"added_tokens_decoder\":{\"8\":{\"content\":\"#x#\",\"special\":true},"
+                         "\"5\":{\"content\":\"b\",\"special\":true}}}";
+    check_small(symbol, "a#x#", 0, MARK "a / #x#");
+    check_small(symbol, "a#x#", TOKENIZE_PLAIN, MARK "a / <unk>");
+    check_small(symbol, "a b", TOKENIZE_PLAIN, MARK "a / " MARK " / <unk>");
 }
 
 static void check_refused(const struct small *s, const struct small_piece *pieces, size_t count,
