@@ -24,13 +24,8 @@
 #include "core/base/json.h"
 #include "core/engine/engine.h"
 #include "core/files/safetensors.h"
+#include "tests/core/model/families/models.h"
 #include "tests/device.h"
-
-// Reference models under tests/goldens/ that see, with goldens of every method and probe; and text
-// models.
-#define GOLDEN_SEEING \
-    "llava-1.5", "llava-siglip-llama3", "internvl3", "qwen2.5-vl", "glm-4.1v", "llava-onevision"
-#define GOLDEN_TEXT "llama-3.2", "qwen2"
 
 struct golden {
     const char *name;
