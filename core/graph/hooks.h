@@ -39,7 +39,7 @@ enum {
       "[S',Dv] input of vision block `layer`; layer = depth: output")                         \
     X(VISION, HAS_NONE, MAY_NOT, "[S,Dv] input of the projector")                             \
     X(PROJECTED, HAS_NONE, MAY_NOT, "[S,D] visual tokens after the projector, sequence order")\
-    X(VISUAL, HAS_NONE, MAY_X, "[S,D] visual tokens as spliced; v: before methods")           \
+    X(VISUAL, HAS_ROWS, MAY_X, "[S,D] visual tokens as spliced; v: before methods")           \
     X(EMBED, HAS_ROWS, MAY_NOT, "[N,D] h[0]: embeddings after splicing")                      \
     X(LAYER_IN, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] h[layer]")                                \
     X(VALUES, HAS_ROWS | HAS_KEYS | IN_STEP, MAY_SEEN,                                        \

@@ -186,6 +186,12 @@ static inline void say(struct golden *g, const cJSON *chat)
     }
 }
 
+// The conversation itself, which the engine lends read-only.
+static inline struct conversation *golden_conversation(const struct golden *g)
+{
+    return (struct conversation *)engine_conversation(g->engine);
+}
+
 static inline const cJSON *chat_named(const struct golden *g, const char *name)
 {
     const cJSON *chat;
