@@ -19,13 +19,19 @@ static const char *const folders[] = { "llava-1.5",        "llava-siglip-llama3"
                                        "internvl2.5-qwen2" };
 enum { FOLDERS = sizeof folders / sizeof *folders };
 
-static struct tokenizer *open_golden(const char *folder)
+static struct tokenizer *open_file(const char *path)
 {
     struct err err = { "" };
-    char *path = xasprintf("tests/goldens/%s/tokenizer.json", folder);
     struct tokenizer *t = tokenizer_open(path, &err);
-    free(path);
     if (!t) fail_msg("%s", err.text);
+    return t;
+}
+
+static struct tokenizer *open_golden(const char *folder)
+{
+    char *path = xasprintf("tests/goldens/%s/tokenizer.json", folder);
+    struct tokenizer *t = open_file(path);
+    free(path);
     return t;
 }
 
@@ -149,7 +155,7 @@ static double now(void)
 
 static void test_vectors(void **state)
 {
-    struct tokenizer *t = open_golden("tokenizers/qwen2-151k");
+    struct tokenizer *t = open_file("build/goldens/tokenizers/qwen2-151k/tokenizer.json");
     cJSON *json = read_golden("tokenizers/qwen2-151k", "vectors.json");
     const cJSON *v;
     cJSON_ArrayForEach(v, json)
