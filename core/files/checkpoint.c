@@ -515,11 +515,10 @@ static int place(const struct safetensor *s, const void *first, struct arena *ar
 int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
                       struct arena *arena, struct tensor *t, struct err *err)
 {
-    if (rank > TENSOR_MAX_RANK) BUG("tensor of rank %d", rank);
     const struct safetensor *s = find_checked(c, name, rank, shape, err);
     if (!s) return -1;
-    *t = (struct tensor){ .dtype = (enum dtype)s->dtype, .rank = rank };
-    for (int i = 0; i < rank; i++) t->shape[i] = s->shape[i];
+    *t = (struct tensor){ .dtype = (enum dtype)s->dtype };
+    tensor_set_shape(t, rank, s->shape);
     return place(s, s->data, arena, t, err);
 }
 

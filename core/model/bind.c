@@ -21,7 +21,7 @@ static struct weight *note(struct binder *b, const char *name, struct tensor *t)
     w->tensor = t;
     w->gpu = backend_enter(b->arena->backend, -1);
     w->rank = t->rank;
-    memcpy(w->shape, t->shape, sizeof w->shape);
+    memcpy(w->shape, t->shape, sizeof t->shape);
     return w;
 }
 
@@ -31,7 +31,11 @@ static struct weight *bind_stored(struct binder *b, struct tensor *t, int rank,
 {
     if (b->failed) return NULL;
     b->failed = checkpoint_tensor(b->checkpoint, name, rank, shape, b->arena, t, b->err) < 0;
-    return b->failed ? NULL : note(b, name, t);
+    if (b->failed) return NULL;
+    struct weight *w = note(b, name, t);
+    w->rank = rank;
+    memcpy(w->shape, shape, (size_t)rank * sizeof *shape);
+    return w;
 }
 
 static void bind_widened(struct binder *b, struct tensor *t, int64_t n, const char *name)
@@ -115,6 +119,14 @@ void bind_part(struct binder *b, struct linear *w, const char *whole,
     if (!b->failed) note(b, name, &w->weight)->linear = w;
 }
 
+static void bind_convolution(struct binder *b, struct tensor *t, int64_t rows, int64_t channels,
+                             int64_t side, const char *name)
+{
+    if (!bind_stored(b, t, 4, (int64_t[]){ rows, channels, side, side }, name)) return;
+    t->rank = 2;
+    t->shape[1] = channels * side * side;
+}
+
 void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patch,
                   const char *format, ...)
 {
@@ -123,9 +135,29 @@ void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patc
     va_start(args, format);
     full_name(b, name, format, args);
     va_end(args);
-    if (!bind_stored(b, t, 4, (int64_t[]){ rows, 3, patch, patch }, name)) return;
-    t->rank = 2;
-    t->shape[1] = 3 * patch * patch;
+    bind_convolution(b, t, rows, 3, patch, name);
+}
+
+void bind_squares(struct binder *b, struct tensor *t, int64_t rows, int64_t channels, int64_t side,
+                  const char *format, ...)
+{
+    char name[NAME_SIZE];
+    va_list args;
+    va_start(args, format);
+    full_name(b, name, format, args);
+    va_end(args);
+    bind_convolution(b, t, rows, channels, side, name);
+}
+
+void bind_cubes(struct binder *b, struct tensor *t, int64_t rows, int64_t times, int64_t patch,
+                const char *format, ...)
+{
+    char name[NAME_SIZE];
+    va_list args;
+    va_start(args, format);
+    full_name(b, name, format, args);
+    va_end(args);
+    bind_stored(b, t, 5, (int64_t[]){ rows, 3, times, patch, patch }, name);
 }
 
 void bind_rows(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,

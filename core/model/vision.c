@@ -89,6 +89,68 @@ struct tensor *vision_drop_rows(struct graph *g, const struct vision_batch *b, s
     return gather(g, h, b, from, -1, false);
 }
 
+struct tensor *vision_in_sequence(struct graph *g, const struct vision *v,
+                                  const struct vision_picture *pictures, size_t count,
+                                  struct tensor *x)
+{
+    if (!v->config.kind->order || !x || !graph_ok(g)) return x;
+    const int64_t n = x->shape[0], cell = v->config.merge * v->config.merge;
+    int32_t *token = xreallocarray(NULL, (size_t)n, sizeof *token);
+    int32_t *place = xreallocarray(NULL, (size_t)n, sizeof *place);
+    int64_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        const int64_t tokens = pictures[i].rows * pictures[i].cols / cell;
+        v->config.kind->order(&v->config, &pictures[i], token);
+        for (int64_t t = 0; t < tokens; t++) place[at + token[t]] = (int32_t)(at + t);
+        at += tokens;
+    }
+    x = op_gather_rows(g, x, place, n);
+    free(token);
+    free(place);
+    return x;
+}
+
+// --- patches block by block ----------------------------------------------------------------------
+
+struct tensor *vision_patch_rows(struct graph *g, const struct vision_batch *b)
+{
+    if (b->count == 1 || !graph_ok(g)) return b->picture[0].pixels;
+    const int64_t width = b->picture[0].pixels->shape[1];
+    struct tensor *all = graph_new2(g, DTYPE_F32, b->rows, width);
+    for (size_t i = 0; i < b->count && graph_ok(g); i++)
+        op_copy_rows_into(g, all, b->at[i], b->picture[i].pixels);
+    return all;
+}
+
+void vision_block_place(const struct vision_config *c, const struct vision_picture *p, int64_t i,
+                        int64_t *row, int64_t *col)
+{
+    const int64_t merge = c->merge, block = i / (merge * merge), in = i % (merge * merge);
+    const int64_t blocks = p->cols / merge;
+    *row = block / blocks * merge + in / merge;
+    *col = block % blocks * merge + in % merge;
+}
+
+void vision_plane_angles(const struct vision_batch *b, float *cos_out, float *sin_out)
+{
+    const struct vision_config *c = &b->vision->config;
+    const int64_t half = c->hidden / c->heads / 2, quarter = half / 2;
+    float *frequency = xreallocarray(NULL, (size_t)quarter, sizeof *frequency);
+    for (int64_t j = 0; j < quarter; j++)
+        frequency[j] = (float)pow(10000, -2.0 * (double)j / (double)half);
+    for (size_t k = 0; k < b->count; k++)
+        for (int64_t i = b->at[k]; i < b->at[k + 1]; i++) {
+            int64_t place[2];
+            vision_block_place(c, &b->picture[k], i - b->at[k], &place[0], &place[1]);
+            for (int64_t j = 0; j < half; j++) {
+                const float angle = (float)place[j / quarter] * frequency[j % quarter];
+                cos_out[i * half + j] = (float)cos((double)angle);
+                sin_out[i * half + j] = (float)sin((double)angle);
+            }
+        }
+    free(frequency);
+}
+
 // --- embedding of square tiles -------------------------------------------------------------------
 
 // Tile t of a picture's pixels, [3,H,W] or [T,3,H,W], as [3,H,W].

@@ -26,9 +26,15 @@ struct vision_config {
     enum gelu_form act;         // of its FFN, if it is not gated
     bool class_token, patch_bias, pre_norm; // present in the file?
     bool norm_bias, qkv_bias, qk_norm;      // likewise, for kinds that say so
-    int64_t merge;                          // patches a side that become one feature; the family's
-    int feature_layer;                      // hidden_states index as in the config: -2, -1, 3 ...
-    bool drop_class;                        // strategy "default"
+    int64_t merge; // patches a side that become one feature or visual token; the family's
+    // Of native resolution:
+    int64_t grid;       // learned positions a side, to be resampled
+    int64_t out;        // width of what leaves the encoder, where the config says it
+    int64_t times;      // pictures that a patch of video spans; all show the same
+    int64_t window;     // side of a window in visual tokens
+    uint64_t whole[16]; // bit l: block l sees whole pictures
+    int feature_layer;  // hidden_states index as in the config: -2, -1, 3 ...
+    bool drop_class;    // strategy "default"
 };
 
 // Weights of a block; what the kind does not bind is not computed.
@@ -49,6 +55,8 @@ struct vision {
     struct tensor class_token;  // [1,Dv]
     struct tensor position;     // [S', Dv], S' = patches (+1 with a class token)
     struct norm pre;            // before the first block
+    struct norm post;           // after the last one
+    struct linear merge;        // [out, Dv*merge*merge]: a convolution that joins patches
     struct vision_layer *layer; // [config.layers]
 };
 
@@ -84,6 +92,9 @@ struct vision_kind {
     bool (*windowed)(const struct vision_config *c, int block);
     // Then row i sees rows first[i] .. last[i]-1.
     void (*windows)(const struct vision_batch *b, int32_t *first, int32_t *last);
+    // The order in which the projector's rows leave it: row i is token[i] of the picture, counted
+    // row by row of its grid. NULL: in sequence order.
+    void (*order)(const struct vision_config *c, const struct vision_picture *p, int32_t *token);
     // The stream h after the last block that counts to what the projector reads [S, Dv'].
     struct tensor *(*features)(struct graph *g, const struct vision_batch *b, struct tensor *h);
     // S of a picture and Dv'.
@@ -91,8 +102,12 @@ struct vision_kind {
     int64_t (*feature_width)(const struct vision_config *c);
 };
 
-extern const struct vision_kind vision_clip, vision_siglip;
+extern const struct vision_kind vision_clip, vision_siglip, vision_qwen, vision_glm;
 extern const struct vision_kind vision_intern_transformers, vision_intern_authors;
+
+// Row and column of patch i of a picture in its grid.
+typedef void vision_place_fn(const struct vision_config *c, const struct vision_picture *p,
+                             int64_t i, int64_t *row, int64_t *col);
 
 // --- config --------------------------------------------------------------------------------------
 
@@ -107,6 +122,8 @@ int gelu_form_read(enum gelu_form *form, const cJSON *json, const char *key, con
                    struct err *err);
 // Is the width a multiple of the number of heads, which that key gives?
 int vision_heads_check(const struct vision_config *v, const char *key, struct err *err);
+// Can heads be rotated by rows and columns?
+int vision_plane_check(const struct vision_config *v, struct err *err);
 // Number of blocks to compute for config.feature_layer.
 int vision_depth(const struct vision_config *c);
 
@@ -125,6 +142,10 @@ struct vision_picture vision_square(const struct vision_config *c, struct tensor
 // Features [S, Dv'] of several pictures, one after the other.
 struct tensor *vision_forward(struct graph *g, const struct vision *v,
                               const struct vision_picture *pictures, size_t count);
+// The projector's rows x of these pictures in sequence order.
+struct tensor *vision_in_sequence(struct graph *g, const struct vision *v,
+                                  const struct vision_picture *pictures, size_t count,
+                                  struct tensor *x);
 // Number of features of a picture for the projector.
 int64_t vision_features(const struct vision_config *c, const struct vision_picture *p);
 
@@ -137,5 +158,19 @@ struct tensor *vision_embed_tiles(struct graph *g, const struct vision_batch *b)
 // The rows of every tile from row `from` on, [T * (rows of a tile - from), Dv].
 struct tensor *vision_drop_rows(struct graph *g, const struct vision_batch *b, struct tensor *h,
                                 int64_t from);
+
+// The pixels of pictures that are patches already, one after the other [S', numbers].
+struct tensor *vision_patch_rows(struct graph *g, const struct vision_batch *b);
+// cos and sin [S', d/2] of 2-D rotary positions of patches that go block by block of merge x merge:
+// half of the pairs turn by the row, half by the column (theta 10000).
+void vision_plane_angles(const struct vision_batch *b, float *cos_out, float *sin_out);
+// The learned positions, a grid of rows x cols, resampled to each picture's grid of patches
+// (bicubic, a = -0.75, at pixel centres, the border repeated) [S', Dv]; `place` gives the row and
+// column of patch i.
+struct tensor *vision_resampled(struct graph *g, const struct vision_batch *b, int64_t rows,
+                                int64_t cols, vision_place_fn *place);
+// Row and column of patch i of a picture in that order (a vision_place_fn).
+void vision_block_place(const struct vision_config *c, const struct vision_picture *p, int64_t i,
+                        int64_t *row, int64_t *col);
 
 #endif

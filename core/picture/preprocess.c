@@ -19,6 +19,9 @@ const struct setting image_settings[] = {
     { 0 },
 };
 
+const float picture_clip_mean[3] = { 0.48145466f, 0.4578275f, 0.40821073f };
+const float picture_clip_std[3] = { 0.26862954f, 0.26130258f, 0.27577711f };
+
 enum { PICTURE_MAX_SIDE = 8192 }; // of what a vision encoder reads
 
 // --- configuration -----------------------------------------------------------------------------
@@ -127,26 +130,33 @@ static int pad_read(struct picture_config *c, const cJSON *json, struct err *err
     return 0;
 }
 
+int picture_config_read_shared(struct picture_config *c, const cJSON *json, struct err *err)
+{
+    int64_t resample;
+    if (json && !cJSON_IsObject(json)) return err_set(err, "the file is not a JSON object");
+    if (switches_read(c, json, err) < 0 ||
+        channels_read(c->mean, json, "image_mean", false, err) < 0 ||
+        channels_read(c->std, json, "image_std", true, err) < 0 ||
+        json_int(json, "resample", RESAMPLE_NEAREST, RESAMPLE_HAMMING, c->resample, &resample,
+                 err) < 0 ||
+        json_real(json, "rescale_factor", c->rescale_factor, &c->rescale_factor, err) < 0)
+        return -1;
+    if (!(c->rescale_factor > 0)) return err_set(err, "\"rescale_factor\" must be positive");
+    c->resample = (enum resample)resample;
+    return 0;
+}
+
 int picture_config_read(struct picture_config *c, const cJSON *json,
                         const struct picture_config *otherwise, struct err *err)
 {
-    int64_t resample;
     *c = *otherwise;
-    if (json && !cJSON_IsObject(json)) return err_set(err, "the file is not a JSON object");
     if (c->fit == FIT_EXACT && !c->exact_width) {
         c->exact_width = c->width;
         c->exact_height = c->height;
     }
-    if (switches_read(c, json, err) < 0 || size_read(c, json, err) < 0 ||
-        crop_read(c, json, err) < 0 || channels_read(c->mean, json, "image_mean", false, err) < 0 ||
-        channels_read(c->std, json, "image_std", true, err) < 0 ||
-        json_int(json, "resample", RESAMPLE_NEAREST, RESAMPLE_HAMMING, c->resample, &resample,
-                 err) < 0 ||
-        json_real(json, "rescale_factor", c->rescale_factor, &c->rescale_factor, err) < 0 ||
-        pad_read(c, json, err) < 0)
+    if (picture_config_read_shared(c, json, err) < 0 || size_read(c, json, err) < 0 ||
+        crop_read(c, json, err) < 0 || pad_read(c, json, err) < 0)
         return -1;
-    if (!(c->rescale_factor > 0)) return err_set(err, "\"rescale_factor\" must be positive");
-    c->resample = (enum resample)resample;
     if (c->fit == FIT_EXACT && !c->crop && c->resize) {
         c->width = c->exact_width;
         c->height = c->exact_height;
@@ -168,24 +178,54 @@ static int64_t half_floor(int64_t a)
     return a >= 0 ? a / 2 : -((1 - a) / 2);
 }
 
-// The size that the resize step gives.
-static void resized_size(const struct image *from, const struct picture_config *c, int64_t *width,
-                         int64_t *height)
+// Sides near their own size, as smart_resize of Qwen2-VL's and GLM-4V's processors finds them.
+static int native_size(const struct picture_config *c, double width, double height,
+                       int64_t *to_width, int64_t *to_height, struct err *err)
 {
-    *width = from->width;
-    *height = from->height;
-    if (!c->resize) return;
-    if (c->fit == FIT_EXACT) {
-        *width = c->exact_width ? c->exact_width : c->width;
-        *height = c->exact_height ? c->exact_height : c->height;
-        return;
+    const double f = (double)c->multiple, frames = (double)c->frames;
+    if (c->enlarge && (width < f || height < f)) {
+        const double scale = fmax(f / width, f / height);
+        width = trunc(width * scale);
+        height = trunc(height * scale);
     }
-    bool upright = from->width <= from->height;
-    int64_t shorter = upright ? from->width : from->height;
-    int64_t longer = upright ? from->height : from->width;
+    if (fmax(width, height) > 200 * fmin(width, height))
+        return err_set(err, "the picture is more than 200 times as long as it is wide");
+    double w = nearbyint(width / f) * f, h = nearbyint(height / f) * f; // half to even
+    if (frames * w * h > (double)c->max_pixels) {
+        const double by = sqrt(frames * width * height / (double)c->max_pixels);
+        w = fmax(f, floor(width / by / f) * f);
+        h = fmax(f, floor(height / by / f) * f);
+    } else if (frames * w * h < (double)c->min_pixels) {
+        const double by = sqrt((double)c->min_pixels / (frames * width * height));
+        w = ceil(width * by / f) * f;
+        h = ceil(height * by / f) * f;
+    }
+    if (w > IMAGE_MAX_SIDE || h > IMAGE_MAX_SIDE)
+        return err_set(err, "the picture would be resized to %.0f x %.0f pixels: too long", w, h);
+    *to_width = (int64_t)w;
+    *to_height = (int64_t)h;
+    return 0;
+}
+
+int preprocess_size(const struct picture_config *c, int64_t width, int64_t height,
+                    int64_t *to_width, int64_t *to_height, struct err *err)
+{
+    *to_width = width;
+    *to_height = height;
+    if (c->fit == FIT_NATIVE)
+        return native_size(c, (double)width, (double)height, to_width, to_height, err);
+    if (!c->resize) return 0;
+    if (c->fit == FIT_EXACT) {
+        *to_width = c->exact_width ? c->exact_width : c->width;
+        *to_height = c->exact_height ? c->exact_height : c->height;
+        return 0;
+    }
+    bool upright = width <= height;
+    int64_t shorter = upright ? width : height, longer = upright ? height : width;
     int64_t new_longer = c->shortest * longer / shorter;
-    *width = upright ? c->shortest : new_longer;
-    *height = upright ? new_longer : c->shortest;
+    *to_width = upright ? c->shortest : new_longer;
+    *to_height = upright ? new_longer : c->shortest;
+    return 0;
 }
 
 // The window [left, left + size) of 0..full, cut to what exists: *from, *count.
@@ -200,7 +240,7 @@ static int resize_and_crop(struct image *to, const struct image *from,
                            const struct picture_config *c, enum resize_order order, struct err *err)
 {
     int64_t full_w, full_h, x, y, w, h;
-    resized_size(from, c, &full_w, &full_h);
+    if (preprocess_size(c, from->width, from->height, &full_w, &full_h, err) < 0) return -1;
     int64_t crop_w = c->crop ? c->width : full_w, crop_h = c->crop ? c->height : full_h;
     int64_t left = half_floor(full_w - crop_w), top = half_floor(full_h - crop_h);
     window(left, crop_w, full_w, &x, &w);
@@ -262,16 +302,52 @@ out:
     return rc;
 }
 
+// Of each of the 256 levels.
+static void level_values(float value[256], const struct picture_config *c, int channel)
+{
+    for (int level = 0; level < 256; level++) {
+        value[level] = c->rescale ? (float)(level * c->rescale_factor) : (float)level;
+        if (c->normalize) value[level] = (value[level] - c->mean[channel]) / c->std[channel];
+    }
+}
+
 void preprocess_floats(float *pixels, const struct image *from, const struct picture_config *c)
 {
     int64_t area = from->width * from->height;
     for (int channel = 0; channel < 3; channel++) {
-        float value[256]; // of each of the 256 levels
-        for (int level = 0; level < 256; level++) {
-            value[level] = c->rescale ? (float)(level * c->rescale_factor) : (float)level;
-            if (c->normalize) value[level] = (value[level] - c->mean[channel]) / c->std[channel];
-        }
+        float value[256];
+        level_values(value, c, channel);
         for (int64_t i = 0; i < area; i++)
             *pixels++ = value[from->pixels[i * from->channels + channel]];
+    }
+}
+
+// One patch of a channel, its corner at x, y.
+static void patch_values(float *to, const struct image *from, int channel, int64_t x, int64_t y,
+                         int64_t patch, const float value[256])
+{
+    for (int64_t row = 0; row < patch; row++) {
+        const uint8_t *at = from->pixels + ((y + row) * from->width + x) * from->channels + channel;
+        for (int64_t i = 0; i < patch; i++) *to++ = value[at[i * from->channels]];
+    }
+}
+
+void preprocess_patches(float *rows, const struct image *from, const struct picture_config *c,
+                        int64_t patch, int64_t merge, int64_t times)
+{
+    const int64_t size = patch * patch, cols = from->width / patch, side = merge * patch;
+    const int64_t count = from->height / patch * cols, blocks = cols / merge, cell = merge * merge;
+    for (int channel = 0; channel < 3; channel++) {
+        float value[256];
+        level_values(value, c, channel);
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t block = i / cell, in = i % cell;
+            const int64_t x = block % blocks * side + in % merge * patch;
+            const int64_t y = block / blocks * side + in / merge * patch;
+            float *to = rows + (i * 3 + channel) * times * size;
+            patch_values(to, from, channel, x, y, patch, value);
+            for (int64_t t = 1; t < times; t++)
+                memcpy(to + t * size, to, (size_t)size * sizeof *to);
+        }
     }
 }

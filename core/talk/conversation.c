@@ -346,7 +346,7 @@ int conversation_sequence(struct conversation *c, size_t messages, const struct 
     if (prompt_sequence(c->messages, messages, c->pictures, c->picture_count, m->tokenizer,
                         &options, sequence, err) < 0)
         return -1;
-    if (m->family->positions) m->family->positions(m, sequence);
+    if (m->family->positions) m->family->positions(m, c->pictures, sequence);
     return 0;
 }
 

@@ -20,6 +20,15 @@ void sequence_init(struct sequence *s, int64_t n, int axes)
         for (int64_t i = 0; i < n; i++) s->positions[axis * n + i] = (int32_t)i;
 }
 
+void sequence_set_axes(struct sequence *s, int axes)
+{
+    const size_t rows = (size_t)s->n * (size_t)axes;
+    s->axes = axes;
+    s->positions = xreallocarray(s->positions, rows, sizeof *s->positions);
+    for (int axis = 0; axis < axes; axis++)
+        for (int64_t i = 0; i < s->n; i++) s->positions[axis * s->n + i] = (int32_t)i;
+}
+
 void sequence_copy(struct sequence *to, const struct sequence *from)
 {
     size_t bytes = (size_t)from->n * sizeof *from->ids;
@@ -41,20 +50,25 @@ void sequence_join(struct sequence *to, const struct sequence *const *samples,
 {
     int64_t n = 0, at = 0;
     size_t before = 0;
-    for (size_t k = 0; k < count; k++) n += samples[k]->n;
-    sequence_init(to, n, count ? samples[0]->axes : 1);
+    int axes = 1;
+    for (size_t k = 0; k < count; k++) {
+        n += samples[k]->n;
+        if (samples[k]->axes > axes) axes = samples[k]->axes;
+    }
+    sequence_init(to, n, axes);
     to->start = xreallocarray(NULL, (size_t)n, sizeof *to->start);
     for (size_t k = 0; k < count; k++) {
         const struct sequence *s = samples[k];
-        if (s->axes != to->axes) BUG("samples of different families in one pass");
         for (int64_t i = 0; i < s->n; i++) {
             to->ids[at + i] = s->ids[i];
             to->picture[at + i] = s->picture[i] < 0 ? -1 : s->picture[i] + (int32_t)before;
             to->cell[at + i] = s->cell[i];
             to->newline[at + i] = s->newline[i];
             to->start[at + i] = (int32_t)at;
-            for (int axis = 0; axis < s->axes; axis++)
-                to->positions[axis * n + at + i] = s->positions[axis * s->n + i];
+            // Plain text has one axis, which stands for all.
+            for (int axis = 0; axis < axes; axis++)
+                to->positions[axis * n + at + i] =
+                    s->positions[(axis < s->axes ? axis : 0) * s->n + i];
         }
         at += s->n;
         before += pictures[k];

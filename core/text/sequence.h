@@ -27,6 +27,8 @@ struct sequence {
 
 // Room for n rows; ids zero, picture and cell -1, positions 0..n-1 on every axis.
 void sequence_init(struct sequence *s, int64_t n, int axes);
+// Positions on so many axes: 0..n-1 on each, to be changed.
+void sequence_set_axes(struct sequence *s, int axes);
 // Appends a text token; its position is the largest so far + 1 on every axis.
 void sequence_append(struct sequence *s, int32_t id);
 // Only the first n rows stay.

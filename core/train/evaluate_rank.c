@@ -76,7 +76,8 @@ static int add_choice(const struct ranking *k, const char *choice, struct answer
     conversation_drop(c, 1);
     if (status == 0 && !count) status = err_set(err, "the chat template drops the answer");
     if (status == 0) {
-        if (c->model->family->positions) c->model->family->positions(c->model, &a->sequence);
+        if (c->model->family->positions)
+            c->model->family->positions(c->model, c->pictures, &a->sequence);
         const struct prompt_answer *last = &answers[count - 1];
         a->first = last->first;
         a->end = last->end;

@@ -93,8 +93,10 @@ static int run_real(struct dry *d, const struct load *load, struct forecast *f, 
 }
 
 // A sample of so many rows: a picture first, where the model sees, and in the end an answer.
-static void make_labels(struct labels *l, const struct model *m, int64_t rows, int64_t tokens)
+static void make_labels(struct labels *l, const struct model *m, int64_t rows,
+                        const struct picture *picture)
 {
+    const int64_t tokens = picture->tokens;
     *l = (struct labels){ 0 };
     sequence_init(&l->sequence, rows, 1);
     for (int64_t i = 0; i < tokens && i < rows; i++) {
@@ -106,6 +108,7 @@ static void make_labels(struct labels *l, const struct model *m, int64_t rows, i
     const int64_t text = rows > tokens ? rows - tokens : 1;
     for (int64_t i = 0; i < rows - (text + 1) / 2; i++) l->target[i] = -1;
     l->trained = (text + 1) / 2;
+    if (m->family->positions) m->family->positions(m, picture, &l->sequence);
 }
 
 // A grey picture; where nothing of encoder and projector is trained its visual tokens, as the feed
@@ -131,7 +134,7 @@ static int run_rows(struct dry *d, const struct load *load, struct forecast *f, 
     struct labels labels = { 0 };
     if (model_sees(m) && make_picture(d, &picture, err) < 0) return -1;
     make_labels(&labels, m, load->rows ? load->rows : picture.tokens + FORECAST_TEXT_ROWS,
-                picture.tokens);
+                &picture);
     const struct loss_item item = { &picture, picture.tokens ? 1 : 0, &labels, 0, NULL };
     int64_t count = 1;
     while (count < batch && sft_pass_takes(&d->t, count, count * labels.sequence.n)) count++;

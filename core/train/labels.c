@@ -38,7 +38,7 @@ static int make_rows(struct labels *l, const struct message *messages, size_t co
     const struct prompt_answer *last = *answer_count ? &(*answers)[*answer_count - 1] : NULL;
     if (last && last->open && last->end == s->n && m->eos.count) sequence_append(s, m->eos.data[0]);
     if (check_ids(s, m, err) < 0) return -1;
-    if (m->family->positions) m->family->positions(m, s);
+    if (m->family->positions) m->family->positions(m, pictures, s);
     return 0;
 }
 

@@ -119,7 +119,7 @@ static void slow_angles(const struct rope_config *r, const struct sequence *s, c
     }
 }
 
-static const struct rotary_kind slow = { slow_angles };
+static const struct rotary_kind slow = { .angles = slow_angles };
 
 static const struct tensor_name names[] = {
     { "embed_tokens", "words" },

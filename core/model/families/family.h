@@ -40,6 +40,7 @@ struct family {
     const char *module_prefix[MODEL_PARTS];
     // Written around the visual tokens of a picture, whatever the chat template; NULL: nothing.
     const char *picture_before, *picture_after;
+    bool templates_write_marks; // chat templates of its folders have these texts themselves
     // A picture is encoded otherwise where its prompt shows others too (picture_shape.several).
     bool several_differ;
     // Number of visual tokens of a picture of that shape, defined only here. NULL: text only.
@@ -62,8 +63,8 @@ struct family {
                            const struct picture *const *pictures, const int *number, size_t count,
                            struct tensor **tokens);
     const struct phase_layers *phases; // ended by layers 0; NULL: none known
-    // Rotary positions of s; NULL: 0..n-1.
-    void (*positions)(const struct model *m, struct sequence *s);
+    // Rotary positions of s, which shows these pictures (their shapes are set); NULL: 0..n-1.
+    void (*positions)(const struct model *m, const struct picture *pictures, struct sequence *s);
 };
 
 // Module name of a weight in current transformers classes (for adapters):

@@ -77,11 +77,9 @@ struct picture_config llava_picture_defaults(const struct vision_config *v, cons
         .std = { 0.5f, 0.5f, 0.5f },
         .background = { 255, 255, 255 },
     };
-    static const float clip_mean[3] = { 0.48145466f, 0.4578275f, 0.40821073f };
-    static const float clip_std[3] = { 0.26862954f, 0.26130258f, 0.27577711f };
     if (clip) {
-        memcpy(p.mean, clip_mean, sizeof clip_mean);
-        memcpy(p.std, clip_std, sizeof clip_std);
+        memcpy(p.mean, picture_clip_mean, sizeof p.mean);
+        memcpy(p.std, picture_clip_std, sizeof p.std);
     }
     return p;
 }

@@ -147,7 +147,7 @@ static void rotary_settings_stand_in_two_places(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rope_config r;
         cJSON *json = cJSON_Parse(cases[i].json);
-        assert_int_equal(rope_config_read(&r, json, 10000, NULL), 0);
+        assert_int_equal(rope_config_read(&r, &rotary_plain, json, 10000, NULL), 0);
         assert_string_equal(rope_scaling_name(&r), cases[i].scaling);
         assert_true(r.theta == cases[i].theta);
         cJSON_Delete(json);
