@@ -97,6 +97,21 @@ static void check_rows(int64_t n, int64_t d)
     pair_compare("scatter_rows_backward: what was overwritten", &x, 1e-6, 1e-6);
 }
 
+static void check_blend(int64_t n, int64_t d)
+{
+    struct pair x = pair_noise(2, n, d, 0, 1), weight = pair_noise(2, 2 * n, 3, 0, 1);
+    struct pair index = pair_integers(6 * n, 7, 1, n); // many of them several times
+    struct pair y = pair_room(2, 2 * n, d, 0);
+    for (int i = 0; i < 2; i++) {
+        index.on[i].rank = 2;
+        index.on[i].shape[0] = 2 * n, index.on[i].shape[1] = 3;
+    }
+    ON_BOTH(blend_rows, OF(y), OF(x), OF(index), OF(weight));
+    pair_compare("blend_rows", &y, 1e-6, 1e-6);
+    ON_BOTH(blend_rows_backward, OF(x), OF(y), OF(index), OF(weight));
+    pair_compare("blend_rows_backward", &x, 1e-5, 1e-5);
+}
+
 static void check_columns(int64_t n, int64_t d)
 {
     const struct columns from = { 2, 3, d };
@@ -354,6 +369,7 @@ static const struct {
     { check_elementwise, "add scale swiglu gelu softmax scale_columns fill" },
     { check_rope, "rope rope_backward" },
     { check_weights, "embedding widen" },
+    { check_blend, "blend_rows blend_rows_backward" },
     { check_rows, "gather_rows scatter_rows gather_rows_backward scatter_rows_backward" },
     { check_columns, "put_columns put_columns_backward" },
     { check_experts, "expert_weights expert_weights_backward add_weighted_rows "
