@@ -187,7 +187,7 @@ static struct safetensors *answer(struct fixture *f, struct hooks *hooks)
 }
 
 static const char *const folders[] = { "llava-1.5", "llava-siglip-llama3", "internvl3",
-                                       "qwen2.5-vl" };
+                                       "qwen2.5-vl", "kimi-vl" };
 enum { FOLDERS = sizeof folders / sizeof *folders };
 
 // --- answers -------------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ static double run(struct fixture *f, char which, double share, bool recompute)
 }
 
 static const char *const folders[] = { "llava-1.5", "llava-siglip-llama3", "internvl3",
-                                       "qwen2.5-vl" };
+                                       "qwen2.5-vl", "kimi-vl" };
 
 // Each model in turn, closed again.
 #define FOR_EACH_MODEL(f)                                                           \
