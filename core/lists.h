@@ -35,7 +35,7 @@
 
 // core/model/families/NAME.c: `const struct family family_NAME`.
 #define FAMILIES(X)                                                                                 \
-    X(llava) X(llama) X(qwen2) X(qwen2_5_vl) X(deepseek_v3) X(internlm2) X(internvl)                \
+    X(llava) X(llama) X(qwen2) X(qwen2_5_vl) X(glm4v) X(deepseek_v3) X(internlm2) X(internvl)       \
     X(internvl_chat) X(kimi_vl)
 
 // core/methods/NAME.c: `const struct method method_NAME`, in the order in which methods act at a

@@ -70,7 +70,7 @@ static int read_heads(struct decoder_config *c, const cJSON *json, struct err *e
 static int packed_read(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     if (read_heads(c, json, err) < 0) return -1;
-    c->rope.dim = c->dim;
+    c->rope.dim = c->value_dim = c->dim;
     if (json_bool(json, "bias", true, &c->qkv_bias, err) < 0) return -1; // InternLM2's word
     c->out_bias = c->qkv_bias;
     return 0;
@@ -83,7 +83,7 @@ static int grouped_read(struct decoder_config *c, const cJSON *json, struct err 
     c->qkv_bias = c->kind->qkv_bias;
     if (c->qkv_bias) return 0;
     if (json_bool(json, "attention_bias", false, &c->qkv_bias, err) < 0) return -1;
-    c->out_bias = c->qkv_bias;
+    c->out_bias = c->qkv_bias && !c->kind->plain_output;
     return 0;
 }
 
@@ -167,14 +167,17 @@ static struct qkv project_rows(struct graph *g, const struct layer *layer, struc
     struct tensor *q = graph_view3(g, three[ATTENTION_Q], m, c->heads, c->dim);    // [m, H, d]
     struct tensor *k = graph_view3(g, three[ATTENTION_K], m, c->kv_heads, c->dim); // [m, Hkv, d]
     struct tensor *v = graph_view3(g, three[ATTENTION_V], m, c->kv_heads, c->dim);
+    q = rope_arrange(g, &c->rope, q);
+    k = rope_arrange(g, &c->rope, k);
     return (struct qkv){ op_rope(g, q, cos, sin), op_rope(g, k, cos, sin), v };
 }
 
 // Only of three weights behind a norm.
 static bool fusible(const struct layer *layer)
 {
-    return layer->w->attention.before.data &&
-           layer->pass->config->kind->attention == &attention_grouped;
+    const struct decoder_kind *kind = layer->pass->config->kind;
+    return layer->w->attention.before.data && kind->attention == &attention_grouped &&
+           !kind->rotary->interleaved;
 }
 
 static bool project_fused(struct graph *g, const struct layer *layer, struct tensor *h, int64_t i,

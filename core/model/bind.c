@@ -119,6 +119,14 @@ void bind_part(struct binder *b, struct linear *w, const char *whole,
     if (!b->failed) note(b, name, &w->weight)->linear = w;
 }
 
+static void bind_convolution(struct binder *b, struct tensor *t, int64_t rows, int64_t channels,
+                             int64_t side, const char *name)
+{
+    if (!bind_stored(b, t, 4, (int64_t[]){ rows, channels, side, side }, name)) return;
+    t->rank = 2;
+    t->shape[1] = channels * side * side;
+}
+
 void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patch,
                   const char *format, ...)
 {
@@ -127,9 +135,18 @@ void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patc
     va_start(args, format);
     full_name(b, name, format, args);
     va_end(args);
-    if (!bind_stored(b, t, 4, (int64_t[]){ rows, 3, patch, patch }, name)) return;
-    t->rank = 2;
-    t->shape[1] = 3 * patch * patch;
+    bind_convolution(b, t, rows, 3, patch, name);
+}
+
+void bind_squares(struct binder *b, struct tensor *t, int64_t rows, int64_t channels, int64_t side,
+                  const char *format, ...)
+{
+    char name[NAME_SIZE];
+    va_list args;
+    va_start(args, format);
+    full_name(b, name, format, args);
+    va_end(args);
+    bind_convolution(b, t, rows, channels, side, name);
 }
 
 void bind_cubes(struct binder *b, struct tensor *t, int64_t rows, int64_t times, int64_t patch,

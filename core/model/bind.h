@@ -46,6 +46,9 @@ void bind_part(struct binder *b, struct linear *w, const char *whole,
 // The weight of a convolution over square patches, [rows, 3, patch, patch], as a matrix.
 void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patch,
                   const char *format, ...) __attribute__((format(printf, 5, 6)));
+// The same over squares of features, [rows, channels, side, side].
+void bind_squares(struct binder *b, struct tensor *t, int64_t rows, int64_t channels, int64_t side,
+                  const char *format, ...) __attribute__((format(printf, 6, 7)));
 // The same over patches of video, [rows, 3, times, patch, patch].
 void bind_cubes(struct binder *b, struct tensor *t, int64_t rows, int64_t times, int64_t patch,
                 const char *format, ...) __attribute__((format(printf, 6, 7)));

@@ -34,6 +34,7 @@ struct tensor_name {
 struct decoder_kind {
     int64_t ffn_size, vocab, max_positions;
     double eps, theta; // 0: 1e-6 and 10000
+    bool plain_output; // attention_bias means q, k and v only
     bool qkv_bias; // q, k and v have biases and nothing else does, whatever the config says
     const struct attention_kind *attention;
     const struct ffn_kind *ffn;

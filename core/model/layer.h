@@ -93,7 +93,7 @@ struct ffn_kind {
 };
 
 extern const struct attention_kind attention_grouped, attention_packed, attention_latent;
-extern const struct ffn_kind ffn_gated, ffn_experts;
+extern const struct ffn_kind ffn_gated, ffn_packed, ffn_experts;
 
 // One layer of h [n, D] (a graph_block_fn; self is a struct layer).
 struct tensor *layer_forward(struct graph *g, void *self, struct tensor *h);
