@@ -160,7 +160,7 @@ void bind_cubes(struct binder *b, struct tensor *t, int64_t rows, int64_t times,
     bind_stored(b, t, 5, (int64_t[]){ rows, 3, times, patch, patch }, name);
 }
 
-void bind_rows(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
+void bind_grid(struct binder *b, struct tensor *t, int64_t rows, int64_t cols, int64_t width,
                const char *format, ...)
 {
     char name[NAME_SIZE];
@@ -168,10 +168,10 @@ void bind_rows(struct binder *b, struct tensor *t, int64_t rows, int64_t columns
     va_start(args, format);
     full_name(b, name, format, args);
     va_end(args);
-    if (!bind_stored(b, t, 3, (int64_t[]){ 1, rows, columns }, name)) return;
+    if (!bind_stored(b, t, 3, (int64_t[]){ rows, cols, width }, name)) return;
     t->rank = 2;
-    t->shape[0] = rows;
-    t->shape[1] = columns;
+    t->shape[0] = rows * cols;
+    t->shape[1] = width;
 }
 
 bool bind_has(const struct checkpoint *c, const char *prefix, const char *name)

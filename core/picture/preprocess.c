@@ -207,6 +207,38 @@ static int native_size(const struct picture_config *c, double width, double heig
     return 0;
 }
 
+// What Kimi-VL's and Kimi-K2.5's processors do (navit_resize_image).
+static int patches_size(const struct picture_config *c, int64_t width, int64_t height,
+                        int64_t *to_width, int64_t *to_height, struct err *err)
+{
+    const int64_t p = c->patch, cols = width / p > 1 ? width / p : 1;
+    const int64_t rows = height / p > 1 ? height / p : 1;
+    const double area = (double)cols * (double)rows, side = (double)(c->most_side * p);
+    double scale = fmin(1, sqrt((double)c->most_patches / area));
+    if (c->most_side) scale = fmin(scale, fmin(side / (double)width, side / (double)height));
+    const double w = fmax(1, trunc((double)width * scale));
+    const double h = fmax(1, trunc((double)height * scale));
+    *to_width = (int64_t)w;
+    *to_height = (int64_t)h;
+    if (!c->limit_side || (*to_width / p < c->limit_side && *to_height / p < c->limit_side))
+        return 0;
+    return err_set(err,
+                   "the picture would have %lld x %lld patches, but the encoder reads fewer than "
+                   "%lld on a side: make its long side shorter",
+                   (long long)(*to_width / p), (long long)(*to_height / p),
+                   (long long)c->limit_side);
+}
+
+int preprocess_padded(const struct picture_config *c, int64_t width, int64_t height,
+                      int64_t *to_width, int64_t *to_height, struct err *err)
+{
+    if (preprocess_size(c, width, height, to_width, to_height, err) < 0) return -1;
+    if (c->fit != FIT_PATCHES) return 0;
+    *to_width = (*to_width + c->multiple - 1) / c->multiple * c->multiple;
+    *to_height = (*to_height + c->multiple - 1) / c->multiple * c->multiple;
+    return 0;
+}
+
 int preprocess_size(const struct picture_config *c, int64_t width, int64_t height,
                     int64_t *to_width, int64_t *to_height, struct err *err)
 {
@@ -214,6 +246,7 @@ int preprocess_size(const struct picture_config *c, int64_t width, int64_t heigh
     *to_height = height;
     if (c->fit == FIT_NATIVE)
         return native_size(c, (double)width, (double)height, to_width, to_height, err);
+    if (c->fit == FIT_PATCHES) return patches_size(c, width, height, to_width, to_height, err);
     if (!c->resize) return 0;
     if (c->fit == FIT_EXACT) {
         *to_width = c->exact_width ? c->exact_width : c->width;
@@ -243,6 +276,10 @@ static int resize_and_crop(struct image *to, const struct image *from,
     if (preprocess_size(c, from->width, from->height, &full_w, &full_h, err) < 0) return -1;
     int64_t crop_w = c->crop ? c->width : full_w, crop_h = c->crop ? c->height : full_h;
     int64_t left = half_floor(full_w - crop_w), top = half_floor(full_h - crop_h);
+    if (c->fit == FIT_PATCHES) {
+        if (preprocess_padded(c, from->width, from->height, &crop_w, &crop_h, err) < 0) return -1;
+        left = top = 0;
+    }
     window(left, crop_w, full_w, &x, &w);
     window(top, crop_h, full_h, &y, &h);
     struct image part;
