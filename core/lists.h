@@ -39,7 +39,7 @@
     X(qwen2_5_vl)                                                                                  \
     X(internvl) X(internvl_chat)                                                                   \
     X(glm4v) X(kimi_vl)                                                                            \
-    X(llama) X(qwen2) X(internlm2) X(deepseek_v3)
+    X(llama) X(qwen2) X(internlm2) X(deepseek_v3) X(mistral)
 
 // core/methods/NAME.c: `const struct method method_NAME`, in the order in which methods act at a
 // site.
