@@ -61,6 +61,9 @@ OP(expert_weights, (struct tensor *w, const struct tensor *logits, const struct 
 // y row index[i] += weight[i] times x row i; indices are distinct.
 OP(add_weighted_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index,
                        const struct tensor *weight))
+// y[N,D] row i = the sum over k of weight[i,k] times x row index[i,k] (f32, i32 [N,K]).
+OP(blend_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index,
+                const struct tensor *weight))
 // y[S, C*p*p] = the p x p patches of pixels[C,Ht,Wd], row-major over the grid, each patch in the
 // order of a convolution's weight [C,p,p]. Pixels to the right of and below the last whole patch are
 // ignored.
@@ -125,8 +128,9 @@ OP(gelu_backward, (struct tensor *dx, const struct tensor *dy, const struct tens
                    enum gelu_form form))
 // dx += dy * value.
 OP(scale_backward, (struct tensor *dx, const struct tensor *dy, float value))
-// dx += dy * w, each row; w is a constant.
-OP(scale_columns_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *w))
+// dx += dy * w, each row; dw[D] += the sum of dy * x over the rows.
+OP(scale_columns_backward, (struct tensor *dx, struct tensor *dw, const struct tensor *dy,
+                            const struct tensor *x, const struct tensor *w))
 // y is the forward op's result.
 OP(softmax_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *y,
                       float scale))
@@ -140,6 +144,9 @@ OP(ira_kl_backward, (struct tensor *dhead, struct tensor *dprior, struct tensor 
                      const struct tensor *mean))
 // dx row index[i] += dy row i; an index may occur several times (also: rows of an embedding table).
 OP(gather_rows_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *index))
+// dx row index[i,k] += weight[i,k] times dy row i; an index may occur several times.
+OP(blend_rows_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *index,
+                         const struct tensor *weight))
 // dx row i += dy row index[i], and those rows of dy become 0: their former content was overwritten.
 OP(scatter_rows_backward, (struct tensor *dx, struct tensor *dy, const struct tensor *index))
 OP(put_columns_backward, (struct tensor *dx, struct columns from, const struct tensor *dy,

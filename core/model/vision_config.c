@@ -49,7 +49,11 @@ const struct vision_kind *vision_kind_find(const cJSON *json, struct err *err)
         }
         buf_printf(&known, "%s%s", i ? ", " : "", kinds[i]->model_types[0]);
     }
-    err_set(err, "vision encoder \"%s\" is not supported (known: %s)", type, known.data);
+    err_set(err, "vision encoder \"%s\" is not supported (known: %s)%s", type, known.data,
+            strcmp(type, "siglip2_vision_model")
+                ? ""
+                : ": this is SigLIP2 NaFlex; take a SigLIP2 of a fixed size, which says "
+                  "siglip_vision_model");
     buf_release(&known);
     return NULL;
 }

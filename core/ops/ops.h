@@ -36,10 +36,14 @@ struct tensor *op_add(struct graph *g, struct tensor *a, struct tensor *b);
 struct tensor *op_add_rows(struct graph *g, struct tensor *a, int64_t from, struct tensor *b);
 // x * value.
 struct tensor *op_scale(struct graph *g, struct tensor *x, float value);
-// x[N,D] times w[D] (f32, constant) in each row.
+// x[N,D] times w[D] (f32) in each row.
 struct tensor *op_scale_columns(struct graph *g, struct tensor *x, struct tensor *w);
 struct tensor *op_softmax(struct graph *g, struct tensor *x, float scale);
 struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *index, int64_t n);
+// Sums of rows: row i is the sum over k of weight[i*most+k] times row index[i*most+k] of x[N,D] ->
+// [n,D]. Host arrays; the weights are constants.
+struct tensor *op_blend_rows(struct graph *g, struct tensor *x, const int32_t *index,
+                             const float *weight, int64_t n, int64_t most);
 // Writes rows of x to rows index[] of `into`; returns `into`. With a tape: `into` is not a view, no
 // earlier op's backward needs the overwritten rows (embedding rows, unused memory), and views of it
 // are taken afterwards. Without a tape f32 rows may be written to bf16 (rounded).

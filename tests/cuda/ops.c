@@ -97,6 +97,21 @@ static void check_rows(int64_t n, int64_t d)
     pair_compare("scatter_rows_backward: what was overwritten", &x, 1e-6, 1e-6);
 }
 
+static void check_blend(int64_t n, int64_t d)
+{
+    struct pair x = pair_noise(2, n, d, 0, 1), weight = pair_noise(2, 2 * n, 3, 0, 1);
+    struct pair index = pair_integers(6 * n, 7, 1, n); // many of them several times
+    struct pair y = pair_room(2, 2 * n, d, 0);
+    for (int i = 0; i < 2; i++) {
+        index.on[i].rank = 2;
+        index.on[i].shape[0] = 2 * n, index.on[i].shape[1] = 3;
+    }
+    ON_BOTH(blend_rows, OF(y), OF(x), OF(index), OF(weight));
+    pair_compare("blend_rows", &y, 1e-6, 1e-6);
+    ON_BOTH(blend_rows_backward, OF(x), OF(y), OF(index), OF(weight));
+    pair_compare("blend_rows_backward", &x, 1e-5, 1e-5);
+}
+
 static void check_columns(int64_t n, int64_t d)
 {
     const struct columns from = { 2, 3, d };
@@ -305,8 +320,12 @@ static void check_elementwise_backward(int64_t n, int64_t d)
         ON_BOTH(gelu_backward, OF(dx), OF(dy), OF(a), (enum gelu_form)form);
     pair_compare("gelu_backward", &dx, 3e-6, 1e-5);
     ON_BOTH(scale_backward, OF(dx), OF(dy), -2.5f);
-    ON_BOTH(scale_columns_backward, OF(dx), OF(dy), OF(w));
+    struct pair dw = pair_noise(1, d, 0, 0, 7);
+    for (int which = 0; which < 3; which++)
+        ON_BOTH(scale_columns_backward, IF(which != 0, dx), IF(which != 1, dw), OF(dy), OF(a),
+                OF(w));
     pair_compare("scale_columns_backward", &dx, 3e-6, 1e-5);
+    pair_compare("scale_columns_backward: w", &dw, 3e-5, 1e-5);
     ON_BOTH(softmax, OF(a), OF(a), 1);
     ON_BOTH(softmax_backward, OF(db), OF(dy), OF(a), 0.7f);
     pair_compare("softmax_backward", &db, 1e-6, 1e-5);
@@ -350,6 +369,7 @@ static const struct {
     { check_elementwise, "add scale swiglu gelu softmax scale_columns fill" },
     { check_rope, "rope rope_backward" },
     { check_weights, "embedding widen" },
+    { check_blend, "blend_rows blend_rows_backward" },
     { check_rows, "gather_rows scatter_rows gather_rows_backward scatter_rows_backward" },
     { check_columns, "put_columns put_columns_backward" },
     { check_experts, "expert_weights expert_weights_backward add_weighted_rows "

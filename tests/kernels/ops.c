@@ -317,6 +317,27 @@ static void check_embedding(const struct backend *b, int64_t n, int64_t d)
     }
 }
 
+static void check_blend_rows(const struct backend *b, int64_t n, int64_t d)
+{
+    enum { MOST = 3 };
+    const int64_t out = n ? n + 2 : 0;
+    struct tensor x = noise_tensor(2, n, d, 0, 1), y = tensor_of(DTYPE_F32, 2, out, d, 0);
+    struct tensor index = tensor_of(DTYPE_I32, 2, out, MOST, 0),
+                  weight = noise_tensor(2, out, MOST, 0, 2);
+    double *want = doubles(out * d);
+    for (int64_t i = 0; i < out * MOST; i++)
+        ((int32_t *)index.data)[i] = (int32_t)((i * 5 + i / MOST) % n); // some of them twice
+    for (int64_t i = 0; i < out * d; i++)
+        for (int64_t k = i / d * MOST; k < (i / d + 1) * MOST; k++)
+            want[i] += (double)((float *)weight.data)[k] *
+                       (double)((float *)x.data)[((int32_t *)index.data)[k] * d + i % d];
+    assert_int_equal(b->blend_rows(&y, &x, &index, &weight), 0);
+    finish(b, "blend_rows", &y, want, 1e-6, 1e-6);
+    free(x.data);
+    free(index.data);
+    free(weight.data);
+}
+
 // Rows of i32, u8 and f32; then in place with an ascending index.
 static void check_gather_rows(const struct backend *b, int64_t n, int64_t d)
 {
@@ -600,6 +621,7 @@ static const struct {
     { "widen", check_widen },
     { "embedding", check_embedding },
     { "gather_rows", check_gather_rows },
+    { "blend_rows", check_blend_rows },
     { "scatter_rows", check_scatter_rows },
     { "put_columns", check_put_columns },
     { "expert_weights", check_expert_weights },

@@ -123,6 +123,8 @@ const struct family family_glm4v = {
     .name = "glm4v",
     .architectures = (const char *const[]){ "Glm4vForConditionalGeneration", NULL },
     .model_types = (const char *const[]){ "glm4v", NULL },
+    .relatives = (const char *const[]){ "Glm4vMoeForConditionalGeneration", "ChatGLMModel",
+                                        "Glm46VForConditionalGeneration", NULL },
     .configure = glm_configure,
     .bind = glm_bind,
     .part = glm_part,

@@ -5,7 +5,7 @@
 #include "tests/core/model/families/golden.h"
 
 static const char *const models[] = { "llava-1.5", "llava-siglip-llama3", "internvl3", "qwen2.5-vl",
-                                      "glm-4.1v" };
+                                      "glm-4.1v",  "llava-onevision" };
 
 static int use(void *self, const struct settings *s, struct method_tensors *tensors,
                struct err *err)

@@ -270,15 +270,13 @@ static struct tensor *run_ira_kl(const struct check *c, struct graph *g, struct 
 
 static void plain_scale_columns(const struct check *c, double *const *in, double *out)
 {
-    for (int64_t i = 0; i < c->out; i++) out[i] = in[0][i] * fixed_factor(i % c->in[0][1]);
+    for (int64_t i = 0; i < c->out; i++) out[i] = in[0][i] * in[1][i % c->in[0][1]];
 }
 
 static struct tensor *run_scale_columns(const struct check *c, struct graph *g,
                                         struct tensor *const *in)
 {
-    struct tensor *w = graph_new1(g, DTYPE_F32, c->in[0][1]);
-    for (int64_t i = 0; i < c->in[0][1]; i++) ((float *)w->data)[i] = fixed_factor(i);
-    return op_scale_columns(g, in[0], w);
+    return op_scale_columns(g, in[0], in[1]);
 }
 
 static void plain_softmax(const struct check *c, double *const *in, double *out)
@@ -313,6 +311,25 @@ static struct tensor *run_embedding(const struct check *c, struct graph *g,
 static struct tensor *run_gather(const struct check *c, struct graph *g, struct tensor *const *in)
 {
     return op_gather_rows(g, in[0], ids, 5);
+}
+
+// Two rows for each of five, one of them twice.
+static const int32_t blended[] = { 1, 3, 0, 0, 5, 2, 1, 4, 3, 3 };
+static const float shares[] = { 0.25f, 0.75f, 1, -0.5f, 2, 0.125f, 0, 1, 0.3f, 0.6f };
+
+static void plain_blend(const struct check *c, double *const *in, double *out)
+{
+    const int64_t d = c->in[0][1];
+    for (int64_t i = 0; i < 5 * d; i++) {
+        out[i] = 0;
+        for (int64_t k = i / d * 2; k < i / d * 2 + 2; k++)
+            out[i] += (double)shares[k] * in[0][blended[k] * d + i % d];
+    }
+}
+
+static struct tensor *run_blend(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    return op_blend_rows(g, in[0], blended, shares, 5, 2);
 }
 
 // in[1] at rows places[] of a copy of in[0] (variant 1: at rows 1.. of it).
@@ -462,10 +479,11 @@ static const struct check checks[] = {
     { "ira_values", { "ira_values_backward" }, 1, { { 5, 3, 7 }, { 15, 8 } }, 105, plain_ira_values, run_ira_values },
     { "ira_kl", { "ira_kl_backward" }, 0, { { 15, 8 }, { 3, 7 } }, 15, plain_ira_kl, run_ira_kl },
     { "ira_kl", { "ira_kl_backward" }, 0, { { 15, 8 }, { 3, 7 }, { 5, 3, 7 }, { 3, 7 } }, 15, plain_ira_kl, run_ira_kl },
-    { "scale_columns", { "scale_columns_backward" }, 0, { { 3, 11 } }, 33, plain_scale_columns, run_scale_columns },
+    { "scale_columns", { "scale_columns_backward" }, 0, { { 3, 11 }, { 11 } }, 33, plain_scale_columns, run_scale_columns },
     { "softmax", { "softmax_backward" }, 0, { { 3, 19 } }, 57, plain_softmax, run_softmax },
     { "embedding", { "gather_rows_backward" }, 0, { { 6, 9 } }, 45, plain_embedding, run_embedding },
     { "gather_rows", { "gather_rows_backward" }, 0, { { 6, 9 } }, 45, plain_embedding, run_gather },
+    { "blend_rows", { "blend_rows_backward" }, 0, { { 6, 9 } }, 45, plain_blend, run_blend },
     { "scatter_rows", { "scatter_rows_backward" }, 0, { { 6, 9 }, { 3, 9 } }, 54, plain_scatter, run_scatter },
     { "put_rows", { "scatter_rows_backward" }, 0, { { 6, 9 }, { 3, 9 } }, 54, plain_scatter, run_put },
     { "copy_rows_into", { "scatter_rows_backward" }, 1, { { 6, 9 }, { 3, 9 } }, 54, plain_scatter, run_copy },

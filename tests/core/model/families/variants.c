@@ -216,6 +216,15 @@ static void a_picture_of_another_size_is_refused(void **state)
     scratch_remove(folder);
 }
 
+static void naflex_is_refused_by_name(void **state)
+{
+    struct err err;
+    cJSON *json = cJSON_Parse("{\"model_type\": \"siglip2_vision_model\"}");
+    assert_null(vision_kind_find(json, &err));
+    assert_non_null(strstr(err.text, "NaFlex"));
+    cJSON_Delete(json);
+}
+
 static void activations_have_several_names(void **state)
 {
     static const struct {
@@ -242,6 +251,7 @@ int main(void)
         cmocka_unit_test(rotary_settings_stand_in_two_places),
         cmocka_unit_test(the_processor_named_gives_the_defaults),
         cmocka_unit_test(a_picture_of_another_size_is_refused),
+        cmocka_unit_test(naflex_is_refused_by_name),
         cmocka_unit_test(activations_have_several_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
