@@ -61,6 +61,7 @@ static void agrees_with_published_counts(void **state)
     n = count("llava-onevision-7b");
     assert_int_equal(n.total, qwen2_7b + siglip_26 + 1153 * 3584 + 3585 * 3584 + 3584);
     assert_int_equal(count("llava-next-7b").total, 7063427072 + 4096);
+    assert_int_equal(count("kimi-vl-a3b").total, 16407656048);
     struct err err;
     assert_int_equal(new_model_count("llama-9", &n, &err), -1);
     assert_non_null(strstr(err.text, "mm-llama2-13b"));
