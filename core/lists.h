@@ -34,8 +34,12 @@
     X(screen) /* core/settings/screen_settings.c */
 
 // core/model/families/NAME.c: `const struct family family_NAME`.
-#define FAMILIES(X)                                                                                 \
-    X(llava) X(llava_onevision) X(llava_next) X(llama) X(mistral) X(qwen2) X(qwen2_5_vl) X(internlm2) X(internvl) X(internvl_chat)
+#define FAMILIES(X)                                                                                \
+    X(llava) X(llava_onevision) X(llava_next)                                                      \
+    X(qwen2_5_vl)                                                                                  \
+    X(internvl) X(internvl_chat)                                                                   \
+    X(glm4v)                                                                                       \
+    X(llama) X(mistral) X(qwen2) X(internlm2) X(deepseek_v3)
 
 // core/methods/NAME.c: `const struct method method_NAME`, in the order in which methods act at a
 // site.

@@ -47,11 +47,19 @@ OP(add, (struct tensor *y, const struct tensor *a, const struct tensor *b))
 OP(softmax, (struct tensor *y, const struct tensor *x, float scale))
 // y row i = x row index[i] (i32 [N]); any dtype, y of the same; y may be x when index ascends.
 OP(gather_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index))
-// y[N,M] = columns from .. from + M - 1 of x[N,K].
-OP(take_columns, (struct tensor *y, const struct tensor *x, int64_t from))
 // y row index[i] = x row i; other rows of y stay. Indices are distinct. Any dtype, y of the same; or
 // x f32 and y bf16: rounded to the nearest, ties to even.
 OP(scatter_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index))
+// Columns to .. to + from.count - 1 of row i of y[N,W] = the columns `from` of row i / (N/n) of
+// x[n,K], N a multiple of n.
+OP(put_columns, (struct tensor *y, int64_t to, const struct tensor *x, struct columns from))
+// w[N,K] = s / (sum of the row's s + 1e-20) * scale, s = sigmoid(logits[N,E]) at index[N,K] (i32,
+// distinct in a row); without `normalise` not divided.
+OP(expert_weights, (struct tensor *w, const struct tensor *logits, const struct tensor *index,
+                    bool normalise, float scale))
+// y row index[i] += weight[i] times x row i; indices are distinct.
+OP(add_weighted_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index,
+                       const struct tensor *weight))
 // y[N,D] row i = the sum over k of weight[i,k] times x row index[i,k] (f32, i32 [N,K]).
 OP(blend_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index,
                 const struct tensor *weight))
@@ -117,8 +125,9 @@ OP(gelu_backward, (struct tensor *dx, const struct tensor *dy, const struct tens
                    enum gelu_form form))
 // dx += dy * value.
 OP(scale_backward, (struct tensor *dx, const struct tensor *dy, float value))
-// dx += dy * w, each row; w is a constant.
-OP(scale_columns_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *w))
+// dx += dy * w, each row; dw[D] += the sum of dy * x over the rows.
+OP(scale_columns_backward, (struct tensor *dx, struct tensor *dw, const struct tensor *dy,
+                            const struct tensor *x, const struct tensor *w))
 // y is the forward op's result.
 OP(softmax_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *y,
                       float scale))
@@ -135,10 +144,17 @@ OP(gather_rows_backward, (struct tensor *dx, const struct tensor *dy, const stru
 // dx row index[i,k] += weight[i,k] times dy row i; an index may occur several times.
 OP(blend_rows_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *index,
                          const struct tensor *weight))
-// dx[N,K] += dy[N,M] in those columns.
-OP(take_columns_backward, (struct tensor *dx, const struct tensor *dy, int64_t from))
 // dx row i += dy row index[i], and those rows of dy become 0: their former content was overwritten.
 OP(scatter_rows_backward, (struct tensor *dx, struct tensor *dy, const struct tensor *index))
+OP(put_columns_backward, (struct tensor *dx, struct columns from, const struct tensor *dy,
+                          int64_t to))
+OP(expert_weights_backward, (struct tensor *dlogits, const struct tensor *dw,
+                             const struct tensor *logits, const struct tensor *index,
+                             bool normalise, float scale))
+// dx row i += weight[i] dy row index[i], dweight[i] += the product of x row i with it.
+OP(add_weighted_rows_backward, (struct tensor *dx, struct tensor *dweight, const struct tensor *dy,
+                                const struct tensor *x, const struct tensor *index,
+                                const struct tensor *weight))
 OP(patches_backward, (struct tensor *dpixels, const struct tensor *dy, int64_t patch))
 // loss[i] = log sum e^logits - logits[target], for each row of logits[N,V] and target[N] (i32, in
 // 0..V-1); then logits = (softmax(logits) - one at the target) * weight[i], the gradient of the sum

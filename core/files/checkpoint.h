@@ -31,6 +31,10 @@ struct checkpoint {
     const struct safetensor **tensors; // of all shards, sorted by name
     int64_t tensor_count;
     char fingerprint[65]; // hex SHA-256 of config, headers and samples of every tensor
+    // Set: there are no tensors yet. Whatever is asked for is reported here, and taken to be there
+    // in that shape (core/new/shape_list.c).
+    void (*asked)(void *self, const char *name, int rank, const int64_t *shape);
+    void *asker;
 };
 
 // Reports the progress of a long load: done of total bytes. May be NULL.
@@ -66,6 +70,16 @@ const struct safetensor *checkpoint_find(const struct checkpoint *c, const char 
 // (f32, f16 or bf16). Unaligned data is copied into `arena`.
 int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
                       struct arena *arena, struct tensor *t, struct err *err);
+// The same for `count` rows from `row` on of part `number` of a tensor [parts, rows, columns]: a
+// matrix.
+struct checkpoint_part {
+    int64_t shape[3]; // of the whole
+    int64_t number, row, count;
+};
+
+int checkpoint_matrix(const struct checkpoint *c, const char *name,
+                      const struct checkpoint_part *part, struct arena *arena, struct tensor *t,
+                      struct err *err);
 // The same, widened to f32 in `arena`: for gains, biases and other small tensors.
 int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, struct arena *arena,
                       struct tensor *t, struct err *err);

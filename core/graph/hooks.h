@@ -121,6 +121,8 @@ struct hooks {
 
 void hooks_add(struct hooks *hooks, const struct hook *hook);
 bool hooks_wanted(const struct graph *g, enum site site, int layer);
+// Does a method listen, which may change what passes there?
+bool hooks_changing(const struct graph *g, enum site site, int layer);
 // Runs the listeners of this site in order; does nothing without listeners. A change that the table
 // does not allow is a BUG.
 int hooks_run(struct graph *g, enum site site, struct site_args *args);

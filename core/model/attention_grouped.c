@@ -72,7 +72,7 @@ static int read_heads(struct decoder_config *c, const cJSON *json, struct err *e
 static int packed_read(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     if (read_heads(c, json, err) < 0) return -1;
-    c->rope.dim = c->dim;
+    c->rope.dim = c->value_dim = c->dim;
     if (json_bool(json, "bias", true, &c->qkv_bias, err) < 0) return -1; // InternLM2's word
     c->out_bias = c->qkv_bias;
     return 0;
@@ -81,11 +81,11 @@ static int packed_read(struct decoder_config *c, const cJSON *json, struct err *
 static int grouped_read(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     if (read_heads(c, json, err) < 0 || check_window(c, json, err) < 0) return -1;
-    c->rope.dim = c->dim;
+    c->rope.dim = c->value_dim = c->dim;
     c->qkv_bias = c->kind->qkv_bias;
     if (c->qkv_bias) return 0;
     if (json_bool(json, "attention_bias", false, &c->qkv_bias, err) < 0) return -1;
-    c->out_bias = c->qkv_bias;
+    c->out_bias = c->qkv_bias && !c->kind->plain_output;
     return 0;
 }
 
@@ -93,10 +93,10 @@ static bool grouped_weight(const struct decoder_config *c, int layer, int i, str
 {
     const int64_t D = c->hidden, q = c->heads * c->dim, kv = c->kv_heads * c->dim;
     const struct layer_weight all[] = {
-        [ATTENTION_Q] = { "self_attn.q_proj", q, D, c->qkv_bias },
-        [ATTENTION_K] = { "self_attn.k_proj", kv, D, c->qkv_bias },
-        [ATTENTION_V] = { "self_attn.v_proj", kv, D, c->qkv_bias },
-        [ATTENTION_O] = { "self_attn.o_proj", D, q, c->out_bias },
+        [ATTENTION_Q] = { .name = "self_attn.q_proj", .out = q, .in = D, .bias = c->qkv_bias },
+        [ATTENTION_K] = { .name = "self_attn.k_proj", .out = kv, .in = D, .bias = c->qkv_bias },
+        [ATTENTION_V] = { .name = "self_attn.v_proj", .out = kv, .in = D, .bias = c->qkv_bias },
+        [ATTENTION_O] = { .name = "self_attn.o_proj", .out = D, .in = q, .bias = c->out_bias },
     };
     if (i >= (int)(sizeof all / sizeof *all)) return false;
     *w = all[i];
@@ -130,6 +130,13 @@ static double grouped_pair_flops(const struct decoder_config *c)
 
 // --- forward pass --------------------------------------------------------------------------------
 
+// Columns of x [n, K] as a matrix.
+static struct tensor *take(struct graph *g, struct tensor *x, int64_t first, int64_t count)
+{
+    return x ? op_columns_of(g, x->shape[0], &(struct column_part){ x, { first, 1, count } }, 1)
+             : NULL;
+}
+
 // Queries [m, H*d], keys and values [m, Hkv*d] of x [m, D], not rotated yet.
 static void project(struct graph *g, const struct decoder_config *c, const struct linear *w,
                     struct tensor *x, struct tensor *to[3])
@@ -142,9 +149,9 @@ static void project(struct graph *g, const struct decoder_config *c, const struc
     x = linear_forward(g, x, &w[PACKED_QKV]);
     if (x) // a row for each key head
         x = graph_view(g, x, 2, (int64_t[]){ x->shape[0] * c->kv_heads, (group + 2) * d });
-    to[ATTENTION_Q] = op_take_columns(g, x, 0, group * d);
-    to[ATTENTION_K] = op_take_columns(g, x, group * d, d);
-    to[ATTENTION_V] = op_take_columns(g, x, (group + 1) * d, d);
+    to[ATTENTION_Q] = take(g, x, 0, group * d);
+    to[ATTENTION_K] = take(g, x, group * d, d);
+    to[ATTENTION_V] = take(g, x, (group + 1) * d, d);
 }
 
 // Queries, keys and values of rows i..i+m of h, rotated.
@@ -162,14 +169,17 @@ static struct qkv project_rows(struct graph *g, const struct layer *layer, struc
     struct tensor *q = graph_view3(g, three[ATTENTION_Q], m, c->heads, c->dim);    // [m, H, d]
     struct tensor *k = graph_view3(g, three[ATTENTION_K], m, c->kv_heads, c->dim); // [m, Hkv, d]
     struct tensor *v = graph_view3(g, three[ATTENTION_V], m, c->kv_heads, c->dim);
+    q = rope_arrange(g, &c->rope, q);
+    k = rope_arrange(g, &c->rope, k);
     return (struct qkv){ op_rope(g, q, cos, sin), op_rope(g, k, cos, sin), v };
 }
 
 // Only of three weights behind a norm.
 static bool fusible(const struct layer *layer)
 {
-    return layer->w->attention.before.data &&
-           layer->pass->config->kind->attention == &attention_grouped;
+    const struct decoder_kind *kind = layer->pass->config->kind;
+    return layer->w->attention.before.data && kind->attention == &attention_grouped &&
+           !kind->rotary->interleaved;
 }
 
 static bool project_fused(struct graph *g, const struct layer *layer, struct tensor *h, int64_t i,

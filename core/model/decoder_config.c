@@ -1,5 +1,6 @@
 // core/model/decoder_config.c -- the config of a language model, as its JSON object says it, and
 // what its family's files call its tensors.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,15 @@ int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kin
     if (d->eps < 0 || d->eps > 1) return err_set(err, "\"rms_norm_eps\" must be within 0..1");
     if (kind->attention->read(d, json, err) < 0 || rope_config_check(&d->rope, err) < 0) return -1;
     return kind->ffn->read(d, json, err);
+}
+
+const char *layer_weight_name(const struct decoder_kind *kind, const struct layer_weight *w,
+                              char name[LAYER_NAME_SIZE])
+{
+    const char *theirs = decoder_name(kind, w->name), *at = strstr(theirs, "%d");
+    if (!at) return theirs;
+    snprintf(name, LAYER_NAME_SIZE, "%.*s%d%s", (int)(at - theirs), theirs, w->expert, at + 2);
+    return name;
 }
 
 const char *decoder_name(const struct decoder_kind *kind, const char *ours)

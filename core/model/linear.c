@@ -1,9 +1,6 @@
 // core/model/linear.c -- a linear layer: weight, bias, and what LoRA adds to it.
 #include "core/model/linear.h"
 
-#include <stdlib.h>
-
-#include "core/base/mem.h"
 #include "core/ops/ops.h"
 
 typedef struct tensor *product_fn(struct graph *g, struct tensor *x, struct tensor *w,
@@ -59,11 +56,6 @@ struct tensor *linear_gelu(struct graph *g, struct tensor *x, const struct linea
 struct tensor *linear_part(struct graph *g, struct tensor *y, int part, int parts)
 {
     if (!y || !graph_ok(g)) return NULL;
-    const int64_t n = y->shape[0], width = y->shape[1] / parts;
-    int32_t *row = xreallocarray(NULL, (size_t)n, sizeof *row);
-    for (int64_t i = 0; i < n; i++) row[i] = (int32_t)(i * parts + part);
-    y = graph_view(g, y, 2, (int64_t[]){ n * parts, width });
-    y = op_gather_rows(g, y, row, n);
-    free(row);
-    return y;
+    const int64_t width = y->shape[1] / parts;
+    return op_columns_of(g, y->shape[0], &(struct column_part){ y, { part * width, 1, width } }, 1);
 }

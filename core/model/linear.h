@@ -17,6 +17,7 @@ struct linear {
     struct tensor weight; // [out,in], as stored
     struct tensor bias;   // [out]; data NULL: none
     struct lora *lora;    // NULL: none; owned by the adapter or the training that set it
+    double share;         // of the decoder's rows that it is computed for
 };
 
 // y = x W^T + bias + scale (x A^T) B^T.

@@ -30,6 +30,8 @@ struct projector {
     enum gelu_form act;
     bool bias;                        // of the linear layers
     struct norm norm;                 // [Dv]
+    int64_t inner;                    // of the gated layers
+    struct linear gate, up, down;     // GLM-4V's
     struct linear linear_1, linear_2; // [inner,merge*Dv] [D,inner]; the second may be absent
 };
 

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/ops/ops.h"
 
 // A positive number; `required` ones have no default.
 static int read_positive(const cJSON *json, const char *key, double otherwise, double *value,
@@ -116,27 +117,36 @@ int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, co
         return err_set(err, "\"rope_scaling\" must be an object or null");
 
     const char *type;
-    double share;
     *r = (struct rope_config){ .rotary = rotary };
     if (read_positive(place, "rope_theta", theta, &r->theta, err) < 0 ||
         json_text(scaling, "type", "default", &type, err) < 0 ||
         json_text(scaling, "rope_type", type, &type, err) < 0 ||
         json_real(json_get(scaling, "partial_rotary_factor") ? scaling : json,
-                  "partial_rotary_factor", 1, &share, err) < 0)
+                  "partial_rotary_factor", 1, &r->share, err) < 0)
         return -1;
-    if (share != 1) return err_set(err, "\"partial_rotary_factor\" %g is not supported", share);
+    if (r->share != 1 && !(rotary->interleaved && r->share > 0 && r->share < 1))
+        return err_set(err, "\"partial_rotary_factor\" %g is not supported", r->share);
 
     if (find_scaling(r, type, err) < 0) return -1;
     if (rotary->read && rotary->read(r, scaling, err) < 0) return -1;
     return r->scaling->read ? r->scaling->read(r, scaling, err) : 0;
 }
 
+// Numbers of a head that turn. Programs that fill a struct by hand leave the share 0.
+static int64_t turning(const struct rope_config *r)
+{
+    return r->share > 0 ? (int64_t)((double)r->dim * r->share) : r->dim;
+}
+
 int rope_config_check(const struct rope_config *r, struct err *err)
 {
     const int64_t sum = r->section[0] + r->section[1] + r->section[2];
-    if (!r->rotary->read || sum == r->dim / 2) return 0;
-    return err_set(err, "\"mrope_section\": %lld pairs, but the rotary width %lld has %lld",
-                   (long long)sum, (long long)r->dim, (long long)r->dim / 2);
+    if (turning(r) % 2 || r->dim % 2)
+        return err_set(err, "heads cannot be rotated: %lld of their %lld numbers would turn",
+                       (long long)turning(r), (long long)r->dim);
+    if (!r->rotary->read || sum == turning(r) / 2) return 0;
+    return err_set(err, "\"mrope_section\": %lld pairs, but %lld turn", (long long)sum,
+                   (long long)turning(r) / 2);
 }
 
 const char *rope_scaling_name(const struct rope_config *r)
@@ -151,8 +161,9 @@ bool rope_bounded(const struct rope_config *r)
 
 void rope_frequencies(const struct rope_config *r, float *frequency)
 {
+    const int64_t wide = turning(r);
     for (int64_t i = 0; i < r->dim / 2; i++) {
-        double f = pow(r->theta, -2.0 * (double)i / (double)r->dim);
+        double f = i < wide / 2 ? pow(r->theta, -2.0 * (double)i / (double)wide) : 0;
         if (r->scaling && r->scaling->frequency) f = r->scaling->frequency(r, f);
         frequency[i] = (float)f;
     }
@@ -198,6 +209,26 @@ static void multimodal_angles(const struct rope_config *r, const struct sequence
 }
 
 const struct rotary_kind rotary_multimodal = { .read = read_sections, .angles = multimodal_angles };
+const struct rotary_kind rotary_multimodal_interleaved = { .interleaved = true,
+                                                           .read = read_sections,
+                                                           .angles = multimodal_angles };
+
+struct tensor *rope_arrange(struct graph *g, const struct rope_config *r, struct tensor *x)
+{
+    if (!r->rotary->interleaved || !x || !graph_ok(g)) return x;
+    const int64_t n = x->shape[0], heads = x->shape[1], d = x->shape[2];
+    const int64_t pairs = turning(r) / 2, rest = d / 2 - pairs;
+    x = graph_view(g, x, 2, (int64_t[]){ n * heads, d });
+    struct column_part part[4] = { { x, { 0, 2, pairs } }, { x, { 1, 2, pairs } } };
+    int count = 2;
+    if (rest) {
+        part[2] = part[1];
+        part[1] = (struct column_part){ x, { 2 * pairs, 1, rest } };
+        part[3] = (struct column_part){ x, { 2 * pairs + rest, 1, rest } };
+        count = 4;
+    }
+    return graph_view3(g, op_columns_of(g, n * heads, part, count), n, heads, d);
+}
 
 void rope_angles_host(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                       int64_t n, float *cos_out, float *sin_out)
@@ -218,4 +249,25 @@ int rope_angles(struct graph *g, const struct rope_config *r, const struct seque
     free(angle_cos);
     free(angle_sin);
     return graph_ok(g) ? 0 : -1;
+}
+
+struct tensor *rope_part(struct graph *g, const struct rope_config *r, struct tensor *x,
+                         struct tensor *cos, struct tensor *sin)
+{
+    if (!x || !graph_ok(g)) return NULL;
+    const int64_t n = x->shape[0], heads = x->shape[1], d = x->shape[2], rows = n * heads;
+    const int64_t end = r->first + r->dim;
+    if (r->dim == d) return op_rope(g, x, cos, sin);
+    x = graph_view(g, x, 2, (int64_t[]){ rows, d });
+    struct tensor *part =
+        op_columns_of(g, rows, &(struct column_part){ x, { r->first, 1, r->dim } }, 1);
+    if (part) part = op_rope(g, graph_view3(g, part, n, heads, r->dim), cos, sin);
+    if (part) part = graph_view(g, part, 2, (int64_t[]){ rows, r->dim });
+    struct column_part all[3];
+    int count = 0;
+    if (r->first) all[count++] = (struct column_part){ x, { 0, 1, r->first } };
+    all[count++] = (struct column_part){ part, { 0, 1, r->dim } };
+    if (end < d) all[count++] = (struct column_part){ x, { end, 1, d - end } };
+    x = op_columns_of(g, rows, all, count);
+    return x ? graph_view3(g, x, n, heads, d) : NULL;
 }

@@ -19,6 +19,9 @@ struct rope_scaling;
 
 // How positions turn heads: a family's file names one.
 struct rotary_kind {
+    // Pairs are numbers 2i and 2i+1 of a head, of its first numbers if the config says so
+    // (partial_rotary_factor): rope_arrange puts them where op_rope finds them. Else i and i+d/2.
+    bool interleaved;
     // Reads what it needs of the object with the scaling (or NULL); NULL: nothing.
     int (*read)(struct rope_config *r, const cJSON *scaling, struct err *err);
     // cos and sin [n, dim/2] at rows row[0..n) of s; row NULL: its last n.
@@ -30,11 +33,14 @@ extern const struct rotary_kind rotary_plain; // one position a token, all pairs
 // Three positions a token (time, row, column): the first section[0] pairs turn by the time, and so
 // on (Qwen2-VL, arXiv 2409.12191, section 2.1).
 extern const struct rotary_kind rotary_multimodal;
+extern const struct rotary_kind rotary_multimodal_interleaved;
 
 struct rope_config {
     const struct rotary_kind *rotary;
     const struct rope_scaling *scaling; // NULL: none
-    int64_t dim; // numbers of a head that turn: the kind of attention sets it
+    int64_t dim;   // numbers of a head that turn: the kind of attention sets it
+    int64_t first; // the first of them in queries and keys
+    double share;  // of them that really turn; less than 1 only where pairs are interleaved
     double theta;
     int64_t section[3]; // multimodal: pairs of each position
     double factor;      // linear, llama3
@@ -49,12 +55,18 @@ int rope_config_check(const struct rope_config *r, struct err *err);
 const char *rope_scaling_name(const struct rope_config *r); // "default"
 // Is it known only up to the config's max_position_embeddings?
 bool rope_bounded(const struct rope_config *r);
+// x[n,H,d] with pairs i and i+d/2 where the kind has them otherwise, those that do not turn last;
+// the same for queries and keys, it changes no score.
+struct tensor *rope_arrange(struct graph *g, const struct rope_config *r, struct tensor *x);
 // Radians per position of the dim/2 pairs.
 void rope_frequencies(const struct rope_config *r, float *frequency);
 // cos and sin [n, dim/2] at the positions of rows row[0..n) of s; row NULL: its last n.
 void rope_angles_host(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                       int64_t n, float *cos_out, float *sin_out);
-// The same as tensors of the step arena. 0 or -1.
+// x[N,H,d] with the numbers of each head that turn turned, the others as they are. It may be x.
+struct tensor *rope_part(struct graph *g, const struct rope_config *r, struct tensor *x,
+                         struct tensor *cos, struct tensor *sin);
+// rope_angles_host as tensors of the step arena. 0 or -1.
 int rope_angles(struct graph *g, const struct rope_config *r, const struct sequence *s,
                 const int32_t *row, int64_t n, struct tensor **cos_out, struct tensor **sin_out);
 

@@ -28,6 +28,8 @@ struct vision_config {
     bool norm_bias, qkv_bias, qk_norm;      // likewise, for kinds that say so
     int64_t merge; // patches a side that become one feature or visual token; the family's
     // Of native resolution:
+    int64_t grid;       // learned positions a side, to be resampled
+    int64_t out;        // width of what leaves the encoder, where the config says it
     int64_t times;      // pictures that a patch of video spans; all show the same
     int64_t window;     // side of a window in visual tokens
     uint64_t whole[16]; // bit l: block l sees whole pictures
@@ -53,6 +55,8 @@ struct vision {
     struct tensor class_token;  // [1,Dv]
     struct tensor position;     // [S', Dv], S' = patches (+1 with a class token)
     struct norm pre;            // before the first block
+    struct norm post;           // after the last one
+    struct linear merge;        // [out, Dv*merge*merge]: a convolution that joins patches
     struct vision_layer *layer; // [config.layers]
 };
 
@@ -98,8 +102,12 @@ struct vision_kind {
     int64_t (*feature_width)(const struct vision_config *c);
 };
 
-extern const struct vision_kind vision_clip, vision_siglip, vision_qwen;
+extern const struct vision_kind vision_clip, vision_siglip, vision_qwen, vision_glm;
 extern const struct vision_kind vision_intern_transformers, vision_intern_authors;
+
+// Row and column of patch i of a picture in its grid.
+typedef void vision_place_fn(const struct vision_config *c, const struct vision_picture *p,
+                             int64_t i, int64_t *row, int64_t *col);
 
 // --- config --------------------------------------------------------------------------------------
 
@@ -114,6 +122,8 @@ int gelu_form_read(enum gelu_form *form, const cJSON *json, const char *key, con
                    struct err *err);
 // Is the width a multiple of the number of heads, which that key gives?
 int vision_heads_check(const struct vision_config *v, const char *key, struct err *err);
+// Can heads be rotated by rows and columns?
+int vision_plane_check(const struct vision_config *v, struct err *err);
 // Number of blocks to compute for config.feature_layer.
 int vision_depth(const struct vision_config *c);
 
@@ -154,7 +164,12 @@ struct tensor *vision_patch_rows(struct graph *g, const struct vision_batch *b);
 // cos and sin [S', d/2] of 2-D rotary positions of patches that go block by block of merge x merge:
 // half of the pairs turn by the row, half by the column (theta 10000).
 void vision_plane_angles(const struct vision_batch *b, float *cos_out, float *sin_out);
-// Row and column of patch i of a picture in that order.
+// The learned positions, a grid of rows x cols, resampled to each picture's grid of patches
+// (bicubic, a = -0.75, at pixel centres, the border repeated) [S', Dv]; `place` gives the row and
+// column of patch i.
+struct tensor *vision_resampled(struct graph *g, const struct vision_batch *b, int64_t rows,
+                                int64_t cols, vision_place_fn *place);
+// Row and column of patch i of a picture in that order (a vision_place_fn).
 void vision_block_place(const struct vision_config *c, const struct vision_picture *p, int64_t i,
                         int64_t *row, int64_t *col);
 

@@ -72,6 +72,16 @@ int vision_heads_check(const struct vision_config *v, const char *key, struct er
                    (long long)v->hidden, key, (long long)v->heads);
 }
 
+int vision_plane_check(const struct vision_config *v, struct err *err)
+{
+    const int64_t width = v->hidden / v->heads;
+    if (width % 4 == 0) return 0;
+    return err_set(err,
+                   "heads of width %lld cannot be rotated by rows and columns: the width must be a "
+                   "multiple of 4",
+                   (long long)width);
+}
+
 int vision_depth(const struct vision_config *c)
 {
     return c->feature_layer < 0 ? c->layers + 1 + c->feature_layer : c->feature_layer;

@@ -36,12 +36,7 @@ static int read_sizes(struct vision_config *v, const cJSON *json, struct err *er
     v->layers = (int)layers;
     if (channels != 3) return err_set(err, "\"in_channels\" must be 3");
     if (vision_heads_check(v, "num_heads", err) < 0) return -1;
-    if (v->hidden / v->heads % 4)
-        return err_set(err,
-                       "heads of width %lld cannot be rotated by rows and columns: the width "
-                       "must be a multiple of 4",
-                       (long long)(v->hidden / v->heads));
-    return 0;
+    return vision_plane_check(v, err);
 }
 
 static int read_windows(struct vision_config *v, const cJSON *json, struct err *err)

@@ -36,7 +36,7 @@ struct tensor *op_add(struct graph *g, struct tensor *a, struct tensor *b);
 struct tensor *op_add_rows(struct graph *g, struct tensor *a, int64_t from, struct tensor *b);
 // x * value.
 struct tensor *op_scale(struct graph *g, struct tensor *x, float value);
-// x[N,D] times w[D] (f32, constant) in each row.
+// x[N,D] times w[D] (f32) in each row.
 struct tensor *op_scale_columns(struct graph *g, struct tensor *x, struct tensor *w);
 struct tensor *op_softmax(struct graph *g, struct tensor *x, float scale);
 struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *index, int64_t n);
@@ -60,8 +60,23 @@ struct tensor *op_ira_values(struct graph *g, struct tensor *v, struct tensor *h
 // prior[Hkv,d] (log sigma_p^2) -> [S,Hkv]; v and mean[Hkv,d] of a global prior, or both NULL.
 struct tensor *op_ira_kl(struct graph *g, struct tensor *head, struct tensor *prior,
                          struct tensor *v, struct tensor *mean);
-// Columns [from, from+count) of x[N,K] -> [N,count]: a part of a fused product.
-struct tensor *op_take_columns(struct graph *g, struct tensor *x, int64_t from, int64_t count);
+// Columns of x[n,K]; with fewer rows than the result, each row serves as many of it.
+struct column_part {
+    struct tensor *x;
+    struct columns columns;
+};
+
+// The parts side by side: [rows, sum of their columns]. At most 6.
+struct tensor *op_columns_of(struct graph *g, int64_t rows, const struct column_part *part,
+                             int count);
+// Weights [N,count] of the experts that each row has chosen: index [N,count], a host array;
+// logits[N,E]. Sigmoids, divided by their sum with `normalise`, times scale.
+struct tensor *op_expert_weights(struct graph *g, struct tensor *logits, const int32_t *index,
+                                 int64_t count, bool normalise, float scale);
+// Adds weight[i] times x row i to row index[i] of `into` (distinct; a host array); returns `into`.
+// With a tape no earlier op's backward needs the numbers of `into`.
+struct tensor *op_add_weighted_rows(struct graph *g, struct tensor *into, struct tensor *x,
+                                    const int32_t *index, struct tensor *weight);
 // pixels[C,H,W] -> [S, C*patch*patch].
 struct tensor *op_patches(struct graph *g, struct tensor *pixels, int64_t patch);
 struct tensor *op_widen(struct graph *g, struct tensor *x);

@@ -1,5 +1,4 @@
-// core/ops/rows.c -- rows picked, blended, put back, and copied into memory that outlives the step;
-// columns picked.
+// core/ops/rows.c -- rows picked, blended, put back, and copied into memory that outlives the step.
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,28 +51,6 @@ struct tensor *op_blend_rows(struct graph *g, struct tensor *x, const int32_t *i
     y = op_done(g, "blend", g->backend->blend_rows(y, x, rows, shares), y);
     return tape_record(
         g, y, &(struct tape_step){ .backward = blend_backward, .in = { x, rows, shares } });
-}
-
-static int take_columns_backward(struct graph *g, const struct tape_step *s)
-{
-    struct tensor dx, dy;
-    if (!tape_grad(g, s->in[0], &dx) || !tape_grad(g, s->out, &dy)) return -1;
-    return op_back(g, "take columns", g->backend->take_columns_backward(&dx, &dy, s->integer));
-}
-
-struct tensor *op_take_columns(struct graph *g, struct tensor *x, int64_t from, int64_t count)
-{
-    char shape[96];
-    if (!x || !graph_ok(g) || !op_want_f32(g, "take columns", "x", x)) return NULL;
-    if (count < 1 || from < 0 || from > op_columns(x) - count)
-        return graph_fail(g, "take columns: %lld..%lld of %s", (long long)from,
-                          (long long)(from + count), op_shape(x, shape));
-    struct tensor *y = graph_new2(g, DTYPE_F32, x->shape[0], count);
-    if (!y) return NULL;
-    y = op_done(g, "take columns", g->backend->take_columns(y, x, from), y);
-    return tape_record(
-        g, y,
-        &(struct tape_step){ .backward = take_columns_backward, .in = { x }, .integer = from });
 }
 
 // Do the rows of x have the size of those of into, and its dtype or one that is rounded to it?

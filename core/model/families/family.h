@@ -27,6 +27,8 @@ struct family {
     const char *name;                 // "llava"
     const char *const *architectures; // config.json "architectures" it answers to, NULL-terminated
     const char *const *model_types;   // or, without architectures, "model_type"
+    // Architectures with similar names that compute otherwise: refused by name. NULL: none known.
+    const char *const *relatives;
     // For language models, which others may use as their decoder (text_config); else NULL.
     const struct decoder_kind *decoder;
     // Reads the folder's JSON configs into m->vision.config, m->decoder.config, m->picture ...

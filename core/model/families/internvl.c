@@ -204,8 +204,8 @@ int internvl_picture_tiles(const struct model *m, struct picture_shape shape,
     for (int64_t i = 0; i < grid.count && i < most; i++) {
         const bool whole = i == grid.cols * grid.rows; // the thumbnail
         const int64_t cols = whole ? 1 : grid.cols, rows = whole ? 1 : grid.rows;
-        const double w = (double)shape.width / (double)cols,
-                     h = (double)shape.height / (double)rows;
+        const double w = (double)shape.width / (double)cols;
+        const double h = (double)shape.height / (double)rows;
         const double x = whole ? 0 : (double)(i % cols), y = whole ? 0 : (double)(i / cols);
         tiles[i] = (struct picture_tile){ .first = i * side * side,
                                           .rows = side,

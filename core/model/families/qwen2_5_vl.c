@@ -106,10 +106,19 @@ static enum model_part_kind qwen_part(const struct model *m, const char *tensor)
     return strstr(tensor, "visual.") ? PART_VISION : text_part(m, tensor);
 }
 
+static const struct phase_layers phases[] = {
+    { 28, 3584, 3, 11, 21, "2-5,13-19" }, // Qwen2.5-VL-7B
+    { 0 },
+};
+
 const struct family family_qwen2_5_vl = {
     .name = "qwen2_5_vl",
     .architectures = (const char *const[]){ "Qwen2_5_VLForConditionalGeneration", NULL },
     .model_types = (const char *const[]){ "qwen2_5_vl", NULL },
+    .relatives =
+        (const char *const[]){ "Qwen2VLForConditionalGeneration", "Qwen3VLForConditionalGeneration",
+                               "Qwen3VLMoeForConditionalGeneration", "Qwen2_5OmniModel",
+                               "Qwen2_5OmniForConditionalGeneration", "QWenLMHeadModel", NULL },
     .configure = qwen_configure,
     .bind = qwen_bind,
     .part = qwen_part,
@@ -126,5 +135,6 @@ const struct family family_qwen2_5_vl = {
     .picture_tiles = native_picture_tiles,
     .picture_encode = native_picture_encode,
     .pictures_encode = native_pictures_encode,
+    .phases = phases,
     .positions = native_positions,
 };

@@ -58,6 +58,9 @@ static void agrees_with_published_counts(void **state)
     n = count("llava-onevision-7b");
     assert_int_equal(n.total, qwen2_7b + siglip_26 + 1153 * 3584 + 3585 * 3584 + 3584);
     assert_int_equal(count("llava-next-7b").total, 7063427072 + 4096);
+    assert_int_equal(count("qwen2.5-vl-3b").total, 3754622976);
+    assert_int_equal(count("qwen2.5-vl-7b").total, 8292166656);
+    assert_int_equal(count("glm-4.1v-9b").total, 10292777472);
     struct err err;
     assert_int_equal(new_model_count("llama-9", &n, &err), -1);
     assert_non_null(strstr(err.text, "mm-llama2-13b"));

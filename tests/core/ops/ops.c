@@ -98,7 +98,6 @@ static void test_refused(void **state)
     REFUSED(op_matmul(g, x, x, vector), "bias");
     REFUSED(op_embedding(g, x, index, 4), "index 4");
     REFUSED(op_gather_rows(g, x, index, 4), "index 4");
-    REFUSED(op_take_columns(g, x, 1, 6), "take columns: 1..7");
     REFUSED(op_scatter_rows(g, x, other, index), "[4,5]");
     REFUSED(op_scatter_rows(g, x, x, index), "index 4");
     REFUSED(op_rope(g, heads, x, x), "rope");

@@ -91,6 +91,8 @@ static size_t read_chat(const struct fixture *f, const cJSON *chat, struct messa
     {
         struct message *m = &messages[count++];
         *m = (struct message){ .role = (enum role)role_parse(json_get(item, "role")->valuestring) };
+        if (cJSON_IsString(json_get(item, "content")))
+            message_add_text(m, json_get(item, "content")->valuestring);
         cJSON_ArrayForEach(part, json_get(item, "content"))
         {
             if (json_get(part, "text")) {
@@ -176,6 +178,8 @@ static void test_goldens(void **state)
     check_golden("llava-1.5");
     check_golden("llava-siglip-llama3");
     check_golden("internvl3");
+    check_golden("qwen2.5-vl");
+    check_golden("glm-4.1v");
 }
 
 // --- several answers -----------------------------------------------------------------------------
