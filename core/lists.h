@@ -38,6 +38,7 @@
     X(llava) X(llava_onevision) X(llava_next)                                                      \
     X(qwen2_5_vl)                                                                                  \
     X(internvl) X(internvl_chat)                                                                   \
+    X(kimi_vl)                                                                                     \
     X(glm4v)                                                                                       \
     X(llama) X(mistral) X(qwen2) X(internlm2) X(deepseek_v3)
 

@@ -39,9 +39,6 @@ void bind_constant(struct binder *b, struct tensor *t, int64_t n, const char *fo
 // NAME.weight [out,in] and, with `bias`, NAME.bias [out].
 void bind_linear(struct binder *b, struct linear *w, int64_t out, int64_t in, bool bias,
                  const char *format, ...) __attribute__((format(printf, 6, 7)));
-// A table of [rows, columns] that the file stores as [1, rows, columns].
-void bind_rows(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
-               const char *format, ...) __attribute__((format(printf, 5, 6)));
 // A matrix that is a part of the tensor `whole`, under a name of its own.
 void bind_part(struct binder *b, struct linear *w, const char *whole,
                const struct checkpoint_part *part, const char *format, ...)
@@ -55,6 +52,10 @@ void bind_squares(struct binder *b, struct tensor *t, int64_t rows, int64_t chan
 // The same over patches of video, [rows, 3, times, patch, patch].
 void bind_cubes(struct binder *b, struct tensor *t, int64_t rows, int64_t times, int64_t patch,
                 const char *format, ...) __attribute__((format(printf, 6, 7)));
+
+// A table that the file stores as [rows, cols, width], as a matrix [rows*cols, width].
+void bind_grid(struct binder *b, struct tensor *t, int64_t rows, int64_t cols, int64_t width,
+               const char *format, ...) __attribute__((format(printf, 6, 7)));
 
 bool bind_has(const struct checkpoint *c, const char *prefix, const char *name);
 // The first prefix under which the file has `name`; the first one if none has, so that error

@@ -1,4 +1,4 @@
-// core/model/splice.c -- where the picture enters the sentence.
+// core/model/splice.c -- inserts visual tokens between the text embeddings.
 #include "core/model/splice.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static struct tensor *visual_site(struct graph *g, const struct sequence *s, str
     return hooks_run(g, SITE_VISUAL, &args) < 0 ? NULL : args.x;
 }
 
-// Rows from.. of s with those of text in their places; the others are still to be written.
+// Rows from.. of s with the text embeddings in place; visual rows are uninitialised.
 static struct tensor *text_rows(struct graph *g, const struct tensor *embed,
                                 const struct sequence *s, int64_t from)
 {

@@ -63,7 +63,7 @@ static int64_t row_places(const struct vision_batch *b, int64_t from, int64_t n,
     return count;
 }
 
-// What op_gather_rows and op_scatter_rows do at those places.
+// op_gather_rows and op_scatter_rows at these indices.
 static struct tensor *gather(struct graph *g, struct tensor *x, const struct vision_batch *b,
                              int64_t from, int64_t n, bool in_tile)
 {
@@ -208,13 +208,24 @@ struct ranges {
     struct tensor *first, *last;
 };
 
-// What a block is computed with.
+// Arguments of a block.
 struct block {
     const struct vision_config *config;
     const struct vision_layer *w;
     struct ranges seen;
     struct tensor *cos, *sin; // [S', d/2], or NULL
 };
+
+// Heads [S', heads, d] with numbers 2j first, then 2j + 1, as op_rope pairs them: the same
+// reordering of queries and keys changes no score.
+static struct tensor *pairs_apart(struct graph *g, struct tensor *x)
+{
+    const int64_t n = x->shape[0], heads = x->shape[1], d = x->shape[2];
+    x = graph_view(g, x, 2, (int64_t[]){ n * heads, d });
+    const struct column_part halves[] = { { x, { 0, 2, d / 2 } }, { x, { 1, 2, d / 2 } } };
+    x = x ? op_columns_of(g, n * heads, halves, 2) : NULL;
+    return x ? graph_view3(g, x, n, heads, d) : NULL;
+}
 
 // Queries, keys or values as heads [S', heads, d], rotated.
 static struct tensor *heads(struct graph *g, const struct block *block, struct tensor *x,
@@ -224,7 +235,9 @@ static struct tensor *heads(struct graph *g, const struct block *block, struct t
     x = norm_forward(g, x, norm, c->eps);
     if (!x) return NULL;
     x = graph_view3(g, x, x->shape[0], c->heads, c->hidden / c->heads);
-    return turned && block->cos ? op_rope(g, x, block->cos, block->sin) : x;
+    if (!turned || !block->cos) return x;
+    if (c->kind->adjacent_pairs) x = pairs_apart(g, x);
+    return op_rope(g, x, block->cos, block->sin);
 }
 
 // out(attention(x)), x [S', Dv].
@@ -301,9 +314,7 @@ static struct tensor *block_stage(struct graph *g, void *self, struct tensor *h)
     return h;
 }
 
-// --- the pass ------------------------------------------------------------------------------------
-
-// How many blocks to compute: those before the feature layer, and more for who listens later.
+// Number of blocks to compute: those before the feature layer, more if something listens later.
 static int blocks_wanted(const struct graph *g, const struct vision_config *c)
 {
     for (int l = c->layers; l > vision_depth(c); l--)

@@ -33,6 +33,7 @@ struct vision_config {
     int64_t times;      // pictures that a patch of video spans; all show the same
     int64_t window;     // side of a window in visual tokens
     uint64_t whole[16]; // bit l: block l sees whole pictures
+    int64_t table_rows, table_cols; // of learned positions that are resampled to each picture
     int feature_layer;  // hidden_states index as in the config: -2, -1, 3 ...
     bool drop_class;    // strategy "default"
 };
@@ -88,6 +89,9 @@ struct vision_kind {
     struct tensor *(*embed)(struct graph *g, const struct vision_batch *b);
     // Rotary positions of queries and keys: cos and sin [S', d/2] (op_rope); NULL: none.
     void (*angles)(const struct vision_batch *b, float *cos, float *sin);
+    bool adjacent_pairs; // they turn numbers 2j and 2j + 1 of a head; else j and j + d/2
+    bool row_by_row;     // patches of native resolution go row by row; else block by block of
+                         // merge x merge
     // Does this block see windows, not whole tiles? NULL: no block does.
     bool (*windowed)(const struct vision_config *c, int block);
     // Then row i sees rows first[i] .. last[i]-1.
@@ -102,7 +106,7 @@ struct vision_kind {
     int64_t (*feature_width)(const struct vision_config *c);
 };
 
-extern const struct vision_kind vision_clip, vision_siglip, vision_qwen, vision_glm;
+extern const struct vision_kind vision_clip, vision_siglip, vision_qwen, vision_glm, vision_moon;
 extern const struct vision_kind vision_intern_transformers, vision_intern_authors;
 
 // Row and column of patch i of a picture in its grid.

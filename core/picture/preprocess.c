@@ -1,9 +1,10 @@
-// core/picture/preprocess.c -- what CLIPImageProcessor and SiglipImageProcessor do to a picture.
+// core/picture/preprocess.c -- preprocesses pictures as CLIPImageProcessor and
+// SiglipImageProcessor.
 //
 //   RGB(A) -> flatten -> [square] -> resize -> centre crop -> [h, w, 3] bytes -> floats [3, h, w]
 //
-// Resize and crop are one step: only the pixels that the crop keeps are computed, so a picture of 1
-// x 20000 pixels, whose resized form would have billions, costs no more than another.
+// Resize and crop are one step, which computes only the pixels that the crop keeps: a picture of 1
+// x 20000 pixels, whose resized form would have billions, costs no more than any other.
 #include "core/picture/preprocess.h"
 
 #include <math.h>
@@ -22,7 +23,7 @@ const struct setting image_settings[] = {
 const float picture_clip_mean[3] = { 0.48145466f, 0.4578275f, 0.40821073f };
 const float picture_clip_std[3] = { 0.26862954f, 0.26130258f, 0.27577711f };
 
-enum { PICTURE_MAX_SIDE = 8192 }; // of what a vision encoder reads
+enum { PICTURE_MAX_SIDE = 8192 }; // of the vision encoder's input
 
 // --- configuration -----------------------------------------------------------------------------
 
@@ -104,7 +105,7 @@ static int channels_read(float value[3], const cJSON *json, const char *key, boo
 
 static int switches_read(struct picture_config *c, const cJSON *json, struct err *err)
 {
-    // Here null is not "as usual" but off.
+    // Here null means off, not the default.
     const cJSON *convert = json ? cJSON_GetObjectItemCaseSensitive(json, "do_convert_rgb") : NULL;
     if (json_bool(json, "do_convert_rgb", c->flatten, &c->flatten, err) < 0 ||
         json_bool(json, "do_resize", c->resize, &c->resize, err) < 0 ||
@@ -207,6 +208,38 @@ static int native_size(const struct picture_config *c, double width, double heig
     return 0;
 }
 
+// What Kimi-VL's and Kimi-K2.5's processors do (navit_resize_image).
+static int patches_size(const struct picture_config *c, int64_t width, int64_t height,
+                        int64_t *to_width, int64_t *to_height, struct err *err)
+{
+    const int64_t p = c->patch, cols = width / p > 1 ? width / p : 1;
+    const int64_t rows = height / p > 1 ? height / p : 1;
+    const double area = (double)cols * (double)rows, side = (double)(c->most_side * p);
+    double scale = fmin(1, sqrt((double)c->most_patches / area));
+    if (c->most_side) scale = fmin(scale, fmin(side / (double)width, side / (double)height));
+    const double w = fmax(1, trunc((double)width * scale));
+    const double h = fmax(1, trunc((double)height * scale));
+    *to_width = (int64_t)w;
+    *to_height = (int64_t)h;
+    if (!c->limit_side || (*to_width / p < c->limit_side && *to_height / p < c->limit_side))
+        return 0;
+    return err_set(err,
+                   "the picture would have %lld x %lld patches, but the encoder reads fewer than "
+                   "%lld on a side: make its long side shorter",
+                   (long long)(*to_width / p), (long long)(*to_height / p),
+                   (long long)c->limit_side);
+}
+
+int preprocess_padded(const struct picture_config *c, int64_t width, int64_t height,
+                      int64_t *to_width, int64_t *to_height, struct err *err)
+{
+    if (preprocess_size(c, width, height, to_width, to_height, err) < 0) return -1;
+    if (c->fit != FIT_PATCHES) return 0;
+    *to_width = (*to_width + c->multiple - 1) / c->multiple * c->multiple;
+    *to_height = (*to_height + c->multiple - 1) / c->multiple * c->multiple;
+    return 0;
+}
+
 int preprocess_size(const struct picture_config *c, int64_t width, int64_t height,
                     int64_t *to_width, int64_t *to_height, struct err *err)
 {
@@ -214,6 +247,7 @@ int preprocess_size(const struct picture_config *c, int64_t width, int64_t heigh
     *to_height = height;
     if (c->fit == FIT_NATIVE)
         return native_size(c, (double)width, (double)height, to_width, to_height, err);
+    if (c->fit == FIT_PATCHES) return patches_size(c, width, height, to_width, to_height, err);
     if (!c->resize) return 0;
     if (c->fit == FIT_EXACT) {
         *to_width = c->exact_width ? c->exact_width : c->width;
@@ -228,7 +262,7 @@ int preprocess_size(const struct picture_config *c, int64_t width, int64_t heigh
     return 0;
 }
 
-// The window [left, left + size) of 0..full, cut to what exists: *from, *count.
+// Clips the window [left, left + size) to 0..full: *from, *count.
 static void window(int64_t left, int64_t size, int64_t full, int64_t *from, int64_t *count)
 {
     int64_t end = left + size < full ? left + size : full;
@@ -243,6 +277,10 @@ static int resize_and_crop(struct image *to, const struct image *from,
     if (preprocess_size(c, from->width, from->height, &full_w, &full_h, err) < 0) return -1;
     int64_t crop_w = c->crop ? c->width : full_w, crop_h = c->crop ? c->height : full_h;
     int64_t left = half_floor(full_w - crop_w), top = half_floor(full_h - crop_h);
+    if (c->fit == FIT_PATCHES) {
+        if (preprocess_padded(c, from->width, from->height, &crop_w, &crop_h, err) < 0) return -1;
+        left = top = 0;
+    }
     window(left, crop_w, full_w, &x, &w);
     window(top, crop_h, full_h, &y, &h);
     struct image part;
@@ -252,7 +290,7 @@ static int resize_and_crop(struct image *to, const struct image *from,
         *to = part;
         return 0;
     }
-    // Smaller than the crop: black around it, the odd pixel before it.
+    // Smaller than the crop: pads with black; an odd pixel goes before the picture.
     int rc = image_crop(to, &part, left - x, top - y, crop_w, crop_h, (uint8_t[3]){ 0 }, err);
     image_release(&part);
     return rc;

@@ -14,6 +14,8 @@ enum picture_fit {
     FIT_EXACT,         // resize to width x height, aspect ratio not kept (SigLIP)
     FIT_SHORTEST_CROP, // shortest edge to `shortest`, then centre crop (CLIP)
     FIT_NATIVE,        // near its own size: sides multiples of `multiple`, area within limits
+    FIT_PATCHES, // at most `most_patches`, never enlarged; black at the right and bottom edge up
+                 // to multiples of `multiple`
 };
 
 struct picture_config {
@@ -25,6 +27,9 @@ struct picture_config {
     // scales the picture up.
     int64_t multiple, min_pixels, max_pixels, frames;
     bool enlarge;
+    // FIT_PATCHES: side of a patch in pixels; patches of a picture, and of a side: more make it
+    // smaller (most_side), or are an error (limit_side).
+    int64_t patch, most_patches, most_side, limit_side;
     int64_t width,
         height; // of the result: of the crop if there is one, else of FIT_EXACT's resize
     // FIT_EXACT and a crop (CLIP with size as {height,width}): size of the resize before the crop;
@@ -57,6 +62,9 @@ int picture_config_read_shared(struct picture_config *c, const cJSON *json, stru
 // The size that a picture of width x height is resized to, before any crop.
 int preprocess_size(const struct picture_config *c, int64_t width, int64_t height,
                     int64_t *to_width, int64_t *to_height, struct err *err);
+// The same with the border that is added.
+int preprocess_padded(const struct picture_config *c, int64_t width, int64_t height,
+                      int64_t *to_width, int64_t *to_height, struct err *err);
 // *from without transparency: itself, or a flattened copy in *own.
 int preprocess_opaque(struct image *own, const struct image **from, const struct picture_config *c,
                       struct err *err);

@@ -1,4 +1,4 @@
-// core/probes/rows.c -- what probes share.
+// core/probes/rows.c -- helpers shared by probes.
 #include "core/probes/rows.h"
 
 #include <math.h>
@@ -230,8 +230,7 @@ static struct tensor *row_probs(struct graph *g, const struct site_args *a, int6
 {
     struct tensor *q = graph_rows(g, a->q, i, 1);
     struct tensor *k = keys ? op_gather_rows(g, a->k, keys, count) : graph_rows(g, a->k, 0, count);
-    struct tensor *v = keys ? op_gather_rows(g, a->v, keys, count) : graph_rows(g, a->v, 0, count);
-    return attend_probs(g, q, k, v);
+    return attend_probs(g, q, k);
 }
 
 // Pruning that chooses keys for each row waits at each of them anyway.
@@ -334,7 +333,7 @@ struct picture_tile *probe_tiles(const struct probe_env *env, int picture, int *
     return tiles;
 }
 
-// Where the value of each token of the picture stands among the visual ones: [tokens], -1: nowhere.
+// Index of each token of the picture among all visual tokens: [tokens], -1: none.
 static int64_t *cells_of(const struct probe_env *env, int picture, int64_t *tokens)
 {
     const struct sequence *s = env->sequence;

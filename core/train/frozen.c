@@ -1,7 +1,7 @@
-// core/train/frozen.c -- frozen matrices of f16 as bf16 and back.
+// core/train/frozen.c -- rounds frozen f16 matrices to bf16, and restores them.
 //
-// The forms in one call that go back (kernels/fused.h) want bf16, whose range gradients need. Only
-// the decoder has them; embedding, head and encoder stay as they are.
+// Fused forms with a backward form (kernels/fused.h) need bf16, because gradients need its range.
+// Only the decoder uses them; embedding, head and encoder are unchanged.
 #include "core/train/frozen.h"
 
 static bool replaced(const struct adapter *a, const struct weight *w)
@@ -18,7 +18,7 @@ int frozen_round(struct model *m, const struct adapter *base, struct err *err)
     for (size_t i = 0; i < m->weights.count && status == 0; i++) {
         struct weight *w = &m->weights.list[i];
         struct tensor rounded = *w->tensor;
-        if (w->part != PART_DECODER || !w->linear || rounded.dtype != DTYPE_F16 ||
+        if (w->part != PART_DECODER || !checkpoint_has(m->checkpoint, w->name) || !w->linear || rounded.dtype != DTYPE_F16 ||
             replaced(base, w))
             continue;
         rounded.dtype = DTYPE_BF16;

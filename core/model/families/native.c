@@ -76,7 +76,8 @@ static void token_grid(const struct model *m, struct picture_shape shape, int64_
     int64_t width, height;
     struct err err;
     *rows = *cols = 0;
-    if (preprocess_size(&m->picture, shape.width, shape.height, &width, &height, &err) < 0) return;
+    if (preprocess_padded(&m->picture, shape.width, shape.height, &width, &height, &err) < 0)
+        return;
     *rows = height / m->picture.multiple;
     *cols = width / m->picture.multiple;
 }
@@ -93,13 +94,14 @@ void native_picture_usual(const struct model *m, int64_t *width, int64_t *height
     const struct picture_shape usual = { .width = 1024, .height = 768 };
     struct err err;
     *width = *height = m->picture.multiple;
-    preprocess_size(&m->picture, usual.width, usual.height, width, height, &err);
+    preprocess_padded(&m->picture, usual.width, usual.height, width, height, &err);
 }
 
 int native_picture_tiles(const struct model *m, struct picture_shape shape,
                          struct picture_tile *tiles, int most)
 {
-    int64_t rows, cols;
+    int64_t rows, cols, width, height;
+    struct err err;
     token_grid(m, shape, &rows, &cols);
     if (most < 1) return 1;
     tiles[0] = (struct picture_tile){ .rows = rows,
@@ -107,6 +109,11 @@ int native_picture_tiles(const struct model *m, struct picture_shape shape,
                                       .pitch = cols,
                                       .right = (double)shape.width,
                                       .bottom = (double)shape.height };
+    // The last tokens may reach into the border.
+    if (preprocess_size(&m->picture, shape.width, shape.height, &width, &height, &err) < 0)
+        return 1;
+    tiles[0].right *= (double)(cols * m->picture.multiple) / (double)width;
+    tiles[0].bottom *= (double)(rows * m->picture.multiple) / (double)height;
     return 1;
 }
 
@@ -162,7 +169,8 @@ static struct vision_picture read_picture(struct graph *g, const struct model *m
     p.cols = sized.width / v->patch;
     const int64_t shape[] = { p.rows * p.cols, 3 * v->times * v->patch * v->patch };
     float *rows = xreallocarray(NULL, (size_t)(shape[0] * shape[1]), sizeof *rows);
-    preprocess_patches(rows, &sized, &m->picture, v->patch, v->merge, v->times);
+    const int64_t merge = v->kind->row_by_row ? 1 : v->merge;
+    preprocess_patches(rows, &sized, &m->picture, v->patch, merge, v->times);
     p.pixels = site(g, SITE_PIXELS, number, graph_upload(g, DTYPE_F32, 2, shape, rows));
     free(rows);
     image_release(&sized);
