@@ -87,8 +87,6 @@ struct site_args {
                                      // cached k and v may be bf16 (graph_download, op_widen)
     const int32_t *only;             // SITE_FFN: rows for which the FFN is computed; NULL = all
     int64_t only_count;              // their number; the method owns them until the layer ends
-    const int32_t *newlines;         // SITE_VISUAL: rows of x that only end a row of the picture
-    int64_t newline_count;
     int64_t past;                    // keys of this layer before this pass: row i is key past+i
     const struct sequence *sequence; // of the whole conversation so far (site_sequence)
     const int32_t *rows;             // [N] rows of `sequence` alive here; NULL: row i is past+i

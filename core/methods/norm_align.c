@@ -127,16 +127,26 @@ static bool norm_vain(const struct method_env *env, struct err *why)
     return true;
 }
 
+// Which tokens of picture p only end its rows.
+static int32_t *newlines(const struct sequence *s, int picture, int64_t *count)
+{
+    int32_t *cells = xreallocarray(NULL, (size_t)s->n + 1, sizeof *cells);
+    *count = 0;
+    for (int64_t i = 0; i < s->n; i++)
+        if (s->picture[i] == picture && s->newline[i]) cells[(*count)++] = s->cell[i];
+    return cells;
+}
+
 // What ends a row is learned in the language model's scale: it stays as it is.
 static int norm_run(void *state, struct graph *g, struct site_args *args)
 {
     struct norm_align *n = state;
     struct tensor *x = args->x; // [S,D]
+    int64_t count = 0;
+    int32_t *cells = args->sequence ? newlines(args->sequence, args->picture, &count) : NULL;
     args->x = op_layernorm(g, x, &n->gain, &n->bias, eps);
-    if (args->newline_count) {
-        struct tensor *kept = op_gather_rows(g, x, args->newlines, args->newline_count);
-        args->x = op_scatter_rows(g, args->x, kept, args->newlines);
-    }
+    if (count) args->x = op_scatter_rows(g, args->x, op_gather_rows(g, x, cells, count), cells);
+    free(cells);
     return args->x ? 0 : -1;
 }
 

@@ -17,20 +17,14 @@ static int64_t rows_of(const struct sequence *s, int64_t from, int p, int32_t *p
     return n;
 }
 
-// The tokens of picture `p` after the methods at SITE_VISUAL (norm alignment).
+// The tokens of picture `p` as methods change them (norm alignment).
 static struct tensor *visual_site(struct graph *g, const struct sequence *s, struct tensor *tokens,
                                   int p)
 {
-    if (!hooks_wanted(g, SITE_VISUAL, -1)) return tokens;
-    int32_t *newlines = xreallocarray(NULL, (size_t)s->n + 1, sizeof *newlines);
     struct site_args args = {
-        .layer = -1, .picture = p, .x = tokens, .v = tokens, .newlines = newlines, .prefill = true
+        .layer = -1, .picture = p, .x = tokens, .v = tokens, .sequence = s, .prefill = true
     };
-    for (int64_t i = 0; i < s->n; i++)
-        if (s->picture[i] == p && s->newline[i]) newlines[args.newline_count++] = s->cell[i];
-    const int status = hooks_run(g, SITE_VISUAL, &args);
-    free(newlines);
-    return status < 0 ? NULL : args.x;
+    return hooks_run(g, SITE_VISUAL, &args) < 0 ? NULL : args.x;
 }
 
 // Rows from.. of s with the text embeddings in place; visual rows are uninitialised.

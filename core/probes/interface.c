@@ -49,12 +49,10 @@ static void add_encoded(struct tally *stat, const struct vision_config *v, const
 static void add_aligned(struct tally *stat, const struct site_args *args, const float *x,
                         int64_t width)
 {
-    int64_t line = 0;
-    for (int64_t i = 0; i < args->x->shape[0]; i++)
-        if (line < args->newline_count && args->newlines[line] == i)
-            line++;
-        else
-            add_rows(stat, x + i * width, 1, width);
+    const struct sequence *s = args->sequence;
+    for (int64_t i = 0; i < s->n; i++)
+        if (s->picture[i] == args->picture && !s->newline[i])
+            add_rows(stat, x + s->cell[i] * width, 1, width);
 }
 
 void interface_add(struct interface *s, const struct model *m, enum site site,
