@@ -184,6 +184,36 @@ static const struct shape shapes[] = {
       .tokens = TOKENS_LLAMA3,
       .tower = TOWER_OWN,
       .spread = 0.02 },
+    { .name = "kimi-vl-a3b",
+      .about = "Kimi-VL-A3B",
+      .config = "{\"architectures\": [\"KimiVLForConditionalGeneration\"], "
+                "\"model_type\": \"kimi_vl\", \"eos_token_id\": 0, \"pad_token_id\": 0, "
+                "\"media_placeholder_token_id\": 0, \"torch_dtype\": \"bfloat16\", "
+                "\"vision_config\": {\"model_type\": \"moonvit\", \"hidden_size\": 1152, "
+                "\"num_hidden_layers\": 27, \"num_attention_heads\": 16, "
+                "\"intermediate_size\": 4304, \"patch_size\": 14, \"init_pos_emb_height\": 64, "
+                "\"init_pos_emb_width\": 64, \"merge_kernel_size\": [2, 2]}, "
+                "\"text_config\": {\"model_type\": \"deepseek_v3\", \"vocab_size\": 163840, "
+                "\"hidden_size\": 2048, \"intermediate_size\": 11264, "
+                "\"moe_intermediate_size\": 1408, \"num_hidden_layers\": 27, "
+                "\"num_attention_heads\": 16, \"num_key_value_heads\": 16, "
+                "\"n_shared_experts\": 2, \"n_routed_experts\": 64, \"num_experts_per_tok\": 6, "
+                "\"first_k_dense_replace\": 1, \"n_group\": 1, \"topk_group\": 1, "
+                "\"topk_method\": \"noaux_tc\", \"scoring_func\": \"sigmoid\", "
+                "\"norm_topk_prob\": true, \"routed_scaling_factor\": 2.446, "
+                "\"q_lora_rank\": null, \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, "
+                "\"qk_rope_head_dim\": 64, \"v_head_dim\": 128, \"hidden_act\": \"silu\", "
+                "\"max_position_embeddings\": 131072, \"rms_norm_eps\": 1e-05, "
+                "\"rope_theta\": 800000.0, \"attention_bias\": false, "
+                "\"tie_word_embeddings\": false}}",
+      .preprocessor = "{\"patch_size\": 14, \"pad_input\": true, \"in_token_limit\": 4096, "
+                      "\"merge_kernel_size\": [2, 2], \"image_mean\": [0.5, 0.5, 0.5], "
+                      "\"image_std\": [0.5, 0.5, 0.5]}",
+      .vocab = 163840,
+      .words = 163584,
+      .tokens = TOKENS_LLAMA3,
+      .tower = TOWER_OWN,
+      .spread = 0.02 },
     { .name = "mm-llama2-7b",
       .about = "Llama-2-7B and CLIP ViT-L/336 with one linear projector",
       LLAMA_7B,

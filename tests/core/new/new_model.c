@@ -61,6 +61,7 @@ static void agrees_with_published_counts(void **state)
     assert_int_equal(count("qwen2.5-vl-3b").total, 3754622976);
     assert_int_equal(count("qwen2.5-vl-7b").total, 8292166656);
     assert_int_equal(count("glm-4.1v-9b").total, 10292777472);
+    assert_int_equal(count("kimi-vl-a3b").total, 16407656048);
     struct err err;
     assert_int_equal(new_model_count("llama-9", &n, &err), -1);
     assert_non_null(strstr(err.text, "mm-llama2-13b"));
