@@ -1,8 +1,8 @@
 // commands/batch.c -- many questions in one process: data file in, JSON lines out, resumable.
 //
-// A sample is known by its id and by how often that id came before in the data, so that repeated
-// ids lose nothing. The user's conversation is set aside and every event kept away from the
-// front end and the session database, but for the progress.
+// A sample is identified by its id and the number of earlier samples with that id, so that repeated
+// ids lose nothing. The user's conversation is stashed; front end and session database receive no
+// events except progress.
 #include "commands/batch.h"
 
 #include <errno.h>
@@ -335,7 +335,7 @@ static void note_change(struct capture *c)
     provenance_release(&now);
 }
 
-// The person's settings change for good, so everybody is told, but not as a part of their answer.
+// The user's settings change permanently, so this is reported, but not as part of the answer.
 static void tell_setting(const struct batch *b, const struct event *event)
 {
     struct event told = *event;
@@ -430,7 +430,7 @@ static int write_line(const struct output *o, const cJSON *line, struct err *err
     return status;
 }
 
-// What was answered under two states is the answer of neither.
+// An answer computed under two states belongs to neither.
 static int changed(const struct capture *c, struct err *err)
 {
     return err_set(err,

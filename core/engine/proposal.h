@@ -20,7 +20,7 @@ struct proposal {
     struct adapters *adapters; // of the model; NULL: does not open the adapter
     bool training;             // methods initialise untrained parameters
     bool anew;                 // reads the adapter's folder even if it is loaded; once
-    bool all;   // checks every method and the adapter, not only what the changes name
+    bool all;    // checks every method and the adapter, not only what the changes name
     bool single; // one of several values set one by one: consistency is not required
 
     // Result:

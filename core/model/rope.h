@@ -14,10 +14,10 @@
 
 struct rope_config;
 
-// A scaling of the frequencies, as configs name it ("rope_type"): a row of the table in rope.c.
+// Frequency scaling, selected by a config's "rope_type": a row of the table in rope.c.
 struct rope_scaling;
 
-// How positions turn heads: a family's file names one.
+// How positions rotate heads; a family's file selects one.
 struct rotary_kind {
     // Pairs are numbers 2i and 2i+1 of a head, of its first numbers if the config says so
     // (partial_rotary_factor): rope_arrange puts them where op_rope finds them. Else i and i+d/2.
@@ -53,7 +53,7 @@ int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, co
 // Once the kind of attention has set dim: do the sections add up to its pairs?
 int rope_config_check(const struct rope_config *r, struct err *err);
 const char *rope_scaling_name(const struct rope_config *r); // "default"
-// Is it known only up to the config's max_position_embeddings?
+// Is the scaling supported only up to the config's max_position_embeddings ("dynamic")?
 bool rope_bounded(const struct rope_config *r);
 // x[n,H,d] with pairs i and i+d/2 where the kind has them otherwise, those that do not turn last;
 // the same for queries and keys, it changes no score.

@@ -63,7 +63,7 @@ static int64_t row_places(const struct vision_batch *b, int64_t from, int64_t n,
     return count;
 }
 
-// What op_gather_rows and op_scatter_rows do at those places.
+// op_gather_rows and op_scatter_rows at these indices.
 static struct tensor *gather(struct graph *g, struct tensor *x, const struct vision_batch *b,
                              int64_t from, int64_t n, bool in_tile)
 {
@@ -208,7 +208,7 @@ struct ranges {
     struct tensor *first, *last;
 };
 
-// What a block is computed with.
+// Arguments of a block.
 struct block {
     const struct vision_config *config;
     const struct vision_layer *w;
@@ -314,9 +314,7 @@ static struct tensor *block_stage(struct graph *g, void *self, struct tensor *h)
     return h;
 }
 
-// --- the pass ------------------------------------------------------------------------------------
-
-// How many blocks to compute: those before the feature layer, and more for who listens later.
+// Number of blocks to compute: those before the feature layer, more if something listens later.
 static int blocks_wanted(const struct graph *g, const struct vision_config *c)
 {
     for (int l = c->layers; l > vision_depth(c); l--)

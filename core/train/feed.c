@@ -1,4 +1,4 @@
-// core/train/feed.c -- reads a sample, decodes its pictures or finds what is cached of them.
+// core/train/feed.c -- reads a sample, and decodes its pictures or takes them from the cache.
 #include "core/train/feed.h"
 
 #include <stdlib.h>
@@ -77,7 +77,7 @@ static void note(struct feed *f, uint64_t used)
     if (used > f->most) f->most = used;
 }
 
-// Keeps the picture if there is room; *ours says whose it is.
+// Caches the picture if there is room; *ours: not cached, owned by the caller.
 static void keep(struct feed *f, const char *key, const struct picture *p, bool *ours)
 {
     const uint64_t bytes = bytes_of(p);
@@ -112,8 +112,8 @@ void feed_keep(struct feed *f, const char *path, size_t shown, struct image *ima
     free(key);
 }
 
-// Visual tokens in the place of the pixels that were cached; where they would be too much, the
-// pixels stay and the tokens are the item's own.
+// Replaces cached pixels by visual tokens; if these do not fit, keeps the pixels, and the item owns
+// the tokens.
 static int encode_cached(struct feed *f, struct graph *g, const char *key, struct picture *p,
                          bool *ours, struct err *err)
 {

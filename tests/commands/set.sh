@@ -29,8 +29,8 @@ check_has "suggestion" 'select(.event == "error").message' "did you mean 'sample
 check "the former value stays" 'select(.event == "setting").value' 0
 
 lines '/set sample 1' '/help prune'
-check "groups" 'select(.event == "error").message' "'sample' is a group of settings: /settings sample lists them
-'prune' is a group of settings: /settings prune lists them"
+check "groups" 'select(.event == "error").message' "'sample' is a group of settings: /settings sample lists them"
+check "the rows of a group" 'select(.event == "table").rows | map(.[0] | startswith("prune.")) | all' true
 
 lines '/settings' '/settings sample' '/settings sample.'
 check "all have defaults and help" \
@@ -55,5 +55,5 @@ check "what does not fit together is told" 'select(.event=="notice" and (.text|c
 "prune.layer names 2 layers, but prune.keep has 1 value: give one value per layer
 prune.layer names 1 layer, but prune.keep has 2 values: give one value per layer"
 check "never more again" 'select(.event=="error").message' \
-    'prune.keep cannot rise (0.5 after 0.25): dropped tokens do not come back'
+    'prune.keep cannot increase (0.5 after 0.25): dropped tokens do not come back'
 finish

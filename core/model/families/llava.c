@@ -1,9 +1,8 @@
 // core/model/families/llava.c -- LLaVA: a CLIP or SigLIP encoder, a projector, a Llama or Qwen2
 // decoder.
 //
-// A picture is one square of pixels; its features of one layer go through the projector and stand
-// in the prompt where the placeholder is, row by row of the grid. Positions are those of plain
-// text.
+// A picture is resized to one square. Its features from one encoder layer pass the projector and
+// replace the placeholder in the prompt, row by row of the grid. Positions are those of plain text.
 #include <stdlib.h>
 
 #include "core/model/families/seeing.h"
@@ -29,7 +28,7 @@ static void llava_picture_usual(const struct model *m, int64_t *width, int64_t *
     *width = *height = m->vision.config.image_size;
 }
 
-// The part of a picture that becomes the encoder's square.
+// The part of a picture that the encoder sees.
 static void shown_part(const struct picture_config *c, struct picture_shape shape,
                        struct picture_tile *t)
 {
@@ -109,7 +108,7 @@ static struct tensor *llava_picture_encode(struct graph *g, const struct model *
     return seeing_site(g, SITE_PROJECTED, number, tokens);
 }
 
-// Pixels, features and visual tokens of all pictures; the sites offer each picture's own.
+// Pixels, features and visual tokens of all pictures; sites run for each picture.
 static int llava_pictures_encode(struct graph *g, const struct model *m,
                                  const struct picture *const *pictures, const int *number,
                                  size_t count, struct tensor **tokens)

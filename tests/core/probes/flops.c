@@ -1,6 +1,7 @@
 // tests/core/probes/flops.c -- core/probes/flops.c against the formulas, written down another way,
 // and the times beside them.
 #include "tests/core/probes/probe.h"
+#include "tests/core/scratch.h"
 
 static void set(struct golden *g, const char *key, const char *value)
 {
@@ -22,6 +23,31 @@ static double layer(const struct decoder_config *d, double n, double ffn)
     const double w = (double)d->dim;
     return 4 * n * D * H * w + 4 * n * D * Hkv * w + 6 * ffn * D * (double)d->ffn +
            2 * n * (n + 1) * H * w;
+}
+
+// Of Kimi the experts that a row chooses, and a latent a key.
+static void bytes_of_a_token(void **state)
+{
+    struct golden g;
+    struct results r = { 0 };
+    double weights, keys;
+    ask(&g, "kimi-vl", 2);
+    const struct decoder *d = &engine_model(g.engine)->decoder;
+    const double D = 48, q = 3 * 24 * D, down = 32 * D, up = 3 * 32 * 24, out = D * 48;
+    const double gated = 3 * 72 * D, experts = 8 * D + 3 * (2 + 3) * 24 * D;
+    const double rows = (double)engine_conversation(g.engine)->cached.prompt + 1;
+    run_probe(&g, &probe_flops, NULL, &r);
+    const char *note = NULL;
+    for (size_t i = 0; i < r.note_count; i++)
+        if (strstr(r.notes[i], "A token reads")) note = r.notes[i];
+    assert_non_null(note);
+    assert_int_equal(sscanf(note, "A token reads %lf MB of weights and %lf", &weights, &keys), 2);
+    near(&g, "weights", weights * 1e6,
+         2 * (3 * (q + down + up + out) + gated + 2 * experts + 536 * D), 1);
+    near(&g, "keys", keys * 1e6, 3 * rows * (24 + 8) * 4, 1);
+    assert_int_equal(d->config.layers, 3);
+    results_release(&r);
+    golden_close(&g);
 }
 
 static void counts_follow_the_formulas(void **state)
@@ -131,11 +157,41 @@ static void without_methods_is_the_default(void **state)
     golden_close(&g);
 }
 
+// IRA: a product with d + 1 columns for each value head of a visual token, in its layers alone.
+static void ira_is_counted_in_its_layers(void **state)
+{
+    struct golden g;
+    struct results r = { 0 };
+    struct err err = { 0 };
+    char *folder = scratch_new();
+    ask(&g, models[0], 4);
+    write_ira(&g, folder);
+    must(engine_set(g.engine, "adapter", folder, &err), &err);
+    set(&g, "ira.layers", "2-3");
+    set(&g, "ira.on", "on");
+    run_probe(&g, &probe_flops, NULL, &r);
+    const struct decoder_config *d = &engine_model(g.engine)->decoder.config;
+    const double row = 2 * (double)(d->kv_heads * d->dim * (d->dim + 1));
+    struct sequence s = { 0 };
+    must(measure_sequence(engine_conversation(g.engine), engine_settings(g.engine), &s, &err),
+         &err);
+    const double tokens = (double)sequence_visual_count(&s, 0);
+    assert_true(tokens > 0);
+    near(&g, "prompt", cell(&r, "methods", "prompt, now"), 2 * tokens * row, 1);
+    near(&g, "token", cell(&r, "methods", "token, now"), 0, 1);
+    sequence_release(&s);
+    results_release(&r);
+    golden_close(&g);
+    scratch_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_follow_the_formulas),
+        cmocka_unit_test(bytes_of_a_token),
         cmocka_unit_test(lora_is_counted),
+        cmocka_unit_test(ira_is_counted_in_its_layers),
         cmocka_unit_test(without_methods_is_the_default),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
