@@ -17,7 +17,7 @@ static int64_t rows_of(const struct sequence *s, int64_t from, int p, int32_t *p
     return n;
 }
 
-// The tokens of picture `p` as methods change them (norm alignment).
+// The tokens of picture `p` after the methods at SITE_VISUAL (norm alignment).
 static struct tensor *visual_site(struct graph *g, const struct sequence *s, struct tensor *tokens,
                                   int p)
 {
@@ -63,7 +63,7 @@ struct tensor *splice(struct graph *g, const struct tensor *embed, const struct 
             h = graph_fail(g, "picture %d has no visual tokens", p);
             break;
         }
-        // [count,D]: all tokens of the picture, or the rest of them when its beginning is cached.
+        // [count,D]: all tokens of the picture, or the remaining ones if the first are cached.
         struct tensor *rows = op_gather_rows(g, visual_site(g, s, visual[p], p), cell, count);
         h = op_scatter_rows(g, h, rows, place);
     }
