@@ -29,6 +29,7 @@ enum {
     HAS_NONE = 0,
     HAS_ROWS = 1, // rows of a sequence: site_sequence, site_row, site_visual
     HAS_KEYS = 2, // q, k, v; site_key
+    HAS_SEQUENCE = 8, // the sequence that shows the picture; x is no rows of it
     IN_STEP = 4   // runs inside the part of a decode step that a GPU replays as a whole
 };
 
@@ -39,7 +40,7 @@ enum {
       "[S',Dv] input of vision block `layer`; layer = depth: output")                         \
     X(VISION, HAS_NONE, MAY_NOT, "[S,Dv] input of the projector")                             \
     X(PROJECTED, HAS_NONE, MAY_NOT, "[S,D] visual tokens after the projector, sequence order")\
-    X(VISUAL, HAS_NONE, MAY_X, "[S,D] visual tokens as spliced; v: before methods")           \
+    X(VISUAL, HAS_SEQUENCE, MAY_X, "[S,D] visual tokens as spliced; v: before methods")       \
     X(EMBED, HAS_ROWS, MAY_NOT, "[N,D] h[0]: embeddings after splicing")                      \
     X(LAYER_IN, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] h[layer]")                                \
     X(VALUES, HAS_ROWS | HAS_KEYS | IN_STEP, MAY_SEEN,                                        \

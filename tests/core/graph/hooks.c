@@ -57,7 +57,7 @@ static struct site_args given(enum site site)
     static int32_t text[] = { -1 };
     static const struct sequence sequence = { .n = 1, .picture = text };
     struct site_args args = { .x = &one, .v = &one };
-    if (site_has(site) & HAS_ROWS) args.sequence = &sequence;
+    if (site_has(site) & (HAS_ROWS | HAS_SEQUENCE)) args.sequence = &sequence;
     if (site_has(site) & HAS_KEYS) args.q = args.k = &one;
     return args;
 }
