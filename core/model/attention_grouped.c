@@ -32,15 +32,17 @@ static int check_window(const struct decoder_config *c, const cJSON *json, struc
     bool use;
     int64_t window, from;
     const cJSON *types = json_get(json, "layer_types"); // newer files say it layer by layer
-    if (json_bool(json, "use_sliding_window", false, &use, err) < 0) return -1;
+    const cJSON *width = json ? cJSON_GetObjectItemCaseSensitive(json, "sliding_window") : NULL;
+    const bool windowed = c->kind->windowed && !cJSON_IsNull(width);
+    if (json_bool(json, "use_sliding_window", windowed, &use, err) < 0) return -1;
     if (!use) return 0;
     if (json_int(json, "sliding_window", 1, INT32_MAX, 4096, &window, err) < 0 ||
-        json_int(json, "max_window_layers", 0, INT32_MAX, 28, &from, err) < 0)
+        json_int(json, "max_window_layers", 0, INT32_MAX, windowed ? 0 : 28, &from, err) < 0)
         return -1;
     if (cJSON_IsArray(types)) from = first_sliding(types);
     if (window < c->max_positions && from < c->layers)
         return err_set(err,
-                       "\"use_sliding_window\": attention over a window of %lld tokens is not "
+                       "\"sliding_window\": attention over a window of %lld tokens is not "
                        "supported",
                        (long long)window);
     return 0;

@@ -43,25 +43,40 @@
     .tower = TOWER_CLIP, .tower_layers = 24, .tower_hidden = 1024, .tower_heads = 16, \
     .tower_ffn = 4096, .image = 336, .patch = 14
 
-#define QWEN2_5_VL(hidden, ffn, layers, heads, kv_heads, vocab, tied)                             \
-    "{\"architectures\": [\"Qwen2_5_VLForConditionalGeneration\"], \"model_type\": \"qwen2_5_vl\", "  \
-    "\"bos_token_id\": 0, \"eos_token_id\": 0, \"pad_token_id\": 0, \"image_token_id\": 0, "           \
-    "\"hidden_act\": \"silu\", \"hidden_size\": " hidden ", \"intermediate_size\": " ffn ", "        \
-    "\"num_hidden_layers\": " layers ", \"num_attention_heads\": " heads ", "                       \
-    "\"num_key_value_heads\": " kv_heads ", \"vocab_size\": " vocab ", "                            \
-    "\"max_position_embeddings\": 128000, \"rms_norm_eps\": 1e-06, \"rope_theta\": 1000000.0, "     \
-    "\"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": [16, 24, 24]}, "                     \
-    "\"tie_word_embeddings\": " tied ", \"torch_dtype\": \"bfloat16\", "                            \
-    "\"vision_config\": {\"depth\": 32, \"hidden_act\": \"silu\", \"hidden_size\": 1280, "           \
-    "\"intermediate_size\": 3420, \"num_heads\": 16, \"in_chans\": 3, \"out_hidden_size\": " hidden  \
-    ", \"patch_size\": 14, \"spatial_merge_size\": 2, \"window_size\": 112, "                       \
+#define QWEN2_5_VL(hidden, ffn, layers, heads, kv_heads, vocab, tied)                           \
+    "{\"architectures\": [\"Qwen2_5_VLForConditionalGeneration\"], \"model_type\": "            \
+    "\"qwen2_5_vl\", "                                                                          \
+    "\"bos_token_id\": 0, \"eos_token_id\": 0, \"pad_token_id\": 0, \"image_token_id\": 0, "    \
+    "\"hidden_act\": \"silu\", \"hidden_size\": " hidden ", \"intermediate_size\": " ffn ", "   \
+    "\"num_hidden_layers\": " layers ", \"num_attention_heads\": " heads ", "                   \
+    "\"num_key_value_heads\": " kv_heads ", \"vocab_size\": " vocab ", "                        \
+    "\"max_position_embeddings\": 128000, \"rms_norm_eps\": 1e-06, \"rope_theta\": 1000000.0, " \
+    "\"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": [16, 24, 24]}, "                \
+    "\"tie_word_embeddings\": " tied ", \"torch_dtype\": \"bfloat16\", "                        \
+    "\"vision_config\": {\"depth\": 32, \"hidden_act\": \"silu\", \"hidden_size\": 1280, "      \
+    "\"intermediate_size\": 3420, \"num_heads\": 16, \"in_chans\": 3, "                         \
+    "\"out_hidden_size\": " hidden                                                              \
+    ", \"patch_size\": 14, \"spatial_merge_size\": 2, \"window_size\": 112, "                   \
     "\"fullatt_block_indexes\": [7, 15, 23, 31], \"temporal_patch_size\": 2}}"
-#define QWEN2_5_VL_PICTURES                                                                  \
-    "{\"min_pixels\": 3136, \"max_pixels\": 12845056, \"patch_size\": 14, "                  \
-    "\"temporal_patch_size\": 2, \"merge_size\": 2, "                                        \
-    "\"image_mean\": [0.48145466, 0.4578275, 0.40821073], "                                  \
-    "\"image_std\": [0.26862954, 0.26130258, 0.27577711], "                                  \
+#define QWEN2_5_VL_PICTURES                                                 \
+    "{\"min_pixels\": 3136, \"max_pixels\": 12845056, \"patch_size\": 14, " \
+    "\"temporal_patch_size\": 2, \"merge_size\": 2, "                       \
+    "\"image_mean\": [0.48145466, 0.4578275, 0.40821073], "                 \
+    "\"image_std\": [0.26862954, 0.26130258, 0.27577711], "                 \
     "\"image_processor_type\": \"Qwen2VLImageProcessor\"}"
+// Of LLaVA-OneVision, without the last block and the pooling head.
+#define SIGLIP_26                                                                       \
+    .tower = TOWER_SIGLIP, .tower_layers = 26, .tower_hidden = 1152, .tower_heads = 16, \
+    .tower_ffn = 4304, .image = 384, .patch = 14, .no_pooling = true, .feature_layer = -1
+#define QWEN2                                                                       \
+    .decoder = "qwen2", .context = 32768, .words = 151643, .tokens = TOKENS_LLAMA3, \
+    .rope_theta = 1000000, .spread = 0.02
+// 1 to 6 by 1 to 6 tiles.
+#define GRIDS(h) "[" h ",384],[" h ",768],[" h ",1152],[" h ",1536],[" h ",1920],[" h ",2304]"
+#define ONEVISION                                                                             \
+    .family = "llava-onevision", .tiles_limit = "anyres_max_9",                               \
+    .tiles = "[" GRIDS("384") "," GRIDS("768") "," GRIDS("1152") "," GRIDS("1536") "," GRIDS( \
+        "1920") "," GRIDS("2304") "]"
 
 static const struct shape shapes[] = {
     { .name = "llama-3.2-1b+siglip-so400m",
@@ -109,32 +124,68 @@ static const struct shape shapes[] = {
       .spread = 0.02 },
     { .name = "glm-4.1v-9b",
       .about = "GLM-4.1V-9B",
-      .config = "{\"architectures\": [\"Glm4vForConditionalGeneration\"], \"model_type\": \"glm4v\", "
-                "\"eos_token_id\": 0, \"pad_token_id\": 0, \"image_token_id\": 0, "
-                "\"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", "
-                "\"vision_config\": {\"model_type\": \"glm4v_vision\", \"hidden_size\": 1536, "
-                "\"depth\": 24, \"num_heads\": 12, \"attention_bias\": false, "
-                "\"intermediate_size\": 13696, \"hidden_act\": \"silu\", \"image_size\": 336, "
-                "\"patch_size\": 14, \"out_hidden_size\": 4096, \"rms_norm_eps\": 1e-05, "
-                "\"spatial_merge_size\": 2, \"temporal_patch_size\": 2, \"in_channels\": 3}, "
-                "\"text_config\": {\"model_type\": \"glm4v_text\", \"vocab_size\": 151552, "
-                "\"hidden_size\": 4096, \"intermediate_size\": 13696, \"num_hidden_layers\": 40, "
-                "\"num_attention_heads\": 32, \"num_key_value_heads\": 2, \"hidden_act\": \"silu\", "
-                "\"max_position_embeddings\": 65536, \"rms_norm_eps\": 1e-05, "
-                "\"rope_theta\": 10000.0, \"attention_bias\": true, "
-                "\"partial_rotary_factor\": 0.5, "
-                "\"rope_scaling\": {\"type\": \"default\", \"mrope_section\": [8, 12, 12]}}}",
-      .preprocessor =
-          "{\"size\": {\"shortest_edge\": 12544, \"longest_edge\": 9633792}, "
-          "\"do_rescale\": true, \"patch_size\": 14, \"temporal_patch_size\": 2, "
-          "\"merge_size\": 2, \"image_mean\": [0.48145466, 0.4578275, 0.40821073], "
-          "\"image_std\": [0.26862954, 0.26130258, 0.27577711], "
-          "\"image_processor_type\": \"Glm4vImageProcessor\"}",
+      .config =
+          "{\"architectures\": [\"Glm4vForConditionalGeneration\"], \"model_type\": \"glm4v\", "
+          "\"eos_token_id\": 0, \"pad_token_id\": 0, \"image_token_id\": 0, "
+          "\"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", "
+          "\"vision_config\": {\"model_type\": \"glm4v_vision\", \"hidden_size\": 1536, "
+          "\"depth\": 24, \"num_heads\": 12, \"attention_bias\": false, "
+          "\"intermediate_size\": 13696, \"hidden_act\": \"silu\", \"image_size\": 336, "
+          "\"patch_size\": 14, \"out_hidden_size\": 4096, \"rms_norm_eps\": 1e-05, "
+          "\"spatial_merge_size\": 2, \"temporal_patch_size\": 2, \"in_channels\": 3}, "
+          "\"text_config\": {\"model_type\": \"glm4v_text\", \"vocab_size\": 151552, "
+          "\"hidden_size\": 4096, \"intermediate_size\": 13696, \"num_hidden_layers\": 40, "
+          "\"num_attention_heads\": 32, \"num_key_value_heads\": 2, \"hidden_act\": \"silu\", "
+          "\"max_position_embeddings\": 65536, \"rms_norm_eps\": 1e-05, "
+          "\"rope_theta\": 10000.0, \"attention_bias\": true, "
+          "\"partial_rotary_factor\": 0.5, "
+          "\"rope_scaling\": {\"type\": \"default\", \"mrope_section\": [8, 12, 12]}}}",
+      .preprocessor = "{\"size\": {\"shortest_edge\": 12544, \"longest_edge\": 9633792}, "
+                      "\"do_rescale\": true, \"patch_size\": 14, \"temporal_patch_size\": 2, "
+                      "\"merge_size\": 2, \"image_mean\": [0.48145466, 0.4578275, 0.40821073], "
+                      "\"image_std\": [0.26862954, 0.26130258, 0.27577711], "
+                      "\"image_processor_type\": \"Glm4vImageProcessor\"}",
       .vocab = 151552,
       .words = 151200,
       .tokens = TOKENS_LLAMA3,
       .tower = TOWER_OWN,
       .spread = 0.02 },
+    // <image> and <video> take rows that Qwen2 has to spare.
+    { .name = "llava-onevision-0.5b",
+      .about = "LLaVA-OneVision-0.5B: Qwen2-0.5B and SigLIP-So400M/384",
+      .layers = 24,
+      .hidden = 896,
+      .heads = 14,
+      .kv_heads = 2,
+      .head_size = 64,
+      .ffn = 4864,
+      .vocab = 151936,
+      .tied = true,
+      QWEN2,
+      SIGLIP_26,
+      ONEVISION,
+      .projector_layers = 2 },
+    { .name = "llava-onevision-7b",
+      .about = "LLaVA-OneVision-7B: Qwen2-7B and SigLIP-So400M/384",
+      .layers = 28,
+      .hidden = 3584,
+      .heads = 28,
+      .kv_heads = 4,
+      .head_size = 128,
+      .ffn = 18944,
+      .vocab = 152064,
+      QWEN2,
+      SIGLIP_26,
+      ONEVISION,
+      .projector_layers = 2 },
+    { .name = "llava-next-7b",
+      .about = "LLaVA-Next-7B (LLaVA-1.6): Vicuna-7B and CLIP ViT-L/336",
+      LLAMA_7B,
+      VICUNA,
+      CLIP_L_336,
+      .family = "llava-next",
+      .tiles = "[[336,672],[672,336],[672,672],[1008,336],[336,1008]]",
+      .projector_layers = 2 },
     { .name = "kimi-vl-a3b",
       .about = "Kimi-VL-A3B",
       .config = "{\"architectures\": [\"KimiVLForConditionalGeneration\"], "
@@ -429,5 +480,8 @@ void shape_tensors(const struct shape *s, void (*each)(void *self, const struct 
         list_tower(s, &l);
         list_projector(s, &l);
     }
+    l.part = PART_DECODER;
+    l.prefix[0] = 0;
+    if (s->tiles) add(&l, s->hidden, 0, "image_newline");
     list_decoder(s, &l);
 }
