@@ -143,7 +143,7 @@ static int norm_run(void *state, struct graph *g, struct site_args *args)
     struct norm_align *n = state;
     struct tensor *x = args->x; // [S,D]
     int64_t count = 0;
-    int32_t *cells = newlines(site_sequence(args), args->picture, &count);
+    int32_t *cells = args->shown ? newlines(args->shown, args->picture, &count) : NULL;
     args->x = op_layernorm(g, x, &n->gain, &n->bias, eps);
     if (count) args->x = op_scatter_rows(g, args->x, op_gather_rows(g, x, cells, count), cells);
     free(cells);

@@ -22,7 +22,7 @@ static struct tensor *visual_site(struct graph *g, const struct sequence *s, str
                                   int p)
 {
     struct site_args args = {
-        .layer = -1, .picture = p, .x = tokens, .v = tokens, .sequence = s, .prefill = true
+        .layer = -1, .picture = p, .x = tokens, .v = tokens, .shown = s, .prefill = true
     };
     return hooks_run(g, SITE_VISUAL, &args) < 0 ? NULL : args.x;
 }

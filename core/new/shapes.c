@@ -43,6 +43,27 @@
     .tower = TOWER_CLIP, .tower_layers = 24, .tower_hidden = 1024, .tower_heads = 16, \
     .tower_ffn = 4096, .image = 336, .patch = 14
 
+#define QWEN2_5_VL(hidden, ffn, layers, heads, kv_heads, vocab, tied)                           \
+    "{\"architectures\": [\"Qwen2_5_VLForConditionalGeneration\"], \"model_type\": "            \
+    "\"qwen2_5_vl\", "                                                                          \
+    "\"bos_token_id\": 0, \"eos_token_id\": 0, \"pad_token_id\": 0, \"image_token_id\": 0, "    \
+    "\"hidden_act\": \"silu\", \"hidden_size\": " hidden ", \"intermediate_size\": " ffn ", "   \
+    "\"num_hidden_layers\": " layers ", \"num_attention_heads\": " heads ", "                   \
+    "\"num_key_value_heads\": " kv_heads ", \"vocab_size\": " vocab ", "                        \
+    "\"max_position_embeddings\": 128000, \"rms_norm_eps\": 1e-06, \"rope_theta\": 1000000.0, " \
+    "\"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": [16, 24, 24]}, "                \
+    "\"tie_word_embeddings\": " tied ", \"torch_dtype\": \"bfloat16\", "                        \
+    "\"vision_config\": {\"depth\": 32, \"hidden_act\": \"silu\", \"hidden_size\": 1280, "      \
+    "\"intermediate_size\": 3420, \"num_heads\": 16, \"in_chans\": 3, "                         \
+    "\"out_hidden_size\": " hidden                                                              \
+    ", \"patch_size\": 14, \"spatial_merge_size\": 2, \"window_size\": 112, "                   \
+    "\"fullatt_block_indexes\": [7, 15, 23, 31], \"temporal_patch_size\": 2}}"
+#define QWEN2_5_VL_PICTURES                                                 \
+    "{\"min_pixels\": 3136, \"max_pixels\": 12845056, \"patch_size\": 14, " \
+    "\"temporal_patch_size\": 2, \"merge_size\": 2, "                       \
+    "\"image_mean\": [0.48145466, 0.4578275, 0.40821073], "                 \
+    "\"image_std\": [0.26862954, 0.26130258, 0.27577711], "                 \
+    "\"image_processor_type\": \"Qwen2VLImageProcessor\"}"
 // Of LLaVA-OneVision, without the last block and the pooling head.
 #define SIGLIP_26                                                                       \
     .tower = TOWER_SIGLIP, .tower_layers = 26, .tower_hidden = 1152, .tower_heads = 16, \
@@ -56,25 +77,6 @@
     .family = "llava-onevision", .tiles_limit = "anyres_max_9",                               \
     .tiles = "[" GRIDS("384") "," GRIDS("768") "," GRIDS("1152") "," GRIDS("1536") "," GRIDS( \
         "1920") "," GRIDS("2304") "]"
-#define QWEN2_5_VL(hidden, ffn, layers, heads, kv_heads, vocab, tied)                             \
-    "{\"architectures\": [\"Qwen2_5_VLForConditionalGeneration\"], \"model_type\": \"qwen2_5_vl\", "  \
-    "\"bos_token_id\": 0, \"eos_token_id\": 0, \"pad_token_id\": 0, \"image_token_id\": 0, "           \
-    "\"hidden_act\": \"silu\", \"hidden_size\": " hidden ", \"intermediate_size\": " ffn ", "        \
-    "\"num_hidden_layers\": " layers ", \"num_attention_heads\": " heads ", "                       \
-    "\"num_key_value_heads\": " kv_heads ", \"vocab_size\": " vocab ", "                            \
-    "\"max_position_embeddings\": 128000, \"rms_norm_eps\": 1e-06, \"rope_theta\": 1000000.0, "     \
-    "\"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": [16, 24, 24]}, "                     \
-    "\"tie_word_embeddings\": " tied ", \"torch_dtype\": \"bfloat16\", "                            \
-    "\"vision_config\": {\"depth\": 32, \"hidden_act\": \"silu\", \"hidden_size\": 1280, "           \
-    "\"intermediate_size\": 3420, \"num_heads\": 16, \"in_chans\": 3, \"out_hidden_size\": " hidden  \
-    ", \"patch_size\": 14, \"spatial_merge_size\": 2, \"window_size\": 112, "                       \
-    "\"fullatt_block_indexes\": [7, 15, 23, 31], \"temporal_patch_size\": 2}}"
-#define QWEN2_5_VL_PICTURES                                                                  \
-    "{\"min_pixels\": 3136, \"max_pixels\": 12845056, \"patch_size\": 14, "                  \
-    "\"temporal_patch_size\": 2, \"merge_size\": 2, "                                        \
-    "\"image_mean\": [0.48145466, 0.4578275, 0.40821073], "                                  \
-    "\"image_std\": [0.26862954, 0.26130258, 0.27577711], "                                  \
-    "\"image_processor_type\": \"Qwen2VLImageProcessor\"}"
 
 static const struct shape shapes[] = {
     { .name = "llama-3.2-1b+siglip-so400m",
@@ -102,6 +104,52 @@ static const struct shape shapes[] = {
       VICUNA,
       CLIP_L_336,
       .projector_layers = 2 },
+    { .name = "qwen2.5-vl-3b",
+      .about = "Qwen2.5-VL-3B",
+      .config = QWEN2_5_VL("2048", "11008", "36", "16", "2", "151936", "true"),
+      .preprocessor = QWEN2_5_VL_PICTURES,
+      .vocab = 151936,
+      .words = 151643,
+      .tokens = TOKENS_LLAMA3,
+      .tower = TOWER_OWN,
+      .spread = 0.02 },
+    { .name = "qwen2.5-vl-7b",
+      .about = "Qwen2.5-VL-7B",
+      .config = QWEN2_5_VL("3584", "18944", "28", "28", "4", "152064", "false"),
+      .preprocessor = QWEN2_5_VL_PICTURES,
+      .vocab = 152064,
+      .words = 151643,
+      .tokens = TOKENS_LLAMA3,
+      .tower = TOWER_OWN,
+      .spread = 0.02 },
+    { .name = "glm-4.1v-9b",
+      .about = "GLM-4.1V-9B",
+      .config =
+          "{\"architectures\": [\"Glm4vForConditionalGeneration\"], \"model_type\": \"glm4v\", "
+          "\"eos_token_id\": 0, \"pad_token_id\": 0, \"image_token_id\": 0, "
+          "\"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", "
+          "\"vision_config\": {\"model_type\": \"glm4v_vision\", \"hidden_size\": 1536, "
+          "\"depth\": 24, \"num_heads\": 12, \"attention_bias\": false, "
+          "\"intermediate_size\": 13696, \"hidden_act\": \"silu\", \"image_size\": 336, "
+          "\"patch_size\": 14, \"out_hidden_size\": 4096, \"rms_norm_eps\": 1e-05, "
+          "\"spatial_merge_size\": 2, \"temporal_patch_size\": 2, \"in_channels\": 3}, "
+          "\"text_config\": {\"model_type\": \"glm4v_text\", \"vocab_size\": 151552, "
+          "\"hidden_size\": 4096, \"intermediate_size\": 13696, \"num_hidden_layers\": 40, "
+          "\"num_attention_heads\": 32, \"num_key_value_heads\": 2, \"hidden_act\": \"silu\", "
+          "\"max_position_embeddings\": 65536, \"rms_norm_eps\": 1e-05, "
+          "\"rope_theta\": 10000.0, \"attention_bias\": true, "
+          "\"partial_rotary_factor\": 0.5, "
+          "\"rope_scaling\": {\"type\": \"default\", \"mrope_section\": [8, 12, 12]}}}",
+      .preprocessor = "{\"size\": {\"shortest_edge\": 12544, \"longest_edge\": 9633792}, "
+                      "\"do_rescale\": true, \"patch_size\": 14, \"temporal_patch_size\": 2, "
+                      "\"merge_size\": 2, \"image_mean\": [0.48145466, 0.4578275, 0.40821073], "
+                      "\"image_std\": [0.26862954, 0.26130258, 0.27577711], "
+                      "\"image_processor_type\": \"Glm4vImageProcessor\"}",
+      .vocab = 151552,
+      .words = 151200,
+      .tokens = TOKENS_LLAMA3,
+      .tower = TOWER_OWN,
+      .spread = 0.02 },
     // <image> and <video> take rows that Qwen2 has to spare.
     { .name = "llava-onevision-0.5b",
       .about = "LLaVA-OneVision-0.5B: Qwen2-0.5B and SigLIP-So400M/384",
@@ -138,52 +186,6 @@ static const struct shape shapes[] = {
       .family = "llava-next",
       .tiles = "[[336,672],[672,336],[672,672],[1008,336],[336,1008]]",
       .projector_layers = 2 },
-    { .name = "qwen2.5-vl-3b",
-      .about = "Qwen2.5-VL-3B",
-      .config = QWEN2_5_VL("2048", "11008", "36", "16", "2", "151936", "true"),
-      .preprocessor = QWEN2_5_VL_PICTURES,
-      .vocab = 151936,
-      .words = 151643,
-      .tokens = TOKENS_LLAMA3,
-      .tower = TOWER_OWN,
-      .spread = 0.02 },
-    { .name = "qwen2.5-vl-7b",
-      .about = "Qwen2.5-VL-7B",
-      .config = QWEN2_5_VL("3584", "18944", "28", "28", "4", "152064", "false"),
-      .preprocessor = QWEN2_5_VL_PICTURES,
-      .vocab = 152064,
-      .words = 151643,
-      .tokens = TOKENS_LLAMA3,
-      .tower = TOWER_OWN,
-      .spread = 0.02 },
-    { .name = "glm-4.1v-9b",
-      .about = "GLM-4.1V-9B",
-      .config = "{\"architectures\": [\"Glm4vForConditionalGeneration\"], \"model_type\": \"glm4v\", "
-                "\"eos_token_id\": 0, \"pad_token_id\": 0, \"image_token_id\": 0, "
-                "\"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", "
-                "\"vision_config\": {\"model_type\": \"glm4v_vision\", \"hidden_size\": 1536, "
-                "\"depth\": 24, \"num_heads\": 12, \"attention_bias\": false, "
-                "\"intermediate_size\": 13696, \"hidden_act\": \"silu\", \"image_size\": 336, "
-                "\"patch_size\": 14, \"out_hidden_size\": 4096, \"rms_norm_eps\": 1e-05, "
-                "\"spatial_merge_size\": 2, \"temporal_patch_size\": 2, \"in_channels\": 3}, "
-                "\"text_config\": {\"model_type\": \"glm4v_text\", \"vocab_size\": 151552, "
-                "\"hidden_size\": 4096, \"intermediate_size\": 13696, \"num_hidden_layers\": 40, "
-                "\"num_attention_heads\": 32, \"num_key_value_heads\": 2, \"hidden_act\": \"silu\", "
-                "\"max_position_embeddings\": 65536, \"rms_norm_eps\": 1e-05, "
-                "\"rope_theta\": 10000.0, \"attention_bias\": true, "
-                "\"partial_rotary_factor\": 0.5, "
-                "\"rope_scaling\": {\"type\": \"default\", \"mrope_section\": [8, 12, 12]}}}",
-      .preprocessor =
-          "{\"size\": {\"shortest_edge\": 12544, \"longest_edge\": 9633792}, "
-          "\"do_rescale\": true, \"patch_size\": 14, \"temporal_patch_size\": 2, "
-          "\"merge_size\": 2, \"image_mean\": [0.48145466, 0.4578275, 0.40821073], "
-          "\"image_std\": [0.26862954, 0.26130258, 0.27577711], "
-          "\"image_processor_type\": \"Glm4vImageProcessor\"}",
-      .vocab = 151552,
-      .words = 151200,
-      .tokens = TOKENS_LLAMA3,
-      .tower = TOWER_OWN,
-      .spread = 0.02 },
     { .name = "kimi-vl-a3b",
       .about = "Kimi-VL-A3B",
       .config = "{\"architectures\": [\"KimiVLForConditionalGeneration\"], "

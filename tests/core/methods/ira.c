@@ -188,7 +188,8 @@ static struct safetensors *answer(struct fixture *f, struct hooks *hooks)
 
 static const char *const folders[] = { "llava-1.5", "llava-siglip-llama3",
                                        "internvl3", "qwen2.5-vl",
-                                       "glm-4.1v",  "llava-onevision", "kimi-vl" };
+                                       "glm-4.1v",  "llava-onevision",
+                                       "kimi-vl" };
 enum { FOLDERS = sizeof folders / sizeof *folders };
 
 // --- answers -------------------------------------------------------------------------------------

@@ -99,7 +99,8 @@ static double run(struct fixture *f, char which, double share, bool recompute)
 
 static const char *const folders[] = { "llava-1.5", "llava-siglip-llama3",
                                        "internvl3", "qwen2.5-vl",
-                                       "glm-4.1v",  "llava-onevision", "kimi-vl" };
+                                       "glm-4.1v",  "llava-onevision",
+                                       "kimi-vl" };
 
 // Each model in turn, closed again.
 #define FOR_EACH_MODEL(f)                                                           \
