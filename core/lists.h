@@ -38,8 +38,9 @@
     X(llava) X(llava_onevision) X(llava_next)                                                      \
     X(qwen2_5_vl)                                                                                  \
     X(internvl) X(internvl_chat)                                                                   \
-    X(glm4v) X(kimi_vl)                                                                            \
-    X(llama) X(qwen2) X(internlm2) X(deepseek_v3) X(mistral)
+    X(kimi_vl)                                                                                     \
+    X(glm4v)                                                                                       \
+    X(llama) X(mistral) X(qwen2) X(internlm2) X(deepseek_v3)
 
 // core/methods/NAME.c: `const struct method method_NAME`, in the order in which methods act at a
 // site.

@@ -173,7 +173,8 @@ static void ira_is_counted_in_its_layers(void **state)
     const struct decoder_config *d = &engine_model(g.engine)->decoder.config;
     const double row = 2 * (double)(d->kv_heads * d->dim * (d->dim + 1));
     struct sequence s = { 0 };
-    must(measure_sequence(engine_conversation(g.engine), engine_settings(g.engine), &s, &err),
+    must(measure_sequence((struct conversation *)engine_conversation(g.engine),
+                          engine_settings(g.engine), &s, &err),
          &err);
     const double tokens = (double)sequence_visual_count(&s, 0);
     assert_true(tokens > 0);
