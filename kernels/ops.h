@@ -128,8 +128,9 @@ OP(gelu_backward, (struct tensor *dx, const struct tensor *dy, const struct tens
                    enum gelu_form form))
 // dx += dy * value.
 OP(scale_backward, (struct tensor *dx, const struct tensor *dy, float value))
-// dx += dy * w, each row; w is a constant.
-OP(scale_columns_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *w))
+// dx += dy * w, each row; dw[D] += the sum of dy * x over the rows.
+OP(scale_columns_backward, (struct tensor *dx, struct tensor *dw, const struct tensor *dy,
+                            const struct tensor *x, const struct tensor *w))
 // y is the forward op's result.
 OP(softmax_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *y,
                       float scale))

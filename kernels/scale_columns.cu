@@ -1,4 +1,4 @@
-// kernels/scale_columns.cu -- every row times the same vector (the Hadamard FFN).
+// kernels/scale_columns.cu -- every row times the same vector (the Hadamard FFN, layer scale).
 #include "kernels/cuda.h"
 
 static __global__ void scale_columns_kernel(float *y, const float *x, const float *w, int64_t n,
@@ -24,7 +24,25 @@ int scale_columns_cuda(struct tensor *y, const struct tensor *x, const struct te
     return run(y, x, w, false);
 }
 
-int scale_columns_backward_cuda(struct tensor *dx, const struct tensor *dy, const struct tensor *w)
+// A thread has a column, and adds its rows up in order.
+static __global__ void scale_columns_sums(float *dw, const float *dy, const float *x, int64_t rows,
+                                          int64_t width)
 {
-    return run(dx, dy, w, true);
+    FOR_EACH(c, width)
+    {
+        float sum = 0;
+        for (int64_t r = 0; r < rows; r++) sum += dy[r * width + c] * x[r * width + c];
+        dw[c] += sum;
+    }
+}
+
+int scale_columns_backward_cuda(struct tensor *dx, struct tensor *dw, const struct tensor *dy,
+                                const struct tensor *x, const struct tensor *w)
+{
+    const int64_t n = tensor_count(dy), width = tensor_count(w);
+    if (!n) return 0;
+    if (dw && LAUNCH(scale_columns_sums, blocks_for(width, 64), 64, 0, floats(dw), floats(dy),
+                     floats(x), n / width, width) < 0)
+        return -1;
+    return dx ? run(dx, dy, w, true) : 0;
 }

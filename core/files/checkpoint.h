@@ -31,6 +31,10 @@ struct checkpoint {
     const struct safetensor **tensors; // of all shards, sorted by name
     int64_t tensor_count;
     char fingerprint[65]; // hex SHA-256 of config, headers and samples of every tensor
+    // Set: there are no tensors yet. Whatever is asked for is reported here, and taken to be there
+    // in that shape (core/new/shape_list.c).
+    void (*asked)(void *self, const char *name, int rank, const int64_t *shape);
+    void *asker;
 };
 
 // Reports the progress of a long load: done of total bytes. May be NULL.

@@ -7,24 +7,32 @@ void hooks_add(struct hooks *hooks, const struct hook *hook)
     hooks->list[hooks->count++] = *hook;
 }
 
-static bool listened(const struct graph *g, enum site site, int layer, bool by_methods)
+enum listener { ANYONE, METHOD, VALUE_METHOD };
+
+static bool listened(const struct graph *g, enum site site, int layer, enum listener who)
 {
     if (!g->hooks) return false;
     for (int i = 0; i < g->hooks->count; i++) {
         const struct hook *h = &g->hooks->list[i];
-        if ((h->changes || !by_methods) && h->wants(h->self, site, layer)) return true;
+        const bool meant = who == ANYONE || (who == METHOD ? h->changes : h->values);
+        if (meant && h->wants(h->self, site, layer)) return true;
     }
     return false;
 }
 
 bool hooks_wanted(const struct graph *g, enum site site, int layer)
 {
-    return listened(g, site, layer, false);
+    return listened(g, site, layer, ANYONE);
 }
 
 bool hooks_changing(const struct graph *g, enum site site, int layer)
 {
-    return listened(g, site, layer, true);
+    return listened(g, site, layer, METHOD);
+}
+
+bool hooks_change_values(const struct graph *g, int layer)
+{
+    return listened(g, SITE_VALUES, layer, VALUE_METHOD);
 }
 
 static const struct {

@@ -130,6 +130,7 @@ struct hook {
     int (*run)(void *self, struct graph *g, enum site site, struct site_args *args);
     void *self;
     bool changes; // a method: may make the changes that the table allows
+    bool values;  // ... and changes values: layers where it listens cache them as changed
 };
 
 enum { HOOKS_MAX = 16 };
@@ -144,8 +145,9 @@ void hooks_add(struct hooks *hooks, const struct hook *hook);
 // What the table says a site has: HAS_ROWS ...
 unsigned site_has(enum site site);
 bool hooks_wanted(const struct graph *g, enum site site, int layer);
-// Does a method listen, which may change what passes there?
+// Does a method listen, which may change what passes there? Does one change the layer's values?
 bool hooks_changing(const struct graph *g, enum site site, int layer);
+bool hooks_change_values(const struct graph *g, int layer);
 // Runs the listeners of this site in order; does nothing without listeners. A change that the table
 // does not allow is a BUG.
 int hooks_run(struct graph *g, enum site site, struct site_args *args);

@@ -500,6 +500,7 @@ const struct method method_ira = {
     .toggle = { "ira.on", "off", "on" },
     .press = "Alt-4",
     .badge = ira_badge,
+    .values = true,
     .check = ira_check,
     .reads = ira_reads,
     .start = ira_start,

@@ -61,6 +61,7 @@ struct method {
     } toggle;
     const char *press; // the key that toggles it ("Alt-2"); methods are listed in the order of
                        // their keys; NULL: none
+    bool values;       // changes values, which layers then cache as changed
     bool replaces;     // removes tokens or replaces their FFN: calibrations run without it
     // Badge of the status line while it is on; never NULL. `layer` is that of `place`, or -1.
     void (*badge)(struct buf *b, const struct settings *s, int layer);

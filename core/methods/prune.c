@@ -381,7 +381,7 @@ static int score_dynamic(struct prune *p, struct graph *g, const struct site_arg
     const int64_t heads = args->q->shape[1], keys = view->k->shape[0];
     if (!view->count) return 0;
     if (grams_complete(p, g, args, t, view->number[view->count - 1] + 1) < 0) return -1;
-    struct tensor *probs = attend_probs(g, view->q, view->k, view->v); // [H,1,P]
+    struct tensor *probs = attend_probs(g, view->q, view->k); // [H,1,P]
     if (!probs) return -1;
     float *host = xmalloc(tensor_bytes(probs));
     double *a = xreallocarray(NULL, (size_t)heads, sizeof *a);

@@ -48,8 +48,7 @@ int prune_score(struct graph *g, enum prune_kind kind, uint64_t seed, const stru
         q = unrotate(g, view, q, &view->query);
         k = unrotate(g, view, k, view->rows);
     }
-    // The values do not matter; any tensor of the keys' size and dtype will do.
-    if (kind <= PRUNE_NOROPE) probs = attend_probs(g, q, k, k); // [H,1,P]
+    if (kind <= PRUNE_NOROPE) probs = attend_probs(g, q, k); // [H,1,P]
     if (kind == PRUNE_CONTRIBUTION) {
         const struct linear *o = attention_output(&view->model->decoder.layer[view->layer]);
         norms = attend_contribution(g, o, probs, view->v, view->token, view->count); // [count]

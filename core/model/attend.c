@@ -90,11 +90,12 @@ struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struc
     return a;
 }
 
-struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v)
+struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k)
 {
     if (!q || !k || !graph_ok(g)) return NULL;
     struct tensor *probs = graph_new3(g, DTYPE_F32, q->shape[1], 1, k->shape[0]);
-    return op_attention(g, q, k, v, NULL, NULL, attend_scale(q), probs) ? probs : NULL;
+    // Any values of the size and dtype of the keys will do.
+    return op_attention(g, q, k, k, NULL, NULL, attend_scale(q), probs) ? probs : NULL;
 }
 
 struct tensor *attend_contribution(struct graph *g, const struct linear *o, struct tensor *probs,

@@ -15,8 +15,8 @@ struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struc
                       struct tensor *first, struct tensor *last, const struct seen_keys *seen,
                       struct tensor *probs);
 
-// Probabilities [H,1,P] of one query row over its keys: q[1,H,d], k, v[P,Hkv,d].
-struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v);
+// Probabilities [H,1,P] of one query row over its keys: q[1,H,d], k[P,Hkv,d].
+struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k);
 
 // Attention contribution C_i (CAPA; methods page, section 3) of keys index[0..n) to the query row
 // with these probabilities [H,1,P]: the norm of what token i alone adds to the residual stream

@@ -66,8 +66,8 @@ static struct kv_row cached_row(const struct graph *g, const struct layer *layer
 {
     const struct decoder_config *c = layer->pass->config;
     const struct attention_kind *kind = c->kind->attention;
-    return kind->expanded && hooks_changing(g, SITE_VALUES, layer->number) ? kind->expanded(c)
-                                                                           : kind->cached(c);
+    const bool changed = kind->expanded && hooks_change_values(g, layer->number);
+    return changed ? kind->expanded(c) : kind->cached(c);
 }
 
 // Reserves room in the layer's cache for the new rows, after those that stay, and records which

@@ -54,6 +54,24 @@ double flops_lora(const struct decoder_layer *w)
     return all_of(&w->attention, thin) + all_of(&w->ffn, thin);
 }
 
+static double bytes(const struct linear *w)
+{
+    if (w->weight.rank != 2) return 0;
+    const double lora = w->lora ? (double)(tensor_bytes(&w->lora->a) + tensor_bytes(&w->lora->b)) : 0;
+    return w->share * ((double)tensor_bytes(&w->weight) + lora);
+}
+
+double flops_weight_bytes(const struct decoder_layer *w)
+{
+    return all_of(&w->attention, bytes) + all_of(&w->ffn, bytes);
+}
+
+double flops_key_bytes(const struct decoder_config *c, enum dtype dtype)
+{
+    const struct kv_row row = c->kind->attention->cached(c);
+    return (double)(row.k[0] * row.k[1] + row.v[0] * row.v[1]) * (double)dtype_size(dtype);
+}
+
 double flops_head(const struct decoder_config *c)
 {
     return 2 * (double)c->hidden * (double)c->vocab;

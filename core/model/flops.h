@@ -26,6 +26,10 @@ double flops_attention(const struct decoder_config *c, double pairs);
 double flops_ffn(const struct decoder_layer *w, double rows);
 // LoRA's part of both, per row.
 double flops_lora(const struct decoder_layer *w);
+// Bytes that a row alone reads: the matrices of a layer (an expert's with the share of rows that
+// reach it), and what the cache holds of a key in a layer.
+double flops_weight_bytes(const struct decoder_layer *w);
+double flops_key_bytes(const struct decoder_config *c, enum dtype dtype);
 // One row of logits.
 double flops_head(const struct decoder_config *c);
 

@@ -167,10 +167,6 @@ struct tensor *vision_patch_rows(struct graph *g, const struct vision_batch *b);
 // cos and sin [S', d/2] of 2-D rotary positions of patches that go block by block of merge x merge:
 // half of the pairs turn by the row, half by the column (theta 10000).
 void vision_plane_angles(const struct vision_batch *b, float *cos_out, float *sin_out);
-// Of a learned table of positions [table_rows * table_cols, Dv] the rows of every patch of patches
-// that go row by row [S', Dv]: resampled bicubically to each picture's grid, half-pixel centres,
-// the border repeated (core/model/vision_positions.c).
-struct tensor *vision_resampled_positions(struct graph *g, const struct vision_batch *b);
 // The learned positions, a grid of rows x cols, resampled to each picture's grid of patches
 // (bicubic, a = -0.75, at pixel centres, the border repeated) [S', Dv]; `place` gives the row and
 // column of patch i.

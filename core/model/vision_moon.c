@@ -91,11 +91,20 @@ static void moon_bind(struct vision *v, struct binder *b)
 
 // --- the pass ------------------------------------------------------------------------------------
 
+// Row and column of patch i of a picture whose patches go row by row.
+static void place_of(const struct vision_config *c, const struct vision_picture *p, int64_t i,
+                     int64_t *row, int64_t *col)
+{
+    *row = i / p->cols;
+    *col = i % p->cols;
+}
+
 static struct tensor *moon_embed(struct graph *g, const struct vision_batch *b)
 {
     struct tensor *x = vision_patch_rows(g, b);  // [S', 3*p*p]
     x = linear_forward(g, x, &b->vision->patch); // [S', Dv]
-    return op_add(g, x, vision_resampled_positions(g, b));
+    const struct vision_config *c = &b->vision->config;
+    return op_add(g, x, vision_resampled(g, b, c->table_rows, c->table_cols, place_of));
 }
 
 static void moon_angles(const struct vision_batch *b, float *cos_out, float *sin_out)

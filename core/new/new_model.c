@@ -168,8 +168,36 @@ static int64_t picture_tokens(const struct shape *s)
     return (s->image / s->patch) * (s->image / s->patch);
 }
 
+// The shape's own text with the ids of this tokenizer.
+static void put_own_config(struct buf *b, const struct shape *s, const struct new_tokenizer *t)
+{
+    const struct {
+        const char *key;
+        int64_t id;
+    } ids[] = {
+        { "bos_token_id", t->bos },           { "eos_token_id", t->eos },
+        { "pad_token_id", t->pad },           { "image_token_id", t->image },
+        { "image_token_index", t->image },    { "media_placeholder_token_id", t->image },
+        { "img_context_token_id", t->image },
+    };
+    struct err err;
+    cJSON *json = json_parse(s->config, strlen(s->config), s->name, &err);
+    if (!json) BUG("shape %s: %s", s->name, err.text);
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+        if (json_get(json, ids[i].key))
+            cJSON_SetNumberValue(cJSON_GetObjectItem(json, ids[i].key), (double)ids[i].id);
+    char *text = cJSON_Print(json);
+    buf_printf(b, "%s\n", text);
+    cJSON_free(text);
+    cJSON_Delete(json);
+}
+
 void new_model_config(struct buf *b, const struct shape *s, const struct new_tokenizer *t)
 {
+    if (s->config) {
+        put_own_config(b, s, t);
+        return;
+    }
     buf_puts(b, "{\n");
     if (!s->tower) {
         put_text_config(b, s, t, "  ");
@@ -226,6 +254,10 @@ static int write_generation(struct job *j, const struct new_tokenizer *t, struct
 void new_model_preprocessor(struct buf *b, const struct shape *s)
 {
     bool clip = s->tower == TOWER_CLIP;
+    if (s->preprocessor) {
+        buf_printf(b, "%s\n", s->preprocessor);
+        return;
+    }
     buf_puts(b, "{\n");
     if (clip)
         buf_printf(b,
@@ -256,6 +288,7 @@ static int write_processor(struct job *j, struct err *err)
     struct buf b = { 0 };
     new_model_preprocessor(&b, s);
     if (write_text(j, "preprocessor_config.json", &b, err) < 0) return -1;
+    if (s->preprocessor) return 0;
     buf_printf(&b,
                "{\n  \"image_token\": \"<image>\",\n  \"num_additional_image_tokens\": %d,\n"
                "  \"patch_size\": %lld,\n  \"processor_class\": \"LlavaProcessor\",\n"

@@ -56,6 +56,81 @@
     .family = "llava-onevision", .tiles_limit = "anyres_max_9",                               \
     .tiles = "[" GRIDS("384") "," GRIDS("768") "," GRIDS("1152") "," GRIDS("1536") "," GRIDS( \
         "1920") "," GRIDS("2304") "]"
+#define QWEN2_5_VL(hidden, ffn, layers, heads, kv_heads, vocab, tied)                           \
+    "{\"architectures\": [\"Qwen2_5_VLForConditionalGeneration\"], \"model_type\": "            \
+    "\"qwen2_5_vl\", "                                                                          \
+    "\"bos_token_id\": 0, \"eos_token_id\": 0, \"pad_token_id\": 0, \"image_token_id\": 0, "    \
+    "\"hidden_act\": \"silu\", \"hidden_size\": " hidden ", \"intermediate_size\": " ffn ", "   \
+    "\"num_hidden_layers\": " layers ", \"num_attention_heads\": " heads ", "                   \
+    "\"num_key_value_heads\": " kv_heads ", \"vocab_size\": " vocab ", "                        \
+    "\"max_position_embeddings\": 128000, \"rms_norm_eps\": 1e-06, \"rope_theta\": 1000000.0, " \
+    "\"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": [16, 24, 24]}, "                \
+    "\"tie_word_embeddings\": " tied ", \"torch_dtype\": \"bfloat16\", "                        \
+    "\"vision_config\": {\"depth\": 32, \"hidden_act\": \"silu\", \"hidden_size\": 1280, "      \
+    "\"intermediate_size\": 3420, \"num_heads\": 16, \"in_chans\": 3, "                         \
+    "\"out_hidden_size\": " hidden                                                              \
+    ", \"patch_size\": 14, \"spatial_merge_size\": 2, \"window_size\": 112, "                   \
+    "\"fullatt_block_indexes\": [7, 15, 23, 31], \"temporal_patch_size\": 2}}"
+#define QWEN2_5_VL_PICTURES                                                 \
+    "{\"min_pixels\": 3136, \"max_pixels\": 12845056, \"patch_size\": 14, " \
+    "\"temporal_patch_size\": 2, \"merge_size\": 2, "                       \
+    "\"image_mean\": [0.48145466, 0.4578275, 0.40821073], "                 \
+    "\"image_std\": [0.26862954, 0.26130258, 0.27577711], "                 \
+    "\"image_processor_type\": \"Qwen2VLImageProcessor\"}"
+
+// InternViT-300M at 448 pixels.
+#define INTERN_VIT                                                                       \
+    "\"hidden_size\": 1024, \"intermediate_size\": 4096, \"num_hidden_layers\": 24, "    \
+    "\"num_attention_heads\": 16, \"hidden_act\": \"gelu\", \"layer_norm_eps\": 1e-06, " \
+    "\"norm_type\": \"layer_norm\", \"num_channels\": 3, "
+// In the layout of transformers, with Qwen2.5.
+#define INTERNVL3(hidden, ffn, layers, heads, kv_heads)                                          \
+    "{\"architectures\": [\"InternVLForConditionalGeneration\"], \"model_type\": \"internvl\", " \
+    "\"image_token_id\": 0, \"image_seq_length\": 256, \"downsample_ratio\": 0.5, "              \
+    "\"projector_hidden_act\": \"gelu\", \"vision_feature_layer\": -1, "                         \
+    "\"vision_feature_select_strategy\": \"default\", \"tie_word_embeddings\": false, "          \
+    "\"torch_dtype\": \"bfloat16\", \"vision_config\": {\"model_type\": "                        \
+    "\"internvl_vision\", " INTERN_VIT "\"image_size\": [448, 448], \"patch_size\": [14, 14], "  \
+    "\"attention_bias\": true, \"use_qk_norm\": false, \"use_mean_pooling\": true}, "            \
+    "\"text_config\": {\"architectures\": [\"Qwen2ForCausalLM\"], \"model_type\": \"qwen2\", "   \
+    "\"hidden_act\": \"silu\", \"hidden_size\": " hidden ", \"intermediate_size\": " ffn         \
+    ", \"num_hidden_layers\": " layers ", \"num_attention_heads\": " heads                       \
+    ", \"num_key_value_heads\": " kv_heads ", \"vocab_size\": 151674, "                          \
+    "\"max_position_embeddings\": 32768, \"rms_norm_eps\": 1e-06, \"rope_theta\": 1000000.0, "   \
+    "\"rope_scaling\": {\"factor\": 2.0, \"rope_type\": \"dynamic\"}, "                          \
+    "\"tie_word_embeddings\": false}}"
+#define INTERNVL3_PICTURES                                                                   \
+    "{\"crop_to_patches\": true, \"min_patches\": 1, \"max_patches\": 12, \"resample\": 3, " \
+    "\"do_convert_rgb\": true, \"image_mean\": [0.485, 0.456, 0.406], "                      \
+    "\"image_std\": [0.229, 0.224, 0.225], \"size\": {\"height\": 448, \"width\": 448}, "    \
+    "\"image_processor_type\": \"GotOcr2ImageProcessorFast\"}"
+// In the authors' layout, with InternLM2.
+#define INTERNVL2(hidden, ffn, layers, heads)                                                    \
+    "{\"architectures\": [\"InternVLChatModel\"], \"model_type\": \"internvl_chat\", "           \
+    "\"img_context_token_id\": 0, \"downsample_ratio\": 0.5, \"dynamic_image_size\": true, "     \
+    "\"force_image_size\": 448, \"min_dynamic_patch\": 1, \"max_dynamic_patch\": 12, "           \
+    "\"pad2square\": false, \"ps_version\": \"v2\", \"select_layer\": -1, "                      \
+    "\"template\": \"internlm2-chat\", \"use_thumbnail\": true, \"torch_dtype\": \"bfloat16\", " \
+    "\"vision_config\": {\"architectures\": [\"InternVisionModel\"], "                           \
+    "\"model_type\": \"intern_vit_6b\", " INTERN_VIT "\"image_size\": 448, \"patch_size\": 14, " \
+    "\"qkv_bias\": true, \"qk_normalization\": false}, \"llm_config\": {\"architectures\": "     \
+    "[\"InternLM2ForCausalLM\"], \"model_type\": \"internlm2\", \"bias\": false, "               \
+    "\"hidden_act\": \"silu\", \"hidden_size\": " hidden ", \"intermediate_size\": " ffn         \
+    ", \"num_hidden_layers\": " layers ", \"num_attention_heads\": " heads                       \
+    ", \"num_key_value_heads\": 8, \"vocab_size\": 92553, "                                      \
+    "\"max_position_embeddings\": 32768, \"rms_norm_eps\": 1e-05, \"rope_theta\": 1000000, "     \
+    "\"rope_scaling\": {\"factor\": 2.0, \"type\": \"dynamic\"}, "                               \
+    "\"tie_word_embeddings\": false}}"
+#define INTERNVL2_PICTURES                                                          \
+    "{\"crop_size\": 448, \"do_center_crop\": true, \"do_normalize\": true, "       \
+    "\"do_resize\": true, \"feature_extractor_type\": \"CLIPFeatureExtractor\", "   \
+    "\"image_mean\": [0.485, 0.456, 0.406], \"image_std\": [0.229, 0.224, 0.225], " \
+    "\"resample\": 3, \"size\": 448}"
+#define INTERNVL(id, title, text, pictures, rows, ordinary)                                  \
+    {                                                                                        \
+        .name = id, .about = title, .config = text, .preprocessor = pictures, .vocab = rows, \
+        .words = ordinary, .tokens = TOKENS_LLAMA3, .tower = TOWER_OWN, .spread = 0.02       \
+    }
 
 static const struct shape shapes[] = {
     { .name = "llama-3.2-1b+siglip-so400m",
@@ -119,6 +194,92 @@ static const struct shape shapes[] = {
       .family = "llava-next",
       .tiles = "[[336,672],[672,336],[672,672],[1008,336],[336,1008]]",
       .projector_layers = 2 },
+    { .name = "qwen2.5-vl-3b",
+      .about = "Qwen2.5-VL-3B",
+      .config = QWEN2_5_VL("2048", "11008", "36", "16", "2", "151936", "true"),
+      .preprocessor = QWEN2_5_VL_PICTURES,
+      .vocab = 151936,
+      .words = 151643,
+      .tokens = TOKENS_LLAMA3,
+      .tower = TOWER_OWN,
+      .spread = 0.02 },
+    { .name = "qwen2.5-vl-7b",
+      .about = "Qwen2.5-VL-7B",
+      .config = QWEN2_5_VL("3584", "18944", "28", "28", "4", "152064", "false"),
+      .preprocessor = QWEN2_5_VL_PICTURES,
+      .vocab = 152064,
+      .words = 151643,
+      .tokens = TOKENS_LLAMA3,
+      .tower = TOWER_OWN,
+      .spread = 0.02 },
+    { .name = "glm-4.1v-9b",
+      .about = "GLM-4.1V-9B",
+      .config =
+          "{\"architectures\": [\"Glm4vForConditionalGeneration\"], \"model_type\": \"glm4v\", "
+          "\"eos_token_id\": 0, \"pad_token_id\": 0, \"image_token_id\": 0, "
+          "\"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", "
+          "\"vision_config\": {\"model_type\": \"glm4v_vision\", \"hidden_size\": 1536, "
+          "\"depth\": 24, \"num_heads\": 12, \"attention_bias\": false, "
+          "\"intermediate_size\": 13696, \"hidden_act\": \"silu\", \"image_size\": 336, "
+          "\"patch_size\": 14, \"out_hidden_size\": 4096, \"rms_norm_eps\": 1e-05, "
+          "\"spatial_merge_size\": 2, \"temporal_patch_size\": 2, \"in_channels\": 3}, "
+          "\"text_config\": {\"model_type\": \"glm4v_text\", \"vocab_size\": 151552, "
+          "\"hidden_size\": 4096, \"intermediate_size\": 13696, \"num_hidden_layers\": 40, "
+          "\"num_attention_heads\": 32, \"num_key_value_heads\": 2, \"hidden_act\": \"silu\", "
+          "\"max_position_embeddings\": 65536, \"rms_norm_eps\": 1e-05, "
+          "\"rope_theta\": 10000.0, \"attention_bias\": true, "
+          "\"partial_rotary_factor\": 0.5, "
+          "\"rope_scaling\": {\"type\": \"default\", \"mrope_section\": [8, 12, 12]}}}",
+      .preprocessor = "{\"size\": {\"shortest_edge\": 12544, \"longest_edge\": 9633792}, "
+                      "\"do_rescale\": true, \"patch_size\": 14, \"temporal_patch_size\": 2, "
+                      "\"merge_size\": 2, \"image_mean\": [0.48145466, 0.4578275, 0.40821073], "
+                      "\"image_std\": [0.26862954, 0.26130258, 0.27577711], "
+                      "\"image_processor_type\": \"Glm4vImageProcessor\"}",
+      .vocab = 151552,
+      .words = 151200,
+      .tokens = TOKENS_LLAMA3,
+      .tower = TOWER_OWN,
+      .spread = 0.02 },
+    { .name = "kimi-vl-a3b",
+      .about = "Kimi-VL-A3B",
+      .config = "{\"architectures\": [\"KimiVLForConditionalGeneration\"], "
+                "\"model_type\": \"kimi_vl\", \"eos_token_id\": 0, \"pad_token_id\": 0, "
+                "\"media_placeholder_token_id\": 0, \"torch_dtype\": \"bfloat16\", "
+                "\"vision_config\": {\"model_type\": \"moonvit\", \"hidden_size\": 1152, "
+                "\"num_hidden_layers\": 27, \"num_attention_heads\": 16, "
+                "\"intermediate_size\": 4304, \"patch_size\": 14, \"init_pos_emb_height\": 64, "
+                "\"init_pos_emb_width\": 64, \"merge_kernel_size\": [2, 2]}, "
+                "\"text_config\": {\"model_type\": \"deepseek_v3\", \"vocab_size\": 163840, "
+                "\"hidden_size\": 2048, \"intermediate_size\": 11264, "
+                "\"moe_intermediate_size\": 1408, \"num_hidden_layers\": 27, "
+                "\"num_attention_heads\": 16, \"num_key_value_heads\": 16, "
+                "\"n_shared_experts\": 2, \"n_routed_experts\": 64, \"num_experts_per_tok\": 6, "
+                "\"first_k_dense_replace\": 1, \"n_group\": 1, \"topk_group\": 1, "
+                "\"topk_method\": \"noaux_tc\", \"scoring_func\": \"sigmoid\", "
+                "\"norm_topk_prob\": true, \"routed_scaling_factor\": 2.446, "
+                "\"q_lora_rank\": null, \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, "
+                "\"qk_rope_head_dim\": 64, \"v_head_dim\": 128, \"hidden_act\": \"silu\", "
+                "\"max_position_embeddings\": 131072, \"rms_norm_eps\": 1e-05, "
+                "\"rope_theta\": 800000.0, \"attention_bias\": false, "
+                "\"tie_word_embeddings\": false}}",
+      .preprocessor = "{\"patch_size\": 14, \"pad_input\": true, \"in_token_limit\": 4096, "
+                      "\"merge_kernel_size\": [2, 2], \"image_mean\": [0.5, 0.5, 0.5], "
+                      "\"image_std\": [0.5, 0.5, 0.5]}",
+      .vocab = 163840,
+      .words = 163584,
+      .tokens = TOKENS_LLAMA3,
+      .tower = TOWER_OWN,
+      .spread = 0.02 },
+    INTERNVL("internvl3-1b", "InternVL3-1B: Qwen2.5-0.5B and InternViT-300M",
+             INTERNVL3("896", "4864", "24", "14", "2"), INTERNVL3_PICTURES, 151674, 151643),
+    INTERNVL("internvl3-2b", "InternVL3-2B: Qwen2.5-1.5B and InternViT-300M",
+             INTERNVL3("1536", "8960", "28", "12", "2"), INTERNVL3_PICTURES, 151674, 151643),
+    INTERNVL("internvl3-8b", "InternVL3-8B: Qwen2.5-7B and InternViT-300M",
+             INTERNVL3("3584", "18944", "28", "28", "4"), INTERNVL3_PICTURES, 151674, 151643),
+    INTERNVL("internvl2-2b", "InternVL2-2B: InternLM2-1.8B and InternViT-300M",
+             INTERNVL2("2048", "8192", "24", "16"), INTERNVL2_PICTURES, 92553, 92397),
+    INTERNVL("internvl2-8b", "InternVL2-8B: InternLM2-7B and InternViT-300M",
+             INTERNVL2("4096", "14336", "32", "32"), INTERNVL2_PICTURES, 92553, 92397),
     { .name = "mm-llama2-7b",
       .about = "Llama-2-7B and CLIP ViT-L/336 with one linear projector",
       LLAMA_7B,
@@ -375,6 +536,10 @@ void shape_tensors(const struct shape *s, void (*each)(void *self, const struct 
                    void *self)
 {
     struct listing l = { .each = each, .self = self, .shape = s };
+    if (s->config) {
+        shape_tensors_bound(s, each, self);
+        return;
+    }
     if (s->tower) {
         list_tower(s, &l);
         list_projector(s, &l);

@@ -10,7 +10,8 @@
 
 #include "core/model/weights.h"
 
-enum shape_tower { TOWER_NONE, TOWER_CLIP, TOWER_SIGLIP };
+// TOWER_OWN: that of the shape's own config.
+enum shape_tower { TOWER_NONE, TOWER_CLIP, TOWER_SIGLIP, TOWER_OWN };
 
 // Special tokens with their ids, and the chat template.
 enum shape_tokens { TOKENS_LLAMA2, TOKENS_LLAMA3 };
@@ -34,6 +35,9 @@ struct shape {
     bool no_pooling;   // a SigLIP without its pooling head
     int feature_layer; // vision_feature_layer; 0: -2, as published
     int projector_layers;
+    // TOWER_OWN: the texts of config.json, its ids 0, and of preprocessor_config.json; the family's
+    // file says which tensors there are. Of the sizes above only vocab and words count then.
+    const char *config, *preprocessor;
     double spread; // standard deviation of the random weights
     bool fresh;    // meant for training from scratch (shape_tensor.spread), not only for benchmarks
 };
@@ -47,7 +51,7 @@ struct shape_tensor {
     bool ones;     // gain of a norm: 1; all others are random
     double spread; // with this standard deviation
     int rank;
-    int64_t size[4];
+    int64_t size[WEIGHT_MAX_RANK];
 };
 
 int64_t shape_tensor_count(const struct shape_tensor *t);
@@ -55,5 +59,9 @@ int64_t shape_tensor_count(const struct shape_tensor *t);
 // each block half is scaled by 1 / sqrt(2 L), the number of block halves.
 void shape_tensors(const struct shape *s, void (*each)(void *self, const struct shape_tensor *t),
                    void *self);
+
+// The same for a shape with a config of its own (core/new/shape_list.c).
+void shape_tensors_bound(const struct shape *s,
+                         void (*each)(void *self, const struct shape_tensor *t), void *self);
 
 #endif

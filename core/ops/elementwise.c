@@ -104,9 +104,12 @@ struct tensor *op_scale(struct graph *g, struct tensor *x, float value)
 
 static int scale_columns_backward(struct graph *g, const struct tape_step *s)
 {
-    struct tensor dx, dy;
-    if (!tape_grad(g, s->in[0], &dx) || !tape_grad(g, s->out, &dy)) return -1;
-    return op_back(g, "scale columns", g->backend->scale_columns_backward(&dx, &dy, s->in[1]));
+    struct tensor dx, dw, dy;
+    const bool want_x = tape_grad(g, s->in[0], &dx), want_w = tape_grad(g, s->in[1], &dw);
+    if (!tape_grad(g, s->out, &dy)) return -1;
+    return op_back(g, "scale columns",
+                   g->backend->scale_columns_backward(want_x ? &dx : NULL, want_w ? &dw : NULL, &dy,
+                                                      s->in[0], s->in[1]));
 }
 
 struct tensor *op_scale_columns(struct graph *g, struct tensor *x, struct tensor *w)
@@ -118,11 +121,8 @@ struct tensor *op_scale_columns(struct graph *g, struct tensor *x, struct tensor
     struct tensor *y = graph_new(g, DTYPE_F32, x->rank, x->shape);
     if (!y) return NULL;
     y = op_done(g, "scale columns", g->backend->scale_columns(y, x, w), y);
-    // Of the two only x can have a gradient.
-    return x->grad ? tape_record(
-                         g, y,
-                         &(struct tape_step){ .backward = scale_columns_backward, .in = { x, w } })
-                   : y;
+    return tape_record(g, y,
+                       &(struct tape_step){ .backward = scale_columns_backward, .in = { x, w } });
 }
 
 static int softmax_backward(struct graph *g, const struct tape_step *s)

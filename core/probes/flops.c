@@ -131,6 +131,20 @@ static void put_layers(const struct flops *s, struct results *r)
     }
 }
 
+// What a token reads, which bounds its speed where memory does.
+static void note_bytes(const struct flops *s, struct results *r)
+{
+    const struct decoder *d = &s->env->model->decoder;
+    const enum dtype dtype = kv_dtype(s->env->backend, s->env->settings);
+    double weights = (double)tensor_bytes(&d->head), keys = 0;
+    for (int l = 0; l < d->config.layers; l++) {
+        weights += flops_weight_bytes(&d->layer[l]);
+        keys += s->layer[l].step * flops_key_bytes(&d->config, dtype);
+    }
+    results_note(r, "A token reads %.6g MB of weights and %.6g MB of keys and values.",
+                 weights / 1e6, keys / 1e6);
+}
+
 static int flops_finish(void *state, struct results *r, struct err *err)
 {
     static const char *const names[PARTS] = { "projections",       "attention", "FFN",
@@ -161,6 +175,7 @@ static int flops_finish(void *state, struct results *r, struct err *err)
                  "GFLOP, 2 per multiply-add; the prompt has %.0f rows. Norms, softmax and the "
                  "vision encoder are not counted.",
                  n);
+    note_bytes(s, r);
     if (lora > 0)
         results_note(r, "projections and FFN include the adapter's LoRA: %.6g GFLOP of the prompt",
                      lora / 1e9);
@@ -178,7 +193,8 @@ const struct probe probe_flops = {
     .name = "flops",
     .usage = "/flops" PROBE_USAGE,
     .help = "FLOPs of prompt and token by part, without and with methods, and times.",
-    .details = "GFLOP, 2 per multiply-add, counted in a pass. Times are medians of three "
+    .details = "GFLOP, 2 per multiply-add, counted in a pass, and the bytes that a token reads (of a "
+               "mixture of experts, the chosen ones'). Times are medians of three "
                "runs." PROBE_DETAILS,
     .times = true,
     .start = flops_start,

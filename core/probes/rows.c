@@ -230,8 +230,7 @@ static struct tensor *row_probs(struct graph *g, const struct site_args *a, int6
 {
     struct tensor *q = graph_rows(g, a->q, i, 1);
     struct tensor *k = keys ? op_gather_rows(g, a->k, keys, count) : graph_rows(g, a->k, 0, count);
-    struct tensor *v = keys ? op_gather_rows(g, a->v, keys, count) : graph_rows(g, a->v, 0, count);
-    return attend_probs(g, q, k, v);
+    return attend_probs(g, q, k);
 }
 
 // Pruning that chooses keys for each row waits at each of them anyway.

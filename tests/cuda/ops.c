@@ -320,8 +320,12 @@ static void check_elementwise_backward(int64_t n, int64_t d)
         ON_BOTH(gelu_backward, OF(dx), OF(dy), OF(a), (enum gelu_form)form);
     pair_compare("gelu_backward", &dx, 3e-6, 1e-5);
     ON_BOTH(scale_backward, OF(dx), OF(dy), -2.5f);
-    ON_BOTH(scale_columns_backward, OF(dx), OF(dy), OF(w));
+    struct pair dw = pair_noise(1, d, 0, 0, 7);
+    for (int which = 0; which < 3; which++)
+        ON_BOTH(scale_columns_backward, IF(which != 0, dx), IF(which != 1, dw), OF(dy), OF(a),
+                OF(w));
     pair_compare("scale_columns_backward", &dx, 3e-6, 1e-5);
+    pair_compare("scale_columns_backward: w", &dw, 3e-5, 1e-5);
     ON_BOTH(softmax, OF(a), OF(a), 1);
     ON_BOTH(softmax_backward, OF(db), OF(dy), OF(a), 0.7f);
     pair_compare("softmax_backward", &db, 1e-6, 1e-5);

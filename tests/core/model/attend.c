@@ -130,7 +130,7 @@ static void check_contribution(struct fixture *f, bool with_lora)
         if (j % 2 == 0) index[count++] = (int32_t)j;
     }
     struct tensor *q = graph_rows(&f->g, &f->q, f->n - 1, 1);
-    struct tensor *probs = attend_probs(&f->g, q, &f->k, &f->v);
+    struct tensor *probs = attend_probs(&f->g, q, &f->k);
     struct tensor *got = attend_contribution(&f->g, &o, probs, &f->v, index, count);
     assert_non_null(got);
     double *want = doubles(count);

@@ -25,6 +25,31 @@ static double layer(const struct decoder_config *d, double n, double ffn)
            2 * n * (n + 1) * H * w;
 }
 
+// Of Kimi the experts that a row chooses, and a latent a key.
+static void bytes_of_a_token(void **state)
+{
+    struct golden g;
+    struct results r = { 0 };
+    double weights, keys;
+    ask(&g, "kimi-vl", 2);
+    const struct decoder *d = &engine_model(g.engine)->decoder;
+    const double D = 48, q = 3 * 24 * D, down = 32 * D, up = 3 * 32 * 24, out = D * 48;
+    const double gated = 3 * 72 * D, experts = 8 * D + 3 * (2 + 3) * 24 * D;
+    const double rows = (double)engine_conversation(g.engine)->cached.prompt + 1;
+    run_probe(&g, &probe_flops, NULL, &r);
+    const char *note = NULL;
+    for (size_t i = 0; i < r.note_count; i++)
+        if (strstr(r.notes[i], "A token reads")) note = r.notes[i];
+    assert_non_null(note);
+    assert_int_equal(sscanf(note, "A token reads %lf MB of weights and %lf", &weights, &keys), 2);
+    near(&g, "weights", weights * 1e6,
+         2 * (3 * (q + down + up + out) + gated + 2 * experts + 536 * D), 1);
+    near(&g, "keys", keys * 1e6, 3 * rows * (24 + 8) * 4, 1);
+    assert_int_equal(d->config.layers, 3);
+    results_release(&r);
+    golden_close(&g);
+}
+
 static void counts_follow_the_formulas(void **state)
 {
     for (int i = 0; i < MODELS; i++) {
@@ -159,6 +184,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_follow_the_formulas),
+        cmocka_unit_test(bytes_of_a_token),
         cmocka_unit_test(lora_is_counted),
         cmocka_unit_test(ira_is_counted_in_its_layers),
         cmocka_unit_test(without_methods_is_the_default),

@@ -134,8 +134,9 @@ static void a_cache_of_latents_answers_as_one_of_keys_and_values(void **state)
     struct hooks looking = { 0 }, changing = { 0 };
     struct kv kv;
     hooks_add(&looking, &(struct hook){ .wants = wants, .run = take, .self = &l });
-    hooks_add(&changing,
-              &(struct hook){ .wants = wants, .run = take, .self = &l, .changes = true });
+    hooks_add(
+        &changing,
+        &(struct hook){ .wants = wants, .run = take, .self = &l, .changes = true, .values = true });
 
     decoder_cache(d, test_device(), &kv);
     follow(&g, &kv, INT32_MAX / 2, NULL, plain);

@@ -255,8 +255,8 @@ static void test_norms_rounded(void **state)
 static void train_encoder(struct fixture *f)
 {
     struct vision *v = &f->r.model->vision;
-    struct tensor *encoder[] = { &v->patch.weight, &v->position, &v->layer[0].q.weight,
-                                 &v->layer[0].fc1.bias, &v->class_token };
+    struct tensor *encoder[] = { &v->patch.weight,      &v->position,    &v->layer[0].q.weight,
+                                 &v->layer[0].fc1.bias, &v->class_token, &v->layer[0].scale1 };
     for (size_t i = 0; i < sizeof encoder / sizeof *encoder; i++) {
         if (!encoder[i]->data) continue;
         encoder[i]->grad = grad_new(test_device(), tensor_count(encoder[i]));

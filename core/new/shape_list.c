@@ -1,0 +1,50 @@
+// core/new/shape_list.c -- the tensors of a shape that has a config of its own: those that the
+// family asks for when it binds a model.
+#include <string.h>
+
+#include "core/model/families/family.h"
+#include "core/new/shapes.h"
+
+struct asker {
+    const struct shape *shape;
+    struct model *model;
+    void (*each)(void *self, const struct shape_tensor *t);
+    void *self;
+};
+
+static void asked(void *self, const char *name, int rank, const int64_t *shape)
+{
+    const struct asker *a = self;
+    struct shape_tensor t = { .part = a->model->family->part(a->model, name),
+                              .spread = a->shape->spread,
+                              .rank = rank };
+    if (rank > WEIGHT_MAX_RANK || strlen(name) >= sizeof t.name) BUG("tensor %s", name);
+    strcpy(t.name, name);
+    memcpy(t.size, shape, (size_t)rank * sizeof *shape);
+    const bool norm = strstr(name, "norm") || strstr(name, "ln_");
+    t.ones = rank == 1 && norm && strstr(name, ".weight");
+    a->each(a->self, &t);
+}
+
+void shape_tensors_bound(const struct shape *s,
+                         void (*each)(void *self, const struct shape_tensor *t), void *self)
+{
+    struct err err = { "" };
+    struct model m = { .name = (char *)(uintptr_t)s->name };
+    struct asker asker = { s, &m, each, self };
+    struct checkpoint c = { .folder = m.name, .asked = asked, .asker = &asker };
+    c.config = json_parse(s->config, strlen(s->config), "config.json", &err);
+    c.preprocessor =
+        json_parse(s->preprocessor, strlen(s->preprocessor), "preprocessor_config.json", &err);
+    m.checkpoint = &c;
+    m.arena.backend = backend_cpu();
+    if (!c.config || !c.preprocessor || !(m.family = family_find(c.config, &err)) ||
+        m.family->configure(&m, &c, &err) < 0 || m.family->bind(&m, &c, &err) < 0)
+        BUG("shape %s: %s", s->name, err.text);
+    decoder_release(&m.decoder);
+    vision_release(&m.vision);
+    weights_release(&m.weights);
+    arena_release(&m.arena);
+    cJSON_Delete(c.config);
+    cJSON_Delete(c.preprocessor);
+}
