@@ -27,10 +27,9 @@ enum {
 // What a site has besides x and `picture` or `layer`. Anything else is NULL there.
 enum {
     HAS_NONE = 0,
-    HAS_ROWS = 1,    // rows of a sequence: site_sequence, site_row, site_visual
-    HAS_KEYS = 2,    // q, k, v; site_key
-    IN_STEP = 4,     // runs inside the part of a decode step that a GPU replays as a whole
-    HAS_SEQUENCE = 8 // the sequence (site_sequence), whose rows x are not
+    HAS_ROWS = 1, // rows of a sequence: site_sequence, site_row, site_visual
+    HAS_KEYS = 2, // q, k, v; site_key
+    IN_STEP = 4   // runs inside the part of a decode step that a GPU replays as a whole
 };
 
 // X(name, what it has, what a method may change, content of site_args.x).
@@ -40,7 +39,7 @@ enum {
       "[S',Dv] input of vision block `layer`; layer = depth: output")                         \
     X(VISION, HAS_NONE, MAY_NOT, "[S,Dv] input of the projector")                             \
     X(PROJECTED, HAS_NONE, MAY_NOT, "[S,D] visual tokens after the projector, sequence order")\
-    X(VISUAL, HAS_SEQUENCE, MAY_X, "[S,D] visual tokens as spliced; v: before methods")       \
+    X(VISUAL, HAS_ROWS, MAY_X, "[S,D] visual tokens as spliced; v: before methods")           \
     X(EMBED, HAS_ROWS, MAY_NOT, "[N,D] h[0]: embeddings after splicing")                      \
     X(LAYER_IN, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] h[layer]")                                \
     X(VALUES, HAS_ROWS | HAS_KEYS | IN_STEP, MAY_SEEN,                                        \
@@ -98,7 +97,7 @@ struct site_args {
     bool prefill;                    // false while single tokens are generated
 };
 
-// The sequence of a site that HAS_ROWS or HAS_SEQUENCE; a BUG elsewhere.
+// The sequence whose rows pass at a site that HAS_ROWS; a BUG elsewhere.
 static inline const struct sequence *site_sequence(const struct site_args *args)
 {
     if (!args->sequence) BUG("the tensors of this site are not rows of a sequence");
