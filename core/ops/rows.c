@@ -1,5 +1,4 @@
-// core/ops/rows.c -- rows picked, blended, put back, and copied into memory that outlives the step;
-// columns picked.
+// core/ops/rows.c -- rows picked, blended, put back, and copied into memory that outlives the step.
 #include <stdlib.h>
 #include <string.h>
 
